@@ -9,17 +9,17 @@ use std::time::Duration;
 use rustix::process::{Resource, getrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::document::Document;
+use crate::document::ComparisonDocument;
 use crate::guard::{adopt_orphans, end_descendants, raise_descriptor_limit};
 use crate::machine;
-use crate::plan::Plan;
+use crate::plan::ComparisonPlan;
 use crate::reader::unknown;
-use crate::session::{Findings, Session};
-use lockgate_load::ticks::Ticks;
+use crate::session::{ComparisonRun, Findings};
+use lockgate_load::ticks::CpuTimes;
 
 /// What was asked for on the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Options {
+pub struct CompareOptions {
     /// The file.
     pub file: PathBuf,
     /// Only look whether the file is right.
@@ -31,12 +31,12 @@ pub struct Options {
     /// Only these programs; empty means all.
     pub programs: Vec<String>,
     /// Where the result goes besides standard output, and how.
-    pub outputs: Vec<(Format, PathBuf)>,
+    pub outputs: Vec<(OutputFormat, PathBuf)>,
 }
 
 /// How a result is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum OutputFormat {
     /// Every figure of every round, and what follows from them.
     Json,
     /// A line for each measurement.
@@ -51,7 +51,7 @@ pub enum Format {
 const BUSY: f64 = 0.05;
 
 /// How a run ended.
-enum End {
+enum ComparisonEnd {
     Complete,
     Failed(String),
     /// By the signal with this number.
@@ -64,7 +64,10 @@ enum End {
 ///
 /// `check_load` says what is wrong with the words of a load, as who runs `lockgate load` reads
 /// them.
-pub fn run(options: &Options, check_load: impl Fn(&[String]) -> Result<(), String>) -> ExitCode {
+pub fn run(
+    options: &CompareOptions,
+    check_load: impl Fn(&[String]) -> Result<(), String>,
+) -> ExitCode {
     match attempt(options, check_load) {
         Ok(code) => code,
         Err(why) => {
@@ -75,13 +78,13 @@ pub fn run(options: &Options, check_load: impl Fn(&[String]) -> Result<(), Strin
 }
 
 fn attempt(
-    options: &Options,
+    options: &CompareOptions,
     check_load: impl Fn(&[String]) -> Result<(), String>,
 ) -> Result<ExitCode, String> {
     let name = options.file.display();
     let text =
         std::fs::read_to_string(&options.file).map_err(|error| format!("{name}: {error}"))?;
-    let mut plan = Plan::parse(&options.file, &text)
+    let mut plan = ComparisonPlan::parse(&options.file, &text)
         .map_err(|mistakes| format!("{name} cannot be used\n{mistakes}"))?;
     let wrong = plan.loads.iter().filter_map(|load| {
         let why = check_load(&load.provisional()).err()?;
@@ -108,14 +111,14 @@ fn attempt(
     let outputs = open(&options.outputs)?;
     adopt_orphans().map_err(|error| format!("this process cannot adopt orphans: {error}"))?;
     raise_descriptor_limit().map_err(|error| format!("the descriptor limit: {error}"))?;
-    let session = Session::prepare(&plan, &options.file)?;
+    let session = ComparisonRun::prepare(&plan, &options.file)?;
     let facts = machine::facts(&options.file);
     let mut findings = Findings::default();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
     let runtime = runtime.map_err(|error| error.to_string())?;
-    let mut progress = Progress::new();
+    let mut progress = ProgressLine::new();
     let (warnings, end) = runtime.block_on(async {
         let mut warnings = Vec::new();
         let measuring = async {
@@ -129,8 +132,8 @@ fn attempt(
                 .await
         };
         let end = tokio::select! {
-            number = interrupted() => End::Interrupted(number),
-            done = measuring => done.map_or_else(End::Failed, |()| End::Complete),
+            number = interrupted() => ComparisonEnd::Interrupted(number),
+            done = measuring => done.map_or_else(ComparisonEnd::Failed, |()| ComparisonEnd::Complete),
         };
         (warnings, end)
     });
@@ -143,29 +146,29 @@ fn attempt(
         .measured
         .iter()
         .any(|measured| measured.outcome.is_err());
-    let document = Document::of(
+    let document = ComparisonDocument::of(
         &plan,
         &findings,
         facts,
         warnings,
-        matches!(end, End::Complete),
+        matches!(end, ComparisonEnd::Complete),
     );
-    if !matches!(end, End::Failed(_)) || !findings.measured.is_empty() {
+    if !matches!(end, ComparisonEnd::Failed(_)) || !findings.measured.is_empty() {
         publish(&document, outputs)?;
     }
     Ok(match end {
-        End::Failed(why) => return Err(why),
-        End::Interrupted(number) => ExitCode::from(128 + number),
-        End::Complete if findings.measured.is_empty() => {
+        ComparisonEnd::Failed(why) => return Err(why),
+        ComparisonEnd::Interrupted(number) => ExitCode::from(128 + number),
+        ComparisonEnd::Complete if findings.measured.is_empty() => {
             return Err("no program could be measured".to_owned());
         }
-        End::Complete if failed => ExitCode::FAILURE,
-        End::Complete => ExitCode::SUCCESS,
+        ComparisonEnd::Complete if failed => ExitCode::FAILURE,
+        ComparisonEnd::Complete => ExitCode::SUCCESS,
     })
 }
 
 /// Leaves in the plan what the command line asks for.
-fn choose(plan: &mut Plan, options: &Options) -> Result<(), String> {
+fn choose(plan: &mut ComparisonPlan, options: &CompareOptions) -> Result<(), String> {
     let known: Vec<_> = plan.loads.iter().map(|load| load.name.clone()).collect();
     let names = known.iter().map(String::as_str);
     if let Some(wrong) = options.loads.iter().find(|name| !known.contains(name)) {
@@ -188,7 +191,7 @@ fn choose(plan: &mut Plan, options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-fn extent(plan: &Plan) -> String {
+fn extent(plan: &ComparisonPlan) -> String {
     let count = |number: usize, what: &str| {
         format!("{number} {what}{}", if number == 1 { "" } else { "s" })
     };
@@ -200,11 +203,11 @@ fn extent(plan: &Plan) -> String {
 }
 
 /// Why figures may come out wrong, before any is taken.
-async fn unfit(plan: &Plan) -> Vec<String> {
+async fn unfit(plan: &ComparisonPlan) -> Vec<String> {
     let mut warnings = Vec::new();
-    let before = Ticks::now();
+    let before = CpuTimes::now();
     tokio::time::sleep(Duration::from_millis(500)).await;
-    let now = Ticks::now();
+    let now = CpuTimes::now();
     let used = |cpu: usize| {
         [&plan.programs_on, &plan.others_on]
             .iter()
@@ -277,15 +280,15 @@ async fn interrupted() -> u8 {
 }
 
 /// A file that the result goes to.
-struct Output<'a> {
-    format: Format,
+struct OutputFile<'a> {
+    format: OutputFormat,
     path: &'a Path,
     file: File,
 }
 
 /// Opens all files before anything is measured: what cannot be written is better known then. They
 /// keep what is in them until there is something to write.
-fn open(outputs: &[(Format, PathBuf)]) -> Result<Vec<Output<'_>>, String> {
+fn open(outputs: &[(OutputFormat, PathBuf)]) -> Result<Vec<OutputFile<'_>>, String> {
     let opened = outputs.iter().map(|(format, path)| {
         let file = File::options()
             .write(true)
@@ -293,7 +296,7 @@ fn open(outputs: &[(Format, PathBuf)]) -> Result<Vec<Output<'_>>, String> {
             .truncate(false)
             .open(path);
         let file = file.map_err(|error| format!("{}: {error}", path.display()))?;
-        Ok(Output {
+        Ok(OutputFile {
             format: *format,
             path,
             file,
@@ -303,16 +306,16 @@ fn open(outputs: &[(Format, PathBuf)]) -> Result<Vec<Output<'_>>, String> {
 }
 
 /// Writes to all of them, whichever fail.
-fn publish(document: &Document, outputs: Vec<Output<'_>>) -> Result<(), String> {
+fn publish(document: &ComparisonDocument, outputs: Vec<OutputFile<'_>>) -> Result<(), String> {
     // Somebody may have closed our standard output; files are written nevertheless.
     let _ = std::io::stdout().write_all(document.text().as_bytes());
     let mut failed = Vec::new();
-    for Output { format, path, file } in outputs {
+    for OutputFile { format, path, file } in outputs {
         let content = match format {
-            Format::Json => document.json(),
-            Format::Csv => document.csv(),
-            Format::Markdown => document.markdown(),
-            Format::Html => document.html(),
+            OutputFormat::Json => document.json(),
+            OutputFormat::Csv => document.csv(),
+            OutputFormat::Markdown => document.markdown(),
+            OutputFormat::Html => document.html(),
         };
         if let Err(error) = write(file, &content) {
             failed.push(format!("{}: {error}", path.display()));
@@ -335,11 +338,11 @@ fn write(mut file: File, content: &str) -> std::io::Result<()> {
 
 /// What happens, on standard error: a line that is written over on a terminal, a line for each step
 /// elsewhere.
-struct Progress {
+struct ProgressLine {
     terminal: bool,
 }
 
-impl Progress {
+impl ProgressLine {
     fn new() -> Self {
         Self {
             terminal: std::io::stderr().is_terminal(),

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::plan::Plan;
-use crate::sample::{Sample, Touches};
+use crate::plan::ComparisonPlan;
+use crate::sample::{LoadSample, Touches};
 use crate::session::Findings;
-use crate::statistics::{Ratio, Spread, Verdict};
+use crate::statistics::{Ratio, RatioVerdict, Spread};
 
 /// One stage of one load, and how all programs bore it.
 #[derive(Debug)]
@@ -18,14 +18,14 @@ pub struct Case {
     /// The arguments of `lockgate load`.
     pub arguments: Vec<String>,
     /// In the order of the file.
-    pub rows: Vec<Row>,
+    pub rows: Vec<ProgramRow>,
     /// Each two of them that have figures, each ordered pair once.
-    pub pairs: Vec<Pair>,
+    pub pairs: Vec<ProgramPair>,
 }
 
 /// A program in a case.
 #[derive(Debug)]
-pub struct Row {
+pub struct ProgramRow {
     /// What it is called.
     pub program: String,
     /// What it says of its version.
@@ -33,7 +33,7 @@ pub struct Row {
     /// Whether the others add to it.
     pub baseline: bool,
     /// Its rounds, by their number.
-    pub rounds: BTreeMap<usize, Sample>,
+    pub rounds: BTreeMap<usize, LoadSample>,
     /// What kept it from some of them, each reason once; or from all.
     pub errors: Vec<String>,
     /// Why it took no part.
@@ -42,7 +42,7 @@ pub struct Row {
 
 /// What is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Figure {
+pub enum SampleMetric {
     /// Successes a second.
     Rate,
     /// Microseconds of CPU time a success.
@@ -69,7 +69,7 @@ pub enum Figure {
     PerConnection,
 }
 
-impl Figure {
+impl SampleMetric {
     /// Each once, in the order of tables.
     pub const ALL: [Self; 12] = [
         Self::Rate,
@@ -97,7 +97,7 @@ impl Figure {
     ];
 
     /// Of a sample.
-    pub fn of(self, sample: &Sample) -> Option<f64> {
+    pub fn of(self, sample: &LoadSample) -> Option<f64> {
         match self {
             Self::Rate => sample.rate(),
             Self::Cpu => sample.cpu(),
@@ -150,9 +150,9 @@ impl Figure {
     }
 }
 
-impl Row {
+impl ProgramRow {
     /// Over all rounds.
-    pub fn spread(&self, figure: Figure) -> Option<Spread> {
+    pub fn spread(&self, figure: SampleMetric) -> Option<Spread> {
         Spread::of(self.rounds.values().filter_map(|sample| figure.of(sample)))
     }
 
@@ -171,7 +171,7 @@ impl Row {
     }
 
     /// Whether a figure of this kind is not the program's in some round.
-    pub fn is_invalid(&self, figure: Figure) -> bool {
+    pub fn is_invalid(&self, figure: SampleMetric) -> bool {
         self.rounds
             .values()
             .flat_map(|sample| &sample.marks)
@@ -219,12 +219,12 @@ impl Row {
 
 /// A program against another one.
 #[derive(Debug)]
-pub struct Pair {
+pub struct ProgramPair {
     /// Whose figure is divided.
     pub program: String,
     /// By whose.
     pub other: String,
-    /// For each of [`Figure::COMPARED`].
+    /// For each of [`SampleMetric::COMPARED`].
     pub ratios: Vec<Compared>,
 }
 
@@ -232,19 +232,19 @@ pub struct Pair {
 #[derive(Debug)]
 pub struct Compared {
     /// Of what.
-    pub figure: Figure,
+    pub figure: SampleMetric,
     /// From the rounds in which both have it.
     pub ratio: Option<Ratio>,
     /// Microseconds that the program takes more than the other, in the rounds in which both have
     /// them.
     pub added: Option<Spread>,
     /// What may be said, or why nothing.
-    pub verdict: Result<Verdict, String>,
+    pub verdict: Result<RatioVerdict, String>,
 }
 
 impl Case {
     /// All cases, in the order of the file.
-    pub fn all(plan: &Plan, findings: &Findings) -> Vec<Self> {
+    pub fn all(plan: &ComparisonPlan, findings: &Findings) -> Vec<Self> {
         let mut cases = Vec::new();
         for load in &plan.loads {
             let measured = || {
@@ -284,7 +284,7 @@ impl Case {
                                 errors.push(error.clone());
                             }
                         }
-                        Row {
+                        ProgramRow {
                             program: program.name.clone(),
                             version: findings
                                 .versions
@@ -318,24 +318,24 @@ impl Case {
 
     /// The program that takes the least CPU time for a request among those other than `program`, by
     /// medians. Never the baseline, which does less.
-    pub fn best_other(&self, program: &str) -> Option<&Row> {
+    pub fn best_other(&self, program: &str) -> Option<&ProgramRow> {
         let others = self
             .rows
             .iter()
             .filter(|row| row.program != program && !row.baseline);
         let others = others.filter(|row| !row.has_failures());
-        let with = others.filter_map(|row| Some((row.spread(Figure::Cpu)?.median, row)));
+        let with = others.filter_map(|row| Some((row.spread(SampleMetric::Cpu)?.median, row)));
         with.min_by(|(one, _), (other, _)| one.total_cmp(other))
             .map(|(_, row)| row)
     }
 
     /// What the others add to, where the file has that.
-    pub fn baseline(&self) -> Option<&Row> {
+    pub fn baseline(&self) -> Option<&ProgramRow> {
         self.rows.iter().find(|row| row.baseline)
     }
 
     /// `program` against `other`.
-    pub fn pair(&self, program: &str, other: &str) -> Option<&Pair> {
+    pub fn pair(&self, program: &str, other: &str) -> Option<&ProgramPair> {
         self.pairs
             .iter()
             .find(|pair| pair.program == program && pair.other == other)
@@ -360,18 +360,18 @@ impl Case {
     }
 }
 
-fn pairs(rows: &[Row]) -> Vec<Pair> {
+fn pairs(rows: &[ProgramRow]) -> Vec<ProgramPair> {
     let with: Vec<_> = rows.iter().filter(|row| !row.rounds.is_empty()).collect();
     let both = with
         .iter()
         .flat_map(|row| with.iter().map(move |other| (*row, *other)));
     let both = both.filter(|(row, other)| row.program != other.program);
     let pairs = both.map(|(row, other)| {
-        let ratios = Figure::COMPARED
+        let ratios = SampleMetric::COMPARED
             .into_iter()
             .map(|figure| compared(figure, row, other))
             .collect();
-        Pair {
+        ProgramPair {
             program: row.program.clone(),
             other: other.program.clone(),
             ratios,
@@ -384,7 +384,7 @@ fn pairs(rows: &[Row]) -> Vec<Pair> {
 const RESUMED: f64 = 0.05;
 
 /// In what the work of two programs differed.
-fn other_work(row: &Row, other: &Row) -> Option<String> {
+fn other_work(row: &ProgramRow, other: &ProgramRow) -> Option<String> {
     if row.tls() != other.tls() {
         return Some(format!(
             "{} and {} had different TLS",
@@ -392,8 +392,8 @@ fn other_work(row: &Row, other: &Row) -> Option<String> {
         ));
     }
     let (own, others) = (
-        row.spread(Figure::Resumed)?.median,
-        other.spread(Figure::Resumed)?.median,
+        row.spread(SampleMetric::Resumed)?.median,
+        other.spread(SampleMetric::Resumed)?.median,
     );
     let percent = |share: f64| share * 100.0;
     ((own - others).abs() > RESUMED).then(|| {
@@ -405,7 +405,7 @@ fn other_work(row: &Row, other: &Row) -> Option<String> {
     })
 }
 
-fn compared(figure: Figure, row: &Row, other: &Row) -> Compared {
+fn compared(figure: SampleMetric, row: &ProgramRow, other: &ProgramRow) -> Compared {
     let pairs = || {
         let both =
             |(round, sample)| Some((figure.of(sample)?, figure.of(other.rounds.get(round)?)?));
@@ -419,7 +419,7 @@ fn compared(figure: Figure, row: &Row, other: &Row) -> Compared {
     };
     let failing = [row, other].into_iter().find(|row| row.has_failures());
     let invalid = [row, other].into_iter().find(|row| row.is_invalid(figure));
-    let given = figure == Figure::Rate && row.rounds.values().any(|sample| sample.open);
+    let given = figure == SampleMetric::Rate && row.rounds.values().any(|sample| sample.open);
     let other_work = other_work(row, other);
     let verdict = match (&ratio, failing, invalid) {
         (None, ..) => Err("no round has both".to_owned()),
@@ -441,13 +441,13 @@ fn compared(figure: Figure, row: &Row, other: &Row) -> Compared {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::sample::Mark;
+    use crate::sample::InvalidMark;
     use crate::session::Measured;
-    use lockgate_load::result::Limit;
+    use lockgate_load::result::Bottleneck;
     use std::path::Path;
 
-    pub(crate) fn sample(requests: f64, cpu_seconds: f64) -> Sample {
-        Sample {
+    pub(crate) fn sample(requests: f64, cpu_seconds: f64) -> LoadSample {
+        LoadSample {
             stage: String::new(),
             succeeded: requests,
             failed: 0.0,
@@ -471,15 +471,15 @@ pub(crate) mod tests {
         }
     }
 
-    pub(crate) fn plan() -> Plan {
+    pub(crate) fn plan() -> ComparisonPlan {
         let text = "title = \"T <1>\"\n[program.a]\ncommand = [\"a\"]\n[program.b]\ncommand = [\"b\"]\n[program.c]\ncommand = [\"c\"]\n\
             [load.l]\nurl = \"http://h/\"\n[paper.p]\nsource = \"S & T\"\ncolumns = [\"x|y\", \"z\"]\nrows = [[\"1\", \"2\"]]\n";
-        Plan::parse(Path::new("f"), text).unwrap()
+        ComparisonPlan::parse(Path::new("f"), text).unwrap()
     }
 
     /// Seven rounds in which `a` takes 0.8 of what `b` takes, while the machine gets slower; `c` is
     /// not there.
-    pub(crate) fn findings(change: impl Fn(&str, usize, &mut Sample)) -> Findings {
+    pub(crate) fn findings(change: impl Fn(&str, usize, &mut LoadSample)) -> Findings {
         let mut findings = Findings::default();
         for round in 1..=7 {
             for (program, share) in [("a", 0.8), ("b", 1.0)] {
@@ -502,11 +502,11 @@ pub(crate) mod tests {
         findings
     }
 
-    fn case(change: impl Fn(&str, usize, &mut Sample)) -> Case {
+    fn case(change: impl Fn(&str, usize, &mut LoadSample)) -> Case {
         Case::all(&plan(), &findings(change)).remove(0)
     }
 
-    fn verdict(case: &Case, figure: Figure) -> Result<Verdict, String> {
+    fn verdict(case: &Case, figure: SampleMetric) -> Result<RatioVerdict, String> {
         let pair = case.pair("a", "b").unwrap();
         pair.ratios
             .iter()
@@ -519,9 +519,12 @@ pub(crate) mod tests {
     #[test]
     fn what_a_round_did_to_both_is_not_held_against_either() {
         let case = case(|_, _, _| ());
-        assert_eq!(verdict(&case, Figure::Cpu), Ok(Verdict::Less));
-        assert_eq!(verdict(&case, Figure::Rate), Ok(Verdict::More));
-        assert_eq!(verdict(&case, Figure::P99), Ok(Verdict::NotShown));
+        assert_eq!(verdict(&case, SampleMetric::Cpu), Ok(RatioVerdict::Less));
+        assert_eq!(verdict(&case, SampleMetric::Rate), Ok(RatioVerdict::More));
+        assert_eq!(
+            verdict(&case, SampleMetric::P99),
+            Ok(RatioVerdict::NotShown)
+        );
         assert_eq!(case.best_other("b").unwrap().program, "a");
         assert_eq!(case.best_other("a").unwrap().program, "b");
         assert_eq!(case.rows[2].skipped.as_deref(), Some("c is not installed"));
@@ -557,7 +560,7 @@ pub(crate) mod tests {
                 sample.failed = 1.0;
             }
         });
-        for figure in Figure::COMPARED {
+        for figure in SampleMetric::COMPARED {
             assert_eq!(verdict(&case, figure), Err("b had failures".to_owned()));
         }
         assert!(case.best_other("a").is_none());
@@ -572,7 +575,7 @@ pub(crate) mod tests {
             .find(|one| one.program == "b" && one.round == 3);
         third.unwrap().outcome = Err("it ended under the load".to_owned());
         let case = Case::all(&plan(), &findings).remove(0);
-        for figure in Figure::COMPARED {
+        for figure in SampleMetric::COMPARED {
             assert_eq!(verdict(&case, figure), Err("b had failures".to_owned()));
         }
         assert!(case.best_other("a").is_none());
@@ -581,24 +584,30 @@ pub(crate) mod tests {
     #[test]
     fn where_the_generator_was_the_limit_cpu_time_is_the_programs_nevertheless() {
         let limited =
-            case(|_, _, sample| sample.limit(Limit::Generator, "the generator was the limit"));
-        assert_eq!(verdict(&limited, Figure::Cpu), Ok(Verdict::Less));
+            case(|_, _, sample| sample.limit(Bottleneck::Generator, "the generator was the limit"));
+        assert_eq!(verdict(&limited, SampleMetric::Cpu), Ok(RatioVerdict::Less));
         assert_eq!(
-            verdict(&limited, Figure::Rate),
+            verdict(&limited, SampleMetric::Rate),
             Err("invalid for a".to_owned())
         );
-        let link = case(|_, _, sample| sample.limit(Limit::Link, "the link was the limit"));
-        assert_eq!(verdict(&link, Figure::Cpu), Err("invalid for a".to_owned()));
+        let link = case(|_, _, sample| sample.limit(Bottleneck::Link, "the link was the limit"));
+        assert_eq!(
+            verdict(&link, SampleMetric::Cpu),
+            Err("invalid for a".to_owned())
+        );
     }
 
     #[test]
     fn cpu_time_that_was_too_little_takes_no_other_verdict() {
         let case = case(|_, _, sample| {
             let (why, touches) = ("few ticks".to_owned(), Touches::Cpu);
-            sample.marks.push(Mark { why, touches });
+            sample.marks.push(InvalidMark { why, touches });
         });
-        assert_eq!(verdict(&case, Figure::Cpu), Err("invalid for a".to_owned()));
-        assert_eq!(verdict(&case, Figure::Rate), Ok(Verdict::More));
+        assert_eq!(
+            verdict(&case, SampleMetric::Cpu),
+            Err("invalid for a".to_owned())
+        );
+        assert_eq!(verdict(&case, SampleMetric::Rate), Ok(RatioVerdict::More));
     }
 
     #[test]
@@ -613,9 +622,9 @@ pub(crate) mod tests {
                 });
                 sample.resumed = if program == "a" { 99.0 } else { resumed };
             });
-            verdict(&case, Figure::Cpu)
+            verdict(&case, SampleMetric::Cpu)
         };
-        assert_eq!(tls("1.3", 95.0), Ok(Verdict::Less));
+        assert_eq!(tls("1.3", 95.0), Ok(RatioVerdict::Less));
         assert_eq!(
             tls("1.3", 75.0),
             Err("resumed 99 % and 75 % of connections".to_owned())
@@ -630,10 +639,10 @@ pub(crate) mod tests {
     fn a_rate_that_was_given_is_nobodys_merit() {
         let case = case(|_, _, sample| sample.open = true);
         assert_eq!(
-            verdict(&case, Figure::Rate),
+            verdict(&case, SampleMetric::Rate),
             Err("the rate was given".to_owned())
         );
-        assert_eq!(verdict(&case, Figure::Cpu), Ok(Verdict::Less));
+        assert_eq!(verdict(&case, SampleMetric::Cpu), Ok(RatioVerdict::Less));
     }
 
     #[test]
@@ -642,7 +651,7 @@ pub(crate) mod tests {
         findings.measured.retain(|measured| measured.round <= 5);
         let case = Case::all(&plan(), &findings).remove(0);
         assert_eq!(
-            verdict(&case, Figure::Cpu),
+            verdict(&case, SampleMetric::Cpu),
             Err("fewer than 6 rounds".to_owned())
         );
     }
@@ -650,7 +659,7 @@ pub(crate) mod tests {
     #[test]
     fn stages_of_a_ladder_are_cases_of_their_own_and_errors_stay_with_the_program() {
         let mut findings = Findings::default();
-        let stages = ["1000/s", "2000/s"].map(|stage| Sample {
+        let stages = ["1000/s", "2000/s"].map(|stage| LoadSample {
             stage: stage.to_owned(),
             ..sample(10.0, 1.0)
         });

@@ -5,14 +5,14 @@ mod html;
 mod markdown;
 mod text;
 
-use crate::comparison::{Case, Compared, Figure, Row};
-use crate::plan::Plan;
+use crate::comparison::{Case, Compared, ProgramRow, SampleMetric};
+use crate::plan::ComparisonPlan;
 use crate::session::Findings;
-use crate::statistics::{Spread, Verdict};
+use crate::statistics::{RatioVerdict, Spread};
 
 /// All that is shown.
 #[derive(Debug)]
-pub struct Document {
+pub struct ComparisonDocument {
     title: String,
     facts: Vec<(&'static str, String)>,
     /// What must be known before any figure is believed.
@@ -20,12 +20,12 @@ pub struct Document {
     /// Whether all rounds were measured.
     complete: bool,
     cases: Vec<Case>,
-    sections: Vec<Section>,
+    sections: Vec<DocumentSection>,
 }
 
 /// One case, or figures of others.
 #[derive(Debug)]
-struct Section {
+struct DocumentSection {
     title: String,
     /// A command line.
     command: String,
@@ -39,10 +39,10 @@ struct Sheet {
     rows: Vec<Vec<String>>,
 }
 
-impl Document {
+impl ComparisonDocument {
     /// Puts together what was found.
     pub fn of(
-        plan: &Plan,
+        plan: &ComparisonPlan,
         findings: &Findings,
         facts: Vec<(&'static str, String)>,
         warnings: Vec<String>,
@@ -50,7 +50,7 @@ impl Document {
     ) -> Self {
         let cases = Case::all(plan, findings);
         let mut sections: Vec<_> = cases.iter().map(section).collect();
-        sections.extend(plan.papers.iter().map(|paper| Section {
+        sections.extend(plan.papers.iter().map(|paper| DocumentSection {
             title: format!("Others' figures: {}", paper.source),
             command: String::new(),
             sheets: vec![Sheet {
@@ -112,20 +112,20 @@ impl Document {
     }
 }
 
-fn section(case: &Case) -> Section {
+fn section(case: &Case) -> DocumentSection {
     let mut notes = Vec::new();
     let mut rows = Vec::new();
     let mut ratios = Vec::new();
     let mut added = Vec::new();
     let many = case.has_many_connections();
-    let compared_here: Vec<_> = Figure::COMPARED
+    let compared_here: Vec<_> = SampleMetric::COMPARED
         .into_iter()
-        .filter(|figure| *figure != Figure::PerConnection || many)
+        .filter(|figure| *figure != SampleMetric::PerConnection || many)
         .collect();
     let over_tls = case.rows.iter().any(|row| !row.tls().is_empty());
-    let shown: Vec<_> = Figure::ALL
+    let shown: Vec<_> = SampleMetric::ALL
         .into_iter()
-        .filter(|figure| *figure != Figure::Resumed || over_tls)
+        .filter(|figure| *figure != SampleMetric::Resumed || over_tls)
         .collect();
     for row in &case.rows {
         let mut cells = vec![row.program.clone(), version(&row.version).to_owned()];
@@ -150,7 +150,7 @@ fn section(case: &Case) -> Section {
                 .iter()
                 .map(|why| format!("* {}: {why}", row.program)),
         );
-        let against = |other: Option<&Row>| case.pair(&row.program, &other?.program);
+        let against = |other: Option<&ProgramRow>| case.pair(&row.program, &other?.program);
         if row.baseline {
             continue;
         }
@@ -194,7 +194,7 @@ fn section(case: &Case) -> Section {
     if !added.is_empty() {
         let mut head = vec!["÷ the baseline".to_owned()];
         let figures = || {
-            Figure::COMPARED
+            SampleMetric::COMPARED
                 .into_iter()
                 .filter(|figure| is_of_the_baseline(*figure))
         };
@@ -214,7 +214,7 @@ fn section(case: &Case) -> Section {
         .unwrap_or(0);
     let command = format!("lockgate load {}", case.arguments.join(" "));
     let rounds = format!("{rounds} round{}", if rounds == 1 { "" } else { "s" });
-    Section {
+    DocumentSection {
         title: format!("{} ({rounds})", case.name()),
         command,
         sheets,
@@ -234,26 +234,26 @@ fn version(said: &str) -> &str {
     words.into_iter().find(number).unwrap_or(said)
 }
 
-fn title(figure: Figure) -> &'static str {
+fn title(figure: SampleMetric) -> &'static str {
     match figure {
-        Figure::Rate => "requests/s",
-        Figure::Cpu => "CPU µs/request",
-        Figure::System => "system",
-        Figure::P50 => "p50",
-        Figure::P99 => "p99",
-        Figure::P99_9 => "p99.9",
-        Figure::P99_99 => "p99.99",
-        Figure::Max => "max",
-        Figure::Failed => "failed",
-        Figure::Resumed => "resumed",
-        Figure::Peak => "peak MB",
-        Figure::PerConnection => "KB/connection",
+        SampleMetric::Rate => "requests/s",
+        SampleMetric::Cpu => "CPU µs/request",
+        SampleMetric::System => "system",
+        SampleMetric::P50 => "p50",
+        SampleMetric::P99 => "p99",
+        SampleMetric::P99_9 => "p99.9",
+        SampleMetric::P99_99 => "p99.99",
+        SampleMetric::Max => "max",
+        SampleMetric::Failed => "failed",
+        SampleMetric::Resumed => "resumed",
+        SampleMetric::Peak => "peak MB",
+        SampleMetric::PerConnection => "KB/connection",
     }
 }
 
 /// The median, and from the least to the most where rounds are compared by it.
-fn cell(row: &Row, figure: Figure) -> String {
-    if figure == Figure::Failed {
+fn cell(row: &ProgramRow, figure: SampleMetric) -> String {
+    if figure == SampleMetric::Failed {
         return if row.rounds.is_empty() {
             "–".to_owned()
         } else {
@@ -271,13 +271,13 @@ fn cell(row: &Row, figure: Figure) -> String {
         rounds,
     } = spread;
     match figure {
-        Figure::Rate if rounds > 1 => format!("{median:.0} ({min:.0}–{max:.0}){mark}"),
-        Figure::Rate => format!("{median:.0}{mark}"),
-        Figure::Cpu if rounds > 1 => format!("{median:.1} ({min:.1}–{max:.1}){mark}"),
-        Figure::Cpu => format!("{median:.1}{mark}"),
-        Figure::System | Figure::Resumed => format!("{:.0} %{mark}", median * 100.0),
-        Figure::Peak => format!("{:.1}{mark}", median / 1e6),
-        Figure::PerConnection => format!("{:.1}{mark}", median / 1e3),
+        SampleMetric::Rate if rounds > 1 => format!("{median:.0} ({min:.0}–{max:.0}){mark}"),
+        SampleMetric::Rate => format!("{median:.0}{mark}"),
+        SampleMetric::Cpu if rounds > 1 => format!("{median:.1} ({min:.1}–{max:.1}){mark}"),
+        SampleMetric::Cpu => format!("{median:.1}{mark}"),
+        SampleMetric::System | SampleMetric::Resumed => format!("{:.0} %{mark}", median * 100.0),
+        SampleMetric::Peak => format!("{:.1}{mark}", median / 1e6),
+        SampleMetric::PerConnection => format!("{:.1}{mark}", median / 1e3),
         _ => format!("{}{mark}", microseconds(median)),
     }
 }
@@ -289,8 +289,8 @@ fn difference(added: &Spread) -> String {
 }
 
 /// CPU time and memory of what has no proxy's work are no measure of it.
-fn is_of_the_baseline(figure: Figure) -> bool {
-    figure == Figure::Rate || figure.is_latency()
+fn is_of_the_baseline(figure: SampleMetric) -> bool {
+    figure == SampleMetric::Rate || figure.is_latency()
 }
 
 fn microseconds(figure: f64) -> String {
@@ -312,9 +312,9 @@ fn statement(compared: &Compared) -> String {
         format!(" [{low:.2}–{high:.2}]")
     });
     let verdict = match &compared.verdict {
-        Ok(Verdict::Less) => "less".to_owned(),
-        Ok(Verdict::More) => "more".to_owned(),
-        Ok(Verdict::NotShown) => {
+        Ok(RatioVerdict::Less) => "less".to_owned(),
+        Ok(RatioVerdict::More) => "more".to_owned(),
+        Ok(RatioVerdict::NotShown) => {
             let Spread { rounds, .. } = ratio.spread;
             format!(
                 "no difference shown ({rounds} rounds, spread {:.0} %)",
@@ -335,16 +335,16 @@ where 1 is outside it. Memory is the proportional set size of the whole process 
 mod tests {
     use super::*;
     use crate::comparison::tests::{findings, plan};
-    use lockgate_load::result::Limit;
+    use lockgate_load::result::Bottleneck;
 
-    fn document(complete: bool) -> Document {
+    fn document(complete: bool) -> ComparisonDocument {
         let findings = findings(|program, _, sample| {
             if program == "b" {
-                sample.limit(Limit::Generator, "the generator <was> the limit");
+                sample.limit(Bottleneck::Generator, "the generator <was> the limit");
             }
         });
         let facts = vec![("cpu", "Some & CPU".to_owned())];
-        Document::of(
+        ComparisonDocument::of(
             &plan(),
             &findings,
             facts,
@@ -387,7 +387,8 @@ mod tests {
                 sample.p50 = Some(75.0);
             }
         });
-        let markdown = Document::of(&plan, &findings, Vec::new(), Vec::new(), true).markdown();
+        let markdown =
+            ComparisonDocument::of(&plan, &findings, Vec::new(), Vec::new(), true).markdown();
         let head = "| ÷ the baseline | requests/s | p50 | p99 | p99.99 | added p50 | added p99 | added p99.99 |";
         assert!(markdown.contains(head), "{markdown}");
         assert!(
@@ -406,7 +407,8 @@ mod tests {
         let findings = findings(|_, _, sample| {
             (sample.tls, sample.resumed) = (Some("TLSv1.3 X".to_owned()), 75.0);
         });
-        let markdown = Document::of(&plan(), &findings, Vec::new(), Vec::new(), true).markdown();
+        let markdown =
+            ComparisonDocument::of(&plan(), &findings, Vec::new(), Vec::new(), true).markdown();
         assert!(
             markdown.contains("| program | version | TLS |") && markdown.contains("| resumed |"),
             "{markdown}"
@@ -425,7 +427,7 @@ mod tests {
                 sample.connections = connections;
                 sample.memory = Some((1e6, if program == "a" { 2e6 } else { 3e6 }));
             });
-            Document::of(&plan(), &findings, Vec::new(), Vec::new(), true).markdown()
+            ComparisonDocument::of(&plan(), &findings, Vec::new(), Vec::new(), true).markdown()
         };
         assert!(
             with(100.0).contains("| 0.50 [0.50–0.50] less |"),
@@ -439,7 +441,7 @@ mod tests {
     fn what_a_program_says_neither_moves_the_cursor_nor_becomes_html() {
         let mut findings = findings(|_, _, _| ());
         findings.measured[0].outcome = Err("it ended:\n    \x1b[2J<b>".to_owned());
-        let document = Document::of(&plan(), &findings, Vec::new(), Vec::new(), true);
+        let document = ComparisonDocument::of(&plan(), &findings, Vec::new(), Vec::new(), true);
         assert!(
             document.text().contains("it ended:\n    \\u{1b}[2J<b>"),
             "{}",
@@ -456,7 +458,7 @@ mod tests {
     fn a_program_without_figures_has_a_line_of_its_own_in_csv_and_failures_are_added_up() {
         let mut findings = findings(|_, _, sample| sample.failed = 2.0);
         findings.measured[0].outcome = Err("it ended".to_owned());
-        let document = Document::of(&plan(), &findings, Vec::new(), Vec::new(), true);
+        let document = ComparisonDocument::of(&plan(), &findings, Vec::new(), Vec::new(), true);
         let (csv, json) = (document.csv(), document.json());
         assert_eq!(csv.lines().count(), 1 + 13 + 2, "{csv}");
         let line = |start: &str| {

@@ -1,4 +1,4 @@
-//! Comparison files of `lockgate compare`: from TOML to a [`Plan`].
+//! Comparison files of `lockgate compare`: from TOML to a [`ComparisonPlan`].
 //!
 //! Starts nothing. Every mistake is reported at once, with line and column.
 
@@ -7,25 +7,28 @@ use std::path::Path;
 use toml::de::DeTable;
 
 use crate::cpus::Cpus;
-use crate::plan::{Certificate, Job, Kind, Load, Paper, Plan, Program, Service};
-use crate::reader::{Mistakes, Placed, Table, unknown};
+use crate::plan::{
+    CertificateSource, ComparisonPlan, JobKind, LoadCommand, Paper, Program, ServiceSettings,
+    TemplateJob,
+};
+use crate::reader::{Placed, TomlMistakes, TomlTable, unknown};
 use crate::template::Described;
 use crate::{placeholders, template};
 
-impl Plan {
+impl ComparisonPlan {
     /// Reads `text`, which stands in the file `name`.
     ///
     /// # Errors
     /// Every mistake as a line `name:line:column: what is wrong`.
     pub fn parse(name: &Path, text: &str) -> Result<Self, String> {
-        let mut mistakes = Mistakes::of(text);
+        let mut mistakes = TomlMistakes::of(text);
         let (table, errors) = DeTable::parse_recoverable(text);
         for error in &errors {
             mistakes.add(&error.span().unwrap_or(0..0), error.message());
         }
         // What a broken text says otherwise is mostly about the break.
         let plan = if errors.is_empty() {
-            read(Table::of(table.get_ref(), 0..0), &mut mistakes)
+            read(TomlTable::of(table.get_ref(), 0..0), &mut mistakes)
         } else {
             None
         };
@@ -36,7 +39,7 @@ impl Plan {
     }
 }
 
-fn read(mut table: Table<'_>, mistakes: &mut Mistakes<'_>) -> Option<Plan> {
+fn read(mut table: TomlTable<'_>, mistakes: &mut TomlMistakes<'_>) -> Option<ComparisonPlan> {
     let title = table.text("title", mistakes);
     let rounds = table
         .number("rounds", mistakes)
@@ -83,7 +86,7 @@ fn read(mut table: Table<'_>, mistakes: &mut Mistakes<'_>) -> Option<Plan> {
         .collect();
     table.end(mistakes);
     let one = |cpu: &str| cpu.parse::<Cpus>().expect("a number is a list");
-    Some(Plan {
+    Some(ComparisonPlan {
         title: title.map_or_else(|| "Programs side by side".to_owned(), |title| title.value),
         rounds,
         programs_on: programs_on.unwrap_or_else(|| one("0")),
@@ -96,7 +99,10 @@ fn read(mut table: Table<'_>, mistakes: &mut Mistakes<'_>) -> Option<Plan> {
     })
 }
 
-fn read_layout(mut table: Table<'_>, mistakes: &mut Mistakes<'_>) -> (Option<Cpus>, Option<Cpus>) {
+fn read_layout(
+    mut table: TomlTable<'_>,
+    mistakes: &mut TomlMistakes<'_>,
+) -> (Option<Cpus>, Option<Cpus>) {
     let mut cpus = |name| {
         let written = table.text(name, mistakes)?;
         written
@@ -110,7 +116,7 @@ fn read_layout(mut table: Table<'_>, mistakes: &mut Mistakes<'_>) -> (Option<Cpu
     found
 }
 
-fn read_job(mut table: Table<'_>, mistakes: &mut Mistakes<'_>) -> Option<Job> {
+fn read_job(mut table: TomlTable<'_>, mistakes: &mut TomlMistakes<'_>) -> Option<TemplateJob> {
     let at = table.at.clone();
     let kind = table.text("kind", mistakes);
     let upstream = table
@@ -128,13 +134,13 @@ fn read_job(mut table: Table<'_>, mistakes: &mut Mistakes<'_>) -> Option<Job> {
         .inspect(|text| placeholders_exist(text, UNSET_IN_JOB, mistakes));
     table.end(mistakes);
     let certificate = match (certificate, cert, key) {
-        (None, Some(cert), Some(key)) => Certificate::Files {
+        (None, Some(cert), Some(key)) => CertificateSource::Files {
             cert: cert.value,
             key: key.value,
         },
-        (None, None, None) => Certificate::P256,
-        (Some(kind), None, None) if kind.value == "p256" => Certificate::P256,
-        (Some(kind), None, None) if kind.value == "rsa2048" => Certificate::Rsa2048,
+        (None, None, None) => CertificateSource::P256,
+        (Some(kind), None, None) if kind.value == "p256" => CertificateSource::P256,
+        (Some(kind), None, None) if kind.value == "rsa2048" => CertificateSource::Rsa2048,
         (Some(kind), None, None) => {
             mistakes.add(
                 &kind.at,
@@ -155,14 +161,14 @@ fn read_job(mut table: Table<'_>, mistakes: &mut Mistakes<'_>) -> Option<Job> {
         mistakes.add(&at, "a job has a `kind`");
         return None;
     };
-    let Some(found) = Kind::of(&kind.value) else {
-        let names = Kind::ALL.iter().map(|kind| kind.name());
+    let Some(found) = JobKind::of(&kind.value) else {
+        let names = JobKind::ALL.iter().map(|kind| kind.name());
         mistakes.add(&kind.at, unknown("no kind is called", &kind.value, names));
         return None;
     };
     match (found, &upstream, &root) {
-        (Kind::Static, None, Some(_)) => {}
-        (Kind::Static, ..) => mistakes.add(
+        (JobKind::Static, None, Some(_)) => {}
+        (JobKind::Static, ..) => mistakes.add(
             &at,
             "a job of the kind static has a `root` and no `upstream`",
         ),
@@ -176,7 +182,7 @@ fn read_job(mut table: Table<'_>, mistakes: &mut Mistakes<'_>) -> Option<Job> {
         ),
     }
     let plain = |text: Option<Placed<String>>| text.map(|text| text.value);
-    Some(Job {
+    Some(TemplateJob {
         kind: found,
         upstream: plain(upstream),
         root: plain(root),
@@ -186,11 +192,11 @@ fn read_job(mut table: Table<'_>, mistakes: &mut Mistakes<'_>) -> Option<Job> {
 
 /// The service and its `version`. Without `ready` it is `otherwise`.
 fn read_service(
-    mut table: Table<'_>,
+    mut table: TomlTable<'_>,
     otherwise: Option<&str>,
     unset: &[&str],
-    mistakes: &mut Mistakes<'_>,
-) -> Option<(Service, Vec<String>)> {
+    mistakes: &mut TomlMistakes<'_>,
+) -> Option<(ServiceSettings, Vec<String>)> {
     let at = table.at.clone();
     let command = table.texts("command", mistakes);
     let files = table.pairs("files", mistakes);
@@ -242,7 +248,7 @@ fn read_service(
             .map(|(name, value)| (name.value, value.value))
             .collect()
     };
-    let service = Service {
+    let service = ServiceSettings {
         command: words(command),
         files: pairs(files),
         environment: pairs(environment),
@@ -253,9 +259,9 @@ fn read_service(
 
 fn read_program(
     name: Placed<String>,
-    mut table: Table<'_>,
-    job: Option<&Job>,
-    mistakes: &mut Mistakes<'_>,
+    mut table: TomlTable<'_>,
+    job: Option<&TemplateJob>,
+    mistakes: &mut TomlMistakes<'_>,
 ) -> Option<Program> {
     checked_name(&name, mistakes);
     let baseline = table.flag("baseline", mistakes);
@@ -317,9 +323,9 @@ fn read_program(
 
 fn read_load(
     name: Placed<String>,
-    mut table: Table<'_>,
-    mistakes: &mut Mistakes<'_>,
-) -> Option<Load> {
+    mut table: TomlTable<'_>,
+    mistakes: &mut TomlMistakes<'_>,
+) -> Option<LoadCommand> {
     checked_name(&name, mistakes);
     let at = table.at.clone();
     let url = table
@@ -358,13 +364,13 @@ fn read_load(
             mistakes.add(&written.at, format!("{other} has no place in a comparison"));
         }
     }
-    Some(Load {
+    Some(LoadCommand {
         name: name.value,
         arguments,
     })
 }
 
-fn read_paper(mut table: Table<'_>, mistakes: &mut Mistakes<'_>) -> Option<Paper> {
+fn read_paper(mut table: TomlTable<'_>, mistakes: &mut TomlMistakes<'_>) -> Option<Paper> {
     let at = table.at.clone();
     let source = table.text("source", mistakes);
     let columns = table.texts("columns", mistakes);
@@ -393,7 +399,7 @@ fn read_paper(mut table: Table<'_>, mistakes: &mut Mistakes<'_>) -> Option<Paper
 }
 
 /// Names become names of directories and of options.
-fn checked_name(name: &Placed<String>, mistakes: &mut Mistakes<'_>) {
+fn checked_name(name: &Placed<String>, mistakes: &mut TomlMistakes<'_>) {
     let may = |c: char| c.is_alphanumeric() || "-_.+".contains(c);
     if name.value.is_empty() || !name.value.chars().all(may) || name.value.starts_with(['.', '-']) {
         mistakes.add(
@@ -410,7 +416,7 @@ const UNSET_IN_ORIGINS: &[&str] = &["port", "upstream", "root"];
 const UNSET_IN_LOADS: &[&str] = &["own"];
 const UNSET_WITHOUT_JOB: &[&str] = &["upstream", "root"];
 
-fn placeholders_exist(text: &Placed<String>, unset: &[&str], mistakes: &mut Mistakes<'_>) {
+fn placeholders_exist(text: &Placed<String>, unset: &[&str], mistakes: &mut TomlMistakes<'_>) {
     for name in placeholders::names(&text.value) {
         // {port:NAME} is known everywhere, {upstream:haproxy} where {upstream} is.
         let whole = if name.starts_with("upstream:") {
@@ -481,8 +487,8 @@ url = "http://127.0.0.1:{port}/"
 args = "-c 100 -H 'a: b c' --data \"\""
 "#;
 
-    fn parse(text: &str) -> Result<Plan, String> {
-        Plan::parse(Path::new("f.toml"), text)
+    fn parse(text: &str) -> Result<ComparisonPlan, String> {
+        ComparisonPlan::parse(Path::new("f.toml"), text)
     }
 
     #[test]
@@ -494,7 +500,7 @@ args = "-c 100 -H 'a: b c' --data \"\""
             )
         };
         assert!(
-            Plan::parse(
+            ComparisonPlan::parse(
                 Path::new("f"),
                 &file("{port:o}", "{port}", "-H 'A: {port}'")
             )
@@ -512,7 +518,7 @@ args = "-c 100 -H 'a: b c' --data \"\""
                 "{own} stands for nothing here",
             ),
         ] {
-            let mistakes = Plan::parse(Path::new("f"), &text).unwrap_err();
+            let mistakes = ComparisonPlan::parse(Path::new("f"), &text).unwrap_err();
             assert!(mistakes.contains(says), "{mistakes}");
         }
     }
@@ -566,7 +572,7 @@ args = "-c 100 -H 'a: b c' --data \"\""
             );
             assert!(document.contains(&written), "{written}");
         }
-        for name in template::names().chain(Kind::ALL.iter().map(|kind| kind.name())) {
+        for name in template::names().chain(JobKind::ALL.iter().map(|kind| kind.name())) {
             assert!(document.contains(&format!("`{name}`")), "{name}");
         }
     }
@@ -682,7 +688,7 @@ args = "--json -"
     fn connections_are_found_however_they_are_written() {
         let of = |words: &[&str]| {
             let arguments = words.iter().map(ToString::to_string).collect();
-            Load {
+            LoadCommand {
                 name: String::new(),
                 arguments,
             }

@@ -16,7 +16,7 @@ use rustix::process::{
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cpus::Cpus;
-use lockgate_load::watch::{GUARD, Tree};
+use lockgate_load::watch::{GUARD, ProcessTree};
 
 /// What TERM is given before KILL follows.
 const GRACE: Duration = Duration::from_secs(2);
@@ -25,7 +25,7 @@ const LAST: Duration = Duration::from_secs(5);
 
 /// A command, and how it is to be held.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Guard {
+pub struct ProcessGuard {
     /// What it and all its descendants are pinned to.
     pub cpus: Option<Cpus>,
     /// Who starts the guard; where its parent is another one, that has ended already.
@@ -34,7 +34,7 @@ pub struct Guard {
     pub command: Vec<OsString>,
 }
 
-impl Guard {
+impl ProcessGuard {
     /// Runs the command to its end: TERM, INT and HUP end it, and so does the end of the thread
     /// that started the guard.
     ///
@@ -153,7 +153,9 @@ pub fn end_descendants(mut reaped: impl FnMut(Pid, WaitStatus)) {
             signal_descendants(Signal::KILL);
         }
         if since.elapsed() > GRACE + LAST {
-            let left = Tree::new(std::process::id()).below().unwrap_or_default();
+            let left = ProcessTree::new(std::process::id())
+                .below()
+                .unwrap_or_default();
             let left: Vec<_> = left.into_iter().map(named).collect();
             eprintln!("these processes could not be ended: {}", left.join(", "));
             return;
@@ -172,7 +174,9 @@ fn named(pid: u32) -> String {
 }
 
 fn signal_descendants(signal: Signal) {
-    let all = Tree::new(std::process::id()).below().unwrap_or_default();
+    let all = ProcessTree::new(std::process::id())
+        .below()
+        .unwrap_or_default();
     for pid in all {
         if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
             // It may have ended meanwhile.

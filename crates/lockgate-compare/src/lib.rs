@@ -24,4 +24,4 @@ pub mod session;
 pub mod statistics;
 pub mod template;
 
-pub use command::{Format, Options, run};
+pub use command::{CompareOptions, OutputFormat, run};

@@ -5,7 +5,7 @@ use crate::placeholders;
 
 /// Plan of a comparison.
 #[derive(Debug)]
-pub struct Plan {
+pub struct ComparisonPlan {
     /// Title of the tables.
     pub title: String,
     /// Rounds: measurements of each program under each load.
@@ -15,33 +15,33 @@ pub struct Plan {
     /// CPUs of the origins and of the generator.
     pub others_on: Cpus,
     /// Job that templates are filled from.
-    pub job: Option<Job>,
+    pub job: Option<TemplateJob>,
     /// Origins, started once: name and service.
-    pub origins: Vec<(String, Service)>,
+    pub origins: Vec<(String, ServiceSettings)>,
     /// Programs that are compared.
     pub programs: Vec<Program>,
     /// Loads that each program gets.
-    pub loads: Vec<Load>,
+    pub loads: Vec<LoadCommand>,
     /// Published figures, printed beside.
     pub papers: Vec<Paper>,
 }
 
 /// Job of the programs from templates.
 #[derive(Debug, Clone)]
-pub struct Job {
+pub struct TemplateJob {
     /// The work.
-    pub kind: Kind,
+    pub kind: JobKind,
     /// The origin: `HOST:PORT` or `unix:PATH`, with placeholders.
     pub upstream: Option<String>,
-    /// The directory of files, for [`Kind::Static`].
+    /// The directory of files, for [`JobKind::Static`].
     pub root: Option<String>,
     /// What is shown to clients over TLS.
-    pub certificate: Certificate,
+    pub certificate: CertificateSource,
 }
 
 /// A kind of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum JobKind {
     /// An HTTP/1.1 proxy with kept connections to the origin.
     Http,
     /// The same over TLS.
@@ -54,7 +54,7 @@ pub enum Kind {
     Static,
 }
 
-impl Kind {
+impl JobKind {
     /// Each once.
     pub const ALL: [Self; 5] = [
         Self::Http,
@@ -82,7 +82,7 @@ impl Kind {
 
 /// The certificate of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Certificate {
+pub enum CertificateSource {
     /// Made for the run, ECDSA P-256.
     P256,
     /// Made for the run, RSA with 2048 bits.
@@ -98,7 +98,7 @@ pub enum Certificate {
 
 /// Service: how a program is started; every text may have placeholders.
 #[derive(Debug, Clone)]
-pub struct Service {
+pub struct ServiceSettings {
     /// The command and its arguments; never empty.
     pub command: Vec<String>,
     /// Files of its own: names below its directory, contents.
@@ -115,7 +115,7 @@ pub struct Program {
     /// Name in tables.
     pub name: String,
     /// Service, or why the program cannot do the job.
-    pub service: Result<Service, String>,
+    pub service: Result<ServiceSettings, String>,
     /// A command that prints its version.
     pub version: Vec<String>,
     /// Programs that must be installed besides, such as those that a shell starts.
@@ -145,18 +145,18 @@ impl Program {
 
 /// A load: arguments of `lockgate load`.
 #[derive(Debug, Clone)]
-pub struct Load {
+pub struct LoadCommand {
     /// Name in tables.
     pub name: String,
     /// Targets and options, with placeholders.
     pub arguments: Vec<String>,
 }
 
-impl Load {
+impl LoadCommand {
     /// The arguments as they might be in a run, with something of the right form for each
     /// placeholder.
     pub(crate) fn provisional(&self) -> Vec<String> {
-        let mut values = placeholders::Values::default();
+        let mut values = placeholders::PlaceholderValues::default();
         for name in self
             .arguments
             .iter()
@@ -206,7 +206,7 @@ pub struct Paper {
     pub rows: Vec<Vec<String>>,
 }
 
-impl Plan {
+impl ComparisonPlan {
     /// Every text in which placeholders are filled in.
     pub(crate) fn texts(&self) -> impl Iterator<Item = &str> {
         let running = self
@@ -227,8 +227,8 @@ impl Plan {
             service.command.iter().chain(pairs).chain([&service.ready])
         });
         let certificate = self.job.iter().flat_map(|job| match &job.certificate {
-            Certificate::Files { cert, key } => vec![cert, key],
-            Certificate::P256 | Certificate::Rsa2048 => Vec::new(),
+            CertificateSource::Files { cert, key } => vec![cert, key],
+            CertificateSource::P256 | CertificateSource::Rsa2048 => Vec::new(),
         });
         let job = self
             .job

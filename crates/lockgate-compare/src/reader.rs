@@ -7,12 +7,12 @@ use toml::de::{DeTable, DeValue};
 
 /// What is wrong with a text, and where.
 #[derive(Debug)]
-pub(crate) struct Mistakes<'t> {
+pub(crate) struct TomlMistakes<'t> {
     text: &'t str,
     found: Vec<(usize, String)>,
 }
 
-impl<'t> Mistakes<'t> {
+impl<'t> TomlMistakes<'t> {
     pub(crate) fn of(text: &'t str) -> Self {
         Self {
             text,
@@ -49,26 +49,26 @@ pub(crate) struct Placed<T> {
     pub(crate) at: Range<usize>,
 }
 
-/// One table. Keys are taken out by name; [`Table::end`] reports those that nobody took.
-pub(crate) struct Table<'a> {
+/// One table. Keys are taken out by name; [`TomlTable::end`] reports those that nobody took.
+pub(crate) struct TomlTable<'a> {
     pub(crate) at: Range<usize>,
     /// What is left, in the order of the text.
-    entries: Vec<Entry<'a>>,
+    entries: Vec<TableEntry<'a>>,
     /// Names that were asked for.
     known: Vec<&'static str>,
 }
 
-struct Entry<'a> {
+struct TableEntry<'a> {
     name: String,
     at: Range<usize>,
     value: &'a Spanned<DeValue<'a>>,
 }
 
-impl<'a> Table<'a> {
+impl<'a> TomlTable<'a> {
     pub(crate) fn of(table: &'a DeTable<'a>, at: Range<usize>) -> Self {
         let mut entries: Vec<_> = table
             .iter()
-            .map(|(key, value)| Entry {
+            .map(|(key, value)| TableEntry {
                 name: key.get_ref().to_string(),
                 at: key.span(),
                 value,
@@ -91,7 +91,7 @@ impl<'a> Table<'a> {
     pub(crate) fn text(
         &mut self,
         name: &'static str,
-        mistakes: &mut Mistakes<'_>,
+        mistakes: &mut TomlMistakes<'_>,
     ) -> Option<Placed<String>> {
         text(self.take(name)?, name, mistakes)
     }
@@ -99,7 +99,7 @@ impl<'a> Table<'a> {
     pub(crate) fn number(
         &mut self,
         name: &'static str,
-        mistakes: &mut Mistakes<'_>,
+        mistakes: &mut TomlMistakes<'_>,
     ) -> Option<Placed<usize>> {
         let value = self.take(name)?;
         let number = value
@@ -119,7 +119,7 @@ impl<'a> Table<'a> {
     }
 
     /// Whether `name` is true; not where it is absent.
-    pub(crate) fn flag(&mut self, name: &'static str, mistakes: &mut Mistakes<'_>) -> bool {
+    pub(crate) fn flag(&mut self, name: &'static str, mistakes: &mut TomlMistakes<'_>) -> bool {
         let Some(value) = self.take(name) else {
             return false;
         };
@@ -136,7 +136,7 @@ impl<'a> Table<'a> {
     pub(crate) fn texts(
         &mut self,
         name: &'static str,
-        mistakes: &mut Mistakes<'_>,
+        mistakes: &mut TomlMistakes<'_>,
     ) -> Option<Vec<Placed<String>>> {
         let value = self.take(name)?;
         list(value, name, mistakes, |value, mistakes| {
@@ -148,7 +148,7 @@ impl<'a> Table<'a> {
     pub(crate) fn rows(
         &mut self,
         name: &'static str,
-        mistakes: &mut Mistakes<'_>,
+        mistakes: &mut TomlMistakes<'_>,
     ) -> Option<Vec<Vec<String>>> {
         let value = self.take(name)?;
         list(value, name, mistakes, |row, mistakes| {
@@ -163,8 +163,8 @@ impl<'a> Table<'a> {
     pub(crate) fn table(
         &mut self,
         name: &'static str,
-        mistakes: &mut Mistakes<'_>,
-    ) -> Option<Table<'a>> {
+        mistakes: &mut TomlMistakes<'_>,
+    ) -> Option<TomlTable<'a>> {
         table(self.take(name)?, name, mistakes)
     }
 
@@ -172,8 +172,8 @@ impl<'a> Table<'a> {
     pub(crate) fn tables(
         &mut self,
         name: &'static str,
-        mistakes: &mut Mistakes<'_>,
-    ) -> Vec<(Placed<String>, Table<'a>)> {
+        mistakes: &mut TomlMistakes<'_>,
+    ) -> Vec<(Placed<String>, TomlTable<'a>)> {
         let Some(outer) = self.table(name, mistakes) else {
             return Vec::new();
         };
@@ -194,7 +194,7 @@ impl<'a> Table<'a> {
     pub(crate) fn pairs(
         &mut self,
         name: &'static str,
-        mistakes: &mut Mistakes<'_>,
+        mistakes: &mut TomlMistakes<'_>,
     ) -> Vec<(Placed<String>, Placed<String>)> {
         let Some(outer) = self.table(name, mistakes) else {
             return Vec::new();
@@ -213,7 +213,7 @@ impl<'a> Table<'a> {
     }
 
     /// Reports what is left.
-    pub(crate) fn end(self, mistakes: &mut Mistakes<'_>) {
+    pub(crate) fn end(self, mistakes: &mut TomlMistakes<'_>) {
         for entry in &self.entries {
             let known = self.known.iter().copied();
             mistakes.add(
@@ -248,7 +248,7 @@ pub(crate) fn unknown<'k>(
 fn text(
     value: &Spanned<DeValue<'_>>,
     name: &str,
-    mistakes: &mut Mistakes<'_>,
+    mistakes: &mut TomlMistakes<'_>,
 ) -> Option<Placed<String>> {
     let Some(text) = value.get_ref().as_str() else {
         mistakes.add(
@@ -266,8 +266,8 @@ fn text(
 fn table<'a>(
     value: &'a Spanned<DeValue<'a>>,
     name: &str,
-    mistakes: &mut Mistakes<'_>,
-) -> Option<Table<'a>> {
+    mistakes: &mut TomlMistakes<'_>,
+) -> Option<TomlTable<'a>> {
     let Some(inner) = value.get_ref().as_table() else {
         mistakes.add(
             &value.span(),
@@ -275,14 +275,14 @@ fn table<'a>(
         );
         return None;
     };
-    Some(Table::of(inner, value.span()))
+    Some(TomlTable::of(inner, value.span()))
 }
 
 fn list<'a, T>(
     value: &'a Spanned<DeValue<'a>>,
     name: &str,
-    mistakes: &mut Mistakes<'_>,
-    mut each: impl FnMut(&'a Spanned<DeValue<'a>>, &mut Mistakes<'_>) -> Option<T>,
+    mistakes: &mut TomlMistakes<'_>,
+    mut each: impl FnMut(&'a Spanned<DeValue<'a>>, &mut TomlMistakes<'_>) -> Option<T>,
 ) -> Option<Vec<T>> {
     let Some(items) = value.get_ref().as_array() else {
         mistakes.add(

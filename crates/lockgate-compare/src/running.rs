@@ -12,8 +12,8 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::process::{Child, Command};
 
 use crate::cpus::Cpus;
-use crate::placeholders::Values;
-use crate::plan::Service;
+use crate::placeholders::PlaceholderValues;
+use crate::plan::ServiceSettings;
 
 /// What a program may take until it accepts connections.
 const UNTIL_READY: Duration = Duration::from_secs(10);
@@ -22,7 +22,7 @@ const UNTIL_READY: Duration = Duration::from_secs(10);
 const ALSO: &str = "/usr/local/sbin:/usr/sbin:/sbin";
 
 /// A program with all that it starts.
-pub(crate) struct Running {
+pub(crate) struct RunningProgram {
     guard: Child,
     log: PathBuf,
     /// The guard's number: the top of the program's tree.
@@ -44,7 +44,7 @@ impl Starter {
         directory: &Path,
         log: &Path,
         cpus: &Cpus,
-    ) -> io::Result<Running> {
+    ) -> io::Result<RunningProgram> {
         let log = log.to_owned();
         let file = File::create(&log)?;
         let mut guard = Command::new(&self.executable);
@@ -71,7 +71,7 @@ impl Starter {
         let pid = guard
             .id()
             .ok_or_else(|| io::Error::other("it has ended already"))?;
-        Ok(Running { guard, log, pid })
+        Ok(RunningProgram { guard, log, pid })
     }
 
     /// Starts a service and waits until it accepts connections.
@@ -80,11 +80,11 @@ impl Starter {
     /// Why it does not, with the last of what it said.
     pub(crate) async fn serve(
         &self,
-        service: &Service,
-        values: &Values,
+        service: &ServiceSettings,
+        values: &PlaceholderValues,
         own: &Path,
         cpus: &Cpus,
-    ) -> Result<Running, String> {
+    ) -> Result<RunningProgram, String> {
         let ready = values.fill(&service.ready);
         if accepts(&ready).await {
             return Err(format!("somebody accepts connections at {ready} already"));
@@ -129,7 +129,7 @@ impl Starter {
     }
 }
 
-impl Running {
+impl RunningProgram {
     /// Waits until it ends by itself.
     pub(crate) async fn wait(&mut self) -> io::Result<ExitStatus> {
         self.guard.wait().await

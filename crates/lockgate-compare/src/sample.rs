@@ -1,13 +1,13 @@
 //! One measurement: what `lockgate load` said of a stage, as far as comparisons need it.
 
-use lockgate_load::result::{Limit, LoadModel};
+use lockgate_load::result::{Bottleneck, LoadModel};
 use lockgate_report::json::{CpuReport, EndReport, RunReport, StageReport};
 
 use crate::cpus::Cpus;
 
 /// What a program did under one stage of a load.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Sample {
+pub struct LoadSample {
     /// What the stage is called.
     pub stage: String,
     /// Requests that were answered as expected.
@@ -47,12 +47,12 @@ pub struct Sample {
     /// Whether requests were made by a schedule: then their rate is not the program's doing.
     pub open: bool,
     /// Why some of these figures are not the program's.
-    pub marks: Vec<Mark>,
+    pub marks: Vec<InvalidMark>,
 }
 
 /// Why figures are not the program's.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mark {
+pub struct InvalidMark {
     /// For people.
     pub why: String,
     /// Which of them.
@@ -72,7 +72,7 @@ pub enum Touches {
 
 /// Where programs and others run.
 #[derive(Debug, Clone, Copy)]
-pub struct Layout<'a> {
+pub struct CpuLayout<'a> {
     /// CPUs of the program that is measured.
     pub program: &'a Cpus,
     /// CPUs of origins and of the generator.
@@ -88,13 +88,13 @@ const ENOUGH: f64 = 1.0;
 /// A CPU that was busy for this share of the time had none to spare.
 const FULL: f64 = 0.95;
 
-impl Sample {
+impl LoadSample {
     /// The sample of a stage, if `program` was watched in it.
     fn of(
         report: &RunReport,
         stage: &StageReport,
         program: &str,
-        layout: Option<Layout<'_>>,
+        layout: Option<CpuLayout<'_>>,
     ) -> Option<Self> {
         let watched = stage.watched.iter().find(|each| each.name == program)?;
         let memory = watched.before_bytes.zip(watched.peak_bytes);
@@ -139,8 +139,8 @@ impl Sample {
     }
 
     #[cfg(test)]
-    pub(crate) fn limit(&mut self, limit: Limit, why: &str) {
-        self.marks = vec![Mark {
+    pub(crate) fn limit(&mut self, limit: Bottleneck, why: &str) {
+        self.marks = vec![InvalidMark {
             why: why.to_owned(),
             touches: touches(limit),
         }];
@@ -161,10 +161,10 @@ impl Sample {
 
 /// The figures that a limit of `lockgate load` makes invalid: where only the generator was short of
 /// time, the CPU time of a request is the program's own.
-fn touches(limit: Limit) -> Touches {
+fn touches(limit: Bottleneck) -> Touches {
     match limit {
-        Limit::Generator | Limit::Lateness => Touches::Pace,
-        Limit::Link => Touches::All,
+        Bottleneck::Generator | Bottleneck::Lateness => Touches::Pace,
+        Bottleneck::Link => Touches::All,
     }
 }
 
@@ -176,8 +176,8 @@ fn touches(limit: Limit) -> Touches {
 pub fn read(
     report: &RunReport,
     program: &str,
-    layout: Option<Layout<'_>>,
-) -> Result<Vec<Sample>, String> {
+    layout: Option<CpuLayout<'_>>,
+) -> Result<Vec<LoadSample>, String> {
     if report.end == EndReport::Interrupted {
         return Err("the load was interrupted".to_owned());
     }
@@ -187,7 +187,7 @@ pub fn read(
     let samples = report
         .stages
         .iter()
-        .map(|stage| Sample::of(report, stage, program, layout));
+        .map(|stage| LoadSample::of(report, stage, program, layout));
     samples
         .collect::<Option<_>>()
         .ok_or_else(|| format!("the load has not watched {program}"))
@@ -216,17 +216,17 @@ fn failures(stage: &StageReport) -> Vec<String> {
 }
 
 /// Why some figures of a stage are not the program's.
-fn marks(stage: &StageReport, cpu_time: f64, layout: Option<Layout<'_>>) -> Vec<Mark> {
+fn marks(stage: &StageReport, cpu_time: f64, layout: Option<CpuLayout<'_>>) -> Vec<InvalidMark> {
     let mut marks: Vec<_> = stage
         .invalid
         .iter()
-        .map(|invalid| Mark {
+        .map(|invalid| InvalidMark {
             why: invalid.why.clone(),
             touches: touches(invalid.limit),
         })
         .collect();
     if cpu_time < ENOUGH {
-        marks.push(Mark {
+        marks.push(InvalidMark {
             why: format!(
                 "less than {ENOUGH} s of CPU time in a stage, which is told in ticks of 10 ms"
             ),
@@ -234,7 +234,7 @@ fn marks(stage: &StageReport, cpu_time: f64, layout: Option<Layout<'_>>) -> Vec<
         });
     }
     let contention = layout.map(|layout| contention(&stage.cpus, layout, cpu_time));
-    marks.extend(contention.into_iter().flatten().map(|why| Mark {
+    marks.extend(contention.into_iter().flatten().map(|why| InvalidMark {
         why,
         touches: Touches::Pace,
     }));
@@ -242,7 +242,7 @@ fn marks(stage: &StageReport, cpu_time: f64, layout: Option<Layout<'_>>) -> Vec<
 }
 
 /// What other processes did to the pace of a program that took `own` seconds of CPU time.
-fn contention(cpus: &[CpuReport], layout: Layout<'_>, own: f64) -> Vec<String> {
+fn contention(cpus: &[CpuReport], layout: CpuLayout<'_>, own: f64) -> Vec<String> {
     let of = |wanted: &Cpus| -> Vec<&CpuReport> {
         let is_wanted = |cpu: &&CpuReport| wanted.numbers().contains(&cpu.cpu);
         cpus.iter().filter(is_wanted).collect()
@@ -349,7 +349,7 @@ mod tests {
                     whole_s: 2.0,
                 })
                 .collect();
-            let layout = Layout {
+            let layout = CpuLayout {
                 program: &program,
                 others: &others,
             };

@@ -13,10 +13,10 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 
 use crate::certificate;
-use crate::placeholders::{Values, names};
-use crate::plan::{Certificate, Load, Plan, Program};
-use crate::running::{Running, Starter, find, first_line, fresh_directory};
-use crate::sample::{Layout, Sample, read};
+use crate::placeholders::{PlaceholderValues, names};
+use crate::plan::{CertificateSource, ComparisonPlan, LoadCommand, Program};
+use crate::running::{RunningProgram, Starter, find, first_line, fresh_directory};
+use crate::sample::{CpuLayout, LoadSample, read};
 
 /// What came of a program under a load in one round.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub struct Measured {
     /// From 1 on.
     pub round: usize,
     /// Its stages, or why there are none.
-    pub outcome: Result<Vec<Sample>, String>,
+    pub outcome: Result<Vec<LoadSample>, String>,
 }
 
 /// All that a run has found until now.
@@ -43,19 +43,19 @@ pub struct Findings {
 }
 
 /// A run that has been prepared.
-pub(crate) struct Session<'p> {
-    plan: &'p Plan,
+pub(crate) struct ComparisonRun<'p> {
+    plan: &'p ComparisonPlan,
     starter: Starter,
     folder: tempfile::TempDir,
     here: PathBuf,
-    values: Values,
+    values: PlaceholderValues,
     ports: BTreeMap<String, u16>,
-    _claimed: Ports,
+    _claimed: PortClaims,
 }
 
-impl<'p> Session<'p> {
+impl<'p> ComparisonRun<'p> {
     /// Gives every placeholder its value: makes directories and the certificate, chooses ports.
-    pub(crate) fn prepare(plan: &'p Plan, file: &Path) -> Result<Self, String> {
+    pub(crate) fn prepare(plan: &'p ComparisonPlan, file: &Path) -> Result<Self, String> {
         let say = |what: &str, error: &dyn std::fmt::Display| format!("{what}: {error}");
         let executable = std::env::current_exe().map_err(|error| say("this executable", &error))?;
         let folder = tempfile::Builder::new()
@@ -70,7 +70,7 @@ impl<'p> Session<'p> {
             .canonicalize()
             .map_err(|error| say(&file.display().to_string(), &error))?;
         let here = here.parent().unwrap_or(Path::new("/")).to_owned();
-        let mut values = Values::default();
+        let mut values = PlaceholderValues::default();
         values.set("dir", folder.path().display().to_string());
         values.set("here", here.display().to_string());
         values.set("account", account());
@@ -84,7 +84,7 @@ impl<'p> Session<'p> {
                 "the file wants {{env:{absent}}}, and there is no such environment variable"
             ));
         }
-        let mut free = Ports::default();
+        let mut free = PortClaims::default();
         for name in all.iter().filter(|name| name.starts_with("port:")) {
             values.set(name, free.next()?.to_string());
         }
@@ -108,7 +108,7 @@ impl<'p> Session<'p> {
         let made = plan
             .job
             .as_ref()
-            .map_or(&Certificate::P256, |job| &job.certificate);
+            .map_or(&CertificateSource::P256, |job| &job.certificate);
         certificate::provide(made, folder.path(), &mut values)
             .map_err(|error| say("the certificate", &error))?;
         Ok(Self {
@@ -235,7 +235,7 @@ impl<'p> Session<'p> {
         Ok(own)
     }
 
-    fn values_of(&self, program: &Program) -> Values {
+    fn values_of(&self, program: &Program) -> PlaceholderValues {
         let mut values = self.values.clone();
         if let Some(port) = self.ports.get(&program.name) {
             values.set("port", port.to_string());
@@ -243,7 +243,7 @@ impl<'p> Session<'p> {
         values
     }
 
-    async fn start(&self, program: &Program) -> Result<Running, String> {
+    async fn start(&self, program: &Program) -> Result<RunningProgram, String> {
         let service = program.service.as_ref().map_err(Clone::clone)?;
         let own = self.own(&format!("program-{}", program.name))?;
         let mut values = self.values_of(program);
@@ -259,10 +259,10 @@ impl<'p> Session<'p> {
     /// Ends the program too.
     async fn measure(
         &self,
-        load: &Load,
+        load: &LoadCommand,
         program: &Program,
-        mut running: Running,
-    ) -> Result<Vec<Sample>, String> {
+        mut running: RunningProgram,
+    ) -> Result<Vec<LoadSample>, String> {
         let outcome = self.load(load, program, running.pid).await;
         let ended = running
             .has_ended()
@@ -274,7 +274,12 @@ impl<'p> Session<'p> {
         }
     }
 
-    async fn load(&self, load: &Load, program: &Program, pid: u32) -> Result<Vec<Sample>, String> {
+    async fn load(
+        &self,
+        load: &LoadCommand,
+        program: &Program,
+        pid: u32,
+    ) -> Result<Vec<LoadSample>, String> {
         let own = self.own("load")?;
         let report = own.join("report.json");
         let values = self.values_of(program);
@@ -302,7 +307,7 @@ impl<'p> Session<'p> {
             return Err(format!("the load ended without a report, {status}{last}"));
         };
         // A baseline has its CPU from the others'.
-        let layout = (!program.baseline).then_some(Layout {
+        let layout = (!program.baseline).then_some(CpuLayout {
             program: &self.plan.programs_on,
             others: &self.plan.others_on,
         });
@@ -316,12 +321,12 @@ impl<'p> Session<'p> {
 /// Nobody listens on them for most of the time. That they are taken, other runs on this machine see
 /// by an abstract Unix socket for each.
 #[derive(Debug, Default)]
-struct Ports {
+struct PortClaims {
     tried: u16,
     claims: Vec<UnixListener>,
 }
 
-impl Ports {
+impl PortClaims {
     fn next(&mut self) -> Result<u16, String> {
         while self.tried < 12_000 {
             let port = 20_000 + self.tried;
@@ -347,7 +352,7 @@ fn account() -> String {
     std::env::var("USER").unwrap_or_else(|_| "nobody".to_owned())
 }
 
-fn upstreams(written: Option<&str>, values: &mut Values) {
+fn upstreams(written: Option<&str>, values: &mut PlaceholderValues) {
     let Some(written) = written else { return };
     let plain = values.fill(written);
     let (haproxy, hitch, caddy) = match plain.strip_prefix("unix:") {
@@ -375,7 +380,7 @@ mod tests {
     #[test]
     fn an_upstream_is_written_as_each_program_wants_it() {
         let written = |upstream| {
-            let mut values = Values::default();
+            let mut values = PlaceholderValues::default();
             upstreams(Some(upstream), &mut values);
             values.fill("{upstream} {upstream:haproxy} {upstream:hitch} {upstream:caddy}")
         };
@@ -392,7 +397,7 @@ mod tests {
 
     #[test]
     fn two_runs_never_have_the_same_port() {
-        let (mut one, mut other) = (Ports::default(), Ports::default());
+        let (mut one, mut other) = (PortClaims::default(), PortClaims::default());
         let ports = [
             one.next().unwrap(),
             other.next().unwrap(),

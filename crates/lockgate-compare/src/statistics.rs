@@ -69,18 +69,18 @@ impl Ratio {
     }
 
     /// What may be said of it.
-    pub fn verdict(&self) -> Verdict {
+    pub fn verdict(&self) -> RatioVerdict {
         match self.interval {
-            Some((_, high)) if high < 1.0 => Verdict::Less,
-            Some((low, _)) if low > 1.0 => Verdict::More,
-            _ => Verdict::NotShown,
+            Some((_, high)) if high < 1.0 => RatioVerdict::Less,
+            Some((low, _)) if low > 1.0 => RatioVerdict::More,
+            _ => RatioVerdict::NotShown,
         }
     }
 }
 
 /// What rounds have shown of a ratio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum RatioVerdict {
     /// It is below 1.
     Less,
     /// It is above 1.
@@ -165,25 +165,25 @@ mod tests {
         let ratio =
             |ratios: &[f64]| Ratio::of(ratios.iter().map(|ratio| (ratio * 10.0, 10.0))).unwrap();
         let seven = [0.8, 0.85, 0.9, 0.7, 0.75, 0.88, 0.99];
-        assert_eq!(ratio(&seven).verdict(), Verdict::Less);
+        assert_eq!(ratio(&seven).verdict(), RatioVerdict::Less);
         assert_eq!(ratio(&seven).interval, Some((0.7, 0.99)));
         assert_eq!(
             ratio(&seven[..5]).verdict(),
-            Verdict::NotShown,
+            RatioVerdict::NotShown,
             "five rounds show nothing"
         );
         assert_eq!(
             ratio(&[0.8, 0.85, 0.9, 0.7, 0.75, 0.88, 1.01]).verdict(),
-            Verdict::NotShown
+            RatioVerdict::NotShown
         );
         assert_eq!(
             ratio(&[1.2, 1.1, 1.3, 1.4, 1.5, 1.05]).verdict(),
-            Verdict::More
+            RatioVerdict::More
         );
         // One of nine may lie on the other side.
         assert_eq!(
             ratio(&[0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 2.0]).verdict(),
-            Verdict::Less
+            RatioVerdict::Less
         );
     }
 
@@ -213,7 +213,7 @@ mod tests {
         let ratio = Ratio::of(pairs).unwrap();
         assert_eq!(
             (ratio.spread.share(), ratio.verdict()),
-            (0.0, Verdict::Less)
+            (0.0, RatioVerdict::Less)
         );
     }
 }

@@ -3,8 +3,8 @@
 //! One worker each, no logs, connections to the origin kept, limits that nobody reaches, over TLS
 //! the suite TLS_AES_128_GCM_SHA256 and the curve X25519 first. Each is a file of `templates/`.
 
-use crate::plan::{Job, Kind, Service};
-use crate::reader::{Mistakes, Placed, Table};
+use crate::plan::{JobKind, ServiceSettings, TemplateJob};
+use crate::reader::{Placed, TomlMistakes, TomlTable};
 use toml::de::DeTable;
 
 const ALL: &[(&str, &str)] = &[
@@ -28,16 +28,16 @@ pub fn names() -> impl Iterator<Item = &'static str> + Clone {
 /// A program that a template describes.
 #[derive(Debug)]
 pub(crate) struct Described {
-    pub(crate) service: Service,
+    pub(crate) service: ServiceSettings,
     pub(crate) version: Vec<String>,
 }
 
 /// The program `template` set up for `job`, or why it cannot do that.
 ///
 /// `None`: no template has this name.
-pub(crate) fn describe(template: &str, job: &Job) -> Option<Result<Described, String>> {
+pub(crate) fn describe(template: &str, job: &TemplateJob) -> Option<Result<Described, String>> {
     let (name, text) = ALL.iter().find(|(name, _)| *name == template)?;
-    let mut mistakes = Mistakes::of(text);
+    let mut mistakes = TomlMistakes::of(text);
     let described = read(name, text, job, &mut mistakes);
     debug_assert!(mistakes.is_empty(), "{}", mistakes.render(name));
     Some(described)
@@ -46,11 +46,11 @@ pub(crate) fn describe(template: &str, job: &Job) -> Option<Result<Described, St
 fn read(
     name: &str,
     text: &str,
-    job: &Job,
-    mistakes: &mut Mistakes<'_>,
+    job: &TemplateJob,
+    mistakes: &mut TomlMistakes<'_>,
 ) -> Result<Described, String> {
     let table = DeTable::parse(text).expect("a test reads every template");
-    let mut table = Table::of(table.get_ref(), 0..0);
+    let mut table = TomlTable::of(table.get_ref(), 0..0);
     let plain = |words: Option<Vec<Placed<String>>>| -> Vec<String> {
         words
             .unwrap_or_default()
@@ -81,10 +81,10 @@ fn read(
                 *content = content.replace(&format!("{{part:{}}}", part.value), &text.value);
             }
         }
-        if Kind::of(&kind.value) == Some(job.kind) {
+        if JobKind::of(&kind.value) == Some(job.kind) {
             let ready = "127.0.0.1:{port}".to_owned();
             let (command, environment) = (command.clone(), environment.clone());
-            found = Ok(Service {
+            found = Ok(ServiceSettings {
                 command,
                 files,
                 environment,
@@ -109,22 +109,22 @@ fn plainly(pairs: Vec<(Placed<String>, Placed<String>)>) -> Vec<(String, String)
 mod tests {
     use super::*;
     use crate::placeholders;
-    use crate::plan::Certificate;
+    use crate::plan::CertificateSource;
 
-    fn job(kind: Kind, upstream: &str) -> Job {
+    fn job(kind: JobKind, upstream: &str) -> TemplateJob {
         let (upstream, root) = (Some(upstream.to_owned()), Some("site".to_owned()));
-        Job {
+        TemplateJob {
             kind,
             upstream,
             root,
-            certificate: Certificate::P256,
+            certificate: CertificateSource::P256,
         }
     }
 
     #[test]
     fn every_template_is_whole_for_every_job_that_it_can_do() {
         for name in names() {
-            let can: Vec<_> = Kind::ALL
+            let can: Vec<_> = JobKind::ALL
                 .into_iter()
                 .filter_map(|kind| describe(name, &job(kind, "127.0.0.1:80")).unwrap().ok())
                 .collect();
@@ -158,11 +158,11 @@ mod tests {
         let says =
             |name, kind, upstream| describe(name, &job(kind, upstream)).unwrap().unwrap_err();
         assert!(
-            says("hitch", Kind::Http, "127.0.0.1:80").contains("hitch cannot do this job: http")
+            says("hitch", JobKind::Http, "127.0.0.1:80").contains("hitch cannot do this job: http")
         );
         assert!(
-            says("http-tunnel", Kind::Tcp, "unix:/run/a").contains("cannot reach a Unix socket")
+            says("http-tunnel", JobKind::Tcp, "unix:/run/a").contains("cannot reach a Unix socket")
         );
-        assert!(describe("apache", &job(Kind::Http, "127.0.0.1:80")).is_none());
+        assert!(describe("apache", &job(JobKind::Http, "127.0.0.1:80")).is_none());
     }
 }

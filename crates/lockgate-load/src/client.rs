@@ -9,9 +9,9 @@ mod scratch;
 mod transport;
 mod upload;
 
-pub(crate) use http::Piece;
+pub(crate) use http::ResponsePart;
 pub(crate) use http::fetch;
-pub(crate) use scratch::Scratch;
+pub(crate) use scratch::ClientBuffers;
 pub(crate) use transport::Transport;
 
 use lockgate_net::dial;
@@ -19,13 +19,13 @@ use lockgate_net::stream::StreamError;
 use lockgate_net::tls::session::SessionError;
 
 use crate::expect::ObservedResponse;
-use crate::result::Failure;
-use crate::target::{Exchange, Peer, Target};
+use crate::result::FailureKind;
+use crate::target::{LoadTarget, RemotePeer, TargetRequest};
 
 /// Failure of an exchange: its kind, and a text for the reader.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Fault {
-    pub(crate) failure: Failure,
+pub(crate) struct ExchangeError {
+    pub(crate) failure: FailureKind,
     pub(crate) text: String,
     /// Whether it may go better in a moment, for no reason of the peer's.
     pub(crate) again: bool,
@@ -33,8 +33,8 @@ pub(crate) struct Fault {
     pub(crate) ours: bool,
 }
 
-impl Fault {
-    pub(crate) fn new(failure: Failure, text: impl Into<String>) -> Self {
+impl ExchangeError {
+    pub(crate) fn new(failure: FailureKind, text: impl Into<String>) -> Self {
         Self {
             failure,
             text: text.into(),
@@ -48,8 +48,8 @@ impl Fault {
         match error {
             StreamError::Tls(SessionError::Alerted(_))
             | StreamError::Truncated
-            | StreamError::Io(_) => Self::new(Failure::Closed, error.to_string()),
-            StreamError::Tls(_) => Self::new(Failure::Tls, error.to_string()),
+            | StreamError::Io(_) => Self::new(FailureKind::Closed, error.to_string()),
+            StreamError::Tls(_) => Self::new(FailureKind::Tls, error.to_string()),
         }
     }
 }
@@ -74,18 +74,18 @@ pub(crate) struct ExchangeStats {
 /// # Errors
 /// When none comes about, or it does not become what is spoken.
 pub(crate) async fn open(
-    target: &Target,
-    address: &dial::Target,
-    scratch: &mut Scratch,
+    target: &LoadTarget,
+    address: &dial::LoadTarget,
+    scratch: &mut ClientBuffers,
     stats: &mut ExchangeStats,
-) -> Result<Transport, Fault> {
+) -> Result<Transport, ExchangeError> {
     let mut transport = connect(&target.peer, address, scratch).await?;
     match &target.exchange {
-        Exchange::WebSocket(asked) => {
+        TargetRequest::WebSocket(asked) => {
             messages::upgrade(&mut transport, &asked.head, scratch, stats).await?
         }
-        Exchange::Http2(_) => h2::check(&transport)?,
-        Exchange::Http1(_) | Exchange::Bytes(_) => {}
+        TargetRequest::Http2(_) => h2::check(&transport)?,
+        TargetRequest::Http1(_) | TargetRequest::Bytes(_) => {}
     }
     Ok(transport)
 }
@@ -95,10 +95,10 @@ pub(crate) async fn open(
 /// # Errors
 /// When no connection comes about.
 pub(crate) async fn connect(
-    peer: &Peer,
-    address: &dial::Target,
-    scratch: &Scratch,
-) -> Result<Transport, Fault> {
+    peer: &RemotePeer,
+    address: &dial::LoadTarget,
+    scratch: &ClientBuffers,
+) -> Result<Transport, ExchangeError> {
     transport::open(peer, address, &scratch.blocks, scratch.link_queue.as_ref()).await
 }
 
@@ -109,16 +109,16 @@ pub(crate) async fn connect(
 /// Something came behind the exchange before.
 pub(crate) async fn check_idle(
     transport: &mut Transport,
-    target: &Target,
-    scratch: &mut Scratch,
+    target: &LoadTarget,
+    scratch: &mut ClientBuffers,
     stats: &mut ExchangeStats,
-) -> Result<bool, Fault> {
+) -> Result<bool, ExchangeError> {
     if transport.is_quiet() {
         return Ok(true);
     }
     match &target.exchange {
-        Exchange::WebSocket(_) => messages::check_idle(transport, scratch, stats).await,
-        Exchange::Http1(_) | Exchange::Http2(_) | Exchange::Bytes(_) => {
+        TargetRequest::WebSocket(_) => messages::check_idle(transport, scratch, stats).await,
+        TargetRequest::Http1(_) | TargetRequest::Http2(_) | TargetRequest::Bytes(_) => {
             match transport.read_now(stats).await {
                 None => Ok(true),
                 // To connections without a request some servers say so before they close them (RFC 9110
@@ -131,8 +131,8 @@ pub(crate) async fn check_idle(
                         .is_some_and(|rest| rest.starts_with(b" 408 ")) =>
                 {
                     let more = transport.inbox.bytes().len();
-                    Err(Fault::new(
-                        Failure::Length,
+                    Err(ExchangeError::new(
+                        FailureKind::Length,
                         format!("{more} bytes behind the end, after a while"),
                     ))
                 }
@@ -148,24 +148,24 @@ pub(crate) async fn check_idle(
 /// When no response came about, or it was not as expected.
 pub(crate) async fn exchange(
     transport: &mut Transport,
-    target: &Target,
-    scratch: &mut Scratch,
+    target: &LoadTarget,
+    scratch: &mut ClientBuffers,
     stats: &mut ExchangeStats,
-) -> Result<(), Fault> {
+) -> Result<(), ExchangeError> {
     match &target.exchange {
-        Exchange::Http1(request) => {
+        TargetRequest::Http1(request) => {
             http::exchange(transport, request, &target.expect, scratch, stats).await?
         }
-        Exchange::Http2(request) => {
+        TargetRequest::Http2(request) => {
             h2::exchange(transport, request, &target.expect, scratch, stats).await?
         }
-        Exchange::WebSocket(asked) => {
+        TargetRequest::WebSocket(asked) => {
             messages::exchange(transport, &asked.message, &target.expect, scratch, stats).await?
         }
-        Exchange::Bytes(body) => {
+        TargetRequest::Bytes(body) => {
             bytes::exchange(transport, body, &target.expect, scratch, stats).await?
         }
     }
     let judged = target.judge(&stats.response);
-    judged.map_err(|(failure, text)| Fault::new(failure, text))
+    judged.map_err(|(failure, text)| ExchangeError::new(failure, text))
 }

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use aws_lc_rs::digest::{self, SHA256};
 
-use crate::result::Failure;
+use crate::result::FailureKind;
 
 /// What is expected of every response of a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,11 +70,11 @@ impl Expect {
         &self,
         response: &ObservedResponse,
         first: Option<&ObservedResponse>,
-    ) -> Result<(), (Failure, String)> {
+    ) -> Result<(), (FailureKind, String)> {
         if let Some(status) = response.status
             && !self.status.iter().any(|range| range.contains(&status))
         {
-            return Err((Failure::Status, format!("status {status}")));
+            return Err((FailureKind::Status, format!("status {status}")));
         }
         let length = match self.length {
             Length::First => first.map(|first| first.length),
@@ -83,7 +83,7 @@ impl Expect {
         };
         if let Some(length) = length.filter(|length| *length != response.length) {
             return Err((
-                Failure::Length,
+                FailureKind::Length,
                 format!("{} bytes instead of {length}", response.length),
             ));
         }
@@ -93,9 +93,10 @@ impl Expect {
             BodyCheck::Sha256(hash) => Some(hash),
         };
         match (hash, response.hash) {
-            (Some(wanted), Some(hash)) if hash != wanted => {
-                Err((Failure::Body, "the right length and other bytes".to_owned()))
-            }
+            (Some(wanted), Some(hash)) if hash != wanted => Err((
+                FailureKind::Body,
+                "the right length and other bytes".to_owned(),
+            )),
             _ => Ok(()),
         }
     }
@@ -137,11 +138,14 @@ mod tests {
         let expect = Expect::default();
         let judge = |status, length| expect.judge(&page(status, length), Some(&page(200, 105_600)));
         assert_eq!(judge(200, 105_600), Ok(()));
-        assert_eq!(judge(301, 170).unwrap_err().0, Failure::Status);
-        assert_eq!(judge(404, 105_600).unwrap_err().0, Failure::Status);
+        assert_eq!(judge(301, 170).unwrap_err().0, FailureKind::Status);
+        assert_eq!(judge(404, 105_600).unwrap_err().0, FailureKind::Status);
         assert_eq!(
             judge(200, 170).unwrap_err(),
-            (Failure::Length, "170 bytes instead of 105600".to_owned())
+            (
+                FailureKind::Length,
+                "170 bytes instead of 105600".to_owned()
+            )
         );
     }
 
@@ -154,7 +158,7 @@ mod tests {
         };
         assert_eq!(
             expect.judge(&page(200, 9), Some(&first)).unwrap_err().0,
-            Failure::Length
+            FailureKind::Length
         );
         let any = Expect {
             length: Length::Any,
@@ -185,7 +189,7 @@ mod tests {
         assert_eq!(expect.judge(&response(b"one"), Some(&first)), Ok(()));
         assert_eq!(
             expect.judge(&response(b"two"), Some(&first)).unwrap_err().0,
-            Failure::Body
+            FailureKind::Body
         );
     }
 }

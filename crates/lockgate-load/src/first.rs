@@ -10,18 +10,18 @@ use fastrand::Rng;
 use lockgate_net::stream::Blocks;
 use lockgate_net::timer::Timer;
 
-use crate::client::{self, ExchangeStats, Fault, Scratch, Transport};
-use crate::plan::Plan;
-use crate::result::{Failure, FirstResponse};
+use crate::client::{self, ClientBuffers, ExchangeError, ExchangeStats, Transport};
+use crate::plan::RunPlan;
+use crate::result::{FailureKind, FirstResponse};
 use crate::start_error::StartError;
-use crate::target::{Exchange, Target};
+use crate::target::{LoadTarget, TargetRequest};
 use crate::worker::{Stop, TICK};
 
 /// Makes one exchange with each target. Each peer keeps the first address that answers.
 ///
 /// # Errors
 /// The response of a target is not as expected, unless the plan says to go on.
-pub(crate) fn request_all(plan: &Plan, stop: &Stop) -> Result<Vec<FirstResponse>, StartError> {
+pub(crate) fn request_all(plan: &RunPlan, stop: &Stop) -> Result<Vec<FirstResponse>, StartError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .build_local(Default::default())?;
@@ -39,11 +39,11 @@ pub(crate) fn request_all(plan: &Plan, stop: &Stop) -> Result<Vec<FirstResponse>
 
 /// The first response of `target`; `None` when the run was ended meanwhile.
 async fn request(
-    plan: &Plan,
-    target: &Target,
+    plan: &RunPlan,
+    target: &LoadTarget,
     stop: &Stop,
 ) -> Result<Option<FirstResponse>, StartError> {
-    let mut scratch = Scratch::new(Blocks::new(), Rng::new());
+    let mut scratch = ClientBuffers::new(Blocks::new(), Rng::new());
     let timer = Timer::new()?;
     timer.set(Duration::ZERO)?;
     let begun = Instant::now();
@@ -62,7 +62,10 @@ async fn request(
                 }
                 if begun.elapsed() >= plan.timeout {
                     let text = format!("no whole answer within {:?}", plan.timeout);
-                    return Poll::Ready(Ok(Some((None, Err(Fault::new(Failure::Timeout, text))))));
+                    return Poll::Ready(Ok(Some((
+                        None,
+                        Err(ExchangeError::new(FailureKind::Timeout, text)),
+                    ))));
                 }
                 timer.set(TICK)?;
             }
@@ -97,12 +100,12 @@ async fn request(
 /// Makes the exchange at the first address that can be connected to, which the peer keeps. Each
 /// address has its share of the timeout, so that a silent one does not use it up.
 async fn try_addresses(
-    target: &Target,
+    target: &LoadTarget,
     timeout: Duration,
-    scratch: &mut Scratch,
+    scratch: &mut ClientBuffers,
     stats: &mut ExchangeStats,
-) -> (Option<Transport>, Result<(), Fault>) {
-    let mut failed = Fault::new(Failure::Connect, "its name has no address");
+) -> (Option<Transport>, Result<(), ExchangeError>) {
+    let mut failed = ExchangeError::new(FailureKind::Connect, "its name has no address");
     let peer = &target.peer;
     let indexes = peer
         .chosen
@@ -119,8 +122,8 @@ async fn try_addresses(
             }
             Some(Err(fault)) => failed = fault,
             None => {
-                failed = Fault::new(
-                    Failure::Timeout,
+                failed = ExchangeError::new(
+                    FailureKind::Timeout,
                     format!("{address}: no connection within {each:?}"),
                 )
             }
@@ -145,9 +148,14 @@ async fn within<T>(time: Duration, future: impl Future<Output = T>) -> Option<T>
 }
 
 /// Advice about a failure, behind its text.
-fn advice(target: &Target, fault: &Fault, stats: &ExchangeStats) -> String {
+fn advice(target: &LoadTarget, fault: &ExchangeError, stats: &ExchangeStats) -> String {
     match fault.failure {
-        Failure::Status if matches!(target.exchange, Exchange::Http1(_) | Exchange::Http2(_)) => {
+        FailureKind::Status
+            if matches!(
+                target.exchange,
+                TargetRequest::Http1(_) | TargetRequest::Http2(_)
+            ) =>
+        {
             let (status, length) = (
                 stats.response.status.unwrap_or_default(),
                 stats.response.length,
@@ -157,7 +165,9 @@ fn advice(target: &Target, fault: &Fault, stats: &ExchangeStats) -> String {
                  measure, or --anyway to go on and count failures"
             )
         }
-        Failure::Length | Failure::Body => "; say --anyway to go on and count failures".to_owned(),
+        FailureKind::Length | FailureKind::Body => {
+            "; say --anyway to go on and count failures".to_owned()
+        }
         _ => String::new(),
     }
 }

@@ -20,7 +20,7 @@ pub(crate) struct Interface {
 
 /// Bytes that it has received and sent so far, with the heads of all packets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Moved {
+pub(crate) struct InterfaceBytes {
     received: u64,
     sent: u64,
 }
@@ -54,9 +54,9 @@ impl Interface {
         })
     }
 
-    pub(crate) fn moved(&self) -> Moved {
+    pub(crate) fn moved(&self) -> InterfaceBytes {
         let count = |name| read(&self.name, name).unwrap_or_default();
-        Moved {
+        InterfaceBytes {
             received: count("statistics/rx_bytes"),
             sent: count("statistics/tx_bytes"),
         }
@@ -64,7 +64,12 @@ impl Interface {
 
     /// The share of its speed that was used since `before` in its busier direction, all programs
     /// together.
-    pub(crate) fn used(&self, before: Moved, now: Moved, elapsed: Duration) -> f64 {
+    pub(crate) fn used(
+        &self,
+        before: InterfaceBytes,
+        now: InterfaceBytes,
+        elapsed: Duration,
+    ) -> f64 {
         let bytes = (now.received.saturating_sub(before.received))
             .max(now.sent.saturating_sub(before.sent));
         bytes as f64 * 8.0 / self.speed.max(1) as f64 / elapsed.as_secs_f64().max(1e-9)
@@ -128,11 +133,11 @@ mod tests {
             name: "eth0".to_owned(),
             speed: 1_000_000,
         };
-        let before = Moved {
+        let before = InterfaceBytes {
             received: 1_000,
             sent: 500,
         };
-        let now = Moved {
+        let now = InterfaceBytes {
             received: 1_500,
             sent: 125_500,
         };

@@ -26,6 +26,6 @@ pub mod watch;
 pub mod websocket;
 mod worker;
 
-pub use run::{Progress, run};
+pub use run::{RunProgress, run};
 pub use start_error::StartError;
 pub use worker::Stop;

@@ -14,14 +14,14 @@ use std::time::{Duration, Instant};
 
 use lockgate_net::timer::Timer;
 
-use crate::moment::{Moment, nanoseconds};
-use crate::plan::{Loop, Stage, Until};
+use crate::moment::{Nanos, nanoseconds};
+use crate::plan::{LoadStage, Loop, Until};
 
 /// The right of one client to make a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ticket {
     /// When the request is due.
-    pub(crate) due: Moment,
+    pub(crate) due: Nanos,
     /// Whether a schedule says when: else it is due when it is given.
     pub(crate) scheduled: bool,
     /// Whether a client was waiting for it: what it is late by is the generator's own doing.
@@ -30,50 +30,50 @@ pub(crate) struct Ticket {
 
 /// One client, as the scheduler sees it.
 #[derive(Debug, Default)]
-struct Slot {
+struct ClientSlot {
     /// Set once the client runs: it is one task, whose waker stays the same, or one of several
     /// that a task has.
     waker: RefCell<Option<Waker>>,
     ticket: Cell<Option<Ticket>>,
     waiting: Cell<bool>,
-    deadline: Cell<Option<Moment>>,
+    deadline: Cell<Option<Nanos>>,
     overdue: Cell<bool>,
 }
 
 /// A stage, one thread's share of it.
 #[derive(Debug, Clone)]
-struct Share {
+struct StageShare {
     shape: Loop,
     /// The first moment.
-    begin: Moment,
+    begin: Nanos,
     /// No ticket is due from here on; the far future where a count ends the stage.
-    end: Moment,
+    end: Nanos,
     /// Index of the next ticket; this thread has every `stride`th of the schedule.
     next: u64,
     stride: u64,
     /// Tickets that are left, where a count ends the stage.
     left: u64,
-    timeout: Moment,
+    timeout: Nanos,
 }
 
 /// What time it is.
 #[derive(Debug)]
-enum Clock {
+enum SchedulerClock {
     /// Clock of the system, since the scheduler was made.
     Running(Instant),
     /// By a test.
     #[cfg(test)]
-    Set(Cell<Moment>),
+    Set(Cell<Nanos>),
 }
 
 /// The clients of one thread and the stage that they are in.
 #[derive(Debug)]
 pub(crate) struct LoadScheduler {
-    clock: Clock,
-    slots: Vec<Slot>,
+    clock: SchedulerClock,
+    slots: Vec<ClientSlot>,
     /// Clients that wait, the one that waits longest first.
     waiting: RefCell<VecDeque<usize>>,
-    share: RefCell<Option<Share>>,
+    share: RefCell<Option<StageShare>>,
     alarm: Timer,
     /// Tickets that no client could take in time.
     unsent: Cell<u64>,
@@ -91,8 +91,8 @@ impl LoadScheduler {
     /// When there is no descriptor for its alarm.
     pub(crate) fn new(clients: usize) -> io::Result<Self> {
         Ok(Self {
-            clock: Clock::Running(Instant::now()),
-            slots: (0..clients).map(|_| Slot::default()).collect(),
+            clock: SchedulerClock::Running(Instant::now()),
+            slots: (0..clients).map(|_| ClientSlot::default()).collect(),
             waiting: RefCell::default(),
             share: RefCell::default(),
             alarm: Timer::new()?,
@@ -104,25 +104,31 @@ impl LoadScheduler {
     }
 
     /// Now.
-    pub(crate) fn now(&self) -> Moment {
+    pub(crate) fn now(&self) -> Nanos {
         match &self.clock {
-            Clock::Running(zero) => nanoseconds(zero.elapsed()),
+            SchedulerClock::Running(zero) => nanoseconds(zero.elapsed()),
             #[cfg(test)]
-            Clock::Set(now) => now.get(),
+            SchedulerClock::Set(now) => now.get(),
         }
     }
 
     /// That moment.
-    pub(crate) fn at(&self, instant: Instant) -> Moment {
+    pub(crate) fn at(&self, instant: Instant) -> Nanos {
         match &self.clock {
-            Clock::Running(zero) => nanoseconds(instant.saturating_duration_since(*zero)),
+            SchedulerClock::Running(zero) => nanoseconds(instant.saturating_duration_since(*zero)),
             #[cfg(test)]
-            Clock::Set(now) => now.get(),
+            SchedulerClock::Set(now) => now.get(),
         }
     }
 
     /// Begins a stage, of which some tickets are this thread's.
-    pub(crate) fn begin(&self, begin: Moment, stage: &Stage, timeout: Duration, own: Interleave) {
+    pub(crate) fn begin(
+        &self,
+        begin: Nanos,
+        stage: &LoadStage,
+        timeout: Duration,
+        own: Interleave,
+    ) {
         let (end, left) = match stage.until {
             Until::Time(time) => (begin.saturating_add(nanoseconds(time)), u64::MAX),
             Until::Count(count) => {
@@ -130,7 +136,7 @@ impl LoadScheduler {
                 (u64::MAX, count.saturating_sub(first).div_ceil(stride))
             }
         };
-        *self.share.borrow_mut() = Some(Share {
+        *self.share.borrow_mut() = Some(StageShare {
             shape: stage.shape.clone(),
             begin,
             end,
@@ -152,7 +158,7 @@ impl LoadScheduler {
     }
 
     /// When the stage ends, if time ends it.
-    pub(crate) fn end(&self) -> Option<Moment> {
+    pub(crate) fn end(&self) -> Option<Nanos> {
         self.share.borrow().as_ref().map(|share| share.end)
     }
 
@@ -275,7 +281,7 @@ impl LoadScheduler {
     }
 
     /// Skips tickets that could only be too late: an absurd rate must not make an absurd queue.
-    fn skip(&self, share: &mut Share, now: Moment) {
+    fn skip(&self, share: &mut StageShare, now: Nanos) {
         let Some(latest) = now.checked_sub(share.timeout) else {
             return;
         };
@@ -327,7 +333,7 @@ impl LoadScheduler {
     }
 
     /// Gives a client until then; see [`is_overdue`](Self::is_overdue).
-    pub(crate) fn expect_by(&self, client: usize, deadline: Option<Moment>) {
+    pub(crate) fn expect_by(&self, client: usize, deadline: Option<Nanos>) {
         self.slots[client].deadline.set(deadline);
         self.slots[client].overdue.set(false);
     }
@@ -364,9 +370,9 @@ impl LoadScheduler {
     }
 }
 
-impl Share {
+impl StageShare {
     /// When the next ticket is due, if it is within the stage.
-    fn due(&self) -> Option<Moment> {
+    fn due(&self) -> Option<Nanos> {
         let Loop::Open(schedule) = &self.shape else {
             return None;
         };
@@ -377,7 +383,7 @@ impl Share {
     }
 
     /// Tickets that were due before `moment` and are not taken.
-    fn behind(&self, moment: Moment) -> u64 {
+    fn behind(&self, moment: Nanos) -> u64 {
         let Loop::Open(schedule) = &self.shape else {
             return 0;
         };
@@ -401,9 +407,9 @@ pub(crate) struct Interleave {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schedule::{Rate, Schedule};
+    use crate::schedule::{RequestRate, Schedule};
 
-    const SECOND: Moment = 1_000_000_000;
+    const SECOND: Nanos = 1_000_000_000;
 
     /// Two clients at moment 0, with nothing to do yet, in a runtime that the alarm needs.
     fn paced(test: impl FnOnce(&LoadScheduler)) {
@@ -413,14 +419,14 @@ mod tests {
             .unwrap();
         runtime.block_on(async {
             let mut pace = LoadScheduler::new(2).unwrap();
-            pace.clock = Clock::Set(Cell::new(0));
+            pace.clock = SchedulerClock::Set(Cell::new(0));
             test(&pace);
         });
     }
 
     impl LoadScheduler {
-        fn set(&self, now: Moment) {
-            let Clock::Set(clock) = &self.clock else {
+        fn set(&self, now: Nanos) {
+            let SchedulerClock::Set(clock) = &self.clock else {
                 panic!("it runs by itself")
             };
             clock.set(now);
@@ -435,7 +441,7 @@ mod tests {
         }
 
         fn start(&self, shape: Loop, until: Until, timeout: Duration, first: usize, stride: usize) {
-            let stage = Stage {
+            let stage = LoadStage {
                 round: 1,
                 name: String::new(),
                 shape,
@@ -446,10 +452,10 @@ mod tests {
     }
 
     fn every_tenth() -> Loop {
-        Loop::Open(Schedule::Constant(Rate::new(10.0).unwrap()))
+        Loop::Open(Schedule::Constant(RequestRate::new(10.0).unwrap()))
     }
 
-    fn due(due: Moment, awaited: bool) -> Option<Ticket> {
+    fn due(due: Nanos, awaited: bool) -> Option<Ticket> {
         Some(Ticket {
             due,
             scheduled: true,
@@ -506,7 +512,7 @@ mod tests {
     #[test]
     fn a_stage_lasts_as_long_as_it_was_to_though_its_last_turn_is_long_over() {
         paced(|pace| {
-            let rare = Loop::Open(Schedule::Constant(Rate::new(0.1).unwrap()));
+            let rare = Loop::Open(Schedule::Constant(RequestRate::new(0.1).unwrap()));
             pace.start(
                 rare,
                 Until::Time(Duration::from_secs(5)),
@@ -552,7 +558,9 @@ mod tests {
     #[test]
     fn an_absurd_rate_makes_no_absurd_queue() {
         paced(|pace| {
-            let shape = Loop::Open(Schedule::Constant(Rate::new(Rate::HIGHEST).unwrap()));
+            let shape = Loop::Open(Schedule::Constant(
+                RequestRate::new(RequestRate::HIGHEST).unwrap(),
+            ));
             let hour = Duration::from_secs(3600);
             pace.start(shape, Until::Time(hour), Duration::from_secs(1), 0, 2);
             assert_eq!((pace.ask(0).unwrap().due, pace.ask(0)), (0, None));
@@ -573,7 +581,7 @@ mod tests {
     #[test]
     fn a_count_holds_whoever_is_late() {
         paced(|pace| {
-            let shape = Loop::Open(Schedule::Constant(Rate::new(1000.0).unwrap()));
+            let shape = Loop::Open(Schedule::Constant(RequestRate::new(1000.0).unwrap()));
             pace.start(shape, Until::Count(10), Duration::from_millis(1), 0, 1);
             pace.set(SECOND);
             assert_eq!((pace.ask(0), pace.ask(1)), (None, None));

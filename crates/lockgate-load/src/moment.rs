@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 /// Nanoseconds since a zero: what due times and deadlines are counted in.
-pub(crate) type Moment = u64;
+pub(crate) type Nanos = u64;
 
 /// A duration in nanoseconds, at most 584 years.
-pub(crate) fn nanoseconds(duration: Duration) -> Moment {
+pub(crate) fn nanoseconds(duration: Duration) -> Nanos {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

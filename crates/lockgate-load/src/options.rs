@@ -14,25 +14,25 @@ use lockgate_net::proxy_protocol::Version;
 use lockgate_net::tls::{CaSource, CertFiles, ConnectorError, PolicyError};
 
 use crate::expect::Expect;
-use crate::plan::{Loop, Plan, Stage, Until};
+use crate::plan::{LoadStage, Loop, RunPlan, Until};
 use crate::profile::{Profile, ProfileError};
 use crate::schedule::Schedule;
 use crate::shared_link::LinkRate;
-use crate::target::{Body, Peer, Scheme, Target, Url, UrlError, Varying};
+use crate::target::{LoadTarget, RemotePeer, RequestBody, Url, UrlError, UrlScheme, Varying};
 
 /// Options of a run, as the command line has them.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Options {
+pub struct LoadOptions {
     /// Words of the command line, for reports.
     pub command: Vec<String>,
     /// Requests: targets, and what is sent to them.
-    pub requests: Requests,
+    pub requests: RequestOptions,
     /// Connections: how many, and how they are made.
-    pub connections: Connections,
+    pub connections: ConnectionOptions,
     /// Timing: when requests are due, and when stages end.
-    pub timing: Timing,
+    pub timing: TimingOptions,
     /// TLS of the connections.
-    pub tls: Tls,
+    pub tls: TlsOptions,
     /// Responses that count as successes.
     pub expect: Expect,
     /// Statuses that end the run.
@@ -40,14 +40,14 @@ pub struct Options {
     /// Whether the run goes on although the first response of a target is a failure.
     pub anyway: bool,
     /// Threads of the generator.
-    pub threads: Threads,
+    pub threads: ThreadOptions,
     /// Programs whose CPU time and memory are measured beside: name and process ID.
     pub watch: Vec<(String, u32)>,
 }
 
 /// Requests of a run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Requests {
+pub struct RequestOptions {
     /// URLs.
     pub urls: Vec<String>,
     /// Weight of each URL, in their order; all are equal where the list is empty.
@@ -59,7 +59,7 @@ pub struct Requests {
     /// Header fields with one value out of several.
     pub varying: Vec<Varying>,
     /// Body, or message.
-    pub body: Body,
+    pub body: RequestBody,
     /// Whether requests are gRPC calls and bodies their messages.
     pub grpc: bool,
     /// Whether requests of a page carry a priority (RFC 9218), over HTTP/2.
@@ -68,7 +68,7 @@ pub struct Requests {
 
 /// Connections of a run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Connections {
+pub struct ConnectionOptions {
     /// Connections at once, over all threads, to each peer.
     pub number: usize,
     /// Streams of each connection at once; with a number HTTP/2 is spoken.
@@ -89,7 +89,7 @@ pub struct Connections {
 
 /// Timing of a run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Timing {
+pub struct TimingOptions {
     /// Rates and how long they last, for an open loop.
     pub profile: Option<Profile>,
     /// Duration of a closed loop.
@@ -106,7 +106,7 @@ pub struct Timing {
 
 /// TLS of a run's connections.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Tls {
+pub struct TlsOptions {
     /// Trusted signers of certificates.
     pub ca: CaSource,
     /// Server name for SNI and for the certificate.
@@ -126,7 +126,7 @@ pub struct Tls {
 
 /// Threads of the generator.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Threads {
+pub struct ThreadOptions {
     /// Number of threads; no more than there are connections are started.
     pub number: usize,
     /// CPUs that they are pinned to, one after the other; empty: not pinned.
@@ -170,15 +170,15 @@ impl OptionsError {
     }
 }
 
-impl Options {
+impl LoadOptions {
     /// The plan of the run. Resolves names and reads certificates.
     ///
     /// # Errors
     /// See [`OptionsError`].
-    pub fn plan(&self) -> Result<Plan, OptionsError> {
+    pub fn plan(&self) -> Result<RunPlan, OptionsError> {
         self.check()?;
         let stages = self.timing.stages()?;
-        Ok(Plan {
+        Ok(RunPlan {
             command: self.command.clone(),
             targets: self.targets()?,
             connections: self.connections.number,
@@ -197,13 +197,13 @@ impl Options {
     }
 
     /// The stage before the first, which is like its beginning and is not counted.
-    fn warm_up(&self, stages: &[Stage]) -> Option<Stage> {
+    fn warm_up(&self, stages: &[LoadStage]) -> Option<LoadStage> {
         let first = stages.first().filter(|_| !self.timing.warm_up.is_zero())?;
         let shape = match &first.shape {
             Loop::Closed => Loop::Closed,
             Loop::Open(schedule) => Loop::Open(Schedule::Constant(schedule.at_first())),
         };
-        Some(Stage {
+        Some(LoadStage {
             round: 0,
             name: "warm-up".to_owned(),
             shape,
@@ -211,13 +211,13 @@ impl Options {
         })
     }
 
-    fn targets(&self) -> Result<Vec<Target>, OptionsError> {
-        let mut peers: Vec<((Scheme, String, u16), Arc<Peer>)> = Vec::new();
+    fn targets(&self) -> Result<Vec<LoadTarget>, OptionsError> {
+        let mut peers: Vec<((UrlScheme, String, u16), Arc<RemotePeer>)> = Vec::new();
         let mut targets = Vec::new();
         for (index, written) in self.requests.urls.iter().enumerate() {
             let url = Url::parse(written)?;
             let key = (url.scheme, url.host.clone(), url.port);
-            let is_web_socket = matches!(url.scheme, Scheme::Ws | Scheme::Wss);
+            let is_web_socket = matches!(url.scheme, UrlScheme::Ws | UrlScheme::Wss);
             // Each WebSocket is of one target.
             let known = peers
                 .iter()
@@ -230,7 +230,7 @@ impl Options {
                     peer
                 }
             };
-            targets.push(Target {
+            targets.push(LoadTarget {
                 written: written.clone(),
                 weight: self.requests.weights.get(index).copied().unwrap_or(1),
                 peer,
@@ -243,7 +243,7 @@ impl Options {
     }
 
     /// The peer of `url`: its addresses and how connections to it are made.
-    pub(crate) fn peer(&self, url: &Url) -> Result<Peer, OptionsError> {
+    pub(crate) fn peer(&self, url: &Url) -> Result<RemotePeer, OptionsError> {
         let is_http2 = self.connections.streams.is_some();
         let connector = self.tls.connector(url.scheme, is_http2)?;
         self.connections.peer(url, connector)

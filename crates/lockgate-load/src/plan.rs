@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use crate::schedule::Schedule;
 use crate::shared_link::SharedLink;
-use crate::target::{Peer, Target};
+use crate::target::{LoadTarget, RemotePeer};
 
 /// A whole run.
 #[derive(Debug)]
-pub struct Plan {
+pub struct RunPlan {
     /// The words of the command line, for reports.
     pub command: Vec<String>,
     /// Targets.
-    pub targets: Vec<Target>,
+    pub targets: Vec<LoadTarget>,
     /// Connections at once, over all threads; each has one exchange at a time, or as many as it
     /// has streams.
     pub connections: usize,
@@ -30,9 +30,9 @@ pub struct Plan {
     /// Timeout of one exchange, from when it was due.
     pub timeout: Duration,
     /// Stage before the first that is not counted, at the rate at which the first begins.
-    pub warm_up: Option<Stage>,
+    pub warm_up: Option<LoadStage>,
     /// Stages that are counted.
-    pub stages: Vec<Stage>,
+    pub stages: Vec<LoadStage>,
     /// Responses with one of these end the run.
     pub stop_on: Vec<u16>,
     /// Go on although a first response was not as expected.
@@ -41,10 +41,10 @@ pub struct Plan {
     pub watch: Vec<(String, u32)>,
 }
 
-impl Plan {
+impl RunPlan {
     /// Each peer once.
-    pub(crate) fn peers(&self) -> Vec<&Arc<Peer>> {
-        let mut peers: Vec<&Arc<Peer>> = Vec::new();
+    pub(crate) fn peers(&self) -> Vec<&Arc<RemotePeer>> {
+        let mut peers: Vec<&Arc<RemotePeer>> = Vec::new();
         for target in &self.targets {
             if !peers.iter().any(|peer| Arc::ptr_eq(peer, &target.peer)) {
                 peers.push(&target.peer);
@@ -56,7 +56,7 @@ impl Plan {
 
 /// One step of a run.
 #[derive(Debug, Clone)]
-pub struct Stage {
+pub struct LoadStage {
     /// From 1 on.
     pub round: usize,
     /// For people.
@@ -67,7 +67,7 @@ pub struct Stage {
     pub until: Until,
 }
 
-impl Stage {
+impl LoadStage {
     /// Its rate a second, if it has one.
     pub fn rate(&self) -> Option<f64> {
         match &self.shape {

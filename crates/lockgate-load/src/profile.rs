@@ -5,7 +5,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::schedule::{Rate, RateError, Schedule};
+use crate::schedule::{RateError, RequestRate, Schedule};
 
 /// No time is longer: ten years.
 const LONGEST: Duration = Duration::from_secs(3650 * 86_400);
@@ -78,7 +78,7 @@ fn number(text: &str) -> Option<(f64, &str)> {
 }
 
 /// `1k`, `2.5k`, `1000`, `1000/s`, `60/min`, `1M`.
-impl FromStr for Rate {
+impl FromStr for RequestRate {
     type Err = WordError;
 
     fn from_str(text: &str) -> Result<Self, WordError> {
@@ -107,9 +107,9 @@ impl FromStr for Rate {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Rates {
     /// `1k`.
-    One(Rate),
+    One(RequestRate),
     /// `1k..25k`, and `25k..1k` downwards.
-    Range(Rate, Rate),
+    Range(RequestRate, RequestRate),
 }
 
 impl FromStr for Rates {
@@ -135,7 +135,7 @@ impl FromStr for Rates {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spike {
     /// Its rate.
-    pub rate: Rate,
+    pub rate: RequestRate,
     /// From when on.
     pub at: Duration,
     /// For how long.
@@ -216,7 +216,7 @@ pub struct Profile {
     /// `--rate`.
     pub rates: Rates,
     /// `--step`: makes a ladder of a range.
-    pub step: Option<Rate>,
+    pub step: Option<RequestRate>,
     /// `--every`: how long each of its steps lasts.
     pub every: Option<Duration>,
     /// `--hold`: how long the last of them lasts instead.
@@ -229,7 +229,7 @@ pub struct Profile {
 
 /// One stage of a run, before it has begun.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Planned {
+pub struct ProfileStage {
     /// What it is among the others, for people: `3000/s`.
     pub name: String,
     /// When its requests are due.
@@ -244,7 +244,7 @@ impl Profile {
     ///
     /// # Errors
     /// When the words do not go together.
-    pub fn stages(&self, usual: Duration) -> Result<Vec<Planned>, ProfileError> {
+    pub fn stages(&self, usual: Duration) -> Result<Vec<ProfileStage>, ProfileError> {
         use ProfileError::*;
         for (name, time) in [
             ("every", self.every),
@@ -293,7 +293,12 @@ impl Profile {
     }
 
     /// From one rate to the other, in steps of which the last may be shorter.
-    fn ladder(&self, from: Rate, to: Rate, step: Rate) -> Result<Vec<Planned>, ProfileError> {
+    fn ladder(
+        &self,
+        from: RequestRate,
+        to: RequestRate,
+        step: RequestRate,
+    ) -> Result<Vec<ProfileStage>, ProfileError> {
         let every = self.every.ok_or(ProfileError::StepWithoutEvery)?;
         if self.duration.is_some() {
             return Err(ProfileError::DurationOfLadder);
@@ -306,7 +311,7 @@ impl Profile {
         }
         let before = (0..steps as u32)
             .map(|number| first + f64::from(number) * step.per_second().copysign(way));
-        let before = before.map(|rate| Rate::new(rate).expect("it is between two rates"));
+        let before = before.map(|rate| RequestRate::new(rate).expect("it is between two rates"));
         let mut stages: Vec<_> = before
             .map(|rate| planned(Schedule::Constant(rate), every))
             .collect();
@@ -315,8 +320,8 @@ impl Profile {
     }
 }
 
-fn planned(schedule: Schedule, lasts: Duration) -> Planned {
-    Planned {
+fn planned(schedule: Schedule, lasts: Duration) -> ProfileStage {
+    ProfileStage {
         name: schedule.to_string(),
         schedule,
         lasts,
@@ -330,7 +335,7 @@ mod tests {
     const USUAL: Duration = Duration::from_secs(10);
 
     fn per_second(text: &str) -> f64 {
-        text.parse::<Rate>()
+        text.parse::<RequestRate>()
             .unwrap_or_else(|error| panic!("{text}: {error}"))
             .per_second()
     }
@@ -388,7 +393,7 @@ mod tests {
             "1.2.3", "1kk", "1m", "1G", "1k/", "1/ms", "1/d", "1//s", "1/s/s", "1000rps",
             "1000r/s", "NaN", "inf", "½", "1\u{663}",
         ] {
-            let error = text.parse::<Rate>().unwrap_err();
+            let error = text.parse::<RequestRate>().unwrap_err();
             assert_eq!(error, WordError::Rate(text.to_owned()));
             assert!(
                 error
@@ -406,7 +411,7 @@ mod tests {
             "1000000000M",
             &endless,
         ] {
-            let error = text.parse::<Rate>().unwrap_err().to_string();
+            let error = text.parse::<RequestRate>().unwrap_err().to_string();
             assert!(
                 error.ends_with("from 0.000001 (one in 11 days) to 1,000,000,000"),
                 "{error}"
@@ -414,8 +419,8 @@ mod tests {
         }
     }
 
-    fn rate(per_second: f64) -> Rate {
-        Rate::new(per_second).unwrap()
+    fn rate(per_second: f64) -> RequestRate {
+        RequestRate::new(per_second).unwrap()
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::ticks::CpuTime;
 
 /// Results of a whole run.
 #[derive(Debug, Clone)]
-pub struct Report {
+pub struct RunResult {
     /// Options of the run that reports show.
     pub run: RunDescription,
     /// When its first stage began.
@@ -25,7 +25,7 @@ pub struct Report {
     /// and the warm-up.
     pub uncounted: u64,
     /// How it ended.
-    pub end: End,
+    pub end: RunEnd,
 }
 
 /// Options of the run that reports show.
@@ -77,7 +77,7 @@ pub struct FirstResponse {
 
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum End {
+pub enum RunEnd {
     /// As planned.
     Complete,
     /// By Ctrl-C or TERM: what was measured until then.
@@ -121,14 +121,14 @@ pub struct StageResult {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Invalid {
     /// What was the limit instead.
-    pub limit: Limit,
+    pub limit: Bottleneck,
     /// For people.
     pub text: String,
 }
 
 /// What may limit a run in place of its targets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Limit {
+pub enum Bottleneck {
     /// The generator had no CPU time left: rate and latency are its own. What a target took for
     /// each response is not.
     Generator,
@@ -138,7 +138,7 @@ pub enum Limit {
     Link,
 }
 
-impl Limit {
+impl Bottleneck {
     /// Its name in reports.
     pub fn name(self) -> &'static str {
         match self {
@@ -150,30 +150,30 @@ impl Limit {
 }
 
 /// Histograms hold nanoseconds, right to three digits.
-pub type Nanoseconds = Histogram<u64>;
+pub type NanosecondHistogram = Histogram<u64>;
 
 /// Counts of requests and connections.
 #[derive(Debug, Clone)]
 pub struct StageCounts {
     /// Of successes, from when they were due; in a closed loop that is when a client was free, so
     /// that connecting is in it.
-    pub latency: Nanoseconds,
+    pub latency: NanosecondHistogram,
     /// Of successes, from when a client took them up; connecting is in it. Empty in a closed loop,
     /// where it is the same.
-    pub service: Nanoseconds,
+    pub service: NanosecondHistogram,
     /// Of failures, from when they were due.
-    pub failed: Nanoseconds,
+    pub failed: NanosecondHistogram,
     /// How late the generator itself was, where a connection was free when a request was due.
-    pub lateness: Nanoseconds,
+    pub lateness: NanosecondHistogram,
     /// What it took to open connections, TLS included.
-    pub connect: Nanoseconds,
-    /// Failures of each kind, by [`Failure`].
-    pub failures: [u64; Failure::ALL.len()],
+    pub connect: NanosecondHistogram,
+    /// Failures of each kind, by [`FailureKind`].
+    pub failures: [u64; FailureKind::ALL.len()],
     /// Of these, connections that did not come about for reasons of this side: descriptors, ports,
     /// memory.
     pub exhausted: u64,
     /// What was said of the first failure of each kind.
-    pub examples: [Option<String>; Failure::ALL.len()],
+    pub examples: [Option<String>; FailureKind::ALL.len()],
     /// Responses by their status, successes and failures.
     pub statuses: BTreeMap<u16, u64>,
     /// Connections that were opened.
@@ -209,7 +209,7 @@ impl StageCounts {
             failed: histogram(),
             lateness: histogram(),
             connect: histogram(),
-            failures: [0; Failure::ALL.len()],
+            failures: [0; FailureKind::ALL.len()],
             exhausted: 0,
             examples: Default::default(),
             statuses: BTreeMap::new(),
@@ -278,7 +278,7 @@ impl Default for StageCounts {
     }
 }
 
-fn histogram() -> Nanoseconds {
+fn histogram() -> NanosecondHistogram {
     let mut histogram =
         Histogram::new_with_bounds(1, 100_000_000_000, 3).expect("three digits are allowed");
     histogram.auto(true);
@@ -287,7 +287,7 @@ fn histogram() -> Nanoseconds {
 
 /// Why an exchange is no success: a closed list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Failure {
+pub enum FailureKind {
     /// No connection came about: refused, unreachable, out of descriptors.
     Connect,
     /// A CONNECT proxy between did not let us through.
@@ -319,7 +319,7 @@ pub enum Failure {
     Body,
 }
 
-impl Failure {
+impl FailureKind {
     /// Each once, in the order in which they are reported.
     pub const ALL: [Self; 14] = [
         Self::Connect,

@@ -6,9 +6,9 @@
 use std::fmt;
 use std::time::Duration;
 
-/// Requests a second: finite, and from [`Rate::LOWEST`] to [`Rate::HIGHEST`].
+/// Requests a second: finite, and from [`RequestRate::LOWEST`] to [`RequestRate::HIGHEST`].
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
-pub struct Rate(f64);
+pub struct RequestRate(f64);
 
 /// What is no rate.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
@@ -17,7 +17,7 @@ pub struct Rate(f64);
 )]
 pub struct RateError(pub f64);
 
-impl Rate {
+impl RequestRate {
     /// One request in eleven days.
     pub const LOWEST: f64 = 1e-6;
     /// One in a nanosecond: what is closer, no clock tells apart.
@@ -43,7 +43,7 @@ impl Rate {
 }
 
 /// As people write it, to six digits behind the point: `1000/s`, `0.1/s`.
-impl fmt::Display for Rate {
+impl fmt::Display for RequestRate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = format!("{:.6}", self.0);
         write!(f, "{}/s", text.trim_end_matches('0').trim_end_matches('.'))
@@ -55,22 +55,22 @@ impl fmt::Display for Rate {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Schedule {
     /// One after the other, equally far apart.
-    Constant(Rate),
+    Constant(RequestRate),
     /// A rate that changes evenly from one to another.
     Ramp {
         /// At its beginning.
-        from: Rate,
+        from: RequestRate,
         /// At its end, and from there on.
-        to: Rate,
+        to: RequestRate,
         /// What it takes.
         over: Duration,
     },
     /// Another rate for a while.
     Spike {
         /// Before and after.
-        base: Rate,
+        base: RequestRate,
         /// Meanwhile; a lower one is a dip.
-        peak: Rate,
+        peak: RequestRate,
         /// From when on.
         at: Duration,
         /// For how long.
@@ -80,7 +80,7 @@ pub enum Schedule {
 
 impl Schedule {
     /// The rate that it begins with.
-    pub fn at_first(&self) -> Rate {
+    pub fn at_first(&self) -> RequestRate {
         match *self {
             Self::Constant(rate)
             | Self::Ramp { from: rate, .. }
@@ -97,8 +97,8 @@ impl Schedule {
         let seconds = match *self {
             Self::Constant(rate) => index / rate.0,
             Self::Ramp {
-                from: Rate(from),
-                to: Rate(to),
+                from: RequestRate(from),
+                to: RequestRate(to),
                 over,
             } => {
                 let over = over.as_secs_f64();
@@ -117,8 +117,8 @@ impl Schedule {
                 }
             }
             Self::Spike {
-                base: Rate(base),
-                peak: Rate(peak),
+                base: RequestRate(base),
+                peak: RequestRate(peak),
                 at,
                 lasts,
             } => {
@@ -177,8 +177,8 @@ mod tests {
 
     const HOUR: Duration = Duration::from_secs(3600);
 
-    fn rate(per_second: f64) -> Rate {
-        Rate::new(per_second).unwrap()
+    fn rate(per_second: f64) -> RequestRate {
+        RequestRate::new(per_second).unwrap()
     }
 
     fn constant(per_second: f64) -> Schedule {
@@ -216,7 +216,7 @@ mod tests {
             f64::NEG_INFINITY,
             f64::NAN,
         ] {
-            let error = Rate::new(absurd).unwrap_err().to_string();
+            let error = RequestRate::new(absurd).unwrap_err().to_string();
             assert!(
                 error.starts_with(&format!("{absurd} requests a second is no rate")),
                 "{error}"
@@ -308,7 +308,10 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(12_021);
         let mut draw = |low: f64, high: f64| (low.ln() + random.f64() * (high / low).ln()).exp();
         for _ in 0..3_000 {
-            let mut any = || draw(Rate::LOWEST, Rate::HIGHEST).clamp(Rate::LOWEST, Rate::HIGHEST);
+            let mut any = || {
+                draw(RequestRate::LOWEST, RequestRate::HIGHEST)
+                    .clamp(RequestRate::LOWEST, RequestRate::HIGHEST)
+            };
             let (a, b) = (any(), any());
             let mut time = || draw(1e-9, 1e6);
             let (t, d) = (time(), time());
@@ -342,8 +345,8 @@ mod tests {
     fn no_index_and_no_duration_is_too_large() {
         let far = Duration::MAX.as_secs_f64() / 2.0;
         for (a, b) in [
-            (Rate::LOWEST, Rate::HIGHEST),
-            (Rate::HIGHEST, Rate::LOWEST),
+            (RequestRate::LOWEST, RequestRate::HIGHEST),
+            (RequestRate::HIGHEST, RequestRate::LOWEST),
             (1.0, 1.0),
         ] {
             for schedule in [
@@ -357,7 +360,10 @@ mod tests {
                 assert!(schedule.count(Duration::MAX) >= schedule.count(Duration::MAX / 2));
             }
         }
-        assert_eq!(constant(Rate::LOWEST).due(u64::MAX), Duration::MAX);
-        assert_eq!(constant(Rate::HIGHEST).count(Duration::MAX), u64::MAX);
+        assert_eq!(constant(RequestRate::LOWEST).due(u64::MAX), Duration::MAX);
+        assert_eq!(
+            constant(RequestRate::HIGHEST).count(Duration::MAX),
+            u64::MAX
+        );
     }
 }

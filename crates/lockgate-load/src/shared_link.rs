@@ -18,14 +18,14 @@ use std::time::{Duration, Instant};
 
 pub(crate) use queue::{LinkQueue, LinkSlot};
 
-use crate::moment::{Moment, nanoseconds};
+use crate::moment::{Nanos, nanoseconds};
 
 /// What one read takes at the least: a packet.
 const PACKET: u64 = 1500;
 /// What one read takes where that is more: so much time's worth, since alarms are not for free.
-const PIECE: Moment = 1_000_000;
+const PIECE: Nanos = 1_000_000;
 /// The depth of the bucket, in time: what late alarms may make up for, and no more than that.
-const DEPTH: Moment = 2_000_000;
+const DEPTH: Nanos = 2_000_000;
 /// From this share of the time on a busy link is what the figures show.
 const LIMITING: f64 = 0.5;
 const SECOND: u64 = 1_000_000_000;
@@ -99,7 +99,7 @@ impl fmt::Display for LinkRate {
 
 impl LinkRate {
     /// What so many bytes take, to the next nanosecond.
-    fn time_of(self, bytes: u64) -> Moment {
+    fn time_of(self, bytes: u64) -> Nanos {
         let bits = u128::from(bytes) * 8 * u128::from(SECOND);
         u64::try_from(bits.div_ceil(u128::from(self.0))).unwrap_or(u64::MAX)
     }
@@ -154,12 +154,12 @@ impl SharedLink {
     }
 
     /// What all reads so far take on it.
-    pub(crate) fn busy(&self) -> Moment {
+    pub(crate) fn busy(&self) -> Nanos {
         self.rate.time_of(self.passed.load(Ordering::Relaxed))
     }
 
     /// What to say of it when it was `busy` for most of `elapsed`; nothing otherwise.
-    pub(crate) fn note(&self, busy: Moment, elapsed: Duration) -> Option<String> {
+    pub(crate) fn note(&self, busy: Nanos, elapsed: Duration) -> Option<String> {
         // The first piece is there at once, and what is paid last is not waited for.
         let share = (busy as f64 / elapsed.as_nanos().max(1) as f64).min(1.0);
         (share > LIMITING).then(|| {
@@ -171,23 +171,23 @@ impl SharedLink {
         })
     }
 
-    fn now(&self) -> Moment {
+    fn now(&self) -> Nanos {
         nanoseconds(self.zero.elapsed())
     }
 
     /// How long until something may be read; 0 is now.
-    fn wait(&self, now: Moment) -> Moment {
+    fn wait(&self, now: Nanos) -> Nanos {
         self.free.load(Ordering::Relaxed).saturating_sub(now)
     }
 
     /// Takes tokens for so many bytes that were read.
-    fn pay(&self, bytes: u64, now: Moment) {
+    fn pay(&self, bytes: u64, now: Nanos) {
         if bytes == 0 {
             return;
         }
         self.passed.fetch_add(bytes, Ordering::Relaxed);
         let cost = self.rate.time_of(bytes);
-        let next = |free: Moment| Some(free.max(now.saturating_sub(DEPTH)).saturating_add(cost));
+        let next = |free: Nanos| Some(free.max(now.saturating_sub(DEPTH)).saturating_add(cost));
         // It always has a next value.
         let _ = self
             .free
@@ -199,7 +199,7 @@ impl SharedLink {
 mod tests {
     use super::*;
 
-    const MS: Moment = 1_000_000;
+    const MS: Nanos = 1_000_000;
 
     fn rate(text: &str) -> LinkRate {
         text.parse().unwrap()

@@ -9,28 +9,28 @@ use lockgate_net::proxy_protocol::Version;
 use lockgate_net::tls::Connector;
 
 use crate::expect::{Expect, ObservedResponse};
-use crate::result::Failure;
+use crate::result::FailureKind;
 
 /// A target of requests.
 #[derive(Debug)]
-pub struct Target {
+pub struct LoadTarget {
     /// As it was written.
     pub written: String,
     /// Its share of the requests, beside the weights of the others.
     pub weight: u32,
     /// Peer: targets with the same peer share connections.
-    pub peer: Arc<Peer>,
+    pub peer: Arc<RemotePeer>,
     /// Exchange with the target.
-    pub exchange: Exchange,
+    pub exchange: TargetRequest,
     /// What its response must be.
     pub expect: Expect,
     /// The first response that was so, of all threads: what the others are held against.
     pub(crate) first: OnceLock<ObservedResponse>,
 }
 
-impl Target {
+impl LoadTarget {
     /// What is wrong with a response, if something is.
-    pub(crate) fn judge(&self, response: &ObservedResponse) -> Result<(), (Failure, String)> {
+    pub(crate) fn judge(&self, response: &ObservedResponse) -> Result<(), (FailureKind, String)> {
         if self.first.get().is_none() {
             // What went wrong is nothing to hold others against.
             self.expect.judge(response, None)?;
@@ -43,9 +43,9 @@ impl Target {
 
 /// Peer of connections, and how they are made.
 #[derive(Debug)]
-pub struct Peer {
+pub struct RemotePeer {
     /// Addresses in the order in which they are tried; at least one.
-    pub addresses: Vec<dial::Target>,
+    pub addresses: Vec<dial::LoadTarget>,
     /// The name that certificates are held against, and that a proxy between is told.
     pub host: String,
     /// And the port.
@@ -60,9 +60,9 @@ pub struct Peer {
     pub chosen: OnceLock<usize>,
 }
 
-impl Peer {
+impl RemotePeer {
     /// The address that answered; the first before one was asked.
-    pub(crate) fn address(&self) -> &dial::Target {
+    pub(crate) fn address(&self) -> &dial::LoadTarget {
         &self.addresses[self.chosen.get().copied().unwrap_or(0)]
     }
 
@@ -72,7 +72,7 @@ impl Peer {
     }
 
     pub(crate) fn is_tcp(&self) -> bool {
-        matches!(self.address(), dial::Target::Tcp(_))
+        matches!(self.address(), dial::LoadTarget::Tcp(_))
     }
 }
 
@@ -87,7 +87,7 @@ pub struct ConnectProxy {
 
 /// Exchange with a target, by protocol.
 #[derive(Debug)]
-pub enum Exchange {
+pub enum TargetRequest {
     /// A request of HTTP/1.1.
     Http1(Http1Request),
     /// A request of HTTP/2.
@@ -95,10 +95,10 @@ pub enum Exchange {
     /// A message over WebSocket, which comes back.
     WebSocket(WebSocket),
     /// Bytes that come back, or others that come instead.
-    Bytes(Body),
+    Bytes(RequestBody),
 }
 
-impl Exchange {
+impl TargetRequest {
     /// What is spoken, for reports.
     pub(crate) fn protocol(&self) -> &'static str {
         match self {
@@ -122,7 +122,7 @@ pub struct Http1Request {
     /// Fields of which each request has one value out of several.
     pub varying: Vec<Varying>,
     /// What follows the head.
-    pub body: Body,
+    pub body: RequestBody,
 }
 
 /// A request of HTTP/2, as far as it is always the same.
@@ -135,7 +135,7 @@ pub struct Http2Request {
     /// Fields of which each request has one value out of several, likewise.
     pub varying: Vec<Varying>,
     /// What follows the head.
-    pub body: Body,
+    pub body: RequestBody,
     /// Whether it is a call of gRPC, which has a status of its own.
     pub is_grpc: bool,
 }
@@ -151,14 +151,14 @@ pub struct Varying {
 
 /// What is sent behind a head, or as a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Body {
+pub enum RequestBody {
     /// These bytes, maybe none.
     Fixed(Arc<[u8]>),
     /// So many random bytes, others for each request.
     Random(usize),
 }
 
-impl Body {
+impl RequestBody {
     /// How many bytes it has.
     pub fn len(&self) -> usize {
         match self {
@@ -187,14 +187,14 @@ pub struct WebSocket {
     /// The request that asks for it, but for its key and its empty line.
     pub head: Vec<u8>,
     /// One message.
-    pub message: Body,
+    pub message: RequestBody,
 }
 
 /// A URL, taken apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Url {
     /// What is spoken.
-    pub scheme: Scheme,
+    pub scheme: UrlScheme,
     /// A name or an address; IPv6 with its brackets.
     pub host: String,
     /// Written, or that of its scheme.
@@ -205,7 +205,7 @@ pub struct Url {
 
 /// What a URL says is spoken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scheme {
+pub enum UrlScheme {
     /// `http`
     Http,
     /// `https`
@@ -220,7 +220,7 @@ pub enum Scheme {
     Tls,
 }
 
-impl Scheme {
+impl UrlScheme {
     const ALL: [(&str, Self); 6] = [
         ("http", Self::Http),
         ("https", Self::Https),
@@ -278,7 +278,7 @@ impl Url {
         let Some((scheme, rest)) = written.split_once("://") else {
             return Err(UrlError::NoScheme(whole()));
         };
-        let scheme = Scheme::ALL
+        let scheme = UrlScheme::ALL
             .into_iter()
             .find(|(name, _)| name.eq_ignore_ascii_case(scheme))
             .ok_or_else(|| UrlError::Scheme(whole(), scheme.to_owned()))?
@@ -294,7 +294,7 @@ impl Url {
         if !target.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(UrlError::Character(whole()));
         }
-        if matches!(scheme, Scheme::Tcp | Scheme::Tls) && !matches!(target, "" | "/") {
+        if matches!(scheme, UrlScheme::Tcp | UrlScheme::Tls) && !matches!(target, "" | "/") {
             return Err(UrlError::Path(whole()));
         }
         let Authority { host, port } =
@@ -346,22 +346,25 @@ mod tests {
                 authority.to_owned(),
             )
         };
-        assert_eq!(parts("http://a"), expected(Scheme::Http, "a", 80, "/", "a"));
+        assert_eq!(
+            parts("http://a"),
+            expected(UrlScheme::Http, "a", 80, "/", "a")
+        );
         assert_eq!(
             parts("http://a?q"),
-            expected(Scheme::Http, "a", 80, "/?q", "a")
+            expected(UrlScheme::Http, "a", 80, "/?q", "a")
         );
         assert_eq!(
             parts("HTTPS://a:443/b?c=//"),
-            expected(Scheme::Https, "a", 443, "/b?c=//", "a")
+            expected(UrlScheme::Https, "a", 443, "/b?c=//", "a")
         );
         assert_eq!(
             parts("ws://[::1]:8080/x"),
-            expected(Scheme::Ws, "[::1]", 8080, "/x", "[::1]:8080")
+            expected(UrlScheme::Ws, "[::1]", 8080, "/x", "[::1]:8080")
         );
         assert_eq!(
             parts("tcp://127.0.0.1:7"),
-            expected(Scheme::Tcp, "127.0.0.1", 7, "/", "127.0.0.1:7")
+            expected(UrlScheme::Tcp, "127.0.0.1", 7, "/", "127.0.0.1:7")
         );
     }
 

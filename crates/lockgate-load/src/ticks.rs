@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// What each CPU has done since the machine was started.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Ticks(Vec<CpuTime>);
+pub struct CpuTimes(Vec<CpuTime>);
 
 /// Time of one CPU, in steps of 10 ms on most machines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct CpuTime {
     pub whole: Duration,
 }
 
-impl Ticks {
+impl CpuTimes {
     /// Of now; nothing where the kernel does not tell.
     pub fn now() -> Self {
         Self::parse(&std::fs::read_to_string("/proc/stat").unwrap_or_default())
@@ -83,8 +83,9 @@ mod tests {
 
     #[test]
     fn a_cpu_is_busy_with_processes_and_interrupts_and_not_while_it_waits_for_a_disk() {
-        let before = Ticks::parse("cpu  9 9 9 9 9 9 9 9\ncpu0 10 0 10 100 0 0 0 0 0 0\nintr 5\n");
-        let after = Ticks::parse(
+        let before =
+            CpuTimes::parse("cpu  9 9 9 9 9 9 9 9\ncpu0 10 0 10 100 0 0 0 0 0 0\nintr 5\n");
+        let after = CpuTimes::parse(
             "cpu  9 9 9 9 9 9 9 9\ncpu0 30 0 20 150 10 1 4 5 0 0\ncpu7 1 1 1 1 1 1 1 1\n",
         );
         let [used] = after.since(&before)[..] else {

@@ -13,7 +13,7 @@ use std::time::Duration;
 /// left the tree because its parent ended, unless the process at the top adopts such orphans
 /// (PR_SET_CHILD_SUBREAPER).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Tree {
+pub struct ProcessTree {
     top: u32,
 }
 
@@ -22,14 +22,14 @@ pub struct Tree {
 /// The kernel tells both in clock ticks, 10 ms on most machines; their sum comes from the
 /// scheduler's own clock, and which part of it was the kernel's from where the ticks fell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Cpu {
+pub struct CpuUsage {
     /// In user mode.
     pub user: Duration,
     /// In the kernel.
     pub system: Duration,
 }
 
-impl Cpu {
+impl CpuUsage {
     /// What has been taken since `earlier`; never below zero.
     pub fn since(self, earlier: Self) -> Self {
         Self {
@@ -43,7 +43,7 @@ impl Cpu {
 /// none of them: its own time and memory do not count.
 pub const GUARD: &str = "lockgate-guard";
 
-impl Tree {
+impl ProcessTree {
     /// The tree below and with the process `pid`.
     pub fn new(pid: u32) -> Self {
         Self { top: pid }
@@ -53,13 +53,13 @@ impl Tree {
     ///
     /// # Errors
     /// The process at the top is gone, or the kernel does not tell (it needs CONFIG_PROC_CHILDREN).
-    pub fn cpu(&self) -> io::Result<Cpu> {
+    pub fn cpu(&self) -> io::Result<CpuUsage> {
         let members = self.settled()?;
         let ticks = |of: fn(&Stat) -> u64| members.iter().map(of).sum::<u64>();
         let (user, system) = (ticks(Stat::user), ticks(Stat::system));
         let second = rustix::param::clock_ticks_per_second();
         let time = |ticks: u64| Duration::from_nanos(ticks * (1_000_000_000 / second));
-        Ok(Cpu {
+        Ok(CpuUsage {
             user: time(user),
             system: time(system),
         })
@@ -91,7 +91,7 @@ impl Tree {
     /// The processes below the one at the top, parents before their children.
     ///
     /// # Errors
-    /// As [`Tree::cpu`].
+    /// As [`ProcessTree::cpu`].
     pub fn below(&self) -> io::Result<Vec<u32>> {
         Ok(self
             .members()?
@@ -247,7 +247,7 @@ fn proportional_set_size(text: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    impl Cpu {
+    impl CpuUsage {
         fn total(self) -> Duration {
             self.user + self.system
         }
@@ -288,8 +288,8 @@ mod tests {
             line.trim().to_owned()
         }
 
-        fn tree(&self) -> Tree {
-            Tree::new(self.child.id())
+        fn tree(&self) -> ProcessTree {
+            ProcessTree::new(self.child.id())
         }
     }
 
@@ -373,7 +373,7 @@ mod tests {
         let mut shell = Shell::start();
         let tree = shell.tree();
         shell.tell("n=0; while :; do (i=0; while [ $i -lt 500 ]; do i=$((i+1)); done); done");
-        let mut last = Cpu::default();
+        let mut last = CpuUsage::default();
         for _ in 0..2000 {
             let now = tree.cpu().unwrap();
             // A child's own ticks are cut off, its part of its parent's are not.
@@ -390,7 +390,7 @@ mod tests {
         let mut shell = Shell::start();
         shell.tell("sh -c 'echo $$; kill -STOP $$' &");
         let child: u32 = shell.line().parse().unwrap();
-        let part = Tree::new(child).memory().unwrap();
+        let part = ProcessTree::new(child).memory().unwrap();
         assert!(part > 0);
         assert!(shell.tree().memory().unwrap() > part);
     }
@@ -399,7 +399,7 @@ mod tests {
     fn a_process_that_is_gone_is_an_error() {
         let mut child = Command::new("true").spawn().unwrap();
         child.wait().unwrap();
-        let tree = Tree::new(child.id());
+        let tree = ProcessTree::new(child.id());
         assert!(tree.cpu().is_err());
         assert_eq!(tree.memory(), None);
     }

@@ -18,13 +18,13 @@ use lockgate_net::stream::Blocks;
 use lockgate_net::timer::Timer;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use crate::client::{self, ExchangeStats, Fault, Scratch, Transport};
+use crate::client::{self, ClientBuffers, ExchangeError, ExchangeStats, Transport};
 use crate::load_scheduler::{Interleave, LoadScheduler, Ticket};
-use crate::moment::{Moment, nanoseconds};
-use crate::plan::{Plan, Stage};
-use crate::result::{Failure, StageCounts};
+use crate::moment::{Nanos, nanoseconds};
+use crate::plan::{LoadStage, RunPlan};
+use crate::result::{FailureKind, StageCounts};
 use crate::shared_link::LinkQueue;
-use crate::target::Target;
+use crate::target::LoadTarget;
 
 use streams::Http2Client;
 
@@ -33,7 +33,7 @@ pub(crate) const TICK: Duration = Duration::from_millis(10);
 /// Ticks until a client tries again after it could not connect: whoever refuses would be asked
 /// without end.
 const PAUSE: usize = 10;
-const SECOND: Moment = 1_000_000_000;
+const SECOND: Nanos = 1_000_000_000;
 
 /// Signal that ends a run early; shared by all threads.
 #[derive(Debug, Default)]
@@ -66,8 +66,8 @@ impl Stop {
 }
 
 /// Order to a thread: the next stage.
-pub(crate) struct Order {
-    pub(crate) stage: Arc<Stage>,
+pub(crate) struct StageStart {
+    pub(crate) stage: Arc<LoadStage>,
     pub(crate) begin: Instant,
 }
 
@@ -83,24 +83,24 @@ pub(crate) enum WorkerEvent {
 
 /// Setup of a thread.
 pub(crate) struct WorkerSetup {
-    pub(crate) plan: Arc<Plan>,
+    pub(crate) plan: Arc<RunPlan>,
     pub(crate) thread: usize,
     /// Its share of the connections.
     pub(crate) clients: usize,
     pub(crate) stop: Arc<Stop>,
-    pub(crate) orders: Receiver<Order>,
+    pub(crate) orders: Receiver<StageStart>,
     pub(crate) events: Sender<WorkerEvent>,
 }
 
 /// State that the clients of a thread share.
-struct Worker {
-    plan: Arc<Plan>,
+struct LoadWorker {
+    plan: Arc<RunPlan>,
     stop: Arc<Stop>,
     scheduler: LoadScheduler,
     blocks: Rc<Blocks>,
     counts: RefCell<Box<StageCounts>>,
     /// The second that is counted now, and when it ends.
-    second: Cell<(usize, Moment)>,
+    second: Cell<(usize, Nanos)>,
     /// How long the thread had been busy when the stage's time was over.
     at_end: Cell<Option<ThreadTime>>,
     /// Clients that wait for the next tick.
@@ -161,7 +161,7 @@ async fn work(setup: WorkerSetup) -> io::Result<()> {
         first: thread,
         stride: plan.threads,
     };
-    let worker = Rc::new(Worker {
+    let worker = Rc::new(LoadWorker {
         scheduler: LoadScheduler::new(clients * plan.streams.unwrap_or(1))?,
         blocks: Blocks::new(),
         counts: RefCell::default(),
@@ -245,8 +245,8 @@ impl ThreadTime {
     }
 }
 
-impl Worker {
-    fn begin(&self, order: &Order, own: Interleave) {
+impl LoadWorker {
+    fn begin(&self, order: &StageStart, own: Interleave) {
         let begin = self.scheduler.at(order.begin);
         self.second.set((0, begin + SECOND));
         self.scheduler
@@ -285,7 +285,7 @@ impl Worker {
     }
 
     /// Tells of the seconds that have passed.
-    fn roll(&self, now: Moment) {
+    fn roll(&self, now: Nanos) {
         let (second, end) = self.second.get();
         if now >= end {
             self.tell(second);
@@ -297,7 +297,7 @@ impl Worker {
 
     fn tell(&self, second: usize) {
         let mut counts = self.counts.take();
-        counts.failures[Failure::Unsent as usize] += self.scheduler.take_unsent();
+        counts.failures[FailureKind::Unsent as usize] += self.scheduler.take_unsent();
         counts.cut += self.scheduler.take_cut();
         // Whoever listens has gone only when the run is over.
         let _ = self.events.send(WorkerEvent::Second(second, counts));
@@ -305,7 +305,7 @@ impl Worker {
 
     /// One client, for ever.
     async fn client(self: Rc<Self>, me: usize) {
-        let mut scratch = Scratch::new(Rc::clone(&self.blocks), Rng::new());
+        let mut scratch = ClientBuffers::new(Rc::clone(&self.blocks), Rng::new());
         scratch.link_queue.clone_from(&self.link_queue);
         let mut transports: Vec<Option<Transport>> = self.draw.peers().map(|_| None).collect();
         loop {
@@ -318,7 +318,7 @@ impl Worker {
             } else {
                 ticket.due
             };
-            let mut attempt = Attempt {
+            let mut attempt = ExchangeAttempt {
                 target,
                 transport: &mut transports[peer],
                 scratch: &mut scratch,
@@ -342,8 +342,8 @@ impl Worker {
         &self,
         me: usize,
         ticket: Ticket,
-        attempt: &mut Attempt<'_>,
-    ) -> Result<(), Fault> {
+        attempt: &mut ExchangeAttempt<'_>,
+    ) -> Result<(), ExchangeError> {
         let timeout = nanoseconds(self.plan.timeout);
         self.scheduler
             .expect_by(me, Some(ticket.due.saturating_add(timeout)));
@@ -362,7 +362,7 @@ impl Worker {
             } else {
                 "not connected in time"
             };
-            Err(Fault::new(Failure::Timeout, text))
+            Err(ExchangeError::new(FailureKind::Timeout, text))
         });
         // A whole response that is not as expected leaves its connection usable.
         if !attempt.stats.keep {
@@ -371,8 +371,8 @@ impl Worker {
         made
     }
 
-    async fn attempt(&self, attempt: &mut Attempt<'_>) -> Result<(), Fault> {
-        let Attempt {
+    async fn attempt(&self, attempt: &mut ExchangeAttempt<'_>) -> Result<(), ExchangeError> {
+        let ExchangeAttempt {
             target,
             transport,
             scratch,
@@ -408,10 +408,10 @@ impl Worker {
 
     async fn open(
         &self,
-        target: &Target,
-        scratch: &mut Scratch,
+        target: &LoadTarget,
+        scratch: &mut ClientBuffers,
         stats: &mut ExchangeStats,
-    ) -> Result<Transport, Fault> {
+    ) -> Result<Transport, ExchangeError> {
         let begun = self.scheduler.now();
         let transport = loop {
             match client::open(target, target.peer.address(), scratch, stats).await {
@@ -443,7 +443,13 @@ impl Worker {
         }
     }
 
-    fn note(&self, ticket: Ticket, begun: Moment, made: Result<(), Fault>, stats: &ExchangeStats) {
+    fn note(
+        &self,
+        ticket: Ticket,
+        begun: Nanos,
+        made: Result<(), ExchangeError>,
+        stats: &ExchangeStats,
+    ) {
         let now = self.scheduler.now();
         self.roll(now);
         let counts = &mut **self.counts.borrow_mut();
@@ -472,7 +478,7 @@ impl Worker {
                 counts.late += u64::from(is_late);
             }
             // Neither way of ending is known of what was cut.
-            Err(fault) if fault.failure == Failure::Timeout && self.stop.is_asked() => {
+            Err(fault) if fault.failure == FailureKind::Timeout && self.stop.is_asked() => {
                 counts.cut += 1
             }
             Err(fault) => {
@@ -486,16 +492,16 @@ impl Worker {
 }
 
 /// One exchange of a client, and what it uses of the client.
-struct Attempt<'a> {
-    target: &'a Target,
+struct ExchangeAttempt<'a> {
+    target: &'a LoadTarget,
     /// The client's connection to the target's peer.
     transport: &'a mut Option<Transport>,
-    scratch: &'a mut Scratch,
+    scratch: &'a mut ClientBuffers,
     stats: ExchangeStats,
 }
 
 /// Counts a failure.
-fn fail(counts: &mut StageCounts, fault: Fault) {
+fn fail(counts: &mut StageCounts, fault: ExchangeError) {
     let kind = fault.failure as usize;
     counts.failures[kind] += 1;
     counts.exhausted += u64::from(fault.ours);
@@ -510,7 +516,7 @@ struct TargetPicker {
 }
 
 impl TargetPicker {
-    fn new(plan: &Plan) -> Self {
+    fn new(plan: &RunPlan) -> Self {
         let peers = plan.peers();
         let mut sum = 0;
         let targets = plan.targets.iter().map(|target| {

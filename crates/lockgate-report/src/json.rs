@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use lockgate_load::result::{
-    End, Failure, FirstResponse, Limit, LoadModel, Nanoseconds, Report, Second, StageResult,
+    Bottleneck, FailureKind, FirstResponse, LoadModel, NanosecondHistogram, RunEnd, RunResult,
+    Second, StageResult,
 };
 use lockgate_load::ticks::CpuTime;
 use serde::{Deserialize, Serialize};
@@ -242,7 +243,7 @@ pub struct CpuReport {
 pub struct InvalidReport {
     /// `"generator"`, `"lateness"` or `"link"`: the limit instead of the target.
     #[serde(with = "LimitName")]
-    pub limit: Limit,
+    pub limit: Bottleneck,
     /// Text for the reader.
     pub why: String,
 }
@@ -273,7 +274,7 @@ pub struct SecondReport {
 }
 
 /// The report as one JSON object on several lines, with a line end.
-pub fn render(report: &Report) -> String {
+pub fn render(report: &RunResult) -> String {
     // A value sorts its keys, so that two reports can be compared line by line.
     let value = serde_json::to_value(RunReport::of(report)).expect("all keys are strings");
     format!("{value:#}\n")
@@ -281,7 +282,7 @@ pub fn render(report: &Report) -> String {
 
 impl RunReport {
     /// The report of `report`.
-    pub fn of(report: &Report) -> Self {
+    pub fn of(report: &RunResult) -> Self {
         let run = &report.run;
         let began = report.began.duration_since(SystemTime::UNIX_EPOCH);
         Self {
@@ -308,11 +309,11 @@ impl RunReport {
 }
 
 impl EndReport {
-    fn of(end: &End) -> Self {
+    fn of(end: &RunEnd) -> Self {
         match *end {
-            End::Complete => Self::Complete,
-            End::Interrupted => Self::Interrupted,
-            End::Stopped(status) => Self::Stopped { status },
+            RunEnd::Complete => Self::Complete,
+            RunEnd::Interrupted => Self::Interrupted,
+            RunEnd::Stopped(status) => Self::Stopped { status },
         }
     }
 }
@@ -335,8 +336,8 @@ impl StageReport {
     fn of(stage: &StageResult, connections: usize) -> Self {
         let counts = &stage.counts;
         let summary = StageSummary::of(stage, connections);
-        let failures = Failure::ALL.iter().zip(counts.failures);
-        let examples = Failure::ALL.iter().zip(&counts.examples);
+        let failures = FailureKind::ALL.iter().zip(counts.failures);
+        let examples = FailureKind::ALL.iter().zip(&counts.examples);
         Self {
             round: stage.round,
             name: stage.name.clone(),
@@ -406,7 +407,7 @@ fn watched(stage: &StageResult, summary: &StageSummary) -> Vec<WatchedReport> {
 }
 
 impl HistogramReport {
-    fn of(histogram: &Nanoseconds) -> Self {
+    fn of(histogram: &NanosecondHistogram) -> Self {
         let figures = Summary::of(histogram).map_or([None; FIGURES.len()], |summary| {
             summary.figures().map(|nanoseconds| Some(nanoseconds / 1e3))
         });
@@ -482,7 +483,7 @@ mod tests {
         let mut report = sample::ladder(2);
         sample::fail(
             &mut report.stages[1],
-            Failure::Closed,
+            FailureKind::Closed,
             4,
             "after 17 of 170 bytes",
         );
@@ -553,7 +554,7 @@ mod tests {
         stage.elapsed = std::time::Duration::ZERO;
         stage.seconds[0].succeeded = 0;
         report.stages.push(stage);
-        report.end = End::Stopped(503);
+        report.end = RunEnd::Stopped(503);
         let whole: Value = serde_json::from_str(&render(&report)).unwrap();
         assert_eq!(whole["end"], json!({ "kind": "stopped", "status": 503 }));
         let stage = &whole["stages"][0];
@@ -571,9 +572,9 @@ mod tests {
     #[test]
     fn json_report_is_read_back_as_written() {
         let mut report = sample::ladder(2);
-        sample::fail(&mut report.stages[1], Failure::Closed, 4, "closed");
+        sample::fail(&mut report.stages[1], FailureKind::Closed, 4, "closed");
         report.stages[1].invalid.push(sample::late("late"));
-        report.end = End::Stopped(503);
+        report.end = RunEnd::Stopped(503);
         let read: RunReport = serde_json::from_str(&render(&report)).unwrap();
         let mut written = RunReport::of(&report);
         // The last bit of a float may differ.

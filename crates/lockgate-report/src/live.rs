@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use crate::escape::terminal;
 use crate::units;
-use lockgate_load::Progress;
-use lockgate_load::plan::{Loop, Stage, Until};
-use lockgate_load::result::{Failure, Second, StageCounts};
+use lockgate_load::RunProgress;
+use lockgate_load::plan::{LoadStage, Loop, Until};
+use lockgate_load::result::{FailureKind, Second, StageCounts};
 
 /// Seconds that the sparkline may show.
 const SHOWN: usize = 60;
@@ -40,7 +40,7 @@ pub struct Live {
 #[derive(Debug)]
 struct CurrentStage {
     index: Option<usize>,
-    stage: Stage,
+    stage: LoadStage,
     elapsed: Duration,
     /// The last whole second, and how many there were.
     last: Option<Second>,
@@ -52,13 +52,13 @@ struct CurrentStage {
 #[derive(Debug, Default, Clone, Copy)]
 struct SecondCounts {
     succeeded: u64,
-    failures: [u64; Failure::ALL.len()],
+    failures: [u64; FailureKind::ALL.len()],
     opened: u64,
 }
 
 /// A line of the block.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct LiveLine {
     /// Without control characters, and no longer than was asked for.
     pub text: String,
     /// How it may be coloured.
@@ -76,7 +76,7 @@ pub enum Tone {
 
 impl Live {
     /// Before the first of these stages.
-    pub fn new(stages: &[Stage]) -> Self {
+    pub fn new(stages: &[LoadStage]) -> Self {
         let rounds = stages
             .iter()
             .map(|stage| stage.round)
@@ -93,12 +93,12 @@ impl Live {
     }
 
     /// Takes in what the engine tells.
-    pub fn tell(&mut self, progress: &Progress<'_>) {
+    pub fn tell(&mut self, progress: &RunProgress<'_>) {
         match (progress, &mut self.current) {
-            (Progress::Begun { index, stage }, _) => self.begin(*index, stage),
-            (Progress::Tick { elapsed }, Some(current)) => current.elapsed = *elapsed,
+            (RunProgress::Begun { index, stage }, _) => self.begin(*index, stage),
+            (RunProgress::Tick { elapsed }, Some(current)) => current.elapsed = *elapsed,
             (
-                Progress::Second {
+                RunProgress::Second {
                     elapsed,
                     second,
                     counts,
@@ -114,14 +114,14 @@ impl Live {
                 }
                 self.history.push_back(second.succeeded);
             }
-            (Progress::Over(stage), Some(current)) => {
+            (RunProgress::Over(stage), Some(current)) => {
                 current.counts = SecondCounts::of(&stage.counts)
             }
             (_, None) => {}
         }
     }
 
-    fn begin(&mut self, index: Option<usize>, stage: &Stage) {
+    fn begin(&mut self, index: Option<usize>, stage: &LoadStage) {
         if let Some(ended) = self.current.take() {
             self.before.opened = self.before.opened.saturating_add(ended.counts.opened);
             if ended.index.is_some() {
@@ -141,7 +141,7 @@ impl Live {
     }
 
     /// The block, each line of it at most `width` columns; empty before the first stage.
-    pub fn lines(&self, width: usize) -> Vec<Line> {
+    pub fn lines(&self, width: usize) -> Vec<LiveLine> {
         let Some(current) = &self.current else {
             return Vec::new();
         };
@@ -163,7 +163,7 @@ impl Live {
         lines.extend(self.sparkline(width).map(plain));
         let mut counts = self.before;
         counts.add_failures(&current.counts);
-        lines.extend(counts.failed(width).map(|text| Line {
+        lines.extend(counts.failed(width).map(|text| LiveLine {
             text,
             tone: Tone::Alarm,
         }));
@@ -174,11 +174,13 @@ impl Live {
     /// has passed.
     ///
     /// `12 s of 30 s: 15,234/s, p50 210 µs, p99 800 µs, 0 failed`; all of that second.
-    pub fn line(&self, progress: &Progress<'_>) -> Option<String> {
+    pub fn line(&self, progress: &RunProgress<'_>) -> Option<String> {
         let current = self.current.as_ref()?;
         match progress {
-            Progress::Begun { .. } => Some(format!("begins: {}", self.heading(current).join(", "))),
-            Progress::Second { second, .. } => {
+            RunProgress::Begun { .. } => {
+                Some(format!("begins: {}", self.heading(current).join(", ")))
+            }
+            RunProgress::Second { second, .. } => {
                 let mut figures = current.figures()?;
                 // The longest is in the report; a line is for how things go on.
                 figures.retain(|figure| !figure.starts_with("max"));
@@ -186,7 +188,7 @@ impl Live {
                 let [so_far, _] = current.progress(Duration::from_secs(current.passed));
                 Some(format!("{so_far}: {}", figures.join(", ")))
             }
-            Progress::Tick { .. } | Progress::Over(_) => None,
+            RunProgress::Tick { .. } | RunProgress::Over(_) => None,
         }
     }
 
@@ -337,7 +339,7 @@ impl SecondCounts {
 
     /// `12 failed: 10 timeout, 2 status`, the most frequent first; nothing where none failed.
     fn failed(&self, width: usize) -> Option<String> {
-        let mut kinds: Vec<_> = Failure::ALL
+        let mut kinds: Vec<_> = FailureKind::ALL
             .into_iter()
             .zip(self.failures)
             .filter(|(_, count)| *count > 0)
@@ -356,8 +358,8 @@ impl SecondCounts {
     }
 }
 
-fn plain(text: String) -> Line {
-    Line {
+fn plain(text: String) -> LiveLine {
+    LiveLine {
         text,
         tone: Tone::Plain,
     }

@@ -15,7 +15,7 @@ use crate::summary::Spread;
 use crate::text::table::aligned;
 use crate::units::{self, NONE};
 use crate::words;
-use lockgate_load::page::result::{Object, PageLoad, PageReport, Protocol};
+use lockgate_load::page::result::{Object, PageLoad, PageProtocol, PageReport};
 
 /// How wide the bars of a waterfall are.
 const BARS: usize = 40;
@@ -23,13 +23,13 @@ const BARS: usize = 40;
 const OTHERS: usize = 10;
 
 /// What a time of a page is called, in JSON and for people, and where it is.
-type Time = (
+type PageTime = (
     &'static str,
     &'static str,
     fn(&PageLoad) -> Option<Duration>,
 );
 
-const TIMES: [Time; 3] = [
+const TIMES: [PageTime; 3] = [
     ("page_us", "page complete", PageLoad::page),
     (
         "usable_us",
@@ -60,8 +60,8 @@ pub fn text(report: &PageReport) -> String {
     let timeout = units::span(report.timeout);
     let protocol = report.protocol.name();
     let load = match report.protocol {
-        Protocol::Http1 => format!("{loads}, each over up to {connections} of its own"),
-        Protocol::Http2 { .. } => {
+        PageProtocol::Http1 => format!("{loads}, each over up to {connections} of its own"),
+        PageProtocol::Http2 { .. } => {
             format!("{loads}, each over one connection of its own: {protocol}")
         }
     };
@@ -243,7 +243,7 @@ pub fn json(report: &PageReport) -> String {
     whole.insert("connections".to_owned(), json!(report.connections));
     whole.insert(
         "complete".to_owned(),
-        json!(report.end == lockgate_load::result::End::Complete),
+        json!(report.end == lockgate_load::result::RunEnd::Complete),
     );
     whole.insert("notes".to_owned(), json!(report.notes));
     for (key, _, time) in TIMES {
@@ -313,7 +313,7 @@ fn microseconds(time: Option<Duration>) -> Value {
 mod tests {
     use super::*;
     use lockgate_load::page::result::ObjectKind;
-    use lockgate_load::result::{End, Failure};
+    use lockgate_load::result::{FailureKind, RunEnd};
 
     const fn ms(time: u64) -> Duration {
         Duration::from_millis(time)
@@ -354,7 +354,7 @@ mod tests {
             "http://a.test/".to_owned(),
         );
         let timeout = Duration::from_secs(60);
-        let protocol = Protocol::Http1;
+        let protocol = PageProtocol::Http1;
         PageReport {
             command,
             url,
@@ -363,7 +363,7 @@ mod tests {
             timeout,
             notes: Vec::new(),
             loads,
-            end: End::Complete,
+            end: RunEnd::Complete,
         }
     }
 
@@ -387,7 +387,7 @@ mod tests {
     #[test]
     fn a_load_with_a_failure_is_never_complete() {
         let mut broken = load(0);
-        broken.objects[2].failure = Some((Failure::Status, "status 404".to_owned()));
+        broken.objects[2].failure = Some((FailureKind::Status, "status 404".to_owned()));
         broken.objects[2].status = Some(404);
         let mut report = report(vec![broken.clone(), load(5), broken]);
         assert_eq!(
@@ -418,7 +418,7 @@ mod tests {
         );
         assert_eq!(whole["loads"][0]["all_us"], Value::Null);
         report.loads.clear();
-        report.end = End::Interrupted;
+        report.end = RunEnd::Interrupted;
         assert!(super::text(&report).contains("*** INTERRUPTED"));
     }
 }

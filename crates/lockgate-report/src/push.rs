@@ -21,9 +21,9 @@ use std::time::Duration;
 
 pub use gateway::{Gateway, GatewayError};
 
-use exposition::{Counted, Counters};
-use lockgate_load::Progress;
-use lockgate_load::plan::{Loop, Stage};
+use exposition::{Counters, StageTotals};
+use lockgate_load::RunProgress;
+use lockgate_load::plan::{LoadStage, Loop};
 
 /// Seconds of a run between two pushes.
 const EVERY: u64 = 10;
@@ -34,7 +34,7 @@ const OTHERS: &str = "(others)";
 /// The pushes of one run.
 #[derive(Debug)]
 pub struct Push {
-    desk: Arc<Desk>,
+    desk: Arc<Mailbox>,
     /// Which of the counts a stage's are, by its index: rounds share them.
     series: Vec<usize>,
     /// Of stages that are over, in the order in which they began.
@@ -48,8 +48,8 @@ pub struct Push {
 #[derive(Debug)]
 struct StagePosition {
     series: usize,
-    stage: Stage,
-    counted: Counted,
+    stage: LoadStage,
+    counted: StageTotals,
     passed: u64,
 }
 
@@ -66,7 +66,7 @@ pub struct Pushes {
 
 /// Where counts lie until they are sent: the latest only.
 #[derive(Debug, Default)]
-struct Desk {
+struct Mailbox {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -88,7 +88,7 @@ impl Push {
     ///
     /// # Errors
     /// When there can be no thread.
-    pub fn start(gateway: Gateway, stages: &[Stage]) -> io::Result<Self> {
+    pub fn start(gateway: Gateway, stages: &[LoadStage]) -> io::Result<Self> {
         let mut names: Vec<&str> = Vec::new();
         let series = stages.iter().map(|stage| {
             let known = names.iter().position(|name| *name == stage.name);
@@ -105,7 +105,7 @@ impl Push {
         });
         let series = series.collect();
         let over = Counters::of(&names);
-        let desk = Arc::new(Desk::default());
+        let desk = Arc::new(Mailbox::default());
         let patience = gateway.patience() * 2;
         let sender = Arc::clone(&desk);
         thread::Builder::new()
@@ -122,16 +122,16 @@ impl Push {
 
     /// Takes in what the engine tells. Gives back a warning when it turned out that the gateway
     /// takes nothing: once.
-    pub fn tell(&mut self, progress: &Progress<'_>) -> Option<String> {
+    pub fn tell(&mut self, progress: &RunProgress<'_>) -> Option<String> {
         match progress {
             // Nothing of a warm-up is counted.
-            Progress::Begun { index: None, .. } => self.current = None,
-            Progress::Begun {
+            RunProgress::Begun { index: None, .. } => self.current = None,
+            RunProgress::Begun {
                 index: Some(index),
                 stage,
             } => {
                 let series = self.series.get(*index).copied().unwrap_or_default();
-                let (stage, counted) = ((*stage).clone(), Counted::default());
+                let (stage, counted) = ((*stage).clone(), StageTotals::default());
                 self.current = Some(StagePosition {
                     series,
                     stage,
@@ -140,22 +140,23 @@ impl Push {
                 });
                 self.push();
             }
-            Progress::Second { counts, .. } => {
+            RunProgress::Second { counts, .. } => {
                 let current = self.current.as_mut()?;
                 current.passed += 1;
                 if current.passed.is_multiple_of(EVERY) {
-                    current.counted = Counted::of(counts);
+                    current.counted = StageTotals::of(counts);
                     self.push();
                 }
             }
-            Progress::Over(stage) => {
+            RunProgress::Over(stage) => {
                 if let Some(current) = self.current.take() {
                     // Nothing is due any more, until another stage begins.
                     self.over.due = current.due().map(|_| 0.0);
-                    self.over.add(current.series, Counted::of(&stage.counts));
+                    self.over
+                        .add(current.series, StageTotals::of(&stage.counts));
                 }
             }
-            Progress::Tick { .. } => {}
+            RunProgress::Tick { .. } => {}
         }
         self.desk.lock().warning.take()
     }
@@ -204,7 +205,7 @@ impl StagePosition {
     }
 }
 
-impl Desk {
+impl Mailbox {
     fn lock(&self) -> MutexGuard<'_, State> {
         // Nothing is left half done where this is held.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use lockgate_load::result::{Nanoseconds, Report, StageResult, Watched};
+use lockgate_load::result::{NanosecondHistogram, RunResult, StageResult, Watched};
 
 /// The percentiles that are reported, in rising order: the name, and the share of values that are
 /// not above it.
@@ -62,7 +62,7 @@ pub struct Summary {
 
 impl Summary {
     /// Of a histogram, if it holds anything.
-    pub fn of(histogram: &Nanoseconds) -> Option<Self> {
+    pub fn of(histogram: &NanosecondHistogram) -> Option<Self> {
         (!histogram.is_empty()).then(|| Self {
             count: histogram.len(),
             min: histogram.min() as f64,
@@ -106,7 +106,7 @@ impl Summary {
 }
 
 /// The mean of the smallest `share` of the values, at least of one.
-fn trimmed_mean(histogram: &Nanoseconds, share: f64) -> f64 {
+fn trimmed_mean(histogram: &NanosecondHistogram, share: f64) -> f64 {
     let kept = ((histogram.len() as f64 * share).ceil() as u64).clamp(1, histogram.len());
     let mut left = kept;
     let mut sum = 0.0;
@@ -190,7 +190,7 @@ fn divide(number: f64, by: f64) -> Option<f64> {
 
 /// Stages that are rounds of the same thing: those of one name, in the order in which each came
 /// first.
-pub fn rounds(report: &Report) -> Vec<Vec<&StageResult>> {
+pub fn rounds(report: &RunResult) -> Vec<Vec<&StageResult>> {
     let mut groups: Vec<Vec<&StageResult>> = Vec::new();
     for stage in &report.stages {
         match groups.iter_mut().find(|group| group[0].name == stage.name) {
@@ -202,7 +202,7 @@ pub fn rounds(report: &Report) -> Vec<Vec<&StageResult>> {
 }
 
 /// Whether no stage has a reason to doubt its figures, and there is one.
-pub fn is_valid(report: &Report) -> bool {
+pub fn is_valid(report: &RunResult) -> bool {
     !report.stages.is_empty() && report.stages.iter().all(|stage| stage.invalid.is_empty())
 }
 

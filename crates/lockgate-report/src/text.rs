@@ -8,12 +8,12 @@ use crate::escape::terminal;
 use crate::summary::{FIGURES, StageSummary, Summary};
 use crate::units::{self, NONE};
 use crate::words;
-use lockgate_load::result::{Failure, LoadModel, Report, StageResult};
+use lockgate_load::result::{FailureKind, LoadModel, RunResult, StageResult};
 use table::aligned;
 
 /// What was run, whether its figures hold, one line a stage where there are several, and all of the
 /// last stage.
-pub fn render(report: &Report) -> String {
+pub fn render(report: &RunResult) -> String {
     let mut out = heading(report);
     out.push_str(&doubts(report));
     if report.stages.len() > 1 {
@@ -27,7 +27,7 @@ pub fn render(report: &Report) -> String {
     out
 }
 
-fn heading(report: &Report) -> String {
+fn heading(report: &RunResult) -> String {
     let mut out = format!("{}\n", terminal(&report.run.command.join(" ")));
     let mut say =
         |name: &str, text: &str| writeln!(out, "  {name:<13}{}", terminal(text)).expect("memory");
@@ -51,7 +51,7 @@ fn heading(report: &Report) -> String {
 }
 
 /// Whatever makes the figures less than they seem, before the figures.
-fn doubts(report: &Report) -> String {
+fn doubts(report: &RunResult) -> String {
     let mut out = String::new();
     if let Some(end) = words::end(&report.end) {
         writeln!(out, "\n*** {end}").expect("memory");
@@ -72,7 +72,7 @@ fn doubts(report: &Report) -> String {
     out
 }
 
-fn stages(report: &Report) -> String {
+fn stages(report: &RunResult) -> String {
     let several = report
         .stages
         .iter()
@@ -110,7 +110,7 @@ fn stages(report: &Report) -> String {
 }
 
 /// Stages that were run more than once.
-fn rounds(report: &Report) -> String {
+fn rounds(report: &RunResult) -> String {
     let rounds = words::rounds(report)
         .into_iter()
         .map(|[name, figures @ ..]| {
@@ -127,7 +127,7 @@ fn rounds(report: &Report) -> String {
     }
 }
 
-fn details(report: &Report, stage: &StageResult) -> String {
+fn details(report: &RunResult, stage: &StageResult) -> String {
     let summary = StageSummary::of(stage, report.run.connections);
     let name = terminal(&words::stage(stage, report));
     let mut out = format!("\n{name}: {}\n", units::span(stage.elapsed));
@@ -165,7 +165,7 @@ fn details(report: &Report, stage: &StageResult) -> String {
 
 fn failures(stage: &StageResult) -> String {
     let mut out = String::new();
-    for (at, kind) in Failure::ALL.into_iter().enumerate() {
+    for (at, kind) in FailureKind::ALL.into_iter().enumerate() {
         let number = stage.counts.failures[at];
         if number > 0 {
             let example = stage.counts.examples[at].as_deref().unwrap_or_default();

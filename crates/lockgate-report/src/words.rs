@@ -4,7 +4,7 @@
 use crate::summary::{self, Spread, StageSummary, Summary};
 use crate::units;
 use lockgate_load::result::{
-    End, FirstResponse, LoadModel, Nanoseconds, Report, RunDescription, StageResult,
+    FirstResponse, LoadModel, NanosecondHistogram, RunDescription, RunEnd, RunResult, StageResult,
 };
 
 /// What the latencies of a run mean.
@@ -18,11 +18,11 @@ pub(crate) fn model(model: LoadModel) -> &'static str {
 }
 
 /// Why a run is no whole run, if it is none.
-pub(crate) fn end(end: &End) -> Option<String> {
+pub(crate) fn end(end: &RunEnd) -> Option<String> {
     match end {
-        End::Complete => None,
-        End::Interrupted => Some("INTERRUPTED: this is what was measured until then".to_owned()),
-        End::Stopped(status) => Some(format!("STOPPED by an answer with status {status}")),
+        RunEnd::Complete => None,
+        RunEnd::Interrupted => Some("INTERRUPTED: this is what was measured until then".to_owned()),
+        RunEnd::Stopped(status) => Some(format!("STOPPED by an answer with status {status}")),
     }
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn first(answer: &FirstResponse) -> String {
 }
 
 /// The name of a stage, with its round where there are several.
-pub(crate) fn stage(stage: &StageResult, report: &Report) -> String {
+pub(crate) fn stage(stage: &StageResult, report: &RunResult) -> String {
     let rounds = report
         .stages
         .iter()
@@ -79,7 +79,7 @@ pub(crate) fn stage(stage: &StageResult, report: &Report) -> String {
 }
 
 /// Each stage that is invalid with each reason.
-pub(crate) fn invalid(report: &Report) -> Vec<(String, &str)> {
+pub(crate) fn invalid(report: &RunResult) -> Vec<(String, &str)> {
     let reasons = report.stages.iter().flat_map(|each| {
         let name = stage(each, report);
         each.invalid
@@ -90,7 +90,7 @@ pub(crate) fn invalid(report: &Report) -> Vec<(String, &str)> {
 }
 
 /// Each stage of which there is something to know, with what.
-pub(crate) fn notes(report: &Report) -> Vec<(String, &str)> {
+pub(crate) fn notes(report: &RunResult) -> Vec<(String, &str)> {
     let notes = report.stages.iter().flat_map(|each| {
         let name = stage(each, report);
         each.notes
@@ -101,7 +101,7 @@ pub(crate) fn notes(report: &Report) -> Vec<(String, &str)> {
 }
 
 /// `INVALID: 1 of 3 stages`, or `INVALID: no stage was measured`.
-pub(crate) fn verdict(report: &Report) -> Option<String> {
+pub(crate) fn verdict(report: &RunResult) -> Option<String> {
     let invalid = report
         .stages
         .iter()
@@ -121,10 +121,10 @@ pub(crate) fn verdict(report: &Report) -> Option<String> {
 pub(crate) const ROUNDS: [&str; 5] = ["rounds", "median", "lowest", "highest", "spread"];
 
 /// What a figure is called, where it lies, and how it is written.
-type Row = (&'static str, Option<Spread>, fn(f64) -> String);
+type RoundFigure = (&'static str, Option<Spread>, fn(f64) -> String);
 
 /// Rate and latency of stages that were run more than once: one round is an anecdote.
-pub(crate) fn rounds(report: &Report) -> Vec<[String; 5]> {
+pub(crate) fn rounds(report: &RunResult) -> Vec<[String; 5]> {
     let mut rows = Vec::new();
     for group in summary::rounds(report)
         .iter()
@@ -141,7 +141,7 @@ pub(crate) fn rounds(report: &Report) -> Vec<[String; 5]> {
                     .map(|each| of(&each)),
             )
         };
-        let figures: [Row; 3] = [
+        let figures: [RoundFigure; 3] = [
             ("successes", Spread::of(rates), units::rate),
             ("p50", latency(Summary::p50), units::duration),
             ("p99", latency(Summary::p99), units::duration),
@@ -169,7 +169,7 @@ pub(crate) fn rounds(report: &Report) -> Vec<[String; 5]> {
 pub(crate) fn histograms(
     model: LoadModel,
     stage: &StageResult,
-) -> Vec<(&'static str, &Nanoseconds)> {
+) -> Vec<(&'static str, &NanosecondHistogram)> {
     let counts = &stage.counts;
     let mut all = vec![("latency", &counts.latency)];
     if model == LoadModel::Open {

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use lockgate_load::Stop;
-use lockgate_load::result::End;
+use lockgate_load::result::RunEnd;
 use lockgate_report::push::Push;
 
 use crate::cli::load::{Load, What};
@@ -80,7 +80,7 @@ pub(crate) fn run(load: &Load) -> anyhow::Result<ExitCode> {
         eprintln!("lockgate: nothing was measured that --fail-if could be held against");
     }
     written?;
-    if report.end == End::Interrupted {
+    if report.end == RunEnd::Interrupted {
         return Ok(interrupts.exit_code());
     }
     Ok(if broken.is_empty() && !unmeasured {

@@ -10,13 +10,13 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Document;
-use crate::comparison::{Case, Figure, Pair, Row};
-use crate::sample::Sample;
-use crate::statistics::Verdict;
+use super::ComparisonDocument;
+use crate::comparison::{Case, ProgramPair, ProgramRow, SampleMetric};
+use crate::sample::LoadSample;
+use crate::statistics::RatioVerdict;
 use lockgate_report::escape::csv as quoted;
 
-pub(super) fn json(document: &Document) -> String {
+pub(super) fn json(document: &ComparisonDocument) -> String {
     let machine: Map<_, _> = document
         .facts
         .iter()
@@ -42,8 +42,8 @@ fn case(case: &Case) -> Value {
     })
 }
 
-fn program(row: &Row) -> Value {
-    let figures: Map<_, _> = Figure::ALL
+fn program(row: &ProgramRow) -> Value {
+    let figures: Map<_, _> = SampleMetric::ALL
         .into_iter()
         .map(|figure| {
             let spread = row.spread(figure).map(|spread| {
@@ -53,7 +53,7 @@ fn program(row: &Row) -> Value {
         })
         .collect();
     let mut figures = figures;
-    figures.insert(Figure::Failed.key().to_owned(), row.failed().into());
+    figures.insert(SampleMetric::Failed.key().to_owned(), row.failed().into());
     let rounds = row
         .rounds
         .iter()
@@ -68,14 +68,14 @@ fn program(row: &Row) -> Value {
     })
 }
 
-fn round(number: usize, sample: &Sample) -> Value {
+fn round(number: usize, sample: &LoadSample) -> Value {
     let mut object = Map::new();
     object.insert("round".to_owned(), number.into());
     object.insert("succeeded".to_owned(), sample.succeeded.into());
     object.insert("elapsed_s".to_owned(), sample.elapsed.into());
     object.insert("user_s".to_owned(), sample.user.into());
     object.insert("system_s".to_owned(), sample.system.into());
-    for figure in Figure::ALL {
+    for figure in SampleMetric::ALL {
         object.insert(figure.key().to_owned(), figure.of(sample).into());
     }
     object.insert("tls".to_owned(), sample.tls.as_deref().into());
@@ -84,11 +84,11 @@ fn round(number: usize, sample: &Sample) -> Value {
     object.into()
 }
 
-fn reasons(sample: &Sample) -> Vec<&str> {
+fn reasons(sample: &LoadSample) -> Vec<&str> {
     sample.marks.iter().map(|mark| mark.why.as_str()).collect()
 }
 
-fn pair(pair: &Pair) -> Value {
+fn pair(pair: &ProgramPair) -> Value {
     let mut object = Map::new();
     object.insert("program".to_owned(), pair.program.as_str().into());
     object.insert("other".to_owned(), pair.other.as_str().into());
@@ -96,9 +96,9 @@ fn pair(pair: &Pair) -> Value {
         let spread = compared.ratio.map(|ratio| ratio.spread);
         let interval = compared.ratio.and_then(|ratio| ratio.interval);
         let verdict = compared.verdict.as_ref().ok().map(|verdict| match verdict {
-            Verdict::Less => "less",
-            Verdict::More => "more",
-            Verdict::NotShown => "not shown",
+            RatioVerdict::Less => "less",
+            RatioVerdict::More => "more",
+            RatioVerdict::NotShown => "not shown",
         });
         let value = json!({
             "median": spread.map(|spread| spread.median),
@@ -116,7 +116,7 @@ fn pair(pair: &Pair) -> Value {
     object.into()
 }
 
-pub(super) fn csv(document: &Document) -> String {
+pub(super) fn csv(document: &ComparisonDocument) -> String {
     let mut head = [
         "load",
         "stage",
@@ -129,7 +129,7 @@ pub(super) fn csv(document: &Document) -> String {
         "system_s",
     ]
     .to_vec();
-    head.extend(Figure::ALL.iter().map(|figure| figure.key()));
+    head.extend(SampleMetric::ALL.iter().map(|figure| figure.key()));
     head.extend(["tls", "failures", "invalid", "error"]);
     let columns = head.len();
     let mut out = head.join(",") + "\n";
@@ -144,7 +144,7 @@ pub(super) fn csv(document: &Document) -> String {
                     [sample.succeeded, sample.elapsed, sample.user, sample.system]
                         .map(|figure| figure.to_string()),
                 );
-                let figures = Figure::ALL.iter().map(|figure| figure.of(sample));
+                let figures = SampleMetric::ALL.iter().map(|figure| figure.of(sample));
                 cells.extend(
                     figures.map(|figure| figure.map_or(String::new(), |figure| figure.to_string())),
                 );

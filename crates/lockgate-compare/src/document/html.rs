@@ -1,7 +1,7 @@
 //! A comparison as one page: tables, and bars for CPU time and requests, without scripts and
 //! without other files.
 
-use super::{Document, Figure, LEGEND, Sheet, title};
+use super::{ComparisonDocument, LEGEND, SampleMetric, Sheet, title};
 use crate::comparison::Case;
 use lockgate_report::escape::html as escape;
 
@@ -17,7 +17,7 @@ const ROW: usize = 24;
 const LABELS: usize = 180;
 const BARS: f64 = 420.0;
 
-pub(super) fn render(document: &Document) -> String {
+pub(super) fn render(document: &ComparisonDocument) -> String {
     let headline = escape(&document.headline());
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{headline}</title>\
@@ -36,8 +36,8 @@ pub(super) fn render(document: &Document) -> String {
             out += &format!("<p><code>{}</code></p>\n", escape(&section.command));
         }
         if let Some(case) = document.cases.get(at) {
-            out += &bars(case, Figure::Cpu);
-            out += &bars(case, Figure::Rate);
+            out += &bars(case, SampleMetric::Cpu);
+            out += &bars(case, SampleMetric::Rate);
         }
         for sheet in &section.sheets {
             out += &table(sheet);
@@ -55,7 +55,7 @@ pub(super) fn render(document: &Document) -> String {
 }
 
 /// A bar to the median for each program, and a line from the least to the most.
-fn bars(case: &Case, figure: Figure) -> String {
+fn bars(case: &Case, figure: SampleMetric) -> String {
     let with: Vec<_> = case
         .rows
         .iter()
@@ -80,7 +80,7 @@ fn bars(case: &Case, figure: Figure) -> String {
         let left = LABELS as f64;
         let (from, to) = (left + pixels(spread.min), left + pixels(spread.max));
         let mark = if row.is_invalid(figure) { "*" } else { "" };
-        let digits = usize::from(figure == Figure::Cpu);
+        let digits = usize::from(figure == SampleMetric::Cpu);
         out += &format!(
             "<text x=\"{}\" y=\"{base}\" text-anchor=\"end\">{}</text>\
              <rect x=\"{LABELS}\" y=\"{top}\" width=\"{:.1}\" height=\"16\" fill=\"#8fb3d9\"/>\

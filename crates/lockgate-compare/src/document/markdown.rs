@@ -1,9 +1,9 @@
 //! A comparison for a Markdown document.
 
-use super::{Document, LEGEND, Sheet};
+use super::{ComparisonDocument, LEGEND, Sheet};
 use lockgate_report::escape::terminal;
 
-pub(super) fn render(document: &Document) -> String {
+pub(super) fn render(document: &ComparisonDocument) -> String {
     let mut out = format!("## {}\n\n", plain(&document.headline()));
     for (name, value) in &document.facts {
         out += &format!("- {name}: {}\n", plain(value));

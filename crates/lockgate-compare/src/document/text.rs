@@ -1,9 +1,9 @@
 //! A comparison for a terminal: columns as wide as their widest cell.
 
-use super::{Document, LEGEND, Sheet};
+use super::{ComparisonDocument, LEGEND, Sheet};
 use lockgate_report::escape::terminal;
 
-pub(super) fn render(document: &Document) -> String {
+pub(super) fn render(document: &ComparisonDocument) -> String {
     let mut out = format!("{}\n", terminal(&document.headline()));
     for (name, value) in &document.facts {
         out += &format!("{name}: {}\n", terminal(value));

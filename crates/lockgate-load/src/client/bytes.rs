@@ -4,12 +4,12 @@
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 
-use super::returned::Returned;
-use super::upload::Upload;
-use super::{ExchangeStats, Fault, Scratch, Transport};
+use super::returned::EchoCheck;
+use super::upload::VectoredWrite;
+use super::{ClientBuffers, ExchangeError, ExchangeStats, Transport};
 use crate::expect::Expect;
-use crate::result::Failure;
-use crate::target::Body;
+use crate::result::FailureKind;
+use crate::target::RequestBody;
 
 /// Sends `body` and takes what comes back.
 ///
@@ -17,15 +17,15 @@ use crate::target::Body;
 /// When less comes back, more, or other bytes than those that were sent.
 pub(super) async fn exchange(
     transport: &mut Transport,
-    body: &Body,
+    body: &RequestBody,
     expect: &Expect,
-    scratch: &mut Scratch,
+    scratch: &mut ClientBuffers,
     stats: &mut ExchangeStats,
-) -> Result<(), Fault> {
+) -> Result<(), ExchangeError> {
     scratch.make(body);
     let sent = body.or(&scratch.body);
-    let mut upload = Upload::new([sent, &[], &[]]);
-    let mut returned = Returned::new(sent, expect);
+    let mut upload = VectoredWrite::new([sent, &[], &[]]);
+    let mut returned = EchoCheck::new(sent, expect);
     let made = poll_fn(|cx| {
         let uploaded = upload.poll(cx, &mut transport.stream, &scratch.blocks);
         stats.sent = upload.sent;
@@ -35,14 +35,14 @@ pub(super) async fn exchange(
             return Poll::Ready(Ok(()));
         }
         // What was to be sent is part of the exchange where nothing must come back.
-        uploaded.map_err(|error| Fault::broken(&error))
+        uploaded.map_err(|error| ExchangeError::broken(&error))
     })
     .await;
     stats.response.length = returned.length;
     made?;
     if returned.differs {
-        return Err(Fault::new(
-            Failure::Body,
+        return Err(ExchangeError::new(
+            FailureKind::Body,
             "other bytes came back than were sent",
         ));
     }
@@ -52,11 +52,11 @@ pub(super) async fn exchange(
 
 /// Completes when as much has come back as must.
 fn poll(
-    returned: &mut Returned<'_>,
+    returned: &mut EchoCheck<'_>,
     cx: &mut Context<'_>,
     transport: &mut Transport,
     stats: &mut ExchangeStats,
-) -> Poll<Result<(), Fault>> {
+) -> Poll<Result<(), ExchangeError>> {
     loop {
         let come = transport.inbox.bytes().len();
         returned.take(transport.inbox.bytes());
@@ -69,7 +69,7 @@ fn poll(
                 None => Ok(()),
                 Some(due) => {
                     let text = format!("closed after {} of {due} bytes", returned.length);
-                    Err(Fault::new(Failure::Closed, text))
+                    Err(ExchangeError::new(FailureKind::Closed, text))
                 }
             });
         }

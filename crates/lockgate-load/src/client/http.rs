@@ -10,14 +10,14 @@ use lockgate_http::h1::parse::{self, Progress};
 use lockgate_http::h1::{Limits, framing};
 use lockgate_http::head::{Method, ResponseHead, Version};
 
-use super::upload::Upload;
-use super::{ExchangeStats, Fault, Scratch, Transport};
+use super::upload::VectoredWrite;
+use super::{ClientBuffers, ExchangeError, ExchangeStats, Transport};
 use crate::expect::{Expect, Hasher};
-use crate::result::Failure;
+use crate::result::FailureKind;
 use crate::target::Http1Request;
 
 /// A piece of a response.
-pub(crate) enum Piece<'a> {
+pub(crate) enum ResponsePart<'a> {
     /// Its head: of the final response, not of those before it (1xx).
     Head(&'a ResponseHead),
     /// Some of its body.
@@ -32,12 +32,12 @@ pub(super) async fn exchange(
     transport: &mut Transport,
     request: &Http1Request,
     expect: &Expect,
-    scratch: &mut Scratch,
+    scratch: &mut ClientBuffers,
     stats: &mut ExchangeStats,
-) -> Result<(), Fault> {
+) -> Result<(), ExchangeError> {
     let mut hasher = expect.wants_hash().then(Hasher::new);
     let answered = fetch(transport, request, scratch, stats, |piece| {
-        if let (Some(hasher), Piece::Data(data)) = (&mut hasher, piece) {
+        if let (Some(hasher), ResponsePart::Data(data)) = (&mut hasher, piece) {
             hasher.update(data);
         }
         Ok(())
@@ -55,19 +55,19 @@ pub(super) async fn exchange(
 pub(crate) async fn fetch(
     transport: &mut Transport,
     request: &Http1Request,
-    scratch: &mut Scratch,
+    scratch: &mut ClientBuffers,
     stats: &mut ExchangeStats,
-    take: impl FnMut(Piece<'_>) -> Result<(), Fault>,
-) -> Result<(), Fault> {
+    take: impl FnMut(ResponsePart<'_>) -> Result<(), ExchangeError>,
+) -> Result<(), ExchangeError> {
     scratch.vary(request);
-    let Scratch {
+    let ClientBuffers {
         blocks,
         head,
         fields,
         body,
         ..
     } = scratch;
-    let mut upload = Upload::new([&request.head, fields, request.body.or(body)]);
+    let mut upload = VectoredWrite::new([&request.head, fields, request.body.or(body)]);
     let mut answer = ResponseReader::new(request.method, take);
     let answered = poll_fn(|cx| {
         // Who takes no more may have answered all the same; else reading finds out that it is gone.
@@ -81,8 +81,8 @@ pub(crate) async fn fetch(
     stats.keep = answer.keep && upload.over && transport.inbox.is_empty();
     if !transport.inbox.is_empty() {
         let more = transport.inbox.bytes().len();
-        return Err(Fault::new(
-            Failure::Length,
+        return Err(ExchangeError::new(
+            FailureKind::Length,
             format!("{more} bytes behind the end of the answer"),
         ));
     }
@@ -102,7 +102,7 @@ struct ResponseReader<F> {
     keep: bool,
 }
 
-impl<F: FnMut(Piece<'_>) -> Result<(), Fault>> ResponseReader<F> {
+impl<F: FnMut(ResponsePart<'_>) -> Result<(), ExchangeError>> ResponseReader<F> {
     fn new(method: Method, take: F) -> Self {
         Self {
             method,
@@ -121,7 +121,7 @@ impl<F: FnMut(Piece<'_>) -> Result<(), Fault>> ResponseReader<F> {
         transport: &mut Transport,
         head: &mut ResponseHead,
         stats: &mut ExchangeStats,
-    ) -> Poll<Result<(), Fault>> {
+    ) -> Poll<Result<(), ExchangeError>> {
         loop {
             if self.take(transport, head, stats)? {
                 return Poll::Ready(Ok(()));
@@ -138,8 +138,8 @@ impl<F: FnMut(Piece<'_>) -> Result<(), Fault>> ResponseReader<F> {
         transport: &mut Transport,
         head: &mut ResponseHead,
         stats: &mut ExchangeStats,
-    ) -> Result<bool, Fault> {
-        let garbage = |text: String| Fault::new(Failure::Garbage, text);
+    ) -> Result<bool, ExchangeError> {
+        let garbage = |text: String| ExchangeError::new(FailureKind::Garbage, text);
         while self.body.is_none() {
             if transport.inbox.is_empty() {
                 return Ok(false);
@@ -162,7 +162,7 @@ impl<F: FnMut(Piece<'_>) -> Result<(), Fault>> ResponseReader<F> {
             stats.response.status = Some(head.status);
             self.keep = keeps(head);
             self.body = Some(Decoder::new(length));
-            (self.take)(Piece::Head(head))?;
+            (self.take)(ResponsePart::Head(head))?;
         }
         let Some(decoder) = &mut self.body else {
             return Ok(false);
@@ -174,7 +174,7 @@ impl<F: FnMut(Piece<'_>) -> Result<(), Fault>> ResponseReader<F> {
             match part.map_err(|error| garbage(error.to_string()))? {
                 Part::Data(range) => {
                     self.length += range.len() as u64;
-                    (self.take)(Piece::Data(&coming[range.clone()]))?;
+                    (self.take)(ResponsePart::Data(&coming[range.clone()]))?;
                     at += range.end;
                 }
                 Part::More(used) => {
@@ -192,15 +192,18 @@ impl<F: FnMut(Piece<'_>) -> Result<(), Fault>> ResponseReader<F> {
     }
 
     /// The connection has ended: so has a response that goes on until then.
-    fn close(&mut self) -> Result<(), Fault> {
+    fn close(&mut self) -> Result<(), ExchangeError> {
         self.keep = false;
         match &self.body {
             Some(decoder) if decoder.may_close() => Ok(()),
-            Some(_) => Err(Fault::new(
-                Failure::Closed,
+            Some(_) => Err(ExchangeError::new(
+                FailureKind::Closed,
                 format!("closed after {} bytes of the body", self.length),
             )),
-            None => Err(Fault::new(Failure::Closed, "closed before an answer")),
+            None => Err(ExchangeError::new(
+                FailureKind::Closed,
+                "closed before an answer",
+            )),
         }
     }
 }

@@ -8,14 +8,14 @@ use lockgate_http::h1::parse::{self, Progress};
 use lockgate_http::h1::{Limits, encode};
 use lockgate_net::stream::{Blocks, StreamError};
 
-use super::returned::Returned;
-use super::upload::Upload;
-use super::{ExchangeStats, Fault, Scratch, Transport};
+use super::returned::EchoCheck;
+use super::upload::VectoredWrite;
+use super::{ClientBuffers, ExchangeError, ExchangeStats, Transport};
 use crate::expect::Expect;
-use crate::result::Failure;
-use crate::target::Body;
-use crate::websocket::frame::{self, Decoder, Opcode, Part};
-use crate::websocket::handshake::{Handshake, HandshakeError};
+use crate::result::FailureKind;
+use crate::target::RequestBody;
+use crate::websocket::frame::{self, FrameDecoder, FramePart, Opcode};
+use crate::websocket::handshake::{Handshake, UpgradeError};
 
 /// Bytes of a message that comes back, at the most: more than was sent is a failure in any case.
 const LIMIT: u64 = 1 << 30;
@@ -27,14 +27,14 @@ const LIMIT: u64 = 1 << 30;
 pub(super) async fn upgrade(
     transport: &mut Transport,
     head: &[u8],
-    scratch: &mut Scratch,
+    scratch: &mut ClientBuffers,
     stats: &mut ExchangeStats,
-) -> Result<(), Fault> {
+) -> Result<(), ExchangeError> {
     let handshake = Handshake::random();
     scratch.fields.clear();
     handshake.write(&mut scratch.fields);
     encode::end(&mut scratch.fields);
-    let mut upload = Upload::new([head, &scratch.fields, &[]]);
+    let mut upload = VectoredWrite::new([head, &scratch.fields, &[]]);
     let mut progress = Progress::default();
     let answer = &mut scratch.head;
     poll_fn(|cx| {
@@ -50,7 +50,7 @@ pub(super) async fn upgrade(
                     answer,
                 );
                 let garbage = |error: lockgate_http::h1::HeadError| {
-                    Fault::new(Failure::Garbage, error.to_string())
+                    ExchangeError::new(FailureKind::Garbage, error.to_string())
                 };
                 if let Some(used) = parsed.map_err(garbage)? {
                     transport.inbox.consume(used);
@@ -61,21 +61,24 @@ pub(super) async fn upgrade(
                 }
             }
             if !ready!(transport.poll_read(cx, stats))? {
-                return Poll::Ready(Err(Fault::new(Failure::Closed, "closed before an answer")));
+                return Poll::Ready(Err(ExchangeError::new(
+                    FailureKind::Closed,
+                    "closed before an answer",
+                )));
             }
         }
     })
     .await?;
     handshake.check(&scratch.head).map_err(|error| {
-        let kind = if let HandshakeError::Status(status) = error {
+        let kind = if let UpgradeError::Status(status) = error {
             stats.response.status = Some(status);
-            Failure::Status
+            FailureKind::Status
         } else {
-            Failure::Garbage
+            FailureKind::Garbage
         };
-        Fault::new(kind, error.to_string())
+        ExchangeError::new(kind, error.to_string())
     })?;
-    transport.frames = Some(Decoder::new(LIMIT));
+    transport.frames = Some(FrameDecoder::new(LIMIT));
     Ok(())
 }
 
@@ -86,13 +89,13 @@ pub(super) async fn upgrade(
 /// When there was a message that nobody asked for, or what is no frame.
 pub(super) async fn check_idle(
     transport: &mut Transport,
-    scratch: &mut Scratch,
+    scratch: &mut ClientBuffers,
     stats: &mut ExchangeStats,
-) -> Result<bool, Fault> {
+) -> Result<bool, ExchangeError> {
     let mut frames = transport
         .frames
         .take()
-        .unwrap_or_else(|| Decoder::new(LIMIT));
+        .unwrap_or_else(|| FrameDecoder::new(LIMIT));
     let mut pong = Pong::default();
     loop {
         let mut at = 0;
@@ -100,22 +103,22 @@ pub(super) async fn check_idle(
             let coming = &transport.inbox.bytes()[at..];
             match frames
                 .decode(coming)
-                .map_err(|error| Fault::new(Failure::Garbage, error.to_string()))?
+                .map_err(|error| ExchangeError::new(FailureKind::Garbage, error.to_string()))?
             {
-                Part::Control(Opcode::Close, _) => return Ok(false),
-                Part::Control(opcode, range) => {
+                FramePart::Control(Opcode::Close, _) => return Ok(false),
+                FramePart::Control(opcode, range) => {
                     if opcode == Opcode::Ping {
                         pong.ping = Some(coming[range.clone()].to_vec());
                     }
                     at += range.end;
                 }
-                Part::Data(_) | Part::End(..) => {
-                    return Err(Fault::new(
-                        Failure::Length,
+                FramePart::Data(_) | FramePart::End(..) => {
+                    return Err(ExchangeError::new(
+                        FailureKind::Length,
                         "a message behind the one that came back",
                     ));
                 }
-                Part::More(used) => {
+                FramePart::More(used) => {
                     at += used;
                     break;
                 }
@@ -128,7 +131,7 @@ pub(super) async fn check_idle(
             Some(false) => return Ok(false),
         }
     }
-    let Scratch { blocks, rng, .. } = scratch;
+    let ClientBuffers { blocks, rng, .. } = scratch;
     let answered = poll_fn(|cx| pong.poll(cx, transport, blocks, rng)).await;
     stats.sent += pong.all;
     transport.frames = Some(frames);
@@ -141,13 +144,13 @@ pub(super) async fn check_idle(
 /// When another comes back, or none.
 pub(super) async fn exchange(
     transport: &mut Transport,
-    message: &Body,
+    message: &RequestBody,
     expect: &Expect,
-    scratch: &mut Scratch,
+    scratch: &mut ClientBuffers,
     stats: &mut ExchangeStats,
-) -> Result<(), Fault> {
+) -> Result<(), ExchangeError> {
     scratch.make(message);
-    let Scratch {
+    let ClientBuffers {
         blocks,
         rng,
         fields,
@@ -158,12 +161,12 @@ pub(super) async fn exchange(
     fields.clear();
     frame::encode(fields, Opcode::Binary, sent, rng.u32(..).to_ne_bytes());
     let frames = transport.frames.take();
-    let mut incoming = Incoming {
-        frames: frames.unwrap_or_else(|| Decoder::new(LIMIT)),
-        returned: Returned::new(sent, expect),
+    let mut incoming = IncomingMessage {
+        frames: frames.unwrap_or_else(|| FrameDecoder::new(LIMIT)),
+        returned: EchoCheck::new(sent, expect),
         pong: Pong::default(),
     };
-    let mut upload = Upload::new([fields, &[], &[]]);
+    let mut upload = VectoredWrite::new([fields, &[], &[]]);
     // A handshake has gone before the first one, and answers to pings before the others.
     let before = stats.sent;
     let came = poll_fn(|cx| {
@@ -182,10 +185,10 @@ pub(super) async fn exchange(
     came?;
     let answered = poll_fn(|cx| incoming.pong.poll(cx, transport, blocks, rng)).await;
     stats.sent = before + upload.sent + incoming.pong.all;
-    answered.map_err(|error| Fault::broken(&error))?;
+    answered.map_err(|error| ExchangeError::broken(&error))?;
     if incoming.returned.differs {
-        return Err(Fault::new(
-            Failure::Body,
+        return Err(ExchangeError::new(
+            FailureKind::Body,
             "another message came back than was sent",
         ));
     }
@@ -228,7 +231,7 @@ impl Pong {
                     rng.u32(..).to_ne_bytes(),
                 );
             }
-            let mut upload = Upload::new([&self.frame[self.sent..], &[], &[]]);
+            let mut upload = VectoredWrite::new([&self.frame[self.sent..], &[], &[]]);
             let left = upload.poll(cx, &mut transport.stream, blocks);
             self.sent += upload.sent as usize;
             self.all += upload.sent;
@@ -238,46 +241,48 @@ impl Pong {
 }
 
 /// A message that comes back, and the pings between its frames.
-struct Incoming<'a> {
-    frames: Decoder,
-    returned: Returned<'a>,
+struct IncomingMessage<'a> {
+    frames: FrameDecoder,
+    returned: EchoCheck<'a>,
     pong: Pong,
 }
 
-impl Incoming<'_> {
+impl IncomingMessage<'_> {
     /// Completes when the message has come.
     fn poll(
         &mut self,
         cx: &mut Context<'_>,
         transport: &mut Transport,
         stats: &mut ExchangeStats,
-    ) -> Poll<Result<(), Fault>> {
+    ) -> Poll<Result<(), ExchangeError>> {
         loop {
             let mut at = 0;
             loop {
                 let coming = &transport.inbox.bytes()[at..];
                 let part = self.frames.decode(coming);
-                match part.map_err(|error| Fault::new(Failure::Garbage, error.to_string()))? {
-                    Part::Data(range) => {
+                match part
+                    .map_err(|error| ExchangeError::new(FailureKind::Garbage, error.to_string()))?
+                {
+                    FramePart::Data(range) => {
                         self.returned.take(&coming[range.clone()]);
                         at += range.end;
                     }
-                    Part::End(_, used) => {
+                    FramePart::End(_, used) => {
                         transport.inbox.consume(at + used);
                         return Poll::Ready(Ok(()));
                     }
-                    Part::Control(Opcode::Ping, range) => {
+                    FramePart::Control(Opcode::Ping, range) => {
                         self.pong.ping = Some(coming[range.clone()].to_vec());
                         at += range.end;
                     }
-                    Part::Control(Opcode::Close, _) => {
-                        return Poll::Ready(Err(Fault::new(
-                            Failure::Closed,
+                    FramePart::Control(Opcode::Close, _) => {
+                        return Poll::Ready(Err(ExchangeError::new(
+                            FailureKind::Closed,
                             "the server closed the WebSocket",
                         )));
                     }
-                    Part::Control(_, range) => at += range.end,
-                    Part::More(used) => {
+                    FramePart::Control(_, range) => at += range.end,
+                    FramePart::More(used) => {
                         at += used;
                         break;
                     }
@@ -285,8 +290,8 @@ impl Incoming<'_> {
             }
             transport.inbox.consume(at);
             if !ready!(transport.poll_read(cx, stats))? {
-                return Poll::Ready(Err(Fault::new(
-                    Failure::Closed,
+                return Poll::Ready(Err(ExchangeError::new(
+                    FailureKind::Closed,
                     "closed before the message came back",
                 )));
             }

@@ -3,7 +3,7 @@
 use crate::expect::{Expect, Length};
 
 /// Bytes that come back.
-pub(super) struct Returned<'a> {
+pub(super) struct EchoCheck<'a> {
     /// What they must be, where it is known.
     same: Option<&'a [u8]>,
     /// How many must come; `None`: until the end of the connection.
@@ -14,7 +14,7 @@ pub(super) struct Returned<'a> {
     pub(super) differs: bool,
 }
 
-impl<'a> Returned<'a> {
+impl<'a> EchoCheck<'a> {
     /// As many as `expect` says: where these are as many as were sent, the same.
     pub(super) fn new(sent: &'a [u8], expect: &Expect) -> Self {
         let due = match expect.length {
@@ -54,13 +54,13 @@ mod tests {
     #[test]
     fn what_comes_back_is_compared_piece_by_piece() {
         let echo = Expect::default();
-        let mut returned = Returned::new(b"abcdef", &echo);
+        let mut returned = EchoCheck::new(b"abcdef", &echo);
         for piece in [&b"ab"[..], b"", b"cde", b"f"] {
             assert!(!returned.is_whole());
             returned.take(piece);
         }
         assert!(returned.is_whole() && !returned.differs);
-        let mut other = Returned::new(b"abcdef", &echo);
+        let mut other = EchoCheck::new(b"abcdef", &echo);
         other.take(b"abcxef");
         assert!(other.differs);
     }
@@ -71,10 +71,10 @@ mod tests {
             length: Length::Exactly(3),
             ..Expect::default()
         };
-        let mut returned = Returned::new(b"x", &expect);
+        let mut returned = EchoCheck::new(b"x", &expect);
         returned.take(b"abc");
         assert!(returned.is_whole() && !returned.differs);
-        let mut any = Returned::new(
+        let mut any = EchoCheck::new(
             b"x",
             &Expect {
                 length: Length::Any,

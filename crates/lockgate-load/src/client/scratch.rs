@@ -7,10 +7,10 @@ use lockgate_http::head::ResponseHead;
 use lockgate_net::stream::Blocks;
 
 use crate::shared_link::LinkQueue;
-use crate::target::{Body, Http1Request};
+use crate::target::{Http1Request, RequestBody};
 
 /// Buffers of one client, and its dice.
-pub(crate) struct Scratch {
+pub(crate) struct ClientBuffers {
     pub(crate) blocks: Rc<Blocks>,
     pub(crate) rng: Rng,
     /// The slow link that new connections are behind, if they are.
@@ -23,7 +23,7 @@ pub(crate) struct Scratch {
     pub(crate) body: Vec<u8>,
 }
 
-impl Scratch {
+impl ClientBuffers {
     pub(crate) fn new(blocks: Rc<Blocks>, rng: Rng) -> Self {
         Self {
             blocks,
@@ -53,8 +53,8 @@ impl Scratch {
     }
 
     /// Makes a random body.
-    pub(crate) fn make(&mut self, body: &Body) {
-        if let Body::Random(length) = *body {
+    pub(crate) fn make(&mut self, body: &RequestBody) {
+        if let RequestBody::Random(length) = *body {
             self.body.resize(length, 0);
             self.rng.fill(&mut self.body);
         }

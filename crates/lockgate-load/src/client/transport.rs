@@ -16,11 +16,11 @@ use lockgate_net::socket::Socket;
 use lockgate_net::stream::{Blocks, Inbox, Stream, StreamError};
 use lockgate_net::tls::handshake::{self, Established, Negotiated};
 
-use super::{ExchangeStats, Fault};
-use crate::result::Failure;
+use super::{ExchangeError, ExchangeStats};
+use crate::result::FailureKind;
 use crate::shared_link::{LinkQueue, LinkSlot};
-use crate::target::{ConnectProxy, Peer};
-use crate::websocket::frame::Decoder;
+use crate::target::{ConnectProxy, RemotePeer};
+use crate::websocket::frame::FrameDecoder;
 
 /// A connection that is ready for exchanges.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub(crate) struct Transport {
     /// Streams that the server takes at once, where it was asked over HTTP/2 and has said so.
     pub(crate) allowed: Option<usize>,
     /// What takes messages apart, once it has become a WebSocket.
-    pub(super) frames: Option<Decoder>,
+    pub(super) frames: Option<FrameDecoder>,
     /// Its place at a slow link.
     link_slot: Option<LinkSlot>,
 }
@@ -101,7 +101,7 @@ impl Transport {
         &mut self,
         cx: &mut Context<'_>,
         stats: &mut ExchangeStats,
-    ) -> Poll<Result<bool, Fault>> {
+    ) -> Poll<Result<bool, ExchangeError>> {
         let before = self.inbox.bytes().len();
         let read = match self.link_slot {
             None => self.stream.poll_read(cx, &mut self.inbox),
@@ -112,7 +112,7 @@ impl Transport {
                 stats.received += (self.inbox.bytes().len() - before) as u64;
                 Poll::Ready(Ok(more))
             }
-            Poll::Ready(Err(error)) => Poll::Ready(Err(Fault::broken(&error))),
+            Poll::Ready(Err(error)) => Poll::Ready(Err(ExchangeError::broken(&error))),
             Poll::Pending => {
                 self.inbox.settle();
                 Poll::Pending
@@ -151,11 +151,11 @@ impl Transport {
 /// # Errors
 /// Of the kinds connect, proxy and TLS.
 pub(super) async fn open(
-    peer: &Peer,
+    peer: &RemotePeer,
     address: &dial::Target,
     blocks: &Rc<Blocks>,
     link_queue: Option<&Rc<LinkQueue>>,
-) -> Result<Transport, Fault> {
+) -> Result<Transport, ExchangeError> {
     let buffer = link_queue.map(|link_queue| link_queue.buffer());
     let socket = dial::dial_with_buffer(address, buffer)
         .await
@@ -180,7 +180,7 @@ pub(super) async fn open(
     under_tls(socket, peer, preface, blocks, link_queue).await
 }
 
-fn refused(address: &dial::Target, error: &io::Error) -> Fault {
+fn refused(address: &dial::Target, error: &io::Error) -> ExchangeError {
     let again =
         matches!(address, dial::Target::Unix(_)) && error.kind() == io::ErrorKind::WouldBlock;
     // The latter is of ports, where the address of this side is not written down.
@@ -190,20 +190,20 @@ fn refused(address: &dial::Target, error: &io::Error) -> Fault {
     } else {
         "cannot connect"
     };
-    Fault {
+    ExchangeError {
         again,
         ours,
-        ..Fault::new(Failure::Connect, format!("{address}: {whose}: {error}"))
+        ..ExchangeError::new(FailureKind::Connect, format!("{address}: {whose}: {error}"))
     }
 }
 
 async fn under_tls(
     socket: Socket,
-    peer: &Peer,
+    peer: &RemotePeer,
     preface: Vec<u8>,
     blocks: &Rc<Blocks>,
     link_queue: Option<&Rc<LinkQueue>>,
-) -> Result<Transport, Fault> {
+) -> Result<Transport, ExchangeError> {
     let Some(connector) = &peer.tls else {
         return Ok(Transport::new(socket, None, blocks, link_queue));
     };
@@ -217,7 +217,7 @@ async fn under_tls(
                 "malformed" => "; what answers may not speak TLS: http, ws and tcp are without",
                 _ => "",
             };
-            Fault::new(Failure::Tls, format!("{error}{advice}"))
+            ExchangeError::new(FailureKind::Tls, format!("{error}{advice}"))
         })?;
     Ok(Transport::new(
         socket,
@@ -230,11 +230,12 @@ async fn under_tls(
 /// Asks a proxy to connect (RFC 9110 §9.3.6).
 async fn tunnel(
     socket: Socket,
-    peer: &Peer,
+    peer: &RemotePeer,
     proxy: &ConnectProxy,
     blocks: &Rc<Blocks>,
-) -> Result<Socket, Fault> {
-    let fault = |text: String| Fault::new(Failure::Proxy, format!("{}: {text}", proxy.written));
+) -> Result<Socket, ExchangeError> {
+    let fault =
+        |text: String| ExchangeError::new(FailureKind::Proxy, format!("{}: {text}", proxy.written));
     let authority = format!("{}:{}", peer.host, peer.port);
     let mut head = Vec::new();
     encode::request_line(&mut head, b"CONNECT", authority.as_bytes(), None);
@@ -281,12 +282,12 @@ async fn tunnel(
     Ok(stream.into_parts().socket)
 }
 
-async fn send(socket: &Socket, bytes: &[u8]) -> Result<(), Fault> {
+async fn send(socket: &Socket, bytes: &[u8]) -> Result<(), ExchangeError> {
     let mut sent = 0;
     while sent < bytes.len() {
         sent += poll_fn(|cx| socket.poll_send(cx, &bytes[sent..]))
             .await
-            .map_err(|error| Fault::new(Failure::Closed, error.to_string()))?;
+            .map_err(|error| ExchangeError::new(FailureKind::Closed, error.to_string()))?;
     }
     Ok(())
 }
@@ -321,7 +322,7 @@ mod tests {
             let fault = refused(&address, &errno.into());
             assert_eq!(
                 (fault.failure, fault.ours),
-                (Failure::Connect, ours),
+                (FailureKind::Connect, ours),
                 "{}",
                 fault.text
             );

@@ -5,14 +5,14 @@ use std::task::{Context, Poll, ready};
 use lockgate_net::stream::{Blocks, Stream, StreamError};
 
 /// What is sent, and how far it has gone.
-pub(super) struct Upload<'a> {
+pub(super) struct VectoredWrite<'a> {
     parts: [&'a [u8]; 3],
     pub(super) sent: u64,
     /// Whether all of it has left.
     pub(super) over: bool,
 }
 
-impl<'a> Upload<'a> {
+impl<'a> VectoredWrite<'a> {
     pub(super) fn new(parts: [&'a [u8]; 3]) -> Self {
         Self {
             parts,

@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use super::{OptionsError, Timing};
-use crate::plan::{Loop, Stage, Until};
+use super::{OptionsError, TimingOptions};
+use crate::plan::{LoadStage, Loop, Until};
 use crate::profile::Rates;
 
 /// Duration of a stage by default.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
-impl Timing {
+impl TimingOptions {
     /// The stages of all rounds.
-    pub(super) fn stages(&self) -> Result<Vec<Stage>, OptionsError> {
+    pub(super) fn stages(&self) -> Result<Vec<LoadStage>, OptionsError> {
         let once = self.round()?;
         let rounds = (1..=self.rounds).flat_map(|round| {
-            once.iter().map(move |stage| Stage {
+            once.iter().map(move |stage| LoadStage {
                 round,
                 ..stage.clone()
             })
@@ -23,8 +23,8 @@ impl Timing {
     }
 
     /// The stages of one round.
-    fn round(&self) -> Result<Vec<Stage>, OptionsError> {
-        let stage = |name: String, shape: Loop, duration: Duration| Stage {
+    fn round(&self) -> Result<Vec<LoadStage>, OptionsError> {
+        let stage = |name: String, shape: Loop, duration: Duration| LoadStage {
             round: 1,
             name,
             shape,

@@ -22,7 +22,7 @@ const ATTRIBUTES: usize = 64;
 
 /// A piece of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Token<'a> {
+pub enum HtmlToken<'a> {
     /// A start tag.
     Start(&'a Tag),
     /// An end tag, by its name in lower case.
@@ -167,7 +167,7 @@ enum State {
 
 /// What is within a script (§13.2.5.4, 20 and 27).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Script {
+enum ScriptState {
     Plain,
     /// Behind `<!--`.
     Escaped,
@@ -189,7 +189,7 @@ pub struct Tokenizer {
     is_end: bool,
     /// The element whose end tag is looked for.
     raw: &'static [u8],
-    script: Script,
+    script: ScriptState,
     /// Dashes right before, within a script.
     dashes: u8,
 }
@@ -203,7 +203,7 @@ impl Default for Tokenizer {
 impl Tokenizer {
     /// At the beginning of a document.
     pub fn new() -> Self {
-        let script = Script::Plain;
+        let script = ScriptState::Plain;
         Self {
             state: State::Data,
             tag: Tag::default(),
@@ -215,7 +215,7 @@ impl Tokenizer {
     }
 
     /// Takes the next bytes.
-    pub fn feed(&mut self, input: &[u8], each: &mut impl FnMut(Token<'_>)) {
+    pub fn feed(&mut self, input: &[u8], each: &mut impl FnMut(HtmlToken<'_>)) {
         let mut at = 0;
         while let Some(rest) = input.get(at..).filter(|rest| !rest.is_empty()) {
             at += match self.state {
@@ -249,19 +249,19 @@ impl Tokenizer {
         (at + 1).min(rest.len())
     }
 
-    fn raw_text(&mut self, rest: &[u8], each: &mut impl FnMut(Token<'_>)) -> usize {
-        if self.script != Script::Plain && rest[0] != b'<' {
+    fn raw_text(&mut self, rest: &[u8], each: &mut impl FnMut(HtmlToken<'_>)) -> usize {
+        if self.script != ScriptState::Plain && rest[0] != b'<' {
             // 21, 22, 28 and 29: `-->` ends what `<!--` has begun.
             match rest[0] {
                 b'-' => self.dashes = (self.dashes + 1).min(2),
-                b'>' if self.dashes == 2 => self.script = Script::Plain,
+                b'>' if self.dashes == 2 => self.script = ScriptState::Plain,
                 _ => self.dashes = 0,
             }
             return 1;
         }
         let end = position(rest, b'<');
         if self.raw == b"style" && end > 0 {
-            each(Token::Style(&rest[..end]));
+            each(HtmlToken::Style(&rest[..end]));
         }
         if end < rest.len() {
             self.state = State::RawLess;
@@ -271,7 +271,7 @@ impl Tokenizer {
     }
 
     /// One byte in a state that looks at each; §13.2.5 has the table.
-    fn step(&mut self, byte: u8, each: &mut impl FnMut(Token<'_>)) -> Step {
+    fn step(&mut self, byte: u8, each: &mut impl FnMut(HtmlToken<'_>)) -> Step {
         use State::*;
         let (next, step) = match (self.state, byte) {
             (TagOpen, b'!') => (MarkupOpen, Step::Consumed),
@@ -343,15 +343,17 @@ impl Tokenizer {
             }
 
             (RawLess, b'/') => (RawEndOpen, Step::Consumed),
-            (RawLess, b'!') if self.raw == b"script" && self.script == Script::Plain => {
+            (RawLess, b'!') if self.raw == b"script" && self.script == ScriptState::Plain => {
                 (RawBang, Step::Consumed)
             }
             (RawBang, b'-') => (RawBangDash, Step::Consumed),
             (RawBangDash, b'-') => {
-                (self.script, self.dashes) = (Script::Escaped, 2);
+                (self.script, self.dashes) = (ScriptState::Escaped, 2);
                 (Raw, Step::Consumed)
             }
-            (RawLess, byte) if self.script == Script::Escaped && byte.is_ascii_alphabetic() => {
+            (RawLess, byte)
+                if self.script == ScriptState::Escaped && byte.is_ascii_alphabetic() =>
+            {
                 self.is_end = false;
                 self.tag.clear();
                 (RawWord, Step::Again)
@@ -360,7 +362,7 @@ impl Tokenizer {
                 self.is_end = true;
                 self.tag.clear();
                 (
-                    if self.script == Script::DoubleEscaped {
+                    if self.script == ScriptState::DoubleEscaped {
                         RawWord
                     } else {
                         RawEndName
@@ -377,9 +379,9 @@ impl Tokenizer {
             }
             (RawWord, byte) if ends_name(byte) && self.tag.name == b"script" => {
                 self.script = if self.is_end {
-                    Script::Escaped
+                    ScriptState::Escaped
                 } else {
-                    Script::DoubleEscaped
+                    ScriptState::DoubleEscaped
                 };
                 (Raw, Step::Consumed)
             }
@@ -397,13 +399,13 @@ impl Tokenizer {
     }
 
     /// A tag is whole; what comes behind it.
-    fn emit(&mut self, each: &mut impl FnMut(Token<'_>)) -> State {
-        (self.raw, self.script) = (b"", Script::Plain);
+    fn emit(&mut self, each: &mut impl FnMut(HtmlToken<'_>)) -> State {
+        (self.raw, self.script) = (b"", ScriptState::Plain);
         if self.is_end {
-            each(Token::End(&self.tag.name));
+            each(HtmlToken::End(&self.tag.name));
             return State::Data;
         }
-        each(Token::Start(&self.tag));
+        each(HtmlToken::Start(&self.tag));
         if self.tag.name == b"plaintext" {
             return State::Plaintext;
         }

@@ -16,14 +16,14 @@ use lockgate_net::stream::Blocks;
 use lockgate_net::timer::Timer;
 
 use super::plan::PagePlan;
-use super::reference::{Base, Reference};
-use super::result::{Object, ObjectKind, PageLoad, Protocol};
-use super::scan::{Found, Priority, Scanner};
-use crate::client::{self, ExchangeStats, Fault, Piece, Scratch, Transport};
+use super::reference::{Base, UrlReference};
+use super::result::{Object, ObjectKind, PageLoad, PageProtocol};
+use super::scan::{FetchPriority, FoundObject, ObjectScanner};
+use crate::client::{self, ClientBuffers, ExchangeError, ExchangeStats, ResponsePart, Transport};
 use crate::expect::{Expect, Length, ObservedResponse};
-use crate::result::Failure;
+use crate::result::FailureKind;
 use crate::shared_link::LinkQueue;
-use crate::target::Peer;
+use crate::target::RemotePeer;
 use crate::worker::Stop;
 
 /// How often deadlines are looked at.
@@ -43,7 +43,7 @@ pub(super) struct Tools<'a> {
 /// A load under way.
 struct Visit<'a> {
     tools: &'a Tools<'a>,
-    peer: &'a Peer,
+    peer: &'a RemotePeer,
     base: Base,
     expect: Expect,
     begin: Instant,
@@ -51,11 +51,11 @@ struct Visit<'a> {
     /// Objects by their targets; those of other origins by their URLs.
     known: RefCell<HashSet<String>>,
     /// What nobody has taken up: first by priority, then in the order of the document.
-    wanted: RefCell<BTreeSet<(Priority, usize)>>,
+    wanted: RefCell<BTreeSet<(FetchPriority, usize)>>,
 }
 
 /// An object that is fetched.
-struct Wanted {
+struct ObjectRequest {
     /// Its index among the objects of the load.
     place: usize,
     target: String,
@@ -71,7 +71,7 @@ type Fetch<'a> = Pin<Box<dyn Future<Output = Option<Numbered>> + 'a>>;
 ///
 /// # Errors
 /// When the alarm cannot be set.
-pub(super) async fn load(tools: &Tools<'_>, peer: &Peer) -> io::Result<Option<PageLoad>> {
+pub(super) async fn load(tools: &Tools<'_>, peer: &RemotePeer) -> io::Result<Option<PageLoad>> {
     let visit = Visit {
         tools,
         peer,
@@ -85,16 +85,16 @@ pub(super) async fn load(tools: &Tools<'_>, peer: &Peer) -> io::Result<Option<Pa
         known: RefCell::default(),
         wanted: RefCell::default(),
     };
-    let page = Reference::Same(tools.plan.url.target.clone());
-    visit.find(Found {
+    let page = UrlReference::Same(tools.plan.url.target.clone());
+    visit.find(FoundObject {
         kind: ObjectKind::Page,
-        priority: Priority::First,
+        priority: FetchPriority::First,
         reference: page,
     });
     tools.timer.set(TICK)?;
     let whole = match tools.plan.protocol {
-        Protocol::Http1 => visit.run().await?,
-        Protocol::Http2 { .. } => visit.run_http2().await?,
+        PageProtocol::Http1 => visit.run().await?,
+        PageProtocol::Http2 { .. } => visit.run_http2().await?,
     };
     let mut load = visit.load.into_inner();
     if !whole {
@@ -106,7 +106,7 @@ pub(super) async fn load(tools: &Tools<'_>, peer: &Peer) -> io::Result<Option<Pa
         .filter(|object| object.end.is_none() && object.failure.is_none())
     {
         object.failure = Some((
-            Failure::Timeout,
+            FailureKind::Timeout,
             "the load took longer than it may".to_owned(),
         ));
     }
@@ -168,11 +168,11 @@ impl Visit<'_> {
     }
 
     /// Takes note of something that the page names; each once.
-    fn find(&self, found: Found) {
+    fn find(&self, found: FoundObject) {
         let mut load = self.load.borrow_mut();
         let name = match found.reference {
-            Reference::Same(target) => target,
-            Reference::Other(url) => {
+            UrlReference::Same(target) => target,
+            UrlReference::Other(url) => {
                 if load.others.len() == MOST {
                     load.beyond += 1;
                 } else if self.known.borrow_mut().insert(url.clone()) {
@@ -201,14 +201,14 @@ impl Visit<'_> {
     async fn fetch(&self, place: usize, mut transport: Option<Numbered>) -> Option<Numbered> {
         let wanted = {
             let object = &self.load.borrow().objects[place];
-            Wanted {
+            ObjectRequest {
                 place,
                 target: object.target.clone(),
                 kind: object.kind,
             }
         };
         self.note(place, |object, now| object.start = Some(now));
-        let mut scratch = Scratch::new(Rc::clone(&self.tools.blocks), Rng::new());
+        let mut scratch = ClientBuffers::new(Rc::clone(&self.tools.blocks), Rng::new());
         scratch.link_queue.clone_from(&self.tools.link_queue);
         loop {
             let used = transport.is_some();
@@ -232,7 +232,7 @@ impl Visit<'_> {
                 && stats.received == 0
                 && made
                     .as_ref()
-                    .is_err_and(|fault| fault.failure == Failure::Closed)
+                    .is_err_and(|fault| fault.failure == FailureKind::Closed)
             {
                 continue;
             }
@@ -248,13 +248,13 @@ impl Visit<'_> {
         }
     }
 
-    fn judge(&self, response: &ObservedResponse) -> Result<(), Fault> {
+    fn judge(&self, response: &ObservedResponse) -> Result<(), ExchangeError> {
         self.expect
             .judge(response, None)
-            .map_err(|(failure, text)| Fault::new(failure, text))
+            .map_err(|(failure, text)| ExchangeError::new(failure, text))
     }
 
-    fn end(&self, place: usize, made: Result<(), Fault>) {
+    fn end(&self, place: usize, made: Result<(), ExchangeError>) {
         self.note(place, |object, now| {
             object.end = Some(now);
             object.failure = made.err().map(|fault| (fault.failure, fault.text));
@@ -262,7 +262,11 @@ impl Visit<'_> {
     }
 
     /// Opens a connection, the first at each address until one answers.
-    async fn open(&self, place: usize, scratch: &mut Scratch) -> Result<Numbered, Fault> {
+    async fn open(
+        &self,
+        place: usize,
+        scratch: &mut ClientBuffers,
+    ) -> Result<Numbered, ExchangeError> {
         let begun = self.begin.elapsed();
         let number = {
             let mut load = self.load.borrow_mut();
@@ -273,7 +277,7 @@ impl Visit<'_> {
             Some(chosen) => *chosen..chosen + 1,
             None => 0..self.peer.addresses.len(),
         };
-        let mut failed = Fault::new(Failure::Connect, "its name has no address");
+        let mut failed = ExchangeError::new(FailureKind::Connect, "its name has no address");
         for at in addresses {
             match client::connect(self.peer, &self.peer.addresses[at], scratch).await {
                 Ok(transport) => {
@@ -288,25 +292,25 @@ impl Visit<'_> {
     }
 
     /// What looks through something for what it names.
-    fn scanner(&self, kind: ObjectKind, target: &str) -> Option<Scanner> {
+    fn scanner(&self, kind: ObjectKind, target: &str) -> Option<ObjectScanner> {
         match kind {
-            ObjectKind::Page => Some(Scanner::page(self.base.clone())),
-            ObjectKind::Style => Some(Scanner::sheet(self.base.at(target))),
+            ObjectKind::Page => Some(ObjectScanner::page(self.base.clone())),
+            ObjectKind::Style => Some(ObjectScanner::sheet(self.base.at(target))),
             _ => None,
         }
     }
 
     async fn exchange(
         &self,
-        wanted: &Wanted,
+        wanted: &ObjectRequest,
         transport: &mut Transport,
-        scratch: &mut Scratch,
+        scratch: &mut ClientBuffers,
         stats: &mut ExchangeStats,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), ExchangeError> {
         let request = self.tools.plan.request(&wanted.target);
         let mut scanner = self.scanner(wanted.kind, &wanted.target);
         client::fetch(transport, &request, scratch, stats, |piece| match piece {
-            Piece::Head(head) => {
+            ResponsePart::Head(head) => {
                 self.note(wanted.place, |object, now| object.first = Some(now));
                 // What an error page names belongs to no page.
                 let response = ObservedResponse {
@@ -319,7 +323,7 @@ impl Visit<'_> {
                 }
                 is_readable(head.fields.named(b"content-encoding").next())
             }
-            Piece::Data(data) => {
+            ResponsePart::Data(data) => {
                 if let Some(scanner) = &mut scanner {
                     scanner.feed(data, &mut |found| self.find(found));
                 }
@@ -331,14 +335,14 @@ impl Visit<'_> {
 }
 
 /// Refuses what is coded, which was not asked for: nobody here could look into it.
-fn is_readable(coding: Option<&[u8]>) -> Result<(), Fault> {
+fn is_readable(coding: Option<&[u8]>) -> Result<(), ExchangeError> {
     let coding = coding.unwrap_or(b"identity");
     if coding.eq_ignore_ascii_case(b"identity") {
         return Ok(());
     }
     let coding = String::from_utf8_lossy(coding);
-    Err(Fault::new(
-        Failure::Garbage,
+    Err(ExchangeError::new(
+        FailureKind::Garbage,
         format!("content-encoding {coding}, which was not asked for"),
     ))
 }

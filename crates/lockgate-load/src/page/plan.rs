@@ -6,18 +6,18 @@ use std::time::Duration;
 use lockgate_http::h1::encode;
 use lockgate_http::head::Method;
 
-use super::result::{ObjectKind, Protocol};
-use super::scan::Priority;
-use crate::options::{Options, OptionsError};
+use super::result::{ObjectKind, PageProtocol};
+use super::scan::FetchPriority;
+use crate::options::{LoadOptions, OptionsError};
 use crate::shared_link::SharedLink;
-use crate::target::{Body, Http1Request, Http2Request, Peer, Scheme, Url};
+use crate::target::{Http1Request, Http2Request, RemotePeer, RequestBody, Url, UrlScheme};
 
 /// A page to be loaded, and how.
 #[derive(Debug)]
 pub struct PagePlan {
-    pub(super) options: Options,
+    pub(super) options: LoadOptions,
     pub(super) url: Url,
-    pub(super) protocol: Protocol,
+    pub(super) protocol: PageProtocol,
     /// Connections at once, at the most.
     pub(super) connections: usize,
     pub(super) loads: u64,
@@ -32,15 +32,15 @@ impl PagePlan {
     /// not looked at, and must not be there.
     ///
     /// # Errors
-    /// As [`Options::plan`], and when there is not one URL of HTTP.
-    pub fn new(options: &Options) -> Result<Self, OptionsError> {
+    /// As [`LoadOptions::plan`], and when there is not one URL of HTTP.
+    pub fn new(options: &LoadOptions) -> Result<Self, OptionsError> {
         options.check()?;
         let one = || OptionsError::Together("--page takes one URL, of http or https".to_owned());
         let [written] = &*options.requests.urls else {
             return Err(one());
         };
         let url = Url::parse(written)?;
-        if !matches!(url.scheme, Scheme::Http | Scheme::Https) {
+        if !matches!(url.scheme, UrlScheme::Http | UrlScheme::Https) {
             return Err(one());
         }
         if options.requests.priorities && options.requests.has_field("priority") {
@@ -49,12 +49,12 @@ impl PagePlan {
             return Err(OptionsError::Together(text.to_owned()));
         }
         let protocol = match options.connections.streams {
-            None => Protocol::Http1,
+            None => PageProtocol::Http1,
             Some(_) if options.connections.number > 1 => {
                 let text = "over HTTP/2 a page comes over one connection: leave out --connections";
                 return Err(OptionsError::Together(text.to_owned()));
             }
-            Some(_) => Protocol::Http2 {
+            Some(_) => PageProtocol::Http2 {
                 priorities: options.requests.priorities,
             },
         };
@@ -73,7 +73,7 @@ impl PagePlan {
 
     /// Where the page is, as if nobody had been there before: no session to resume, no address that
     /// has answered.
-    pub(super) fn peer(&self) -> Result<Peer, OptionsError> {
+    pub(super) fn peer(&self) -> Result<RemotePeer, OptionsError> {
         self.options.peer(&self.url)
     }
 
@@ -91,18 +91,23 @@ impl PagePlan {
             method: Method::Get,
             head,
             varying: Vec::new(),
-            body: Body::Fixed(Arc::default()),
+            body: RequestBody::Fixed(Arc::default()),
         }
     }
 
     /// The same over HTTP/2.
-    pub(super) fn http2(&self, target: &str, kind: ObjectKind, priority: Priority) -> Http2Request {
+    pub(super) fn http2(
+        &self,
+        target: &str,
+        kind: ObjectKind,
+        priority: FetchPriority,
+    ) -> Http2Request {
         let url = Url {
             target: target.to_owned(),
             ..self.url.clone()
         };
         let mut request = self.options.requests.http2("GET", &url, false);
-        if self.protocol == (Protocol::Http2 { priorities: true }) {
+        if self.protocol == (PageProtocol::Http2 { priorities: true }) {
             request
                 .fields
                 .push(("priority".to_owned(), said(kind, priority).to_owned()));
@@ -113,14 +118,14 @@ impl PagePlan {
 
 /// How soon something is wanted, in the words that Chromium has for it (RFC 9218 §4). It wants
 /// images more that it has found to be in view, which nobody lays out here.
-fn said(kind: ObjectKind, priority: Priority) -> &'static str {
+fn said(kind: ObjectKind, priority: FetchPriority) -> &'static str {
     match (kind, priority) {
         (ObjectKind::Page, _) => "u=0, i",
-        (ObjectKind::Style, Priority::First) => "u=0",
-        (_, Priority::First) => "u=1",
+        (ObjectKind::Style, FetchPriority::First) => "u=0",
+        (_, FetchPriority::First) => "u=1",
         (ObjectKind::Script | ObjectKind::Style, _) => "u=3",
         (ObjectKind::Image | ObjectKind::Icon | ObjectKind::Media, _) => "u=3, i",
-        (_, Priority::Second) => "u=2",
-        (_, Priority::Last) => "u=4",
+        (_, FetchPriority::Second) => "u=2",
+        (_, FetchPriority::Last) => "u=4",
     }
 }

@@ -2,14 +2,14 @@
 //! the leniency of the WHATWG URL Standard that pages rely on (spaces around, line breaks within,
 //! backslashes, bytes that need escapes).
 
-use crate::target::{Scheme, Url};
+use crate::target::{Url, UrlScheme};
 
 /// Longer ones are not asked for.
 const LONGEST: usize = 8 * 1024;
 
 /// Where a reference leads, as far as something is to be fetched.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reference {
+pub enum UrlReference {
     /// To the page's own origin: path and query, as they are sent.
     Same(String),
     /// To another one: the whole URL.
@@ -53,26 +53,26 @@ impl Base {
 
     /// Resolves a reference; nothing for one that is empty, of a scheme that is never asked over
     /// HTTP, or no URL.
-    pub fn resolve(&self, written: &[u8]) -> Option<Reference> {
+    pub fn resolve(&self, written: &[u8]) -> Option<UrlReference> {
         let url = self.absolute(written)?;
         let same = url.scheme == self.page.scheme
             && url.port == self.page.port
             && url.host.eq_ignore_ascii_case(&self.page.host);
         Some(if same {
-            Reference::Same(url.target)
+            UrlReference::Same(url.target)
         } else {
-            let scheme = if url.scheme == Scheme::Https {
+            let scheme = if url.scheme == UrlScheme::Https {
                 "https"
             } else {
                 "http"
             };
-            Reference::Other(format!("{scheme}://{}{}", url.authority(), url.target))
+            UrlReference::Other(format!("{scheme}://{}{}", url.authority(), url.target))
         })
     }
 
     fn absolute(&self, written: &[u8]) -> Option<Url> {
         let written = clean(written).filter(|written| !written.is_empty())?;
-        let own = if self.at.scheme == Scheme::Https {
+        let own = if self.at.scheme == UrlScheme::Https {
             "https"
         } else {
             "http"
@@ -180,12 +180,12 @@ fn without_dots(path: &str) -> String {
 mod tests {
     use super::*;
 
-    fn same(target: &str) -> Option<Reference> {
-        Some(Reference::Same(target.to_owned()))
+    fn same(target: &str) -> Option<UrlReference> {
+        Some(UrlReference::Same(target.to_owned()))
     }
 
-    fn other(url: &str) -> Option<Reference> {
-        Some(Reference::Other(url.to_owned()))
+    fn other(url: &str) -> Option<UrlReference> {
+        Some(UrlReference::Other(url.to_owned()))
     }
 
     #[test]

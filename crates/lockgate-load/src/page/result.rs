@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use crate::result::{End, Failure};
+use crate::result::{FailureKind, RunEnd};
 
 /// What a page is loaded over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Protocol {
+pub enum PageProtocol {
     /// HTTP/1.1, over several connections.
     Http1,
     /// HTTP/2, over one.
@@ -16,7 +16,7 @@ pub enum Protocol {
     },
 }
 
-impl Protocol {
+impl PageProtocol {
     /// Its name in reports.
     pub fn name(self) -> &'static str {
         match self {
@@ -35,7 +35,7 @@ pub struct PageReport {
     /// The page as written.
     pub url: String,
     /// What they were loaded over.
-    pub protocol: Protocol,
+    pub protocol: PageProtocol,
     /// Connections at once, at the most.
     pub connections: usize,
     /// What one load may take.
@@ -45,7 +45,7 @@ pub struct PageReport {
     /// The loads in their order.
     pub loads: Vec<PageLoad>,
     /// How it ended. A load that was cut is none.
-    pub end: End,
+    pub end: RunEnd,
 }
 
 /// One load: the page and its objects, on new connections and with nothing known before.
@@ -124,7 +124,7 @@ pub struct Object {
     /// Bytes of its response, head included.
     pub received: u64,
     /// Why it is no success.
-    pub failure: Option<(Failure, String)>,
+    pub failure: Option<(FailureKind, String)>,
 }
 
 impl Object {
@@ -199,14 +199,14 @@ impl PageLoad {
 
 impl PageReport {
     /// Failures of each kind over all loads, with what was said of the first.
-    pub fn failures(&self) -> Vec<(Failure, u64, &str)> {
+    pub fn failures(&self) -> Vec<(FailureKind, u64, &str)> {
         let all = || {
             self.loads
                 .iter()
                 .flat_map(|load| &load.objects)
                 .filter_map(|object| object.failure.as_ref())
         };
-        let kinds = Failure::ALL.into_iter().filter_map(|kind| {
+        let kinds = FailureKind::ALL.into_iter().filter_map(|kind| {
             let mut of_kind = all().filter(|(failure, _)| *failure == kind);
             let (_, example) = of_kind.next()?;
             Some((kind, 1 + of_kind.count() as u64, example.as_str()))

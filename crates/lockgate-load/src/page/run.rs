@@ -10,7 +10,7 @@ use super::load::{Tools, load};
 use super::plan::PagePlan;
 use super::result::{PageLoad, PageReport};
 use crate::options::OptionsError;
-use crate::result::End;
+use crate::result::RunEnd;
 use crate::shared_link::LinkQueue;
 use crate::worker::Stop;
 
@@ -89,9 +89,9 @@ pub fn run(
             notes: note.into_iter().collect(),
             loads,
             end: if complete {
-                End::Complete
+                RunEnd::Complete
             } else {
-                End::Interrupted
+                RunEnd::Interrupted
             },
         })
     })

@@ -6,28 +6,28 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::Progress;
+use super::RunProgress;
 use super::stage_sum::StageSum;
 use super::validity;
 use super::watched::WatchedTree;
-use crate::interface::{Interface, Moved};
-use crate::moment::Moment;
-use crate::plan::{Plan, Stage, Until};
+use crate::interface::{Interface, InterfaceBytes};
+use crate::moment::Nanos;
+use crate::plan::{LoadStage, RunPlan, Until};
 use crate::result::{Generator, Invalid, StageResult};
 use crate::shared_link::SharedLink;
-use crate::ticks::Ticks;
-use crate::watch::{Cpu, Tree};
-use crate::worker::{self, Order, Stop, WorkerEvent, WorkerSetup};
+use crate::ticks::CpuTimes;
+use crate::watch::{CpuUsage, ProcessTree};
+use crate::worker::{self, StageStart, Stop, WorkerEvent, WorkerSetup};
 
 /// Interval at which memory is read and progress is reported.
 const TICK: Duration = Duration::from_millis(250);
 
 /// The worker threads, and what is measured beside them. Dropping it waits for the threads.
-pub(super) struct Workers {
-    orders: Vec<Sender<Order>>,
+pub(super) struct WorkerThreads {
+    orders: Vec<Sender<StageStart>>,
     events: Receiver<WorkerEvent>,
     threads: Vec<thread::JoinHandle<()>>,
-    own: Tree,
+    own: ProcessTree,
     watched: Vec<WatchedTree>,
     /// Interfaces towards the targets, each once.
     interfaces: Vec<Interface>,
@@ -37,20 +37,20 @@ pub(super) struct Workers {
 /// What was measured when a stage began.
 struct Baseline {
     begin: Instant,
-    watched: Vec<Option<Cpu>>,
-    moved: Vec<Moved>,
-    own: Cpu,
-    ticks: Ticks,
-    link_busy: Moment,
+    watched: Vec<Option<CpuUsage>>,
+    moved: Vec<InterfaceBytes>,
+    own: CpuUsage,
+    ticks: CpuTimes,
+    link_busy: Nanos,
 }
 
-impl Workers {
+impl WorkerThreads {
     /// Starts the threads; they wait for a stage.
     ///
     /// # Errors
     /// A thread cannot be made.
     pub(super) fn start(
-        plan: &Arc<Plan>,
+        plan: &Arc<RunPlan>,
         stop: &Arc<Stop>,
         watched: Vec<WatchedTree>,
     ) -> io::Result<Self> {
@@ -59,7 +59,7 @@ impl Workers {
             orders: Vec::new(),
             events,
             threads: Vec::new(),
-            own: Tree::new(std::process::id()),
+            own: ProcessTree::new(std::process::id()),
             watched,
             interfaces: interfaces(plan),
             link: plan.link.clone(),
@@ -89,15 +89,15 @@ impl Workers {
     /// A thread cannot go on.
     pub(super) fn run(
         &mut self,
-        stage: &Stage,
+        stage: &LoadStage,
         stop: &Stop,
-        observe: &mut impl FnMut(Progress<'_>),
+        observe: &mut impl FnMut(RunProgress<'_>),
     ) -> io::Result<StageResult> {
         let shared = Arc::new(stage.clone());
         let before = self.baseline();
         for order in &self.orders {
             // A thread that has ended has reported why.
-            let _ = order.send(Order {
+            let _ = order.send(StageStart {
                 stage: Arc::clone(&shared),
                 begin: before.begin,
             });
@@ -107,7 +107,7 @@ impl Workers {
             .gather(before.begin, observe)
             .inspect_err(|_| stop.now())?;
         let whole = before.begin.elapsed();
-        let cpus = Ticks::now().since(&before.ticks);
+        let cpus = CpuTimes::now().since(&before.ticks);
         let elapsed = match stage.until {
             Until::Time(time) if stop.is_asked() => whole.min(time),
             Until::Time(time) => time,
@@ -148,7 +148,7 @@ impl Workers {
         let watched = self.watched.iter().map(WatchedTree::cpu).collect();
         let moved = self.interfaces.iter().map(Interface::moved).collect();
         let own = self.own.cpu().unwrap_or_default();
-        let ticks = Ticks::now();
+        let ticks = CpuTimes::now();
         let link_busy = self.link.as_ref().map_or(0, |link| link.busy());
         Baseline {
             begin: Instant::now(),
@@ -161,7 +161,7 @@ impl Workers {
     }
 
     /// What the generator itself took since `before`.
-    fn generator(&self, sum: &StageSum, before: Cpu, elapsed: Duration) -> Generator {
+    fn generator(&self, sum: &StageSum, before: CpuUsage, elapsed: Duration) -> Generator {
         let own = self.own.cpu().unwrap_or_default().since(before);
         let share = |time: Duration| time.as_secs_f64() / elapsed.as_secs_f64().max(1e-9);
         Generator {
@@ -173,7 +173,7 @@ impl Workers {
     }
 
     /// Interfaces that had no room left.
-    fn full_interfaces(&self, before: &[Moved], elapsed: Duration) -> Vec<Invalid> {
+    fn full_interfaces(&self, before: &[InterfaceBytes], elapsed: Duration) -> Vec<Invalid> {
         let interfaces = self.interfaces.iter().zip(before);
         interfaces
             .filter_map(|(interface, before)| {
@@ -187,7 +187,7 @@ impl Workers {
     fn gather(
         &mut self,
         begin: Instant,
-        observe: &mut impl FnMut(Progress<'_>),
+        observe: &mut impl FnMut(RunProgress<'_>),
     ) -> io::Result<StageSum> {
         let mut sum = StageSum::default();
         let mut working = self.orders.len();
@@ -203,7 +203,7 @@ impl Workers {
                 Ok(WorkerEvent::Broken(error)) => return Err(error),
                 Err(RecvTimeoutError::Timeout) => {
                     tick = Instant::now() + TICK;
-                    observe(Progress::Tick {
+                    observe(RunProgress::Tick {
                         elapsed: begin.elapsed(),
                     });
                     for watched in &mut self.watched {
@@ -215,7 +215,7 @@ impl Workers {
             let elapsed = begin.elapsed();
             while sum.is_second_complete(self.orders.len(), elapsed) {
                 let second = sum.close_second();
-                observe(Progress::Second {
+                observe(RunProgress::Second {
                     elapsed,
                     second,
                     counts: &sum.counts,
@@ -228,7 +228,7 @@ impl Workers {
 }
 
 /// Interfaces towards the targets of `plan`, each once.
-fn interfaces(plan: &Plan) -> Vec<Interface> {
+fn interfaces(plan: &RunPlan) -> Vec<Interface> {
     let mut interfaces = Vec::new();
     for peer in plan.peers() {
         if let Some(interface) = Interface::towards(peer.address())
@@ -240,7 +240,7 @@ fn interfaces(plan: &Plan) -> Vec<Interface> {
     interfaces
 }
 
-impl Drop for Workers {
+impl Drop for WorkerThreads {
     fn drop(&mut self) {
         self.orders.clear();
         for thread in self.threads.drain(..) {

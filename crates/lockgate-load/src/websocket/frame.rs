@@ -107,7 +107,7 @@ pub enum FrameError {
 
 /// What the next bytes are.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Part {
+pub enum FramePart {
     /// Payload of a message, in this range of what was given; everything up to its end has been
     /// used.
     Data(Range<usize>),
@@ -122,7 +122,7 @@ pub enum Part {
 
 /// Takes apart what a server sends.
 #[derive(Debug, Clone)]
-pub struct Decoder {
+pub struct FrameDecoder {
     /// Bytes of one message at the most.
     limit: u64,
     state: State,
@@ -149,7 +149,7 @@ struct FrameHeader {
     used: usize,
 }
 
-impl Decoder {
+impl FrameDecoder {
     /// Refuses messages of more than `limit` bytes, all fragments together, as soon as one
     /// announces it.
     pub fn new(limit: u64) -> Self {
@@ -164,7 +164,7 @@ impl Decoder {
     ///
     /// # Errors
     /// When it is no frame; the connection is of no more use then.
-    pub fn decode(&mut self, input: &[u8]) -> Result<Part, FrameError> {
+    pub fn decode(&mut self, input: &[u8]) -> Result<FramePart, FrameError> {
         let mut at = 0;
         loop {
             match &mut self.state {
@@ -172,7 +172,7 @@ impl Decoder {
                     let last = *last;
                     self.state = State::FrameHeader;
                     if last && let Some((opcode, _)) = self.message.take() {
-                        return Ok(Part::End(opcode, at));
+                        return Ok(FramePart::End(opcode, at));
                     }
                 }
                 State::Payload { left, .. } => {
@@ -180,23 +180,23 @@ impl Decoder {
                         .unwrap_or(usize::MAX)
                         .min(input.len() - at);
                     if here == 0 {
-                        return Ok(Part::More(at));
+                        return Ok(FramePart::More(at));
                     }
                     *left -= here as u64;
-                    return Ok(Part::Data(at..at + here));
+                    return Ok(FramePart::Data(at..at + here));
                 }
                 State::FrameHeader => {
                     let Some(head) = parse(&input[at..])? else {
-                        return Ok(Part::More(at));
+                        return Ok(FramePart::More(at));
                     };
                     match head.opcode {
                         Some(opcode) if opcode.is_control() => {
                             let payload = at + head.used..at + head.used + head.length as usize;
                             let whole = payload.end <= input.len();
                             return Ok(if whole {
-                                Part::Control(opcode, payload)
+                                FramePart::Control(opcode, payload)
                             } else {
-                                Part::More(at)
+                                FramePart::More(at)
                             });
                         }
                         opcode => self.begin(opcode, head)?,
@@ -291,24 +291,24 @@ mod tests {
     /// What frames say, fed in pieces of `step` bytes, what is left of a message at their end, and
     /// how it ended.
     fn read(input: &[u8], step: usize) -> (Vec<Event>, Vec<u8>, Result<(), FrameError>) {
-        let mut decoder = Decoder::new(LIMIT);
+        let mut decoder = FrameDecoder::new(LIMIT);
         let (mut events, mut message) = (Vec::new(), Vec::new());
         let (mut used, mut end) = (0, 0);
         loop {
             match decoder.decode(&input[used..end]) {
-                Ok(Part::Data(range)) => {
+                Ok(FramePart::Data(range)) => {
                     message.extend_from_slice(&input[used..end][range.clone()]);
                     used += range.end;
                 }
-                Ok(Part::End(opcode, more)) => {
+                Ok(FramePart::End(opcode, more)) => {
                     events.push((opcode, std::mem::take(&mut message)));
                     used += more;
                 }
-                Ok(Part::Control(opcode, range)) => {
+                Ok(FramePart::Control(opcode, range)) => {
                     events.push((opcode, input[used..end][range.clone()].to_vec()));
                     used += range.end;
                 }
-                Ok(Part::More(more)) => {
+                Ok(FramePart::More(more)) => {
                     used += more;
                     if end == input.len() {
                         return (events, message, Ok(()));
@@ -439,17 +439,20 @@ mod tests {
 
     #[test]
     fn payload_is_handed_on_as_it_comes_and_a_control_frame_when_it_is_whole() {
-        let mut decoder = Decoder::new(LIMIT);
-        assert_eq!(decoder.decode(b"\x81"), Ok(Part::More(0)));
-        assert_eq!(decoder.decode(b"\x81\x05"), Ok(Part::More(2)));
-        assert_eq!(decoder.decode(b"Hel"), Ok(Part::Data(0..3)));
-        assert_eq!(decoder.decode(b""), Ok(Part::More(0)));
-        assert_eq!(decoder.decode(b"lo\x89\x02"), Ok(Part::Data(0..2)));
-        assert_eq!(decoder.decode(b"\x89\x02"), Ok(Part::End(Opcode::Text, 0)));
-        assert_eq!(decoder.decode(b"\x89\x02p"), Ok(Part::More(0)));
+        let mut decoder = FrameDecoder::new(LIMIT);
+        assert_eq!(decoder.decode(b"\x81"), Ok(FramePart::More(0)));
+        assert_eq!(decoder.decode(b"\x81\x05"), Ok(FramePart::More(2)));
+        assert_eq!(decoder.decode(b"Hel"), Ok(FramePart::Data(0..3)));
+        assert_eq!(decoder.decode(b""), Ok(FramePart::More(0)));
+        assert_eq!(decoder.decode(b"lo\x89\x02"), Ok(FramePart::Data(0..2)));
+        assert_eq!(
+            decoder.decode(b"\x89\x02"),
+            Ok(FramePart::End(Opcode::Text, 0))
+        );
+        assert_eq!(decoder.decode(b"\x89\x02p"), Ok(FramePart::More(0)));
         assert_eq!(
             decoder.decode(b"\x89\x02pq\x81"),
-            Ok(Part::Control(Opcode::Ping, 2..4))
+            Ok(FramePart::Control(Opcode::Ping, 2..4))
         );
     }
 

@@ -14,7 +14,7 @@ const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 /// Why a response does not open a WebSocket (§4.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum HandshakeError {
+pub enum UpgradeError {
     /// Another status than 101.
     #[error("the status is {0} where 101 was expected")]
     Status(u16),
@@ -74,32 +74,32 @@ impl Handshake {
     ///
     /// # Errors
     /// When it does not.
-    pub fn check(&self, head: &ResponseHead) -> Result<(), HandshakeError> {
+    pub fn check(&self, head: &ResponseHead) -> Result<(), UpgradeError> {
         let fields = &head.fields;
         if head.status != 101 {
-            return Err(HandshakeError::Status(head.status));
+            return Err(UpgradeError::Status(head.status));
         }
         let mut upgrade = fields.values(Known::Upgrade);
         let to = upgrade.next().unwrap_or_default();
         if !to.eq_ignore_ascii_case(b"websocket") || upgrade.next().is_some() {
-            return Err(HandshakeError::Upgrade);
+            return Err(UpgradeError::Upgrade);
         }
         if !fields
             .tokens(Known::Connection)
             .any(|token| token.eq_ignore_ascii_case(b"upgrade"))
         {
-            return Err(HandshakeError::Connection);
+            return Err(UpgradeError::Connection);
         }
         let mut accept = fields.named(b"Sec-WebSocket-Accept");
         // §11.3.3: it must not be there twice.
         if accept.next() != Some(&self.accept) || accept.next().is_some() {
-            return Err(HandshakeError::Accept);
+            return Err(UpgradeError::Accept);
         }
         if fields.named(b"Sec-WebSocket-Extensions").next().is_some() {
-            return Err(HandshakeError::Extension);
+            return Err(UpgradeError::Extension);
         }
         if fields.named(b"Sec-WebSocket-Protocol").next().is_some() {
-            return Err(HandshakeError::Protocol);
+            return Err(UpgradeError::Protocol);
         }
         Ok(())
     }
@@ -123,7 +123,7 @@ mod tests {
         Handshake::with(*b"the sample nonce")
     }
 
-    fn check(answer: &str) -> Result<(), HandshakeError> {
+    fn check(answer: &str) -> Result<(), UpgradeError> {
         let (mut progress, mut head) = (Progress::default(), ResponseHead::default());
         let taken = parse::response(
             answer.as_bytes(),
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn an_answer_grants_it_or_is_told_why_not() {
-        use HandshakeError::*;
+        use UpgradeError::*;
         let (upgrade, connection) = ("Upgrade: websocket\r\n", "Connection: Upgrade\r\n");
         let accept = "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n";
         for (status, fields, expected) in [

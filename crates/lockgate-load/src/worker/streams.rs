@@ -14,19 +14,21 @@ use std::task::{Context, Poll};
 
 use fastrand::Rng;
 
-use super::{PAUSE, TICK, Worker};
-use crate::client::h2::{BodyUse, Connection, Finished, Outcome, Windows};
-use crate::client::{ExchangeStats, Fault, Scratch, Transport};
+use super::{LoadWorker, PAUSE, TICK};
+use crate::client::h2::{
+    BodyUse, FinishedRequest, Http2Connection, ReceiveWindows, RequestOutcome,
+};
+use crate::client::{ClientBuffers, ExchangeError, ExchangeStats, Transport};
 use crate::load_scheduler::Ticket;
-use crate::moment::{Moment, nanoseconds};
-use crate::result::Failure;
-use crate::target::Exchange;
+use crate::moment::{Nanos, nanoseconds};
+use crate::result::FailureKind;
+use crate::target::TargetRequest;
 
 /// A request that is under way, or waits for a stream.
 #[derive(Clone, Copy)]
 struct PendingRequest {
     ticket: Ticket,
-    begun: Moment,
+    begun: Nanos,
     target: usize,
     peer: usize,
     /// Whether a server has ended a connection before it did anything about it.
@@ -36,13 +38,13 @@ struct PendingRequest {
 /// A connection that is there.
 struct ActiveConnection {
     transport: Transport,
-    connection: Connection,
+    connection: Http2Connection,
     /// Whether no other request begins on it.
     is_retired: bool,
 }
 
 /// A connection that is being opened.
-type PendingConnection = Pin<Box<dyn Future<Output = Result<Transport, Fault>>>>;
+type PendingConnection = Pin<Box<dyn Future<Output = Result<Transport, ExchangeError>>>>;
 
 /// What there is towards one peer.
 #[derive(Default)]
@@ -55,7 +57,7 @@ struct PeerConnections {
 }
 
 pub(super) struct Http2Client {
-    worker: Rc<Worker>,
+    worker: Rc<LoadWorker>,
     /// The first of its clients, for the scheduler.
     first: usize,
     /// Of each stream the request that it has, or will have.
@@ -65,14 +67,14 @@ pub(super) struct Http2Client {
     sides: Vec<PeerConnections>,
     rng: Rng,
     /// After it could not connect: no turn is asked for before.
-    paused: Option<Moment>,
+    paused: Option<Nanos>,
     /// Deadlines that had passed when they were looked at.
     expired: u64,
 }
 
 impl Http2Client {
     /// With so many at once, who are the scheduler's clients from `first` on.
-    pub(super) fn new(worker: Rc<Worker>, first: usize, streams: usize) -> Self {
+    pub(super) fn new(worker: Rc<LoadWorker>, first: usize, streams: usize) -> Self {
         let sides = worker
             .draw
             .peers()
@@ -173,7 +175,7 @@ impl Http2Client {
         self.sides[side].opening = None;
         match opened {
             Ok(transport) => {
-                let connection = Connection::new(self.slots.len(), Windows::LARGE);
+                let connection = Http2Connection::new(self.slots.len(), ReceiveWindows::LARGE);
                 self.sides[side].wires.push(ActiveConnection {
                     transport,
                     connection,
@@ -194,7 +196,7 @@ impl Http2Client {
                     cx.waker().wake_by_ref();
                 } else {
                     self.paused =
-                        Some(self.worker.scheduler.now() + PAUSE as Moment * nanoseconds(TICK));
+                        Some(self.worker.scheduler.now() + PAUSE as Nanos * nanoseconds(TICK));
                     self.worker.ticks.borrow_mut().push(cx.waker().clone());
                 }
                 !is_scheduled
@@ -238,8 +240,8 @@ impl Http2Client {
         moved
     }
 
-    fn take(&mut self, finished: Finished) {
-        let Finished {
+    fn take(&mut self, finished: FinishedRequest) {
+        let FinishedRequest {
             place,
             stats,
             outcome,
@@ -249,18 +251,18 @@ impl Http2Client {
             return;
         };
         let made = match outcome {
-            Outcome::Answered => {
+            RequestOutcome::Answered => {
                 let judged = self.worker.plan.targets[request.target].judge(&stats.response);
-                judged.map_err(|(failure, text)| Fault::new(failure, text))
+                judged.map_err(|(failure, text)| ExchangeError::new(failure, text))
             }
-            Outcome::Failed(fault) => Err(fault),
-            Outcome::Unprocessed(_) if !request.was_sent_back => {
+            RequestOutcome::Failed(fault) => Err(fault),
+            RequestOutcome::Unprocessed(_) if !request.was_sent_back => {
                 request.was_sent_back = true;
                 let side = request.peer;
                 self.sides[side].waiting.push_front(place);
                 return;
             }
-            Outcome::Unprocessed(fault) => Err(fault),
+            RequestOutcome::Unprocessed(fault) => Err(fault),
         };
         self.finish(place, made, &stats);
     }
@@ -305,12 +307,16 @@ impl Http2Client {
                     "no whole answer in time"
                 }
             };
-            self.finish(slot, Err(Fault::new(Failure::Timeout, text)), &stats);
+            self.finish(
+                slot,
+                Err(ExchangeError::new(FailureKind::Timeout, text)),
+                &stats,
+            );
         }
         moved
     }
 
-    fn finish(&mut self, slot: usize, made: Result<(), Fault>, stats: &ExchangeStats) {
+    fn finish(&mut self, slot: usize, made: Result<(), ExchangeError>, stats: &ExchangeStats) {
         let Some(request) = self.slots[slot].take() else {
             return;
         };
@@ -354,7 +360,7 @@ impl Http2Client {
             let Some(PendingRequest { target, .. }) = slots[slot] else {
                 continue;
             };
-            let Exchange::Http2(request) = &worker.plan.targets[target].exchange else {
+            let TargetRequest::Http2(request) = &worker.plan.targets[target].exchange else {
                 continue;
             };
             let used = BodyUse::of(&worker.plan.targets[target].expect);
@@ -384,8 +390,8 @@ impl Http2Client {
 }
 
 /// Opens a connection for a target, and counts it.
-async fn open(worker: Rc<Worker>, target: usize) -> Result<Transport, Fault> {
-    let mut scratch = Scratch::new(Rc::clone(&worker.blocks), Rng::new());
+async fn open(worker: Rc<LoadWorker>, target: usize) -> Result<Transport, ExchangeError> {
+    let mut scratch = ClientBuffers::new(Rc::clone(&worker.blocks), Rng::new());
     scratch.link_queue.clone_from(&worker.link_queue);
     let target = &worker.plan.targets[target];
     worker

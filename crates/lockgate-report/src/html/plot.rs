@@ -232,14 +232,14 @@ pub(super) fn line(
 }
 
 /// Where a curve ends, and what it is called.
-pub(super) struct Name {
+pub(super) struct CurveLabel {
     pub(super) text: String,
     pub(super) at: (f64, f64),
 }
 
 /// Names at the right of the area, each with a thin line from the end of its curve, none over
 /// another.
-pub(super) fn names(names: &[Name], within: (f64, f64)) -> String {
+pub(super) fn names(names: &[CurveLabel], within: (f64, f64)) -> String {
     let wanted: Vec<f64> = names.iter().map(|name| name.at.1).collect();
     let mut out = String::new();
     for (name, y) in names.iter().zip(apart(&wanted, 15.0, within)) {

@@ -6,10 +6,10 @@ use crate::escape::html;
 use crate::summary::{FIGURES, StageSummary, Summary};
 use crate::units::{self, NONE};
 use crate::words;
-use lockgate_load::result::{Failure, Report, StageResult};
+use lockgate_load::result::{FailureKind, RunResult, StageResult};
 
 /// One row a stage.
-pub(super) fn stages(report: &Report) -> String {
+pub(super) fn stages(report: &RunResult) -> String {
     let head = [
         "stage",
         "round",
@@ -54,7 +54,7 @@ pub(super) fn stages(report: &Report) -> String {
 }
 
 /// Stages that were run more than once, or nothing.
-pub(super) fn rounds(report: &Report) -> Option<String> {
+pub(super) fn rounds(report: &RunResult) -> Option<String> {
     let rounds = words::rounds(report);
     let rows = rounds
         .into_iter()
@@ -63,9 +63,9 @@ pub(super) fn rounds(report: &Report) -> Option<String> {
 }
 
 /// Failures of all stages by their kind, or nothing.
-pub(super) fn failures(report: &Report) -> Option<String> {
+pub(super) fn failures(report: &RunResult) -> Option<String> {
     let mut rows = Vec::new();
-    for (at, kind) in Failure::ALL.into_iter().enumerate() {
+    for (at, kind) in FailureKind::ALL.into_iter().enumerate() {
         let with: Vec<&StageResult> = report
             .stages
             .iter()
@@ -94,7 +94,7 @@ pub(super) fn failures(report: &Report) -> Option<String> {
 }
 
 /// What the generator and programs that were watched took, a row for each stage.
-pub(super) fn programs(report: &Report) -> String {
+pub(super) fn programs(report: &RunResult) -> String {
     let head = [
         "program",
         "stage",
@@ -141,7 +141,7 @@ pub(super) fn programs(report: &Report) -> String {
 }
 
 /// Every stage with all that is known of it, the last one unfolded.
-pub(super) fn details(report: &Report) -> String {
+pub(super) fn details(report: &RunResult) -> String {
     let mut out = String::new();
     for (at, stage) in report.stages.iter().enumerate() {
         let open = if at + 1 == report.stages.len() {
@@ -160,7 +160,7 @@ pub(super) fn details(report: &Report) -> String {
     out
 }
 
-fn latency(report: &Report, stage: &StageResult) -> String {
+fn latency(report: &RunResult, stage: &StageResult) -> String {
     let histograms = words::histograms(report.run.model, stage);
     let summaries: Vec<_> = histograms
         .iter()
@@ -184,7 +184,7 @@ fn latency(report: &Report, stage: &StageResult) -> String {
     table("", &head, rows.into_iter())
 }
 
-fn traffic(report: &Report, stage: &StageResult) -> String {
+fn traffic(report: &RunResult, stage: &StageResult) -> String {
     let counts = &stage.counts;
     let summary = StageSummary::of(stage, report.run.connections);
     let bytes =

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use lockgate_metrics::{Bounds, Histogram, HistogramSnapshot, Text};
 
-use lockgate_load::result::{Failure, Nanoseconds, StageCounts};
+use lockgate_load::result::{FailureKind, NanosecondHistogram, StageCounts};
 
 /// From 50 µs (nothing between) on; from 0.5 ms on those of `Bounds::EXCHANGE`.
 const LATENCY: Bounds = Bounds::new(&[
@@ -38,28 +38,28 @@ const LATENCY: Bounds = Bounds::new(&[
 #[derive(Debug, Clone)]
 pub(super) struct Counters {
     /// The name of each stage, and what was counted of it once it has begun.
-    stages: Vec<(String, Option<Counted>)>,
+    stages: Vec<(String, Option<StageTotals>)>,
     /// Requests a second that are due; none in a closed loop.
     pub(super) due: Option<f64>,
 }
 
 /// What was counted of one stage, in all its rounds.
 #[derive(Debug, Clone)]
-pub(super) struct Counted {
-    failures: [u64; Failure::ALL.len()],
+pub(super) struct StageTotals {
+    failures: [u64; FailureKind::ALL.len()],
     latency: HistogramSnapshot,
     sent: u64,
     received: u64,
     opened: u64,
 }
 
-impl Default for Counted {
+impl Default for StageTotals {
     fn default() -> Self {
         Self::of(&StageCounts::new())
     }
 }
 
-impl Counted {
+impl StageTotals {
     pub(super) fn of(counts: &StageCounts) -> Self {
         Self {
             failures: counts.failures,
@@ -87,7 +87,7 @@ impl Counted {
 
 /// The same in fewer buckets; what lies at a bound is above or below it by the three digits of the
 /// other.
-fn buckets(latency: &Nanoseconds) -> HistogramSnapshot {
+fn buckets(latency: &NanosecondHistogram) -> HistogramSnapshot {
     let histogram = Histogram::new(LATENCY);
     for each in latency.iter_recorded() {
         let duration = Duration::from_nanos(latency.median_equivalent(each.value_iterated_to()));
@@ -109,7 +109,7 @@ impl Counters {
     }
 
     /// Adds what was counted of the stage with this place among the names.
-    pub(super) fn add(&mut self, place: usize, counted: Counted) {
+    pub(super) fn add(&mut self, place: usize, counted: StageTotals) {
         if let Some((_, sum)) = self.stages.get_mut(place) {
             *sum = Some(match sum.take() {
                 Some(sum) => sum.plus(counted),
@@ -146,7 +146,7 @@ impl Counters {
             "Requests that failed, by the kind of failure.",
         );
         for (stage, counted) in stages() {
-            for (kind, count) in Failure::ALL.iter().zip(counted.failures) {
+            for (kind, count) in FailureKind::ALL.iter().zip(counted.failures) {
                 family.sample(&[("stage", stage), ("kind", kind.name())], count);
             }
         }

@@ -131,13 +131,13 @@ impl Gateway {
         })
     }
 
-    fn connect(&self) -> io::Result<Wire> {
+    fn connect(&self) -> io::Result<GatewayConnection> {
         let mut failed = io::Error::other("its name has no address");
         let addresses = (&*self.host, self.port).to_socket_addrs()?;
         let until = Instant::now() + self.patience;
         for address in addresses {
             match left(until).and_then(|left| TcpStream::connect_timeout(&address, left)) {
-                Ok(stream) => return Ok(Wire { stream, until }),
+                Ok(stream) => return Ok(GatewayConnection { stream, until }),
                 Err(error) => failed = error,
             }
         }
@@ -162,7 +162,7 @@ impl Gateway {
     }
 
     /// The status of the final response, and of one that refuses what it says.
-    fn answer(&self, wire: &mut Wire) -> Result<(u16, String), PushError> {
+    fn answer(&self, wire: &mut GatewayConnection) -> Result<(u16, String), PushError> {
         let lost = |error| PushError::Lost {
             gateway: self.written.clone(),
             error,
@@ -237,12 +237,12 @@ fn left(until: Instant) -> io::Result<Duration> {
 }
 
 /// A connection on which everything together may take until then.
-struct Wire {
+struct GatewayConnection {
     stream: TcpStream,
     until: Instant,
 }
 
-impl Wire {
+impl GatewayConnection {
     /// Whether there was more.
     fn read_more(&mut self, input: &mut Vec<u8>) -> io::Result<bool> {
         let mut block = [0; 4096];
@@ -282,7 +282,7 @@ impl Wire {
     }
 }
 
-impl Write for Wire {
+impl Write for GatewayConnection {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.stream.set_write_timeout(Some(left(self.until)?))?;
         self.stream.write(bytes).map_err(in_time)

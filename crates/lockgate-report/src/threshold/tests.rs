@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::sample;
-use lockgate_load::result::Failure;
+use lockgate_load::result::FailureKind;
 
-fn broken(text: &str, report: &Report) -> Vec<String> {
+fn broken(text: &str, report: &RunResult) -> Vec<String> {
     Threshold::parse(text)
         .unwrap()
         .broken(report)
@@ -14,9 +14,14 @@ fn broken(text: &str, report: &Report) -> Vec<String> {
 }
 
 /// One stage of 1,000 successes from 850 µs on, with a p99 of about 1.8 ms, and so many failures.
-fn run(failures: u64) -> Report {
+fn run(failures: u64) -> RunResult {
     let mut report = sample::report(&["closed loop"]);
-    sample::fail(&mut report.stages[0], Failure::Closed, failures, "reset");
+    sample::fail(
+        &mut report.stages[0],
+        FailureKind::Closed,
+        failures,
+        "reset",
+    );
     report
 }
 
@@ -57,7 +62,7 @@ fn requests_that_were_never_sent_count_as_errors_and_by_themselves() {
     let mut report = run(10);
     sample::fail(
         &mut report.stages[0],
-        Failure::Unsent,
+        FailureKind::Unsent,
         5,
         "no connection was free",
     );

@@ -8,12 +8,14 @@ use std::collections::VecDeque;
 use fastrand::Rng;
 use lockgate_http::hpack::{Decoder, Encoder, TABLE_SIZE};
 
-use super::super::{ExchangeStats, Fault};
-use super::frame::{self, Frame, FrameType};
-use super::stream::{BodySource, BodyUse, Grpc, Kept, Sending, Stream, Streams};
+use super::super::{ExchangeError, ExchangeStats};
+use super::frame::{self, FrameType, Http2Frame};
+use super::stream::{
+    BodySource, BodyUse, BufferedResponse, Grpc, RequestStream, Sending, StreamTable,
+};
 use crate::expect::Hasher;
-use crate::result::Failure;
-use crate::target::{Body, Http2Request};
+use crate::result::FailureKind;
+use crate::target::{Http2Request, RequestBody};
 
 /// The most that a window can be (§6.9.1).
 pub(super) const LARGEST_WINDOW: u32 = (1 << 31) - 1;
@@ -30,14 +32,14 @@ const UNSENT: usize = 256 * 1024;
 
 /// What may come before the server is given more.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Windows {
+pub(crate) struct ReceiveWindows {
     /// Of one response.
     pub(crate) stream: u32,
     /// Of all of them together; no less than [`USUAL_WINDOW`].
     pub(crate) connection: u32,
 }
 
-impl Windows {
+impl ReceiveWindows {
     /// Nobody is to wait for us.
     pub(crate) const LARGE: Self = Self {
         stream: 1 << 30,
@@ -46,21 +48,21 @@ impl Windows {
 }
 
 /// What became of a request.
-pub(crate) struct Finished {
+pub(crate) struct FinishedRequest {
     pub(crate) place: usize,
     pub(crate) stats: ExchangeStats,
     /// What nobody has looked at, of a response that was to be kept.
-    pub(crate) kept: Option<Kept>,
-    pub(crate) outcome: Outcome,
+    pub(crate) kept: Option<BufferedResponse>,
+    pub(crate) outcome: RequestOutcome,
 }
 
-pub(crate) enum Outcome {
+pub(crate) enum RequestOutcome {
     /// A whole response came.
     Answered,
-    Failed(Fault),
+    Failed(ExchangeError),
     /// The server has said that it did nothing about it, because the connection ends: it may be
     /// asked again (§6.8). What to say where it is not.
-    Unprocessed(Fault),
+    Unprocessed(ExchangeError),
 }
 
 /// What the server has said of itself.
@@ -88,7 +90,7 @@ struct HeaderState {
 }
 
 /// One connection.
-pub(crate) struct Connection {
+pub(crate) struct Http2Connection {
     /// To be sent, from `sent` on.
     pub(super) out: Vec<u8>,
     sent: usize,
@@ -98,7 +100,7 @@ pub(crate) struct Connection {
     pub(super) decoder: Decoder,
     /// Of each target, if it was asked for.
     heads: Vec<HeaderState>,
-    pub(super) streams: Streams,
+    pub(super) streams: StreamTable,
     /// Places of those with a body that can go on.
     pub(super) uploads: VecDeque<usize>,
     /// The number of the next stream.
@@ -108,22 +110,22 @@ pub(crate) struct Connection {
     pub(super) has_settings: bool,
     /// What the server takes of all bodies together as yet.
     pub(super) window: i64,
-    pub(super) windows: Windows,
+    pub(super) windows: ReceiveWindows,
     /// Bytes of responses that its window was not given back for.
     pub(super) taken: u32,
     pub(super) block: Option<Block>,
     /// What is still to come of a body's frame.
-    pub(super) rest: Option<Frame>,
+    pub(super) rest: Option<Http2Frame>,
     /// Why the server ends it, once it has said so (§6.8).
     pub(super) goodbye: Option<u32>,
     /// Frames of responses that have come.
     pub(super) heard: u64,
-    finished: VecDeque<Finished>,
+    finished: VecDeque<FinishedRequest>,
 }
 
-impl Connection {
+impl Http2Connection {
     /// For up to so many requests at once.
-    pub(crate) fn new(places: usize, windows: Windows) -> Self {
+    pub(crate) fn new(places: usize, windows: ReceiveWindows) -> Self {
         let mut out = frame::PREFACE.to_vec();
         let settings = [
             (frame::ENABLE_PUSH, 0),
@@ -148,7 +150,7 @@ impl Connection {
             encoder: Encoder::new(),
             decoder: Decoder::new(TABLE_SIZE),
             heads: Vec::new(),
-            streams: Streams::new(places),
+            streams: StreamTable::new(places),
             uploads: VecDeque::new(),
             next: 1,
             peer: PeerSettings {
@@ -213,13 +215,13 @@ impl Connection {
 
     /// The status of a response that has begun and not ended, and what nobody has looked at of one
     /// that is kept.
-    pub(crate) fn look(&mut self, place: usize) -> Option<(u16, Option<&mut Kept>)> {
+    pub(crate) fn look(&mut self, place: usize) -> Option<(u16, Option<&mut BufferedResponse>)> {
         let stream = self.streams.get(place)?;
         Some((stream.stats.response.status?, stream.kept.as_mut()))
     }
 
     /// The next request whose end has come.
-    pub(crate) fn take_finished(&mut self) -> Option<Finished> {
+    pub(crate) fn take_finished(&mut self) -> Option<FinishedRequest> {
         self.finished.pop_front()
     }
 
@@ -237,8 +239,8 @@ impl Connection {
         self.next += 2;
         let body = match &request.body {
             body if body.is_empty() => None,
-            Body::Fixed(bytes) => Some(BodySource::Shared(bytes.clone())),
-            Body::Random(length) => {
+            RequestBody::Fixed(bytes) => Some(BodySource::Shared(bytes.clone())),
+            RequestBody::Random(length) => {
                 let mut made = vec![0; *length];
                 rng.fill(&mut made);
                 Some(BodySource::Owned(made))
@@ -257,12 +259,12 @@ impl Connection {
         if body.is_some() {
             self.uploads.push_back(place);
         }
-        let stream = Stream {
+        let stream = RequestStream {
             id,
             method: request.method,
             stats,
             hasher: (used == BodyUse::Hash).then(Hasher::new),
-            kept: (used == BodyUse::Keep).then(Kept::default),
+            kept: (used == BodyUse::Keep).then(BufferedResponse::default),
             declared: None,
             grpc: request.is_grpc.then(Grpc::default),
             taken: 0,
@@ -385,7 +387,7 @@ impl Connection {
     }
 
     /// The connection has ended, and so have all requests on it.
-    pub(crate) fn end(&mut self, fault: &Fault) {
+    pub(crate) fn end(&mut self, fault: &ExchangeError) {
         let places: Vec<_> = self.streams.all().map(|(place, _)| place).collect();
         for place in places {
             let Some(stream) = self.streams.take(place) else {
@@ -393,27 +395,32 @@ impl Connection {
             };
             let (status, length) = (stream.stats.response.status, stream.stats.response.length);
             let fault = match (fault.failure, status, self.goodbye) {
-                (Failure::Closed, _, Some(code)) if code != 0 => {
+                (FailureKind::Closed, _, Some(code)) if code != 0 => {
                     let text = format!("the server ended the connection: {}", frame::code(code));
-                    Fault::new(Failure::Goaway, text)
+                    ExchangeError::new(FailureKind::Goaway, text)
                 }
-                (Failure::Closed, None, _) => Fault {
+                (FailureKind::Closed, None, _) => ExchangeError {
                     text: format!("{} before an answer", fault.text),
                     ..fault.clone()
                 },
-                (Failure::Closed, Some(_), _) => Fault {
+                (FailureKind::Closed, Some(_), _) => ExchangeError {
                     text: format!("{} after {length} bytes of the body", fault.text),
                     ..fault.clone()
                 },
                 _ => fault.clone(),
             };
-            self.finish(place, stream, Outcome::Failed(fault));
+            self.finish(place, stream, RequestOutcome::Failed(fault));
         }
     }
 
-    pub(super) fn finish(&mut self, place: usize, mut stream: Stream, outcome: Outcome) {
+    pub(super) fn finish(
+        &mut self,
+        place: usize,
+        mut stream: RequestStream,
+        outcome: RequestOutcome,
+    ) {
         stream.stats.response.hash = stream.hasher.take().map(Hasher::finish);
-        self.finished.push_back(Finished {
+        self.finished.push_back(FinishedRequest {
             place,
             stats: stream.stats,
             kept: stream.kept,

@@ -5,10 +5,10 @@ use std::task::{Context, Poll, ready};
 
 use lockgate_net::stream::Blocks;
 
-use super::super::{ExchangeStats, Fault, Scratch, Transport};
-use super::{BodyUse, Connection, Outcome, Windows};
+use super::super::{ClientBuffers, ExchangeError, ExchangeStats, Transport};
+use super::{BodyUse, Http2Connection, ReceiveWindows, RequestOutcome};
 use crate::expect::Expect;
-use crate::result::Failure;
+use crate::result::FailureKind;
 use crate::target::Http2Request;
 
 /// Whether HTTP/2 may be spoken on a new connection: over TLS that was agreed on, else it is known
@@ -16,18 +16,18 @@ use crate::target::Http2Request;
 ///
 /// # Errors
 /// Where its TLS was made for another protocol.
-pub(crate) fn check(transport: &Transport) -> Result<(), Fault> {
+pub(crate) fn check(transport: &Transport) -> Result<(), ExchangeError> {
     match transport.tls.as_ref().map(|tls| tls.alpn.as_deref()) {
         None | Some(Some(b"h2")) => Ok(()),
         Some(_) => {
             let text =
                 "the server does not offer HTTP/2 (h2 by ALPN); leave out --http2 for HTTP/1.1";
-            Err(Fault::new(Failure::Tls, text))
+            Err(ExchangeError::new(FailureKind::Tls, text))
         }
     }
 }
 
-impl Connection {
+impl Http2Connection {
     /// Reads once and takes apart what came.
     ///
     /// # Errors
@@ -36,7 +36,7 @@ impl Connection {
         &mut self,
         cx: &mut Context<'_>,
         transport: &mut Transport,
-    ) -> Poll<Result<(), Fault>> {
+    ) -> Poll<Result<(), ExchangeError>> {
         // Who does not take our answers to its pings is not asked for more of them.
         if self.is_full() {
             return Poll::Pending;
@@ -49,7 +49,7 @@ impl Connection {
         if goes_on {
             Poll::Ready(Ok(()))
         } else {
-            Poll::Ready(Err(Fault::new(Failure::Closed, "closed")))
+            Poll::Ready(Err(ExchangeError::new(FailureKind::Closed, "closed")))
         }
     }
 
@@ -84,10 +84,10 @@ pub(in crate::client) async fn exchange(
     transport: &mut Transport,
     request: &Http2Request,
     expect: &Expect,
-    scratch: &mut Scratch,
+    scratch: &mut ClientBuffers,
     stats: &mut ExchangeStats,
-) -> Result<(), Fault> {
-    let mut connection = Connection::new(1, Windows::LARGE);
+) -> Result<(), ExchangeError> {
+    let mut connection = Http2Connection::new(1, ReceiveWindows::LARGE);
     connection.begin(0, 0, request, BodyUse::of(expect), &mut scratch.rng);
     let finished = poll_fn(|cx| {
         loop {
@@ -104,7 +104,7 @@ pub(in crate::client) async fn exchange(
     *stats = finished.stats;
     transport.allowed = connection.allowed();
     match finished.outcome {
-        Outcome::Answered => Ok(()),
-        Outcome::Failed(fault) | Outcome::Unprocessed(fault) => Err(fault),
+        RequestOutcome::Answered => Ok(()),
+        RequestOutcome::Failed(fault) | RequestOutcome::Unprocessed(fault) => Err(fault),
     }
 }

@@ -61,7 +61,7 @@ impl FrameType {
 
 /// The beginning of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Frame {
+pub(super) struct Http2Frame {
     /// BodySource before its payload: none of the rest of a frame.
     pub(super) head: usize,
     /// Of its payload.
@@ -71,7 +71,7 @@ pub(super) struct Frame {
     pub(super) stream: u32,
 }
 
-impl Frame {
+impl Http2Frame {
     /// Reads one from the front of `bytes`, where it is there.
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
         let [a, b, c, kind, flags, stream @ ..] = *bytes.first_chunk::<HEAD>()?;

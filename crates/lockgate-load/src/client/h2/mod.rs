@@ -9,7 +9,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use connection::{Connection, Finished, Outcome, Windows};
+pub(crate) use connection::{FinishedRequest, Http2Connection, ReceiveWindows, RequestOutcome};
 pub(crate) use exchange::check;
 pub(super) use exchange::exchange;
-pub(crate) use stream::{BodyUse, Kept};
+pub(crate) use stream::{BodyUse, BufferedResponse};

@@ -4,15 +4,15 @@ use std::collections::VecDeque;
 
 use lockgate_http::head::Method;
 
-use super::super::Fault;
-use super::connection::{Block, Connection, HEAD_LIST, LARGEST_WINDOW, Outcome};
-use super::frame::{self, Frame, FrameType};
-use super::stream::{Grpc, Stream};
-use crate::result::Failure;
+use super::super::ExchangeError;
+use super::connection::{Block, HEAD_LIST, Http2Connection, LARGEST_WINDOW, RequestOutcome};
+use super::frame::{self, FrameType, Http2Frame};
+use super::stream::{Grpc, RequestStream};
+use crate::result::FailureKind;
 
 /// What a head says, as far as it matters here.
 #[derive(Default)]
-struct Said {
+struct ResponseFields {
     status: Option<u16>,
     /// Whether it has a status at all, or several.
     statuses: usize,
@@ -22,7 +22,7 @@ struct Said {
     is_misplaced: bool,
 }
 
-impl Said {
+impl ResponseFields {
     fn take(&mut self, is_first: bool, name: &[u8], value: &[u8]) {
         let number = || {
             std::str::from_utf8(value)
@@ -47,18 +47,18 @@ impl Said {
     }
 }
 
-fn garbage(text: impl Into<String>) -> Fault {
-    Fault::new(Failure::Garbage, text)
+fn garbage(text: impl Into<String>) -> ExchangeError {
+    ExchangeError::new(FailureKind::Garbage, text)
 }
 
-impl Connection {
+impl Http2Connection {
     /// Takes apart the frames that `bytes` begins with, and says how many bytes they are.
     ///
     /// # Errors
     /// When what came is not HTTP/2: the connection is of no use any more.
-    pub(super) fn receive(&mut self, bytes: &[u8]) -> Result<usize, Fault> {
+    pub(super) fn receive(&mut self, bytes: &[u8]) -> Result<usize, ExchangeError> {
         let mut at = 0;
-        while let Some(frame) = self.rest.take().or_else(|| Frame::read(&bytes[at..])) {
+        while let Some(frame) = self.rest.take().or_else(|| Http2Frame::read(&bytes[at..])) {
             if !self.has_settings {
                 if bytes.starts_with(b"HTTP/1.") {
                     let text = "the server answered by HTTP/1: without TLS it must know beforehand that HTTP/2 is spoken \
@@ -92,7 +92,7 @@ impl Connection {
         Ok(at)
     }
 
-    fn take_frame(&mut self, frame: &Frame, payload: &[u8]) -> Result<(), Fault> {
+    fn take_frame(&mut self, frame: &Http2Frame, payload: &[u8]) -> Result<(), ExchangeError> {
         // §6.10: nothing may come within a head.
         let goes_on =
             |block: &Block| frame.kind == FrameType::Continuation && frame.stream == block.stream;
@@ -148,7 +148,7 @@ impl Connection {
         }
     }
 
-    fn take_data(&mut self, frame: &Frame, payload: &[u8]) -> Result<(), Fault> {
+    fn take_data(&mut self, frame: &Http2Frame, payload: &[u8]) -> Result<(), ExchangeError> {
         let data = frame
             .content(payload)
             .ok_or_else(|| garbage("padding longer than its frame"))?;
@@ -186,7 +186,11 @@ impl Connection {
         Ok(())
     }
 
-    fn take_continuation(&mut self, frame: &Frame, payload: &[u8]) -> Result<(), Fault> {
+    fn take_continuation(
+        &mut self,
+        frame: &Http2Frame,
+        payload: &[u8],
+    ) -> Result<(), ExchangeError> {
         let Some(mut block) = self.block.take() else {
             return Err(garbage("a head that goes on without a beginning"));
         };
@@ -208,8 +212,8 @@ impl Connection {
         ends_stream: bool,
         block: &[u8],
         wire: usize,
-    ) -> Result<(), Fault> {
-        let (mut said, mut fields) = (Said::default(), 0);
+    ) -> Result<(), ExchangeError> {
+        let (mut said, mut fields) = (ResponseFields::default(), 0);
         // Also of a stream that was given up: what follows builds on it.
         let decoded = self.decoder.decode(block, HEAD_LIST, |name, value| {
             said.take(fields == 0, name, value);
@@ -228,12 +232,14 @@ impl Connection {
         }
         let is_trailer = stream.stats.response.status.is_some();
         match said {
-            Said {
+            ResponseFields {
                 is_misplaced: true, ..
             } => self.refuse(place, "a head with a pseudo-field where none may be"),
-            Said { statuses: 0, .. } if is_trailer && ends_stream => self.finish_answer(place),
+            ResponseFields { statuses: 0, .. } if is_trailer && ends_stream => {
+                self.finish_answer(place)
+            }
             _ if is_trailer => self.refuse(place, "a second head"),
-            Said {
+            ResponseFields {
                 statuses: 1,
                 status: Some(status),
                 ..
@@ -261,7 +267,7 @@ impl Connection {
     }
 
     /// The response has come to its end.
-    fn finish_answer(&mut self, place: usize) -> Result<(), Fault> {
+    fn finish_answer(&mut self, place: usize) -> Result<(), ExchangeError> {
         let Some(stream) = self.streams.take(place) else {
             return Ok(());
         };
@@ -275,7 +281,7 @@ impl Connection {
                     "{} bytes came, and content-length said {declared}",
                     stream.stats.response.length
                 );
-                Outcome::Failed(Fault::new(Failure::Length, text))
+                RequestOutcome::Failed(ExchangeError::new(FailureKind::Length, text))
             }
             // What is no response of a call at all is seen by its status.
             _ => match stream
@@ -283,8 +289,8 @@ impl Connection {
                 .filter(|_| stream.stats.response.status == Some(200))
                 .and_then(Grpc::fault)
             {
-                Some(fault) => Outcome::Failed(fault),
-                None => Outcome::Answered,
+                Some(fault) => RequestOutcome::Failed(fault),
+                None => RequestOutcome::Answered,
             },
         };
         self.finish(place, stream, outcome);
@@ -292,15 +298,15 @@ impl Connection {
     }
 
     /// What came for a stream is no response; others are as good as they were (§8.1.1).
-    fn refuse(&mut self, place: usize, text: &str) -> Result<(), Fault> {
+    fn refuse(&mut self, place: usize, text: &str) -> Result<(), ExchangeError> {
         if let Some(stream) = self.streams.take(place) {
             self.write_number(FrameType::Reset, stream.id, frame::PROTOCOL_ERROR);
-            self.finish(place, stream, Outcome::Failed(garbage(text)));
+            self.finish(place, stream, RequestOutcome::Failed(garbage(text)));
         }
         Ok(())
     }
 
-    fn take_reset(&mut self, id: u32, code: u32) -> Result<(), Fault> {
+    fn take_reset(&mut self, id: u32, code: u32) -> Result<(), ExchangeError> {
         let Some(place) = self.streams.find(id) else {
             return Ok(());
         };
@@ -308,16 +314,20 @@ impl Connection {
             return Ok(());
         };
         let kind = if code == frame::REFUSED_STREAM {
-            Failure::Refused
+            FailureKind::Refused
         } else {
-            Failure::Reset
+            FailureKind::Reset
         };
         let text = format!("the server reset the stream: {}", frame::code(code));
-        self.finish(place, stream, Outcome::Failed(Fault::new(kind, text)));
+        self.finish(
+            place,
+            stream,
+            RequestOutcome::Failed(ExchangeError::new(kind, text)),
+        );
         Ok(())
     }
 
-    fn take_settings(&mut self, frame: &Frame, payload: &[u8]) -> Result<(), Fault> {
+    fn take_settings(&mut self, frame: &Http2Frame, payload: &[u8]) -> Result<(), ExchangeError> {
         if frame.has(frame::ACK) {
             return Ok(());
         }
@@ -360,7 +370,7 @@ impl Connection {
         }
     }
 
-    fn take_window_update(&mut self, id: u32, more: u32) -> Result<(), Fault> {
+    fn take_window_update(&mut self, id: u32, more: u32) -> Result<(), ExchangeError> {
         if more == 0 {
             return Err(garbage("a window that grows by nothing"));
         }
@@ -375,7 +385,7 @@ impl Connection {
         Ok(())
     }
 
-    fn take_ping(&mut self, frame: &Frame, payload: &[u8]) -> Result<(), Fault> {
+    fn take_ping(&mut self, frame: &Http2Frame, payload: &[u8]) -> Result<(), ExchangeError> {
         if payload.len() != 8 {
             return Err(garbage("a ping of a length that it cannot have"));
         }
@@ -387,7 +397,7 @@ impl Connection {
 
     /// What the server does nothing about may be asked of another connection; the rest goes on
     /// (§6.8).
-    fn take_goaway(&mut self, payload: &[u8]) -> Result<(), Fault> {
+    fn take_goaway(&mut self, payload: &[u8]) -> Result<(), ExchangeError> {
         let last = number(payload)? & 0x7fff_ffff;
         let code = number(payload.get(4..).unwrap_or_default())?;
         self.goodbye = Some(code);
@@ -402,7 +412,7 @@ impl Connection {
                 self.finish(
                     place,
                     stream,
-                    Outcome::Unprocessed(Fault::new(Failure::Goaway, text)),
+                    RequestOutcome::Unprocessed(ExchangeError::new(FailureKind::Goaway, text)),
                 );
             }
         }
@@ -411,12 +421,12 @@ impl Connection {
 }
 
 /// Whether what a head says of a length is about a body that comes (RFC 9110 §8.6).
-fn has_body(stream: &Stream) -> bool {
+fn has_body(stream: &RequestStream) -> bool {
     stream.method != Method::Head && !matches!(stream.stats.response.status, Some(204 | 304))
 }
 
 /// Has the body of a stream go on, if there is one and it may.
-fn queue(uploads: &mut VecDeque<usize>, place: usize, stream: &mut Stream) {
+fn queue(uploads: &mut VecDeque<usize>, place: usize, stream: &mut RequestStream) {
     if let Some(sending) = &mut stream.body
         && stream.window > 0
         && !std::mem::replace(&mut sending.is_queued, true)
@@ -426,7 +436,7 @@ fn queue(uploads: &mut VecDeque<usize>, place: usize, stream: &mut Stream) {
 }
 
 /// The number that a payload begins with.
-fn number(payload: &[u8]) -> Result<u32, Fault> {
+fn number(payload: &[u8]) -> Result<u32, ExchangeError> {
     let four = payload
         .first_chunk()
         .ok_or_else(|| garbage("a frame that is too short"))?;

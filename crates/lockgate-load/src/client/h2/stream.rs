@@ -4,18 +4,18 @@ use std::sync::Arc;
 
 use lockgate_http::head::Method;
 
-use super::super::{ExchangeStats, Fault};
+use super::super::{ExchangeError, ExchangeStats};
 use crate::expect::{Expect, Hasher};
-use crate::result::Failure;
+use crate::result::FailureKind;
 
 /// A request that was sent, or is being sent.
-pub(super) struct Stream {
+pub(super) struct RequestStream {
     /// Its number on the connection.
     pub(super) id: u32,
     pub(super) method: Method,
     pub(super) stats: ExchangeStats,
     pub(super) hasher: Option<Hasher>,
-    pub(super) kept: Option<Kept>,
+    pub(super) kept: Option<BufferedResponse>,
     /// What the response said about its length.
     pub(super) declared: Option<u64>,
     /// Of a call of gRPC, which must have one, the status that came.
@@ -38,7 +38,7 @@ pub(super) struct Grpc {
 
 impl Grpc {
     /// What is wrong, if something is.
-    pub(super) fn fault(self) -> Option<Fault> {
+    pub(super) fn fault(self) -> Option<ExchangeError> {
         const NAMES: [&str; 17] = [
             "OK",
             "CANCELLED",
@@ -62,13 +62,13 @@ impl Grpc {
             Some(0) => None,
             Some(status) => {
                 let name = NAMES.get(status as usize).copied().unwrap_or("of no name");
-                Some(Fault::new(
-                    Failure::Grpc,
+                Some(ExchangeError::new(
+                    FailureKind::Grpc,
                     format!("grpc-status {status}: {name}"),
                 ))
             }
-            None => Some(Fault::new(
-                Failure::Garbage,
+            None => Some(ExchangeError::new(
+                FailureKind::Garbage,
                 "the end of a call without grpc-status",
             )),
         }
@@ -96,7 +96,7 @@ impl BodyUse {
 
 /// A response that somebody looks into.
 #[derive(Debug, Default)]
-pub(crate) struct Kept {
+pub(crate) struct BufferedResponse {
     /// What its head says that its data is coded in, if anything.
     pub(crate) coding: Option<Vec<u8>>,
     /// Data that nobody has looked at yet.
@@ -138,15 +138,15 @@ impl Sending {
 
 /// The streams of a connection, by the places that their requests have with who asks, and found by
 /// their numbers.
-pub(super) struct Streams {
-    places: Vec<Option<Stream>>,
+pub(super) struct StreamTable {
+    places: Vec<Option<RequestStream>>,
     /// Where the stream of a number is, mostly: by its last bits. Those that live long are looked
     /// for.
     hints: Vec<usize>,
     pub(super) active: usize,
 }
 
-impl Streams {
+impl StreamTable {
     /// With so many places.
     pub(super) fn new(places: usize) -> Self {
         let hints = vec![0; (places * 4).next_power_of_two()];
@@ -161,7 +161,7 @@ impl Streams {
         (id as usize / 2) & (self.hints.len() - 1)
     }
 
-    pub(super) fn put(&mut self, place: usize, stream: Stream) {
+    pub(super) fn put(&mut self, place: usize, stream: RequestStream) {
         let hint = self.hint(stream.id);
         self.hints[hint] = place;
         let before = self.places[place].replace(stream);
@@ -183,18 +183,18 @@ impl Streams {
         (0..self.places.len()).find(is_it)
     }
 
-    pub(super) fn get(&mut self, place: usize) -> Option<&mut Stream> {
+    pub(super) fn get(&mut self, place: usize) -> Option<&mut RequestStream> {
         self.places[place].as_mut()
     }
 
-    pub(super) fn take(&mut self, place: usize) -> Option<Stream> {
+    pub(super) fn take(&mut self, place: usize) -> Option<RequestStream> {
         let taken = self.places[place].take();
         self.active -= usize::from(taken.is_some());
         taken
     }
 
     /// Those that there are, with their places.
-    pub(super) fn all(&mut self) -> impl Iterator<Item = (usize, &mut Stream)> {
+    pub(super) fn all(&mut self) -> impl Iterator<Item = (usize, &mut RequestStream)> {
         self.places
             .iter_mut()
             .enumerate()

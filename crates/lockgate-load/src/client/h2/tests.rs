@@ -3,16 +3,16 @@
 use fastrand::Rng;
 use lockgate_http::head::Method;
 
-use super::super::Fault;
+use super::super::ExchangeError;
 use super::frame::{self, FrameType};
-use super::{BodyUse, Connection, Outcome, Windows};
-use crate::target::{Body, Http2Request};
+use super::{BodyUse, Http2Connection, ReceiveWindows, RequestOutcome};
+use crate::target::{Http2Request, RequestBody};
 
 /// A connection with two requests under way.
-fn asked() -> Connection {
+fn asked() -> Http2Connection {
     let fields = [(":method", "GET"), (":path", "/")]
         .map(|(name, value)| (name.to_owned(), value.to_owned()));
-    let (fields, body) = (fields.to_vec(), Body::Fixed([].into()));
+    let (fields, body) = (fields.to_vec(), RequestBody::Fixed([].into()));
     let request = Http2Request {
         method: Method::Get,
         fields,
@@ -20,7 +20,7 @@ fn asked() -> Connection {
         body,
         is_grpc: false,
     };
-    let mut connection = Connection::new(2, Windows::LARGE);
+    let mut connection = Http2Connection::new(2, ReceiveWindows::LARGE);
     for place in 0..2 {
         connection.begin(place, 0, &request, BodyUse::Hash, &mut Rng::with_seed(1));
     }
@@ -43,7 +43,7 @@ fn receive<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Answers, Option<S
         unread.extend_from_slice(piece);
         match connection.receive(&unread) {
             Ok(used) => drop(unread.drain(..used)),
-            Err(Fault { text, .. }) => {
+            Err(ExchangeError { text, .. }) => {
                 error = Some(text);
                 break;
             }
@@ -53,8 +53,8 @@ fn receive<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Answers, Option<S
     while let Some(finished) = connection.take_finished() {
         let response = finished.stats.response;
         let outcome = match finished.outcome {
-            Outcome::Answered => Ok(()),
-            Outcome::Failed(fault) | Outcome::Unprocessed(fault) => Err(fault.text),
+            RequestOutcome::Answered => Ok(()),
+            RequestOutcome::Failed(fault) | RequestOutcome::Unprocessed(fault) => Err(fault.text),
         };
         // What is not looked at any more is not counted either.
         let received = if outcome.is_ok() {

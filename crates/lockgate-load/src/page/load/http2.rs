@@ -8,14 +8,17 @@ use std::task::{Context, Poll};
 
 use fastrand::Rng;
 
-use super::super::scan::{Priority, Scanner};
+use super::super::scan::{FetchPriority, ObjectScanner};
 use super::{MOST, Visit, is_readable};
-use crate::client::h2::{self, BodyUse, Connection, Finished, Kept, Outcome, Windows};
-use crate::client::{Fault, Scratch, Transport};
+use crate::client::h2::{
+    self, BodyUse, BufferedResponse, FinishedRequest, Http2Connection, ReceiveWindows,
+    RequestOutcome,
+};
+use crate::client::{ClientBuffers, ExchangeError, Transport};
 use crate::expect::ObservedResponse;
 
 /// As Chromium has them: servers decide what they send first with that much before them.
-const WINDOWS: Windows = Windows {
+const WINDOWS: ReceiveWindows = ReceiveWindows {
     stream: 6 << 20,
     connection: 15 << 20,
 };
@@ -25,7 +28,7 @@ struct PageConnection<'a> {
     visit: &'a Visit<'a>,
     number: u32,
     transport: Transport,
-    connection: Connection,
+    connection: Http2Connection,
     running: Vec<PendingObject>,
     rng: Rng,
 }
@@ -33,12 +36,12 @@ struct PageConnection<'a> {
 /// A request that is under way.
 struct PendingObject {
     place: usize,
-    priority: Priority,
+    priority: FetchPriority,
     /// What looks through its response, where that may name other objects.
-    scanner: Option<Scanner>,
+    scanner: Option<ObjectScanner>,
     is_answered: bool,
     /// Why nobody could look into it.
-    unreadable: Option<Fault>,
+    unreadable: Option<ExchangeError>,
 }
 
 impl Visit<'_> {
@@ -50,7 +53,7 @@ impl Visit<'_> {
             let Some(&(_, place)) = self.wanted.borrow().first() else {
                 return Ok(true);
             };
-            let mut scratch = Scratch::new(Rc::clone(&self.tools.blocks), Rng::new());
+            let mut scratch = ClientBuffers::new(Rc::clone(&self.tools.blocks), Rng::new());
             scratch.link_queue.clone_from(&self.tools.link_queue);
             let opened = match self.within(self.open(place, &mut scratch)).await? {
                 Ok(opened) => opened,
@@ -60,7 +63,7 @@ impl Visit<'_> {
                 .and_then(|(number, transport)| h2::check(&transport).map(|()| (number, transport)))
             {
                 Ok((number, transport)) => {
-                    let connection = Connection::new(MOST, WINDOWS);
+                    let connection = Http2Connection::new(MOST, WINDOWS);
                     let (running, rng) = (Vec::new(), Rng::new());
                     let mut wire = PageConnection {
                         visit: self,
@@ -176,8 +179,8 @@ impl PageConnection<'_> {
     }
 
     /// Notes what has become of a request.
-    fn take(&mut self, finished: Finished, sent_back: &mut HashSet<usize>) {
-        let Finished {
+    fn take(&mut self, finished: FinishedRequest, sent_back: &mut HashSet<usize>) {
+        let FinishedRequest {
             place,
             stats,
             mut kept,
@@ -191,18 +194,18 @@ impl PageConnection<'_> {
             asked.look(self.visit, status, kept.as_mut());
         }
         let made = match outcome {
-            Outcome::Answered => asked
+            RequestOutcome::Answered => asked
                 .unreadable
                 .map_or_else(|| self.visit.judge(&stats.response), Err),
             // RFC 9113 §6.8: another connection may be asked.
-            Outcome::Unprocessed(_) if sent_back.insert(place) => {
+            RequestOutcome::Unprocessed(_) if sent_back.insert(place) => {
                 self.visit
                     .wanted
                     .borrow_mut()
                     .insert((asked.priority, place));
                 return;
             }
-            Outcome::Unprocessed(fault) | Outcome::Failed(fault) => Err(fault),
+            RequestOutcome::Unprocessed(fault) | RequestOutcome::Failed(fault) => Err(fault),
         };
         self.visit.note(place, |object, _| {
             object.status = stats.response.status;
@@ -214,7 +217,7 @@ impl PageConnection<'_> {
 }
 
 impl PendingObject {
-    fn look(&mut self, visit: &Visit<'_>, status: u16, kept: Option<&mut Kept>) {
+    fn look(&mut self, visit: &Visit<'_>, status: u16, kept: Option<&mut BufferedResponse>) {
         if !std::mem::replace(&mut self.is_answered, true) {
             visit.note(self.place, |object, now| object.first = Some(now));
             let response = ObservedResponse {

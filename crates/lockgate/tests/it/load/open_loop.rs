@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use lockgate_load::profile::{Profile, Rates, Spike};
 use lockgate_load::result::LoadModel;
-use lockgate_load::schedule::Rate;
+use lockgate_load::schedule::RequestRate;
 use lockgate_testkit::{Http, Origin};
 
 use super::{PAGE, asks, at, changed, failures, run};
@@ -26,8 +26,8 @@ fn constant(per_second: f64) -> Profile {
     rates(Rates::One(rate(per_second)))
 }
 
-fn rate(per_second: f64) -> Rate {
-    Rate::new(per_second).unwrap()
+fn rate(per_second: f64) -> RequestRate {
+    RequestRate::new(per_second).unwrap()
 }
 
 #[test]
