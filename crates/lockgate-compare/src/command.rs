@@ -9,13 +9,13 @@ use std::time::Duration;
 use rustix::process::{Resource, getrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::comparison_run::{ComparisonRun, Findings};
 use crate::document::ComparisonDocument;
 use crate::guard::{adopt_orphans, end_descendants, raise_descriptor_limit};
 use crate::machine;
 use crate::plan::ComparisonPlan;
 use crate::reader::unknown;
-use crate::session::{ComparisonRun, Findings};
-use lockgate_load::ticks::CpuTimes;
+use lockgate_load::cpu_times::CpuTimes;
 
 /// What was asked for on the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,7 +94,7 @@ fn attempt(
     if !wrong.is_empty() {
         return Err(format!("{name} cannot be used\n{}", wrong.join("\n")));
     }
-    choose(&mut plan, options)?;
+    select(&mut plan, options)?;
     let missing: Vec<_> = [&plan.programs_on, &plan.others_on]
         .into_iter()
         .flat_map(|cpus| cpus.missing())
@@ -105,7 +105,7 @@ fn attempt(
         ));
     }
     if options.check {
-        let _ = writeln!(std::io::stdout(), "{name} is right: {}", extent(&plan));
+        let _ = writeln!(std::io::stdout(), "{name} is right: {}", summary(&plan));
         return Ok(ExitCode::SUCCESS);
     }
     let outputs = open(&options.outputs)?;
@@ -122,11 +122,11 @@ fn attempt(
     let (warnings, end) = runtime.block_on(async {
         let mut warnings = Vec::new();
         let measuring = async {
-            warnings = unfit(&plan).await;
+            warnings = machine_warnings(&plan).await;
             for warning in &warnings {
                 progress.tell(&format!("warning: {warning}"));
             }
-            progress.tell(&extent(&plan));
+            progress.tell(&summary(&plan));
             session
                 .run(&mut findings, &mut |step| progress.tell(step))
                 .await
@@ -168,7 +168,7 @@ fn attempt(
 }
 
 /// Leaves in the plan what the command line asks for.
-fn choose(plan: &mut ComparisonPlan, options: &CompareOptions) -> Result<(), String> {
+fn select(plan: &mut ComparisonPlan, options: &CompareOptions) -> Result<(), String> {
     let known: Vec<_> = plan.loads.iter().map(|load| load.name.clone()).collect();
     let names = known.iter().map(String::as_str);
     if let Some(wrong) = options.loads.iter().find(|name| !known.contains(name)) {
@@ -191,7 +191,7 @@ fn choose(plan: &mut ComparisonPlan, options: &CompareOptions) -> Result<(), Str
     Ok(())
 }
 
-fn extent(plan: &ComparisonPlan) -> String {
+fn summary(plan: &ComparisonPlan) -> String {
     let count = |number: usize, what: &str| {
         format!("{number} {what}{}", if number == 1 { "" } else { "s" })
     };
@@ -203,7 +203,7 @@ fn extent(plan: &ComparisonPlan) -> String {
 }
 
 /// Why figures may come out wrong, before any is taken.
-async fn unfit(plan: &ComparisonPlan) -> Vec<String> {
+async fn machine_warnings(plan: &ComparisonPlan) -> Vec<String> {
     let mut warnings = Vec::new();
     let before = CpuTimes::now();
     tokio::time::sleep(Duration::from_millis(500)).await;

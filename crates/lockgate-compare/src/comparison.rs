@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::comparison_run::Findings;
 use crate::plan::ComparisonPlan;
-use crate::sample::{LoadSample, Touches};
-use crate::session::Findings;
+use crate::sample::{AffectedMetrics, LoadSample};
 use crate::statistics::{Ratio, RatioVerdict, Spread};
 
 /// One stage of one load, and how all programs bore it.
@@ -141,19 +141,19 @@ impl SampleMetric {
     }
 
     /// Whether a mark is about it.
-    fn is_touched(self, touches: Touches) -> bool {
-        match touches {
-            Touches::All => true,
-            Touches::Cpu => matches!(self, Self::Cpu | Self::System),
-            Touches::Pace => self == Self::Rate || self.is_latency(),
+    fn is_affected(self, affects: AffectedMetrics) -> bool {
+        match affects {
+            AffectedMetrics::All => true,
+            AffectedMetrics::Cpu => matches!(self, Self::Cpu | Self::System),
+            AffectedMetrics::Pace => self == Self::Rate || self.is_latency(),
         }
     }
 }
 
 impl ProgramRow {
     /// Over all rounds.
-    pub fn spread(&self, figure: SampleMetric) -> Option<Spread> {
-        Spread::of(self.rounds.values().filter_map(|sample| figure.of(sample)))
+    pub fn spread(&self, metric: SampleMetric) -> Option<Spread> {
+        Spread::of(self.rounds.values().filter_map(|sample| metric.of(sample)))
     }
 
     /// Failures of all rounds.
@@ -171,11 +171,11 @@ impl ProgramRow {
     }
 
     /// Whether a figure of this kind is not the program's in some round.
-    pub fn is_invalid(&self, figure: SampleMetric) -> bool {
+    pub fn is_invalid(&self, metric: SampleMetric) -> bool {
         self.rounds
             .values()
             .flat_map(|sample| &sample.marks)
-            .any(|mark| figure.is_touched(mark.touches))
+            .any(|mark| metric.is_affected(mark.affects))
     }
 
     /// Version and suite of TLS, each that was seen once; nothing where there was none.
@@ -232,7 +232,7 @@ pub struct ProgramPair {
 #[derive(Debug)]
 pub struct Compared {
     /// Of what.
-    pub figure: SampleMetric,
+    pub metric: SampleMetric,
     /// From the rounds in which both have it.
     pub ratio: Option<Ratio>,
     /// Microseconds that the program takes more than the other, in the rounds in which both have
@@ -369,7 +369,7 @@ fn pairs(rows: &[ProgramRow]) -> Vec<ProgramPair> {
     let pairs = both.map(|(row, other)| {
         let ratios = SampleMetric::COMPARED
             .into_iter()
-            .map(|figure| compared(figure, row, other))
+            .map(|metric| compared(metric, row, other))
             .collect();
         ProgramPair {
             program: row.program.clone(),
@@ -405,21 +405,21 @@ fn other_work(row: &ProgramRow, other: &ProgramRow) -> Option<String> {
     })
 }
 
-fn compared(figure: SampleMetric, row: &ProgramRow, other: &ProgramRow) -> Compared {
+fn compared(metric: SampleMetric, row: &ProgramRow, other: &ProgramRow) -> Compared {
     let pairs = || {
         let both =
-            |(round, sample)| Some((figure.of(sample)?, figure.of(other.rounds.get(round)?)?));
+            |(round, sample)| Some((metric.of(sample)?, metric.of(other.rounds.get(round)?)?));
         row.rounds.iter().filter_map(both)
     };
     let ratio = Ratio::of(pairs());
-    let added = if figure.is_latency() {
+    let added = if metric.is_latency() {
         Spread::of(pairs().map(|(own, other)| own - other))
     } else {
         None
     };
     let failing = [row, other].into_iter().find(|row| row.has_failures());
-    let invalid = [row, other].into_iter().find(|row| row.is_invalid(figure));
-    let given = figure == SampleMetric::Rate && row.rounds.values().any(|sample| sample.open);
+    let invalid = [row, other].into_iter().find(|row| row.is_invalid(metric));
+    let given = metric == SampleMetric::Rate && row.rounds.values().any(|sample| sample.open);
     let other_work = other_work(row, other);
     let verdict = match (&ratio, failing, invalid) {
         (None, ..) => Err("no round has both".to_owned()),
@@ -431,7 +431,7 @@ fn compared(figure: SampleMetric, row: &ProgramRow, other: &ProgramRow) -> Compa
         (Some(ratio), ..) => Ok(ratio.verdict()),
     };
     Compared {
-        figure,
+        metric,
         ratio,
         added,
         verdict,
@@ -441,8 +441,8 @@ fn compared(figure: SampleMetric, row: &ProgramRow, other: &ProgramRow) -> Compa
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::comparison_run::Measurement;
     use crate::sample::InvalidMark;
-    use crate::session::Measured;
     use lockgate_load::result::Bottleneck;
     use std::path::Path;
 
@@ -487,7 +487,7 @@ pub(crate) mod tests {
                 let mut sample = sample(1000.0 / slower / share, slower * share * 1e-2);
                 change(program, round, &mut sample);
                 let (load, program) = ("l".to_owned(), program.to_owned());
-                findings.measured.push(Measured {
+                findings.measured.push(Measurement {
                     load,
                     program,
                     round,
@@ -506,11 +506,11 @@ pub(crate) mod tests {
         Case::all(&plan(), &findings(change)).remove(0)
     }
 
-    fn verdict(case: &Case, figure: SampleMetric) -> Result<RatioVerdict, String> {
+    fn verdict(case: &Case, metric: SampleMetric) -> Result<RatioVerdict, String> {
         let pair = case.pair("a", "b").unwrap();
         pair.ratios
             .iter()
-            .find(|compared| compared.figure == figure)
+            .find(|compared| compared.metric == metric)
             .unwrap()
             .verdict
             .clone()
@@ -560,8 +560,8 @@ pub(crate) mod tests {
                 sample.failed = 1.0;
             }
         });
-        for figure in SampleMetric::COMPARED {
-            assert_eq!(verdict(&case, figure), Err("b had failures".to_owned()));
+        for metric in SampleMetric::COMPARED {
+            assert_eq!(verdict(&case, metric), Err("b had failures".to_owned()));
         }
         assert!(case.best_other("a").is_none());
     }
@@ -575,8 +575,8 @@ pub(crate) mod tests {
             .find(|one| one.program == "b" && one.round == 3);
         third.unwrap().outcome = Err("it ended under the load".to_owned());
         let case = Case::all(&plan(), &findings).remove(0);
-        for figure in SampleMetric::COMPARED {
-            assert_eq!(verdict(&case, figure), Err("b had failures".to_owned()));
+        for metric in SampleMetric::COMPARED {
+            assert_eq!(verdict(&case, metric), Err("b had failures".to_owned()));
         }
         assert!(case.best_other("a").is_none());
     }
@@ -600,8 +600,8 @@ pub(crate) mod tests {
     #[test]
     fn cpu_time_that_was_too_little_takes_no_other_verdict() {
         let case = case(|_, _, sample| {
-            let (why, touches) = ("few ticks".to_owned(), Touches::Cpu);
-            sample.marks.push(InvalidMark { why, touches });
+            let (why, affects) = ("few ticks".to_owned(), AffectedMetrics::Cpu);
+            sample.marks.push(InvalidMark { why, affects });
         });
         assert_eq!(
             verdict(&case, SampleMetric::Cpu),
@@ -663,7 +663,7 @@ pub(crate) mod tests {
             stage: stage.to_owned(),
             ..sample(10.0, 1.0)
         });
-        let measured = |program: &str, outcome| Measured {
+        let measured = |program: &str, outcome| Measurement {
             load: "l".to_owned(),
             program: program.to_owned(),
             round: 1,

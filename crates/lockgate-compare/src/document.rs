@@ -6,8 +6,8 @@ mod markdown;
 mod text;
 
 use crate::comparison::{Case, Compared, ProgramRow, SampleMetric};
+use crate::comparison_run::Findings;
 use crate::plan::ComparisonPlan;
-use crate::session::Findings;
 use crate::statistics::{RatioVerdict, Spread};
 
 /// All that is shown.
@@ -120,12 +120,12 @@ fn section(case: &Case) -> DocumentSection {
     let many = case.has_many_connections();
     let compared_here: Vec<_> = SampleMetric::COMPARED
         .into_iter()
-        .filter(|figure| *figure != SampleMetric::PerConnection || many)
+        .filter(|metric| *metric != SampleMetric::PerConnection || many)
         .collect();
     let over_tls = case.rows.iter().any(|row| !row.tls().is_empty());
     let shown: Vec<_> = SampleMetric::ALL
         .into_iter()
-        .filter(|figure| *figure != SampleMetric::Resumed || over_tls)
+        .filter(|metric| *metric != SampleMetric::Resumed || over_tls)
         .collect();
     for row in &case.rows {
         let mut cells = vec![row.program.clone(), version(&row.version).to_owned()];
@@ -134,7 +134,7 @@ fn section(case: &Case) -> DocumentSection {
             continue;
         }
         cells.extend(over_tls.then(|| row.tls().join(", ")));
-        cells.extend(shown.iter().map(|figure| cell(row, *figure)));
+        cells.extend(shown.iter().map(|metric| cell(row, *metric)));
         rows.push(cells);
         notes.extend(
             row.errors
@@ -159,7 +159,7 @@ fn section(case: &Case) -> DocumentSection {
             let told = pair
                 .ratios
                 .iter()
-                .filter(|compared| compared_here.contains(&compared.figure));
+                .filter(|compared| compared_here.contains(&compared.metric));
             cells.extend(told.map(statement));
             ratios.push(cells);
         }
@@ -168,13 +168,13 @@ fn section(case: &Case) -> DocumentSection {
             cells.extend(
                 pair.ratios
                     .iter()
-                    .filter(|compared| is_of_the_baseline(compared.figure))
+                    .filter(|compared| is_of_the_baseline(compared.metric))
                     .map(statement),
             );
             let latencies = pair
                 .ratios
                 .iter()
-                .filter(|compared| compared.figure.is_latency());
+                .filter(|compared| compared.metric.is_latency());
             cells.extend(
                 latencies
                     .map(|compared| compared.added.as_ref().map_or("–".to_owned(), difference)),
@@ -184,11 +184,11 @@ fn section(case: &Case) -> DocumentSection {
     }
     let mut head = ["program", "version"].map(str::to_owned).to_vec();
     head.extend(over_tls.then(|| "TLS".to_owned()));
-    head.extend(shown.iter().map(|figure| title(*figure).to_owned()));
+    head.extend(shown.iter().map(|metric| title(*metric).to_owned()));
     let mut sheets = vec![Sheet { head, rows }];
     if !ratios.is_empty() {
         let mut head = vec!["÷ the best other by CPU".to_owned()];
-        head.extend(compared_here.iter().map(|figure| title(*figure).to_owned()));
+        head.extend(compared_here.iter().map(|metric| title(*metric).to_owned()));
         sheets.push(Sheet { head, rows: ratios });
     }
     if !added.is_empty() {
@@ -196,13 +196,13 @@ fn section(case: &Case) -> DocumentSection {
         let figures = || {
             SampleMetric::COMPARED
                 .into_iter()
-                .filter(|figure| is_of_the_baseline(*figure))
+                .filter(|metric| is_of_the_baseline(*metric))
         };
-        head.extend(figures().map(|figure| title(figure).to_owned()));
+        head.extend(figures().map(|metric| title(metric).to_owned()));
         head.extend(
             figures()
-                .filter(|figure| figure.is_latency())
-                .map(|figure| format!("added {}", title(figure))),
+                .filter(|metric| metric.is_latency())
+                .map(|metric| format!("added {}", title(metric))),
         );
         sheets.push(Sheet { head, rows: added });
     }
@@ -234,8 +234,8 @@ fn version(said: &str) -> &str {
     words.into_iter().find(number).unwrap_or(said)
 }
 
-fn title(figure: SampleMetric) -> &'static str {
-    match figure {
+fn title(metric: SampleMetric) -> &'static str {
+    match metric {
         SampleMetric::Rate => "requests/s",
         SampleMetric::Cpu => "CPU µs/request",
         SampleMetric::System => "system",
@@ -252,25 +252,25 @@ fn title(figure: SampleMetric) -> &'static str {
 }
 
 /// The median, and from the least to the most where rounds are compared by it.
-fn cell(row: &ProgramRow, figure: SampleMetric) -> String {
-    if figure == SampleMetric::Failed {
+fn cell(row: &ProgramRow, metric: SampleMetric) -> String {
+    if metric == SampleMetric::Failed {
         return if row.rounds.is_empty() {
             "–".to_owned()
         } else {
             row.failed().to_string()
         };
     }
-    let Some(spread) = row.spread(figure) else {
+    let Some(spread) = row.spread(metric) else {
         return "–".to_owned();
     };
-    let mark = if row.is_invalid(figure) { "*" } else { "" };
+    let mark = if row.is_invalid(metric) { "*" } else { "" };
     let Spread {
         median,
         min,
         max,
         rounds,
     } = spread;
-    match figure {
+    match metric {
         SampleMetric::Rate if rounds > 1 => format!("{median:.0} ({min:.0}–{max:.0}){mark}"),
         SampleMetric::Rate => format!("{median:.0}{mark}"),
         SampleMetric::Cpu if rounds > 1 => format!("{median:.1} ({min:.1}–{max:.1}){mark}"),
@@ -289,16 +289,16 @@ fn difference(added: &Spread) -> String {
 }
 
 /// CPU time and memory of what has no proxy's work are no measure of it.
-fn is_of_the_baseline(figure: SampleMetric) -> bool {
-    figure == SampleMetric::Rate || figure.is_latency()
+fn is_of_the_baseline(metric: SampleMetric) -> bool {
+    metric == SampleMetric::Rate || metric.is_latency()
 }
 
-fn microseconds(figure: f64) -> String {
-    match figure {
-        ..1000.0 => format!("{figure:.0} µs"),
-        ..100_000.0 => format!("{:.2} ms", figure / 1e3),
-        ..1e6 => format!("{:.0} ms", figure / 1e3),
-        _ => format!("{:.2} s", figure / 1e6),
+fn microseconds(time: f64) -> String {
+    match time {
+        ..1000.0 => format!("{time:.0} µs"),
+        ..100_000.0 => format!("{:.2} ms", time / 1e3),
+        ..1e6 => format!("{:.0} ms", time / 1e3),
+        _ => format!("{:.2} s", time / 1e6),
     }
 }
 

@@ -12,7 +12,7 @@ use crate::plan::{
     TemplateJob,
 };
 use crate::reader::{Placed, TomlMistakes, TomlTable, unknown};
-use crate::template::Described;
+use crate::template::FilledTemplate;
 use crate::{placeholders, template};
 
 impl ComparisonPlan {
@@ -52,7 +52,7 @@ fn read(mut table: TomlTable<'_>, mistakes: &mut TomlMistakes<'_>) -> Option<Com
         .and_then(|job| read_job(job, mistakes));
     let origins = table.tables("origin", mistakes);
     let origins = origins.into_iter().filter_map(|(name, table)| {
-        checked_name(&name, mistakes);
+        check_name(&name, mistakes);
         Some((
             name.value,
             read_service(table, None, UNSET_IN_ORIGINS, mistakes)?.0,
@@ -121,17 +121,17 @@ fn read_job(mut table: TomlTable<'_>, mistakes: &mut TomlMistakes<'_>) -> Option
     let kind = table.text("kind", mistakes);
     let upstream = table
         .text("upstream", mistakes)
-        .inspect(|text| placeholders_exist(text, UNSET_IN_JOB, mistakes));
+        .inspect(|text| check_placeholders(text, UNSET_IN_JOB, mistakes));
     let root = table
         .text("root", mistakes)
-        .inspect(|text| placeholders_exist(text, UNSET_IN_JOB, mistakes));
+        .inspect(|text| check_placeholders(text, UNSET_IN_JOB, mistakes));
     let certificate = table.text("certificate", mistakes);
     let cert = table
         .text("cert", mistakes)
-        .inspect(|text| placeholders_exist(text, UNSET_IN_JOB, mistakes));
+        .inspect(|text| check_placeholders(text, UNSET_IN_JOB, mistakes));
     let key = table
         .text("key", mistakes)
-        .inspect(|text| placeholders_exist(text, UNSET_IN_JOB, mistakes));
+        .inspect(|text| check_placeholders(text, UNSET_IN_JOB, mistakes));
     table.end(mistakes);
     let certificate = match (certificate, cert, key) {
         (None, Some(cert), Some(key)) => CertificateSource::Files {
@@ -220,7 +220,7 @@ fn read_service(
         .chain(&ready)
         .chain(environment.iter().map(|(_, value)| value));
     for text in texts {
-        placeholders_exist(text, unset, mistakes);
+        check_placeholders(text, unset, mistakes);
     }
     for (name, _) in &files {
         let inside = Path::new(&name.value)
@@ -263,12 +263,12 @@ fn read_program(
     job: Option<&TemplateJob>,
     mistakes: &mut TomlMistakes<'_>,
 ) -> Option<Program> {
-    checked_name(&name, mistakes);
+    check_name(&name, mistakes);
     let baseline = table.flag("baseline", mistakes);
     let needs = table.texts("needs", mistakes).unwrap_or_default();
     let needs = needs
         .into_iter()
-        .inspect(|text| placeholders_exist(text, &[], mistakes));
+        .inspect(|text| check_placeholders(text, &[], mistakes));
     let needs: Vec<_> = needs.map(|text| text.value).collect();
     let Some(template) = table.text("template", mistakes) else {
         let unset = if job.is_some() {
@@ -302,7 +302,7 @@ fn read_program(
     };
     Some(match template::describe(&template.value, job)? {
         Ok(described) => {
-            let Described { service, version } = described;
+            let FilledTemplate { service, version } = described;
             Program {
                 name: name.value,
                 service: Ok(service),
@@ -326,14 +326,14 @@ fn read_load(
     mut table: TomlTable<'_>,
     mistakes: &mut TomlMistakes<'_>,
 ) -> Option<LoadCommand> {
-    checked_name(&name, mistakes);
+    check_name(&name, mistakes);
     let at = table.at.clone();
     let url = table
         .text("url", mistakes)
-        .inspect(|text| placeholders_exist(text, UNSET_IN_LOADS, mistakes));
+        .inspect(|text| check_placeholders(text, UNSET_IN_LOADS, mistakes));
     let written = table
         .text("args", mistakes)
-        .inspect(|text| placeholders_exist(text, UNSET_IN_LOADS, mistakes));
+        .inspect(|text| check_placeholders(text, UNSET_IN_LOADS, mistakes));
     table.end(mistakes);
     let Some(url) = url else {
         mistakes.add(&at, "a load has a `url`");
@@ -399,7 +399,7 @@ fn read_paper(mut table: TomlTable<'_>, mistakes: &mut TomlMistakes<'_>) -> Opti
 }
 
 /// Names become names of directories and of options.
-fn checked_name(name: &Placed<String>, mistakes: &mut TomlMistakes<'_>) {
+fn check_name(name: &Placed<String>, mistakes: &mut TomlMistakes<'_>) {
     let may = |c: char| c.is_alphanumeric() || "-_.+".contains(c);
     if name.value.is_empty() || !name.value.chars().all(may) || name.value.starts_with(['.', '-']) {
         mistakes.add(
@@ -416,7 +416,7 @@ const UNSET_IN_ORIGINS: &[&str] = &["port", "upstream", "root"];
 const UNSET_IN_LOADS: &[&str] = &["own"];
 const UNSET_WITHOUT_JOB: &[&str] = &["upstream", "root"];
 
-fn placeholders_exist(text: &Placed<String>, unset: &[&str], mistakes: &mut TomlMistakes<'_>) {
+fn check_placeholders(text: &Placed<String>, unset: &[&str], mistakes: &mut TomlMistakes<'_>) {
     for name in placeholders::names(&text.value) {
         // {port:NAME} is known everywhere, {upstream:haproxy} where {upstream} is.
         let whole = if name.starts_with("upstream:") {

@@ -16,7 +16,7 @@ use rustix::process::{
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cpus::Cpus;
-use lockgate_load::watch::{GUARD, ProcessTree};
+use lockgate_load::process_tree::{GUARD, ProcessTree};
 
 /// What TERM is given before KILL follows.
 const GRACE: Duration = Duration::from_secs(2);
@@ -92,7 +92,7 @@ impl ProcessGuard {
                 }
             });
             let failed = status.is_some_and(|status| status.exit_status() != Some(0));
-            if left == Left::None || failed {
+            if left == Children::None || failed {
                 break;
             }
             let told = tokio::select! {
@@ -147,7 +147,7 @@ pub fn raise_descriptor_limit() -> io::Result<()> {
 pub fn end_descendants(mut reaped: impl FnMut(Pid, WaitStatus)) {
     let since = Instant::now();
     signal_descendants(Signal::TERM);
-    while reap(&mut reaped) == Left::Some {
+    while reap(&mut reaped) == Children::Some {
         if since.elapsed() > GRACE {
             // Again and again: some may fork meanwhile.
             signal_descendants(Signal::KILL);
@@ -187,19 +187,19 @@ fn signal_descendants(signal: Signal) {
 
 /// Whether there are children, ended or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Left {
+enum Children {
     None,
     Some,
 }
 
 /// Waits for children that have ended.
-fn reap(mut reaped: impl FnMut(Pid, WaitStatus)) -> Left {
+fn reap(mut reaped: impl FnMut(Pid, WaitStatus)) -> Children {
     loop {
         match wait(WaitOptions::NOHANG) {
             Ok(Some((pid, status))) => reaped(pid, status),
-            Ok(None) => return Left::Some,
+            Ok(None) => return Children::Some,
             Err(rustix::io::Errno::INTR) => {}
-            Err(_) => return Left::None,
+            Err(_) => return Children::None,
         }
     }
 }

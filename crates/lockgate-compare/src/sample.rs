@@ -56,12 +56,12 @@ pub struct InvalidMark {
     /// For people.
     pub why: String,
     /// Which of them.
-    pub touches: Touches,
+    pub affects: AffectedMetrics,
 }
 
 /// Which figures are not the program's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Touches {
+pub enum AffectedMetrics {
     /// All.
     All,
     /// How fast requests were answered: what the program took for each is its own.
@@ -142,7 +142,7 @@ impl LoadSample {
     pub(crate) fn limit(&mut self, limit: Bottleneck, why: &str) {
         self.marks = vec![InvalidMark {
             why: why.to_owned(),
-            touches: touches(limit),
+            affects: affects(limit),
         }];
     }
 
@@ -161,10 +161,10 @@ impl LoadSample {
 
 /// The figures that a limit of `lockgate load` makes invalid: where only the generator was short of
 /// time, the CPU time of a request is the program's own.
-fn touches(limit: Bottleneck) -> Touches {
+fn affects(limit: Bottleneck) -> AffectedMetrics {
     match limit {
-        Bottleneck::Generator | Bottleneck::Lateness => Touches::Pace,
-        Bottleneck::Link => Touches::All,
+        Bottleneck::Generator | Bottleneck::Lateness => AffectedMetrics::Pace,
+        Bottleneck::Link => AffectedMetrics::All,
     }
 }
 
@@ -222,7 +222,7 @@ fn marks(stage: &StageReport, cpu_time: f64, layout: Option<CpuLayout<'_>>) -> V
         .iter()
         .map(|invalid| InvalidMark {
             why: invalid.why.clone(),
-            touches: touches(invalid.limit),
+            affects: affects(invalid.limit),
         })
         .collect();
     if cpu_time < ENOUGH {
@@ -230,13 +230,13 @@ fn marks(stage: &StageReport, cpu_time: f64, layout: Option<CpuLayout<'_>>) -> V
             why: format!(
                 "less than {ENOUGH} s of CPU time in a stage, which is told in ticks of 10 ms"
             ),
-            touches: Touches::Cpu,
+            affects: AffectedMetrics::Cpu,
         });
     }
     let contention = layout.map(|layout| contention(&stage.cpus, layout, cpu_time));
     marks.extend(contention.into_iter().flatten().map(|why| InvalidMark {
         why,
-        touches: Touches::Pace,
+        affects: AffectedMetrics::Pace,
     }));
     marks
 }
@@ -320,13 +320,16 @@ mod tests {
         let marks: Vec<_> = sample
             .marks
             .iter()
-            .map(|mark| (mark.why.as_str(), mark.touches))
+            .map(|mark| (mark.why.as_str(), mark.affects))
             .collect();
         let few = (
             "less than 1 s of CPU time in a stage, which is told in ticks of 10 ms",
-            Touches::Cpu,
+            AffectedMetrics::Cpu,
         );
-        assert_eq!(marks, [("the generator was the limit", Touches::Pace), few]);
+        assert_eq!(
+            marks,
+            [("the generator was the limit", AffectedMetrics::Pace), few]
+        );
         assert!(sample.stage.is_empty());
     }
 
@@ -354,7 +357,11 @@ mod tests {
                 others: &others,
             };
             let marks = read(&report, "a", Some(layout)).unwrap().remove(0).marks;
-            assert!(marks.iter().all(|mark| mark.touches == Touches::Pace));
+            assert!(
+                marks
+                    .iter()
+                    .all(|mark| mark.affects == AffectedMetrics::Pace)
+            );
             marks
                 .into_iter()
                 .map(|mark| mark.why)

@@ -27,7 +27,7 @@ pub fn names() -> impl Iterator<Item = &'static str> + Clone {
 
 /// A program that a template describes.
 #[derive(Debug)]
-pub(crate) struct Described {
+pub(crate) struct FilledTemplate {
     pub(crate) service: ServiceSettings,
     pub(crate) version: Vec<String>,
 }
@@ -35,7 +35,10 @@ pub(crate) struct Described {
 /// The program `template` set up for `job`, or why it cannot do that.
 ///
 /// `None`: no template has this name.
-pub(crate) fn describe(template: &str, job: &TemplateJob) -> Option<Result<Described, String>> {
+pub(crate) fn describe(
+    template: &str,
+    job: &TemplateJob,
+) -> Option<Result<FilledTemplate, String>> {
     let (name, text) = ALL.iter().find(|(name, _)| *name == template)?;
     let mut mistakes = TomlMistakes::of(text);
     let described = read(name, text, job, &mut mistakes);
@@ -48,7 +51,7 @@ fn read(
     text: &str,
     job: &TemplateJob,
     mistakes: &mut TomlMistakes<'_>,
-) -> Result<Described, String> {
+) -> Result<FilledTemplate, String> {
     let table = DeTable::parse(text).expect("a test reads every template");
     let mut table = TomlTable::of(table.get_ref(), 0..0);
     let plain = |words: Option<Vec<Placed<String>>>| -> Vec<String> {
@@ -92,7 +95,7 @@ fn read(
             });
         }
     }
-    Ok(Described {
+    Ok(FilledTemplate {
         service: found?,
         version,
     })

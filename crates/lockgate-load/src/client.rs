@@ -1,17 +1,17 @@
 //! One client: a connection at a time to each peer, and one exchange after the other.
 
+mod buffers;
 mod bytes;
+mod echo_check;
 pub(crate) mod h2;
 mod http;
-mod messages;
-mod returned;
-mod scratch;
 mod transport;
-mod upload;
+mod vectored_write;
+mod websocket;
 
+pub(crate) use buffers::ClientBuffers;
 pub(crate) use http::ResponsePart;
 pub(crate) use http::fetch;
-pub(crate) use scratch::ClientBuffers;
 pub(crate) use transport::Transport;
 
 use lockgate_net::dial;
@@ -28,9 +28,9 @@ pub(crate) struct ExchangeError {
     pub(crate) failure: FailureKind,
     pub(crate) text: String,
     /// Whether it may go better in a moment, for no reason of the peer's.
-    pub(crate) again: bool,
+    pub(crate) retry: bool,
     /// Whether this side is the reason: it has run out of descriptors, ports or memory.
-    pub(crate) ours: bool,
+    pub(crate) exhausted: bool,
 }
 
 impl ExchangeError {
@@ -38,8 +38,8 @@ impl ExchangeError {
         Self {
             failure,
             text: text.into(),
-            again: false,
-            ours: false,
+            retry: false,
+            exhausted: false,
         }
     }
 
@@ -66,7 +66,7 @@ pub(crate) struct ExchangeStats {
     /// Whether there was a connection for it.
     pub(crate) connected: bool,
     /// Whether the connection can have another.
-    pub(crate) keep: bool,
+    pub(crate) reusable: bool,
 }
 
 /// Opens a connection for `target` at `address`; what a WebSocket takes to open is in `done`.
@@ -76,13 +76,13 @@ pub(crate) struct ExchangeStats {
 pub(crate) async fn open(
     target: &LoadTarget,
     address: &dial::LoadTarget,
-    scratch: &mut ClientBuffers,
+    buffers: &mut ClientBuffers,
     stats: &mut ExchangeStats,
 ) -> Result<Transport, ExchangeError> {
-    let mut transport = connect(&target.peer, address, scratch).await?;
+    let mut transport = connect(&target.peer, address, buffers).await?;
     match &target.exchange {
         TargetRequest::WebSocket(asked) => {
-            messages::upgrade(&mut transport, &asked.head, scratch, stats).await?
+            websocket::upgrade(&mut transport, &asked.head, buffers, stats).await?
         }
         TargetRequest::Http2(_) => h2::check(&transport)?,
         TargetRequest::Http1(_) | TargetRequest::Bytes(_) => {}
@@ -97,9 +97,9 @@ pub(crate) async fn open(
 pub(crate) async fn connect(
     peer: &RemotePeer,
     address: &dial::LoadTarget,
-    scratch: &ClientBuffers,
+    buffers: &ClientBuffers,
 ) -> Result<Transport, ExchangeError> {
-    transport::open(peer, address, &scratch.blocks, scratch.link_queue.as_ref()).await
+    transport::open(peer, address, &buffers.blocks, buffers.link_queue.as_ref()).await
 }
 
 /// Looks at what has come since the last exchange on `link`: whether it can have another, or has
@@ -110,14 +110,14 @@ pub(crate) async fn connect(
 pub(crate) async fn check_idle(
     transport: &mut Transport,
     target: &LoadTarget,
-    scratch: &mut ClientBuffers,
+    buffers: &mut ClientBuffers,
     stats: &mut ExchangeStats,
 ) -> Result<bool, ExchangeError> {
     if transport.is_quiet() {
         return Ok(true);
     }
     match &target.exchange {
-        TargetRequest::WebSocket(_) => messages::check_idle(transport, scratch, stats).await,
+        TargetRequest::WebSocket(_) => websocket::check_idle(transport, buffers, stats).await,
         TargetRequest::Http1(_) | TargetRequest::Http2(_) | TargetRequest::Bytes(_) => {
             match transport.read_now(stats).await {
                 None => Ok(true),
@@ -149,21 +149,21 @@ pub(crate) async fn check_idle(
 pub(crate) async fn exchange(
     transport: &mut Transport,
     target: &LoadTarget,
-    scratch: &mut ClientBuffers,
+    buffers: &mut ClientBuffers,
     stats: &mut ExchangeStats,
 ) -> Result<(), ExchangeError> {
     match &target.exchange {
         TargetRequest::Http1(request) => {
-            http::exchange(transport, request, &target.expect, scratch, stats).await?
+            http::exchange(transport, request, &target.expect, buffers, stats).await?
         }
         TargetRequest::Http2(request) => {
-            h2::exchange(transport, request, &target.expect, scratch, stats).await?
+            h2::exchange(transport, request, &target.expect, buffers, stats).await?
         }
         TargetRequest::WebSocket(asked) => {
-            messages::exchange(transport, &asked.message, &target.expect, scratch, stats).await?
+            websocket::exchange(transport, &asked.message, &target.expect, buffers, stats).await?
         }
         TargetRequest::Bytes(body) => {
-            bytes::exchange(transport, body, &target.expect, scratch, stats).await?
+            bytes::exchange(transport, body, &target.expect, buffers, stats).await?
         }
     }
     let judged = target.judge(&stats.response);

@@ -54,7 +54,7 @@ impl Interface {
         })
     }
 
-    pub(crate) fn moved(&self) -> InterfaceBytes {
+    pub(crate) fn bytes(&self) -> InterfaceBytes {
         let count = |name| read(&self.name, name).unwrap_or_default();
         InterfaceBytes {
             received: count("statistics/rx_bytes"),
@@ -89,7 +89,7 @@ fn route(table: &str, to: Ipv4Addr) -> Option<String> {
     let to = u32::from_le_bytes(to.octets());
     let routes = table.lines().skip(1).filter_map(|line| {
         let words: Vec<_> = line.split_ascii_whitespace().collect();
-        let number = |place: usize| u32::from_str_radix(words.get(place)?, 16).ok();
+        let number = |index: usize| u32::from_str_radix(words.get(index)?, 16).ok();
         let (destination, mask) = (number(1)?, number(7)?);
         let metric: u32 = words.get(6)?.parse().ok()?;
         // Of two that are alike the lower metric is preferred.

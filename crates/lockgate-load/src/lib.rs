@@ -6,14 +6,16 @@
 #![forbid(unsafe_code)]
 
 mod client;
+pub mod cpu_times;
 pub mod expect;
-mod first;
+mod first_response;
 mod interface;
 mod load_scheduler;
-mod moment;
+mod nanos;
 pub mod options;
 pub mod page;
 pub mod plan;
+pub mod process_tree;
 pub mod profile;
 pub mod result;
 mod run;
@@ -21,8 +23,6 @@ pub mod schedule;
 pub mod shared_link;
 mod start_error;
 pub mod target;
-pub mod ticks;
-pub mod watch;
 pub mod websocket;
 mod worker;
 

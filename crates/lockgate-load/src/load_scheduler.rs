@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use lockgate_net::timer::Timer;
 
-use crate::moment::{Nanos, nanoseconds};
+use crate::nanos::{Nanos, nanoseconds};
 use crate::plan::{LoadStage, Loop, Until};
 
 /// The right of one client to make a request.
@@ -145,16 +145,17 @@ impl LoadScheduler {
             left,
             timeout: nanoseconds(timeout),
         });
-        self.deal();
+        self.hand_out_tickets();
     }
 
     /// Ends the stage now: no ticket is given any more. Due tickets that had no client are cut.
     pub(crate) fn stop(&self) {
         if let Some(share) = &mut *self.share.borrow_mut() {
-            self.cut.set(self.cut.get() + share.behind(self.now()));
+            self.cut
+                .set(self.cut.get() + share.overdue_tickets(self.now()));
             share.left = 0;
         }
-        self.look_for_the_end();
+        self.wake_if_over();
     }
 
     /// When the stage ends, if time ends it.
@@ -213,7 +214,7 @@ impl LoadScheduler {
         if first {
             self.set_alarm();
         }
-        self.look_for_the_end();
+        self.wake_if_over();
         Poll::Pending
     }
 
@@ -224,12 +225,12 @@ impl LoadScheduler {
     pub(crate) async fn run(&self) -> io::Result<()> {
         loop {
             poll_fn(|cx| self.alarm.poll(cx)).await?;
-            self.deal();
+            self.hand_out_tickets();
         }
     }
 
     /// Gives due tickets to the clients that wait.
-    fn deal(&self) {
+    fn hand_out_tickets(&self) {
         loop {
             let Some(&client) = self.waiting.borrow().front() else {
                 break;
@@ -244,7 +245,7 @@ impl LoadScheduler {
             }
         }
         self.set_alarm();
-        self.look_for_the_end();
+        self.wake_if_over();
     }
 
     /// The next ticket, if it is due; `awaited` when a client waits for it.
@@ -288,7 +289,7 @@ impl LoadScheduler {
         if share.due().is_none_or(|due| due > latest) {
             return;
         }
-        let skipped = share.behind(latest);
+        let skipped = share.overdue_tickets(latest);
         share.next += skipped * share.stride;
         share.left -= skipped;
         self.unsent.set(self.unsent.get() + skipped);
@@ -310,7 +311,7 @@ impl LoadScheduler {
         }
     }
 
-    fn look_for_the_end(&self) {
+    fn wake_if_over(&self) {
         if self.over.borrow().is_some()
             && self.is_over()
             && let Some(waker) = self.over.borrow_mut().take()
@@ -333,7 +334,7 @@ impl LoadScheduler {
     }
 
     /// Gives a client until then; see [`is_overdue`](Self::is_overdue).
-    pub(crate) fn expect_by(&self, client: usize, deadline: Option<Nanos>) {
+    pub(crate) fn set_deadline(&self, client: usize, deadline: Option<Nanos>) {
         self.slots[client].deadline.set(deadline);
         self.slots[client].overdue.set(false);
     }
@@ -351,7 +352,7 @@ impl LoadScheduler {
 
     /// Wakes those whose deadlines have passed; asked for every few milliseconds. With `all`, those
     /// too who have time.
-    pub(crate) fn sweep(&self, all: bool) {
+    pub(crate) fn expire_deadlines(&self, all: bool) {
         let now = self.now();
         for slot in &self.slots {
             if slot
@@ -366,7 +367,7 @@ impl LoadScheduler {
                 }
             }
         }
-        self.look_for_the_end();
+        self.wake_if_over();
     }
 }
 
@@ -383,11 +384,11 @@ impl StageShare {
     }
 
     /// Tickets that were due before `moment` and are not taken.
-    fn behind(&self, moment: Nanos) -> u64 {
+    fn overdue_tickets(&self, at: Nanos) -> u64 {
         let Loop::Open(schedule) = &self.shape else {
             return 0;
         };
-        let passed = moment.min(self.end).saturating_sub(self.begin);
+        let passed = at.min(self.end).saturating_sub(self.begin);
         let due = schedule.count(Duration::from_nanos(passed));
         due.saturating_sub(self.next)
             .div_ceil(self.stride)
@@ -412,15 +413,15 @@ mod tests {
     const SECOND: Nanos = 1_000_000_000;
 
     /// Two clients at moment 0, with nothing to do yet, in a runtime that the alarm needs.
-    fn paced(test: impl FnOnce(&LoadScheduler)) {
+    fn with_scheduler(test: impl FnOnce(&LoadScheduler)) {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .build()
             .unwrap();
         runtime.block_on(async {
-            let mut pace = LoadScheduler::new(2).unwrap();
-            pace.clock = SchedulerClock::Set(Cell::new(0));
-            test(&pace);
+            let mut scheduler = LoadScheduler::new(2).unwrap();
+            scheduler.clock = SchedulerClock::Set(Cell::new(0));
+            test(&scheduler);
         });
     }
 
@@ -465,28 +466,28 @@ mod tests {
 
     #[test]
     fn turns_come_when_they_are_due_and_late_ones_are_still_due_when_they_were() {
-        paced(|pace| {
-            pace.start(
+        with_scheduler(|scheduler| {
+            scheduler.start(
                 every_tenth(),
                 Until::Time(Duration::from_secs(1)),
                 Duration::from_secs(60),
                 0,
                 1,
             );
-            assert_eq!((pace.ask(0), pace.ask(0)), (due(0, false), None));
-            pace.set(SECOND / 10);
+            assert_eq!((scheduler.ask(0), scheduler.ask(0)), (due(0, false), None));
+            scheduler.set(SECOND / 10);
             // What it is late by was nobody's but ours: somebody waited.
-            pace.deal();
-            assert_eq!(pace.ask(0), due(SECOND / 10, true));
+            scheduler.hand_out_tickets();
+            assert_eq!(scheduler.ask(0), due(SECOND / 10, true));
             // Nobody was there for the next three.
-            pace.set(SECOND / 2 - 1);
+            scheduler.set(SECOND / 2 - 1);
             for tenth in 2..5 {
-                assert_eq!(pace.ask(0), due(tenth * SECOND / 10, false));
+                assert_eq!(scheduler.ask(0), due(tenth * SECOND / 10, false));
             }
-            assert_eq!(pace.ask(0), None);
+            assert_eq!(scheduler.ask(0), None);
             // From the end on none is due; those before it are.
-            pace.set(2 * SECOND);
-            let rest: Vec<_> = std::iter::from_fn(|| pace.ask(1))
+            scheduler.set(2 * SECOND);
+            let rest: Vec<_> = std::iter::from_fn(|| scheduler.ask(1))
                 .map(|ticket| ticket.due)
                 .collect();
             assert_eq!(rest, [5, 6, 7, 8, 9].map(|tenth| tenth * SECOND / 10));
@@ -495,25 +496,25 @@ mod tests {
 
     #[test]
     fn who_comes_for_a_turn_before_the_alarm_gave_it_to_who_waits_takes_one_that_was_awaited() {
-        paced(|pace| {
-            pace.start(
+        with_scheduler(|scheduler| {
+            scheduler.start(
                 every_tenth(),
                 Until::Count(3),
                 Duration::from_secs(60),
                 1,
                 1,
             );
-            assert_eq!(pace.ask(0), None);
-            pace.set(SECOND / 10 + 7);
-            assert_eq!(pace.ask(1), due(SECOND / 10, true));
+            assert_eq!(scheduler.ask(0), None);
+            scheduler.set(SECOND / 10 + 7);
+            assert_eq!(scheduler.ask(1), due(SECOND / 10, true));
         });
     }
 
     #[test]
     fn a_stage_lasts_as_long_as_it_was_to_though_its_last_turn_is_long_over() {
-        paced(|pace| {
+        with_scheduler(|scheduler| {
             let rare = Loop::Open(Schedule::Constant(RequestRate::new(0.1).unwrap()));
-            pace.start(
+            scheduler.start(
                 rare,
                 Until::Time(Duration::from_secs(5)),
                 Duration::from_secs(1),
@@ -521,72 +522,76 @@ mod tests {
                 1,
             );
             assert_eq!(
-                (pace.ask(0), pace.ask(0), pace.ask(1)),
+                (scheduler.ask(0), scheduler.ask(0), scheduler.ask(1)),
                 (due(0, false), None, None)
             );
-            pace.set(5 * SECOND - 1);
-            assert!(!pace.is_over());
-            pace.set(5 * SECOND);
-            assert!(pace.is_over());
+            scheduler.set(5 * SECOND - 1);
+            assert!(!scheduler.is_over());
+            scheduler.set(5 * SECOND);
+            assert!(scheduler.is_over());
         });
     }
 
     #[test]
     fn what_was_due_when_a_stage_was_ended_early_is_cut() {
-        paced(|pace| {
-            pace.start(
+        with_scheduler(|scheduler| {
+            scheduler.start(
                 every_tenth(),
                 Until::Time(Duration::from_secs(60)),
                 Duration::from_secs(60),
                 1,
                 2,
             );
-            assert_eq!(pace.ask(0), None);
+            assert_eq!(scheduler.ask(0), None);
             // The turns at 0.1 s, 0.3 s … 1.9 s are this thread's.
-            pace.set(2 * SECOND);
-            assert_eq!(pace.ask(1), due(SECOND / 10, true));
-            pace.stop();
+            scheduler.set(2 * SECOND);
+            assert_eq!(scheduler.ask(1), due(SECOND / 10, true));
+            scheduler.stop();
             assert_eq!(
-                (pace.take_cut(), pace.take_cut(), pace.take_unsent()),
+                (
+                    scheduler.take_cut(),
+                    scheduler.take_cut(),
+                    scheduler.take_unsent()
+                ),
                 (9, 0, 0)
             );
-            pace.stop();
-            assert_eq!((pace.take_cut(), pace.ask(1)), (0, None));
+            scheduler.stop();
+            assert_eq!((scheduler.take_cut(), scheduler.ask(1)), (0, None));
         });
     }
 
     #[test]
     fn an_absurd_rate_makes_no_absurd_queue() {
-        paced(|pace| {
+        with_scheduler(|scheduler| {
             let shape = Loop::Open(Schedule::Constant(
                 RequestRate::new(RequestRate::HIGHEST).unwrap(),
             ));
             let hour = Duration::from_secs(3600);
-            pace.start(shape, Until::Time(hour), Duration::from_secs(1), 0, 2);
-            assert_eq!((pace.ask(0).unwrap().due, pace.ask(0)), (0, None));
+            scheduler.start(shape, Until::Time(hour), Duration::from_secs(1), 0, 2);
+            assert_eq!((scheduler.ask(0).unwrap().due, scheduler.ask(0)), (0, None));
             // Half an hour later what was due a second ago is in time as yet, and half of it is
             // this thread's.
-            pace.set(1800 * SECOND);
-            assert_eq!(pace.ask(1).unwrap().due, 1799 * SECOND);
+            scheduler.set(1800 * SECOND);
+            assert_eq!(scheduler.ask(1).unwrap().due, 1799 * SECOND);
             // The one that the first client was given when it came, and that of now.
-            assert_eq!(pace.take_unsent(), 1799 * SECOND / 2 - 1);
-            assert_eq!(pace.take_unsent(), 0);
-            pace.set(2 * 3600 * SECOND);
-            assert_eq!((pace.ask(1), pace.ask(0)), (None, None));
-            assert!(pace.is_over());
-            assert_eq!(pace.take_unsent(), 1801 * SECOND / 2 - 1);
+            assert_eq!(scheduler.take_unsent(), 1799 * SECOND / 2 - 1);
+            assert_eq!(scheduler.take_unsent(), 0);
+            scheduler.set(2 * 3600 * SECOND);
+            assert_eq!((scheduler.ask(1), scheduler.ask(0)), (None, None));
+            assert!(scheduler.is_over());
+            assert_eq!(scheduler.take_unsent(), 1801 * SECOND / 2 - 1);
         });
     }
 
     #[test]
     fn a_count_holds_whoever_is_late() {
-        paced(|pace| {
+        with_scheduler(|scheduler| {
             let shape = Loop::Open(Schedule::Constant(RequestRate::new(1000.0).unwrap()));
-            pace.start(shape, Until::Count(10), Duration::from_millis(1), 0, 1);
-            pace.set(SECOND);
-            assert_eq!((pace.ask(0), pace.ask(1)), (None, None));
-            assert!(pace.is_over());
-            assert_eq!(pace.take_unsent(), 10);
+            scheduler.start(shape, Until::Count(10), Duration::from_millis(1), 0, 1);
+            scheduler.set(SECOND);
+            assert_eq!((scheduler.ask(0), scheduler.ask(1)), (None, None));
+            assert!(scheduler.is_over());
+            assert_eq!(scheduler.take_unsent(), 10);
         });
     }
 
@@ -595,16 +600,16 @@ mod tests {
         for (count, threads) in [(10, 3), (2, 4), (1, 1), (12, 4)] {
             let mut all = Vec::new();
             for first in 0..threads {
-                paced(|pace| {
-                    pace.start(
+                with_scheduler(|scheduler| {
+                    scheduler.start(
                         every_tenth(),
                         Until::Count(count),
                         Duration::from_secs(60),
                         first,
                         threads,
                     );
-                    pace.set(59 * SECOND);
-                    all.extend(std::iter::from_fn(|| pace.ask(0)).map(|ticket| ticket.due));
+                    scheduler.set(59 * SECOND);
+                    all.extend(std::iter::from_fn(|| scheduler.ask(0)).map(|ticket| ticket.due));
                 });
             }
             all.sort_unstable();
@@ -619,13 +624,13 @@ mod tests {
 
     #[test]
     fn a_closed_loop_has_a_turn_for_everybody_until_its_end() {
-        paced(|pace| {
+        with_scheduler(|scheduler| {
             let until = Until::Time(Duration::from_secs(1));
-            pace.start(Loop::Closed, until, Duration::from_secs(60), 0, 1);
+            scheduler.start(Loop::Closed, until, Duration::from_secs(60), 0, 1);
             for now in [0, 1, SECOND - 1] {
-                pace.set(now);
+                scheduler.set(now);
                 assert_eq!(
-                    pace.ask(0),
+                    scheduler.ask(0),
                     Some(Ticket {
                         due: now,
                         scheduled: false,
@@ -633,9 +638,14 @@ mod tests {
                     })
                 );
             }
-            pace.set(SECOND);
+            scheduler.set(SECOND);
             assert_eq!(
-                (pace.ask(0), pace.is_over(), pace.ask(1), pace.is_over()),
+                (
+                    scheduler.ask(0),
+                    scheduler.is_over(),
+                    scheduler.ask(1),
+                    scheduler.is_over()
+                ),
                 (None, false, None, true)
             );
         });
@@ -644,38 +654,41 @@ mod tests {
     #[test]
     fn a_stage_that_is_stopped_has_no_turn_left_and_the_same_end() {
         for shape in [Loop::Closed, every_tenth()] {
-            paced(|pace| {
-                pace.start(
+            with_scheduler(|scheduler| {
+                scheduler.start(
                     shape,
                     Until::Time(Duration::from_secs(1)),
                     Duration::from_secs(60),
                     0,
                     1,
                 );
-                assert!(pace.ask(0).is_some());
-                pace.stop();
-                pace.set(SECOND / 2);
+                assert!(scheduler.ask(0).is_some());
+                scheduler.stop();
+                scheduler.set(SECOND / 2);
                 assert_eq!(
-                    (pace.ask(0), pace.ask(1), pace.is_over()),
+                    (scheduler.ask(0), scheduler.ask(1), scheduler.is_over()),
                     (None, None, true)
                 );
-                assert_eq!(pace.end(), Some(SECOND), "what ends now is not late");
+                assert_eq!(scheduler.end(), Some(SECOND), "what ends now is not late");
             });
         }
     }
 
     #[test]
     fn deadlines_are_seen_by_the_sweep_and_by_all_when_it_is_over() {
-        paced(|pace| {
-            pace.expect_by(0, Some(5));
-            pace.expect_by(1, Some(6));
-            pace.set(5);
-            pace.sweep(false);
-            assert_eq!([0, 1].map(|client| pace.is_overdue(client)), [true, false]);
-            pace.sweep(true);
-            assert!(pace.is_overdue(1));
-            pace.expect_by(1, Some(6));
-            assert!(!pace.is_overdue(1));
+        with_scheduler(|scheduler| {
+            scheduler.set_deadline(0, Some(5));
+            scheduler.set_deadline(1, Some(6));
+            scheduler.set(5);
+            scheduler.expire_deadlines(false);
+            assert_eq!(
+                [0, 1].map(|client| scheduler.is_overdue(client)),
+                [true, false]
+            );
+            scheduler.expire_deadlines(true);
+            assert!(scheduler.is_overdue(1));
+            scheduler.set_deadline(1, Some(6));
+            assert!(!scheduler.is_overdue(1));
         });
     }
 }

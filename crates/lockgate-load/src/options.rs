@@ -201,7 +201,7 @@ impl LoadOptions {
         let first = stages.first().filter(|_| !self.timing.warm_up.is_zero())?;
         let shape = match &first.shape {
             Loop::Closed => Loop::Closed,
-            Loop::Open(schedule) => Loop::Open(Schedule::Constant(schedule.at_first())),
+            Loop::Open(schedule) => Loop::Open(Schedule::Constant(schedule.initial_rate())),
         };
         Some(LoadStage {
             round: 0,

@@ -8,9 +8,9 @@ use std::time::Duration;
 use crate::schedule::{RateError, RequestRate, Schedule};
 
 /// No time is longer: ten years.
-const LONGEST: Duration = Duration::from_secs(3650 * 86_400);
+const MAX_DURATION: Duration = Duration::from_secs(3650 * 86_400);
 /// Steps of one ladder: each has histograms of its own, and a line of the report.
-const MOST_STEPS: f64 = 1_000.0;
+const MAX_STEPS: f64 = 1_000.0;
 
 /// The units of time in seconds.
 const TIME: [(&str, f64); 5] = [
@@ -62,7 +62,7 @@ pub fn duration(text: &str) -> Result<Duration, WordError> {
         .find(|(name, _)| *name == unit)
         .ok_or_else(wrong)?;
     match Duration::try_from_secs_f64(number * scale) {
-        Ok(duration) if duration <= LONGEST => Ok(duration),
+        Ok(duration) if duration <= MAX_DURATION => Ok(duration),
         _ => Err(WordError::TooLong(text.to_owned())),
     }
 }
@@ -244,7 +244,7 @@ impl Profile {
     ///
     /// # Errors
     /// When the words do not go together.
-    pub fn stages(&self, usual: Duration) -> Result<Vec<ProfileStage>, ProfileError> {
+    pub fn stages(&self, default: Duration) -> Result<Vec<ProfileStage>, ProfileError> {
         use ProfileError::*;
         for (name, time) in [
             ("every", self.every),
@@ -255,7 +255,7 @@ impl Profile {
                 return Err(NoTime(name));
             }
         }
-        let duration = self.duration.unwrap_or(usual);
+        let duration = self.duration.unwrap_or(default);
         let schedule = match (self.rates, self.step, self.spike) {
             (Rates::Range(..), _, Some(_)) => return Err(SpikeOnRange),
             (Rates::One(_), Some(_), _) => return Err(StepWithoutRange),
@@ -306,7 +306,7 @@ impl Profile {
         let (first, way) = (from.per_second(), to.per_second() - from.per_second());
         // 0.1..0.4 by 0.1 is three steps, though the quotient comes out a little larger.
         let steps = (way.abs() / step.per_second() - 1e-9).ceil().max(0.0);
-        if steps >= MOST_STEPS {
+        if steps >= MAX_STEPS {
             return Err(ProfileError::TooManySteps(steps + 1.0));
         }
         let before = (0..steps as u32)

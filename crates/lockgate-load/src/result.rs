@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use hdrhistogram::Histogram;
 
-use crate::ticks::CpuTime;
+use crate::cpu_times::CpuTime;
 
 /// Results of a whole run.
 #[derive(Debug, Clone)]

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::first;
+use crate::first_response;
 use crate::plan::{LoadStage, Loop, RunPlan};
 use crate::result::{
     LoadModel, RunDescription, RunEnd, RunResult, Second, StageCounts, StageResult,
@@ -74,7 +74,7 @@ pub fn run(
         .iter()
         .map(|(name, pid)| WatchedTree::new(name, *pid))
         .collect::<Result<Vec<_>, _>>()?;
-    let first = first::request_all(&plan, stop)?;
+    let first = first_response::request_all(&plan, stop)?;
     let mut report = RunResult {
         run: describe(&plan),
         began: SystemTime::now(),
@@ -85,14 +85,14 @@ pub fn run(
     };
     let plan = Arc::new(plan);
     let mut workers = WorkerThreads::start(&plan, stop, watched)?;
-    if let Some(stage) = plan.warm_up.as_ref().filter(|_| !stop.is_asked()) {
+    if let Some(stage) = plan.warm_up.as_ref().filter(|_| !stop.is_requested()) {
         observe(RunProgress::Begun { index: None, stage });
         let counts = workers.run(stage, stop, &mut observe)?.counts;
         report.uncounted += counts.succeeded() + counts.failed() + counts.cut;
         report.began = SystemTime::now();
     }
     for (index, stage) in plan.stages.iter().enumerate() {
-        if stop.is_asked() {
+        if stop.is_requested() {
             break;
         }
         observe(RunProgress::Begun {
@@ -105,7 +105,7 @@ pub fn run(
     }
     report.end = match stop.status() {
         Some(status) => RunEnd::Stopped(status),
-        None if stop.is_asked() => RunEnd::Interrupted,
+        None if stop.is_requested() => RunEnd::Interrupted,
         None => RunEnd::Complete,
     };
     Ok(report)

@@ -80,7 +80,7 @@ pub enum Schedule {
 
 impl Schedule {
     /// The rate that it begins with.
-    pub fn at_first(&self) -> RequestRate {
+    pub fn initial_rate(&self) -> RequestRate {
         match *self {
             Self::Constant(rate)
             | Self::Ramp { from: rate, .. }

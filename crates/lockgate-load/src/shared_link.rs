@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) use queue::{LinkQueue, LinkSlot};
 
-use crate::moment::{Nanos, nanoseconds};
+use crate::nanos::{Nanos, nanoseconds};
 
 /// What one read takes at the least: a packet.
 const PACKET: u64 = 1500;

@@ -66,9 +66,9 @@ impl RemotePeer {
         &self.addresses[self.chosen.get().copied().unwrap_or(0)]
     }
 
-    pub(crate) fn choose(&self, place: usize) {
+    pub(crate) fn choose(&self, index: usize) {
         // Whoever was first keeps it.
-        let _ = self.chosen.set(place);
+        let _ = self.chosen.set(index);
     }
 
     pub(crate) fn is_tcp(&self) -> bool {

@@ -1,6 +1,6 @@
 //! One thread of the generator: its clients, its share of each stage, and what came of it.
 
-mod streams;
+mod http2;
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -20,13 +20,13 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::client::{self, ClientBuffers, ExchangeError, ExchangeStats, Transport};
 use crate::load_scheduler::{Interleave, LoadScheduler, Ticket};
-use crate::moment::{Nanos, nanoseconds};
+use crate::nanos::{Nanos, nanoseconds};
 use crate::plan::{LoadStage, RunPlan};
 use crate::result::{FailureKind, StageCounts};
 use crate::shared_link::LinkQueue;
 use crate::target::LoadTarget;
 
-use streams::Http2Client;
+use http2::Http2Client;
 
 /// Interval at which deadlines are checked.
 pub(crate) const TICK: Duration = Duration::from_millis(10);
@@ -50,7 +50,7 @@ impl Stop {
     }
 
     /// Whether it was ended.
-    pub fn is_asked(&self) -> bool {
+    pub fn is_requested(&self) -> bool {
         self.asked.load(Ordering::Relaxed)
     }
 
@@ -102,10 +102,10 @@ struct LoadWorker {
     /// The second that is counted now, and when it ends.
     second: Cell<(usize, Nanos)>,
     /// How long the thread had been busy when the stage's time was over.
-    at_end: Cell<Option<ThreadTime>>,
+    time_at_end: Cell<Option<ThreadTime>>,
     /// Clients that wait for the next tick.
     ticks: RefCell<Vec<Waker>>,
-    draw: TargetPicker,
+    picker: TargetPicker,
     /// Of the slow link, if there is one.
     link_queue: Option<Rc<LinkQueue>>,
     events: Sender<WorkerEvent>,
@@ -166,9 +166,9 @@ async fn work(setup: WorkerSetup) -> io::Result<()> {
         blocks: Blocks::new(),
         counts: RefCell::default(),
         second: Cell::new((0, 0)),
-        at_end: Cell::new(None),
+        time_at_end: Cell::new(None),
         ticks: RefCell::default(),
-        draw: TargetPicker::new(&plan),
+        picker: TargetPicker::new(&plan),
         link_queue: plan.link.as_ref().map(LinkQueue::new).transpose()?,
         plan,
         stop,
@@ -189,7 +189,7 @@ async fn work(setup: WorkerSetup) -> io::Result<()> {
         }
     }
     let timer = Timer::new()?;
-    let mut dealing = pin!(worker.scheduler.run());
+    let mut ticketing = pin!(worker.scheduler.run());
     // Between stages nothing is under way, so that the thread may wait for its orders.
     while let Ok(order) = orders.recv() {
         let before = ThreadTime::now()?;
@@ -201,7 +201,7 @@ async fn work(setup: WorkerSetup) -> io::Result<()> {
                 timer.set(TICK)?;
                 worker.tick();
             }
-            if let Poll::Ready(Err(error)) = dealing.as_mut().poll(cx) {
+            if let Poll::Ready(Err(error)) = ticketing.as_mut().poll(cx) {
                 return Poll::Ready(Err(error));
             }
             over.as_mut().poll(cx).map(Ok)
@@ -255,8 +255,8 @@ impl LoadWorker {
 
     fn end(&self, before: ThreadTime) -> io::Result<()> {
         let (second, _) = self.second.get();
-        self.tell(second);
-        let busy = self.at_end.take().map_or_else(ThreadTime::now, Ok)?;
+        self.send_counts(second);
+        let busy = self.time_at_end.take().map_or_else(ThreadTime::now, Ok)?;
         let _ = self.events.send(WorkerEvent::Over {
             busy: busy.since(before),
         });
@@ -264,38 +264,38 @@ impl LoadWorker {
     }
 
     fn tick(&self) {
-        let stopping = self.stop.is_asked();
+        let stopping = self.stop.is_requested();
         if stopping {
             self.scheduler.stop();
         }
-        self.scheduler.sweep(stopping);
+        self.scheduler.expire_deadlines(stopping);
         // What is still waited for after the stage's time takes the thread little.
-        if self.at_end.get().is_none()
+        if self.time_at_end.get().is_none()
             && self
                 .scheduler
                 .end()
                 .is_some_and(|end| self.scheduler.now() >= end)
         {
-            self.at_end.set(ThreadTime::now().ok());
+            self.time_at_end.set(ThreadTime::now().ok());
         }
-        self.roll(self.scheduler.now());
+        self.close_seconds(self.scheduler.now());
         for waker in self.ticks.take() {
             waker.wake();
         }
     }
 
     /// Tells of the seconds that have passed.
-    fn roll(&self, now: Nanos) {
+    fn close_seconds(&self, now: Nanos) {
         let (second, end) = self.second.get();
         if now >= end {
-            self.tell(second);
+            self.send_counts(second);
             let passed = 1 + (now - end) / SECOND;
             self.second
                 .set((second + passed as usize, end + passed * SECOND));
         }
     }
 
-    fn tell(&self, second: usize) {
+    fn send_counts(&self, second: usize) {
         let mut counts = self.counts.take();
         counts.failures[FailureKind::Unsent as usize] += self.scheduler.take_unsent();
         counts.cut += self.scheduler.take_cut();
@@ -305,12 +305,12 @@ impl LoadWorker {
 
     /// One client, for ever.
     async fn client(self: Rc<Self>, me: usize) {
-        let mut scratch = ClientBuffers::new(Rc::clone(&self.blocks), Rng::new());
-        scratch.link_queue.clone_from(&self.link_queue);
-        let mut transports: Vec<Option<Transport>> = self.draw.peers().map(|_| None).collect();
+        let mut buffers = ClientBuffers::new(Rc::clone(&self.blocks), Rng::new());
+        buffers.link_queue.clone_from(&self.link_queue);
+        let mut transports: Vec<Option<Transport>> = self.picker.peers().map(|_| None).collect();
         loop {
             let ticket = poll_fn(|cx| self.scheduler.poll_ticket(me, cx)).await;
-            let (target, peer) = self.draw.next(&mut scratch.rng);
+            let (target, peer) = self.picker.next(&mut buffers.rng);
             let target = &self.plan.targets[target];
             // In a closed loop a turn is due when it is given.
             let begun = if ticket.scheduled {
@@ -321,12 +321,12 @@ impl LoadWorker {
             let mut attempt = ExchangeAttempt {
                 target,
                 transport: &mut transports[peer],
-                scratch: &mut scratch,
+                buffers: &mut buffers,
                 stats: ExchangeStats::default(),
             };
             let made = self.exchange(me, ticket, &mut attempt).await;
             let stats = attempt.stats;
-            self.note(ticket, begun, made, &stats);
+            self.record(ticket, begun, made, &stats);
             if !stats.connected && !ticket.scheduled {
                 self.pause(PAUSE).await;
             } else if !stats.connected {
@@ -346,7 +346,7 @@ impl LoadWorker {
     ) -> Result<(), ExchangeError> {
         let timeout = nanoseconds(self.plan.timeout);
         self.scheduler
-            .expect_by(me, Some(ticket.due.saturating_add(timeout)));
+            .set_deadline(me, Some(ticket.due.saturating_add(timeout)));
         let made = {
             let mut making = pin!(self.attempt(attempt));
             poll_fn(|cx| match self.scheduler.is_overdue(me) {
@@ -355,7 +355,7 @@ impl LoadWorker {
             })
             .await
         };
-        self.scheduler.expect_by(me, None);
+        self.scheduler.set_deadline(me, None);
         let made = made.unwrap_or_else(|| {
             let text = if attempt.transport.is_some() {
                 "no whole answer in time"
@@ -365,7 +365,7 @@ impl LoadWorker {
             Err(ExchangeError::new(FailureKind::Timeout, text))
         });
         // A whole response that is not as expected leaves its connection usable.
-        if !attempt.stats.keep {
+        if !attempt.stats.reusable {
             *attempt.transport = None;
         }
         made
@@ -375,18 +375,18 @@ impl LoadWorker {
         let ExchangeAttempt {
             target,
             transport,
-            scratch,
+            buffers,
             stats,
         } = attempt;
         if let Some(kept) = transport {
-            let usable = client::check_idle(kept, target, scratch, stats).await;
+            let usable = client::check_idle(kept, target, buffers, stats).await;
             // What the origin has closed meanwhile is no failure of this request. What it has sent
             // is none either: it belongs to the exchange before, whose latency is recorded.
             if !matches!(usable, Ok(true)) {
                 **transport = None;
             }
-            if let Err(fault) = usable {
-                fail(&mut self.counts.borrow_mut(), fault);
+            if let Err(error) = usable {
+                count_failure(&mut self.counts.borrow_mut(), error);
             }
         }
         let transport = match transport {
@@ -394,12 +394,12 @@ impl LoadWorker {
                 self.counts.borrow_mut().reused += 1;
                 transport
             }
-            None => transport.insert(self.open(target, scratch, stats).await?),
+            None => transport.insert(self.open(target, buffers, stats).await?),
         };
         stats.connected = true;
-        let judged = client::exchange(transport, target, scratch, stats).await;
+        let judged = client::exchange(transport, target, buffers, stats).await;
         transport.exchanges += 1;
-        stats.keep &= self
+        stats.reusable &= self
             .plan
             .per_connection
             .is_none_or(|most| transport.exchanges < most);
@@ -409,15 +409,15 @@ impl LoadWorker {
     async fn open(
         &self,
         target: &LoadTarget,
-        scratch: &mut ClientBuffers,
+        buffers: &mut ClientBuffers,
         stats: &mut ExchangeStats,
     ) -> Result<Transport, ExchangeError> {
         let begun = self.scheduler.now();
         let transport = loop {
-            match client::open(target, target.peer.address(), scratch, stats).await {
+            match client::open(target, target.peer.address(), buffers, stats).await {
                 // The backlog of a Unix socket is full: over TCP the kernel would try again by
                 // itself.
-                Err(fault) if fault.again => self.pause(1).await,
+                Err(error) if error.retry => self.pause(1).await,
                 opened => break opened?,
             }
         };
@@ -443,7 +443,7 @@ impl LoadWorker {
         }
     }
 
-    fn note(
+    fn record(
         &self,
         ticket: Ticket,
         begun: Nanos,
@@ -451,7 +451,7 @@ impl LoadWorker {
         stats: &ExchangeStats,
     ) {
         let now = self.scheduler.now();
-        self.roll(now);
+        self.close_seconds(now);
         let counts = &mut **self.counts.borrow_mut();
         counts.sent += stats.sent;
         counts.received += stats.received;
@@ -478,14 +478,14 @@ impl LoadWorker {
                 counts.late += u64::from(is_late);
             }
             // Neither way of ending is known of what was cut.
-            Err(fault) if fault.failure == FailureKind::Timeout && self.stop.is_asked() => {
+            Err(error) if error.failure == FailureKind::Timeout && self.stop.is_requested() => {
                 counts.cut += 1
             }
-            Err(fault) => {
-                let kind = fault.failure as usize;
+            Err(error) => {
+                let kind = error.failure as usize;
                 counts.failures[kind] += 1;
                 let _ = counts.failed.record(now - ticket.due);
-                counts.examples[kind].get_or_insert(fault.text);
+                counts.examples[kind].get_or_insert(error.text);
             }
         }
     }
@@ -496,16 +496,16 @@ struct ExchangeAttempt<'a> {
     target: &'a LoadTarget,
     /// The client's connection to the target's peer.
     transport: &'a mut Option<Transport>,
-    scratch: &'a mut ClientBuffers,
+    buffers: &'a mut ClientBuffers,
     stats: ExchangeStats,
 }
 
 /// Counts a failure.
-fn fail(counts: &mut StageCounts, fault: ExchangeError) {
-    let kind = fault.failure as usize;
+fn count_failure(counts: &mut StageCounts, error: ExchangeError) {
+    let kind = error.failure as usize;
     counts.failures[kind] += 1;
-    counts.exhausted += u64::from(fault.ours);
-    counts.examples[kind].get_or_insert(fault.text);
+    counts.exhausted += u64::from(error.exhausted);
+    counts.examples[kind].get_or_insert(error.text);
 }
 
 /// Random choice of the next target by weight.
@@ -541,13 +541,13 @@ impl TargetPicker {
 
     /// The place of a target, and that of its peer.
     fn next(&self, rng: &mut Rng) -> (usize, usize) {
-        let place = match self.targets.last() {
+        let index = match self.targets.last() {
             Some((sum, _)) if self.targets.len() > 1 => {
                 let drawn = rng.u32(..*sum);
                 self.targets.partition_point(|(upto, _)| *upto <= drawn)
             }
             _ => 0,
         };
-        (place, self.targets[place].1)
+        (index, self.targets[index].1)
     }
 }

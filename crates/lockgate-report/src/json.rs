@@ -7,11 +7,11 @@
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
+use lockgate_load::cpu_times::CpuTime;
 use lockgate_load::result::{
     Bottleneck, FailureKind, FirstResponse, LoadModel, NanosecondHistogram, RunEnd, RunResult,
     Second, StageResult,
 };
-use lockgate_load::ticks::CpuTime;
 use serde::{Deserialize, Serialize};
 
 use crate::summary::{FIGURES, StageSummary, Summary, is_valid};

@@ -14,7 +14,7 @@ use lockgate_load::plan::{LoadStage, Loop, Until};
 use lockgate_load::result::{FailureKind, Second, StageCounts};
 
 /// Seconds that the sparkline may show.
-const SHOWN: usize = 60;
+const MAX_SECONDS: usize = 60;
 /// A bar of fewer cells says nothing; one of more says no more.
 const BAR: std::ops::RangeInclusive<usize> = 6..=40;
 /// Eight heights; a second without a success is a gap.
@@ -93,7 +93,7 @@ impl Live {
     }
 
     /// Takes in what the engine tells.
-    pub fn tell(&mut self, progress: &RunProgress<'_>) {
+    pub fn observe(&mut self, progress: &RunProgress<'_>) {
         match (progress, &mut self.current) {
             (RunProgress::Begun { index, stage }, _) => self.begin(*index, stage),
             (RunProgress::Tick { elapsed }, Some(current)) => current.elapsed = *elapsed,
@@ -109,7 +109,7 @@ impl Live {
                 current.last = Some(*second);
                 current.passed += 1;
                 current.counts = SecondCounts::of(counts);
-                if self.history.len() == SHOWN {
+                if self.history.len() == MAX_SECONDS {
                     self.history.pop_front();
                 }
                 self.history.push_back(second.succeeded);

@@ -20,7 +20,7 @@ use lockgate_load::page::result::{Object, PageLoad, PageProtocol, PageReport};
 /// How wide the bars of a waterfall are.
 const BARS: usize = 40;
 /// How many names of other origins are told: a page may have hundreds.
-const OTHERS: usize = 10;
+const MAX_ORIGINS: usize = 10;
 
 /// What a time of a page is called, in JSON and for people, and where it is.
 type PageTime = (
@@ -85,7 +85,7 @@ pub fn text(report: &PageReport) -> String {
     };
     writeln!(out, "\nwaterfall{which}").expect("memory");
     out.push_str(&waterfall(&report.loads[shown]));
-    out.push_str(&others(&report.loads[shown]));
+    out.push_str(&other_origins(&report.loads[shown]));
     out
 }
 
@@ -211,20 +211,20 @@ fn shortened(name: &str) -> String {
     )
 }
 
-fn others(load: &PageLoad) -> String {
+fn other_origins(load: &PageLoad) -> String {
     let mut out = String::new();
-    if !load.others.is_empty() {
-        let objects = units::counted(load.others.len() as u64, "object", "objects");
+    if !load.other_origins.is_empty() {
+        let objects = units::counted(load.other_origins.len() as u64, "object", "objects");
         writeln!(out, "\n{objects} of other origins, not fetched").expect("memory");
-        for url in load.others.iter().take(OTHERS) {
+        for url in load.other_origins.iter().take(MAX_ORIGINS) {
             writeln!(out, "  {}", terminal(url)).expect("memory");
         }
-        if load.others.len() > OTHERS {
-            writeln!(out, "  and {} more", load.others.len() - OTHERS).expect("memory");
+        if load.other_origins.len() > MAX_ORIGINS {
+            writeln!(out, "  and {} more", load.other_origins.len() - MAX_ORIGINS).expect("memory");
         }
     }
-    if load.beyond > 0 {
-        let more = units::counted(load.beyond, "reference", "references");
+    if load.left_out > 0 {
+        let more = units::counted(load.left_out, "reference", "references");
         writeln!(
             out,
             "\n{more} beyond what one load keeps: neither fetched nor named"
@@ -279,8 +279,8 @@ fn load_value(load: &PageLoad) -> Value {
     value.insert("failed".to_owned(), json!(load.failed()));
     value.insert("bytes_received".to_owned(), json!(load.received()));
     value.insert("connections_opened".to_owned(), json!(load.opened));
-    value.insert("other_origins".to_owned(), json!(load.others));
-    value.insert("beyond".to_owned(), json!(load.beyond));
+    value.insert("other_origins".to_owned(), json!(load.other_origins));
+    value.insert("beyond".to_owned(), json!(load.left_out));
     value.insert(
         "objects".to_owned(),
         load.objects.iter().map(object_value).collect(),
@@ -342,8 +342,8 @@ mod tests {
         ];
         PageLoad {
             objects,
-            others: vec!["http://cdn.test/x\x1b".to_owned()],
-            beyond: 0,
+            other_origins: vec!["http://cdn.test/x\x1b".to_owned()],
+            left_out: 0,
             opened: 2,
         }
     }

@@ -21,27 +21,27 @@ use std::time::Duration;
 
 pub use gateway::{Gateway, GatewayError};
 
-use exposition::{Counters, StageTotals};
+use exposition::{RunTotals, StageTotals};
 use lockgate_load::RunProgress;
 use lockgate_load::plan::{LoadStage, Loop};
 
 /// Seconds of a run between two pushes.
-const EVERY: u64 = 10;
+const PUSH_INTERVAL: u64 = 10;
 /// Time series of so many stages are told apart; what more there is of a ladder is one.
-const MOST_STAGES: usize = 100;
+const MAX_STAGES: usize = 100;
 const OTHERS: &str = "(others)";
 
 /// The pushes of one run.
 #[derive(Debug)]
 pub struct Push {
-    desk: Arc<Mailbox>,
+    mailbox: Arc<Mailbox>,
     /// Which of the counts a stage's are, by its index: rounds share them.
     series: Vec<usize>,
     /// Of stages that are over, in the order in which they began.
-    over: Counters,
+    ended: RunTotals,
     current: Option<StagePosition>,
     /// How long the last push of a run is waited for, and the one before it that may be under way.
-    patience: Duration,
+    timeout: Duration,
 }
 
 /// A stage that goes on.
@@ -49,7 +49,7 @@ pub struct Push {
 struct StagePosition {
     series: usize,
     stage: LoadStage,
-    counted: StageTotals,
+    totals: StageTotals,
     passed: u64,
 }
 
@@ -73,7 +73,7 @@ struct Mailbox {
 
 #[derive(Debug, Default)]
 struct State {
-    next: Option<Counters>,
+    next: Option<RunTotals>,
     /// There will be no more.
     closed: bool,
     /// All have been sent.
@@ -93,8 +93,8 @@ impl Push {
         let series = stages.iter().map(|stage| {
             let known = names.iter().position(|name| *name == stage.name);
             known.unwrap_or_else(|| {
-                if names.len() <= MOST_STAGES {
-                    names.push(if names.len() < MOST_STAGES {
+                if names.len() <= MAX_STAGES {
+                    names.push(if names.len() < MAX_STAGES {
                         &stage.name
                     } else {
                         OTHERS
@@ -104,25 +104,25 @@ impl Push {
             })
         });
         let series = series.collect();
-        let over = Counters::of(&names);
-        let desk = Arc::new(Mailbox::default());
-        let patience = gateway.patience() * 2;
-        let sender = Arc::clone(&desk);
+        let ended = RunTotals::of(&names);
+        let mailbox = Arc::new(Mailbox::default());
+        let timeout = gateway.timeout() * 2;
+        let sender = Arc::clone(&mailbox);
         thread::Builder::new()
             .name("push".to_owned())
             .spawn(move || sender.send_all(&gateway))?;
         Ok(Self {
-            desk,
+            mailbox,
             series,
-            over,
+            ended,
             current: None,
-            patience,
+            timeout,
         })
     }
 
     /// Takes in what the engine tells. Gives back a warning when it turned out that the gateway
     /// takes nothing: once.
-    pub fn tell(&mut self, progress: &RunProgress<'_>) -> Option<String> {
+    pub fn observe(&mut self, progress: &RunProgress<'_>) -> Option<String> {
         match progress {
             // Nothing of a warm-up is counted.
             RunProgress::Begun { index: None, .. } => self.current = None,
@@ -131,11 +131,11 @@ impl Push {
                 stage,
             } => {
                 let series = self.series.get(*index).copied().unwrap_or_default();
-                let (stage, counted) = ((*stage).clone(), StageTotals::default());
+                let (stage, totals) = ((*stage).clone(), StageTotals::default());
                 self.current = Some(StagePosition {
                     series,
                     stage,
-                    counted,
+                    totals,
                     passed: 0,
                 });
                 self.push();
@@ -143,34 +143,34 @@ impl Push {
             RunProgress::Second { counts, .. } => {
                 let current = self.current.as_mut()?;
                 current.passed += 1;
-                if current.passed.is_multiple_of(EVERY) {
-                    current.counted = StageTotals::of(counts);
+                if current.passed.is_multiple_of(PUSH_INTERVAL) {
+                    current.totals = StageTotals::of(counts);
                     self.push();
                 }
             }
             RunProgress::Over(stage) => {
                 if let Some(current) = self.current.take() {
                     // Nothing is due any more, until another stage begins.
-                    self.over.due = current.due().map(|_| 0.0);
-                    self.over
+                    self.ended.due = current.due().map(|_| 0.0);
+                    self.ended
                         .add(current.series, StageTotals::of(&stage.counts));
                 }
             }
             RunProgress::Tick { .. } => {}
         }
-        self.desk.lock().warning.take()
+        self.mailbox.lock().warning.take()
     }
 
     /// Pushes for the last time, and waits until that is done or has taken too long.
     pub fn finish(self) -> Pushes {
         self.push();
-        let mut state = self.desk.lock();
+        let mut state = self.mailbox.lock();
         state.closed = true;
-        self.desk.changed.notify_all();
+        self.mailbox.changed.notify_all();
         let waited = self
-            .desk
+            .mailbox
             .changed
-            .wait_timeout_while(state, self.patience, |state| !state.done);
+            .wait_timeout_while(state, self.timeout, |state| !state.done);
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         let mut pushes = state.pushes.clone();
         if !state.done {
@@ -181,12 +181,12 @@ impl Push {
     }
 
     fn push(&self) {
-        let mut counts = self.over.clone();
+        let mut counts = self.ended.clone();
         if let Some(current) = &self.current {
-            counts.add(current.series, current.counted.clone());
+            counts.add(current.series, current.totals.clone());
             counts.due = current.due();
         }
-        self.desk.lay(counts);
+        self.mailbox.put(counts);
     }
 }
 
@@ -199,7 +199,7 @@ impl StagePosition {
         let within = |seconds: u64| schedule.count(Duration::from_secs(seconds));
         Some(match (self.passed, self.stage.rate()) {
             (_, Some(rate)) => rate,
-            (0, None) => schedule.at_first().per_second(),
+            (0, None) => schedule.initial_rate().per_second(),
             (passed, None) => (within(passed) - within(passed - 1)) as f64,
         })
     }
@@ -211,7 +211,7 @@ impl Mailbox {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lay(&self, counts: Counters) {
+    fn put(&self, counts: RunTotals) {
         self.lock().next = Some(counts);
         self.changed.notify_all();
     }
@@ -251,8 +251,8 @@ impl Mailbox {
 
 impl Drop for Push {
     fn drop(&mut self) {
-        self.desk.lock().closed = true;
-        self.desk.changed.notify_all();
+        self.mailbox.lock().closed = true;
+        self.mailbox.changed.notify_all();
     }
 }
 

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, SystemTime};
 
+use lockgate_load::cpu_times::CpuTime;
 use lockgate_load::result::{
     Bottleneck, FailureKind, FirstResponse, Generator, Invalid, LoadModel, RunDescription, RunEnd,
     RunResult, Second, StageCounts, StageResult, Watched,
 };
-use lockgate_load::ticks::CpuTime;
 
 /// A run in a closed loop with these stages, each of 1,000 successes around a millisecond.
 pub(crate) fn report(stages: &[&str]) -> RunResult {

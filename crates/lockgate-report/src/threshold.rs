@@ -184,7 +184,7 @@ impl Threshold {
 
     /// The stages that meet the condition, with the comparisons that hold there; none if the run
     /// has passed.
-    pub fn broken(&self, report: &RunResult) -> Vec<Breach> {
+    pub fn breaches(&self, report: &RunResult) -> Vec<Breach> {
         let breach = |stage: &StageResult| {
             let mut figures = Vec::new();
             self.0

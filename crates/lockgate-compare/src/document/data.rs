@@ -45,11 +45,11 @@ fn case(case: &Case) -> Value {
 fn program(row: &ProgramRow) -> Value {
     let figures: Map<_, _> = SampleMetric::ALL
         .into_iter()
-        .map(|figure| {
-            let spread = row.spread(figure).map(|spread| {
+        .map(|metric| {
+            let spread = row.spread(metric).map(|spread| {
             json!({ "median": spread.median, "min": spread.min, "max": spread.max, "rounds": spread.rounds })
         });
-            (figure.key().to_owned(), spread.into())
+            (metric.key().to_owned(), spread.into())
         })
         .collect();
     let mut figures = figures;
@@ -75,8 +75,8 @@ fn round(number: usize, sample: &LoadSample) -> Value {
     object.insert("elapsed_s".to_owned(), sample.elapsed.into());
     object.insert("user_s".to_owned(), sample.user.into());
     object.insert("system_s".to_owned(), sample.system.into());
-    for figure in SampleMetric::ALL {
-        object.insert(figure.key().to_owned(), figure.of(sample).into());
+    for metric in SampleMetric::ALL {
+        object.insert(metric.key().to_owned(), metric.of(sample).into());
     }
     object.insert("tls".to_owned(), sample.tls.as_deref().into());
     object.insert("failures".to_owned(), sample.failures.clone().into());
@@ -111,7 +111,7 @@ fn pair(pair: &ProgramPair) -> Value {
             "no_verdict": compared.verdict.as_ref().err(),
             "added_us": compared.added.map(|added| added.median),
         });
-        object.insert(compared.figure.key().to_owned(), value);
+        object.insert(compared.metric.key().to_owned(), value);
     }
     object.into()
 }
@@ -129,7 +129,7 @@ pub(super) fn csv(document: &ComparisonDocument) -> String {
         "system_s",
     ]
     .to_vec();
-    head.extend(SampleMetric::ALL.iter().map(|figure| figure.key()));
+    head.extend(SampleMetric::ALL.iter().map(|metric| metric.key()));
     head.extend(["tls", "failures", "invalid", "error"]);
     let columns = head.len();
     let mut out = head.join(",") + "\n";
@@ -142,11 +142,11 @@ pub(super) fn csv(document: &ComparisonDocument) -> String {
                 cells.push(number.to_string());
                 cells.extend(
                     [sample.succeeded, sample.elapsed, sample.user, sample.system]
-                        .map(|figure| figure.to_string()),
+                        .map(|metric| metric.to_string()),
                 );
-                let figures = SampleMetric::ALL.iter().map(|figure| figure.of(sample));
+                let figures = SampleMetric::ALL.iter().map(|metric| metric.of(sample));
                 cells.extend(
-                    figures.map(|figure| figure.map_or(String::new(), |figure| figure.to_string())),
+                    figures.map(|metric| metric.map_or(String::new(), |metric| metric.to_string())),
                 );
                 cells.push(quoted(sample.tls.as_deref().unwrap_or_default()));
                 cells.extend([

@@ -55,11 +55,11 @@ pub(super) fn render(document: &ComparisonDocument) -> String {
 }
 
 /// A bar to the median for each program, and a line from the least to the most.
-fn bars(case: &Case, figure: SampleMetric) -> String {
+fn bars(case: &Case, metric: SampleMetric) -> String {
     let with: Vec<_> = case
         .rows
         .iter()
-        .filter_map(|row| Some((row, row.spread(figure)?)))
+        .filter_map(|row| Some((row, row.spread(metric)?)))
         .collect();
     let most = with
         .iter()
@@ -70,7 +70,7 @@ fn bars(case: &Case, figure: SampleMetric) -> String {
     }
     let height = with.len() * ROW;
     let width = LABELS + 620;
-    let what = escape(title(figure));
+    let what = escape(title(metric));
     let mut out = format!(
         "<figure><figcaption>{what}</figcaption><svg role=\"img\" aria-label=\"{what}\" width=\"{width}\" height=\"{height}\">\n"
     );
@@ -79,8 +79,8 @@ fn bars(case: &Case, figure: SampleMetric) -> String {
         let pixels = |value: f64| value / most * BARS;
         let left = LABELS as f64;
         let (from, to) = (left + pixels(spread.min), left + pixels(spread.max));
-        let mark = if row.is_invalid(figure) { "*" } else { "" };
-        let digits = usize::from(figure == SampleMetric::Cpu);
+        let mark = if row.is_invalid(metric) { "*" } else { "" };
+        let digits = usize::from(metric == SampleMetric::Cpu);
         out += &format!(
             "<text x=\"{}\" y=\"{base}\" text-anchor=\"end\">{}</text>\
              <rect x=\"{LABELS}\" y=\"{top}\" width=\"{:.1}\" height=\"16\" fill=\"#8fb3d9\"/>\

@@ -4,8 +4,8 @@
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 
-use super::returned::EchoCheck;
-use super::upload::VectoredWrite;
+use super::echo_check::EchoCheck;
+use super::vectored_write::VectoredWrite;
 use super::{ClientBuffers, ExchangeError, ExchangeStats, Transport};
 use crate::expect::Expect;
 use crate::result::FailureKind;
@@ -19,56 +19,59 @@ pub(super) async fn exchange(
     transport: &mut Transport,
     body: &RequestBody,
     expect: &Expect,
-    scratch: &mut ClientBuffers,
+    buffers: &mut ClientBuffers,
     stats: &mut ExchangeStats,
 ) -> Result<(), ExchangeError> {
-    scratch.make(body);
-    let sent = body.or(&scratch.body);
+    buffers.make(body);
+    let sent = body.or(&buffers.body);
     let mut upload = VectoredWrite::new([sent, &[], &[]]);
-    let mut returned = EchoCheck::new(sent, expect);
+    let mut echo = EchoCheck::new(sent, expect);
     let made = poll_fn(|cx| {
-        let uploaded = upload.poll(cx, &mut transport.stream, &scratch.blocks);
+        let uploaded = upload.poll(cx, &mut transport.stream, &buffers.blocks);
         stats.sent = upload.sent;
-        ready!(poll(&mut returned, cx, transport, stats))?;
+        ready!(poll(&mut echo, cx, transport, stats))?;
         // Too much is a failure already; who sends it may wait for us to take it.
-        if returned.due.is_some_and(|due| returned.length > due) {
+        if echo
+            .expected_length
+            .is_some_and(|expected| echo.length > expected)
+        {
             return Poll::Ready(Ok(()));
         }
         // What was to be sent is part of the exchange where nothing must come back.
         uploaded.map_err(|error| ExchangeError::broken(&error))
     })
     .await;
-    stats.response.length = returned.length;
+    stats.response.length = echo.length;
     made?;
-    if returned.differs {
+    if echo.mismatch {
         return Err(ExchangeError::new(
             FailureKind::Body,
             "other bytes came back than were sent",
         ));
     }
-    stats.keep = returned.due == Some(returned.length);
+    stats.reusable = echo.expected_length == Some(echo.length);
     Ok(())
 }
 
 /// Completes when as much has come back as must.
 fn poll(
-    returned: &mut EchoCheck<'_>,
+    echo: &mut EchoCheck<'_>,
     cx: &mut Context<'_>,
     transport: &mut Transport,
     stats: &mut ExchangeStats,
 ) -> Poll<Result<(), ExchangeError>> {
     loop {
         let come = transport.inbox.bytes().len();
-        returned.take(transport.inbox.bytes());
+        echo.take(transport.inbox.bytes());
         transport.inbox.consume(come);
-        if returned.is_whole() {
+        if echo.is_whole() {
             return Poll::Ready(Ok(()));
         }
         if !ready!(transport.poll_read(cx, stats))? {
-            return Poll::Ready(match returned.due {
+            return Poll::Ready(match echo.expected_length {
                 None => Ok(()),
-                Some(due) => {
-                    let text = format!("closed after {} of {due} bytes", returned.length);
+                Some(expected) => {
+                    let text = format!("closed after {} of {expected} bytes", echo.length);
                     Err(ExchangeError::new(FailureKind::Closed, text))
                 }
             });

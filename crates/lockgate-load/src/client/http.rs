@@ -10,7 +10,7 @@ use lockgate_http::h1::parse::{self, Progress};
 use lockgate_http::h1::{Limits, framing};
 use lockgate_http::head::{Method, ResponseHead, Version};
 
-use super::upload::VectoredWrite;
+use super::vectored_write::VectoredWrite;
 use super::{ClientBuffers, ExchangeError, ExchangeStats, Transport};
 use crate::expect::{Expect, Hasher};
 use crate::result::FailureKind;
@@ -32,11 +32,11 @@ pub(super) async fn exchange(
     transport: &mut Transport,
     request: &Http1Request,
     expect: &Expect,
-    scratch: &mut ClientBuffers,
+    buffers: &mut ClientBuffers,
     stats: &mut ExchangeStats,
 ) -> Result<(), ExchangeError> {
     let mut hasher = expect.wants_hash().then(Hasher::new);
-    let answered = fetch(transport, request, scratch, stats, |piece| {
+    let answered = fetch(transport, request, buffers, stats, |piece| {
         if let (Some(hasher), ResponsePart::Data(data)) = (&mut hasher, piece) {
             hasher.update(data);
         }
@@ -55,18 +55,18 @@ pub(super) async fn exchange(
 pub(crate) async fn fetch(
     transport: &mut Transport,
     request: &Http1Request,
-    scratch: &mut ClientBuffers,
+    buffers: &mut ClientBuffers,
     stats: &mut ExchangeStats,
     take: impl FnMut(ResponsePart<'_>) -> Result<(), ExchangeError>,
 ) -> Result<(), ExchangeError> {
-    scratch.vary(request);
+    buffers.vary(request);
     let ClientBuffers {
         blocks,
         head,
         fields,
         body,
         ..
-    } = scratch;
+    } = buffers;
     let mut upload = VectoredWrite::new([&request.head, fields, request.body.or(body)]);
     let mut answer = ResponseReader::new(request.method, take);
     let answered = poll_fn(|cx| {
@@ -78,7 +78,7 @@ pub(crate) async fn fetch(
     .await;
     stats.response.length = answer.length;
     answered?;
-    stats.keep = answer.keep && upload.over && transport.inbox.is_empty();
+    stats.reusable = answer.reusable && upload.finished && transport.inbox.is_empty();
     if !transport.inbox.is_empty() {
         let more = transport.inbox.bytes().len();
         return Err(ExchangeError::new(
@@ -99,7 +99,7 @@ struct ResponseReader<F> {
     length: u64,
     take: F,
     /// Whether the origin keeps the connection.
-    keep: bool,
+    reusable: bool,
 }
 
 impl<F: FnMut(ResponsePart<'_>) -> Result<(), ExchangeError>> ResponseReader<F> {
@@ -111,7 +111,7 @@ impl<F: FnMut(ResponsePart<'_>) -> Result<(), ExchangeError>> ResponseReader<F> 
             trailers: Fields::default(),
             length: 0,
             take,
-            keep: false,
+            reusable: false,
         }
     }
 
@@ -160,7 +160,7 @@ impl<F: FnMut(ResponsePart<'_>) -> Result<(), ExchangeError>> ResponseReader<F> 
             let length =
                 framing::response(self.method, head).map_err(|error| garbage(error.to_string()))?;
             stats.response.status = Some(head.status);
-            self.keep = keeps(head);
+            self.reusable = keeps(head);
             self.body = Some(Decoder::new(length));
             (self.take)(ResponsePart::Head(head))?;
         }
@@ -193,7 +193,7 @@ impl<F: FnMut(ResponsePart<'_>) -> Result<(), ExchangeError>> ResponseReader<F> 
 
     /// The connection has ended: so has a response that goes on until then.
     fn close(&mut self) -> Result<(), ExchangeError> {
-        self.keep = false;
+        self.reusable = false;
         match &self.body {
             Some(decoder) if decoder.may_close() => Ok(()),
             Some(_) => Err(ExchangeError::new(

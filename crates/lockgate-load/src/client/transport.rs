@@ -33,7 +33,7 @@ pub(crate) struct Transport {
     /// What was agreed on, if it is under TLS.
     pub(crate) tls: Option<Negotiated>,
     /// Streams that the server takes at once, where it was asked over HTTP/2 and has said so.
-    pub(crate) allowed: Option<usize>,
+    pub(crate) max_streams: Option<usize>,
     /// What takes messages apart, once it has become a WebSocket.
     pub(super) frames: Option<FrameDecoder>,
     /// Its place at a slow link.
@@ -61,7 +61,7 @@ impl Transport {
             inbox,
             exchanges: 0,
             tls,
-            allowed: None,
+            max_streams: None,
             frames: None,
             link_slot,
         }
@@ -181,18 +181,18 @@ pub(super) async fn open(
 }
 
 fn refused(address: &dial::Target, error: &io::Error) -> ExchangeError {
-    let again =
+    let retry =
         matches!(address, dial::Target::Unix(_)) && error.kind() == io::ErrorKind::WouldBlock;
     // The latter is of ports, where the address of this side is not written down.
-    let ours = dial::is_exhaustion(error) || error.kind() == io::ErrorKind::AddrNotAvailable;
-    let whose = if ours {
+    let exhausted = dial::is_exhaustion(error) || error.kind() == io::ErrorKind::AddrNotAvailable;
+    let whose = if exhausted {
         "this side has run out"
     } else {
         "cannot connect"
     };
     ExchangeError {
-        again,
-        ours,
+        retry,
+        exhausted,
         ..ExchangeError::new(FailureKind::Connect, format!("{address}: {whose}: {error}"))
     }
 }
@@ -312,7 +312,7 @@ mod tests {
     #[test]
     fn what_this_side_has_run_out_of_is_its_own_failure() {
         let address = dial::Target::Tcp("127.0.0.1:1".parse().unwrap());
-        for (errno, ours) in [
+        for (errno, exhausted) in [
             (Errno::MFILE, true),
             (Errno::NOBUFS, true),
             (Errno::ADDRNOTAVAIL, true),
@@ -321,8 +321,8 @@ mod tests {
         ] {
             let fault = refused(&address, &errno.into());
             assert_eq!(
-                (fault.failure, fault.ours),
-                (FailureKind::Connect, ours),
+                (fault.failure, fault.exhausted),
+                (FailureKind::Connect, exhausted),
                 "{}",
                 fault.text
             );

@@ -29,10 +29,10 @@ use crate::worker::Stop;
 /// How often deadlines are looked at.
 const TICK: Duration = Duration::from_millis(10);
 /// Objects of one load, and names of those of other origins: a page may name without end.
-const MOST: usize = 2000;
+const MAX_OBJECTS: usize = 2000;
 
 /// What a thread has for its loads.
-pub(super) struct Tools<'a> {
+pub(super) struct LoadResources<'a> {
     pub(super) plan: &'a PagePlan,
     pub(super) stop: &'a Stop,
     pub(super) blocks: Rc<Blocks>,
@@ -42,7 +42,7 @@ pub(super) struct Tools<'a> {
 
 /// A load under way.
 struct Visit<'a> {
-    tools: &'a Tools<'a>,
+    resources: &'a LoadResources<'a>,
     peer: &'a RemotePeer,
     base: Base,
     expect: Expect,
@@ -51,13 +51,13 @@ struct Visit<'a> {
     /// Objects by their targets; those of other origins by their URLs.
     known: RefCell<HashSet<String>>,
     /// What nobody has taken up: first by priority, then in the order of the document.
-    wanted: RefCell<BTreeSet<(FetchPriority, usize)>>,
+    pending: RefCell<BTreeSet<(FetchPriority, usize)>>,
 }
 
 /// An object that is fetched.
 struct ObjectRequest {
     /// Its index among the objects of the load.
-    place: usize,
+    index: usize,
     target: String,
     kind: ObjectKind,
 }
@@ -71,28 +71,31 @@ type Fetch<'a> = Pin<Box<dyn Future<Output = Option<Numbered>> + 'a>>;
 ///
 /// # Errors
 /// When the alarm cannot be set.
-pub(super) async fn load(tools: &Tools<'_>, peer: &RemotePeer) -> io::Result<Option<PageLoad>> {
+pub(super) async fn load(
+    resources: &LoadResources<'_>,
+    peer: &RemotePeer,
+) -> io::Result<Option<PageLoad>> {
     let visit = Visit {
-        tools,
+        resources,
         peer,
-        base: Base::new(&tools.plan.url),
+        base: Base::new(&resources.plan.url),
         expect: Expect {
             length: Length::Any,
-            ..tools.plan.options.expect.clone()
+            ..resources.plan.options.expect.clone()
         },
         begin: Instant::now(),
         load: RefCell::default(),
         known: RefCell::default(),
-        wanted: RefCell::default(),
+        pending: RefCell::default(),
     };
-    let page = UrlReference::Same(tools.plan.url.target.clone());
+    let page = UrlReference::Same(resources.plan.url.target.clone());
     visit.find(FoundObject {
         kind: ObjectKind::Page,
         priority: FetchPriority::First,
         reference: page,
     });
-    tools.timer.set(TICK)?;
-    let whole = match tools.plan.protocol {
+    resources.timer.set(TICK)?;
+    let whole = match resources.plan.protocol {
         PageProtocol::Http1 => visit.run().await?,
         PageProtocol::Http2 { .. } => visit.run_http2().await?,
     };
@@ -118,13 +121,13 @@ impl Visit<'_> {
     async fn run(&self) -> io::Result<bool> {
         let (mut running, mut idle): (Vec<Fetch<'_>>, Vec<Numbered>) = Default::default();
         loop {
-            while running.len() < self.tools.plan.connections
-                && let Some((_, place)) = self.wanted.borrow_mut().pop_first()
+            while running.len() < self.resources.plan.connections
+                && let Some((_, index)) = self.pending.borrow_mut().pop_first()
             {
                 // The one used last is the one least likely to have been closed.
                 let transport =
                     std::iter::from_fn(|| idle.pop()).find(|(_, transport)| transport.is_quiet());
-                running.push(Box::pin(self.fetch(place, transport)));
+                running.push(Box::pin(self.fetch(index, transport)));
             }
             if running.is_empty() {
                 return Ok(true);
@@ -141,8 +144,8 @@ impl Visit<'_> {
                     }
                     Poll::Pending => true,
                 });
-                let room =
-                    running.len() < self.tools.plan.connections && !self.wanted.borrow().is_empty();
+                let room = running.len() < self.resources.plan.connections
+                    && !self.pending.borrow().is_empty();
                 if running.len() < before || room {
                     Poll::Ready(Ok(None))
                 } else {
@@ -158,13 +161,13 @@ impl Visit<'_> {
 
     /// Whether time is up (`true`), or the run was ended (`false`).
     fn poll_end(&self, cx: &mut Context<'_>) -> io::Result<Option<bool>> {
-        while self.tools.timer.poll(cx)?.is_ready() {
-            self.tools.timer.set(TICK)?;
+        while self.resources.timer.poll(cx)?.is_ready() {
+            self.resources.timer.set(TICK)?;
         }
-        if self.tools.stop.is_asked() {
+        if self.resources.stop.is_requested() {
             return Ok(Some(false));
         }
-        Ok((self.begin.elapsed() >= self.tools.plan.timeout).then_some(true))
+        Ok((self.begin.elapsed() >= self.resources.plan.timeout).then_some(true))
     }
 
     /// Takes note of something that the page names; each once.
@@ -173,18 +176,18 @@ impl Visit<'_> {
         let name = match found.reference {
             UrlReference::Same(target) => target,
             UrlReference::Other(url) => {
-                if load.others.len() == MOST {
-                    load.beyond += 1;
+                if load.other_origins.len() == MAX_OBJECTS {
+                    load.left_out += 1;
                 } else if self.known.borrow_mut().insert(url.clone()) {
-                    load.others.push(url);
+                    load.other_origins.push(url);
                 }
                 return;
             }
         };
-        if load.objects.len() == MOST {
-            load.beyond += 1;
+        if load.objects.len() == MAX_OBJECTS {
+            load.left_out += 1;
         } else if self.known.borrow_mut().insert(name.clone()) {
-            self.wanted
+            self.pending
                 .borrow_mut()
                 .insert((found.priority, load.objects.len()));
             load.objects
@@ -192,59 +195,59 @@ impl Visit<'_> {
         }
     }
 
-    fn note(&self, place: usize, take: impl FnOnce(&mut Object, Duration)) {
+    fn update(&self, index: usize, take: impl FnOnce(&mut Object, Duration)) {
         let now = self.begin.elapsed();
-        take(&mut self.load.borrow_mut().objects[place], now);
+        take(&mut self.load.borrow_mut().objects[index], now);
     }
 
     /// Fetches one object, on a connection that is there or on a new one.
-    async fn fetch(&self, place: usize, mut transport: Option<Numbered>) -> Option<Numbered> {
-        let wanted = {
-            let object = &self.load.borrow().objects[place];
+    async fn fetch(&self, index: usize, mut transport: Option<Numbered>) -> Option<Numbered> {
+        let pending = {
+            let object = &self.load.borrow().objects[index];
             ObjectRequest {
-                place,
+                index,
                 target: object.target.clone(),
                 kind: object.kind,
             }
         };
-        self.note(place, |object, now| object.start = Some(now));
-        let mut scratch = ClientBuffers::new(Rc::clone(&self.tools.blocks), Rng::new());
-        scratch.link_queue.clone_from(&self.tools.link_queue);
+        self.update(index, |object, now| object.start = Some(now));
+        let mut buffers = ClientBuffers::new(Rc::clone(&self.resources.blocks), Rng::new());
+        buffers.link_queue.clone_from(&self.resources.link_queue);
         loop {
             let used = transport.is_some();
             let (number, mut opened) = match transport.take() {
                 Some(transport) => transport,
-                None => match self.open(place, &mut scratch).await {
+                None => match self.open(index, &mut buffers).await {
                     Ok(transport) => transport,
-                    Err(fault) => {
-                        self.end(place, Err(fault));
+                    Err(error) => {
+                        self.end(index, Err(error));
                         return None;
                     }
                 },
             };
-            self.note(place, |object, _| object.connection = Some(number));
+            self.update(index, |object, _| object.connection = Some(number));
             let mut stats = ExchangeStats::default();
             let made = self
-                .exchange(&wanted, &mut opened, &mut scratch, &mut stats)
+                .exchange(&pending, &mut opened, &mut buffers, &mut stats)
                 .await;
             // RFC 9112 §9.3.1: what was closed before it answered may be asked again.
             if used
                 && stats.received == 0
                 && made
                     .as_ref()
-                    .is_err_and(|fault| fault.failure == FailureKind::Closed)
+                    .is_err_and(|error| error.failure == FailureKind::Closed)
             {
                 continue;
             }
-            self.note(place, |object, _| {
+            self.update(index, |object, _| {
                 object.status = stats.response.status;
                 object.length = stats.response.length;
                 object.received = stats.received;
             });
-            let keep = made.is_ok() && stats.keep;
+            let reusable = made.is_ok() && stats.reusable;
             let judged = made.and_then(|()| self.judge(&stats.response));
-            self.end(place, judged);
-            return keep.then_some((number, opened));
+            self.end(index, judged);
+            return reusable.then_some((number, opened));
         }
     }
 
@@ -254,18 +257,18 @@ impl Visit<'_> {
             .map_err(|(failure, text)| ExchangeError::new(failure, text))
     }
 
-    fn end(&self, place: usize, made: Result<(), ExchangeError>) {
-        self.note(place, |object, now| {
+    fn end(&self, index: usize, made: Result<(), ExchangeError>) {
+        self.update(index, |object, now| {
             object.end = Some(now);
-            object.failure = made.err().map(|fault| (fault.failure, fault.text));
+            object.failure = made.err().map(|error| (error.failure, error.text));
         });
     }
 
     /// Opens a connection, the first at each address until one answers.
     async fn open(
         &self,
-        place: usize,
-        scratch: &mut ClientBuffers,
+        index: usize,
+        buffers: &mut ClientBuffers,
     ) -> Result<Numbered, ExchangeError> {
         let begun = self.begin.elapsed();
         let number = {
@@ -279,13 +282,13 @@ impl Visit<'_> {
         };
         let mut failed = ExchangeError::new(FailureKind::Connect, "its name has no address");
         for at in addresses {
-            match client::connect(self.peer, &self.peer.addresses[at], scratch).await {
+            match client::connect(self.peer, &self.peer.addresses[at], buffers).await {
                 Ok(transport) => {
                     self.peer.choose(at);
-                    self.note(place, |object, now| object.connect = Some(now - begun));
+                    self.update(index, |object, now| object.connect = Some(now - begun));
                     return Ok((number, transport));
                 }
-                Err(fault) => failed = fault,
+                Err(error) => failed = error,
             }
         }
         Err(failed)
@@ -302,16 +305,16 @@ impl Visit<'_> {
 
     async fn exchange(
         &self,
-        wanted: &ObjectRequest,
+        pending: &ObjectRequest,
         transport: &mut Transport,
-        scratch: &mut ClientBuffers,
+        buffers: &mut ClientBuffers,
         stats: &mut ExchangeStats,
     ) -> Result<(), ExchangeError> {
-        let request = self.tools.plan.request(&wanted.target);
-        let mut scanner = self.scanner(wanted.kind, &wanted.target);
-        client::fetch(transport, &request, scratch, stats, |piece| match piece {
+        let request = self.resources.plan.request(&pending.target);
+        let mut scanner = self.scanner(pending.kind, &pending.target);
+        client::fetch(transport, &request, buffers, stats, |piece| match piece {
             ResponsePart::Head(head) => {
-                self.note(wanted.place, |object, now| object.first = Some(now));
+                self.update(pending.index, |object, now| object.first = Some(now));
                 // What an error page names belongs to no page.
                 let response = ObservedResponse {
                     status: Some(head.status),
@@ -321,7 +324,7 @@ impl Visit<'_> {
                 if scanner.is_none() {
                     return Ok(());
                 }
-                is_readable(head.fields.named(b"content-encoding").next())
+                check_coding(head.fields.named(b"content-encoding").next())
             }
             ResponsePart::Data(data) => {
                 if let Some(scanner) = &mut scanner {
@@ -335,7 +338,7 @@ impl Visit<'_> {
 }
 
 /// Refuses what is coded, which was not asked for: nobody here could look into it.
-fn is_readable(coding: Option<&[u8]>) -> Result<(), ExchangeError> {
+fn check_coding(coding: Option<&[u8]>) -> Result<(), ExchangeError> {
     let coding = coding.unwrap_or(b"identity");
     if coding.eq_ignore_ascii_case(b"identity") {
         return Ok(());

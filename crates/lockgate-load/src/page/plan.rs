@@ -108,9 +108,10 @@ impl PagePlan {
         };
         let mut request = self.options.requests.http2("GET", &url, false);
         if self.protocol == (PageProtocol::Http2 { priorities: true }) {
-            request
-                .fields
-                .push(("priority".to_owned(), said(kind, priority).to_owned()));
+            request.fields.push((
+                "priority".to_owned(),
+                priority_field(kind, priority).to_owned(),
+            ));
         }
         request
     }
@@ -118,7 +119,7 @@ impl PagePlan {
 
 /// How soon something is wanted, in the words that Chromium has for it (RFC 9218 §4). It wants
 /// images more that it has found to be in view, which nobody lays out here.
-fn said(kind: ObjectKind, priority: FetchPriority) -> &'static str {
+fn priority_field(kind: ObjectKind, priority: FetchPriority) -> &'static str {
     match (kind, priority) {
         (ObjectKind::Page, _) => "u=0, i",
         (ObjectKind::Style, FetchPriority::First) => "u=0",

@@ -5,7 +5,7 @@
 use crate::target::{Url, UrlScheme};
 
 /// Longer ones are not asked for.
-const LONGEST: usize = 8 * 1024;
+const MAX_LENGTH: usize = 8 * 1024;
 
 /// Where a reference leads, as far as something is to be fetched.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,7 +123,7 @@ fn clean(written: &[u8]) -> Option<String> {
         .position(|byte| *byte == b'#')
         .unwrap_or(trimmed.len());
     let (mut out, mut query) = (String::new(), false);
-    if trimmed.len() > LONGEST {
+    if trimmed.len() > MAX_LENGTH {
         return None;
     }
     for byte in &trimmed[..end] {
@@ -275,7 +275,7 @@ mod tests {
         ] {
             assert_eq!(base.resolve(written.as_bytes()), same(target), "{written}");
         }
-        assert_eq!(base.resolve(&[b'a'; LONGEST + 1]), None);
+        assert_eq!(base.resolve(&[b'a'; MAX_LENGTH + 1]), None);
     }
 
     #[test]

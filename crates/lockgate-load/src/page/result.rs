@@ -54,9 +54,9 @@ pub struct PageLoad {
     /// The page itself first, then its objects as they were found.
     pub objects: Vec<Object>,
     /// Objects of other origins, which are not fetched: their URLs, each once.
-    pub others: Vec<String>,
+    pub other_origins: Vec<String>,
     /// What was beyond the most that one load keeps, and was neither fetched nor named.
-    pub beyond: u64,
+    pub left_out: u64,
     /// Connections that were opened.
     pub opened: u32,
 }
@@ -218,7 +218,7 @@ impl PageReport {
     /// were behind the others.
     pub fn median(&self) -> Option<usize> {
         let mut order: Vec<usize> = (0..self.loads.len()).collect();
-        order.sort_by_key(|place| self.loads[*place].all().unwrap_or(Duration::MAX));
+        order.sort_by_key(|index| self.loads[*index].all().unwrap_or(Duration::MAX));
         order.get((order.len().max(1) - 1) / 2).copied()
     }
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 use lockgate_net::stream::Blocks;
 use lockgate_net::timer::Timer;
 
-use super::load::{Tools, load};
+use super::load::{LoadResources, load};
 use super::plan::PagePlan;
 use super::result::{PageLoad, PageReport};
 use crate::options::OptionsError;
@@ -51,7 +51,7 @@ pub fn run(
         if let Some(link_queue) = link_queue.clone() {
             tokio::task::spawn_local(async move { link_queue.run().await });
         }
-        let tools = Tools {
+        let resources = LoadResources {
             plan,
             stop,
             blocks: Blocks::new(),
@@ -61,7 +61,7 @@ pub fn run(
         let mut loads: Vec<PageLoad> = Vec::new();
         let begin = Instant::now();
         while (loads.len() as u64) < plan.loads {
-            let Some(load) = load(&tools, &plan.peer()?).await? else {
+            let Some(load) = load(&resources, &plan.peer()?).await? else {
                 break;
             };
             let failure = load.objects.first().and_then(|page| page.failure.as_ref());

@@ -1,8 +1,8 @@
 //! A watched program during a run: CPU time and memory, stage by stage.
 
+use crate::process_tree::{CpuUsage, ProcessTree};
 use crate::result::Watched;
 use crate::start_error::StartError;
-use crate::watch::{CpuUsage, ProcessTree};
 
 /// The processes of a watched program.
 pub(super) struct WatchedTree {

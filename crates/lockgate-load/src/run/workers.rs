@@ -10,13 +10,13 @@ use super::RunProgress;
 use super::stage_sum::StageSum;
 use super::validity;
 use super::watched::WatchedTree;
+use crate::cpu_times::CpuTimes;
 use crate::interface::{Interface, InterfaceBytes};
-use crate::moment::Nanos;
+use crate::nanos::Nanos;
 use crate::plan::{LoadStage, RunPlan, Until};
+use crate::process_tree::{CpuUsage, ProcessTree};
 use crate::result::{Generator, Invalid, StageResult};
 use crate::shared_link::SharedLink;
-use crate::ticks::CpuTimes;
-use crate::watch::{CpuUsage, ProcessTree};
 use crate::worker::{self, StageStart, Stop, WorkerEvent, WorkerSetup};
 
 /// Interval at which memory is read and progress is reported.
@@ -38,9 +38,9 @@ pub(super) struct WorkerThreads {
 struct Baseline {
     begin: Instant,
     watched: Vec<Option<CpuUsage>>,
-    moved: Vec<InterfaceBytes>,
+    bytes: Vec<InterfaceBytes>,
     own: CpuUsage,
-    ticks: CpuTimes,
+    cpu_times: CpuTimes,
     link_busy: Nanos,
 }
 
@@ -107,15 +107,15 @@ impl WorkerThreads {
             .gather(before.begin, observe)
             .inspect_err(|_| stop.now())?;
         let whole = before.begin.elapsed();
-        let cpus = CpuTimes::now().since(&before.ticks);
+        let cpus = CpuTimes::now().since(&before.cpu_times);
         let elapsed = match stage.until {
-            Until::Time(time) if stop.is_asked() => whole.min(time),
+            Until::Time(time) if stop.is_requested() => whole.min(time),
             Until::Time(time) => time,
             Until::Count(_) => whole,
         };
         let generator = self.generator(&sum, before.own, elapsed);
         let mut invalid = validity::generator_limits(stage, &generator, &sum.counts);
-        invalid.extend(self.full_interfaces(&before.moved, whole));
+        invalid.extend(self.full_interfaces(&before.bytes, whole));
         let mut notes = Vec::new();
         if let Some(link) = &self.link {
             notes.extend(link.note(link.busy() - before.link_busy, whole));
@@ -146,16 +146,16 @@ impl WorkerThreads {
     /// Measures what is there before a stage, which begins at the end of that.
     fn baseline(&self) -> Baseline {
         let watched = self.watched.iter().map(WatchedTree::cpu).collect();
-        let moved = self.interfaces.iter().map(Interface::moved).collect();
+        let bytes = self.interfaces.iter().map(Interface::bytes).collect();
         let own = self.own.cpu().unwrap_or_default();
-        let ticks = CpuTimes::now();
+        let cpu_times = CpuTimes::now();
         let link_busy = self.link.as_ref().map_or(0, |link| link.busy());
         Baseline {
             begin: Instant::now(),
             watched,
-            moved,
+            bytes,
             own,
-            ticks,
+            cpu_times,
             link_busy,
         }
     }
@@ -177,7 +177,7 @@ impl WorkerThreads {
         let interfaces = self.interfaces.iter().zip(before);
         interfaces
             .filter_map(|(interface, before)| {
-                let used = interface.used(*before, interface.moved(), elapsed);
+                let used = interface.used(*before, interface.bytes(), elapsed);
                 validity::link_limit(&interface.name, used)
             })
             .collect()

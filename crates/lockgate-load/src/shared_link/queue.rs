@@ -119,8 +119,8 @@ impl LinkSlot {
             // Another thread was faster.
             turn.set(None);
             waiting.push_front((self.id, waker));
-        } else if let Some(place) = waiting.iter().position(|(id, _)| *id == self.id) {
-            waiting[place].1 = waker;
+        } else if let Some(index) = waiting.iter().position(|(id, _)| *id == self.id) {
+            waiting[index].1 = waker;
         } else {
             waiting.push_back((self.id, waker));
         }

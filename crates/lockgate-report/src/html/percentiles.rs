@@ -9,7 +9,7 @@ use lockgate_load::result::{LoadModel, NanosecondHistogram, RunResult, StageResu
 const HEIGHT: f64 = 400.0;
 const AREA: (f64, f64) = (14.0, 340.0);
 /// Curves that can be told apart.
-const MOST: usize = 8;
+const MAX_CURVES: usize = 8;
 
 /// Shares that are marked, and from how many requests on the axis reaches them.
 const TICKS: [(&str, f64, u64); 8] = [
@@ -95,9 +95,9 @@ pub(super) fn figure(runs: &[(&str, &RunResult)]) -> Option<String> {
 /// Latency of each group of rounds, service time beside it in open loops while there is room; and
 /// how many groups have none.
 fn curves(runs: &[(&str, &RunResult)]) -> (Vec<Curve>, usize) {
-    let room = (MOST / runs.len().max(1)).max(1);
+    let room = (MAX_CURVES / runs.len().max(1)).max(1);
     let is_open = |(_, report): &(&str, &RunResult)| report.run.model == LoadModel::Open;
-    let with_service = runs.len() * 2 <= MOST && runs.iter().any(is_open);
+    let with_service = runs.len() * 2 <= MAX_CURVES && runs.iter().any(is_open);
     let (mut curves, mut left_out) = (Vec::new(), 0);
     let mut nth = 0;
     for (run, report) in runs {

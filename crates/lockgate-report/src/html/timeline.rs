@@ -13,7 +13,7 @@ const RATE: (f64, f64) = (60.0, 180.0);
 const LATENCY: (f64, f64) = (216.0, 344.0);
 
 /// Points that a line is drawn through: more would be a surface.
-const MOST: usize = 330;
+const MAX_POINTS: usize = 330;
 
 /// The figure, or nothing where there was no second.
 pub(super) fn figure(report: &RunResult) -> Option<String> {
@@ -26,7 +26,7 @@ pub(super) fn figure(report: &RunResult) -> Option<String> {
         return None;
     }
     let x = Scale::linear(0.0, seconds.len() as f64, (LEFT, RIGHT));
-    let together = seconds.len().div_ceil(MOST);
+    let together = seconds.len().div_ceil(MAX_POINTS);
     let rates: Vec<f64> = seconds.chunks(together).map(rate).collect();
     let worst: Vec<Option<f64>> = seconds.chunks(together).map(worst).collect();
     let rate = Scale::from_zero(rates.iter().copied(), (RATE.1, RATE.0));

@@ -43,14 +43,14 @@ fn second(succeeded: u64) -> Second {
 }
 
 fn begin(live: &mut Live, index: Option<usize>, stage: &LoadStage) {
-    live.tell(&RunProgress::Begun { index, stage });
+    live.observe(&RunProgress::Begun { index, stage });
 }
 
 /// Seconds that pass one after the other, and all of the stage so far.
 fn pass(live: &mut Live, seconds: &[u64], counts: &StageCounts) {
     for (at, succeeded) in seconds.iter().enumerate() {
         let elapsed = Duration::from_secs(at as u64 + 1);
-        live.tell(&RunProgress::Second {
+        live.observe(&RunProgress::Second {
             elapsed,
             second: second(*succeeded),
             counts,
@@ -135,7 +135,7 @@ fn no_line_is_ever_wider_than_it_may_be_nor_has_it_control_characters() {
             p99: 1,
             max: u64::MAX,
         };
-        huge.tell(&RunProgress::Second {
+        huge.observe(&RunProgress::Second {
             elapsed: Duration::MAX,
             second,
             counts: &counts,
@@ -193,7 +193,7 @@ fn failures_of_all_rounds_are_summed_up() {
         let mut over = sample::stage("closed loop", 1_000, 1e6);
         over.counts.failures = Default::default();
         over.counts.failures[FailureKind::Closed as usize] = 3;
-        live.tell(&RunProgress::Over(&over));
+        live.observe(&RunProgress::Over(&over));
     }
     let texts = texts(&live, 80);
     assert!(
@@ -224,7 +224,7 @@ fn a_count_is_told_by_requests_and_not_by_time() {
 fn a_stage_whose_time_is_over_waits_for_answers() {
     let mut live = Live::new(&[closed(60)]);
     begin(&mut live, Some(0), &closed(60));
-    live.tell(&RunProgress::Tick {
+    live.observe(&RunProgress::Tick {
         elapsed: Duration::from_secs(65),
     });
     assert!(texts(&live, 80)[1].ends_with("█ 1:00 min over, waiting for answers"));
@@ -260,7 +260,7 @@ fn without_a_terminal_each_stage_and_each_second_has_a_line() {
     let mut live = Live::new(&stages);
     let counts = StageCounts::new();
     let mut line = |progress: RunProgress<'_>| {
-        live.tell(&progress);
+        live.observe(&progress);
         live.line(&progress)
     };
     let told = |at: u64, second: Second| RunProgress::Second {

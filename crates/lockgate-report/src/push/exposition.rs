@@ -36,7 +36,7 @@ const LATENCY: Bounds = Bounds::new(&[
 
 /// What was counted, by stages.
 #[derive(Debug, Clone)]
-pub(super) struct Counters {
+pub(super) struct RunTotals {
     /// The name of each stage, and what was counted of it once it has begun.
     stages: Vec<(String, Option<StageTotals>)>,
     /// Requests a second that are due; none in a closed loop.
@@ -96,7 +96,7 @@ fn buckets(latency: &NanosecondHistogram) -> HistogramSnapshot {
     histogram.snapshot()
 }
 
-impl Counters {
+impl RunTotals {
     /// Nothing yet, of stages of these names.
     pub(super) fn of(names: &[&str]) -> Self {
         Self {
@@ -109,11 +109,11 @@ impl Counters {
     }
 
     /// Adds what was counted of the stage with this place among the names.
-    pub(super) fn add(&mut self, place: usize, counted: StageTotals) {
-        if let Some((_, sum)) = self.stages.get_mut(place) {
+    pub(super) fn add(&mut self, index: usize, totals: StageTotals) {
+        if let Some((_, sum)) = self.stages.get_mut(index) {
             *sum = Some(match sum.take() {
-                Some(sum) => sum.plus(counted),
-                None => counted,
+                Some(sum) => sum.plus(totals),
+                None => totals,
             });
         }
     }
@@ -124,29 +124,29 @@ impl Counters {
         let stages = || {
             self.stages
                 .iter()
-                .filter_map(|(name, counted)| Some((&**name, counted.as_ref()?)))
+                .filter_map(|(name, totals)| Some((&**name, totals.as_ref()?)))
         };
 
         let mut family = text.counter(
             "lockgate_load_requests_total",
             "Requests that are over, by what became of them.",
         );
-        for (stage, counted) in stages() {
+        for (stage, totals) in stages() {
             family.sample(
                 &[("stage", stage), ("result", "success")],
-                counted.latency.count(),
+                totals.latency.count(),
             );
             family.sample(
                 &[("stage", stage), ("result", "failure")],
-                counted.failures.iter().sum::<u64>(),
+                totals.failures.iter().sum::<u64>(),
             );
         }
         let mut family = text.counter(
             "lockgate_load_failures_total",
             "Requests that failed, by the kind of failure.",
         );
-        for (stage, counted) in stages() {
-            for (kind, count) in FailureKind::ALL.iter().zip(counted.failures) {
+        for (stage, totals) in stages() {
+            for (kind, count) in FailureKind::ALL.iter().zip(totals.failures) {
                 family.sample(&[("stage", stage), ("kind", kind.name())], count);
             }
         }
@@ -154,26 +154,26 @@ impl Counters {
             "lockgate_load_latency_seconds",
             "Latency of successes, from when they were due; in a closed loop that is when they were sent.",
         );
-        for (stage, counted) in stages() {
-            family.sample(&[("stage", stage)], &counted.latency);
+        for (stage, totals) in stages() {
+            family.sample(&[("stage", stage)], &totals.latency);
         }
         let mut family = text.counter(
             "lockgate_load_bytes_total",
             "Bytes of messages, heads included; under TLS those inside it.",
         );
-        for (stage, counted) in stages() {
-            family.sample(&[("stage", stage), ("direction", "sent")], counted.sent);
+        for (stage, totals) in stages() {
+            family.sample(&[("stage", stage), ("direction", "sent")], totals.sent);
             family.sample(
                 &[("stage", stage), ("direction", "received")],
-                counted.received,
+                totals.received,
             );
         }
         let mut family = text.counter(
             "lockgate_load_connections_opened_total",
             "Connections that were opened, the warm-up's not counted.",
         );
-        for (stage, counted) in stages() {
-            family.sample(&[("stage", stage)], counted.opened);
+        for (stage, totals) in stages() {
+            family.sample(&[("stage", stage)], totals.opened);
         }
         if let Some(due) = self.due {
             let help = "Requests a second that are due in an open loop; 0 when the run is over.";

@@ -16,11 +16,11 @@ use lockgate_http::target::Authority;
 use lockgate_metrics::CONTENT_TYPE;
 
 /// What one push may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes of a response that are read: a gateway says in one line what it does not like.
-const MOST: usize = 16 * 1024;
+const MAX_BODY: usize = 16 * 1024;
 /// Characters of that line that are handed on.
-const SAID: usize = 200;
+const MAX_MESSAGE: usize = 200;
 
 /// Where pushes go.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub struct Gateway {
     port: u16,
     authority: String,
     path: String,
-    patience: Duration,
+    timeout: Duration,
 }
 
 /// What is no push gateway.
@@ -54,11 +54,11 @@ pub(super) enum PushError {
     Lost { gateway: String, error: io::Error },
     #[error("{gateway} answers something other than HTTP: {error}")]
     Garbage { gateway: String, error: String },
-    #[error("{gateway} answers with status {status}{said}")]
+    #[error("{gateway} answers with status {status}{message}")]
     Refused {
         gateway: String,
         status: u16,
-        said: String,
+        message: String,
     },
 }
 
@@ -90,19 +90,19 @@ impl Gateway {
             port: parsed.port.unwrap_or(80),
             authority: authority.to_owned(),
             path,
-            patience: PATIENCE,
+            timeout: TIMEOUT,
         })
     }
 
     /// What one push may take.
-    pub(super) fn patience(&self) -> Duration {
-        self.patience
+    pub(super) fn timeout(&self) -> Duration {
+        self.timeout
     }
 
     /// Another patience, for tests of gateways that try it.
     #[cfg(test)]
-    pub(super) fn with_patience(self, patience: Duration) -> Self {
-        Self { patience, ..self }
+    pub(super) fn with_timeout(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
     }
 
     /// Replaces the job's group by `text`.
@@ -114,12 +114,12 @@ impl Gateway {
             gateway: self.written.clone(),
             error,
         };
-        let mut wire = self.connect().map_err(lost)?;
-        let sent = wire.write_all(&self.request(text));
+        let mut connection = self.connect().map_err(lost)?;
+        let sent = connection.write_all(&self.request(text));
         // One that takes no more may have said why.
-        let (status, said) = match self.answer(&mut wire) {
+        let (status, message) = match self.read_response(&mut connection) {
             Err(PushError::Lost { error, .. }) => return Err(lost(sent.err().unwrap_or(error))),
-            answer => answer?,
+            response => response?,
         };
         if (200..300).contains(&status) {
             return Ok(());
@@ -127,14 +127,14 @@ impl Gateway {
         Err(PushError::Refused {
             gateway: self.written.clone(),
             status,
-            said,
+            message,
         })
     }
 
     fn connect(&self) -> io::Result<GatewayConnection> {
         let mut failed = io::Error::other("its name has no address");
         let addresses = (&*self.host, self.port).to_socket_addrs()?;
-        let until = Instant::now() + self.patience;
+        let until = Instant::now() + self.timeout;
         for address in addresses {
             match left(until).and_then(|left| TcpStream::connect_timeout(&address, left)) {
                 Ok(stream) => return Ok(GatewayConnection { stream, until }),
@@ -162,7 +162,10 @@ impl Gateway {
     }
 
     /// The status of the final response, and of one that refuses what it says.
-    fn answer(&self, wire: &mut GatewayConnection) -> Result<(u16, String), PushError> {
+    fn read_response(
+        &self,
+        connection: &mut GatewayConnection,
+    ) -> Result<(u16, String), PushError> {
         let lost = |error| PushError::Lost {
             gateway: self.written.clone(),
             error,
@@ -183,7 +186,7 @@ impl Gateway {
                     }
                     progress = Progress::default();
                 }
-                None if !wire.read_more(&mut input).map_err(lost)? => {
+                None if !connection.read_more(&mut input).map_err(lost)? => {
                     return Err(lost(io::ErrorKind::UnexpectedEof.into()));
                 }
                 None => {}
@@ -191,12 +194,12 @@ impl Gateway {
         }
         let length =
             framing::response(Method::Other, &head).map_err(|error| garbage(error.to_string()))?;
-        let said = if (200..300).contains(&head.status) {
+        let message = if (200..300).contains(&head.status) {
             Vec::new()
         } else {
-            wire.body(input, Decoder::new(length))
+            connection.body(input, Decoder::new(length))
         };
-        Ok((head.status, first_line(&said)))
+        Ok((head.status, first_line(&message)))
     }
 }
 
@@ -218,11 +221,11 @@ fn label(name: &str, value: &str) -> Result<String, GatewayError> {
 }
 
 /// `: pushed metrics are invalid`, or nothing.
-fn first_line(said: &[u8]) -> String {
-    let said = String::from_utf8_lossy(said);
-    match said.trim().lines().next() {
+fn first_line(message: &[u8]) -> String {
+    let message = String::from_utf8_lossy(message);
+    match message.trim().lines().next() {
         Some(line) => {
-            let short: String = line.chars().take(SAID).collect();
+            let short: String = line.chars().take(MAX_MESSAGE).collect();
             format!(": {}", crate::escape::terminal(&short))
         }
         None => String::new(),
@@ -263,7 +266,7 @@ impl GatewayConnection {
     /// What comes of a body of which `input` is there: what is left of it does not matter.
     fn body(&mut self, mut input: Vec<u8>, mut decoder: Decoder) -> Vec<u8> {
         let (mut body, mut trailers) = (Vec::new(), Fields::default());
-        while body.len() < MOST && input.len() < MOST {
+        while body.len() < MAX_BODY && input.len() < MAX_BODY {
             match decoder.decode(&input, &Limits::default(), &mut trailers) {
                 Ok(Part::Data(data)) => {
                     body.extend_from_slice(&input[data.clone()]);

@@ -61,7 +61,7 @@ fn pass(push: &mut Push, seconds: u64, counts: &StageCounts) {
             p99: 1,
             max: 1,
         };
-        push.tell(&RunProgress::Second {
+        push.observe(&RunProgress::Second {
             elapsed: Duration::from_secs(at),
             second,
             counts,
@@ -82,12 +82,12 @@ fn a_stage_is_pushed_when_it_begins_every_ten_seconds_and_when_the_run_is_over()
     let gateway = Origin::tcp();
     let stages = [constant(3000.0)];
     let mut push = push(&gateway, &stages);
-    push.tell(&RunProgress::Begun {
+    push.observe(&RunProgress::Begun {
         index: None,
         stage: &stages[0],
     });
     pass(&mut push, 30, &counts(1));
-    push.tell(&RunProgress::Begun {
+    push.observe(&RunProgress::Begun {
         index: Some(0),
         stage: &stages[0],
     });
@@ -115,7 +115,7 @@ fn a_stage_is_pushed_when_it_begins_every_ten_seconds_and_when_the_run_is_over()
 
     let mut over = sample::stage("3000/s", 0, 1e6);
     over.counts = counts(900);
-    push.tell(&RunProgress::Over(&over));
+    push.observe(&RunProgress::Over(&over));
     let finishing = thread::spawn(move || push.finish());
     let text = taken(&gateway, TAKEN).text().to_owned();
     assert_eq!(
@@ -183,14 +183,14 @@ fn rounds_add_up_and_stages_that_have_not_begun_are_not_there() {
     let stages = [closed(), constant(5.0), closed()];
     let mut push = push(&gateway, &stages);
     for index in [0, 2] {
-        push.tell(&RunProgress::Begun {
+        push.observe(&RunProgress::Begun {
             index: Some(index),
             stage: &stages[index],
         });
         taken(&gateway, TAKEN);
         let mut over = sample::stage("closed loop", 0, 1e6);
         over.counts = counts(10);
-        push.tell(&RunProgress::Over(&over));
+        push.observe(&RunProgress::Over(&over));
     }
     let finishing = thread::spawn(move || push.finish());
     let text = taken(&gateway, TAKEN).text().to_owned();
@@ -211,13 +211,13 @@ fn a_ladder_without_end_has_no_more_series_than_a_gateway_can_bear() {
     let mut push = push(&gateway, &stages);
     assert_eq!(push.series.iter().max(), Some(&MOST_STAGES));
     for (index, stage) in stages.iter().enumerate() {
-        push.tell(&RunProgress::Begun {
+        push.observe(&RunProgress::Begun {
             index: Some(index),
             stage,
         });
         let mut over = sample::stage(&stage.name, 0, 1e6);
         over.counts = counts(1);
-        push.tell(&RunProgress::Over(&over));
+        push.observe(&RunProgress::Over(&over));
     }
     let text = push.over.text();
     exposition::parse(&text);
@@ -242,7 +242,7 @@ fn warned(push: &mut Push) -> String {
     let tick = RunProgress::Tick {
         elapsed: Duration::ZERO,
     };
-    lockgate_testkit::eventually("a warning", || push.tell(&tick))
+    lockgate_testkit::eventually("a warning", || push.observe(&tick))
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn a_gateway_that_refuses_is_quoted_once_and_counted_in_the_end() {
     let gateway = Origin::tcp();
     let stages = [closed()];
     let mut push = push(&gateway, &stages);
-    push.tell(&RunProgress::Begun {
+    push.observe(&RunProgress::Begun {
         index: Some(0),
         stage: &stages[0],
     });
@@ -267,7 +267,7 @@ fn a_gateway_that_refuses_is_quoted_once_and_counted_in_the_end() {
     pass(&mut push, 10, &counts(1));
     taken(&gateway, no);
     let finishing = thread::spawn(move || {
-        let warning = push.tell(&RunProgress::Tick {
+        let warning = push.observe(&RunProgress::Tick {
             elapsed: Duration::ZERO,
         });
         (warning, push.finish())
@@ -294,9 +294,9 @@ fn a_gateway_that_hangs_holds_up_nothing_and_is_given_up() {
     let url = format!("http://{}", silent.address());
     let gateway = Gateway::new(&url, "x")
         .unwrap()
-        .with_patience(Duration::from_millis(20));
+        .with_timeout(Duration::from_millis(20));
     let mut push = Push::start(gateway, &stages).unwrap();
-    push.tell(&RunProgress::Begun {
+    push.observe(&RunProgress::Begun {
         index: Some(0),
         stage: &stages[0],
     });

@@ -5,7 +5,7 @@ use std::fmt;
 use super::{Comparison, METRICS, Metric, MetricKind, OPERATORS, Operator, ThresholdCondition};
 
 /// Parentheses within each other; more are a mistake, and would only cost stack.
-const DEEPEST: usize = 32;
+const MAX_DEPTH: usize = 32;
 
 /// What is wrong with a threshold; shown with the text and a caret below the place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -99,7 +99,7 @@ impl<'a> Parser<'a> {
         if self.peek().0 != ConditionToken::Open {
             return self.comparison().map(ThresholdCondition::Is);
         }
-        if self.depth == DEEPEST {
+        if self.depth == MAX_DEPTH {
             return self.wrong("there are too many parentheses within each other");
         }
         self.take(ConditionToken::Open);

@@ -111,8 +111,8 @@ impl View {
     }
 
     /// Shows what the engine tells.
-    pub(crate) fn tell(&mut self, progress: &RunProgress<'_>) {
-        self.live.tell(progress);
+    pub(crate) fn observe(&mut self, progress: &RunProgress<'_>) {
+        self.live.observe(progress);
         match self.shown {
             Shown::Quiet => {}
             Shown::Lines => {

@@ -11,31 +11,31 @@ use lockgate_http::hpack::{Decoder, Encoder, TABLE_SIZE};
 use super::super::{ExchangeError, ExchangeStats};
 use super::frame::{self, FrameType, Http2Frame};
 use super::stream::{
-    BodySource, BodyUse, BufferedResponse, Grpc, RequestStream, Sending, StreamTable,
+    BodySource, BodyUse, BufferedResponse, GrpcStatus, OutgoingBody, RequestStream, StreamTable,
 };
 use crate::expect::Hasher;
 use crate::result::FailureKind;
 use crate::target::{Http2Request, RequestBody};
 
 /// The most that a window can be (§6.9.1).
-pub(super) const LARGEST_WINDOW: u32 = (1 << 31) - 1;
+pub(super) const MAX_WINDOW: u32 = (1 << 31) - 1;
 /// What the windows of a connection are before anything was said (§6.9.2).
-const USUAL_WINDOW: u32 = 65_535;
+const DEFAULT_WINDOW: u32 = 65_535;
 /// Streams at once before the server has said how many it takes: some refuse more than this.
-const USUAL_STREAMS: usize = 100;
+const DEFAULT_STREAMS: usize = 100;
 /// A head, as §6.5.2 counts it, and the frames that it comes in.
-pub(super) const HEAD_LIST: usize = 64 * 1024;
+pub(super) const MAX_HEADER_LIST: usize = 64 * 1024;
 /// Of bodies, no more is gathered for one write.
-const GATHERED: usize = 64 * 1024;
+const WRITE_BATCH: usize = 64 * 1024;
 /// A server that makes us say more than this and does not take it is not listened to.
-const UNSENT: usize = 256 * 1024;
+const MAX_UNSENT: usize = 256 * 1024;
 
 /// What may come before the server is given more.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReceiveWindows {
     /// Of one response.
     pub(crate) stream: u32,
-    /// Of all of them together; no less than [`USUAL_WINDOW`].
+    /// Of all of them together; no less than [`DEFAULT_WINDOW`].
     pub(crate) connection: u32,
 }
 
@@ -43,16 +43,16 @@ impl ReceiveWindows {
     /// Nobody is to wait for us.
     pub(crate) const LARGE: Self = Self {
         stream: 1 << 30,
-        connection: LARGEST_WINDOW,
+        connection: MAX_WINDOW,
     };
 }
 
 /// What became of a request.
 pub(crate) struct FinishedRequest {
-    pub(crate) place: usize,
+    pub(crate) slot: usize,
     pub(crate) stats: ExchangeStats,
     /// What nobody has looked at, of a response that was to be kept.
-    pub(crate) kept: Option<BufferedResponse>,
+    pub(crate) buffered: Option<BufferedResponse>,
     pub(crate) outcome: RequestOutcome,
 }
 
@@ -74,7 +74,7 @@ pub(super) struct PeerSettings {
 }
 
 /// A head whose end has not come.
-pub(super) struct Block {
+pub(super) struct HeaderBlock {
     pub(super) stream: u32,
     pub(super) ends_stream: bool,
     pub(super) bytes: Vec<u8>,
@@ -84,7 +84,7 @@ pub(super) struct Block {
 
 /// The head of a request as it was sent last, and how often the table had changed by then.
 #[derive(Clone, Default)]
-struct HeaderState {
+struct CachedHead {
     block: Vec<u8>,
     changes: Option<u64>,
 }
@@ -95,11 +95,11 @@ pub(crate) struct Http2Connection {
     pub(super) out: Vec<u8>,
     sent: usize,
     /// Whether nobody takes anything any more.
-    is_deaf: bool,
+    write_closed: bool,
     pub(super) encoder: Encoder,
     pub(super) decoder: Decoder,
     /// Of each target, if it was asked for.
-    heads: Vec<HeaderState>,
+    heads: Vec<CachedHead>,
     pub(super) streams: StreamTable,
     /// Places of those with a body that can go on.
     pub(super) uploads: VecDeque<usize>,
@@ -112,25 +112,25 @@ pub(crate) struct Http2Connection {
     pub(super) window: i64,
     pub(super) windows: ReceiveWindows,
     /// Bytes of responses that its window was not given back for.
-    pub(super) taken: u32,
-    pub(super) block: Option<Block>,
+    pub(super) unacknowledged: u32,
+    pub(super) block: Option<HeaderBlock>,
     /// What is still to come of a body's frame.
     pub(super) rest: Option<Http2Frame>,
     /// Why the server ends it, once it has said so (§6.8).
-    pub(super) goodbye: Option<u32>,
+    pub(super) goaway: Option<u32>,
     /// Frames of responses that have come.
-    pub(super) heard: u64,
+    pub(super) frames_received: u64,
     finished: VecDeque<FinishedRequest>,
 }
 
 impl Http2Connection {
     /// For up to so many requests at once.
-    pub(crate) fn new(places: usize, windows: ReceiveWindows) -> Self {
+    pub(crate) fn new(slots: usize, windows: ReceiveWindows) -> Self {
         let mut out = frame::PREFACE.to_vec();
         let settings = [
             (frame::ENABLE_PUSH, 0),
             (frame::INITIAL_WINDOW_SIZE, windows.stream),
-            (frame::MAX_HEADER_LIST_SIZE, HEAD_LIST as u32),
+            (frame::MAX_HEADER_LIST_SIZE, MAX_HEADER_LIST as u32),
         ];
         frame::begin(&mut out, settings.len() * 6, FrameType::Settings, 0, 0);
         for (name, value) in settings {
@@ -141,30 +141,30 @@ impl Http2Connection {
             &mut out,
             FrameType::WindowUpdate,
             0,
-            windows.connection - USUAL_WINDOW,
+            windows.connection - DEFAULT_WINDOW,
         );
         Self {
             out,
             sent: 0,
-            is_deaf: false,
+            write_closed: false,
             encoder: Encoder::new(),
             decoder: Decoder::new(TABLE_SIZE),
             heads: Vec::new(),
-            streams: StreamTable::new(places),
+            streams: StreamTable::new(slots),
             uploads: VecDeque::new(),
             next: 1,
             peer: PeerSettings {
-                window: USUAL_WINDOW,
-                streams: USUAL_STREAMS,
+                window: DEFAULT_WINDOW,
+                streams: DEFAULT_STREAMS,
             },
             has_settings: false,
-            window: i64::from(USUAL_WINDOW),
+            window: i64::from(DEFAULT_WINDOW),
             windows,
-            taken: 0,
+            unacknowledged: 0,
             block: None,
             rest: None,
-            goodbye: None,
-            heard: 0,
+            goaway: None,
+            frames_received: 0,
             finished: VecDeque::new(),
         }
     }
@@ -181,11 +181,11 @@ impl Http2Connection {
 
     /// Whether no other request ever may.
     pub(crate) fn is_ending(&self) -> bool {
-        self.goodbye.is_some() || self.is_deaf || self.next > u32::MAX >> 1
+        self.goaway.is_some() || self.write_closed || self.next > u32::MAX >> 1
     }
 
     /// How many streams the server takes at once, where it has said so.
-    pub(super) fn allowed(&self) -> Option<usize> {
+    pub(super) fn max_streams(&self) -> Option<usize> {
         Some(self.peer.streams).filter(|streams| self.has_settings && *streams < usize::MAX)
     }
 
@@ -195,7 +195,7 @@ impl Http2Connection {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.unsent().len() > UNSENT
+        self.unsent().len() > MAX_UNSENT
     }
 
     /// So many bytes have left.
@@ -207,17 +207,17 @@ impl Http2Connection {
         }
     }
 
-    pub(super) fn give_up_sending(&mut self) {
-        self.is_deaf = true;
+    pub(super) fn close_write(&mut self) {
+        self.write_closed = true;
         self.out.clear();
         self.sent = 0;
     }
 
     /// The status of a response that has begun and not ended, and what nobody has looked at of one
     /// that is kept.
-    pub(crate) fn look(&mut self, place: usize) -> Option<(u16, Option<&mut BufferedResponse>)> {
-        let stream = self.streams.get(place)?;
-        Some((stream.stats.response.status?, stream.kept.as_mut()))
+    pub(crate) fn look(&mut self, slot: usize) -> Option<(u16, Option<&mut BufferedResponse>)> {
+        let stream = self.streams.get(slot)?;
+        Some((stream.stats.response.status?, stream.buffered.as_mut()))
     }
 
     /// The next request whose end has come.
@@ -229,7 +229,7 @@ impl Http2Connection {
     /// allowed: [`has_room`](Self::has_room).
     pub(crate) fn begin(
         &mut self,
-        place: usize,
+        slot: usize,
         target: usize,
         request: &Http2Request,
         used: BodyUse,
@@ -253,26 +253,26 @@ impl Http2Connection {
             ..ExchangeStats::default()
         };
         stats.sent = (self.out.len() - before) as u64;
-        if self.is_deaf {
-            self.give_up_sending();
+        if self.write_closed {
+            self.close_write();
         }
         if body.is_some() {
-            self.uploads.push_back(place);
+            self.uploads.push_back(slot);
         }
         let stream = RequestStream {
             id,
             method: request.method,
             stats,
             hasher: (used == BodyUse::Hash).then(Hasher::new),
-            kept: (used == BodyUse::Keep).then(BufferedResponse::default),
-            declared: None,
-            grpc: request.is_grpc.then(Grpc::default),
-            taken: 0,
+            buffered: (used == BodyUse::Keep).then(BufferedResponse::default),
+            content_length: None,
+            grpc: request.is_grpc.then(GrpcStatus::default),
+            unacknowledged: 0,
             window: i64::from(self.peer.window),
-            body: body.map(Sending::new),
-            heard: self.heard,
+            body: body.map(OutgoingBody::new),
+            frames_received: self.frames_received,
         };
-        self.streams.put(place, stream);
+        self.streams.put(slot, stream);
     }
 
     /// HEADERS, and CONTINUATION behind it where that is too long.
@@ -295,7 +295,7 @@ impl Http2Connection {
         frame::begin(out, 0, FrameType::Headers, flags | frame::END_HEADERS, id);
         encoder.begin(out);
         if heads.len() <= target {
-            heads.resize(target + 1, HeaderState::default());
+            heads.resize(target + 1, CachedHead::default());
         }
         let (head, before) = (&mut heads[target], encoder.changes());
         if head.changes == Some(before) {
@@ -307,7 +307,7 @@ impl Http2Connection {
             }
             // Where nothing was new, the same bytes say the same the next time.
             if encoder.changes() == before {
-                *head = HeaderState {
+                *head = CachedHead {
                     block: out[from..].to_vec(),
                     changes: Some(before),
                 };
@@ -318,14 +318,14 @@ impl Http2Connection {
             encoder.encode(field.name.as_bytes(), value.as_bytes(), out);
         }
         let length = out.len() - start;
-        if length <= frame::LONGEST {
+        if length <= frame::MAX_PAYLOAD {
             frame::set_length(&mut out[start - frame::HEAD..], length);
             return;
         }
         let block = out.split_off(start);
         out.truncate(start - frame::HEAD);
-        let pieces = block.len().div_ceil(frame::LONGEST);
-        for (at, piece) in block.chunks(frame::LONGEST).enumerate() {
+        let pieces = block.len().div_ceil(frame::MAX_PAYLOAD);
+        for (at, piece) in block.chunks(frame::MAX_PAYLOAD).enumerate() {
             let (kind, first) = if at == 0 {
                 (FrameType::Headers, flags)
             } else {
@@ -342,12 +342,12 @@ impl Http2Connection {
     }
 
     /// Gathers bodies, as far as they may leave and one write takes them; each in its turn.
-    pub(super) fn pump(&mut self) {
-        while !self.is_deaf && self.out.len() - self.sent < GATHERED && self.window > 0 {
-            let Some(place) = self.uploads.pop_front() else {
+    pub(super) fn fill_bodies(&mut self) {
+        while !self.write_closed && self.out.len() - self.sent < WRITE_BATCH && self.window > 0 {
+            let Some(slot) = self.uploads.pop_front() else {
                 return;
             };
-            let Some(stream) = self.streams.get(place) else {
+            let Some(stream) = self.streams.get(slot) else {
                 continue;
             };
             let Some(sending) = &mut stream.body else {
@@ -355,7 +355,7 @@ impl Http2Connection {
             };
             let left = sending.left();
             let allowed = stream.window.min(self.window).max(0) as usize;
-            let length = left.len().min(allowed).min(frame::LONGEST);
+            let length = left.len().min(allowed).min(frame::MAX_PAYLOAD);
             if length == 0 {
                 // Its window says when it goes on.
                 sending.is_queued = false;
@@ -372,7 +372,7 @@ impl Http2Connection {
             if is_last {
                 stream.body = None;
             } else {
-                self.uploads.push_back(place);
+                self.uploads.push_back(slot);
             }
         }
     }
@@ -380,63 +380,63 @@ impl Http2Connection {
     /// Gives up on a request, and says so; what it moved until then, if it was under way. `true`
     /// beside it where nothing has come of any response since it began: a connection that may be
     /// dead.
-    pub(crate) fn cancel(&mut self, place: usize) -> Option<(ExchangeStats, bool)> {
-        let stream = self.streams.take(place)?;
+    pub(crate) fn cancel(&mut self, slot: usize) -> Option<(ExchangeStats, bool)> {
+        let stream = self.streams.take(slot)?;
         self.write_number(FrameType::Reset, stream.id, frame::CANCEL);
-        Some((stream.stats, stream.heard == self.heard))
+        Some((stream.stats, stream.frames_received == self.frames_received))
     }
 
     /// The connection has ended, and so have all requests on it.
-    pub(crate) fn end(&mut self, fault: &ExchangeError) {
-        let places: Vec<_> = self.streams.all().map(|(place, _)| place).collect();
-        for place in places {
-            let Some(stream) = self.streams.take(place) else {
+    pub(crate) fn end(&mut self, error: &ExchangeError) {
+        let slots: Vec<_> = self.streams.all().map(|(slot, _)| slot).collect();
+        for slot in slots {
+            let Some(stream) = self.streams.take(slot) else {
                 continue;
             };
             let (status, length) = (stream.stats.response.status, stream.stats.response.length);
-            let fault = match (fault.failure, status, self.goodbye) {
+            let error = match (error.failure, status, self.goaway) {
                 (FailureKind::Closed, _, Some(code)) if code != 0 => {
                     let text = format!("the server ended the connection: {}", frame::code(code));
                     ExchangeError::new(FailureKind::Goaway, text)
                 }
                 (FailureKind::Closed, None, _) => ExchangeError {
-                    text: format!("{} before an answer", fault.text),
-                    ..fault.clone()
+                    text: format!("{} before an answer", error.text),
+                    ..error.clone()
                 },
                 (FailureKind::Closed, Some(_), _) => ExchangeError {
-                    text: format!("{} after {length} bytes of the body", fault.text),
-                    ..fault.clone()
+                    text: format!("{} after {length} bytes of the body", error.text),
+                    ..error.clone()
                 },
-                _ => fault.clone(),
+                _ => error.clone(),
             };
-            self.finish(place, stream, RequestOutcome::Failed(fault));
+            self.finish(slot, stream, RequestOutcome::Failed(error));
         }
     }
 
     pub(super) fn finish(
         &mut self,
-        place: usize,
+        slot: usize,
         mut stream: RequestStream,
         outcome: RequestOutcome,
     ) {
         stream.stats.response.hash = stream.hasher.take().map(Hasher::finish);
         self.finished.push_back(FinishedRequest {
-            place,
+            slot,
             stats: stream.stats,
-            kept: stream.kept,
+            buffered: stream.buffered,
             outcome,
         });
     }
 
     pub(super) fn write_number(&mut self, kind: FrameType, stream: u32, number: u32) {
-        if !self.is_deaf {
+        if !self.write_closed {
             frame::number(&mut self.out, kind, stream, number);
         }
     }
 
     /// A frame of the connection itself.
     pub(super) fn write_frame(&mut self, kind: FrameType, flags: u8, payload: &[u8]) {
-        if !self.is_deaf {
+        if !self.write_closed {
             frame::begin(&mut self.out, payload.len(), kind, flags, 0);
             self.out.extend_from_slice(payload);
         }

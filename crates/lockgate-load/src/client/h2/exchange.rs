@@ -62,14 +62,14 @@ impl Http2Connection {
         blocks: &Blocks,
     ) {
         loop {
-            self.pump();
+            self.fill_bodies();
             if self.unsent().is_empty() {
                 let _ = transport.stream.poll_flush(cx);
                 return;
             }
             match transport.stream.poll_write(cx, blocks, &[self.unsent()]) {
                 Poll::Ready(Ok(sent)) => self.note_sent(sent),
-                Poll::Ready(Err(_)) => return self.give_up_sending(),
+                Poll::Ready(Err(_)) => return self.close_write(),
                 Poll::Pending => return,
             }
         }
@@ -84,16 +84,16 @@ pub(in crate::client) async fn exchange(
     transport: &mut Transport,
     request: &Http2Request,
     expect: &Expect,
-    scratch: &mut ClientBuffers,
+    buffers: &mut ClientBuffers,
     stats: &mut ExchangeStats,
 ) -> Result<(), ExchangeError> {
     let mut connection = Http2Connection::new(1, ReceiveWindows::LARGE);
-    connection.begin(0, 0, request, BodyUse::of(expect), &mut scratch.rng);
+    connection.begin(0, 0, request, BodyUse::of(expect), &mut buffers.rng);
     let finished = poll_fn(|cx| {
         loop {
-            connection.write(cx, transport, &scratch.blocks);
-            if let Err(fault) = ready!(connection.poll_read(cx, transport)) {
-                connection.end(&fault);
+            connection.write(cx, transport, &buffers.blocks);
+            if let Err(error) = ready!(connection.poll_read(cx, transport)) {
+                connection.end(&error);
             }
             if let Some(finished) = connection.take_finished() {
                 return Poll::Ready(finished);
@@ -102,9 +102,9 @@ pub(in crate::client) async fn exchange(
     })
     .await;
     *stats = finished.stats;
-    transport.allowed = connection.allowed();
+    transport.max_streams = connection.max_streams();
     match finished.outcome {
         RequestOutcome::Answered => Ok(()),
-        RequestOutcome::Failed(fault) | RequestOutcome::Unprocessed(fault) => Err(fault),
+        RequestOutcome::Failed(error) | RequestOutcome::Unprocessed(error) => Err(error),
     }
 }

@@ -7,7 +7,7 @@ pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Bytes of a frame before its payload.
 pub(super) const HEAD: usize = 9;
 /// The longest payload, where nobody has allowed longer ones (§4.2).
-pub(super) const LONGEST: usize = 16 * 1024;
+pub(super) const MAX_PAYLOAD: usize = 16 * 1024;
 
 /// Flags (§6).
 pub(super) const ACK: u8 = 0x1;

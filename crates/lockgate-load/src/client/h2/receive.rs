@@ -5,9 +5,11 @@ use std::collections::VecDeque;
 use lockgate_http::head::Method;
 
 use super::super::ExchangeError;
-use super::connection::{Block, HEAD_LIST, Http2Connection, LARGEST_WINDOW, RequestOutcome};
+use super::connection::{
+    HeaderBlock, Http2Connection, MAX_HEADER_LIST, MAX_WINDOW, RequestOutcome,
+};
 use super::frame::{self, FrameType, Http2Frame};
-use super::stream::{Grpc, RequestStream};
+use super::stream::{GrpcStatus, RequestStream};
 use crate::result::FailureKind;
 
 /// What a head says, as far as it matters here.
@@ -69,7 +71,7 @@ impl Http2Connection {
                     return Err(garbage("what came first is no HTTP/2"));
                 }
             }
-            if frame.length > frame::LONGEST {
+            if frame.length > frame::MAX_PAYLOAD {
                 return Err(garbage(format!(
                     "a frame of {} bytes, which were not allowed",
                     frame.length
@@ -78,11 +80,11 @@ impl Http2Connection {
             let come = &bytes[at + frame.head..];
             if let Some(payload) = come.get(..frame.length) {
                 at += frame.head + frame.length;
-                self.take_frame(&frame, payload)?;
+                self.recv_frame(&frame, payload)?;
             } else if let Some((part, rest)) = frame.split(come.len()) {
                 // A body is taken as it comes: what is kept until more comes is copied.
                 at = bytes.len();
-                self.take_frame(&part, come)?;
+                self.recv_frame(&part, come)?;
                 self.rest = Some(rest);
                 break;
             } else {
@@ -92,10 +94,11 @@ impl Http2Connection {
         Ok(at)
     }
 
-    fn take_frame(&mut self, frame: &Http2Frame, payload: &[u8]) -> Result<(), ExchangeError> {
+    fn recv_frame(&mut self, frame: &Http2Frame, payload: &[u8]) -> Result<(), ExchangeError> {
         // §6.10: nothing may come within a head.
-        let goes_on =
-            |block: &Block| frame.kind == FrameType::Continuation && frame.stream == block.stream;
+        let goes_on = |block: &HeaderBlock| {
+            frame.kind == FrameType::Continuation && frame.stream == block.stream
+        };
         if self.block.as_ref().is_some_and(|block| !goes_on(block)) {
             return Err(garbage("a frame within a head"));
         }
@@ -115,9 +118,9 @@ impl Http2Connection {
                 frame.stream
             )));
         }
-        self.heard += u64::from(of_a_stream);
+        self.frames_received += u64::from(of_a_stream);
         match frame.kind {
-            FrameType::Data => self.take_data(frame, payload),
+            FrameType::Data => self.recv_data(frame, payload),
             FrameType::Headers => {
                 let content = frame
                     .content(payload)
@@ -125,9 +128,9 @@ impl Http2Connection {
                 let (stream, ends_stream) = (frame.stream, frame.has(frame::END_STREAM));
                 let wire = frame::HEAD + payload.len();
                 if frame.has(frame::END_HEADERS) {
-                    return self.take_head(stream, ends_stream, content, wire);
+                    return self.recv_headers(stream, ends_stream, content, wire);
                 }
-                self.block = Some(Block {
+                self.block = Some(HeaderBlock {
                     stream,
                     ends_stream,
                     bytes: content.to_vec(),
@@ -135,58 +138,58 @@ impl Http2Connection {
                 });
                 Ok(())
             }
-            FrameType::Continuation => self.take_continuation(frame, payload),
-            FrameType::Reset => self.take_reset(frame.stream, number(payload)?),
-            FrameType::Settings => self.take_settings(frame, payload),
-            FrameType::Ping => self.take_ping(frame, payload),
-            FrameType::Goaway => self.take_goaway(payload),
+            FrameType::Continuation => self.recv_continuation(frame, payload),
+            FrameType::Reset => self.recv_reset(frame.stream, number(payload)?),
+            FrameType::Settings => self.recv_settings(frame, payload),
+            FrameType::Ping => self.recv_ping(frame, payload),
+            FrameType::Goaway => self.recv_goaway(payload),
             FrameType::WindowUpdate => {
-                self.take_window_update(frame.stream, number(payload)? & 0x7fff_ffff)
+                self.recv_window_update(frame.stream, number(payload)? & 0x7fff_ffff)
             }
             FrameType::PushPromise => Err(garbage("a push, which was not allowed")),
             FrameType::Priority | FrameType::Other => Ok(()),
         }
     }
 
-    fn take_data(&mut self, frame: &Http2Frame, payload: &[u8]) -> Result<(), ExchangeError> {
+    fn recv_data(&mut self, frame: &Http2Frame, payload: &[u8]) -> Result<(), ExchangeError> {
         let data = frame
             .content(payload)
             .ok_or_else(|| garbage("padding longer than its frame"))?;
         // Padding counts (§6.9.1), and so does what comes for a stream that was given up.
-        self.taken += payload.len() as u32;
-        if self.taken >= self.windows.connection / 2 {
-            let taken = std::mem::take(&mut self.taken);
-            self.write_number(FrameType::WindowUpdate, 0, taken);
+        self.unacknowledged += payload.len() as u32;
+        if self.unacknowledged >= self.windows.connection / 2 {
+            let unacknowledged = std::mem::take(&mut self.unacknowledged);
+            self.write_number(FrameType::WindowUpdate, 0, unacknowledged);
         }
-        let Some(place) = self.streams.find(frame.stream) else {
+        let Some(slot) = self.streams.find(frame.stream) else {
             return Ok(());
         };
-        let Some(stream) = self.streams.get(place) else {
+        let Some(stream) = self.streams.get(slot) else {
             return Ok(());
         };
         stream.stats.received += (frame.head + payload.len()) as u64;
         if stream.stats.response.status.is_none() {
-            return self.refuse(place, "data before an answer");
+            return self.refuse(slot, "data before an answer");
         }
         stream.stats.response.length += data.len() as u64;
         if let Some(hasher) = &mut stream.hasher {
             hasher.update(data);
         }
-        if let Some(kept) = &mut stream.kept {
-            kept.data.extend_from_slice(data);
+        if let Some(buffered) = &mut stream.buffered {
+            buffered.data.extend_from_slice(data);
         }
         if frame.has(frame::END_STREAM) {
-            return self.finish_answer(place);
+            return self.finish_response(slot);
         }
-        stream.taken += payload.len() as u32;
-        if stream.taken >= self.windows.stream / 2 {
-            let taken = std::mem::take(&mut stream.taken);
-            self.write_number(FrameType::WindowUpdate, frame.stream, taken);
+        stream.unacknowledged += payload.len() as u32;
+        if stream.unacknowledged >= self.windows.stream / 2 {
+            let unacknowledged = std::mem::take(&mut stream.unacknowledged);
+            self.write_number(FrameType::WindowUpdate, frame.stream, unacknowledged);
         }
         Ok(())
     }
 
-    fn take_continuation(
+    fn recv_continuation(
         &mut self,
         frame: &Http2Frame,
         payload: &[u8],
@@ -195,50 +198,50 @@ impl Http2Connection {
             return Err(garbage("a head that goes on without a beginning"));
         };
         block.wire += frame::HEAD + payload.len();
-        if block.wire > HEAD_LIST {
+        if block.wire > MAX_HEADER_LIST {
             return Err(garbage("a head that is too long"));
         }
         block.bytes.extend_from_slice(payload);
         if frame.has(frame::END_HEADERS) {
-            return self.take_head(block.stream, block.ends_stream, &block.bytes, block.wire);
+            return self.recv_headers(block.stream, block.ends_stream, &block.bytes, block.wire);
         }
         self.block = Some(block);
         Ok(())
     }
 
-    fn take_head(
+    fn recv_headers(
         &mut self,
         id: u32,
         ends_stream: bool,
         block: &[u8],
         wire: usize,
     ) -> Result<(), ExchangeError> {
-        let (mut said, mut fields) = (ResponseFields::default(), 0);
+        let (mut head, mut fields) = (ResponseFields::default(), 0);
         // Also of a stream that was given up: what follows builds on it.
-        let decoded = self.decoder.decode(block, HEAD_LIST, |name, value| {
-            said.take(fields == 0, name, value);
+        let decoded = self.decoder.decode(block, MAX_HEADER_LIST, |name, value| {
+            head.take(fields == 0, name, value);
             fields += 1;
         });
         decoded.map_err(|error| garbage(error.to_string()))?;
-        let Some(place) = self.streams.find(id) else {
+        let Some(slot) = self.streams.find(id) else {
             return Ok(());
         };
-        let Some(stream) = self.streams.get(place) else {
+        let Some(stream) = self.streams.get(slot) else {
             return Ok(());
         };
         stream.stats.received += wire as u64;
-        if let (Some(grpc), Some(_)) = (&mut stream.grpc, said.grpc) {
-            grpc.status = said.grpc;
+        if let (Some(grpc), Some(_)) = (&mut stream.grpc, head.grpc) {
+            grpc.status = head.grpc;
         }
         let is_trailer = stream.stats.response.status.is_some();
-        match said {
+        match head {
             ResponseFields {
                 is_misplaced: true, ..
-            } => self.refuse(place, "a head with a pseudo-field where none may be"),
+            } => self.refuse(slot, "a head with a pseudo-field where none may be"),
             ResponseFields { statuses: 0, .. } if is_trailer && ends_stream => {
-                self.finish_answer(place)
+                self.finish_response(slot)
             }
-            _ if is_trailer => self.refuse(place, "a second head"),
+            _ if is_trailer => self.refuse(slot, "a second head"),
             ResponseFields {
                 statuses: 1,
                 status: Some(status),
@@ -246,37 +249,39 @@ impl Http2Connection {
             } if status != 101 => {
                 if status < 200 {
                     return if ends_stream {
-                        self.refuse(place, "an end without an answer")
+                        self.refuse(slot, "an end without an answer")
                     } else {
                         Ok(())
                     };
                 }
                 stream.stats.response.status = Some(status);
-                stream.declared = said.length;
-                if let Some(kept) = &mut stream.kept {
-                    kept.coding = said.coding;
+                stream.content_length = head.length;
+                if let Some(buffered) = &mut stream.buffered {
+                    buffered.coding = head.coding;
                 }
                 if ends_stream {
-                    self.finish_answer(place)
+                    self.finish_response(slot)
                 } else {
                     Ok(())
                 }
             }
-            _ => self.refuse(place, "a head without a proper status"),
+            _ => self.refuse(slot, "a head without a proper status"),
         }
     }
 
     /// The response has come to its end.
-    fn finish_answer(&mut self, place: usize) -> Result<(), ExchangeError> {
-        let Some(stream) = self.streams.take(place) else {
+    fn finish_response(&mut self, slot: usize) -> Result<(), ExchangeError> {
+        let Some(stream) = self.streams.take(slot) else {
             return Ok(());
         };
         if stream.body.is_some() {
             // It was answered before all of the request was sent: the rest never is (§8.1).
             self.write_number(FrameType::Reset, stream.id, frame::CANCEL);
         }
-        let outcome = match stream.declared {
-            Some(declared) if declared != stream.stats.response.length && has_body(&stream) => {
+        let outcome = match stream.content_length {
+            Some(content_length)
+                if content_length != stream.stats.response.length && has_body(&stream) =>
+            {
                 let text = format!(
                     "{} bytes came, and content-length said {declared}",
                     stream.stats.response.length
@@ -287,30 +292,30 @@ impl Http2Connection {
             _ => match stream
                 .grpc
                 .filter(|_| stream.stats.response.status == Some(200))
-                .and_then(Grpc::fault)
+                .and_then(GrpcStatus::error)
             {
-                Some(fault) => RequestOutcome::Failed(fault),
+                Some(error) => RequestOutcome::Failed(error),
                 None => RequestOutcome::Answered,
             },
         };
-        self.finish(place, stream, outcome);
+        self.finish(slot, stream, outcome);
         Ok(())
     }
 
     /// What came for a stream is no response; others are as good as they were (§8.1.1).
-    fn refuse(&mut self, place: usize, text: &str) -> Result<(), ExchangeError> {
-        if let Some(stream) = self.streams.take(place) {
+    fn refuse(&mut self, slot: usize, text: &str) -> Result<(), ExchangeError> {
+        if let Some(stream) = self.streams.take(slot) {
             self.write_number(FrameType::Reset, stream.id, frame::PROTOCOL_ERROR);
-            self.finish(place, stream, RequestOutcome::Failed(garbage(text)));
+            self.finish(slot, stream, RequestOutcome::Failed(garbage(text)));
         }
         Ok(())
     }
 
-    fn take_reset(&mut self, id: u32, code: u32) -> Result<(), ExchangeError> {
-        let Some(place) = self.streams.find(id) else {
+    fn recv_reset(&mut self, id: u32, code: u32) -> Result<(), ExchangeError> {
+        let Some(slot) = self.streams.find(id) else {
             return Ok(());
         };
-        let Some(stream) = self.streams.take(place) else {
+        let Some(stream) = self.streams.take(slot) else {
             return Ok(());
         };
         let kind = if code == frame::REFUSED_STREAM {
@@ -320,14 +325,14 @@ impl Http2Connection {
         };
         let text = format!("the server reset the stream: {}", frame::code(code));
         self.finish(
-            place,
+            slot,
             stream,
             RequestOutcome::Failed(ExchangeError::new(kind, text)),
         );
         Ok(())
     }
 
-    fn take_settings(&mut self, frame: &Http2Frame, payload: &[u8]) -> Result<(), ExchangeError> {
+    fn recv_settings(&mut self, frame: &Http2Frame, payload: &[u8]) -> Result<(), ExchangeError> {
         if frame.has(frame::ACK) {
             return Ok(());
         }
@@ -341,10 +346,10 @@ impl Http2Connection {
             match u16::from_be_bytes([*a, *b]) {
                 frame::HEADER_TABLE_SIZE => self.encoder.resize(value as usize),
                 frame::MAX_CONCURRENT_STREAMS => streams = Some(value as usize),
-                frame::INITIAL_WINDOW_SIZE if value > LARGEST_WINDOW => {
+                frame::INITIAL_WINDOW_SIZE if value > MAX_WINDOW => {
                     return Err(garbage("a window that is too large"));
                 }
-                frame::INITIAL_WINDOW_SIZE => self.change_windows(value),
+                frame::INITIAL_WINDOW_SIZE => self.change_initial_window(value),
                 // Longer frames gain nothing: a record of TLS has no more than the usual ones.
                 _ => {}
             }
@@ -360,32 +365,32 @@ impl Http2Connection {
     }
 
     /// The windows of all streams change with what they are at the beginning (§6.9.2).
-    fn change_windows(&mut self, window: u32) {
+    fn change_initial_window(&mut self, window: u32) {
         let more = i64::from(window) - i64::from(self.peer.window);
         self.peer.window = window;
         let uploads = &mut self.uploads;
-        for (place, stream) in self.streams.all() {
+        for (slot, stream) in self.streams.all() {
             stream.window += more;
-            queue(uploads, place, stream);
+            queue(uploads, slot, stream);
         }
     }
 
-    fn take_window_update(&mut self, id: u32, more: u32) -> Result<(), ExchangeError> {
+    fn recv_window_update(&mut self, id: u32, more: u32) -> Result<(), ExchangeError> {
         if more == 0 {
             return Err(garbage("a window that grows by nothing"));
         }
         if id == 0 {
             self.window += i64::from(more);
-        } else if let Some(place) = self.streams.find(id)
-            && let Some(stream) = self.streams.get(place)
+        } else if let Some(slot) = self.streams.find(id)
+            && let Some(stream) = self.streams.get(slot)
         {
             stream.window += i64::from(more);
-            queue(&mut self.uploads, place, stream);
+            queue(&mut self.uploads, slot, stream);
         }
         Ok(())
     }
 
-    fn take_ping(&mut self, frame: &Http2Frame, payload: &[u8]) -> Result<(), ExchangeError> {
+    fn recv_ping(&mut self, frame: &Http2Frame, payload: &[u8]) -> Result<(), ExchangeError> {
         if payload.len() != 8 {
             return Err(garbage("a ping of a length that it cannot have"));
         }
@@ -397,20 +402,20 @@ impl Http2Connection {
 
     /// What the server does nothing about may be asked of another connection; the rest goes on
     /// (§6.8).
-    fn take_goaway(&mut self, payload: &[u8]) -> Result<(), ExchangeError> {
+    fn recv_goaway(&mut self, payload: &[u8]) -> Result<(), ExchangeError> {
         let last = number(payload)? & 0x7fff_ffff;
         let code = number(payload.get(4..).unwrap_or_default())?;
-        self.goodbye = Some(code);
+        self.goaway = Some(code);
         let above = self.streams.all().filter(|(_, stream)| stream.id > last);
-        let places: Vec<_> = above.map(|(place, _)| place).collect();
-        for place in places {
-            if let Some(stream) = self.streams.take(place) {
+        let slots: Vec<_> = above.map(|(slot, _)| slot).collect();
+        for slot in slots {
+            if let Some(stream) = self.streams.take(slot) {
                 let text = format!(
                     "the server ended the connection before it did anything: {}",
                     frame::code(code)
                 );
                 self.finish(
-                    place,
+                    slot,
                     stream,
                     RequestOutcome::Unprocessed(ExchangeError::new(FailureKind::Goaway, text)),
                 );
@@ -426,12 +431,12 @@ fn has_body(stream: &RequestStream) -> bool {
 }
 
 /// Has the body of a stream go on, if there is one and it may.
-fn queue(uploads: &mut VecDeque<usize>, place: usize, stream: &mut RequestStream) {
+fn queue(uploads: &mut VecDeque<usize>, slot: usize, stream: &mut RequestStream) {
     if let Some(sending) = &mut stream.body
         && stream.window > 0
         && !std::mem::replace(&mut sending.is_queued, true)
     {
-        uploads.push_back(place);
+        uploads.push_back(slot);
     }
 }
 

@@ -15,30 +15,30 @@ pub(super) struct RequestStream {
     pub(super) method: Method,
     pub(super) stats: ExchangeStats,
     pub(super) hasher: Option<Hasher>,
-    pub(super) kept: Option<BufferedResponse>,
+    pub(super) buffered: Option<BufferedResponse>,
     /// What the response said about its length.
-    pub(super) declared: Option<u64>,
+    pub(super) content_length: Option<u64>,
     /// Of a call of gRPC, which must have one, the status that came.
-    pub(super) grpc: Option<Grpc>,
+    pub(super) grpc: Option<GrpcStatus>,
     /// Bytes of the response that its window was not given back for.
-    pub(super) taken: u32,
+    pub(super) unacknowledged: u32,
     /// What the server takes of the body as yet; less than nothing after it has changed its mind
     /// (RFC 9113 §6.9.2).
     pub(super) window: i64,
-    pub(super) body: Option<Sending>,
+    pub(super) body: Option<OutgoingBody>,
     /// How much had come on the connection when it began.
-    pub(super) heard: u64,
+    pub(super) frames_received: u64,
 }
 
 /// What has come of a call's own status.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Grpc {
+pub(super) struct GrpcStatus {
     pub(super) status: Option<u64>,
 }
 
-impl Grpc {
+impl GrpcStatus {
     /// What is wrong, if something is.
-    pub(super) fn fault(self) -> Option<ExchangeError> {
+    pub(super) fn error(self) -> Option<ExchangeError> {
         const NAMES: [&str; 17] = [
             "OK",
             "CANCELLED",
@@ -104,7 +104,7 @@ pub(crate) struct BufferedResponse {
 }
 
 /// A body that is being sent.
-pub(super) struct Sending {
+pub(super) struct OutgoingBody {
     pub(super) bytes: BodySource,
     /// How much of it has left.
     pub(super) at: usize,
@@ -118,7 +118,7 @@ pub(super) enum BodySource {
     Owned(Vec<u8>),
 }
 
-impl Sending {
+impl OutgoingBody {
     pub(super) fn new(bytes: BodySource) -> Self {
         Self {
             bytes,
@@ -139,7 +139,7 @@ impl Sending {
 /// The streams of a connection, by the places that their requests have with who asks, and found by
 /// their numbers.
 pub(super) struct StreamTable {
-    places: Vec<Option<RequestStream>>,
+    slots: Vec<Option<RequestStream>>,
     /// Where the stream of a number is, mostly: by its last bits. Those that live long are looked
     /// for.
     hints: Vec<usize>,
@@ -148,10 +148,10 @@ pub(super) struct StreamTable {
 
 impl StreamTable {
     /// With so many places.
-    pub(super) fn new(places: usize) -> Self {
-        let hints = vec![0; (places * 4).next_power_of_two()];
+    pub(super) fn new(slots: usize) -> Self {
+        let hints = vec![0; (slots * 4).next_power_of_two()];
         Self {
-            places: (0..places).map(|_| None).collect(),
+            slots: (0..slots).map(|_| None).collect(),
             hints,
             active: 0,
         }
@@ -161,18 +161,18 @@ impl StreamTable {
         (id as usize / 2) & (self.hints.len() - 1)
     }
 
-    pub(super) fn put(&mut self, place: usize, stream: RequestStream) {
+    pub(super) fn put(&mut self, slot: usize, stream: RequestStream) {
         let hint = self.hint(stream.id);
-        self.hints[hint] = place;
-        let before = self.places[place].replace(stream);
+        self.hints[hint] = slot;
+        let before = self.slots[slot].replace(stream);
         debug_assert!(before.is_none(), "a place has one stream");
         self.active += 1;
     }
 
     /// Where the stream of a number is; none where it has ended or was never begun.
     pub(super) fn find(&self, id: u32) -> Option<usize> {
-        let is_it = |place: &usize| {
-            self.places[*place]
+        let is_it = |slot: &usize| {
+            self.slots[*slot]
                 .as_ref()
                 .is_some_and(|stream| stream.id == id)
         };
@@ -180,24 +180,24 @@ impl StreamTable {
         if is_it(&hinted) {
             return Some(hinted);
         }
-        (0..self.places.len()).find(is_it)
+        (0..self.slots.len()).find(is_it)
     }
 
-    pub(super) fn get(&mut self, place: usize) -> Option<&mut RequestStream> {
-        self.places[place].as_mut()
+    pub(super) fn get(&mut self, slot: usize) -> Option<&mut RequestStream> {
+        self.slots[slot].as_mut()
     }
 
-    pub(super) fn take(&mut self, place: usize) -> Option<RequestStream> {
-        let taken = self.places[place].take();
-        self.active -= usize::from(taken.is_some());
-        taken
+    pub(super) fn take(&mut self, slot: usize) -> Option<RequestStream> {
+        let stream = self.slots[slot].take();
+        self.active -= usize::from(stream.is_some());
+        stream
     }
 
     /// Those that there are, with their places.
     pub(super) fn all(&mut self) -> impl Iterator<Item = (usize, &mut RequestStream)> {
-        self.places
+        self.slots
             .iter_mut()
             .enumerate()
-            .filter_map(|(place, stream)| Some((place, stream.as_mut()?)))
+            .filter_map(|(slot, stream)| Some((slot, stream.as_mut()?)))
     }
 }

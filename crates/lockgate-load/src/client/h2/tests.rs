@@ -21,8 +21,8 @@ fn asked() -> Http2Connection {
         is_grpc: false,
     };
     let mut connection = Http2Connection::new(2, ReceiveWindows::LARGE);
-    for place in 0..2 {
-        connection.begin(place, 0, &request, BodyUse::Hash, &mut Rng::with_seed(1));
+    for slot in 0..2 {
+        connection.begin(slot, 0, &request, BodyUse::Hash, &mut Rng::with_seed(1));
     }
     connection
 }
@@ -54,7 +54,7 @@ fn receive<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Answers, Option<S
         let response = finished.stats.response;
         let outcome = match finished.outcome {
             RequestOutcome::Answered => Ok(()),
-            RequestOutcome::Failed(fault) | RequestOutcome::Unprocessed(fault) => Err(fault.text),
+            RequestOutcome::Failed(error) | RequestOutcome::Unprocessed(error) => Err(error.text),
         };
         // What is not looked at any more is not counted either.
         let received = if outcome.is_ok() {
@@ -63,7 +63,7 @@ fn receive<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Answers, Option<S
             0
         };
         answers.push((
-            finished.place,
+            finished.slot,
             response.status,
             response.length,
             received,

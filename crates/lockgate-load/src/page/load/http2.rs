@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use fastrand::Rng;
 
 use super::super::scan::{FetchPriority, ObjectScanner};
-use super::{MOST, Visit, is_readable};
+use super::{MAX_OBJECTS, Visit, check_coding};
 use crate::client::h2::{
     self, BodyUse, BufferedResponse, FinishedRequest, Http2Connection, ReceiveWindows,
     RequestOutcome,
@@ -35,7 +35,7 @@ struct PageConnection<'a> {
 
 /// A request that is under way.
 struct PendingObject {
-    place: usize,
+    index: usize,
     priority: FetchPriority,
     /// What looks through its response, where that may name other objects.
     scanner: Option<ObjectScanner>,
@@ -47,15 +47,15 @@ struct PendingObject {
 impl Visit<'_> {
     /// Goes on until there is nothing left to fetch, or time is up; `false` if it was cut.
     pub(super) async fn run_http2(&self) -> io::Result<bool> {
-        let mut sent_back = HashSet::new();
+        let mut unprocessed = HashSet::new();
         loop {
             // What is wanted most is who the connection is opened for.
-            let Some(&(_, place)) = self.wanted.borrow().first() else {
+            let Some(&(_, index)) = self.pending.borrow().first() else {
                 return Ok(true);
             };
-            let mut scratch = ClientBuffers::new(Rc::clone(&self.tools.blocks), Rng::new());
-            scratch.link_queue.clone_from(&self.tools.link_queue);
-            let opened = match self.within(self.open(place, &mut scratch)).await? {
+            let mut buffers = ClientBuffers::new(Rc::clone(&self.resources.blocks), Rng::new());
+            buffers.link_queue.clone_from(&self.resources.link_queue);
+            let opened = match self.within(self.open(index, &mut buffers)).await? {
                 Ok(opened) => opened,
                 Err(whole) => return Ok(whole),
             };
@@ -63,9 +63,9 @@ impl Visit<'_> {
                 .and_then(|(number, transport)| h2::check(&transport).map(|()| (number, transport)))
             {
                 Ok((number, transport)) => {
-                    let connection = Http2Connection::new(MOST, WINDOWS);
+                    let connection = Http2Connection::new(MAX_OBJECTS, WINDOWS);
                     let (running, rng) = (Vec::new(), Rng::new());
-                    let mut wire = PageConnection {
+                    let mut loading = PageConnection {
                         visit: self,
                         number,
                         transport,
@@ -74,17 +74,17 @@ impl Visit<'_> {
                         rng,
                     };
                     if let Err(whole) = self
-                        .within(poll_fn(|cx| wire.poll(cx, &mut sent_back)))
+                        .within(poll_fn(|cx| loading.poll(cx, &mut unprocessed)))
                         .await?
                     {
                         return Ok(whole);
                     }
                 }
-                Err(fault) => {
-                    self.wanted
+                Err(error) => {
+                    self.pending
                         .borrow_mut()
-                        .retain(|(_, wanted)| *wanted != place);
-                    self.end(place, Err(fault));
+                        .retain(|(_, pending)| *pending != index);
+                    self.end(index, Err(error));
                 }
             }
         }
@@ -104,25 +104,25 @@ impl Visit<'_> {
 impl PageConnection<'_> {
     /// Completes when nothing is under way any more: nothing is wanted, or the connection takes no
     /// more requests or has ended.
-    fn poll(&mut self, cx: &mut Context<'_>, sent_back: &mut HashSet<usize>) -> Poll<()> {
+    fn poll(&mut self, cx: &mut Context<'_>, unprocessed: &mut HashSet<usize>) -> Poll<()> {
         loop {
             self.ask();
             self.connection
-                .write(cx, &mut self.transport, &self.visit.tools.blocks);
+                .write(cx, &mut self.transport, &self.visit.resources.blocks);
             if self.running.is_empty() {
                 return Poll::Ready(());
             }
             let is_over = match self.connection.poll_read(cx, &mut self.transport) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(())) => false,
-                Poll::Ready(Err(fault)) => {
-                    self.connection.end(&fault);
+                Poll::Ready(Err(error)) => {
+                    self.connection.end(&error);
                     true
                 }
             };
             self.look();
             while let Some(finished) = self.connection.take_finished() {
-                self.take(finished, sent_back);
+                self.take(finished, unprocessed);
             }
             if is_over {
                 return Poll::Ready(());
@@ -141,10 +141,10 @@ impl PageConnection<'_> {
             ..
         } = self;
         while connection.has_room()
-            && let Some((priority, place)) = visit.wanted.borrow_mut().pop_first()
+            && let Some((priority, index)) = visit.pending.borrow_mut().pop_first()
         {
             let (target, kind) = {
-                let object = &visit.load.borrow().objects[place];
+                let object = &visit.load.borrow().objects[index];
                 (object.target.clone(), object.kind)
             };
             let scanner = visit.scanner(kind, &target);
@@ -153,16 +153,16 @@ impl PageConnection<'_> {
             } else {
                 BodyUse::Count
             };
-            let request = visit.tools.plan.http2(&target, kind, priority);
-            connection.begin(place, place, &request, used, rng);
+            let request = visit.resources.plan.http2(&target, kind, priority);
+            connection.begin(index, index, &request, used, rng);
             running.push(PendingObject {
-                place,
+                index,
                 priority,
                 scanner,
                 is_answered: false,
                 unreadable: None,
             });
-            visit.note(place, |object, now| {
+            visit.update(index, |object, now| {
                 object.start = Some(now);
                 object.connection = Some(*number);
             });
@@ -172,54 +172,54 @@ impl PageConnection<'_> {
     /// Looks at what has come of responses that have not ended.
     fn look(&mut self) {
         for asked in &mut self.running {
-            if let Some((status, kept)) = self.connection.look(asked.place) {
-                asked.look(self.visit, status, kept);
+            if let Some((status, buffered)) = self.connection.look(asked.index) {
+                asked.look(self.visit, status, buffered);
             }
         }
     }
 
     /// Notes what has become of a request.
-    fn take(&mut self, finished: FinishedRequest, sent_back: &mut HashSet<usize>) {
+    fn take(&mut self, finished: FinishedRequest, unprocessed: &mut HashSet<usize>) {
         let FinishedRequest {
-            place,
+            index,
             stats,
-            mut kept,
+            mut buffered,
             outcome,
         } = finished;
-        let Some(at) = self.running.iter().position(|asked| asked.place == place) else {
+        let Some(at) = self.running.iter().position(|asked| asked.index == index) else {
             return;
         };
         let mut asked = self.running.swap_remove(at);
         if let Some(status) = stats.response.status {
-            asked.look(self.visit, status, kept.as_mut());
+            asked.look(self.visit, status, buffered.as_mut());
         }
         let made = match outcome {
             RequestOutcome::Answered => asked
                 .unreadable
                 .map_or_else(|| self.visit.judge(&stats.response), Err),
             // RFC 9113 §6.8: another connection may be asked.
-            RequestOutcome::Unprocessed(_) if sent_back.insert(place) => {
+            RequestOutcome::Unprocessed(_) if unprocessed.insert(index) => {
                 self.visit
-                    .wanted
+                    .pending
                     .borrow_mut()
-                    .insert((asked.priority, place));
+                    .insert((asked.priority, index));
                 return;
             }
-            RequestOutcome::Unprocessed(fault) | RequestOutcome::Failed(fault) => Err(fault),
+            RequestOutcome::Unprocessed(error) | RequestOutcome::Failed(error) => Err(error),
         };
-        self.visit.note(place, |object, _| {
+        self.visit.update(index, |object, _| {
             object.status = stats.response.status;
             object.length = stats.response.length;
             object.received = stats.received;
         });
-        self.visit.end(place, made);
+        self.visit.end(index, made);
     }
 }
 
 impl PendingObject {
-    fn look(&mut self, visit: &Visit<'_>, status: u16, kept: Option<&mut BufferedResponse>) {
+    fn look(&mut self, visit: &Visit<'_>, status: u16, buffered: Option<&mut BufferedResponse>) {
         if !std::mem::replace(&mut self.is_answered, true) {
-            visit.note(self.place, |object, now| object.first = Some(now));
+            visit.update(self.index, |object, now| object.first = Some(now));
             let response = ObservedResponse {
                 status: Some(status),
                 ..ObservedResponse::default()
@@ -228,15 +228,17 @@ impl PendingObject {
                 .scanner
                 .take()
                 .filter(|_| visit.judge(&response).is_ok());
-            let coding = kept.as_ref().and_then(|kept| kept.coding.as_deref());
+            let coding = buffered
+                .as_ref()
+                .and_then(|buffered| buffered.coding.as_deref());
             if self.scanner.is_some() {
-                self.unreadable = is_readable(coding).err();
+                self.unreadable = check_coding(coding).err();
             }
         }
-        let Some(kept) = kept else { return };
+        let Some(buffered) = buffered else { return };
         if let Some(scanner) = self.scanner.as_mut().filter(|_| self.unreadable.is_none()) {
-            scanner.feed(&kept.data, &mut |found| visit.find(found));
+            scanner.feed(&buffered.data, &mut |found| visit.find(found));
         }
-        kept.data.clear();
+        buffered.data.clear();
     }
 }

@@ -20,7 +20,7 @@ use crate::sample::{CpuLayout, LoadSample, read};
 
 /// What came of a program under a load in one round.
 #[derive(Debug)]
-pub struct Measured {
+pub struct Measurement {
     /// The name of the load.
     pub load: String,
     /// The name of the program.
@@ -35,7 +35,7 @@ pub struct Measured {
 #[derive(Debug, Default)]
 pub struct Findings {
     /// In the order in which they were measured.
-    pub measured: Vec<Measured>,
+    pub measured: Vec<Measurement>,
     /// What programs say of their version.
     pub versions: BTreeMap<String, String>,
     /// Programs that were left out, and why.
@@ -134,7 +134,7 @@ impl<'p> ComparisonRun<'p> {
     ) -> Result<(), String> {
         let mut present = Vec::new();
         for program in &self.plan.programs {
-            match self.absence(program) {
+            match self.missing_reason(program) {
                 Some(why) => {
                     tell(&format!("{} is left out: {why}", program.name));
                     findings.skipped.push((program.name.clone(), why));
@@ -202,7 +202,7 @@ impl<'p> ComparisonRun<'p> {
                         tell(&format!("{step}: {why}"));
                     }
                     let (load, program) = (load.name.clone(), program.name.clone());
-                    findings.measured.push(Measured {
+                    findings.measured.push(Measurement {
                         load,
                         program,
                         round,
@@ -218,7 +218,7 @@ impl<'p> ComparisonRun<'p> {
     }
 
     /// Why a program cannot take part.
-    fn absence(&self, program: &Program) -> Option<String> {
+    fn missing_reason(&self, program: &Program) -> Option<String> {
         if let Err(why) = &program.service {
             return Some(why.clone());
         }

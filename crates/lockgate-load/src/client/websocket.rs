@@ -8,8 +8,8 @@ use lockgate_http::h1::parse::{self, Progress};
 use lockgate_http::h1::{Limits, encode};
 use lockgate_net::stream::{Blocks, StreamError};
 
-use super::returned::EchoCheck;
-use super::upload::VectoredWrite;
+use super::echo_check::EchoCheck;
+use super::vectored_write::VectoredWrite;
 use super::{ClientBuffers, ExchangeError, ExchangeStats, Transport};
 use crate::expect::Expect;
 use crate::result::FailureKind;
@@ -27,19 +27,19 @@ const LIMIT: u64 = 1 << 30;
 pub(super) async fn upgrade(
     transport: &mut Transport,
     head: &[u8],
-    scratch: &mut ClientBuffers,
+    buffers: &mut ClientBuffers,
     stats: &mut ExchangeStats,
 ) -> Result<(), ExchangeError> {
     let handshake = Handshake::random();
-    scratch.fields.clear();
-    handshake.write(&mut scratch.fields);
-    encode::end(&mut scratch.fields);
-    let mut upload = VectoredWrite::new([head, &scratch.fields, &[]]);
+    buffers.fields.clear();
+    handshake.write(&mut buffers.fields);
+    encode::end(&mut buffers.fields);
+    let mut upload = VectoredWrite::new([head, &buffers.fields, &[]]);
     let mut progress = Progress::default();
-    let answer = &mut scratch.head;
+    let answer = &mut buffers.head;
     poll_fn(|cx| {
         // Who takes no more may have answered all the same.
-        let _ = upload.poll(cx, &mut transport.stream, &scratch.blocks);
+        let _ = upload.poll(cx, &mut transport.stream, &buffers.blocks);
         stats.sent = upload.sent;
         loop {
             if !transport.inbox.is_empty() {
@@ -69,7 +69,7 @@ pub(super) async fn upgrade(
         }
     })
     .await?;
-    handshake.check(&scratch.head).map_err(|error| {
+    handshake.check(&buffers.head).map_err(|error| {
         let kind = if let UpgradeError::Status(status) = error {
             stats.response.status = Some(status);
             FailureKind::Status
@@ -89,7 +89,7 @@ pub(super) async fn upgrade(
 /// When there was a message that nobody asked for, or what is no frame.
 pub(super) async fn check_idle(
     transport: &mut Transport,
-    scratch: &mut ClientBuffers,
+    buffers: &mut ClientBuffers,
     stats: &mut ExchangeStats,
 ) -> Result<bool, ExchangeError> {
     let mut frames = transport
@@ -131,7 +131,7 @@ pub(super) async fn check_idle(
             Some(false) => return Ok(false),
         }
     }
-    let ClientBuffers { blocks, rng, .. } = scratch;
+    let ClientBuffers { blocks, rng, .. } = buffers;
     let answered = poll_fn(|cx| pong.poll(cx, transport, blocks, rng)).await;
     stats.sent += pong.all;
     transport.frames = Some(frames);
@@ -146,24 +146,24 @@ pub(super) async fn exchange(
     transport: &mut Transport,
     message: &RequestBody,
     expect: &Expect,
-    scratch: &mut ClientBuffers,
+    buffers: &mut ClientBuffers,
     stats: &mut ExchangeStats,
 ) -> Result<(), ExchangeError> {
-    scratch.make(message);
+    buffers.make(message);
     let ClientBuffers {
         blocks,
         rng,
         fields,
         body,
         ..
-    } = scratch;
+    } = buffers;
     let sent = message.or(body);
     fields.clear();
     frame::encode(fields, Opcode::Binary, sent, rng.u32(..).to_ne_bytes());
     let frames = transport.frames.take();
     let mut incoming = IncomingMessage {
         frames: frames.unwrap_or_else(|| FrameDecoder::new(LIMIT)),
-        returned: EchoCheck::new(sent, expect),
+        echo: EchoCheck::new(sent, expect),
         pong: Pong::default(),
     };
     let mut upload = VectoredWrite::new([fields, &[], &[]]);
@@ -181,19 +181,19 @@ pub(super) async fn exchange(
         came
     })
     .await;
-    stats.response.length = incoming.returned.length;
+    stats.response.length = incoming.echo.length;
     came?;
     let answered = poll_fn(|cx| incoming.pong.poll(cx, transport, blocks, rng)).await;
     stats.sent = before + upload.sent + incoming.pong.all;
     answered.map_err(|error| ExchangeError::broken(&error))?;
-    if incoming.returned.differs {
+    if incoming.echo.mismatch {
         return Err(ExchangeError::new(
             FailureKind::Body,
             "another message came back than was sent",
         ));
     }
     transport.frames = Some(incoming.frames);
-    stats.keep = upload.over;
+    stats.reusable = upload.finished;
     Ok(())
 }
 
@@ -243,7 +243,7 @@ impl Pong {
 /// A message that comes back, and the pings between its frames.
 struct IncomingMessage<'a> {
     frames: FrameDecoder,
-    returned: EchoCheck<'a>,
+    echo: EchoCheck<'a>,
     pong: Pong,
 }
 
@@ -264,7 +264,7 @@ impl IncomingMessage<'_> {
                     .map_err(|error| ExchangeError::new(FailureKind::Garbage, error.to_string()))?
                 {
                     FramePart::Data(range) => {
-                        self.returned.take(&coming[range.clone()]);
+                        self.echo.take(&coming[range.clone()]);
                         at += range.end;
                     }
                     FramePart::End(_, used) => {

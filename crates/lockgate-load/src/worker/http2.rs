@@ -20,7 +20,7 @@ use crate::client::h2::{
 };
 use crate::client::{ClientBuffers, ExchangeError, ExchangeStats, Transport};
 use crate::load_scheduler::Ticket;
-use crate::moment::{Nanos, nanoseconds};
+use crate::nanos::{Nanos, nanoseconds};
 use crate::result::FailureKind;
 use crate::target::TargetRequest;
 
@@ -32,7 +32,7 @@ struct PendingRequest {
     target: usize,
     peer: usize,
     /// Whether a server has ended a connection before it did anything about it.
-    was_sent_back: bool,
+    was_unprocessed: bool,
 }
 
 /// A connection that is there.
@@ -51,7 +51,7 @@ type PendingConnection = Pin<Box<dyn Future<Output = Result<Transport, ExchangeE
 struct PeerConnections {
     opening: Option<PendingConnection>,
     /// At most one of them is not retired.
-    wires: Vec<ActiveConnection>,
+    connections: Vec<ActiveConnection>,
     /// Slots whose requests wait for a stream.
     waiting: VecDeque<usize>,
 }
@@ -64,7 +64,7 @@ pub(super) struct Http2Client {
     slots: Vec<Option<PendingRequest>>,
     /// Slots without a request.
     free: Vec<usize>,
-    sides: Vec<PeerConnections>,
+    peers: Vec<PeerConnections>,
     rng: Rng,
     /// After it could not connect: no turn is asked for before.
     paused: Option<Nanos>,
@@ -75,8 +75,8 @@ pub(super) struct Http2Client {
 impl Http2Client {
     /// With so many at once, who are the scheduler's clients from `first` on.
     pub(super) fn new(worker: Rc<LoadWorker>, first: usize, streams: usize) -> Self {
-        let sides = worker
-            .draw
+        let peers = worker
+            .picker
             .peers()
             .map(|_| PeerConnections::default())
             .collect();
@@ -85,7 +85,7 @@ impl Http2Client {
             first,
             slots: vec![None; streams],
             free: (0..streams).rev().collect(),
-            sides,
+            peers,
             rng: Rng::new(),
             paused: None,
             expired: 0,
@@ -109,14 +109,14 @@ impl Http2Client {
     /// Does what there is to do, but for sending; whether that was anything.
     fn step(&mut self, cx: &mut Context<'_>) -> bool {
         let mut moved = false;
-        for side in 0..self.sides.len() {
-            moved |= self.open(side, cx);
-            moved |= self.read(side, cx);
+        for peer in 0..self.peers.len() {
+            moved |= self.open(peer, cx);
+            moved |= self.read(peer, cx);
         }
         moved |= self.expire();
         moved |= self.ask(cx);
-        for side in 0..self.sides.len() {
-            moved |= self.begin(side);
+        for peer in 0..self.peers.len() {
+            moved |= self.begin(peer);
         }
         moved
     }
@@ -140,13 +140,13 @@ impl Http2Client {
                 continue;
             };
             self.free.swap_remove(at);
-            let (target, peer) = self.worker.draw.next(&mut self.rng);
+            let (target, peer) = self.worker.picker.next(&mut self.rng);
             let deadline = ticket
                 .due
                 .saturating_add(nanoseconds(self.worker.plan.timeout));
             self.worker
                 .scheduler
-                .expect_by(self.first + slot, Some(deadline));
+                .set_deadline(self.first + slot, Some(deadline));
             let begun = if ticket.scheduled {
                 self.worker.scheduler.now()
             } else {
@@ -157,38 +157,38 @@ impl Http2Client {
                 begun,
                 target,
                 peer,
-                was_sent_back: false,
+                was_unprocessed: false,
             });
-            self.sides[peer].waiting.push_back(slot);
+            self.peers[peer].waiting.push_back(slot);
         }
         self.free.len() < before
     }
 
     /// Goes on with a connection that is being opened.
-    fn open(&mut self, side: usize, cx: &mut Context<'_>) -> bool {
-        let Some(opening) = &mut self.sides[side].opening else {
+    fn open(&mut self, peer: usize, cx: &mut Context<'_>) -> bool {
+        let Some(opening) = &mut self.peers[peer].opening else {
             return false;
         };
         let Poll::Ready(opened) = opening.as_mut().poll(cx) else {
             return false;
         };
-        self.sides[side].opening = None;
+        self.peers[peer].opening = None;
         match opened {
             Ok(transport) => {
                 let connection = Http2Connection::new(self.slots.len(), ReceiveWindows::LARGE);
-                self.sides[side].wires.push(ActiveConnection {
+                self.peers[peer].connections.push(ActiveConnection {
                     transport,
                     connection,
                     is_retired: false,
                 });
                 true
             }
-            Err(fault) => {
+            Err(error) => {
                 let mut is_scheduled = true;
-                for slot in std::mem::take(&mut self.sides[side].waiting) {
+                for slot in std::mem::take(&mut self.peers[peer].waiting) {
                     is_scheduled &=
                         self.slots[slot].is_some_and(|request| request.ticket.scheduled);
-                    self.finish(slot, Err(fault.clone()), &ExchangeStats::default());
+                    self.finish(slot, Err(error.clone()), &ExchangeStats::default());
                 }
                 if is_scheduled {
                     // Refused without waiting for anything, as a Unix socket does it, it would
@@ -205,33 +205,33 @@ impl Http2Client {
     }
 
     /// Reads from each connection once, and tells what has become of requests.
-    fn read(&mut self, side: usize, cx: &mut Context<'_>) -> bool {
+    fn read(&mut self, peer: usize, cx: &mut Context<'_>) -> bool {
         let (mut moved, mut at) = (false, 0);
-        while let Some(wire) = self.sides[side].wires.get_mut(at) {
+        while let Some(active) = self.peers[peer].connections.get_mut(at) {
             let ActiveConnection {
                 transport,
                 connection,
                 is_retired,
-            } = wire;
+            } = active;
             let ended = match connection.poll_read(cx, transport) {
                 Poll::Pending => false,
                 Poll::Ready(Ok(())) => {
                     moved = true;
                     false
                 }
-                Poll::Ready(Err(fault)) => {
+                Poll::Ready(Err(error)) => {
                     moved = true;
-                    connection.end(&fault);
+                    connection.end(&error);
                     true
                 }
             };
             *is_retired |= connection.is_ending();
             let is_over = ended || *is_retired && connection.active() == 0;
-            while let Some(finished) = self.sides[side].wires[at].connection.take_finished() {
+            while let Some(finished) = self.peers[peer].connections[at].connection.take_finished() {
                 self.take(finished);
             }
             if is_over {
-                self.sides[side].wires.swap_remove(at);
+                self.peers[peer].connections.swap_remove(at);
                 moved = true;
             } else {
                 at += 1;
@@ -242,12 +242,12 @@ impl Http2Client {
 
     fn take(&mut self, finished: FinishedRequest) {
         let FinishedRequest {
-            place,
+            slot,
             stats,
             outcome,
             ..
         } = finished;
-        let Some(request) = &mut self.slots[place] else {
+        let Some(request) = &mut self.slots[slot] else {
             return;
         };
         let made = match outcome {
@@ -255,16 +255,16 @@ impl Http2Client {
                 let judged = self.worker.plan.targets[request.target].judge(&stats.response);
                 judged.map_err(|(failure, text)| ExchangeError::new(failure, text))
             }
-            RequestOutcome::Failed(fault) => Err(fault),
-            RequestOutcome::Unprocessed(_) if !request.was_sent_back => {
-                request.was_sent_back = true;
-                let side = request.peer;
-                self.sides[side].waiting.push_front(place);
+            RequestOutcome::Failed(error) => Err(error),
+            RequestOutcome::Unprocessed(_) if !request.was_unprocessed => {
+                request.was_unprocessed = true;
+                let peer = request.peer;
+                self.peers[peer].waiting.push_front(slot);
                 return;
             }
-            RequestOutcome::Unprocessed(fault) => Err(fault),
+            RequestOutcome::Unprocessed(error) => Err(error),
         };
-        self.finish(place, made, &stats);
+        self.finish(slot, made, &stats);
     }
 
     /// Looks for those who have waited too long.
@@ -282,25 +282,25 @@ impl Http2Client {
                 continue;
             }
             moved = true;
-            let side = &mut self.sides[request.peer];
+            let peer = &mut self.peers[request.peer];
             let mut stats = ExchangeStats::default();
-            let text = match side.waiting.iter().position(|waiting| *waiting == slot) {
+            let text = match peer.waiting.iter().position(|waiting| *waiting == slot) {
                 Some(at) => {
-                    side.waiting.remove(at);
-                    let text = if side.wires.is_empty() {
+                    peer.waiting.remove(at);
+                    let text = if peer.connections.is_empty() {
                         "not connected in time"
                     } else {
                         "no free stream in time"
                     };
-                    if side.waiting.is_empty() {
-                        side.opening = None;
+                    if peer.waiting.is_empty() {
+                        peer.opening = None;
                     }
                     text
                 }
                 None => {
-                    for wire in &mut side.wires {
-                        if let Some((moved, is_silent)) = wire.connection.cancel(slot) {
-                            wire.is_retired |= is_silent;
+                    for active in &mut peer.connections {
+                        if let Some((moved, is_silent)) = active.connection.cancel(slot) {
+                            active.is_retired |= is_silent;
                             stats = moved;
                         }
                     }
@@ -320,31 +320,32 @@ impl Http2Client {
         let Some(request) = self.slots[slot].take() else {
             return;
         };
-        self.worker.scheduler.expect_by(self.first + slot, None);
-        self.worker.note(request.ticket, request.begun, made, stats);
+        self.worker.scheduler.set_deadline(self.first + slot, None);
+        self.worker
+            .record(request.ticket, request.begun, made, stats);
         self.free.push(slot);
     }
 
     /// Begins what waits for a stream, as far as there are some; opens a connection where there is
     /// none, and says so.
-    fn begin(&mut self, side: usize) -> bool {
+    fn begin(&mut self, peer: usize) -> bool {
         let Self {
             worker,
             slots,
-            sides,
+            peers,
             rng,
             ..
         } = self;
         let PeerConnections {
             opening,
-            wires,
+            connections,
             waiting,
-        } = &mut sides[side];
+        } = &mut peers[peer];
         let Some(ActiveConnection {
             transport,
             connection,
             is_retired,
-        }) = wires.iter_mut().find(|wire| !wire.is_retired)
+        }) = connections.iter_mut().find(|active| !active.is_retired)
         else {
             let first = waiting.front().and_then(|slot| slots[*slot]);
             let (Some(PendingRequest { target, .. }), None) = (first, &opening) else {
@@ -382,7 +383,7 @@ impl Http2Client {
             transport,
             connection,
             ..
-        } in self.sides.iter_mut().flat_map(|side| &mut side.wires)
+        } in self.peers.iter_mut().flat_map(|peer| &mut peer.connections)
         {
             connection.write(cx, transport, &self.worker.blocks);
         }
@@ -391,10 +392,10 @@ impl Http2Client {
 
 /// Opens a connection for a target, and counts it.
 async fn open(worker: Rc<LoadWorker>, target: usize) -> Result<Transport, ExchangeError> {
-    let mut scratch = ClientBuffers::new(Rc::clone(&worker.blocks), Rng::new());
-    scratch.link_queue.clone_from(&worker.link_queue);
+    let mut buffers = ClientBuffers::new(Rc::clone(&worker.blocks), Rng::new());
+    buffers.link_queue.clone_from(&worker.link_queue);
     let target = &worker.plan.targets[target];
     worker
-        .open(target, &mut scratch, &mut ExchangeStats::default())
+        .open(target, &mut buffers, &mut ExchangeStats::default())
         .await
 }

@@ -9,7 +9,7 @@ pub(super) struct VectoredWrite<'a> {
     parts: [&'a [u8]; 3],
     pub(super) sent: u64,
     /// Whether all of it has left.
-    pub(super) over: bool,
+    pub(super) finished: bool,
 }
 
 impl<'a> VectoredWrite<'a> {
@@ -17,7 +17,7 @@ impl<'a> VectoredWrite<'a> {
         Self {
             parts,
             sent: 0,
-            over: false,
+            finished: false,
         }
     }
 
@@ -31,7 +31,7 @@ impl<'a> VectoredWrite<'a> {
         stream: &mut Stream,
         blocks: &Blocks,
     ) -> Poll<Result<(), StreamError>> {
-        if self.over {
+        if self.finished {
             return Poll::Ready(Ok(()));
         }
         loop {
@@ -51,7 +51,7 @@ impl<'a> VectoredWrite<'a> {
             self.sent += ready!(stream.poll_write(cx, blocks, &parts[..count]))? as u64;
         }
         ready!(stream.poll_flush(cx))?;
-        self.over = true;
+        self.finished = true;
         Poll::Ready(Ok(()))
     }
 }

@@ -43,7 +43,7 @@ async fn request(
     target: &LoadTarget,
     stop: &Stop,
 ) -> Result<Option<FirstResponse>, StartError> {
-    let mut scratch = ClientBuffers::new(Blocks::new(), Rng::new());
+    let mut buffers = ClientBuffers::new(Blocks::new(), Rng::new());
     let timer = Timer::new()?;
     timer.set(Duration::ZERO)?;
     let begun = Instant::now();
@@ -52,12 +52,12 @@ async fn request(
         let mut exchange = pin!(try_addresses(
             target,
             plan.timeout,
-            &mut scratch,
+            &mut buffers,
             &mut stats
         ));
         poll_fn(|cx| {
             while timer.poll(cx)?.is_ready() {
-                if stop.is_asked() {
+                if stop.is_requested() {
                     return Poll::Ready(Ok::<_, StartError>(None));
                 }
                 if begun.elapsed() >= plan.timeout {
@@ -76,10 +76,10 @@ async fn request(
     let Some((transport, made)) = outcome else {
         return Ok(None);
     };
-    if let Err(fault) = made
+    if let Err(error) = made
         && !plan.anyway
     {
-        let text = format!("{}{}", fault.text, advice(target, &fault, &stats));
+        let text = format!("{}{}", error.text, advice(target, &error, &stats));
         return Err(StartError::First {
             target: target.written.clone(),
             text,
@@ -90,7 +90,9 @@ async fn request(
         status: stats.response.status,
         length: stats.response.length,
         protocol: target.exchange.protocol(),
-        streams: transport.as_ref().and_then(|transport| transport.allowed),
+        streams: transport
+            .as_ref()
+            .and_then(|transport| transport.max_streams),
         tls: transport
             .and_then(|transport| transport.tls)
             .map(|tls| format!("{} {}", tls.version, tls.cipher)),
@@ -102,7 +104,7 @@ async fn request(
 async fn try_addresses(
     target: &LoadTarget,
     timeout: Duration,
-    scratch: &mut ClientBuffers,
+    buffers: &mut ClientBuffers,
     stats: &mut ExchangeStats,
 ) -> (Option<Transport>, Result<(), ExchangeError>) {
     let mut failed = ExchangeError::new(FailureKind::Connect, "its name has no address");
@@ -114,13 +116,13 @@ async fn try_addresses(
     let each = timeout / indexes.len().max(1) as u32;
     for index in indexes {
         let address = &peer.addresses[index];
-        match within(each, client::open(target, address, scratch, stats)).await {
+        match within(each, client::open(target, address, buffers, stats)).await {
             Some(Ok(mut transport)) => {
                 peer.choose(index);
-                let made = client::exchange(&mut transport, target, scratch, stats).await;
+                let made = client::exchange(&mut transport, target, buffers, stats).await;
                 return (Some(transport), made);
             }
-            Some(Err(fault)) => failed = fault,
+            Some(Err(error)) => failed = error,
             None => {
                 failed = ExchangeError::new(
                     FailureKind::Timeout,
@@ -148,8 +150,8 @@ async fn within<T>(time: Duration, future: impl Future<Output = T>) -> Option<T>
 }
 
 /// Advice about a failure, behind its text.
-fn advice(target: &LoadTarget, fault: &ExchangeError, stats: &ExchangeStats) -> String {
-    match fault.failure {
+fn advice(target: &LoadTarget, error: &ExchangeError, stats: &ExchangeStats) -> String {
+    match error.failure {
         FailureKind::Status
             if matches!(
                 target.exchange,

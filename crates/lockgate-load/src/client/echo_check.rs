@@ -5,45 +5,46 @@ use crate::expect::{Expect, Length};
 /// Bytes that come back.
 pub(super) struct EchoCheck<'a> {
     /// What they must be, where it is known.
-    same: Option<&'a [u8]>,
+    expected: Option<&'a [u8]>,
     /// How many must come; `None`: until the end of the connection.
-    pub(super) due: Option<u64>,
+    pub(super) expected_length: Option<u64>,
     /// How many have.
     pub(super) length: u64,
     /// Whether they were others than those that were sent.
-    pub(super) differs: bool,
+    pub(super) mismatch: bool,
 }
 
 impl<'a> EchoCheck<'a> {
     /// As many as `expect` says: where these are as many as were sent, the same.
     pub(super) fn new(sent: &'a [u8], expect: &Expect) -> Self {
-        let due = match expect.length {
+        let expected_length = match expect.length {
             Length::Exactly(length) => Some(length),
             Length::First => Some(sent.len() as u64),
             Length::Any => None,
         };
-        let same = (due == Some(sent.len() as u64)).then_some(sent);
+        let expected = (expected_length == Some(sent.len() as u64)).then_some(sent);
         Self {
-            same,
-            due,
+            expected,
+            expected_length,
             length: 0,
-            differs: false,
+            mismatch: false,
         }
     }
 
     /// Looks at what has come.
     pub(super) fn take(&mut self, data: &[u8]) {
-        if let Some(sent) = self.same {
+        if let Some(sent) = self.expected {
             let from = (self.length as usize).min(sent.len());
             let to = (from + data.len()).min(sent.len());
-            self.differs |= data.get(..to - from) != Some(&sent[from..to]);
+            self.mismatch |= data.get(..to - from) != Some(&sent[from..to]);
         }
         self.length += data.len() as u64;
     }
 
     /// Whether as much has come as must.
     pub(super) fn is_whole(&self) -> bool {
-        self.due.is_some_and(|due| self.length >= due)
+        self.expected_length
+            .is_some_and(|expected_length| self.length >= expected_length)
     }
 }
 
@@ -53,16 +54,16 @@ mod tests {
 
     #[test]
     fn what_comes_back_is_compared_piece_by_piece() {
-        let echo = Expect::default();
-        let mut returned = EchoCheck::new(b"abcdef", &echo);
+        let expect = Expect::default();
+        let mut echo = EchoCheck::new(b"abcdef", &expect);
         for piece in [&b"ab"[..], b"", b"cde", b"f"] {
-            assert!(!returned.is_whole());
-            returned.take(piece);
+            assert!(!echo.is_whole());
+            echo.take(piece);
         }
-        assert!(returned.is_whole() && !returned.differs);
-        let mut other = EchoCheck::new(b"abcdef", &echo);
+        assert!(echo.is_whole() && !echo.mismatch);
+        let mut other = EchoCheck::new(b"abcdef", &expect);
         other.take(b"abcxef");
-        assert!(other.differs);
+        assert!(other.mismatch);
     }
 
     #[test]
@@ -71,9 +72,9 @@ mod tests {
             length: Length::Exactly(3),
             ..Expect::default()
         };
-        let mut returned = EchoCheck::new(b"x", &expect);
-        returned.take(b"abc");
-        assert!(returned.is_whole() && !returned.differs);
+        let mut echo = EchoCheck::new(b"x", &expect);
+        echo.take(b"abc");
+        assert!(echo.is_whole() && !echo.mismatch);
         let mut any = EchoCheck::new(
             b"x",
             &Expect {
@@ -82,6 +83,6 @@ mod tests {
             },
         );
         any.take(b"y");
-        assert!(!any.is_whole() && !any.differs);
+        assert!(!any.is_whole() && !any.mismatch);
     }
 }
