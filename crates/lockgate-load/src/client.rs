@@ -5,69 +5,20 @@ mod bytes;
 mod echo_check;
 pub(crate) mod h2;
 mod http;
+mod outcome;
 mod transport;
 mod vectored_write;
 mod websocket;
 
 pub(crate) use buffers::ClientBuffers;
-pub(crate) use http::ResponsePart;
-pub(crate) use http::fetch;
+pub(crate) use http::{ResponsePart, fetch};
+pub(crate) use outcome::{ExchangeError, ExchangeStats};
 pub(crate) use transport::Transport;
 
 use lockgate_net::dial;
-use lockgate_net::stream::StreamError;
-use lockgate_net::tls::session::SessionError;
 
-use crate::expect::ObservedResponse;
 use crate::result::FailureKind;
 use crate::target::{LoadTarget, RemotePeer, TargetRequest};
-
-/// Failure of an exchange: its kind, and a text for the reader.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ExchangeError {
-    pub(crate) failure: FailureKind,
-    pub(crate) text: String,
-    /// Whether it may go better in a moment, for no reason of the peer's.
-    pub(crate) retry: bool,
-    /// Whether this side is the reason: it has run out of descriptors, ports or memory.
-    pub(crate) exhausted: bool,
-}
-
-impl ExchangeError {
-    pub(crate) fn new(failure: FailureKind, text: impl Into<String>) -> Self {
-        Self {
-            failure,
-            text: text.into(),
-            retry: false,
-            exhausted: false,
-        }
-    }
-
-    /// A connection that broke while a response was due.
-    fn broken(error: &StreamError) -> Self {
-        match error {
-            StreamError::Tls(SessionError::Alerted(_))
-            | StreamError::Truncated
-            | StreamError::Io(_) => Self::new(FailureKind::Closed, error.to_string()),
-            StreamError::Tls(_) => Self::new(FailureKind::Tls, error.to_string()),
-        }
-    }
-}
-
-/// Counts of one exchange and its response, whether it failed or not.
-#[derive(Debug, Default)]
-pub(crate) struct ExchangeStats {
-    /// The response, as far as it came.
-    pub(crate) response: ObservedResponse,
-    /// Bytes of messages sent.
-    pub(crate) sent: u64,
-    /// And received.
-    pub(crate) received: u64,
-    /// Whether there was a connection for it.
-    pub(crate) connected: bool,
-    /// Whether the connection can have another.
-    pub(crate) reusable: bool,
-}
 
 /// Opens a connection for `target` at `address`; what a WebSocket takes to open is in `done`.
 ///
@@ -75,12 +26,12 @@ pub(crate) struct ExchangeStats {
 /// When none comes about, or it does not become what is spoken.
 pub(crate) async fn open(
     target: &LoadTarget,
-    address: &dial::LoadTarget,
+    address: &dial::Target,
     buffers: &mut ClientBuffers,
     stats: &mut ExchangeStats,
 ) -> Result<Transport, ExchangeError> {
     let mut transport = connect(&target.peer, address, buffers).await?;
-    match &target.exchange {
+    match &target.request {
         TargetRequest::WebSocket(asked) => {
             websocket::upgrade(&mut transport, &asked.head, buffers, stats).await?
         }
@@ -96,7 +47,7 @@ pub(crate) async fn open(
 /// When no connection comes about.
 pub(crate) async fn connect(
     peer: &RemotePeer,
-    address: &dial::LoadTarget,
+    address: &dial::Target,
     buffers: &ClientBuffers,
 ) -> Result<Transport, ExchangeError> {
     transport::open(peer, address, &buffers.blocks, buffers.link_queue.as_ref()).await
@@ -116,7 +67,7 @@ pub(crate) async fn check_idle(
     if transport.is_quiet() {
         return Ok(true);
     }
-    match &target.exchange {
+    match &target.request {
         TargetRequest::WebSocket(_) => websocket::check_idle(transport, buffers, stats).await,
         TargetRequest::Http1(_) | TargetRequest::Http2(_) | TargetRequest::Bytes(_) => {
             match transport.read_now(stats).await {
@@ -152,7 +103,7 @@ pub(crate) async fn exchange(
     buffers: &mut ClientBuffers,
     stats: &mut ExchangeStats,
 ) -> Result<(), ExchangeError> {
-    match &target.exchange {
+    match &target.request {
         TargetRequest::Http1(request) => {
             http::exchange(transport, request, &target.expect, buffers, stats).await?
         }

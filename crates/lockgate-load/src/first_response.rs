@@ -89,7 +89,7 @@ async fn request(
         target: target.written.clone(),
         status: stats.response.status,
         length: stats.response.length,
-        protocol: target.exchange.protocol(),
+        protocol: target.request.protocol(),
         streams: transport
             .as_ref()
             .and_then(|transport| transport.max_streams),
@@ -154,7 +154,7 @@ fn advice(target: &LoadTarget, error: &ExchangeError, stats: &ExchangeStats) -> 
     match error.failure {
         FailureKind::Status
             if matches!(
-                target.exchange,
+                target.request,
                 TargetRequest::Http1(_) | TargetRequest::Http2(_)
             ) =>
         {

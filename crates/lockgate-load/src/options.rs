@@ -234,7 +234,7 @@ impl LoadOptions {
                 written: written.clone(),
                 weight: self.requests.weights.get(index).copied().unwrap_or(1),
                 peer,
-                exchange: self.requests.exchange(&url, &self.connections),
+                request: self.requests.target_request(&url, &self.connections),
                 expect: self.expect.clone(),
                 first: Default::default(),
             });

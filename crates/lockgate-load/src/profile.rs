@@ -105,14 +105,14 @@ impl FromStr for RequestRate {
 
 /// What stands behind `--rate`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Rates {
+pub enum RequestRates {
     /// `1k`.
     One(RequestRate),
     /// `1k..25k`, and `25k..1k` downwards.
     Range(RequestRate, RequestRate),
 }
 
-impl FromStr for Rates {
+impl FromStr for RequestRates {
     type Err = WordError;
 
     fn from_str(text: &str) -> Result<Self, WordError> {
@@ -214,7 +214,7 @@ pub enum ProfileError {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Profile {
     /// `--rate`.
-    pub rates: Rates,
+    pub rates: RequestRates,
     /// `--step`: makes a ladder of a range.
     pub step: Option<RequestRate>,
     /// `--every`: how long each of its steps lasts.
@@ -257,19 +257,21 @@ impl Profile {
         }
         let duration = self.duration.unwrap_or(default);
         let schedule = match (self.rates, self.step, self.spike) {
-            (Rates::Range(..), _, Some(_)) => return Err(SpikeOnRange),
-            (Rates::One(_), Some(_), _) => return Err(StepWithoutRange),
-            (Rates::Range(from, to), Some(step), None) => return self.ladder(from, to, step),
+            (RequestRates::Range(..), _, Some(_)) => return Err(SpikeOnRange),
+            (RequestRates::One(_), Some(_), _) => return Err(StepWithoutRange),
+            (RequestRates::Range(from, to), Some(step), None) => {
+                return self.ladder(from, to, step);
+            }
             _ if self.every.is_some() => return Err(EveryWithoutStep),
             _ if self.hold.is_some() => return Err(HoldWithoutStep),
-            (Rates::Range(from, to), None, None) => Schedule::Ramp {
+            (RequestRates::Range(from, to), None, None) => Schedule::Ramp {
                 from,
                 to,
                 over: duration,
             },
-            (Rates::One(rate), None, None) => Schedule::Constant(rate),
+            (RequestRates::One(rate), None, None) => Schedule::Constant(rate),
             (
-                Rates::One(base),
+                RequestRates::One(base),
                 None,
                 Some(Spike {
                     rate: peak,
@@ -425,9 +427,9 @@ mod tests {
 
     #[test]
     fn a_range_has_two_ends_and_may_go_down() {
-        let range = |from, to| Ok(Rates::Range(rate(from), rate(to)));
+        let range = |from, to| Ok(RequestRates::Range(rate(from), rate(to)));
         for (text, expected) in [
-            ("1k", Ok(Rates::One(rate(1000.0)))),
+            ("1k", Ok(RequestRates::One(rate(1000.0)))),
             ("1k..25k", range(1000.0, 25_000.0)),
             ("25k..1k", range(25_000.0, 1000.0)),
             ("0.5..1.5", range(0.5, 1.5)),
@@ -440,7 +442,7 @@ mod tests {
             ("1k..2k..3k", Err(WordError::Rate("2k..3k".to_owned()))),
             ("0..1k", Err(RateError(0.0).into())),
         ] {
-            assert_eq!(text.parse::<Rates>(), expected, "{text}");
+            assert_eq!(text.parse::<RequestRates>(), expected, "{text}");
         }
     }
 

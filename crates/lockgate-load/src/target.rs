@@ -21,7 +21,7 @@ pub struct LoadTarget {
     /// Peer: targets with the same peer share connections.
     pub peer: Arc<RemotePeer>,
     /// Exchange with the target.
-    pub exchange: TargetRequest,
+    pub request: TargetRequest,
     /// What its response must be.
     pub expect: Expect,
     /// The first response that was so, of all threads: what the others are held against.
@@ -45,7 +45,7 @@ impl LoadTarget {
 #[derive(Debug)]
 pub struct RemotePeer {
     /// Addresses in the order in which they are tried; at least one.
-    pub addresses: Vec<dial::LoadTarget>,
+    pub addresses: Vec<dial::Target>,
     /// The name that certificates are held against, and that a proxy between is told.
     pub host: String,
     /// And the port.
@@ -62,7 +62,7 @@ pub struct RemotePeer {
 
 impl RemotePeer {
     /// The address that answered; the first before one was asked.
-    pub(crate) fn address(&self) -> &dial::LoadTarget {
+    pub(crate) fn address(&self) -> &dial::Target {
         &self.addresses[self.chosen.get().copied().unwrap_or(0)]
     }
 
@@ -72,7 +72,7 @@ impl RemotePeer {
     }
 
     pub(crate) fn is_tcp(&self) -> bool {
-        matches!(self.address(), dial::LoadTarget::Tcp(_))
+        matches!(self.address(), dial::Target::Tcp(_))
     }
 }
 

@@ -12,7 +12,11 @@ const USER_AGENT: &str = concat!("lockgate/", env!("CARGO_PKG_VERSION"));
 
 impl RequestOptions {
     /// The exchange with the target of `url`.
-    pub(super) fn exchange(&self, url: &Url, connections: &ConnectionOptions) -> TargetRequest {
+    pub(super) fn target_request(
+        &self,
+        url: &Url,
+        connections: &ConnectionOptions,
+    ) -> TargetRequest {
         match url.scheme {
             UrlScheme::Http | UrlScheme::Https if connections.streams.is_some() => {
                 let method = self.method();

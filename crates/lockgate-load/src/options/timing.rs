@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{OptionsError, TimingOptions};
 use crate::plan::{LoadStage, Loop, Until};
-use crate::profile::Rates;
+use crate::profile::RequestRates;
 
 /// Duration of a stage by default.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
@@ -38,7 +38,7 @@ impl TimingOptions {
                 duration,
             )]);
         };
-        let changes = profile.spike.is_some() || matches!(profile.rates, Rates::Range(..));
+        let changes = profile.spike.is_some() || matches!(profile.rates, RequestRates::Range(..));
         if changes && self.count.is_some() {
             return Err(OptionsError::together(
                 "--count cannot end a ramp or a spike, which take their time: say --duration instead",

@@ -176,7 +176,7 @@ enum ScriptState {
 }
 
 /// Whether a byte has been dealt with, or is the next state's.
-enum Step {
+enum Reconsume {
     Consumed,
     Again,
 }
@@ -233,8 +233,8 @@ impl Tokenizer {
                     (end + 1).min(rest.len())
                 }
                 _ => match self.step(rest[0], each) {
-                    Step::Consumed => 1,
-                    Step::Again => 0,
+                    Reconsume::Consumed => 1,
+                    Reconsume::Again => 0,
                 },
             };
         }
@@ -271,92 +271,96 @@ impl Tokenizer {
     }
 
     /// One byte in a state that looks at each; §13.2.5 has the table.
-    fn step(&mut self, byte: u8, each: &mut impl FnMut(HtmlToken<'_>)) -> Step {
+    fn step(&mut self, byte: u8, each: &mut impl FnMut(HtmlToken<'_>)) -> Reconsume {
         use State::*;
         let (next, step) = match (self.state, byte) {
-            (TagOpen, b'!') => (MarkupOpen, Step::Consumed),
-            (TagOpen, b'/') => (EndTagOpen, Step::Consumed),
+            (TagOpen, b'!') => (MarkupOpen, Reconsume::Consumed),
+            (TagOpen, b'/') => (EndTagOpen, Reconsume::Consumed),
             (TagOpen | EndTagOpen, byte) if byte.is_ascii_alphabetic() => {
                 self.is_end = self.state == EndTagOpen;
                 self.tag.clear();
-                (TagName, Step::Again)
+                (TagName, Reconsume::Again)
             }
-            (TagOpen, b'?') => (Bogus, Step::Again),
-            (TagOpen, _) => (Data, Step::Again),
-            (EndTagOpen, b'>') => (Data, Step::Consumed),
-            (EndTagOpen, _) => (Bogus, Step::Again),
+            (TagOpen, b'?') => (Bogus, Reconsume::Again),
+            (TagOpen, _) => (Data, Reconsume::Again),
+            (EndTagOpen, b'>') => (Data, Reconsume::Consumed),
+            (EndTagOpen, _) => (Bogus, Reconsume::Again),
 
-            (TagName, byte) if is_space(byte) => (BeforeAttributeName, Step::Consumed),
-            (TagName | AfterAttributeName | AfterQuoted, b'/') => (SelfClosing, Step::Consumed),
+            (TagName, byte) if is_space(byte) => (BeforeAttributeName, Reconsume::Consumed),
+            (TagName | AfterAttributeName | AfterQuoted, b'/') => {
+                (SelfClosing, Reconsume::Consumed)
+            }
             (
                 TagName | AfterAttributeName | BeforeValue | Unquoted | AfterQuoted | SelfClosing,
                 b'>',
-            ) => (self.emit(each), Step::Consumed),
+            ) => (self.emit(each), Reconsume::Consumed),
             (TagName, byte) => {
                 self.tag.push_name(byte);
-                (TagName, Step::Consumed)
+                (TagName, Reconsume::Consumed)
             }
             (BeforeAttributeName | AfterAttributeName | BeforeValue, byte) if is_space(byte) => {
-                (self.state, Step::Consumed)
+                (self.state, Reconsume::Consumed)
             }
-            (BeforeAttributeName, b'/' | b'>') => (AfterAttributeName, Step::Again),
+            (BeforeAttributeName, b'/' | b'>') => (AfterAttributeName, Reconsume::Again),
             (BeforeAttributeName, b'=') => {
                 self.tag.begin_attribute();
                 self.tag.push_attribute_name(b'=');
-                (AttributeName, Step::Consumed)
+                (AttributeName, Reconsume::Consumed)
             }
             (AttributeName, byte) if is_space(byte) || matches!(byte, b'/' | b'>') => {
-                (AfterAttributeName, Step::Again)
+                (AfterAttributeName, Reconsume::Again)
             }
-            (AttributeName | AfterAttributeName, b'=') => (BeforeValue, Step::Consumed),
+            (AttributeName | AfterAttributeName, b'=') => (BeforeValue, Reconsume::Consumed),
             (BeforeAttributeName | AfterAttributeName, _) => {
                 self.tag.begin_attribute();
-                (AttributeName, Step::Again)
+                (AttributeName, Reconsume::Again)
             }
             (AttributeName, byte) => {
                 self.tag.push_attribute_name(byte);
-                (AttributeName, Step::Consumed)
+                (AttributeName, Reconsume::Consumed)
             }
-            (BeforeValue, b'"' | b'\'') => (Quoted(byte), Step::Consumed),
-            (BeforeValue, _) => (Unquoted, Step::Again),
+            (BeforeValue, b'"' | b'\'') => (Quoted(byte), Reconsume::Consumed),
+            (BeforeValue, _) => (Unquoted, Reconsume::Again),
             (Unquoted | AfterQuoted, byte) if is_space(byte) => {
-                (BeforeAttributeName, Step::Consumed)
+                (BeforeAttributeName, Reconsume::Consumed)
             }
             (Unquoted, byte) => {
                 self.tag.push_value(&[byte]);
-                (Unquoted, Step::Consumed)
+                (Unquoted, Reconsume::Consumed)
             }
-            (AfterQuoted | SelfClosing, _) => (BeforeAttributeName, Step::Again),
+            (AfterQuoted | SelfClosing, _) => (BeforeAttributeName, Reconsume::Again),
 
-            (MarkupOpen, b'-') => (MarkupDash, Step::Consumed),
-            (MarkupDash, b'-') => (CommentStart, Step::Consumed),
-            (MarkupOpen | MarkupDash, _) => (Bogus, Step::Again),
-            (CommentStart, b'-') => (CommentStartDash, Step::Consumed),
-            (CommentStartDash | CommentEndDash | CommentEnd, b'-') => (CommentEnd, Step::Consumed),
+            (MarkupOpen, b'-') => (MarkupDash, Reconsume::Consumed),
+            (MarkupDash, b'-') => (CommentStart, Reconsume::Consumed),
+            (MarkupOpen | MarkupDash, _) => (Bogus, Reconsume::Again),
+            (CommentStart, b'-') => (CommentStartDash, Reconsume::Consumed),
+            (CommentStartDash | CommentEndDash | CommentEnd, b'-') => {
+                (CommentEnd, Reconsume::Consumed)
+            }
             (CommentStart | CommentStartDash | CommentEnd | CommentEndBang, b'>') => {
-                (Data, Step::Consumed)
+                (Data, Reconsume::Consumed)
             }
-            (CommentEnd, b'!') => (CommentEndBang, Step::Consumed),
-            (CommentEndBang, b'-') => (CommentEndDash, Step::Consumed),
+            (CommentEnd, b'!') => (CommentEndBang, Reconsume::Consumed),
+            (CommentEndBang, b'-') => (CommentEndDash, Reconsume::Consumed),
             (CommentStart | CommentStartDash | CommentEndDash | CommentEnd | CommentEndBang, _) => {
-                (Comment, Step::Again)
+                (Comment, Reconsume::Again)
             }
 
-            (RawLess, b'/') => (RawEndOpen, Step::Consumed),
+            (RawLess, b'/') => (RawEndOpen, Reconsume::Consumed),
             (RawLess, b'!') if self.raw == b"script" && self.script == ScriptState::Plain => {
-                (RawBang, Step::Consumed)
+                (RawBang, Reconsume::Consumed)
             }
-            (RawBang, b'-') => (RawBangDash, Step::Consumed),
+            (RawBang, b'-') => (RawBangDash, Reconsume::Consumed),
             (RawBangDash, b'-') => {
                 (self.script, self.dashes) = (ScriptState::Escaped, 2);
-                (Raw, Step::Consumed)
+                (Raw, Reconsume::Consumed)
             }
             (RawLess, byte)
                 if self.script == ScriptState::Escaped && byte.is_ascii_alphabetic() =>
             {
                 self.is_end = false;
                 self.tag.clear();
-                (RawWord, Step::Again)
+                (RawWord, Reconsume::Again)
             }
             (RawEndOpen, byte) if byte.is_ascii_alphabetic() => {
                 self.is_end = true;
@@ -367,15 +371,15 @@ impl Tokenizer {
                     } else {
                         RawEndName
                     },
-                    Step::Again,
+                    Reconsume::Again,
                 )
             }
             (RawEndName | RawWord, byte) if byte.is_ascii_alphabetic() => {
                 self.tag.push_name(byte);
-                (self.state, Step::Consumed)
+                (self.state, Reconsume::Consumed)
             }
             (RawEndName, byte) if ends_name(byte) && self.tag.name == self.raw => {
-                (TagName, Step::Again)
+                (TagName, Reconsume::Again)
             }
             (RawWord, byte) if ends_name(byte) && self.tag.name == b"script" => {
                 self.script = if self.is_end {
@@ -383,15 +387,15 @@ impl Tokenizer {
                 } else {
                     ScriptState::DoubleEscaped
                 };
-                (Raw, Step::Consumed)
+                (Raw, Reconsume::Consumed)
             }
             (RawLess | RawEndOpen | RawEndName | RawWord | RawBang | RawBangDash, _) => {
-                (Raw, Step::Again)
+                (Raw, Reconsume::Again)
             }
 
             // These look at many bytes at once: see `feed`.
             (Data | Plaintext | Raw | Quoted(_) | Bogus | Comment, _) => {
-                (self.state, Step::Consumed)
+                (self.state, Reconsume::Consumed)
             }
         };
         self.state = next;

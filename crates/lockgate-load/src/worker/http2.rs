@@ -361,7 +361,7 @@ impl Http2Client {
             let Some(PendingRequest { target, .. }) = slots[slot] else {
                 continue;
             };
-            let TargetRequest::Http2(request) = &worker.plan.targets[target].exchange else {
+            let TargetRequest::Http2(request) = &worker.plan.targets[target].request else {
                 continue;
             };
             let used = BodyUse::of(&worker.plan.targets[target].expect);

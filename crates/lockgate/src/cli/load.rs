@@ -10,7 +10,7 @@ use lockgate_load::expect::{BodyCheck, Expect, Length};
 use lockgate_load::options::{
     ConnectionOptions, LoadOptions, RequestOptions, ThreadOptions, TimingOptions, TlsOptions,
 };
-use lockgate_load::profile::{Profile, Rates, Spike, duration};
+use lockgate_load::profile::{Profile, RequestRates, Spike, duration};
 use lockgate_load::schedule::RequestRate;
 use lockgate_load::shared_link::LinkRate;
 use lockgate_load::target::{RequestBody, Varying};
@@ -132,7 +132,7 @@ pub(super) struct LoadTyped {
 
     /// Requests a second, due whatever the answers do (open loop): 1k, 60/min, a ramp 1k..25k
     #[arg(long, value_name = "RATE", help_heading = "Open loop")]
-    rate: Option<Rates>,
+    rate: Option<RequestRates>,
     /// Make a ladder of the range, by steps of this rate
     #[arg(
         long,

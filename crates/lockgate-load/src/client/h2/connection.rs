@@ -8,11 +8,11 @@ use std::collections::VecDeque;
 use fastrand::Rng;
 use lockgate_http::hpack::{Decoder, Encoder, TABLE_SIZE};
 
-use super::super::{ExchangeError, ExchangeStats};
 use super::frame::{self, FrameType, Http2Frame};
 use super::stream::{
     BodySource, BodyUse, BufferedResponse, GrpcStatus, OutgoingBody, RequestStream, StreamTable,
 };
+use crate::client::outcome::{ExchangeError, ExchangeStats};
 use crate::expect::Hasher;
 use crate::result::FailureKind;
 use crate::target::{Http2Request, RequestBody};

@@ -5,8 +5,10 @@ use std::task::{Context, Poll, ready};
 
 use lockgate_net::stream::Blocks;
 
-use super::super::{ClientBuffers, ExchangeError, ExchangeStats, Transport};
 use super::{BodyUse, Http2Connection, ReceiveWindows, RequestOutcome};
+use crate::client::buffers::ClientBuffers;
+use crate::client::outcome::{ExchangeError, ExchangeStats};
+use crate::client::transport::Transport;
 use crate::expect::Expect;
 use crate::result::FailureKind;
 use crate::target::Http2Request;

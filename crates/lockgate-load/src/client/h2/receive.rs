@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 
 use lockgate_http::head::Method;
 
-use super::super::ExchangeError;
 use super::connection::{
     HeaderBlock, Http2Connection, MAX_HEADER_LIST, MAX_WINDOW, RequestOutcome,
 };
 use super::frame::{self, FrameType, Http2Frame};
 use super::stream::{GrpcStatus, RequestStream};
+use crate::client::outcome::ExchangeError;
 use crate::result::FailureKind;
 
 /// What a head says, as far as it matters here.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lockgate_http::head::Method;
 
-use super::super::{ExchangeError, ExchangeStats};
+use crate::client::outcome::{ExchangeError, ExchangeStats};
 use crate::expect::{Expect, Hasher};
 use crate::result::FailureKind;
 

@@ -3,9 +3,9 @@
 use fastrand::Rng;
 use lockgate_http::head::Method;
 
-use super::super::ExchangeError;
 use super::frame::{self, FrameType};
 use super::{BodyUse, Http2Connection, ReceiveWindows, RequestOutcome};
+use crate::client::outcome::ExchangeError;
 use crate::target::{Http2Request, RequestBody};
 
 /// A connection with two requests under way.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use lockgate_load::expect::{BodyCheck, Length};
-use lockgate_load::profile::{Profile, Rates};
+use lockgate_load::profile::{Profile, RequestRates};
 use lockgate_load::result::FailureKind;
 use lockgate_load::schedule::RequestRate;
 use lockgate_testkit::{Authority, Http, Origin, Serving, Tls, bytes, server_config};
@@ -106,7 +106,7 @@ fn late_bytes_behind_a_response_are_a_length_failure() {
         }
     });
     let mut options = asks(&[&at("http", &server)], 3);
-    let rates = Rates::One(RequestRate::new(5.0).unwrap());
+    let rates = RequestRates::One(RequestRate::new(5.0).unwrap());
     options.timing.profile = Some(Profile {
         rates,
         step: None,

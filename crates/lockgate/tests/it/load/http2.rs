@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lockgate_load::expect::{Expect, Length};
 use lockgate_load::options::LoadOptions;
-use lockgate_load::profile::{Profile, Rates};
+use lockgate_load::profile::{Profile, RequestRates};
 use lockgate_load::result::FailureKind;
 use lockgate_load::schedule::RequestRate;
 use lockgate_load::target::{RequestBody, Varying};
@@ -774,7 +774,7 @@ fn streams_beyond_max_concurrent_streams_wait() {
 #[test]
 fn due_requests_take_a_free_http2_stream() {
     let server = over_tcp(|peer| peer.serve());
-    let rates = Rates::One(RequestRate::new(1000.0).unwrap());
+    let rates = RequestRates::One(RequestRate::new(1000.0).unwrap());
     let mut options = streams(&at("http", &server), 2, 3, 100);
     options.timing.profile = Some(Profile {
         rates,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lockgate_load::expect::{Expect, Length};
 use lockgate_load::options::LoadOptions;
-use lockgate_load::profile::{Profile, Rates};
+use lockgate_load::profile::{Profile, RequestRates};
 use lockgate_load::result::RunEnd;
 use lockgate_load::schedule::RequestRate;
 use lockgate_net::tls::{CaSource, CertFiles};
@@ -234,7 +234,7 @@ fn a_watched_process_must_exist() {
 /// From 1 to 2 requests a second.
 fn ramp() -> Profile {
     let rate = |per_second| RequestRate::new(per_second).unwrap();
-    let rates = Rates::Range(rate(1.0), rate(2.0));
+    let rates = RequestRates::Range(rate(1.0), rate(2.0));
     Profile {
         rates,
         step: None,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lockgate_load::Stop;
 use lockgate_load::options::LoadOptions;
-use lockgate_load::profile::{Profile, Rates};
+use lockgate_load::profile::{Profile, RequestRates};
 use lockgate_load::result::{LoadModel, RunEnd, RunResult};
 use lockgate_load::schedule::RequestRate;
 use lockgate_testkit::{Folder, Http, Origin, Serving, Signal, eventually};
@@ -58,7 +58,7 @@ fn ended_while_four_wait(change: impl FnOnce(&mut LoadOptions)) -> (RunResult, u
 }
 
 fn rate(per_second: f64) -> Option<Profile> {
-    let rates = Rates::One(RequestRate::new(per_second).unwrap());
+    let rates = RequestRates::One(RequestRate::new(per_second).unwrap());
     Some(Profile {
         rates,
         step: None,
