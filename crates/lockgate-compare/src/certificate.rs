@@ -1,4 +1,4 @@
-//! The certificate of a run: made for it, or files that are there.
+//! The certificate of a run: made for it, or from files.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -10,7 +10,7 @@ use rcgen::{CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_RSA_SHA256,
 use crate::placeholders::PlaceholderValues;
 use crate::plan::CertificateSource;
 
-/// Puts the certificate below `folder` and tells `values` where: `{cert}`, `{key}`, `{pem}`.
+/// Writes the certificate below `folder` and sets its placeholders: `{cert}`, `{key}`, `{pem}`.
 ///
 /// # Errors
 /// A file cannot be read or written.
@@ -42,8 +42,8 @@ pub(crate) fn provide(
         ("pem", &both, 0o600),
     ] {
         let path = folder.join(format!("{name}.pem"));
-        // For us alone: the key may be in use elsewhere. Programs read it before they leave our
-        // account.
+        // Readable for this account only: the key may be in use elsewhere. Programs read it before
+        // they change their account.
         let mut file = File::options()
             .write(true)
             .create_new(true)

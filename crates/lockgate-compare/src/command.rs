@@ -1,4 +1,4 @@
-//! `lockgate compare`: from the file to what is printed, with a way out at every point.
+//! `lockgate compare`: from the file to the printed result, with a clean end at every point.
 
 use std::fs::File;
 use std::io::{IsTerminal as _, Write as _};
@@ -17,40 +17,40 @@ use crate::plan::ComparisonPlan;
 use crate::reader::unknown;
 use lockgate_load::cpu_times::CpuTimes;
 
-/// What was asked for on the command line.
+/// Options of the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompareOptions {
-    /// The file.
+    /// The comparison file, in TOML.
     pub file: PathBuf,
-    /// Only look whether the file is right.
+    /// Whether the file is only checked.
     pub check: bool,
-    /// In place of the file's `rounds`.
+    /// Number of rounds, instead of the file's `rounds`.
     pub rounds: Option<usize>,
     /// Only these loads; empty means all.
     pub loads: Vec<String>,
     /// Only these programs; empty means all.
     pub programs: Vec<String>,
-    /// Where the result goes besides standard output, and how.
+    /// Files for the result besides standard output, with their formats.
     pub outputs: Vec<(OutputFormat, PathBuf)>,
 }
 
-/// How a result is written.
+/// Format of a result file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutputFormat {
-    /// Every figure of every round, and what follows from them.
+    /// JSON: every figure of every round, ratios and verdicts.
     Json,
-    /// A line for each measurement.
+    /// CSV: a line for each measurement.
     Csv,
-    /// Tables for a document.
+    /// Markdown: tables for a document.
     Markdown,
-    /// A page that needs nothing else.
+    /// HTML: a page without other files.
     Html,
 }
 
 /// A CPU that others use for more than this share of the time is not idle.
 const BUSY: f64 = 0.05;
 
-/// How a run ended.
+/// End of a comparison run.
 enum ComparisonEnd {
     Complete,
     Failed(String),
@@ -58,12 +58,11 @@ enum ComparisonEnd {
     Interrupted(u8),
 }
 
-/// Compares. Exit codes: 0; 1 for a file with mistakes, an origin or a program that failed, no
-/// program at all; 130 and 143 after INT and TERM, when what was measured until then has been
-/// printed.
+/// Runs the comparison. Exit codes: 0; 1 for a file with mistakes, an origin or a program that
+/// failed, no program at all; 130 and 143 after INT and TERM, when the measurements so far have
+/// been printed.
 ///
-/// `check_load` says what is wrong with the words of a load, as who runs `lockgate load` reads
-/// them.
+/// `check_load` checks the arguments of a load as `lockgate load` would.
 pub fn run(
     options: &CompareOptions,
     check_load: impl Fn(&[String]) -> Result<(), String>,
@@ -138,8 +137,7 @@ fn attempt(
         (warnings, end)
     });
     progress.end();
-    // What is still there after an error or a signal, and what a program left behind when its guard
-    // was killed.
+    // Ends the processes that are left after an error or a signal, also after a guard was killed.
     drop(runtime);
     end_descendants(|_, _| ());
     let failed = findings
@@ -167,7 +165,7 @@ fn attempt(
     })
 }
 
-/// Leaves in the plan what the command line asks for.
+/// Restricts the plan to the loads and programs of the command line.
 fn select(plan: &mut ComparisonPlan, options: &CompareOptions) -> Result<(), String> {
     let known: Vec<_> = plan.loads.iter().map(|load| load.name.clone()).collect();
     let names = known.iter().map(String::as_str);
@@ -202,7 +200,7 @@ fn summary(plan: &ComparisonPlan) -> String {
     format!("{loads}, {programs}, {}", count(plan.rounds, "round"))
 }
 
-/// Why figures may come out wrong, before any is taken.
+/// Reasons why figures may be wrong, before any measurement.
 async fn machine_warnings(plan: &ComparisonPlan) -> Vec<String> {
     let mut warnings = Vec::new();
     let before = CpuTimes::now();
@@ -258,7 +256,7 @@ async fn machine_warnings(plan: &ComparisonPlan) -> Vec<String> {
     warnings
 }
 
-/// Waits for INT, TERM or HUP and says which.
+/// Waits for INT, TERM or HUP and gives its number.
 async fn interrupted() -> u8 {
     let kinds = [
         (SignalKind::interrupt(), 2),
@@ -279,15 +277,15 @@ async fn interrupted() -> u8 {
     .await
 }
 
-/// A file that the result goes to.
+/// An open result file, with its format.
 struct OutputFile<'a> {
     format: OutputFormat,
     path: &'a Path,
     file: File,
 }
 
-/// Opens all files before anything is measured: what cannot be written is better known then. They
-/// keep what is in them until there is something to write.
+/// Opens all files before any measurement, so that a file that cannot be written is known early.
+/// They keep their content until there is a result.
 fn open(outputs: &[(OutputFormat, PathBuf)]) -> Result<Vec<OutputFile<'_>>, String> {
     let opened = outputs.iter().map(|(format, path)| {
         let file = File::options()
@@ -305,9 +303,9 @@ fn open(outputs: &[(OutputFormat, PathBuf)]) -> Result<Vec<OutputFile<'_>>, Stri
     opened.collect()
 }
 
-/// Writes to all of them, whichever fail.
+/// Writes the result to standard output and to all files, also after an error.
 fn publish(document: &ComparisonDocument, outputs: Vec<OutputFile<'_>>) -> Result<(), String> {
-    // Somebody may have closed our standard output; files are written nevertheless.
+    // Standard output may be closed; files are written nevertheless.
     let _ = std::io::stdout().write_all(document.text().as_bytes());
     let mut failed = Vec::new();
     for OutputFile { format, path, file } in outputs {
@@ -336,7 +334,7 @@ fn write(mut file: File, content: &str) -> std::io::Result<()> {
     file.write_all(content.as_bytes())
 }
 
-/// What happens, on standard error: a line that is written over on a terminal, a line for each step
+/// Progress on standard error: a line that is written over on a terminal, a line for each step
 /// elsewhere.
 struct ProgressLine {
     terminal: bool,
@@ -351,7 +349,7 @@ impl ProgressLine {
 
     fn tell(&mut self, step: &str) {
         let mut stderr = std::io::stderr();
-        // Several lines, and warnings, are to be read later too.
+        // Several lines, and warnings, stay on the terminal.
         let kept = !self.terminal || step.contains('\n') || step.contains(": ");
         let _ = match (self.terminal, kept) {
             (false, _) => writeln!(stderr, "{step}"),

@@ -1,14 +1,14 @@
-//! What measurements show: figures of each program, ratios of each two, and verdicts where there
-//! may be one.
+//! Comparison of measurements: figures of each program, ratios of each two, and verdicts.
 
 use std::collections::BTreeMap;
 
 use crate::comparison_run::Findings;
 use crate::plan::ComparisonPlan;
 use crate::sample::{AffectedMetrics, LoadSample};
-use crate::statistics::{Ratio, RatioVerdict, Spread};
+use crate::statistics::{Ratio, RatioVerdict};
+use lockgate_report::summary::Spread;
 
-/// One stage of one load, and how all programs bore it.
+/// One case: a stage of a load, with the results of all programs.
 #[derive(Debug)]
 pub struct Case {
     /// The name of the load.
@@ -17,60 +17,60 @@ pub struct Case {
     pub stage: String,
     /// The arguments of `lockgate load`.
     pub arguments: Vec<String>,
-    /// In the order of the file.
+    /// The programs, in the order of the file.
     pub rows: Vec<ProgramRow>,
-    /// Each two of them that have figures, each ordered pair once.
+    /// All ordered pairs of programs with figures.
     pub pairs: Vec<ProgramPair>,
 }
 
-/// A program in a case.
+/// Results of one program in a case.
 #[derive(Debug)]
 pub struct ProgramRow {
-    /// What it is called.
+    /// Name of the program, from the file.
     pub program: String,
-    /// What it says of its version.
+    /// Version that the program prints.
     pub version: String,
-    /// Whether the others add to it.
+    /// Whether it is the baseline of the others.
     pub baseline: bool,
-    /// Its rounds, by their number.
+    /// Its samples, by the number of the round.
     pub rounds: BTreeMap<usize, LoadSample>,
-    /// What kept it from some of them, each reason once; or from all.
+    /// Reasons why rounds are missing, each once.
     pub errors: Vec<String>,
-    /// Why it took no part.
+    /// Why it was left out, if it was.
     pub skipped: Option<String>,
 }
 
-/// What is compared.
+/// Metric of a sample, in tables and in ratios.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SampleMetric {
-    /// Successes a second.
+    /// Successes a second, without late ones.
     Rate,
-    /// Microseconds of CPU time a success.
+    /// CPU time for each success, in microseconds.
     Cpu,
-    /// The kernel's share of it.
+    /// The kernel's share of the CPU time.
     System,
-    /// Microseconds: the median,
+    /// Median latency, in microseconds.
     P50,
-    /// what one of a hundred exceeded,
+    /// 99th percentile of latency, in microseconds.
     P99,
-    /// one of a thousand,
+    /// 99.9th percentile of latency, in microseconds.
     P99_9,
-    /// one of ten thousand,
+    /// 99.99th percentile of latency, in microseconds.
     P99_99,
-    /// the longest.
+    /// Maximum latency, in microseconds.
     Max,
-    /// Failures.
+    /// Number of failed exchanges, of all kinds.
     Failed,
-    /// The part of connections that went on with a session of TLS from before.
+    /// Share of connections that resumed a TLS session.
     Resumed,
-    /// The most memory, bytes.
+    /// Peak memory of the process tree, in bytes.
     Peak,
-    /// Bytes that a connection added.
+    /// Memory that each connection added, in bytes.
     PerConnection,
 }
 
 impl SampleMetric {
-    /// Each once, in the order of tables.
+    /// All metrics, in the order of tables.
     pub const ALL: [Self; 12] = [
         Self::Rate,
         Self::Cpu,
@@ -86,7 +86,7 @@ impl SampleMetric {
         Self::PerConnection,
     ];
 
-    /// Those of which ratios are made.
+    /// Metrics with ratios and verdicts.
     pub const COMPARED: [Self; 6] = [
         Self::Cpu,
         Self::Rate,
@@ -96,7 +96,7 @@ impl SampleMetric {
         Self::PerConnection,
     ];
 
-    /// Of a sample.
+    /// The metric's value in a sample.
     pub fn of(self, sample: &LoadSample) -> Option<f64> {
         match self {
             Self::Rate => sample.rate(),
@@ -114,7 +114,7 @@ impl SampleMetric {
         }
     }
 
-    /// Its key in JSON and CSV.
+    /// The metric's key in JSON and CSV.
     pub fn key(self) -> &'static str {
         match self {
             Self::Rate => "succeeded_per_s",
@@ -132,7 +132,7 @@ impl SampleMetric {
         }
     }
 
-    /// Whether it is a time that requests took.
+    /// Whether it is a latency.
     pub fn is_latency(self) -> bool {
         matches!(
             self,
@@ -140,7 +140,7 @@ impl SampleMetric {
         )
     }
 
-    /// Whether a mark is about it.
+    /// Whether a mark makes the metric invalid.
     fn is_affected(self, affects: AffectedMetrics) -> bool {
         match affects {
             AffectedMetrics::All => true,
@@ -151,12 +151,12 @@ impl SampleMetric {
 }
 
 impl ProgramRow {
-    /// Over all rounds.
+    /// The spread of a metric over all rounds.
     pub fn spread(&self, metric: SampleMetric) -> Option<Spread> {
         Spread::of(self.rounds.values().filter_map(|sample| metric.of(sample)))
     }
 
-    /// Failures of all rounds.
+    /// Number of failures in all rounds.
     pub fn failed(&self) -> f64 {
         self.rounds
             .values()
@@ -164,13 +164,13 @@ impl ProgramRow {
             .fold(0.0, |sum, failed| sum + failed)
     }
 
-    /// Whether something failed in any round, or a round has no figures at all: then it did other
-    /// work than asked for.
+    /// Whether any exchange failed in any round, or a round has no figures: then the program did
+    /// other work than the others.
     pub fn has_failures(&self) -> bool {
         !self.errors.is_empty() || self.rounds.values().any(|sample| sample.failed > 0.0)
     }
 
-    /// Whether a figure of this kind is not the program's in some round.
+    /// Whether a mark makes the metric invalid in any round.
     pub fn is_invalid(&self, metric: SampleMetric) -> bool {
         self.rounds
             .values()
@@ -178,7 +178,7 @@ impl ProgramRow {
             .any(|mark| metric.is_affected(mark.affects))
     }
 
-    /// Version and suite of TLS, each that was seen once; nothing where there was none.
+    /// TLS versions and suites of all rounds, each once; empty without TLS.
     pub fn tls(&self) -> Vec<&str> {
         let mut seen: Vec<_> = self
             .rounds
@@ -191,8 +191,8 @@ impl ProgramRow {
         seen
     }
 
-    /// Why figures are marked, each reason once, and in how many rounds: these differ in its
-    /// numbers only.
+    /// Reasons of marks, each once with its number of rounds; reasons that differ in numbers only
+    /// are one.
     pub fn invalid(&self) -> Vec<String> {
         let mut reasons: BTreeMap<String, (&str, usize)> = BTreeMap::new();
         for mark in self.rounds.values().flat_map(|sample| &sample.marks) {
@@ -210,40 +210,39 @@ impl ProgramRow {
         reasons.into_values().map(told).collect()
     }
 
-    /// What failed in the first round in which something did.
+    /// The failures of the first round with any.
     pub fn failures(&self) -> Option<String> {
         let failed = self.rounds.iter().find(|(_, sample)| sample.failed > 0.0);
         failed.map(|(round, sample)| format!("round {round}: {}", sample.failures.join(", ")))
     }
 }
 
-/// A program against another one.
+/// The ratios of one program to another.
 #[derive(Debug)]
 pub struct ProgramPair {
-    /// Whose figure is divided.
+    /// Program of the numerator.
     pub program: String,
-    /// By whose.
+    /// Program of the denominator.
     pub other: String,
-    /// For each of [`SampleMetric::COMPARED`].
+    /// The ratios of [`SampleMetric::COMPARED`].
     pub ratios: Vec<Compared>,
 }
 
-/// One ratio.
+/// Ratio of one metric, with its verdict.
 #[derive(Debug)]
 pub struct Compared {
-    /// Of what.
+    /// Metric of the ratio.
     pub metric: SampleMetric,
-    /// From the rounds in which both have it.
+    /// The ratio over the rounds in which both have the metric.
     pub ratio: Option<Ratio>,
-    /// Microseconds that the program takes more than the other, in the rounds in which both have
-    /// them.
+    /// Latency that the program adds to the other's, in microseconds, over the same rounds.
     pub added: Option<Spread>,
-    /// What may be said, or why nothing.
+    /// The verdict, or why there is none.
     pub verdict: Result<RatioVerdict, String>,
 }
 
 impl Case {
-    /// All cases, in the order of the file.
+    /// The cases of all loads, in the order of the file.
     pub fn all(plan: &ComparisonPlan, findings: &Findings) -> Vec<Self> {
         let mut cases = Vec::new();
         for load in &plan.loads {
@@ -316,8 +315,8 @@ impl Case {
         cases
     }
 
-    /// The program that takes the least CPU time for a request among those other than `program`, by
-    /// medians. Never the baseline, which does less.
+    /// The program with the least CPU time a request besides `program`, by medians; never the
+    /// baseline, which does less.
     pub fn best_other(&self, program: &str) -> Option<&ProgramRow> {
         let others = self
             .rows
@@ -329,19 +328,19 @@ impl Case {
             .map(|(_, row)| row)
     }
 
-    /// What the others add to, where the file has that.
+    /// The baseline, if the file has one.
     pub fn baseline(&self) -> Option<&ProgramRow> {
         self.rows.iter().find(|row| row.baseline)
     }
 
-    /// `program` against `other`.
+    /// The pair of `program` and `other`.
     pub fn pair(&self, program: &str, other: &str) -> Option<&ProgramPair> {
         self.pairs
             .iter()
             .find(|pair| pair.program == program && pair.other == other)
     }
 
-    /// Whether there were so many connections at once that memory grew by theirs.
+    /// Whether there were enough connections at once to compare their memory.
     pub fn has_many_connections(&self) -> bool {
         const MANY: f64 = 100.0;
         self.rows
@@ -350,7 +349,7 @@ impl Case {
             .any(|sample| sample.connections >= MANY)
     }
 
-    /// What it is called.
+    /// Name of the case: load and stage.
     pub fn name(&self) -> String {
         if self.stage.is_empty() {
             self.load.clone()
@@ -380,10 +379,10 @@ fn pairs(rows: &[ProgramRow]) -> Vec<ProgramPair> {
     pairs.collect()
 }
 
-/// So much may the shares of resumed connections differ, where it is still the same work.
+/// Difference of resumed shares that still counts as the same work.
 const RESUMED: f64 = 0.05;
 
-/// In what the work of two programs differed.
+/// Difference in the work of two programs, if there is one.
 fn other_work(row: &ProgramRow, other: &ProgramRow) -> Option<String> {
     if row.tls() != other.tls() {
         return Some(format!(
@@ -477,8 +476,8 @@ pub(crate) mod tests {
         ComparisonPlan::parse(Path::new("f"), text).unwrap()
     }
 
-    /// Seven rounds in which `a` takes 0.8 of what `b` takes, while the machine gets slower; `c` is
-    /// not there.
+    /// Seven rounds in which `a` takes 0.8 of the CPU time of `b`, while the machine gets slower;
+    /// `c` is left out.
     pub(crate) fn findings(change: impl Fn(&str, usize, &mut LoadSample)) -> Findings {
         let mut findings = Findings::default();
         for round in 1..=7 {

@@ -1,8 +1,9 @@
-//! The run: origins once, then program after program under load after load, round after round.
+//! Run of a comparison: origins once, then program after program under load after load, round after
+//! round.
 //!
-//! Each measurement has a fresh process, alone but for the origins: how memory happens to be laid
-//! out, and what earlier loads left behind, differ from round to round for all alike. The order is
-//! another one in each round, so that none is always the first, nor always after the same one.
+//! Each measurement has a fresh process, alone but for the origins: memory layout, and traces of
+//! earlier loads, differ from round to round for all alike. The order is another one in each round,
+//! so that no program is always the first, nor always after the same one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Permissions;
@@ -18,31 +19,31 @@ use crate::plan::{CertificateSource, ComparisonPlan, LoadCommand, Program};
 use crate::running::{RunningProgram, Starter, find, first_line, fresh_directory};
 use crate::sample::{CpuLayout, LoadSample, read};
 
-/// What came of a program under a load in one round.
+/// Measurement of a program under a load in one round.
 #[derive(Debug)]
 pub struct Measurement {
-    /// The name of the load.
+    /// Name of the load, from the file.
     pub load: String,
-    /// The name of the program.
+    /// Name of the program, from the file.
     pub program: String,
-    /// From 1 on.
+    /// Number of the round, from 1 on.
     pub round: usize,
-    /// Its stages, or why there are none.
+    /// Samples of its stages, or why there are none.
     pub outcome: Result<Vec<LoadSample>, String>,
 }
 
-/// All that a run has found until now.
+/// Findings of a run so far.
 #[derive(Debug, Default)]
 pub struct Findings {
-    /// In the order in which they were measured.
+    /// Measurements, in the order of the run.
     pub measured: Vec<Measurement>,
-    /// What programs say of their version.
+    /// Versions that programs print, by program.
     pub versions: BTreeMap<String, String>,
-    /// Programs that were left out, and why.
+    /// Left out programs, with the reasons.
     pub skipped: Vec<(String, String)>,
 }
 
-/// A run that has been prepared.
+/// A prepared run: every placeholder has its value.
 pub(crate) struct ComparisonRun<'p> {
     plan: &'p ComparisonPlan,
     starter: Starter,
@@ -54,7 +55,7 @@ pub(crate) struct ComparisonRun<'p> {
 }
 
 impl<'p> ComparisonRun<'p> {
-    /// Gives every placeholder its value: makes directories and the certificate, chooses ports.
+    /// Sets every placeholder: makes directories and the certificate, chooses ports.
     pub(crate) fn prepare(plan: &'p ComparisonPlan, file: &Path) -> Result<Self, String> {
         let say = |what: &str, error: &dyn std::fmt::Display| format!("{what}: {error}");
         let executable = std::env::current_exe().map_err(|error| say("this executable", &error))?;
@@ -62,8 +63,7 @@ impl<'p> ComparisonRun<'p> {
             .prefix("lockgate-compare-")
             .tempdir();
         let folder = folder.map_err(|error| say("a directory for this run", &error))?;
-        // Accounts that programs change to may go through it, and see nothing but what they know
-        // of.
+        // Accounts that programs change to may pass through it, but not list it.
         std::fs::set_permissions(folder.path(), Permissions::from_mode(0o711))
             .map_err(|error| say("a directory for this run", &error))?;
         let here = file
@@ -122,8 +122,8 @@ impl<'p> ComparisonRun<'p> {
         })
     }
 
-    /// Measures everything. What was found so far stays in `findings` when this is dropped; `tell`
-    /// hears of each step.
+    /// Makes all measurements. The findings so far stay when this is dropped; `tell` gets each
+    /// step.
     ///
     /// # Errors
     /// An origin does not start, or has ended.
@@ -167,12 +167,12 @@ impl<'p> ComparisonRun<'p> {
             ));
         }
         for round in 1..=self.plan.rounds {
-            // Who did not start is not waited for again under the next load; the next round is
-            // another chance.
+            // A program that did not start is not started again under the next loads; the next
+            // round is another chance.
             let mut broken = BTreeMap::new();
             for (at, load) in self.plan.loads.iter().enumerate() {
                 let mut order = present.clone();
-                // The same in each run of the same file.
+                // The order is the same in each run of the same file.
                 fastrand::Rng::with_seed((round * self.plan.loads.len() + at) as u64)
                     .shuffle(&mut order);
                 for program in order {
@@ -217,7 +217,7 @@ impl<'p> ComparisonRun<'p> {
         Ok(())
     }
 
-    /// Why a program cannot take part.
+    /// The reason why a program is left out, if there is one.
     fn missing_reason(&self, program: &Program) -> Option<String> {
         if let Err(why) = &program.service {
             return Some(why.clone());
@@ -256,7 +256,7 @@ impl<'p> ComparisonRun<'p> {
         self.starter.serve(service, &values, &own, cpus).await
     }
 
-    /// Ends the program too.
+    /// Makes one measurement, and ends the program.
     async fn measure(
         &self,
         load: &LoadCommand,
@@ -300,13 +300,13 @@ impl<'p> ComparisonRun<'p> {
             .wait()
             .await
             .map_err(|error| format!("the load: {error}"))?;
-        // A threshold of the load's own may have failed; its report is there all the same.
+        // The load may have failed; its report is there all the same.
         let written = std::fs::read(&report).unwrap_or_default();
         let Ok(report) = serde_json::from_slice(&written) else {
             let last = running.last_words();
             return Err(format!("the load ended without a report, {status}{last}"));
         };
-        // A baseline has its CPU from the others'.
+        // A baseline runs on the CPUs of the origins.
         let layout = (!program.baseline).then_some(CpuLayout {
             program: &self.plan.programs_on,
             others: &self.plan.others_on,
@@ -315,11 +315,11 @@ impl<'p> ComparisonRun<'p> {
     }
 }
 
-/// Ports of this run, below those that connections get by themselves, so that none of them sits on
-/// one that a program is about to listen on.
+/// Ports of this run, below the ephemeral ports, so that no connection has a port that a program is
+/// about to listen on.
 ///
-/// Nobody listens on them for most of the time. That they are taken, other runs on this machine see
-/// by an abstract Unix socket for each.
+/// Most of the time there is no listener on them: an abstract Unix socket for each tells other runs
+/// on this machine that it is taken.
 #[derive(Debug, Default)]
 struct PortClaims {
     tried: u16,
@@ -344,7 +344,7 @@ impl PortClaims {
     }
 }
 
-/// An account without rights where we are root, else our own: nothing to change to.
+/// An account without rights where this process is root, else its own account.
 fn account() -> String {
     if rustix::process::geteuid().is_root() {
         return "nobody".to_owned();

@@ -1,4 +1,4 @@
-//! A comparison as sections of tables and notes, before it is text, Markdown or a page.
+//! Document of a comparison: sections of tables and notes, before it is text, Markdown or a page.
 
 mod data;
 mod html;
@@ -8,26 +8,27 @@ mod text;
 use crate::comparison::{Case, Compared, ProgramRow, SampleMetric};
 use crate::comparison_run::Findings;
 use crate::plan::ComparisonPlan;
-use crate::statistics::{RatioVerdict, Spread};
+use crate::statistics::RatioVerdict;
+use lockgate_report::summary::Spread;
 
-/// All that is shown.
+/// The result of a comparison, ready for all formats.
 #[derive(Debug)]
 pub struct ComparisonDocument {
     title: String,
     facts: Vec<(&'static str, String)>,
-    /// What must be known before any figure is believed.
+    /// Warnings, shown before all figures.
     warnings: Vec<String>,
-    /// Whether all rounds were measured.
+    /// Whether the run ended as planned.
     complete: bool,
     cases: Vec<Case>,
     sections: Vec<DocumentSection>,
 }
 
-/// One case, or figures of others.
+/// Section of one case, or of published figures.
 #[derive(Debug)]
 struct DocumentSection {
     title: String,
-    /// A command line.
+    /// The command line of the load.
     command: String,
     sheets: Vec<Sheet>,
     notes: Vec<String>,
@@ -40,7 +41,7 @@ struct Sheet {
 }
 
 impl ComparisonDocument {
-    /// Puts together what was found.
+    /// A document of the findings.
     pub fn of(
         plan: &ComparisonPlan,
         findings: &Findings,
@@ -77,7 +78,7 @@ impl ComparisonDocument {
         }
     }
 
-    /// The title, and whether something is missing.
+    /// The title, with a word about a partial result.
     fn headline(&self) -> String {
         if self.complete {
             self.title.clone()
@@ -86,27 +87,27 @@ impl ComparisonDocument {
         }
     }
 
-    /// For a terminal.
+    /// The document as text for a terminal.
     pub fn text(&self) -> String {
         text::render(self)
     }
 
-    /// For a document.
+    /// The document as Markdown, for other documents.
     pub fn markdown(&self) -> String {
         markdown::render(self)
     }
 
-    /// A page that needs nothing else.
+    /// The document as an HTML page without other files.
     pub fn html(&self) -> String {
         html::render(self)
     }
 
-    /// One object; see `data`.
+    /// The document as one JSON object; see `data`.
     pub fn json(&self) -> String {
         data::json(self)
     }
 
-    /// A line for each program, case and round.
+    /// The document as CSV: a line for each program, case and round.
     pub fn csv(&self) -> String {
         data::csv(self)
     }
@@ -222,7 +223,8 @@ fn section(case: &Case) -> DocumentSection {
     }
 }
 
-/// The number in what a program says of its version: `2.6.12-1` of `HAProxy version 2.6.12-1 2026/10/17 - https://…`.
+/// The version number in a program's words: `2.6.12-1` of `HAProxy version 2.6.12-1 2026/10/17 -
+/// https://…`.
 fn version(said: &str) -> &str {
     let words = said.split([' ', '/', ',']);
     let number = |word: &&str| {
@@ -251,7 +253,7 @@ fn title(metric: SampleMetric) -> &'static str {
     }
 }
 
-/// The median, and from the least to the most where rounds are compared by it.
+/// The median, with the range where there are several rounds.
 fn cell(row: &ProgramRow, metric: SampleMetric) -> String {
     if metric == SampleMetric::Failed {
         return if row.rounds.is_empty() {
@@ -268,7 +270,7 @@ fn cell(row: &ProgramRow, metric: SampleMetric) -> String {
         median,
         min,
         max,
-        rounds,
+        count: rounds,
     } = spread;
     match metric {
         SampleMetric::Rate if rounds > 1 => format!("{median:.0} ({min:.0}–{max:.0}){mark}"),
@@ -282,13 +284,14 @@ fn cell(row: &ProgramRow, metric: SampleMetric) -> String {
     }
 }
 
-/// A time that was added; below zero where it was less.
+/// An added latency, which may be negative.
 fn difference(added: &Spread) -> String {
     let sign = if added.median < 0.0 { "−" } else { "" };
     format!("{sign}{}", microseconds(added.median.abs()))
 }
 
-/// CPU time and memory of what has no proxy's work are no measure of it.
+/// Whether the metric is compared with the baseline: CPU time and memory are not, since the
+/// baseline has no proxy's work.
 fn is_of_the_baseline(metric: SampleMetric) -> bool {
     metric == SampleMetric::Rate || metric.is_latency()
 }
@@ -302,7 +305,7 @@ fn microseconds(time: f64) -> String {
     }
 }
 
-/// A ratio, its interval, and what may be said.
+/// A ratio, its interval, and its verdict.
 fn statement(compared: &Compared) -> String {
     let Some(ratio) = &compared.ratio else {
         return "–".to_owned();
@@ -315,18 +318,16 @@ fn statement(compared: &Compared) -> String {
         Ok(RatioVerdict::Less) => "less".to_owned(),
         Ok(RatioVerdict::More) => "more".to_owned(),
         Ok(RatioVerdict::NotShown) => {
-            let Spread { rounds, .. } = ratio.spread;
-            format!(
-                "no difference shown ({rounds} rounds, spread {:.0} %)",
-                ratio.spread.share() * 100.0
-            )
+            let (rounds, relative) = (ratio.spread.count, ratio.spread.relative());
+            let percent = relative.unwrap_or(0.0) * 100.0;
+            format!("no difference shown ({rounds} rounds, spread {percent:.0} %)")
         }
         Err(why) => format!("no verdict: {why}"),
     };
     format!("{median:.2}{interval} {verdict}")
 }
 
-/// What the tables say, below them all.
+/// Legend below all tables.
 const LEGEND: &str = "Medians over the rounds, and from the least to the most; of failures their sum. A ratio is the median of the ratios of each \
 round, with the interval that holds the true one with 95 % confidence by the sign test; “less” and “more” are said only \
 where 1 is outside it. Memory is the proportional set size of the whole process tree.";

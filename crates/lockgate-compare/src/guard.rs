@@ -1,8 +1,8 @@
-//! `lockgate guard`: runs a command so that nothing of it outlives whoever asked for it.
+//! `lockgate guard`: runs a command so that none of its processes outlives the caller.
 //!
 //! Orphans of the command, such as a daemon that forked twice, become children of the guard. When
-//! the command has ended, or the guard is told to stop, or whoever started it has ended, by
-//! whatever signal, all of them are ended and waited for.
+//! the command has ended, the guard gets a signal, or its parent has ended, all of them are ended
+//! and waited for.
 
 use std::ffi::OsString;
 use std::io;
@@ -18,17 +18,18 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::cpus::Cpus;
 use lockgate_load::process_tree::{GUARD, ProcessTree};
 
-/// What TERM is given before KILL follows.
+/// Time between TERM and KILL.
 const GRACE: Duration = Duration::from_secs(2);
-/// And what KILL is given before the rest is left.
+/// Time after KILL before the rest is left.
 const LAST: Duration = Duration::from_secs(5);
 
-/// A command, and how it is to be held.
+/// A guarded command with its CPUs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessGuard {
-    /// What it and all its descendants are pinned to.
+    /// CPUs that the command and all its descendants are pinned to.
     pub cpus: Option<Cpus>,
-    /// Who starts the guard; where its parent is another one, that has ended already.
+    /// Process that starts the guard; if the guard's parent is another one, that process has ended
+    /// already.
     pub parent: Option<u32>,
     /// The command and its arguments; never empty.
     pub command: Vec<OsString>,
@@ -43,7 +44,7 @@ impl ProcessGuard {
     /// command's, 128 and its number for a signal, 127 where there is no such command.
     ///
     /// # Errors
-    /// What the system says: the CPUs do not exist, no process can be made.
+    /// An error of the system: the CPUs do not exist, no process can be made.
     pub fn run(&self) -> io::Result<ExitCode> {
         let name = std::ffi::CString::new(GUARD)?;
         rustix::thread::set_name(&name)?;
@@ -63,8 +64,8 @@ impl ProcessGuard {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut hangup = signal(SignalKind::hangup())?;
-        // In this order: whoever ended before the first line has left us with another parent, after
-        // it we are told.
+        // In this order: a parent that ended before the first line shows in the second; a later end
+        // sends the signal.
         set_parent_process_death_signal(Some(Signal::TERM))?;
         let parent = getppid().map_or(0, |pid| pid.as_raw_nonzero().get().unsigned_abs());
         if self.parent.is_some_and(|expected| expected != parent) {
@@ -74,7 +75,7 @@ impl ProcessGuard {
             return Ok(ExitCode::FAILURE);
         };
         let mut command = Command::new(program);
-        // A group of its own: Ctrl-C is for whoever started us to decide upon.
+        // A group of its own: Ctrl-C is for the caller to handle.
         std::os::unix::process::CommandExt::process_group(command.args(arguments), 0);
         let child = match command.spawn() {
             Ok(child) => child,
@@ -114,19 +115,19 @@ impl ProcessGuard {
     }
 }
 
-/// Makes this process the parent of those among its descendants whose own parent has ended.
+/// Makes this process the parent of orphans among its descendants.
 ///
 /// # Errors
-/// What the system says.
+/// An error of the system.
 pub fn adopt_orphans() -> io::Result<()> {
-    // Any number but 0 says yes.
+    // Any number but 0 switches it on.
     Ok(set_child_subreaper(Some(getpid()))?)
 }
 
-/// Raises the soft limit on open descriptors to the hard one, for this process and what it starts.
+/// Raises the soft limit on open descriptors to the hard one, for this process and its children.
 ///
 /// # Errors
-/// What the system says.
+/// An error of the system.
 pub fn raise_descriptor_limit() -> io::Result<()> {
     let limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
@@ -141,15 +142,14 @@ pub fn raise_descriptor_limit() -> io::Result<()> {
     Ok(())
 }
 
-/// Ends all descendants and waits for them: TERM, and KILL for those that are left 2 s later.
-/// `reaped` hears of each. What is still there after 5 s more, such as a program of another account
-/// that may not be signalled, is named and left.
+/// Ends all descendants and waits for them: TERM, and KILL after 2 s. `reaped` gets each. Processes
+/// that are left after 5 s more, such as programs of another account, are named and left.
 pub fn end_descendants(mut reaped: impl FnMut(Pid, WaitStatus)) {
     let since = Instant::now();
     signal_descendants(Signal::TERM);
     while reap(&mut reaped) == Children::Some {
         if since.elapsed() > GRACE {
-            // Again and again: some may fork meanwhile.
+            // Repeated, since processes may fork meanwhile.
             signal_descendants(Signal::KILL);
         }
         if since.elapsed() > GRACE + LAST {
@@ -164,7 +164,7 @@ pub fn end_descendants(mut reaped: impl FnMut(Pid, WaitStatus)) {
     }
 }
 
-/// Its number and its name.
+/// ID and name of a process.
 fn named(pid: u32) -> String {
     let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     format!(
@@ -185,7 +185,7 @@ fn signal_descendants(signal: Signal) {
     }
 }
 
-/// Whether there are children, ended or not.
+/// Whether this process has children, ended or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Children {
     None,

@@ -1,9 +1,9 @@
 //! The `lockgate compare` command: several programs under the same load, round after round.
 //!
 //! Makes no load itself: it runs `lockgate load` as a process and reads its JSON report. From file
-//! to table: [`mod@file`] and [`template`] make the [`plan`], [`comparison_run`] starts and measures,
-//! [`sample`] holds one measurement, [`comparison`] and [`statistics`] the verdicts, [`document`]
-//! the output.
+//! to result: [`mod@file`] and [`template`] make the [`plan`], [`comparison_run`] starts programs
+//! and measures, [`sample`] holds one measurement, [`comparison`] and [`statistics`] the verdicts,
+//! [`document`] the output.
 
 #![forbid(unsafe_code)]
 

@@ -1,12 +1,13 @@
-//! Words in braces that stand for what is known only when a run begins: `{port}`, `{dir}`.
+//! Placeholders: words in braces for values that are known only when a run begins: `{port}`,
+//! `{dir}`.
 
 use std::collections::BTreeMap;
 
-/// What each word means; see [`MEANINGS`].
+/// Values of placeholders; see [`MEANINGS`].
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PlaceholderValues(BTreeMap<String, String>);
 
-/// Every placeholder, and what it stands for. Those that end in a colon go on with a name.
+/// All placeholders with their meanings. A name with a colon at its end goes on with a name.
 pub const MEANINGS: &[(&str, &str)] = &[
     ("dir", "a directory of this run that all share, for sockets"),
     (
@@ -54,7 +55,7 @@ pub(crate) fn exists(name: &str) -> bool {
         })
 }
 
-/// The names of what looks like a placeholder in `text`: letters, digits and `:_.-` in braces.
+/// The names of possible placeholders in `text`: letters, digits and `:_.-` in braces.
 pub(crate) fn names(text: &str) -> impl Iterator<Item = &str> {
     pieces(text).filter_map(|piece| match piece {
         TextSegment::Name(name) => Some(name),
@@ -67,7 +68,7 @@ impl PlaceholderValues {
         self.0.insert(name.to_owned(), value.into());
     }
 
-    /// What a placeholder stands for, where that is known.
+    /// The value of a placeholder, if it has one.
     fn value(&self, name: &str) -> Option<String> {
         match name.strip_prefix("env:") {
             Some(variable) => std::env::var(variable).ok(),
@@ -75,8 +76,8 @@ impl PlaceholderValues {
         }
     }
 
-    /// `text` with what has a value put in; everything else stays as it is, for the languages of
-    /// some programs have braces too.
+    /// `text` with the values of its placeholders; other braces stay, since the languages of some
+    /// programs have them too.
     pub(crate) fn fill(&self, text: &str) -> String {
         let mut filled = String::with_capacity(text.len());
         for piece in pieces(text) {
@@ -114,7 +115,7 @@ fn pieces(text: &str) -> impl Iterator<Item = TextSegment<'_>> {
             rest = after;
             return Some(TextSegment::Name(name));
         }
-        // The first character is no placeholder's: up to the next brace.
+        // No placeholder begins here: the text goes to the next brace.
         let next = rest
             .char_indices()
             .skip(1)

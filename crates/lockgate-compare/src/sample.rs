@@ -1,76 +1,76 @@
-//! One measurement: what `lockgate load` said of a stage, as far as comparisons need it.
+//! One measurement: the figures of a stage from the report of `lockgate load`.
 
 use lockgate_load::result::{Bottleneck, LoadModel};
 use lockgate_report::json::{CpuReport, EndReport, RunReport, StageReport};
 
 use crate::cpus::Cpus;
 
-/// What a program did under one stage of a load.
+/// Sample of a program under one stage of a load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadSample {
-    /// What the stage is called.
+    /// Name of the stage; empty where it is the only one.
     pub stage: String,
-    /// Requests that were answered as expected.
+    /// Number of successes, late ones included.
     pub succeeded: f64,
-    /// Of these, how many came after the stage's time.
+    /// Successes that came after the stage's time.
     pub late: f64,
-    /// And those that were not.
+    /// Number of failed exchanges, of all kinds.
     pub failed: f64,
-    /// Kinds of failures, and what was said of the first.
+    /// Kinds of failures, each with the text of its first.
     pub failures: Vec<String>,
-    /// Seconds.
+    /// Duration of the stage, in seconds.
     pub elapsed: f64,
-    /// Seconds of CPU time of the whole tree, in user mode,
+    /// CPU time of the whole tree in user mode, in seconds.
     pub user: f64,
-    /// and in the kernel.
+    /// CPU time of the whole tree in the kernel, in seconds.
     pub system: f64,
-    /// Microseconds from when requests were due, where there were successes: the median,
+    /// Median latency in microseconds; `None` without a success, as the next four.
     pub p50: Option<f64>,
-    /// what one of a hundred exceeded,
+    /// 99th percentile of latency, in microseconds.
     pub p99: Option<f64>,
-    /// one of a thousand,
+    /// 99.9th percentile of latency, in microseconds.
     pub p99_9: Option<f64>,
-    /// one of ten thousand,
+    /// 99.99th percentile of latency, in microseconds.
     pub p99_99: Option<f64>,
-    /// and the longest.
+    /// Maximum latency, in microseconds.
     pub max: Option<f64>,
-    /// Bytes of memory before the first connection, and the most that was seen.
+    /// Memory before the first connection and peak memory, in bytes.
     pub memory: Option<(f64, f64)>,
-    /// Connections at once.
+    /// Connections at once, over all threads.
     pub connections: f64,
-    /// Connections that were opened,
+    /// Connections that were opened in the stage.
     pub opened: f64,
-    /// and of these with a session of TLS from before.
+    /// Opened connections that resumed a TLS session.
     pub resumed: f64,
     /// Version and suite of TLS, of the first response.
     pub tls: Option<String>,
-    /// Whether requests were made by a schedule: then their rate is not the program's doing.
+    /// Whether the loop is open: then the schedule gives the rate, not the program.
     pub open: bool,
-    /// Why some of these figures are not the program's.
+    /// Marks of figures that are not the program's.
     pub marks: Vec<InvalidMark>,
 }
 
-/// Why figures are not the program's.
+/// Mark of figures that are not the program's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidMark {
-    /// For people.
+    /// The reason, with figures, for people.
     pub why: String,
-    /// Which of them.
+    /// The metrics that are invalid.
     pub affects: AffectedMetrics,
 }
 
-/// Which figures are not the program's.
+/// Metrics that a mark makes invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AffectedMetrics {
-    /// All.
+    /// All metrics of the stage.
     All,
-    /// How fast requests were answered: what the program took for each is its own.
+    /// Rate and latency; CPU time is still the program's own.
     Pace,
-    /// CPU time.
+    /// CPU time of the program.
     Cpu,
 }
 
-/// Where programs and others run.
+/// CPUs of the programs, and of the others.
 #[derive(Debug, Clone, Copy)]
 pub struct CpuLayout<'a> {
     /// CPUs of the program that is measured.
@@ -79,13 +79,13 @@ pub struct CpuLayout<'a> {
     pub others: &'a Cpus,
 }
 
-/// Others may take so much of the program's CPUs before the pace is theirs too,
+/// Share of the program's CPUs that other processes may take before the rate is theirs too.
 const FOREIGN: f64 = 0.05;
-/// and so many seconds: less may be how ticks fall.
+/// The same in seconds: less may be chance of ticks.
 const FOREIGN_SECONDS: f64 = 0.05;
-/// Seconds of CPU time that are told well enough to be compared.
+/// CPU time in seconds from which on ticks are exact enough.
 const ENOUGH: f64 = 1.0;
-/// A CPU that was busy for this share of the time had none to spare.
+/// From this busy share on a CPU is saturated.
 const FULL: f64 = 0.95;
 
 impl LoadSample {
@@ -123,7 +123,7 @@ impl LoadSample {
         })
     }
 
-    /// Successes a second.
+    /// Successes a second, without late ones.
     pub fn rate(&self) -> Option<f64> {
         (self.elapsed > 0.0).then(|| (self.succeeded - self.late) / self.elapsed)
     }
@@ -133,7 +133,7 @@ impl LoadSample {
         (self.succeeded > 0.0).then(|| (self.user + self.system) * 1e6 / self.succeeded)
     }
 
-    /// Which part of the connections went on with a session from before, over TLS.
+    /// Share of connections that resumed a session, with TLS.
     pub fn resumed_share(&self) -> Option<f64> {
         (self.tls.is_some() && self.opened > 0.0).then(|| self.resumed / self.opened)
     }
@@ -152,15 +152,15 @@ impl LoadSample {
         (all > 0.0).then(|| self.system / all)
     }
 
-    /// Bytes that each connection added; less than nothing where the program shrank.
+    /// Bytes that each connection added; negative where the program shrank.
     pub fn per_connection(&self) -> Option<f64> {
         let (before, peak) = self.memory?;
         (self.connections > 0.0).then(|| (peak - before) / self.connections)
     }
 }
 
-/// The figures that a limit of `lockgate load` makes invalid: where only the generator was short of
-/// time, the CPU time of a request is the program's own.
+/// The metrics that a bottleneck makes invalid: where only the generator was short of time, the CPU
+/// time of a request is the program's own.
 fn affects(limit: Bottleneck) -> AffectedMetrics {
     match limit {
         Bottleneck::Generator | Bottleneck::Lateness => AffectedMetrics::Pace,
@@ -168,8 +168,8 @@ fn affects(limit: Bottleneck) -> AffectedMetrics {
     }
 }
 
-/// The stages of a load in which `program` was watched. Without a `layout` it is not checked
-/// whether others used the CPUs.
+/// The samples of `program` under a load, one a stage. Without a `layout` there is no check for
+/// other processes on the CPUs.
 ///
 /// # Errors
 /// The load was interrupted, has measured nothing, or has not watched the program.
@@ -193,7 +193,7 @@ pub fn read(
         .ok_or_else(|| format!("the load has not watched {program}"))
 }
 
-/// The name of a stage among those of its load; empty where it is the only one.
+/// The name of a stage within its load; empty where it is the only one.
 fn stage_name(report: &RunReport, stage: &StageReport) -> String {
     if report.stages.len() == 1 {
         return String::new();
@@ -215,7 +215,7 @@ fn failures(stage: &StageReport) -> Vec<String> {
         .collect()
 }
 
-/// Why some figures of a stage are not the program's.
+/// Marks of a stage's figures.
 fn marks(stage: &StageReport, cpu_time: f64, layout: Option<CpuLayout<'_>>) -> Vec<InvalidMark> {
     let mut marks: Vec<_> = stage
         .invalid
@@ -241,7 +241,7 @@ fn marks(stage: &StageReport, cpu_time: f64, layout: Option<CpuLayout<'_>>) -> V
     marks
 }
 
-/// What other processes did to the pace of a program that took `own` seconds of CPU time.
+/// Effects of other processes on a program that took `own` seconds of CPU time.
 fn contention(cpus: &[CpuReport], layout: CpuLayout<'_>, own: f64) -> Vec<String> {
     let of = |wanted: &Cpus| -> Vec<&CpuReport> {
         let is_wanted = |cpu: &&CpuReport| wanted.numbers().contains(&cpu.cpu);

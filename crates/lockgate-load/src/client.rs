@@ -20,10 +20,10 @@ use lockgate_net::dial;
 use crate::result::FailureKind;
 use crate::target::{LoadTarget, RemotePeer, TargetRequest};
 
-/// Opens a connection for `target` at `address`; what a WebSocket takes to open is in `done`.
+/// Opens a connection for `target` at `address`; `stats` counts the bytes of a WebSocket handshake.
 ///
 /// # Errors
-/// When none comes about, or it does not become what is spoken.
+/// The connection fails, or the server does not agree to the protocol.
 pub(crate) async fn open(
     target: &LoadTarget,
     address: &dial::Target,
@@ -44,7 +44,7 @@ pub(crate) async fn open(
 /// Connects to `address` of `peer`, TLS included.
 ///
 /// # Errors
-/// When no connection comes about.
+/// The connection fails.
 pub(crate) async fn connect(
     peer: &RemotePeer,
     address: &dial::Target,
@@ -53,11 +53,10 @@ pub(crate) async fn connect(
     transport::open(peer, address, &buffers.blocks, buffers.link_queue.as_ref()).await
 }
 
-/// Looks at what has come since the last exchange on `link`: whether it can have another, or has
-/// ended.
+/// Checks the connection after an idle time: whether it can have another exchange, or has ended.
 ///
 /// # Errors
-/// Something came behind the exchange before.
+/// The server has sent bytes behind the last exchange.
 pub(crate) async fn check_idle(
     transport: &mut Transport,
     target: &LoadTarget,
@@ -93,10 +92,11 @@ pub(crate) async fn check_idle(
     }
 }
 
-/// Makes one exchange on `link`; what it moved is in `done` even when it failed or was dropped.
+/// Makes one exchange on a connection. `stats` is complete even when the exchange fails or is
+/// dropped.
 ///
 /// # Errors
-/// When no response came about, or it was not as expected.
+/// There is no response, or it is not as expected.
 pub(crate) async fn exchange(
     transport: &mut Transport,
     target: &LoadTarget,

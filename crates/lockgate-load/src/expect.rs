@@ -1,4 +1,4 @@
-//! What a response must be to count as a success.
+//! Expectations that a response must meet to count as a success.
 
 use std::ops::RangeInclusive;
 
@@ -6,41 +6,41 @@ use aws_lc_rs::digest::{self, SHA256};
 
 use crate::result::FailureKind;
 
-/// What is expected of every response of a target.
+/// Expectations of every response of a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expect {
-    /// Its status.
+    /// Ranges of statuses that count as successes.
     pub status: Vec<RangeInclusive<u16>>,
-    /// How many bytes its body has.
+    /// Length of the body, after its transfer coding.
     pub length: Length,
-    /// Which bytes.
+    /// Bytes of the body, compared by their hash.
     pub body: BodyCheck,
 }
 
-/// How long a body must be.
+/// Expected length of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Length {
-    /// As long as that of the first response that was right.
+    /// The length of the first success.
     First,
-    /// So many bytes.
+    /// This number of bytes, also where the first response has another.
     Exactly(u64),
-    /// Whatever it is.
+    /// Any length, also another one in each response.
     Any,
 }
 
-/// Which bytes a body must have.
+/// Expected bytes of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyCheck {
-    /// Any.
+    /// Any bytes: bodies are not hashed.
     Any,
-    /// Those of the first response that was right.
+    /// The bytes of the first success.
     First,
-    /// Those with this hash.
+    /// Bytes with this hash, from the option.
     Sha256([u8; 32]),
 }
 
 impl Default for Expect {
-    /// A page: 2xx, as long as the first.
+    /// 2xx, and the length of the first success.
     fn default() -> Self {
         Self {
             status: vec![200..=299],
@@ -64,8 +64,7 @@ impl Expect {
         self.body != BodyCheck::Any
     }
 
-    /// What is wrong with a response, if something is; `first` is the first of its target that was
-    /// right.
+    /// Judges a response; `first` is the first success of its target.
     pub(crate) fn judge(
         &self,
         response: &ObservedResponse,
@@ -102,7 +101,7 @@ impl Expect {
     }
 }
 
-/// Hashes a body as it comes.
+/// Hasher of a body, as it comes.
 pub(crate) struct Hasher(digest::Context);
 
 impl Hasher {

@@ -1,4 +1,4 @@
-//! The first response of each target, before anything is measured: the later ones are compared with
+//! The first response of each target, before any measurement: the later responses are compared with
 //! it.
 
 use std::future::poll_fn;

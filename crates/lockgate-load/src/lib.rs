@@ -1,7 +1,7 @@
 //! The load generator of `lockgate load`: schedule, clients, and statistics as they are measured.
 //!
-//! Shares the codec, dialling and TLS with the proxy, and nothing else: what measures must not
-//! inherit the mistakes of what it measures. Reports are in `lockgate-report`.
+//! Shares the codec, dialling and TLS with the proxy and nothing else: a generator must not have
+//! the same mistakes as the program that it measures. Reports are in `lockgate-report`.
 
 #![forbid(unsafe_code)]
 

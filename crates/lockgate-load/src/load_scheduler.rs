@@ -1,9 +1,9 @@
 //! Schedule of one thread's share of a stage: which client makes the next request, and when.
 //!
-//! A client asks for a ticket. In a closed loop there is always one, until the stage has ended. In
-//! an open loop tickets fall due by a schedule. A client that waits is woken by the alarm. Where no
+//! A client asks for a ticket. In a closed loop there is always one, until the stage ends. In an
+//! open loop tickets fall due by a schedule. A waiting client is woken by the alarm. Where no
 //! client was free, the ticket is taken late: that lateness is the target's doing and part of the
-//! latency. The lateness of a client that was waiting is the generator's own, and measured apart.
+//! latency. The lateness of a waiting client is the generator's own, and measured apart.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -22,17 +22,16 @@ use crate::plan::{LoadStage, Loop, Until};
 pub(crate) struct Ticket {
     /// When the request is due.
     pub(crate) due: Nanos,
-    /// Whether a schedule says when: else it is due when it is given.
+    /// Whether it is due by a schedule; if not, it is due when it is given.
     pub(crate) scheduled: bool,
-    /// Whether a client was waiting for it: what it is late by is the generator's own doing.
+    /// Whether a client was waiting for it: then its lateness is the generator's own.
     pub(crate) awaited: bool,
 }
 
 /// One client, as the scheduler sees it.
 #[derive(Debug, Default)]
 struct ClientSlot {
-    /// Set once the client runs: it is one task, whose waker stays the same, or one of several
-    /// that a task has.
+    /// Waker of the client's task, which stays the same; one task may have several clients.
     waker: RefCell<Option<Waker>>,
     ticket: Cell<Option<Ticket>>,
     waiting: Cell<bool>,
@@ -40,11 +39,11 @@ struct ClientSlot {
     overdue: Cell<bool>,
 }
 
-/// A stage, one thread's share of it.
+/// One thread's share of a stage.
 #[derive(Debug, Clone)]
 struct StageShare {
     shape: Loop,
-    /// The first moment.
+    /// The time of its begin.
     begin: Nanos,
     /// No ticket is due from here on; the far future where a count ends the stage.
     end: Nanos,
@@ -56,12 +55,10 @@ struct StageShare {
     timeout: Nanos,
 }
 
-/// What time it is.
 #[derive(Debug)]
 enum SchedulerClock {
-    /// Clock of the system, since the scheduler was made.
+    /// The system's clock, since the scheduler was made.
     Running(Instant),
-    /// By a test.
     #[cfg(test)]
     Set(Cell<Nanos>),
 }
@@ -79,16 +76,16 @@ pub(crate) struct LoadScheduler {
     unsent: Cell<u64>,
     /// Tickets that were due when the stage was ended early.
     cut: Cell<u64>,
-    /// Deadlines that have passed.
+    /// Number of deadlines that have passed.
     expired: Cell<u64>,
     over: RefCell<Option<Waker>>,
 }
 
 impl LoadScheduler {
-    /// For so many clients; no stage yet.
+    /// A scheduler of so many clients, without a stage.
     ///
     /// # Errors
-    /// When there is no descriptor for its alarm.
+    /// There is no descriptor for the alarm.
     pub(crate) fn new(clients: usize) -> io::Result<Self> {
         Ok(Self {
             clock: SchedulerClock::Running(Instant::now()),
@@ -103,7 +100,6 @@ impl LoadScheduler {
         })
     }
 
-    /// Now.
     pub(crate) fn now(&self) -> Nanos {
         match &self.clock {
             SchedulerClock::Running(zero) => nanoseconds(zero.elapsed()),
@@ -112,7 +108,6 @@ impl LoadScheduler {
         }
     }
 
-    /// That moment.
     pub(crate) fn at(&self, instant: Instant) -> Nanos {
         match &self.clock {
             SchedulerClock::Running(zero) => nanoseconds(instant.saturating_duration_since(*zero)),
@@ -121,7 +116,7 @@ impl LoadScheduler {
         }
     }
 
-    /// Begins a stage, of which some tickets are this thread's.
+    /// Begins a stage; `own` are this thread's tickets.
     pub(crate) fn begin(
         &self,
         begin: Nanos,
@@ -190,8 +185,8 @@ impl LoadScheduler {
     pub(crate) fn poll_ticket(&self, client: usize, cx: &mut Context<'_>) -> Poll<Ticket> {
         let slot = &self.slots[client];
         if let Some(mut ticket) = slot.ticket.take() {
-            // In a closed loop it is due when it is taken: what other clients did first is none of
-            // its latency.
+            // In a closed loop a ticket is due when it is taken: the work of other clients before
+            // that is no part of its latency.
             if !ticket.scheduled {
                 ticket.due = self.now();
             }
@@ -203,7 +198,7 @@ impl LoadScheduler {
         if slot.waker.borrow().is_none() {
             *slot.waker.borrow_mut() = Some(cx.waker().clone());
         }
-        // Where others wait, a turn that is due is one that the alarm has not come to yet.
+        // Where other clients wait, the alarm has not handed out this due ticket yet.
         let awaited = !self.waiting.borrow().is_empty();
         if let Some(ticket) = self.take(awaited) {
             return Poll::Ready(ticket);
@@ -304,7 +299,7 @@ impl LoadScheduler {
             return;
         };
         if let (Loop::Open(_), Some(due)) = (&share.shape, share.due()) {
-            // Without a descriptor left to fail for, it cannot.
+            // It has its descriptor, so it cannot fail.
             let _ = self
                 .alarm
                 .set(Duration::from_nanos(due.saturating_sub(self.now())));
@@ -321,7 +316,7 @@ impl LoadScheduler {
     }
 
     fn is_over(&self) -> bool {
-        // A stage lasts as long as it was to, also where its last turn comes long before.
+        // A stage lasts its whole time, also after its last ticket.
         let spent = self.share.borrow().as_ref().is_none_or(|share| {
             share.left == 0
                 || self.now() >= share.end
@@ -333,7 +328,7 @@ impl LoadScheduler {
         spent && self.waiting.borrow().len() == self.slots.len()
     }
 
-    /// Gives a client until then; see [`is_overdue`](Self::is_overdue).
+    /// Sets a client's deadline; see [`is_overdue`](Self::is_overdue).
     pub(crate) fn set_deadline(&self, client: usize, deadline: Option<Nanos>) {
         self.slots[client].deadline.set(deadline);
         self.slots[client].overdue.set(false);
@@ -344,14 +339,14 @@ impl LoadScheduler {
         self.slots[client].overdue.get()
     }
 
-    /// How often a deadline was found to have passed: who has many clients need not look at each of
-    /// them.
+    /// Number of deadlines that have passed: a task with many clients checks them only when it
+    /// changes.
     pub(crate) fn expired(&self) -> u64 {
         self.expired.get()
     }
 
-    /// Wakes those whose deadlines have passed; asked for every few milliseconds. With `all`, those
-    /// too who have time.
+    /// Wakes the clients with a passed deadline, every few milliseconds; with `all`, every client
+    /// with a deadline.
     pub(crate) fn expire_deadlines(&self, all: bool) {
         let now = self.now();
         for slot in &self.slots {
@@ -383,7 +378,7 @@ impl StageShare {
         (due < self.end).then_some(due)
     }
 
-    /// Tickets that were due before `moment` and are not taken.
+    /// Number of tickets that were due before `at` and are not taken.
     fn overdue_tickets(&self, at: Nanos) -> u64 {
         let Loop::Open(schedule) = &self.shape else {
             return 0;
@@ -396,12 +391,12 @@ impl StageShare {
     }
 }
 
-/// Tickets of one thread among those of all threads.
+/// Position of one thread's tickets in the schedule of all threads.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Interleave {
-    /// The first, from 0 on.
+    /// Index of the first ticket.
     pub(crate) first: usize,
-    /// How many threads there are.
+    /// Distance to the next ticket: the number of threads.
     pub(crate) stride: usize,
 }
 
@@ -412,7 +407,7 @@ mod tests {
 
     const SECOND: Nanos = 1_000_000_000;
 
-    /// Two clients at moment 0, with nothing to do yet, in a runtime that the alarm needs.
+    /// A scheduler of two clients at time 0, without a stage, in a runtime that the alarm needs.
     fn with_scheduler(test: impl FnOnce(&LoadScheduler)) {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
@@ -433,7 +428,7 @@ mod tests {
             clock.set(now);
         }
 
-        /// The client's turn, if it has one now.
+        /// The client's ticket, if it gets one now.
         fn ask(&self, client: usize) -> Option<Ticket> {
             match self.poll_ticket(client, &mut Context::from_waker(Waker::noop())) {
                 Poll::Ready(ticket) => Some(ticket),
@@ -476,16 +471,16 @@ mod tests {
             );
             assert_eq!((scheduler.ask(0), scheduler.ask(0)), (due(0, false), None));
             scheduler.set(SECOND / 10);
-            // What it is late by was nobody's but ours: somebody waited.
+            // A client waited: the lateness is the generator's.
             scheduler.hand_out_tickets();
             assert_eq!(scheduler.ask(0), due(SECOND / 10, true));
-            // Nobody was there for the next three.
+            // No client waited for the next three.
             scheduler.set(SECOND / 2 - 1);
             for tenth in 2..5 {
                 assert_eq!(scheduler.ask(0), due(tenth * SECOND / 10, false));
             }
             assert_eq!(scheduler.ask(0), None);
-            // From the end on none is due; those before it are.
+            // No ticket is due after the end; the earlier ones still are.
             scheduler.set(2 * SECOND);
             let rest: Vec<_> = std::iter::from_fn(|| scheduler.ask(1))
                 .map(|ticket| ticket.due)
@@ -543,7 +538,7 @@ mod tests {
                 2,
             );
             assert_eq!(scheduler.ask(0), None);
-            // The turns at 0.1 s, 0.3 s … 1.9 s are this thread's.
+            // The tickets at 0.1 s, 0.3 s … 1.9 s are this thread's.
             scheduler.set(2 * SECOND);
             assert_eq!(scheduler.ask(1), due(SECOND / 10, true));
             scheduler.stop();
@@ -569,11 +564,11 @@ mod tests {
             let hour = Duration::from_secs(3600);
             scheduler.start(shape, Until::Time(hour), Duration::from_secs(1), 0, 2);
             assert_eq!((scheduler.ask(0).unwrap().due, scheduler.ask(0)), (0, None));
-            // Half an hour later what was due a second ago is in time as yet, and half of it is
-            // this thread's.
+            // Half an hour later a ticket that was due a second ago is still in time, and half of
+            // the tickets are this thread's.
             scheduler.set(1800 * SECOND);
             assert_eq!(scheduler.ask(1).unwrap().due, 1799 * SECOND);
-            // The one that the first client was given when it came, and that of now.
+            // All but the first client's ticket and the ticket of now.
             assert_eq!(scheduler.take_unsent(), 1799 * SECOND / 2 - 1);
             assert_eq!(scheduler.take_unsent(), 0);
             scheduler.set(2 * 3600 * SECOND);

@@ -1,8 +1,8 @@
-//! Moments: nanoseconds since a thread's or a link's own zero.
+//! Times in nanoseconds since a thread's or a link's own zero.
 
 use std::time::Duration;
 
-/// Nanoseconds since a zero: what due times and deadlines are counted in.
+/// Nanoseconds: a duration, or a time since the zero of a thread or link.
 pub(crate) type Nanos = u64;
 
 /// A duration in nanoseconds, at most 584 years.

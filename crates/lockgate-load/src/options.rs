@@ -1,5 +1,5 @@
-//! The options of a run, and the plan that follows from them. Only this room reads files and
-//! resolves names.
+//! The options of a run, and the plan made from them. Only this module reads files and resolves
+//! names.
 
 mod check;
 mod connections;
@@ -25,13 +25,13 @@ use crate::target::{LoadTarget, RemotePeer, RequestBody, Url, UrlError, UrlSchem
 pub struct LoadOptions {
     /// Words of the command line, for reports.
     pub command: Vec<String>,
-    /// Requests: targets, and what is sent to them.
+    /// Targets, and the requests to them.
     pub requests: RequestOptions,
     /// Connections: how many, and how they are made.
     pub connections: ConnectionOptions,
     /// Timing: when requests are due, and when stages end.
     pub timing: TimingOptions,
-    /// TLS of the connections.
+    /// TLS settings of all connections.
     pub tls: TlsOptions,
     /// Responses that count as successes.
     pub expect: Expect,
@@ -39,16 +39,16 @@ pub struct LoadOptions {
     pub stop_on: Vec<u16>,
     /// Whether the run goes on although the first response of a target is a failure.
     pub anyway: bool,
-    /// Threads of the generator.
+    /// Threads of the generator and their CPUs.
     pub threads: ThreadOptions,
-    /// Programs whose CPU time and memory are measured beside: name and process ID.
+    /// Watched programs, of which CPU time and memory are measured: name and process ID.
     pub watch: Vec<(String, u32)>,
 }
 
-/// Requests of a run.
+/// Targets and requests of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RequestOptions {
-    /// URLs.
+    /// URLs of the targets, as written.
     pub urls: Vec<String>,
     /// Weight of each URL, in their order; all are equal where the list is empty.
     pub weights: Vec<u32>,
@@ -58,7 +58,7 @@ pub struct RequestOptions {
     pub headers: Vec<(String, String)>,
     /// Header fields with one value out of several.
     pub varying: Vec<Varying>,
-    /// Body, or message.
+    /// Body of a request, or message of an echo.
     pub body: RequestBody,
     /// Whether requests are gRPC calls and bodies their messages.
     pub grpc: bool,
@@ -66,7 +66,7 @@ pub struct RequestOptions {
     pub priorities: bool,
 }
 
-/// Connections of a run.
+/// Connections of a run: number, streams, proxy, link.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConnectionOptions {
     /// Connections at once, over all threads, to each peer.
@@ -77,9 +77,9 @@ pub struct ConnectionOptions {
     pub max_requests: Option<u64>,
     /// Unix socket to connect to instead of the addresses of the URLs.
     pub unix: Option<PathBuf>,
-    /// CONNECT proxy between: `http://host:port`.
+    /// CONNECT proxy in between: `http://host:port`.
     pub proxy: Option<String>,
-    /// `user:password` for the proxy.
+    /// Credentials for the proxy: `user:password`.
     pub proxy_user: Option<String>,
     /// Version of the PROXY header that connections begin with.
     pub proxy_protocol: Option<Version>,
@@ -87,7 +87,7 @@ pub struct ConnectionOptions {
     pub link: Option<LinkRate>,
 }
 
-/// Timing of a run.
+/// Rates and durations of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TimingOptions {
     /// Rates and how long they last, for an open loop.
@@ -96,7 +96,7 @@ pub struct TimingOptions {
     pub duration: Option<Duration>,
     /// Requests after which a stage ends.
     pub count: Option<u64>,
-    /// Rounds of all stages.
+    /// Number of rounds of all stages.
     pub rounds: usize,
     /// Time before the first stage that is not counted.
     pub warm_up: Duration,
@@ -107,7 +107,7 @@ pub struct TimingOptions {
 /// TLS of a run's connections.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TlsOptions {
-    /// Trusted signers of certificates.
+    /// Certificate authorities that are trusted.
     pub ca: CaSource,
     /// Server name for SNI and for the certificate.
     pub name: Option<String>,
@@ -118,13 +118,13 @@ pub struct TlsOptions {
     /// Key exchange groups, the first of which is offered with a share; the defaults where the
     /// list is empty.
     pub groups: Vec<String>,
-    /// Whether sessions are resumed.
+    /// Whether TLS sessions are resumed.
     pub resume: bool,
-    /// Client certificate.
+    /// Certificate and key of the client.
     pub identity: Option<CertFiles>,
 }
 
-/// Threads of the generator.
+/// Threads of the generator, with their CPUs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThreadOptions {
     /// Number of threads; no more than there are connections are started.
@@ -142,7 +142,7 @@ pub enum OptionsError {
     /// Rates do not make a schedule.
     #[error(transparent)]
     Profile(#[from] ProfileError),
-    /// TLS cannot start.
+    /// The TLS settings are invalid.
     #[error(transparent)]
     Tls(#[from] ConnectorError),
     /// TLS versions or suites do not exist.
@@ -151,12 +151,12 @@ pub enum OptionsError {
     /// A name has no address.
     #[error("{host}: {error}")]
     Resolve {
-        /// The name.
+        /// The host name without its port.
         host: String,
         /// The error of the system.
         error: std::io::Error,
     },
-    /// Options contradict each other.
+    /// Two options contradict each other.
     #[error("{0}")]
     Together(String),
     /// A method or field cannot be sent.

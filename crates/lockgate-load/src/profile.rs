@@ -1,15 +1,15 @@
-//! What is written of rates, `--rate 1k..25k --step 1k --every 10s`, and the stages that it means.
+//! Rate profile of a run, `--rate 1k..25k --step 1k --every 10s`, and its stages.
 //!
-//! Errors say what to write instead. Which word they belong to says the command line.
+//! Errors name the right form; the command line adds the option that they belong to.
 
 use std::str::FromStr;
 use std::time::Duration;
 
 use crate::schedule::{RateError, RequestRate, Schedule};
 
-/// No time is longer: ten years.
+/// Limit of a time: ten years.
 const MAX_DURATION: Duration = Duration::from_secs(3650 * 86_400);
-/// Steps of one ladder: each has histograms of its own, and a line of the report.
+/// Limit of the steps of one ladder: each has its own histograms, and a line of the report.
 const MAX_STEPS: f64 = 1_000.0;
 
 /// The units of time in seconds.
@@ -20,40 +20,40 @@ const TIME: [(&str, f64); 5] = [
     ("h", 3_600.0),
     ("d", 86_400.0),
 ];
-/// What a rate is by, in seconds.
+/// The units behind the slash of a rate, in seconds.
 const BY: [(&str, f64); 4] = [("s", 1.0), ("m", 60.0), ("min", 60.0), ("h", 3_600.0)];
 
-/// What was written and cannot be read.
+/// Error of a word that cannot be parsed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum WordError {
-    /// No rate.
+    /// The word is no rate.
     #[error(
         "`{0}` is no rate: write a number, such as 1000, 2.5k or 1M, or one by a unit, 100/s, 60/min, 10/h"
     )]
     Rate(String),
-    /// A rate that no clock can keep.
+    /// The rate is beyond the limits.
     #[error(transparent)]
     Absurd(#[from] RateError),
-    /// No range.
+    /// The word is no range.
     #[error("`{0}` is no range: write both of its ends, as in 1k..25k")]
     Range(String),
-    /// No spike.
+    /// The word is no spike.
     #[error(
         "`{0}` is no spike: write its rate, when it begins and how long it lasts, as in 10k@5s+2s"
     )]
     Spike(String),
-    /// No time.
+    /// The word is no time.
     #[error("`{0}` is no time: write a number and its unit, such as 500ms, 10s, 1.5m, 2h")]
     Time(String),
-    /// More than ten years.
+    /// The time is more than ten years.
     #[error("`{0}` is too long: ten years, 3650d, is the most")]
     TooLong(String),
 }
 
-/// Reads `500ms`, `10s`, `1.5m`, `2h`, `1d`.
+/// Parses a time: `500ms`, `10s`, `1.5m`, `2h`, `1d`.
 ///
 /// # Errors
-/// When it is no time, has no unit or is more than ten years.
+/// The text is no time, has no unit or is more than ten years.
 pub fn duration(text: &str) -> Result<Duration, WordError> {
     let wrong = || WordError::Time(text.to_owned());
     let (number, unit) = number(text).ok_or_else(wrong)?;
@@ -67,7 +67,7 @@ pub fn duration(text: &str) -> Result<Duration, WordError> {
     }
 }
 
-/// A number of digits and at most one point, and what follows it.
+/// A number of digits and at most one point, and the rest of the text.
 fn number(text: &str) -> Option<(f64, &str)> {
     let end = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
@@ -103,12 +103,12 @@ impl FromStr for RequestRate {
     }
 }
 
-/// What stands behind `--rate`.
+/// Value of `--rate`: one rate or a range.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum RequestRates {
-    /// `1k`.
+    /// One rate from begin to end: `1k`.
     One(RequestRate),
-    /// `1k..25k`, and `25k..1k` downwards.
+    /// A range, up or down: `1k..25k`, `25k..1k`.
     Range(RequestRate, RequestRate),
 }
 
@@ -131,14 +131,14 @@ impl FromStr for RequestRates {
     }
 }
 
-/// What stands behind `--spike`: `10k@5s+2s`.
+/// Value of `--spike`: rate, begin and duration, as `10k@5s+2s`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spike {
-    /// Its rate.
+    /// Rate of requests during the spike.
     pub rate: RequestRate,
-    /// From when on.
+    /// Time from the begin of the run to the spike.
     pub at: Duration,
-    /// For how long.
+    /// How long the spike lasts.
     pub lasts: Duration,
 }
 
@@ -162,27 +162,27 @@ impl FromStr for Spike {
     }
 }
 
-/// Words that do not go together.
+/// Options of rates that contradict each other.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ProfileError {
-    /// A step and no range to take it in.
+    /// A step without a range.
     #[error("--step leads from one rate to another: write both, as in --rate 1k..25k")]
     StepWithoutRange,
-    /// A step that lasts for no time known.
+    /// A step without a time.
     #[error("--step needs to know how long each rate lasts: add --every 10s")]
     StepWithoutEvery,
-    /// The time of steps, and none.
+    /// A time of steps without a step.
     #[error(
         "--every is how long each step of a ladder lasts: add --step 1k, and a range such as --rate 1k..25k"
     )]
     EveryWithoutStep,
-    /// The time of the last step, and none.
+    /// A time of the last step without a step.
     #[error(
         "--hold is how long the last step of a ladder lasts: add --step 1k --every 10s, and a range such as \
          --rate 1k..25k"
     )]
     HoldWithoutStep,
-    /// A ladder's time is that of its steps.
+    /// A duration beside a ladder, which lasts as long as its steps.
     #[error(
         "a ladder lasts as long as its steps: leave --duration out, or --step for one even ramp"
     )]
@@ -192,28 +192,28 @@ pub enum ProfileError {
         "{0} steps are too many, {MOST_STEPS} is the most: write a longer --step, or none for one even ramp"
     )]
     TooManySteps(f64),
-    /// A spike on what is not level.
+    /// A spike on a range.
     #[error("--spike needs one rate around it: write --rate 1k, or leave it out")]
     SpikeOnRange,
-    /// A spike that would be cut.
+    /// A spike that ends after the run.
     #[error(
         "the spike ends at {ends:?}, the run at {duration:?}: write a longer --duration, or an earlier --spike"
     )]
     SpikeBehindEnd {
-        /// When it would end.
+        /// End of the spike, from the begin of the run.
         ends: Duration,
-        /// When the run does.
+        /// Duration of the run, which is shorter.
         duration: Duration,
     },
-    /// Nothing lasts for no time.
+    /// A time of zero, for one of the options.
     #[error("--{0} must be longer than 0s: write --{0} 10s")]
     NoTime(&'static str),
 }
 
-/// What was written of rates and their times.
+/// The options of rates and their times.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Profile {
-    /// `--rate`.
+    /// `--rate`: one rate or a range.
     pub rates: RequestRates,
     /// `--step`: makes a ladder of a range.
     pub step: Option<RequestRate>,
@@ -221,29 +221,29 @@ pub struct Profile {
     pub every: Option<Duration>,
     /// `--hold`: how long the last of them lasts instead.
     pub hold: Option<Duration>,
-    /// `--spike`.
+    /// `--spike`: another rate for a while.
     pub spike: Option<Spike>,
-    /// `--duration`.
+    /// `--duration`: how long the run lasts.
     pub duration: Option<Duration>,
 }
 
-/// One stage of a run, before it has begun.
+/// One stage of a profile.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProfileStage {
-    /// What it is among the others, for people: `3000/s`.
+    /// Name of the stage in reports: `3000/s`.
     pub name: String,
-    /// When its requests are due.
+    /// Due times of its requests.
     pub schedule: Schedule,
-    /// How long it lasts.
+    /// How long the stage lasts.
     pub lasts: Duration,
 }
 
 impl Profile {
-    /// The stages that it means, at least one. `usual` is how long a run lasts if nothing was
-    /// written of that.
+    /// The stages of the profile, at least one. `default` is the duration where the options have
+    /// none.
     ///
     /// # Errors
-    /// When the words do not go together.
+    /// Options contradict each other.
     pub fn stages(&self, default: Duration) -> Result<Vec<ProfileStage>, ProfileError> {
         use ProfileError::*;
         for (name, time) in [
@@ -294,7 +294,7 @@ impl Profile {
         Ok(vec![planned(schedule, duration)])
     }
 
-    /// From one rate to the other, in steps of which the last may be shorter.
+    /// Stages from one rate to the other, in steps of which the last may be shorter.
     fn ladder(
         &self,
         from: RequestRate,

@@ -23,42 +23,42 @@ use workers::WorkerThreads;
 
 /// Descriptors of the program itself.
 const OWN_DESCRIPTORS: u64 = 16;
-/// Descriptors of each thread.
+/// Descriptors that each thread needs.
 const THREAD_DESCRIPTORS: u64 = 8;
 
-/// Progress of a run.
+/// Progress of a run, for its observer.
 #[derive(Debug)]
 pub enum RunProgress<'a> {
-    /// A stage begins.
+    /// The begin of a stage.
     Begun {
         /// Index of the stage, from 0 on; `None` for the warm-up.
         index: Option<usize>,
-        /// The stage.
+        /// The stage that begins, as planned.
         stage: &'a LoadStage,
     },
-    /// Some time of the stage has passed; reported 4 times a second.
+    /// A tick of the stage, 4 times a second.
     Tick {
         /// Time since the stage began.
         elapsed: Duration,
     },
-    /// A whole second of the stage has passed, of the warm-up too. Seconds come in their order,
-    /// from the first one on; the rest at the end of a stage does not come.
+    /// The end of a second of the stage, also of the warm-up. Seconds come in their order; the rest
+    /// at the end of a stage does not come.
     Second {
         /// Time since the stage began.
         elapsed: Duration,
-        /// The second.
+        /// Counts and latencies of this second.
         second: Second,
         /// Counts of the stage so far.
         counts: &'a StageCounts,
     },
-    /// A stage has ended; not reported of the warm-up.
+    /// The end of a stage; the warm-up has none.
     Over(&'a StageResult),
 }
 
 /// Makes the run of `plan`; `observe` gets its progress.
 ///
 /// # Errors
-/// The run cannot begin. What goes wrong later is in the report.
+/// The run cannot begin. Later failures are in the report.
 pub fn run(
     plan: RunPlan,
     stop: &Arc<Stop>,

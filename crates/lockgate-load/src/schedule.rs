@@ -10,7 +10,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub struct RequestRate(f64);
 
-/// What is no rate.
+/// Error of a number that is no rate.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[error(
     "{0} requests a second is no rate: it must be from 0.000001 (one in 11 days) to 1,000,000,000"
@@ -20,13 +20,13 @@ pub struct RateError(pub f64);
 impl RequestRate {
     /// One request in eleven days.
     pub const LOWEST: f64 = 1e-6;
-    /// One in a nanosecond: what is closer, no clock tells apart.
+    /// One request in a nanosecond, which is the resolution of the clock.
     pub const HIGHEST: f64 = 1e9;
 
-    /// So many requests a second, fractions too.
+    /// A rate of requests a second, fractions included.
     ///
     /// # Errors
-    /// When it is not within the limits, or no number.
+    /// The number is beyond the limits, or NaN.
     pub fn new(per_second: f64) -> Result<Self, RateError> {
         let within = (Self::LOWEST..=Self::HIGHEST).contains(&per_second);
         if within {
@@ -36,7 +36,7 @@ impl RequestRate {
         }
     }
 
-    /// Requests a second.
+    /// The number of requests a second.
     pub fn per_second(self) -> f64 {
         self.0
     }
@@ -50,36 +50,35 @@ impl fmt::Display for RequestRate {
     }
 }
 
-/// When the requests of one stage are due. Where a shape has come to its end, its last rate goes
-/// on.
+/// Due times of the requests of one stage. After the end of a ramp or spike its last rate goes on.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Schedule {
-    /// One after the other, equally far apart.
+    /// One rate from begin to end.
     Constant(RequestRate),
     /// A rate that changes evenly from one to another.
     Ramp {
-        /// At its beginning.
+        /// Rate at the begin of the ramp.
         from: RequestRate,
-        /// At its end, and from there on.
+        /// Rate at the end, and after it.
         to: RequestRate,
-        /// What it takes.
+        /// Time from one rate to the other.
         over: Duration,
     },
     /// Another rate for a while.
     Spike {
-        /// Before and after.
+        /// Rate before and after the spike.
         base: RequestRate,
-        /// Meanwhile; a lower one is a dip.
+        /// Rate during the spike; a lower one is a dip.
         peak: RequestRate,
-        /// From when on.
+        /// Time from the begin of the stage to the spike.
         at: Duration,
-        /// For how long.
+        /// How long the spike lasts.
         lasts: Duration,
     },
 }
 
 impl Schedule {
-    /// The rate that it begins with.
+    /// The rate at the begin.
     pub fn initial_rate(&self) -> RequestRate {
         match *self {
             Self::Constant(rate)
@@ -104,9 +103,9 @@ impl Schedule {
                 let over = over.as_secs_f64();
                 let total = (from + to) / 2.0 * over;
                 if index < total {
-                    // The square of the rate grows evenly with the index. Written as a mean of both
-                    // ends it takes no difference of what is nearly equal, and
-                    // no slope is divided by: that may be tiny or negative.
+                    // The square of the rate grows linearly with the index. As a weighted mean of
+                    // both ends it needs no difference of nearly equal numbers, and no division by
+                    // the slope, which may be tiny or negative.
                     let squares = from * from * (total - index) + to * to * index;
                     let now = (squares / total).sqrt();
                     // So far the rate was, on average, in the middle between its first value and
@@ -155,7 +154,7 @@ impl Schedule {
     }
 }
 
-/// What it is, for people: `1000/s`, `1000/s to 5000/s`, `1000/s, from 5s for 2s 10000/s`.
+/// Name for people: `1000/s`, `1000/s to 5000/s`, `1000/s, from 5s for 2s 10000/s`.
 impl fmt::Display for Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -288,7 +287,7 @@ mod tests {
         }
     }
 
-    /// Solved the school's way, the slope would be divided by, and what is nearly equal subtracted.
+    /// The textbook solution would divide by the slope and subtract nearly equal numbers.
     #[test]
     fn a_ramp_that_hardly_rises_is_a_constant_rate() {
         for slope in [0.0, 2e-13, -2e-13, 4e-12, -4e-12] {

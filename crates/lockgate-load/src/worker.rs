@@ -1,4 +1,4 @@
-//! One thread of the generator: its clients, its share of each stage, and what came of it.
+//! Worker thread of the generator: its clients, its share of each stage, and its counts.
 
 mod http2;
 
@@ -30,26 +30,26 @@ use http2::Http2Client;
 
 /// Interval at which deadlines are checked.
 pub(crate) const TICK: Duration = Duration::from_millis(10);
-/// Ticks until a client tries again after it could not connect: whoever refuses would be asked
-/// without end.
+/// Ticks before a client tries again after a failed connect: without a pause a refusing server
+/// would get endless requests.
 const PAUSE: usize = 10;
 const SECOND: Nanos = 1_000_000_000;
 
-/// Signal that ends a run early; shared by all threads.
+/// Stop signal that ends a run early; shared by all threads.
 #[derive(Debug, Default)]
 pub struct Stop {
     asked: AtomicBool,
-    /// The status that ended it, if one did.
+    /// The status that ended the run; 0 for none.
     status: AtomicU16,
 }
 
 impl Stop {
-    /// Ends the run: what is under way is cut.
+    /// Ends the run: exchanges under way are cut.
     pub fn now(&self) {
         self.asked.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was ended.
+    /// Whether the run is to end.
     pub fn is_requested(&self) -> bool {
         self.asked.load(Ordering::Relaxed)
     }
@@ -59,13 +59,13 @@ impl Stop {
         self.now();
     }
 
-    /// The status that ended it.
+    /// The status that ended the run, if one did.
     pub(crate) fn status(&self) -> Option<u16> {
         Some(self.status.load(Ordering::Relaxed)).filter(|status| *status > 0)
     }
 }
 
-/// Order to a thread: the next stage.
+/// Order to a thread to start a stage.
 pub(crate) struct StageStart {
     pub(crate) stage: Arc<LoadStage>,
     pub(crate) begin: Instant,
@@ -73,15 +73,15 @@ pub(crate) struct StageStart {
 
 /// Event of a thread, for the main thread.
 pub(crate) enum WorkerEvent {
-    /// What came of one second of the stage, counted from 0.
+    /// Counts of one second of the stage, with its index.
     Second(usize, Box<StageCounts>),
-    /// Its share of the stage is over; so long the thread was busy in its time.
+    /// The end of its share of the stage, and the thread's time within the stage's time.
     Over { busy: ThreadTime },
-    /// It could not go on.
+    /// An error that ends the thread.
     Broken(io::Error),
 }
 
-/// Setup of a thread.
+/// Setup of a worker thread.
 pub(crate) struct WorkerSetup {
     pub(crate) plan: Arc<RunPlan>,
     pub(crate) thread: usize,
@@ -99,14 +99,14 @@ struct LoadWorker {
     scheduler: LoadScheduler,
     blocks: Rc<Blocks>,
     counts: RefCell<Box<StageCounts>>,
-    /// The second that is counted now, and when it ends.
+    /// The current second, and its end.
     second: Cell<(usize, Nanos)>,
-    /// How long the thread had been busy when the stage's time was over.
+    /// Time of the thread when the stage's time was over.
     time_at_end: Cell<Option<ThreadTime>>,
-    /// Clients that wait for the next tick.
+    /// Wakers of clients that wait for the next tick.
     ticks: RefCell<Vec<Waker>>,
     picker: TargetPicker,
-    /// Of the slow link, if there is one.
+    /// Queue of the slow link, if there is one.
     link_queue: Option<Rc<LinkQueue>>,
     events: Sender<WorkerEvent>,
 }
@@ -124,12 +124,12 @@ pub(crate) fn run(setup: WorkerSetup) {
         runtime.block_on(work(setup))
     };
     if let Err(error) = run() {
-        // Whoever listens has gone only when the run is over.
+        // The receiver is gone only when the run is over.
         let _ = events.send(WorkerEvent::Broken(error));
     }
 }
 
-/// Has this thread, and those that it makes, run on these CPUs only; anywhere where there are none.
+/// Pins this thread, and threads that it starts, to CPUs; an empty list pins to none.
 pub(crate) fn pin_to(cpus: &[usize]) -> io::Result<()> {
     if cpus.is_empty() {
         return Ok(());
@@ -215,14 +215,13 @@ async fn work(setup: WorkerSetup) -> io::Result<()> {
 /// CPU time of a thread (proc(5), `schedstat`).
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ThreadTime {
-    /// On a CPU.
     pub(crate) ran: Duration,
-    /// Ready to run, and without one.
+    /// Time ready to run, without a CPU.
     pub(crate) waited: Duration,
 }
 
 impl ThreadTime {
-    /// This thread so far.
+    /// Time of this thread so far.
     fn now() -> io::Result<Self> {
         const PATH: &str = "/proc/thread-self/schedstat";
         let text = std::fs::read_to_string(PATH)
@@ -269,7 +268,7 @@ impl LoadWorker {
             self.scheduler.stop();
         }
         self.scheduler.expire_deadlines(stopping);
-        // What is still waited for after the stage's time takes the thread little.
+        // The thread's time counts to the end of the stage's time: later it only waits.
         if self.time_at_end.get().is_none()
             && self
                 .scheduler
@@ -284,7 +283,7 @@ impl LoadWorker {
         }
     }
 
-    /// Tells of the seconds that have passed.
+    /// Sends the counts of seconds that have passed.
     fn close_seconds(&self, now: Nanos) {
         let (second, end) = self.second.get();
         if now >= end {
@@ -299,11 +298,11 @@ impl LoadWorker {
         let mut counts = self.counts.take();
         counts.failures[FailureKind::Unsent as usize] += self.scheduler.take_unsent();
         counts.cut += self.scheduler.take_cut();
-        // Whoever listens has gone only when the run is over.
+        // The receiver is gone only when the run is over.
         let _ = self.events.send(WorkerEvent::Second(second, counts));
     }
 
-    /// One client, for ever.
+    /// Runs one client without end.
     async fn client(self: Rc<Self>, me: usize) {
         let mut buffers = ClientBuffers::new(Rc::clone(&self.blocks), Rng::new());
         buffers.link_queue.clone_from(&self.link_queue);
@@ -312,7 +311,7 @@ impl LoadWorker {
             let ticket = poll_fn(|cx| self.scheduler.poll_ticket(me, cx)).await;
             let (target, peer) = self.picker.next(&mut buffers.rng);
             let target = &self.plan.targets[target];
-            // In a closed loop a turn is due when it is given.
+            // In a closed loop a ticket is due when it is given.
             let begun = if ticket.scheduled {
                 self.scheduler.now()
             } else {
@@ -330,14 +329,14 @@ impl LoadWorker {
             if !stats.connected && !ticket.scheduled {
                 self.pause(PAUSE).await;
             } else if !stats.connected {
-                // Refused without waiting for anything, as a Unix socket does it, it would never
+                // A Unix socket refuses without waiting: without the yield the client would never
                 // let go of the thread.
                 tokio::task::yield_now().await;
             }
         }
     }
 
-    /// Makes an exchange before its deadline, on the connection that is there or on a new one.
+    /// Makes an exchange before its deadline, on the idle connection or on a new one.
     async fn exchange(
         &self,
         me: usize,
@@ -380,8 +379,9 @@ impl LoadWorker {
         } = attempt;
         if let Some(kept) = transport {
             let usable = client::check_idle(kept, target, buffers, stats).await;
-            // What the origin has closed meanwhile is no failure of this request. What it has sent
-            // is none either: it belongs to the exchange before, whose latency is recorded.
+            // A connection that the server has closed meanwhile is no failure of this request.
+            // Bytes that it has sent are none either: they belong to the exchange before, which is
+            // recorded already.
             if !matches!(usable, Ok(true)) {
                 **transport = None;
             }
@@ -428,7 +428,7 @@ impl LoadWorker {
         Ok(transport)
     }
 
-    /// Waits for so many ticks.
+    /// Waits for a number of ticks.
     async fn pause(&self, ticks: usize) {
         for _ in 0..ticks {
             let mut asked = false;
@@ -477,7 +477,7 @@ impl LoadWorker {
                 }
                 counts.late += u64::from(is_late);
             }
-            // Neither way of ending is known of what was cut.
+            // The outcome of a cut exchange is unknown.
             Err(error) if error.failure == FailureKind::Timeout && self.stop.is_requested() => {
                 counts.cut += 1
             }
@@ -491,7 +491,7 @@ impl LoadWorker {
     }
 }
 
-/// One exchange of a client, and what it uses of the client.
+/// One exchange of a client, with its connection and buffers.
 struct ExchangeAttempt<'a> {
     target: &'a LoadTarget,
     /// The client's connection to the target's peer.
@@ -500,7 +500,7 @@ struct ExchangeAttempt<'a> {
     stats: ExchangeStats,
 }
 
-/// Counts a failure.
+/// Counts a failure of any kind.
 fn count_failure(counts: &mut StageCounts, error: ExchangeError) {
     let kind = error.failure as usize;
     counts.failures[kind] += 1;
@@ -510,7 +510,7 @@ fn count_failure(counts: &mut StageCounts, error: ExchangeError) {
 
 /// Random choice of the next target by weight.
 struct TargetPicker {
-    /// The weights summed up, and the peer of each target.
+    /// Cumulated weight and peer of each target.
     targets: Vec<(u32, usize)>,
     peers: usize,
 }
@@ -539,7 +539,7 @@ impl TargetPicker {
         0..self.peers
     }
 
-    /// The place of a target, and that of its peer.
+    /// Index of a target, and index of its peer.
     fn next(&self, rng: &mut Rng) -> (usize, usize) {
         let index = match self.targets.last() {
             Some((sum, _)) if self.targets.len() > 1 => {

@@ -64,8 +64,7 @@ fn encode(histogram: &NanosecondHistogram) -> Vec<u8> {
             count => {
                 skip(&mut counts, zeros);
                 zeros = 0;
-                // What is beyond the format's signed numbers cannot come about: 9.2 × 10¹⁸
-                // requests.
+                // A count beyond the format's signed numbers, 9.2 × 10¹⁸ requests, is out of reach.
                 varint(&mut counts, i64::try_from(count).unwrap_or(i64::MAX));
             }
         }

@@ -1,8 +1,8 @@
 //! The report as one HTML file: no script, nothing loaded, readable in a browser, in the dark and
 //! in grey print.
 //!
-//! The page forbids itself whatever it does not need (Content Security Policy, with the hash of its
-//! style), so that a text from outside could do nothing even if it were not escaped.
+//! The page's Content Security Policy allows its own style, by hash, and nothing else, so that a
+//! text from outside could do nothing even if it were not escaped.
 
 mod ladder;
 mod percentiles;
@@ -84,7 +84,7 @@ fn each(
     section(out, title, (!parts.is_empty()).then_some(parts));
 }
 
-/// What was run, and whether its figures hold.
+/// The options of the run, and whether its figures are valid.
 fn heading(report: &RunResult) -> String {
     let mut out = verdict(report);
     out.push_str("<dl>");

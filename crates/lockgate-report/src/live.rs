@@ -1,8 +1,6 @@
-//! What is shown while a run goes on: a block of lines for a terminal, or one line a second for
-//! everybody else.
+//! Live view of a run: a block of lines for a terminal, or one line a second elsewhere.
 //!
-//! Knows neither terminal nor clock: what the engine tells goes in, lines that fit a width come
-//! out.
+//! Knows neither terminal nor clock: it turns the engine's progress into lines that fit a width.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -20,13 +18,13 @@ const BAR: std::ops::RangeInclusive<usize> = 6..=40;
 /// Eight heights; a second without a success is a gap.
 const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Until then after its time nobody is said to be waiting for answers.
+/// Time after the end of a stage before the view says that it waits for responses.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// A run as far as it has come.
 #[derive(Debug)]
 pub struct Live {
-    /// Stages of one round.
+    /// Number of stages of one round.
     stages: usize,
     rounds: usize,
     current: Option<CurrentStage>,
@@ -48,7 +46,7 @@ struct CurrentStage {
     counts: SecondCounts,
 }
 
-/// What is summed up over stages.
+/// Counts that are summed up over stages.
 #[derive(Debug, Default, Clone, Copy)]
 struct SecondCounts {
     succeeded: u64,
@@ -65,12 +63,12 @@ pub struct LiveLine {
     pub tone: Tone,
 }
 
-/// What a line says.
+/// Tone of a line, which decides on its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
-    /// How things are.
+    /// The normal tone of a line.
     Plain,
-    /// That something failed.
+    /// The tone of a line about failures.
     Alarm,
 }
 
@@ -92,7 +90,7 @@ impl Live {
         }
     }
 
-    /// Takes in what the engine tells.
+    /// Takes the engine's progress into account.
     pub fn observe(&mut self, progress: &RunProgress<'_>) {
         match (progress, &mut self.current) {
             (RunProgress::Begun { index, stage }, _) => self.begin(*index, stage),
@@ -170,8 +168,8 @@ impl Live {
         lines
     }
 
-    /// One line about what was told last, where it deserves one: a stage that begins, a second that
-    /// has passed.
+    /// One line about the latest progress, where it deserves one: a stage that begins, a second
+    /// that has passed.
     ///
     /// `12 s of 30 s: 15,234/s, p50 210 µs, p99 800 µs, 0 failed`; all of that second.
     pub fn line(&self, progress: &RunProgress<'_>) -> Option<String> {
@@ -192,7 +190,7 @@ impl Live {
         }
     }
 
-    /// What goes on, the most important first.
+    /// Words about the current stage, the most important first.
     fn heading(&self, current: &CurrentStage) -> Vec<String> {
         let Some(index) = current.index else {
             return vec!["warm-up, not counted".to_owned()];
@@ -251,8 +249,7 @@ impl CurrentStage {
         format!("{}{} {words}", "█".repeat(full), "░".repeat(room - full))
     }
 
-    /// How far it has come after this time, and what may be said beside: `12 s of 30 s`, `, 18 s
-    /// left`.
+    /// Progress after this time, and an addition for a wide line: `12 s of 30 s`, `, 18 s left`.
     fn progress(&self, elapsed: Duration) -> [String; 2] {
         match self.stage.until {
             Until::Count(count) => {
@@ -279,7 +276,7 @@ impl CurrentStage {
         }
     }
 
-    /// Of the last second: `2,950/s of 3,000/s due`, `p50 210 µs`, ...
+    /// Figures of the last second: `2,950/s of 3,000/s due`, `p50 210 µs`, ...
     fn figures(&self) -> Option<Vec<String>> {
         let second = self.last?;
         let mut parts = vec![format!("{}/s", units::count(second.succeeded))];

@@ -1,15 +1,16 @@
-//! Pushes what a run counts to a Prometheus push gateway while it goes on: `--push`.
+//! Push of a run's counts to a Prometheus push gateway while it goes on: `--push`.
 //!
-//! Everything that was counted goes in one group, named by its job, at the beginning of each stage,
-//! every ten seconds and at the end of the run. Each push replaces the group (PUT), so that nothing
-//! of an earlier run of the same job stands beside it. At the end the group stays: deleted, it
-//! would be gone before Prometheus had scraped the last values, which are the result. The gateway's
-//! own `push_time_seconds` says how old they are; `curl -X DELETE http://HOST:PORT/metrics/job/NAME` forgets them. Generators that run at once need jobs of their own.
+//! All counts go in one group, named by its job, at the beginning of each stage, every ten seconds
+//! and at the end of the run. Each push replaces the group (PUT), so that nothing of an earlier run
+//! of the same job stands beside it. At the end the group stays: deleted, it would be gone before
+//! Prometheus had scraped the last values, which are the result. The gateway's own
+//! `push_time_seconds` tells their age; `curl -X DELETE http://HOST:PORT/metrics/job/NAME` removes
+//! them. Generators that run at once need jobs of their own.
 //! <https://github.com/prometheus/pushgateway#api>
 //!
-//! A thread of its own sends. The run hands over its counts and goes on: what has not left yet when
-//! there is newer is replaced by it. Nothing is lost by that, nor by a push that fails, since
-//! counts are of all that was until then.
+//! A thread of its own sends. The run hands over its counts and goes on: counts that are not sent
+//! yet are replaced by newer ones. Nothing is lost by that, nor by a failed push, since counts are
+//! cumulative.
 
 mod exposition;
 mod gateway;
@@ -27,7 +28,7 @@ use lockgate_load::plan::{LoadStage, Loop};
 
 /// Seconds of a run between two pushes.
 const PUSH_INTERVAL: u64 = 10;
-/// Time series of so many stages are told apart; what more there is of a ladder is one.
+/// Limit of stages with time series of their own; the further stages of a ladder share one.
 const MAX_STAGES: usize = 100;
 const OTHERS: &str = "(others)";
 
@@ -53,14 +54,14 @@ struct StagePosition {
     passed: u64,
 }
 
-/// What came of all pushes.
+/// Results of all pushes of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pushes {
-    /// Those that the gateway took.
+    /// Pushes that the gateway accepted.
     pub made: u64,
-    /// Those that it did not.
+    /// Pushes that failed or were refused.
     pub failed: u64,
-    /// What was said of the last that failed.
+    /// Error of the latest failed push.
     pub why: Option<String>,
 }
 
@@ -76,10 +77,10 @@ struct State {
     next: Option<RunTotals>,
     /// There will be no more.
     closed: bool,
-    /// All have been sent.
+    /// Whether all counts have been sent.
     done: bool,
     pushes: Pushes,
-    /// Of the first push that failed, until somebody was told.
+    /// Warning of the first failed push, until it is shown.
     warning: Option<String>,
 }
 
@@ -120,8 +121,7 @@ impl Push {
         })
     }
 
-    /// Takes in what the engine tells. Gives back a warning when it turned out that the gateway
-    /// takes nothing: once.
+    /// Takes the engine's progress. Gives a warning after the first failed push: once.
     pub fn observe(&mut self, progress: &RunProgress<'_>) -> Option<String> {
         match progress {
             // Nothing of a warm-up is counted.
@@ -216,7 +216,7 @@ impl Mailbox {
         self.changed.notify_all();
     }
 
-    /// Sends what is laid down until there will be no more.
+    /// Sends the latest counts until the mailbox is closed.
     fn send_all(&self, gateway: &Gateway) {
         let mut state = self.lock();
         loop {

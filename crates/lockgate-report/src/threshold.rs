@@ -1,4 +1,4 @@
-//! `--fail-if 'p99 > 20ms or errors > 0'`: what makes a run a failure, and which stage did.
+//! Thresholds, `--fail-if 'p99 > 20ms or errors > 0'`: a condition that makes a run a failure.
 //!
 //! ```text
 //! condition   = all *( "or" all )
@@ -44,7 +44,7 @@ struct Comparison {
     value: f64,
 }
 
-/// What can be compared. Its name and its kind are in [`METRICS`].
+/// A metric that a threshold compares. Its name and its kind are in [`METRICS`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Metric {
     /// A figure of the summary of latency, by its name.
@@ -62,9 +62,9 @@ enum Metric {
 enum MetricKind {
     /// Nanoseconds, written with their unit.
     Duration,
-    /// A number.
+    /// A whole number, without a unit.
     Count,
-    /// A number a second.
+    /// A number a second, `5000` or `5k/s`.
     Rate,
     /// 0 to 1, written in per cent.
     Share,
@@ -177,7 +177,7 @@ impl Threshold {
     /// Parses a condition.
     ///
     /// # Errors
-    /// What is wrong with it and in which column, with what could be written there.
+    /// The mistake and its column, with the words that are possible there.
     pub fn parse(text: &str) -> Result<Self, ThresholdError> {
         parse::condition(text).map(Self)
     }
@@ -236,7 +236,7 @@ impl ThresholdCondition {
 /// A stage that met the condition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Breach {
-    /// The stage's name.
+    /// Name of the stage in reports.
     pub stage: String,
     /// Its round, from 1 on.
     pub round: usize,

@@ -1,5 +1,5 @@
-//! What text and HTML say in the same words: how load was made, how the run ended, what stands
-//! beside a stage.
+//! Words that the text and HTML reports share: how load was made, how the run ended, notes about a
+//! stage.
 
 use crate::summary::{self, Spread, StageSummary, Summary};
 use crate::units;
@@ -7,7 +7,7 @@ use lockgate_load::result::{
     FirstResponse, LoadModel, NanosecondHistogram, RunDescription, RunEnd, RunResult, StageResult,
 };
 
-/// What the latencies of a run mean.
+/// Meaning of the latencies of a run.
 pub(crate) fn model(model: LoadModel) -> &'static str {
     match model {
         LoadModel::Closed => {
@@ -26,8 +26,8 @@ pub(crate) fn end(end: &RunEnd) -> Option<String> {
     }
 }
 
-/// `64 connections on 2 threads, pinned to CPUs 0, 1; a request may take 10.0 s`; those of HTTP/2
-/// have streams.
+/// `64 connections on 2 threads, pinned to CPUs 0, 1; a request may take 10.0 s`; with streams for
+/// HTTP/2.
 pub(crate) fn load(run: &RunDescription) -> String {
     let cpus: Vec<_> = run.cpus.iter().map(usize::to_string).collect();
     let pinned = match cpus.len() {
@@ -52,7 +52,8 @@ pub(crate) fn load(run: &RunDescription) -> String {
     )
 }
 
-/// `status 200, 170 bytes, HTTP/1.1, TLS 1.3`: what the others are held against.
+/// `status 200, 170 bytes, HTTP/1.1, TLS 1.3`: the first response, which the others are compared
+/// with.
 pub(crate) fn first(answer: &FirstResponse) -> String {
     let mut parts = Vec::new();
     parts.extend(answer.status.map(|status| format!("status {status}")));
@@ -89,7 +90,7 @@ pub(crate) fn invalid(report: &RunResult) -> Vec<(String, &str)> {
     reasons.collect()
 }
 
-/// Each stage of which there is something to know, with what.
+/// Each note with the name of its stage.
 pub(crate) fn notes(report: &RunResult) -> Vec<(String, &str)> {
     let notes = report.stages.iter().flat_map(|each| {
         let name = stage(each, report);
@@ -117,10 +118,10 @@ pub(crate) fn verdict(report: &RunResult) -> Option<String> {
     }
 }
 
-/// What the columns of [`rounds`] are called.
+/// Heads of the columns of [`rounds`].
 pub(crate) const ROUNDS: [&str; 5] = ["rounds", "median", "lowest", "highest", "spread"];
 
-/// What a figure is called, where it lies, and how it is written.
+/// A figure of several rounds: its name, spread and format.
 type RoundFigure = (&'static str, Option<Spread>, fn(f64) -> String);
 
 /// Rate and latency of stages that were run more than once: one round is an anecdote.
@@ -155,8 +156,8 @@ pub(crate) fn rounds(report: &RunResult) -> Vec<[String; 5]> {
             rows.push([
                 name,
                 show(spread.median),
-                show(spread.low),
-                show(spread.high),
+                show(spread.min),
+                show(spread.max),
                 relative,
             ]);
         }
@@ -164,8 +165,9 @@ pub(crate) fn rounds(report: &RunResult) -> Vec<[String; 5]> {
     rows
 }
 
-/// Histograms of a stage that say something of a run like this, with their names: latency always,
-/// others where they hold anything. A closed loop is never late, and what it sends is due.
+/// Histograms of a stage that matter for this load model, with their names: latency always, others
+/// where they have values. A closed loop is never late, and its requests are due when they are
+/// sent.
 pub(crate) fn histograms(
     model: LoadModel,
     stage: &StageResult,

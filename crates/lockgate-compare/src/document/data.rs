@@ -6,7 +6,7 @@
 //! `rounds` (by name, with `round`, `invalid`). A pair has `program`, `other` and by name `median`,
 //! `min`, `max`, `rounds`, `low`, `high` (the interval), and either `verdict` ("less", "more", "not
 //! shown") or `no_verdict`, why there is none; for latencies `added_us`, how much more it was, as
-//! the median of the rounds. Names end in their units; what cannot be had is `null`.
+//! the median of the rounds. Names end in their units; a figure that does not exist is `null`.
 
 use serde_json::{Map, Value, json};
 
@@ -47,7 +47,7 @@ fn program(row: &ProgramRow) -> Value {
         .into_iter()
         .map(|metric| {
             let spread = row.spread(metric).map(|spread| {
-            json!({ "median": spread.median, "min": spread.min, "max": spread.max, "rounds": spread.rounds })
+            json!({ "median": spread.median, "min": spread.min, "max": spread.max, "rounds": spread.count })
         });
             (metric.key().to_owned(), spread.into())
         })
@@ -104,7 +104,7 @@ fn pair(pair: &ProgramPair) -> Value {
             "median": spread.map(|spread| spread.median),
             "min": spread.map(|spread| spread.min),
             "max": spread.map(|spread| spread.max),
-            "rounds": spread.map(|spread| spread.rounds),
+            "rounds": spread.map(|spread| spread.count),
             "low": interval.map(|(low, _)| low),
             "high": interval.map(|(_, high)| high),
             "verdict": verdict,
@@ -156,7 +156,7 @@ pub(super) fn csv(document: &ComparisonDocument) -> String {
                 cells.push(String::new());
                 out += &(cells.join(",") + "\n");
             }
-            // What has no figures: a line that says why.
+            // A program without figures has a line with the reason.
             for why in row.errors.iter().chain(&row.skipped) {
                 let mut cells = [&case.load, &case.stage, &row.program, &row.version]
                     .map(|text| quoted(text))

@@ -12,7 +12,7 @@ th{border-bottom:2px solid #444}.wide{overflow-x:auto}.warning{font-weight:bold}
 svg text{font:13px system-ui,sans-serif;fill:#111}figure{margin:.8rem 0}figcaption{font-weight:600}li{white-space:pre-wrap}\
 @media print{body{font-size:10px}.wide{overflow:visible}th,td{padding:.15rem .3rem}}";
 
-/// Pixels of a row of bars, and of what is left of them.
+/// Pixels of a row of bars, and of the names at its left.
 const ROW: usize = 24;
 const LABELS: usize = 180;
 const BARS: f64 = 420.0;
@@ -96,7 +96,7 @@ fn bars(case: &Case, metric: SampleMetric) -> String {
     out + "</svg></figure>\n"
 }
 
-/// So much of a name as there is room for beside a bar; the table below has all of it.
+/// A name shortened to the room beside a bar; the table below has all of it.
 fn shortened(name: &str) -> String {
     const MOST: usize = 22;
     if name.chars().count() <= MOST {

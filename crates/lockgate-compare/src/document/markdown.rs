@@ -30,7 +30,7 @@ pub(super) fn render(document: &ComparisonDocument) -> String {
     out + &format!("\n{LEGEND}\n")
 }
 
-/// Without what Markdown would take for HTML.
+/// Text without characters that Markdown takes for HTML.
 fn plain(text: &str) -> String {
     terminal(text).replace('&', "&amp;").replace('<', "&lt;")
 }

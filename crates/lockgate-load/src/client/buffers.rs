@@ -1,4 +1,4 @@
-//! What a client uses again for each exchange.
+//! Buffers that a client uses again for each exchange.
 
 use std::rc::Rc;
 
@@ -9,17 +9,17 @@ use lockgate_net::stream::Blocks;
 use crate::shared_link::LinkQueue;
 use crate::target::{Http1Request, RequestBody};
 
-/// Buffers of one client, and its dice.
+/// Buffers of one client, and its source of random numbers.
 pub(crate) struct ClientBuffers {
     pub(crate) blocks: Rc<Blocks>,
     pub(crate) rng: Rng,
-    /// The slow link that new connections are behind, if they are.
+    /// The queue of the slow link, if connections share one.
     pub(crate) link_queue: Option<Rc<LinkQueue>>,
-    /// The response's head.
+    /// Head of the latest response.
     pub(crate) head: ResponseHead,
-    /// What is sent of a head after what is always the same.
+    /// Fields of the request that vary, with the empty line.
     pub(crate) fields: Vec<u8>,
-    /// A body that is made for each request.
+    /// Random body of the request.
     pub(crate) body: Vec<u8>,
 }
 
@@ -35,7 +35,7 @@ impl ClientBuffers {
         }
     }
 
-    /// Makes what differs from request to request.
+    /// Makes the varying fields and the random body of a request.
     pub(crate) fn vary(&mut self, request: &Http1Request) {
         self.fields.clear();
         if !request.varying.is_empty() {
@@ -52,7 +52,7 @@ impl ClientBuffers {
         self.make(&request.body);
     }
 
-    /// Makes a random body.
+    /// Makes the bytes of a random body; a fixed body needs none.
     pub(crate) fn make(&mut self, body: &RequestBody) {
         if let RequestBody::Random(length) = *body {
             self.body.resize(length, 0);

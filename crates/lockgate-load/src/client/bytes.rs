@@ -1,5 +1,5 @@
-//! Bytes without a protocol: sent, and as many as are expected taken back. Both at once, so that
-//! neither side's buffers can stop the other.
+//! Exchange of bytes without a protocol: they are sent, and the expected number is read. Both at
+//! once, so that the buffers of neither side can stop the other.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
@@ -11,10 +11,10 @@ use crate::expect::Expect;
 use crate::result::FailureKind;
 use crate::target::RequestBody;
 
-/// Sends `body` and takes what comes back.
+/// Sends `body` and reads the bytes that come back.
 ///
 /// # Errors
-/// When less comes back, more, or other bytes than those that were sent.
+/// Fewer, more or other bytes come back.
 pub(super) async fn exchange(
     transport: &mut Transport,
     body: &RequestBody,
@@ -30,14 +30,14 @@ pub(super) async fn exchange(
         let uploaded = upload.poll(cx, &mut transport.stream, &buffers.blocks);
         stats.sent = upload.sent;
         ready!(poll(&mut echo, cx, transport, stats))?;
-        // Too much is a failure already; who sends it may wait for us to take it.
+        // Too many bytes are a failure already; the server may wait until we have read the rest.
         if echo
             .expected_length
             .is_some_and(|expected| echo.length > expected)
         {
             return Poll::Ready(Ok(()));
         }
-        // What was to be sent is part of the exchange where nothing must come back.
+        // Where no bytes come back, the exchange is complete when all are sent.
         uploaded.map_err(|error| ExchangeError::broken(&error))
     })
     .await;
@@ -53,7 +53,7 @@ pub(super) async fn exchange(
     Ok(())
 }
 
-/// Completes when as much has come back as must.
+/// Completes when the expected number of bytes has come back.
 fn poll(
     echo: &mut EchoCheck<'_>,
     cx: &mut Context<'_>,

@@ -1,21 +1,22 @@
-//! What comes back, held against what was sent.
+//! Check of an echo: whether the bytes that come back are the bytes that were sent.
 
 use crate::expect::{Expect, Length};
 
-/// Bytes that come back.
+/// The echo of one message, as far as it has come.
 pub(super) struct EchoCheck<'a> {
-    /// What they must be, where it is known.
+    /// The expected bytes, where the expected length is that of the message.
     expected: Option<&'a [u8]>,
-    /// How many must come; `None`: until the end of the connection.
+    /// The expected length; `None`: until the connection ends.
     pub(super) expected_length: Option<u64>,
-    /// How many have.
+    /// Number of bytes that have come back.
     pub(super) length: u64,
-    /// Whether they were others than those that were sent.
+    /// Whether a byte differs from the expected one.
     pub(super) mismatch: bool,
 }
 
 impl<'a> EchoCheck<'a> {
-    /// As many as `expect` says: where these are as many as were sent, the same.
+    /// A check of the length that `expect` has, and of the bytes where that is the length of
+    /// `sent`.
     pub(super) fn new(sent: &'a [u8], expect: &Expect) -> Self {
         let expected_length = match expect.length {
             Length::Exactly(length) => Some(length),
@@ -31,7 +32,7 @@ impl<'a> EchoCheck<'a> {
         }
     }
 
-    /// Looks at what has come.
+    /// Compares the next bytes with the message.
     pub(super) fn take(&mut self, data: &[u8]) {
         if let Some(sent) = self.expected {
             let from = (self.length as usize).min(sent.len());
@@ -41,7 +42,7 @@ impl<'a> EchoCheck<'a> {
         self.length += data.len() as u64;
     }
 
-    /// Whether as much has come as must.
+    /// Whether the expected length has come.
     pub(super) fn is_whole(&self) -> bool {
         self.expected_length
             .is_some_and(|expected_length| self.length >= expected_length)

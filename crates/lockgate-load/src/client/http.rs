@@ -1,4 +1,4 @@
-//! One exchange of HTTP/1.1: a request as it was made beforehand, and an answer that is taken apart
+//! One HTTP/1.1 exchange: a request that was encoded before the run, and a response that is parsed
 //! and counted.
 
 use std::future::poll_fn;
@@ -16,18 +16,18 @@ use crate::expect::{Expect, Hasher};
 use crate::result::FailureKind;
 use crate::target::Http1Request;
 
-/// A piece of a response.
+/// Part of a response, as it comes.
 pub(crate) enum ResponsePart<'a> {
-    /// Its head: of the final response, not of those before it (1xx).
+    /// The head of the final response; never that of an interim one (1xx).
     Head(&'a ResponseHead),
-    /// Some of its body.
+    /// Bytes of the body, without its transfer coding.
     Data(&'a [u8]),
 }
 
-/// Sends a request and reads its response to the end, as far as it is judged.
+/// Sends a request and reads its response to the end; hashes the body where the check needs it.
 ///
 /// # Errors
-/// When no whole response came.
+/// There is no whole response.
 pub(super) async fn exchange(
     transport: &mut Transport,
     request: &Http1Request,
@@ -47,11 +47,11 @@ pub(super) async fn exchange(
     answered
 }
 
-/// Sends a request and reads its answer to the end, both at once: an origin may answer while it is
-/// still asked. `take` gets the response as it comes.
+/// Sends a request and reads its response to the end, both at once: an origin may answer before it
+/// has the whole request. `take` gets the parts of the response as they come.
 ///
 /// # Errors
-/// When no whole response came, or `take` refuses it.
+/// There is no whole response, or `take` refuses it.
 pub(crate) async fn fetch(
     transport: &mut Transport,
     request: &Http1Request,
@@ -70,7 +70,7 @@ pub(crate) async fn fetch(
     let mut upload = VectoredWrite::new([&request.head, fields, request.body.or(body)]);
     let mut answer = ResponseReader::new(request.method, take);
     let answered = poll_fn(|cx| {
-        // Who takes no more may have answered all the same; else reading finds out that it is gone.
+        // A server that reads no more may have answered. If not, reading reports that it is gone.
         let _ = upload.poll(cx, &mut transport.stream, blocks);
         stats.sent = upload.sent;
         answer.poll(cx, transport, head, stats)
@@ -89,16 +89,16 @@ pub(crate) async fn fetch(
     Ok(())
 }
 
-/// What has come of a response.
+/// Reader of one response, which hands its parts to `take`.
 struct ResponseReader<F> {
     method: Method,
     progress: Progress,
-    /// Of the final response, once its head is there.
+    /// Decoder of the final response's body, once its head is there.
     body: Option<Decoder>,
     trailers: Fields,
     length: u64,
     take: F,
-    /// Whether the origin keeps the connection.
+    /// Whether the server keeps the connection open.
     reusable: bool,
 }
 
@@ -132,7 +132,7 @@ impl<F: FnMut(ResponsePart<'_>) -> Result<(), ExchangeError>> ResponseReader<F> 
         }
     }
 
-    /// Takes apart what has come; whether the response is whole.
+    /// Parses the bytes in the inbox; `true` when the response is whole.
     fn take(
         &mut self,
         transport: &mut Transport,
@@ -191,7 +191,8 @@ impl<F: FnMut(ResponsePart<'_>) -> Result<(), ExchangeError>> ResponseReader<F> 
         Ok(ended)
     }
 
-    /// The connection has ended: so has a response that goes on until then.
+    /// Ends the response with the connection, where the end of the connection is the end of the
+    /// body.
     fn close(&mut self) -> Result<(), ExchangeError> {
         self.reusable = false;
         match &self.body {
@@ -208,7 +209,7 @@ impl<F: FnMut(ResponsePart<'_>) -> Result<(), ExchangeError>> ResponseReader<F> 
     }
 }
 
-/// Whether the connection goes on behind this response (RFC 9112 §9.3).
+/// Whether the connection stays open after this response (RFC 9112 §9.3).
 fn keeps(head: &ResponseHead) -> bool {
     let says = |word: &[u8]| {
         head.fields

@@ -1,4 +1,4 @@
-//! What one exchange gives: its counts, and its error if it failed.
+//! Outcome of one exchange: its counts, and its error if it failed.
 
 use lockgate_net::stream::StreamError;
 use lockgate_net::tls::session::SessionError;
@@ -6,14 +6,14 @@ use lockgate_net::tls::session::SessionError;
 use crate::expect::ObservedResponse;
 use crate::result::FailureKind;
 
-/// Failure of an exchange: its kind, and a text for the reader.
+/// Error of an exchange: its kind, and a text for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ExchangeError {
     pub(crate) failure: FailureKind,
     pub(crate) text: String,
-    /// Whether it may go better in a moment, for no reason of the peer's.
+    /// Whether a retry may succeed in a moment, for no reason of the server's.
     pub(crate) retry: bool,
-    /// Whether this side is the reason: it has run out of descriptors, ports or memory.
+    /// Whether this side is the reason: it has no descriptors, ports or memory left.
     pub(crate) exhausted: bool,
 }
 
@@ -27,7 +27,7 @@ impl ExchangeError {
         }
     }
 
-    /// A connection that broke while a response was due.
+    /// The error of a connection that broke while a response was due.
     pub(super) fn broken(error: &StreamError) -> Self {
         match error {
             StreamError::Tls(SessionError::Alerted(_))
@@ -41,14 +41,12 @@ impl ExchangeError {
 /// Counts of one exchange and its response, whether it failed or not.
 #[derive(Debug, Default)]
 pub(crate) struct ExchangeStats {
-    /// The response, as far as it came.
+    /// The response, as far as it was received.
     pub(crate) response: ObservedResponse,
-    /// Bytes of messages sent.
     pub(crate) sent: u64,
-    /// And received.
     pub(crate) received: u64,
-    /// Whether there was a connection for it.
+    /// Whether a connection was there or could be opened.
     pub(crate) connected: bool,
-    /// Whether the connection can have another.
+    /// Whether the connection can have another exchange.
     pub(crate) reusable: bool,
 }

@@ -1,5 +1,5 @@
-//! One connection to a peer: dialled, proxy a proxy where there is one, and under TLS where it is
-//! spoken.
+//! One connection to a peer: dialled, through a CONNECT proxy where there is one, and with TLS
+//! where the scheme says so.
 
 use std::future::poll_fn;
 use std::io;
@@ -26,17 +26,17 @@ use crate::websocket::frame::FrameDecoder;
 #[derive(Debug)]
 pub(crate) struct Transport {
     pub(crate) stream: Stream,
-    /// What was received and not used.
+    /// Bytes that were received and not parsed yet.
     pub(crate) inbox: Inbox,
-    /// Exchanges that it has had.
+    /// Number of exchanges so far.
     pub(crate) exchanges: u64,
-    /// What was agreed on, if it is under TLS.
+    /// The negotiated version and suite, with TLS.
     pub(crate) tls: Option<Negotiated>,
-    /// Streams that the server takes at once, where it was asked over HTTP/2 and has said so.
+    /// The server's limit of concurrent streams, where it speaks HTTP/2 and has sent one.
     pub(crate) max_streams: Option<usize>,
-    /// What takes messages apart, once it has become a WebSocket.
+    /// Decoder of WebSocket frames, after the handshake.
     pub(super) frames: Option<FrameDecoder>,
-    /// Its place at a slow link.
+    /// Its slot in the queue of a slow link.
     link_slot: Option<LinkSlot>,
 }
 
@@ -67,15 +67,15 @@ impl Transport {
         }
     }
 
-    /// Whether nothing has come since the last exchange, no end either, as far as this side has
-    /// heard.
+    /// Whether neither bytes nor the end of the connection has come since the last exchange, as far
+    /// as the runtime has noticed.
     pub(crate) fn is_quiet(&self) -> bool {
         self.inbox.is_empty() && self.stream.is_quiet()
     }
 
-    /// Reads what has come since the last exchange, without waiting; `None` where that is nothing,
-    /// `false` when the connection has ended. Of a slow link it takes no turn: an end would
-    /// wait for that too.
+    /// Reads without waiting, after the last exchange. `None`: there is nothing. `false`: the
+    /// connection has ended. Takes no turn at a slow link: an end of the connection would wait for
+    /// that as well.
     pub(super) async fn read_now(&mut self, stats: &mut ExchangeStats) -> Option<bool> {
         let before = self.inbox.bytes().len();
         let read = poll_fn(|cx| Poll::Ready(self.stream.poll_read(cx, &mut self.inbox))).await;
@@ -90,13 +90,13 @@ impl Transport {
                 if let Some(link_slot) = self.link_slot.as_ref().filter(|_| come > 0) {
                     link_slot.pay(come);
                 }
-                // However it ended, nothing was asked.
+                // An error is an end as well: no request was under way.
                 Some(read.unwrap_or(false))
             }
         }
     }
 
-    /// Reads once, behind what is there; `false` when the peer has finished.
+    /// Reads once into the inbox; `false` when the peer has closed the connection.
     pub(super) fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
@@ -120,7 +120,7 @@ impl Transport {
         }
     }
 
-    /// Reads as much as the link lets proxy; `true` may come without data.
+    /// Reads as much as the link lets through; `true` may come without data.
     fn poll_read_slowly(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, StreamError>> {
         let Self {
             stream,
@@ -131,7 +131,8 @@ impl Transport {
         else {
             return Poll::Ready(Ok(false));
         };
-        // What came with a handshake, or in a record before this one, has passed the link.
+        // Bytes of a handshake, or of a TLS record that was read before, have passed the link
+        // already.
         let (before, mut nothing) = (inbox.bytes().len(), 0);
         let opened = ready!(stream.poll_read_within(cx, inbox, &mut nothing))?;
         if !opened || inbox.bytes().len() > before {
@@ -149,7 +150,7 @@ impl Transport {
 /// Connects to `address` of `peer`, behind a slow link if there is one.
 ///
 /// # Errors
-/// Of the kinds connect, proxy and TLS.
+/// Errors of the kinds connect, proxy and TLS.
 pub(super) async fn open(
     peer: &RemotePeer,
     address: &dial::Target,
@@ -183,7 +184,8 @@ pub(super) async fn open(
 fn refused(address: &dial::Target, error: &io::Error) -> ExchangeError {
     let retry =
         matches!(address, dial::Target::Unix(_)) && error.kind() == io::ErrorKind::WouldBlock;
-    // The latter is of ports, where the address of this side is not written down.
+    // AddrNotAvailable means that no local port is left, since connections do not choose their own
+    // address.
     let exhausted = dial::is_exhaustion(error) || error.kind() == io::ErrorKind::AddrNotAvailable;
     let whose = if exhausted {
         "this side has run out"
@@ -227,7 +229,7 @@ async fn under_tls(
     ))
 }
 
-/// Asks a proxy to connect (RFC 9110 §9.3.6).
+/// Opens a tunnel through a CONNECT proxy (RFC 9110 §9.3.6).
 async fn tunnel(
     socket: Socket,
     peer: &RemotePeer,
@@ -275,7 +277,7 @@ async fn tunnel(
     if !(200..=299).contains(&answer.status) {
         return Err(fault(format!("it answered {}", answer.status)));
     }
-    // Whoever is asked speaks first in no protocol that we speak.
+    // In all protocols of this generator the client speaks first.
     if !inbox.is_empty() {
         return Err(fault("it sent something behind its answer".to_owned()));
     }

@@ -1,14 +1,14 @@
-//! What leaves: up to three parts, sent as one.
+//! Vectored write of up to three parts.
 
 use std::task::{Context, Poll, ready};
 
 use lockgate_net::stream::{Blocks, Stream, StreamError};
 
-/// What is sent, and how far it has gone.
+/// A write of up to three parts, and its progress.
 pub(super) struct VectoredWrite<'a> {
     parts: [&'a [u8]; 3],
     pub(super) sent: u64,
-    /// Whether all of it has left.
+    /// Whether all bytes have been written and flushed.
     pub(super) finished: bool,
 }
 
@@ -21,10 +21,10 @@ impl<'a> VectoredWrite<'a> {
         }
     }
 
-    /// Completes when all of it has left.
+    /// Completes when all bytes have been written and flushed.
     ///
     /// # Errors
-    /// When the connection has broken. Whoever takes no more may have answered all the same.
+    /// The connection is broken. A server that reads no more may have answered nevertheless.
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,

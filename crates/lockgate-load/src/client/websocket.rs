@@ -1,4 +1,4 @@
-//! Messages over a WebSocket (RFC 6455): each is sent, and the same comes back.
+//! Exchange of WebSocket messages (RFC 6455): each message is sent and comes back.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
@@ -17,13 +17,14 @@ use crate::target::RequestBody;
 use crate::websocket::frame::{self, FrameDecoder, FramePart, Opcode};
 use crate::websocket::handshake::{Handshake, UpgradeError};
 
-/// Bytes of a message that comes back, at the most: more than was sent is a failure in any case.
+/// Limit of a message that comes back, in bytes. A longer message than the one that was sent is a
+/// failure in any case.
 const LIMIT: u64 = 1 << 30;
 
-/// Has a connection become a WebSocket (§4.1).
+/// Upgrades a connection to a WebSocket (§4.1).
 ///
 /// # Errors
-/// When the server does not want it.
+/// The server refuses the upgrade.
 pub(super) async fn upgrade(
     transport: &mut Transport,
     head: &[u8],
@@ -38,7 +39,7 @@ pub(super) async fn upgrade(
     let mut progress = Progress::default();
     let answer = &mut buffers.head;
     poll_fn(|cx| {
-        // Who takes no more may have answered all the same.
+        // A server that reads no more may have answered.
         let _ = upload.poll(cx, &mut transport.stream, &buffers.blocks);
         stats.sent = upload.sent;
         loop {
@@ -82,11 +83,11 @@ pub(super) async fn upgrade(
     Ok(())
 }
 
-/// Takes apart what has come since the last message, and answers pings; whether there can be
+/// Parses frames that came since the last message, and answers pings; `true` when there can be
 /// another message.
 ///
 /// # Errors
-/// When there was a message that nobody asked for, or what is no frame.
+/// A message came without a request, or bytes that are no frame.
 pub(super) async fn check_idle(
     transport: &mut Transport,
     buffers: &mut ClientBuffers,
@@ -138,10 +139,10 @@ pub(super) async fn check_idle(
     Ok(answered.is_ok())
 }
 
-/// Sends a message and waits until it has come back.
+/// Sends a message and waits for its echo.
 ///
 /// # Errors
-/// When another comes back, or none.
+/// Another message comes back, or none.
 pub(super) async fn exchange(
     transport: &mut Transport,
     message: &RequestBody,
@@ -167,13 +168,13 @@ pub(super) async fn exchange(
         pong: Pong::default(),
     };
     let mut upload = VectoredWrite::new([fields, &[], &[]]);
-    // A handshake has gone before the first one, and answers to pings before the others.
+    // The counts hold the handshake, before the first message, and pongs, before the others.
     let before = stats.sent;
     let came = poll_fn(|cx| {
         let uploaded = upload.poll(cx, &mut transport.stream, blocks);
         let came = incoming.poll(cx, transport, stats);
-        // A server may wait for it, so it does not wait for the message; between frames it must
-        // stay.
+        // A server may wait for the pong, so that it does not wait for the end of the message.
+        // Between the frames of a message it must wait.
         if uploaded.is_ready() {
             let _ = incoming.pong.poll(cx, transport, blocks, rng);
         }
@@ -197,19 +198,19 @@ pub(super) async fn exchange(
     Ok(())
 }
 
-/// Responses to pings; several at once are answered by one (§5.5.3).
+/// Pongs. Several pings at once are answered by one (§5.5.3).
 #[derive(Default)]
 struct Pong {
-    /// What was in the latest ping that was not answered.
+    /// Payload of the latest ping without a pong.
     ping: Option<Vec<u8>>,
     frame: Vec<u8>,
-    /// How much of the frame has left, and how much of all of them.
+    /// Bytes sent of this frame, and of all frames.
     sent: usize,
     all: u64,
 }
 
 impl Pong {
-    /// Completes when every ping was answered.
+    /// Completes when every ping has its pong.
     fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -240,7 +241,7 @@ impl Pong {
     }
 }
 
-/// A message that comes back, and the pings between its frames.
+/// An incoming message, with pings between its frames.
 struct IncomingMessage<'a> {
     frames: FrameDecoder,
     echo: EchoCheck<'a>,
@@ -248,7 +249,7 @@ struct IncomingMessage<'a> {
 }
 
 impl IncomingMessage<'_> {
-    /// Completes when the message has come.
+    /// Completes when the message is whole.
     fn poll(
         &mut self,
         cx: &mut Context<'_>,

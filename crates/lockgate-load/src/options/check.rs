@@ -120,7 +120,7 @@ impl LoadOptions {
         Ok(())
     }
 
-    /// Refuses what HTTP/1 has and HTTP/2 has not (RFC 9113 §8.2.2, §8.5).
+    /// Refuses options of HTTP/1 that HTTP/2 has no use for (RFC 9113 §8.2.2, §8.5).
     fn check_http2(&self) -> Result<(), OptionsError> {
         let requests = &self.requests;
         let is_varied =

@@ -28,10 +28,10 @@ use crate::worker::Stop;
 
 /// How often deadlines are looked at.
 const TICK: Duration = Duration::from_millis(10);
-/// Objects of one load, and names of those of other origins: a page may name without end.
+/// Limit of the objects of one load, and of the URLs of other origins: a page may name any number.
 const MAX_OBJECTS: usize = 2000;
 
-/// What a thread has for its loads.
+/// Resources that all loads of a run share.
 pub(super) struct LoadResources<'a> {
     pub(super) plan: &'a PagePlan,
     pub(super) stop: &'a Stop,
@@ -40,7 +40,7 @@ pub(super) struct LoadResources<'a> {
     pub(super) timer: Timer,
 }
 
-/// A load under way.
+/// State of one load, over HTTP/1 or HTTP/2.
 struct Visit<'a> {
     resources: &'a LoadResources<'a>,
     peer: &'a RemotePeer,
@@ -48,13 +48,13 @@ struct Visit<'a> {
     expect: Expect,
     begin: Instant,
     load: RefCell<PageLoad>,
-    /// Objects by their targets; those of other origins by their URLs.
+    /// Known objects: targets of the page's origin, URLs of other origins.
     known: RefCell<HashSet<String>>,
-    /// What nobody has taken up: first by priority, then in the order of the document.
+    /// Objects that no connection has taken yet, by priority, then in the order of the document.
     pending: RefCell<BTreeSet<(FetchPriority, usize)>>,
 }
 
-/// An object that is fetched.
+/// Request for one object on an HTTP/1 connection.
 struct ObjectRequest {
     /// Its index among the objects of the load.
     index: usize,
@@ -67,10 +67,10 @@ type Numbered = (u32, Transport);
 /// A fetch under way, which gives back its connection where that can have another.
 type Fetch<'a> = Pin<Box<dyn Future<Output = Option<Numbered>> + 'a>>;
 
-/// Loads the page once; nothing if it was cut.
+/// Loads the page once; `None` if the load was interrupted.
 ///
 /// # Errors
-/// When the alarm cannot be set.
+/// The alarm cannot be set.
 pub(super) async fn load(
     resources: &LoadResources<'_>,
     peer: &RemotePeer,
@@ -117,14 +117,14 @@ pub(super) async fn load(
 }
 
 impl Visit<'_> {
-    /// Goes on until there is nothing left to fetch, or time is up; `false` if it was cut.
+    /// Fetches objects until none is left, or time is up; `false` if the load was interrupted.
     async fn run(&self) -> io::Result<bool> {
         let (mut running, mut idle): (Vec<Fetch<'_>>, Vec<Numbered>) = Default::default();
         loop {
             while running.len() < self.resources.plan.connections
                 && let Some((_, index)) = self.pending.borrow_mut().pop_first()
             {
-                // The one used last is the one least likely to have been closed.
+                // The connection used last is the least likely to have been closed.
                 let transport =
                     std::iter::from_fn(|| idle.pop()).find(|(_, transport)| transport.is_quiet());
                 running.push(Box::pin(self.fetch(index, transport)));
@@ -159,7 +159,7 @@ impl Visit<'_> {
         }
     }
 
-    /// Whether time is up (`true`), or the run was ended (`false`).
+    /// Why the load ends: time is up (`true`), or the run is interrupted (`false`).
     fn poll_end(&self, cx: &mut Context<'_>) -> io::Result<Option<bool>> {
         while self.resources.timer.poll(cx)?.is_ready() {
             self.resources.timer.set(TICK)?;
@@ -170,7 +170,7 @@ impl Visit<'_> {
         Ok((self.begin.elapsed() >= self.resources.plan.timeout).then_some(true))
     }
 
-    /// Takes note of something that the page names; each once.
+    /// Adds an object that the page names, if it is a new one.
     fn find(&self, found: FoundObject) {
         let mut load = self.load.borrow_mut();
         let name = match found.reference {
@@ -200,7 +200,7 @@ impl Visit<'_> {
         take(&mut self.load.borrow_mut().objects[index], now);
     }
 
-    /// Fetches one object, on a connection that is there or on a new one.
+    /// Fetches one object, on an idle connection or on a new one.
     async fn fetch(&self, index: usize, mut transport: Option<Numbered>) -> Option<Numbered> {
         let pending = {
             let object = &self.load.borrow().objects[index];
@@ -230,7 +230,8 @@ impl Visit<'_> {
             let made = self
                 .exchange(&pending, &mut opened, &mut buffers, &mut stats)
                 .await;
-            // RFC 9112 §9.3.1: what was closed before it answered may be asked again.
+            // RFC 9112 §9.3.1: where a used connection was closed before the response, the request
+            // is sent again.
             if used
                 && stats.received == 0
                 && made
@@ -264,7 +265,7 @@ impl Visit<'_> {
         });
     }
 
-    /// Opens a connection, the first at each address until one answers.
+    /// Opens a connection; the first load tries the addresses until one answers.
     async fn open(
         &self,
         index: usize,
@@ -294,7 +295,7 @@ impl Visit<'_> {
         Err(failed)
     }
 
-    /// What looks through something for what it names.
+    /// The scanner for objects in a response of this kind.
     fn scanner(&self, kind: ObjectKind, target: &str) -> Option<ObjectScanner> {
         match kind {
             ObjectKind::Page => Some(ObjectScanner::page(self.base.clone())),
@@ -315,7 +316,7 @@ impl Visit<'_> {
         client::fetch(transport, &request, buffers, stats, |piece| match piece {
             ResponsePart::Head(head) => {
                 self.update(pending.index, |object, now| object.first = Some(now));
-                // What an error page names belongs to no page.
+                // References of an error page are not fetched.
                 let response = ObservedResponse {
                     status: Some(head.status),
                     ..ObservedResponse::default()
@@ -337,7 +338,7 @@ impl Visit<'_> {
     }
 }
 
-/// Refuses what is coded, which was not asked for: nobody here could look into it.
+/// Refuses a content coding, which no request asks for: the scanner could not read it.
 fn check_coding(coding: Option<&[u8]>) -> Result<(), ExchangeError> {
     let coding = coding.unwrap_or(b"identity");
     if coding.eq_ignore_ascii_case(b"identity") {

@@ -1,4 +1,4 @@
-//! What loads of a page need, from the options of a run.
+//! Plan of page loads, from the options of a run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::options::{LoadOptions, OptionsError};
 use crate::shared_link::SharedLink;
 use crate::target::{Http1Request, Http2Request, RemotePeer, RequestBody, Url, UrlScheme};
 
-/// A page to be loaded, and how.
+/// Plan of the loads of one page.
 #[derive(Debug)]
 pub struct PagePlan {
     pub(super) options: LoadOptions,
@@ -21,18 +21,17 @@ pub struct PagePlan {
     /// Connections at once, at the most.
     pub(super) connections: usize,
     pub(super) loads: u64,
-    /// What one load may take.
     pub(super) timeout: Duration,
     pub(super) link: Option<Arc<SharedLink>>,
 }
 
 impl PagePlan {
-    /// Makes one: `connections`, `count` and `timeout` of the options are of a load's connections,
-    /// of loads, and of one load; what belongs to rates, bodies, threads and several targets is
-    /// not looked at, and must not be there.
+    /// A plan from options: `connections`, `count` and `timeout` are the connections of a load, the
+    /// number of loads, and the timeout of one load. Options about rates, bodies, threads and
+    /// several targets are ignored; the command line refuses them.
     ///
     /// # Errors
-    /// As [`LoadOptions::plan`], and when there is not one URL of HTTP.
+    /// As [`LoadOptions::plan`], and where there is not exactly one URL of HTTP.
     pub fn new(options: &LoadOptions) -> Result<Self, OptionsError> {
         options.check()?;
         let one = || OptionsError::Together("--page takes one URL, of http or https".to_owned());
@@ -71,13 +70,13 @@ impl PagePlan {
         Ok(plan)
     }
 
-    /// Where the page is, as if nobody had been there before: no session to resume, no address that
-    /// has answered.
+    /// The peer of the page, without a session to resume and without a chosen address, as for a
+    /// first visit.
     pub(super) fn peer(&self) -> Result<RemotePeer, OptionsError> {
         self.options.peer(&self.url)
     }
 
-    /// A request for something on the page's origin.
+    /// The HTTP/1.1 request for an object of the page's origin.
     pub(super) fn request(&self, target: &str) -> Http1Request {
         let mut head = self.options.requests.head(
             "GET",
@@ -95,7 +94,7 @@ impl PagePlan {
         }
     }
 
-    /// The same over HTTP/2.
+    /// The HTTP/2 request for an object of the page's origin.
     pub(super) fn http2(
         &self,
         target: &str,
@@ -117,8 +116,8 @@ impl PagePlan {
     }
 }
 
-/// How soon something is wanted, in the words that Chromium has for it (RFC 9218 §4). It wants
-/// images more that it has found to be in view, which nobody lays out here.
+/// The Priority field (RFC 9218 §4) that Chromium sends for an object. It raises images in view,
+/// which need a layout.
 fn priority_field(kind: ObjectKind, priority: FetchPriority) -> &'static str {
     match (kind, priority) {
         (ObjectKind::Page, _) => "u=0, i",

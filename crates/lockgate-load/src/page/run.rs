@@ -1,4 +1,4 @@
-//! Several loads of a page, one after the other, each as if it were the first.
+//! Run of several loads of a page, one after the other, each like a first visit.
 
 use std::io;
 use std::time::Instant;
@@ -14,30 +14,30 @@ use crate::result::RunEnd;
 use crate::shared_link::LinkQueue;
 use crate::worker::Stop;
 
-/// Why there is nothing to tell.
+/// Error of a run without a result.
 #[derive(Debug, thiserror::Error)]
 pub enum PageError {
-    /// The page is not there, before any load was complete.
+    /// The first load did not get the page.
     #[error("{url}: {text}")]
     First {
-        /// As written.
+        /// The page's URL, as written.
         url: String,
-        /// What was wrong.
+        /// Text of the failure.
         text: String,
     },
-    /// A name or file that was there is not any more.
+    /// A name or file is not there any more.
     #[error(transparent)]
     Options(#[from] OptionsError),
-    /// No descriptors.
+    /// There are no descriptors left.
     #[error("the page cannot be loaded: {0}")]
     Io(#[from] io::Error),
 }
 
-/// Loads the page as often as `plan` says; `tell` hears of each load.
+/// Loads the page as often as `plan` says; `tell` gets each load.
 ///
 /// # Errors
-/// When it cannot begin, or the first load does not get the page itself. What goes wrong later is
-/// in the report.
+/// The run cannot begin, or the first load does not get the page itself. Later failures are in the
+/// report.
 pub fn run(
     plan: &PagePlan,
     stop: &Stop,

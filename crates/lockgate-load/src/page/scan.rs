@@ -1,26 +1,25 @@
-//! The objects of a page, in the order of the document, as a browser's preload scanner finds them:
-//! what tags and style sheets name, what it is, and how soon it is wanted.
+//! Preload scanner: the objects of a page in the order of the document, as a browser's preload
+//! scanner finds them, each with its kind and priority.
 
 use super::html::{HtmlToken, Tag, Tokenizer};
 use super::reference::{Base, UrlReference};
 use super::result::ObjectKind;
 use super::style::{StyleScanner, UrlUse};
 
-/// How soon something is wanted; what is wanted alike goes in the order of the document.
+/// Priority of a fetch; objects of one priority are fetched in the order of the document.
 ///
-/// Three of the classes that browsers have. They change them as they lay out a page, which nobody
-/// does here.
+/// Three of the classes of browsers, which also change them after layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum FetchPriority {
-    /// Nothing is shown without it: style sheets, scripts that stop the parser, fonts.
+    /// Render-blocking: style sheets, scripts that block the parser, fonts.
     First,
-    /// Scripts that do not: async, defer, modules.
+    /// Scripts that do not block: async, defer, modules.
     Second,
-    /// Images, media, icons.
+    /// Images, media and icons, which block nothing.
     Last,
 }
 
-/// Something that a page names.
+/// An object that a page or style sheet names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FoundObject {
     pub(super) kind: ObjectKind,
@@ -28,7 +27,7 @@ pub(super) struct FoundObject {
     pub(super) reference: UrlReference,
 }
 
-/// Looks through something that names objects.
+/// Scanner of a page or style sheet.
 #[derive(Debug)]
 pub(super) enum ObjectScanner {
     Page(Box<PageScanner>),
@@ -57,7 +56,7 @@ impl ObjectScanner {
         }
     }
 
-    /// Takes the next bytes.
+    /// Scans the next bytes; `each` gets the objects in them.
     pub(super) fn feed(&mut self, input: &[u8], each: &mut impl FnMut(FoundObject)) {
         match self {
             Self::Page(page) => {
@@ -80,14 +79,14 @@ pub(super) struct PageScanner {
     document: ObjectFinder,
 }
 
-/// Of several that are offered a browser takes one.
+/// A browser's choice among several sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Choice {
-    /// None are.
+    /// There is no choice to make.
     None,
-    /// The first that comes.
+    /// The next source is taken.
     Open,
-    /// It has come, or none is wanted.
+    /// A source was taken, or none is fetched.
     Made,
 }
 
@@ -95,11 +94,11 @@ enum Choice {
 struct ObjectFinder {
     base: Base,
     rebased: bool,
-    /// How deep within templates, whose content is inert (WHATWG HTML §4.12.3).
+    /// Depth within templates, which are inert (WHATWG HTML §4.12.3).
     template: usize,
     picture: Choice,
     media: Choice,
-    /// Of style elements.
+    /// Scanner of the current style element.
     style: StyleScanner,
 }
 
@@ -227,7 +226,7 @@ fn named(base: &Base, used_for: UrlUse, url: &[u8], each: &mut impl FnMut(FoundO
     }
 }
 
-/// What a link wants to be fetched, if it does (WHATWG HTML §4.6.8).
+/// Kind and priority of a link that is fetched (WHATWG HTML §4.6.8).
 fn link(tag: &Tag) -> Option<(ObjectKind, FetchPriority)> {
     let rel = tag.attribute("rel")?.to_ascii_lowercase();
     let says = |word: &[u8]| rel.split(u8::is_ascii_whitespace).any(|one| one == word);
@@ -246,14 +245,14 @@ fn link(tag: &Tag) -> Option<(ObjectKind, FetchPriority)> {
             b"image" => Some((ObjectKind::Image, FetchPriority::Last)),
             b"fetch" => Some((ObjectKind::Other, FetchPriority::Second)),
             b"track" => Some((ObjectKind::Media, FetchPriority::Last)),
-            // Anything else is not fetched.
+            // Other destinations are not fetched.
             _ => None,
         };
     }
     says(b"icon").then_some((ObjectKind::Icon, FetchPriority::Last))
 }
 
-/// Whether a browser runs it (WHATWG HTML §4.12.1.1).
+/// Whether a browser runs the script (WHATWG HTML §4.12.1.1).
 fn is_javascript(tag: &Tag) -> bool {
     if tag.attribute("nomodule").is_some() && !is_module(tag) {
         return false;

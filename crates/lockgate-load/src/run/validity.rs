@@ -1,11 +1,11 @@
-//! Reasons why the figures of a stage are not those of its targets, and notes for the reader.
+//! Checks of a stage: reasons why its figures are not the targets', and notes for the reader.
 
 use std::time::Duration;
 
 use crate::plan::{LoadStage, Loop};
 use crate::result::{Bottleneck, Generator, Invalid, StageCounts};
 
-/// From this share of a CPU on a thread had no time to spare: what it measured is itself.
+/// From this share of a CPU on a thread is saturated: its measurements are of itself.
 const SATURATED: f64 = 0.95;
 /// From this share of its speed on a link is full: heads of frames and gaps between them are
 /// counted nowhere.

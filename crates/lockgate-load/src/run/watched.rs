@@ -15,7 +15,7 @@ pub(super) struct WatchedTree {
 }
 
 impl WatchedTree {
-    /// The processes of the program `name`, whose first has the ID `pid`.
+    /// The processes of the program `name`: `pid` and its descendants.
     ///
     /// # Errors
     /// The process does not run.

@@ -1,4 +1,4 @@
-//! The worker threads of a run, and what is measured beside them.
+//! The worker threads of a run, with the measurements of the main thread.
 
 use std::io;
 use std::sync::Arc;
@@ -22,7 +22,8 @@ use crate::worker::{self, StageStart, Stop, WorkerEvent, WorkerSetup};
 /// Interval at which memory is read and progress is reported.
 const TICK: Duration = Duration::from_millis(250);
 
-/// The worker threads, and what is measured beside them. Dropping it waits for the threads.
+/// The worker threads, and the counters that the main thread reads. Dropping it waits for the
+/// threads.
 pub(super) struct WorkerThreads {
     orders: Vec<Sender<StageStart>>,
     events: Receiver<WorkerEvent>,
@@ -34,7 +35,7 @@ pub(super) struct WorkerThreads {
     link: Option<Arc<SharedLink>>,
 }
 
-/// What was measured when a stage began.
+/// Counters at the begin of a stage.
 struct Baseline {
     begin: Instant,
     watched: Vec<Option<CpuUsage>>,
@@ -143,7 +144,7 @@ impl WorkerThreads {
         })
     }
 
-    /// Measures what is there before a stage, which begins at the end of that.
+    /// Reads the counters at the begin of a stage.
     fn baseline(&self) -> Baseline {
         let watched = self.watched.iter().map(WatchedTree::cpu).collect();
         let bytes = self.interfaces.iter().map(Interface::bytes).collect();
@@ -160,7 +161,7 @@ impl WorkerThreads {
         }
     }
 
-    /// What the generator itself took since `before`.
+    /// CPU time of the generator since `before`.
     fn generator(&self, sum: &StageSum, before: CpuUsage, elapsed: Duration) -> Generator {
         let own = self.own.cpu().unwrap_or_default().since(before);
         let share = |time: Duration| time.as_secs_f64() / elapsed.as_secs_f64().max(1e-9);

@@ -1,9 +1,9 @@
-//! One client of HTTP/2: a connection to each peer, and as many requests at once on it as it has
+//! HTTP/2 client of a worker: a connection to each peer, with as many concurrent requests as it has
 //! streams.
 //!
-//! For the pace each stream is a client with turns of its own. All that has come on a connection is
-//! looked at before anything leaves, so that what became free together asks again together: with
-//! one read and one write.
+//! For the scheduler each stream is a client with its own tickets. All received frames are handled
+//! before any write, so that streams that became free send their next requests together: with one
+//! read and one write.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -24,18 +24,18 @@ use crate::nanos::{Nanos, nanoseconds};
 use crate::result::FailureKind;
 use crate::target::TargetRequest;
 
-/// A request that is under way, or waits for a stream.
+/// A request under way, or waiting for a stream.
 #[derive(Clone, Copy)]
 struct PendingRequest {
     ticket: Ticket,
     begun: Nanos,
     target: usize,
     peer: usize,
-    /// Whether a server has ended a connection before it did anything about it.
+    /// Whether a server has ended a connection before it processed the request.
     was_unprocessed: bool,
 }
 
-/// A connection that is there.
+/// An open connection with its HTTP/2 state.
 struct ActiveConnection {
     transport: Transport,
     connection: Http2Connection,
@@ -46,34 +46,34 @@ struct ActiveConnection {
 /// A connection that is being opened.
 type PendingConnection = Pin<Box<dyn Future<Output = Result<Transport, ExchangeError>>>>;
 
-/// What there is towards one peer.
+/// Connections to one peer, and requests that wait for one.
 #[derive(Default)]
 struct PeerConnections {
     opening: Option<PendingConnection>,
     /// At most one of them is not retired.
     connections: Vec<ActiveConnection>,
-    /// Slots whose requests wait for a stream.
+    /// Slots of requests that wait for a stream.
     waiting: VecDeque<usize>,
 }
 
 pub(super) struct Http2Client {
     worker: Rc<LoadWorker>,
-    /// The first of its clients, for the scheduler.
+    /// Index of its first client in the scheduler.
     first: usize,
-    /// Of each stream the request that it has, or will have.
+    /// The request of each stream.
     slots: Vec<Option<PendingRequest>>,
-    /// Slots without a request.
+    /// Slots that have no request.
     free: Vec<usize>,
     peers: Vec<PeerConnections>,
     rng: Rng,
-    /// After it could not connect: no turn is asked for before.
+    /// End of the pause after a failed connect.
     paused: Option<Nanos>,
-    /// Deadlines that had passed when they were looked at.
+    /// The scheduler's count of passed deadlines at the last check.
     expired: u64,
 }
 
 impl Http2Client {
-    /// With so many at once, who are the scheduler's clients from `first` on.
+    /// A client with so many streams, which are the scheduler's clients from `first` on.
     pub(super) fn new(worker: Rc<LoadWorker>, first: usize, streams: usize) -> Self {
         let peers = worker
             .picker
@@ -92,11 +92,10 @@ impl Http2Client {
         }
     }
 
-    /// For ever.
+    /// Runs the client without end.
     pub(super) async fn run(mut self) -> Infallible {
         poll_fn(|cx| {
-            // What a step lets us send leaves together, before the next one looks at what came
-            // meanwhile.
+            // The requests of a step are written together, before the next step reads.
             while self.step(cx) {
                 self.write(cx);
             }
@@ -106,7 +105,7 @@ impl Http2Client {
         .await
     }
 
-    /// Does what there is to do, but for sending; whether that was anything.
+    /// Makes one step without writes; `true` if there was any progress.
     fn step(&mut self, cx: &mut Context<'_>) -> bool {
         let mut moved = false;
         for peer in 0..self.peers.len() {
@@ -121,7 +120,7 @@ impl Http2Client {
         moved
     }
 
-    /// Takes turns for those who have no request.
+    /// Takes tickets for free slots.
     fn ask(&mut self, cx: &mut Context<'_>) -> bool {
         if let Some(until) = self.paused {
             if self.worker.scheduler.now() < until {
@@ -191,7 +190,7 @@ impl Http2Client {
                     self.finish(slot, Err(error.clone()), &ExchangeStats::default());
                 }
                 if is_scheduled {
-                    // Refused without waiting for anything, as a Unix socket does it, it would
+                    // A Unix socket refuses without waiting: without the yield the client would
                     // never let go of the thread.
                     cx.waker().wake_by_ref();
                 } else {
@@ -204,7 +203,7 @@ impl Http2Client {
         }
     }
 
-    /// Reads from each connection once, and tells what has become of requests.
+    /// Reads from each connection once, and records finished requests.
     fn read(&mut self, peer: usize, cx: &mut Context<'_>) -> bool {
         let (mut moved, mut at) = (false, 0);
         while let Some(active) = self.peers[peer].connections.get_mut(at) {
@@ -267,7 +266,7 @@ impl Http2Client {
         self.finish(slot, made, &stats);
     }
 
-    /// Looks for those who have waited too long.
+    /// Ends requests with a passed deadline.
     fn expire(&mut self) -> bool {
         let expired = self.worker.scheduler.expired();
         if std::mem::replace(&mut self.expired, expired) == expired {
@@ -326,8 +325,8 @@ impl Http2Client {
         self.free.push(slot);
     }
 
-    /// Begins what waits for a stream, as far as there are some; opens a connection where there is
-    /// none, and says so.
+    /// Begins waiting requests, as far as there are streams; opens a connection where there is
+    /// none. `true` if it did so.
     fn begin(&mut self, peer: usize) -> bool {
         let Self {
             worker,
@@ -374,7 +373,7 @@ impl Http2Client {
                 .is_some_and(|most| transport.exchanges >= most);
         }
         *is_retired |= connection.is_ending();
-        // What is left waits for another.
+        // The rest waits for another connection.
         *is_retired && !waiting.is_empty()
     }
 

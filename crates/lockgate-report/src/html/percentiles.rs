@@ -1,5 +1,5 @@
-//! The percentile plot: how long what share of requests took, with as much room for one of 10,000
-//! as for one of 10.
+//! Percentile plot: latency by the share of requests, with as much room for one of 10,000 as for
+//! one of 10.
 
 use super::plot::{self, CurveLabel, LEFT, RIGHT, Scale};
 use crate::summary;

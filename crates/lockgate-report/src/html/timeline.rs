@@ -152,7 +152,7 @@ fn stages(report: &RunResult, x: &Scale) -> String {
     out
 }
 
-/// Crosses above the seconds in which requests failed; those that would touch are one.
+/// Crosses above the seconds in which requests failed; crosses that would touch are one.
 fn failures(seconds: &[&Second], middle: impl Fn(usize) -> f64) -> String {
     const APART: f64 = 11.0;
     let mut marks: Vec<(f64, u64)> = Vec::new();

@@ -1,4 +1,4 @@
-//! From what the engine tells to lines, at every width.
+//! From the engine's progress to lines, at every width.
 
 use super::*;
 use crate::sample;

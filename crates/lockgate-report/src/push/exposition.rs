@@ -1,10 +1,9 @@
-//! What a run has counted as Prometheus text.
+//! Counts of a run as Prometheus text.
 //!
-//! Latency is a histogram and no summary: quantiles that were computed here could not be put
-//! together, neither over generators nor over a stretch of time, and buckets can. Its finest bounds
-//! are below those of the proxy's own histograms of exchanges, the others are the same, so that
-//! both can be laid beside each other; the percentiles of the report are right to three digits,
-//! what is computed from buckets is not.
+//! Latency is a histogram and no summary: quantiles cannot be aggregated, neither over generators
+//! nor over time, and buckets can. Its finest bounds are below those of the proxy's own histograms
+//! of exchanges, the others are the same, so that both can be compared; the report's percentiles
+//! are right to three digits, percentiles of buckets are not.
 
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use lockgate_metrics::{Bounds, Histogram, HistogramSnapshot, Text};
 
 use lockgate_load::result::{FailureKind, NanosecondHistogram, StageCounts};
 
-/// From 50 µs (nothing between) on; from 0.5 ms on those of `Bounds::EXCHANGE`.
+/// From 50 µs on; from 0.5 ms on the bounds of `Bounds::EXCHANGE`.
 const LATENCY: Bounds = Bounds::new(&[
     Duration::from_micros(50),
     Duration::from_micros(100),
@@ -34,16 +33,16 @@ const LATENCY: Bounds = Bounds::new(&[
     Duration::from_secs(60),
 ]);
 
-/// What was counted, by stages.
+/// Totals of a run by stages.
 #[derive(Debug, Clone)]
 pub(super) struct RunTotals {
-    /// The name of each stage, and what was counted of it once it has begun.
+    /// The name of each stage, and its totals once it has begun.
     stages: Vec<(String, Option<StageTotals>)>,
     /// Requests a second that are due; none in a closed loop.
     pub(super) due: Option<f64>,
 }
 
-/// What was counted of one stage, in all its rounds.
+/// Totals of one stage over all its rounds.
 #[derive(Debug, Clone)]
 pub(super) struct StageTotals {
     failures: [u64; FailureKind::ALL.len()],
@@ -85,8 +84,8 @@ impl StageTotals {
     }
 }
 
-/// The same in fewer buckets; what lies at a bound is above or below it by the three digits of the
-/// other.
+/// The latencies in fewer buckets; a value near a bound may be on either side of it, within the
+/// histogram's three digits.
 fn buckets(latency: &NanosecondHistogram) -> HistogramSnapshot {
     let histogram = Histogram::new(LATENCY);
     for each in latency.iter_recorded() {
@@ -108,7 +107,7 @@ impl RunTotals {
         }
     }
 
-    /// Adds what was counted of the stage with this place among the names.
+    /// Adds the totals of the stage with this index among the names.
     pub(super) fn add(&mut self, index: usize, totals: StageTotals) {
         if let Some((_, sum)) = self.stages.get_mut(index) {
             *sum = Some(match sum.take() {

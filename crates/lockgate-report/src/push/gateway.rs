@@ -1,6 +1,6 @@
 //! A push gateway: where it is, and one push to it over HTTP/1.1, on a connection of its own.
 //!
-//! Blocks, but never longer than the gateway's patience and what looking up its name takes.
+//! Blocks, but never longer than the timeout and the lookup of the name take.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs as _};
@@ -15,14 +15,14 @@ use lockgate_http::head::{Method, ResponseHead};
 use lockgate_http::target::Authority;
 use lockgate_metrics::CONTENT_TYPE;
 
-/// What one push may take.
+/// Timeout of one push.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// Bytes of a response that are read: a gateway says in one line what it does not like.
+/// Limit of a response's body in bytes: a gateway explains a refusal in one line.
 const MAX_BODY: usize = 16 * 1024;
-/// Characters of that line that are handed on.
+/// Limit of that line in characters.
 const MAX_MESSAGE: usize = 200;
 
-/// Where pushes go.
+/// A push gateway, and the job of its group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gateway {
     /// As it was written, for messages.
@@ -34,7 +34,7 @@ pub struct Gateway {
     timeout: Duration,
 }
 
-/// What is no push gateway.
+/// Error of a URL or job that is no push gateway's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GatewayError {
     /// Another scheme, userinfo, a query, characters that URLs have not.
@@ -47,7 +47,7 @@ pub enum GatewayError {
     Job,
 }
 
-/// Why a push failed.
+/// Error of a push to the gateway.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PushError {
     #[error("{gateway}: {error}")]
@@ -94,7 +94,7 @@ impl Gateway {
         })
     }
 
-    /// What one push may take.
+    /// The timeout of one push.
     pub(super) fn timeout(&self) -> Duration {
         self.timeout
     }
@@ -161,7 +161,7 @@ impl Gateway {
         out
     }
 
-    /// The status of the final response, and of one that refuses what it says.
+    /// The status of the final response, and the first line of a refusal.
     fn read_response(
         &self,
         connection: &mut GatewayConnection,
@@ -246,7 +246,7 @@ struct GatewayConnection {
 }
 
 impl GatewayConnection {
-    /// Whether there was more.
+    /// Reads once; `false` at the end of the connection.
     fn read_more(&mut self, input: &mut Vec<u8>) -> io::Result<bool> {
         let mut block = [0; 4096];
         loop {
@@ -263,7 +263,7 @@ impl GatewayConnection {
         }
     }
 
-    /// What comes of a body of which `input` is there: what is left of it does not matter.
+    /// The body of a response, of which `input` has come already; an error ends it.
     fn body(&mut self, mut input: Vec<u8>, mut decoder: Decoder) -> Vec<u8> {
         let (mut body, mut trailers) = (Vec::new(), Fields::default());
         while body.len() < MAX_BODY && input.len() < MAX_BODY {
@@ -296,7 +296,7 @@ impl Write for GatewayConnection {
     }
 }
 
-/// A socket whose time is over says that it would block (socket(7), `SO_RCVTIMEO`).
+/// A socket reports a timeout as WouldBlock (socket(7), `SO_RCVTIMEO`).
 fn in_time(error: io::Error) -> io::Error {
     if error.kind() == io::ErrorKind::WouldBlock {
         io::ErrorKind::TimedOut.into()

@@ -37,7 +37,7 @@ fn push(gateway: &Origin, stages: &[LoadStage]) -> Push {
     Push::start(Gateway::new(&url, "nightly").unwrap(), stages).unwrap()
 }
 
-/// What the gateway is sent next; it answers by this.
+/// The next request to the gateway, which gets `answer`.
 fn taken(gateway: &Origin, answer: &[u8]) -> Message {
     let mut client: Http = gateway.http();
     let request = client.request();
@@ -237,7 +237,7 @@ fn a_ladder_without_end_has_no_more_series_than_a_gateway_can_bear() {
     );
 }
 
-/// Whatever the engine tells, until there is a warning.
+/// The warning, after any number of ticks.
 fn warned(push: &mut Push) -> String {
     let tick = RunProgress::Tick {
         elapsed: Duration::ZERO,
@@ -288,7 +288,7 @@ fn a_gateway_that_refuses_is_quoted_once_and_counted_in_the_end() {
 
 #[test]
 fn a_gateway_that_hangs_holds_up_nothing_and_is_given_up() {
-    // Connections are made, since the kernel makes them, and nobody answers.
+    // The kernel accepts connections, and there is no response.
     let silent = Origin::tcp();
     let stages = [closed()];
     let url = format!("http://{}", silent.address());

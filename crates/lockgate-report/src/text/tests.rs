@@ -1,4 +1,4 @@
-//! What a terminal shows of reports made by hand.
+//! Terminal reports of results made by hand.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! From the text of a threshold to its condition, or to a word on what is wrong with it.
+//! Parser of thresholds: from text to a condition, or to an error with its place.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use super::{Comparison, METRICS, Metric, MetricKind, OPERATORS, Operator, Thresh
 /// Parentheses within each other; more are a mistake, and would only cost stack.
 const MAX_DEPTH: usize = 32;
 
-/// What is wrong with a threshold; shown with the text and a caret below the place.
+/// Error of a threshold, shown with the text and a caret below its place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct ThresholdError {
     text: String,
@@ -269,7 +269,7 @@ impl MetricKind {
         }
     }
 
-    /// The units of its values and what each stands for; the empty one is no unit.
+    /// The units of its values with their factors; the empty one is no unit.
     fn units(self) -> &'static [(&'static str, f64)] {
         match self {
             Self::Duration => &[

@@ -1,4 +1,4 @@
-//! Conditions that are read, those that are refused, and stages that meet them.
+//! Conditions that are parsed, refused conditions, and stages that meet them.
 
 use super::*;
 use crate::sample;

@@ -1,7 +1,7 @@
-//! The state of one connection (RFC 9113), without IO: requests become bytes, bytes become answers.
+//! State of one HTTP/2 connection (RFC 9113), without IO: requests become bytes, bytes become
+//! responses.
 //!
-//! Requests have places, from 0 on, which are the caller's; what becomes of them is told by
-//! these.
+//! The caller numbers its requests by slots, from 0 on; finished requests come with their slot.
 
 use std::collections::VecDeque;
 
@@ -17,114 +17,111 @@ use crate::expect::Hasher;
 use crate::result::FailureKind;
 use crate::target::{Http2Request, RequestBody};
 
-/// The most that a window can be (§6.9.1).
+/// The largest window (§6.9.1).
 pub(super) const MAX_WINDOW: u32 = (1 << 31) - 1;
-/// What the windows of a connection are before anything was said (§6.9.2).
+/// The initial window, before any SETTINGS (§6.9.2).
 const DEFAULT_WINDOW: u32 = 65_535;
-/// Streams at once before the server has said how many it takes: some refuse more than this.
+/// Concurrent streams before the server's first SETTINGS: some servers refuse more.
 const DEFAULT_STREAMS: usize = 100;
-/// A head, as §6.5.2 counts it, and the frames that it comes in.
+/// Limit of a header list, as §6.5.2 counts it, and of the frames that carry it.
 pub(super) const MAX_HEADER_LIST: usize = 64 * 1024;
-/// Of bodies, no more is gathered for one write.
+/// Bytes of bodies that one write takes.
 const WRITE_BATCH: usize = 64 * 1024;
-/// A server that makes us say more than this and does not take it is not listened to.
+/// Limit of unsent bytes: beyond it, the connection reads no more.
 const MAX_UNSENT: usize = 256 * 1024;
 
-/// What may come before the server is given more.
+/// Receive windows: bytes that the server may send before it gets a WINDOW_UPDATE.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReceiveWindows {
-    /// Of one response.
     pub(crate) stream: u32,
-    /// Of all of them together; no less than [`DEFAULT_WINDOW`].
+    /// Window of the connection; at least [`DEFAULT_WINDOW`].
     pub(crate) connection: u32,
 }
 
 impl ReceiveWindows {
-    /// Nobody is to wait for us.
+    /// Windows so large that the server never waits.
     pub(crate) const LARGE: Self = Self {
         stream: 1 << 30,
         connection: MAX_WINDOW,
     };
 }
 
-/// What became of a request.
+/// A finished request with its outcome.
 pub(crate) struct FinishedRequest {
     pub(crate) slot: usize,
     pub(crate) stats: ExchangeStats,
-    /// What nobody has looked at, of a response that was to be kept.
+    /// The rest of a buffered response.
     pub(crate) buffered: Option<BufferedResponse>,
     pub(crate) outcome: RequestOutcome,
 }
 
 pub(crate) enum RequestOutcome {
-    /// A whole response came.
     Answered,
     Failed(ExchangeError),
-    /// The server has said that it did nothing about it, because the connection ends: it may be
-    /// asked again (§6.8). What to say where it is not.
+    /// The server did not process the request, because the connection ends: it may be sent again on
+    /// another connection (§6.8). The error is for the case that it is not.
     Unprocessed(ExchangeError),
 }
 
-/// What the server has said of itself.
+/// Settings that the server has sent, or their defaults.
 pub(super) struct PeerSettings {
-    /// What it takes of a body before it says that it takes more.
+    /// Initial window of a stream.
     pub(super) window: u32,
-    /// Streams at once.
     pub(super) streams: usize,
 }
 
-/// A head whose end has not come.
+/// A header block without its last CONTINUATION.
 pub(super) struct HeaderBlock {
     pub(super) stream: u32,
     pub(super) ends_stream: bool,
     pub(super) bytes: Vec<u8>,
-    /// Bytes of its frames so far.
+    /// Bytes of its frames so far, frame headers included.
     pub(super) wire: usize,
 }
 
-/// The head of a request as it was sent last, and how often the table had changed by then.
+/// Encoded head of a target's request, and the state of the dynamic table that it is valid for.
 #[derive(Clone, Default)]
 struct CachedHead {
     block: Vec<u8>,
     changes: Option<u64>,
 }
 
-/// One connection.
+/// An HTTP/2 connection of a client.
 pub(crate) struct Http2Connection {
-    /// To be sent, from `sent` on.
+    /// Bytes to send, from `sent` on.
     pub(super) out: Vec<u8>,
     sent: usize,
-    /// Whether nobody takes anything any more.
+    /// Whether the peer reads no more.
     write_closed: bool,
     pub(super) encoder: Encoder,
     pub(super) decoder: Decoder,
-    /// Of each target, if it was asked for.
+    /// Encoded head of each target.
     heads: Vec<CachedHead>,
     pub(super) streams: StreamTable,
-    /// Places of those with a body that can go on.
+    /// Slots of the streams that can send more of their bodies.
     pub(super) uploads: VecDeque<usize>,
-    /// The number of the next stream.
+    /// ID of the next stream.
     pub(super) next: u32,
     pub(super) peer: PeerSettings,
-    /// Whether it has said so itself.
+    /// Whether the server's first SETTINGS have come.
     pub(super) has_settings: bool,
-    /// What the server takes of all bodies together as yet.
+    /// Send window of the connection.
     pub(super) window: i64,
     pub(super) windows: ReceiveWindows,
-    /// Bytes of responses that its window was not given back for.
+    /// Bytes received since the last WINDOW_UPDATE of the connection.
     pub(super) unacknowledged: u32,
     pub(super) block: Option<HeaderBlock>,
-    /// What is still to come of a body's frame.
+    /// The rest of a DATA frame that has come in part.
     pub(super) rest: Option<Http2Frame>,
-    /// Why the server ends it, once it has said so (§6.8).
+    /// Error code of the server's GOAWAY (§6.8).
     pub(super) goaway: Option<u32>,
-    /// Frames of responses that have come.
+    /// Number of frames that belong to streams.
     pub(super) frames_received: u64,
     finished: VecDeque<FinishedRequest>,
 }
 
 impl Http2Connection {
-    /// For up to so many requests at once.
+    /// A connection with so many slots.
     pub(crate) fn new(slots: usize, windows: ReceiveWindows) -> Self {
         let mut out = frame::PREFACE.to_vec();
         let settings = [
@@ -169,27 +166,27 @@ impl Http2Connection {
         }
     }
 
-    /// Requests under way.
+    /// Number of requests under way.
     pub(crate) fn active(&self) -> usize {
         self.streams.active
     }
 
-    /// Whether another request may begin now.
+    /// Whether another request can begin now.
     pub(crate) fn has_room(&self) -> bool {
         !self.is_ending() && self.streams.active < self.peer.streams
     }
 
-    /// Whether no other request ever may.
+    /// Whether no other request can ever begin.
     pub(crate) fn is_ending(&self) -> bool {
         self.goaway.is_some() || self.write_closed || self.next > u32::MAX >> 1
     }
 
-    /// How many streams the server takes at once, where it has said so.
+    /// The server's limit of concurrent streams, if it has sent one.
     pub(super) fn max_streams(&self) -> Option<usize> {
         Some(self.peer.streams).filter(|streams| self.has_settings && *streams < usize::MAX)
     }
 
-    /// What is to be sent.
+    /// Bytes that are not sent yet.
     pub(super) fn unsent(&self) -> &[u8] {
         &self.out[self.sent..]
     }
@@ -198,7 +195,7 @@ impl Http2Connection {
         self.unsent().len() > MAX_UNSENT
     }
 
-    /// So many bytes have left.
+    /// Drops bytes that were sent.
     pub(super) fn note_sent(&mut self, sent: usize) {
         self.sent += sent;
         if self.sent == self.out.len() {
@@ -213,20 +210,19 @@ impl Http2Connection {
         self.sent = 0;
     }
 
-    /// The status of a response that has begun and not ended, and what nobody has looked at of one
-    /// that is kept.
+    /// Status of a response that has begun and not ended, and the body of a buffered one.
     pub(crate) fn look(&mut self, slot: usize) -> Option<(u16, Option<&mut BufferedResponse>)> {
         let stream = self.streams.get(slot)?;
         Some((stream.stats.response.status?, stream.buffered.as_mut()))
     }
 
-    /// The next request whose end has come.
+    /// The next finished request, in the order of their ends.
     pub(crate) fn take_finished(&mut self) -> Option<FinishedRequest> {
         self.finished.pop_front()
     }
 
-    /// Begins a request of the `target`th target, for a place that has none. It must have been
-    /// allowed: [`has_room`](Self::has_room).
+    /// Begins the request of the target with the index `target` in a free slot. There must be room:
+    /// [`has_room`](Self::has_room).
     pub(crate) fn begin(
         &mut self,
         slot: usize,
@@ -275,7 +271,7 @@ impl Http2Connection {
         self.streams.put(slot, stream);
     }
 
-    /// HEADERS, and CONTINUATION behind it where that is too long.
+    /// Writes HEADERS, and CONTINUATION where the block is too long for one frame.
     fn write_head(
         &mut self,
         id: u32,
@@ -305,7 +301,7 @@ impl Http2Connection {
             for (name, value) in &request.fields {
                 encoder.encode(name.as_bytes(), value.as_bytes(), out);
             }
-            // Where nothing was new, the same bytes say the same the next time.
+            // Without a change of the table the same bytes are valid for the next request.
             if encoder.changes() == before {
                 *head = CachedHead {
                     block: out[from..].to_vec(),
@@ -341,7 +337,7 @@ impl Http2Connection {
         }
     }
 
-    /// Gathers bodies, as far as they may leave and one write takes them; each in its turn.
+    /// Writes DATA frames, as far as windows and one write allow; streams take turns.
     pub(super) fn fill_bodies(&mut self) {
         while !self.write_closed && self.out.len() - self.sent < WRITE_BATCH && self.window > 0 {
             let Some(slot) = self.uploads.pop_front() else {
@@ -357,7 +353,7 @@ impl Http2Connection {
             let allowed = stream.window.min(self.window).max(0) as usize;
             let length = left.len().min(allowed).min(frame::MAX_PAYLOAD);
             if length == 0 {
-                // Its window says when it goes on.
+                // A WINDOW_UPDATE queues it again.
                 sending.is_queued = false;
                 continue;
             }
@@ -377,16 +373,15 @@ impl Http2Connection {
         }
     }
 
-    /// Gives up on a request, and says so; what it moved until then, if it was under way. `true`
-    /// beside it where nothing has come of any response since it began: a connection that may be
-    /// dead.
+    /// Cancels a request by RST_STREAM and gives its counts, if it was under way. `true` beside
+    /// them: no frame of any response has come since it began, so the connection may be dead.
     pub(crate) fn cancel(&mut self, slot: usize) -> Option<(ExchangeStats, bool)> {
         let stream = self.streams.take(slot)?;
         self.write_number(FrameType::Reset, stream.id, frame::CANCEL);
         Some((stream.stats, stream.frames_received == self.frames_received))
     }
 
-    /// The connection has ended, and so have all requests on it.
+    /// Ends all requests with the connection.
     pub(crate) fn end(&mut self, error: &ExchangeError) {
         let slots: Vec<_> = self.streams.all().map(|(slot, _)| slot).collect();
         for slot in slots {
@@ -434,7 +429,7 @@ impl Http2Connection {
         }
     }
 
-    /// A frame of the connection itself.
+    /// Writes a frame of stream 0.
     pub(super) fn write_frame(&mut self, kind: FrameType, flags: u8, payload: &[u8]) {
         if !self.write_closed {
             frame::begin(&mut self.out, payload.len(), kind, flags, 0);

@@ -1,4 +1,4 @@
-//! A connection's bytes, as they come and go; one exchange on a connection that has no other.
+//! IO of an HTTP/2 connection, and one exchange on a connection without others.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
@@ -13,11 +13,11 @@ use crate::expect::Expect;
 use crate::result::FailureKind;
 use crate::target::Http2Request;
 
-/// Whether HTTP/2 may be spoken on a new connection: over TLS that was agreed on, else it is known
-/// beforehand (RFC 9113 §3).
+/// Checks that a new connection speaks HTTP/2: with TLS by ALPN, without TLS by prior knowledge
+/// (RFC 9113 §3).
 ///
 /// # Errors
-/// Where its TLS was made for another protocol.
+/// ALPN has chosen another protocol.
 pub(crate) fn check(transport: &Transport) -> Result<(), ExchangeError> {
     match transport.tls.as_ref().map(|tls| tls.alpn.as_deref()) {
         None | Some(Some(b"h2")) => Ok(()),
@@ -30,20 +30,20 @@ pub(crate) fn check(transport: &Transport) -> Result<(), ExchangeError> {
 }
 
 impl Http2Connection {
-    /// Reads once and takes apart what came.
+    /// Reads once and handles the frames.
     ///
     /// # Errors
-    /// When the connection has ended, whoever ended it.
+    /// The connection has ended.
     pub(crate) fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
         transport: &mut Transport,
     ) -> Poll<Result<(), ExchangeError>> {
-        // Who does not take our answers to its pings is not asked for more of them.
+        // A server that does not read our answers to its pings gets no more of them.
         if self.is_full() {
             return Poll::Pending;
         }
-        // What is counted are messages, which are told of by their streams.
+        // Bytes are counted by stream, not here.
         let mut read = ExchangeStats::default();
         let goes_on = ready!(transport.poll_read(cx, &mut read))?;
         let used = self.receive(transport.inbox.bytes())?;
@@ -55,8 +55,8 @@ impl Http2Connection {
         }
     }
 
-    /// Sends what there is to be sent, all of it together as far as there is room. That nobody
-    /// takes it is found out by reading: there may be a response all the same, or the reason.
+    /// Writes all unsent bytes, as far as the socket takes them. An error shows in reading: there
+    /// may be a response all the same, or the reason.
     pub(crate) fn write(
         &mut self,
         cx: &mut Context<'_>,
@@ -78,10 +78,10 @@ impl Http2Connection {
     }
 }
 
-/// One exchange on a connection that has no other.
+/// Makes one exchange on a connection without others.
 ///
 /// # Errors
-/// When no whole response came.
+/// There is no whole response.
 pub(in crate::client) async fn exchange(
     transport: &mut Transport,
     request: &Http2Request,

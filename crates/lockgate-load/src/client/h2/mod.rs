@@ -1,5 +1,5 @@
-//! HTTP/2 (RFC 9113) as who makes load speaks it: many requests at once on a connection, in as few
-//! system calls as there can be.
+//! HTTP/2 client (RFC 9113) of a load generator: many concurrent requests on a connection, with as
+//! few system calls as possible.
 
 mod connection;
 mod exchange;

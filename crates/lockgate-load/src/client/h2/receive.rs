@@ -1,4 +1,4 @@
-//! What the server says on a connection, frame by frame.
+//! Receiving half of an HTTP/2 connection, frame by frame.
 
 use std::collections::VecDeque;
 
@@ -12,11 +12,11 @@ use super::stream::{GrpcStatus, RequestStream};
 use crate::client::outcome::ExchangeError;
 use crate::result::FailureKind;
 
-/// What a head says, as far as it matters here.
+/// Fields of a response's head or trailers that matter here.
 #[derive(Default)]
 struct ResponseFields {
     status: Option<u16>,
-    /// Whether it has a status at all, or several.
+    /// How many `:status` fields there are.
     statuses: usize,
     length: Option<u64>,
     grpc: Option<u64>,
@@ -38,7 +38,7 @@ impl ResponseFields {
                     .filter(|status| (100..1000).contains(status))
                     .map(|status| status as u16);
             }
-            // There is no other of a response (§8.3.2).
+            // Responses have no other pseudo-field (§8.3.2).
             [b':', ..] => self.is_misplaced = true,
             b"content-length" => self.length = number(),
             b"grpc-status" => self.grpc = number(),
@@ -54,10 +54,10 @@ fn garbage(text: impl Into<String>) -> ExchangeError {
 }
 
 impl Http2Connection {
-    /// Takes apart the frames that `bytes` begins with, and says how many bytes they are.
+    /// Handles the frames at the front of `bytes`, and gives their length.
     ///
     /// # Errors
-    /// When what came is not HTTP/2: the connection is of no use any more.
+    /// The server does not speak HTTP/2: the connection is of no more use.
     pub(super) fn receive(&mut self, bytes: &[u8]) -> Result<usize, ExchangeError> {
         let mut at = 0;
         while let Some(frame) = self.rest.take().or_else(|| Http2Frame::read(&bytes[at..])) {
@@ -82,7 +82,8 @@ impl Http2Connection {
                 at += frame.head + frame.length;
                 self.recv_frame(&frame, payload)?;
             } else if let Some((part, rest)) = frame.split(come.len()) {
-                // A body is taken as it comes: what is kept until more comes is copied.
+                // Bytes of a body are handled as they come: bytes that stay in the inbox are
+                // copied.
                 at = bytes.len();
                 self.recv_frame(&part, come)?;
                 self.rest = Some(rest);
@@ -95,7 +96,7 @@ impl Http2Connection {
     }
 
     fn recv_frame(&mut self, frame: &Http2Frame, payload: &[u8]) -> Result<(), ExchangeError> {
-        // §6.10: nothing may come within a head.
+        // §6.10: no other frame may come within a header block.
         let goes_on = |block: &HeaderBlock| {
             frame.kind == FrameType::Continuation && frame.stream == block.stream
         };
@@ -110,7 +111,7 @@ impl Http2Connection {
             frame.kind,
             FrameType::Settings | FrameType::Ping | FrameType::Goaway
         );
-        // Streams that were not begun have said nothing (§5.1), and the server begins none.
+        // An idle stream has no frames (§5.1), and the server may open none.
         let is_begun = frame.stream % 2 == 1 && frame.stream < self.next;
         if of_a_stream && !is_begun || of_all && frame.stream != 0 {
             return Err(garbage(format!(
@@ -155,7 +156,7 @@ impl Http2Connection {
         let data = frame
             .content(payload)
             .ok_or_else(|| garbage("padding longer than its frame"))?;
-        // Padding counts (§6.9.1), and so does what comes for a stream that was given up.
+        // Padding counts (§6.9.1), and so does data of a cancelled stream.
         self.unacknowledged += payload.len() as u32;
         if self.unacknowledged >= self.windows.connection / 2 {
             let unacknowledged = std::mem::take(&mut self.unacknowledged);
@@ -217,7 +218,7 @@ impl Http2Connection {
         wire: usize,
     ) -> Result<(), ExchangeError> {
         let (mut head, mut fields) = (ResponseFields::default(), 0);
-        // Also of a stream that was given up: what follows builds on it.
+        // Also for a cancelled stream: later blocks depend on the dynamic table.
         let decoded = self.decoder.decode(block, MAX_HEADER_LIST, |name, value| {
             head.take(fields == 0, name, value);
             fields += 1;
@@ -269,13 +270,13 @@ impl Http2Connection {
         }
     }
 
-    /// The response has come to its end.
+    /// Ends a response: checks its length and its gRPC status.
     fn finish_response(&mut self, slot: usize) -> Result<(), ExchangeError> {
         let Some(stream) = self.streams.take(slot) else {
             return Ok(());
         };
         if stream.body.is_some() {
-            // It was answered before all of the request was sent: the rest never is (§8.1).
+            // The response came before all of the request was sent: the rest is never sent (§8.1).
             self.write_number(FrameType::Reset, stream.id, frame::CANCEL);
         }
         let outcome = match stream.content_length {
@@ -288,7 +289,7 @@ impl Http2Connection {
                 );
                 RequestOutcome::Failed(ExchangeError::new(FailureKind::Length, text))
             }
-            // What is no response of a call at all is seen by its status.
+            // A response that is not 200 is judged by its status.
             _ => match stream
                 .grpc
                 .filter(|_| stream.stats.response.status == Some(200))
@@ -302,7 +303,7 @@ impl Http2Connection {
         Ok(())
     }
 
-    /// What came for a stream is no response; others are as good as they were (§8.1.1).
+    /// Refuses a malformed response by RST_STREAM; the other streams go on (§8.1.1).
     fn refuse(&mut self, slot: usize, text: &str) -> Result<(), ExchangeError> {
         if let Some(stream) = self.streams.take(slot) {
             self.write_number(FrameType::Reset, stream.id, frame::PROTOCOL_ERROR);
@@ -350,11 +351,11 @@ impl Http2Connection {
                     return Err(garbage("a window that is too large"));
                 }
                 frame::INITIAL_WINDOW_SIZE => self.change_initial_window(value),
-                // Longer frames gain nothing: a record of TLS has no more than the usual ones.
+                // Longer frames have no use: a TLS record is not longer than the default.
                 _ => {}
             }
         }
-        // Without a word about them there may be as many as one likes.
+        // Without the setting there is no limit.
         if !std::mem::replace(&mut self.has_settings, true) {
             self.peer.streams = streams.unwrap_or(usize::MAX);
         } else if let Some(streams) = streams {
@@ -364,7 +365,7 @@ impl Http2Connection {
         Ok(())
     }
 
-    /// The windows of all streams change with what they are at the beginning (§6.9.2).
+    /// Applies a new initial window to all streams (§6.9.2).
     fn change_initial_window(&mut self, window: u32) {
         let more = i64::from(window) - i64::from(self.peer.window);
         self.peer.window = window;
@@ -400,8 +401,8 @@ impl Http2Connection {
         Ok(())
     }
 
-    /// What the server does nothing about may be asked of another connection; the rest goes on
-    /// (§6.8).
+    /// Ends the requests that the server did not process: they may be sent on another connection.
+    /// The rest goes on (§6.8).
     fn recv_goaway(&mut self, payload: &[u8]) -> Result<(), ExchangeError> {
         let last = number(payload)? & 0x7fff_ffff;
         let code = number(payload.get(4..).unwrap_or_default())?;
@@ -425,12 +426,12 @@ impl Http2Connection {
     }
 }
 
-/// Whether what a head says of a length is about a body that comes (RFC 9110 §8.6).
+/// Whether the response has a body that content-length counts (RFC 9110 §8.6).
 fn has_body(stream: &RequestStream) -> bool {
     stream.method != Method::Head && !matches!(stream.stats.response.status, Some(204 | 304))
 }
 
-/// Has the body of a stream go on, if there is one and it may.
+/// Queues a stream that has a body left and a window.
 fn queue(uploads: &mut VecDeque<usize>, slot: usize, stream: &mut RequestStream) {
     if let Some(sending) = &mut stream.body
         && stream.window > 0
@@ -440,7 +441,7 @@ fn queue(uploads: &mut VecDeque<usize>, slot: usize, stream: &mut RequestStream)
     }
 }
 
-/// The number that a payload begins with.
+/// The number at the front of a payload.
 fn number(payload: &[u8]) -> Result<u32, ExchangeError> {
     let four = payload
         .first_chunk()

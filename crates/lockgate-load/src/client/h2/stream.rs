@@ -1,4 +1,4 @@
-//! What is known of one request and its response, and which stream of a connection it is.
+//! Streams of a connection: each with its request and its response so far.
 
 use std::sync::Arc;
 
@@ -8,36 +8,33 @@ use crate::client::outcome::{ExchangeError, ExchangeStats};
 use crate::expect::{Expect, Hasher};
 use crate::result::FailureKind;
 
-/// A request that was sent, or is being sent.
+/// The stream of one request.
 pub(super) struct RequestStream {
-    /// Its number on the connection.
     pub(super) id: u32,
     pub(super) method: Method,
     pub(super) stats: ExchangeStats,
     pub(super) hasher: Option<Hasher>,
     pub(super) buffered: Option<BufferedResponse>,
-    /// What the response said about its length.
     pub(super) content_length: Option<u64>,
-    /// Of a call of gRPC, which must have one, the status that came.
+    /// Status of a gRPC call.
     pub(super) grpc: Option<GrpcStatus>,
-    /// Bytes of the response that its window was not given back for.
+    /// Bytes received since the last WINDOW_UPDATE of the stream.
     pub(super) unacknowledged: u32,
-    /// What the server takes of the body as yet; less than nothing after it has changed its mind
-    /// (RFC 9113 §6.9.2).
+    /// Send window; negative after the server has lowered the initial window (RFC 9113 §6.9.2).
     pub(super) window: i64,
     pub(super) body: Option<OutgoingBody>,
-    /// How much had come on the connection when it began.
+    /// The connection's `frames_received` when the stream began.
     pub(super) frames_received: u64,
 }
 
-/// What has come of a call's own status.
+/// The gRPC status of a call, if it has come.
 #[derive(Clone, Copy, Default)]
 pub(super) struct GrpcStatus {
     pub(super) status: Option<u64>,
 }
 
 impl GrpcStatus {
-    /// What is wrong, if something is.
+    /// The error of the call: another status than 0, or none.
     pub(super) fn error(self) -> Option<ExchangeError> {
         const NAMES: [&str; 17] = [
             "OK",
@@ -75,7 +72,7 @@ impl GrpcStatus {
     }
 }
 
-/// What a response is for, beside being counted.
+/// Use of a response's body, besides its count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodyUse {
     Count,
@@ -84,7 +81,7 @@ pub(crate) enum BodyUse {
 }
 
 impl BodyUse {
-    /// For what must come back.
+    /// The use that `expect` needs.
     pub(crate) fn of(expect: &Expect) -> Self {
         if expect.wants_hash() {
             Self::Hash
@@ -94,25 +91,24 @@ impl BodyUse {
     }
 }
 
-/// A response that somebody looks into.
+/// A response that the caller parses.
 #[derive(Debug, Default)]
 pub(crate) struct BufferedResponse {
-    /// What its head says that its data is coded in, if anything.
     pub(crate) coding: Option<Vec<u8>>,
-    /// Data that nobody has looked at yet.
+    /// Data that the caller has not parsed yet.
     pub(crate) data: Vec<u8>,
 }
 
-/// A body that is being sent.
+/// Body of a request under way.
 pub(super) struct OutgoingBody {
     pub(super) bytes: BodySource,
-    /// How much of it has left.
+    /// Number of bytes written so far.
     pub(super) at: usize,
-    /// Whether it stands in the queue of those that can go on.
+    /// Whether the stream is in the queue of uploads.
     pub(super) is_queued: bool,
 }
 
-/// Where a body is.
+/// Bytes of a request body, shared by all requests or made for one.
 pub(super) enum BodySource {
     Shared(Arc<[u8]>),
     Owned(Vec<u8>),
@@ -136,18 +132,17 @@ impl OutgoingBody {
     }
 }
 
-/// The streams of a connection, by the places that their requests have with who asks, and found by
-/// their numbers.
+/// The streams of a connection, by the caller's slot and by their IDs.
 pub(super) struct StreamTable {
     slots: Vec<Option<RequestStream>>,
-    /// Where the stream of a number is, mostly: by its last bits. Those that live long are looked
+    /// The slot of an ID by its last bits. A long-lived stream may lose its hint and is searched
     /// for.
     hints: Vec<usize>,
     pub(super) active: usize,
 }
 
 impl StreamTable {
-    /// With so many places.
+    /// A table with so many slots.
     pub(super) fn new(slots: usize) -> Self {
         let hints = vec![0; (slots * 4).next_power_of_two()];
         Self {
@@ -169,7 +164,7 @@ impl StreamTable {
         self.active += 1;
     }
 
-    /// Where the stream of a number is; none where it has ended or was never begun.
+    /// The slot of a stream; `None` for one that has ended or was never begun.
     pub(super) fn find(&self, id: u32) -> Option<usize> {
         let is_it = |slot: &usize| {
             self.slots[*slot]
@@ -193,7 +188,7 @@ impl StreamTable {
         stream
     }
 
-    /// Those that there are, with their places.
+    /// All streams with their slots.
     pub(super) fn all(&mut self) -> impl Iterator<Item = (usize, &mut RequestStream)> {
         self.slots
             .iter_mut()

@@ -1,4 +1,4 @@
-//! How bytes arrive does not matter.
+//! Responses do not depend on how their bytes arrive.
 
 use fastrand::Rng;
 use lockgate_http::head::Method;
@@ -27,7 +27,7 @@ fn asked() -> Http2Connection {
     connection
 }
 
-/// Places, statuses, lengths and bytes of what has been answered, or why it was not.
+/// Slot, status, length, bytes and hash of each finished request, and its error.
 type Answers = Vec<(
     usize,
     Option<u16>,
@@ -56,7 +56,7 @@ fn receive<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Answers, Option<S
             RequestOutcome::Answered => Ok(()),
             RequestOutcome::Failed(error) | RequestOutcome::Unprocessed(error) => Err(error.text),
         };
-        // What is not looked at any more is not counted either.
+        // Bytes of a refused response are not counted.
         let received = if outcome.is_ok() {
             finished.stats.received
         } else {
@@ -123,7 +123,7 @@ fn frames_mean_the_same_however_they_arrive() {
             1,
             false,
         ),
-        // Something within a head, and data of nobody.
+        // A frame within a header block, and data of stream 0.
         (
             frames(&[
                 settings,

@@ -1,4 +1,4 @@
-//! One load over HTTP/2: all that is found is asked for at once, over one connection.
+//! One load over HTTP/2: all found objects are requested at once, over one connection.
 
 use std::collections::HashSet;
 use std::future::poll_fn;
@@ -17,13 +17,13 @@ use crate::client::h2::{
 use crate::client::{ClientBuffers, ExchangeError, Transport};
 use crate::expect::ObservedResponse;
 
-/// As Chromium has them: servers decide what they send first with that much before them.
+/// The windows of Chromium: servers decide on the order of responses within them.
 const WINDOWS: ReceiveWindows = ReceiveWindows {
     stream: 6 << 20,
     connection: 15 << 20,
 };
 
-/// The connection of a load, and what is under way on it.
+/// The connection of a load, with its requests under way.
 struct PageConnection<'a> {
     visit: &'a Visit<'a>,
     number: u32,
@@ -33,23 +33,23 @@ struct PageConnection<'a> {
     rng: Rng,
 }
 
-/// A request that is under way.
+/// A request under way, with the scanner of its response.
 struct PendingObject {
     index: usize,
     priority: FetchPriority,
-    /// What looks through its response, where that may name other objects.
+    /// Scanner of the response, where it may name other objects.
     scanner: Option<ObjectScanner>,
     is_answered: bool,
-    /// Why nobody could look into it.
+    /// Why the scanner cannot read the response.
     unreadable: Option<ExchangeError>,
 }
 
 impl Visit<'_> {
-    /// Goes on until there is nothing left to fetch, or time is up; `false` if it was cut.
+    /// Fetches objects until none is left, or time is up; `false` if the load was interrupted.
     pub(super) async fn run_http2(&self) -> io::Result<bool> {
         let mut unprocessed = HashSet::new();
         loop {
-            // What is wanted most is who the connection is opened for.
+            // The connection counts for the object of the highest priority.
             let Some(&(_, index)) = self.pending.borrow().first() else {
                 return Ok(true);
             };
@@ -90,7 +90,7 @@ impl Visit<'_> {
         }
     }
 
-    /// What comes of `future`; `Err` is how [`poll_end`](Self::poll_end) ended it.
+    /// The output of `future`; `Err`: [`poll_end`](Self::poll_end) has ended the load.
     async fn within<T>(&self, future: impl Future<Output = T>) -> io::Result<Result<T, bool>> {
         let mut future = std::pin::pin!(future);
         poll_fn(|cx| match self.poll_end(cx)? {
@@ -102,8 +102,8 @@ impl Visit<'_> {
 }
 
 impl PageConnection<'_> {
-    /// Completes when nothing is under way any more: nothing is wanted, or the connection takes no
-    /// more requests or has ended.
+    /// Completes when no request is under way: no object is left, or the connection takes no more
+    /// requests or has ended.
     fn poll(&mut self, cx: &mut Context<'_>, unprocessed: &mut HashSet<usize>) -> Poll<()> {
         loop {
             self.ask();
@@ -130,7 +130,7 @@ impl PageConnection<'_> {
         }
     }
 
-    /// Asks for what is wanted, as far as the server allows.
+    /// Sends requests for pending objects, as far as the server allows.
     fn ask(&mut self) {
         let Self {
             visit,
@@ -169,7 +169,7 @@ impl PageConnection<'_> {
         }
     }
 
-    /// Looks at what has come of responses that have not ended.
+    /// Scans responses under way, as far as they have come.
     fn look(&mut self) {
         for asked in &mut self.running {
             if let Some((status, buffered)) = self.connection.look(asked.index) {
@@ -178,7 +178,7 @@ impl PageConnection<'_> {
         }
     }
 
-    /// Notes what has become of a request.
+    /// Records a finished request, or queues it again.
     fn take(&mut self, finished: FinishedRequest, unprocessed: &mut HashSet<usize>) {
         let FinishedRequest {
             index,
@@ -197,7 +197,7 @@ impl PageConnection<'_> {
             RequestOutcome::Answered => asked
                 .unreadable
                 .map_or_else(|| self.visit.judge(&stats.response), Err),
-            // RFC 9113 §6.8: another connection may be asked.
+            // RFC 9113 §6.8: the request may be sent again on another connection.
             RequestOutcome::Unprocessed(_) if unprocessed.insert(index) => {
                 self.visit
                     .pending
