@@ -482,10 +482,8 @@ impl LoadWorker {
                 counts.cut += 1
             }
             Err(error) => {
-                let kind = error.failure as usize;
-                counts.failures[kind] += 1;
                 let _ = counts.failed.record(now - ticket.due);
-                counts.examples[kind].get_or_insert(error.text);
+                count_failure(counts, error);
             }
         }
     }
@@ -549,5 +547,71 @@ impl TargetPicker {
             _ => 0,
         };
         (index, self.targets[index].1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A worker of one client, without targets, in a runtime that its alarm needs.
+    fn with_worker(test: impl FnOnce(&LoadWorker)) {
+        let plan = Arc::new(RunPlan {
+            command: Vec::new(),
+            targets: Vec::new(),
+            connections: 1,
+            streams: None,
+            per_connection: None,
+            threads: 1,
+            cpus: Vec::new(),
+            link: None,
+            timeout: Duration::from_secs(1),
+            warm_up: None,
+            stages: Vec::new(),
+            stop_on: Vec::new(),
+            anyway: false,
+            watch: Vec::new(),
+        });
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let (events, _received) = std::sync::mpsc::channel();
+            test(&LoadWorker {
+                picker: TargetPicker::new(&plan),
+                plan,
+                stop: Arc::default(),
+                scheduler: LoadScheduler::new(1).unwrap(),
+                blocks: Blocks::new(),
+                counts: RefCell::default(),
+                second: Cell::new((0, Nanos::MAX)),
+                time_at_end: Cell::new(None),
+                ticks: RefCell::default(),
+                link_queue: None,
+                events,
+            });
+        });
+    }
+
+    #[test]
+    fn a_failed_connect_for_want_of_ports_is_counted_as_this_sides_own() {
+        with_worker(|worker| {
+            for exhausted in [true, false] {
+                let error = ExchangeError {
+                    exhausted,
+                    ..ExchangeError::new(FailureKind::Connect, "no port left")
+                };
+                let ticket = Ticket {
+                    due: 0,
+                    scheduled: true,
+                    awaited: false,
+                };
+                worker.record(ticket, 0, Err(error), &ExchangeStats::default());
+            }
+            let counts = worker.counts.borrow();
+            let found = (counts.failed(), counts.failed.len(), counts.exhausted);
+            assert_eq!(found, (2, 2, 1));
+        });
     }
 }
