@@ -259,9 +259,9 @@ enum LimitName {
 /// One second of a stage; its latencies are `null` without a success.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SecondReport {
-    /// Requests whose response was as expected.
+    /// Exchanges that met the expectations, in this second.
     pub succeeded: u64,
-    /// Requests whose response was not as expected, or did not come.
+    /// Failed exchanges in this second, of all kinds.
     pub failed: u64,
     /// Bytes received in this second.
     pub bytes_received: u64,
