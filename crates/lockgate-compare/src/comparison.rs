@@ -516,7 +516,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_a_round_did_to_both_is_not_held_against_either() {
+    fn a_round_that_slowed_both_programs_changes_no_verdict() {
         let case = case(|_, _, _| ());
         assert_eq!(verdict(&case, SampleMetric::Cpu), Ok(RatioVerdict::Less));
         assert_eq!(verdict(&case, SampleMetric::Rate), Ok(RatioVerdict::More));
@@ -553,7 +553,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn who_had_failures_gets_no_verdict_and_is_nobodys_measure() {
+    fn a_program_with_failures_has_no_verdict_and_is_no_rival() {
         let case = case(|program, round, sample| {
             if program == "b" && round == 3 {
                 sample.failed = 1.0;
@@ -566,7 +566,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn who_did_not_last_through_every_round_gets_no_verdict_and_is_nobodys_measure() {
+    fn a_program_that_missed_a_round_has_no_verdict_and_is_no_rival() {
         let mut findings = findings(|_, _, _| ());
         let third = findings
             .measured
@@ -581,7 +581,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn where_the_generator_was_the_limit_cpu_time_is_the_programs_nevertheless() {
+    fn cpu_time_counts_although_the_generator_was_the_bottleneck() {
         let limited =
             case(|_, _, sample| sample.limit(Bottleneck::Generator, "the generator was the limit"));
         assert_eq!(verdict(&limited, SampleMetric::Cpu), Ok(RatioVerdict::Less));

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_is_refused() {
+    fn an_invalid_cpu_list_is_refused() {
         for written in ["", "a", "1,", "3-1", "-1", "0-", "99999999"] {
             assert!(written.parse::<Cpus>().is_err(), "{written}");
         }

@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_added_to_the_baseline_has_a_table_of_its_own() {
+    fn differences_from_the_baseline_have_a_table_of_their_own() {
         let mut plan = plan();
         plan.programs[1].baseline = true;
         let findings = findings(|program, _, sample| {
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_says_neither_moves_the_cursor_nor_becomes_html() {
+    fn output_of_programs_neither_moves_the_cursor_nor_becomes_html() {
         let mut findings = findings(|_, _, _| ());
         findings.measured[0].outcome = Err("it ended:\n    \x1b[2J<b>".to_owned());
         let document = ComparisonDocument::of(&plan(), &findings, Vec::new(), Vec::new(), true);

@@ -540,7 +540,7 @@ args = "--json -"
     }
 
     #[test]
-    fn what_must_be_installed_is_command_version_and_needs_but_not_what_is_brought_along() {
+    fn executables_are_command_version_and_needs() {
         let of = |ape: &str| {
             let text = WHOLE.replace("[program.ape]", &format!("[program.ape]\n{ape}"));
             let plan = parse(&text).unwrap();
@@ -591,7 +591,7 @@ args = "--json -"
     }
 
     #[test]
-    fn what_compare_gives_itself_is_not_taken_from_a_load() {
+    fn options_that_compare_sets_are_refused_in_a_load() {
         let told = parse(&WHOLE.replace("-c 100", "-c 100 --json=x --watch a=1")).unwrap_err();
         let other = parse(&WHOLE.replace(
             "-c 100",

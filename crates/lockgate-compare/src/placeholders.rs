@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_a_value_is_put_in_and_other_braces_stay() {
+    fn placeholders_with_values_are_replaced_and_other_braces_stay() {
         let mut values = PlaceholderValues::default();
         values.set("port", "80");
         values.set("port:app", "81");

@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn who_else_was_busy_is_told_of_the_pace() {
+    fn other_busy_processes_are_noted_beside_the_pace() {
         let (program, others) = ("0".parse().unwrap(), "1-2".parse().unwrap());
         let told = |processes: f64, busy: f64, other: f64| {
             let mut report = report();

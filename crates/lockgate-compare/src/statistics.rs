@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_seen_on_either_side_is_no_ratio() {
+    fn a_side_without_figures_gives_no_ratio() {
         assert_eq!(
             Ratio::of([(0.0, 1.0), (1.0, 0.0), (-1.0, -2.0), (3.0, 2.0)])
                 .unwrap()

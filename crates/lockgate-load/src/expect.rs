@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_wins_over_what_came_first() {
+    fn an_expectation_wins_over_the_first_response() {
         let first = page(200, 9);
         let expect = Expect {
             length: Length::Exactly(5),

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_here_has_no_interface() {
+    fn loopback_traffic_has_no_interface() {
         assert_eq!(
             Interface::towards(&Target::Tcp("127.0.0.1:80".parse().unwrap())),
             None

@@ -490,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_for_a_turn_before_the_alarm_gave_it_to_who_waits_takes_one_that_was_awaited() {
+    fn a_client_that_asks_before_the_alarm_takes_the_turn_that_others_awaited() {
         with_scheduler(|scheduler| {
             scheduler.start(
                 every_tenth(),
@@ -528,7 +528,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_due_when_a_stage_was_ended_early_is_cut() {
+    fn requests_due_when_a_stage_ends_early_are_cut() {
         with_scheduler(|scheduler| {
             scheduler.start(
                 every_tenth(),

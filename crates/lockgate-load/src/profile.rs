@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rate_is_told_what_to_write() {
+    fn an_invalid_rate_is_refused_with_the_syntax() {
         for text in [
             "", "k", "x", "-1", "+1", "1e3", "0x10", "1,000", "1_000", "1 000", " 1", "1.", ".5",
             "1.2.3", "1kk", "1m", "1G", "1k/", "1/ms", "1/d", "1//s", "1/s/s", "1000rps",
@@ -513,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_becomes_stages() {
+    fn a_profile_becomes_stages() {
         for (words, expected) in [
             ("--rate 1k", &["1000/s 10s"][..]),
             ("--rate 60/min --duration 1h", &["1/s 3600s"]),

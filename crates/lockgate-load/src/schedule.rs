@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_counted_is_what_is_due() {
+    fn requests_counted_are_requests_due() {
         let mut random = fastrand::Rng::with_seed(12_021);
         let mut draw = |low: f64, high: f64| (low.ln() + random.f64() * (high / low).ln()).exp();
         for _ in 0..3_000 {

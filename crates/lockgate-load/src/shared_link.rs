@@ -257,7 +257,7 @@ mod tests {
 
     /// 128 bytes take a millisecond.
     #[test]
-    fn what_was_read_must_be_delivered_before_more_is() {
+    fn bytes_that_were_read_are_delivered_before_more_are() {
         let link = SharedLink::new(rate("1024kbit/s"));
         let begin = 1000 * MS;
         assert_eq!(link.wait(begin), 0);

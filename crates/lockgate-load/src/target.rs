@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_is_told_how_to_become_one() {
+    fn an_invalid_url_is_refused_with_the_syntax() {
         for (text, says) in [
             ("localhost:8080", "write http://localhost:8080"),
             ("ftp://a/", "there are http"),

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrapped_is_a_zlib_stream_of_blocks_with_its_checksum() {
+    fn the_payload_is_a_zlib_stream_of_blocks_with_its_checksum() {
         assert_eq!(
             hex(&compressed(b"Wikipedia")),
             "1c849314000000147801\

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_invalid_or_partial_is_said_above_all_figures() {
+    fn invalid_and_partial_results_say_so_above_all_figures() {
         let mut report = sample::report(&["closed loop", "closed loop"]);
         sample::fail(
             &mut report.stages[0],

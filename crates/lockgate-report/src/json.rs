@@ -548,7 +548,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_is_null_and_never_zero() {
+    fn unmeasured_figures_are_null_and_never_zero() {
         let mut report = sample::report(&[]);
         let mut stage = sample::stage("closed loop", 0, 1e6);
         stage.elapsed = std::time::Duration::ZERO;

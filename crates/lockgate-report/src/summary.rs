@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_was_counted_there_is_no_figure() {
+    fn zero_counts_give_no_figure() {
         assert_eq!(Summary::of(&StageCounts::new().latency), None);
         let mut stage = sample::stage("closed loop", 0, 1e6);
         stage.elapsed = Duration::ZERO;
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_takes_is_shared_among_successes_and_connections() {
+    fn cpu_and_memory_are_divided_by_successes_and_connections() {
         let mut stage = sample::stage("closed loop", 10_000, 1e6);
         stage.elapsed = Duration::from_secs(5);
         stage.watched[0].user = Duration::from_millis(300);

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_back_is_compared_piece_by_piece() {
+    fn an_echo_is_compared_piece_by_piece() {
         let expect = Expect::default();
         let mut echo = EchoCheck::new(b"abcdef", &expect);
         for piece in [&b"ab"[..], b"", b"cde", b"f"] {

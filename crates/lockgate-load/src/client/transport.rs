@@ -312,7 +312,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_this_side_has_run_out_of_is_its_own_failure() {
+    fn exhausted_ports_and_descriptors_are_failures_of_this_side() {
         let address = dial::Target::Tcp("127.0.0.1:1".parse().unwrap());
         for (errno, exhausted) in [
             (Errno::MFILE, true),

@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_pages_write_is_mended_as_browsers_do() {
+    fn references_are_repaired_as_browsers_do() {
         let base = Base::new(&Url::parse("http://a/").unwrap());
         for (written, target) in [
             (" a.png\n", "/a.png"),

@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_frame_of_a_server_is_refused() {
+    fn frames_that_no_server_may_send_are_refused() {
         use FrameError::*;
         for (input, error) in [
             // §5.1, with the two masked examples of §5.7.

@@ -95,7 +95,7 @@ fn a_block_says_what_goes_on_how_far_it_is_how_fast_and_what_failed() {
 }
 
 #[test]
-fn what_has_no_room_is_left_out_from_the_end() {
+fn columns_beyond_the_width_are_left_out_from_the_end() {
     assert_eq!(
         texts(&busy(), 40),
         [
@@ -231,7 +231,7 @@ fn a_stage_whose_time_is_over_waits_for_answers() {
 }
 
 #[test]
-fn what_is_due_follows_the_schedule_and_ends_with_the_stage() {
+fn requests_due_follow_the_schedule_and_end_with_the_stage() {
     let rate = |per_second| RequestRate::new(per_second).unwrap();
     let schedule = Schedule::Ramp {
         from: rate(100.0),

@@ -353,7 +353,7 @@ fn a_job_is_named_in_the_path_whatever_its_name_is() {
 }
 
 #[test]
-fn what_is_no_gateway_is_refused_before_the_run() {
+fn an_invalid_gateway_is_refused_before_the_run() {
     for wrong in [
         "",
         "localhost:9091",

@@ -96,7 +96,7 @@ fn failures_are_told_by_kind_with_their_first_example() {
 }
 
 #[test]
-fn what_is_invalid_or_partial_says_so_before_its_figures() {
+fn invalid_and_partial_results_say_so_before_their_figures() {
     let mut report = sample::ladder(3);
     report.stages[1]
         .invalid

@@ -103,7 +103,7 @@ fn a_run_does_not_pass_because_nothing_worked() {
 }
 
 #[test]
-fn what_cannot_be_read_is_told_with_its_column() {
+fn syntax_errors_name_their_column() {
     let table = [
         ("", 1, "a metric was expected here, one of p50, p75,"),
         (

@@ -89,7 +89,7 @@ fn comments_and_doctypes_have_no_tags() {
 }
 
 #[test]
-fn what_is_within_scripts_and_the_like_is_text() {
+fn script_and_raw_text_contents_are_text() {
     check(
         "15",
         "<script>a<b;'</p>'</script><i>",
@@ -159,7 +159,7 @@ fn scripts_that_hide_behind_comments_end_where_browsers_end_them() {
 }
 
 #[test]
-fn what_is_beyond_bounds_is_left_out() {
+fn bytes_beyond_the_limits_of_a_tag_are_left_out() {
     let long = "x".repeat(VALUE + 100);
     let document = format!("<{long} a='{long}' {long}=1 b=2><i c=3>");
     let mut tags = Vec::new();
