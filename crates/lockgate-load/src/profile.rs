@@ -189,7 +189,7 @@ pub enum ProfileError {
     DurationOfLadder,
     /// A ladder of too many steps.
     #[error(
-        "{0} steps are too many, {MOST_STEPS} is the most: write a longer --step, or none for one even ramp"
+        "{0} steps are too many, {MAX_STEPS} is the most: write a longer --step, or none for one even ramp"
     )]
     TooManySteps(f64),
     /// A spike on a range.

@@ -249,7 +249,7 @@ pub struct InvalidReport {
 }
 
 #[derive(Serialize, Deserialize)]
-#[serde(remote = "Limit", rename_all = "lowercase")]
+#[serde(remote = "Bottleneck", rename_all = "lowercase")]
 enum LimitName {
     Generator,
     Lateness,

@@ -209,7 +209,7 @@ fn a_ladder_without_end_has_no_more_series_than_a_gateway_can_bear() {
     let gateway = Origin::tcp();
     let stages: Vec<_> = (1..=300).map(|rate| constant(f64::from(rate))).collect();
     let mut push = push(&gateway, &stages);
-    assert_eq!(push.series.iter().max(), Some(&MOST_STAGES));
+    assert_eq!(push.series.iter().max(), Some(&MAX_STAGES));
     for (index, stage) in stages.iter().enumerate() {
         push.observe(&RunProgress::Begun {
             index: Some(index),
@@ -219,7 +219,7 @@ fn a_ladder_without_end_has_no_more_series_than_a_gateway_can_bear() {
         over.counts = counts(1);
         push.observe(&RunProgress::Over(&over));
     }
-    let text = push.over.text();
+    let text = push.ended.text();
     exposition::parse(&text);
     assert_eq!(
         value(

@@ -284,7 +284,7 @@ impl Http2Connection {
                 if content_length != stream.stats.response.length && has_body(&stream) =>
             {
                 let text = format!(
-                    "{} bytes came, and content-length said {declared}",
+                    "{} bytes came, and content-length said {content_length}",
                     stream.stats.response.length
                 );
                 RequestOutcome::Failed(ExchangeError::new(FailureKind::Length, text))

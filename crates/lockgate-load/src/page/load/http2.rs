@@ -181,7 +181,7 @@ impl PageConnection<'_> {
     /// Records a finished request, or queues it again.
     fn take(&mut self, finished: FinishedRequest, unprocessed: &mut HashSet<usize>) {
         let FinishedRequest {
-            index,
+            slot: index,
             stats,
             mut buffered,
             outcome,
