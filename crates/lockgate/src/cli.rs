@@ -18,7 +18,7 @@ use std::str::FromStr;
 use clap::{Args, CommandFactory as _, Parser, Subcommand, error::ErrorKind};
 pub(crate) use compare::check_load;
 use lockgate_compare::Options as Comparison;
-use lockgate_compare::guard::Guard;
+use lockgate_compare::guard::ProcessGuard;
 
 use crate::one_liners::Demo;
 
@@ -51,7 +51,7 @@ pub(crate) enum Command {
     /// Measure programs side by side.
     Compare(Comparison),
     /// Hold a program that `compare` runs.
-    Guard(Guard),
+    Guard(ProcessGuard),
     /// Print the version.
     Version { output: Output },
 }

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use lockgate_load::options::Options;
-use lockgate_load::result::Failure;
+use lockgate_load::options::LoadOptions;
+use lockgate_load::result::FailureKind;
 use lockgate_net::proxy_protocol::HeaderVersion;
 use lockgate_net::tls::{CaSource, CertFiles};
 use lockgate_testkit::{Authority, Folder, Http, Origin, Serving, Tls, Wire, server_config};
@@ -58,7 +58,7 @@ fn proxy(answer: &'static str) -> (Serving, Arc<Mutex<Vec<String>>>) {
     (server, heads)
 }
 
-fn through(proxy: &Serving) -> Options {
+fn through(proxy: &Serving) -> LoadOptions {
     changed(asks(&["http://app.test:81/x"], 4), |options| {
         options.connections.proxy = Some(at("http", proxy));
         options.connections.max_requests = Some(2);
@@ -132,7 +132,7 @@ fn load_authenticates_to_a_proxy_and_counts_its_refusals() {
             (vec![("proxy", 4)], 0),
             "{answer}"
         );
-        assert!(example(&counts, Failure::Proxy).contains(says));
+        assert!(example(&counts, FailureKind::Proxy).contains(says));
     }
 }
 

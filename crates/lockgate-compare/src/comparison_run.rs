@@ -1,8 +1,9 @@
-//! The run: origins once, then program after program under load after load, round after round.
+//! Run of a comparison: origins once, then program after program under load after load, round after
+//! round.
 //!
-//! Each measurement has a fresh process, alone but for the origins: how memory happens to be laid
-//! out, and what earlier loads left behind, differ from round to round for all alike. The order is
-//! another one in each round, so that none is always the first, nor always after the same one.
+//! Each measurement has a fresh process, alone but for the origins: memory layout, and traces of
+//! earlier loads, differ from round to round for all alike. The order is another one in each round,
+//! so that no program is always the first, nor always after the same one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Permissions;
@@ -13,64 +14,63 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 
 use crate::certificate;
-use crate::placeholders::{Values, names};
-use crate::plan::{Certificate, Load, Plan, Program};
-use crate::running::{Running, Starter, find, first_line, fresh_directory};
-use crate::sample::{Layout, Sample, read};
+use crate::placeholders::{PlaceholderValues, names};
+use crate::plan::{CertificateSource, ComparisonPlan, LoadCommand, Program};
+use crate::running::{RunningProgram, Starter, find, first_line, fresh_directory};
+use crate::sample::{CpuLayout, LoadSample, read};
 
-/// What came of a program under a load in one round.
+/// Measurement of a program under a load in one round.
 #[derive(Debug)]
-pub struct Measured {
-    /// The name of the load.
+pub struct Measurement {
+    /// Name of the load, from the file.
     pub load: String,
-    /// The name of the program.
+    /// Name of the program, from the file.
     pub program: String,
-    /// From 1 on.
+    /// Number of the round, from 1 on.
     pub round: usize,
-    /// Its stages, or why there are none.
-    pub outcome: Result<Vec<Sample>, String>,
+    /// Samples of its stages, or why there are none.
+    pub outcome: Result<Vec<LoadSample>, String>,
 }
 
-/// All that a run has found until now.
+/// Findings of a run so far.
 #[derive(Debug, Default)]
 pub struct Findings {
-    /// In the order in which they were measured.
-    pub measured: Vec<Measured>,
-    /// What programs say of their version.
+    /// Measurements, in the order of the run.
+    pub measured: Vec<Measurement>,
+    /// Versions that programs print, by program.
     pub versions: BTreeMap<String, String>,
-    /// Programs that were left out, and why.
+    /// Left out programs, with the reasons.
     pub skipped: Vec<(String, String)>,
 }
 
-/// A run that has been prepared.
-pub(crate) struct Session<'p> {
-    plan: &'p Plan,
+/// A prepared run: every placeholder has its value.
+pub(crate) struct ComparisonRun<'p> {
+    plan: &'p ComparisonPlan,
     starter: Starter,
     folder: tempfile::TempDir,
     here: PathBuf,
-    values: Values,
+    values: PlaceholderValues,
     ports: BTreeMap<String, u16>,
-    _claimed: Ports,
+    _claimed: PortClaims,
 }
 
-impl<'p> Session<'p> {
-    /// Gives every placeholder its value: makes directories and the certificate, chooses ports.
-    pub(crate) fn prepare(plan: &'p Plan, file: &Path) -> Result<Self, String> {
+impl<'p> ComparisonRun<'p> {
+    /// Sets every placeholder: makes directories and the certificate, chooses ports.
+    pub(crate) fn prepare(plan: &'p ComparisonPlan, file: &Path) -> Result<Self, String> {
         let say = |what: &str, error: &dyn std::fmt::Display| format!("{what}: {error}");
         let executable = std::env::current_exe().map_err(|error| say("this executable", &error))?;
         let folder = tempfile::Builder::new()
             .prefix("lockgate-compare-")
             .tempdir();
         let folder = folder.map_err(|error| say("a directory for this run", &error))?;
-        // Accounts that programs change to may go through it, and see nothing but what they know
-        // of.
+        // Accounts that programs change to may pass through it, but not list it.
         std::fs::set_permissions(folder.path(), Permissions::from_mode(0o711))
             .map_err(|error| say("a directory for this run", &error))?;
         let here = file
             .canonicalize()
             .map_err(|error| say(&file.display().to_string(), &error))?;
         let here = here.parent().unwrap_or(Path::new("/")).to_owned();
-        let mut values = Values::default();
+        let mut values = PlaceholderValues::default();
         values.set("dir", folder.path().display().to_string());
         values.set("here", here.display().to_string());
         values.set("account", account());
@@ -84,7 +84,7 @@ impl<'p> Session<'p> {
                 "the file wants {{env:{absent}}}, and there is no such environment variable"
             ));
         }
-        let mut free = Ports::default();
+        let mut free = PortClaims::default();
         for name in all.iter().filter(|name| name.starts_with("port:")) {
             values.set(name, free.next()?.to_string());
         }
@@ -108,7 +108,7 @@ impl<'p> Session<'p> {
         let made = plan
             .job
             .as_ref()
-            .map_or(&Certificate::P256, |job| &job.certificate);
+            .map_or(&CertificateSource::P256, |job| &job.certificate);
         certificate::provide(made, folder.path(), &mut values)
             .map_err(|error| say("the certificate", &error))?;
         Ok(Self {
@@ -122,8 +122,8 @@ impl<'p> Session<'p> {
         })
     }
 
-    /// Measures everything. What was found so far stays in `findings` when this is dropped; `tell`
-    /// hears of each step.
+    /// Makes all measurements. The findings so far stay when this is dropped; `tell` gets each
+    /// step.
     ///
     /// # Errors
     /// An origin does not start, or has ended.
@@ -134,7 +134,7 @@ impl<'p> Session<'p> {
     ) -> Result<(), String> {
         let mut present = Vec::new();
         for program in &self.plan.programs {
-            match self.absence(program) {
+            match self.missing_reason(program) {
                 Some(why) => {
                     tell(&format!("{} is left out: {why}", program.name));
                     findings.skipped.push((program.name.clone(), why));
@@ -167,12 +167,12 @@ impl<'p> Session<'p> {
             ));
         }
         for round in 1..=self.plan.rounds {
-            // Who did not start is not waited for again under the next load; the next round is
-            // another chance.
+            // A program that did not start is not started again under the next loads; the next
+            // round is another chance.
             let mut broken = BTreeMap::new();
             for (at, load) in self.plan.loads.iter().enumerate() {
                 let mut order = present.clone();
-                // The same in each run of the same file.
+                // The order is the same in each run of the same file.
                 fastrand::Rng::with_seed((round * self.plan.loads.len() + at) as u64)
                     .shuffle(&mut order);
                 for program in order {
@@ -202,7 +202,7 @@ impl<'p> Session<'p> {
                         tell(&format!("{step}: {why}"));
                     }
                     let (load, program) = (load.name.clone(), program.name.clone());
-                    findings.measured.push(Measured {
+                    findings.measured.push(Measurement {
                         load,
                         program,
                         round,
@@ -217,8 +217,8 @@ impl<'p> Session<'p> {
         Ok(())
     }
 
-    /// Why a program cannot take part.
-    fn absence(&self, program: &Program) -> Option<String> {
+    /// The reason why a program is left out, if there is one.
+    fn missing_reason(&self, program: &Program) -> Option<String> {
         if let Err(why) = &program.service {
             return Some(why.clone());
         }
@@ -235,7 +235,7 @@ impl<'p> Session<'p> {
         Ok(own)
     }
 
-    fn values_of(&self, program: &Program) -> Values {
+    fn values_of(&self, program: &Program) -> PlaceholderValues {
         let mut values = self.values.clone();
         if let Some(port) = self.ports.get(&program.name) {
             values.set("port", port.to_string());
@@ -243,7 +243,7 @@ impl<'p> Session<'p> {
         values
     }
 
-    async fn start(&self, program: &Program) -> Result<Running, String> {
+    async fn start(&self, program: &Program) -> Result<RunningProgram, String> {
         let service = program.service.as_ref().map_err(Clone::clone)?;
         let own = self.own(&format!("program-{}", program.name))?;
         let mut values = self.values_of(program);
@@ -256,13 +256,13 @@ impl<'p> Session<'p> {
         self.starter.serve(service, &values, &own, cpus).await
     }
 
-    /// Ends the program too.
+    /// Makes one measurement, and ends the program.
     async fn measure(
         &self,
-        load: &Load,
+        load: &LoadCommand,
         program: &Program,
-        mut running: Running,
-    ) -> Result<Vec<Sample>, String> {
+        mut running: RunningProgram,
+    ) -> Result<Vec<LoadSample>, String> {
         let outcome = self.load(load, program, running.pid).await;
         let ended = running
             .has_ended()
@@ -274,7 +274,12 @@ impl<'p> Session<'p> {
         }
     }
 
-    async fn load(&self, load: &Load, program: &Program, pid: u32) -> Result<Vec<Sample>, String> {
+    async fn load(
+        &self,
+        load: &LoadCommand,
+        program: &Program,
+        pid: u32,
+    ) -> Result<Vec<LoadSample>, String> {
         let own = self.own("load")?;
         let report = own.join("report.json");
         let values = self.values_of(program);
@@ -295,14 +300,14 @@ impl<'p> Session<'p> {
             .wait()
             .await
             .map_err(|error| format!("the load: {error}"))?;
-        // A threshold of the load's own may have failed; its report is there all the same.
+        // The load may have failed; its report is there all the same.
         let written = std::fs::read(&report).unwrap_or_default();
         let Ok(report) = serde_json::from_slice(&written) else {
             let last = running.last_words();
             return Err(format!("the load ended without a report, {status}{last}"));
         };
-        // A baseline has its CPU from the others'.
-        let layout = (!program.baseline).then_some(Layout {
+        // A baseline runs on the CPUs of the origins.
+        let layout = (!program.baseline).then_some(CpuLayout {
             program: &self.plan.programs_on,
             others: &self.plan.others_on,
         });
@@ -310,18 +315,18 @@ impl<'p> Session<'p> {
     }
 }
 
-/// Ports of this run, below those that connections get by themselves, so that none of them sits on
-/// one that a program is about to listen on.
+/// Ports of this run, below the ephemeral ports, so that no connection has a port that a program is
+/// about to listen on.
 ///
-/// Nobody listens on them for most of the time. That they are taken, other runs on this machine see
-/// by an abstract Unix socket for each.
+/// Most of the time there is no listener on them: an abstract Unix socket for each tells other runs
+/// on this machine that it is taken.
 #[derive(Debug, Default)]
-struct Ports {
+struct PortClaims {
     tried: u16,
     claims: Vec<UnixListener>,
 }
 
-impl Ports {
+impl PortClaims {
     fn next(&mut self) -> Result<u16, String> {
         while self.tried < 12_000 {
             let port = 20_000 + self.tried;
@@ -339,7 +344,7 @@ impl Ports {
     }
 }
 
-/// An account without rights where we are root, else our own: nothing to change to.
+/// An account without rights where this process is root, else its own account.
 fn account() -> String {
     if rustix::process::geteuid().is_root() {
         return "nobody".to_owned();
@@ -347,7 +352,7 @@ fn account() -> String {
     std::env::var("USER").unwrap_or_else(|_| "nobody".to_owned())
 }
 
-fn upstreams(written: Option<&str>, values: &mut Values) {
+fn upstreams(written: Option<&str>, values: &mut PlaceholderValues) {
     let Some(written) = written else { return };
     let plain = values.fill(written);
     let (haproxy, hitch, caddy) = match plain.strip_prefix("unix:") {
@@ -375,7 +380,7 @@ mod tests {
     #[test]
     fn an_upstream_is_written_as_each_program_wants_it() {
         let written = |upstream| {
-            let mut values = Values::default();
+            let mut values = PlaceholderValues::default();
             upstreams(Some(upstream), &mut values);
             values.fill("{upstream} {upstream:haproxy} {upstream:hitch} {upstream:caddy}")
         };
@@ -392,7 +397,7 @@ mod tests {
 
     #[test]
     fn two_runs_never_have_the_same_port() {
-        let (mut one, mut other) = (Ports::default(), Ports::default());
+        let (mut one, mut other) = (PortClaims::default(), PortClaims::default());
         let ports = [
             one.next().unwrap(),
             other.next().unwrap(),

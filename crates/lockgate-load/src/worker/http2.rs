@@ -1,9 +1,9 @@
-//! One client of HTTP/2: a connection to each peer, and as many requests at once on it as it has
+//! HTTP/2 client of a worker: a connection to each peer, with as many concurrent requests as it has
 //! streams.
 //!
-//! For the pace each stream is a client with turns of its own. All that has come on a connection is
-//! looked at before anything leaves, so that what became free together asks again together: with
-//! one read and one write.
+//! For the scheduler each stream is a client with its own tickets. All received frames are handled
+//! before any write, so that streams that became free send their next requests together: with one
+//! read and one write.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -14,67 +14,69 @@ use std::task::{Context, Poll};
 
 use fastrand::Rng;
 
-use super::{PAUSE, TICK, Worker};
-use crate::client::h2::{BodyUse, Connection, Finished, Outcome, Windows};
-use crate::client::{ExchangeStats, Fault, Scratch, Transport};
+use super::{LoadWorker, PAUSE, TICK};
+use crate::client::h2::{
+    BodyUse, FinishedRequest, Http2Connection, ReceiveWindows, RequestOutcome,
+};
+use crate::client::{ClientBuffers, ExchangeError, ExchangeStats, Transport};
 use crate::load_scheduler::Ticket;
-use crate::moment::{Moment, nanoseconds};
-use crate::result::Failure;
-use crate::target::Exchange;
+use crate::nanos::{Nanos, nanoseconds};
+use crate::result::FailureKind;
+use crate::target::TargetRequest;
 
-/// A request that is under way, or waits for a stream.
+/// A request under way, or waiting for a stream.
 #[derive(Clone, Copy)]
 struct PendingRequest {
     ticket: Ticket,
-    begun: Moment,
+    begun: Nanos,
     target: usize,
     peer: usize,
-    /// Whether a server has ended a connection before it did anything about it.
-    was_sent_back: bool,
+    /// Whether a server has ended a connection before it processed the request.
+    was_unprocessed: bool,
 }
 
-/// A connection that is there.
+/// An open connection with its HTTP/2 state.
 struct ActiveConnection {
     transport: Transport,
-    connection: Connection,
+    connection: Http2Connection,
     /// Whether no other request begins on it.
     is_retired: bool,
 }
 
 /// A connection that is being opened.
-type PendingConnection = Pin<Box<dyn Future<Output = Result<Transport, Fault>>>>;
+type PendingConnection = Pin<Box<dyn Future<Output = Result<Transport, ExchangeError>>>>;
 
-/// What there is towards one peer.
+/// Connections to one peer, and requests that wait for one.
 #[derive(Default)]
 struct PeerConnections {
     opening: Option<PendingConnection>,
     /// At most one of them is not retired.
-    wires: Vec<ActiveConnection>,
-    /// Slots whose requests wait for a stream.
+    connections: Vec<ActiveConnection>,
+    /// Slots of requests that wait for a stream.
     waiting: VecDeque<usize>,
 }
 
 pub(super) struct Http2Client {
-    worker: Rc<Worker>,
-    /// The first of its clients, for the scheduler.
+    worker: Rc<LoadWorker>,
+    /// Index of its first client in the scheduler.
     first: usize,
-    /// Of each stream the request that it has, or will have.
+    /// The request of each stream.
     slots: Vec<Option<PendingRequest>>,
-    /// Slots without a request.
+    /// Slots that have no request.
     free: Vec<usize>,
-    sides: Vec<PeerConnections>,
+    peers: Vec<PeerConnections>,
     rng: Rng,
-    /// After it could not connect: no turn is asked for before.
-    paused: Option<Moment>,
-    /// Deadlines that had passed when they were looked at.
+    /// End of the pause after a failed connect.
+    paused: Option<Nanos>,
+    /// The scheduler's count of passed deadlines at the last check.
     expired: u64,
 }
 
 impl Http2Client {
-    /// With so many at once, who are the scheduler's clients from `first` on.
-    pub(super) fn new(worker: Rc<Worker>, first: usize, streams: usize) -> Self {
-        let sides = worker
-            .draw
+    /// A client with so many streams, which are the scheduler's clients from `first` on.
+    pub(super) fn new(worker: Rc<LoadWorker>, first: usize, streams: usize) -> Self {
+        let peers = worker
+            .picker
             .peers()
             .map(|_| PeerConnections::default())
             .collect();
@@ -83,18 +85,17 @@ impl Http2Client {
             first,
             slots: vec![None; streams],
             free: (0..streams).rev().collect(),
-            sides,
+            peers,
             rng: Rng::new(),
             paused: None,
             expired: 0,
         }
     }
 
-    /// For ever.
+    /// Runs the client without end.
     pub(super) async fn run(mut self) -> Infallible {
         poll_fn(|cx| {
-            // What a step lets us send leaves together, before the next one looks at what came
-            // meanwhile.
+            // The requests of a step are written together, before the next step reads.
             while self.step(cx) {
                 self.write(cx);
             }
@@ -104,22 +105,22 @@ impl Http2Client {
         .await
     }
 
-    /// Does what there is to do, but for sending; whether that was anything.
+    /// Makes one step without writes; `true` if there was any progress.
     fn step(&mut self, cx: &mut Context<'_>) -> bool {
         let mut moved = false;
-        for side in 0..self.sides.len() {
-            moved |= self.open(side, cx);
-            moved |= self.read(side, cx);
+        for peer in 0..self.peers.len() {
+            moved |= self.open(peer, cx);
+            moved |= self.read(peer, cx);
         }
         moved |= self.expire();
         moved |= self.ask(cx);
-        for side in 0..self.sides.len() {
-            moved |= self.begin(side);
+        for peer in 0..self.peers.len() {
+            moved |= self.begin(peer);
         }
         moved
     }
 
-    /// Takes turns for those who have no request.
+    /// Takes tickets for free slots.
     fn ask(&mut self, cx: &mut Context<'_>) -> bool {
         if let Some(until) = self.paused {
             if self.worker.scheduler.now() < until {
@@ -138,13 +139,13 @@ impl Http2Client {
                 continue;
             };
             self.free.swap_remove(at);
-            let (target, peer) = self.worker.draw.next(&mut self.rng);
+            let (target, peer) = self.worker.picker.next(&mut self.rng);
             let deadline = ticket
                 .due
                 .saturating_add(nanoseconds(self.worker.plan.timeout));
             self.worker
                 .scheduler
-                .expect_by(self.first + slot, Some(deadline));
+                .set_deadline(self.first + slot, Some(deadline));
             let begun = if ticket.scheduled {
                 self.worker.scheduler.now()
             } else {
@@ -155,46 +156,46 @@ impl Http2Client {
                 begun,
                 target,
                 peer,
-                was_sent_back: false,
+                was_unprocessed: false,
             });
-            self.sides[peer].waiting.push_back(slot);
+            self.peers[peer].waiting.push_back(slot);
         }
         self.free.len() < before
     }
 
     /// Goes on with a connection that is being opened.
-    fn open(&mut self, side: usize, cx: &mut Context<'_>) -> bool {
-        let Some(opening) = &mut self.sides[side].opening else {
+    fn open(&mut self, peer: usize, cx: &mut Context<'_>) -> bool {
+        let Some(opening) = &mut self.peers[peer].opening else {
             return false;
         };
         let Poll::Ready(opened) = opening.as_mut().poll(cx) else {
             return false;
         };
-        self.sides[side].opening = None;
+        self.peers[peer].opening = None;
         match opened {
             Ok(transport) => {
-                let connection = Connection::new(self.slots.len(), Windows::LARGE);
-                self.sides[side].wires.push(ActiveConnection {
+                let connection = Http2Connection::new(self.slots.len(), ReceiveWindows::LARGE);
+                self.peers[peer].connections.push(ActiveConnection {
                     transport,
                     connection,
                     is_retired: false,
                 });
                 true
             }
-            Err(fault) => {
+            Err(error) => {
                 let mut is_scheduled = true;
-                for slot in std::mem::take(&mut self.sides[side].waiting) {
+                for slot in std::mem::take(&mut self.peers[peer].waiting) {
                     is_scheduled &=
                         self.slots[slot].is_some_and(|request| request.ticket.scheduled);
-                    self.finish(slot, Err(fault.clone()), &ExchangeStats::default());
+                    self.finish(slot, Err(error.clone()), &ExchangeStats::default());
                 }
                 if is_scheduled {
-                    // Refused without waiting for anything, as a Unix socket does it, it would
+                    // A Unix socket refuses without waiting: without the yield the client would
                     // never let go of the thread.
                     cx.waker().wake_by_ref();
                 } else {
                     self.paused =
-                        Some(self.worker.scheduler.now() + PAUSE as Moment * nanoseconds(TICK));
+                        Some(self.worker.scheduler.now() + PAUSE as Nanos * nanoseconds(TICK));
                     self.worker.ticks.borrow_mut().push(cx.waker().clone());
                 }
                 !is_scheduled
@@ -202,34 +203,34 @@ impl Http2Client {
         }
     }
 
-    /// Reads from each connection once, and tells what has become of requests.
-    fn read(&mut self, side: usize, cx: &mut Context<'_>) -> bool {
+    /// Reads from each connection once, and records finished requests.
+    fn read(&mut self, peer: usize, cx: &mut Context<'_>) -> bool {
         let (mut moved, mut at) = (false, 0);
-        while let Some(wire) = self.sides[side].wires.get_mut(at) {
+        while let Some(active) = self.peers[peer].connections.get_mut(at) {
             let ActiveConnection {
                 transport,
                 connection,
                 is_retired,
-            } = wire;
+            } = active;
             let ended = match connection.poll_read(cx, transport) {
                 Poll::Pending => false,
                 Poll::Ready(Ok(())) => {
                     moved = true;
                     false
                 }
-                Poll::Ready(Err(fault)) => {
+                Poll::Ready(Err(error)) => {
                     moved = true;
-                    connection.end(&fault);
+                    connection.end(&error);
                     true
                 }
             };
             *is_retired |= connection.is_ending();
             let is_over = ended || *is_retired && connection.active() == 0;
-            while let Some(finished) = self.sides[side].wires[at].connection.take_finished() {
+            while let Some(finished) = self.peers[peer].connections[at].connection.take_finished() {
                 self.take(finished);
             }
             if is_over {
-                self.sides[side].wires.swap_remove(at);
+                self.peers[peer].connections.swap_remove(at);
                 moved = true;
             } else {
                 at += 1;
@@ -238,34 +239,34 @@ impl Http2Client {
         moved
     }
 
-    fn take(&mut self, finished: Finished) {
-        let Finished {
-            place,
+    fn take(&mut self, finished: FinishedRequest) {
+        let FinishedRequest {
+            slot,
             stats,
             outcome,
             ..
         } = finished;
-        let Some(request) = &mut self.slots[place] else {
+        let Some(request) = &mut self.slots[slot] else {
             return;
         };
         let made = match outcome {
-            Outcome::Answered => {
+            RequestOutcome::Answered => {
                 let judged = self.worker.plan.targets[request.target].judge(&stats.response);
-                judged.map_err(|(failure, text)| Fault::new(failure, text))
+                judged.map_err(|(failure, text)| ExchangeError::new(failure, text))
             }
-            Outcome::Failed(fault) => Err(fault),
-            Outcome::Unprocessed(_) if !request.was_sent_back => {
-                request.was_sent_back = true;
-                let side = request.peer;
-                self.sides[side].waiting.push_front(place);
+            RequestOutcome::Failed(error) => Err(error),
+            RequestOutcome::Unprocessed(_) if !request.was_unprocessed => {
+                request.was_unprocessed = true;
+                let peer = request.peer;
+                self.peers[peer].waiting.push_front(slot);
                 return;
             }
-            Outcome::Unprocessed(fault) => Err(fault),
+            RequestOutcome::Unprocessed(error) => Err(error),
         };
-        self.finish(place, made, &stats);
+        self.finish(slot, made, &stats);
     }
 
-    /// Looks for those who have waited too long.
+    /// Ends requests with a passed deadline.
     fn expire(&mut self) -> bool {
         let expired = self.worker.scheduler.expired();
         if std::mem::replace(&mut self.expired, expired) == expired {
@@ -280,65 +281,70 @@ impl Http2Client {
                 continue;
             }
             moved = true;
-            let side = &mut self.sides[request.peer];
+            let peer = &mut self.peers[request.peer];
             let mut stats = ExchangeStats::default();
-            let text = match side.waiting.iter().position(|waiting| *waiting == slot) {
+            let text = match peer.waiting.iter().position(|waiting| *waiting == slot) {
                 Some(at) => {
-                    side.waiting.remove(at);
-                    let text = if side.wires.is_empty() {
+                    peer.waiting.remove(at);
+                    let text = if peer.connections.is_empty() {
                         "not connected in time"
                     } else {
                         "no free stream in time"
                     };
-                    if side.waiting.is_empty() {
-                        side.opening = None;
+                    if peer.waiting.is_empty() {
+                        peer.opening = None;
                     }
                     text
                 }
                 None => {
-                    for wire in &mut side.wires {
-                        if let Some((moved, is_silent)) = wire.connection.cancel(slot) {
-                            wire.is_retired |= is_silent;
+                    for active in &mut peer.connections {
+                        if let Some((moved, is_silent)) = active.connection.cancel(slot) {
+                            active.is_retired |= is_silent;
                             stats = moved;
                         }
                     }
                     "no whole answer in time"
                 }
             };
-            self.finish(slot, Err(Fault::new(Failure::Timeout, text)), &stats);
+            self.finish(
+                slot,
+                Err(ExchangeError::new(FailureKind::Timeout, text)),
+                &stats,
+            );
         }
         moved
     }
 
-    fn finish(&mut self, slot: usize, made: Result<(), Fault>, stats: &ExchangeStats) {
+    fn finish(&mut self, slot: usize, made: Result<(), ExchangeError>, stats: &ExchangeStats) {
         let Some(request) = self.slots[slot].take() else {
             return;
         };
-        self.worker.scheduler.expect_by(self.first + slot, None);
-        self.worker.note(request.ticket, request.begun, made, stats);
+        self.worker.scheduler.set_deadline(self.first + slot, None);
+        self.worker
+            .record(request.ticket, request.begun, made, stats);
         self.free.push(slot);
     }
 
-    /// Begins what waits for a stream, as far as there are some; opens a connection where there is
-    /// none, and says so.
-    fn begin(&mut self, side: usize) -> bool {
+    /// Begins waiting requests, as far as there are streams; opens a connection where there is
+    /// none. `true` if it did so.
+    fn begin(&mut self, peer: usize) -> bool {
         let Self {
             worker,
             slots,
-            sides,
+            peers,
             rng,
             ..
         } = self;
         let PeerConnections {
             opening,
-            wires,
+            connections,
             waiting,
-        } = &mut sides[side];
+        } = &mut peers[peer];
         let Some(ActiveConnection {
             transport,
             connection,
             is_retired,
-        }) = wires.iter_mut().find(|wire| !wire.is_retired)
+        }) = connections.iter_mut().find(|active| !active.is_retired)
         else {
             let first = waiting.front().and_then(|slot| slots[*slot]);
             let (Some(PendingRequest { target, .. }), None) = (first, &opening) else {
@@ -354,7 +360,7 @@ impl Http2Client {
             let Some(PendingRequest { target, .. }) = slots[slot] else {
                 continue;
             };
-            let Exchange::Http2(request) = &worker.plan.targets[target].exchange else {
+            let TargetRequest::Http2(request) = &worker.plan.targets[target].request else {
                 continue;
             };
             let used = BodyUse::of(&worker.plan.targets[target].expect);
@@ -367,7 +373,7 @@ impl Http2Client {
                 .is_some_and(|most| transport.exchanges >= most);
         }
         *is_retired |= connection.is_ending();
-        // What is left waits for another.
+        // The rest waits for another connection.
         *is_retired && !waiting.is_empty()
     }
 
@@ -376,7 +382,7 @@ impl Http2Client {
             transport,
             connection,
             ..
-        } in self.sides.iter_mut().flat_map(|side| &mut side.wires)
+        } in self.peers.iter_mut().flat_map(|peer| &mut peer.connections)
         {
             connection.write(cx, transport, &self.worker.blocks);
         }
@@ -384,11 +390,11 @@ impl Http2Client {
 }
 
 /// Opens a connection for a target, and counts it.
-async fn open(worker: Rc<Worker>, target: usize) -> Result<Transport, Fault> {
-    let mut scratch = Scratch::new(Rc::clone(&worker.blocks), Rng::new());
-    scratch.link_queue.clone_from(&worker.link_queue);
+async fn open(worker: Rc<LoadWorker>, target: usize) -> Result<Transport, ExchangeError> {
+    let mut buffers = ClientBuffers::new(Rc::clone(&worker.blocks), Rng::new());
+    buffers.link_queue.clone_from(&worker.link_queue);
     let target = &worker.plan.targets[target];
     worker
-        .open(target, &mut scratch, &mut ExchangeStats::default())
+        .open(target, &mut buffers, &mut ExchangeStats::default())
         .await
 }

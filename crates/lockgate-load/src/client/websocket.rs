@@ -1,4 +1,4 @@
-//! Messages over a WebSocket (RFC 6455): each is sent, and the same comes back.
+//! Exchange of WebSocket messages (RFC 6455): each message is sent and comes back.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
@@ -8,38 +8,39 @@ use lockgate_http::h1::parse::{self, HeadProgress};
 use lockgate_http::h1::{HeadLimits, encode};
 use lockgate_net::stream::{BufferPool, StreamError};
 
-use super::returned::Returned;
-use super::upload::Upload;
-use super::{ExchangeStats, Fault, Scratch, Transport};
+use super::echo_check::EchoCheck;
+use super::vectored_write::VectoredWrite;
+use super::{ClientBuffers, ExchangeError, ExchangeStats, Transport};
 use crate::expect::Expect;
-use crate::result::Failure;
-use crate::target::Body;
-use crate::websocket::frame::{self, Decoder, Opcode, Part};
-use crate::websocket::handshake::{Handshake, HandshakeError};
+use crate::result::FailureKind;
+use crate::target::RequestBody;
+use crate::websocket::frame::{self, FrameDecoder, FramePart, Opcode};
+use crate::websocket::handshake::{Handshake, UpgradeError};
 
-/// Bytes of a message that comes back, at the most: more than was sent is a failure in any case.
+/// Limit of a message that comes back, in bytes. A longer message than the one that was sent is a
+/// failure in any case.
 const LIMIT: u64 = 1 << 30;
 
-/// Has a connection become a WebSocket (§4.1).
+/// Upgrades a connection to a WebSocket (§4.1).
 ///
 /// # Errors
-/// When the server does not want it.
+/// The server refuses the upgrade.
 pub(super) async fn upgrade(
     transport: &mut Transport,
     head: &[u8],
-    scratch: &mut Scratch,
+    buffers: &mut ClientBuffers,
     stats: &mut ExchangeStats,
-) -> Result<(), Fault> {
+) -> Result<(), ExchangeError> {
     let handshake = Handshake::random();
-    scratch.fields.clear();
-    handshake.write(&mut scratch.fields);
-    encode::end(&mut scratch.fields);
-    let mut upload = Upload::new([head, &scratch.fields, &[]]);
+    buffers.fields.clear();
+    handshake.write(&mut buffers.fields);
+    encode::end(&mut buffers.fields);
+    let mut upload = VectoredWrite::new([head, &buffers.fields, &[]]);
     let mut progress = HeadProgress::default();
-    let answer = &mut scratch.head;
+    let answer = &mut buffers.head;
     poll_fn(|cx| {
-        // Who takes no more may have answered all the same.
-        let _ = upload.poll(cx, &mut transport.stream, &scratch.blocks);
+        // A server that reads no more may have answered.
+        let _ = upload.poll(cx, &mut transport.stream, &buffers.blocks);
         stats.sent = upload.sent;
         loop {
             if !transport.inbox.is_empty() {
@@ -50,7 +51,7 @@ pub(super) async fn upgrade(
                     answer,
                 );
                 let garbage = |error: lockgate_http::h1::HeadError| {
-                    Fault::new(Failure::Garbage, error.to_string())
+                    ExchangeError::new(FailureKind::Garbage, error.to_string())
                 };
                 if let Some(used) = parsed.map_err(garbage)? {
                     transport.inbox.consume(used);
@@ -61,38 +62,41 @@ pub(super) async fn upgrade(
                 }
             }
             if !ready!(transport.poll_read(cx, stats))? {
-                return Poll::Ready(Err(Fault::new(Failure::Closed, "closed before an answer")));
+                return Poll::Ready(Err(ExchangeError::new(
+                    FailureKind::Closed,
+                    "closed before an answer",
+                )));
             }
         }
     })
     .await?;
-    handshake.check(&scratch.head).map_err(|error| {
-        let kind = if let HandshakeError::Status(status) = error {
+    handshake.check(&buffers.head).map_err(|error| {
+        let kind = if let UpgradeError::Status(status) = error {
             stats.response.status = Some(status);
-            Failure::Status
+            FailureKind::Status
         } else {
-            Failure::Garbage
+            FailureKind::Garbage
         };
-        Fault::new(kind, error.to_string())
+        ExchangeError::new(kind, error.to_string())
     })?;
-    transport.frames = Some(Decoder::new(LIMIT));
+    transport.frames = Some(FrameDecoder::new(LIMIT));
     Ok(())
 }
 
-/// Takes apart what has come since the last message, and answers pings; whether there can be
+/// Parses frames that came since the last message, and answers pings; `true` when there can be
 /// another message.
 ///
 /// # Errors
-/// When there was a message that nobody asked for, or what is no frame.
+/// A message came without a request, or bytes that are no frame.
 pub(super) async fn check_idle(
     transport: &mut Transport,
-    scratch: &mut Scratch,
+    buffers: &mut ClientBuffers,
     stats: &mut ExchangeStats,
-) -> Result<bool, Fault> {
+) -> Result<bool, ExchangeError> {
     let mut frames = transport
         .frames
         .take()
-        .unwrap_or_else(|| Decoder::new(LIMIT));
+        .unwrap_or_else(|| FrameDecoder::new(LIMIT));
     let mut pong = Pong::default();
     loop {
         let mut at = 0;
@@ -100,22 +104,22 @@ pub(super) async fn check_idle(
             let coming = &transport.inbox.bytes()[at..];
             match frames
                 .decode(coming)
-                .map_err(|error| Fault::new(Failure::Garbage, error.to_string()))?
+                .map_err(|error| ExchangeError::new(FailureKind::Garbage, error.to_string()))?
             {
-                Part::Control(Opcode::Close, _) => return Ok(false),
-                Part::Control(opcode, range) => {
+                FramePart::Control(Opcode::Close, _) => return Ok(false),
+                FramePart::Control(opcode, range) => {
                     if opcode == Opcode::Ping {
                         pong.ping = Some(coming[range.clone()].to_vec());
                     }
                     at += range.end;
                 }
-                Part::Data(_) | Part::End(..) => {
-                    return Err(Fault::new(
-                        Failure::Length,
+                FramePart::Data(_) | FramePart::End(..) => {
+                    return Err(ExchangeError::new(
+                        FailureKind::Length,
                         "a message behind the one that came back",
                     ));
                 }
-                Part::More(used) => {
+                FramePart::More(used) => {
                     at += used;
                     break;
                 }
@@ -128,49 +132,49 @@ pub(super) async fn check_idle(
             Some(false) => return Ok(false),
         }
     }
-    let Scratch { blocks, rng, .. } = scratch;
+    let ClientBuffers { blocks, rng, .. } = buffers;
     let answered = poll_fn(|cx| pong.poll(cx, transport, blocks, rng)).await;
     stats.sent += pong.all;
     transport.frames = Some(frames);
     Ok(answered.is_ok())
 }
 
-/// Sends a message and waits until it has come back.
+/// Sends a message and waits for its echo.
 ///
 /// # Errors
-/// When another comes back, or none.
+/// Another message comes back, or none.
 pub(super) async fn exchange(
     transport: &mut Transport,
-    message: &Body,
+    message: &RequestBody,
     expect: &Expect,
-    scratch: &mut Scratch,
+    buffers: &mut ClientBuffers,
     stats: &mut ExchangeStats,
-) -> Result<(), Fault> {
-    scratch.make(message);
-    let Scratch {
+) -> Result<(), ExchangeError> {
+    buffers.make(message);
+    let ClientBuffers {
         blocks,
         rng,
         fields,
         body,
         ..
-    } = scratch;
+    } = buffers;
     let sent = message.or(body);
     fields.clear();
     frame::encode(fields, Opcode::Binary, sent, rng.u32(..).to_ne_bytes());
     let frames = transport.frames.take();
-    let mut incoming = Incoming {
-        frames: frames.unwrap_or_else(|| Decoder::new(LIMIT)),
-        returned: Returned::new(sent, expect),
+    let mut incoming = IncomingMessage {
+        frames: frames.unwrap_or_else(|| FrameDecoder::new(LIMIT)),
+        echo: EchoCheck::new(sent, expect),
         pong: Pong::default(),
     };
-    let mut upload = Upload::new([fields, &[], &[]]);
-    // A handshake has gone before the first one, and answers to pings before the others.
+    let mut upload = VectoredWrite::new([fields, &[], &[]]);
+    // The counts hold the handshake, before the first message, and pongs, before the others.
     let before = stats.sent;
     let came = poll_fn(|cx| {
         let uploaded = upload.poll(cx, &mut transport.stream, blocks);
         let came = incoming.poll(cx, transport, stats);
-        // A server may wait for it, so it does not wait for the message; between frames it must
-        // stay.
+        // A server may wait for the pong, so that it does not wait for the end of the message.
+        // Between the frames of a message it must wait.
         if uploaded.is_ready() {
             let _ = incoming.pong.poll(cx, transport, blocks, rng);
         }
@@ -178,35 +182,35 @@ pub(super) async fn exchange(
         came
     })
     .await;
-    stats.response.length = incoming.returned.length;
+    stats.response.length = incoming.echo.length;
     came?;
     let answered = poll_fn(|cx| incoming.pong.poll(cx, transport, blocks, rng)).await;
     stats.sent = before + upload.sent + incoming.pong.all;
-    answered.map_err(|error| Fault::broken(&error))?;
-    if incoming.returned.differs {
-        return Err(Fault::new(
-            Failure::Body,
+    answered.map_err(|error| ExchangeError::broken(&error))?;
+    if incoming.echo.mismatch {
+        return Err(ExchangeError::new(
+            FailureKind::Body,
             "another message came back than was sent",
         ));
     }
     transport.frames = Some(incoming.frames);
-    stats.keep = upload.over;
+    stats.reusable = upload.finished;
     Ok(())
 }
 
-/// Responses to pings; several at once are answered by one (§5.5.3).
+/// Pongs. Several pings at once are answered by one (§5.5.3).
 #[derive(Default)]
 struct Pong {
-    /// What was in the latest ping that was not answered.
+    /// Payload of the latest ping without a pong.
     ping: Option<Vec<u8>>,
     frame: Vec<u8>,
-    /// How much of the frame has left, and how much of all of them.
+    /// Bytes sent of this frame, and of all frames.
     sent: usize,
     all: u64,
 }
 
 impl Pong {
-    /// Completes when every ping was answered.
+    /// Completes when every ping has its pong.
     fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -228,7 +232,7 @@ impl Pong {
                     rng.u32(..).to_ne_bytes(),
                 );
             }
-            let mut upload = Upload::new([&self.frame[self.sent..], &[], &[]]);
+            let mut upload = VectoredWrite::new([&self.frame[self.sent..], &[], &[]]);
             let left = upload.poll(cx, &mut transport.stream, blocks);
             self.sent += upload.sent as usize;
             self.all += upload.sent;
@@ -237,47 +241,49 @@ impl Pong {
     }
 }
 
-/// A message that comes back, and the pings between its frames.
-struct Incoming<'a> {
-    frames: Decoder,
-    returned: Returned<'a>,
+/// An incoming message, with pings between its frames.
+struct IncomingMessage<'a> {
+    frames: FrameDecoder,
+    echo: EchoCheck<'a>,
     pong: Pong,
 }
 
-impl Incoming<'_> {
-    /// Completes when the message has come.
+impl IncomingMessage<'_> {
+    /// Completes when the message is whole.
     fn poll(
         &mut self,
         cx: &mut Context<'_>,
         transport: &mut Transport,
         stats: &mut ExchangeStats,
-    ) -> Poll<Result<(), Fault>> {
+    ) -> Poll<Result<(), ExchangeError>> {
         loop {
             let mut at = 0;
             loop {
                 let coming = &transport.inbox.bytes()[at..];
                 let part = self.frames.decode(coming);
-                match part.map_err(|error| Fault::new(Failure::Garbage, error.to_string()))? {
-                    Part::Data(range) => {
-                        self.returned.take(&coming[range.clone()]);
+                match part
+                    .map_err(|error| ExchangeError::new(FailureKind::Garbage, error.to_string()))?
+                {
+                    FramePart::Data(range) => {
+                        self.echo.take(&coming[range.clone()]);
                         at += range.end;
                     }
-                    Part::End(_, used) => {
+                    FramePart::End(_, used) => {
                         transport.inbox.consume(at + used);
                         return Poll::Ready(Ok(()));
                     }
-                    Part::Control(Opcode::Ping, range) => {
+                    FramePart::Control(Opcode::Ping, range) => {
                         self.pong.ping = Some(coming[range.clone()].to_vec());
                         at += range.end;
                     }
-                    Part::Control(Opcode::Close, _) => {
-                        return Poll::Ready(Err(Fault::new(
-                            Failure::Closed,
+                    FramePart::Control(Opcode::Close, _) => {
+                        return Poll::Ready(Err(ExchangeError::new(
+                            FailureKind::Closed,
                             "the server closed the WebSocket",
                         )));
                     }
-                    Part::Control(_, range) => at += range.end,
-                    Part::More(used) => {
+                    FramePart::Control(_, range) => at += range.end,
+                    FramePart::More(used) => {
                         at += used;
                         break;
                     }
@@ -285,8 +291,8 @@ impl Incoming<'_> {
             }
             transport.inbox.consume(at);
             if !ready!(transport.poll_read(cx, stats))? {
-                return Poll::Ready(Err(Fault::new(
-                    Failure::Closed,
+                return Poll::Ready(Err(ExchangeError::new(
+                    FailureKind::Closed,
                     "closed before the message came back",
                 )));
             }

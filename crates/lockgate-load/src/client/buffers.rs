@@ -1,4 +1,4 @@
-//! What a client uses again for each exchange.
+//! Buffers that a client uses again for each exchange.
 
 use std::rc::Rc;
 
@@ -7,23 +7,23 @@ use lockgate_http::head::ResponseHead;
 use lockgate_net::stream::BufferPool;
 
 use crate::shared_link::LinkQueue;
-use crate::target::{Body, Http1Request};
+use crate::target::{Http1Request, RequestBody};
 
-/// Buffers of one client, and its dice.
-pub(crate) struct Scratch {
+/// Buffers of one client, and its source of random numbers.
+pub(crate) struct ClientBuffers {
     pub(crate) blocks: Rc<BufferPool>,
     pub(crate) rng: Rng,
-    /// The slow link that new connections are behind, if they are.
+    /// The queue of the slow link, if connections share one.
     pub(crate) link_queue: Option<Rc<LinkQueue>>,
-    /// The response's head.
+    /// Head of the latest response.
     pub(crate) head: ResponseHead,
-    /// What is sent of a head after what is always the same.
+    /// Fields of the request that vary, with the empty line.
     pub(crate) fields: Vec<u8>,
-    /// A body that is made for each request.
+    /// Random body of the request.
     pub(crate) body: Vec<u8>,
 }
 
-impl Scratch {
+impl ClientBuffers {
     pub(crate) fn new(blocks: Rc<BufferPool>, rng: Rng) -> Self {
         Self {
             blocks,
@@ -35,7 +35,7 @@ impl Scratch {
         }
     }
 
-    /// Makes what differs from request to request.
+    /// Makes the varying fields and the random body of a request.
     pub(crate) fn vary(&mut self, request: &Http1Request) {
         self.fields.clear();
         if !request.varying.is_empty() {
@@ -52,9 +52,9 @@ impl Scratch {
         self.make(&request.body);
     }
 
-    /// Makes a random body.
-    pub(crate) fn make(&mut self, body: &Body) {
-        if let Body::Random(length) = *body {
+    /// Makes the bytes of a random body; a fixed body needs none.
+    pub(crate) fn make(&mut self, body: &RequestBody) {
+        if let RequestBody::Random(length) = *body {
             self.body.resize(length, 0);
             self.rng.fill(&mut self.body);
         }

@@ -1,4 +1,4 @@
-//! The first response of each target, before anything is measured: the later ones are compared with
+//! The first response of each target, before any measurement: the later responses are compared with
 //! it.
 
 use std::future::poll_fn;
@@ -10,18 +10,18 @@ use fastrand::Rng;
 use lockgate_net::stream::BufferPool;
 use lockgate_net::timer::Timer;
 
-use crate::client::{self, ExchangeStats, Fault, Scratch, Transport};
-use crate::plan::Plan;
-use crate::result::{Failure, FirstResponse};
+use crate::client::{self, ClientBuffers, ExchangeError, ExchangeStats, Transport};
+use crate::plan::RunPlan;
+use crate::result::{FailureKind, FirstResponse};
 use crate::start_error::StartError;
-use crate::target::{Exchange, Target};
+use crate::target::{LoadTarget, TargetRequest};
 use crate::worker::{Stop, TICK};
 
 /// Makes one exchange with each target. Each peer keeps the first address that answers.
 ///
 /// # Errors
 /// The response of a target is not as expected, unless the plan says to go on.
-pub(crate) fn request_all(plan: &Plan, stop: &Stop) -> Result<Vec<FirstResponse>, StartError> {
+pub(crate) fn request_all(plan: &RunPlan, stop: &Stop) -> Result<Vec<FirstResponse>, StartError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .build_local(Default::default())?;
@@ -39,11 +39,11 @@ pub(crate) fn request_all(plan: &Plan, stop: &Stop) -> Result<Vec<FirstResponse>
 
 /// The first response of `target`; `None` when the run was ended meanwhile.
 async fn request(
-    plan: &Plan,
-    target: &Target,
+    plan: &RunPlan,
+    target: &LoadTarget,
     stop: &Stop,
 ) -> Result<Option<FirstResponse>, StartError> {
-    let mut scratch = Scratch::new(BufferPool::new(), Rng::new());
+    let mut buffers = ClientBuffers::new(BufferPool::new(), Rng::new());
     let timer = Timer::new()?;
     timer.set(Duration::ZERO)?;
     let begun = Instant::now();
@@ -52,17 +52,20 @@ async fn request(
         let mut exchange = pin!(try_addresses(
             target,
             plan.timeout,
-            &mut scratch,
+            &mut buffers,
             &mut stats
         ));
         poll_fn(|cx| {
             while timer.poll(cx)?.is_ready() {
-                if stop.is_asked() {
+                if stop.is_requested() {
                     return Poll::Ready(Ok::<_, StartError>(None));
                 }
                 if begun.elapsed() >= plan.timeout {
                     let text = format!("no whole answer within {:?}", plan.timeout);
-                    return Poll::Ready(Ok(Some((None, Err(Fault::new(Failure::Timeout, text))))));
+                    return Poll::Ready(Ok(Some((
+                        None,
+                        Err(ExchangeError::new(FailureKind::Timeout, text)),
+                    ))));
                 }
                 timer.set(TICK)?;
             }
@@ -73,10 +76,10 @@ async fn request(
     let Some((transport, made)) = outcome else {
         return Ok(None);
     };
-    if let Err(fault) = made
+    if let Err(error) = made
         && !plan.anyway
     {
-        let text = format!("{}{}", fault.text, advice(target, &fault, &stats));
+        let text = format!("{}{}", error.text, advice(target, &error, &stats));
         return Err(StartError::First {
             target: target.written.clone(),
             text,
@@ -86,8 +89,10 @@ async fn request(
         target: target.written.clone(),
         status: stats.response.status,
         length: stats.response.length,
-        protocol: target.exchange.protocol(),
-        streams: transport.as_ref().and_then(|transport| transport.allowed),
+        protocol: target.request.protocol(),
+        streams: transport
+            .as_ref()
+            .and_then(|transport| transport.max_streams),
         tls: transport
             .and_then(|transport| transport.tls)
             .map(|tls| format!("{} {}", tls.version, tls.cipher)),
@@ -97,12 +102,12 @@ async fn request(
 /// Makes the exchange at the first address that can be connected to, which the peer keeps. Each
 /// address has its share of the timeout, so that a silent one does not use it up.
 async fn try_addresses(
-    target: &Target,
+    target: &LoadTarget,
     timeout: Duration,
-    scratch: &mut Scratch,
+    buffers: &mut ClientBuffers,
     stats: &mut ExchangeStats,
-) -> (Option<Transport>, Result<(), Fault>) {
-    let mut failed = Fault::new(Failure::Connect, "its name has no address");
+) -> (Option<Transport>, Result<(), ExchangeError>) {
+    let mut failed = ExchangeError::new(FailureKind::Connect, "its name has no address");
     let peer = &target.peer;
     let indexes = peer
         .chosen
@@ -111,16 +116,16 @@ async fn try_addresses(
     let each = timeout / indexes.len().max(1) as u32;
     for index in indexes {
         let address = &peer.addresses[index];
-        match within(each, client::open(target, address, scratch, stats)).await {
+        match within(each, client::open(target, address, buffers, stats)).await {
             Some(Ok(mut transport)) => {
                 peer.choose(index);
-                let made = client::exchange(&mut transport, target, scratch, stats).await;
+                let made = client::exchange(&mut transport, target, buffers, stats).await;
                 return (Some(transport), made);
             }
-            Some(Err(fault)) => failed = fault,
+            Some(Err(error)) => failed = error,
             None => {
-                failed = Fault::new(
-                    Failure::Timeout,
+                failed = ExchangeError::new(
+                    FailureKind::Timeout,
                     format!("{address}: no connection within {each:?}"),
                 )
             }
@@ -145,9 +150,14 @@ async fn within<T>(time: Duration, future: impl Future<Output = T>) -> Option<T>
 }
 
 /// Advice about a failure, behind its text.
-fn advice(target: &Target, fault: &Fault, stats: &ExchangeStats) -> String {
-    match fault.failure {
-        Failure::Status if matches!(target.exchange, Exchange::Http1(_) | Exchange::Http2(_)) => {
+fn advice(target: &LoadTarget, error: &ExchangeError, stats: &ExchangeStats) -> String {
+    match error.failure {
+        FailureKind::Status
+            if matches!(
+                target.request,
+                TargetRequest::Http1(_) | TargetRequest::Http2(_)
+            ) =>
+        {
             let (status, length) = (
                 stats.response.status.unwrap_or_default(),
                 stats.response.length,
@@ -157,7 +167,9 @@ fn advice(target: &Target, fault: &Fault, stats: &ExchangeStats) -> String {
                  measure, or --anyway to go on and count failures"
             )
         }
-        Failure::Length | Failure::Body => "; say --anyway to go on and count failures".to_owned(),
+        FailureKind::Length | FailureKind::Body => {
+            "; say --anyway to go on and count failures".to_owned()
+        }
         _ => String::new(),
     }
 }

@@ -1,36 +1,36 @@
-//! What a program takes while it is measured: CPU time and memory of a process with all its
-//! descendants, from /proc.
+//! CPU time and memory of a program under measurement: a process with all its descendants, from
+//! /proc.
 //!
-//! Changes nothing about them, and decides nothing: who asks subtracts what was before.
+//! Only reads: the caller subtracts earlier values.
 
 use std::io;
 use std::time::Duration;
 
-/// A process and its descendants, as they are whenever they are asked about.
+/// A process and its descendants, at the time of each call.
 ///
-/// A descendant that has ended and was waited for is in the time of the one that waited. What
-/// escapes: children of a process that ignores SIGCHLD, which nobody waits for, and a daemon that
-/// left the tree because its parent ended, unless the process at the top adopts such orphans
+/// A descendant that has ended and was waited for counts in the time of its parent. Two kinds
+/// escape: children of a process that ignores SIGCHLD, which are never waited for, and a daemon
+/// that left the tree because its parent ended, unless the process at the top adopts such orphans
 /// (PR_SET_CHILD_SUBREAPER).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Tree {
+pub struct ProcessTree {
     top: u32,
 }
 
 /// CPU time since each process of a tree began.
 ///
-/// The kernel tells both in clock ticks, 10 ms on most machines; their sum comes from the
-/// scheduler's own clock, and which part of it was the kernel's from where the ticks fell.
+/// The kernel counts both in clock ticks, 10 ms on most machines; their sum comes from the
+/// scheduler's own clock, and the split between user and kernel from the mode at each tick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Cpu {
-    /// In user mode.
+pub struct CpuUsage {
+    /// CPU time in user mode.
     pub user: Duration,
-    /// In the kernel.
+    /// CPU time in the kernel.
     pub system: Duration,
 }
 
-impl Cpu {
-    /// What has been taken since `earlier`; never below zero.
+impl CpuUsage {
+    /// The difference to `earlier`; never below zero.
     pub fn since(self, earlier: Self) -> Self {
         Self {
             user: self.user.saturating_sub(earlier.user),
@@ -39,37 +39,37 @@ impl Cpu {
     }
 }
 
-/// The name of a process that only holds a program's processes together (`lockgate guard`). It is
-/// none of them: its own time and memory do not count.
+/// Name of a guard process (`lockgate guard`), which only holds a program's processes together: its
+/// own time and memory do not count.
 pub const GUARD: &str = "lockgate-guard";
 
-impl Tree {
-    /// The tree below and with the process `pid`.
+impl ProcessTree {
+    /// The tree of the process `pid`.
     pub fn new(pid: u32) -> Self {
         Self { top: pid }
     }
 
-    /// CPU time of all that are in the tree and of those that were waited for.
+    /// CPU time of all processes of the tree and of descendants that were waited for.
     ///
     /// # Errors
-    /// The process at the top is gone, or the kernel does not tell (it needs CONFIG_PROC_CHILDREN).
-    pub fn cpu(&self) -> io::Result<Cpu> {
+    /// The process at the top has ended, or the kernel has no list of children
+    /// (CONFIG_PROC_CHILDREN).
+    pub fn cpu(&self) -> io::Result<CpuUsage> {
         let members = self.settled()?;
         let ticks = |of: fn(&Stat) -> u64| members.iter().map(of).sum::<u64>();
         let (user, system) = (ticks(Stat::user), ticks(Stat::system));
         let second = rustix::param::clock_ticks_per_second();
         let time = |ticks: u64| Duration::from_nanos(ticks * (1_000_000_000 / second));
-        Ok(Cpu {
+        Ok(CpuUsage {
             user: time(user),
             system: time(system),
         })
     }
 
-    /// The proportional set size of all in bytes: a page that several processes have is divided
-    /// among them.
+    /// The proportional set size of all processes in bytes: a page that several processes share is
+    /// divided among them.
     ///
-    /// `None` where the process at the top is gone, or one of them belongs to a user whom we may
-    /// not look at.
+    /// `None`: the process at the top has ended, or one of the processes may not be read.
     pub fn memory(&self) -> Option<u64> {
         let mut sum = 0;
         for member in self
@@ -80,7 +80,7 @@ impl Tree {
         {
             match std::fs::read_to_string(format!("/proc/{}/smaps_rollup", member.pid)) {
                 Ok(text) => sum += proportional_set_size(&text)?,
-                // Ended meanwhile, or a zombie: it has none.
+                // A process that has ended, or a zombie, has no memory.
                 Err(error) if is_gone(&error) => {}
                 Err(_) => return None,
             }
@@ -88,10 +88,10 @@ impl Tree {
         Some(sum)
     }
 
-    /// The processes below the one at the top, parents before their children.
+    /// The descendants, parents before their children.
     ///
     /// # Errors
-    /// As [`Tree::cpu`].
+    /// As [`ProcessTree::cpu`].
     pub fn below(&self) -> io::Result<Vec<u32>> {
         Ok(self
             .members()?
@@ -101,11 +101,11 @@ impl Tree {
             .collect())
     }
 
-    /// The members, each read when none of them came or went.
+    /// The members, read while none of them began or ended.
     ///
-    /// One that ends between its parent's reading and its own would be in neither: the walk is
-    /// right when the one before it found the same processes. A tree that forks all the time
-    /// never holds still; its last walk must do.
+    /// A process that ends between the read of its parent and its own read would be in neither: a
+    /// walk is right when the walk before it found the same processes. A tree that forks all the
+    /// time never holds still; its last walk must do.
     fn settled(&self) -> io::Result<Vec<Stat>> {
         let mut members = self.members()?;
         for _ in 0..16 {
@@ -122,7 +122,7 @@ impl Tree {
         Ok(members)
     }
 
-    /// Parents before their children.
+    /// All processes of the tree, parents before their children.
     fn members(&self) -> io::Result<Vec<Stat>> {
         let mut found = vec![Stat::of(self.top)?];
         let mut at = 0;
@@ -142,16 +142,16 @@ impl Tree {
     }
 }
 
-/// What is used of /proc/PID/stat.
+/// Fields of /proc/PID/stat that are used here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Stat {
     pid: u32,
     name: String,
     /// User and system time in ticks, its own.
     own: [u64; 2],
-    /// The same of children that it waited for, with theirs.
+    /// The same of children that were waited for, with their descendants.
     reaped: [u64; 2],
-    /// When it began, in ticks since boot: tells a process from a later one with its number.
+    /// Start time in ticks since boot: tells a process from a later one with the same ID.
     began: u64,
 }
 
@@ -247,7 +247,7 @@ fn proportional_set_size(text: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    impl Cpu {
+    impl CpuUsage {
         fn total(self) -> Duration {
             self.user + self.system
         }
@@ -256,7 +256,7 @@ mod tests {
     use std::os::unix::process::CommandExt as _;
     use std::process::{Child, Command, Stdio};
 
-    /// A shell that does what it is told, line after line. With it ends all that it started.
+    /// A shell that runs commands line by line. All its processes end with it.
     struct Shell {
         child: Child,
         said: BufReader<std::process::ChildStdout>,
@@ -278,7 +278,7 @@ mod tests {
             writeln!(self.child.stdin.as_ref().unwrap(), "{what}").unwrap();
         }
 
-        /// The next line that it or a child of it says.
+        /// The next line of its output, or of a child's.
         fn line(&mut self) -> String {
             let mut line = String::new();
             assert!(
@@ -288,8 +288,8 @@ mod tests {
             line.trim().to_owned()
         }
 
-        fn tree(&self) -> Tree {
-            Tree::new(self.child.id())
+        fn tree(&self) -> ProcessTree {
+            ProcessTree::new(self.child.id())
         }
     }
 
@@ -373,7 +373,7 @@ mod tests {
         let mut shell = Shell::start();
         let tree = shell.tree();
         shell.tell("n=0; while :; do (i=0; while [ $i -lt 500 ]; do i=$((i+1)); done); done");
-        let mut last = Cpu::default();
+        let mut last = CpuUsage::default();
         for _ in 0..2000 {
             let now = tree.cpu().unwrap();
             // A child's own ticks are cut off, its part of its parent's are not.
@@ -390,7 +390,7 @@ mod tests {
         let mut shell = Shell::start();
         shell.tell("sh -c 'echo $$; kill -STOP $$' &");
         let child: u32 = shell.line().parse().unwrap();
-        let part = Tree::new(child).memory().unwrap();
+        let part = ProcessTree::new(child).memory().unwrap();
         assert!(part > 0);
         assert!(shell.tree().memory().unwrap() > part);
     }
@@ -399,7 +399,7 @@ mod tests {
     fn a_process_that_is_gone_is_an_error() {
         let mut child = Command::new("true").spawn().unwrap();
         child.wait().unwrap();
-        let tree = Tree::new(child.id());
+        let tree = ProcessTree::new(child.id());
         assert!(tree.cpu().is_err());
         assert_eq!(tree.memory(), None);
     }

@@ -1,37 +1,37 @@
-//! What leaves: up to three parts, sent as one.
+//! Vectored write of up to three parts.
 
 use std::task::{Context, Poll, ready};
 
 use lockgate_net::stream::{BufferPool, Stream, StreamError};
 
-/// What is sent, and how far it has gone.
-pub(super) struct Upload<'a> {
+/// A write of up to three parts, and its progress.
+pub(super) struct VectoredWrite<'a> {
     parts: [&'a [u8]; 3],
     pub(super) sent: u64,
-    /// Whether all of it has left.
-    pub(super) over: bool,
+    /// Whether all bytes have been written and flushed.
+    pub(super) finished: bool,
 }
 
-impl<'a> Upload<'a> {
+impl<'a> VectoredWrite<'a> {
     pub(super) fn new(parts: [&'a [u8]; 3]) -> Self {
         Self {
             parts,
             sent: 0,
-            over: false,
+            finished: false,
         }
     }
 
-    /// Completes when all of it has left.
+    /// Completes when all bytes have been written and flushed.
     ///
     /// # Errors
-    /// When the connection has broken. Whoever takes no more may have answered all the same.
+    /// The connection is broken. A server that reads no more may have answered nevertheless.
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,
         stream: &mut Stream,
         blocks: &BufferPool,
     ) -> Poll<Result<(), StreamError>> {
-        if self.over {
+        if self.finished {
             return Poll::Ready(Ok(()));
         }
         loop {
@@ -51,7 +51,7 @@ impl<'a> Upload<'a> {
             self.sent += ready!(stream.poll_write(cx, blocks, &parts[..count]))? as u64;
         }
         ready!(stream.poll_flush(cx))?;
-        self.over = true;
+        self.finished = true;
         Poll::Ready(Ok(()))
     }
 }

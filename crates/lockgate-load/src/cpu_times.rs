@@ -1,26 +1,26 @@
-//! How busy each CPU of the machine was, whoever used it, from /proc/stat.
+//! Load of each CPU of the machine, by all processes, from /proc/stat.
 
 use std::time::Duration;
 
-/// What each CPU has done since the machine was started.
+/// Times of each CPU since the machine was started.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Ticks(Vec<CpuTime>);
+pub struct CpuTimes(Vec<CpuTime>);
 
 /// Time of one CPU, in steps of 10 ms on most machines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CpuTime {
-    /// Its number.
+    /// Number of the CPU, from 0 on.
     pub cpu: usize,
-    /// What processes took of it, and what a hypervisor gave to others.
+    /// Time of processes, and time that a hypervisor gave to other machines.
     pub processes: Duration,
-    /// The same and interrupts, those that the network makes among them.
+    /// The same with interrupts, network interrupts included.
     pub busy: Duration,
-    /// All of it.
+    /// The whole time, idle time included.
     pub whole: Duration,
 }
 
-impl Ticks {
-    /// Of now; nothing where the kernel does not tell.
+impl CpuTimes {
+    /// The times now; empty where /proc/stat cannot be read.
     pub fn now() -> Self {
         Self::parse(&std::fs::read_to_string("/proc/stat").unwrap_or_default())
     }
@@ -51,7 +51,7 @@ impl Ticks {
         Self(cpus.collect())
     }
 
-    /// What has been done since `earlier`, by the CPUs that both have.
+    /// The difference to `earlier`, for the CPUs that both have.
     pub fn since(&self, earlier: &Self) -> Vec<CpuTime> {
         let both = self.0.iter().filter_map(|now| {
             let before = earlier.0.iter().find(|before| before.cpu == now.cpu)?;
@@ -67,7 +67,7 @@ impl Ticks {
 }
 
 impl CpuTime {
-    /// How much of the time it was busy, 0 to 1.
+    /// Busy share of the time, 0 to 1.
     pub fn share(&self) -> f64 {
         if self.whole.is_zero() {
             0.0
@@ -83,8 +83,9 @@ mod tests {
 
     #[test]
     fn a_cpu_is_busy_with_processes_and_interrupts_and_not_while_it_waits_for_a_disk() {
-        let before = Ticks::parse("cpu  9 9 9 9 9 9 9 9\ncpu0 10 0 10 100 0 0 0 0 0 0\nintr 5\n");
-        let after = Ticks::parse(
+        let before =
+            CpuTimes::parse("cpu  9 9 9 9 9 9 9 9\ncpu0 10 0 10 100 0 0 0 0 0 0\nintr 5\n");
+        let after = CpuTimes::parse(
             "cpu  9 9 9 9 9 9 9 9\ncpu0 30 0 20 150 10 1 4 5 0 0\ncpu7 1 1 1 1 1 1 1 1\n",
         );
         let [used] = after.since(&before)[..] else {
