@@ -98,7 +98,7 @@ pub enum WriteError {
 }
 
 /// A body that comes. Data is lent from where it was received.
-pub trait Source {
+pub trait BodyReader {
     /// Completes when there is [`data`](Self::data), or none follows.
     ///
     /// # Errors
@@ -128,7 +128,7 @@ pub trait Source {
 }
 
 /// A message that goes, behind its head.
-pub trait Sink {
+pub trait BodyWriter {
     /// Takes data of the body and says how much of it; `last` when none follows.
     ///
     /// # Errors
@@ -187,14 +187,14 @@ pub trait Sink {
 
 /// One end of what both sides have switched to (RFC 9110 §7.8): bytes both ways, each way until its
 /// end.
-pub trait Tunnel: Source + Sink {
+pub trait Tunnel: BodyReader + BodyWriter {
     /// Begins it, behind the heads of both messages.
     ///
     /// # Errors
     /// When what has come cannot be a part of it.
     fn begin_tunnel(&mut self) -> Result<(), ReadError>;
 
-    /// Completes when the peer was told that nothing more comes, after [`Sink::finish`].
+    /// Completes when the peer was told that nothing more comes, after [`BodyWriter::finish`].
     ///
     /// # Errors
     /// When the connection has broken.

@@ -35,14 +35,14 @@ static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 /// The tick as it reaches one worker from another thread.
 #[derive(Debug, Default)]
-pub struct Pulse {
+pub struct Ticker {
     notify: Notify,
     wanted: AtomicBool,
     /// Whether a tick has come, and not only a question.
     due: AtomicBool,
 }
 
-impl Pulse {
+impl Ticker {
     /// Makes a pulse that nobody wants yet.
     pub fn new() -> Arc<Self> {
         Arc::default()
@@ -113,7 +113,7 @@ impl Cut {
 
 /// An endpoint that was asked and has not answered.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked {
+pub struct PendingResponse {
     /// Which of the worker's upstreams.
     pub upstream: usize,
     /// Its place among the members of that.
@@ -126,7 +126,7 @@ pub struct Asked {
 
 /// What a connection waits for, as far as somebody else is to blame for it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Waiting {
+pub enum WaitReason {
     /// Nothing, or somebody whom no rate holds.
     #[default]
     Otherwise,
@@ -149,7 +149,7 @@ pub enum Waiting {
     ForTunnel,
 }
 
-impl Waiting {
+impl WaitReason {
     /// Whether the client is waited for.
     pub fn is_for_client(self) -> bool {
         matches!(
@@ -162,7 +162,7 @@ impl Waiting {
 /// The least that a client must move while it is waited for, in bytes a second, and for how many
 /// milliseconds of waiting it may stay below.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Pace {
+pub struct MinRate {
     /// Of a body that is due; `None` is any.
     pub min_in: Option<u64>,
     /// Of what is held for it; `None` is any.
@@ -213,12 +213,12 @@ pub struct Clock {
     empty: Cell<u32>,
     /// Whether there is something else to be looked after.
     wanted: Cell<bool>,
-    pulse: Arc<Pulse>,
+    pulse: Arc<Ticker>,
 }
 
 impl Clock {
     /// A clock that is driven by `pulse`.
-    pub fn new(pulse: Arc<Pulse>) -> Rc<Self> {
+    pub fn new(pulse: Arc<Ticker>) -> Rc<Self> {
         Rc::new(Self {
             start: *ORIGIN,
             now: Cell::new(0),
@@ -378,7 +378,7 @@ pub struct Watch {
     /// Whether the exchange has a socket towards an endpoint for itself.
     pub uses_socket: Cell<bool>,
     /// Whose answer it waits for.
-    pub asked: Cell<Option<Asked>>,
+    pub asked: Cell<Option<PendingResponse>>,
     /// Bytes of memory that its tasks have taken and not given back.
     pub held: Cell<isize>,
     /// Whether it [rests](Self::rests) since the task of it that runs was polled.
@@ -396,10 +396,10 @@ pub struct Watch {
     moved: Cell<u64>,
     moved_at: Cell<u64>,
     cut: Cell<Option<Cut>>,
-    waiting: Cell<Waiting>,
+    waiting: Cell<WaitReason>,
     /// When the phase began.
     since: Cell<u64>,
-    pace: Cell<Pace>,
+    pace: Cell<MinRate>,
     looked_at: Cell<u64>,
     body: Waited,
     room: Waited,
@@ -500,7 +500,7 @@ impl Watch {
     }
 
     /// What it waits for; noted with every wait, looked at with every tick.
-    pub fn waiting(&self) -> Waiting {
+    pub fn waiting(&self) -> WaitReason {
         self.waiting.get()
     }
 
@@ -510,12 +510,12 @@ impl Watch {
     }
 
     /// Notes what it waits for from now on.
-    pub fn waits(&self, waiting: Waiting) {
+    pub fn waits(&self, waiting: WaitReason) {
         self.waiting.set(waiting);
     }
 
     /// Holds the client to `pace` from now on.
-    pub fn hold_to(&self, pace: Pace) {
+    pub fn hold_to(&self, pace: MinRate) {
         self.pace.set(pace);
         self.body.begin(self.meter.received.get());
         self.room.begin(self.meter.sent.get());
@@ -525,11 +525,11 @@ impl Watch {
         let millis = now.saturating_sub(self.looked_at.replace(now));
         let (pace, meter) = (self.pace.get(), &self.meter);
         match self.waiting.get() {
-            Waiting::ForBody => {
+            WaitReason::ForBody => {
                 self.body
                     .is_slow(millis, meter.received.get(), pace.min_in, pace.grace)
             }
-            Waiting::ForRoom => {
+            WaitReason::ForRoom => {
                 self.room
                     .is_slow(millis, meter.sent.get(), pace.min_out, pace.grace)
             }

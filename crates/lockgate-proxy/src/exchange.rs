@@ -15,21 +15,21 @@ use crate::access_log::{Cause, OpenedBy, Side};
 use crate::answer::Fault;
 use crate::body::ReadError;
 use crate::clients::Account;
-use crate::clock::{Cut, Guard, Waiting};
+use crate::clock::{Cut, Guard, WaitReason};
 use crate::limits::Share;
 use crate::member_set::MemberSet;
-use crate::message::{Downstream, OutgoingRequest, Persistence};
+use crate::message::{ClientExchange, OutgoingRequest, Persistence};
 use crate::metrics::http::SiteCells;
 use crate::request_id::RequestId;
 use crate::route::Pattern;
 use crate::rules::Rules;
 use crate::shaping::Shapers;
 use crate::transform::Values;
-use crate::upstream::{DialError, Endpoint, Hold, InFlight, Kept, Lease, Wire, Wish};
+use crate::upstream::{DialError, Endpoint, ConnectionPermit, InFlight, PrivateConnections, Lease, UpstreamConnection, Preference};
 use crate::worker::Worker;
 
 /// A request, and what is known of it.
-pub struct Request<'a> {
+pub struct RoutedRequest<'a> {
     /// The worker that serves it.
     pub worker: &'a Rc<Worker>,
     /// The request as an endpoint gets it, with the head as it was received.
@@ -42,7 +42,7 @@ pub struct Request<'a> {
     pub rules: &'a Rules,
 }
 
-impl<'a> Request<'a> {
+impl<'a> RoutedRequest<'a> {
     /// The head as it was received.
     pub fn received(&self) -> &'a RequestHead {
         self.outgoing.received
@@ -52,7 +52,7 @@ impl<'a> Request<'a> {
 /// A request on its way through an action, and the way back.
 pub struct Dispatch<'a, D> {
     /// The request.
-    pub request: Request<'a>,
+    pub request: RoutedRequest<'a>,
     /// The deadlines.
     pub guard: &'a Guard,
     /// What the client holds of what the process has.
@@ -63,9 +63,9 @@ pub struct Dispatch<'a, D> {
     /// Where the body comes from and the answer goes.
     pub down: &'a mut D,
     /// To which endpoint the client belongs.
-    pub wish: Wish,
+    pub wish: Preference,
     /// The client's own connections to endpoints, where endpoints are told of it.
-    pub private: &'a Rc<Kept>,
+    pub private: &'a Rc<PrivateConnections>,
     /// What goes before everything else on such a connection.
     pub introduction: &'a dyn Fn(ProxyVersion) -> Vec<u8>,
     /// What its bodies may move, if their rates are limited.
@@ -77,12 +77,12 @@ pub struct Dispatch<'a, D> {
     /// Whether the client's connection may be kept.
     pub persistence: Persistence,
     /// What has come of it so far.
-    pub outcome: &'a mut Outcome,
+    pub outcome: &'a mut ExchangeOutcome,
 }
 
 /// What came of an exchange.
 #[derive(Debug, Default)]
-pub struct Outcome {
+pub struct ExchangeOutcome {
     /// What was answered; 0 when nothing was.
     pub status: u16,
     /// Who answered, or failed to.
@@ -108,31 +108,31 @@ pub struct Outcome {
     /// Whether the client's connection can take another request.
     pub reusable: bool,
     /// What the client's connection is joined to, after both have agreed to speak something else.
-    pub switched: Option<Box<Switched>>,
+    pub switched: Option<Box<SwitchedConnection>>,
 }
 
 /// The other end of what is no HTTP from here on.
 #[derive(Debug)]
-pub struct Switched {
+pub struct SwitchedConnection {
     /// The way there.
-    pub up: Wire,
+    pub up: UpstreamConnection,
     /// Counts for the endpoint as long as this lasts.
-    pub hold: Hold,
+    pub hold: ConnectionPermit,
     /// So does this.
     pub in_flight: InFlight,
     /// What holds for it.
-    pub bounds: Bounds,
+    pub bounds: TunnelLimits,
     /// What it takes of what its client and its user may have.
     pub shares: Shares,
     /// What it may move, if its rate is limited: what its request might.
     pub shapers: Option<Box<Shapers>>,
     /// The request that opened it, for the log, once that is over.
-    pub opener: Option<Box<Opener>>,
+    pub opener: Option<Box<OpeningRequest>>,
 }
 
 /// The request by which HTTP has ended, for the line of what came after it.
 #[derive(Debug)]
-pub struct Opener {
+pub struct OpeningRequest {
     /// Its id.
     pub id: RequestId,
     /// Host and port that it asked for.
@@ -141,7 +141,7 @@ pub struct Opener {
     pub user: Option<Arc<str>>,
 }
 
-impl Opener {
+impl OpeningRequest {
     /// As the log has it.
     pub fn told(&self) -> OpenedBy<'_> {
         OpenedBy {
@@ -163,7 +163,7 @@ pub struct Shares {
 
 /// What holds for a connection that is relayed after HTTP has ended.
 #[derive(Debug, Clone, Copy)]
-pub struct Bounds {
+pub struct TunnelLimits {
     /// For as long as nothing may move.
     pub idle: Duration,
     /// When to probe a silent peer, if at all.
@@ -174,12 +174,12 @@ pub struct Bounds {
     pub bytes: Option<u64>,
 }
 
-impl Switched {
+impl SwitchedConnection {
     /// The connection of a request that has switched, on which nothing moves for no longer than
     /// `idle`.
     pub fn of(lease: Lease, idle: Duration) -> Self {
         let (up, hold, in_flight) = lease.into_parts();
-        let bounds = Bounds {
+        let bounds = TunnelLimits {
             idle,
             keepalive: None,
             lifetime: None,
@@ -197,7 +197,7 @@ impl Switched {
     }
 }
 
-impl Bounds {
+impl TunnelLimits {
     /// Holds what `guard` guards to them from now on.
     pub fn begin(&self, guard: &Guard) {
         guard.idle(self.idle);
@@ -210,7 +210,7 @@ impl Bounds {
     }
 }
 
-impl<D: Downstream> Dispatch<'_, D> {
+impl<D: ClientExchange> Dispatch<'_, D> {
     /// Answers that what follows is no HTTP any more, and goes to `switched`.
     ///
     /// # Errors
@@ -218,21 +218,21 @@ impl<D: Downstream> Dispatch<'_, D> {
     pub async fn switch(
         &mut self,
         answer: &ResponseHead,
-        switched: Switched,
-    ) -> Result<(), Failure> {
+        switched: SwitchedConnection,
+    ) -> Result<(), ExchangeFailure> {
         self.down.switch(self.request.received(), answer);
         self.outcome.status = answer.status;
-        self.guard.watch().waits(Waiting::ForRoom);
+        self.guard.watch().waits(WaitReason::ForRoom);
         match self
             .guard
             .within(poll_fn(|cx| self.down.poll_flush(cx)))
             .await
         {
-            Ok(flushed) => flushed.map_err(|error| Failure::client(&error))?,
-            Err(cut) => return Err(Failure::cut(cut, Fault::ResponseTimeout)),
+            Ok(flushed) => flushed.map_err(|error| ExchangeFailure::client(&error))?,
+            Err(cut) => return Err(ExchangeFailure::cut(cut, Fault::ResponseTimeout)),
         }
         let shapers = self.shapers.take();
-        self.outcome.switched = Some(Box::new(Switched {
+        self.outcome.switched = Some(Box::new(SwitchedConnection {
             shapers,
             ..switched
         }));
@@ -240,7 +240,7 @@ impl<D: Downstream> Dispatch<'_, D> {
     }
 }
 
-impl Outcome {
+impl ExchangeOutcome {
     /// Notes another connection, `took` after whatever was before, of which making it was a part.
     pub fn leased(&mut self, took: Duration, dialled: Option<Duration>) {
         let wait = took.saturating_sub(dialled.unwrap_or_default());
@@ -253,7 +253,7 @@ impl Outcome {
 
 /// Why there is no answer of an origin, or not the whole of it.
 #[derive(Debug)]
-pub struct Failure {
+pub struct ExchangeFailure {
     /// What a client is told, if it is still to be told something.
     pub fault: Option<Fault>,
     /// The word in the log.
@@ -264,7 +264,7 @@ pub struct Failure {
     pub detail: Cow<'static, str>,
 }
 
-impl Failure {
+impl ExchangeFailure {
     /// One that a client is told of.
     pub fn of(fault: Fault) -> Self {
         Self::because(fault, Cow::Borrowed(""))
@@ -330,7 +330,7 @@ impl Failure {
     }
 }
 
-impl From<DialError> for Failure {
+impl From<DialError> for ExchangeFailure {
     fn from(error: DialError) -> Self {
         match error {
             DialError::Cut(cut) => Self::cut(cut, Fault::ConnectionTimeout),

@@ -2,7 +2,7 @@
 
 use std::task::{Context, Poll, ready};
 
-use crate::body::{ReadError, Sink, Source, WriteError};
+use crate::body::{ReadError, BodyWriter, BodyReader, WriteError};
 use crate::transform::HeaderRules;
 
 /// Pieces of data that move in one turn; then the worker's other connections have theirs.
@@ -26,8 +26,8 @@ pub(crate) enum PumpError {
 /// When one of the two breaks.
 pub(crate) fn poll_pump(
     cx: &mut Context<'_>,
-    source: &mut impl Source,
-    sink: &mut impl Sink,
+    source: &mut impl BodyReader,
+    sink: &mut impl BodyWriter,
     rules: &HeaderRules,
     mut keep: impl FnMut(&[u8]),
 ) -> Poll<Result<(), PumpError>> {

@@ -19,7 +19,7 @@ use lockgate_net::shape::{self, Bucket, Line, Moment, Shaper};
 
 use crate::limits;
 
-pub use held::{Held, give_back};
+pub use held::{ShapedBody, give_back};
 
 const SHARDS: usize = 64;
 /// Buckets of one shard that nobody uses, and that are kept because they are not full again: who
@@ -41,14 +41,14 @@ pub struct Directions {
 #[derive(Debug)]
 pub struct Shape {
     connection: Directions,
-    clients: Option<Table<IpAddr>>,
-    users: Option<Table<Arc<str>>>,
-    total: Pair,
+    clients: Option<BucketTable<IpAddr>>,
+    users: Option<BucketTable<Arc<str>>>,
+    total: DirectionBuckets,
 }
 
 /// One connection as its table holds it to rates: all that it carries together.
 #[derive(Debug)]
-pub struct Shaped(Pair);
+pub struct Shaped(DirectionBuckets);
 
 /// What both directions of something that moves may move.
 #[derive(Debug, Default)]
@@ -68,18 +68,18 @@ impl Shape {
         user: Directions,
         total: Directions,
     ) -> Arc<Self> {
-        let (clients, users) = (Table::of_some(client), Table::of_some(user));
+        let (clients, users) = (BucketTable::of_some(client), BucketTable::of_some(user));
         Arc::new(Self {
             connection,
             clients,
             users,
-            total: Pair::new(total),
+            total: DirectionBuckets::new(total),
         })
     }
 
     /// A new connection.
     pub fn connection(&self) -> Shaped {
-        Shaped(Pair::new(self.connection))
+        Shaped(DirectionBuckets::new(self.connection))
     }
 
     /// For something that a connection carries for this client, of this user. A client without an
@@ -105,7 +105,7 @@ impl Shape {
             user.as_ref(),
             Some(&self.total),
         ];
-        let shaper = |bucket: fn(&Pair) -> Option<&Arc<Bucket>>| {
+        let shaper = |bucket: fn(&DirectionBuckets) -> Option<&Arc<Bucket>>| {
             let buckets: Box<[_]> = chain
                 .iter()
                 .flatten()
@@ -133,12 +133,12 @@ impl Shapers {
 
 /// A bucket for each direction that is limited.
 #[derive(Debug, Clone)]
-struct Pair {
+struct DirectionBuckets {
     received: Option<Arc<Bucket>>,
     sent: Option<Arc<Bucket>>,
 }
 
-impl Pair {
+impl DirectionBuckets {
     fn new(rates: Directions) -> Self {
         Self {
             received: rates.received.map(Bucket::new),
@@ -161,19 +161,19 @@ impl Pair {
 }
 
 /// Buckets of those who are told apart by `K`, for as long as they are used or not full again.
-struct Table<K> {
+struct BucketTable<K> {
     rates: Directions,
     hasher: RandomState,
-    shards: Box<[Mutex<Shard<K>>]>,
+    shards: Box<[Mutex<BucketShard<K>>]>,
 }
 
-struct Shard<K> {
-    pairs: HashMap<K, Pair, RandomState>,
+struct BucketShard<K> {
+    pairs: HashMap<K, DirectionBuckets, RandomState>,
     /// How many there may be before it is looked through.
     enough: usize,
 }
 
-impl<K: Hash + Eq> Table<K> {
+impl<K: Hash + Eq> BucketTable<K> {
     /// One for these rates, if there are any.
     fn of_some(rates: Directions) -> Option<Self> {
         (rates != Directions::default()).then(|| Self::new(rates))
@@ -181,7 +181,7 @@ impl<K: Hash + Eq> Table<K> {
 
     fn new(rates: Directions) -> Self {
         let shard = || {
-            Mutex::new(Shard {
+            Mutex::new(BucketShard {
                 pairs: HashMap::default(),
                 enough: FEW,
             })
@@ -193,7 +193,7 @@ impl<K: Hash + Eq> Table<K> {
         }
     }
 
-    fn of(&self, key: K, now: Moment) -> Pair {
+    fn of(&self, key: K, now: Moment) -> DirectionBuckets {
         // Held for one look-up, or for one look through a shard that has doubled; never over a
         // wait.
         let shard = &self.shards[self.hasher.hash_one(&key) as usize % SHARDS];
@@ -204,12 +204,12 @@ impl<K: Hash + Eq> Table<K> {
         shard
             .pairs
             .entry(key)
-            .or_insert_with(|| Pair::new(self.rates))
+            .or_insert_with(|| DirectionBuckets::new(self.rates))
             .clone()
     }
 }
 
-impl<K> Shard<K> {
+impl<K> BucketShard<K> {
     fn forget(&mut self, now: Moment) {
         let mut kept = 0;
         self.pairs.retain(|_, pair| {
@@ -222,9 +222,9 @@ impl<K> Shard<K> {
     }
 }
 
-impl<K> fmt::Debug for Table<K> {
+impl<K> fmt::Debug for BucketTable<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Table")
+        f.debug_struct("BucketTable")
             .field("rates", &self.rates)
             .finish_non_exhaustive()
     }
@@ -328,7 +328,7 @@ mod tests {
     #[test]
     fn accounts_of_departed_clients_are_forgotten_once_full() {
         let now = shape::now();
-        let shares = Table::new(rate(1_000_000));
+        let shares = BucketTable::new(rate(1_000_000));
         let used = shares.of(0_u32, now);
         for client in 1..100_000 {
             shares.of(client, now);
@@ -351,7 +351,7 @@ mod tests {
     fn a_flood_of_indebted_clients_is_bounded() {
         run(|line| {
             let now = shape::now();
-            let shares = Table::new(rate(1));
+            let shares = BucketTable::new(rate(1));
             for client in 0..3 * SHARDS * KEPT {
                 let sent = shares
                     .of(client, now)

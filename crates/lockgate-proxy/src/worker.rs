@@ -25,7 +25,7 @@ use tokio::sync::Notify;
 
 use crate::access_log::{Log, MaskIp};
 use crate::clients::Clients;
-use crate::clock::{Asked, Clock, Cut, Pulse, Waiting, Watch};
+use crate::clock::{PendingResponse, Clock, Cut, Ticker, WaitReason, Watch};
 use crate::files;
 use crate::limits::connections::Connections;
 use crate::limits::handshakes::Handshakes;
@@ -35,7 +35,7 @@ use crate::metrics::WorkerCells;
 use crate::popular::{Popular, PopularSnapshot};
 use crate::preemption::{Idle, close_connections};
 use crate::request_id::RequestIds;
-use crate::upstream::{Pool, Slots, Upstream};
+use crate::upstream::{Pool, SocketSlots, UpstreamPool};
 
 /// Clients whose traffic one worker tracks: see `lockgate_metrics::Top`.
 const TOP_CLIENTS: usize = 1024;
@@ -51,7 +51,7 @@ const LAST_REQUESTS: u32 = 10;
 /// Heads that are kept for later.
 const SPARE: usize = 64;
 /// What all workers share: settings that do not change, and the limits of the process.
-pub struct Shared {
+pub struct ProcessState {
     /// Connections of clients at once.
     pub connections: Connections,
     /// Handshakes with clients.
@@ -73,9 +73,9 @@ pub struct Shared {
     pub ids: AtomicU64,
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for ProcessState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared")
+        f.debug_struct("ProcessState")
             .field("connections", &self.connections)
             .finish_non_exhaustive()
     }
@@ -97,9 +97,9 @@ pub type Published = Arc<ArcSwapOption<Accounts>>;
 #[derive(Debug)]
 pub struct Setup {
     /// Process-wide things.
-    pub shared: Arc<Shared>,
+    pub shared: Arc<ProcessState>,
     /// What drives it.
-    pub pulse: Arc<Pulse>,
+    pub pulse: Arc<Ticker>,
     /// What it counts.
     pub cells: Shard<WorkerCells>,
     /// Where it publishes its accounts.
@@ -123,7 +123,7 @@ pub struct Setup {
 /// What the connections of one worker share.
 pub struct Worker {
     /// Process-wide things.
-    pub shared: Arc<Shared>,
+    pub shared: Arc<ProcessState>,
     /// Time and deadlines.
     pub clock: Rc<Clock>,
     /// Who waits for rates.
@@ -143,13 +143,13 @@ pub struct Worker {
     /// What compresses, while it has nothing to do.
     pub encoders: RefCell<Encoders>,
     /// Heads of requests that nobody uses now.
-    pub requests: Spare<RequestHead>,
+    pub requests: Recycler<RequestHead>,
     /// Heads of answers that nobody uses now.
-    pub answers: Spare<ResponseHead>,
+    pub answers: Recycler<ResponseHead>,
     mask: MaskIp,
     /// Sockets towards endpoints.
-    pub slots: Rc<Slots>,
-    upstreams: Box<[Rc<Upstream>]>,
+    pub slots: Rc<SocketSlots>,
+    upstreams: Box<[Rc<UpstreamPool>]>,
     date: Cell<(u64, [u8; date::LENGTH])>,
     /// What is asked for most.
     pub popular: RefCell<Popular>,
@@ -171,15 +171,15 @@ pub struct Worker {
 
 /// Boxes that are used again: a head keeps the memory that it has grown to.
 #[derive(Debug)]
-pub struct Spare<T>(RefCell<Vec<Box<T>>>);
+pub struct Recycler<T>(RefCell<Vec<Box<T>>>);
 
-impl<T> Default for Spare<T> {
+impl<T> Default for Recycler<T> {
     fn default() -> Self {
         Self(RefCell::default())
     }
 }
 
-impl<T: Default> Spare<T> {
+impl<T: Default> Recycler<T> {
     /// One that was used before, or a new one.
     pub fn take(&self) -> Box<T> {
         self.0.borrow_mut().pop().unwrap_or_default()
@@ -203,20 +203,20 @@ impl Worker {
     /// A worker without connections, whose time for rates is that of `line`.
     pub fn new(setup: Setup, line: Rc<Line>) -> Rc<Self> {
         let blocks = Blocks::new();
-        let slots = Slots::new(Arc::clone(&setup.shared.sockets), setup.number);
+        let slots = SocketSlots::new(Arc::clone(&setup.shared.sockets), setup.number);
         let mut first = 0;
         let upstream = |pool: Arc<Pool>| {
             let here = first;
             first += pool.members().len();
-            Upstream::new(pool, here, &blocks, &slots)
+            UpstreamPool::new(pool, here, &blocks, &slots)
         };
         let upstreams = setup.pools.into_iter().map(upstream).collect();
         Rc::new(Self {
             blocks,
             files: files::Cache::new(setup.files),
             encoders: RefCell::default(),
-            requests: Spare::default(),
-            answers: Spare::default(),
+            requests: Recycler::default(),
+            answers: Recycler::default(),
             slots,
             upstreams,
             date: Cell::new((u64::MAX, [0; date::LENGTH])),
@@ -314,7 +314,7 @@ impl Worker {
     /// One that checks have found down is waited for no longer where another can be asked;
     /// where not it may be merely busy, and answer yet.
     fn impatience(&self, watch: &Watch) {
-        let Some(Asked {
+        let Some(PendingResponse {
             upstream,
             member,
             since,
@@ -356,7 +356,7 @@ impl Worker {
     fn let_go(&self) {
         let since = self.stopping_for.replace(self.stopping_for.get() + 1);
         if since >= LAST_REQUESTS {
-            let waiting = |watch: &Watch| watch.waiting() == Waiting::ForRequest;
+            let waiting = |watch: &Watch| watch.waiting() == WaitReason::ForRequest;
             self.clock.each(|watch| {
                 if waiting(watch) {
                     watch.cut(Cut::Drain)
@@ -424,7 +424,7 @@ impl Worker {
     }
 
     /// One of the pools of the sites.
-    pub fn upstream(&self, number: usize) -> &Rc<Upstream> {
+    pub fn upstream(&self, number: usize) -> &Rc<UpstreamPool> {
         &self.upstreams[number]
     }
 

@@ -12,7 +12,7 @@ use lockgate_config::{Config, Loaded, Report};
 use lockgate_net::listen::Address;
 use lockgate_net::tls::{Acceptor, KeysReloaded, Rotation, TicketRing, TlsSetupError};
 use lockgate_proxy::admit::basic_auth::Checker;
-use lockgate_proxy::clock::{Pulse, TICK};
+use lockgate_proxy::clock::{Ticker, TICK};
 use lockgate_proxy::downstream::Service;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::oneshot;
@@ -142,7 +142,7 @@ pub(crate) struct Running {
     pub(crate) measuring: Measuring,
     pub(crate) logs: Option<Logs>,
     pub(crate) orders: Arc<Orders>,
-    pub(crate) pulses: Vec<Arc<Pulse>>,
+    pub(crate) pulses: Vec<Arc<Ticker>>,
     pub(crate) threads: Vec<JoinHandle<()>>,
     /// What each worker tells when it has what it needs for itself.
     pub(crate) preparing: Vec<oneshot::Receiver<()>>,

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use lockgate_net::listen::{self, Owner};
 use lockgate_net::shape::Line;
 use lockgate_net::socket::Family;
-use lockgate_proxy::clock::Pulse;
+use lockgate_proxy::clock::Ticker;
 use lockgate_proxy::downstream::{Listener, accept};
 use lockgate_proxy::worker::{Setup, Worker};
 use tokio::sync::oneshot;
@@ -88,7 +88,7 @@ pub(crate) fn run(task: Task) -> io::Result<usize> {
 }
 
 async fn serve(task: Task) -> io::Result<usize> {
-    let pulse: Arc<Pulse> = Arc::clone(&task.setup.pulse);
+    let pulse: Arc<Ticker> = Arc::clone(&task.setup.pulse);
     let line = Line::new()?;
     let worker = Worker::new(task.setup, Rc::clone(&line));
     // It ends with the runtime.

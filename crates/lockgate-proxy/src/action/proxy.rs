@@ -18,13 +18,13 @@ use std::time::{Duration, Instant};
 
 use crate::answer::Fault;
 use crate::clock::Asked;
-use crate::exchange::{Dispatch, Failure, lap};
-use crate::h2::Target;
+use crate::exchange::{Dispatch, ExchangeFailure, lap};
+use crate::h2::RequestPseudoFields;
 use crate::limits::sockets::Share;
 use crate::member_set::MemberSet;
-use crate::message::{Downstream, OutgoingRequest};
-use crate::upstream::Failure::Unserved;
-use crate::upstream::{DialError, Lease, Patience, Upstream, Wanted};
+use crate::message::{ClientExchange, OutgoingRequest};
+use crate::upstream::EndpointFailure::Unserved;
+use crate::upstream::{DialError, Lease, WaitBudget, UpstreamPool, ReusePolicy};
 
 use replay::Replay;
 
@@ -45,7 +45,7 @@ pub struct Proxy {
 
 /// Why a request is sent once more.
 struct Before {
-    failure: Failure,
+    failure: ExchangeFailure,
     /// The place of the endpoint that has failed.
     place: Option<usize>,
     /// Whether it counts as a retry.
@@ -58,10 +58,10 @@ impl Proxy {
     /// # Errors
     /// When there is none, or not the whole of it; nothing was answered if the outcome has no
     /// status.
-    pub fn run<D: Downstream>(
+    pub fn run<D: ClientExchange>(
         &self,
         exchange: &mut Dispatch<'_, D>,
-    ) -> impl Future<Output = Result<(), Failure>> {
+    ) -> impl Future<Output = Result<(), ExchangeFailure>> {
         let upstream = Rc::clone(exchange.request.worker.upstream(self.upstream));
         self.run_by(upstream, exchange)
     }
@@ -70,11 +70,11 @@ impl Proxy {
     ///
     /// # Errors
     /// As [`Self::run`].
-    pub async fn run_by<D: Downstream>(
+    pub async fn run_by<D: ClientExchange>(
         &self,
-        upstream: Rc<Upstream>,
+        upstream: Rc<UpstreamPool>,
         exchange: &mut Dispatch<'_, D>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), ExchangeFailure> {
         upstream.count();
         let target = if upstream.pool().settings.http2 {
             Some(target(&exchange.request.outgoing)?)
@@ -84,9 +84,9 @@ impl Proxy {
         // What must not be sent twice is sent where the kernel says that somebody listens.
         let idempotent = exchange.request.received().method.is_idempotent();
         let mut wanted = if idempotent {
-            Wanted::Any
+            ReusePolicy::Any
         } else {
-            Wanted::Certain
+            ReusePolicy::Certain
         };
         // Over HTTP/2 endpoints say what they have not looked at, also where something was sent.
         let mut replay = Replay::new(idempotent || upstream.pool().settings.http2);
@@ -223,12 +223,12 @@ impl Proxy {
                 // Its own fault it was not; but where one idle connection was dead, the others
                 // probably are.
                 tried = MemberSet::default();
-                wanted = Wanted::New(clock);
+                wanted = ReusePolicy::New(clock);
             } else if refused && !upstream.has_another(tried) {
                 // The connection had no room for it, or ends: the endpoint is well.
                 tried = MemberSet::default();
                 if lease.link.is_lost() {
-                    wanted = Wanted::New(clock);
+                    wanted = ReusePolicy::New(clock);
                 }
             }
             before = Some(Before {
@@ -240,12 +240,12 @@ impl Proxy {
     }
 
     /// A connection to an endpoint, unless the client leaves before there is one.
-    async fn lease<D: Downstream>(
+    async fn lease<D: ClientExchange>(
         &self,
         exchange: &mut Dispatch<'_, D>,
-        upstream: &Rc<Upstream>,
-        patience: &Patience,
-        wanted: Wanted,
+        upstream: &Rc<UpstreamPool>,
+        patience: &WaitBudget,
+        wanted: ReusePolicy,
         tried: &mut MemberSet,
     ) -> Result<Lease, DialError> {
         let Dispatch {
@@ -264,7 +264,7 @@ impl Proxy {
         let mut wanted = wanted;
         if let Some(version) = upstream.pool().settings.proxy_protocol {
             let now = guard.clock().now();
-            if !matches!(wanted, Wanted::New(_))
+            if !matches!(wanted, ReusePolicy::New(_))
                 && let Some(private) = private.pop()
                 && let Some(lease) =
                     private.take(upstream, share_of.map(Share::count), now, *wish, tried)
@@ -272,7 +272,7 @@ impl Proxy {
                 return Ok(lease);
             }
             header = introduction(version);
-            wanted = Wanted::New(Instant::now());
+            wanted = ReusePolicy::New(Instant::now());
         }
         let (by, to) = ((*guard, *share_of, patience), (*wish, tried));
         let mut leased = pin!(upstream.lease(by, self.connect, wanted, &header, to, cells));
@@ -292,7 +292,7 @@ impl Proxy {
     fn may_retry<D>(
         &self,
         exchange: &Dispatch<'_, D>,
-        upstream: &Upstream,
+        upstream: &UpstreamPool,
         overtaken: bool,
     ) -> bool {
         let left = exchange.outcome.retries < upstream.pool().settings.retry.times;
@@ -302,13 +302,13 @@ impl Proxy {
 
 /// What HTTP/2 needs of a request; where there is none, that is the client's fault, and no endpoint
 /// is asked.
-fn target(request: &OutgoingRequest<'_>) -> Result<Target, Failure> {
-    Target::of(request).map_err(|error| {
+fn target(request: &OutgoingRequest<'_>) -> Result<RequestPseudoFields, ExchangeFailure> {
+    RequestPseudoFields::of(request).map_err(|error| {
         let fault = if error.status() == 414 {
             Fault::TargetTooLong
         } else {
             Fault::Malformed
         };
-        Failure::because(fault, format!("not for HTTP/2: {error}"))
+        ExchangeFailure::because(fault, format!("not for HTTP/2: {error}"))
     })
 }

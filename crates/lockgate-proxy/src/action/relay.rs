@@ -8,7 +8,7 @@ use lockgate_net::socket::Socket;
 use lockgate_net::tls::handshake::Negotiated;
 use lockgate_net::tls::session::{Session, SessionError};
 
-use crate::upstream::{Dialled, Hold};
+use crate::upstream::{Dialled, ConnectionPermit};
 
 /// A client's connection, ready to be relayed.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ pub fn join(
     client: Client,
     dialled: Dialled,
     header: Vec<u8>,
-) -> Result<(Relay, Hold), SessionError> {
+) -> Result<(Relay, ConnectionPermit), SessionError> {
     let mut preface = Preface {
         upstream: header,
         downstream: client.unsent,

@@ -9,7 +9,7 @@ use super::*;
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn clock() -> Rc<Clock> {
-    Clock::new(Pulse::new())
+    Clock::new(Ticker::new())
 }
 
 /// As if the clock and all watched connections had been there for this long.
@@ -41,7 +41,7 @@ fn old_clock() -> Rc<Clock> {
         taken: Cell::new(0),
         empty: Cell::new(0),
         wanted: Cell::new(false),
-        pulse: Pulse::new(),
+        pulse: Ticker::new(),
     };
     Rc::new(clock)
 }
@@ -360,7 +360,7 @@ fn a_worker_wants_ticks_while_it_watches_connections() {
 
 #[test]
 fn a_tick_reaches_workers_that_want_it_a_nudge_all() {
-    let pulse = Pulse::new();
+    let pulse = Ticker::new();
     let wakes = Arc::default();
     let mut next = Box::pin(pulse.next());
     assert!(poll(next.as_mut(), &wakes).is_pending());

@@ -23,11 +23,11 @@ use crate::access_log::{Address, Record, Side, Span};
 use crate::action::relay::Introduction;
 use crate::clients::{Account, Connected};
 use crate::clock::Guard;
-use crate::exchange::Opener;
+use crate::exchange::OpeningRequest;
 use crate::limits::Permit;
 use crate::metrics::ListenerCells;
 use crate::site::Sites;
-use crate::upstream::Hold;
+use crate::upstream::ConnectionPermit;
 use crate::worker::{Worker, unix_millis};
 
 /// A connection and what is to be said of it.
@@ -54,12 +54,12 @@ pub(super) struct Connection {
     pub(super) negotiated: Option<Box<Negotiated>>,
     handshake: Option<Duration>,
     connect: Option<Duration>,
-    pub(super) endpoint: Option<Hold>,
+    pub(super) endpoint: Option<ConnectionPermit>,
     pub(super) spoke: bool,
     /// Requests that have their own lines in the log.
     pub(super) exchanges: Cell<u64>,
     /// The last of them, where it was the end of HTTP.
-    pub(super) opener: Option<Box<Opener>>,
+    pub(super) opener: Option<Box<OpeningRequest>>,
     _permit: Permit,
 }
 
@@ -197,8 +197,8 @@ impl Connection {
     pub(super) fn tunnelled(
         &self,
         began: Instant,
-        opener: Option<&Opener>,
-        hold: &Hold,
+        opener: Option<&OpeningRequest>,
+        hold: &ConnectionPermit,
         meter: &Meter,
         ending: &Ending,
     ) {
@@ -212,7 +212,7 @@ impl Connection {
             duration: took,
             spans: spans(meter, began),
             endpoint: Some(&hold.endpoint().label),
-            opened: opener.map(Opener::told),
+            opened: opener.map(OpeningRequest::told),
             ..self.record(ending, meter.received.get(), meter.sent.get())
         });
     }
@@ -225,7 +225,7 @@ impl Connection {
             listener: &self.listener.name,
             client: address(self.client),
             peer: address(self.peer),
-            opened: self.opener.as_deref().map(Opener::told),
+            opened: self.opener.as_deref().map(OpeningRequest::told),
             sni: self.server_name.as_deref(),
             alpn: negotiated
                 .and_then(|agreed| agreed.alpn.as_deref())

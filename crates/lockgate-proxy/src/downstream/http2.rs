@@ -26,15 +26,15 @@ use super::tunnel::{self, Ended};
 use crate::access_log::{Cause, Side};
 use crate::action::relay::Client;
 use crate::answer::{ErrorAnswer, Fault, Form};
-use crate::body::Source;
+use crate::body::BodyReader;
 use crate::boxed::boxed;
-use crate::clock::{Cut, Guard, Waiting};
-use crate::exchange::{Failure, Switched};
-use crate::h2::{Carrier, Gate, Io, Stream, Turns, Verdict, Violation};
+use crate::clock::{Cut, Guard, WaitReason};
+use crate::exchange::{ExchangeFailure, SwitchedConnection};
+use crate::h2::{FrameIo, AbuseLimits, Io, DownstreamStream, SendScheduler, HeadVerdict, Violation};
 use crate::memory::weighed;
-use crate::message::{Downstream, Persistence};
+use crate::message::{ClientExchange, Persistence};
 use crate::site::{Http2, Sites};
-use crate::upstream::Wire;
+use crate::upstream::UpstreamConnection;
 
 /// What of one answer may wait in the connection for others to leave.
 const HELD: usize = 64 * 1024;
@@ -66,8 +66,8 @@ type Requests = h2::server::Connection<Io, Bytes>;
 pub(super) struct Streams {
     connection: Connection,
     client: ClientContext,
-    carrier: Rc<RefCell<Carrier>>,
-    turns: Rc<Turns>,
+    carrier: Rc<RefCell<FrameIo>>,
+    turns: Rc<SendScheduler>,
     open: Cell<usize>,
     /// Whoever drives the connection, to be told when the last stream has ended.
     driver: RefCell<Option<Waker>>,
@@ -156,7 +156,7 @@ impl Streams {
         let sites = listener.sites().expect("a relay reads nothing");
         let limits = sites.http2;
         let longest = sites.limits.head + BEYOND;
-        let gate = Gate::new(
+        let gate = AbuseLimits::new(
             &worker.clock,
             limits.resets,
             limits.control,
@@ -165,13 +165,13 @@ impl Streams {
         );
         socket.limit_unsent(UNSENT);
         let stream = Connected::new(socket, session, unsent);
-        let carrier = Carrier::new(stream, &worker.blocks, &received, Some(gate));
+        let carrier = FrameIo::new(stream, &worker.blocks, &received, Some(gate));
         let context = ClientContext::of(&connection);
         let streams = Rc::new(Self {
             connection,
             client: context,
             carrier: Rc::new(RefCell::new(carrier)),
-            turns: Turns::new(),
+            turns: SendScheduler::new(),
             open: Cell::new(0),
             driver: RefCell::default(),
         });
@@ -183,9 +183,9 @@ impl Streams {
     async fn drive(self: &Rc<Self>) -> Ending {
         let (sites, guard) = (self.sites(), &self.connection.guard);
         guard.phase(sites.head);
-        guard.watch().waits(Waiting::ForOpening);
+        guard.watch().waits(WaitReason::ForOpening);
         let begun = guard.within(boxed(|| self.begin())).await;
-        guard.watch().waits(Waiting::Otherwise);
+        guard.watch().waits(WaitReason::Otherwise);
         let mut requests = match begun {
             Ok(Ok(requests)) => requests,
             Ok(Err(error)) => return self.broken(&error),
@@ -370,9 +370,9 @@ impl Streams {
             }
         }
         guard.watch().waits(match nothing {
-            _ if blocked => Waiting::ForRoom,
-            true => Waiting::ForRequest,
-            false => Waiting::ForStreams,
+            _ if blocked => WaitReason::ForRoom,
+            true => WaitReason::ForRequest,
+            false => WaitReason::ForStreams,
         });
     }
 
@@ -419,10 +419,10 @@ impl Streams {
         leaving: &mut Leaving,
     ) {
         let verdict = self.verdict(respond.stream_id().as_u32());
-        if verdict == Verdict::Refuse {
+        if verdict == HeadVerdict::Refuse {
             return self.crowded(respond);
         }
-        if verdict == Verdict::Lost {
+        if verdict == HeadVerdict::Lost {
             return respond.send_reset(Reason::REFUSED_STREAM);
         }
         if level() == Level::Full && self.open.get() >= WAITING {
@@ -440,15 +440,15 @@ impl Streams {
         let limits = self.sites().limits;
         let mut head = self.connection.worker.requests.take();
         let read = match verdict {
-            Verdict::Malformed(error) => Err(error),
-            Verdict::Read | Verdict::Refuse | Verdict::Lost => {
-                Stream::read(&parts, &limits, &mut head)
+            HeadVerdict::Malformed(error) => Err(error),
+            HeadVerdict::Read | HeadVerdict::Refuse | HeadVerdict::Lost => {
+                DownstreamStream::read(&parts, &limits, &mut head)
             }
         };
         // Of one that could not be read, no more is known.
         let method = Method::of(parts.method.as_str().as_bytes());
         drop(parts);
-        let stream = Stream::new(body, respond, limits, &self.carrier, &self.turns);
+        let stream = DownstreamStream::new(body, respond, limits, &self.carrier, &self.turns);
         let exchange = Rc::clone(self).exchange(
             read.map_err(|error| (error, method)),
             head,
@@ -462,11 +462,11 @@ impl Streams {
         }
     }
 
-    fn verdict(&self, stream: u32) -> Verdict {
+    fn verdict(&self, stream: u32) -> HeadVerdict {
         self.carrier
             .borrow_mut()
             .gate()
-            .map_or(Verdict::Read, |gate| gate.accept(stream))
+            .map_or(HeadVerdict::Read, |gate| gate.accept(stream))
     }
 
     /// Refuses a request for whose head there is no room beside those of the open streams; it may
@@ -480,7 +480,7 @@ impl Streams {
             .request_ids
             .id(connection.id, self.client.begin());
         let detail = "the heads of the connection's open streams are too large together";
-        let failure = Failure::silent(Cause::Limit, Side::Lockgate, detail);
+        let failure = ExchangeFailure::silent(Cause::Limit, Side::Lockgate, detail);
         connection.unread(id, Instant::now(), 0, failure, self.sites());
     }
 
@@ -491,7 +491,7 @@ impl Streams {
         self: Rc<Self>,
         read: Result<(), (HeadError, Method)>,
         head: Box<RequestHead>,
-        mut stream: Stream,
+        mut stream: DownstreamStream,
         began: Instant,
     ) -> impl Future<Output = ()> {
         let open = Open(self);
@@ -545,14 +545,14 @@ impl Streams {
     /// A stream that has become a tunnel, for as long as it lasts.
     async fn tunnel(
         &self,
-        stream: &mut Stream,
+        stream: &mut DownstreamStream,
         method: Method,
-        switched: Switched,
+        switched: SwitchedConnection,
         guard: &Guard,
         site: Option<usize>,
     ) {
         // The endpoint counts it for as long as it lasts.
-        let Switched {
+        let SwitchedConnection {
             mut up,
             hold,
             in_flight: _in_flight,
@@ -562,7 +562,7 @@ impl Streams {
             opener,
         } = switched;
         let cells = self.connection.worker.cells.http.site(site);
-        if let (Some(idle), Wire::H1(link)) = (bounds.keepalive, &up) {
+        if let (Some(idle), UpstreamConnection::H1(link)) = (bounds.keepalive, &up) {
             // Without probes a dead peer is found by the idle limit.
             let _ = link.stream.socket().probe(idle);
         }
@@ -572,7 +572,7 @@ impl Streams {
             (Ok(Ended::Whole), ..) => {}
             // RFC 9113 §8.5: the end of one is told as that of the other, an error as an error.
             (Ok(Ended::ByEndpoint), Method::Connect, _) => stream.reset(Reason::CONNECT_ERROR),
-            (_, Method::Connect, Wire::H1(link)) => {
+            (_, Method::Connect, UpstreamConnection::H1(link)) => {
                 link.stream.socket().reset_on_close();
                 stream.reset(Reason::CANCEL);
             }
@@ -586,7 +586,7 @@ impl Streams {
     /// Answers what is no request.
     async fn refuse(
         &self,
-        stream: &mut Stream,
+        stream: &mut DownstreamStream,
         guard: &Guard,
         (error, method): (HeadError, Method),
         began: Instant,
@@ -597,7 +597,7 @@ impl Streams {
             501 => Fault::NotImplemented,
             _ => Fault::Malformed,
         };
-        let failure = Failure::because(fault, error.to_string());
+        let failure = ExchangeFailure::because(fault, error.to_string());
         let connection = &self.connection;
         let id = connection
             .worker
@@ -628,7 +628,7 @@ impl Streams {
     async fn linger(&self) {
         let guard = &self.connection.guard;
         guard.phase(FAREWELL);
-        guard.watch().waits(Waiting::ForClose);
+        guard.watch().waits(WaitReason::ForClose);
         let mut reads = 0;
         let _ = guard
             .within(poll_fn(|cx| {
@@ -647,7 +647,7 @@ impl Streams {
 
 /// Takes what a client still sends when it has its answer. A reset that tells it to stop (RFC 9113
 /// §8.1) comes with the answer or overtakes it in the client, and many then never read it.
-async fn outlast(stream: &mut Stream, guard: &Guard, limit: Duration) {
+async fn outlast(stream: &mut DownstreamStream, guard: &Guard, limit: Duration) {
     guard.phase(limit);
     guard.idle(SILENCE);
     stream.allow(u64::MAX);

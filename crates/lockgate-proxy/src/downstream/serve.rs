@@ -32,9 +32,9 @@ use crate::answer::Fault;
 use crate::body::ReadError;
 use crate::boxed::boxed;
 use crate::clock::Guard;
-use crate::exchange::Switched;
+use crate::exchange::SwitchedConnection;
 use crate::memory;
-use crate::message::{Downstream, OutgoingHead, Persistence};
+use crate::message::{ClientExchange, OutgoingHead, Persistence};
 use crate::metrics::http::SiteCells;
 use crate::request_id::RequestId;
 use crate::site::{Auth, Sites};
@@ -61,7 +61,7 @@ pub(super) enum NextStep {
     /// It speaks something else from here on.
     Tunnel {
         /// The other end.
-        switched: Box<Switched>,
+        switched: Box<SwitchedConnection>,
         /// Whose it is.
         site: Option<usize>,
     },
@@ -102,13 +102,13 @@ struct Received {
 
 impl<'s> Serving<'s> {
     /// The client's address and the one that it has connected to.
-    fn addresses(&self, down: &impl Downstream) -> Option<(SocketAddr, SocketAddr)> {
+    fn addresses(&self, down: &impl ClientExchange) -> Option<(SocketAddr, SocketAddr)> {
         self.client
             .addresses(|| self.connection.addresses(|| down.local_address()))
     }
 
     /// Answers one request.
-    pub(super) async fn respond<D: Downstream>(
+    pub(super) async fn respond<D: ClientExchange>(
         self,
         down: &mut D,
         head: &RequestHead,
@@ -159,7 +159,7 @@ impl<'s> Serving<'s> {
     }
 }
 
-impl<'e, 's, D: Downstream> Exchange<'e, 's, D> {
+impl<'e, 's, D: ClientExchange> Exchange<'e, 's, D> {
     /// Brings the request to its response.
     #[expect(
         clippy::manual_async_fn,

@@ -10,11 +10,11 @@ use lockgate_net::relay::Meter;
 use lockgate_net::shape::Shaper;
 
 use crate::body::Tunnel;
-use crate::clock::{Cut, Guard, Waiting};
-use crate::exchange::Bounds;
+use crate::clock::{Cut, Guard, WaitReason};
+use crate::exchange::TunnelLimits;
 use crate::metrics::http::SiteCells;
 use crate::pump::{PumpError, poll_pump};
-use crate::shaping::{Held, Shapers};
+use crate::shaping::{ShapedBody, Shapers};
 use crate::transform::HeaderRules;
 
 /// How a tunnel ended.
@@ -36,7 +36,7 @@ pub(super) async fn run(
     down: &mut impl Tunnel,
     up: &mut impl Tunnel,
     guard: &Guard,
-    bounds: &Bounds,
+    bounds: &TunnelLimits,
     cells: &SiteCells,
     mut shapers: Option<Box<Shapers>>,
 ) -> Result<Ended, Cut> {
@@ -49,7 +49,7 @@ pub(super) async fn run(
     let watch = guard.watch();
     guard.settle();
     bounds.begin(guard);
-    watch.waits(Waiting::ForTunnel);
+    watch.waits(WaitReason::ForTunnel);
     cells.upgraded.inc();
     let meter = &watch.meter;
     let (mut going, mut coming) = (Way::Open, Way::Open);
@@ -125,7 +125,7 @@ fn poll_way(
             None => poll_pump(cx, source, sink, &none, |_| {}),
             Some(shaper) => poll_pump(
                 cx,
-                &mut Held::new(source, shaper, meter),
+                &mut ShapedBody::new(source, shaper, meter),
                 sink,
                 &none,
                 |_| {},

@@ -11,28 +11,28 @@ use lockgate_http::head::{BodyLength, RequestHead, ResponseHead};
 use lockgate_net::listen;
 use lockgate_net::stream::{Blocks, Stream};
 
-use super::{Reader, Writer, heads};
-use crate::body::{ReadError, Sink, Source, Tunnel, WriteError};
-use crate::message::{Downstream, OutgoingRequest, Persistence};
+use super::{MessageReader, MessageWriter, heads};
+use crate::body::{ReadError, BodyWriter, BodyReader, Tunnel, WriteError};
+use crate::message::{ClientExchange, OutgoingRequest, Persistence};
 
 /// One connection.
 #[derive(Debug)]
-pub struct Link {
+pub struct H1Connection {
     /// The socket with its TLS.
     pub stream: Stream,
     /// What comes.
-    pub reader: Reader,
+    pub reader: MessageReader,
     /// What goes.
-    pub writer: Writer,
+    pub writer: MessageWriter,
 }
 
-impl Link {
+impl H1Connection {
     /// A connection on which nothing was said; `received` was read already.
     pub fn new(stream: Stream, blocks: &Rc<Blocks>, received: &[u8]) -> Self {
         Self {
             stream,
-            reader: Reader::new(blocks, received),
-            writer: Writer::new(blocks),
+            reader: MessageReader::new(blocks, received),
+            writer: MessageWriter::new(blocks),
         }
     }
 
@@ -82,7 +82,7 @@ impl Link {
     }
 }
 
-impl Source for Link {
+impl BodyReader for H1Connection {
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
         self.reader.poll_data(cx, &mut self.stream)
     }
@@ -116,7 +116,7 @@ impl Source for Link {
     }
 }
 
-impl Sink for Link {
+impl BodyWriter for H1Connection {
     fn poll_take(
         &mut self,
         cx: &mut Context<'_>,
@@ -161,7 +161,7 @@ impl Sink for Link {
     }
 }
 
-impl Tunnel for Link {
+impl Tunnel for H1Connection {
     fn begin_tunnel(&mut self) -> Result<(), ReadError> {
         self.writer.begin_body(BodyLength::UntilClose);
         self.reader.begin_tunnel()
@@ -172,7 +172,7 @@ impl Tunnel for Link {
     }
 }
 
-impl Downstream for Link {
+impl ClientExchange for H1Connection {
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.stream.poll_gone(cx)
     }

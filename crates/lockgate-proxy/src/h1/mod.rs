@@ -8,6 +8,6 @@ mod websocket;
 mod writer;
 
 pub use heads::{accept, agrees};
-pub use link::Link;
-pub use reader::Reader;
-pub use writer::Writer;
+pub use link::H1Connection;
+pub use reader::MessageReader;
+pub use writer::MessageWriter;

@@ -23,7 +23,7 @@ use crate::body::ReadError;
 
 /// What one connection sends us.
 #[derive(Debug)]
-pub struct Reader {
+pub struct MessageReader {
     inbox: Inbox,
     progress: Progress,
     decoder: Decoder,
@@ -41,7 +41,7 @@ pub struct Reader {
     tunnel: Option<Box<Pauses>>,
 }
 
-impl Reader {
+impl MessageReader {
     /// Nothing was read yet but `received`.
     pub fn new(blocks: &Rc<Blocks>, received: &[u8]) -> Self {
         let mut inbox = Inbox::new(blocks);

@@ -18,7 +18,7 @@ const GATHERED: usize = 16 * 1024;
 
 /// What we send over one connection.
 #[derive(Debug)]
-pub struct Writer {
+pub struct MessageWriter {
     blocks: Rc<Blocks>,
     /// Heads, small data, and what is around chunks; sent up to `sent`.
     out: Vec<u8>,
@@ -33,7 +33,7 @@ pub struct Writer {
     blocked: bool,
 }
 
-impl Writer {
+impl MessageWriter {
     /// Nothing was written yet.
     pub fn new(blocks: &Rc<Blocks>) -> Self {
         Self {

@@ -6,7 +6,7 @@ use lockgate_http::h2::HeadError;
 use lockgate_http::h2::frames::{self, Frame, Scanner, Seen};
 use lockgate_http::hpack::{Account, Section, TABLE_SIZE};
 
-use super::unfinished::Unfinished;
+use super::unfinished::PartialMessage;
 
 /// Frames of field sections on one stream: the answer, its trailers, and more answers before it
 /// than anybody needs.
@@ -17,17 +17,17 @@ const EMPTY: u32 = 64;
 
 /// Counts the frames of an endpoint.
 #[derive(Debug)]
-pub(super) struct Answers {
+pub(super) struct EndpointFrames {
     scanner: Scanner,
     account: Account,
     /// The stream of the section that comes now, and whether that ends it.
     of: Option<(u32, bool)>,
     /// The requests that run. Of others the crate keeps nothing.
-    streams: Vec<Running>,
+    streams: Vec<OpenRequest>,
     empty: u32,
     frames: u64,
     flooded: bool,
-    unfinished: Unfinished,
+    unfinished: PartialMessage,
     /// Whether a section could not be followed.
     lost: bool,
     /// Requests with malformed answers.
@@ -36,7 +36,7 @@ pub(super) struct Answers {
 
 /// A request that was sent.
 #[derive(Debug)]
-struct Running {
+struct OpenRequest {
     stream: u32,
     /// Frames of field sections that came for it.
     sections: u32,
@@ -47,7 +47,7 @@ struct Running {
     wrong: Option<HeadError>,
 }
 
-impl Answers {
+impl EndpointFrames {
     /// Of an endpoint that sends fields of up to `longest` bytes.
     pub(super) fn new(longest: usize) -> Self {
         Self {
@@ -58,7 +58,7 @@ impl Answers {
             empty: 0,
             frames: 0,
             flooded: false,
-            unfinished: Unfinished::default(),
+            unfinished: PartialMessage::default(),
             lost: false,
             malformed: 0,
         }
@@ -66,7 +66,7 @@ impl Answers {
 
     /// A request begins.
     pub(super) fn begins(&mut self, stream: u32) {
-        self.streams.push(Running {
+        self.streams.push(OpenRequest {
             stream,
             sections: 0,
             answered: false,
@@ -98,7 +98,7 @@ impl Answers {
     }
 
     /// The message of which the rest is waited for.
-    pub(super) fn unfinished(&mut self) -> &mut Unfinished {
+    pub(super) fn unfinished(&mut self) -> &mut PartialMessage {
         &mut self.unfinished
     }
 
@@ -183,12 +183,12 @@ impl Answers {
         }
     }
 
-    fn running(&mut self, stream: u32) -> Option<&mut Running> {
+    fn running(&mut self, stream: u32) -> Option<&mut OpenRequest> {
         self.streams.iter_mut().find(|one| one.stream == stream)
     }
 }
 
-impl Running {
+impl OpenRequest {
     /// Looks at its next section; says whether that is the first that is malformed.
     fn takes(&mut self, section: Section) -> bool {
         let right = if self.answered {
@@ -238,7 +238,7 @@ mod tests {
     /// hold all that are sent.
     #[test]
     fn response_field_sections_of_one_request_are_bounded() {
-        let mut answers = Answers::new(1_024);
+        let mut answers = EndpointFrames::new(1_024);
         for stream in [1, 3] {
             answers.begins(stream);
             answers.see(&frame(frames::HEADERS, stream.try_into().unwrap(), HINTS).repeat(64));
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn empty_data_frames_exhaust_a_connection() {
-        let mut answers = Answers::new(1_024);
+        let mut answers = EndpointFrames::new(1_024);
         answers.begins(1);
         answers.see(
             &[frame(frames::DATA, 1, b""), frame(frames::DATA, 1, b"x")]
@@ -288,7 +288,7 @@ mod tests {
             (&[&[0x88, 0x80 | 57]], true),
             (&[OK, &[0x80 | 57]], true),
         ] {
-            let mut answers = Answers::new(1_024);
+            let mut answers = EndpointFrames::new(1_024);
             answers.begins(1);
             answers.begins(3);
             for section in sections {
@@ -304,7 +304,7 @@ mod tests {
             assert_eq!(answers.wrong(1), None);
         }
         // A field section behind the end of a response is no part of it.
-        let mut answers = Answers::new(1_024);
+        let mut answers = EndpointFrames::new(1_024);
         answers.begins(1);
         answers.see(&frame(frames::HEADERS, 1, OK));
         answers.see(&[0, 0, 0, frames::DATA, frames::END_STREAM, 0, 0, 0, 1]);
@@ -315,7 +315,7 @@ mod tests {
     /// All sections of a connection share a table, also those of closed streams (RFC 9113 §4.3).
     #[test]
     fn field_sections_of_closed_streams_are_still_decoded() {
-        let mut answers = Answers::new(1_024);
+        let mut answers = EndpointFrames::new(1_024);
         // `:status: 103` goes into the table, and is 62 from there on.
         answers.see(&frame(frames::HEADERS, 7, &[0x48, 3, b'1', b'0', b'3']));
         answers.begins(9);

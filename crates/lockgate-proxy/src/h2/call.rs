@@ -11,10 +11,10 @@ use lockgate_http::h1::Limits;
 use lockgate_http::h2::{self as words, HeadError};
 use lockgate_http::head::{BodyLength, Method, ResponseHead};
 
-use super::heads::{self, Target};
+use super::heads::{self, RequestPseudoFields};
 use super::outgoing::Outgoing;
-use super::{Incoming, Shared};
-use crate::body::{ReadError, Reset, Sink, Source, Tunnel, WriteError};
+use super::{Incoming, SharedConnection};
+use crate::body::{ReadError, Reset, BodyWriter, BodyReader, Tunnel, WriteError};
 use crate::h1;
 use crate::message::OutgoingRequest;
 
@@ -24,8 +24,8 @@ const REFUSED_STREAM: u32 = 7;
 /// A place on a connection, and what is said there. Dropped before both messages have ended, it
 /// tells the endpoint so, and nothing more comes.
 #[derive(Debug)]
-pub struct Call {
-    connection: Rc<Shared>,
+pub struct UpstreamStream {
+    connection: Rc<SharedConnection>,
     state: State,
     outgoing: Outgoing,
     /// Its number, once it was asked.
@@ -54,9 +54,9 @@ enum State {
     Over,
 }
 
-impl Call {
+impl UpstreamStream {
     /// A place on `connection`, which takes no more than `requests` in its life, if it has one.
-    pub fn on(connection: &Rc<Shared>, requests: u64) -> Option<Self> {
+    pub fn on(connection: &Rc<SharedConnection>, requests: u64) -> Option<Self> {
         if !connection.enter(requests) {
             return None;
         }
@@ -79,7 +79,7 @@ impl Call {
     }
 
     /// Sends the head of a request.
-    pub fn ask(&mut self, request: &OutgoingRequest<'_>, target: Target) {
+    pub fn ask(&mut self, request: &OutgoingRequest<'_>, target: RequestPseudoFields) {
         let websocket = is_websocket(request);
         self.accept = websocket.then(|| h1::accept(request));
         // What follows a handshake is not of it: until it is accepted there is nothing to send.
@@ -208,7 +208,7 @@ impl Call {
     }
 }
 
-impl Drop for Call {
+impl Drop for UpstreamStream {
     fn drop(&mut self) {
         let state = std::mem::replace(&mut self.state, State::Over);
         // The stream goes first: then its place is free.
@@ -222,7 +222,7 @@ impl Drop for Call {
     }
 }
 
-impl Source for Call {
+impl BodyReader for UpstreamStream {
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
         if let Some(wrong) = self.stream.and_then(|stream| self.connection.wrong(stream)) {
             return Poll::Ready(Err(self.malformed(wrong)));
@@ -278,7 +278,7 @@ impl Source for Call {
     }
 }
 
-impl Sink for Call {
+impl BodyWriter for UpstreamStream {
     fn poll_take(
         &mut self,
         cx: &mut Context<'_>,
@@ -317,7 +317,7 @@ impl Sink for Call {
     }
 }
 
-impl Tunnel for Call {
+impl Tunnel for UpstreamStream {
     fn begin_tunnel(&mut self) -> Result<(), ReadError> {
         self.outgoing.reopen();
         Ok(())

@@ -15,8 +15,8 @@ use lockgate_net::acknowledge::Pauses;
 use lockgate_net::stream::{Blocks, Inbox, Stream, StreamError};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::answers::Answers;
-use super::gate::Gate;
+use super::answers::EndpointFrames;
+use super::gate::AbuseLimits;
 
 /// Gathered frames beyond which the crate is asked to wait: what is gathered is in nobody's order
 /// any more.
@@ -27,7 +27,7 @@ const READS: usize = 8;
 
 /// A connection's bytes, both ways.
 #[derive(Debug)]
-pub struct Carrier {
+pub struct FrameIo {
     stream: Stream,
     inbox: Inbox,
     blocks: Rc<Blocks>,
@@ -43,18 +43,18 @@ pub struct Carrier {
     /// Bytes that have left, and that have come.
     moved: (u64, u64),
     /// Looks at what comes.
-    gate: Option<Gate>,
+    gate: Option<AbuseLimits>,
     /// The same at what endpoints answer.
-    answers: Option<Answers>,
+    answers: Option<EndpointFrames>,
     /// How the peer sends.
     pauses: Pauses,
     /// Why it broke, which the crate is told only in the words of input and output.
     broken: Option<StreamError>,
 }
 
-impl Carrier {
+impl FrameIo {
     /// Over a connection of which `received` was read already.
-    pub fn new(stream: Stream, blocks: &Rc<Blocks>, received: &[u8], gate: Option<Gate>) -> Self {
+    pub fn new(stream: Stream, blocks: &Rc<Blocks>, received: &[u8], gate: Option<AbuseLimits>) -> Self {
         let mut inbox = Inbox::new(blocks);
         inbox.extend(received);
         let mut carrier = Self {
@@ -82,7 +82,7 @@ impl Carrier {
     /// `longest` bytes.
     pub fn to_endpoint(stream: Stream, blocks: &Rc<Blocks>, longest: usize) -> Self {
         Self {
-            answers: Some(Answers::new(longest)),
+            answers: Some(EndpointFrames::new(longest)),
             ..Self::new(stream, blocks, &[], None)
         }
     }
@@ -93,12 +93,12 @@ impl Carrier {
     }
 
     /// What it has seen of what comes.
-    pub fn gate(&mut self) -> Option<&mut Gate> {
+    pub fn gate(&mut self) -> Option<&mut AbuseLimits> {
         self.gate.as_mut()
     }
 
     /// What was seen of an endpoint's answers.
-    pub(super) fn answers(&mut self) -> Option<&mut Answers> {
+    pub(super) fn answers(&mut self) -> Option<&mut EndpointFrames> {
         self.answers.as_mut()
     }
 
@@ -253,9 +253,9 @@ impl Carrier {
     }
 }
 
-/// The crate's end of a [`Carrier`]; it is polled by nobody but whoever drives the connection.
+/// The crate's end of a [`FrameIo`]; it is polled by nobody but whoever drives the connection.
 #[derive(Debug)]
-pub struct Io(pub Rc<RefCell<Carrier>>);
+pub struct Io(pub Rc<RefCell<FrameIo>>);
 
 impl AsyncRead for Io {
     fn poll_read(
@@ -296,7 +296,7 @@ impl AsyncWrite for Io {
         true
     }
 
-    /// Nothing: what is gathered leaves by [`Carrier::poll_send`].
+    /// Nothing: what is gathered leaves by [`FrameIo::poll_send`].
     fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
@@ -340,7 +340,7 @@ mod tests {
             None,
             Vec::new(),
         );
-        let carrier = Rc::new(RefCell::new(Carrier::to_endpoint(
+        let carrier = Rc::new(RefCell::new(FrameIo::to_endpoint(
             stream,
             &Blocks::new(),
             1_024,

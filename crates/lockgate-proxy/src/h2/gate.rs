@@ -14,8 +14,8 @@ use lockgate_http::h2::HeadError;
 use lockgate_http::h2::frames::{self, Frame, Scanner, Seen};
 use lockgate_http::priority::{self, Priority};
 
-use super::sections::{Sections, Use, Verdict};
-use super::unfinished::Unfinished;
+use super::sections::{FieldSections, Use, HeadVerdict};
+use super::unfinished::PartialMessage;
 use crate::clock::Clock;
 
 /// Updates of windows that a connection may send before it has got anything.
@@ -65,7 +65,7 @@ pub enum Violation {
     /// Opened windows for which nothing was sent.
     Updates,
     /// Sent a field section that could not be followed, which the crate took.
-    Sections,
+    FieldSections,
 }
 
 impl Violation {
@@ -91,14 +91,14 @@ impl Violation {
 }
 
 #[derive(Debug)]
-struct Bucket {
+struct TokenBucket {
     allowance: Allowance,
     /// Thousandths that are left.
     left: u64,
     filled_at: u64,
 }
 
-impl Bucket {
+impl TokenBucket {
     fn new(allowance: Allowance, now: u64) -> Self {
         Self {
             allowance,
@@ -130,11 +130,11 @@ impl Bucket {
 
 /// Counts a client's frames.
 #[derive(Debug)]
-pub struct Gate {
+pub struct AbuseLimits {
     clock: Rc<Clock>,
     scanner: Scanner,
-    resets: Bucket,
-    control: Bucket,
+    resets: TokenBucket,
+    control: TokenBucket,
     updates: u64,
     /// Updates and PINGs that are explained by what we sent.
     explained: u64,
@@ -145,8 +145,8 @@ pub struct Gate {
     priorities: Vec<(u32, Priority)>,
     /// Streams that ended before their bodies did, the last of them.
     over: VecDeque<u32>,
-    unfinished: Unfinished,
-    sections: Sections,
+    unfinished: PartialMessage,
+    sections: FieldSections,
     /// What we send.
     sent: Scanner,
     /// Whether the client has acknowledged our SETTINGS.
@@ -158,7 +158,7 @@ pub struct Gate {
     violation: Option<Violation>,
 }
 
-impl Gate {
+impl AbuseLimits {
     /// For a client that may take back and control so much, whose fields have up to `longest`
     /// bytes, and that has up to `streams` requests open.
     pub fn new(
@@ -172,16 +172,16 @@ impl Gate {
         Self {
             clock: Rc::clone(clock),
             scanner: Scanner::of_client(),
-            resets: Bucket::new(resets, now),
-            control: Bucket::new(control, now),
+            resets: TokenBucket::new(resets, now),
+            control: TokenBucket::new(control, now),
             updates: UPDATES,
             explained: 0,
             told: 0,
             answers: 0,
             priorities: Vec::new(),
             over: VecDeque::new(),
-            unfinished: Unfinished::default(),
-            sections: Sections::new(longest, streams),
+            unfinished: PartialMessage::default(),
+            sections: FieldSections::new(longest, streams),
             sent: Scanner::of_server(),
             acknowledged: false,
             unseen: UNSEEN,
@@ -204,9 +204,9 @@ impl Gate {
     }
 
     /// The crate has accepted a stream: what is to be done with its request.
-    pub fn accept(&mut self, stream: u32) -> Verdict {
+    pub fn accept(&mut self, stream: u32) -> HeadVerdict {
         let verdict = self.sections.accept(stream);
-        self.refused += u32::from(verdict == Verdict::Refuse);
+        self.refused += u32::from(verdict == HeadVerdict::Refuse);
         verdict
     }
 
@@ -245,7 +245,7 @@ impl Gate {
     }
 
     /// The message of which the rest is waited for.
-    pub(super) fn unfinished(&mut self) -> &mut Unfinished {
+    pub(super) fn unfinished(&mut self) -> &mut PartialMessage {
         &mut self.unfinished
     }
 
@@ -372,7 +372,7 @@ fn take(left: &mut u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::Pulse;
+    use crate::clock::Ticker;
 
     fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
         let mut frame = (payload.len() as u32).to_be_bytes()[1..].to_vec();
@@ -382,13 +382,13 @@ mod tests {
         frame
     }
 
-    fn gate() -> Gate {
+    fn gate() -> AbuseLimits {
         let few = Allowance {
             count: 1,
             every: 1_000,
             burst: 10,
         };
-        let mut gate = Gate::new(&Clock::new(Pulse::new()), few, few, 1_024, 128);
+        let mut gate = AbuseLimits::new(&Clock::new(Ticker::new()), few, few, 1_024, 128);
         gate.see(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 0);
         gate
     }

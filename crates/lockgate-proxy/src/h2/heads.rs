@@ -64,14 +64,14 @@ pub(super) fn request(
 /// The part of a request's head that not every request has in HTTP/2: what it does, where, and of
 /// whom. Made before an endpoint is chosen, since it is the client's fault where there is none.
 #[derive(Debug)]
-pub struct Target {
+pub struct RequestPseudoFields {
     method: http::Method,
     path: PathAndQuery,
     /// None where the client named no host.
     authority: Option<Authority>,
 }
 
-impl Target {
+impl RequestPseudoFields {
     /// The target of a request, as its route rewrites it.
     ///
     /// # Errors
@@ -130,7 +130,7 @@ fn name(endpoint: Option<(&str, u16)>) -> Authority {
 /// WebSocket's handshake an extended CONNECT (RFC 8441 §5).
 pub(super) fn ask(
     request: &OutgoingRequest<'_>,
-    target: Target,
+    target: RequestPseudoFields,
     secure: bool,
     websocket: bool,
 ) -> http::Request<()> {

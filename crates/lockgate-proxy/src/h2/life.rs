@@ -15,14 +15,14 @@ const PINGS: u32 = 2;
 
 /// What is to be done about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum KeepaliveAction {
     Ping,
     Drop,
 }
 
 /// What was seen of a connection.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Seen {
+pub(super) struct ConnectionActivity {
     /// Bytes that have left, …
     pub(super) sent: u64,
     /// … and that have come.
@@ -37,7 +37,7 @@ pub(super) struct Seen {
 
 /// What is known of an endpoint's life.
 #[derive(Debug, Default)]
-pub(super) struct Life {
+pub(super) struct Keepalive {
     /// What had come when something was last said for a request.
     said: Option<u64>,
     /// Milliseconds of the clock since which a sign is waited for.
@@ -52,14 +52,14 @@ pub(super) struct Life {
     moved: (u64, u64),
 }
 
-impl Life {
+impl Keepalive {
     /// Something was said for a request when so many bytes had come.
     pub(super) fn said(&mut self, received: u64) {
         self.said = Some(received);
     }
 
     /// Looks, about once a second.
-    pub(super) fn look(&mut self, now: u64, seen: Seen) -> Option<Order> {
+    pub(super) fn look(&mut self, now: u64, seen: ConnectionActivity) -> Option<KeepaliveAction> {
         let (sent, received) = std::mem::replace(&mut self.moved, (seen.sent, seen.received));
         let waits = !seen.idle && self.said == Some(seen.received);
         // Of a peer that takes what could not leave before, the answer may be on its way behind
@@ -81,10 +81,10 @@ impl Life {
                 }
                 self.pings.1 += 1;
                 self.pinged_at = Some(now);
-                Some(Order::Ping)
+                Some(KeepaliveAction::Ping)
             }
             Some(at) if now.saturating_sub(at) >= PONG => {
-                std::mem::replace(&mut self.missed, true).then_some(Order::Drop)
+                std::mem::replace(&mut self.missed, true).then_some(KeepaliveAction::Drop)
             }
             _ => None,
         }
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     /// Looks each second from `from` on, and returns each order with its time.
-    fn orders(life: &mut Life, from: u64, seconds: u64, seen: Seen) -> Vec<(u64, Order)> {
+    fn orders(life: &mut Keepalive, from: u64, seconds: u64, seen: ConnectionActivity) -> Vec<(u64, KeepaliveAction)> {
         let looks =
             (from..from + seconds).filter_map(|at| Some((at, life.look(at * 1_000, seen)?)));
         looks.collect()
@@ -104,41 +104,41 @@ mod tests {
 
     #[test]
     fn a_silent_endpoint_is_pinged_and_then_dropped() {
-        let mut life = Life::default();
+        let mut life = Keepalive::default();
         life.said(50);
-        let seen = Seen {
+        let seen = ConnectionActivity {
             sent: 100,
             received: 50,
-            ..Seen::default()
+            ..ConnectionActivity::default()
         };
         assert_eq!(
             orders(&mut life, 7, 40, seen)[..2],
-            [(17, Order::Ping), (38, Order::Drop)]
+            [(17, KeepaliveAction::Ping), (38, KeepaliveAction::Drop)]
         );
     }
 
     #[test]
     fn an_idle_stream_gets_no_keep_alive_ping() {
-        let mut life = Life::default();
+        let mut life = Keepalive::default();
         life.said(50);
-        let seen = Seen {
+        let seen = ConnectionActivity {
             sent: 100,
             received: 80,
             answered: 2,
-            ..Seen::default()
+            ..ConnectionActivity::default()
         };
         assert_eq!(orders(&mut life, 0, 10_000, seen), []);
         // Of a request that comes then the wait begins anew.
         life.said(80);
-        assert_eq!(orders(&mut life, 10_000, 12, seen), [(10_010, Order::Ping)]);
+        assert_eq!(orders(&mut life, 10_000, 12, seen), [(10_010, KeepaliveAction::Ping)]);
     }
 
     #[test]
     fn at_most_two_pings_go_out_between_response_frames() {
-        let mut life = Life::default();
-        let mut seen = Seen {
+        let mut life = Keepalive::default();
+        let mut seen = ConnectionActivity {
             answered: 1,
-            ..Seen::default()
+            ..ConnectionActivity::default()
         };
         let mut pings = Vec::new();
         for round in 0..10 {
@@ -147,21 +147,21 @@ mod tests {
             pings.extend(orders(&mut life, round * 20, 20, seen));
             seen.received += 17;
         }
-        assert_eq!(pings, [(10, Order::Ping), (30, Order::Ping)]);
+        assert_eq!(pings, [(10, KeepaliveAction::Ping), (30, KeepaliveAction::Ping)]);
         seen.answered = 2;
         life.said(seen.received);
-        assert_eq!(orders(&mut life, 500, 11, seen), [(510, Order::Ping)]);
+        assert_eq!(orders(&mut life, 500, 11, seen), [(510, KeepaliveAction::Ping)]);
     }
 
     #[test]
     fn a_peer_that_reads_slowly_is_not_dropped() {
-        let mut life = Life::default();
+        let mut life = Keepalive::default();
         life.said(0);
         for second in 0..100 {
-            let seen = Seen {
+            let seen = ConnectionActivity {
                 sent: second,
                 blocked: true,
-                ..Seen::default()
+                ..ConnectionActivity::default()
             };
             assert_eq!(life.look(second * 1_000, seen), None);
         }
@@ -169,24 +169,24 @@ mod tests {
 
     #[test]
     fn no_ping_without_a_running_request() {
-        let mut life = Life::default();
+        let mut life = Keepalive::default();
         life.said(0);
         assert_eq!(
             orders(
                 &mut life,
                 0,
                 100,
-                Seen {
+                ConnectionActivity {
                     idle: true,
-                    ..Seen::default()
+                    ..ConnectionActivity::default()
                 }
             ),
             []
         );
         life.said(0);
         assert_eq!(
-            orders(&mut life, 100, 12, Seen::default()),
-            [(110, Order::Ping)]
+            orders(&mut life, 100, 12, ConnectionActivity::default()),
+            [(110, KeepaliveAction::Ping)]
         );
     }
 }

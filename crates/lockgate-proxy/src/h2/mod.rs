@@ -20,15 +20,15 @@ mod turns;
 mod unfinished;
 mod unwanted;
 
-pub use call::Call;
-pub use carrier::{Carrier, Io};
-pub use gate::{Allowance, Gate, Violation};
-pub use heads::Target;
+pub use call::UpstreamStream;
+pub use carrier::{FrameIo, Io};
+pub use gate::{Allowance, AbuseLimits, Violation};
+pub use heads::RequestPseudoFields;
 pub use incoming::Incoming;
-pub use sections::Verdict;
-pub use shared::{MOST, Shared};
+pub use sections::HeadVerdict;
+pub use shared::{MOST, SharedConnection};
 pub use stream::Stream;
-pub use turns::Turns;
+pub use turns::SendScheduler;
 
 use crate::body::Reset;
 

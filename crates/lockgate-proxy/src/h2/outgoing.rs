@@ -7,7 +7,7 @@ use h2::{Reason, SendStream};
 use lockgate_http::fields::{Field, Fields};
 
 use super::heads;
-use super::turns::Turn;
+use super::turns::ScheduledStream;
 use crate::body::{Reset, WriteError};
 
 /// Data that is handed to the connection at once.
@@ -22,7 +22,7 @@ pub(super) struct Outgoing {
     moved: u64,
     blocked: bool,
     /// Its place among others, where there is an order.
-    turn: Option<Turn>,
+    turn: Option<ScheduledStream>,
     broken: Option<Reset>,
 }
 
@@ -33,7 +33,7 @@ impl Outgoing {
     }
 
     /// Data is sent in this turn from now on.
-    pub(super) fn order(&mut self, turn: Turn) {
+    pub(super) fn order(&mut self, turn: ScheduledStream) {
         self.turn = Some(turn);
     }
 
@@ -200,23 +200,23 @@ mod tests {
 
     use lockgate_http::priority::Priority;
 
-    use super::super::Turns;
+    use super::super::SendScheduler;
     use super::*;
 
     /// Otherwise a page over a slow link loses its images: they wait as long as the responses
     /// before them take.
     #[test]
     fn waiting_behind_other_streams_is_not_waiting_for_the_client() {
-        let turns = Turns::new();
+        let turns = SendScheduler::new();
         let cx = &mut Context::from_waker(Waker::noop());
         let mut outgoing = Outgoing::default();
-        outgoing.order(Turn::new(&turns, 3, Priority::default()));
+        outgoing.order(ScheduledStream::new(&turns, 3, Priority::default()));
         assert!(outgoing.poll_take(cx, b"data", true).is_pending());
         assert!(
             outgoing.is_blocked(),
             "it has its turn, and its window is closed"
         );
-        Turn::new(&turns, 1, Priority::default()).took(usize::MAX);
+        ScheduledStream::new(&turns, 1, Priority::default()).took(usize::MAX);
         assert!(outgoing.poll_take(cx, b"data", true).is_pending());
         assert!(!outgoing.is_blocked(), "it has not had its turn");
     }

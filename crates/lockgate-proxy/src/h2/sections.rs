@@ -27,7 +27,7 @@ const STREAMS: usize = 4_096;
 
 /// What is to be done with a request whose head has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum HeadVerdict {
     /// It is read.
     Read,
     /// Its head or its trailers are malformed in a way that the crate does not tell.
@@ -49,14 +49,14 @@ pub(super) enum Use {
 
 /// The field sections of a connection.
 #[derive(Debug)]
-pub(super) struct Sections {
+pub(super) struct FieldSections {
     account: Account,
     /// By their numbers.
-    streams: VecDeque<Known>,
+    streams: VecDeque<StreamSections>,
     /// The highest that has come.
     highest: u32,
     /// Of whom the section is that comes now.
-    of: Option<Coming>,
+    of: Option<IncomingSection>,
     /// Bytes of heads of streams that are open, and the most of them.
     held: usize,
     most_held: usize,
@@ -71,14 +71,14 @@ pub(super) struct Sections {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Coming {
+enum IncomingSection {
     Head(u32),
     Trailers(u32),
     Unused,
 }
 
 #[derive(Debug)]
-struct Known {
+struct StreamSections {
     stream: u32,
     size: usize,
     state: State,
@@ -100,7 +100,7 @@ enum State {
     Open,
 }
 
-impl Sections {
+impl FieldSections {
     /// Of a client that sends fields of up to `longest` bytes, longer ones in vain, and has up to
     /// `most` streams open.
     pub(super) fn new(longest: usize, most: u32) -> Self {
@@ -126,12 +126,12 @@ impl Sections {
     pub(super) fn begins(&mut self, stream: u32) -> Use {
         if stream > self.highest {
             self.highest = stream;
-            self.of = Some(Coming::Head(stream));
+            self.of = Some(IncomingSection::Head(stream));
             if self.streams.len() == self.most_streams {
                 // One that is unknown is not read.
                 self.ends(self.streams[0].stream);
             }
-            self.streams.push_back(Known {
+            self.streams.push_back(StreamSections {
                 stream,
                 size: 0,
                 state: State::Waiting,
@@ -145,9 +145,9 @@ impl Sections {
             .known(stream)
             .is_some_and(|known| !std::mem::replace(&mut known.has_trailers, true));
         self.of = Some(if trailers {
-            Coming::Trailers(stream)
+            IncomingSection::Trailers(stream)
         } else {
-            Coming::Unused
+            IncomingSection::Unused
         });
         if trailers { Use::Some } else { Use::None }
     }
@@ -175,15 +175,15 @@ impl Sections {
             return;
         };
         match of {
-            Coming::Head(stream) => self.head(stream, section),
-            Coming::Trailers(stream) => {
+            IncomingSection::Head(stream) => self.head(stream, section),
+            IncomingSection::Trailers(stream) => {
                 let wrong = wrong_trailers(section);
                 if let Some(known) = self.known(stream).filter(|_| wrong.is_some()) {
                     known.trailers = wrong;
                     self.malformed += 1;
                 }
             }
-            Coming::Unused => {}
+            IncomingSection::Unused => {}
         }
     }
 
@@ -197,7 +197,7 @@ impl Sections {
     }
 
     /// The crate has accepted a stream; those before it that it has not, it never will.
-    pub(super) fn accept(&mut self, stream: u32) -> Verdict {
+    pub(super) fn accept(&mut self, stream: u32) -> HeadVerdict {
         let place = self.streams.partition_point(|known| known.stream < stream);
         for before in (0..place).rev() {
             if self.streams[before].state != State::Open {
@@ -206,21 +206,21 @@ impl Sections {
         }
         let (held, most_held, lost) = (self.held, self.most_held, self.lost);
         let Some(known) = self.known(stream) else {
-            return Verdict::Refuse;
+            return HeadVerdict::Refuse;
         };
         let size = known.size;
         if lost && size == 0 {
             self.ends(stream);
-            return Verdict::Lost;
+            return HeadVerdict::Lost;
         }
         if held > 0 && held + size > most_held {
             self.ends(stream);
-            return Verdict::Refuse;
+            return HeadVerdict::Refuse;
         }
         let verdict = known
             .head
             .or(known.trailers)
-            .map_or(Verdict::Read, Verdict::Malformed);
+            .map_or(HeadVerdict::Read, HeadVerdict::Malformed);
         if std::mem::replace(&mut known.state, State::Open) == State::Waiting {
             self.waiting -= size;
         }
@@ -282,7 +282,7 @@ impl Sections {
         self.lost
     }
 
-    fn known(&mut self, stream: u32) -> Option<&mut Known> {
+    fn known(&mut self, stream: u32) -> Option<&mut StreamSections> {
         let place = self.streams.partition_point(|known| known.stream < stream);
         self.streams
             .get_mut(place)
@@ -318,7 +318,7 @@ mod tests {
     /// GET / by references to the static table.
     const GET: &[u8] = &[0x82, 0x86, 0x84];
 
-    fn come(sections: &mut Sections, stream: u32, section: &[u8]) -> Use {
+    fn come(sections: &mut FieldSections, stream: u32, section: &[u8]) -> Use {
         let uses = sections.begins(stream);
         sections.see(section);
         sections.whole();
@@ -338,7 +338,7 @@ mod tests {
 
     #[test]
     fn heads_of_open_streams_are_bounded_by_their_decoded_size() {
-        let mut sections = Sections::new(64 * 1024, 128);
+        let mut sections = FieldSections::new(64 * 1024, 128);
         assert_eq!(
             come(
                 &mut sections,
@@ -347,7 +347,7 @@ mod tests {
             ),
             Use::Some
         );
-        assert_eq!(sections.accept(1), Verdict::Read);
+        assert_eq!(sections.accept(1), HeadVerdict::Read);
         // 14 bytes for 56 KB.
         let large = [GET, &[0x80 | 62; 14]].concat();
         let verdicts: Vec<_> = (1..30)
@@ -358,18 +358,18 @@ mod tests {
             .collect();
         let read = verdicts
             .iter()
-            .filter(|verdict| **verdict == Verdict::Read)
+            .filter(|verdict| **verdict == HeadVerdict::Read)
             .count();
         assert_eq!(read, (HELD - 4_200) / (14 * 4_033 + 130));
         assert!(
             verdicts[read..]
                 .iter()
-                .all(|verdict| *verdict == Verdict::Refuse)
+                .all(|verdict| *verdict == HeadVerdict::Refuse)
         );
         // A stream that ends leaves room for another.
         sections.ends(3);
         come(&mut sections, 101, &large);
-        assert_eq!(sections.accept(101), Verdict::Read);
+        assert_eq!(sections.accept(101), HeadVerdict::Read);
         (0..60).for_each(|number| sections.ends(2 * number + 1));
         assert_eq!(
             (sections.held, sections.waiting, sections.streams.len()),
@@ -379,7 +379,7 @@ mod tests {
 
     #[test]
     fn reading_stops_while_many_heads_wait() {
-        let mut sections = Sections::new(64 * 1024, 128);
+        let mut sections = FieldSections::new(64 * 1024, 128);
         come(&mut sections, 1, &literal(b"x", &[b'x'; 4_000]));
         for stream in [3, 5, 7, 9, 11] {
             assert!(!sections.is_full());
@@ -387,7 +387,7 @@ mod tests {
         }
         assert!(sections.is_full());
         // The crate has refused the streams before it.
-        assert_eq!(sections.accept(11), Verdict::Read);
+        assert_eq!(sections.accept(11), HeadVerdict::Read);
         assert!(!sections.is_full());
         assert_eq!((sections.waiting, sections.streams.len()), (0, 1));
         // And streams that it does not accept when it has read all of them.
@@ -396,7 +396,7 @@ mod tests {
         }
         sections.settle();
         assert!(!sections.is_full());
-        assert_eq!(sections.accept(21), Verdict::Read);
+        assert_eq!(sections.accept(21), HeadVerdict::Read);
         assert_eq!((sections.waiting, sections.streams.len()), (0, 2));
         sections.ends(21);
         sections.ends(11);
@@ -412,21 +412,21 @@ mod tests {
             (&[0x80 | 57], Some(HeadError::ConnectionField)),
             (&[0x80 | 20], None),
         ] {
-            let mut sections = Sections::new(1_024, 128);
+            let mut sections = FieldSections::new(1_024, 128);
             come(&mut sections, 1, GET);
             come(&mut sections, 3, GET);
-            assert_eq!(sections.accept(1), Verdict::Read);
+            assert_eq!(sections.accept(1), HeadVerdict::Read);
             assert_eq!(come(&mut sections, 1, trailers), Use::Some);
             assert_eq!((sections.wrong(1), sections.wrong(3)), (wrong, None));
             sections.ends(1);
             assert_eq!((sections.wrong(1), sections.malformed), (None, 0));
         }
-        let mut sections = Sections::new(1_024, 128);
+        let mut sections = FieldSections::new(1_024, 128);
         come(&mut sections, 1, GET);
         come(&mut sections, 1, &[0x84]);
         assert_eq!(
             sections.accept(1),
-            Verdict::Malformed(HeadError::PseudoFields)
+            HeadVerdict::Malformed(HeadError::PseudoFields)
         );
     }
 
@@ -446,17 +446,17 @@ mod tests {
                 HeadError::ConnectionField,
             ),
         ] {
-            let mut sections = Sections::new(1_024, 128);
+            let mut sections = FieldSections::new(1_024, 128);
             sections.begins(1);
             head.chunks(1).for_each(|byte| sections.see(byte));
             sections.whole();
-            assert_eq!(sections.accept(1), Verdict::Malformed(wrong), "{head:x?}");
+            assert_eq!(sections.accept(1), HeadVerdict::Malformed(wrong), "{head:x?}");
         }
     }
 
     #[test]
     fn headers_for_closed_streams_are_useless() {
-        let mut sections = Sections::new(1_024, 128);
+        let mut sections = FieldSections::new(1_024, 128);
         come(&mut sections, 5, GET);
         assert_eq!(come(&mut sections, 3, GET), Use::None, "below the highest");
         assert_eq!(come(&mut sections, 5, &[0x90]), Use::Some, "trailers");
@@ -470,11 +470,11 @@ mod tests {
     /// The crate reports the error itself, in its own time.
     #[test]
     fn an_undecodable_field_section_is_known_to_be_lost() {
-        let mut sections = Sections::new(1_024, 128);
+        let mut sections = FieldSections::new(1_024, 128);
         come(&mut sections, 1, &[0x80 | 62]);
         assert!(sections.is_lost());
         // Not a section of its own.
-        let mut sections = Sections::new(1_024, 128);
+        let mut sections = FieldSections::new(1_024, 128);
         sections.see(&[0x80 | 62]);
         sections.whole();
         assert!(!sections.is_lost());
@@ -484,7 +484,7 @@ mod tests {
     /// client's.
     #[test]
     fn streams_after_an_undecodable_section_are_not_served() {
-        let mut sections = Sections::new(1_024, 128);
+        let mut sections = FieldSections::new(1_024, 128);
         come(&mut sections, 1, GET);
         sections.begins(3);
         sections.lose();
@@ -492,28 +492,28 @@ mod tests {
         come(&mut sections, 5, GET);
         assert_eq!(
             [1, 5].map(|stream| sections.accept(stream)),
-            [Verdict::Read, Verdict::Lost]
+            [HeadVerdict::Read, HeadVerdict::Lost]
         );
     }
 
     /// `http2.streams` allows so many: each has room for a head of usual size.
     #[test]
     fn more_streams_have_more_room_for_their_heads() {
-        let mut sections = Sections::new(16 * 1024, 1_000);
+        let mut sections = FieldSections::new(16 * 1024, 1_000);
         let head = [GET, &literal(b"x", &[b'x'; 4_000])].concat();
         for number in 0..1_000 {
             come(&mut sections, 2 * number + 1, &head);
-            assert_eq!(sections.accept(2 * number + 1), Verdict::Read, "{number}");
+            assert_eq!(sections.accept(2 * number + 1), HeadVerdict::Read, "{number}");
         }
     }
 
     #[test]
     fn streams_that_are_never_accepted_are_bounded() {
-        let mut sections = Sections::new(1_024, 128);
+        let mut sections = FieldSections::new(1_024, 128);
         for number in 0..2 * STREAMS as u32 {
             come(&mut sections, 2 * number + 1, GET);
         }
         assert_eq!(sections.streams.len(), STREAMS);
-        assert_eq!(sections.accept(1), Verdict::Refuse);
+        assert_eq!(sections.accept(1), HeadVerdict::Refuse);
     }
 }

@@ -17,9 +17,9 @@ use h2::{Ping, PingPong, SendStream};
 use lockgate_http::h2::HeadError;
 use lockgate_net::stream::{Blocks, Stream, StreamError};
 
-use super::life::{Life, Order, Seen};
-use super::unwanted::Unwanted;
-use super::{Carrier, Io};
+use super::life::{Keepalive, KeepaliveAction, ConnectionActivity};
+use super::unwanted::CancelledRequests;
+use super::{FrameIo, Io};
 use crate::body::{ReadError, Reset};
 
 /// Requests at once on one connection, where the endpoint allows more: what is lost with a
@@ -47,10 +47,10 @@ const CLOSED: &str = "closed";
 
 /// One connection.
 #[derive(Debug)]
-pub struct Shared {
+pub struct SharedConnection {
     /// None when no more requests are sent.
     send: RefCell<Option<SendRequest<Bytes>>>,
-    carrier: Rc<RefCell<Carrier>>,
+    carrier: Rc<RefCell<FrameIo>>,
     secure: bool,
     /// Requests that have a place.
     streams: Cell<usize>,
@@ -61,22 +61,22 @@ pub struct Shared {
     /// Requests that were taken back before their answer, since it was looked after.
     taken_back: Cell<u32>,
     /// Those of them that the endpoint is still to be told of.
-    unwanted: RefCell<Unwanted>,
+    unwanted: RefCell<CancelledRequests>,
     /// Whether those that have a place are the last.
     leaving: Cell<bool>,
     over: Cell<bool>,
     /// Why it broke.
     why: RefCell<Option<String>>,
-    order: Cell<Option<Order>>,
+    order: Cell<Option<KeepaliveAction>>,
     driver: RefCell<Option<Waker>>,
     made_at: Instant,
     /// Since when nobody has a place, as far as somebody has looked; milliseconds of the clock,
     /// here and below.
     idle_since: Cell<Option<u64>>,
-    life: RefCell<Life>,
+    life: RefCell<Keepalive>,
 }
 
-impl Shared {
+impl SharedConnection {
     /// Begins HTTP/2 on a connection on which nothing was said, and waits until the endpoint has
     /// said what it allows.
     ///
@@ -84,7 +84,7 @@ impl Shared {
     /// When it does not speak HTTP/2, or has gone.
     pub async fn begin(stream: Stream, blocks: &Rc<Blocks>) -> io::Result<(Rc<Self>, Driver)> {
         let secure = stream.is_secure();
-        let carrier = Rc::new(RefCell::new(Carrier::to_endpoint(
+        let carrier = Rc::new(RefCell::new(FrameIo::to_endpoint(
             stream,
             blocks,
             FIELDS as usize,
@@ -239,7 +239,7 @@ impl Shared {
             }
         }
         if let Some(order) = order {
-            if order == Order::Drop {
+            if order == KeepaliveAction::Drop {
                 self.breaks("the endpoint does not answer PING");
             }
             self.order.set(Some(order));
@@ -247,11 +247,11 @@ impl Shared {
         }
     }
 
-    fn seen(&self) -> Seen {
+    fn seen(&self) -> ConnectionActivity {
         let mut carrier = self.carrier.borrow_mut();
         let ((sent, received), blocked) = (carrier.moved(), carrier.is_blocked());
         let answered = carrier.answers().map_or(0, |answers| answers.frames());
-        Seen {
+        ConnectionActivity {
             sent,
             received,
             answered,
@@ -361,11 +361,11 @@ fn lost(why: &str) -> ReadError {
     StreamError::Io(io::Error::new(kind, why.to_owned())).into()
 }
 
-/// What moves the frames of a [`Shared`] connection: a future that completes when the connection is
+/// What moves the frames of a [`SharedConnection`] connection: a future that completes when the connection is
 /// over.
 #[derive(Debug)]
 pub struct Driver {
-    shared: Rc<Shared>,
+    shared: Rc<SharedConnection>,
     connection: Connection<Io, Bytes>,
     pings: Option<PingPong>,
 }
@@ -392,8 +392,8 @@ impl Driver {
         }
         drop(driver);
         match (shared.order.take(), &mut self.pings) {
-            (Some(Order::Drop), _) => return Poll::Ready(()),
-            (Some(Order::Ping), Some(pings)) => {
+            (Some(KeepaliveAction::Drop), _) => return Poll::Ready(()),
+            (Some(KeepaliveAction::Ping), Some(pings)) => {
                 // One that is on its way is asked for an answer already.
                 let _ = pings.send_ping(Ping::opaque());
             }

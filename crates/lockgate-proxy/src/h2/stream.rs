@@ -17,32 +17,32 @@ use lockgate_http::priority::Priority;
 use lockgate_net::listen;
 
 use super::outgoing::Outgoing;
-use super::turns::Turn;
-use super::{Carrier, Incoming, Turns, heads};
-use crate::body::{ReadError, Reset, Sink, Source, Tunnel, WriteError};
-use crate::message::{Downstream, Persistence};
+use super::turns::ScheduledStream;
+use super::{FrameIo, Incoming, SendScheduler, heads};
+use crate::body::{ReadError, Reset, BodyWriter, BodyReader, Tunnel, WriteError};
+use crate::message::{ClientExchange, Persistence};
 
 /// A client's stream. Dropped before the answer was whole, it is reset.
 #[derive(Debug)]
-pub struct Stream {
+pub struct DownstreamStream {
     incoming: Incoming,
     outgoing: Outgoing,
     respond: SendResponse<Bytes>,
     /// Whether the answer has begun.
     answered: bool,
-    carrier: Rc<RefCell<Carrier>>,
-    turns: Rc<Turns>,
+    carrier: Rc<RefCell<FrameIo>>,
+    turns: Rc<SendScheduler>,
     id: u32,
 }
 
-impl Stream {
+impl DownstreamStream {
     /// One that the client has opened, with the body behind its head.
     pub fn new(
         body: RecvStream,
         respond: SendResponse<Bytes>,
         limits: Limits,
-        carrier: &Rc<RefCell<Carrier>>,
-        turns: &Rc<Turns>,
+        carrier: &Rc<RefCell<FrameIo>>,
+        turns: &Rc<SendScheduler>,
     ) -> Self {
         Self {
             id: respond.stream_id().as_u32(),
@@ -77,7 +77,7 @@ impl Stream {
     }
 }
 
-impl Drop for Stream {
+impl Drop for DownstreamStream {
     fn drop(&mut self) {
         if !self.outgoing.is_taken() {
             self.reset(Reason::INTERNAL_ERROR);
@@ -131,7 +131,7 @@ fn by_type(kind: &[u8]) -> Priority {
     }
 }
 
-impl Source for Stream {
+impl BodyReader for DownstreamStream {
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
         let wrong = self
             .carrier
@@ -174,7 +174,7 @@ impl Source for Stream {
     fn settle(&mut self, _cx: &mut Context<'_>) {}
 }
 
-impl Sink for Stream {
+impl BodyWriter for DownstreamStream {
     fn poll_take(
         &mut self,
         cx: &mut Context<'_>,
@@ -222,8 +222,8 @@ impl Sink for Stream {
     }
 }
 
-impl Tunnel for Stream {
-    /// By [`Downstream::switch`] already.
+impl Tunnel for DownstreamStream {
+    /// By [`ClientExchange::switch`] already.
     fn begin_tunnel(&mut self) -> Result<(), ReadError> {
         Ok(())
     }
@@ -233,7 +233,7 @@ impl Tunnel for Stream {
     }
 }
 
-impl Downstream for Stream {
+impl ClientExchange for DownstreamStream {
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.poll_broken(cx)
     }
@@ -273,7 +273,7 @@ impl Downstream for Stream {
         self.outgoing.begin(stream, ended);
         if !ended {
             self.outgoing
-                .order(Turn::new(&self.turns, self.id, priority(request, answer)));
+                .order(ScheduledStream::new(&self.turns, self.id, priority(request, answer)));
         }
         self.answered = true;
     }
@@ -312,7 +312,7 @@ impl Downstream for Stream {
             incremental: true,
         });
         self.outgoing
-            .order(Turn::new(&self.turns, self.id, priority));
+            .order(ScheduledStream::new(&self.turns, self.id, priority));
         self.answered = true;
     }
 

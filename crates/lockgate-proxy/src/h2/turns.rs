@@ -1,7 +1,7 @@
 //! Whose answer goes next on one connection (RFC 9218).
 //!
 //! What is handed to the h2 crate goes out in the order in which it was handed over, so it is
-//! handed over late: no more than fits into one write of the [`Carrier`](super::Carrier), and when
+//! handed over late: no more than fits into one write of the [`FrameIo`](super::Carrier), and when
 //! that has left, whoever is wanted most is asked first. Of one urgency those of which a part is of
 //! no use go one after the other, the others share (RFC 9218 §10).
 
@@ -20,8 +20,8 @@ const UPDATES: usize = 128;
 
 /// An answer's place among those of its connection.
 #[derive(Debug, Clone)]
-pub(super) struct Turn {
-    turns: Rc<Turns>,
+pub(super) struct ScheduledStream {
+    turns: Rc<SendScheduler>,
     stream: u32,
     priority: Priority,
     /// When it had its last turn.
@@ -30,8 +30,8 @@ pub(super) struct Turn {
     written: u64,
 }
 
-impl Turn {
-    pub(super) fn new(turns: &Rc<Turns>, stream: u32, priority: Priority) -> Self {
+impl ScheduledStream {
+    pub(super) fn new(turns: &Rc<SendScheduler>, stream: u32, priority: Priority) -> Self {
         Self {
             turns: Rc::clone(turns),
             stream,
@@ -97,7 +97,7 @@ struct Rank {
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct WaitingStream {
     stream: u32,
     rank: Rank,
     waker: Waker,
@@ -105,19 +105,19 @@ struct Waiting {
 
 /// The turns of one connection.
 #[derive(Debug)]
-pub struct Turns {
+pub struct SendScheduler {
     room: Cell<usize>,
     taken: Cell<u64>,
     /// Writes that took all that had been handed over.
     written: Cell<u64>,
     leaving: RefCell<Vec<Waker>>,
-    waiting: RefCell<Vec<Waiting>>,
+    waiting: RefCell<Vec<WaitingStream>>,
     updates: RefCell<Vec<(u32, Priority)>>,
     /// Bytes of bodies that clients have sent and that were used.
     used: Cell<u64>,
 }
 
-impl Turns {
+impl SendScheduler {
     /// Nobody waits.
     pub fn new() -> Rc<Self> {
         Rc::new(Self {
@@ -131,8 +131,8 @@ impl Turns {
         })
     }
 
-    fn wait(&self, turn: &Turn, cx: &Context<'_>) {
-        let here = Waiting {
+    fn wait(&self, turn: &ScheduledStream, cx: &Context<'_>) {
+        let here = WaitingStream {
             stream: turn.stream,
             rank: turn.rank(),
             waker: cx.waker().clone(),
@@ -159,7 +159,7 @@ impl Turns {
         let contended = ends.is_some_and(|(first, last)| first.rank.urgency != last.rank.urgency);
         self.room.set(if contended { CONTENDED } else { ROOM });
         // Tasks run in the order in which they were woken.
-        for Waiting { waker, .. } in waiting {
+        for WaitingStream { waker, .. } in waiting {
             waker.wake();
         }
     }
@@ -240,11 +240,11 @@ mod tests {
 
     /// The order in which streams of these priorities get their turns, after the given turns.
     fn order(streams: &[(u32, u8, bool)], updates: Vec<(u32, Priority)>) -> Vec<u32> {
-        let (turns, woken) = (Turns::new(), Arc::default());
+        let (turns, woken) = (SendScheduler::new(), Arc::default());
         turns.update(updates);
         let mut places = Vec::new();
         for &(stream, urgency, incremental) in streams {
-            let mut turn = Turn::new(
+            let mut turn = ScheduledStream::new(
                 &turns,
                 stream,
                 Priority {
@@ -303,7 +303,7 @@ mod tests {
     /// Otherwise updates that came too late for their streams would be all that is ever kept.
     #[test]
     fn of_many_priority_changes_the_last_are_kept() {
-        let turns = Turns::new();
+        let turns = SendScheduler::new();
         let sooner = Priority {
             urgency: 1,
             incremental: false,
@@ -319,8 +319,8 @@ mod tests {
     /// Else its task, and with it the connection's memory, stays for ever.
     #[test]
     fn a_waiting_stream_is_woken_when_the_connection_ends() {
-        let (turns, woken) = (Turns::new(), Arc::default());
-        let mut turn = Turn::new(&turns, 1, Priority::default());
+        let (turns, woken) = (SendScheduler::new(), Arc::default());
+        let mut turn = ScheduledStream::new(&turns, 1, Priority::default());
         turn.took(ROOM);
         let waker = Arc::new(Named(1, Arc::clone(&woken))).into();
         assert!(turn.poll(&mut Context::from_waker(&waker)).is_pending());
@@ -331,8 +331,8 @@ mod tests {
 
     #[test]
     fn a_finished_stream_is_not_scheduled() {
-        let (turns, woken) = (Turns::new(), Arc::default());
-        let mut turn = Turn::new(&turns, 1, Priority::default());
+        let (turns, woken) = (SendScheduler::new(), Arc::default());
+        let mut turn = ScheduledStream::new(&turns, 1, Priority::default());
         turn.took(ROOM);
         let waker = Arc::new(Named(1, Arc::clone(&woken))).into();
         assert!(turn.poll(&mut Context::from_waker(&waker)).is_pending());

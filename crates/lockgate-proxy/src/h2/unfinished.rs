@@ -11,7 +11,7 @@ use lockgate_net::acknowledge::PIECES;
 /// for only in its first pieces, since a stream that carries messages of its own (gRPC, a
 /// WebSocket) is never finished and mostly waits for nothing.
 #[derive(Debug, Default)]
-pub(super) struct Unfinished(Option<Message>);
+pub(super) struct PartialMessage(Option<Message>);
 
 #[derive(Debug)]
 struct Message {
@@ -20,7 +20,7 @@ struct Message {
     told: u8,
 }
 
-impl Unfinished {
+impl PartialMessage {
     /// Looks at a frame that has come.
     pub(super) fn see(&mut self, frame: &Frame<'_>) {
         let ends = match frame.kind {
@@ -59,8 +59,8 @@ impl Unfinished {
 mod tests {
     use super::*;
 
-    fn seen(frames: &[(u8, u8, u32)]) -> Unfinished {
-        let mut unfinished = Unfinished::default();
+    fn seen(frames: &[(u8, u8, u32)]) -> PartialMessage {
+        let mut unfinished = PartialMessage::default();
         for &(kind, flags, stream) in frames {
             unfinished.see(&Frame {
                 kind,

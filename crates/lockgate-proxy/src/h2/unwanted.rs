@@ -21,7 +21,7 @@ const UNREAD: usize = 8;
 
 /// The requests of one connection that nobody wants any more.
 #[derive(Debug, Default)]
-pub(super) struct Unwanted {
+pub(super) struct CancelledRequests {
     /// Those that are not reset yet.
     waiting: VecDeque<ResponseFuture>,
     /// Resets since the endpoint has shown that it reads.
@@ -30,7 +30,7 @@ pub(super) struct Unwanted {
     asked: bool,
 }
 
-impl Unwanted {
+impl CancelledRequests {
     /// Resets a request that was not answered; where the endpoint may not have read enough others,
     /// gives it to [`poll`](Self::poll) and says `false`.
     pub(super) fn reset(&mut self, answer: ResponseFuture) -> bool {

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use lockgate_http::head::{BodyLength, RequestHead, ResponseHead};
 
-use crate::body::{ReadError, Sink, Source, WriteError};
+use crate::body::{ReadError, BodyWriter, BodyReader, WriteError};
 
 /// Whether a client's connection takes another request after a response (RFC 9112 §9.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl Persistence {
 ///
 /// Dropped before the answer was whole, it breaks the answer off: the client never takes a part for
 /// the whole.
-pub trait Downstream: Source + Sink {
+pub trait ClientExchange: BodyReader + BodyWriter {
     /// Completes when the client has gone.
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()>;
 

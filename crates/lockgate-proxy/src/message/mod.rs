@@ -5,6 +5,6 @@ mod downstream;
 mod outgoing;
 mod request;
 
-pub use downstream::{Downstream, Persistence};
+pub use downstream::{ClientExchange, Persistence};
 pub use outgoing::OutgoingHead;
 pub use request::{FieldSink, OutgoingRequest};

@@ -6,17 +6,17 @@ use lockgate_http::fields::Fields;
 use lockgate_net::relay::Meter;
 use lockgate_net::shape::Shaper;
 
-use crate::body::{ReadError, Source};
+use crate::body::{ReadError, BodyReader};
 
 /// A source of which no more is seen than may move. What is left of that when it is dropped, others
 /// may move.
-pub struct Held<'a, S> {
+pub struct ShapedBody<'a, S> {
     source: &'a mut S,
     shaper: &'a mut Shaper,
     meter: &'a Meter,
 }
 
-impl<'a, S: Source> Held<'a, S> {
+impl<'a, S: BodyReader> ShapedBody<'a, S> {
     /// `source`, as far as `shaper` lets it go; for how long that was waited for is noted in
     /// `meter`.
     pub fn new(source: &'a mut S, shaper: &'a mut Shaper, meter: &'a Meter) -> Self {
@@ -28,7 +28,7 @@ impl<'a, S: Source> Held<'a, S> {
     }
 }
 
-impl<S> Drop for Held<'_, S> {
+impl<S> Drop for ShapedBody<'_, S> {
     fn drop(&mut self) {
         give_back(self.shaper, self.meter);
     }
@@ -42,7 +42,7 @@ pub fn give_back(shaper: &mut Shaper, meter: &Meter) {
         .set(meter.held_for.get() + shaper.take_waited());
 }
 
-impl<S: Source> Source for Held<'_, S> {
+impl<S: BodyReader> BodyReader for ShapedBody<'_, S> {
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
         ready!(self.source.poll_data(cx))?;
         // Asked only when there is something: who has nothing to say must not take what others

@@ -10,7 +10,7 @@ use lockgate_http::fields::{Fields, Known};
 
 use super::Compress;
 use super::compress::{made, named};
-use crate::body::{ReadError, Source, TransformError};
+use crate::body::{ReadError, BodyReader, TransformError};
 
 /// Bytes that a stage takes, and about as many as it gives, before what it gave goes on: a few
 /// bytes can stand for gigabytes, and nobody waits for all of them.
@@ -204,7 +204,7 @@ pub struct Transformed<'a, S> {
     source: &'a mut S,
 }
 
-impl<S: Source> Source for Transformed<'_, S> {
+impl<S: BodyReader> BodyReader for Transformed<'_, S> {
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
         let Self {
             transformation,
@@ -384,7 +384,7 @@ mod tests {
         }
     }
 
-    impl Source for Pieces {
+    impl BodyReader for Pieces {
         fn poll_data(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
             if self.left.front().is_some_and(Vec::is_empty) {
                 Poll::Pending

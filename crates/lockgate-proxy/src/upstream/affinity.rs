@@ -7,13 +7,13 @@ use lockgate_http::fields::Fields;
 use super::random::mix;
 use super::sessions::Sessions;
 use super::sticky::{Sticky, cookies};
-use super::wish::Wish;
+use super::wish::Preference;
 use crate::limits;
 
 /// What clients are told apart by. Where there is no such thing, or it is empty, it is their
 /// address.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Key {
+pub enum AffinityKey {
     /// Their address; of IPv6 the /64, within which a client takes another one every day (RFC
     /// 8981).
     Client,
@@ -27,7 +27,7 @@ pub enum Key {
 
 /// What is known of whoever asks.
 #[derive(Debug, Clone, Copy)]
-pub struct Asker<'a> {
+pub struct AffinityInput<'a> {
     /// The client's address, if it has any.
     pub client: Option<IpAddr>,
     /// The name that it asked for by SNI.
@@ -43,7 +43,7 @@ pub struct Asker<'a> {
 #[derive(Debug)]
 pub enum Affinity {
     /// By what is hashed.
-    Hash(Key),
+    Hash(AffinityKey),
     /// By a cookie.
     Sticky(Sticky),
     /// By their TLS session, else by address.
@@ -52,20 +52,20 @@ pub enum Affinity {
 
 impl Affinity {
     /// To whom somebody belongs. `now` is [`crate::clock::Clock::now`].
-    pub fn wish(&self, asker: &Asker<'_>, now: u64) -> Wish {
+    pub fn wish(&self, asker: &AffinityInput<'_>, now: u64) -> Preference {
         match self {
             Self::Hash(key) => key.wish(asker),
-            Self::Sticky(sticky) => asker.fields.map_or(Wish::Any, |fields| sticky.wish(fields)),
+            Self::Sticky(sticky) => asker.fields.map_or(Preference::Any, |fields| sticky.wish(fields)),
             Self::Session(sessions) => {
-                let address = Key::Client.wish(asker);
+                let address = AffinityKey::Client.wish(asker);
                 match (
                     asker
                         .session
                         .and_then(|session| sessions.find(session, now)),
                     address,
                 ) {
-                    (Some(member), Wish::Hashed(hash)) => Wish::Session(member, Some(hash)),
-                    (Some(member), _) => Wish::Session(member, None),
+                    (Some(member), Preference::Hashed(hash)) => Preference::Session(member, Some(hash)),
+                    (Some(member), _) => Preference::Session(member, None),
                     (None, address) => address,
                 }
             }
@@ -73,10 +73,10 @@ impl Affinity {
     }
 }
 
-impl Key {
+impl AffinityKey {
     /// Where it leads whom. The same in every worker, after every start and in every Lockgate with
     /// the same endpoints.
-    pub fn wish(&self, asker: &Asker<'_>) -> Wish {
+    pub fn wish(&self, asker: &AffinityInput<'_>) -> Preference {
         let own = match self {
             Self::Client => None,
             Self::ServerName => asker.server_name.map(str::as_bytes),
@@ -87,10 +87,10 @@ impl Key {
             own.filter(|value| !value.is_empty()),
             asker.client.map(limits::client),
         ) {
-            (Some(value), _) => Wish::Hashed(hash(value)),
-            (None, Some(IpAddr::V4(ip))) => Wish::Hashed(hash(&ip.octets())),
-            (None, Some(IpAddr::V6(ip))) => Wish::Hashed(hash(&ip.octets())),
-            (None, None) => Wish::Any,
+            (Some(value), _) => Preference::Hashed(hash(value)),
+            (None, Some(IpAddr::V4(ip))) => Preference::Hashed(hash(&ip.octets())),
+            (None, Some(IpAddr::V6(ip))) => Preference::Hashed(hash(&ip.octets())),
+            (None, None) => Preference::Any,
         }
     }
 }
@@ -121,14 +121,14 @@ mod tests {
     }
 
     fn wish(
-        key: &Key,
+        key: &AffinityKey,
         client: Option<&str>,
         server_name: Option<&str>,
         lines: &[(&str, &str)],
-    ) -> Wish {
+    ) -> Preference {
         let fields = fields(lines);
         let client = client.map(|ip| ip.parse().unwrap());
-        key.wish(&Asker {
+        key.wish(&AffinityInput {
             client,
             server_name,
             session: None,
@@ -136,27 +136,27 @@ mod tests {
         })
     }
 
-    fn hashed(value: &str) -> Wish {
-        Wish::Hashed(hash(value.as_bytes()))
+    fn hashed(value: &str) -> Preference {
+        Preference::Hashed(hash(value.as_bytes()))
     }
 
     #[test]
     fn the_affinity_of_an_ipv6_client_is_its_64_prefix() {
-        let of = |ip| wish(&Key::Client, Some(ip), Some("a.test"), &[]);
+        let of = |ip| wish(&AffinityKey::Client, Some(ip), Some("a.test"), &[]);
         assert_eq!(of("192.0.2.1"), of("::ffff:192.0.2.1"));
         assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
         assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1:2:3"));
         assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
-        assert_eq!(wish(&Key::Client, None, None, &[]), Wish::Any);
+        assert_eq!(wish(&AffinityKey::Client, None, None, &[]), Preference::Any);
     }
 
     #[test]
     fn a_missing_affinity_key_falls_back_to_the_client_address() {
         let (field, cookie) = (
-            Key::Field((*b"x-user").into()),
-            Key::Cookie((*b"id").into()),
+            AffinityKey::Field((*b"x-user").into()),
+            AffinityKey::Cookie((*b"id").into()),
         );
-        let address = wish(&Key::Client, Some("192.0.2.1"), None, &[]);
+        let address = wish(&AffinityKey::Client, Some("192.0.2.1"), None, &[]);
         for (key, name, lines, expected) in [
             (
                 &field,
@@ -191,8 +191,8 @@ mod tests {
                 address,
             ),
             (&cookie, None, &[("cookie", "id=")], address),
-            (&Key::ServerName, Some("a.test"), &[], hashed("a.test")),
-            (&Key::ServerName, None, &[], address),
+            (&AffinityKey::ServerName, Some("a.test"), &[], hashed("a.test")),
+            (&AffinityKey::ServerName, None, &[], address),
         ] {
             assert_eq!(
                 wish(key, Some("192.0.2.1"), name, lines),
@@ -200,16 +200,16 @@ mod tests {
                 "{key:?} {lines:?}"
             );
         }
-        assert_eq!(wish(&field, None, None, &[]), Wish::Any);
-        let relay = Asker {
+        assert_eq!(wish(&field, None, None, &[]), Preference::Any);
+        let relay = AffinityInput {
             client: None,
             server_name: Some("a.test"),
             session: None,
             fields: None,
         };
         assert_eq!(
-            (field.wish(&relay), Key::ServerName.wish(&relay)),
-            (Wish::Any, hashed("a.test"))
+            (field.wish(&relay), AffinityKey::ServerName.wish(&relay)),
+            (Preference::Any, hashed("a.test"))
         );
     }
 
@@ -221,7 +221,7 @@ mod tests {
         let wish = |ip: Option<&str>, session, now| {
             let client = ip.map(|ip| ip.parse().unwrap());
             by_session.wish(
-                &Asker {
+                &AffinityInput {
                     client,
                     server_name: None,
                     session,
@@ -230,17 +230,17 @@ mod tests {
                 now,
             )
         };
-        let Wish::Hashed(address) = wish(Some("192.0.2.1"), None, 0) else {
+        let Preference::Hashed(address) = wish(Some("192.0.2.1"), None, 0) else {
             panic!()
         };
         let (known, other) = (Some(&b"known"[..]), Some(&b"other"[..]));
         for (ip, session, now, expected) in [
-            (Some("192.0.2.1"), known, 0, Wish::Session(3, Some(address))),
-            (Some("192.0.2.1"), other, 0, Wish::Hashed(address)),
-            (Some("192.0.2.1"), Some(&b""[..]), 0, Wish::Hashed(address)),
-            (Some("192.0.2.1"), known, u64::MAX, Wish::Hashed(address)),
-            (None, known, 0, Wish::Session(3, None)),
-            (None, None, 0, Wish::Any),
+            (Some("192.0.2.1"), known, 0, Preference::Session(3, Some(address))),
+            (Some("192.0.2.1"), other, 0, Preference::Hashed(address)),
+            (Some("192.0.2.1"), Some(&b""[..]), 0, Preference::Hashed(address)),
+            (Some("192.0.2.1"), known, u64::MAX, Preference::Hashed(address)),
+            (None, known, 0, Preference::Session(3, None)),
+            (None, None, 0, Preference::Any),
         ] {
             assert_eq!(wish(ip, session, now), expected, "{ip:?} {session:?} {now}");
         }

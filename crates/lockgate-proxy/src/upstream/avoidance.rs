@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How a try at an endpoint failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Failure {
+pub enum EndpointFailure {
     /// No connection, or no TLS.
     Unreachable,
     /// A connection that broke before an answer.
@@ -90,7 +90,7 @@ pub enum Condition {
 
 /// Until when it is left alone, why, and how often it has failed in a row; 0 is not at all.
 #[derive(Debug, Default)]
-pub(super) struct Avoidance(AtomicU64);
+pub(super) struct OutlierDetection(AtomicU64);
 
 /// Milliseconds.
 const FIRST: u64 = 1_000;
@@ -103,7 +103,7 @@ const GONE: u64 = 1 << 8;
 const EJECTED: u64 = 1 << 9;
 const UNTIL: u32 = 10;
 
-impl Avoidance {
+impl OutlierDetection {
     pub(super) fn condition(&self, now: u64) -> Condition {
         match self.0.load(Ordering::Relaxed) {
             word if word >> UNTIL <= now => Condition::Well,
@@ -121,7 +121,7 @@ impl Avoidance {
     /// be.
     pub(super) fn failed(
         &self,
-        failure: Failure,
+        failure: EndpointFailure,
         now: u64,
         eject: Option<Eject>,
         may: impl FnOnce() -> bool,
@@ -139,9 +139,9 @@ impl Avoidance {
             .filter(|_| may());
         let (time, why) = match (ejects, failure) {
             (Some(eject), _) => (eject.time, GONE | EJECTED),
-            (None, Failure::Unreachable) => (avoided, GONE),
-            (None, Failure::Broken) => (avoided, 0),
-            (None, Failure::Unserved) => (0, 0),
+            (None, EndpointFailure::Unreachable) => (avoided, GONE),
+            (None, EndpointFailure::Broken) => (avoided, 0),
+            (None, EndpointFailure::Unserved) => (0, 0),
         };
         let until = now.saturating_add(time).min(u64::MAX >> UNTIL);
         let next = (until << UNTIL) | why | count;
@@ -199,27 +199,27 @@ mod tests {
 
     #[test]
     fn a_failing_endpoint_is_avoided_with_exponential_backoff() {
-        let (avoidance, mut now) = (Avoidance::default(), 5_000);
+        let (avoidance, mut now) = (OutlierDetection::default(), 5_000);
         let failed = |failure, now| avoidance.failed(failure, now, None, || unreachable!());
         for span in [1_000, 2_000, 4_000, 8_000, 10_000, 10_000] {
-            failed(Failure::Unreachable, now);
+            failed(EndpointFailure::Unreachable, now);
             // Requests in flight fail as well, and count as no further failure.
-            failed(Failure::Unreachable, now + 1);
+            failed(EndpointFailure::Unreachable, now + 1);
             let gone = [0, span - 1, span].map(|later| avoidance.condition(now + later));
             assert_eq!(gone, [Condition::Gone, Condition::Gone, Condition::Well]);
             now += span;
         }
-        assert!((0..100).all(|_| failed(Failure::Broken, now).is_none()));
+        assert!((0..100).all(|_| failed(EndpointFailure::Broken, now).is_none()));
         assert_eq!(avoidance.condition(now), Condition::Doubtful);
         avoidance.succeeded(now);
         assert_eq!(avoidance.condition(now), Condition::Well);
-        failed(Failure::Broken, now);
+        failed(EndpointFailure::Broken, now);
         assert_eq!(
             avoidance.condition(now + 1_000),
             Condition::Well,
             "it begins anew"
         );
-        assert!((0..1_000).all(|_| failed(Failure::Unserved, now + 1_000).is_none()));
+        assert!((0..1_000).all(|_| failed(EndpointFailure::Unserved, now + 1_000).is_none()));
         assert_eq!(
             avoidance.condition(now + 1_000),
             Condition::Well,
@@ -229,8 +229,8 @@ mod tests {
 
     #[test]
     fn consecutive_failures_eject_an_endpoint() {
-        let avoidance = Avoidance::default();
-        let failed = |now| avoidance.failed(Failure::Unserved, now, EJECT, || true);
+        let avoidance = OutlierDetection::default();
+        let failed = |now| avoidance.failed(EndpointFailure::Unserved, now, EJECT, || true);
         assert_eq!([failed(0), failed(0)], [None, None]);
         avoidance.succeeded(0);
         assert_eq!(
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn an_endpoint_exempt_from_ejection_is_avoided_only_briefly() {
-        let avoidance = Avoidance::default();
+        let avoidance = OutlierDetection::default();
         for (now, until) in [
             (0, 1_000),
             (1_000, 3_000),
@@ -262,7 +262,7 @@ mod tests {
             (12_000, 17_000),
         ] {
             assert_eq!(
-                avoidance.failed(Failure::Unreachable, now, EJECT, || false),
+                avoidance.failed(EndpointFailure::Unreachable, now, EJECT, || false),
                 None
             );
             let gone = [until - 1, until].map(|now| avoidance.condition(now));
@@ -288,13 +288,13 @@ mod tests {
 
     #[test]
     fn huge_ejection_times_and_counts_do_not_overflow() {
-        let avoidance = Avoidance::default();
+        let avoidance = OutlierDetection::default();
         let forever = Some(Eject {
             errors: 255,
             time: u64::MAX,
             ..Eject::default()
         });
-        let failed = |_| avoidance.failed(Failure::Unserved, 1, forever, || true);
+        let failed = |_| avoidance.failed(EndpointFailure::Unserved, 1, forever, || true);
         assert!((0..254).all(|at| failed(at).is_none()));
         assert_eq!(failed(0), Some(u64::MAX >> UNTIL));
         assert!(avoidance.is_ejected(u64::MAX >> (UNTIL + 1)));

@@ -207,20 +207,20 @@ impl Balancer {
     ) -> Option<usize> {
         let standing = |at: usize| match members.get(at) {
             // A hash is no chance, and finds less of a member that weighs less.
-            Some(member) if balance == Balance::Hash && !tried(at) => Standing::of(member, now),
-            Some(member) if !tried(at) => match Standing::of(member, now) {
-                Standing::Good
+            Some(member) if balance == Balance::Hash && !tried(at) => Availability::of(member, now),
+            Some(member) if !tried(at) => match Availability::of(member, now) {
+                Availability::Good
                     if self.is_held_back(member, random.wrapping_add(at as u64), now) =>
                 {
-                    Standing::Doubtful
+                    Availability::Doubtful
                 }
                 standing => standing,
             },
-            _ => Standing::Out,
+            _ => Availability::Out,
         };
         let weight = |member: &Member| member.weight() as f32 * member.share(self.slow_start, now);
         if let [_] = members {
-            return (standing(0) < Standing::Full).then_some(0);
+            return (standing(0) < Availability::Full).then_some(0);
         }
         match balance {
             Balance::LatencyAware => self.of_two(members, standing, weight, random, now),
@@ -244,7 +244,7 @@ impl Balancer {
     fn of_two(
         &self,
         members: &[Member],
-        standing: impl Fn(usize) -> Standing,
+        standing: impl Fn(usize) -> Availability,
         weight: impl Fn(&Member) -> f32,
         random: u64,
         now: u64,
@@ -264,7 +264,7 @@ impl Balancer {
         let mut first = None;
         for draw in 0..DRAWS {
             let at = self.draw(random, draw)?;
-            if first == Some(at) || standing(at) != Standing::Good {
+            if first == Some(at) || standing(at) != Availability::Good {
                 continue;
             }
             match first {
@@ -279,7 +279,7 @@ impl Balancer {
             if at != first && standing(at) == equal {
                 equal
             } else {
-                Standing::Out
+                Availability::Out
             }
         };
         let second = anyone(members, other, mix(random));
@@ -304,7 +304,7 @@ impl Balancer {
     fn in_turn(
         &self,
         members: &[Member],
-        standing: impl Fn(usize) -> Standing,
+        standing: impl Fn(usize) -> Availability,
         random: u64,
     ) -> Option<usize> {
         // A turn that is passed over is over: the others keep their order and share, and nobody
@@ -313,7 +313,7 @@ impl Balancer {
             let turn = self.next.fetch_add(1, Ordering::Relaxed);
             let at = self.with_turns(|turns| turns.get(turn.checked_rem(turns.len())?).copied())?
                 as usize;
-            if standing(at) == Standing::Good {
+            if standing(at) == Availability::Good {
                 return Some(at);
             }
         }
@@ -323,7 +323,7 @@ impl Balancer {
 
 /// Whether somebody may be chosen; the order is that of preference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Standing {
+pub(super) enum Availability {
     Good,
     /// Has failed lately, or comes back slowly: when no other is good.
     Doubtful,
@@ -336,7 +336,7 @@ pub(super) enum Standing {
     Out,
 }
 
-impl Standing {
+impl Availability {
     pub(super) fn of(member: &Member, now: u64) -> Self {
         let endpoint = &member.endpoint;
         if !member.is_up() {
@@ -359,11 +359,11 @@ impl Standing {
 
 /// One at random, by weight, of those in the best standing: each takes the place of the one before
 /// with the chance that its weight has among all so far.
-fn anyone(members: &[Member], standing: impl Fn(usize) -> Standing, random: u64) -> Option<usize> {
-    let (mut best, mut total, mut chosen, mut full) = (Standing::Gone, 0, None, false);
+fn anyone(members: &[Member], standing: impl Fn(usize) -> Availability, random: u64) -> Option<usize> {
+    let (mut best, mut total, mut chosen, mut full) = (Availability::Gone, 0, None, false);
     for (at, member) in members.iter().enumerate() {
         let found = standing(at);
-        full |= found == Standing::Full;
+        full |= found == Availability::Full;
         if found > best {
             continue;
         }
@@ -376,7 +376,7 @@ fn anyone(members: &[Member], standing: impl Fn(usize) -> Standing, random: u64)
             chosen = Some(at);
         }
     }
-    chosen.filter(|_| !full || best <= Standing::Doubtful)
+    chosen.filter(|_| !full || best <= Availability::Doubtful)
 }
 
 /// The one with the least in flight for its weight, of those in the best standing; equals take
@@ -384,7 +384,7 @@ fn anyone(members: &[Member], standing: impl Fn(usize) -> Standing, random: u64)
 fn least(
     turn: usize,
     members: &[Member],
-    standing: impl Fn(usize) -> Standing,
+    standing: impl Fn(usize) -> Availability,
     weight: impl Fn(&Member) -> f32,
 ) -> Option<usize> {
     let busy = |(at, member): (usize, &Member)| {
@@ -393,12 +393,12 @@ fn least(
             member.endpoint.in_flight() as f32 / weight(member),
         )
     };
-    let mut best: Option<((Standing, f32), usize)> = None;
+    let mut best: Option<((Availability, f32), usize)> = None;
     let (mut equals, mut full) = (0, false);
     for found in members.iter().enumerate() {
         let busy = busy(found);
-        full |= busy.0 == Standing::Full;
-        if busy.0 >= Standing::Full {
+        full |= busy.0 == Availability::Full;
+        if busy.0 >= Availability::Full {
             continue;
         }
         if best.is_none_or(|(least, _)| busy < least) {
@@ -406,7 +406,7 @@ fn least(
         }
         equals += usize::from(best.is_some_and(|(least, _)| busy == least));
     }
-    let (least, first) = best.filter(|((best, _), _)| !full || *best <= Standing::Doubtful)?;
+    let (least, first) = best.filter(|((best, _), _)| !full || *best <= Availability::Doubtful)?;
     let equal = members
         .iter()
         .enumerate()
@@ -425,27 +425,27 @@ fn least(
 /// all as its weight is part of all weights.
 fn belongs(
     members: &[Member],
-    standing: impl Fn(usize) -> Standing,
+    standing: impl Fn(usize) -> Availability,
     weight: impl Fn(&Member) -> f32,
     hash: u64,
 ) -> Option<usize> {
-    let mut best: Option<((Standing, f32), usize)> = None;
+    let mut best: Option<((Availability, f32), usize)> = None;
     let mut full = false;
     for (at, member) in members.iter().enumerate() {
         let standing = match standing(at) {
-            Standing::Doubtful => Standing::Good,
+            Availability::Doubtful => Availability::Good,
             standing => standing,
         };
-        full |= standing == Standing::Full;
+        full |= standing == Availability::Full;
         // From above 0 to below 1.
         let drawn = ((mix(hash ^ member.hash.load(Ordering::Relaxed)) >> 41) as f32 + 0.5)
             / (1_u32 << 23) as f32;
         let found = (standing, -drawn.ln() / weight(member));
-        if standing < Standing::Full && best.is_none_or(|(best, _)| found < best) {
+        if standing < Availability::Full && best.is_none_or(|(best, _)| found < best) {
             best = Some((found, at));
         }
     }
-    best.filter(|((best, _), _)| !full || *best == Standing::Good)
+    best.filter(|((best, _), _)| !full || *best == Availability::Good)
         .map(|(_, at)| at)
 }
 

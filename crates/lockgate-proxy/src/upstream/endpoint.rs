@@ -12,26 +12,26 @@ use std::time::Duration;
 use lockgate_net::acknowledge::Habits;
 use lockgate_net::dial::Target;
 
-use super::avoidance::{Avoidance, Condition, Eject, Failure};
+use super::avoidance::{OutlierDetection, Condition, Eject, EndpointFailure};
 use super::latency::Latency;
-use super::name::Name;
+use super::name::EndpointName;
 use super::notice::Notice;
-use super::slots::Slot;
+use super::slots::SocketSlot;
 use crate::limits::sockets::Share;
 use crate::limits::{Limit, Permit};
 
 /// Where an endpoint is.
 #[derive(Debug)]
-pub enum Place {
+pub enum EndpointAddress {
     /// At an address.
     Ip(SocketAddr),
     /// At a Unix socket.
     Unix(PathBuf),
     /// At whatever its name stands for now.
-    Name(Arc<Name>),
+    Name(Arc<EndpointName>),
 }
 
-impl Place {
+impl EndpointAddress {
     /// Where to connect now, best first; empty for a name that does not resolve.
     pub fn targets(&self) -> Vec<Target> {
         match self {
@@ -55,7 +55,7 @@ pub struct Endpoint {
     pub host: String,
     /// What it has shown of how it sends.
     pub habits: Habits,
-    place: Place,
+    place: EndpointAddress,
     max: Option<Limit>,
     connections: AtomicUsize,
     ejections: AtomicU64,
@@ -73,7 +73,7 @@ pub struct Endpoint {
 struct Load {
     in_flight: AtomicUsize,
     latency: Latency,
-    avoidance: Avoidance,
+    avoidance: OutlierDetection,
 }
 
 /// What a broken exchange counts as, or twice the latency if that is more: an endpoint that fails
@@ -82,7 +82,7 @@ const PENALTY: Duration = Duration::from_millis(500);
 
 impl Endpoint {
     /// An endpoint without connections; at most `max` at once.
-    pub fn new(label: String, host: String, place: Place, max: Option<usize>) -> Self {
+    pub fn new(label: String, host: String, place: EndpointAddress, max: Option<usize>) -> Self {
         Self {
             label,
             host,
@@ -98,22 +98,22 @@ impl Endpoint {
     }
 
     /// Where it is.
-    pub fn place(&self) -> &Place {
+    pub fn place(&self) -> &EndpointAddress {
         &self.place
     }
 
     /// Whether there is nobody, since it stands for a record of a service that is not there.
     pub fn is_vacant(&self) -> bool {
-        matches!(&self.place, Place::Name(name) if name.is_vacant())
+        matches!(&self.place, EndpointAddress::Name(name) if name.is_vacant())
     }
 
     /// Its host and its port, if it has any.
     pub fn authority(&self) -> Option<(&str, u16)> {
         match &self.place {
-            Place::Ip(address) => Some((&self.host, address.port())),
-            Place::Name(name) if name.port() == 0 => None,
-            Place::Name(name) => Some((&self.host, name.port())),
-            Place::Unix(_) => None,
+            EndpointAddress::Ip(address) => Some((&self.host, address.port())),
+            EndpointAddress::Name(name) if name.port() == 0 => None,
+            EndpointAddress::Name(name) => Some((&self.host, name.port())),
+            EndpointAddress::Unix(_) => None,
         }
     }
 
@@ -165,21 +165,21 @@ impl Endpoint {
     /// failure decides what follows.
     pub fn failed(
         &self,
-        failure: Failure,
+        failure: EndpointFailure,
         now: u64,
         eject: Option<Eject>,
         may: impl FnOnce() -> bool,
     ) -> bool {
         match failure {
-            Failure::Unreachable => self.load.latency.forget(),
-            Failure::Broken => {
+            EndpointFailure::Unreachable => self.load.latency.forget(),
+            EndpointFailure::Broken => {
                 let twice = self.load.latency.now(now).unwrap_or_default() * 2e-6;
                 let twice = Duration::try_from_secs_f32(twice).unwrap_or_default();
                 self.load
                     .latency
                     .at_least(PENALTY.max(twice.min(10 * PENALTY)), now);
             }
-            Failure::Unserved => {}
+            EndpointFailure::Unserved => {}
         }
         let Some(until) = self.load.avoidance.failed(failure, now, eject, may) else {
             return false;
@@ -248,25 +248,25 @@ impl Endpoint {
     }
 
     /// A place among its connections now, or none while it has as many as it may.
-    pub fn try_take(self: &Arc<Self>) -> Option<Hold> {
+    pub fn try_take(self: &Arc<Self>) -> Option<ConnectionPermit> {
         match &self.max {
-            None => Some(Hold::new(self, None)),
-            Some(limit) => limit.try_take().map(|permit| Hold::new(self, Some(permit))),
+            None => Some(ConnectionPermit::new(self, None)),
+            Some(limit) => limit.try_take().map(|permit| ConnectionPermit::new(self, Some(permit))),
         }
     }
 
     /// Counts a connection that takes no place: those that use it do.
-    pub fn count(self: &Arc<Self>) -> Hold {
-        Hold::new(self, None)
+    pub fn count(self: &Arc<Self>) -> ConnectionPermit {
+        ConnectionPermit::new(self, None)
     }
 
     /// Waits for a place among its connections, first come first served.
-    pub async fn take(self: &Arc<Self>) -> Hold {
+    pub async fn take(self: &Arc<Self>) -> ConnectionPermit {
         let permit = match &self.max {
             None => None,
             Some(limit) => Some(limit.take().await),
         };
-        Hold::new(self, permit)
+        ConnectionPermit::new(self, permit)
     }
 }
 
@@ -297,20 +297,20 @@ impl Drop for InFlight {
 
 /// One of the connections that count for an endpoint.
 #[derive(Debug)]
-pub struct Hold {
+pub struct ConnectionPermit {
     endpoint: Arc<Endpoint>,
     /// Whether it counts as a connection of its own.
     counts: bool,
     /// Where the connection is the work itself, and not one that requests come and go on.
     work: Option<InFlight>,
     /// The place of its socket, where it has one of its own.
-    slot: Option<Slot>,
+    slot: Option<SocketSlot>,
     /// What it takes of its client's share of sockets.
     share: Option<Share>,
     _permit: Option<Permit>,
 }
 
-impl Hold {
+impl ConnectionPermit {
     fn new(endpoint: &Arc<Endpoint>, permit: Option<Permit>) -> Self {
         endpoint.connections.fetch_add(1, Ordering::Relaxed);
         let endpoint = Arc::clone(endpoint);
@@ -326,7 +326,7 @@ impl Hold {
 
     /// The same, with the place of the connection's socket.
     #[inline]
-    pub fn in_slot(mut self, slot: Slot) -> Self {
+    pub fn in_slot(mut self, slot: SocketSlot) -> Self {
         slot.works();
         self.slot = Some(slot);
         self
@@ -341,7 +341,7 @@ impl Hold {
 
     /// The place of its socket, which outlives it.
     #[inline]
-    pub(super) fn take_slot(&mut self) -> Option<Slot> {
+    pub(super) fn take_slot(&mut self) -> Option<SocketSlot> {
         self.slot.take()
     }
 
@@ -369,7 +369,7 @@ impl Hold {
     }
 }
 
-impl Drop for Hold {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.uncount();
     }
@@ -380,7 +380,7 @@ mod tests {
     use super::*;
 
     fn endpoint(max: Option<usize>) -> Arc<Endpoint> {
-        let place = Place::Ip("127.0.0.1:1".parse().unwrap());
+        let place = EndpointAddress::Ip("127.0.0.1:1".parse().unwrap());
         Arc::new(Endpoint::new(
             "127.0.0.1:1".into(),
             "127.0.0.1".into(),
@@ -404,19 +404,19 @@ mod tests {
     fn a_reset_raises_endpoint_latency_and_unreachability_forgets_it() {
         let (endpoint, tenth) = (endpoint(None), Duration::from_millis(100));
         endpoint.answered(tenth, 0);
-        endpoint.failed(Failure::Broken, 0, None, || false);
+        endpoint.failed(EndpointFailure::Broken, 0, None, || false);
         assert_eq!(endpoint.latency().now(0), Some(5e5));
-        endpoint.failed(Failure::Broken, 0, None, || false);
+        endpoint.failed(EndpointFailure::Broken, 0, None, || false);
         assert_eq!(endpoint.latency().now(0), Some(1e6));
         for _ in 0..100 {
-            endpoint.failed(Failure::Broken, 0, None, || false);
+            endpoint.failed(EndpointFailure::Broken, 0, None, || false);
         }
         assert_eq!(
             endpoint.latency().now(0),
             Some(5e6),
             "it is no worse for failing more often"
         );
-        endpoint.failed(Failure::Unreachable, 0, None, || false);
+        endpoint.failed(EndpointFailure::Unreachable, 0, None, || false);
         assert_eq!(endpoint.latency().now(0), None);
         endpoint.waited(tenth, 0);
         assert_eq!(endpoint.latency().now(0), Some(1e5));
@@ -435,9 +435,9 @@ mod tests {
             }),
         );
         endpoint.answered(Duration::from_millis(1), 0);
-        assert!(!endpoint.failed(Failure::Unserved, 0, eject, || true));
+        assert!(!endpoint.failed(EndpointFailure::Unserved, 0, eject, || true));
         assert!(endpoint.ejections() == 0 && endpoint.latency().now(0).is_some());
-        assert!(endpoint.failed(Failure::Unserved, 7, eject, || true) && endpoint.is_ejected(7));
+        assert!(endpoint.failed(EndpointFailure::Unserved, 7, eject, || true) && endpoint.is_ejected(7));
         assert_eq!(
             (
                 endpoint.ejections(),

@@ -10,16 +10,16 @@ use std::time::{Duration, Instant};
 
 use lockgate_net::stream::{Blocks, Stream};
 
-use super::sharing::{Place, Sharing};
-use super::slots::Keeper;
+use super::sharing::{LeasedStream, H2Pool};
+use super::slots::IdleSockets;
 use super::{
-    DialError, Endpoint, Hold, InFlight, Keeping, Member, Patience, Pool, Random, Retry, Settings,
-    Slot, Slots, Wanted, Wire, Wish,
+    DialError, Endpoint, ConnectionPermit, InFlight, IdleSettings, Member, WaitBudget, Pool, Random, Retry, Settings,
+    SocketSlot, SocketSlots, ReusePolicy, UpstreamConnection, Preference,
 };
 use crate::boxed::boxed;
 use crate::clients::Account;
 use crate::clock::Guard;
-use crate::h1::Link;
+use crate::h1::H1Connection;
 use crate::limits::sockets::Share;
 use crate::member_set::MemberSet;
 use crate::metrics::http::{HttpCells, SiteCells};
@@ -32,34 +32,34 @@ const SAVED: u32 = 1_000;
 const MOMENT: u64 = 1_000;
 
 /// A pool as one worker uses it.
-pub struct Upstream {
+pub struct UpstreamPool {
     pool: Arc<Pool>,
     /// The place of its first member among the process's, for counters; none where nothing is
     /// counted by endpoint.
     first: Option<usize>,
     blocks: Rc<Blocks>,
-    slots: Rc<Slots>,
+    slots: Rc<SocketSlots>,
     random: Random,
     /// Hundredths of a retry. Each worker's own: what is a share of the requests of each is one of
     /// those of all.
     budget: Cell<u32>,
     /// For each member; the one used last is taken first, so that those that are too many grow
     /// old.
-    idle: Box<[RefCell<VecDeque<Idle>>]>,
+    idle: Box<[RefCell<VecDeque<IdleConnection>>]>,
     /// For each member, where HTTP/2 is spoken.
-    shared: Box<[Rc<Sharing>]>,
+    shared: Box<[Rc<H2Pool>]>,
 }
 
-struct Idle {
-    link: Box<Link>,
-    slot: Slot,
+struct IdleConnection {
+    link: Box<H1Connection>,
+    slot: SocketSlot,
     since: u64,
     requests: u64,
 }
 
-impl fmt::Debug for Upstream {
+impl fmt::Debug for UpstreamPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Upstream")
+        f.debug_struct("UpstreamPool")
             .field("pool", &self.pool)
             .finish_non_exhaustive()
     }
@@ -70,24 +70,24 @@ impl fmt::Debug for Upstream {
 #[derive(Debug)]
 pub struct Lease {
     /// The connection.
-    pub link: Wire,
+    pub link: UpstreamConnection,
     /// Requests that it had before.
     pub requests: u64,
     /// How long it took to make, if it is new.
     pub dialled: Option<Duration>,
     in_flight: InFlight,
-    hold: Hold,
+    hold: ConnectionPermit,
     /// Whether the endpoint had failed lately when it was chosen.
     avoided: bool,
     member: usize,
-    upstream: Rc<Upstream>,
+    upstream: Rc<UpstreamPool>,
 }
 
-impl Upstream {
+impl UpstreamPool {
     /// A pool without connections, whose first member has this place among the process's.
-    pub fn new(pool: Arc<Pool>, first: usize, blocks: &Rc<Blocks>, slots: &Rc<Slots>) -> Rc<Self> {
+    pub fn new(pool: Arc<Pool>, first: usize, blocks: &Rc<Blocks>, slots: &Rc<SocketSlots>) -> Rc<Self> {
         let upstream = Self::at(Some(first), pool, blocks, slots);
-        let keeper = Rc::downgrade(&upstream) as Weak<dyn Keeper>;
+        let keeper = Rc::downgrade(&upstream) as Weak<dyn IdleSockets>;
         slots.register(keeper);
         upstream
     }
@@ -96,7 +96,7 @@ impl Upstream {
         first: Option<usize>,
         pool: Arc<Pool>,
         blocks: &Rc<Blocks>,
-        slots: &Rc<Slots>,
+        slots: &Rc<SocketSlots>,
     ) -> Rc<Self> {
         let idle = pool.members().iter().map(|_| RefCell::default()).collect();
         let shared = pool
@@ -122,14 +122,14 @@ impl Upstream {
     /// One request's own: `link` leads to `endpoint`, and is not kept. Nothing is counted by
     /// endpoint.
     pub fn once(
-        (link, slot): (Box<Link>, Slot),
+        (link, slot): (Box<H1Connection>, SocketSlot),
         endpoint: Arc<Endpoint>,
         blocks: &Rc<Blocks>,
         now: u64,
     ) -> Rc<Self> {
-        let keeping = Keeping {
+        let keeping = IdleSettings {
             max: 0,
-            ..Keeping::default()
+            ..IdleSettings::default()
         };
         let retry = Retry {
             times: 0,
@@ -142,7 +142,7 @@ impl Upstream {
         };
         let pool = Pool::new(vec![Member::new(endpoint, 1)], None, None, settings);
         let upstream = Self::at(None, Arc::new(pool), blocks, slot.slots());
-        let idle = Idle {
+        let idle = IdleConnection {
             link,
             slot,
             since: now,
@@ -169,11 +169,11 @@ impl Upstream {
     /// When no endpoint can be reached in time.
     pub async fn lease(
         self: &Rc<Self>,
-        (guard, share_of, patience): (&Guard, Option<&Arc<Account>>, &Patience),
+        (guard, share_of, patience): (&Guard, Option<&Arc<Account>>, &WaitBudget),
         connect: Duration,
-        wanted: Wanted,
+        wanted: ReusePolicy,
         header: &[u8],
-        (wish, tried): (Wish, &mut MemberSet),
+        (wish, tried): (Preference, &mut MemberSet),
         (http, site): (&HttpCells, &SiteCells),
     ) -> Result<Lease, DialError> {
         // Requests that share connections take hardly any.
@@ -209,17 +209,17 @@ impl Upstream {
                 }
                 continue;
             }
-            if !matches!(wanted, Wanted::New(_))
-                && let Some(Idle {
+            if !matches!(wanted, ReusePolicy::New(_))
+                && let Some(IdleConnection {
                     link,
                     slot,
                     requests,
                     ..
-                }) = self.idle(member, now, wanted == Wanted::Certain)
+                }) = self.idle(member, now, wanted == ReusePolicy::Certain)
             {
                 let hold = hold.in_slot(slot).of_share(share);
                 return Ok(Lease::again(
-                    Wire::H1(link),
+                    UpstreamConnection::H1(link),
                     hold,
                     requests,
                     member,
@@ -265,12 +265,12 @@ impl Upstream {
     /// Waits for a place at a member that was not tried.
     async fn queue(
         &self,
-        (guard, patience): (&Guard, &Patience),
-        wish: Wish,
+        (guard, patience): (&Guard, &WaitBudget),
+        wish: Preference,
         tried: MemberSet,
         site: &SiteCells,
-    ) -> Result<(usize, Hold), DialError> {
-        let _waiting = Waiting::begin(site);
+    ) -> Result<(usize, ConnectionPermit), DialError> {
+        let _waiting = QueuedRequest::begin(site);
         self.pool.queue(guard, patience, wish, tried).await
     }
 
@@ -279,10 +279,10 @@ impl Upstream {
         &self,
         account: &Arc<Account>,
         guard: &Guard,
-        patience: &Patience,
+        patience: &WaitBudget,
         site: &SiteCells,
     ) -> Result<Share, DialError> {
-        let _waiting = Waiting::begin(site);
+        let _waiting = QueuedRequest::begin(site);
         self.slots.share(account, guard, patience).await
     }
 
@@ -290,13 +290,13 @@ impl Upstream {
     async fn slot(
         &self,
         guard: &Guard,
-        patience: &Patience,
+        patience: &WaitBudget,
         site: &SiteCells,
-    ) -> Result<Slot, DialError> {
+    ) -> Result<SocketSlot, DialError> {
         if let Some(slot) = self.slots.try_take() {
             return Ok(slot);
         }
-        let _waiting = Waiting::begin(site);
+        let _waiting = QueuedRequest::begin(site);
         self.slots.take(guard, patience).await
     }
 
@@ -304,9 +304,9 @@ impl Upstream {
     async fn dial(
         self: &Rc<Self>,
         member: usize,
-        hold: Hold,
+        hold: ConnectionPermit,
         in_flight: InFlight,
-        (guard, patience): (&Guard, &Patience),
+        (guard, patience): (&Guard, &WaitBudget),
         connect: Duration,
         header: &[u8],
         site: &SiteCells,
@@ -320,11 +320,11 @@ impl Upstream {
             .await?;
         let before_tls = dialled.session.is_some();
         let stream = Stream::new(dialled.socket, dialled.session, Vec::new());
-        let mut link = Box::new(Link::new(stream, &self.blocks, &[]));
+        let mut link = Box::new(H1Connection::new(stream, &self.blocks, &[]));
         if !before_tls {
             link.writer.head().extend_from_slice(header);
         }
-        let link = Wire::H1(link);
+        let link = UpstreamConnection::H1(link);
         let (dialled, hold, upstream) = (Some(began.elapsed()), dialled.hold, Rc::clone(self));
         Ok(Lease {
             link,
@@ -343,19 +343,19 @@ impl Upstream {
     async fn share(
         self: &Rc<Self>,
         member: usize,
-        hold: Hold,
+        hold: ConnectionPermit,
         in_flight: InFlight,
         guard: &Guard,
         connect: Duration,
-        wanted: Wanted,
+        wanted: ReusePolicy,
     ) -> Result<Lease, DialError> {
         let (began, hold) = (Instant::now(), hold.shares());
         let avoided = hold.endpoint().is_avoided(guard.clock().now());
         let (sharing, keeping) = (&self.shared[member], self.pool.settings.keeping);
         let (mut wanted, mut waited, mut dialled) = (wanted, false, None);
         loop {
-            if let Some(Place { call, requests }) = sharing.place(wanted, keeping) {
-                let (link, upstream) = (Wire::H2(call), Rc::clone(self));
+            if let Some(LeasedStream { call, requests }) = sharing.place(wanted, keeping) {
+                let (link, upstream) = (UpstreamConnection::H2(call), Rc::clone(self));
                 let requests = if waited { 0 } else { requests };
                 return Ok(Lease {
                     link,
@@ -384,15 +384,15 @@ impl Upstream {
             );
             let first = made.await?;
             // What was waited for is as certain as can be.
-            if wanted == Wanted::Certain {
-                wanted = Wanted::Any;
+            if wanted == ReusePolicy::Certain {
+                wanted = ReusePolicy::Any;
             }
             waited = true;
             dialled = dialled.or(first.then(|| began.elapsed()));
         }
     }
 
-    fn idle(&self, member: usize, now: u64, certain: bool) -> Option<Idle> {
+    fn idle(&self, member: usize, now: u64, certain: bool) -> Option<IdleConnection> {
         let mut idle = self.idle[member].borrow_mut();
         while let Some(last) = idle.pop_back() {
             if lives(&last.link, certain)
@@ -469,7 +469,7 @@ impl Upstream {
     }
 }
 
-impl Keeper for Upstream {
+impl IdleSockets for UpstreamPool {
     fn oldest(&self) -> Option<u64> {
         let own = self
             .idle
@@ -499,12 +499,12 @@ impl Keeper for Upstream {
 }
 
 /// A request that waits for an endpoint, also when it gives up.
-struct Waiting<'a> {
+struct QueuedRequest<'a> {
     site: &'a SiteCells,
     since: Instant,
 }
 
-impl<'a> Waiting<'a> {
+impl<'a> QueuedRequest<'a> {
     fn begin(site: &'a SiteCells) -> Self {
         site.queued.inc();
         Self {
@@ -514,14 +514,14 @@ impl<'a> Waiting<'a> {
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for QueuedRequest<'_> {
     fn drop(&mut self) {
         self.site.queued.dec();
         self.site.queue_wait.record(self.since.elapsed());
     }
 }
 
-pub(super) fn lives(link: &Link, certain: bool) -> bool {
+pub(super) fn lives(link: &H1Connection, certain: bool) -> bool {
     if certain {
         link.stream.is_quiet_now()
     } else {
@@ -570,16 +570,16 @@ impl Lease {
 
     /// Whether no other request shares its connection.
     pub fn has_own_socket(&self) -> bool {
-        matches!(self.link, Wire::H1(_))
+        matches!(self.link, UpstreamConnection::H1(_))
     }
 
     /// One over a connection that is there already.
     pub(super) fn again(
-        link: Wire,
-        hold: Hold,
+        link: UpstreamConnection,
+        hold: ConnectionPermit,
         requests: u64,
         member: usize,
-        upstream: Rc<Upstream>,
+        upstream: Rc<UpstreamPool>,
         now: u64,
     ) -> Self {
         let (avoided, in_flight) = (hold.endpoint().is_avoided(now), hold.endpoint().begin());
@@ -608,7 +608,7 @@ impl Lease {
             && !wanted
         {
             slot.rests();
-            upstream.idle[member].borrow_mut().push_back(Idle {
+            upstream.idle[member].borrow_mut().push_back(IdleConnection {
                 link,
                 slot,
                 since: now,
@@ -621,7 +621,7 @@ impl Lease {
         self.upstream.slots.are_wanted()
     }
 
-    pub(super) fn into_kept(self) -> (Wire, Hold, u64, usize, Rc<Upstream>) {
+    pub(super) fn into_kept(self) -> (UpstreamConnection, ConnectionPermit, u64, usize, Rc<UpstreamPool>) {
         (
             self.link,
             self.hold,
@@ -632,16 +632,16 @@ impl Lease {
     }
 
     /// The connection, for whoever speaks something else over it, and what counts for the endpoint.
-    pub fn into_parts(self) -> (Wire, Hold, InFlight) {
+    pub fn into_parts(self) -> (UpstreamConnection, ConnectionPermit, InFlight) {
         (self.link, self.hold, self.in_flight)
     }
 }
 
 /// A connection of its own on which nothing of the exchange is left, and nothing has come behind
 /// it. One that is shared is kept by whoever shares it.
-pub(super) fn spent(link: Wire) -> Option<Box<Link>> {
+pub(super) fn spent(link: UpstreamConnection) -> Option<Box<H1Connection>> {
     match link {
-        Wire::H1(link) => link.is_spent().then_some(link),
-        Wire::H2(_) => None,
+        UpstreamConnection::H1(link) => link.is_spent().then_some(link),
+        UpstreamConnection::H2(_) => None,
     }
 }

@@ -4,14 +4,14 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use crate::clock::{Cut, Guard, Waiting, millis};
+use crate::clock::{Cut, Guard, WaitReason, millis};
 
 /// What is left of `queue.wait`, in milliseconds. Time in which nothing is waited for does not
 /// count.
 #[derive(Debug)]
-pub struct Patience(Cell<u64>);
+pub struct WaitBudget(Cell<u64>);
 
-impl Patience {
+impl WaitBudget {
     /// All of it.
     pub fn new(wait: Duration) -> Self {
         Self(Cell::new(millis(wait)))
@@ -29,9 +29,9 @@ impl Patience {
     pub async fn within<F: Future>(&self, guard: &Guard, future: F) -> Result<F::Output, Cut> {
         let began = guard.clock().now();
         guard.phase(self.left());
-        guard.watch().waits(Waiting::ForPlace);
+        guard.watch().waits(WaitReason::ForPlace);
         let waited = guard.within(future).await;
-        guard.watch().waits(Waiting::Otherwise);
+        guard.watch().waits(WaitReason::Otherwise);
         self.0
             .set(self.0.get().saturating_sub(guard.clock().now() - began));
         waited

@@ -18,17 +18,17 @@ use lockgate_net::tls::Connector;
 use lockgate_net::tls::handshake;
 use lockgate_net::tls::session::Session;
 
-use super::affinity::Asker;
-use super::avoidance::{Condition, Failure};
-use super::balance::{Balance, Balancer, Member, Standing};
+use super::affinity::AffinityInput;
+use super::avoidance::{Condition, EndpointFailure};
+use super::balance::{Balance, Balancer, Member, Availability};
 use super::dial_error::DialError;
-use super::endpoint::{Endpoint, Hold, Place};
+use super::endpoint::{Endpoint, ConnectionPermit, EndpointAddress};
 use super::notice::Notice;
-use super::patience::Patience;
+use super::patience::WaitBudget;
 use super::random::mix;
 use super::settings::Settings;
-use super::slots::Slots;
-use super::wish::Wish;
+use super::slots::SocketSlots;
+use super::wish::Preference;
 use crate::boxed::boxed;
 use crate::clock::{Clock, Cut, Guard};
 use crate::member_set::MemberSet;
@@ -57,7 +57,7 @@ pub struct Dialled {
     /// Its TLS, if the pool has any.
     pub session: Option<Box<Session>>,
     /// Its place among the endpoint's.
-    pub hold: Hold,
+    pub hold: ConnectionPermit,
 }
 
 impl Pool {
@@ -90,11 +90,11 @@ impl Pool {
     }
 
     /// To whom whoever asks belongs. `now` is [`Clock::now`].
-    pub fn wish(&self, asker: &Asker<'_>, now: u64) -> Wish {
+    pub fn wish(&self, asker: &AffinityInput<'_>, now: u64) -> Preference {
         self.settings
             .affinity
             .as_ref()
-            .map_or(Wish::Any, |affinity| affinity.wish(asker, now))
+            .map_or(Preference::Any, |affinity| affinity.wish(asker, now))
     }
 
     /// Has those who belong to `whom`, as a text that is the same wherever it is known, belong to
@@ -117,11 +117,11 @@ impl Pool {
     /// it belongs to by name there is none while that is full.
     pub fn choose(
         &self,
-        wish: Wish,
+        wish: Preference,
         tried: MemberSet,
         random: u64,
         now: u64,
-    ) -> Option<(usize, Hold)> {
+    ) -> Option<(usize, ConnectionPermit)> {
         self.take(
             self.balance.unwrap_or(Balance::LatencyAware),
             wish,
@@ -133,14 +133,14 @@ impl Pool {
 
     /// Whether who was with the member at this place stays there: not with one that is left alone
     /// or to whom it does not belong, nor with a backup when another one is well again.
-    pub fn may_stay(&self, at: usize, wish: Wish, now: u64) -> bool {
+    pub fn may_stay(&self, at: usize, wish: Preference, now: u64) -> bool {
         let Some(member) = self.members.get(at) else {
             return false;
         };
-        let is_good = |member| Standing::of(member, now) == Standing::Good;
+        let is_good = |member| Availability::of(member, now) == Availability::Good;
         let is_its = match (self.named(wish, MemberSet::default(), now), wish) {
             (Some(named), _) => named == at,
-            (None, Wish::Hashed(hash)) => {
+            (None, Preference::Hashed(hash)) => {
                 self.balancer
                     .choose(Balance::Hash, &self.members, |_| false, hash, now)
                     == Some(at)
@@ -151,8 +151,8 @@ impl Pool {
     }
 
     /// The member that somebody belongs to by name, unless it was tried, or is left alone.
-    fn named(&self, wish: Wish, tried: MemberSet, now: u64) -> Option<usize> {
-        let Wish::Member(named) = wish else {
+    fn named(&self, wish: Preference, tried: MemberSet, now: u64) -> Option<usize> {
+        let Preference::Member(named) = wish else {
             return None;
         };
         self.to_be_had(named, tried, now).map(|_| named)
@@ -167,25 +167,25 @@ impl Pool {
     fn take(
         &self,
         balance: Balance,
-        wish: Wish,
+        wish: Preference,
         tried: MemberSet,
         random: u64,
         now: u64,
-    ) -> Option<(usize, Hold)> {
+    ) -> Option<(usize, ConnectionPermit)> {
         let is_tried = |member| tried.contains(member);
         if let Some(named) = self.named(wish, tried, now) {
             return Some((named, self.members.get(named)?.endpoint().try_take()?));
         }
         // A session saves a handshake, for which nobody waits where its member is full.
-        if let Wish::Session(at, _) = wish
+        if let Preference::Session(at, _) = wish
             && let Some(member) = self.to_be_had(at, tried, now)
             && let Some(hold) = member.endpoint().try_take()
         {
             return Some((at, hold));
         }
         let (balance, random) = match wish {
-            Wish::Any | Wish::Member(_) | Wish::Session(_, None) => (balance, random),
-            Wish::Hashed(hash) | Wish::Session(_, Some(hash)) => (Balance::Hash, hash),
+            Preference::Any | Preference::Member(_) | Preference::Session(_, None) => (balance, random),
+            Preference::Hashed(hash) | Preference::Session(_, Some(hash)) => (Balance::Hash, hash),
         };
         loop {
             let member = self
@@ -207,10 +207,10 @@ impl Pool {
     pub async fn queue(
         &self,
         guard: &Guard,
-        patience: &Patience,
-        wish: Wish,
+        patience: &WaitBudget,
+        wish: Preference,
         tried: MemberSet,
-    ) -> Result<(usize, Hold), DialError> {
+    ) -> Result<(usize, ConnectionPermit), DialError> {
         let now = guard.clock().now();
         let left = |at: usize, member: &Member| member.is_up() && !tried.contains(at);
         let members = || {
@@ -221,8 +221,8 @@ impl Pool {
         };
         let well = |member: &Member| {
             matches!(
-                Standing::of(member, now),
-                Standing::Good | Standing::Doubtful | Standing::Full
+                Availability::of(member, now),
+                Availability::Good | Availability::Doubtful | Availability::Full
             )
         };
         let any = !members().any(|(_, member)| well(member));
@@ -251,8 +251,8 @@ impl Pool {
     }
 
     /// What a request or a relay waits at the most.
-    pub fn patience(&self) -> Patience {
-        Patience::new(self.settings.queue.wait)
+    pub fn patience(&self) -> WaitBudget {
+        WaitBudget::new(self.settings.queue.wait)
     }
 
     /// Connects a relay to the endpoint that is next, or to another one that can be reached and
@@ -265,10 +265,10 @@ impl Pool {
     pub async fn dial(
         &self,
         guard: &Guard,
-        slots: &Rc<Slots>,
+        slots: &Rc<SocketSlots>,
         limit: Duration,
         header: &[u8],
-        wish: Wish,
+        wish: Preference,
     ) -> Result<(usize, Dialled), DialError> {
         let balance = self.balance.unwrap_or(Balance::Least);
         let (mut tried, mut last, patience) = (MemberSet::default(), None, self.patience());
@@ -312,9 +312,9 @@ impl Pool {
     /// What the endpoint said, or that the connection was cut meanwhile.
     pub async fn attempt(
         &self,
-        hold: Hold,
-        slots: &Slots,
-        (guard, patience): (&Guard, &Patience),
+        hold: ConnectionPermit,
+        slots: &SocketSlots,
+        (guard, patience): (&Guard, &WaitBudget),
         limit: Duration,
         header: &[u8],
     ) -> Result<Dialled, DialError> {
@@ -337,7 +337,7 @@ impl Pool {
                     }
                 }
                 Ok(Err(error)) => {
-                    self.failed(&endpoint, Failure::Unreachable, &error, guard.clock().now());
+                    self.failed(&endpoint, EndpointFailure::Unreachable, &error, guard.clock().now());
                     return Err(DialError::Failed {
                         endpoint: endpoint.label.clone(),
                         error: Arc::new(error),
@@ -418,7 +418,7 @@ async fn reach(
             Err(cut) => return Err(cut),
         }
     }
-    if let Place::Name(name) = endpoint.place() {
+    if let EndpointAddress::Name(name) = endpoint.place() {
         // Perhaps it has moved.
         name.failed();
     }
@@ -437,7 +437,7 @@ async fn dial_target(target: &Target, clock: &Clock) -> io::Result<Socket> {
 }
 
 /// The first place of those that are waited for, and which of them it is.
-async fn first_free<F: Future<Output = Hold>>(waiting: &mut [Pin<Box<F>>]) -> (usize, Hold) {
+async fn first_free<F: Future<Output = ConnectionPermit>>(waiting: &mut [Pin<Box<F>>]) -> (usize, ConnectionPermit) {
     poll_fn(|cx| {
         let places = waiting.iter_mut().enumerate();
         let mut polled = places.map(|(at, place)| place.as_mut().poll(cx).map(|hold| (at, hold)));
@@ -461,7 +461,7 @@ mod tests {
 
     fn pool(weights: &[u32], settings: Settings) -> Pool {
         let member = |weight: &u32| {
-            let place = Place::Ip("127.0.0.1:1".parse().unwrap());
+            let place = EndpointAddress::Ip("127.0.0.1:1".parse().unwrap());
             Member::new(
                 Arc::new(Endpoint::new(String::new(), String::new(), place, None)),
                 *weight,
@@ -472,7 +472,7 @@ mod tests {
 
     #[test]
     fn session_affinity_moves_off_unavailable_endpoints() {
-        let place = || Place::Ip("127.0.0.1:1".parse().unwrap());
+        let place = || EndpointAddress::Ip("127.0.0.1:1".parse().unwrap());
         let endpoint =
             |label: &str, max| Arc::new(Endpoint::new(label.into(), String::new(), place(), max));
         let members = || {
@@ -502,29 +502,29 @@ mod tests {
         let none = MemberSet::default();
         let chosen = |pool: &Pool, wish, tried| pool.choose(wish, tried, 0, 0).map(|(at, _)| at);
         for hash in 0..20 {
-            let wish = Wish::Session(0, Some(hash));
+            let wish = Preference::Session(0, Some(hash));
             let pool = fresh();
             assert_eq!(chosen(&pool, wish, none), Some(0));
             assert_eq!(
                 chosen(&pool, wish, none.with(0)),
-                pool.choose(Wish::Hashed(hash), none.with(0), 0, 0)
+                pool.choose(Preference::Hashed(hash), none.with(0), 0, 0)
                     .map(|(at, _)| at)
             );
             let hold = pool.choose(wish, none, 0, 0).unwrap();
             assert_ne!(chosen(&pool, wish, none), Some(0), "it is full");
             drop(hold);
-            pool.failed(pool.members()[0].endpoint(), Failure::Unserved, &"", 0);
+            pool.failed(pool.members()[0].endpoint(), EndpointFailure::Unserved, &"", 0);
             assert_ne!(chosen(&pool, wish, none), Some(0), "it is ejected");
             let pool = fresh();
             pool.members()[0].fall();
             assert_eq!(
                 chosen(&pool, wish, none),
-                chosen(&pool, Wish::Hashed(hash), none),
+                chosen(&pool, Preference::Hashed(hash), none),
                 "it is down"
             );
         }
-        assert_eq!(chosen(&fresh(), Wish::Session(0, None), none), Some(0));
-        assert!(chosen(&fresh(), Wish::Session(9, None), none).is_some());
+        assert_eq!(chosen(&fresh(), Preference::Session(0, None), none), Some(0));
+        assert!(chosen(&fresh(), Preference::Session(9, None), none).is_some());
     }
 
     #[test]
@@ -539,7 +539,7 @@ mod tests {
                 },
             );
             for member in pool.members() {
-                (0..5).for_each(|_| pool.failed(member.endpoint(), Failure::Unserved, &"", 0));
+                (0..5).for_each(|_| pool.failed(member.endpoint(), EndpointFailure::Unserved, &"", 0));
             }
             let count = pool
                 .members()
@@ -552,7 +552,7 @@ mod tests {
         for gone in [
             |pool: &Pool| pool.members()[0].fall(),
             |pool: &Pool| {
-                pool.failed(pool.members()[0].endpoint(), Failure::Unreachable, &"", 0);
+                pool.failed(pool.members()[0].endpoint(), EndpointFailure::Unreachable, &"", 0);
             },
         ] {
             let eject = Some(Eject {
@@ -568,7 +568,7 @@ mod tests {
                 },
             );
             gone(&pool);
-            pool.failed(pool.members()[1].endpoint(), Failure::Unserved, &"", 0);
+            pool.failed(pool.members()[1].endpoint(), EndpointFailure::Unserved, &"", 0);
             assert!(!pool.members()[1].endpoint().is_ejected(0));
         }
     }
@@ -577,7 +577,7 @@ mod tests {
     fn least_conn_counts_a_relay_until_it_ends() {
         let pool = pool(&[1, 2], Settings::default());
         let relay = || {
-            pool.take(Balance::Least, Wish::Any, MemberSet::default(), 0, 0)
+            pool.take(Balance::Least, Preference::Any, MemberSet::default(), 0, 0)
                 .map(|(at, hold)| (at, hold.works()))
                 .unwrap()
         };

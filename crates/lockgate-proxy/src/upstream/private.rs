@@ -5,34 +5,34 @@ use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
 use super::lease::{lives, spent};
-use super::slots::Keeper;
-use super::{Lease, Slot, Upstream, Wire, Wish};
-use crate::h1::Link;
+use super::slots::IdleSockets;
+use super::{Lease, SocketSlot, UpstreamPool, UpstreamConnection, Preference};
+use crate::h1::H1Connection;
 use crate::limits::sockets::Share;
 use crate::member_set::MemberSet;
 
 /// Those of one client's connection that no request uses now; the one used last is at the end.
 #[derive(Debug, Default)]
-pub struct Kept(RefCell<Vec<Private>>);
+pub struct PrivateConnections(RefCell<Vec<PrivateConnection>>);
 
 /// One of them.
 #[derive(Debug)]
-pub struct Private {
-    link: Box<Link>,
-    slot: Slot,
+pub struct PrivateConnection {
+    link: Box<H1Connection>,
+    slot: SocketSlot,
     since: u64,
     requests: u64,
     member: usize,
-    upstream: Rc<Upstream>,
+    upstream: Rc<UpstreamPool>,
 }
 
-impl Kept {
+impl PrivateConnections {
     /// The one that was used last.
-    pub fn pop(&self) -> Option<Private> {
+    pub fn pop(&self) -> Option<PrivateConnection> {
         self.0.borrow_mut().pop()
     }
 
-    fn push(self: &Rc<Self>, private: Private, most: usize, now: u64) {
+    fn push(self: &Rc<Self>, private: PrivateConnection, most: usize, now: u64) {
         let mut kept = self.0.borrow_mut();
         kept.retain(|private| !private.is_old(now));
         if kept.len() >= most {
@@ -40,14 +40,14 @@ impl Kept {
         }
         private.slot.rests();
         if Rc::weak_count(self) == 0 {
-            let keeper = Rc::downgrade(self) as Weak<dyn Keeper>;
+            let keeper = Rc::downgrade(self) as Weak<dyn IdleSockets>;
             private.slot.slots().register(keeper);
         }
         kept.push(private);
     }
 }
 
-impl Keeper for Kept {
+impl IdleSockets for PrivateConnections {
     fn oldest(&self) -> Option<u64> {
         self.0.borrow().first().map(|private| private.since)
     }
@@ -64,7 +64,7 @@ impl Lease {
     /// Keeps the connection for the next request of the same client, among those that it has. Of
     /// these the old ones are closed: streams of HTTP/2 at once need many, and one after the
     /// other only the last.
-    pub fn keep_private(self, kept: &Rc<Kept>, now: u64) {
+    pub fn keep_private(self, kept: &Rc<PrivateConnections>, now: u64) {
         let wanted = self.are_sockets_wanted();
         let (link, mut hold, requests, member, upstream) = self.into_kept();
         let keeping = upstream.pool().settings.keeping;
@@ -73,7 +73,7 @@ impl Lease {
             && requests + 1 < keeping.requests
             && !wanted
         {
-            let private = Private {
+            let private = PrivateConnection {
                 link,
                 slot,
                 since: now,
@@ -86,7 +86,7 @@ impl Lease {
     }
 }
 
-impl Private {
+impl PrivateConnection {
     fn is_old(&self, now: u64) -> bool {
         now.saturating_sub(self.since) >= self.upstream.pool().settings.keeping.lifetime
     }
@@ -95,10 +95,10 @@ impl Private {
     /// room; that is then among those that were tried.
     pub fn take(
         self,
-        upstream: &Rc<Upstream>,
+        upstream: &Rc<UpstreamPool>,
         share: Option<Share>,
         now: u64,
-        wish: Wish,
+        wish: Preference,
         tried: &mut MemberSet,
     ) -> Option<Lease> {
         let member = self.upstream.pool().members().get(self.member)?;
@@ -121,7 +121,7 @@ impl Private {
         } = self;
         let hold = hold.in_slot(slot).of_share(share);
         Some(Lease::again(
-            Wire::H1(link),
+            UpstreamConnection::H1(link),
             hold,
             requests,
             member,

@@ -5,7 +5,7 @@
 
 use std::fmt::Display;
 
-use super::avoidance::{Condition, Failure};
+use super::avoidance::{Condition, EndpointFailure};
 use super::balance::Member;
 use super::endpoint::Endpoint;
 use super::pool::Pool;
@@ -14,7 +14,7 @@ impl Pool {
     /// An endpoint of the pool has failed, by what `why` says. It is ejected for that only while
     /// half of the pool is left which is up and well: what all of them do is not the fault of
     /// one, and those that are left must bear what it had.
-    pub fn failed(&self, endpoint: &Endpoint, failure: Failure, why: &dyn Display, now: u64) {
+    pub fn failed(&self, endpoint: &Endpoint, failure: EndpointFailure, why: &dyn Display, now: u64) {
         let remains = |member: &&Member| {
             let other = &**member.endpoint();
             !std::ptr::eq(other, endpoint)
@@ -43,8 +43,8 @@ impl Pool {
             && endpoint.notice.begins(now)
         {
             let what = match failure {
-                Failure::Unreachable => "cannot be reached",
-                Failure::Broken | Failure::Unserved => "broke off",
+                EndpointFailure::Unreachable => "cannot be reached",
+                EndpointFailure::Broken | EndpointFailure::Unserved => "broke off",
             };
             if self.members().len() > 1 {
                 let seconds = left.div_ceil(1_000);

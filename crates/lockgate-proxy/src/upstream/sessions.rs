@@ -47,7 +47,7 @@ impl Sessions {
         let (ways, tag) = self.ways(session);
         let found = ways
             .iter()
-            .map(Slot::load)
+            .map(SessionEntry::load)
             .find(|slot| slot.tag == tag && slot.is_alive(now))?;
         usize::try_from(found.member).ok()
     }
@@ -63,13 +63,13 @@ impl Sessions {
         let (ways, tag) = self.ways(session);
         // Its own place first, then one that is free or has been for longest.
         let age = |way: &&AtomicU64| {
-            let slot = Slot::load(way);
+            let slot = SessionEntry::load(way);
             (slot.tag != tag || slot.minute == 0, slot.minute)
         };
         if let Some(way) = ways.iter().min_by_key(age) {
             // Another worker may take it at the same time: one of the two is forgotten.
             way.store(
-                Slot {
+                SessionEntry {
                     tag,
                     member,
                     minute: minute(now),
@@ -92,9 +92,9 @@ impl Sessions {
 
 /// What a server begins with that may have made a session, as far as it has come.
 #[derive(Debug, Default)]
-pub struct Answer(Vec<u8>);
+pub struct SessionIdReader(Vec<u8>);
 
-impl Answer {
+impl SessionIdReader {
     /// The session of the answer that goes on with `bytes`, empty if it is none that could be
     /// resumed by its identifier; `None` is not yet.
     ///
@@ -120,13 +120,13 @@ impl Answer {
 
 /// One session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Slot {
+struct SessionEntry {
     tag: u64,
     member: u64,
     minute: u64,
 }
 
-impl Slot {
+impl SessionEntry {
     fn load(word: &AtomicU64) -> Self {
         let word = word.load(Ordering::Relaxed);
         let (member, minute) = (word >> MINUTE_BITS, word);
@@ -209,7 +209,7 @@ mod tests {
             sessions.learn(&id(member), member, 0);
             assert_eq!(sessions.find(&id(member), 0), found);
         }
-        assert_eq!(Slot::load(&AtomicU64::new(u64::MAX)).word(), u64::MAX);
+        assert_eq!(SessionEntry::load(&AtomicU64::new(u64::MAX)).word(), u64::MAX);
         // 31 years.
         let late = (1 << MINUTE_BITS) * MINUTE;
         sessions.learn(&id(1), 1, late);
@@ -259,7 +259,7 @@ mod tests {
         };
         let (tls12, tls13) = (hello(&[]), hello(&[0, 6, 0, 43, 0, 2, 3, 4]));
         let answered = |bytes: &[u8], size: usize| {
-            let mut answer = Answer::default();
+            let mut answer = SessionIdReader::default();
             bytes
                 .chunks(size)
                 .find_map(|piece| answer.session(piece))
@@ -274,7 +274,7 @@ mod tests {
         }
         // A hello that never ends is abandoned, and no more of it is held than the limit.
         let (mut answer, endless) = (
-            Answer::default(),
+            SessionIdReader::default(),
             [22, 3, 3, 0, 1, 2, 22, 3, 3, 0x40, 0, 0, 0x0F, 0xFF],
         );
         assert_eq!(answer.session(&endless), None);

@@ -18,7 +18,7 @@ pub struct Settings {
     /// Whether HTTP/2 is spoken to its endpoints, and requests share connections.
     pub http2: bool,
     /// How connections are kept.
-    pub keeping: Keeping,
+    pub keeping: IdleSettings,
     /// How requests that were not answered are tried again.
     pub retry: Retry,
     /// How clients come to belong to an endpoint, if they do.
@@ -59,7 +59,7 @@ impl Settings {
 
 /// How long connections are kept, and how many.
 #[derive(Debug, Clone, Copy)]
-pub struct Keeping {
+pub struct IdleSettings {
     /// Idle ones to each endpoint, in each worker; more are closed when they have been idle for a
     /// second.
     pub max: usize,
@@ -69,7 +69,7 @@ pub struct Keeping {
     pub requests: u64,
 }
 
-impl Default for Keeping {
+impl Default for IdleSettings {
     fn default() -> Self {
         Self {
             max: 256,

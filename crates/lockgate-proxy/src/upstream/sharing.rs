@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 use lockgate_net::stream::{Blocks, Stream};
 use tokio::sync::Notify;
 
-use super::{DialError, Endpoint, Failure, Keeping, Pool, Slots};
+use super::{DialError, Endpoint, EndpointFailure, IdleSettings, Pool, SocketSlots};
 use crate::clock::{Cut, Guard};
-use crate::h2::{Call, MOST, Shared};
+use crate::h2::{UpstreamStream, MOST, SharedConnection};
 
 /// Which connection is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
+pub enum ReusePolicy {
     /// Any that is not known to be dead.
     Any,
     /// One of which the kernel says that it lives: for what must not be sent twice.
@@ -27,9 +27,9 @@ pub enum Wanted {
 
 /// The connections to one endpoint.
 #[derive(Debug)]
-pub(super) struct Sharing {
+pub(super) struct H2Pool {
     /// The first with room is taken, so that those that are too many grow old.
-    connections: RefCell<Vec<Rc<Shared>>>,
+    connections: RefCell<Vec<Rc<SharedConnection>>>,
     dials: RefCell<Vec<Rc<Dialling>>>,
     /// Requests at once that the endpoint took on the last one.
     most: Cell<usize>,
@@ -61,13 +61,13 @@ impl Drop for Waiter<'_> {
 
 /// A place on a connection.
 #[derive(Debug)]
-pub(super) struct Place {
-    pub(super) call: Box<Call>,
+pub(super) struct LeasedStream {
+    pub(super) call: Box<UpstreamStream>,
     /// Requests that the connection had before; none where a new one was wanted.
     pub(super) requests: u64,
 }
 
-impl Default for Sharing {
+impl Default for H2Pool {
     fn default() -> Self {
         Self {
             connections: RefCell::default(),
@@ -77,29 +77,29 @@ impl Default for Sharing {
     }
 }
 
-impl Sharing {
+impl H2Pool {
     /// A place on a connection, if one has room.
-    pub(super) fn place(&self, wanted: Wanted, keeping: Keeping) -> Option<Place> {
+    pub(super) fn place(&self, wanted: ReusePolicy, keeping: IdleSettings) -> Option<LeasedStream> {
         let mut connections = self.connections.borrow_mut();
         connections.retain(|one| !one.is_over());
         connections.iter().find_map(|one| {
             let usable = match wanted {
-                Wanted::Any => true,
-                Wanted::Certain => one.is_quiet_now(),
-                Wanted::New(since) => one.made_at() > since,
+                ReusePolicy::Any => true,
+                ReusePolicy::Certain => one.is_quiet_now(),
+                ReusePolicy::New(since) => one.made_at() > since,
             };
             let requests = one.asked();
             let call = if usable {
-                Call::on(one, keeping.requests)?
+                UpstreamStream::on(one, keeping.requests)?
             } else {
                 return None;
             };
-            let requests = if matches!(wanted, Wanted::New(_)) {
+            let requests = if matches!(wanted, ReusePolicy::New(_)) {
                 0
             } else {
                 requests
             };
-            Some(Place {
+            Some(LeasedStream {
                 call: Box::new(call),
                 requests,
             })
@@ -115,7 +115,7 @@ impl Sharing {
         self: &Rc<Self>,
         pool: &Arc<Pool>,
         endpoint: &Arc<Endpoint>,
-        (blocks, slots): (&Rc<Blocks>, &Rc<Slots>),
+        (blocks, slots): (&Rc<Blocks>, &Rc<SocketSlots>),
         guard: &Guard,
         connect: Duration,
     ) -> Result<bool, DialError> {
@@ -158,7 +158,7 @@ impl Sharing {
         self: Rc<Self>,
         pool: Arc<Pool>,
         endpoint: Arc<Endpoint>,
-        (blocks, slots): (Rc<Blocks>, Rc<Slots>),
+        (blocks, slots): (Rc<Blocks>, Rc<SocketSlots>),
         guard: Guard,
         connect: Duration,
         dial: Rc<Dialling>,
@@ -175,7 +175,7 @@ impl Sharing {
                 .await?;
             let stream = Stream::new(dialled.socket, dialled.session, Vec::new());
             guard.phase(connect);
-            let begun = guard.within(Shared::begin(stream, &blocks)).await;
+            let begun = guard.within(SharedConnection::begin(stream, &blocks)).await;
             let begun = match begun {
                 Ok(begun) => begun,
                 Err(Cut::Deadline) => Err(io::Error::new(
@@ -187,7 +187,7 @@ impl Sharing {
             begun
                 .map(|(shared, driver)| (shared, driver, dialled.hold))
                 .map_err(|error| {
-                    pool.failed(&endpoint, Failure::Unreachable, &error, guard.clock().now());
+                    pool.failed(&endpoint, EndpointFailure::Unreachable, &error, guard.clock().now());
                     DialError::Failed {
                         endpoint: endpoint.label.clone(),
                         error: Arc::new(error),
@@ -245,8 +245,8 @@ impl Sharing {
         )
     }
 
-    /// Looks after all of them: see [`Shared::look`].
-    pub(super) fn tidy(&self, keeping: Keeping, now: u64) {
+    /// Looks after all of them: see [`SharedConnection::look`].
+    pub(super) fn tidy(&self, keeping: IdleSettings, now: u64) {
         let mut connections = self.connections.borrow_mut();
         connections.retain(|one| !one.is_over());
         let mut idle = 0;

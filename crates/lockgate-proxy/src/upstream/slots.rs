@@ -7,7 +7,7 @@ use std::io;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
-use super::{DialError, Patience};
+use super::{DialError, WaitBudget};
 use crate::boxed::boxed;
 use crate::clients::Account;
 use crate::clock::{Clock, Cut, Guard};
@@ -16,15 +16,15 @@ use crate::limits::sockets::{Share, Sockets};
 use crate::preemption::end_still_exchanges;
 
 /// The sockets of one worker.
-pub struct Slots {
+pub struct SocketSlots {
     process: Arc<Sockets>,
     worker: usize,
     idle: Cell<usize>,
-    keepers: RefCell<Vec<Weak<dyn Keeper>>>,
+    keepers: RefCell<Vec<Weak<dyn IdleSockets>>>,
 }
 
 /// What keeps idle sockets for later.
-pub trait Keeper {
+pub trait IdleSockets {
     /// Since when the one is idle that has been longest, in milliseconds of the clock.
     fn oldest(&self) -> Option<u64>;
 
@@ -34,21 +34,21 @@ pub trait Keeper {
 
 /// The place of one socket, until this is dropped: after the socket.
 #[derive(Debug)]
-pub struct Slot {
-    slots: Rc<Slots>,
+pub struct SocketSlot {
+    slots: Rc<SocketSlots>,
     idle: Cell<bool>,
     _permit: Permit,
 }
 
-impl fmt::Debug for Slots {
+impl fmt::Debug for SocketSlots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Slots")
+        f.debug_struct("SocketSlots")
             .field("process", &self.process)
             .finish_non_exhaustive()
     }
 }
 
-impl Slots {
+impl SocketSlots {
     /// Those of the worker with this number, without any.
     pub fn new(process: Arc<Sockets>, worker: usize) -> Rc<Self> {
         Rc::new(Self {
@@ -60,7 +60,7 @@ impl Slots {
     }
 
     /// Has what `keeper` keeps give way too.
-    pub fn register(&self, keeper: Weak<dyn Keeper>) {
+    pub fn register(&self, keeper: Weak<dyn IdleSockets>) {
         let mut keepers = self.keepers.borrow_mut();
         // Those of clients that have left are forgotten before the list grows.
         if keepers.len() == keepers.capacity() {
@@ -124,8 +124,8 @@ impl Slots {
         }
     }
 
-    fn slot(self: &Rc<Self>, permit: Permit) -> Slot {
-        Slot {
+    fn slot(self: &Rc<Self>, permit: Permit) -> SocketSlot {
+        SocketSlot {
             slots: Rc::clone(self),
             idle: Cell::new(false),
             _permit: permit,
@@ -133,7 +133,7 @@ impl Slots {
     }
 
     /// A place for one more socket now; none while others wait for one.
-    pub fn try_take(self: &Rc<Self>) -> Option<Slot> {
+    pub fn try_take(self: &Rc<Self>) -> Option<SocketSlot> {
         self.process.try_take().map(|permit| self.slot(permit))
     }
 
@@ -144,15 +144,15 @@ impl Slots {
     pub async fn take(
         self: &Rc<Self>,
         guard: &Guard,
-        patience: &Patience,
-    ) -> Result<Slot, DialError> {
+        patience: &WaitBudget,
+    ) -> Result<SocketSlot, DialError> {
         match self.try_take() {
             Some(slot) => Ok(slot),
             None => boxed(|| self.wait(guard, patience)).await,
         }
     }
 
-    async fn wait(self: &Rc<Self>, guard: &Guard, patience: &Patience) -> Result<Slot, DialError> {
+    async fn wait(self: &Rc<Self>, guard: &Guard, patience: &WaitBudget) -> Result<SocketSlot, DialError> {
         let place = self
             .process
             .take(guard.clock(), || self.relieve(guard.clock()));
@@ -176,7 +176,7 @@ impl Slots {
     }
 
     /// The same for who waits: whether it is worth another try.
-    pub(crate) async fn make_room(&self, guard: &Guard, patience: &Patience) -> Result<bool, Cut> {
+    pub(crate) async fn make_room(&self, guard: &Guard, patience: &WaitBudget) -> Result<bool, Cut> {
         match patience
             .within(guard, self.relieve_system(guard.clock()))
             .await
@@ -210,7 +210,7 @@ impl Slots {
         &self,
         account: &Arc<Account>,
         guard: &Guard,
-        patience: &Patience,
+        patience: &WaitBudget,
     ) -> Result<Share, DialError> {
         let share = self.process.share(account, guard.clock());
         patience
@@ -236,9 +236,9 @@ fn none_in_time(cut: Cut, said: &'static str) -> DialError {
     }
 }
 
-impl Slot {
+impl SocketSlot {
     /// Whose it is.
-    pub fn slots(&self) -> &Rc<Slots> {
+    pub fn slots(&self) -> &Rc<SocketSlots> {
         &self.slots
     }
 
@@ -257,7 +257,7 @@ impl Slot {
     }
 }
 
-impl Drop for Slot {
+impl Drop for SocketSlot {
     fn drop(&mut self) {
         self.works();
     }

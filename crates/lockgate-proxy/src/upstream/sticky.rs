@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use aws_lc_rs::hmac;
 use lockgate_http::fields::Fields;
 
-use super::wish::Wish;
+use super::wish::Preference;
 
 /// The cookie, and what it says for each member of a pool.
 pub struct Sticky {
@@ -44,7 +44,7 @@ impl Sticky {
 
     /// To which member a request with these fields belongs: the first that one of its cookies
     /// names.
-    pub fn wish(&self, fields: &Fields) -> Wish {
+    pub fn wish(&self, fields: &Fields) -> Preference {
         let member = |said: &[u8]| {
             let said = parse(said)?;
             self.values
@@ -53,7 +53,7 @@ impl Sticky {
         };
         cookies(fields, &self.cookie)
             .find_map(member)
-            .map_or(Wish::Any, Wish::Member)
+            .map_or(Preference::Any, Preference::Member)
     }
 
     /// What is left of the cookies where one of them is ours.
@@ -186,30 +186,30 @@ mod tests {
             unreachable!()
         };
         for (lines, expected) in [
-            (vec![format!("lg={first}")], Wish::Member(0)),
-            (vec![format!("a=b; lg={second} ; c=d")], Wish::Member(1)),
+            (vec![format!("lg={first}")], Preference::Member(0)),
+            (vec![format!("a=b; lg={second} ; c=d")], Preference::Member(1)),
             (
                 vec!["a=b".to_owned(), format!("lg={second}")],
-                Wish::Member(1),
+                Preference::Member(1),
             ),
             // One of an endpoint that is gone, of the same name for another path.
             (
                 vec![format!("lg=0123456789abcdef; lg={second}; lg={first}")],
-                Wish::Member(1),
+                Preference::Member(1),
             ),
             (
                 vec![format!("LG={first}; xlg={first}; lgx={first}; lg; lg=")],
-                Wish::Any,
+                Preference::Any,
             ),
             (
                 vec![format!("lg={first}0"), format!("lg=\"{first}\"")],
-                Wish::Any,
+                Preference::Any,
             ),
             (
                 vec![format!("lg={}; lg=+{}", first.to_uppercase(), &first[1..])],
-                Wish::Any,
+                Preference::Any,
             ),
-            (vec![], Wish::Any),
+            (vec![], Preference::Any),
         ] {
             let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
             assert_eq!(sticky.wish(&fields(&lines)), expected, "{lines:?}");

@@ -7,34 +7,34 @@ use lockgate_http::fields::{Field, Fields};
 use lockgate_http::h1::framing;
 use lockgate_http::head::{BodyLength, Method, ResponseHead};
 
-use crate::body::{ReadError, Sink, Source, Tunnel, WriteError};
-use crate::h1::Link;
-use crate::h2::{Call, Target};
+use crate::body::{ReadError, BodyWriter, BodyReader, Tunnel, WriteError};
+use crate::h1::H1Connection;
+use crate::h2::{UpstreamStream, RequestPseudoFields};
 use crate::message::OutgoingRequest;
 
 /// The way to an endpoint and back.
 #[derive(Debug)]
-pub enum Wire {
+pub enum UpstreamConnection {
     /// A connection that speaks HTTP/1.
-    H1(Box<Link>),
+    H1(Box<H1Connection>),
     /// A stream of HTTP/2.
-    H2(Box<Call>),
+    H2(Box<UpstreamStream>),
 }
 
 /// The same of both.
 macro_rules! either {
     ($wire:expr, $way:ident => $what:expr) => {
         match $wire {
-            Wire::H1($way) => $what,
-            Wire::H2($way) => $what,
+            UpstreamConnection::H1($way) => $what,
+            UpstreamConnection::H2($way) => $what,
         }
     };
 }
 
-impl Wire {
+impl UpstreamConnection {
     /// Begins a request, which leaves with the first data or by a flush. `target` is what HTTP/2
     /// needs of it.
-    pub fn ask(&mut self, request: &OutgoingRequest<'_>, target: Option<Target>) {
+    pub fn ask(&mut self, request: &OutgoingRequest<'_>, target: Option<RequestPseudoFields>) {
         match (self, target) {
             (Self::H1(link), _) => link.ask(request),
             (Self::H2(call), Some(target)) => call.ask(request, target),
@@ -116,7 +116,7 @@ impl Wire {
     }
 }
 
-impl Source for Wire {
+impl BodyReader for UpstreamConnection {
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
         either!(self, way => way.poll_data(cx))
     }
@@ -150,7 +150,7 @@ impl Source for Wire {
     }
 }
 
-impl Sink for Wire {
+impl BodyWriter for UpstreamConnection {
     fn poll_take(
         &mut self,
         cx: &mut Context<'_>,
@@ -189,7 +189,7 @@ impl Sink for Wire {
     }
 }
 
-impl Tunnel for Wire {
+impl Tunnel for UpstreamConnection {
     fn begin_tunnel(&mut self) -> Result<(), ReadError> {
         either!(self, way => way.begin_tunnel())
     }

@@ -2,7 +2,7 @@
 
 /// Whether somebody belongs to an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wish {
+pub enum Preference {
     /// Nobody in particular: whichever is next.
     Any,
     /// The one that this hash leads to.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use lockgate_net::dns::Srv;
 use lockgate_proxy::clock;
-use lockgate_proxy::upstream::name::Name;
+use lockgate_proxy::upstream::name::EndpointName;
 use lockgate_proxy::upstream::{Endpoint, Member, Pool};
 use tokio::sync::Notify;
 
@@ -30,7 +30,7 @@ pub(super) struct Service {
 }
 
 struct Place {
-    name: Arc<Name>,
+    name: Arc<EndpointName>,
     endpoint: Arc<Endpoint>,
     /// Whose it is.
     record: Option<(String, u16)>,
@@ -66,8 +66,8 @@ impl Service {
         let woken = Arc::new(Notify::new());
         let place = |number: usize| {
             let wake = Arc::clone(&woken);
-            let cell = Arc::new(Name::of_record(name, move || wake.notify_one()));
-            let place = lockgate_proxy::upstream::Place::Name(Arc::clone(&cell));
+            let cell = Arc::new(EndpointName::of_record(name, move || wake.notify_one()));
+            let place = lockgate_proxy::upstream::EndpointAddress::Name(Arc::clone(&cell));
             let label = format!("srv:{name}#{number}");
             let endpoint = Arc::new(Endpoint::new(label, String::new(), place, max));
             Place {
@@ -274,7 +274,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use lockgate_proxy::member_set::MemberSet;
-    use lockgate_proxy::upstream::{Balance, Settings, Wish};
+    use lockgate_proxy::upstream::{Balance, Settings, Preference};
 
     use super::*;
 
@@ -325,7 +325,7 @@ mod tests {
     fn chosen(pool: &Pool, count: usize) -> Vec<usize> {
         (0..count)
             .map(|_| {
-                pool.choose(Wish::Any, MemberSet::default(), 0, 0)
+                pool.choose(Preference::Any, MemberSet::default(), 0, 0)
                     .unwrap()
                     .0
             })
@@ -336,7 +336,7 @@ mod tests {
     fn those_of_the_best_priority_serve_by_their_weights_and_others_are_backups() {
         let (mut service, pool) = service();
         assert!(
-            up(&pool).is_empty() && pool.choose(Wish::Any, MemberSet::default(), 0, 0).is_none()
+            up(&pool).is_empty() && pool.choose(Preference::Any, MemberSet::default(), 0, 0).is_none()
         );
         service.publish(
             vec![record(5, 9, 3), record(1, 1, 1), record(1, 3, 2)],
@@ -363,7 +363,7 @@ mod tests {
         let done = AtomicBool::new(false);
         std::thread::scope(|threads| {
             let looks = threads.spawn(|| {
-                let somebody = || pool.choose(Wish::Any, MemberSet::default(), 0, 0).is_some();
+                let somebody = || pool.choose(Preference::Any, MemberSet::default(), 0, 0).is_some();
                 // Who comes up behind a look that has passed him is seen by the next one, as
                 // requests look again.
                 while !done.load(Ordering::Relaxed) {
@@ -457,7 +457,7 @@ mod tests {
         );
         let whose = |pool: &Pool, hash: u64| {
             let (place, _) = pool
-                .choose(Wish::Hashed(hash), MemberSet::default(), 0, 0)
+                .choose(Preference::Hashed(hash), MemberSet::default(), 0, 0)
                 .unwrap();
             format!("{:?}", pool.members()[place].endpoint().place().targets())
         };

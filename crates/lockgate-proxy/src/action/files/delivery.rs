@@ -21,7 +21,7 @@ use crate::body::WriteError;
 use crate::files::Files;
 use crate::files::file::File;
 use crate::files::load::Content;
-use crate::message::Downstream;
+use crate::message::ClientExchange;
 
 /// How much of a file is asked for at once: every call ends with a segment that may be short.
 const PIECE: u64 = 1024 * 1024;
@@ -135,7 +135,7 @@ impl Delivery {
     }
 
     /// Moves it, as far as `shaper` lets it go, until all of it has left.
-    pub(super) fn poll<D: Downstream>(
+    pub(super) fn poll<D: ClientExchange>(
         &mut self,
         cx: &mut Context<'_>,
         down: &mut D,
@@ -189,7 +189,7 @@ impl Delivery {
     }
 
     /// Moves a piece of the file that comes first, or reads one.
-    fn poll_file<D: Downstream>(
+    fn poll_file<D: ClientExchange>(
         &mut self,
         cx: &mut Context<'_>,
         down: &mut D,
@@ -285,7 +285,7 @@ impl Delivery {
     }
 
     /// Has a thread read and compress a piece, and takes it.
-    fn poll_encoded<D: Downstream>(
+    fn poll_encoded<D: ClientExchange>(
         &mut self,
         cx: &mut Context<'_>,
         down: &mut D,

@@ -18,7 +18,7 @@ use crate::access_log::{Cause, Side};
 use crate::action::relay::Client;
 use crate::client_address::ClientAddress;
 use crate::clients::{Connected, Standing};
-use crate::clock::{Cut, Waiting};
+use crate::clock::{Cut, WaitReason};
 use crate::downstream::by_hello::{ByHello, Chosen};
 use crate::downstream::ending::{Ending, cut_short};
 use crate::downstream::opening::{self, AcceptProxy, OpeningError, ServerName};
@@ -165,7 +165,7 @@ impl Connection {
         let look = |hello: &Hello<'_>| Box::from(&*hello.session_id);
         let hello = opening::client_hello(socket, received, self.begins(received.is_empty()), look);
         let hello = self.guard.within(hello).await;
-        self.guard.watch().waits(Waiting::Otherwise);
+        self.guard.watch().waits(WaitReason::Otherwise);
         match hello {
             Ok(Ok((name, session))) => {
                 self.server_name = name;
@@ -185,11 +185,11 @@ impl Connection {
     fn begins(&self, silent: bool) -> impl Fn() {
         let watch = self.guard.watch();
         watch.waits(if silent {
-            Waiting::ForRequest
+            WaitReason::ForRequest
         } else {
-            Waiting::ForOpening
+            WaitReason::ForOpening
         });
-        || watch.waits(Waiting::ForOpening)
+        || watch.waits(WaitReason::ForOpening)
     }
 
     /// Reads a ClientHello and what `choose` makes of it; where that is nothing, the client is told
@@ -204,7 +204,7 @@ impl Connection {
         let hello =
             opening::client_hello(socket, received, self.begins(received.is_empty()), choose);
         let hello = self.guard.within(hello).await;
-        self.guard.watch().waits(Waiting::Otherwise);
+        self.guard.watch().waits(WaitReason::Otherwise);
         self.spoke |= !received.is_empty();
         match hello {
             Ok(Ok((name, chosen))) => {
@@ -231,11 +231,11 @@ impl Connection {
         let passed = self.listener.passes_header();
         let watch = self.guard.watch();
         let kept = passed.then_some(&mut self.header);
-        let begins = || watch.waits(Waiting::ForOpening);
-        watch.waits(Waiting::ForRequest);
+        let begins = || watch.waits(WaitReason::ForOpening);
+        watch.waits(WaitReason::ForRequest);
         let header = opening::proxy_header(socket, expected, trusted, received, kept, begins);
         let header = self.guard.within(header).await;
-        watch.waits(Waiting::Otherwise);
+        watch.waits(WaitReason::Otherwise);
         self.spoke |= !received.is_empty();
         match header {
             Ok(Ok(Some((source, destination)))) => {
@@ -309,17 +309,17 @@ impl Connection {
         let (watch, queued) = (self.guard.watch(), Cell::new(false));
         let place = async || {
             queued.set(true);
-            watch.waits(Waiting::Otherwise);
+            watch.waits(WaitReason::Otherwise);
             let place = handshakes.take(account).await;
             queued.set(false);
-            watch.waits(Waiting::ForOpening);
+            watch.waits(WaitReason::ForOpening);
             place
         };
         let made = self
             .guard
             .within(handshake::accept_in_turn(socket, acceptor, received, place))
             .await;
-        watch.waits(Waiting::Otherwise);
+        watch.waits(WaitReason::Otherwise);
         if matches!(made, Err(Cut::Deadline)) && queued.get() {
             return Err(Ending::because(
                 Cause::Limit,

@@ -13,11 +13,11 @@ use super::Connection;
 use crate::access_log::{Cause, Side};
 use crate::action::relay::{Client, Introduction, join};
 use crate::boxed::boxed;
-use crate::clock::{Cut, Waiting};
+use crate::clock::{Cut, WaitReason};
 use crate::downstream::ending::{Ending, cut_short, ending};
 use crate::downstream::{Relaying, SentHeader};
 use crate::shaping::Shape;
-use crate::upstream::{Answer, Asker, DialError, Pool};
+use crate::upstream::{SessionIdReader, AffinityInput, DialError, Pool};
 
 /// How long session tickets wait for an answer to share a packet with.
 const MOMENT: Duration = Duration::from_millis(100);
@@ -33,7 +33,7 @@ impl Connection {
     ) -> Result<Relay, Ending> {
         let watch = self.guard.watch();
         watch.relay.set(Some(relaying.place));
-        watch.waits(Waiting::ForTunnel);
+        watch.waits(WaitReason::ForTunnel);
         if let Some(cells) = self.worker.cells.relays.get(relaying.place) {
             cells.begun.inc();
             cells.open.inc();
@@ -41,7 +41,7 @@ impl Connection {
         let start = Instant::now();
         let header = self.introduction(&client, relaying);
         let session = self.session.take();
-        let asker = Asker {
+        let asker = AffinityInput {
             client: self.client_ip(),
             server_name: self.server_name.as_deref(),
             session: session.as_deref(),
@@ -68,7 +68,7 @@ impl Connection {
                     .map_err(|error| Ending::because(Cause::Internal, Side::Lockgate, error))?;
                 self.endpoint = Some(hold);
                 if relaying.pool.settings.sessions().is_some() {
-                    let (pool, answer) = (Arc::clone(&relaying.pool), Answer::default());
+                    let (pool, answer) = (Arc::clone(&relaying.pool), SessionIdReader::default());
                     relay.tap(Box::new(Learner {
                         pool,
                         member,
@@ -206,7 +206,7 @@ struct Learner {
     member: usize,
     /// When it was connected to.
     now: u64,
-    answer: Answer,
+    answer: SessionIdReader,
 }
 
 impl Tap for Learner {

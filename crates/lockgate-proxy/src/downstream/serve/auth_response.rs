@@ -7,8 +7,8 @@ use std::task::{Context, Poll};
 use lockgate_http::fields::{Field, Fields};
 use lockgate_http::head::{BodyLength, RequestHead, ResponseHead};
 
-use crate::body::{ReadError, Sink, Source, WriteError};
-use crate::message::{Downstream, Persistence};
+use crate::body::{ReadError, BodyWriter, BodyReader, WriteError};
+use crate::message::{ClientExchange, Persistence};
 
 /// Bytes of a body that are kept: services that send people elsewhere to log in need few.
 const LONGEST: usize = 64 * 1024;
@@ -44,7 +44,7 @@ impl<'c> AuthDownstream<'c> {
     }
 }
 
-impl Source for AuthDownstream<'_> {
+impl BodyReader for AuthDownstream<'_> {
     fn poll_data(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
         Poll::Ready(Ok(()))
     }
@@ -74,7 +74,7 @@ impl Source for AuthDownstream<'_> {
     fn settle(&mut self, _cx: &mut Context<'_>) {}
 }
 
-impl Sink for AuthDownstream<'_> {
+impl BodyWriter for AuthDownstream<'_> {
     fn poll_take(
         &mut self,
         _cx: &mut Context<'_>,
@@ -116,7 +116,7 @@ impl Sink for AuthDownstream<'_> {
     }
 }
 
-impl Downstream for AuthDownstream<'_> {
+impl ClientExchange for AuthDownstream<'_> {
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         (self.gone)(cx)
     }

@@ -10,9 +10,9 @@ use super::auth_response::{AuthDownstream, AuthResponse};
 use super::{Exchange, Serving};
 use crate::action::forward_auth::ForwardAuth;
 use crate::answer::Fault;
-use crate::clock::Waiting;
-use crate::exchange::{Dispatch, Failure, Outcome, Request};
-use crate::message::{Downstream, OutgoingHead, OutgoingRequest, Persistence};
+use crate::clock::WaitReason;
+use crate::exchange::{Dispatch, ExchangeFailure, ExchangeOutcome, RoutedRequest};
+use crate::message::{ClientExchange, OutgoingHead, OutgoingRequest, Persistence};
 use crate::route::Pattern;
 
 /// Why a request was not authorized.
@@ -20,10 +20,10 @@ pub(super) enum Denial {
     /// The service has said so, by this response.
     Response(AuthResponse),
     /// The service could not be asked.
-    Failure(Failure),
+    Failure(ExchangeFailure),
 }
 
-impl<'s, D: Downstream> Exchange<'_, 's, D> {
+impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
     /// Asks `auth` about the request, of whose body nothing is read. Where it is authorized, its
     /// fields are as the service has said. Without a response none is.
     pub(super) async fn authorize(
@@ -39,7 +39,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
             guard,
         } = *self.serving;
         let worker = &connection.worker;
-        let mut outcome = Outcome::default();
+        let mut outcome = ExchangeOutcome::default();
         let (answered, response) = {
             let question = auth.question(self.head, outgoing.fields(), target);
             let host = self.host(target);
@@ -52,7 +52,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
                 .is_some()
                 .then(|| self.serving.addresses(self.down))
                 .flatten();
-            let request = Request {
+            let request = RoutedRequest {
                 worker,
                 outgoing: OutgoingRequest {
                     received: &question,
@@ -93,7 +93,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
             (answered, down.into_response())
         };
         guard.settle();
-        guard.watch().waits(Waiting::Otherwise);
+        guard.watch().waits(WaitReason::Otherwise);
         let is_success = (200..300).contains(&response.head.status);
         if answered.is_ok() && is_success {
             auth.admit(&response.head.fields, outgoing);
@@ -101,7 +101,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
         }
         // From here on the line in the log is about the service.
         self.record.upstream = Some(auth.proxy.upstream);
-        self.record.outcome = Outcome {
+        self.record.outcome = ExchangeOutcome {
             status: 0,
             reusable: false,
             switched: None,
@@ -111,7 +111,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
             Err(failure) => Denial::Failure(failure),
             Ok(()) if response.is_cut => {
                 let why = "a body that is too long";
-                Denial::Failure(Failure::because(Fault::BadResponse, why))
+                Denial::Failure(ExchangeFailure::because(Fault::BadResponse, why))
             }
             Ok(()) => Denial::Response(response),
         })

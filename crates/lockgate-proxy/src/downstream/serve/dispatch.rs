@@ -13,16 +13,16 @@ use crate::access_log::{Cause, Side};
 use crate::action::connect::{Connect, Forward};
 use crate::action::proxy::Proxy;
 use crate::boxed::boxed;
-use crate::clock::Waiting;
+use crate::clock::WaitReason;
 use crate::downstream::ending::Ending;
-use crate::exchange::{Dispatch, Failure, Opener, Request};
+use crate::exchange::{Dispatch, ExchangeFailure, OpeningRequest, RoutedRequest};
 use crate::files::Files;
-use crate::message::{Downstream, OutgoingHead, OutgoingRequest};
+use crate::message::{ClientExchange, OutgoingHead, OutgoingRequest};
 use crate::route::Pattern;
 use crate::shaping::{Shape, Shaped, Shapers};
 use crate::site::{Action, Route};
 use crate::transform::Values;
-use crate::upstream::Wish;
+use crate::upstream::Preference;
 
 /// What answers a request that is not answered here.
 #[derive(Clone, Copy)]
@@ -56,7 +56,7 @@ impl<'s> Backend<'s> {
 /// What a request is dispatched with.
 pub(super) struct Parts<'a, 's> {
     pub(super) backend: Backend<'s>,
-    pub(super) wish: Wish,
+    pub(super) wish: Preference,
     pub(super) target: Asked<'a>,
     /// The head as the backend gets it.
     pub(super) outgoing: &'a OutgoingHead<'a>,
@@ -66,7 +66,7 @@ pub(super) struct Parts<'a, 's> {
     pub(super) length: BodyLength,
 }
 
-impl<'s, D: Downstream> Exchange<'_, 's, D> {
+impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
     /// Has the request's backend answer.
     #[expect(
         clippy::manual_async_fn,
@@ -109,7 +109,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
             let shapers = shape.map(|shape| self.shapers(shape, &parts.route.action));
             let site = self.record.site.map(|site| sites.sites[site].place);
             let mut dispatch = Dispatch {
-                request: Request {
+                request: RoutedRequest {
                     worker,
                     outgoing: OutgoingRequest {
                         received: self.head,
@@ -152,8 +152,8 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
     }
 
     /// What follows a request that a backend has answered, or has not.
-    async fn finish(self, result: Result<(), Failure>) -> NextStep {
-        self.serving.guard.watch().waits(Waiting::Otherwise);
+    async fn finish(self, result: Result<(), ExchangeFailure>) -> NextStep {
+        self.serving.guard.watch().waits(WaitReason::Otherwise);
         let record = &mut *self.record;
         record.received = self.down.taken();
         match result {
@@ -171,7 +171,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
         match record.outcome.switched.take() {
             Some(mut switched) => {
                 let host = self.target.as_ref().map_or(&b""[..], |target| target.host);
-                switched.opener = Some(Box::new(Opener {
+                switched.opener = Some(Box::new(OpeningRequest {
                     id: record.id,
                     host: host.into(),
                     user: record.user.clone(),

@@ -5,13 +5,13 @@ use std::time::Duration;
 use super::*;
 use crate::upstream::affinity::hash;
 use crate::upstream::avoidance::Eject;
-use crate::upstream::avoidance::Failure;
-use crate::upstream::endpoint::{InFlight, Place};
+use crate::upstream::avoidance::EndpointFailure;
+use crate::upstream::endpoint::{InFlight, EndpointAddress};
 use crate::upstream::random::Random;
 
 fn members(weights: &[u32]) -> Vec<Member> {
     let endpoint = |at: usize| {
-        let place = Place::Ip("127.0.0.1:1".parse().unwrap());
+        let place = EndpointAddress::Ip("127.0.0.1:1".parse().unwrap());
         Arc::new(Endpoint::new(
             format!("{at}"),
             "127.0.0.1".into(),
@@ -70,7 +70,7 @@ impl Script {
         )
     }
 
-    fn fail(&self, at: usize, failure: Failure) {
+    fn fail(&self, at: usize, failure: EndpointFailure) {
         self.endpoint(at).failed(failure, self.now, None, || false);
     }
 
@@ -163,7 +163,7 @@ fn round_robin_spreads_the_turns_of_a_down_endpoint() {
         "not twice as many to c, whose turn follows"
     );
     pool.members[1].rise(0);
-    pool.fail(0, Failure::Unreachable);
+    pool.fail(0, EndpointFailure::Unreachable);
     assert_eq!(pool.sequence(6), "bcbcbc");
 }
 
@@ -305,12 +305,12 @@ fn a_down_or_tried_endpoint_is_never_chosen() {
 fn a_recently_failed_endpoint_is_used_only_without_others() {
     for balance in [Balance::LatencyAware, Balance::Least, Balance::RoundRobin] {
         let mut pool = Script::new(balance, &[1, 1]);
-        pool.fail(0, Failure::Unreachable);
+        pool.fail(0, EndpointFailure::Unreachable);
         assert_eq!(pool.shares(), [0, 1000], "{balance:?}");
         assert_eq!(pool.choose(|at| at != 1), Some(0), "{balance:?}");
-        pool.fail(1, Failure::Broken);
+        pool.fail(1, EndpointFailure::Broken);
         assert_eq!(pool.shares(), [0, 1000], "{balance:?}: it could be reached");
-        pool.fail(1, Failure::Broken);
+        pool.fail(1, EndpointFailure::Broken);
         pool.members[1].fall();
         assert_eq!(pool.next(), 0, "{balance:?}: a mark alone fails no request");
         pool.now = 1_000;
@@ -348,7 +348,7 @@ fn a_backup_is_used_only_when_no_other_is_up() {
             "{balance:?}: {shares:?}"
         );
         pool.members[1].rise(0);
-        pool.fail(1, Failure::Unreachable);
+        pool.fail(1, EndpointFailure::Unreachable);
         assert!(pool.next() > 1, "{balance:?}");
         [2, 3].into_iter().for_each(|at| pool.members[at].fall());
         assert_eq!(pool.next(), 1, "{balance:?}: better than nobody");
@@ -360,7 +360,7 @@ fn a_backup_is_used_only_when_no_other_is_up() {
 
 #[test]
 fn a_full_healthy_endpoint_is_not_replaced_by_a_backup() {
-    let place = || Place::Ip("127.0.0.1:1".parse().unwrap());
+    let place = || EndpointAddress::Ip("127.0.0.1:1".parse().unwrap());
     let limited = |max| {
         Arc::new(Endpoint::new(
             String::new(),
@@ -415,7 +415,7 @@ fn slow_start_grows_a_returning_endpoint_to_full_weight() {
                     ..Eject::default()
                 });
                 pool.endpoint(1)
-                    .failed(Failure::Unserved, RETURN - 1_000, eject, || true);
+                    .failed(EndpointFailure::Unserved, RETURN - 1_000, eject, || true);
                 pool.endpoint(1).succeeded(RETURN);
             } else {
                 pool.members[1].fall();
@@ -576,16 +576,16 @@ fn consistent_hashing_has_a_stable_second_choice() {
     };
     let first = choose(&pool, &[]).unwrap();
     let second = choose(&pool, &[first]).unwrap();
-    pool.fail(first, Failure::Broken);
+    pool.fail(first, EndpointFailure::Broken);
     assert_eq!(
         choose(&pool, &[]),
         Some(first),
         "it broke off once, and its sessions are there"
     );
     pool.now = 1_000;
-    pool.fail(first, Failure::Unreachable);
+    pool.fail(first, EndpointFailure::Unreachable);
     assert_eq!(choose(&pool, &[]), Some(second));
-    pool.fail(second, Failure::Unreachable);
+    pool.fail(second, EndpointFailure::Unreachable);
     let third = choose(&pool, &[]).unwrap();
     assert!(third != first && third != second);
     pool.members[third].fall();

@@ -12,19 +12,19 @@ use std::time::Duration;
 
 use super::*;
 use crate::clients::{Clients, Connected, Standing};
-use crate::clock::Pulse;
+use crate::clock::Ticker;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-fn patient() -> Patience {
-    Patience::new(HOUR)
+fn patient() -> WaitBudget {
+    WaitBudget::new(HOUR)
 }
 
 /// Idle sockets of one worker, which are nothing but their places.
 #[derive(Default)]
-struct Idle(RefCell<VecDeque<(u64, Slot)>>);
+struct Idle(RefCell<VecDeque<(u64, SocketSlot)>>);
 
-impl Keeper for Idle {
+impl IdleSockets for Idle {
     fn oldest(&self) -> Option<u64> {
         self.0.borrow().front().map(|(since, _)| *since)
     }
@@ -38,8 +38,8 @@ impl Keeper for Idle {
 fn worker<F>(
     process: &Arc<Sockets>,
     number: usize,
-    pulse: &Arc<Pulse>,
-    work: impl FnOnce(Rc<Slots>, Rc<Clock>, Rc<Idle>) -> F,
+    pulse: &Arc<Ticker>,
+    work: impl FnOnce(Rc<SocketSlots>, Rc<Clock>, Rc<Idle>) -> F,
 ) where
     F: Future<Output = ()> + 'static,
 {
@@ -48,11 +48,11 @@ fn worker<F>(
         .unwrap();
     runtime.block_on(async {
         let (slots, clock) = (
-            Slots::new(Arc::clone(process), number),
+            SocketSlots::new(Arc::clone(process), number),
             Clock::new(Arc::clone(pulse)),
         );
         let idle = Rc::<Idle>::default();
-        slots.register(Rc::downgrade(&idle) as Weak<dyn Keeper>);
+        slots.register(Rc::downgrade(&idle) as Weak<dyn IdleSockets>);
         let (pulse, answering, ticking) = (Arc::clone(pulse), Rc::clone(&slots), Rc::clone(&clock));
         let ticks = tokio::task::spawn_local(async move {
             loop {
@@ -69,7 +69,7 @@ fn worker<F>(
 }
 
 /// Ticks every worker until `done`.
-fn ticking(pulses: &[Arc<Pulse>], done: &AtomicUsize) {
+fn ticking(pulses: &[Arc<Ticker>], done: &AtomicUsize) {
     while done.load(Ordering::SeqCst) < pulses.len() {
         pulses.iter().for_each(|pulse| pulse.nudge());
         thread::yield_now();
@@ -78,7 +78,7 @@ fn ticking(pulses: &[Arc<Pulse>], done: &AtomicUsize) {
 
 #[test]
 fn an_idle_socket_of_another_worker_yields_to_a_request() {
-    let pulses = [Pulse::new(), Pulse::new()];
+    let pulses = [Ticker::new(), Ticker::new()];
     let process = Arc::new(Sockets::new(1, &Arc::from(pulses.to_vec())));
     let (filled, tell) = std::sync::mpsc::channel();
     let done = AtomicUsize::new(0);
@@ -129,7 +129,7 @@ fn alone<F: Future<Output = ()>>(work: impl FnOnce(Rc<Clock>) -> F) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build_local(Default::default())
         .unwrap();
-    runtime.block_on(async { work(Clock::new(Pulse::new())).await });
+    runtime.block_on(async { work(Clock::new(Ticker::new())).await });
 }
 
 /// Polls a future once; it must wait.
@@ -140,11 +140,11 @@ async fn waits<F: Future>(mut future: Pin<&mut F>) {
 #[test]
 fn only_as_many_idle_sockets_yield_as_are_needed() {
     const WORKERS: usize = 4;
-    let pulses: Vec<_> = (0..=WORKERS).map(|_| Pulse::new()).collect();
+    let pulses: Vec<_> = (0..=WORKERS).map(|_| Ticker::new()).collect();
     let process = Arc::new(Sockets::new(3 * WORKERS, &Arc::from(pulses)));
     alone(|clock| async move {
         let workers: Vec<_> = (0..WORKERS)
-            .map(|number| Slots::new(Arc::clone(&process), number))
+            .map(|number| SocketSlots::new(Arc::clone(&process), number))
             .collect();
         let idle: Vec<_> = workers.iter().map(|_| Rc::<Idle>::default()).collect();
         for (since, (slots, idle)) in workers
@@ -159,9 +159,9 @@ fn only_as_many_idle_sockets_yield_as_are_needed() {
             idle.0.borrow_mut().push_back((since as u64, slot));
         }
         for (slots, idle) in workers.iter().zip(&idle) {
-            slots.register(Rc::downgrade(idle) as Weak<dyn Keeper>);
+            slots.register(Rc::downgrade(idle) as Weak<dyn IdleSockets>);
         }
-        let (last, patience) = (Slots::new(Arc::clone(&process), WORKERS), patient());
+        let (last, patience) = (SocketSlots::new(Arc::clone(&process), WORKERS), patient());
         let (guards, mut held) = ([clock.watch(), clock.watch()], Vec::new());
         for (wanted, guard) in guards.iter().enumerate() {
             let mut place = pin!(last.take(guard, &patience));
@@ -194,10 +194,10 @@ fn only_as_many_idle_sockets_yield_as_are_needed() {
 /// A client at its share is not served sooner by sockets that others keep.
 #[test]
 fn waiting_for_a_client_share_leaves_idle_sockets_alone() {
-    let process = Arc::new(Sockets::new(4, &Arc::from([Pulse::new()])));
+    let process = Arc::new(Sockets::new(4, &Arc::from([Ticker::new()])));
     alone(|clock| async move {
-        let (slots, idle) = (Slots::new(Arc::clone(&process), 0), Rc::<Idle>::default());
-        slots.register(Rc::downgrade(&idle) as Weak<dyn Keeper>);
+        let (slots, idle) = (SocketSlots::new(Arc::clone(&process), 0), Rc::<Idle>::default());
+        slots.register(Rc::downgrade(&idle) as Weak<dyn IdleSockets>);
         let clients = Clients::new();
         let connected = Connected::new(clients.of([192, 0, 2, 1].into(), Standing::Ordinary));
         let more = || {
@@ -227,11 +227,11 @@ fn waiting_for_a_client_share_leaves_idle_sockets_alone() {
 
 #[test]
 fn keepers_of_departed_clients_are_forgotten() {
-    let slots = Slots::new(Arc::new(Sockets::new(1, &Arc::from([]))), 0);
+    let slots = SocketSlots::new(Arc::new(Sockets::new(1, &Arc::from([]))), 0);
     let stays = Rc::<Idle>::default();
-    slots.register(Rc::downgrade(&stays) as Weak<dyn Keeper>);
+    slots.register(Rc::downgrade(&stays) as Weak<dyn IdleSockets>);
     for _ in 0..10_000 {
-        slots.register(Rc::downgrade(&Rc::<Idle>::default()) as Weak<dyn Keeper>);
+        slots.register(Rc::downgrade(&Rc::<Idle>::default()) as Weak<dyn IdleSockets>);
     }
     assert!(slots.keepers.borrow().len() < 16);
     assert!(slots.keepers.borrow()[0].upgrade().is_some());
@@ -240,9 +240,9 @@ fn keepers_of_departed_clients_are_forgotten() {
 /// `queue.wait` is for all waits of a request together.
 #[test]
 fn queue_wait_covers_share_and_socket_together() {
-    let process = Arc::new(Sockets::new(1, &Arc::from([Pulse::new()])));
+    let process = Arc::new(Sockets::new(1, &Arc::from([Ticker::new()])));
     alone(|clock| async move {
-        let slots = Slots::new(Arc::clone(&process), 0);
+        let slots = SocketSlots::new(Arc::clone(&process), 0);
         let (held, guard, patience) = (slots.try_take().unwrap(), clock.watch(), patient());
         let began = clock.now();
         let mut place = Box::pin(slots.take(&guard, &patience));
@@ -255,7 +255,7 @@ fn queue_wait_covers_share_and_socket_together() {
         let waited = Duration::from_millis(clock.now() - began);
         assert_eq!(patience.left(), HOUR - waited);
         // Nothing is left: the next wait ends with the next tick.
-        let (held, spent) = (slots.try_take().unwrap(), Patience::new(Duration::ZERO));
+        let (held, spent) = (slots.try_take().unwrap(), WaitBudget::new(Duration::ZERO));
         let mut place = Box::pin(slots.take(&guard, &spent));
         waits(place.as_mut()).await;
         clock.tick(|_| {});
@@ -268,7 +268,7 @@ fn queue_wait_covers_share_and_socket_together() {
 fn sockets_never_exceed_the_limit_and_every_wait_ends() {
     const PLACES: usize = 7;
     const TASKS: usize = 40;
-    let pulses: Vec<_> = (0..4).map(|_| Pulse::new()).collect();
+    let pulses: Vec<_> = (0..4).map(|_| Ticker::new()).collect();
     let process = Arc::new(Sockets::new(PLACES, &Arc::from(pulses.clone())));
     let (clients, open, done) = (
         Clients::new(),
@@ -349,7 +349,7 @@ fn sockets_never_exceed_the_limit_and_every_wait_ends() {
 #[test]
 fn greedy_clients_get_a_fair_share_of_scarce_sockets() {
     let process = Arc::new(Sockets::new(60, &Arc::from([])));
-    let slots = Slots::new(Arc::clone(&process), 0);
+    let slots = SocketSlots::new(Arc::clone(&process), 0);
     let clients = Clients::new();
     let connected: Vec<_> = (1..=5)
         .map(|last| Connected::new(clients.of([192, 0, 2, last].into(), Standing::Ordinary)))

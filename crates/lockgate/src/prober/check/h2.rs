@@ -11,7 +11,7 @@ use h2::RecvStream;
 use h2::client::{Builder, Connection, SendRequest};
 use http::{HeaderMap, Method, Uri, header};
 use lockgate_net::stream::{Blocks, Stream};
-use lockgate_proxy::h2::{Carrier, Io};
+use lockgate_proxy::h2::{FrameIo, Io};
 
 use super::{AGENT, BODY_MAX, Request, Wrong, contains};
 
@@ -111,7 +111,7 @@ async fn converse(
     talk: impl AsyncFnOnce(SendRequest<Bytes>) -> Result<(), Wrong>,
 ) -> Result<(), Wrong> {
     let blocks = Blocks::new();
-    let carrier = Rc::new(RefCell::new(Carrier::new(stream, &blocks, &[], None)));
+    let carrier = Rc::new(RefCell::new(FrameIo::new(stream, &blocks, &[], None)));
     let (send, mut connection): (_, Connection<Io, Bytes>) = Builder::new()
         .enable_push(false)
         .max_header_list_size(FIELDS)
