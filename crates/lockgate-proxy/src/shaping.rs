@@ -4,7 +4,7 @@
 //! Buckets of clients and users are in tables that workers share. Does not wait and does not move
 //! bytes: see `lockgate_net::shape`.
 
-mod held;
+mod shaped_body;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -19,7 +19,7 @@ use lockgate_net::shape::{self, Bucket, Line, Moment, Shaper};
 
 use crate::limits;
 
-pub use held::{ShapedBody, give_back};
+pub use shaped_body::{ShapedBody, give_back};
 
 const SHARDS: usize = 64;
 /// Buckets of one shard that nobody uses, and that are kept because they are not full again: who

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockgate_net::dial::interleave;
-use lockgate_proxy::upstream::name::EndpointName;
+use lockgate_proxy::upstream::endpoint_name::EndpointName;
 use lockgate_proxy::upstream::{Endpoint, Pool, Random};
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;

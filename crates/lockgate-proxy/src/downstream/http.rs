@@ -22,7 +22,7 @@ use crate::access_log::{Cause, Side};
 use crate::action::relay::Client;
 use crate::answer::{ErrorAnswer, Fault, Form};
 use crate::body::ReadError;
-use crate::boxed::boxed;
+use crate::box_future::boxed;
 use crate::clock::{Cut, WaitReason};
 use crate::exchange::{TunnelLimits, ExchangeFailure, Shares, SwitchedConnection};
 use crate::h1::H1Connection;

@@ -27,7 +27,7 @@ use crate::access_log::{Cause, Side};
 use crate::action::relay::Client;
 use crate::answer::{ErrorAnswer, Fault, Form};
 use crate::body::BodyReader;
-use crate::boxed::boxed;
+use crate::box_future::boxed;
 use crate::clock::{Cut, Guard, WaitReason};
 use crate::exchange::{ExchangeFailure, SwitchedConnection};
 use crate::h2::{FrameIo, AbuseLimits, Io, DownstreamStream, SendScheduler, HeadVerdict, Violation};

@@ -13,7 +13,7 @@ use super::http2::Streams;
 use super::opening::{self, OpeningError};
 use crate::access_log::{Cause, Side};
 use crate::action::relay::Client;
-use crate::boxed::boxed;
+use crate::box_future::boxed;
 use crate::clock::{Cut, WaitReason};
 use crate::limits;
 use crate::memory::weighed;

@@ -30,7 +30,7 @@ use super::ending::Ending;
 use super::exchange_record::ExchangeRecord;
 use crate::answer::Fault;
 use crate::body::ReadError;
-use crate::boxed::boxed;
+use crate::box_future::boxed;
 use crate::clock::Guard;
 use crate::exchange::SwitchedConnection;
 use crate::memory;

@@ -2,12 +2,12 @@
 //! written.
 
 mod heads;
-mod link;
+mod connection;
 mod reader;
 mod websocket;
 mod writer;
 
 pub use heads::{accept, agrees};
-pub use link::H1Connection;
+pub use connection::H1Connection;
 pub use reader::MessageReader;
 pub use writer::MessageWriter;

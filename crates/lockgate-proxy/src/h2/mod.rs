@@ -5,30 +5,30 @@
 //! The only room that names the crate's types, but for those that drive the connections of clients
 //! and of the prober.
 
-mod answers;
-mod call;
-mod carrier;
-mod gate;
+mod endpoint_frames;
+mod upstream_stream;
+mod frame_io;
+mod abuse_limits;
 mod heads;
 mod incoming;
-mod life;
+mod keepalive_ping;
 mod outgoing;
-mod sections;
-mod shared;
-mod stream;
-mod turns;
-mod unfinished;
-mod unwanted;
+mod field_sections;
+mod shared_connection;
+mod downstream_stream;
+mod send_scheduler;
+mod partial_message;
+mod cancelled_requests;
 
-pub use call::UpstreamStream;
-pub use carrier::{FrameIo, Io};
-pub use gate::{Allowance, AbuseLimits, Violation};
+pub use upstream_stream::UpstreamStream;
+pub use frame_io::{FrameIo, Io};
+pub use abuse_limits::{Allowance, AbuseLimits, Violation};
 pub use heads::RequestPseudoFields;
 pub use incoming::Incoming;
-pub use sections::HeadVerdict;
-pub use shared::{MOST, SharedConnection};
-pub use stream::Stream;
-pub use turns::SendScheduler;
+pub use field_sections::HeadVerdict;
+pub use shared_connection::{MOST, SharedConnection};
+pub use downstream_stream::DownstreamStream;
+pub use send_scheduler::SendScheduler;
 
 use crate::body::Reset;
 

@@ -7,7 +7,7 @@ use h2::{Reason, SendStream};
 use lockgate_http::fields::{Field, Fields};
 
 use super::heads;
-use super::turns::ScheduledStream;
+use super::send_scheduler::ScheduledStream;
 use crate::body::{Reset, WriteError};
 
 /// Data that is handed to the connection at once.

@@ -7,7 +7,7 @@ use lockgate_http::fields::Fields;
 use super::random::mix;
 use super::sessions::Sessions;
 use super::sticky::{Sticky, cookies};
-use super::wish::Preference;
+use super::preference::Preference;
 use crate::limits;
 
 /// What clients are told apart by. Where there is no such thing, or it is empty, it is their

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use arc_swap::ArcSwapOption;
 
 use super::affinity::hash;
-use super::avoidance::Condition;
+use super::outlier_detection::Condition;
 use super::endpoint::Endpoint;
 use super::random::mix;
 

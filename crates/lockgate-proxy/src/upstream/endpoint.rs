@@ -12,11 +12,11 @@ use std::time::Duration;
 use lockgate_net::acknowledge::Habits;
 use lockgate_net::dial::Target;
 
-use super::avoidance::{OutlierDetection, Condition, Eject, EndpointFailure};
+use super::outlier_detection::{OutlierDetection, Condition, Eject, EndpointFailure};
 use super::latency::Latency;
-use super::name::EndpointName;
+use super::endpoint_name::EndpointName;
 use super::notice::Notice;
-use super::slots::SocketSlot;
+use super::socket_slots::SocketSlot;
 use crate::limits::sockets::Share;
 use crate::limits::{Limit, Permit};
 

@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 
 use lockgate_net::stream::{Blocks, Stream};
 
-use super::sharing::{LeasedStream, H2Pool};
-use super::slots::IdleSockets;
+use super::h2_pool::{LeasedStream, H2Pool};
+use super::socket_slots::IdleSockets;
 use super::{
     DialError, Endpoint, ConnectionPermit, InFlight, IdleSettings, Member, WaitBudget, Pool, Random, Retry, Settings,
     SocketSlot, SocketSlots, ReusePolicy, UpstreamConnection, Preference,
 };
-use crate::boxed::boxed;
+use crate::box_future::boxed;
 use crate::clients::Account;
 use crate::clock::Guard;
 use crate::h1::H1Connection;

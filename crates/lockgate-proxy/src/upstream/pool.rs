@@ -19,17 +19,17 @@ use lockgate_net::tls::handshake;
 use lockgate_net::tls::session::Session;
 
 use super::affinity::AffinityInput;
-use super::avoidance::{Condition, EndpointFailure};
+use super::outlier_detection::{Condition, EndpointFailure};
 use super::balance::{Balance, Balancer, Member, Availability};
 use super::dial_error::DialError;
 use super::endpoint::{Endpoint, ConnectionPermit, EndpointAddress};
 use super::notice::Notice;
-use super::patience::WaitBudget;
+use super::wait_budget::WaitBudget;
 use super::random::mix;
 use super::settings::Settings;
-use super::slots::SocketSlots;
-use super::wish::Preference;
-use crate::boxed::boxed;
+use super::socket_slots::SocketSlots;
+use super::preference::Preference;
+use crate::box_future::boxed;
 use crate::clock::{Clock, Cut, Guard};
 use crate::member_set::MemberSet;
 

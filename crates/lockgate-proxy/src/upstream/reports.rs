@@ -5,7 +5,7 @@
 
 use std::fmt::Display;
 
-use super::avoidance::{Condition, EndpointFailure};
+use super::outlier_detection::{Condition, EndpointFailure};
 use super::balance::Member;
 use super::endpoint::Endpoint;
 use super::pool::Pool;

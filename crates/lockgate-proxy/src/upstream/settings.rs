@@ -5,7 +5,7 @@ use std::time::Duration;
 use lockgate_net::proxy_protocol::Version;
 
 use super::affinity::Affinity;
-use super::avoidance::Eject;
+use super::outlier_detection::Eject;
 use super::sessions::Sessions;
 use super::sticky::Sticky;
 use crate::answer::Page;

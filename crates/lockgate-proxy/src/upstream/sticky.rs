@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use aws_lc_rs::hmac;
 use lockgate_http::fields::Fields;
 
-use super::wish::Preference;
+use super::preference::Preference;
 
 /// The cookie, and what it says for each member of a pool.
 pub struct Sticky {

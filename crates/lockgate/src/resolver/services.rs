@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use lockgate_net::dns::Srv;
 use lockgate_proxy::clock;
-use lockgate_proxy::upstream::name::EndpointName;
+use lockgate_proxy::upstream::endpoint_name::EndpointName;
 use lockgate_proxy::upstream::{Endpoint, Member, Pool};
 use tokio::sync::Notify;
 

@@ -18,7 +18,7 @@ use super::upload::{self, Upload};
 use crate::access_log::{Cause, Side};
 use crate::answer::{Fault, grpc};
 use crate::body::{ReadError, BodyWriter, BodyReader};
-use crate::boxed::boxed;
+use crate::box_future::boxed;
 use crate::clock::WaitReason;
 use crate::exchange::{Dispatch, ExchangeFailure, RoutedRequest, SwitchedConnection};
 use crate::h1;

@@ -18,7 +18,7 @@ use super::upload::{self, Upload};
 use crate::access_log::{Cause, Side};
 use crate::answer::Fault;
 use crate::body::{ReadError, BodyWriter};
-use crate::boxed::boxed;
+use crate::box_future::boxed;
 use crate::clock::{PendingResponse, Cut, Guard, WaitReason};
 use crate::exchange::{Dispatch, ExchangeFailure};
 use crate::h2::RequestPseudoFields;

@@ -12,7 +12,7 @@ use lockgate_net::relay::{End, Relay, Tap};
 use super::Connection;
 use crate::access_log::{Cause, Side};
 use crate::action::relay::{Client, Introduction, join};
-use crate::boxed::boxed;
+use crate::box_future::boxed;
 use crate::clock::{Cut, WaitReason};
 use crate::downstream::ending::{Ending, cut_short, ending};
 use crate::downstream::{Relaying, SentHeader};

@@ -12,7 +12,7 @@ use super::{Exchange, NextStep, Serving, pace};
 use crate::access_log::{Cause, Side};
 use crate::action::connect::{Connect, Forward};
 use crate::action::proxy::Proxy;
-use crate::boxed::boxed;
+use crate::box_future::boxed;
 use crate::clock::WaitReason;
 use crate::downstream::ending::Ending;
 use crate::exchange::{Dispatch, ExchangeFailure, OpeningRequest, RoutedRequest};

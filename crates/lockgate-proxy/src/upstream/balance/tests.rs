@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::*;
 use crate::upstream::affinity::hash;
-use crate::upstream::avoidance::Eject;
-use crate::upstream::avoidance::EndpointFailure;
+use crate::upstream::outlier_detection::Eject;
+use crate::upstream::outlier_detection::EndpointFailure;
 use crate::upstream::endpoint::{InFlight, EndpointAddress};
 use crate::upstream::random::Random;
 

@@ -17,7 +17,7 @@ use lockgate_http::priority::Priority;
 use lockgate_net::listen;
 
 use super::outgoing::Outgoing;
-use super::turns::ScheduledStream;
+use super::send_scheduler::ScheduledStream;
 use super::{FrameIo, Incoming, SendScheduler, heads};
 use crate::body::{ReadError, Reset, BodyWriter, BodyReader, Tunnel, WriteError};
 use crate::message::{ClientExchange, Persistence};

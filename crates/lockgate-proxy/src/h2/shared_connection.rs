@@ -1,7 +1,7 @@
 //! A connection to an endpoint that many requests share: the task that drives it, who has a place
 //! on it, and whether it lives.
 //!
-//! Chooses nothing and dials nothing: see `upstream::sharing`.
+//! Chooses nothing and dials nothing: see `upstream::h2_pool`.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -17,8 +17,8 @@ use h2::{Ping, PingPong, SendStream};
 use lockgate_http::h2::HeadError;
 use lockgate_net::stream::{Blocks, Stream, StreamError};
 
-use super::life::{Keepalive, KeepaliveAction, ConnectionActivity};
-use super::unwanted::CancelledRequests;
+use super::keepalive_ping::{Keepalive, KeepaliveAction, ConnectionActivity};
+use super::cancelled_requests::CancelledRequests;
 use super::{FrameIo, Io};
 use crate::body::{ReadError, Reset};
 

@@ -15,8 +15,8 @@ use lockgate_net::acknowledge::Pauses;
 use lockgate_net::stream::{Blocks, Inbox, Stream, StreamError};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::answers::EndpointFrames;
-use super::gate::AbuseLimits;
+use super::endpoint_frames::EndpointFrames;
+use super::abuse_limits::AbuseLimits;
 
 /// Gathered frames beyond which the crate is asked to wait: what is gathered is in nobody's order
 /// any more.

@@ -8,7 +8,7 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 use super::{DialError, WaitBudget};
-use crate::boxed::boxed;
+use crate::box_future::boxed;
 use crate::clients::Account;
 use crate::clock::{Clock, Cut, Guard};
 use crate::limits::Permit;

@@ -6,7 +6,7 @@ use lockgate_http::h2::HeadError;
 use lockgate_http::h2::frames::{self, Frame, Scanner, Seen};
 use lockgate_http::hpack::{Account, Section, TABLE_SIZE};
 
-use super::unfinished::PartialMessage;
+use super::partial_message::PartialMessage;
 
 /// Frames of field sections on one stream: the answer, its trailers, and more answers before it
 /// than anybody needs.

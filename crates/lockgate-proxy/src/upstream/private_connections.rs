@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
 use super::lease::{lives, spent};
-use super::slots::IdleSockets;
+use super::socket_slots::IdleSockets;
 use super::{Lease, SocketSlot, UpstreamPool, UpstreamConnection, Preference};
 use crate::h1::H1Connection;
 use crate::limits::sockets::Share;

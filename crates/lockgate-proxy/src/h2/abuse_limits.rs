@@ -14,8 +14,8 @@ use lockgate_http::h2::HeadError;
 use lockgate_http::h2::frames::{self, Frame, Scanner, Seen};
 use lockgate_http::priority::{self, Priority};
 
-use super::sections::{FieldSections, Use, HeadVerdict};
-use super::unfinished::PartialMessage;
+use super::field_sections::{FieldSections, Use, HeadVerdict};
+use super::partial_message::PartialMessage;
 use crate::clock::Clock;
 
 /// Updates of windows that a connection may send before it has got anything.
