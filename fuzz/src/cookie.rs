@@ -18,21 +18,21 @@ pub fn cookie(data: &[u8]) {
         .into_iter()
         .filter(|pair| !pair.is_empty())
         .partition(|pair| pair.get(..3) == Some(b"lg="));
-    let wish = sticky.wish(&came);
-    assert!(wish == Preference::Any || ours.iter().any(|pair| pair.len() == 3 + 16));
+    let preference = sticky.preference(&came);
+    assert!(preference == Preference::Any || ours.iter().any(|pair| pair.len() == 3 + 16));
     let key = AffinityKey::Cookie((*b"lg").into());
-    let asker = AffinityInput {
+    let affinity_input = AffinityInput {
         client: None,
         server_name: None,
         session: None,
         fields: Some(&came),
     };
     assert_eq!(
-        key.wish(&asker) == Preference::Any,
+        key.preference(&affinity_input) == Preference::Any,
         ours.first().is_none_or(|pair| pair.len() == 3)
     );
     let Some(left) = sticky.without_ours(&came) else {
-        assert!(ours.is_empty() && wish == Preference::Any);
+        assert!(ours.is_empty() && preference == Preference::Any);
         return;
     };
     assert!(!ours.is_empty());

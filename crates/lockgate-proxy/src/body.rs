@@ -115,16 +115,16 @@ pub trait BodyReader {
     fn is_last(&self) -> bool;
 
     /// Whether the body has come to its end and all of its data was used.
-    fn is_over(&self) -> bool;
+    fn is_complete(&self) -> bool;
 
     /// How much of the data was used so far.
-    fn taken(&self) -> u64;
+    fn bytes_read(&self) -> u64;
 
     /// What goes on of the trailers of a body that has ended, if it had some.
     fn trailers(&self) -> Option<&Fields>;
 
     /// Gives memory back while whoever takes the data is waited for.
-    fn settle(&mut self, cx: &mut Context<'_>);
+    fn release_memory(&mut self, cx: &mut Context<'_>);
 }
 
 /// A message that goes, behind its head.
@@ -172,13 +172,13 @@ pub trait BodyWriter {
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), WriteError>>;
 
     /// Whether the whole message was taken; it may still have to be flushed.
-    fn is_taken(&self) -> bool;
+    fn is_finished(&self) -> bool;
 
     /// Whether the other side is waited for: it takes nothing now.
     fn is_blocked(&self) -> bool;
 
     /// How much of the body's data was taken so far.
-    fn moved(&self) -> u64;
+    fn bytes_written(&self) -> u64;
 
     /// Completes when the other side is gone, and has not only said all that it had to say. Where
     /// these look the same, as on a connection of HTTP/1, it does not.

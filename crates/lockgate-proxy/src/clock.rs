@@ -213,12 +213,12 @@ pub struct Clock {
     empty: Cell<u32>,
     /// Whether there is something else to be looked after.
     wanted: Cell<bool>,
-    pulse: Arc<Ticker>,
+    ticker: Arc<Ticker>,
 }
 
 impl Clock {
-    /// A clock that is driven by `pulse`.
-    pub fn new(pulse: Arc<Ticker>) -> Rc<Self> {
+    /// A clock that is driven by `ticker`.
+    pub fn new(ticker: Arc<Ticker>) -> Rc<Self> {
         Rc::new(Self {
             start: *ORIGIN,
             now: Cell::new(0),
@@ -228,7 +228,7 @@ impl Clock {
             taken: Cell::new(0),
             empty: Cell::new(0),
             wanted: Cell::new(false),
-            pulse,
+            ticker,
         })
     }
 
@@ -258,7 +258,7 @@ impl Clock {
         // It may be gone before a tick has seen it, and leaves something to be looked after all the
         // same.
         self.empty.set(0);
-        self.pulse.want(true);
+        self.ticker.want(true);
         Guard {
             watch,
             clock: Rc::clone(self),
@@ -276,7 +276,7 @@ impl Clock {
         if watches.is_empty() {
             self.empty.set(self.empty.get().saturating_add(1));
             let glows = self.empty.get() < AFTERGLOW || self.wanted.get();
-            self.pulse.want(glows || !self.ticks.borrow().is_empty());
+            self.ticker.want(glows || !self.ticks.borrow().is_empty());
             return;
         }
         self.empty.set(0);
@@ -287,7 +287,7 @@ impl Clock {
         };
         let from = self.swept.get() % watches.len();
         for watch in watches.iter().cycle().skip(from).take(count) {
-            watch.look(self.now());
+            watch.check(self.now());
             visit(watch);
         }
         self.swept.set(from + count);
@@ -339,7 +339,7 @@ impl Clock {
                 return Poll::Ready(());
             }
             self.ticks.borrow_mut().push(cx.waker().clone());
-            self.pulse.want(true);
+            self.ticker.want(true);
             Poll::Pending
         })
         .await;
@@ -378,7 +378,7 @@ pub struct Watch {
     /// Whether the exchange has a socket towards an endpoint for itself.
     pub uses_socket: Cell<bool>,
     /// Whose answer it waits for.
-    pub asked: Cell<Option<PendingResponse>>,
+    pub pending: Cell<Option<PendingResponse>>,
     /// Bytes of memory that its tasks have taken and not given back.
     pub held: Cell<isize>,
     /// Whether it [rests](Self::rests) since the task of it that runs was polled.
@@ -399,7 +399,7 @@ pub struct Watch {
     waiting: Cell<WaitReason>,
     /// When the phase began.
     since: Cell<u64>,
-    pace: Cell<MinRate>,
+    min_rate: Cell<MinRate>,
     looked_at: Cell<u64>,
     body: Waited,
     room: Waited,
@@ -416,7 +416,7 @@ impl Watch {
             relay: Cell::default(),
             accounted: Cell::default(),
             uses_socket: Cell::default(),
-            asked: Cell::default(),
+            pending: Cell::default(),
             held: Cell::default(),
             resting: Cell::default(),
             held_at_rest: OnceCell::new(),
@@ -431,7 +431,7 @@ impl Watch {
             cut: Cell::default(),
             waiting: Cell::default(),
             since: Cell::new(now),
-            pace: Cell::default(),
+            min_rate: Cell::default(),
             looked_at: Cell::new(now),
             body: Waited::default(),
             room: Waited::default(),
@@ -510,34 +510,34 @@ impl Watch {
     }
 
     /// Notes what it waits for from now on.
-    pub fn waits(&self, waiting: WaitReason) {
+    pub fn set_wait(&self, waiting: WaitReason) {
         self.waiting.set(waiting);
     }
 
-    /// Holds the client to `pace` from now on.
-    pub fn hold_to(&self, pace: MinRate) {
-        self.pace.set(pace);
+    /// Holds the client to `min_rate` from now on.
+    pub fn hold_to(&self, min_rate: MinRate) {
+        self.min_rate.set(min_rate);
         self.body.begin(self.meter.received.get());
         self.room.begin(self.meter.sent.get());
     }
 
     fn is_slow(&self, now: u64) -> bool {
         let millis = now.saturating_sub(self.looked_at.replace(now));
-        let (pace, meter) = (self.pace.get(), &self.meter);
+        let (min_rate, meter) = (self.min_rate.get(), &self.meter);
         match self.waiting.get() {
             WaitReason::ForBody => {
                 self.body
-                    .is_slow(millis, meter.received.get(), pace.min_in, pace.grace)
+                    .is_slow(millis, meter.received.get(), min_rate.min_in, min_rate.grace)
             }
             WaitReason::ForRoom => {
                 self.room
-                    .is_slow(millis, meter.sent.get(), pace.min_out, pace.grace)
+                    .is_slow(millis, meter.sent.get(), min_rate.min_out, min_rate.grace)
             }
             _ => false,
         }
     }
 
-    fn look(&self, now: u64) {
+    fn check(&self, now: u64) {
         let (moved, held) = (self.moves(), &self.meter.held);
         // Whom we hold to a rate is not idle: it waits for us.
         if moved != self.moved.replace(moved) || held.get() {
@@ -583,7 +583,7 @@ impl Guard {
     /// Starts a phase that may take `limit`. Phases follow each other: a new one replaces the last,
     /// also one that has run out.
     pub fn phase(&self, limit: Duration) {
-        self.settle();
+        self.end_phase();
         self.watch.since.set(self.clock.now());
         self.watch.deadline.set(self.after(limit));
     }
@@ -597,7 +597,7 @@ impl Guard {
     /// Ends the phase, which the connection has outlived: only the idle limit and its lifetime hold
     /// from here on. A client that was too slow is done with too: what follows is telling it
     /// so.
-    pub fn settle(&self) {
+    pub fn end_phase(&self) {
         self.watch.deadline.set(NEVER);
         if self.watch.cut.get().is_some_and(Cut::is_of_phase) {
             self.watch.cut.set(None);
@@ -615,13 +615,13 @@ impl Guard {
     }
 
     /// Limits how long the connection may live, from now on.
-    pub fn live(&self, lifetime: Duration) {
+    pub fn limit_lifetime(&self, lifetime: Duration) {
         self.watch.lifetime.set(self.after(lifetime));
     }
 
     /// Limits how many bytes may move from now on, both ways together. Who has moved them moves no
     /// more, and is cut by the next tick.
-    pub fn spend(&self, bytes: u64) {
+    pub fn limit_bytes(&self, bytes: u64) {
         let meter = &self.watch.meter;
         let moved = meter.received.get().saturating_add(meter.sent.get());
         meter.most.set(Some(bytes.saturating_add(moved)));

@@ -63,7 +63,7 @@ pub struct Dispatch<'a, D> {
     /// Where the body comes from and the answer goes.
     pub down: &'a mut D,
     /// To which endpoint the client belongs.
-    pub wish: Preference,
+    pub preference: Preference,
     /// The client's own connections to endpoints, where endpoints are told of it.
     pub private: &'a Rc<PrivateConnections>,
     /// What goes before everything else on such a connection.
@@ -117,17 +117,17 @@ pub struct SwitchedConnection {
     /// The way there.
     pub up: UpstreamConnection,
     /// Counts for the endpoint as long as this lasts.
-    pub hold: ConnectionPermit,
+    pub permit: ConnectionPermit,
     /// So does this.
     pub in_flight: InFlight,
     /// What holds for it.
-    pub bounds: TunnelLimits,
+    pub tunnel_limits: TunnelLimits,
     /// What it takes of what its client and its user may have.
     pub shares: Shares,
     /// What it may move, if its rate is limited: what its request might.
     pub shapers: Option<Box<Shapers>>,
     /// The request that opened it, for the log, once that is over.
-    pub opener: Option<Box<OpeningRequest>>,
+    pub opening: Option<Box<OpeningRequest>>,
 }
 
 /// The request by which HTTP has ended, for the line of what came after it.
@@ -143,7 +143,7 @@ pub struct OpeningRequest {
 
 impl OpeningRequest {
     /// As the log has it.
-    pub fn told(&self) -> OpenedBy<'_> {
+    pub fn log_fields(&self) -> OpenedBy<'_> {
         OpenedBy {
             id: self.id.as_str(),
             host: &self.host,
@@ -178,8 +178,8 @@ impl SwitchedConnection {
     /// The connection of a request that has switched, on which nothing moves for no longer than
     /// `idle`.
     pub fn of(lease: Lease, idle: Duration) -> Self {
-        let (up, hold, in_flight) = lease.into_parts();
-        let bounds = TunnelLimits {
+        let (up, permit, in_flight) = lease.into_parts();
+        let tunnel_limits = TunnelLimits {
             idle,
             keepalive: None,
             lifetime: None,
@@ -187,12 +187,12 @@ impl SwitchedConnection {
         };
         Self {
             up,
-            hold,
+            permit,
             in_flight,
-            bounds,
+            tunnel_limits,
             shares: Shares::default(),
             shapers: None,
-            opener: None,
+            opening: None,
         }
     }
 }
@@ -202,10 +202,10 @@ impl TunnelLimits {
     pub fn begin(&self, guard: &Guard) {
         guard.idle(self.idle);
         if let Some(lifetime) = self.lifetime {
-            guard.live(lifetime);
+            guard.limit_lifetime(lifetime);
         }
         if let Some(bytes) = self.bytes {
-            guard.spend(bytes);
+            guard.limit_bytes(bytes);
         }
     }
 }
@@ -222,7 +222,7 @@ impl<D: ClientExchange> Dispatch<'_, D> {
     ) -> Result<(), ExchangeFailure> {
         self.down.switch(self.request.received(), answer);
         self.outcome.status = answer.status;
-        self.guard.watch().waits(WaitReason::ForRoom);
+        self.guard.watch().set_wait(WaitReason::ForRoom);
         match self
             .guard
             .within(poll_fn(|cx| self.down.poll_flush(cx)))

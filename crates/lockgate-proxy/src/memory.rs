@@ -65,9 +65,9 @@ pub async fn room(guard: &Guard, mut settle: impl FnMut(&mut Context<'_>)) -> Re
             Poll::Ready(())
         })
         .await;
-        guard.watch().waits(WaitReason::ForPlace);
+        guard.watch().set_wait(WaitReason::ForPlace);
         guard.within(guard.clock().next_tick()).await?;
-        guard.watch().waits(WaitReason::Otherwise);
+        guard.watch().set_wait(WaitReason::Otherwise);
     }
     Ok(())
 }
@@ -235,7 +235,7 @@ mod tests {
         let clock = Clock::new(Ticker::new());
         let guard = clock.watch();
         guard.phase(std::time::Duration::from_secs(60));
-        guard.watch().waits(WaitReason::ForPlace);
+        guard.watch().set_wait(WaitReason::ForPlace);
         let standing = |after| Standing::of(guard.watch(), guard.watch().since() + after);
         assert_eq!(standing(STILL - 1), None);
         assert_eq!(standing(STILL), Some(Standing::Queued));
@@ -263,7 +263,7 @@ mod tests {
                 .watch()
                 .client
                 .set(Some(IpAddr::from([192, 0, 2, client])));
-            guard.watch().waits(WaitReason::ForRoom);
+            guard.watch().set_wait(WaitReason::ForRoom);
             guard.watch().held.set(1 << 20);
             guard
         });
@@ -281,7 +281,7 @@ mod tests {
         let clock = Clock::new(Ticker::new());
         let guards = [1, 2].map(|_| {
             let guard = clock.watch();
-            guard.watch().waits(WaitReason::ForRoom);
+            guard.watch().set_wait(WaitReason::ForRoom);
             guard.watch().held.set(1 << 20);
             guard
         });
@@ -302,7 +302,7 @@ mod tests {
         connection.watch().held.set(1 << 20);
         assert_eq!(relieve(&clock, 1, |_| false), 0);
         assert!(stream.watch().stream_of.set(connection.shared()).is_ok());
-        stream.watch().waits(WaitReason::ForRoom);
+        stream.watch().set_wait(WaitReason::ForRoom);
         assert_eq!(relieve(&clock, 1, |_| false), 1);
         assert!(connection.watch().is_cut() && !stream.watch().is_cut());
     }

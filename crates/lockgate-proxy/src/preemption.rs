@@ -198,7 +198,7 @@ mod tests {
             let account = self.clients.of(IpAddr::from([192, 0, 2, client]), standing);
             assert!(guard.watch().account.set(Connected::new(account)).is_ok());
             guard.watch().uses_socket.set(true);
-            guard.watch().waits(waiting);
+            guard.watch().set_wait(waiting);
             self.exchanges.push((client, guard));
             &self.exchanges.last().unwrap().1
         }

@@ -32,27 +32,27 @@ pub(crate) fn poll_pump(
     mut keep: impl FnMut(&[u8]),
 ) -> Poll<Result<(), PumpError>> {
     for _ in 0..TURNS {
-        if sink.is_taken() {
+        if sink.is_finished() {
             return sink.poll_flush(cx).map_err(PumpError::Sink);
         }
         if source.data().is_empty() {
             let Poll::Ready(sent) = sink.poll_sent(cx) else {
-                source.settle(cx);
+                source.release_memory(cx);
                 return Poll::Pending;
             };
             sent.map_err(PumpError::Sink)?;
         }
         match source.poll_data(cx) {
-            Poll::Ready(Ok(())) if source.is_over() => {
+            Poll::Ready(Ok(())) if source.is_complete() => {
                 sink.finish(source.trailers(), |field| !rules.takes_out(field.name));
             }
             Poll::Ready(Ok(())) => {
                 let Poll::Ready(taken) = sink.poll_take(cx, source.data(), source.is_last()) else {
-                    source.settle(cx);
+                    source.release_memory(cx);
                     return Poll::Pending;
                 };
                 let taken = taken.map_err(PumpError::Sink)?;
-                keep(&source.data()[..taken]);
+                keep(&source.data()[..bytes_read]);
                 source.consume(taken);
             }
             Poll::Ready(Err(error)) => return Poll::Ready(Err(PumpError::Source(error))),

@@ -99,7 +99,7 @@ pub struct Setup {
     /// Process-wide things.
     pub shared: Arc<ProcessState>,
     /// What drives it.
-    pub pulse: Arc<Ticker>,
+    pub ticker: Arc<Ticker>,
     /// What it counts.
     pub cells: Shard<WorkerCells>,
     /// Where it publishes its accounts.
@@ -221,7 +221,7 @@ impl Worker {
             upstreams,
             date: Cell::new((u64::MAX, [0; date::LENGTH])),
             shared: setup.shared,
-            clock: Clock::new(setup.pulse),
+            clock: Clock::new(setup.ticker),
             scratch: Scratch::new(Pipes::new(setup.pipes), Rc::clone(&line)),
             line,
             cells: setup.cells,
@@ -246,9 +246,9 @@ impl Worker {
     pub fn tick(&self) {
         self.clock.tick(|watch| {
             self.account(watch);
-            self.impatience(watch);
+            self.check_slow_endpoints(watch);
         });
-        self.mind_memory();
+        self.check_memory();
         if self.clock.now() >= self.published_at.get() + PUBLISHED_EVERY {
             self.published_at.set(self.clock.now());
             let now = unix_millis();
@@ -265,15 +265,15 @@ impl Worker {
         if self.clock.now() >= self.tidied_at.get() + TIDIED_EVERY {
             self.tidied_at.set(self.clock.now());
             self.blocks.tidy();
-            self.tidy();
+            self.close_stale();
         }
         if self.is_stopping() {
-            self.let_go();
+            self.close_waiting_clients();
         }
     }
 
     /// Gives memory back where it is scarce, and once when it is no longer.
-    fn mind_memory(&self) {
+    fn check_memory(&self) {
         let level = memory::level();
         if level > Level::Easy {
             self.relieve();
@@ -313,13 +313,13 @@ impl Worker {
     /// loses its requests within ticks, and not when the first of them runs into its deadline.
     /// One that checks have found down is waited for no longer where another can be asked;
     /// where not it may be merely busy, and answer yet.
-    fn impatience(&self, watch: &Watch) {
+    fn check_slow_endpoints(&self, watch: &Watch) {
         let Some(PendingResponse {
             upstream,
             member,
             since,
             tried,
-        }) = watch.asked.get()
+        }) = watch.pending.get()
         else {
             return;
         };
@@ -336,10 +336,10 @@ impl Worker {
     }
 
     /// Closes idle connections to endpoints that are of no more use, and shows how many there are.
-    fn tidy(&self) {
+    fn close_stale(&self) {
         let mut kept = false;
         for upstream in &self.upstreams {
-            upstream.tidy(self.clock.now());
+            upstream.close_stale(self.clock.now());
             for (place, idle) in upstream.idle_connections() {
                 if let Some(cells) = self.cells.http.endpoint(place) {
                     cells.idle.set(idle as i64);
@@ -353,7 +353,7 @@ impl Worker {
 
     /// Closes connections of clients that only wait for their next request. Not at once: what is on
     /// its way when we begin to stop is still answered, and told that it was the last.
-    fn let_go(&self) {
+    fn close_waiting_clients(&self) {
         let since = self.stopping_for.replace(self.stopping_for.get() + 1);
         if since >= LAST_REQUESTS {
             let waiting = |watch: &Watch| watch.waiting() == WaitReason::ForRequest;

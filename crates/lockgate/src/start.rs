@@ -90,8 +90,8 @@ pub(crate) fn start_workers(
             "more connections are allowed than there are descriptors for, with one towards an endpoint for each"
         );
     }
-    let pulses: Vec<_> = (0..workers).map(|_| Ticker::new()).collect();
-    let woken: Arc<[Arc<Ticker>]> = pulses.clone().into();
+    let tickers: Vec<_> = (0..workers).map(|_| Ticker::new()).collect();
+    let woken: Arc<[Arc<Ticker>]> = tickers.clone().into();
     let trusted = config.trusted.clone();
     let shared = Arc::new(ProcessState {
         connections: Connections::new(connections, &woken),
@@ -145,13 +145,13 @@ pub(crate) fn start_workers(
     let mask = if masks { MaskIp::Mask } else { MaskIp::Keep };
     let end_of =
         |writer: &LogWriter, log: &AccessLog| Log::new(writer.sender(), writer.lost(), style(log));
-    for (number, pulse) in pulses.iter().enumerate() {
+    for (number, ticker) in tickers.iter().enumerate() {
         let (top, Some(cells)) = (Published::default(), shards.shard(number)) else {
             break;
         };
         let setup = Setup {
             shared: Arc::clone(&shared),
-            pulse: Arc::clone(pulse),
+            ticker: Arc::clone(ticker),
             cells,
             top: Arc::clone(&top),
             mask,
@@ -232,7 +232,7 @@ pub(crate) fn start_workers(
         exposition,
         logs: Some(logs),
         orders,
-        pulses,
+        tickers,
         threads,
         preparing,
         ended,

@@ -88,7 +88,7 @@ pub(crate) fn run(task: Task) -> io::Result<usize> {
 }
 
 async fn serve(task: Task) -> io::Result<usize> {
-    let pulse: Arc<Ticker> = Arc::clone(&task.setup.pulse);
+    let ticker: Arc<Ticker> = Arc::clone(&task.setup.ticker);
     let line = Line::new()?;
     let worker = Worker::new(task.setup, Rc::clone(&line));
     // It ends with the runtime.
@@ -103,7 +103,7 @@ async fn serve(task: Task) -> io::Result<usize> {
     // The supervisor gives up a start that does not hear this; it is never gone before.
     let _ = task.prepared.send(());
     while task.orders.read() == Order::Prepare {
-        pulse.next().await;
+        ticker.next().await;
     }
     let accepting: Vec<_> = listening
         .into_iter()
@@ -114,9 +114,9 @@ async fn serve(task: Task) -> io::Result<usize> {
         .collect();
     let mut cut = 0;
     loop {
-        pulse.next().await;
+        ticker.next().await;
         worker.answer();
-        if pulse.take_tick() {
+        if ticker.take_tick() {
             worker.tick();
         }
         match task.orders.read() {

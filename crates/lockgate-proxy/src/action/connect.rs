@@ -52,7 +52,7 @@ pub struct Connect {
     /// For the look-up of a name, and again for connecting to its addresses.
     pub connect: Duration,
     /// What tunnels are held to.
-    pub bounds: TunnelLimits,
+    pub tunnel_limits: TunnelLimits,
     /// The PROXY header that targets are sent, if any.
     pub proxy_protocol: Option<ProxyVersion>,
     /// Names that one client may have looked up at once: one that asks for what no name server
@@ -87,21 +87,21 @@ impl Connect {
     ) -> Result<(), ExchangeFailure> {
         let (host, port) = target(exchange)?;
         let shares = self.shares(exchange.request.values.client, user)?;
-        let patience = WaitBudget::new(Queue::default().wait);
-        let (slot, share) = self.slot(exchange, &patience).await?;
-        let (up, endpoint) = self.reach(exchange, &patience, &host, port).await?;
-        let (hold, in_flight) = (
-            endpoint.count().in_slot(slot).of_share(share),
+        let wait_budget = WaitBudget::new(Queue::default().wait);
+        let (slot, share) = self.slot(exchange, &wait_budget).await?;
+        let (up, endpoint) = self.reach(exchange, &wait_budget, &host, port).await?;
+        let (permit, in_flight) = (
+            endpoint.count().with_slot(slot).with_share(share),
             endpoint.begin(),
         );
         let switched = SwitchedConnection {
             up: UpstreamConnection::H1(up),
-            hold,
+            permit,
             in_flight,
-            bounds: self.bounds,
+            tunnel_limits: self.tunnel_limits,
             shares,
             shapers: None,
-            opener: None,
+            opening: None,
         };
         exchange.switch(&ResponseHead::of(200), switched).await
     }
@@ -144,19 +144,19 @@ impl Connect {
             Some(_) => self.shares(exchange.request.values.client, user)?,
             None => Shares::default(),
         };
-        let patience = WaitBudget::new(Queue::default().wait);
-        let (slot, share) = self.slot(exchange, &patience).await?;
-        let (link, endpoint) = self.reach(exchange, &patience, &host, port).await?;
+        let wait_budget = WaitBudget::new(Queue::default().wait);
+        let (slot, share) = self.slot(exchange, &wait_budget).await?;
+        let (link, endpoint) = self.reach(exchange, &wait_budget, &host, port).await?;
         let worker = exchange.request.worker;
         let now = exchange.guard.clock().now();
-        let upstream = UpstreamPool::once((link, slot), endpoint, &worker.blocks, now);
+        let upstream = UpstreamPool::single_use((link, slot), endpoint, &worker.blocks, now);
         // The request takes it from here.
         drop(share);
         // What has passed is counted.
         exchange.began = Instant::now();
         proxy.run_by(upstream, exchange).await?;
         if let Some(switched) = &mut exchange.outcome.switched {
-            (switched.bounds, switched.shares) = (self.bounds, shares);
+            (switched.tunnel_limits, switched.shares) = (self.tunnel_limits, shares);
         }
         Ok(())
     }
@@ -166,21 +166,21 @@ impl Connect {
     async fn slot<D: ClientExchange>(
         &self,
         exchange: &mut Dispatch<'_, D>,
-        patience: &WaitBudget,
+        wait_budget: &WaitBudget,
     ) -> Result<(SocketSlot, Option<Share>), ExchangeFailure> {
         let (slots, guard) = (&exchange.request.worker.slots, exchange.guard);
         let share = match slots.try_share(exchange.share_of) {
             Ok(share) => share,
             Err(account) => {
-                let share = slots.share(account, guard, patience);
-                Some(while_wanted(exchange, patience.left(), Fault::Exhausted, share).await??)
+                let share = slots.share(account, guard, wait_budget);
+                Some(while_wanted(exchange, wait_budget.left(), Fault::Exhausted, share).await??)
             }
         };
         let slot = match slots.try_take() {
             Some(slot) => slot,
             None => {
-                let slot = slots.take(guard, patience);
-                while_wanted(exchange, patience.left(), Fault::Exhausted, slot).await??
+                let slot = slots.take(guard, wait_budget);
+                while_wanted(exchange, wait_budget.left(), Fault::Exhausted, slot).await??
             }
         };
         Ok((slot, share))
@@ -190,14 +190,14 @@ impl Connect {
     async fn reach<D: ClientExchange>(
         &self,
         exchange: &mut Dispatch<'_, D>,
-        patience: &WaitBudget,
+        wait_budget: &WaitBudget,
         host: &str,
         port: u16,
     ) -> Result<(Box<H1Connection>, Arc<Endpoint>), ExchangeFailure> {
         let mut clock = exchange.began;
         let addresses = self.addresses(exchange, host, port).await?;
         let began = Instant::now();
-        let (socket, address) = self.dial(exchange, patience, host, &addresses).await?;
+        let (socket, address) = self.dial(exchange, wait_budget, host, &addresses).await?;
         exchange
             .outcome
             .leased(lap(&mut clock), Some(began.elapsed()));
@@ -310,7 +310,7 @@ impl Connect {
     async fn dial<D: ClientExchange>(
         &self,
         exchange: &mut Dispatch<'_, D>,
-        patience: &WaitBudget,
+        wait_budget: &WaitBudget,
         host: &str,
         addresses: &[SocketAddr],
     ) -> Result<(Socket, SocketAddr), ExchangeFailure> {
@@ -322,8 +322,8 @@ impl Connect {
             if !matches!(&dialled, Ok(Err(error)) if is_exhaustion(error)) {
                 break dialled;
             }
-            let room = slots.make_room(guard, patience);
-            let room = while_wanted(exchange, patience.left(), Fault::Exhausted, room).await?;
+            let room = slots.make_room(guard, wait_budget);
+            let room = while_wanted(exchange, wait_budget.left(), Fault::Exhausted, room).await?;
             if !room.map_err(|cut| ExchangeFailure::cut(cut, Fault::Exhausted))? {
                 break dialled;
             }

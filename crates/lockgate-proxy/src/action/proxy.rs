@@ -83,22 +83,22 @@ impl Proxy {
         };
         // What must not be sent twice is sent where the kernel says that somebody listens.
         let idempotent = exchange.request.received().method.is_idempotent();
-        let mut wanted = if idempotent {
+        let mut reuse = if idempotent {
             ReusePolicy::Any
         } else {
-            ReusePolicy::Certain
+            ReusePolicy::Alive
         };
         // Over HTTP/2 endpoints say what they have not looked at, also where something was sent.
         let mut replay = Replay::new(idempotent || upstream.pool().settings.http2);
         let mut tried = MemberSet::default();
-        let patience = upstream.pool().patience();
+        let wait_budget = upstream.pool().wait_budget();
         let mut clock = exchange.began;
         let mut before: Option<Before> = None;
         let statuses = upstream.pool().settings.eject.map(|eject| eject.statuses);
         let is_failure = |status| statuses.is_some_and(|statuses| statuses.has(status));
         loop {
             let leased = self
-                .lease(exchange, &upstream, &patience, wanted, &mut tried)
+                .lease(exchange, &upstream, &wait_budget, reuse, &mut tried)
                 .await;
             let mut lease = match (leased, before.take()) {
                 (Ok(lease), None) => lease,
@@ -223,12 +223,12 @@ impl Proxy {
                 // Its own fault it was not; but where one idle connection was dead, the others
                 // probably are.
                 tried = MemberSet::default();
-                wanted = ReusePolicy::New(clock);
+                reuse = ReusePolicy::New(clock);
             } else if refused && !upstream.has_another(tried) {
                 // The connection had no room for it, or ends: the endpoint is well.
                 tried = MemberSet::default();
                 if lease.link.is_lost() {
-                    wanted = ReusePolicy::New(clock);
+                    reuse = ReusePolicy::New(clock);
                 }
             }
             before = Some(Before {
@@ -244,8 +244,8 @@ impl Proxy {
         &self,
         exchange: &mut Dispatch<'_, D>,
         upstream: &Rc<UpstreamPool>,
-        patience: &WaitBudget,
-        wanted: ReusePolicy,
+        wait_budget: &WaitBudget,
+        reuse: ReusePolicy,
         tried: &mut MemberSet,
     ) -> Result<Lease, DialError> {
         let Dispatch {
@@ -256,31 +256,31 @@ impl Proxy {
             private,
             introduction,
             cells,
-            wish,
+            preference,
             ..
         } = exchange;
         let cells = (&request.worker.cells.http, *cells);
         let mut header = Vec::new();
-        let mut wanted = wanted;
+        let mut reuse = reuse;
         if let Some(version) = upstream.pool().settings.proxy_protocol {
             let now = guard.clock().now();
-            if !matches!(wanted, ReusePolicy::New(_))
+            if !matches!(reuse, ReusePolicy::New(_))
                 && let Some(private) = private.pop()
                 && let Some(lease) =
-                    private.take(upstream, share_of.map(Share::count), now, *wish, tried)
+                    private.take(upstream, share_of.map(Share::count), now, *preference, tried)
             {
                 return Ok(lease);
             }
             header = introduction(version);
-            wanted = ReusePolicy::New(Instant::now());
+            reuse = ReusePolicy::New(Instant::now());
         }
-        let (by, to) = ((*guard, *share_of, patience), (*wish, tried));
-        let mut leased = pin!(upstream.lease(by, self.connect, wanted, &header, to, cells));
+        let (by, to) = ((*guard, *share_of, wait_budget), (*preference, tried));
+        let mut leased = pin!(upstream.lease(by, self.connect, reuse, &header, to, cells));
         poll_fn(|cx| match leased.as_mut().poll(cx) {
             // It neither keeps its place in the queue nor is served for nothing.
             Poll::Pending if down.poll_gone(cx).is_ready() => Poll::Ready(Err(DialError::Left)),
             Poll::Pending => {
-                down.settle(cx);
+                down.release_memory(cx);
                 Poll::Pending
             }
             leased => leased,

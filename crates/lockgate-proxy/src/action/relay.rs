@@ -63,7 +63,7 @@ pub fn join(
         None => Side::plain(client.socket),
         Some(session) => Side::tls(client.socket, session),
     };
-    Ok((Relay::new(down, up, preface)?, dialled.hold))
+    Ok((Relay::new(down, up, preface)?, dialled.permit))
 }
 
 impl Introduction<'_> {

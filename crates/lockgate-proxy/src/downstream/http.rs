@@ -59,7 +59,7 @@ pub(super) enum Served {
         /// Both sides.
         relay: Box<Relay>,
         /// What holds for it.
-        bounds: TunnelLimits,
+        tunnel_limits: TunnelLimits,
         /// Whose it is, for counters.
         site: Option<usize>,
         /// What counts for the endpoint as long as this lasts.
@@ -115,15 +115,15 @@ impl Connection {
                 NextStep::Tunnel { switched, site } => {
                     let SwitchedConnection {
                         up,
-                        hold,
+                        permit,
                         in_flight,
-                        bounds,
+                        tunnel_limits,
                         shares,
                         shapers,
-                        opener,
+                        opening,
                     } = *switched;
-                    self.opener = opener;
-                    self.endpoint = Some(hold);
+                    self.opening = opening;
+                    self.endpoint = Some(permit);
                     // Its bytes are in the connection's own line.
                     self.exchanges.set(0);
                     let up = match up {
@@ -133,7 +133,7 @@ impl Connection {
                             let cells = self.worker.cells.http.site(site);
                             let (down, guard) = (&mut down, &self.guard);
                             let ended =
-                                tunnel::run(down, &mut *call, guard, &bounds, cells, shapers);
+                                tunnel::run(down, &mut *call, guard, &tunnel_limits, cells, shapers);
                             let ended = boxed(|| ended).await;
                             return Served::Over(over(ended));
                         }
@@ -147,7 +147,7 @@ impl Connection {
                             }
                             Served::Switched {
                                 relay,
-                                bounds,
+                                tunnel_limits,
                                 site,
                                 _in_flight: in_flight,
                                 _shares: shares,
@@ -171,7 +171,7 @@ impl Connection {
         let mut head: Option<Box<RequestHead>> = None;
         let (guard, spare) = (&self.guard, &self.worker.requests);
         guard.phase(sites.idle);
-        guard.watch().waits(WaitReason::ForRequest);
+        guard.watch().set_wait(WaitReason::ForRequest);
         guard.watch().uses_socket.set(false);
         let H1Connection { stream, reader, .. } = &mut *down;
         let read = guard.within(poll_fn(|cx| {
@@ -186,7 +186,7 @@ impl Connection {
             if began.is_none() && (polled.is_ready() || reader.has_begun()) {
                 began = Some(Instant::now());
                 guard.phase(sites.head);
-                guard.watch().waits(WaitReason::ForOpening);
+                guard.watch().set_wait(WaitReason::ForOpening);
             }
             if began.is_none() {
                 guard.watch().rests();
@@ -194,7 +194,7 @@ impl Connection {
             polled
         }));
         let read = read.await;
-        guard.watch().waits(WaitReason::Otherwise);
+        guard.watch().set_wait(WaitReason::Otherwise);
         let failure = match (read, began.zip(head)) {
             (Ok(Ok(true)), Some((began, head))) => {
                 self.spoke = true;
@@ -267,7 +267,7 @@ impl Connection {
     async fn linger(&self, down: &mut H1Connection, ending: &Ending) {
         self.guard.phase(ending.linger());
         self.guard.idle(SILENCE);
-        self.guard.watch().waits(WaitReason::ForClose);
+        self.guard.watch().set_wait(WaitReason::ForClose);
         let received = &self.guard.watch().meter.received;
         let H1Connection {
             stream,

@@ -21,7 +21,7 @@ use super::client_context::ClientContext;
 use super::connection::Connection;
 use super::ending::{Ending, cut_short};
 use super::http::{LINGER, SILENCE, over};
-use super::serve::{NextStep, Serving, deliver, pace};
+use super::serve::{NextStep, Serving, deliver, min_rate};
 use super::tunnel::{self, Ended};
 use crate::access_log::{Cause, Side};
 use crate::action::relay::Client;
@@ -66,8 +66,8 @@ type Requests = h2::server::Connection<Io, Bytes>;
 pub(super) struct Streams {
     connection: Connection,
     client: ClientContext,
-    carrier: Rc<RefCell<FrameIo>>,
-    turns: Rc<SendScheduler>,
+    frame_io: Rc<RefCell<FrameIo>>,
+    scheduler: Rc<SendScheduler>,
     open: Cell<usize>,
     /// Whoever drives the connection, to be told when the last stream has ended.
     driver: RefCell<Option<Waker>>,
@@ -156,7 +156,7 @@ impl Streams {
         let sites = listener.sites().expect("a relay reads nothing");
         let limits = sites.http2;
         let longest = sites.limits.head + BEYOND;
-        let gate = AbuseLimits::new(
+        let abuse_limits = AbuseLimits::new(
             &worker.clock,
             limits.resets,
             limits.control,
@@ -165,41 +165,41 @@ impl Streams {
         );
         socket.limit_unsent(UNSENT);
         let stream = Connected::new(socket, session, unsent);
-        let carrier = FrameIo::new(stream, &worker.blocks, &received, Some(gate));
+        let frame_io = FrameIo::new(stream, &worker.blocks, &received, Some(abuse_limits));
         let context = ClientContext::of(&connection);
         let streams = Rc::new(Self {
             connection,
             client: context,
-            carrier: Rc::new(RefCell::new(carrier)),
-            turns: SendScheduler::new(),
+            frame_io: Rc::new(RefCell::new(frame_io)),
+            scheduler: SendScheduler::new(),
             open: Cell::new(0),
             driver: RefCell::default(),
         });
         let ending = boxed(|| streams.drive()).await;
-        streams.turns.end();
+        streams.scheduler.end();
         (streams, ending)
     }
 
     async fn drive(self: &Rc<Self>) -> Ending {
         let (sites, guard) = (self.sites(), &self.connection.guard);
         guard.phase(sites.head);
-        guard.watch().waits(WaitReason::ForOpening);
+        guard.watch().set_wait(WaitReason::ForOpening);
         let begun = guard.within(boxed(|| self.begin())).await;
-        guard.watch().waits(WaitReason::Otherwise);
+        guard.watch().set_wait(WaitReason::Otherwise);
         let mut requests = match begun {
             Ok(Ok(requests)) => requests,
             Ok(Err(error)) => return self.broken(&error),
             Err(cut) => return cut_short(cut, "preface of HTTP/2"),
         };
         // A request that came with the preface is in flight before any phase begins.
-        guard.settle();
-        guard.watch().hold_to(pace(sites.rates));
+        guard.end_phase();
+        guard.watch().hold_to(min_rate(sites.rates));
         let mut stopping = pin!(self.connection.worker.stopping());
         let (mut leaving, mut idle) = (Leaving::No, false);
         let mut windows = Windows::first(&sites.http2);
         loop {
             let turn = guard.within(poll_fn(|cx| {
-                windows.grow(&mut requests, self.turns.used(), &sites.http2);
+                windows.grow(&mut requests, self.scheduler.used(), &sites.http2);
                 if matches!(leaving, Leaving::No) && stopping.as_mut().poll(cx).is_ready() {
                     leaving = Leaving::Gracefully;
                     requests.graceful_shutdown();
@@ -233,7 +233,7 @@ impl Streams {
             };
             if cut == Cut::Memory {
                 // What it has not taken is not to stay in the kernel.
-                self.carrier.borrow().stream().socket().reset_on_close();
+                self.frame_io.borrow().stream().socket().reset_on_close();
             }
             if matches!(cut, Cut::Slow | Cut::Memory) {
                 // It would not take this either.
@@ -275,19 +275,19 @@ impl Streams {
             // that reads nothing.
             .max_local_error_reset_streams(Some(limits.resets.burst as usize + RESETS))
             .enable_connect_protocol()
-            .handshake(Io(Rc::clone(&self.carrier)));
+            .handshake(Io(Rc::clone(&self.frame_io)));
         let begun = poll_fn(|cx| {
-            self.carrier.borrow_mut().begin_turn();
+            self.frame_io.borrow_mut().begin_turn();
             let begun = Pin::new(&mut handshake).poll(cx);
             // What broke is told by the next read.
-            let mut carrier = self.carrier.borrow_mut();
-            let _ = carrier.poll_send(cx);
+            let mut frame_io = self.frame_io.borrow_mut();
+            let _ = frame_io.poll_send(cx);
             // The preface may come in pieces, too.
-            carrier.stream().await_rest();
+            frame_io.stream().await_rest();
             begun
         });
         let requests = begun.await?;
-        self.carrier.borrow_mut().enforce();
+        self.frame_io.borrow_mut().enforce();
         Ok(requests)
     }
 
@@ -306,7 +306,7 @@ impl Streams {
             *driver = Some(cx.waker().clone());
         }
         drop(driver);
-        self.carrier.borrow_mut().begin_turn();
+        self.frame_io.borrow_mut().begin_turn();
         let ended = loop {
             match requests.poll_accept(cx) {
                 Poll::Ready(Some(Ok((request, respond)))) => {
@@ -329,23 +329,23 @@ impl Streams {
                 },
             }
         };
-        let mut carrier = self.carrier.borrow_mut();
-        if let Some(gate) = carrier.gate() {
-            self.turns.update(gate.take_priorities());
+        let mut frame_io = self.frame_io.borrow_mut();
+        if let Some(abuse_limits) = frame_io.abuse_limits() {
+            self.scheduler.update(abuse_limits.take_priorities());
         }
-        let sent = carrier.poll_send(cx);
-        carrier.await_rest();
+        let sent = frame_io.poll_send(cx);
+        frame_io.await_rest();
         if sent.is_ready() {
-            self.turns.refill();
+            self.scheduler.refill();
         }
-        let (sent_bytes, received) = carrier.moved();
+        let (sent_bytes, received) = frame_io.moved();
         let meter = &self.connection.guard.watch().meter;
         meter.sent.set(sent_bytes);
         meter.received.set(received);
         match (ended, sent) {
             (Some(ending), _) => Poll::Ready(ending),
             (None, Poll::Ready(Err(error))) => {
-                let told = carrier
+                let told = frame_io
                     .take_broken()
                     .map_or_else(|| error.to_string(), |error| error.to_string());
                 Poll::Ready(Ending::because(Cause::ClientReset, Side::Downstream, told))
@@ -357,7 +357,7 @@ impl Streams {
     /// What is waited for until the next turn.
     fn phase(&self, idle: &mut bool) {
         let guard = &self.connection.guard;
-        let blocked = self.carrier.borrow().is_blocked();
+        let blocked = self.frame_io.borrow().is_blocked();
         // What is left of the last answer is still to arrive.
         let nothing = self.open.get() == 0 && !blocked;
         if nothing != *idle {
@@ -366,10 +366,10 @@ impl Streams {
                 guard.phase(self.sites().idle);
                 guard.watch().rests();
             } else {
-                guard.settle();
+                guard.end_phase();
             }
         }
-        guard.watch().waits(match nothing {
+        guard.watch().set_wait(match nothing {
             _ if blocked => WaitReason::ForRoom,
             true => WaitReason::ForRequest,
             false => WaitReason::ForStreams,
@@ -377,7 +377,7 @@ impl Streams {
     }
 
     fn violation(&self) -> Option<Violation> {
-        self.carrier.borrow_mut().gate()?.settle()
+        self.frame_io.borrow_mut().abuse_limits()?.settle()
     }
 
     fn violated(&self, violation: Violation) -> Ending {
@@ -387,7 +387,7 @@ impl Streams {
 
     /// How a connection ended whose frames could not be read or sent.
     fn broken(&self, error: &h2::Error) -> Ending {
-        if let Some(error) = self.carrier.borrow_mut().take_broken() {
+        if let Some(error) = self.frame_io.borrow_mut().take_broken() {
             return Ending::because(Cause::ClientReset, Side::Downstream, error);
         }
         match error.reason() {
@@ -427,9 +427,9 @@ impl Streams {
         }
         if level() == Level::Full && self.open.get() >= WAITING {
             // It may be asked again, whatever it is (RFC 9113 §8.7).
-            if let Some(gate) = self.carrier.borrow_mut().gate() {
-                gate.ends(respond.stream_id().as_u32(), true);
-                gate.refuses();
+            if let Some(abuse_limits) = self.frame_io.borrow_mut().abuse_limits() {
+                abuse_limits.ends(respond.stream_id().as_u32(), true);
+                abuse_limits.refuses();
             }
             respond.send_reset(Reason::REFUSED_STREAM);
             self.connection.worker.cells.memory_refused.inc();
@@ -448,7 +448,7 @@ impl Streams {
         // Of one that could not be read, no more is known.
         let method = Method::of(parts.method.as_str().as_bytes());
         drop(parts);
-        let stream = DownstreamStream::new(body, respond, limits, &self.carrier, &self.turns);
+        let stream = DownstreamStream::new(body, respond, limits, &self.frame_io, &self.scheduler);
         let exchange = Rc::clone(self).exchange(
             read.map_err(|error| (error, method)),
             head,
@@ -463,10 +463,10 @@ impl Streams {
     }
 
     fn verdict(&self, stream: u32) -> HeadVerdict {
-        self.carrier
+        self.frame_io
             .borrow_mut()
-            .gate()
-            .map_or(HeadVerdict::Read, |gate| gate.accept(stream))
+            .abuse_limits()
+            .map_or(HeadVerdict::Read, |abuse_limits| abuse_limits.accept(stream))
     }
 
     /// Refuses a request for whose head there is no room beside those of the open streams; it may
@@ -526,7 +526,7 @@ impl Streams {
                             .await;
                         }
                         NextStep::End(_) => {}
-                        NextStep::Request | NextStep::Close(_) if stream.is_over() => {}
+                        NextStep::Request | NextStep::Close(_) if stream.is_complete() => {}
                         NextStep::Request => boxed(|| outlast(&mut stream, &guard, LINGER)).await,
                         NextStep::Close(ending) => {
                             boxed(|| outlast(&mut stream, &guard, ending.linger())).await
@@ -554,20 +554,20 @@ impl Streams {
         // The endpoint counts it for as long as it lasts.
         let SwitchedConnection {
             mut up,
-            hold,
+            permit,
             in_flight: _in_flight,
-            bounds,
+            tunnel_limits,
             shares: _shares,
             shapers,
-            opener,
+            opening,
         } = switched;
         let cells = self.connection.worker.cells.http.site(site);
-        if let (Some(idle), UpstreamConnection::H1(link)) = (bounds.keepalive, &up) {
+        if let (Some(idle), UpstreamConnection::H1(link)) = (tunnel_limits.keepalive, &up) {
             // Without probes a dead peer is found by the idle limit.
             let _ = link.stream.socket().probe(idle);
         }
         let began = Instant::now();
-        let ended = tunnel::run(stream, &mut up, guard, &bounds, cells, shapers).await;
+        let ended = tunnel::run(stream, &mut up, guard, &tunnel_limits, cells, shapers).await;
         match (ended, method, &up) {
             (Ok(Ended::Whole), ..) => {}
             // RFC 9113 §8.5: the end of one is told as that of the other, an error as an error.
@@ -580,7 +580,7 @@ impl Streams {
         }
         let meter = &guard.watch().meter;
         self.connection
-            .tunnelled(began, opener.as_deref(), &hold, meter, &over(ended));
+            .tunnelled(began, opening.as_deref(), &permit, meter, &over(ended));
     }
 
     /// Answers what is no request.
@@ -628,12 +628,12 @@ impl Streams {
     async fn linger(&self) {
         let guard = &self.connection.guard;
         guard.phase(FAREWELL);
-        guard.watch().waits(WaitReason::ForClose);
+        guard.watch().set_wait(WaitReason::ForClose);
         let mut reads = 0;
         let _ = guard
             .within(poll_fn(|cx| {
                 while reads < FAREWELL_READS {
-                    match self.carrier.borrow_mut().poll_discard(cx) {
+                    match self.frame_io.borrow_mut().poll_discard(cx) {
                         Poll::Ready(true) => reads += 1,
                         Poll::Ready(false) => return Poll::Ready(()),
                         Poll::Pending => return Poll::Pending,
@@ -657,7 +657,7 @@ async fn outlast(stream: &mut DownstreamStream, guard: &Guard, limit: Duration) 
         .within(poll_fn(|cx| {
             loop {
                 match ready!(stream.poll_data(cx)) {
-                    Ok(()) if !stream.is_over() => {
+                    Ok(()) if !stream.is_complete() => {
                         let here = stream.data().len();
                         received.set(received.get() + here as u64);
                         stream.consume(here);

@@ -44,7 +44,7 @@ use dispatch::Backend;
 use locate::{Located, LocatedRoute};
 use refusal::Refusal;
 
-pub(super) use respond::{deliver, pace};
+pub(super) use respond::{deliver, min_rate};
 
 /// Bytes of a method (RFC 9112 §3: a longer one than any that is implemented is 501); registered
 /// ones have up to 17.
@@ -190,7 +190,7 @@ impl<'e, 's, D: ClientExchange> Exchange<'e, 's, D> {
             guard,
         } = *self.serving;
         let (worker, head) = (&connection.worker, self.head);
-        let room = memory::room(guard, |cx| self.down.settle(cx)).await;
+        let room = memory::room(guard, |cx| self.down.release_memory(cx)).await;
         room.map_err(|_| {
             worker.cells.memory_refused.inc();
             Refusal::because(Fault::Exhausted, "memory")
@@ -266,7 +266,7 @@ impl<'e, 's, D: ClientExchange> Exchange<'e, 's, D> {
             } else {
                 &self.head.fields
             };
-            let wish = self.wish(&route.action, vouched);
+            let preference = self.preference(&route.action, vouched);
             if let Err(refusal) = self.apply_request_rules(route, &values, &mut outgoing) {
                 return self.refuse(refusal).await;
             }
@@ -277,7 +277,7 @@ impl<'e, 's, D: ClientExchange> Exchange<'e, 's, D> {
                 Some(backend) => {
                     let request = dispatch::Parts {
                         backend,
-                        wish,
+                        preference,
                         target,
                         outgoing: &outgoing,
                         values: &values,

@@ -37,7 +37,7 @@ impl H1Connection {
     }
 
     /// Begins a request, which leaves with the first data or by a flush.
-    pub fn ask(&mut self, request: &OutgoingRequest<'_>) {
+    pub fn send_request(&mut self, request: &OutgoingRequest<'_>) {
         heads::request(request, self.writer.head());
         self.writer.begin_body(request.length);
     }
@@ -47,7 +47,7 @@ impl H1Connection {
     ///
     /// # Errors
     /// When the head is refused, or the connection ends within it.
-    pub fn poll_answer(
+    pub fn poll_response(
         &mut self,
         cx: &mut Context<'_>,
         answer: &mut ResponseHead,
@@ -62,7 +62,7 @@ impl H1Connection {
     ///
     /// # Errors
     /// When what has come is no such body.
-    pub fn begin_answer(&mut self, length: BodyLength) -> Result<(), ReadError> {
+    pub fn begin_response(&mut self, length: BodyLength) -> Result<(), ReadError> {
         self.reader.begin_body(length)
     }
 
@@ -99,20 +99,20 @@ impl BodyReader for H1Connection {
         self.reader.is_last()
     }
 
-    fn is_over(&self) -> bool {
+    fn is_complete(&self) -> bool {
         self.reader.has_ended()
     }
 
-    fn taken(&self) -> u64 {
-        self.reader.taken()
+    fn bytes_read(&self) -> u64 {
+        self.reader.bytes_read()
     }
 
     fn trailers(&self) -> Option<&Fields> {
         self.reader.trailers()
     }
 
-    fn settle(&mut self, _cx: &mut Context<'_>) {
-        self.reader.settle();
+    fn release_memory(&mut self, _cx: &mut Context<'_>) {
+        self.reader.release_memory();
     }
 }
 
@@ -144,7 +144,7 @@ impl BodyWriter for H1Connection {
             .map_err(WriteError::from)
     }
 
-    fn is_taken(&self) -> bool {
+    fn is_finished(&self) -> bool {
         self.writer.has_ended()
     }
 
@@ -152,8 +152,8 @@ impl BodyWriter for H1Connection {
         self.writer.is_blocked()
     }
 
-    fn moved(&self) -> u64 {
-        self.writer.moved()
+    fn bytes_written(&self) -> u64 {
+        self.writer.bytes_written()
     }
 
     fn poll_broken(&mut self, _cx: &mut Context<'_>) -> Poll<()> {

@@ -82,7 +82,7 @@ impl MessageReader {
     }
 
     /// How much of the body's data was used so far.
-    pub fn taken(&self) -> u64 {
+    pub fn bytes_read(&self) -> u64 {
         self.taken
     }
 
@@ -218,7 +218,7 @@ impl MessageReader {
     }
 
     /// Gives memory back while whoever takes the data is waited for.
-    pub fn settle(&mut self) {
+    pub fn release_memory(&mut self) {
         self.inbox.settle();
     }
 

@@ -92,7 +92,7 @@ impl MessageWriter {
     }
 
     /// How much of the body's data was taken so far.
-    pub fn moved(&self) -> u64 {
+    pub fn bytes_written(&self) -> u64 {
         self.moved
     }
 

@@ -382,15 +382,15 @@ mod tests {
         frame
     }
 
-    fn gate() -> AbuseLimits {
+    fn abuse_limits() -> AbuseLimits {
         let few = Allowance {
             count: 1,
             every: 1_000,
             burst: 10,
         };
-        let mut gate = AbuseLimits::new(&Clock::new(Ticker::new()), few, few, 1_024, 128);
-        gate.see(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 0);
-        gate
+        let mut abuse_limits = AbuseLimits::new(&Clock::new(Ticker::new()), few, few, 1_024, 128);
+        abuse_limits.see(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 0);
+        abuse_limits
     }
 
     #[test]
@@ -405,12 +405,12 @@ mod tests {
             (frames::CONTINUATION, 0, &[], Violation::Control),
             (0x77, 0, &[], Violation::Control),
         ] {
-            let mut gate = gate();
+            let mut abuse_limits = abuse_limits();
             let one = frame(kind, flags, 1, payload);
-            gate.see(&one.repeat(10), 0);
-            assert_eq!(gate.violation(), None, "{kind}");
-            gate.see(&one, 0);
-            assert_eq!(gate.violation(), Some(violation), "{kind}");
+            abuse_limits.see(&one.repeat(10), 0);
+            assert_eq!(abuse_limits.violation(), None, "{kind}");
+            abuse_limits.see(&one, 0);
+            assert_eq!(abuse_limits.violation(), Some(violation), "{kind}");
         }
     }
 
@@ -421,39 +421,39 @@ mod tests {
             (frames::DATA, frames::END_STREAM, &[]),
             (frames::SETTINGS, frames::ACK, &[]),
         ] {
-            let mut gate = gate();
-            gate.see(&frame(kind, flags, 1, payload).repeat(1_000), 0);
-            assert_eq!(gate.violation(), None, "{kind}");
+            let mut abuse_limits = abuse_limits();
+            abuse_limits.see(&frame(kind, flags, 1, payload).repeat(1_000), 0);
+            assert_eq!(abuse_limits.violation(), None, "{kind}");
         }
     }
 
     #[test]
     fn data_for_a_closed_stream_counts_as_a_flood() {
-        let mut gate = gate();
+        let mut abuse_limits = abuse_limits();
         let data = frame(frames::DATA, 0, 3, &[1; 100]);
-        gate.see(&data.repeat(100), 0);
-        gate.ends(3, false);
-        gate.see(&data.repeat(10), 0);
-        assert_eq!(gate.violation(), None);
-        gate.see(&data, 0);
-        assert_eq!(gate.violation(), Some(Violation::Control));
+        abuse_limits.see(&data.repeat(100), 0);
+        abuse_limits.ends(3, false);
+        abuse_limits.see(&data.repeat(10), 0);
+        assert_eq!(abuse_limits.violation(), None);
+        abuse_limits.see(&data, 0);
+        assert_eq!(abuse_limits.violation(), Some(Violation::Control));
     }
 
     #[test]
     fn headers_for_closed_streams_are_counted() {
         let headers = |stream| frame(frames::HEADERS, 5, stream, &[0x82]);
-        let mut gate = gate();
+        let mut abuse_limits = abuse_limits();
         for number in 0..1_000 {
-            gate.see(&headers(2 * number + 1), 0);
+            abuse_limits.see(&headers(2 * number + 1), 0);
         }
-        assert_eq!(gate.violation(), None);
+        assert_eq!(abuse_limits.violation(), None);
         // Once they are trailers.
-        gate.see(&headers(1_999).repeat(11), 0);
-        assert_eq!(gate.violation(), None);
-        gate.see(&headers(1_001), 0);
-        gate.ends(1_001, true);
-        gate.see(&headers(1_001), 0);
-        assert_eq!(gate.violation(), Some(Violation::Control));
+        abuse_limits.see(&headers(1_999).repeat(11), 0);
+        assert_eq!(abuse_limits.violation(), None);
+        abuse_limits.see(&headers(1_001), 0);
+        abuse_limits.ends(1_001, true);
+        abuse_limits.see(&headers(1_001), 0);
+        assert_eq!(abuse_limits.violation(), Some(Violation::Control));
     }
 
     /// CVE-2025-8671.
@@ -469,10 +469,10 @@ mod tests {
             (7, false),
             (8, false),
         ] {
-            let mut gate = gate();
-            gate.send(&reset(code).repeat(11));
+            let mut abuse_limits = abuse_limits();
+            abuse_limits.send(&reset(code).repeat(11));
             assert_eq!(
-                gate.violation(),
+                abuse_limits.violation(),
                 counts.then_some(Violation::Resets),
                 "{code}"
             );
@@ -484,21 +484,21 @@ mod tests {
     #[test]
     fn refused_streams_count_once_our_settings_are_acknowledged() {
         let reset = frame(frames::RST_STREAM, 0, 1, &[0, 0, 0, 7]);
-        let mut gate = gate();
-        gate.send(&reset.repeat(1_024));
-        assert_eq!(gate.violation(), None);
-        gate.send(&reset.repeat(11));
-        assert_eq!(gate.violation(), Some(Violation::Resets));
-        let mut gate = self::gate();
-        gate.see(&frame(frames::SETTINGS, frames::ACK, 0, &[]), 0);
-        gate.send(&reset.repeat(11));
-        assert_eq!(gate.violation(), Some(Violation::Resets));
+        let mut abuse_limits = abuse_limits();
+        abuse_limits.send(&reset.repeat(1_024));
+        assert_eq!(abuse_limits.violation(), None);
+        abuse_limits.send(&reset.repeat(11));
+        assert_eq!(abuse_limits.violation(), Some(Violation::Resets));
+        let mut abuse_limits = self::abuse_limits();
+        abuse_limits.see(&frame(frames::SETTINGS, frames::ACK, 0, &[]), 0);
+        abuse_limits.send(&reset.repeat(11));
+        assert_eq!(abuse_limits.violation(), Some(Violation::Resets));
     }
 
     #[test]
     fn window_update_is_allowed_in_proportion_to_sent_data() {
         let update = frame(frames::WINDOW_UPDATE, 0, 0, &[0, 0, 1, 0]);
-        let (mut idle, mut busy) = (gate(), gate());
+        let (mut idle, mut busy) = (abuse_limits(), abuse_limits());
         idle.see(&update.repeat(300), 0);
         busy.see(&update.repeat(300), 1 << 20);
         assert_eq!(
@@ -510,7 +510,7 @@ mod tests {
     #[test]
     fn response_bytes_justify_a_ping_but_ping_acks_do_not() {
         let ping = frame(frames::PING, 0, 0, &[0; 8]);
-        let (mut measuring, mut flooding) = (gate(), gate());
+        let (mut measuring, mut flooding) = (abuse_limits(), abuse_limits());
         for at in 0..1_000 {
             // A response of 40 bytes, and the acknowledgement of the PING.
             measuring.see(&ping, at * (40 + PING_ANSWER));
@@ -524,11 +524,11 @@ mod tests {
 
     #[test]
     fn priority_updates_are_kept_until_asked_for() {
-        let mut gate = gate();
-        gate.see(&frame(frames::PRIORITY_UPDATE, 0, 0, b"\0\0\0\x05u=1"), 0);
-        let priorities = gate.take_priorities();
+        let mut abuse_limits = abuse_limits();
+        abuse_limits.see(&frame(frames::PRIORITY_UPDATE, 0, 0, b"\0\0\0\x05u=1"), 0);
+        let priorities = abuse_limits.take_priorities();
         assert_eq!(priorities.len(), 1);
         assert_eq!((priorities[0].0, priorities[0].1.urgency), (5, 1));
-        assert!(gate.take_priorities().is_empty());
+        assert!(abuse_limits.take_priorities().is_empty());
     }
 }

@@ -30,8 +30,8 @@ pub struct DownstreamStream {
     respond: SendResponse<Bytes>,
     /// Whether the answer has begun.
     answered: bool,
-    carrier: Rc<RefCell<FrameIo>>,
-    turns: Rc<SendScheduler>,
+    frame_io: Rc<RefCell<FrameIo>>,
+    scheduler: Rc<SendScheduler>,
     id: u32,
 }
 
@@ -41,17 +41,17 @@ impl DownstreamStream {
         body: RecvStream,
         respond: SendResponse<Bytes>,
         limits: Limits,
-        carrier: &Rc<RefCell<FrameIo>>,
-        turns: &Rc<SendScheduler>,
+        frame_io: &Rc<RefCell<FrameIo>>,
+        scheduler: &Rc<SendScheduler>,
     ) -> Self {
         Self {
             id: respond.stream_id().as_u32(),
-            turns: Rc::clone(turns),
+            scheduler: Rc::clone(scheduler),
             incoming: Incoming::new(body, limits),
             outgoing: Outgoing::default(),
             respond,
             answered: false,
-            carrier: Rc::clone(carrier),
+            frame_io: Rc::clone(frame_io),
         }
     }
 
@@ -79,14 +79,14 @@ impl DownstreamStream {
 
 impl Drop for DownstreamStream {
     fn drop(&mut self) {
-        if !self.outgoing.is_taken() {
+        if !self.outgoing.is_finished() {
             self.reset(Reason::INTERNAL_ERROR);
         }
-        self.turns.forget(self.id);
-        if let Ok(mut carrier) = self.carrier.try_borrow_mut()
-            && let Some(gate) = carrier.gate()
+        self.scheduler.forget(self.id);
+        if let Ok(mut frame_io) = self.frame_io.try_borrow_mut()
+            && let Some(abuse_limits) = frame_io.abuse_limits()
         {
-            gate.ends(self.id, self.incoming.is_ended());
+            abuse_limits.ends(self.id, self.incoming.is_ended());
         }
     }
 }
@@ -134,10 +134,10 @@ fn by_type(kind: &[u8]) -> Priority {
 impl BodyReader for DownstreamStream {
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
         let wrong = self
-            .carrier
+            .frame_io
             .borrow_mut()
-            .gate()
-            .and_then(|gate| gate.wrong(self.id));
+            .abuse_limits()
+            .and_then(|abuse_limits| abuse_limits.wrong(self.id));
         if let Some(wrong) = wrong {
             // RFC 9113 §8.1.1: a stream error.
             self.reset(Reason::PROTOCOL_ERROR);
@@ -152,26 +152,26 @@ impl BodyReader for DownstreamStream {
 
     fn consume(&mut self, count: usize) {
         self.incoming.consume(count);
-        self.turns.uses(count);
+        self.scheduler.uses(count);
     }
 
     fn is_last(&self) -> bool {
         self.incoming.is_last()
     }
 
-    fn is_over(&self) -> bool {
-        self.incoming.is_over()
+    fn is_complete(&self) -> bool {
+        self.incoming.is_complete()
     }
 
-    fn taken(&self) -> u64 {
-        self.incoming.taken()
+    fn bytes_read(&self) -> u64 {
+        self.incoming.bytes_read()
     }
 
     fn trailers(&self) -> Option<&Fields> {
         self.incoming.trailers()
     }
 
-    fn settle(&mut self, _cx: &mut Context<'_>) {}
+    fn release_memory(&mut self, _cx: &mut Context<'_>) {}
 }
 
 impl BodyWriter for DownstreamStream {
@@ -201,16 +201,16 @@ impl BodyWriter for DownstreamStream {
         self.outgoing.poll_flush()
     }
 
-    fn is_taken(&self) -> bool {
-        self.outgoing.is_taken()
+    fn is_finished(&self) -> bool {
+        self.outgoing.is_finished()
     }
 
     fn is_blocked(&self) -> bool {
         self.outgoing.is_blocked()
     }
 
-    fn moved(&self) -> u64 {
-        self.outgoing.moved()
+    fn bytes_written(&self) -> u64 {
+        self.outgoing.bytes_written()
     }
 
     fn poll_broken(&mut self, cx: &mut Context<'_>) -> Poll<()> {
@@ -239,7 +239,7 @@ impl ClientExchange for DownstreamStream {
     }
 
     fn local_address(&self) -> Option<SocketAddr> {
-        listen::local_address(self.carrier.borrow().stream().socket()).ok()
+        listen::local_address(self.frame_io.borrow().stream().socket()).ok()
     }
 
     fn begin_request(&mut self, head: &RequestHead) -> Result<BodyLength, ReadError> {
@@ -273,7 +273,7 @@ impl ClientExchange for DownstreamStream {
         self.outgoing.begin(stream, ended);
         if !ended {
             self.outgoing
-                .order(ScheduledStream::new(&self.turns, self.id, priority(request, answer)));
+                .order(ScheduledStream::new(&self.scheduler, self.id, priority(request, answer)));
         }
         self.answered = true;
     }
@@ -312,7 +312,7 @@ impl ClientExchange for DownstreamStream {
             incremental: true,
         });
         self.outgoing
-            .order(ScheduledStream::new(&self.turns, self.id, priority));
+            .order(ScheduledStream::new(&self.scheduler, self.id, priority));
         self.answered = true;
     }
 

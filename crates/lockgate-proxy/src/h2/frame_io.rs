@@ -43,7 +43,7 @@ pub struct FrameIo {
     /// Bytes that have left, and that have come.
     moved: (u64, u64),
     /// Looks at what comes.
-    gate: Option<AbuseLimits>,
+    abuse_limits: Option<AbuseLimits>,
     /// The same at what endpoints answer.
     answers: Option<EndpointFrames>,
     /// How the peer sends.
@@ -54,10 +54,10 @@ pub struct FrameIo {
 
 impl FrameIo {
     /// Over a connection of which `received` was read already.
-    pub fn new(stream: Stream, blocks: &Rc<Blocks>, received: &[u8], gate: Option<AbuseLimits>) -> Self {
+    pub fn new(stream: Stream, blocks: &Rc<Blocks>, received: &[u8], abuse_limits: Option<AbuseLimits>) -> Self {
         let mut inbox = Inbox::new(blocks);
         inbox.extend(received);
-        let mut carrier = Self {
+        let mut frame_io = Self {
             stream,
             inbox,
             blocks: Rc::clone(blocks),
@@ -67,15 +67,15 @@ impl FrameIo {
             reads: READS,
             enforced: false,
             moved: (0, 0),
-            gate,
+            abuse_limits,
             answers: None,
             pauses: Pauses::default(),
             broken: None,
         };
-        if let Some(gate) = &mut carrier.gate {
-            gate.see(received, 0);
+        if let Some(abuse_limits) = &mut frame_io.abuse_limits {
+            abuse_limits.see(received, 0);
         }
-        carrier
+        frame_io
     }
 
     /// Over a connection to an endpoint on which nothing was said, and whose fields have up to
@@ -93,8 +93,8 @@ impl FrameIo {
     }
 
     /// What it has seen of what comes.
-    pub fn gate(&mut self) -> Option<&mut AbuseLimits> {
-        self.gate.as_mut()
+    pub fn abuse_limits(&mut self) -> Option<&mut AbuseLimits> {
+        self.abuse_limits.as_mut()
     }
 
     /// What was seen of an endpoint's answers.
@@ -126,8 +126,8 @@ impl FrameIo {
     /// Is told at the end of a turn: what has come is acknowledged at once where the rest of it is
     /// waited for. What was sent in this turn has done that.
     pub fn await_rest(&mut self) {
-        let (within, unfinished) = match (&mut self.gate, &mut self.answers) {
-            (Some(gate), _) => (gate.is_within_frame(), gate.unfinished()),
+        let (within, unfinished) = match (&mut self.abuse_limits, &mut self.answers) {
+            (Some(abuse_limits), _) => (abuse_limits.is_within_frame(), abuse_limits.unfinished()),
             (None, Some(answers)) => (answers.is_within_frame(), answers.unfinished()),
             (None, None) => return,
         };
@@ -143,9 +143,9 @@ impl FrameIo {
     }
 
     fn is_violated(&self) -> bool {
-        self.gate
+        self.abuse_limits
             .as_ref()
-            .is_some_and(|gate| gate.violation().is_some())
+            .is_some_and(|abuse_limits| abuse_limits.violation().is_some())
     }
 
     /// Reads and forgets; `false` when nothing more comes.
@@ -192,7 +192,7 @@ impl FrameIo {
             return Poll::Pending;
         }
         if self.inbox.is_empty() {
-            let full = self.gate.as_ref().is_some_and(|gate| gate.is_full());
+            let full = self.abuse_limits.as_ref().is_some_and(|abuse_limits| abuse_limits.is_full());
             if self.reads == 0 || full {
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
@@ -202,8 +202,8 @@ impl FrameIo {
                 Poll::Ready(Ok(true)) => {
                     self.pauses.note(self.stream.socket(), None);
                     self.moved.1 += self.inbox.bytes().len() as u64;
-                    if let Some(gate) = &mut self.gate {
-                        gate.see(self.inbox.bytes(), self.moved.0);
+                    if let Some(abuse_limits) = &mut self.abuse_limits {
+                        abuse_limits.see(self.inbox.bytes(), self.moved.0);
                     }
                     if self.enforced && self.is_violated() {
                         cx.waker().wake_by_ref();
@@ -237,8 +237,8 @@ impl FrameIo {
 
     fn gather(&mut self, bytes: &[u8]) {
         self.out.extend_from_slice(bytes);
-        if let Some(gate) = &mut self.gate {
-            gate.send(bytes);
+        if let Some(abuse_limits) = &mut self.abuse_limits {
+            abuse_limits.send(bytes);
         }
     }
 
@@ -273,9 +273,9 @@ impl AsyncWrite for Io {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let mut carrier = self.0.borrow_mut();
-        ready!(carrier.poll_room(cx))?;
-        carrier.gather(buf);
+        let mut frame_io = self.0.borrow_mut();
+        ready!(frame_io.poll_room(cx))?;
+        frame_io.gather(buf);
         Poll::Ready(Ok(buf.len()))
     }
 
@@ -284,10 +284,10 @@ impl AsyncWrite for Io {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let mut carrier = self.0.borrow_mut();
-        ready!(carrier.poll_room(cx))?;
+        let mut frame_io = self.0.borrow_mut();
+        ready!(frame_io.poll_room(cx))?;
         for buf in bufs {
-            carrier.gather(buf);
+            frame_io.gather(buf);
         }
         Poll::Ready(Ok(bufs.iter().map(|buf| buf.len()).sum()))
     }
@@ -302,10 +302,10 @@ impl AsyncWrite for Io {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let mut carrier = self.0.borrow_mut();
-        ready!(carrier.poll_send(cx))?;
-        let finished = ready!(carrier.stream.poll_finish(cx));
-        Poll::Ready(finished.map_err(|error| carrier.breaks(error)))
+        let mut frame_io = self.0.borrow_mut();
+        ready!(frame_io.poll_send(cx))?;
+        let finished = ready!(frame_io.stream.poll_finish(cx));
+        Poll::Ready(finished.map_err(|error| frame_io.breaks(error)))
     }
 }
 
@@ -340,30 +340,30 @@ mod tests {
             None,
             Vec::new(),
         );
-        let carrier = Rc::new(RefCell::new(FrameIo::to_endpoint(
+        let frame_io = Rc::new(RefCell::new(FrameIo::to_endpoint(
             stream,
             &Blocks::new(),
             1_024,
         )));
-        let mut io = Io(Rc::clone(&carrier));
+        let mut io = Io(Rc::clone(&frame_io));
         poll_fn(|cx| Pin::new(&mut io).poll_write(cx, b"ask"))
             .await
             .unwrap();
-        poll_fn(|cx| carrier.borrow_mut().poll_send(cx))
+        poll_fn(|cx| frame_io.borrow_mut().poll_send(cx))
             .await
             .unwrap();
         endpoint.read_exact(&mut [0; 3]).unwrap();
         endpoint.write_all(bytes).unwrap();
         let mut read = 0;
         while read < bytes.len() {
-            let (mut room, before) = ([0; 1024], carrier.borrow().moved().1);
+            let (mut room, before) = ([0; 1024], frame_io.borrow().moved().1);
             poll_fn(|cx| Pin::new(&mut io).poll_read(cx, &mut ReadBuf::new(&mut room)))
                 .await
                 .unwrap();
-            read += (carrier.borrow().moved().1 - before) as usize;
+            read += (frame_io.borrow().moved().1 - before) as usize;
         }
-        carrier.borrow_mut().await_rest();
-        carrier.borrow().stream().socket().acknowledged()
+        frame_io.borrow_mut().await_rest();
+        frame_io.borrow().stream().socket().acknowledged()
     }
 
     #[test]

@@ -128,7 +128,7 @@ fn name(endpoint: Option<(&str, u16)>) -> Authority {
 
 /// The request as an endpoint gets it; `secure` is whether it goes over TLS, `websocket` makes a
 /// WebSocket's handshake an extended CONNECT (RFC 8441 §5).
-pub(super) fn ask(
+pub(super) fn upstream_request(
     request: &OutgoingRequest<'_>,
     target: RequestPseudoFields,
     secure: bool,

@@ -148,11 +148,11 @@ impl Incoming {
         self.has_ended() && self.trailers.is_empty()
     }
 
-    pub(super) fn is_over(&self) -> bool {
+    pub(super) fn is_complete(&self) -> bool {
         self.has_ended() && self.data.is_empty()
     }
 
-    pub(super) fn taken(&self) -> u64 {
+    pub(super) fn bytes_read(&self) -> u64 {
         self.taken
     }
 

@@ -54,12 +54,12 @@ pub(super) struct Keepalive {
 
 impl Keepalive {
     /// Something was said for a request when so many bytes had come.
-    pub(super) fn said(&mut self, received: u64) {
+    pub(super) fn note_request(&mut self, received: u64) {
         self.said = Some(received);
     }
 
     /// Looks, about once a second.
-    pub(super) fn look(&mut self, now: u64, seen: ConnectionActivity) -> Option<KeepaliveAction> {
+    pub(super) fn check(&mut self, now: u64, seen: ConnectionActivity) -> Option<KeepaliveAction> {
         let (sent, received) = std::mem::replace(&mut self.moved, (seen.sent, seen.received));
         let waits = !seen.idle && self.said == Some(seen.received);
         // Of a peer that takes what could not leave before, the answer may be on its way behind
@@ -98,14 +98,14 @@ mod tests {
     /// Looks each second from `from` on, and returns each order with its time.
     fn orders(life: &mut Keepalive, from: u64, seconds: u64, seen: ConnectionActivity) -> Vec<(u64, KeepaliveAction)> {
         let looks =
-            (from..from + seconds).filter_map(|at| Some((at, life.look(at * 1_000, seen)?)));
+            (from..from + seconds).filter_map(|at| Some((at, life.check(at * 1_000, seen)?)));
         looks.collect()
     }
 
     #[test]
     fn a_silent_endpoint_is_pinged_and_then_dropped() {
         let mut life = Keepalive::default();
-        life.said(50);
+        life.note_request(50);
         let seen = ConnectionActivity {
             sent: 100,
             received: 50,
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn an_idle_stream_gets_no_keep_alive_ping() {
         let mut life = Keepalive::default();
-        life.said(50);
+        life.note_request(50);
         let seen = ConnectionActivity {
             sent: 100,
             received: 80,
@@ -129,7 +129,7 @@ mod tests {
         };
         assert_eq!(orders(&mut life, 0, 10_000, seen), []);
         // Of a request that comes then the wait begins anew.
-        life.said(80);
+        life.note_request(80);
         assert_eq!(orders(&mut life, 10_000, 12, seen), [(10_010, KeepaliveAction::Ping)]);
     }
 
@@ -143,34 +143,34 @@ mod tests {
         let mut pings = Vec::new();
         for round in 0..10 {
             // A client that streams, and an endpoint that acknowledges and sends nothing else.
-            life.said(seen.received);
+            life.note_request(seen.received);
             pings.extend(orders(&mut life, round * 20, 20, seen));
             seen.received += 17;
         }
         assert_eq!(pings, [(10, KeepaliveAction::Ping), (30, KeepaliveAction::Ping)]);
         seen.answered = 2;
-        life.said(seen.received);
+        life.note_request(seen.received);
         assert_eq!(orders(&mut life, 500, 11, seen), [(510, KeepaliveAction::Ping)]);
     }
 
     #[test]
     fn a_peer_that_reads_slowly_is_not_dropped() {
         let mut life = Keepalive::default();
-        life.said(0);
+        life.note_request(0);
         for second in 0..100 {
             let seen = ConnectionActivity {
                 sent: second,
                 blocked: true,
                 ..ConnectionActivity::default()
             };
-            assert_eq!(life.look(second * 1_000, seen), None);
+            assert_eq!(life.check(second * 1_000, seen), None);
         }
     }
 
     #[test]
     fn no_ping_without_a_running_request() {
         let mut life = Keepalive::default();
-        life.said(0);
+        life.note_request(0);
         assert_eq!(
             orders(
                 &mut life,
@@ -183,7 +183,7 @@ mod tests {
             ),
             []
         );
-        life.said(0);
+        life.note_request(0);
         assert_eq!(
             orders(&mut life, 100, 12, ConnectionActivity::default()),
             [(110, KeepaliveAction::Ping)]

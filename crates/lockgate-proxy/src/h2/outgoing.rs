@@ -28,7 +28,7 @@ pub(super) struct Outgoing {
 
 impl Outgoing {
     /// Nothing more is sent than what was before.
-    pub(super) fn is_taken(&self) -> bool {
+    pub(super) fn is_finished(&self) -> bool {
         self.taken
     }
 
@@ -176,7 +176,7 @@ impl Outgoing {
         self.blocked
     }
 
-    pub(super) fn moved(&self) -> u64 {
+    pub(super) fn bytes_written(&self) -> u64 {
         self.moved
     }
 
@@ -207,16 +207,16 @@ mod tests {
     /// before them take.
     #[test]
     fn waiting_behind_other_streams_is_not_waiting_for_the_client() {
-        let turns = SendScheduler::new();
+        let scheduler = SendScheduler::new();
         let cx = &mut Context::from_waker(Waker::noop());
         let mut outgoing = Outgoing::default();
-        outgoing.order(ScheduledStream::new(&turns, 3, Priority::default()));
+        outgoing.order(ScheduledStream::new(&scheduler, 3, Priority::default()));
         assert!(outgoing.poll_take(cx, b"data", true).is_pending());
         assert!(
             outgoing.is_blocked(),
             "it has its turn, and its window is closed"
         );
-        ScheduledStream::new(&turns, 1, Priority::default()).took(usize::MAX);
+        ScheduledStream::new(&scheduler, 1, Priority::default()).took(usize::MAX);
         assert!(outgoing.poll_take(cx, b"data", true).is_pending());
         assert!(!outgoing.is_blocked(), "it has not had its turn");
     }

@@ -21,7 +21,7 @@ const UPDATES: usize = 128;
 /// An answer's place among those of its connection.
 #[derive(Debug, Clone)]
 pub(super) struct ScheduledStream {
-    turns: Rc<SendScheduler>,
+    scheduler: Rc<SendScheduler>,
     stream: u32,
     priority: Priority,
     /// When it had its last turn.
@@ -31,9 +31,9 @@ pub(super) struct ScheduledStream {
 }
 
 impl ScheduledStream {
-    pub(super) fn new(turns: &Rc<SendScheduler>, stream: u32, priority: Priority) -> Self {
+    pub(super) fn new(scheduler: &Rc<SendScheduler>, stream: u32, priority: Priority) -> Self {
         Self {
-            turns: Rc::clone(turns),
+            scheduler: Rc::clone(scheduler),
             stream,
             priority,
             last: 0,
@@ -43,9 +43,9 @@ impl ScheduledStream {
 
     /// Completes when something may be handed over, and says how much.
     pub(super) fn poll(&self, cx: &mut Context<'_>) -> Poll<usize> {
-        match self.turns.room.get() {
+        match self.scheduler.room.get() {
             0 => {
-                self.turns.wait(self, cx);
+                self.scheduler.wait(self, cx);
                 Poll::Pending
             }
             room => Poll::Ready(room),
@@ -54,19 +54,19 @@ impl ScheduledStream {
 
     /// So much was handed over.
     pub(super) fn took(&mut self, count: usize) {
-        let turns = &self.turns;
-        turns.room.set(turns.room.get().saturating_sub(count));
-        turns.taken.set(turns.taken.get() + 1);
-        self.last = turns.taken.get();
-        self.written = turns.written.get();
+        let scheduler = &self.scheduler;
+        scheduler.room.set(scheduler.room.get().saturating_sub(count));
+        scheduler.taken.set(scheduler.taken.get() + 1);
+        self.last = scheduler.taken.get();
+        self.written = scheduler.written.get();
     }
 
     /// Completes when what was handed over has left.
     pub(super) fn poll_left(&self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.last == 0 || self.turns.written.get() > self.written {
+        if self.last == 0 || self.scheduler.written.get() > self.written {
             return Poll::Ready(());
         }
-        self.turns.leaving.borrow_mut().push(cx.waker().clone());
+        self.scheduler.leaving.borrow_mut().push(cx.waker().clone());
         Poll::Pending
     }
 
@@ -75,7 +75,7 @@ impl ScheduledStream {
         let Priority {
             urgency,
             incremental,
-        } = self.turns.priority(self.stream).unwrap_or(self.priority);
+        } = self.scheduler.priority(self.stream).unwrap_or(self.priority);
         Rank {
             urgency,
             incremental,
@@ -240,12 +240,12 @@ mod tests {
 
     /// The order in which streams of these priorities get their turns, after the given turns.
     fn order(streams: &[(u32, u8, bool)], updates: Vec<(u32, Priority)>) -> Vec<u32> {
-        let (turns, woken) = (SendScheduler::new(), Arc::default());
-        turns.update(updates);
+        let (scheduler, woken) = (SendScheduler::new(), Arc::default());
+        scheduler.update(updates);
         let mut places = Vec::new();
         for &(stream, urgency, incremental) in streams {
             let mut turn = ScheduledStream::new(
-                &turns,
+                &scheduler,
                 stream,
                 Priority {
                     urgency,
@@ -259,7 +259,7 @@ mod tests {
             let waker = Arc::new(Named(turn.stream, Arc::clone(&woken))).into();
             assert!(turn.poll(&mut Context::from_waker(&waker)).is_pending());
         }
-        turns.refill();
+        scheduler.refill();
         let woken = woken.lock().unwrap();
         woken.clone()
     }
@@ -303,41 +303,41 @@ mod tests {
     /// Otherwise updates that came too late for their streams would be all that is ever kept.
     #[test]
     fn of_many_priority_changes_the_last_are_kept() {
-        let turns = SendScheduler::new();
+        let scheduler = SendScheduler::new();
         let sooner = Priority {
             urgency: 1,
             incremental: false,
         };
-        turns.update((0..1_000).map(|at| (2 * at + 1, sooner)).collect());
+        scheduler.update((0..1_000).map(|at| (2 * at + 1, sooner)).collect());
         assert_eq!(
-            (turns.priority(1), turns.priority(1_999)),
+            (scheduler.priority(1), scheduler.priority(1_999)),
             (None, Some(sooner))
         );
-        assert_eq!(turns.updates.borrow().len(), UPDATES);
+        assert_eq!(scheduler.updates.borrow().len(), UPDATES);
     }
 
     /// Else its task, and with it the connection's memory, stays for ever.
     #[test]
     fn a_waiting_stream_is_woken_when_the_connection_ends() {
-        let (turns, woken) = (SendScheduler::new(), Arc::default());
-        let mut turn = ScheduledStream::new(&turns, 1, Priority::default());
+        let (scheduler, woken) = (SendScheduler::new(), Arc::default());
+        let mut turn = ScheduledStream::new(&scheduler, 1, Priority::default());
         turn.took(ROOM);
         let waker = Arc::new(Named(1, Arc::clone(&woken))).into();
         assert!(turn.poll(&mut Context::from_waker(&waker)).is_pending());
-        turns.end();
+        scheduler.end();
         assert_eq!(*woken.lock().unwrap(), [1]);
         assert!(turn.poll(&mut Context::from_waker(&waker)).is_ready());
     }
 
     #[test]
     fn a_finished_stream_is_not_scheduled() {
-        let (turns, woken) = (SendScheduler::new(), Arc::default());
-        let mut turn = ScheduledStream::new(&turns, 1, Priority::default());
+        let (scheduler, woken) = (SendScheduler::new(), Arc::default());
+        let mut turn = ScheduledStream::new(&scheduler, 1, Priority::default());
         turn.took(ROOM);
         let waker = Arc::new(Named(1, Arc::clone(&woken))).into();
         assert!(turn.poll(&mut Context::from_waker(&waker)).is_pending());
-        turns.forget(1);
-        turns.refill();
+        scheduler.forget(1);
+        scheduler.refill();
         assert!(woken.lock().unwrap().is_empty());
         assert_eq!(
             turn.poll(&mut Context::from_waker(&waker)),

@@ -50,7 +50,7 @@ const CLOSED: &str = "closed";
 pub struct SharedConnection {
     /// None when no more requests are sent.
     send: RefCell<Option<SendRequest<Bytes>>>,
-    carrier: Rc<RefCell<FrameIo>>,
+    frame_io: Rc<RefCell<FrameIo>>,
     secure: bool,
     /// Requests that have a place.
     streams: Cell<usize>,
@@ -84,7 +84,7 @@ impl SharedConnection {
     /// When it does not speak HTTP/2, or has gone.
     pub async fn begin(stream: Stream, blocks: &Rc<Blocks>) -> io::Result<(Rc<Self>, Driver)> {
         let secure = stream.is_secure();
-        let carrier = Rc::new(RefCell::new(FrameIo::to_endpoint(
+        let frame_io = Rc::new(RefCell::new(FrameIo::to_endpoint(
             stream,
             blocks,
             FIELDS as usize,
@@ -102,16 +102,16 @@ impl SharedConnection {
             .enable_push(false)
             // None before its SETTINGS: what is too much would be refused.
             .initial_max_send_streams(0)
-            .handshake(Io(Rc::clone(&carrier)));
+            .handshake(Io(Rc::clone(&frame_io)));
         let mut handshake = std::pin::pin!(handshake);
         let begun = poll_fn(|cx| {
             let begun = handshake.as_mut().poll(cx);
             // What broke is told by the next read.
-            let _ = carrier.borrow_mut().poll_send(cx);
+            let _ = frame_io.borrow_mut().poll_send(cx);
             begun
         });
         let foreign = |error: h2::Error| {
-            let told = carrier
+            let told = frame_io
                 .borrow_mut()
                 .take_broken()
                 .map(|error| error.to_string());
@@ -122,12 +122,12 @@ impl SharedConnection {
         };
         let (send, mut connection) = begun.await.map_err(foreign)?;
         poll_fn(|cx| {
-            carrier.borrow_mut().begin_turn();
+            frame_io.borrow_mut().begin_turn();
             match Pin::new(&mut connection).poll(cx) {
                 Poll::Ready(Ok(())) => Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
                 Poll::Ready(Err(error)) => Poll::Ready(Err(foreign(error))),
                 Poll::Pending => {
-                    let _ = carrier.borrow_mut().poll_send(cx);
+                    let _ = frame_io.borrow_mut().poll_send(cx);
                     if connection.max_concurrent_send_streams() > 0 {
                         Poll::Ready(Ok(()))
                     } else {
@@ -140,7 +140,7 @@ impl SharedConnection {
         let pings = connection.ping_pong();
         let shared = Rc::new(Self {
             send: RefCell::new(Some(send)),
-            carrier,
+            frame_io,
             secure,
             streams: Cell::new(0),
             most: Cell::new(connection.max_concurrent_send_streams().min(MOST)),
@@ -209,11 +209,11 @@ impl SharedConnection {
     /// Whether the kernel says that nothing has come and the endpoint is still there, where nobody
     /// has a place.
     pub fn is_quiet_now(&self) -> bool {
-        !self.is_idle() || self.carrier.borrow().stream().is_quiet_now()
+        !self.is_idle() || self.frame_io.borrow().stream().is_quiet_now()
     }
 
     /// Whether nothing more comes of it.
-    pub fn is_over(&self) -> bool {
+    pub fn is_closed(&self) -> bool {
         self.over.get()
     }
 
@@ -227,10 +227,10 @@ impl SharedConnection {
 
     /// Looks, about once a second, whether it lives and is wanted: for `lifetime` after its last
     /// request.
-    pub fn look(&self, now: u64, lifetime: u64) {
+    pub fn check_liveness(&self, now: u64, lifetime: u64) {
         self.taken_back.set(0);
         let seen = self.seen();
-        let order = self.life.borrow_mut().look(now, seen);
+        let order = self.life.borrow_mut().check(now, seen);
         if seen.idle {
             let since = self.idle_since.get().unwrap_or(now);
             self.idle_since.set(Some(since));
@@ -248,9 +248,9 @@ impl SharedConnection {
     }
 
     fn seen(&self) -> ConnectionActivity {
-        let mut carrier = self.carrier.borrow_mut();
-        let ((sent, received), blocked) = (carrier.moved(), carrier.is_blocked());
-        let answered = carrier.answers().map_or(0, |answers| answers.frames());
+        let mut frame_io = self.frame_io.borrow_mut();
+        let ((sent, received), blocked) = (frame_io.moved(), frame_io.is_blocked());
+        let answered = frame_io.answers().map_or(0, |answers| answers.frames());
         ConnectionActivity {
             sent,
             received,
@@ -261,9 +261,9 @@ impl SharedConnection {
     }
 
     /// Something is said for a request, of which a sign is waited for.
-    pub(super) fn says(&self) {
-        let received = self.carrier.borrow().moved().1;
-        self.life.borrow_mut().said(received);
+    pub(super) fn note_request(&self) {
+        let received = self.frame_io.borrow().moved().1;
+        self.life.borrow_mut().note_request(received);
     }
 
     /// Whether the endpoint takes extended CONNECT (RFC 8441 §3).
@@ -280,10 +280,10 @@ impl SharedConnection {
 
     /// Bytes that have left.
     pub(super) fn sent(&self) -> u64 {
-        self.carrier.borrow().moved().0
+        self.frame_io.borrow().moved().0
     }
 
-    pub(super) fn ask(
+    pub(super) fn send_request(
         &self,
         head: http::Request<()>,
         ended: bool,
@@ -295,16 +295,16 @@ impl SharedConnection {
         let asked = send
             .send_request(head, ended)
             .map_err(|error| Reset::from(&error))?;
-        if let Some(answers) = self.carrier.borrow_mut().answers() {
+        if let Some(answers) = self.frame_io.borrow_mut().answers() {
             answers.begins(asked.0.stream_id().as_u32());
         }
-        self.says();
+        self.note_request();
         Ok(asked)
     }
 
     /// What is wrong with the answer on this stream and not told by the crate.
     pub(super) fn wrong(&self, stream: u32) -> Option<HeadError> {
-        self.carrier.borrow_mut().answers()?.wrong(stream)
+        self.frame_io.borrow_mut().answers()?.wrong(stream)
     }
 
     /// Takes back a request that was not answered. An endpoint that sees that too often ends the
@@ -322,7 +322,7 @@ impl SharedConnection {
 
     /// Gives a place back, and forgets the request that was asked there.
     pub(super) fn release(&self, stream: Option<u32>) {
-        if let (Some(stream), Some(answers)) = (stream, self.carrier.borrow_mut().answers()) {
+        if let (Some(stream), Some(answers)) = (stream, self.frame_io.borrow_mut().answers()) {
             answers.ends(stream);
         }
         self.streams.set(self.streams.get() - 1);
@@ -399,7 +399,7 @@ impl Driver {
             }
             _ => {}
         }
-        shared.carrier.borrow_mut().begin_turn();
+        shared.frame_io.borrow_mut().begin_turn();
         let ended = Pin::new(&mut self.connection).poll(cx);
         let reset = shared
             .unwanted
@@ -412,14 +412,14 @@ impl Driver {
             // That something came is all that matters.
             let _ = pings.poll_pong(cx);
         }
-        let mut carrier = shared.carrier.borrow_mut();
-        let sent = carrier.poll_send(cx);
-        carrier.await_rest();
-        let broken = carrier.take_broken().map(|error| error.to_string());
-        let (worn, lost) = carrier.answers().map_or((false, false), |answers| {
+        let mut frame_io = shared.frame_io.borrow_mut();
+        let sent = frame_io.poll_send(cx);
+        frame_io.await_rest();
+        let broken = frame_io.take_broken().map(|error| error.to_string());
+        let (worn, lost) = frame_io.answers().map_or((false, false), |answers| {
             (answers.is_worn(), answers.is_lost())
         });
-        drop(carrier);
+        drop(frame_io);
         match (ended, sent) {
             (Poll::Ready(Ok(())), _) => shared.breaks(broken.unwrap_or_else(|| CLOSED.to_owned())),
             (Poll::Ready(Err(error)), _) => {

@@ -79,15 +79,15 @@ impl UpstreamStream {
     }
 
     /// Sends the head of a request.
-    pub fn ask(&mut self, request: &OutgoingRequest<'_>, target: RequestPseudoFields) {
+    pub fn send_request(&mut self, request: &OutgoingRequest<'_>, target: RequestPseudoFields) {
         let websocket = is_websocket(request);
         self.accept = websocket.then(|| h1::accept(request));
         // What follows a handshake is not of it: until it is accepted there is nothing to send.
         let whole = request.length == BodyLength::Empty;
         let ended = whole && !websocket;
         self.before = self.connection.sent();
-        let head = heads::ask(request, target, self.connection.is_secure(), websocket);
-        match self.connection.ask(head, ended) {
+        let head = heads::upstream_request(request, target, self.connection.is_secure(), websocket);
+        match self.connection.send_request(head, ended) {
             Ok((answer, body)) => {
                 self.stream = Some(answer.stream_id().as_u32());
                 self.outgoing.begin(Ok(body), whole);
@@ -104,7 +104,7 @@ impl UpstreamStream {
     ///
     /// # Errors
     /// When the head is refused, or the stream or its connection breaks.
-    pub fn poll_answer(
+    pub fn poll_response(
         &mut self,
         cx: &mut Context<'_>,
         answer: &mut ResponseHead,
@@ -172,7 +172,7 @@ impl UpstreamStream {
     ///
     /// # Errors
     /// When what has come is no such body.
-    pub fn begin_answer(
+    pub fn begin_response(
         &mut self,
         method: Method,
         answer: &ResponseHead,
@@ -194,7 +194,7 @@ impl UpstreamStream {
 
     /// Whether the whole request was handed to the connection.
     pub fn is_flushed(&self) -> bool {
-        self.outgoing.is_taken()
+        self.outgoing.is_finished()
     }
 
     /// Whether the endpoint has said that it did not look at it.
@@ -253,13 +253,13 @@ impl BodyReader for UpstreamStream {
         matches!(&self.state, State::Answered(incoming) if incoming.is_last())
     }
 
-    fn is_over(&self) -> bool {
-        matches!(&self.state, State::Answered(incoming) if incoming.is_over())
+    fn is_complete(&self) -> bool {
+        matches!(&self.state, State::Answered(incoming) if incoming.is_complete())
     }
 
-    fn taken(&self) -> u64 {
+    fn bytes_read(&self) -> u64 {
         match &self.state {
-            State::Answered(incoming) => incoming.taken(),
+            State::Answered(incoming) => incoming.bytes_read(),
             _ => 0,
         }
     }
@@ -271,7 +271,7 @@ impl BodyReader for UpstreamStream {
         }
     }
 
-    fn settle(&mut self, cx: &mut Context<'_>) {
+    fn release_memory(&mut self, cx: &mut Context<'_>) {
         if let State::Answered(incoming) = &mut self.state {
             incoming.gather(cx);
         }
@@ -287,7 +287,7 @@ impl BodyWriter for UpstreamStream {
     ) -> Poll<Result<usize, WriteError>> {
         let taken = self.outgoing.poll_take(cx, data, last);
         if taken.is_ready() {
-            self.connection.says();
+            self.connection.note_request();
         }
         taken
     }
@@ -300,16 +300,16 @@ impl BodyWriter for UpstreamStream {
         self.outgoing.poll_flush()
     }
 
-    fn is_taken(&self) -> bool {
-        self.outgoing.is_taken()
+    fn is_finished(&self) -> bool {
+        self.outgoing.is_finished()
     }
 
     fn is_blocked(&self) -> bool {
         self.outgoing.is_blocked()
     }
 
-    fn moved(&self) -> u64 {
-        self.outgoing.moved()
+    fn bytes_written(&self) -> u64 {
+        self.outgoing.bytes_written()
     }
 
     fn poll_broken(&mut self, cx: &mut Context<'_>) -> Poll<()> {

@@ -67,19 +67,19 @@ impl<S: BodyReader> BodyReader for ShapedBody<'_, S> {
         self.source.data().len() <= self.shaper.left() && self.source.is_last()
     }
 
-    fn is_over(&self) -> bool {
-        self.source.is_over()
+    fn is_complete(&self) -> bool {
+        self.source.is_complete()
     }
 
-    fn taken(&self) -> u64 {
-        self.source.taken()
+    fn bytes_read(&self) -> u64 {
+        self.source.bytes_read()
     }
 
     fn trailers(&self) -> Option<&Fields> {
         self.source.trailers()
     }
 
-    fn settle(&mut self, cx: &mut Context<'_>) {
-        self.source.settle(cx);
+    fn release_memory(&mut self, cx: &mut Context<'_>) {
+        self.source.release_memory(cx);
     }
 }

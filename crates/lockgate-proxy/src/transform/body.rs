@@ -221,7 +221,7 @@ impl<S: BodyReader> BodyReader for Transformed<'_, S> {
                 continue;
             }
             match source.poll_data(cx) {
-                Poll::Ready(Ok(())) => transformation.over = source.is_over(),
+                Poll::Ready(Ok(())) => transformation.over = source.is_complete(),
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 // More may come in hours: what has come must not wait for it.
                 Poll::Pending if std::mem::take(&mut transformation.holds) => {
@@ -248,20 +248,20 @@ impl<S: BodyReader> BodyReader for Transformed<'_, S> {
         self.transformation.has_ended() && self.source.trailers().is_none()
     }
 
-    fn is_over(&self) -> bool {
+    fn is_complete(&self) -> bool {
         self.transformation.has_ended() && self.transformation.ready().is_empty()
     }
 
-    fn taken(&self) -> u64 {
-        self.source.taken()
+    fn bytes_read(&self) -> u64 {
+        self.source.bytes_read()
     }
 
     fn trailers(&self) -> Option<&Fields> {
         self.source.trailers()
     }
 
-    fn settle(&mut self, cx: &mut Context<'_>) {
-        self.source.settle(cx);
+    fn release_memory(&mut self, cx: &mut Context<'_>) {
+        self.source.release_memory(cx);
     }
 }
 
@@ -413,11 +413,11 @@ mod tests {
             false
         }
 
-        fn is_over(&self) -> bool {
+        fn is_complete(&self) -> bool {
             self.left.is_empty()
         }
 
-        fn taken(&self) -> u64 {
+        fn bytes_read(&self) -> u64 {
             0
         }
 
@@ -425,7 +425,7 @@ mod tests {
             None
         }
 
-        fn settle(&mut self, _: &mut Context<'_>) {}
+        fn release_memory(&mut self, _: &mut Context<'_>) {}
     }
 
     fn changer() -> Stage {
@@ -445,7 +445,7 @@ mod tests {
             let mut body = transformation.of(&mut source);
             match body.poll_data(&mut Context::from_waker(Waker::noop())) {
                 Poll::Ready(Err(error)) => return Err(error),
-                Poll::Ready(Ok(())) if body.is_over() => return Ok((out, most)),
+                Poll::Ready(Ok(())) if body.is_complete() => return Ok((out, most)),
                 Poll::Ready(Ok(())) => {
                     let count = body.data().len();
                     most = most.max(count);

@@ -52,14 +52,14 @@ pub enum Affinity {
 
 impl Affinity {
     /// To whom somebody belongs. `now` is [`crate::clock::Clock::now`].
-    pub fn wish(&self, asker: &AffinityInput<'_>, now: u64) -> Preference {
+    pub fn preference(&self, affinity_input: &AffinityInput<'_>, now: u64) -> Preference {
         match self {
-            Self::Hash(key) => key.wish(asker),
-            Self::Sticky(sticky) => asker.fields.map_or(Preference::Any, |fields| sticky.wish(fields)),
+            Self::Hash(key) => key.preference(affinity_input),
+            Self::Sticky(sticky) => affinity_input.fields.map_or(Preference::Any, |fields| sticky.preference(fields)),
             Self::Session(sessions) => {
-                let address = AffinityKey::Client.wish(asker);
+                let address = AffinityKey::Client.preference(affinity_input);
                 match (
-                    asker
+                    affinity_input
                         .session
                         .and_then(|session| sessions.find(session, now)),
                     address,
@@ -76,16 +76,16 @@ impl Affinity {
 impl AffinityKey {
     /// Where it leads whom. The same in every worker, after every start and in every Lockgate with
     /// the same endpoints.
-    pub fn wish(&self, asker: &AffinityInput<'_>) -> Preference {
+    pub fn preference(&self, affinity_input: &AffinityInput<'_>) -> Preference {
         let own = match self {
             Self::Client => None,
-            Self::ServerName => asker.server_name.map(str::as_bytes),
-            Self::Field(name) => asker.fields.and_then(|fields| fields.named(name).next()),
-            Self::Cookie(name) => asker.fields.and_then(|fields| cookies(fields, name).next()),
+            Self::ServerName => affinity_input.server_name.map(str::as_bytes),
+            Self::Field(name) => affinity_input.fields.and_then(|fields| fields.named(name).next()),
+            Self::Cookie(name) => affinity_input.fields.and_then(|fields| cookies(fields, name).next()),
         };
         match (
             own.filter(|value| !value.is_empty()),
-            asker.client.map(limits::client),
+            affinity_input.client.map(limits::client),
         ) {
             (Some(value), _) => Preference::Hashed(hash(value)),
             (None, Some(IpAddr::V4(ip))) => Preference::Hashed(hash(&ip.octets())),
@@ -120,7 +120,7 @@ mod tests {
         fields
     }
 
-    fn wish(
+    fn preference(
         key: &AffinityKey,
         client: Option<&str>,
         server_name: Option<&str>,
@@ -128,7 +128,7 @@ mod tests {
     ) -> Preference {
         let fields = fields(lines);
         let client = client.map(|ip| ip.parse().unwrap());
-        key.wish(&AffinityInput {
+        key.preference(&AffinityInput {
             client,
             server_name,
             session: None,
@@ -142,12 +142,12 @@ mod tests {
 
     #[test]
     fn the_affinity_of_an_ipv6_client_is_its_64_prefix() {
-        let of = |ip| wish(&AffinityKey::Client, Some(ip), Some("a.test"), &[]);
+        let of = |ip| preference(&AffinityKey::Client, Some(ip), Some("a.test"), &[]);
         assert_eq!(of("192.0.2.1"), of("::ffff:192.0.2.1"));
         assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
         assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1:2:3"));
         assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
-        assert_eq!(wish(&AffinityKey::Client, None, None, &[]), Preference::Any);
+        assert_eq!(preference(&AffinityKey::Client, None, None, &[]), Preference::Any);
     }
 
     #[test]
@@ -156,7 +156,7 @@ mod tests {
             AffinityKey::Field((*b"x-user").into()),
             AffinityKey::Cookie((*b"id").into()),
         );
-        let address = wish(&AffinityKey::Client, Some("192.0.2.1"), None, &[]);
+        let address = preference(&AffinityKey::Client, Some("192.0.2.1"), None, &[]);
         for (key, name, lines, expected) in [
             (
                 &field,
@@ -195,12 +195,12 @@ mod tests {
             (&AffinityKey::ServerName, None, &[], address),
         ] {
             assert_eq!(
-                wish(key, Some("192.0.2.1"), name, lines),
+                preference(key, Some("192.0.2.1"), name, lines),
                 expected,
                 "{key:?} {lines:?}"
             );
         }
-        assert_eq!(wish(&field, None, None, &[]), Preference::Any);
+        assert_eq!(preference(&field, None, None, &[]), Preference::Any);
         let relay = AffinityInput {
             client: None,
             server_name: Some("a.test"),
@@ -208,7 +208,7 @@ mod tests {
             fields: None,
         };
         assert_eq!(
-            (field.wish(&relay), AffinityKey::ServerName.wish(&relay)),
+            (field.preference(&relay), AffinityKey::ServerName.preference(&relay)),
             (Preference::Any, hashed("a.test"))
         );
     }
@@ -218,9 +218,9 @@ mod tests {
         let sessions = Sessions::default();
         sessions.learn(b"known", 3, 0);
         let by_session = Affinity::Session(sessions);
-        let wish = |ip: Option<&str>, session, now| {
+        let preference = |ip: Option<&str>, session, now| {
             let client = ip.map(|ip| ip.parse().unwrap());
-            by_session.wish(
+            by_session.preference(
                 &AffinityInput {
                     client,
                     server_name: None,
@@ -230,7 +230,7 @@ mod tests {
                 now,
             )
         };
-        let Preference::Hashed(address) = wish(Some("192.0.2.1"), None, 0) else {
+        let Preference::Hashed(address) = preference(Some("192.0.2.1"), None, 0) else {
             panic!()
         };
         let (known, other) = (Some(&b"known"[..]), Some(&b"other"[..]));
@@ -242,7 +242,7 @@ mod tests {
             (None, known, 0, Preference::Session(3, None)),
             (None, None, 0, Preference::Any),
         ] {
-            assert_eq!(wish(ip, session, now), expected, "{ip:?} {session:?} {now}");
+            assert_eq!(preference(ip, session, now), expected, "{ip:?} {session:?} {now}");
         }
     }
 

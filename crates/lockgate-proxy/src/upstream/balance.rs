@@ -72,13 +72,13 @@ impl Member {
 
     /// Gives it another weight, at least 1, and says whether it is a backup from now on. The pool's
     /// choice knows of it with [`Pool::reweigh`](super::Pool::reweigh).
-    pub fn assume(&self, weight: u32, backup: bool) {
+    pub fn set_weight(&self, weight: u32, backup: bool) {
         self.weight.store(weight.max(1), Ordering::Relaxed);
         self.backup.store(backup, Ordering::Relaxed);
     }
 
     /// See [`Pool::stand_for`](super::Pool::stand_for).
-    pub(super) fn stand_for(&self, whom: &str) {
+    pub(super) fn set_alias(&self, whom: &str) {
         self.hash.store(hash(whom.as_bytes()), Ordering::Relaxed);
     }
 
@@ -212,7 +212,7 @@ impl Balancer {
                 Availability::Good
                     if self.is_held_back(member, random.wrapping_add(at as u64), now) =>
                 {
-                    Availability::Doubtful
+                    Availability::Suspect
                 }
                 standing => standing,
             },
@@ -326,11 +326,11 @@ impl Balancer {
 pub(super) enum Availability {
     Good,
     /// Has failed lately, or comes back slowly: when no other is good.
-    Doubtful,
+    Suspect,
     /// A backup.
     Backup,
     /// Could not be reached lately, or was ejected: better than nobody.
-    Gone,
+    Unavailable,
     /// As good as any, but full: waited for rather than replaced by a worse one.
     Full,
     Out,
@@ -347,12 +347,12 @@ impl Availability {
             endpoint.is_full(),
             member.is_backup(),
         ) {
-            (Condition::Gone, false, _) => Self::Gone,
-            (Condition::Gone, true, _) | (_, true, true) => Self::Out,
+            (Condition::Unavailable, false, _) => Self::Unavailable,
+            (Condition::Unavailable, true, _) | (_, true, true) => Self::Out,
             (_, true, false) => Self::Full,
             (_, false, true) => Self::Backup,
-            (Condition::Well, false, false) => Self::Good,
-            (Condition::Doubtful, false, false) => Self::Doubtful,
+            (Condition::Healthy, false, false) => Self::Good,
+            (Condition::Suspect, false, false) => Self::Suspect,
         }
     }
 }
@@ -360,7 +360,7 @@ impl Availability {
 /// One at random, by weight, of those in the best standing: each takes the place of the one before
 /// with the chance that its weight has among all so far.
 fn anyone(members: &[Member], standing: impl Fn(usize) -> Availability, random: u64) -> Option<usize> {
-    let (mut best, mut total, mut chosen, mut full) = (Availability::Gone, 0, None, false);
+    let (mut best, mut total, mut chosen, mut full) = (Availability::Unavailable, 0, None, false);
     for (at, member) in members.iter().enumerate() {
         let found = standing(at);
         full |= found == Availability::Full;
@@ -376,7 +376,7 @@ fn anyone(members: &[Member], standing: impl Fn(usize) -> Availability, random: 
             chosen = Some(at);
         }
     }
-    chosen.filter(|_| !full || best <= Availability::Doubtful)
+    chosen.filter(|_| !full || best <= Availability::Suspect)
 }
 
 /// The one with the least in flight for its weight, of those in the best standing; equals take
@@ -406,7 +406,7 @@ fn least(
         }
         equals += usize::from(best.is_some_and(|(least, _)| busy == least));
     }
-    let (least, first) = best.filter(|((best, _), _)| !full || *best <= Availability::Doubtful)?;
+    let (least, first) = best.filter(|((best, _), _)| !full || *best <= Availability::Suspect)?;
     let equal = members
         .iter()
         .enumerate()
@@ -433,7 +433,7 @@ fn belongs(
     let mut full = false;
     for (at, member) in members.iter().enumerate() {
         let standing = match standing(at) {
-            Availability::Doubtful => Availability::Good,
+            Availability::Suspect => Availability::Good,
             standing => standing,
         };
         full |= standing == Availability::Full;

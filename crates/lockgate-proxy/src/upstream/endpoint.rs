@@ -172,7 +172,7 @@ impl Endpoint {
     ) -> bool {
         match failure {
             EndpointFailure::Unreachable => self.load.latency.forget(),
-            EndpointFailure::Broken => {
+            EndpointFailure::Reset => {
                 let twice = self.load.latency.now(now).unwrap_or_default() * 2e-6;
                 let twice = Duration::try_from_secs_f32(twice).unwrap_or_default();
                 self.load
@@ -206,7 +206,7 @@ impl Endpoint {
 
     /// Whether others are to be preferred, because it has failed lately.
     pub fn is_avoided(&self, now: u64) -> bool {
-        self.condition(now) != Condition::Well
+        self.condition(now) != Condition::Healthy
     }
 
     /// For how many milliseconds others are still preferred, because it has failed lately.
@@ -326,15 +326,15 @@ impl ConnectionPermit {
 
     /// The same, with the place of the connection's socket.
     #[inline]
-    pub fn in_slot(mut self, slot: SocketSlot) -> Self {
-        slot.works();
+    pub fn with_slot(mut self, slot: SocketSlot) -> Self {
+        slot.set_busy();
         self.slot = Some(slot);
         self
     }
 
     /// The same, with what it takes of the client's share.
     #[inline]
-    pub fn of_share(mut self, share: Option<Share>) -> Self {
+    pub fn with_share(mut self, share: Option<Share>) -> Self {
         self.share = share;
         self
     }
@@ -346,13 +346,13 @@ impl ConnectionPermit {
     }
 
     /// The place alone, of a request that shares a connection with others.
-    pub fn shares(mut self) -> Self {
+    pub fn without_connection(mut self) -> Self {
         self.uncount();
         self
     }
 
     /// The same of a relay, which is in flight as long as it is connected.
-    pub fn works(mut self) -> Self {
+    pub fn as_relay(mut self) -> Self {
         self.work = Some(self.endpoint.begin());
         self
     }
@@ -392,7 +392,7 @@ mod tests {
     #[test]
     fn endpoint_connection_and_exchange_counts_are_given_back() {
         let endpoint = endpoint(Some(1));
-        let (hold, exchange) = (endpoint.try_take(), endpoint.begin());
+        let (permit, exchange) = (endpoint.try_take(), endpoint.begin());
         assert!(hold.is_some() && endpoint.try_take().is_none());
         assert_eq!((endpoint.connections(), endpoint.in_flight()), (1, 1));
         drop((hold, exchange));
@@ -404,12 +404,12 @@ mod tests {
     fn a_reset_raises_endpoint_latency_and_unreachability_forgets_it() {
         let (endpoint, tenth) = (endpoint(None), Duration::from_millis(100));
         endpoint.answered(tenth, 0);
-        endpoint.failed(EndpointFailure::Broken, 0, None, || false);
+        endpoint.failed(EndpointFailure::Reset, 0, None, || false);
         assert_eq!(endpoint.latency().now(0), Some(5e5));
-        endpoint.failed(EndpointFailure::Broken, 0, None, || false);
+        endpoint.failed(EndpointFailure::Reset, 0, None, || false);
         assert_eq!(endpoint.latency().now(0), Some(1e6));
         for _ in 0..100 {
-            endpoint.failed(EndpointFailure::Broken, 0, None, || false);
+            endpoint.failed(EndpointFailure::Reset, 0, None, || false);
         }
         assert_eq!(
             endpoint.latency().now(0),

@@ -20,7 +20,7 @@ pub enum ReusePolicy {
     /// Any that is not known to be dead.
     Any,
     /// One of which the kernel says that it lives: for what must not be sent twice.
-    Certain,
+    Alive,
     /// A new one; of those that are shared, one that was made after this moment.
     New(Instant),
 }
@@ -79,22 +79,22 @@ impl Default for H2Pool {
 
 impl H2Pool {
     /// A place on a connection, if one has room.
-    pub(super) fn place(&self, wanted: ReusePolicy, keeping: IdleSettings) -> Option<LeasedStream> {
+    pub(super) fn place(&self, reuse: ReusePolicy, idle_settings: IdleSettings) -> Option<LeasedStream> {
         let mut connections = self.connections.borrow_mut();
-        connections.retain(|one| !one.is_over());
+        connections.retain(|one| !one.is_closed());
         connections.iter().find_map(|one| {
-            let usable = match wanted {
+            let usable = match reuse {
                 ReusePolicy::Any => true,
-                ReusePolicy::Certain => one.is_quiet_now(),
+                ReusePolicy::Alive => one.is_quiet_now(),
                 ReusePolicy::New(since) => one.made_at() > since,
             };
             let requests = one.asked();
             let call = if usable {
-                UpstreamStream::on(one, keeping.requests)?
+                UpstreamStream::on(one, idle_settings.requests)?
             } else {
                 return None;
             };
-            let requests = if matches!(wanted, ReusePolicy::New(_)) {
+            let requests = if matches!(reuse, ReusePolicy::New(_)) {
                 0
             } else {
                 requests
@@ -166,12 +166,12 @@ impl H2Pool {
         // Its bytes are nobody's: those of the requests are counted with their clients.
         guard.watch().listener.set(None);
         let made = async {
-            let patience = pool.patience();
-            let hold = endpoint
+            let wait_budget = pool.wait_budget();
+            let permit = endpoint
                 .count()
-                .in_slot(slots.take(&guard, &patience).await?);
+                .with_slot(slots.take(&guard, &wait_budget).await?);
             let dialled = pool
-                .attempt(hold, &slots, (&guard, &patience), connect, &[])
+                .attempt(permit, &slots, (&guard, &wait_budget), connect, &[])
                 .await?;
             let stream = Stream::new(dialled.socket, dialled.session, Vec::new());
             guard.phase(connect);
@@ -185,7 +185,7 @@ impl H2Pool {
                 Err(cut) => return Err(DialError::Cut(cut)),
             };
             begun
-                .map(|(shared, driver)| (shared, driver, dialled.hold))
+                .map(|(shared, driver)| (shared, driver, dialled.permit))
                 .map_err(|error| {
                     pool.failed(&endpoint, EndpointFailure::Unreachable, &error, guard.clock().now());
                     DialError::Failed {
@@ -200,10 +200,10 @@ impl H2Pool {
             .borrow_mut()
             .retain(|one| !Rc::ptr_eq(one, &dial));
         let told = made.as_ref().map(|_| ()).map_err(DialError::clone);
-        let driven = made.ok().map(|(shared, driver, hold)| {
+        let driven = made.ok().map(|(shared, driver, permit)| {
             self.most.set(shared.most().max(1));
             self.connections.borrow_mut().push(shared);
-            (driver, hold)
+            (driver, permit)
         });
         dial.done.replace(Some(told));
         dial.told.notify_waiters();
@@ -211,7 +211,7 @@ impl H2Pool {
         if let Some((driver, _hold)) = driven {
             driver.run().await;
             // Its socket before its place.
-            self.connections.borrow_mut().retain(|one| !one.is_over());
+            self.connections.borrow_mut().retain(|one| !one.is_closed());
         }
     }
 
@@ -246,14 +246,14 @@ impl H2Pool {
     }
 
     /// Looks after all of them: see [`SharedConnection::look`].
-    pub(super) fn tidy(&self, keeping: IdleSettings, now: u64) {
+    pub(super) fn close_stale(&self, idle_settings: IdleSettings, now: u64) {
         let mut connections = self.connections.borrow_mut();
-        connections.retain(|one| !one.is_over());
+        connections.retain(|one| !one.is_closed());
         let mut idle = 0;
         for one in &*connections {
-            one.look(now, keeping.lifetime);
+            one.check_liveness(now, idle_settings.lifetime);
             idle += usize::from(one.is_idle());
-            if one.is_idle() && idle > keeping.max {
+            if one.is_idle() && idle > idle_settings.max {
                 one.leave();
             }
         }

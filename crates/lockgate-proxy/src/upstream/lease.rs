@@ -76,7 +76,7 @@ pub struct Lease {
     /// How long it took to make, if it is new.
     pub dialled: Option<Duration>,
     in_flight: InFlight,
-    hold: ConnectionPermit,
+    permit: ConnectionPermit,
     /// Whether the endpoint had failed lately when it was chosen.
     avoided: bool,
     member: usize,
@@ -121,13 +121,13 @@ impl UpstreamPool {
 
     /// One request's own: `link` leads to `endpoint`, and is not kept. Nothing is counted by
     /// endpoint.
-    pub fn once(
+    pub fn single_use(
         (link, slot): (Box<H1Connection>, SocketSlot),
         endpoint: Arc<Endpoint>,
         blocks: &Rc<Blocks>,
         now: u64,
     ) -> Rc<Self> {
-        let keeping = IdleSettings {
+        let idle_settings = IdleSettings {
             max: 0,
             ..IdleSettings::default()
         };
@@ -136,7 +136,7 @@ impl UpstreamPool {
             budget: 0,
         };
         let settings = Settings {
-            keeping,
+            idle_settings,
             retry,
             ..Settings::default()
         };
@@ -161,7 +161,7 @@ impl UpstreamPool {
 
     /// A connection to the endpoint that is next: an idle one, if it lives, else a new one, on
     /// which `header` goes first. It takes of the share of `share_of`, if that is limited, and
-    /// waits as long as `patience` has it. It is that of `wish` if there is one. Members in `tried`
+    /// waits as long as `wait_budget` has it. It is that of `preference` if there is one. Members in `tried`
     /// are passed over, and those that are tried now are added. `http` and `site` count those that
     /// could not be reached, and what waits.
     ///
@@ -169,11 +169,11 @@ impl UpstreamPool {
     /// When no endpoint can be reached in time.
     pub async fn lease(
         self: &Rc<Self>,
-        (guard, share_of, patience): (&Guard, Option<&Arc<Account>>, &WaitBudget),
+        (guard, share_of, wait_budget): (&Guard, Option<&Arc<Account>>, &WaitBudget),
         connect: Duration,
-        wanted: ReusePolicy,
+        reuse: ReusePolicy,
         header: &[u8],
-        (wish, tried): (Preference, &mut MemberSet),
+        (preference, tried): (Preference, &mut MemberSet),
         (http, site): (&HttpCells, &SiteCells),
     ) -> Result<Lease, DialError> {
         // Requests that share connections take hardly any.
@@ -182,16 +182,16 @@ impl UpstreamPool {
             .try_share(share_of.filter(|_| !self.pool.settings.http2))
         {
             Ok(share) => share,
-            Err(account) => Some(boxed(|| self.portion(account, guard, patience, site)).await?),
+            Err(account) => Some(boxed(|| self.wait_for_share(account, guard, wait_budget, site)).await?),
         };
         let mut last = None;
         // Of more members than `tried` has room for, not all are told apart: as many attempts as
         // there are members.
         for _ in self.pool.members() {
             let now = guard.clock().now();
-            let (member, hold) = match self.pool.choose(wish, *tried, self.random.next(), now) {
+            let (member, permit) = match self.pool.choose(preference, *tried, self.random.next(), now) {
                 Some(chosen) => chosen,
-                None => match boxed(|| self.queue((guard, patience), wish, *tried, site)).await {
+                None => match boxed(|| self.queue((guard, wait_budget), preference, *tried, site)).await {
                     Ok(chosen) => chosen,
                     Err(error @ DialError::Cut(_)) => return Err(error),
                     Err(error) => return Err(last.unwrap_or(error)),
@@ -199,8 +199,8 @@ impl UpstreamPool {
             };
             tried.insert(member);
             if self.pool.settings.http2 {
-                let in_flight = hold.endpoint().begin();
-                match boxed(|| self.share(member, hold, in_flight, guard, connect, wanted)).await {
+                let in_flight = permit.endpoint().begin();
+                match boxed(|| self.share(member, permit, in_flight, guard, connect, reuse)).await {
                     Err(error @ DialError::Failed { .. }) => {
                         self.unreachable(member, &error, http);
                         last = Some(error);
@@ -209,31 +209,31 @@ impl UpstreamPool {
                 }
                 continue;
             }
-            if !matches!(wanted, ReusePolicy::New(_))
+            if !matches!(reuse, ReusePolicy::New(_))
                 && let Some(IdleConnection {
                     link,
                     slot,
                     requests,
                     ..
-                }) = self.idle(member, now, wanted == ReusePolicy::Certain)
+                }) = self.idle(member, now, reuse == ReusePolicy::Alive)
             {
-                let hold = hold.in_slot(slot).of_share(share);
+                let permit = permit.with_slot(slot).with_share(share);
                 return Ok(Lease::again(
                     UpstreamConnection::H1(link),
-                    hold,
+                    permit,
                     requests,
                     member,
                     Rc::clone(self),
                     now,
                 ));
             }
-            let in_flight = hold.endpoint().begin();
+            let in_flight = permit.endpoint().begin();
             match boxed(|| {
                 self.dial(
                     member,
-                    hold,
+                    permit,
                     in_flight,
-                    (guard, patience),
+                    (guard, wait_budget),
                     connect,
                     header,
                     site,
@@ -247,7 +247,7 @@ impl UpstreamPool {
                     last = Some(error);
                 }
                 Ok(mut lease) => {
-                    lease.hold = lease.hold.of_share(share.take());
+                    lease.permit = lease.permit.with_share(share.take());
                     return Ok(lease);
                 }
                 done => return done,
@@ -265,58 +265,58 @@ impl UpstreamPool {
     /// Waits for a place at a member that was not tried.
     async fn queue(
         &self,
-        (guard, patience): (&Guard, &WaitBudget),
-        wish: Preference,
+        (guard, wait_budget): (&Guard, &WaitBudget),
+        preference: Preference,
         tried: MemberSet,
         site: &SiteCells,
     ) -> Result<(usize, ConnectionPermit), DialError> {
         let _waiting = QueuedRequest::begin(site);
-        self.pool.queue(guard, patience, wish, tried).await
+        self.pool.queue(guard, wait_budget, preference, tried).await
     }
 
     /// Waits for the client's share of sockets.
-    async fn portion(
+    async fn wait_for_share(
         &self,
         account: &Arc<Account>,
         guard: &Guard,
-        patience: &WaitBudget,
+        wait_budget: &WaitBudget,
         site: &SiteCells,
     ) -> Result<Share, DialError> {
         let _waiting = QueuedRequest::begin(site);
-        self.slots.share(account, guard, patience).await
+        self.slots.share(account, guard, wait_budget).await
     }
 
     /// A place for one more socket.
     async fn slot(
         &self,
         guard: &Guard,
-        patience: &WaitBudget,
+        wait_budget: &WaitBudget,
         site: &SiteCells,
     ) -> Result<SocketSlot, DialError> {
         if let Some(slot) = self.slots.try_take() {
             return Ok(slot);
         }
         let _waiting = QueuedRequest::begin(site);
-        self.slots.take(guard, patience).await
+        self.slots.take(guard, wait_budget).await
     }
 
     #[expect(clippy::too_many_arguments, reason = "what a dial is made of")]
     async fn dial(
         self: &Rc<Self>,
         member: usize,
-        hold: ConnectionPermit,
+        permit: ConnectionPermit,
         in_flight: InFlight,
-        (guard, patience): (&Guard, &WaitBudget),
+        (guard, wait_budget): (&Guard, &WaitBudget),
         connect: Duration,
         header: &[u8],
         site: &SiteCells,
     ) -> Result<Lease, DialError> {
-        let hold = hold.in_slot(self.slot(guard, patience, site).await?);
+        let permit = permit.with_slot(self.slot(guard, wait_budget, site).await?);
         let began = Instant::now();
-        let avoided = hold.endpoint().is_avoided(guard.clock().now());
+        let avoided = permit.endpoint().is_avoided(guard.clock().now());
         let dialled = self
             .pool
-            .attempt(hold, &self.slots, (guard, patience), connect, header)
+            .attempt(permit, &self.slots, (guard, wait_budget), connect, header)
             .await?;
         let before_tls = dialled.session.is_some();
         let stream = Stream::new(dialled.socket, dialled.session, Vec::new());
@@ -325,14 +325,14 @@ impl UpstreamPool {
             link.writer.head().extend_from_slice(header);
         }
         let link = UpstreamConnection::H1(link);
-        let (dialled, hold, upstream) = (Some(began.elapsed()), dialled.hold, Rc::clone(self));
+        let (dialled, permit, upstream) = (Some(began.elapsed()), dialled.permit, Rc::clone(self));
         Ok(Lease {
             link,
             requests: 0,
             dialled,
             avoided,
             in_flight,
-            hold,
+            permit,
             member,
             upstream,
         })
@@ -343,18 +343,18 @@ impl UpstreamPool {
     async fn share(
         self: &Rc<Self>,
         member: usize,
-        hold: ConnectionPermit,
+        permit: ConnectionPermit,
         in_flight: InFlight,
         guard: &Guard,
         connect: Duration,
-        wanted: ReusePolicy,
+        reuse: ReusePolicy,
     ) -> Result<Lease, DialError> {
-        let (began, hold) = (Instant::now(), hold.shares());
-        let avoided = hold.endpoint().is_avoided(guard.clock().now());
-        let (sharing, keeping) = (&self.shared[member], self.pool.settings.keeping);
-        let (mut wanted, mut waited, mut dialled) = (wanted, false, None);
+        let (began, permit) = (Instant::now(), permit.without_connection());
+        let avoided = permit.endpoint().is_avoided(guard.clock().now());
+        let (sharing, idle_settings) = (&self.shared[member], self.pool.settings.idle_settings);
+        let (mut reuse, mut waited, mut dialled) = (reuse, false, None);
         loop {
-            if let Some(LeasedStream { call, requests }) = sharing.place(wanted, keeping) {
+            if let Some(LeasedStream { call, requests }) = sharing.place(reuse, idle_settings) {
                 let (link, upstream) = (UpstreamConnection::H2(call), Rc::clone(self));
                 let requests = if waited { 0 } else { requests };
                 return Ok(Lease {
@@ -363,7 +363,7 @@ impl UpstreamPool {
                     dialled,
                     avoided,
                     in_flight,
-                    hold,
+                    permit,
                     member,
                     upstream,
                 });
@@ -374,7 +374,7 @@ impl UpstreamPool {
                     .saturating_mul(4)
                     .saturating_add(self.pool.settings.queue.wait),
             );
-            let endpoint = Arc::clone(hold.endpoint());
+            let endpoint = Arc::clone(permit.endpoint());
             let made = sharing.another(
                 &self.pool,
                 &endpoint,
@@ -384,8 +384,8 @@ impl UpstreamPool {
             );
             let first = made.await?;
             // What was waited for is as certain as can be.
-            if wanted == ReusePolicy::Certain {
-                wanted = ReusePolicy::Any;
+            if reuse == ReusePolicy::Alive {
+                reuse = ReusePolicy::Any;
             }
             waited = true;
             dialled = dialled.or(first.then(|| began.elapsed()));
@@ -395,8 +395,8 @@ impl UpstreamPool {
     fn idle(&self, member: usize, now: u64, certain: bool) -> Option<IdleConnection> {
         let mut idle = self.idle[member].borrow_mut();
         while let Some(last) = idle.pop_back() {
-            if lives(&last.link, certain)
-                && now.saturating_sub(last.since) < self.pool.settings.keeping.lifetime
+            if is_alive(&last.link, certain)
+                && now.saturating_sub(last.since) < self.pool.settings.idle_settings.lifetime
             {
                 return Some(last);
             }
@@ -448,20 +448,20 @@ impl UpstreamPool {
     /// Too many are closed only here and not as they come: of a thousand requests at once all
     /// connections are idle for a moment, and making them anew for the next thousand would cost
     /// more than everything else.
-    pub fn tidy(&self, now: u64) {
-        let keeping = self.pool.settings.keeping;
+    pub fn close_stale(&self, now: u64) {
+        let idle_settings = self.pool.settings.idle_settings;
         for shared in &self.shared {
-            shared.tidy(keeping, now);
+            shared.close_stale(idle_settings, now);
         }
         for idle in &self.idle {
             let mut idle = idle.borrow_mut();
             // The oldest are at the front.
-            let spare = idle.len().saturating_sub(keeping.max);
+            let spare = idle.len().saturating_sub(idle_settings.max);
             let mut place = 0;
             idle.retain(|one| {
                 place += 1;
                 let age = now.saturating_sub(one.since);
-                age < keeping.lifetime
+                age < idle_settings.lifetime
                     && (place > spare || age < MOMENT)
                     && one.link.stream.is_quiet()
             });
@@ -521,7 +521,7 @@ impl Drop for QueuedRequest<'_> {
     }
 }
 
-pub(super) fn lives(link: &H1Connection, certain: bool) -> bool {
+pub(super) fn is_alive(link: &H1Connection, certain: bool) -> bool {
     if certain {
         link.stream.is_quiet_now()
     } else {
@@ -576,20 +576,20 @@ impl Lease {
     /// One over a connection that is there already.
     pub(super) fn again(
         link: UpstreamConnection,
-        hold: ConnectionPermit,
+        permit: ConnectionPermit,
         requests: u64,
         member: usize,
         upstream: Rc<UpstreamPool>,
         now: u64,
     ) -> Self {
-        let (avoided, in_flight) = (hold.endpoint().is_avoided(now), hold.endpoint().begin());
+        let (avoided, in_flight) = (permit.endpoint().is_avoided(now), permit.endpoint().begin());
         Self {
             link,
             requests,
             dialled: None,
             avoided,
             in_flight,
-            hold,
+            permit,
             member,
             upstream,
         }
@@ -599,15 +599,15 @@ impl Lease {
     /// its end; not while its socket is wanted elsewhere.
     pub fn keep(self, now: u64) {
         let wanted = self.are_sockets_wanted();
-        let (link, mut hold, requests, member, upstream) = self.into_kept();
-        let keeping = upstream.pool.settings.keeping;
-        if let Some(link) = spent(link)
-            && let Some(slot) = hold.take_slot()
-            && requests + 1 < keeping.requests
-            && keeping.max > 0
+        let (link, mut permit, requests, member, upstream) = self.into_reusable();
+        let idle_settings = upstream.pool.settings.idle_settings;
+        if let Some(link) = idle_h1(link)
+            && let Some(slot) = permit.take_slot()
+            && requests + 1 < idle_settings.requests
+            && idle_settings.max > 0
             && !wanted
         {
-            slot.rests();
+            slot.set_idle();
             upstream.idle[member].borrow_mut().push_back(IdleConnection {
                 link,
                 slot,
@@ -621,10 +621,10 @@ impl Lease {
         self.upstream.slots.are_wanted()
     }
 
-    pub(super) fn into_kept(self) -> (UpstreamConnection, ConnectionPermit, u64, usize, Rc<UpstreamPool>) {
+    pub(super) fn into_reusable(self) -> (UpstreamConnection, ConnectionPermit, u64, usize, Rc<UpstreamPool>) {
         (
             self.link,
-            self.hold,
+            self.permit,
             self.requests,
             self.member,
             self.upstream,
@@ -633,13 +633,13 @@ impl Lease {
 
     /// The connection, for whoever speaks something else over it, and what counts for the endpoint.
     pub fn into_parts(self) -> (UpstreamConnection, ConnectionPermit, InFlight) {
-        (self.link, self.hold, self.in_flight)
+        (self.link, self.permit, self.in_flight)
     }
 }
 
 /// A connection of its own on which nothing of the exchange is left, and nothing has come behind
 /// it. One that is shared is kept by whoever shares it.
-pub(super) fn spent(link: UpstreamConnection) -> Option<Box<H1Connection>> {
+pub(super) fn idle_h1(link: UpstreamConnection) -> Option<Box<H1Connection>> {
     match link {
         UpstreamConnection::H1(link) => link.is_spent().then_some(link),
         UpstreamConnection::H2(_) => None,

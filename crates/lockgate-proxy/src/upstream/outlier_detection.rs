@@ -21,7 +21,7 @@ pub enum EndpointFailure {
     /// No connection, or no TLS.
     Unreachable,
     /// A connection that broke before an answer.
-    Broken,
+    Reset,
     /// No answer in time, one that cannot be read, or one that says that it cannot serve. One alone
     /// says little.
     Unserved,
@@ -81,11 +81,11 @@ impl FromIterator<u16> for Statuses {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Condition {
     /// As well as anybody.
-    Well,
+    Healthy,
     /// It broke off: others are better.
-    Doubtful,
+    Suspect,
     /// It could not be reached, or is ejected: also those who belong to it go to others.
-    Gone,
+    Unavailable,
 }
 
 /// Until when it is left alone, why, and how often it has failed in a row; 0 is not at all.
@@ -106,9 +106,9 @@ const UNTIL: u32 = 10;
 impl OutlierDetection {
     pub(super) fn condition(&self, now: u64) -> Condition {
         match self.0.load(Ordering::Relaxed) {
-            word if word >> UNTIL <= now => Condition::Well,
-            word if word & GONE != 0 => Condition::Gone,
-            _ => Condition::Doubtful,
+            word if word >> UNTIL <= now => Condition::Healthy,
+            word if word & GONE != 0 => Condition::Unavailable,
+            _ => Condition::Suspect,
         }
     }
 
@@ -140,7 +140,7 @@ impl OutlierDetection {
         let (time, why) = match (ejects, failure) {
             (Some(eject), _) => (eject.time, GONE | EJECTED),
             (None, EndpointFailure::Unreachable) => (avoided, GONE),
-            (None, EndpointFailure::Broken) => (avoided, 0),
+            (None, EndpointFailure::Reset) => (avoided, 0),
             (None, EndpointFailure::Unserved) => (0, 0),
         };
         let until = now.saturating_add(time).min(u64::MAX >> UNTIL);
@@ -206,23 +206,23 @@ mod tests {
             // Requests in flight fail as well, and count as no further failure.
             failed(EndpointFailure::Unreachable, now + 1);
             let gone = [0, span - 1, span].map(|later| avoidance.condition(now + later));
-            assert_eq!(gone, [Condition::Gone, Condition::Gone, Condition::Well]);
+            assert_eq!(gone, [Condition::Unavailable, Condition::Unavailable, Condition::Healthy]);
             now += span;
         }
-        assert!((0..100).all(|_| failed(EndpointFailure::Broken, now).is_none()));
-        assert_eq!(avoidance.condition(now), Condition::Doubtful);
+        assert!((0..100).all(|_| failed(EndpointFailure::Reset, now).is_none()));
+        assert_eq!(avoidance.condition(now), Condition::Suspect);
         avoidance.succeeded(now);
-        assert_eq!(avoidance.condition(now), Condition::Well);
-        failed(EndpointFailure::Broken, now);
+        assert_eq!(avoidance.condition(now), Condition::Healthy);
+        failed(EndpointFailure::Reset, now);
         assert_eq!(
             avoidance.condition(now + 1_000),
-            Condition::Well,
+            Condition::Healthy,
             "it begins anew"
         );
         assert!((0..1_000).all(|_| failed(EndpointFailure::Unserved, now + 1_000).is_none()));
         assert_eq!(
             avoidance.condition(now + 1_000),
-            Condition::Well,
+            Condition::Healthy,
             "nobody is ejected"
         );
     }
@@ -239,7 +239,7 @@ mod tests {
         );
         avoidance.succeeded(8);
         assert!(avoidance.is_ejected(5_006) && !avoidance.is_ejected(5_007));
-        assert_eq!(avoidance.condition(5_006), Condition::Gone);
+        assert_eq!(avoidance.condition(5_006), Condition::Unavailable);
         // It has not shown that it is well: the next failure is enough.
         assert_eq!(failed(6_000), Some(11_000));
         avoidance.succeeded(11_000);
@@ -266,7 +266,7 @@ mod tests {
                 None
             );
             let gone = [until - 1, until].map(|now| avoidance.condition(now));
-            assert_eq!(gone, [Condition::Gone, Condition::Well], "{now}");
+            assert_eq!(gone, [Condition::Unavailable, Condition::Healthy], "{now}");
             assert!(!avoidance.is_ejected(now));
         }
     }

@@ -57,7 +57,7 @@ pub struct Dialled {
     /// Its TLS, if the pool has any.
     pub session: Option<Box<Session>>,
     /// Its place among the endpoint's.
-    pub hold: ConnectionPermit,
+    pub permit: ConnectionPermit,
 }
 
 impl Pool {
@@ -90,18 +90,18 @@ impl Pool {
     }
 
     /// To whom whoever asks belongs. `now` is [`Clock::now`].
-    pub fn wish(&self, asker: &AffinityInput<'_>, now: u64) -> Preference {
+    pub fn preference(&self, affinity_input: &AffinityInput<'_>, now: u64) -> Preference {
         self.settings
             .affinity
             .as_ref()
-            .map_or(Preference::Any, |affinity| affinity.wish(asker, now))
+            .map_or(Preference::Any, |affinity| affinity.preference(affinity_input, now))
     }
 
     /// Has those who belong to `whom`, as a text that is the same wherever it is known, belong to
     /// the member at this place.
-    pub fn stand_for(&self, at: usize, whom: &str) {
+    pub fn set_alias(&self, at: usize, whom: &str) {
         if let Some(member) = self.members.get(at) {
-            member.stand_for(whom);
+            member.set_alias(whom);
         }
         if let Some(sticky) = self.settings.sticky() {
             sticky.rename(at, whom);
@@ -117,14 +117,14 @@ impl Pool {
     /// it belongs to by name there is none while that is full.
     pub fn choose(
         &self,
-        wish: Preference,
+        preference: Preference,
         tried: MemberSet,
         random: u64,
         now: u64,
     ) -> Option<(usize, ConnectionPermit)> {
         self.take(
             self.balance.unwrap_or(Balance::LatencyAware),
-            wish,
+            preference,
             tried,
             random,
             now,
@@ -133,12 +133,12 @@ impl Pool {
 
     /// Whether who was with the member at this place stays there: not with one that is left alone
     /// or to whom it does not belong, nor with a backup when another one is well again.
-    pub fn may_stay(&self, at: usize, wish: Preference, now: u64) -> bool {
+    pub fn is_still_preferred(&self, at: usize, preference: Preference, now: u64) -> bool {
         let Some(member) = self.members.get(at) else {
             return false;
         };
         let is_good = |member| Availability::of(member, now) == Availability::Good;
-        let is_its = match (self.named(wish, MemberSet::default(), now), wish) {
+        let is_its = match (self.named(preference, MemberSet::default(), now), preference) {
             (Some(named), _) => named == at,
             (None, Preference::Hashed(hash)) => {
                 self.balancer
@@ -147,12 +147,12 @@ impl Pool {
             }
             (None, _) => !member.is_backup() || !self.members.iter().any(is_good),
         };
-        is_its && member.is_up() && member.endpoint().condition(now) != Condition::Gone
+        is_its && member.is_up() && member.endpoint().condition(now) != Condition::Unavailable
     }
 
     /// The member that somebody belongs to by name, unless it was tried, or is left alone.
-    fn named(&self, wish: Preference, tried: MemberSet, now: u64) -> Option<usize> {
-        let Preference::Member(named) = wish else {
+    fn named(&self, preference: Preference, tried: MemberSet, now: u64) -> Option<usize> {
+        let Preference::Member(named) = preference else {
             return None;
         };
         self.to_be_had(named, tried, now).map(|_| named)
@@ -161,29 +161,29 @@ impl Pool {
     /// The member at this place, unless it was tried, or is left alone.
     fn to_be_had(&self, at: usize, tried: MemberSet, now: u64) -> Option<&Member> {
         let member = self.members.get(at).filter(|_| !tried.contains(at))?;
-        (member.is_up() && member.endpoint().condition(now) != Condition::Gone).then_some(member)
+        (member.is_up() && member.endpoint().condition(now) != Condition::Unavailable).then_some(member)
     }
 
     fn take(
         &self,
         balance: Balance,
-        wish: Preference,
+        preference: Preference,
         tried: MemberSet,
         random: u64,
         now: u64,
     ) -> Option<(usize, ConnectionPermit)> {
         let is_tried = |member| tried.contains(member);
-        if let Some(named) = self.named(wish, tried, now) {
+        if let Some(named) = self.named(preference, tried, now) {
             return Some((named, self.members.get(named)?.endpoint().try_take()?));
         }
         // A session saves a handshake, for which nobody waits where its member is full.
-        if let Preference::Session(at, _) = wish
+        if let Preference::Session(at, _) = preference
             && let Some(member) = self.to_be_had(at, tried, now)
-            && let Some(hold) = member.endpoint().try_take()
+            && let Some(permit) = member.endpoint().try_take()
         {
-            return Some((at, hold));
+            return Some((at, permit));
         }
-        let (balance, random) = match wish {
+        let (balance, random) = match preference {
             Preference::Any | Preference::Member(_) | Preference::Session(_, None) => (balance, random),
             Preference::Hashed(hash) | Preference::Session(_, Some(hash)) => (Balance::Hash, hash),
         };
@@ -192,8 +192,8 @@ impl Pool {
                 .balancer
                 .choose(balance, &self.members, is_tried, random, now)?;
             // Where another worker was quicker it is full now, and another member is next.
-            if let Some(hold) = self.members.get(member)?.endpoint().try_take() {
-                return Some((member, hold));
+            if let Some(permit) = self.members.get(member)?.endpoint().try_take() {
+                return Some((member, permit));
             }
         }
     }
@@ -207,8 +207,8 @@ impl Pool {
     pub async fn queue(
         &self,
         guard: &Guard,
-        patience: &WaitBudget,
-        wish: Preference,
+        wait_budget: &WaitBudget,
+        preference: Preference,
         tried: MemberSet,
     ) -> Result<(usize, ConnectionPermit), DialError> {
         let now = guard.clock().now();
@@ -222,11 +222,11 @@ impl Pool {
         let well = |member: &Member| {
             matches!(
                 Availability::of(member, now),
-                Availability::Good | Availability::Doubtful | Availability::Full
+                Availability::Good | Availability::Suspect | Availability::Full
             )
         };
         let any = !members().any(|(_, member)| well(member));
-        let named = self.named(wish, tried, now);
+        let named = self.named(preference, tried, now);
         let members = members()
             .filter(|(at, member)| named.map_or(any || well(member), |named| named == *at));
         let (mut places, mut waiting): (Vec<_>, Vec<_>) = members
@@ -238,20 +238,20 @@ impl Pool {
         let _place =
             Queued::enter(&self.queued, self.settings.queue.max).ok_or(DialError::QueueFull)?;
         while !waiting.is_empty() {
-            let free = patience.within(guard, first_free(&mut waiting));
-            let (first, hold) = free.await.map_err(no_place)?;
+            let free = wait_budget.within(guard, first_free(&mut waiting));
+            let (first, permit) = free.await.map_err(no_place)?;
             drop(waiting.swap_remove(first));
             let at = places.swap_remove(first);
             // It may have fallen meanwhile, and be free because its requests have gone elsewhere.
             if self.members.get(at).is_some_and(Member::is_up) {
-                return Ok((at, hold));
+                return Ok((at, permit));
             }
         }
         Err(DialError::Down)
     }
 
     /// What a request or a relay waits at the most.
-    pub fn patience(&self) -> WaitBudget {
+    pub fn wait_budget(&self) -> WaitBudget {
         WaitBudget::new(self.settings.queue.wait)
     }
 
@@ -268,33 +268,33 @@ impl Pool {
         slots: &Rc<SocketSlots>,
         limit: Duration,
         header: &[u8],
-        wish: Preference,
+        preference: Preference,
     ) -> Result<(usize, Dialled), DialError> {
         let balance = self.balance.unwrap_or(Balance::Least);
-        let (mut tried, mut last, patience) = (MemberSet::default(), None, self.patience());
+        let (mut tried, mut last, wait_budget) = (MemberSet::default(), None, self.wait_budget());
         // Of more members than `tried` has room for, not all are told apart: as many attempts as
         // there are members.
         for _ in &self.members {
             let random = mix(self.relays.fetch_add(1, Ordering::Relaxed));
-            let (member, hold) = match self.take(balance, wish, tried, random, guard.clock().now())
+            let (member, permit) = match self.take(balance, preference, tried, random, guard.clock().now())
             {
                 Some(chosen) => chosen,
-                None => match self.queue(guard, &patience, wish, tried).await {
+                None => match self.queue(guard, &wait_budget, preference, tried).await {
                     Ok(chosen) => chosen,
                     Err(error @ DialError::Cut(_)) => return Err(error),
                     Err(error) => return Err(last.unwrap_or(error)),
                 },
             };
             tried.insert(member);
-            let slot = slots.take(guard, &patience).await?;
-            let hold = hold.works().in_slot(slot);
+            let slot = slots.take(guard, &wait_budget).await?;
+            let permit = permit.as_relay().with_slot(slot);
             match self
-                .attempt(hold, slots, (guard, &patience), limit, header)
+                .attempt(permit, slots, (guard, &wait_budget), limit, header)
                 .await
             {
                 Err(error @ DialError::Failed { .. }) => last = Some(error),
                 Ok(dialled) => {
-                    self.succeeded(dialled.hold.endpoint(), guard.clock().now());
+                    self.succeeded(dialled.permit.endpoint(), guard.clock().now());
                     return Ok((member, dialled));
                 }
                 Err(error) => return Err(error),
@@ -303,7 +303,7 @@ impl Pool {
         Err(last.unwrap_or(DialError::Down))
     }
 
-    /// Connects to the endpoint of `hold`, and makes TLS with it if the pool has any; each may take
+    /// Connects to the endpoint of `permit`, and makes TLS with it if the pool has any; each may take
     /// `limit`. `header` goes before the TLS in plain. Where the system has no descriptor left,
     /// idle sockets give way, and it is tried again for as long as requests may wait. The
     /// endpoint remembers that it failed; that it is well is said by what it does then.
@@ -312,24 +312,24 @@ impl Pool {
     /// What the endpoint said, or that the connection was cut meanwhile.
     pub async fn attempt(
         &self,
-        hold: ConnectionPermit,
+        permit: ConnectionPermit,
         slots: &SocketSlots,
-        (guard, patience): (&Guard, &WaitBudget),
+        (guard, wait_budget): (&Guard, &WaitBudget),
         limit: Duration,
         header: &[u8],
     ) -> Result<Dialled, DialError> {
-        let endpoint = Arc::clone(hold.endpoint());
+        let endpoint = Arc::clone(permit.endpoint());
         loop {
             match self.connect(&endpoint, guard, limit, header).await {
                 Ok(Ok((socket, session))) => {
                     return Ok(Dialled {
                         socket,
                         session,
-                        hold,
+                        permit,
                     });
                 }
                 Ok(Err(error)) if is_exhaustion(&error) => {
-                    if !boxed(|| slots.make_room(guard, patience))
+                    if !boxed(|| slots.make_room(guard, wait_budget))
                         .await
                         .map_err(DialError::Cut)?
                     {
@@ -440,7 +440,7 @@ async fn dial_target(target: &Target, clock: &Clock) -> io::Result<Socket> {
 async fn first_free<F: Future<Output = ConnectionPermit>>(waiting: &mut [Pin<Box<F>>]) -> (usize, ConnectionPermit) {
     poll_fn(|cx| {
         let places = waiting.iter_mut().enumerate();
-        let mut polled = places.map(|(at, place)| place.as_mut().poll(cx).map(|hold| (at, hold)));
+        let mut polled = places.map(|(at, place)| place.as_mut().poll(cx).map(|permit| (at, permit)));
         polled.find(Poll::is_ready).unwrap_or(Poll::Pending)
     })
     .await
@@ -500,25 +500,25 @@ mod tests {
             )
         };
         let none = MemberSet::default();
-        let chosen = |pool: &Pool, wish, tried| pool.choose(wish, tried, 0, 0).map(|(at, _)| at);
+        let chosen = |pool: &Pool, preference, tried| pool.choose(preference, tried, 0, 0).map(|(at, _)| at);
         for hash in 0..20 {
-            let wish = Preference::Session(0, Some(hash));
+            let preference = Preference::Session(0, Some(hash));
             let pool = fresh();
-            assert_eq!(chosen(&pool, wish, none), Some(0));
+            assert_eq!(chosen(&pool, preference, none), Some(0));
             assert_eq!(
-                chosen(&pool, wish, none.with(0)),
+                chosen(&pool, preference, none.with(0)),
                 pool.choose(Preference::Hashed(hash), none.with(0), 0, 0)
                     .map(|(at, _)| at)
             );
-            let hold = pool.choose(wish, none, 0, 0).unwrap();
-            assert_ne!(chosen(&pool, wish, none), Some(0), "it is full");
-            drop(hold);
+            let permit = pool.choose(preference, none, 0, 0).unwrap();
+            assert_ne!(chosen(&pool, preference, none), Some(0), "it is full");
+            drop(permit);
             pool.failed(pool.members()[0].endpoint(), EndpointFailure::Unserved, &"", 0);
-            assert_ne!(chosen(&pool, wish, none), Some(0), "it is ejected");
+            assert_ne!(chosen(&pool, preference, none), Some(0), "it is ejected");
             let pool = fresh();
             pool.members()[0].fall();
             assert_eq!(
-                chosen(&pool, wish, none),
+                chosen(&pool, preference, none),
                 chosen(&pool, Preference::Hashed(hash), none),
                 "it is down"
             );
@@ -578,7 +578,7 @@ mod tests {
         let pool = pool(&[1, 2], Settings::default());
         let relay = || {
             pool.take(Balance::Least, Preference::Any, MemberSet::default(), 0, 0)
-                .map(|(at, hold)| (at, hold.works()))
+                .map(|(at, permit)| (at, permit.as_relay()))
                 .unwrap()
         };
         let relays: Vec<_> = (0..9).map(|_| relay()).collect();

@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
-use super::lease::{lives, spent};
+use super::lease::{is_alive, idle_h1};
 use super::socket_slots::IdleSockets;
 use super::{Lease, SocketSlot, UpstreamPool, UpstreamConnection, Preference};
 use crate::h1::H1Connection;
@@ -38,7 +38,7 @@ impl PrivateConnections {
         if kept.len() >= most {
             return;
         }
-        private.slot.rests();
+        private.slot.set_idle();
         if Rc::weak_count(self) == 0 {
             let keeper = Rc::downgrade(self) as Weak<dyn IdleSockets>;
             private.slot.slots().register(keeper);
@@ -66,11 +66,11 @@ impl Lease {
     /// other only the last.
     pub fn keep_private(self, kept: &Rc<PrivateConnections>, now: u64) {
         let wanted = self.are_sockets_wanted();
-        let (link, mut hold, requests, member, upstream) = self.into_kept();
-        let keeping = upstream.pool().settings.keeping;
-        if let Some(link) = spent(link)
-            && let Some(slot) = hold.take_slot()
-            && requests + 1 < keeping.requests
+        let (link, mut permit, requests, member, upstream) = self.into_reusable();
+        let idle_settings = upstream.pool().settings.idle_settings;
+        if let Some(link) = idle_h1(link)
+            && let Some(slot) = permit.take_slot()
+            && requests + 1 < idle_settings.requests
             && !wanted
         {
             let private = PrivateConnection {
@@ -81,14 +81,14 @@ impl Lease {
                 member,
                 upstream,
             };
-            kept.push(private, keeping.max, now);
+            kept.push(private, idle_settings.max, now);
         }
     }
 }
 
 impl PrivateConnection {
     fn is_old(&self, now: u64) -> bool {
-        now.saturating_sub(self.since) >= self.upstream.pool().settings.keeping.lifetime
+        now.saturating_sub(self.since) >= self.upstream.pool().settings.idle_settings.lifetime
     }
 
     /// The connection for another request, if it is one of `upstream`, lives, and its endpoint has
@@ -98,18 +98,18 @@ impl PrivateConnection {
         upstream: &Rc<UpstreamPool>,
         share: Option<Share>,
         now: u64,
-        wish: Preference,
+        preference: Preference,
         tried: &mut MemberSet,
     ) -> Option<Lease> {
         let member = self.upstream.pool().members().get(self.member)?;
         if self.is_old(now)
             || !Rc::ptr_eq(&self.upstream, upstream)
-            || !upstream.pool().may_stay(self.member, wish, now)
-            || !lives(&self.link, true)
+            || !upstream.pool().is_still_preferred(self.member, preference, now)
+            || !is_alive(&self.link, true)
         {
             return None;
         }
-        let hold = member.endpoint().try_take()?;
+        let permit = member.endpoint().try_take()?;
         tried.insert(self.member);
         let Self {
             link,
@@ -119,10 +119,10 @@ impl PrivateConnection {
             upstream,
             ..
         } = self;
-        let hold = hold.in_slot(slot).of_share(share);
+        let permit = permit.with_slot(slot).with_share(share);
         Some(Lease::again(
             UpstreamConnection::H1(link),
-            hold,
+            permit,
             requests,
             member,
             upstream,

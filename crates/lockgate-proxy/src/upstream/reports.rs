@@ -19,7 +19,7 @@ impl Pool {
             let other = &**member.endpoint();
             !std::ptr::eq(other, endpoint)
                 && member.is_up()
-                && other.condition(now) != Condition::Gone
+                && other.condition(now) != Condition::Unavailable
         };
         let all = |member: &&Member| !member.endpoint().is_vacant();
         let may = || {
@@ -44,7 +44,7 @@ impl Pool {
         {
             let what = match failure {
                 EndpointFailure::Unreachable => "cannot be reached",
-                EndpointFailure::Broken | EndpointFailure::Unserved => "broke off",
+                EndpointFailure::Reset | EndpointFailure::Unserved => "broke off",
             };
             if self.members().len() > 1 {
                 let seconds = left.div_ceil(1_000);

@@ -144,19 +144,19 @@ impl SocketSlots {
     pub async fn take(
         self: &Rc<Self>,
         guard: &Guard,
-        patience: &WaitBudget,
+        wait_budget: &WaitBudget,
     ) -> Result<SocketSlot, DialError> {
         match self.try_take() {
             Some(slot) => Ok(slot),
-            None => boxed(|| self.wait(guard, patience)).await,
+            None => boxed(|| self.wait(guard, wait_budget)).await,
         }
     }
 
-    async fn wait(self: &Rc<Self>, guard: &Guard, patience: &WaitBudget) -> Result<SocketSlot, DialError> {
+    async fn wait(self: &Rc<Self>, guard: &Guard, wait_budget: &WaitBudget) -> Result<SocketSlot, DialError> {
         let place = self
             .process
             .take(guard.clock(), || self.relieve(guard.clock()));
-        patience
+        wait_budget
             .within(guard, place)
             .await
             .map(|permit| self.slot(permit))
@@ -176,12 +176,12 @@ impl SocketSlots {
     }
 
     /// The same for who waits: whether it is worth another try.
-    pub(crate) async fn make_room(&self, guard: &Guard, patience: &WaitBudget) -> Result<bool, Cut> {
-        match patience
+    pub(crate) async fn make_room(&self, guard: &Guard, wait_budget: &WaitBudget) -> Result<bool, Cut> {
+        match wait_budget
             .within(guard, self.relieve_system(guard.clock()))
             .await
         {
-            Ok(()) => Ok(!patience.left().is_zero()),
+            Ok(()) => Ok(!wait_budget.left().is_zero()),
             Err(Cut::Deadline) => Ok(false),
             Err(cut) => Err(cut),
         }
@@ -210,10 +210,10 @@ impl SocketSlots {
         &self,
         account: &Arc<Account>,
         guard: &Guard,
-        patience: &WaitBudget,
+        wait_budget: &WaitBudget,
     ) -> Result<Share, DialError> {
         let share = self.process.share(account, guard.clock());
-        patience
+        wait_budget
             .within(guard, share)
             .await
             .map_err(|cut| none_in_time(cut, NO_SHARE))
@@ -243,14 +243,14 @@ impl SocketSlot {
     }
 
     /// No request uses the socket from now on.
-    pub(super) fn rests(&self) {
+    pub(super) fn set_idle(&self) {
         if !self.idle.replace(true) {
             self.slots.rest(self.slots.idle.get() + 1);
         }
     }
 
     /// A request uses it again.
-    pub(super) fn works(&self) {
+    pub(super) fn set_busy(&self) {
         if self.idle.replace(false) {
             self.slots.rest(self.slots.idle.get() - 1);
         }
@@ -259,7 +259,7 @@ impl SocketSlot {
 
 impl Drop for SocketSlot {
     fn drop(&mut self) {
-        self.works();
+        self.set_busy();
     }
 }
 

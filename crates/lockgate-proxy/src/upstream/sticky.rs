@@ -44,7 +44,7 @@ impl Sticky {
 
     /// To which member a request with these fields belongs: the first that one of its cookies
     /// names.
-    pub fn wish(&self, fields: &Fields) -> Preference {
+    pub fn preference(&self, fields: &Fields) -> Preference {
         let member = |said: &[u8]| {
             let said = parse(said)?;
             self.values
@@ -212,7 +212,7 @@ mod tests {
             (vec![], Preference::Any),
         ] {
             let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-            assert_eq!(sticky.wish(&fields(&lines)), expected, "{lines:?}");
+            assert_eq!(sticky.preference(&fields(&lines)), expected, "{lines:?}");
         }
     }
 

@@ -34,10 +34,10 @@ macro_rules! either {
 impl UpstreamConnection {
     /// Begins a request, which leaves with the first data or by a flush. `target` is what HTTP/2
     /// needs of it.
-    pub fn ask(&mut self, request: &OutgoingRequest<'_>, target: Option<RequestPseudoFields>) {
+    pub fn send_request(&mut self, request: &OutgoingRequest<'_>, target: Option<RequestPseudoFields>) {
         match (self, target) {
-            (Self::H1(link), _) => link.ask(request),
-            (Self::H2(call), Some(target)) => call.ask(request, target),
+            (Self::H1(link), _) => link.send_request(request),
+            (Self::H2(call), Some(target)) => call.send_request(request, target),
             // A pool speaks one of them: never asked, it has no answer.
             (Self::H2(_), None) => {}
         }
@@ -48,17 +48,17 @@ impl UpstreamConnection {
     ///
     /// # Errors
     /// When the head is refused, or the connection ends within it.
-    pub fn poll_answer(
+    pub fn poll_response(
         &mut self,
         cx: &mut Context<'_>,
         answer: &mut ResponseHead,
     ) -> Poll<Result<bool, ReadError>> {
-        either!(self, way => way.poll_answer(cx, answer))
+        either!(self, way => way.poll_response(cx, answer))
     }
 
     /// Whether a part of an answer's head has come, but not the whole of it. Heads of HTTP/2 are
     /// whole or not there.
-    pub fn has_begun_answer(&self) -> bool {
+    pub fn has_begun_response(&self) -> bool {
         match self {
             Self::H1(link) => link.reader.has_begun(),
             Self::H2(_) => false,
@@ -69,7 +69,7 @@ impl UpstreamConnection {
     ///
     /// # Errors
     /// When that is not certain, or what has come is no such body.
-    pub fn begin_answer(
+    pub fn begin_response(
         &mut self,
         method: Method,
         answer: &ResponseHead,
@@ -77,10 +77,10 @@ impl UpstreamConnection {
         match self {
             Self::H1(link) => {
                 let length = framing::response(method, answer)?;
-                link.begin_answer(length)?;
+                link.begin_response(length)?;
                 Ok(length)
             }
-            Self::H2(call) => call.begin_answer(method, answer),
+            Self::H2(call) => call.begin_response(method, answer),
         }
     }
 
@@ -133,20 +133,20 @@ impl BodyReader for UpstreamConnection {
         either!(self, way => way.is_last())
     }
 
-    fn is_over(&self) -> bool {
-        either!(self, way => way.is_over())
+    fn is_complete(&self) -> bool {
+        either!(self, way => way.is_complete())
     }
 
-    fn taken(&self) -> u64 {
-        either!(self, way => way.taken())
+    fn bytes_read(&self) -> u64 {
+        either!(self, way => way.bytes_read())
     }
 
     fn trailers(&self) -> Option<&Fields> {
         either!(self, way => way.trailers())
     }
 
-    fn settle(&mut self, cx: &mut Context<'_>) {
-        either!(self, way => way.settle(cx));
+    fn release_memory(&mut self, cx: &mut Context<'_>) {
+        either!(self, way => way.release_memory(cx));
     }
 }
 
@@ -172,16 +172,16 @@ impl BodyWriter for UpstreamConnection {
         either!(self, way => way.poll_flush(cx))
     }
 
-    fn is_taken(&self) -> bool {
-        either!(self, way => way.is_taken())
+    fn is_finished(&self) -> bool {
+        either!(self, way => way.is_finished())
     }
 
     fn is_blocked(&self) -> bool {
         either!(self, way => way.is_blocked())
     }
 
-    fn moved(&self) -> u64 {
-        either!(self, way => way.moved())
+    fn bytes_written(&self) -> u64 {
+        either!(self, way => way.bytes_written())
     }
 
     fn poll_broken(&mut self, cx: &mut Context<'_>) -> Poll<()> {

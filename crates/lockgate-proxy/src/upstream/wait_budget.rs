@@ -29,9 +29,9 @@ impl WaitBudget {
     pub async fn within<F: Future>(&self, guard: &Guard, future: F) -> Result<F::Output, Cut> {
         let began = guard.clock().now();
         guard.phase(self.left());
-        guard.watch().waits(WaitReason::ForPlace);
+        guard.watch().set_wait(WaitReason::ForPlace);
         let waited = guard.within(future).await;
-        guard.watch().waits(WaitReason::Otherwise);
+        guard.watch().set_wait(WaitReason::Otherwise);
         self.0
             .set(self.0.get().saturating_sub(guard.clock().now() - began));
         waited

@@ -242,7 +242,7 @@ fn settings(name: &str, written: &config::Pool, members: &[Member]) -> Settings 
     Settings {
         name: name.to_owned(),
         http2: written.protocol != config::Protocol::Http1,
-        keeping: IdleSettings {
+        idle_settings: IdleSettings {
             max: written.idle.max,
             lifetime: super::millis(written.idle.age),
             requests: written.idle.requests,

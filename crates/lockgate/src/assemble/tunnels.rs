@@ -161,7 +161,7 @@ impl Assembler<'_> {
             names,
             fresh: tunnel.dns_ttl,
             connect: tunnel.timeouts.connect,
-            bounds: TunnelLimits {
+            tunnel_limits: TunnelLimits {
                 idle: tunnel.timeouts.tunnel_idle,
                 keepalive: self.config.socket.keepalive,
                 lifetime: tunnel.max_lifetime,

@@ -189,7 +189,7 @@ impl Service {
                 tracing::info!(endpoint, "{host}:{port} is no longer there");
                 (place.record, place.state) = (None, State::Left);
                 self.members(number)
-                    .for_each(|member| member.assume(1, true));
+                    .for_each(|member| member.set_weight(1, true));
                 false
             }
         }
@@ -216,7 +216,7 @@ impl Service {
         let kept = self
             .users
             .iter()
-            .map(|user| user.pool.settings.keeping.lifetime)
+            .map(|user| user.pool.settings.idle_settings.lifetime)
             .max()
             .unwrap_or_default();
         let is_over = |place: &Place| match place.state {
@@ -251,7 +251,7 @@ impl Service {
         let whom = format!("{}:{}", srv.target, srv.port);
         for user in &self.users {
             if let Some(member) = user.pool.members().get(user.first + number) {
-                user.pool.stand_for(user.first + number, &whom);
+                user.pool.set_alias(user.first + number, &whom);
                 member.rise(clock::now());
             }
         }
@@ -263,7 +263,7 @@ impl Service {
         let weight = (u32::from(srv.weight) * 10).max(1);
         for user in &self.users {
             if let Some(member) = user.pool.members().get(user.first + number) {
-                member.assume(weight, user.backup || srv.priority > best);
+                member.set_weight(weight, user.backup || srv.priority > best);
             }
         }
     }

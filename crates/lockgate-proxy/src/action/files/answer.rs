@@ -470,22 +470,22 @@ impl Files {
         // What a client still sends when it has an answer is not waited for.
         let persistence = exchange
             .persistence
-            .and(length != BodyLength::UntilClose && down.is_over() && !worker.is_stopping());
-        guard.settle();
+            .and(length != BodyLength::UntilClose && down.is_complete() && !worker.is_stopping());
+        guard.end_phase();
         let watch = guard.watch();
-        watch.waits(WaitReason::ForRoom);
+        watch.set_wait(WaitReason::ForRoom);
         down.respond(request.received(), answer, length, persistence);
         outcome.status = answer.status;
         let before = watch.meter.sent.get();
         let delivered = guard.within(poll_fn(|cx| {
             let polled = delivery.poll(cx, *down, self, guard.clock().now(), shaper.as_deref_mut());
-            watch.meter.sent.set(before + down.moved());
+            watch.meter.sent.set(before + down.bytes_written());
             let held = shaper.as_deref_mut().is_some_and(|shaper| {
                 give_back(shaper, &watch.meter);
                 shaper.is_waited_for()
             });
             // While the disk is what is waited for, or the rate, the client is not to blame.
-            watch.waits(if held || delivery.reads() {
+            watch.set_wait(if held || delivery.reads() {
                 WaitReason::Otherwise
             } else {
                 WaitReason::ForRoom
@@ -493,7 +493,7 @@ impl Files {
             std::task::Poll::Ready(ready!(polled))
         }));
         let delivered = delivered.await;
-        watch.waits(WaitReason::Otherwise);
+        watch.set_wait(WaitReason::Otherwise);
         let failure = match delivered {
             Ok(Ok(())) => {
                 outcome.reusable = persistence.is_kept();

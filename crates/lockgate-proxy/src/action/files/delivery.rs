@@ -144,7 +144,7 @@ impl Delivery {
         mut shaper: Option<&mut Shaper>,
     ) -> Poll<Result<(), Broken>> {
         for _ in 0..TURNS {
-            if down.is_taken() {
+            if down.is_finished() {
                 return down.poll_flush(cx).map_err(Broken::from);
             }
             let mut allowed = usize::MAX;
@@ -158,7 +158,7 @@ impl Delivery {
                 };
                 allowed = granted;
             }
-            let before = down.moved();
+            let before = down.bytes_written();
             if !self.piece.is_empty() {
                 let last = self.parts.is_empty();
                 let taken = if self.piece.len() <= allowed {
@@ -178,7 +178,7 @@ impl Delivery {
                 }
                 Some(Part::File { .. }) => {
                     let polled = self.poll_file(cx, down, files, now, allowed);
-                    spend(shaper.as_deref_mut(), (down.moved() - before) as usize);
+                    spend(shaper.as_deref_mut(), (down.bytes_written() - before) as usize);
                     ready!(polled)?;
                 }
                 Some(Part::Encoded { .. }) => ready!(self.poll_encoded(cx, down, files))?,

@@ -48,7 +48,7 @@ impl Proxy {
         }
         let length = lease
             .link
-            .begin_answer(exchange.request.received().method, answer);
+            .begin_response(exchange.request.received().method, answer);
         let length =
             length.map_err(|error| ExchangeFailure::because(Fault::BadResponse, error.to_string()))?;
         let stays = forwarding::keeps_alive(answer.version, &answer.fields)
@@ -75,7 +75,7 @@ impl Proxy {
             BodyLength::Chunked => BodyLength::UntilClose,
             length => length,
         };
-        let mut uploading = !lease.link.is_taken();
+        let mut uploading = !lease.link.is_finished();
         // RFC 9112 §9.6: an endpoint that closes after its answer has heard enough. One that stays
         // may have answered before it reads the rest, and gets it, unless the client was
         // told to wait and was never asked for it.
@@ -88,10 +88,10 @@ impl Proxy {
             .is_some();
         let wanted = uploading
             && stays
-            && (!expects || exchange.outcome.awaited || exchange.down.taken() > 0);
+            && (!expects || exchange.outcome.awaited || exchange.down.bytes_read() > 0);
         let persistence = exchange.persistence.and(
             onward != BodyLength::UntilClose
-                && (exchange.down.is_over() || wanted)
+                && (exchange.down.is_complete() || wanted)
                 // Since the request came, the end may have begun.
                 && !exchange.request.worker.is_stopping(),
         );
@@ -104,7 +104,7 @@ impl Proxy {
         exchange.outcome.grpc_status = grpc_status(&lease, &answer.fields);
         let (guard, rules) = (exchange.guard, exchange.request.rules);
         self.whole
-            .map_or_else(|| guard.settle(), |whole| guard.phase(whole));
+            .map_or_else(|| guard.end_phase(), |whole| guard.phase(whole));
         let (down, up) = (&mut *exchange.down, &mut lease.link);
         let (mut received, mut sent) = match &mut exchange.shapers {
             Some(shapers) => (shapers.received.as_mut(), shapers.sent.as_mut()),
@@ -148,11 +148,11 @@ impl Proxy {
                         poll_pump(cx, &mut changed, down, &rules.headers, |_| {})
                     }
                 };
-                guard.watch().meter.sent.set(before + down.moved());
+                guard.watch().meter.sent.set(before + down.bytes_written());
                 if pumped.is_pending() && down.is_blocked() {
-                    guard.watch().waits(WaitReason::ForRoom);
+                    guard.watch().set_wait(WaitReason::ForRoom);
                 } else if !uploading {
-                    guard.watch().waits(WaitReason::Otherwise);
+                    guard.watch().set_wait(WaitReason::Otherwise);
                 }
                 // Events may come hours apart: nothing is written that would tell.
                 if pumped.is_pending() && down.poll_gone(cx).is_ready() {
@@ -172,7 +172,7 @@ impl Proxy {
                 && up.poll_broken(cx).is_pending()
                 && down.poll_gone(cx).is_pending()
             {
-                if moved.replace(up.moved()) != Some(up.moved()) {
+                if moved.replace(up.bytes_written()) != Some(up.bytes_written()) {
                     guard.phase(REST);
                 }
                 return Poll::Pending;
@@ -198,7 +198,7 @@ impl Proxy {
             if failure.side == Side::Upstream {
                 // What has come is delivered, and its end is not: the client must not take it for
                 // the whole.
-                guard.watch().waits(WaitReason::ForRoom);
+                guard.watch().set_wait(WaitReason::ForRoom);
                 let _ = guard
                     .within(poll_fn(|cx| exchange.down.poll_left(cx)))
                     .await;
@@ -216,7 +216,7 @@ impl Proxy {
             let told = exchange.outcome.grpc_status;
             exchange.outcome.grpc_status = told.or_else(|| grpc_status(&lease, trailers));
         }
-        exchange.outcome.reusable = persistence.is_kept() && exchange.down.is_over();
+        exchange.outcome.reusable = persistence.is_kept() && exchange.down.is_complete();
         if kept {
             if lease.pool().settings.proxy_protocol.is_some() {
                 lease.keep_private(exchange.private, guard.clock().now());
@@ -343,7 +343,7 @@ fn transform(request: &RoutedRequest<'_>, lease: &Lease, answer: &mut ResponseHe
 /// Tells the client to which endpoint it belongs from here on, where it does not know that.
 fn stick<D>(exchange: &Dispatch<'_, D>, lease: &Lease, answer: &mut ResponseHead) {
     if let Some(sticky) = lease.settings().sticky()
-        && exchange.wish != Preference::Member(lease.member())
+        && exchange.preference != Preference::Member(lease.member())
     {
         forwarding::detach(&mut answer.fields);
         sticky.say(
@@ -388,7 +388,7 @@ async fn switch<D: ClientExchange>(
 ) -> Result<(), ExchangeFailure> {
     // RFC 9110 §7.8: not before the request is whole. What is left of its body would be taken for
     // the other protocol.
-    let whole = exchange.down.is_over() && lease.link.is_flushed();
+    let whole = exchange.down.is_complete() && lease.link.is_flushed();
     if !whole || !h1::agrees(&exchange.request.outgoing, answer) {
         return Err(ExchangeFailure::of(Fault::UpgradeFailed));
     }

@@ -24,7 +24,7 @@ use crate::exchange::{Dispatch, ExchangeFailure};
 use crate::h2::RequestPseudoFields;
 use crate::message::ClientExchange;
 use crate::rules::Rules;
-use crate::upstream::EndpointFailure::{Broken, Unserved};
+use crate::upstream::EndpointFailure::{Reset, Unserved};
 use crate::upstream::{self, Lease, UpstreamConnection};
 
 /// Interim answers that one request may get: none has a reason for more.
@@ -74,7 +74,7 @@ impl Unanswered {
 
     /// The endpoint broke off.
     fn broken(up: &UpstreamConnection, how: BrokeOff, detail: impl Into<Cow<'static, str>>) -> Self {
-        let begun = up.has_begun_answer();
+        let begun = up.has_begun_response();
         // RFC 9209 §2.3.8, §2.3.18: it is another error once a part of the answer was received.
         let fault = match (how, begun) {
             (BrokeOff::Closed, false) => Fault::ConnectionClosed,
@@ -84,7 +84,7 @@ impl Unanswered {
         };
         let failure = ExchangeFailure::because(fault, detail);
         let reset = matches!(how, BrokeOff::Refused);
-        let blames = (!reset).then_some(Broken);
+        let blames = (!reset).then_some(Reset);
         Self {
             failure,
             sent: up.has_sent(),
@@ -143,7 +143,7 @@ impl Proxy {
             .fields()
             .first(Known::Expect)
             .is_some();
-        guard.settle();
+        guard.end_phase();
         if !up.takes(&exchange.request.outgoing) {
             let failure = ExchangeFailure::because(
                 Fault::UpgradeFailed,
@@ -151,7 +151,7 @@ impl Proxy {
             );
             return Err(Unanswered::end(failure));
         }
-        up.ask(&exchange.request.outgoing, target);
+        up.send_request(&exchange.request.outgoing, target);
         exchange.outcome.awaited = false;
         let mut asking = Asking {
             guard,
@@ -187,11 +187,11 @@ impl Proxy {
             }
             exchange.outcome.awaited |= answer.status == 100;
             // While the client takes it, the endpoint is not waited for.
-            let asked = guard.watch().asked.take();
+            let asked = guard.watch().pending.take();
             boxed(|| interim(exchange, answer))
                 .await
                 .map_err(Unanswered::end)?;
-            guard.watch().asked.set(asked);
+            guard.watch().pending.set(asked);
             if answer.status == 100 {
                 asking.invite();
             }
@@ -239,7 +239,7 @@ impl Asking<'_> {
         {
             return Poll::Ready(Err(Unanswered::end(failure)));
         }
-        let (how, detail) = match up.poll_answer(cx, answer) {
+        let (how, detail) = match up.poll_response(cx, answer) {
             Poll::Ready(Ok(true)) => return Poll::Ready(Ok(())),
             Poll::Ready(Ok(false)) => (BrokeOff::Closed, "closed before it answered".to_owned()),
             Poll::Ready(Err(error @ ReadError::Cut)) => (BrokeOff::Closed, error.to_string()),
@@ -291,7 +291,7 @@ impl Asking<'_> {
                     self.broken = Some(error);
                 }
                 self.uploaded = true;
-                self.guard.watch().waits(WaitReason::Otherwise);
+                self.guard.watch().set_wait(WaitReason::Otherwise);
                 // How long the client has taken to send it is not the endpoint's doing.
                 let since = if self.at_once {
                     self.asked.since
@@ -299,27 +299,27 @@ impl Asking<'_> {
                     Instant::now()
                 };
                 let tried = self.asked.tried.filter(|_| replay.is_whole());
-                self.guard.watch().asked.set(Some(PendingResponse {
+                self.guard.watch().pending.set(Some(PendingResponse {
                     since,
                     tried,
                     ..self.asked
                 }));
                 self.limit();
             }
-            Poll::Pending if !self.invited && down.taken() == 0 => {
+            Poll::Pending if !self.invited && down.bytes_read() == 0 => {
                 self.at_once = false;
-                self.guard.watch().waits(WaitReason::Otherwise);
+                self.guard.watch().set_wait(WaitReason::Otherwise);
             }
             Poll::Pending => {
                 self.at_once = false;
                 self.invite();
-                let stuck = up.is_blocked().then(|| up.moved());
+                let stuck = up.is_blocked().then(|| up.bytes_written());
                 if stuck != self.stuck {
                     self.stuck = stuck;
                     if stuck.is_some() {
                         self.limit()
                     } else {
-                        self.guard.settle()
+                        self.guard.end_phase()
                     }
                 }
             }
@@ -330,7 +330,7 @@ impl Asking<'_> {
     /// From here on the client is waited for.
     fn invite(&mut self) {
         if !std::mem::replace(&mut self.invited, true) && !self.uploaded {
-            self.guard.settle();
+            self.guard.end_phase();
         }
     }
 

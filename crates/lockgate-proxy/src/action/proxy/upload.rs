@@ -32,12 +32,12 @@ pub(super) fn poll(
 ) -> Poll<Result<(), Upload>> {
     let broken = |error: WriteError| Upload::Broken(error.to_string());
     while let Some(data) = replay.again() {
-        let last = down.is_over() && down.is_last();
+        let last = down.is_complete() && down.is_last();
         let taken = ready!(up.poll_take(cx, data, last)).map_err(broken)?;
         replay.sent(taken);
     }
     let meter = &guard.watch().meter;
-    let before = down.taken();
+    let before = down.bytes_read();
     let keep = |data: &[u8]| replay.keep(data);
     let (pumped, held) = match shaper {
         None => (poll_pump(cx, down, up, &rules.request_headers, keep), false),
@@ -54,7 +54,7 @@ pub(super) fn poll(
     };
     meter
         .received
-        .set(meter.received.get() + down.taken() - before);
+        .set(meter.received.get() + down.bytes_read() - before);
     match pumped {
         Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
         Poll::Ready(Err(PumpError::Source(error))) => {
@@ -69,7 +69,7 @@ pub(super) fn poll(
             } else {
                 WaitReason::ForBody
             };
-            guard.watch().waits(waiting);
+            guard.watch().set_wait(waiting);
             Poll::Pending
         }
     }

@@ -59,11 +59,11 @@ impl BodyReader for AuthDownstream<'_> {
         true
     }
 
-    fn is_over(&self) -> bool {
+    fn is_complete(&self) -> bool {
         true
     }
 
-    fn taken(&self) -> u64 {
+    fn bytes_read(&self) -> u64 {
         0
     }
 
@@ -71,7 +71,7 @@ impl BodyReader for AuthDownstream<'_> {
         None
     }
 
-    fn settle(&mut self, _cx: &mut Context<'_>) {}
+    fn release_memory(&mut self, _cx: &mut Context<'_>) {}
 }
 
 impl BodyWriter for AuthDownstream<'_> {
@@ -98,7 +98,7 @@ impl BodyWriter for AuthDownstream<'_> {
         Poll::Ready(Ok(()))
     }
 
-    fn is_taken(&self) -> bool {
+    fn is_finished(&self) -> bool {
         self.ended
     }
 
@@ -107,7 +107,7 @@ impl BodyWriter for AuthDownstream<'_> {
     }
 
     /// Nothing was sent to the client.
-    fn moved(&self) -> u64 {
+    fn bytes_written(&self) -> u64 {
         0
     }
 

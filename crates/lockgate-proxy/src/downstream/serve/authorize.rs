@@ -45,7 +45,7 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
             let host = self.host(target);
             let id = self.record.id;
             let pool = worker.upstream(auth.proxy.upstream).pool();
-            let wish = pool.wish(&self.asker(&self.head.fields), guard.clock().now());
+            let preference = pool.preference(&self.affinity_input(&self.head.fields), guard.clock().now());
             let addresses = pool
                 .settings
                 .proxy_protocol
@@ -82,7 +82,7 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
                 down: &mut down,
                 private: &Rc::default(),
                 introduction: &|version| connection.introduce(version, addresses),
-                wish,
+                preference,
                 shapers: None,
                 cells: worker.cells.http.site(site),
                 began: Instant::now(),
@@ -92,8 +92,8 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
             let answered = auth.proxy.run(&mut dispatch).await;
             (answered, down.into_response())
         };
-        guard.settle();
-        guard.watch().waits(WaitReason::Otherwise);
+        guard.end_phase();
+        guard.watch().set_wait(WaitReason::Otherwise);
         let is_success = (200..300).contains(&response.head.status);
         if answered.is_ok() && is_success {
             auth.admit(&response.head.fields, outgoing);

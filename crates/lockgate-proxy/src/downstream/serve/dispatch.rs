@@ -8,7 +8,7 @@ use lockgate_http::forwarding::Recipient;
 use lockgate_http::head::{BodyLength, Method};
 
 use super::respond::Answerer;
-use super::{Exchange, NextStep, Serving, pace};
+use super::{Exchange, NextStep, Serving, min_rate};
 use crate::access_log::{Cause, Side};
 use crate::action::connect::{Connect, Forward};
 use crate::action::proxy::Proxy;
@@ -56,7 +56,7 @@ impl<'s> Backend<'s> {
 /// What a request is dispatched with.
 pub(super) struct Parts<'a, 's> {
     pub(super) backend: Backend<'s>,
-    pub(super) wish: Preference,
+    pub(super) preference: Preference,
     pub(super) target: Asked<'a>,
     /// The head as the backend gets it.
     pub(super) outgoing: &'a OutgoingHead<'a>,
@@ -104,7 +104,7 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
             let addresses = sends_header
                 .then(|| self.serving.addresses(self.down))
                 .flatten();
-            guard.watch().hold_to(pace(rules.rates));
+            guard.watch().hold_to(min_rate(rules.rates));
             let shape = rules.shape.as_ref();
             let shapers = shape.map(|shape| self.shapers(shape, &parts.route.action));
             let site = self.record.site.map(|site| sites.sites[site].place);
@@ -129,7 +129,7 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
                 account: connection.account(),
                 share_of: connection.share_of(self.head.version),
                 down: &mut *self.down,
-                wish: parts.wish,
+                preference: parts.preference,
                 private: &client.private,
                 introduction: &|version| connection.introduce(version, addresses),
                 shapers,
@@ -153,25 +153,25 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
 
     /// What follows a request that a backend has answered, or has not.
     async fn finish(self, result: Result<(), ExchangeFailure>) -> NextStep {
-        self.serving.guard.watch().waits(WaitReason::Otherwise);
+        self.serving.guard.watch().set_wait(WaitReason::Otherwise);
         let record = &mut *self.record;
-        record.received = self.down.taken();
+        record.received = self.down.bytes_read();
         match result {
             Err(failure) if record.outcome.status == 0 => {
                 return self.fail((Answerer::Application, failure)).await;
             }
             Err(failure) => {
-                record.sent = self.down.moved();
+                record.sent = self.down.bytes_written();
                 let ending = Ending::because(failure.cause, failure.side, failure.detail.clone());
                 record.failure = Some(failure);
                 return NextStep::End(ending);
             }
-            Ok(()) => record.sent = self.down.moved(),
+            Ok(()) => record.sent = self.down.bytes_written(),
         }
         match record.outcome.switched.take() {
             Some(mut switched) => {
                 let host = self.target.as_ref().map_or(&b""[..], |target| target.host);
-                switched.opener = Some(Box::new(OpeningRequest {
+                switched.opening = Some(Box::new(OpeningRequest {
                     id: record.id,
                     host: host.into(),
                     user: record.user.clone(),

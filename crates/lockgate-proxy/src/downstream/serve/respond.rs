@@ -363,7 +363,7 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
         let guard = self.serving.guard;
         // What a client still sends when it has a response is not waited for.
         let is_stopping = self.serving.connection.worker.is_stopping();
-        let persistence = self.persistence.and(self.down.is_over() && !is_stopping);
+        let persistence = self.persistence.and(self.down.is_complete() && !is_stopping);
         let (mut response, mut body) = (response, body);
         if grpc::is_call(self.head) {
             if grpc::status(&response.fields).is_none() {
@@ -377,8 +377,8 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
         self.record.outcome.status = response.status;
         self.record.sent = body.len() as u64;
         // What was late so far, the head or an endpoint, is what the response may be about.
-        guard.settle();
-        guard.watch().hold_to(pace(self.rates()));
+        guard.end_phase();
+        guard.watch().hold_to(min_rate(self.rates()));
         match deliver(self.down, guard, self.head, &response, body, persistence).await {
             Ok(()) if persistence.is_kept() => NextStep::Request,
             Ok(()) => NextStep::Close(ending),
@@ -425,7 +425,7 @@ pub(in crate::downstream) async fn deliver<D: ClientExchange>(
     persistence: Persistence,
 ) -> Result<(), Ending> {
     let watch = guard.watch();
-    watch.waits(WaitReason::ForRoom);
+    watch.set_wait(WaitReason::ForRoom);
     let length = if body.is_empty() {
         BodyLength::Empty
     } else {
@@ -435,14 +435,14 @@ pub(in crate::downstream) async fn deliver<D: ClientExchange>(
     let before = watch.meter.sent.get();
     let mut sent = 0;
     let delivered = guard.within(poll_fn(|cx| {
-        while !down.is_taken() {
+        while !down.is_finished() {
             sent += ready!(down.poll_take(cx, &body[sent..], true))?;
             watch.meter.sent.set(before + sent as u64);
         }
         down.poll_flush(cx)
     }));
     let delivered = delivered.await;
-    watch.waits(WaitReason::Otherwise);
+    watch.set_wait(WaitReason::Otherwise);
     match delivered {
         Ok(delivered) => delivered.map_err(|error| Ending::of(ExchangeFailure::client(&error))),
         Err(cut) => Err(cut_short(cut, "answer")),
@@ -450,7 +450,7 @@ pub(in crate::downstream) async fn deliver<D: ClientExchange>(
 }
 
 /// The rates as the clock holds a client to them.
-pub(in crate::downstream) fn pace(rates: Rates) -> MinRate {
+pub(in crate::downstream) fn min_rate(rates: Rates) -> MinRate {
     MinRate {
         min_in: rates.min_in,
         min_out: rates.min_out,

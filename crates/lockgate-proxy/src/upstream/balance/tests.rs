@@ -308,9 +308,9 @@ fn a_recently_failed_endpoint_is_used_only_without_others() {
         pool.fail(0, EndpointFailure::Unreachable);
         assert_eq!(pool.shares(), [0, 1000], "{balance:?}");
         assert_eq!(pool.choose(|at| at != 1), Some(0), "{balance:?}");
-        pool.fail(1, EndpointFailure::Broken);
+        pool.fail(1, EndpointFailure::Reset);
         assert_eq!(pool.shares(), [0, 1000], "{balance:?}: it could be reached");
-        pool.fail(1, EndpointFailure::Broken);
+        pool.fail(1, EndpointFailure::Reset);
         pool.members[1].fall();
         assert_eq!(pool.next(), 0, "{balance:?}: a mark alone fails no request");
         pool.now = 1_000;
@@ -576,7 +576,7 @@ fn consistent_hashing_has_a_stable_second_choice() {
     };
     let first = choose(&pool, &[]).unwrap();
     let second = choose(&pool, &[first]).unwrap();
-    pool.fail(first, EndpointFailure::Broken);
+    pool.fail(first, EndpointFailure::Reset);
     assert_eq!(
         choose(&pool, &[]),
         Some(first),

@@ -38,7 +38,7 @@ impl IdleSockets for Idle {
 fn worker<F>(
     process: &Arc<Sockets>,
     number: usize,
-    pulse: &Arc<Ticker>,
+    ticker: &Arc<Ticker>,
     work: impl FnOnce(Rc<SocketSlots>, Rc<Clock>, Rc<Idle>) -> F,
 ) where
     F: Future<Output = ()> + 'static,
@@ -49,16 +49,16 @@ fn worker<F>(
     runtime.block_on(async {
         let (slots, clock) = (
             SocketSlots::new(Arc::clone(process), number),
-            Clock::new(Arc::clone(pulse)),
+            Clock::new(Arc::clone(ticker)),
         );
         let idle = Rc::<Idle>::default();
         slots.register(Rc::downgrade(&idle) as Weak<dyn IdleSockets>);
-        let (pulse, answering, ticking) = (Arc::clone(pulse), Rc::clone(&slots), Rc::clone(&clock));
+        let (ticker, answering, ticking) = (Arc::clone(ticker), Rc::clone(&slots), Rc::clone(&clock));
         let ticks = tokio::task::spawn_local(async move {
             loop {
-                pulse.next().await;
+                ticker.next().await;
                 answering.answer(&ticking);
-                if pulse.take_tick() {
+                if ticker.take_tick() {
                     ticking.tick(|_| {});
                 }
             }
@@ -69,29 +69,29 @@ fn worker<F>(
 }
 
 /// Ticks every worker until `done`.
-fn ticking(pulses: &[Arc<Ticker>], done: &AtomicUsize) {
-    while done.load(Ordering::SeqCst) < pulses.len() {
-        pulses.iter().for_each(|pulse| pulse.nudge());
+fn ticking(tickers: &[Arc<Ticker>], done: &AtomicUsize) {
+    while done.load(Ordering::SeqCst) < tickers.len() {
+        tickers.iter().for_each(|ticker| ticker.nudge());
         thread::yield_now();
     }
 }
 
 #[test]
 fn an_idle_socket_of_another_worker_yields_to_a_request() {
-    let pulses = [Ticker::new(), Ticker::new()];
-    let process = Arc::new(Sockets::new(1, &Arc::from(pulses.to_vec())));
+    let tickers = [Ticker::new(), Ticker::new()];
+    let process = Arc::new(Sockets::new(1, &Arc::from(tickers.to_vec())));
     let (filled, tell) = std::sync::mpsc::channel();
     let done = AtomicUsize::new(0);
     thread::scope(|scope| {
-        let (process, pulses, done) = (&process, &pulses, &done);
+        let (process, tickers, done) = (&process, &tickers, &done);
         scope.spawn(move || {
             worker(
                 process,
                 0,
-                &pulses[0],
+                &tickers[0],
                 move |slots, clock, idle| async move {
                     let slot = slots.try_take().unwrap();
-                    slot.rests();
+                    slot.set_idle();
                     idle.0.borrow_mut().push_back((clock.now(), slot));
                     filled.send(()).unwrap();
                     while !idle.0.borrow().is_empty() {
@@ -104,14 +104,14 @@ fn an_idle_socket_of_another_worker_yields_to_a_request() {
         tell.recv().unwrap();
         assert_eq!((process.open(), process.idle()), (1, 1));
         scope.spawn(move || {
-            worker(process, 1, &pulses[1], |slots, clock, _| async move {
+            worker(process, 1, &tickers[1], |slots, clock, _| async move {
                 let guard = clock.watch();
                 assert!(slots.try_take().is_none());
                 assert!(slots.take(&guard, &patient()).await.is_ok());
             });
             done.fetch_add(1, Ordering::SeqCst);
         });
-        ticking(pulses, done);
+        ticking(tickers, done);
     });
     assert_eq!(
         (
@@ -140,8 +140,8 @@ async fn waits<F: Future>(mut future: Pin<&mut F>) {
 #[test]
 fn only_as_many_idle_sockets_yield_as_are_needed() {
     const WORKERS: usize = 4;
-    let pulses: Vec<_> = (0..=WORKERS).map(|_| Ticker::new()).collect();
-    let process = Arc::new(Sockets::new(3 * WORKERS, &Arc::from(pulses)));
+    let tickers: Vec<_> = (0..=WORKERS).map(|_| Ticker::new()).collect();
+    let process = Arc::new(Sockets::new(3 * WORKERS, &Arc::from(tickers)));
     alone(|clock| async move {
         let workers: Vec<_> = (0..WORKERS)
             .map(|number| SocketSlots::new(Arc::clone(&process), number))
@@ -155,16 +155,16 @@ fn only_as_many_idle_sockets_yield_as_are_needed() {
             .enumerate()
         {
             let slot = slots.try_take().unwrap();
-            slot.rests();
+            slot.set_idle();
             idle.0.borrow_mut().push_back((since as u64, slot));
         }
         for (slots, idle) in workers.iter().zip(&idle) {
             slots.register(Rc::downgrade(idle) as Weak<dyn IdleSockets>);
         }
-        let (last, patience) = (SocketSlots::new(Arc::clone(&process), WORKERS), patient());
+        let (last, wait_budget) = (SocketSlots::new(Arc::clone(&process), WORKERS), patient());
         let (guards, mut held) = ([clock.watch(), clock.watch()], Vec::new());
         for (wanted, guard) in guards.iter().enumerate() {
-            let mut place = pin!(last.take(guard, &patience));
+            let mut place = pin!(last.take(guard, &wait_budget));
             waits(place.as_mut()).await;
             assert_eq!(process.asked(), 1);
             workers.iter().for_each(|slots| slots.answer(&clock));
@@ -182,7 +182,7 @@ fn only_as_many_idle_sockets_yield_as_are_needed() {
         );
         // A request that no longer waits leaves no demand behind.
         let gone = clock.watch();
-        waits(pin!(last.take(&gone, &patience))).await;
+        waits(pin!(last.take(&gone, &wait_budget))).await;
         workers.iter().for_each(|slots| slots.answer(&clock));
         assert_eq!(
             (process.asked(), process.waiting(), process.gave_way()),
@@ -209,10 +209,10 @@ fn waiting_for_a_client_share_leaves_idle_sockets_alone() {
         let mut held: Vec<_> = std::iter::from_fn(more).collect();
         assert_eq!(held.len(), 2, "half of all");
         let others = slots.try_take().unwrap();
-        others.rests();
+        others.set_idle();
         idle.0.borrow_mut().push_back((0, others));
-        let (guard, patience) = (clock.watch(), patient());
-        let mut share = pin!(slots.share(connected.account(), &guard, &patience));
+        let (guard, wait_budget) = (clock.watch(), patient());
+        let mut share = pin!(slots.share(connected.account(), &guard, &wait_budget));
         waits(share.as_mut()).await;
         assert!(
             process.waiting() == 1 && !slots.are_wanted(),
@@ -243,9 +243,9 @@ fn queue_wait_covers_share_and_socket_together() {
     let process = Arc::new(Sockets::new(1, &Arc::from([Ticker::new()])));
     alone(|clock| async move {
         let slots = SocketSlots::new(Arc::clone(&process), 0);
-        let (held, guard, patience) = (slots.try_take().unwrap(), clock.watch(), patient());
+        let (held, guard, wait_budget) = (slots.try_take().unwrap(), clock.watch(), patient());
         let began = clock.now();
-        let mut place = Box::pin(slots.take(&guard, &patience));
+        let mut place = Box::pin(slots.take(&guard, &wait_budget));
         waits(place.as_mut()).await;
         while clock.now() < began + 5 {
             clock.tick(|_| {});
@@ -253,7 +253,7 @@ fn queue_wait_covers_share_and_socket_together() {
         drop(held);
         assert!(place.await.is_ok());
         let waited = Duration::from_millis(clock.now() - began);
-        assert_eq!(patience.left(), HOUR - waited);
+        assert_eq!(wait_budget.left(), HOUR - waited);
         // Nothing is left: the next wait ends with the next tick.
         let (held, spent) = (slots.try_take().unwrap(), WaitBudget::new(Duration::ZERO));
         let mut place = Box::pin(slots.take(&guard, &spent));
@@ -268,22 +268,22 @@ fn queue_wait_covers_share_and_socket_together() {
 fn sockets_never_exceed_the_limit_and_every_wait_ends() {
     const PLACES: usize = 7;
     const TASKS: usize = 40;
-    let pulses: Vec<_> = (0..4).map(|_| Ticker::new()).collect();
-    let process = Arc::new(Sockets::new(PLACES, &Arc::from(pulses.clone())));
+    let tickers: Vec<_> = (0..4).map(|_| Ticker::new()).collect();
+    let process = Arc::new(Sockets::new(PLACES, &Arc::from(tickers.clone())));
     let (clients, open, done) = (
         Clients::new(),
         Arc::new(AtomicUsize::new(0)),
         AtomicUsize::new(0),
     );
     thread::scope(|scope| {
-        for (number, pulse) in pulses.iter().enumerate() {
+        for (number, ticker) in tickers.iter().enumerate() {
             let (process, clients, open, done) =
                 (&process, Arc::clone(&clients), Arc::clone(&open), &done);
             scope.spawn(move || {
                 worker(
                     process,
                     number,
-                    pulse,
+                    ticker,
                     move |slots, clock, idle| async move {
                         let tasks = (0..TASKS).map(|task| {
                             let (slots, clock, idle) =
@@ -306,7 +306,7 @@ fn sockets_never_exceed_the_limit_and_every_wait_ends() {
                                         Some((_, slot)) => slot,
                                         None => slots.take(&guard, &patient()).await.unwrap(),
                                     };
-                                    slot.works();
+                                    slot.set_busy();
                                     assert!(
                                         open.fetch_add(1, Ordering::SeqCst) < PLACES,
                                         "one too many"
@@ -317,7 +317,7 @@ fn sockets_never_exceed_the_limit_and_every_wait_ends() {
                                     }
                                     open.fetch_sub(1, Ordering::SeqCst);
                                     if turn % 3 > 0 && !slots.are_wanted() {
-                                        slot.rests();
+                                        slot.set_idle();
                                         idle.0.borrow_mut().push_back((clock.now(), slot));
                                     }
                                     drop(share);
@@ -333,7 +333,7 @@ fn sockets_never_exceed_the_limit_and_every_wait_ends() {
                 done.fetch_add(1, Ordering::SeqCst);
             });
         }
-        ticking(&pulses, &done);
+        ticking(&tickers, &done);
     });
     assert_eq!(
         (
