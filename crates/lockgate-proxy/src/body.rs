@@ -133,7 +133,7 @@ pub trait BodyWriter {
     ///
     /// # Errors
     /// When the connection has broken.
-    fn poll_take(
+    fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
         data: &[u8],
@@ -144,13 +144,13 @@ pub trait BodyWriter {
     ///
     /// # Errors
     /// When the connection has broken.
-    fn poll_share(
+    fn poll_write_shared(
         &mut self,
         cx: &mut Context<'_>,
         data: &Bytes,
         last: bool,
     ) -> Poll<Result<usize, WriteError>> {
-        self.poll_take(cx, data, last)
+        self.poll_write(cx, data, last)
     }
 
     /// Completes when nothing that was taken waits here for room: what would be read meanwhile

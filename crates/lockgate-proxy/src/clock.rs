@@ -173,12 +173,12 @@ pub struct MinRate {
 
 /// How long one direction was waited for, and from which byte on.
 #[derive(Debug, Default)]
-struct Waited {
+struct WaitTime {
     millis: Cell<u64>,
     from: Cell<u64>,
 }
 
-impl Waited {
+impl WaitTime {
     /// Whether less than `least` was moved by `grace` milliseconds of waiting, which it has now
     /// waited `millis` longer.
     fn is_slow(&self, millis: u64, moved: u64, least: Option<u64>, grace: u64) -> bool {
@@ -190,11 +190,11 @@ impl Waited {
         }
         let slow = moved.saturating_sub(self.from.get()).saturating_mul(1_000)
             < least.saturating_mul(waited);
-        self.begin(moved);
+        self.restart(moved);
         slow
     }
 
-    fn begin(&self, moved: u64) {
+    fn restart(&self, moved: u64) {
         self.millis.set(0);
         self.from.set(moved);
     }
@@ -401,8 +401,8 @@ pub struct Watch {
     since: Cell<u64>,
     min_rate: Cell<MinRate>,
     looked_at: Cell<u64>,
-    body: Waited,
-    room: Waited,
+    body: WaitTime,
+    room: WaitTime,
     waker: RefCell<Option<Waker>>,
 }
 
@@ -433,8 +433,8 @@ impl Watch {
             since: Cell::new(now),
             min_rate: Cell::default(),
             looked_at: Cell::new(now),
-            body: Waited::default(),
-            room: Waited::default(),
+            body: WaitTime::default(),
+            room: WaitTime::default(),
             waker: RefCell::default(),
         }
     }
@@ -461,7 +461,7 @@ impl Watch {
 
     /// Charges it with memory that was taken, or given back where negative. What others have taken
     /// for it may be given back here: that does not hide what it takes later.
-    pub fn takes(&self, bytes: isize) {
+    pub fn charge(&self, bytes: isize) {
         let held = self.held.get().saturating_add(bytes).max(0);
         self.held.set(if self.resting.take() {
             *self.held_at_rest.get_or_init(|| held)
@@ -473,7 +473,7 @@ impl Watch {
     /// Notes that it is between two exchanges: it holds what it held when this was noted first.
     /// What an exchange has left beyond that is the worker's, as connections to endpoints are,
     /// and what it has had of the worker is back.
-    pub fn rests(&self) {
+    pub fn mark_at_rest(&self) {
         self.resting.set(true);
     }
 
@@ -517,8 +517,8 @@ impl Watch {
     /// Holds the client to `min_rate` from now on.
     pub fn hold_to(&self, min_rate: MinRate) {
         self.min_rate.set(min_rate);
-        self.body.begin(self.meter.received.get());
-        self.room.begin(self.meter.sent.get());
+        self.body.restart(self.meter.received.get());
+        self.room.restart(self.meter.sent.get());
     }
 
     fn is_slow(&self, now: u64) -> bool {
@@ -589,7 +589,7 @@ impl Guard {
     }
 
     /// Limits how long nothing may move, from now on.
-    pub fn idle(&self, limit: Duration) {
+    pub fn limit_idle(&self, limit: Duration) {
         self.watch.idle.set(millis(limit));
         self.watch.moved_at.set(self.clock.now());
     }
@@ -605,7 +605,7 @@ impl Guard {
     }
 
     /// Watches something else that this connection has begun and that goes on without it.
-    pub fn another(&self) -> Self {
+    pub fn watch_another(&self) -> Self {
         self.clock.watch()
     }
 

@@ -200,7 +200,7 @@ impl SwitchedConnection {
 impl TunnelLimits {
     /// Holds what `guard` guards to them from now on.
     pub fn begin(&self, guard: &Guard) {
-        guard.idle(self.idle);
+        guard.limit_idle(self.idle);
         if let Some(lifetime) = self.lifetime {
             guard.limit_lifetime(lifetime);
         }
@@ -242,7 +242,7 @@ impl<D: ClientExchange> Dispatch<'_, D> {
 
 impl ExchangeOutcome {
     /// Notes another connection, `took` after whatever was before, of which making it was a part.
-    pub fn leased(&mut self, took: Duration, dialled: Option<Duration>) {
+    pub fn add_lease(&mut self, took: Duration, dialled: Option<Duration>) {
         let wait = took.saturating_sub(dialled.unwrap_or_default());
         self.wait = Some(self.wait.unwrap_or_default() + wait);
         self.connect = dialled.map_or(self.connect, |dialled| {

@@ -32,7 +32,7 @@ pub struct Weighed<F> {
 
 /// Charges the connection of `watch` with what `part` is and takes.
 pub fn weighed<F: Future>(watch: Rc<Watch>, part: Pin<Box<F>>) -> Weighed<F> {
-    watch.takes(size_of::<F>().cast_signed());
+    watch.charge(size_of::<F>().cast_signed());
     Weighed { watch, part }
 }
 
@@ -42,14 +42,14 @@ impl<F: Future> Future for Weighed<F> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let before = memory::mark();
         let polled = self.part.as_mut().poll(cx);
-        self.watch.takes(memory::mark() - before);
+        self.watch.charge(memory::mark() - before);
         polled
     }
 }
 
 impl<F> Drop for Weighed<F> {
     fn drop(&mut self) {
-        self.watch.takes(-size_of::<F>().cast_signed());
+        self.watch.charge(-size_of::<F>().cast_signed());
     }
 }
 
@@ -320,7 +320,7 @@ mod tests {
                 let _ = &own;
                 within = !within;
                 if within {
-                    guard.watch().rests();
+                    guard.watch().mark_at_rest();
                 } else {
                     pool.push(memory::Charge::new(memory::Kind::Kernel, 5_000));
                 }

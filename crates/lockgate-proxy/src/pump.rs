@@ -47,7 +47,7 @@ pub(crate) fn poll_pump(
                 sink.finish(source.trailers(), |field| !rules.takes_out(field.name));
             }
             Poll::Ready(Ok(())) => {
-                let Poll::Ready(taken) = sink.poll_take(cx, source.data(), source.is_last()) else {
+                let Poll::Ready(taken) = sink.poll_write(cx, source.data(), source.is_last()) else {
                     source.release_memory(cx);
                     return Poll::Pending;
                 };

@@ -276,7 +276,7 @@ impl Worker {
     fn check_memory(&self) {
         let level = memory::level();
         if level > Level::Easy {
-            self.relieve();
+            self.free_memory();
         }
         let now = self.clock.now();
         let since = self.collected_at.get();
@@ -291,7 +291,7 @@ impl Worker {
 
     /// Lets go of what is only kept for later; where that is not enough, cuts its share of the
     /// connections that hold most.
-    fn relieve(&self) {
+    fn free_memory(&self) {
         self.files.clear();
         self.blocks.shrink();
         self.requests.clear();
@@ -329,7 +329,7 @@ impl Worker {
         let Some(member) = upstream.pool().members().get(member) else {
             return;
         };
-        member.endpoint().waited(since.elapsed(), self.clock.now());
+        member.endpoint().record_wait(since.elapsed(), self.clock.now());
         if !member.is_up() && tried.is_some_and(|tried| upstream.has_another(tried)) {
             watch.cut(Cut::EndpointDown);
         }
@@ -366,11 +366,11 @@ impl Worker {
     }
 
     /// Looks whether another worker wants what is idle here.
-    pub fn answer(&self) {
+    pub fn yield_idle(&self) {
         if self.shared.connections.wanted() > 0 {
             self.make_room(Idle::Long);
         }
-        self.slots.answer(&self.clock);
+        self.slots.yield_sockets(&self.clock);
     }
 
     /// Closes connections of clients if another client waits for one of their places; says how
@@ -391,7 +391,7 @@ impl Worker {
     }
 
     /// Takes a place among the connections of clients; where there is none, idle ones give way.
-    pub async fn place(&self) -> Permit {
+    pub async fn take_place(&self) -> Permit {
         let connections = &self.shared.connections;
         if let Some(place) = connections.try_take() {
             return place;

@@ -115,7 +115,7 @@ async fn serve(task: Task) -> io::Result<usize> {
     let mut cut = 0;
     loop {
         ticker.next().await;
-        worker.answer();
+        worker.yield_idle();
         if ticker.take_tick() {
             worker.tick();
         }

@@ -92,7 +92,7 @@ impl Connect {
         let (up, endpoint) = self.reach(exchange, &wait_budget, &host, port).await?;
         let (permit, in_flight) = (
             endpoint.count().with_slot(slot).with_share(share),
-            endpoint.begin(),
+            endpoint.begin_request(),
         );
         let switched = SwitchedConnection {
             up: UpstreamConnection::H1(up),
@@ -172,7 +172,7 @@ impl Connect {
         let share = match slots.try_share(exchange.share_of) {
             Ok(share) => share,
             Err(account) => {
-                let share = slots.share(account, guard, wait_budget);
+                let share = slots.wait_for_share(account, guard, wait_budget);
                 Some(while_wanted(exchange, wait_budget.left(), Fault::Exhausted, share).await??)
             }
         };
@@ -200,7 +200,7 @@ impl Connect {
         let (socket, address) = self.dial(exchange, wait_budget, host, &addresses).await?;
         exchange
             .outcome
-            .leased(lap(&mut clock), Some(began.elapsed()));
+            .add_lease(lap(&mut clock), Some(began.elapsed()));
         let endpoint = Arc::new(Endpoint::new(
             address.to_string(),
             address.ip().to_string(),

@@ -75,7 +75,7 @@ impl Proxy {
         upstream: Rc<UpstreamPool>,
         exchange: &mut Dispatch<'_, D>,
     ) -> Result<(), ExchangeFailure> {
-        upstream.count();
+        upstream.count_request();
         let target = if upstream.pool().settings.http2 {
             Some(target(&exchange.request.outgoing)?)
         } else {
@@ -121,7 +121,7 @@ impl Proxy {
             };
             exchange.outcome.tried = exchange.outcome.tried.union(tried).without(lease.member());
             let took = lap(&mut clock);
-            exchange.outcome.leased(took, lease.dialled);
+            exchange.outcome.add_lease(took, lease.dialled);
             exchange
                 .guard
                 .watch()
@@ -129,7 +129,7 @@ impl Proxy {
                 .set(lease.has_own_socket());
             exchange.outcome.reused = lease.requests > 0;
             exchange.outcome.endpoint = Some(Arc::clone(lease.endpoint()));
-            let cells = exchange.request.worker.cells.http.endpoint(lease.place());
+            let cells = exchange.request.worker.cells.http.endpoint(lease.endpoint_index());
             if let Some(cells) = cells {
                 lease
                     .dialled
@@ -137,7 +137,7 @@ impl Proxy {
                 cells.in_flight.inc();
             }
             let mut answer = exchange.request.worker.answers.take();
-            let place = lease.place();
+            let place = lease.endpoint_index();
             let again =
                 idempotent && exchange.outcome.retries < upstream.pool().settings.retry.times;
             let asking = Asked {
@@ -169,7 +169,7 @@ impl Proxy {
                     if let Some(Asked { since, .. }) = waited {
                         lease
                             .endpoint()
-                            .answered(clock.saturating_duration_since(since), now);
+                            .record_response(clock.saturating_duration_since(since), now);
                     }
                     match is_failure(answer.status) {
                         true => {

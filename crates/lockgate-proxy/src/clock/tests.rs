@@ -196,7 +196,7 @@ fn a_drain_overrides_an_expired_deadline() {
 fn bytes_in_either_direction_postpone_the_idle_timeout() {
     let clock = old_clock();
     let guard = clock.watch();
-    guard.idle(MINUTE);
+    guard.limit_idle(MINUTE);
     let meter = &guard.watch().meter;
     for moved in [&meter.received, &meter.sent, &meter.received] {
         pass(&clock, MINUTE - Duration::from_secs(1));
@@ -213,7 +213,7 @@ fn bytes_in_either_direction_postpone_the_idle_timeout() {
 fn a_rate_limited_connection_is_not_idle() {
     let clock = old_clock();
     let guard = clock.watch();
-    guard.idle(MINUTE);
+    guard.limit_idle(MINUTE);
     guard.watch().meter.held.set(true);
     for _ in 0..3 {
         pass(&clock, MINUTE);
@@ -231,7 +231,7 @@ fn the_idle_timeout_counts_from_when_it_is_set() {
     let clock = old_clock();
     let guard = clock.watch();
     pass(&clock, 10 * MINUTE);
-    guard.idle(MINUTE);
+    guard.limit_idle(MINUTE);
     tick(&clock);
     assert_eq!(outcome(&guard, ready(())), Poll::Ready(Ok(())));
 }
@@ -241,7 +241,7 @@ fn the_lifetime_limit_ends_an_active_connection() {
     let clock = old_clock();
     let guard = clock.watch();
     guard.limit_lifetime(MINUTE);
-    guard.idle(MINUTE);
+    guard.limit_idle(MINUTE);
     guard.phase(MINUTE);
     guard.watch().meter.sent.set(1);
     pass(&clock, MINUTE);
@@ -259,7 +259,7 @@ fn huge_timeouts_do_not_overflow() {
     let guard = clock.watch();
     guard.phase(Duration::MAX);
     guard.limit_lifetime(Duration::MAX);
-    guard.idle(Duration::MAX);
+    guard.limit_idle(Duration::MAX);
     tick(&clock);
     assert_eq!(outcome(&guard, ready(())), Poll::Ready(Ok(())));
 }

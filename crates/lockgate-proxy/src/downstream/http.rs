@@ -81,7 +81,7 @@ impl Connection {
         let context = ClientContext::of(self);
         let stream = Stream::new(socket, session, unsent);
         let mut down = H1Connection::new(stream, &self.worker.blocks, &received);
-        down.reader.limit(sites.limits);
+        down.reader.set_limits(sites.limits);
         loop {
             let (head, began) = match self.head(&mut down, sites).await {
                 Ok(read) => read,
@@ -189,7 +189,7 @@ impl Connection {
                 guard.watch().set_wait(WaitReason::ForOpening);
             }
             if began.is_none() {
-                guard.watch().rests();
+                guard.watch().mark_at_rest();
             }
             polled
         }));
@@ -266,7 +266,7 @@ impl Connection {
     /// reset the connection, and the reset could overtake the answer (RFC 9112 §9.6).
     async fn linger(&self, down: &mut H1Connection, ending: &Ending) {
         self.guard.phase(ending.linger());
-        self.guard.idle(SILENCE);
+        self.guard.limit_idle(SILENCE);
         self.guard.watch().set_wait(WaitReason::ForClose);
         let received = &self.guard.watch().meter.received;
         let H1Connection {

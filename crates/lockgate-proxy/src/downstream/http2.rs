@@ -338,7 +338,7 @@ impl Streams {
         if sent.is_ready() {
             self.scheduler.refill();
         }
-        let (sent_bytes, received) = frame_io.moved();
+        let (sent_bytes, received) = frame_io.bytes_moved();
         let meter = &self.connection.guard.watch().meter;
         meter.sent.set(sent_bytes);
         meter.received.set(received);
@@ -364,7 +364,7 @@ impl Streams {
             *idle = nothing;
             if nothing {
                 guard.phase(self.sites().idle);
-                guard.watch().rests();
+                guard.watch().mark_at_rest();
             } else {
                 guard.end_phase();
             }
@@ -428,8 +428,8 @@ impl Streams {
         if level() == Level::Full && self.open.get() >= WAITING {
             // It may be asked again, whatever it is (RFC 9113 §8.7).
             if let Some(abuse_limits) = self.frame_io.borrow_mut().abuse_limits() {
-                abuse_limits.ends(respond.stream_id().as_u32(), true);
-                abuse_limits.refuses();
+                abuse_limits.end_stream(respond.stream_id().as_u32(), true);
+                abuse_limits.note_refusal();
             }
             respond.send_reset(Reason::REFUSED_STREAM);
             self.connection.worker.cells.memory_refused.inc();
@@ -649,8 +649,8 @@ impl Streams {
 /// §8.1) comes with the answer or overtakes it in the client, and many then never read it.
 async fn outlast(stream: &mut DownstreamStream, guard: &Guard, limit: Duration) {
     guard.phase(limit);
-    guard.idle(SILENCE);
-    stream.allow(u64::MAX);
+    guard.limit_idle(SILENCE);
+    stream.limit_body(u64::MAX);
     let received = &guard.watch().meter.received;
     // Whether the client comes to its end or not, the stream is over.
     let _ = guard

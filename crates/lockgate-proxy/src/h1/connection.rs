@@ -117,7 +117,7 @@ impl BodyReader for H1Connection {
 }
 
 impl BodyWriter for H1Connection {
-    fn poll_take(
+    fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
         data: &[u8],
@@ -187,8 +187,8 @@ impl ClientExchange for H1Connection {
         Ok(length)
     }
 
-    fn allow(&mut self, most: u64) {
-        self.reader.allow(most);
+    fn limit_body(&mut self, most: u64) {
+        self.reader.limit_body(most);
     }
 
     fn interim(&mut self, request: &RequestHead, answer: &ResponseHead) {
@@ -212,11 +212,11 @@ impl ClientExchange for H1Connection {
             .map_err(WriteError::from)
     }
 
-    fn takes_files(&self) -> bool {
+    fn supports_sendfile(&self) -> bool {
         !self.stream.is_secure()
     }
 
-    fn poll_file(
+    fn poll_send_file(
         &mut self,
         cx: &mut Context<'_>,
         part: (BorrowedFd<'_>, u64, usize),
@@ -226,7 +226,7 @@ impl ClientExchange for H1Connection {
             return Poll::Ready(Ok(None));
         }
         self.writer
-            .poll_file(cx, &mut self.stream, part, last)
+            .poll_send_file(cx, &mut self.stream, part, last)
             .map_ok(Some)
             .map_err(WriteError::from)
     }
@@ -239,7 +239,7 @@ impl ClientExchange for H1Connection {
         self.writer.discard();
     }
 
-    fn poll_left(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_drained(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         // That it cannot is no news of an answer that is broken off.
         self.writer.poll_flush(cx, &mut self.stream).map(|_| ())
     }

@@ -53,7 +53,7 @@ fn connection(request: &OutgoingRequest<'_>, out: &mut Vec<u8>) {
 
 /// What an endpoint that speaks HTTP/1 would answer to the key of a WebSocket's handshake (RFC 6455
 /// §4.2.2), where one accepts it that does not.
-pub fn accept(request: &OutgoingRequest<'_>) -> String {
+pub fn websocket_accept(request: &OutgoingRequest<'_>) -> String {
     if request.is_websocket_without_key() {
         return websocket::accept(websocket::key(request.id));
     }
@@ -67,7 +67,7 @@ pub fn accept(request: &OutgoingRequest<'_>) -> String {
 }
 
 /// Whether an endpoint that switches was asked to, and to this.
-pub fn agrees(request: &OutgoingRequest<'_>, answer: &ResponseHead) -> bool {
+pub fn confirms_upgrade(request: &OutgoingRequest<'_>, answer: &ResponseHead) -> bool {
     let accepts = || {
         let mut said = answer.fields.named(b"sec-websocket-accept");
         said.next()

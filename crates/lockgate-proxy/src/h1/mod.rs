@@ -7,7 +7,7 @@ mod reader;
 mod websocket;
 mod writer;
 
-pub use heads::{accept, agrees};
+pub use heads::{websocket_accept, confirms_upgrade};
 pub use connection::H1Connection;
 pub use reader::MessageReader;
 pub use writer::MessageWriter;

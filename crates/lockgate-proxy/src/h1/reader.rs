@@ -36,7 +36,7 @@ pub struct MessageReader {
     limits: Limits,
     taken: u64,
     /// What the body may have of data.
-    most: u64,
+    max_length: u64,
     /// How the peer sends, where the body is not one message but a tunnel.
     tunnel: Option<Box<Pauses>>,
 }
@@ -56,13 +56,13 @@ impl MessageReader {
             trailers: Fields::default(),
             limits: Limits::default(),
             taken: 0,
-            most: u64::MAX,
+            max_length: u64::MAX,
             tunnel: None,
         }
     }
 
     /// Limits for what follows.
-    pub fn limit(&mut self, limits: Limits) {
+    pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
     }
 
@@ -142,7 +142,7 @@ impl MessageReader {
         self.ended = self.decoder.has_ended();
         self.trailers = Fields::default();
         self.taken = 0;
-        self.most = u64::MAX;
+        self.max_length = u64::MAX;
         if self.ended { Ok(()) } else { self.decode() }
     }
 
@@ -155,9 +155,9 @@ impl MessageReader {
         self.begin_body(BodyLength::UntilClose)
     }
 
-    /// Refuses the body that was begun once more than `most` bytes of data have come.
-    pub fn allow(&mut self, most: u64) {
-        self.most = most;
+    /// Refuses the body that was begun once more than `max_length` bytes of data have come.
+    pub fn limit_body(&mut self, max_length: u64) {
+        self.max_length = max_length;
     }
 
     /// Completes when there is [`data`](Self::data), or none follows.
@@ -190,7 +190,7 @@ impl MessageReader {
                 }
             }
         }
-        if self.data.len() as u64 > self.most.saturating_sub(self.taken) {
+        if self.data.len() as u64 > self.max_length.saturating_sub(self.taken) {
             return Poll::Ready(Err(ReadError::TooLong));
         }
         Poll::Ready(Ok(()))

@@ -171,7 +171,7 @@ impl MessageWriter {
     ///
     /// # Errors
     /// When the connection has broken, or the file cannot be read.
-    pub fn poll_file(
+    pub fn poll_send_file(
         &mut self,
         cx: &mut Context<'_>,
         stream: &mut Stream,

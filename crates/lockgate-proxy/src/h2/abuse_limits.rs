@@ -14,7 +14,7 @@ use lockgate_http::h2::HeadError;
 use lockgate_http::h2::frames::{self, Frame, Scanner, Seen};
 use lockgate_http::priority::{self, Priority};
 
-use super::field_sections::{FieldSections, Use, HeadVerdict};
+use super::field_sections::{FieldSections, SectionUse, HeadVerdict};
 use super::partial_message::PartialMessage;
 use crate::clock::Clock;
 
@@ -145,7 +145,7 @@ pub struct AbuseLimits {
     priorities: Vec<(u32, Priority)>,
     /// Streams that ended before their bodies did, the last of them.
     over: VecDeque<u32>,
-    unfinished: PartialMessage,
+    partial_message: PartialMessage,
     sections: FieldSections,
     /// What we send.
     sent: Scanner,
@@ -180,7 +180,7 @@ impl AbuseLimits {
             answers: 0,
             priorities: Vec::new(),
             over: VecDeque::new(),
-            unfinished: PartialMessage::default(),
+            partial_message: PartialMessage::default(),
             sections: FieldSections::new(longest, streams),
             sent: Scanner::of_server(),
             acknowledged: false,
@@ -211,7 +211,7 @@ impl AbuseLimits {
     }
 
     /// A stream is refused for a reason of our own: it is no mistake of the client's.
-    pub fn refuses(&mut self) {
+    pub fn note_refusal(&mut self) {
         self.refused += 1;
     }
 
@@ -233,8 +233,8 @@ impl AbuseLimits {
 
     /// A stream is over. Where its client has not `finished`, what still comes of its body is of
     /// use to nobody.
-    pub fn ends(&mut self, stream: u32, finished: bool) {
-        self.sections.ends(stream);
+    pub fn end_stream(&mut self, stream: u32, finished: bool) {
+        self.sections.forget(stream);
         if finished {
             return;
         }
@@ -245,8 +245,8 @@ impl AbuseLimits {
     }
 
     /// The message of which the rest is waited for.
-    pub(super) fn unfinished(&mut self) -> &mut PartialMessage {
-        &mut self.unfinished
+    pub(super) fn partial_message(&mut self) -> &mut PartialMessage {
+        &mut self.partial_message
     }
 
     /// Whether what has come ended within a frame.
@@ -255,7 +255,7 @@ impl AbuseLimits {
     }
 
     /// Looks at bytes that have come, when so many were sent.
-    pub(super) fn see(&mut self, bytes: &[u8], sent: u64) {
+    pub(super) fn observe(&mut self, bytes: &[u8], sent: u64) {
         let now = self.clock.now();
         let fresh = sent.saturating_sub(self.answers).saturating_sub(self.told) / BYTES_A_FRAME;
         self.told += fresh * BYTES_A_FRAME;
@@ -264,13 +264,13 @@ impl AbuseLimits {
         let mut scanner = std::mem::replace(&mut self.scanner, Scanner::of_client());
         scanner.follow(bytes, |seen| match seen {
             Seen::Frame(frame) => {
-                self.unfinished.see(&frame);
+                self.partial_message.observe(&frame);
                 let found = self.frame(frame, now);
                 self.violation = self.violation.or(found);
             }
-            Seen::Block(piece) => self.sections.see(piece),
-            Seen::Whole => self.sections.whole(),
-            Seen::DependsOnItself => self.sections.lose(),
+            Seen::Block(piece) => self.sections.observe(piece),
+            Seen::Whole => self.sections.end_section(),
+            Seen::DependsOnItself => self.sections.mark_lost(),
         });
         self.scanner = scanner;
     }
@@ -288,9 +288,9 @@ impl AbuseLimits {
         } = self;
         let mut useless = || (!control.take(now)).then_some(Violation::Control);
         match frame.kind {
-            frames::HEADERS => match self.sections.begins(frame.stream) {
-                Use::Some => None,
-                Use::None => useless(),
+            frames::HEADERS => match self.sections.begin(frame.stream) {
+                SectionUse::Needed => None,
+                SectionUse::Useless => useless(),
             },
             frames::DATA if frame.length > 0 && !over.contains(&frame.stream) => None,
             frames::DATA if frame.flags & frames::END_STREAM != 0 => None,
@@ -326,7 +326,7 @@ impl AbuseLimits {
 
     /// Looks at bytes that we send: streams that a client makes us reset are as good as those that
     /// it resets (CVE-2025-8671).
-    pub(super) fn send(&mut self, bytes: &[u8]) {
+    pub(super) fn observe_sent(&mut self, bytes: &[u8]) {
         let Self {
             sent,
             resets,
@@ -389,7 +389,7 @@ mod tests {
             burst: 10,
         };
         let mut abuse_limits = AbuseLimits::new(&Clock::new(Ticker::new()), few, few, 1_024, 128);
-        abuse_limits.see(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 0);
+        abuse_limits.observe(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 0);
         abuse_limits
     }
 
@@ -407,9 +407,9 @@ mod tests {
         ] {
             let mut abuse_limits = abuse_limits();
             let one = frame(kind, flags, 1, payload);
-            abuse_limits.see(&one.repeat(10), 0);
+            abuse_limits.observe(&one.repeat(10), 0);
             assert_eq!(abuse_limits.violation(), None, "{kind}");
-            abuse_limits.see(&one, 0);
+            abuse_limits.observe(&one, 0);
             assert_eq!(abuse_limits.violation(), Some(violation), "{kind}");
         }
     }
@@ -422,7 +422,7 @@ mod tests {
             (frames::SETTINGS, frames::ACK, &[]),
         ] {
             let mut abuse_limits = abuse_limits();
-            abuse_limits.see(&frame(kind, flags, 1, payload).repeat(1_000), 0);
+            abuse_limits.observe(&frame(kind, flags, 1, payload).repeat(1_000), 0);
             assert_eq!(abuse_limits.violation(), None, "{kind}");
         }
     }
@@ -431,11 +431,11 @@ mod tests {
     fn data_for_a_closed_stream_counts_as_a_flood() {
         let mut abuse_limits = abuse_limits();
         let data = frame(frames::DATA, 0, 3, &[1; 100]);
-        abuse_limits.see(&data.repeat(100), 0);
-        abuse_limits.ends(3, false);
-        abuse_limits.see(&data.repeat(10), 0);
+        abuse_limits.observe(&data.repeat(100), 0);
+        abuse_limits.end_stream(3, false);
+        abuse_limits.observe(&data.repeat(10), 0);
         assert_eq!(abuse_limits.violation(), None);
-        abuse_limits.see(&data, 0);
+        abuse_limits.observe(&data, 0);
         assert_eq!(abuse_limits.violation(), Some(Violation::Control));
     }
 
@@ -444,15 +444,15 @@ mod tests {
         let headers = |stream| frame(frames::HEADERS, 5, stream, &[0x82]);
         let mut abuse_limits = abuse_limits();
         for number in 0..1_000 {
-            abuse_limits.see(&headers(2 * number + 1), 0);
+            abuse_limits.observe(&headers(2 * number + 1), 0);
         }
         assert_eq!(abuse_limits.violation(), None);
         // Once they are trailers.
-        abuse_limits.see(&headers(1_999).repeat(11), 0);
+        abuse_limits.observe(&headers(1_999).repeat(11), 0);
         assert_eq!(abuse_limits.violation(), None);
-        abuse_limits.see(&headers(1_001), 0);
-        abuse_limits.ends(1_001, true);
-        abuse_limits.see(&headers(1_001), 0);
+        abuse_limits.observe(&headers(1_001), 0);
+        abuse_limits.end_stream(1_001, true);
+        abuse_limits.observe(&headers(1_001), 0);
         assert_eq!(abuse_limits.violation(), Some(Violation::Control));
     }
 
@@ -470,7 +470,7 @@ mod tests {
             (8, false),
         ] {
             let mut abuse_limits = abuse_limits();
-            abuse_limits.send(&reset(code).repeat(11));
+            abuse_limits.observe_sent(&reset(code).repeat(11));
             assert_eq!(
                 abuse_limits.violation(),
                 counts.then_some(Violation::Resets),
@@ -485,13 +485,13 @@ mod tests {
     fn refused_streams_count_once_our_settings_are_acknowledged() {
         let reset = frame(frames::RST_STREAM, 0, 1, &[0, 0, 0, 7]);
         let mut abuse_limits = abuse_limits();
-        abuse_limits.send(&reset.repeat(1_024));
+        abuse_limits.observe_sent(&reset.repeat(1_024));
         assert_eq!(abuse_limits.violation(), None);
-        abuse_limits.send(&reset.repeat(11));
+        abuse_limits.observe_sent(&reset.repeat(11));
         assert_eq!(abuse_limits.violation(), Some(Violation::Resets));
         let mut abuse_limits = self::abuse_limits();
-        abuse_limits.see(&frame(frames::SETTINGS, frames::ACK, 0, &[]), 0);
-        abuse_limits.send(&reset.repeat(11));
+        abuse_limits.observe(&frame(frames::SETTINGS, frames::ACK, 0, &[]), 0);
+        abuse_limits.observe_sent(&reset.repeat(11));
         assert_eq!(abuse_limits.violation(), Some(Violation::Resets));
     }
 
@@ -499,8 +499,8 @@ mod tests {
     fn window_update_is_allowed_in_proportion_to_sent_data() {
         let update = frame(frames::WINDOW_UPDATE, 0, 0, &[0, 0, 1, 0]);
         let (mut idle, mut busy) = (abuse_limits(), abuse_limits());
-        idle.see(&update.repeat(300), 0);
-        busy.see(&update.repeat(300), 1 << 20);
+        idle.observe(&update.repeat(300), 0);
+        busy.observe(&update.repeat(300), 1 << 20);
         assert_eq!(
             (idle.violation(), busy.violation()),
             (Some(Violation::Updates), None)
@@ -513,8 +513,8 @@ mod tests {
         let (mut measuring, mut flooding) = (abuse_limits(), abuse_limits());
         for at in 0..1_000 {
             // A response of 40 bytes, and the acknowledgement of the PING.
-            measuring.see(&ping, at * (40 + PING_ANSWER));
-            flooding.see(&ping, at * PING_ANSWER);
+            measuring.observe(&ping, at * (40 + PING_ANSWER));
+            flooding.observe(&ping, at * PING_ANSWER);
         }
         assert_eq!(
             (measuring.violation(), flooding.violation()),
@@ -525,7 +525,7 @@ mod tests {
     #[test]
     fn priority_updates_are_kept_until_asked_for() {
         let mut abuse_limits = abuse_limits();
-        abuse_limits.see(&frame(frames::PRIORITY_UPDATE, 0, 0, b"\0\0\0\x05u=1"), 0);
+        abuse_limits.observe(&frame(frames::PRIORITY_UPDATE, 0, 0, b"\0\0\0\x05u=1"), 0);
         let priorities = abuse_limits.take_priorities();
         assert_eq!(priorities.len(), 1);
         assert_eq!((priorities[0].0, priorities[0].1.urgency), (5, 1));

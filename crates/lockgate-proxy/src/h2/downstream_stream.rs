@@ -64,7 +64,7 @@ impl DownstreamStream {
         limits: &Limits,
         head: &mut RequestHead,
     ) -> Result<(), HeadError> {
-        heads::request(parts, limits, head)
+        heads::decode_request(parts, limits, head)
     }
 
     /// Breaks it off: the client must not take what was sent for the whole.
@@ -86,7 +86,7 @@ impl Drop for DownstreamStream {
         if let Ok(mut frame_io) = self.frame_io.try_borrow_mut()
             && let Some(abuse_limits) = frame_io.abuse_limits()
         {
-            abuse_limits.ends(self.id, self.incoming.is_ended());
+            abuse_limits.end_stream(self.id, self.incoming.is_ended());
         }
     }
 }
@@ -152,7 +152,7 @@ impl BodyReader for DownstreamStream {
 
     fn consume(&mut self, count: usize) {
         self.incoming.consume(count);
-        self.scheduler.uses(count);
+        self.scheduler.count_used(count);
     }
 
     fn is_last(&self) -> bool {
@@ -175,22 +175,22 @@ impl BodyReader for DownstreamStream {
 }
 
 impl BodyWriter for DownstreamStream {
-    fn poll_take(
+    fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
         data: &[u8],
         last: bool,
     ) -> Poll<Result<usize, WriteError>> {
-        self.outgoing.poll_take(cx, data, last)
+        self.outgoing.poll_write(cx, data, last)
     }
 
-    fn poll_share(
+    fn poll_write_shared(
         &mut self,
         cx: &mut Context<'_>,
         data: &Bytes,
         last: bool,
     ) -> Poll<Result<usize, WriteError>> {
-        self.outgoing.poll_share(cx, data, last)
+        self.outgoing.poll_write_shared(cx, data, last)
     }
 
     fn finish(&mut self, trailers: Option<&Fields>, passes: impl FnMut(&Field<'_>) -> bool) {
@@ -250,8 +250,8 @@ impl ClientExchange for DownstreamStream {
         Ok(length)
     }
 
-    fn allow(&mut self, most: u64) {
-        self.incoming.allow(most);
+    fn limit_body(&mut self, most: u64) {
+        self.incoming.limit_body(most);
     }
 
     fn interim(&mut self, _request: &RequestHead, answer: &ResponseHead) {
@@ -273,7 +273,7 @@ impl ClientExchange for DownstreamStream {
         self.outgoing.begin(stream, ended);
         if !ended {
             self.outgoing
-                .order(ScheduledStream::new(&self.scheduler, self.id, priority(request, answer)));
+                .schedule(ScheduledStream::new(&self.scheduler, self.id, priority(request, answer)));
         }
         self.answered = true;
     }
@@ -282,11 +282,11 @@ impl ClientExchange for DownstreamStream {
         self.outgoing.poll_room(cx)
     }
 
-    fn takes_files(&self) -> bool {
+    fn supports_sendfile(&self) -> bool {
         false
     }
 
-    fn poll_file(
+    fn poll_send_file(
         &mut self,
         _cx: &mut Context<'_>,
         _part: (BorrowedFd<'_>, u64, usize),
@@ -312,14 +312,14 @@ impl ClientExchange for DownstreamStream {
             incremental: true,
         });
         self.outgoing
-            .order(ScheduledStream::new(&self.scheduler, self.id, priority));
+            .schedule(ScheduledStream::new(&self.scheduler, self.id, priority));
         self.answered = true;
     }
 
     fn discard(&mut self) {}
 
-    fn poll_left(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.outgoing.poll_left(cx)
+    fn poll_drained(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.outgoing.poll_drained(cx)
     }
 
     fn abort(&mut self) {

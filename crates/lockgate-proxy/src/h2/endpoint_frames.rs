@@ -27,7 +27,7 @@ pub(super) struct EndpointFrames {
     empty: u32,
     frames: u64,
     flooded: bool,
-    unfinished: PartialMessage,
+    partial_message: PartialMessage,
     /// Whether a section could not be followed.
     lost: bool,
     /// Requests with malformed answers.
@@ -58,14 +58,14 @@ impl EndpointFrames {
             empty: 0,
             frames: 0,
             flooded: false,
-            unfinished: PartialMessage::default(),
+            partial_message: PartialMessage::default(),
             lost: false,
             malformed: 0,
         }
     }
 
     /// A request begins.
-    pub(super) fn begins(&mut self, stream: u32) {
+    pub(super) fn begin_request(&mut self, stream: u32) {
         self.streams.push(OpenRequest {
             stream,
             sections: 0,
@@ -76,7 +76,7 @@ impl EndpointFrames {
     }
 
     /// A request is over, whatever still comes of its answer.
-    pub(super) fn ends(&mut self, stream: u32) {
+    pub(super) fn end_request(&mut self, stream: u32) {
         if let Some(place) = self.streams.iter().position(|one| one.stream == stream) {
             self.malformed -= usize::from(self.streams.swap_remove(place).wrong.is_some());
         }
@@ -98,8 +98,8 @@ impl EndpointFrames {
     }
 
     /// The message of which the rest is waited for.
-    pub(super) fn unfinished(&mut self) -> &mut PartialMessage {
-        &mut self.unfinished
+    pub(super) fn partial_message(&mut self) -> &mut PartialMessage {
+        &mut self.partial_message
     }
 
     /// Whether what has come ended within a frame.
@@ -124,7 +124,7 @@ impl EndpointFrames {
     }
 
     /// Looks at bytes that have come.
-    pub(super) fn see(&mut self, bytes: &[u8]) {
+    pub(super) fn observe(&mut self, bytes: &[u8]) {
         // It is lent out for as long as it calls back.
         let mut scanner = std::mem::replace(&mut self.scanner, Scanner::of_server());
         scanner.follow(bytes, |seen| match seen {
@@ -133,14 +133,14 @@ impl EndpointFrames {
                 self.lost = self.account.see(piece).is_err();
             }
             Seen::Block(_) => {}
-            Seen::Whole => self.whole(),
+            Seen::Whole => self.end_section(),
             Seen::DependsOnItself => self.lost = true,
         });
         self.scanner = scanner;
     }
 
     fn frame(&mut self, frame: Frame<'_>) {
-        self.unfinished.see(&frame);
+        self.partial_message.observe(&frame);
         self.frames += u64::from(matches!(frame.kind, frames::HEADERS | frames::DATA));
         match frame.kind {
             frames::HEADERS | frames::CONTINUATION => {
@@ -162,7 +162,7 @@ impl EndpointFrames {
         }
     }
 
-    fn whole(&mut self) {
+    fn end_section(&mut self) {
         let Some((stream, ends)) = self.of.take() else {
             return;
         };
@@ -178,7 +178,7 @@ impl EndpointFrames {
         };
         let was_ended = running.ended;
         running.ended |= ends;
-        if !was_ended && running.takes(section) {
+        if !was_ended && running.check(section) {
             self.malformed += 1;
         }
     }
@@ -190,7 +190,7 @@ impl EndpointFrames {
 
 impl OpenRequest {
     /// Looks at its next section; says whether that is the first that is malformed.
-    fn takes(&mut self, section: Section) -> bool {
+    fn check(&mut self, section: Section) -> bool {
         let right = if self.answered {
             !section.has_pseudo_fields()
         } else {
@@ -240,29 +240,29 @@ mod tests {
     fn response_field_sections_of_one_request_are_bounded() {
         let mut answers = EndpointFrames::new(1_024);
         for stream in [1, 3] {
-            answers.begins(stream);
-            answers.see(&frame(frames::HEADERS, stream.try_into().unwrap(), HINTS).repeat(64));
+            answers.begin_request(stream);
+            answers.observe(&frame(frames::HEADERS, stream.try_into().unwrap(), HINTS).repeat(64));
             assert!(!answers.is_flooded());
         }
         // Nothing of a closed stream is held.
-        answers.ends(1);
-        answers.see(&frame(frames::HEADERS, 1, HINTS).repeat(100));
+        answers.end_request(1);
+        answers.observe(&frame(frames::HEADERS, 1, HINTS).repeat(100));
         assert!(!answers.is_flooded());
-        answers.see(&frame(frames::CONTINUATION, 3, b"x"));
+        answers.observe(&frame(frames::CONTINUATION, 3, b"x"));
         assert!(answers.is_flooded());
     }
 
     #[test]
     fn empty_data_frames_exhaust_a_connection() {
         let mut answers = EndpointFrames::new(1_024);
-        answers.begins(1);
-        answers.see(
+        answers.begin_request(1);
+        answers.observe(
             &[frame(frames::DATA, 1, b""), frame(frames::DATA, 1, b"x")]
                 .concat()
                 .repeat(63),
         );
         assert!(!answers.is_worn());
-        answers.see(&frame(frames::DATA, 1, b""));
+        answers.observe(&frame(frames::DATA, 1, b""));
         assert!(answers.is_worn());
         assert_eq!(answers.frames(), 127);
     }
@@ -289,10 +289,10 @@ mod tests {
             (&[OK, &[0x80 | 57]], true),
         ] {
             let mut answers = EndpointFrames::new(1_024);
-            answers.begins(1);
-            answers.begins(3);
+            answers.begin_request(1);
+            answers.begin_request(3);
             for section in sections {
-                answers.see(&frame(frames::HEADERS, 1, section));
+                answers.observe(&frame(frames::HEADERS, 1, section));
             }
             assert_eq!(
                 (answers.wrong(1).is_some(), answers.wrong(3)),
@@ -300,15 +300,15 @@ mod tests {
                 "{sections:x?}"
             );
             assert!(!answers.is_lost());
-            answers.ends(1);
+            answers.end_request(1);
             assert_eq!(answers.wrong(1), None);
         }
         // A field section behind the end of a response is no part of it.
         let mut answers = EndpointFrames::new(1_024);
-        answers.begins(1);
-        answers.see(&frame(frames::HEADERS, 1, OK));
-        answers.see(&[0, 0, 0, frames::DATA, frames::END_STREAM, 0, 0, 0, 1]);
-        answers.see(&frame(frames::HEADERS, 1, OK));
+        answers.begin_request(1);
+        answers.observe(&frame(frames::HEADERS, 1, OK));
+        answers.observe(&[0, 0, 0, frames::DATA, frames::END_STREAM, 0, 0, 0, 1]);
+        answers.observe(&frame(frames::HEADERS, 1, OK));
         assert_eq!(answers.wrong(1), None);
     }
 
@@ -317,12 +317,12 @@ mod tests {
     fn field_sections_of_closed_streams_are_still_decoded() {
         let mut answers = EndpointFrames::new(1_024);
         // `:status: 103` goes into the table, and is 62 from there on.
-        answers.see(&frame(frames::HEADERS, 7, &[0x48, 3, b'1', b'0', b'3']));
-        answers.begins(9);
-        answers.see(&frame(frames::HEADERS, 9, &[0x80 | 62]));
-        answers.see(&frame(frames::HEADERS, 9, OK));
+        answers.observe(&frame(frames::HEADERS, 7, &[0x48, 3, b'1', b'0', b'3']));
+        answers.begin_request(9);
+        answers.observe(&frame(frames::HEADERS, 9, &[0x80 | 62]));
+        answers.observe(&frame(frames::HEADERS, 9, OK));
         assert!(answers.wrong(9).is_none() && !answers.is_lost());
-        answers.see(&frame(frames::HEADERS, 9, &[0x80 | 63]));
+        answers.observe(&frame(frames::HEADERS, 9, &[0x80 | 63]));
         assert!(answers.is_lost());
     }
 }

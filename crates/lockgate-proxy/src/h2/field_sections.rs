@@ -40,7 +40,7 @@ pub enum HeadVerdict {
 
 /// What HEADERS mean for their stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Use {
+pub(super) enum SectionUse {
     /// They begin a request, or end one that is open.
     Some,
     /// The stream is over, or has ended its request: they are of no use.
@@ -123,13 +123,13 @@ impl FieldSections {
     }
 
     /// HEADERS come.
-    pub(super) fn begins(&mut self, stream: u32) -> Use {
+    pub(super) fn begin(&mut self, stream: u32) -> SectionUse {
         if stream > self.highest {
             self.highest = stream;
             self.of = Some(IncomingSection::Head(stream));
             if self.streams.len() == self.most_streams {
                 // One that is unknown is not read.
-                self.ends(self.streams[0].stream);
+                self.forget(self.streams[0].stream);
             }
             self.streams.push_back(StreamSections {
                 stream,
@@ -139,7 +139,7 @@ impl FieldSections {
                 has_trailers: false,
                 trailers: None,
             });
-            return Use::Some;
+            return SectionUse::Needed;
         }
         let trailers = self
             .known(stream)
@@ -149,23 +149,23 @@ impl FieldSections {
         } else {
             IncomingSection::Unused
         });
-        if trailers { Use::Some } else { Use::None }
+        if trailers { SectionUse::Needed } else { SectionUse::Useless }
     }
 
     /// The next bytes of a section come. What belongs to none ends the connection by the crate.
-    pub(super) fn see(&mut self, piece: &[u8]) {
+    pub(super) fn observe(&mut self, piece: &[u8]) {
         if self.of.is_some() && !self.lost {
             self.lost = self.account.see(piece).is_err();
         }
     }
 
     /// The crate does not decode the section that comes: its table and ours differ from now on.
-    pub(super) fn lose(&mut self) {
+    pub(super) fn mark_lost(&mut self) {
         self.lost = true;
     }
 
     /// The section is whole.
-    pub(super) fn whole(&mut self) {
+    pub(super) fn end_section(&mut self) {
         let Some(of) = self.of.take() else { return };
         if self.lost {
             return;
@@ -201,7 +201,7 @@ impl FieldSections {
         let place = self.streams.partition_point(|known| known.stream < stream);
         for before in (0..place).rev() {
             if self.streams[before].state != State::Open {
-                self.ends(self.streams[before].stream);
+                self.forget(self.streams[before].stream);
             }
         }
         let (held, most_held, lost) = (self.held, self.most_held, self.lost);
@@ -210,11 +210,11 @@ impl FieldSections {
         };
         let size = known.size;
         if lost && size == 0 {
-            self.ends(stream);
+            self.forget(stream);
             return HeadVerdict::Lost;
         }
         if held > 0 && held + size > most_held {
-            self.ends(stream);
+            self.forget(stream);
             return HeadVerdict::Refuse;
         }
         let verdict = known
@@ -246,7 +246,7 @@ impl FieldSections {
     }
 
     /// A stream is over.
-    pub(super) fn ends(&mut self, stream: u32) {
+    pub(super) fn forget(&mut self, stream: u32) {
         let place = self.streams.partition_point(|known| known.stream < stream);
         if self
             .streams
@@ -318,10 +318,10 @@ mod tests {
     /// GET / by references to the static table.
     const GET: &[u8] = &[0x82, 0x86, 0x84];
 
-    fn come(sections: &mut FieldSections, stream: u32, section: &[u8]) -> Use {
-        let uses = sections.begins(stream);
-        sections.see(section);
-        sections.whole();
+    fn come(sections: &mut FieldSections, stream: u32, section: &[u8]) -> SectionUse {
+        let uses = sections.begin(stream);
+        sections.observe(section);
+        sections.end_section();
         uses
     }
 
@@ -345,7 +345,7 @@ mod tests {
                 1,
                 &[GET, &literal(b"x", &[b'x'; 4_000])].concat()
             ),
-            Use::Some
+            SectionUse::Needed
         );
         assert_eq!(sections.accept(1), HeadVerdict::Read);
         // 14 bytes for 56 KB.
@@ -367,10 +367,10 @@ mod tests {
                 .all(|verdict| *verdict == HeadVerdict::Refuse)
         );
         // A stream that ends leaves room for another.
-        sections.ends(3);
+        sections.forget(3);
         come(&mut sections, 101, &large);
         assert_eq!(sections.accept(101), HeadVerdict::Read);
-        (0..60).for_each(|number| sections.ends(2 * number + 1));
+        (0..60).for_each(|number| sections.forget(2 * number + 1));
         assert_eq!(
             (sections.held, sections.waiting, sections.streams.len()),
             (0, 0, 0)
@@ -398,8 +398,8 @@ mod tests {
         assert!(!sections.is_full());
         assert_eq!(sections.accept(21), HeadVerdict::Read);
         assert_eq!((sections.waiting, sections.streams.len()), (0, 2));
-        sections.ends(21);
-        sections.ends(11);
+        sections.forget(21);
+        sections.forget(11);
         assert_eq!(sections.held, 0);
     }
 
@@ -416,9 +416,9 @@ mod tests {
             come(&mut sections, 1, GET);
             come(&mut sections, 3, GET);
             assert_eq!(sections.accept(1), HeadVerdict::Read);
-            assert_eq!(come(&mut sections, 1, trailers), Use::Some);
+            assert_eq!(come(&mut sections, 1, trailers), SectionUse::Needed);
             assert_eq!((sections.wrong(1), sections.wrong(3)), (wrong, None));
-            sections.ends(1);
+            sections.forget(1);
             assert_eq!((sections.wrong(1), sections.malformed), (None, 0));
         }
         let mut sections = FieldSections::new(1_024, 128);
@@ -447,9 +447,9 @@ mod tests {
             ),
         ] {
             let mut sections = FieldSections::new(1_024, 128);
-            sections.begins(1);
-            head.chunks(1).for_each(|byte| sections.see(byte));
-            sections.whole();
+            sections.begin(1);
+            head.chunks(1).for_each(|byte| sections.observe(byte));
+            sections.end_section();
             assert_eq!(sections.accept(1), HeadVerdict::Malformed(wrong), "{head:x?}");
         }
     }
@@ -458,13 +458,13 @@ mod tests {
     fn headers_for_closed_streams_are_useless() {
         let mut sections = FieldSections::new(1_024, 128);
         come(&mut sections, 5, GET);
-        assert_eq!(come(&mut sections, 3, GET), Use::None, "below the highest");
-        assert_eq!(come(&mut sections, 5, &[0x90]), Use::Some, "trailers");
-        assert_eq!(come(&mut sections, 5, &[0x90]), Use::None, "trailers again");
+        assert_eq!(come(&mut sections, 3, GET), SectionUse::Useless, "below the highest");
+        assert_eq!(come(&mut sections, 5, &[0x90]), SectionUse::Needed, "trailers");
+        assert_eq!(come(&mut sections, 5, &[0x90]), SectionUse::Useless, "trailers again");
         come(&mut sections, 7, GET);
         sections.accept(7);
-        sections.ends(7);
-        assert_eq!(come(&mut sections, 7, &[0x90]), Use::None, "over");
+        sections.forget(7);
+        assert_eq!(come(&mut sections, 7, &[0x90]), SectionUse::Useless, "over");
     }
 
     /// The crate reports the error itself, in its own time.
@@ -475,8 +475,8 @@ mod tests {
         assert!(sections.is_lost());
         // Not a section of its own.
         let mut sections = FieldSections::new(1_024, 128);
-        sections.see(&[0x80 | 62]);
-        sections.whole();
+        sections.observe(&[0x80 | 62]);
+        sections.end_section();
         assert!(!sections.is_lost());
     }
 
@@ -486,9 +486,9 @@ mod tests {
     fn streams_after_an_undecodable_section_are_not_served() {
         let mut sections = FieldSections::new(1_024, 128);
         come(&mut sections, 1, GET);
-        sections.begins(3);
-        sections.lose();
-        sections.whole();
+        sections.begin(3);
+        sections.mark_lost();
+        sections.end_section();
         come(&mut sections, 5, GET);
         assert_eq!(
             [1, 5].map(|stream| sections.accept(stream)),

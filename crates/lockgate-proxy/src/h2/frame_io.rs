@@ -45,7 +45,7 @@ pub struct FrameIo {
     /// Looks at what comes.
     abuse_limits: Option<AbuseLimits>,
     /// The same at what endpoints answer.
-    answers: Option<EndpointFrames>,
+    endpoint_frames: Option<EndpointFrames>,
     /// How the peer sends.
     pauses: Pauses,
     /// Why it broke, which the crate is told only in the words of input and output.
@@ -68,12 +68,12 @@ impl FrameIo {
             enforced: false,
             moved: (0, 0),
             abuse_limits,
-            answers: None,
+            endpoint_frames: None,
             pauses: Pauses::default(),
             broken: None,
         };
         if let Some(abuse_limits) = &mut frame_io.abuse_limits {
-            abuse_limits.see(received, 0);
+            abuse_limits.observe(received, 0);
         }
         frame_io
     }
@@ -82,7 +82,7 @@ impl FrameIo {
     /// `longest` bytes.
     pub fn to_endpoint(stream: Stream, blocks: &Rc<Blocks>, longest: usize) -> Self {
         Self {
-            answers: Some(EndpointFrames::new(longest)),
+            endpoint_frames: Some(EndpointFrames::new(longest)),
             ..Self::new(stream, blocks, &[], None)
         }
     }
@@ -98,8 +98,8 @@ impl FrameIo {
     }
 
     /// What was seen of an endpoint's answers.
-    pub(super) fn answers(&mut self) -> Option<&mut EndpointFrames> {
-        self.answers.as_mut()
+    pub(super) fn endpoint_frames(&mut self) -> Option<&mut EndpointFrames> {
+        self.endpoint_frames.as_mut()
     }
 
     /// Why it broke, if it did; once.
@@ -113,7 +113,7 @@ impl FrameIo {
     }
 
     /// Bytes of frames that have left, and that have come.
-    pub fn moved(&self) -> (u64, u64) {
+    pub fn bytes_moved(&self) -> (u64, u64) {
         self.moved
     }
 
@@ -126,13 +126,13 @@ impl FrameIo {
     /// Is told at the end of a turn: what has come is acknowledged at once where the rest of it is
     /// waited for. What was sent in this turn has done that.
     pub fn await_rest(&mut self) {
-        let (within, unfinished) = match (&mut self.abuse_limits, &mut self.answers) {
-            (Some(abuse_limits), _) => (abuse_limits.is_within_frame(), abuse_limits.unfinished()),
-            (None, Some(answers)) => (answers.is_within_frame(), answers.unfinished()),
+        let (within, partial_message) = match (&mut self.abuse_limits, &mut self.endpoint_frames) {
+            (Some(abuse_limits), _) => (abuse_limits.is_within_frame(), abuse_limits.partial_message()),
+            (None, Some(endpoint_frames)) => (endpoint_frames.is_within_frame(), endpoint_frames.partial_message()),
             (None, None) => return,
         };
-        if (within || unfinished.is_waited_for()) && self.stream.await_rest() {
-            unfinished.told();
+        if (within || partial_message.is_awaited()) && self.stream.await_rest() {
+            partial_message.acknowledged();
         }
     }
 
@@ -167,7 +167,7 @@ impl FrameIo {
                 self.stream
                     .poll_write(cx, &self.blocks, &[&self.out[self.sent..]])
             );
-            let sent = sent.map_err(|error| self.breaks(error))?;
+            let sent = sent.map_err(|error| self.record_failure(error))?;
             self.sent += sent;
             self.moved.0 += sent as u64;
         }
@@ -175,12 +175,12 @@ impl FrameIo {
         if self.out.capacity() > 0 {
             self.blocks.take_back(std::mem::take(&mut self.out));
         }
-        ready!(self.stream.poll_flush(cx)).map_err(|error| self.breaks(error))?;
+        ready!(self.stream.poll_flush(cx)).map_err(|error| self.record_failure(error))?;
         self.blocked = false;
         Poll::Ready(Ok(()))
     }
 
-    fn breaks(&mut self, error: StreamError) -> io::Error {
+    fn record_failure(&mut self, error: StreamError) -> io::Error {
         let told = io::Error::new(io::ErrorKind::BrokenPipe, error.to_string());
         self.broken.get_or_insert(error);
         told
@@ -203,24 +203,24 @@ impl FrameIo {
                     self.pauses.note(self.stream.socket(), None);
                     self.moved.1 += self.inbox.bytes().len() as u64;
                     if let Some(abuse_limits) = &mut self.abuse_limits {
-                        abuse_limits.see(self.inbox.bytes(), self.moved.0);
+                        abuse_limits.observe(self.inbox.bytes(), self.moved.0);
                     }
                     if self.enforced && self.is_violated() {
                         cx.waker().wake_by_ref();
                         return Poll::Pending;
                     }
-                    if let Some(answers) = &mut self.answers {
-                        answers.see(self.inbox.bytes());
-                        if answers.is_flooded() {
+                    if let Some(endpoint_frames) = &mut self.endpoint_frames {
+                        endpoint_frames.observe(self.inbox.bytes());
+                        if endpoint_frames.is_flooded() {
                             let error = io::Error::other("too many interim answers");
-                            return Poll::Ready(Err(self.breaks(error.into())));
+                            return Poll::Ready(Err(self.record_failure(error.into())));
                         }
                     }
                 }
                 Poll::Ready(Ok(false)) => return Poll::Ready(Ok(())),
                 Poll::Ready(Err(error)) => {
                     self.stream.alert(cx, &error);
-                    return Poll::Ready(Err(self.breaks(error)));
+                    return Poll::Ready(Err(self.record_failure(error)));
                 }
                 Poll::Pending => {
                     self.inbox.settle();
@@ -235,10 +235,10 @@ impl FrameIo {
         Poll::Ready(Ok(()))
     }
 
-    fn gather(&mut self, bytes: &[u8]) {
+    fn queue(&mut self, bytes: &[u8]) {
         self.out.extend_from_slice(bytes);
         if let Some(abuse_limits) = &mut self.abuse_limits {
-            abuse_limits.send(bytes);
+            abuse_limits.observe_sent(bytes);
         }
     }
 
@@ -275,7 +275,7 @@ impl AsyncWrite for Io {
     ) -> Poll<io::Result<usize>> {
         let mut frame_io = self.0.borrow_mut();
         ready!(frame_io.poll_room(cx))?;
-        frame_io.gather(buf);
+        frame_io.queue(buf);
         Poll::Ready(Ok(buf.len()))
     }
 
@@ -287,7 +287,7 @@ impl AsyncWrite for Io {
         let mut frame_io = self.0.borrow_mut();
         ready!(frame_io.poll_room(cx))?;
         for buf in bufs {
-            frame_io.gather(buf);
+            frame_io.queue(buf);
         }
         Poll::Ready(Ok(bufs.iter().map(|buf| buf.len()).sum()))
     }
@@ -305,7 +305,7 @@ impl AsyncWrite for Io {
         let mut frame_io = self.0.borrow_mut();
         ready!(frame_io.poll_send(cx))?;
         let finished = ready!(frame_io.stream.poll_finish(cx));
-        Poll::Ready(finished.map_err(|error| frame_io.breaks(error)))
+        Poll::Ready(finished.map_err(|error| frame_io.record_failure(error)))
     }
 }
 
@@ -356,11 +356,11 @@ mod tests {
         endpoint.write_all(bytes).unwrap();
         let mut read = 0;
         while read < bytes.len() {
-            let (mut room, before) = ([0; 1024], frame_io.borrow().moved().1);
+            let (mut room, before) = ([0; 1024], frame_io.borrow().bytes_moved().1);
             poll_fn(|cx| Pin::new(&mut io).poll_read(cx, &mut ReadBuf::new(&mut room)))
                 .await
                 .unwrap();
-            read += (frame_io.borrow().moved().1 - before) as usize;
+            read += (frame_io.borrow().bytes_moved().1 - before) as usize;
         }
         frame_io.borrow_mut().await_rest();
         frame_io.borrow().stream().socket().acknowledged()

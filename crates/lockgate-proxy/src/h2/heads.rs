@@ -25,7 +25,7 @@ const NO_HOST: &str = "localhost";
 ///
 /// # Errors
 /// When it is malformed, or longer than `limits` say.
-pub(super) fn request(
+pub(super) fn decode_request(
     parts: &http::request::Parts,
     limits: &Limits,
     head: &mut RequestHead,
@@ -92,7 +92,7 @@ impl RequestPseudoFields {
     /// The same for an endpoint with this host and port, which stand in for a host that is not
     /// there (RFC 9113 §8.3.1).
     pub fn at(&self, endpoint: Option<(&str, u16)>) -> Self {
-        let authority = self.authority.clone().or_else(|| Some(name(endpoint)));
+        let authority = self.authority.clone().or_else(|| Some(endpoint_authority(endpoint)));
         Self {
             method: self.method.clone(),
             path: self.path.clone(),
@@ -116,7 +116,7 @@ impl RequestPseudoFields {
 }
 
 /// The host and port of an endpoint, as it is configured.
-fn name(endpoint: Option<(&str, u16)>) -> Authority {
+fn endpoint_authority(endpoint: Option<(&str, u16)>) -> Authority {
     let named = endpoint.and_then(|(host, port)| match host.contains(':') {
         true => format!("[{}]:{port}", host.trim_matches(['[', ']']))
             .parse()
@@ -224,7 +224,7 @@ fn escaped(target: &[u8]) -> Vec<u8> {
 ///
 /// # Errors
 /// When it is malformed, or longer than `limits` say.
-pub(super) fn answer<T>(
+pub(super) fn decode_response<T>(
     answer: &Response<T>,
     limits: &Limits,
     head: &mut ResponseHead,
@@ -291,7 +291,7 @@ pub(super) fn interim(answer: &ResponseHead) -> Response<()> {
 }
 
 /// Trailers as they go.
-pub(super) fn trailers(fields: &Fields, mut passes: impl FnMut(&Field<'_>) -> bool) -> HeaderMap {
+pub(super) fn encode_trailers(fields: &Fields, mut passes: impl FnMut(&Field<'_>) -> bool) -> HeaderMap {
     let mut map = HeaderMap::with_capacity(fields.len());
     for field in fields.iter() {
         if passes(&field) && words::response::passes(&field) {
@@ -305,7 +305,7 @@ pub(super) fn trailers(fields: &Fields, mut passes: impl FnMut(&Field<'_>) -> bo
 ///
 /// # Errors
 /// When they are malformed, or longer than `limits` say.
-pub(super) fn received(
+pub(super) fn decode_trailers(
     trailers: &HeaderMap,
     limits: &Limits,
     fields: &mut Fields,

@@ -34,7 +34,7 @@ pub struct Incoming {
     limits: Limits,
     taken: u64,
     /// What the body may have of data.
-    most: u64,
+    max_length: u64,
 }
 
 impl Incoming {
@@ -52,7 +52,7 @@ impl Incoming {
             trailers,
             limits,
             taken: 0,
-            most: u64::MAX,
+            max_length: u64::MAX,
         }
     }
 
@@ -71,8 +71,8 @@ impl Incoming {
         self.ended
     }
 
-    pub(super) fn allow(&mut self, most: u64) {
-        self.most = most;
+    pub(super) fn limit_body(&mut self, max_length: u64) {
+        self.max_length = max_length;
     }
 
     pub(super) fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
@@ -89,13 +89,13 @@ impl Incoming {
                 None => {
                     let trailers = ready!(self.stream.poll_trailers(cx));
                     if let Some(trailers) = trailers.map_err(|error| Reset::from(&error))? {
-                        heads::received(&trailers, &self.limits, &mut self.trailers)?;
+                        heads::decode_trailers(&trailers, &self.limits, &mut self.trailers)?;
                     }
                     self.ended = true;
                 }
             }
         }
-        if self.data.len() as u64 > self.most.saturating_sub(self.taken) {
+        if self.data.len() as u64 > self.max_length.saturating_sub(self.taken) {
             return Poll::Ready(Err(ReadError::TooLong));
         }
         Poll::Ready(Ok(()))

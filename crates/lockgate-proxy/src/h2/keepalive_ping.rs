@@ -96,46 +96,46 @@ mod tests {
     use super::*;
 
     /// Looks each second from `from` on, and returns each order with its time.
-    fn orders(life: &mut Keepalive, from: u64, seconds: u64, seen: ConnectionActivity) -> Vec<(u64, KeepaliveAction)> {
+    fn orders(keepalive: &mut Keepalive, from: u64, seconds: u64, seen: ConnectionActivity) -> Vec<(u64, KeepaliveAction)> {
         let looks =
-            (from..from + seconds).filter_map(|at| Some((at, life.check(at * 1_000, seen)?)));
+            (from..from + seconds).filter_map(|at| Some((at, keepalive.check(at * 1_000, seen)?)));
         looks.collect()
     }
 
     #[test]
     fn a_silent_endpoint_is_pinged_and_then_dropped() {
-        let mut life = Keepalive::default();
-        life.note_request(50);
+        let mut keepalive = Keepalive::default();
+        keepalive.note_request(50);
         let seen = ConnectionActivity {
             sent: 100,
             received: 50,
             ..ConnectionActivity::default()
         };
         assert_eq!(
-            orders(&mut life, 7, 40, seen)[..2],
+            orders(&mut keepalive, 7, 40, seen)[..2],
             [(17, KeepaliveAction::Ping), (38, KeepaliveAction::Drop)]
         );
     }
 
     #[test]
     fn an_idle_stream_gets_no_keep_alive_ping() {
-        let mut life = Keepalive::default();
-        life.note_request(50);
+        let mut keepalive = Keepalive::default();
+        keepalive.note_request(50);
         let seen = ConnectionActivity {
             sent: 100,
             received: 80,
             answered: 2,
             ..ConnectionActivity::default()
         };
-        assert_eq!(orders(&mut life, 0, 10_000, seen), []);
+        assert_eq!(orders(&mut keepalive, 0, 10_000, seen), []);
         // Of a request that comes then the wait begins anew.
-        life.note_request(80);
-        assert_eq!(orders(&mut life, 10_000, 12, seen), [(10_010, KeepaliveAction::Ping)]);
+        keepalive.note_request(80);
+        assert_eq!(orders(&mut keepalive, 10_000, 12, seen), [(10_010, KeepaliveAction::Ping)]);
     }
 
     #[test]
     fn at_most_two_pings_go_out_between_response_frames() {
-        let mut life = Keepalive::default();
+        let mut keepalive = Keepalive::default();
         let mut seen = ConnectionActivity {
             answered: 1,
             ..ConnectionActivity::default()
@@ -143,37 +143,37 @@ mod tests {
         let mut pings = Vec::new();
         for round in 0..10 {
             // A client that streams, and an endpoint that acknowledges and sends nothing else.
-            life.note_request(seen.received);
-            pings.extend(orders(&mut life, round * 20, 20, seen));
+            keepalive.note_request(seen.received);
+            pings.extend(orders(&mut keepalive, round * 20, 20, seen));
             seen.received += 17;
         }
         assert_eq!(pings, [(10, KeepaliveAction::Ping), (30, KeepaliveAction::Ping)]);
         seen.answered = 2;
-        life.note_request(seen.received);
-        assert_eq!(orders(&mut life, 500, 11, seen), [(510, KeepaliveAction::Ping)]);
+        keepalive.note_request(seen.received);
+        assert_eq!(orders(&mut keepalive, 500, 11, seen), [(510, KeepaliveAction::Ping)]);
     }
 
     #[test]
     fn a_peer_that_reads_slowly_is_not_dropped() {
-        let mut life = Keepalive::default();
-        life.note_request(0);
+        let mut keepalive = Keepalive::default();
+        keepalive.note_request(0);
         for second in 0..100 {
             let seen = ConnectionActivity {
                 sent: second,
                 blocked: true,
                 ..ConnectionActivity::default()
             };
-            assert_eq!(life.check(second * 1_000, seen), None);
+            assert_eq!(keepalive.check(second * 1_000, seen), None);
         }
     }
 
     #[test]
     fn no_ping_without_a_running_request() {
-        let mut life = Keepalive::default();
-        life.note_request(0);
+        let mut keepalive = Keepalive::default();
+        keepalive.note_request(0);
         assert_eq!(
             orders(
-                &mut life,
+                &mut keepalive,
                 0,
                 100,
                 ConnectionActivity {
@@ -183,9 +183,9 @@ mod tests {
             ),
             []
         );
-        life.note_request(0);
+        keepalive.note_request(0);
         assert_eq!(
-            orders(&mut life, 100, 12, ConnectionActivity::default()),
+            orders(&mut keepalive, 100, 12, ConnectionActivity::default()),
             [(110, KeepaliveAction::Ping)]
         );
     }

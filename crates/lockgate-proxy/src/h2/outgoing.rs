@@ -18,23 +18,23 @@ const PIECE: usize = 16 * 1024;
 pub(super) struct Outgoing {
     /// None before there is a head, and where that was the end.
     stream: Option<SendStream<Bytes>>,
-    taken: bool,
+    finished: bool,
     moved: u64,
     blocked: bool,
     /// Its place among others, where there is an order.
-    turn: Option<ScheduledStream>,
+    scheduled: Option<ScheduledStream>,
     broken: Option<Reset>,
 }
 
 impl Outgoing {
     /// Nothing more is sent than what was before.
     pub(super) fn is_finished(&self) -> bool {
-        self.taken
+        self.finished
     }
 
     /// Data is sent in this turn from now on.
-    pub(super) fn order(&mut self, turn: ScheduledStream) {
-        self.turn = Some(turn);
+    pub(super) fn schedule(&mut self, scheduled: ScheduledStream) {
+        self.scheduled = Some(scheduled);
     }
 
     /// Begins behind a head; `ended` says that the head was all.
@@ -43,15 +43,15 @@ impl Outgoing {
             Ok(stream) => self.stream = Some(stream),
             Err(error) => self.broken = Some(Reset::from(&error)),
         }
-        self.taken = ended;
+        self.finished = ended;
     }
 
     /// What was begun as the end of a message goes on as another protocol.
     pub(super) fn reopen(&mut self) {
-        self.taken = false;
+        self.finished = false;
     }
 
-    pub(super) fn poll_take(
+    pub(super) fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
         data: &[u8],
@@ -62,7 +62,7 @@ impl Outgoing {
         })
     }
 
-    pub(super) fn poll_share(
+    pub(super) fn poll_write_shared(
         &mut self,
         cx: &mut Context<'_>,
         data: &Bytes,
@@ -91,11 +91,11 @@ impl Outgoing {
         let ends = last && here == len;
         let sent = stream.send_data(piece(here), ends);
         sent.map_err(|error| Reset::from(&error))?;
-        if let Some(turn) = &mut self.turn {
-            turn.took(here);
+        if let Some(scheduled) = &mut self.scheduled {
+            scheduled.sent(here);
         }
         self.moved += here as u64;
-        self.taken = ends;
+        self.finished = ends;
         Poll::Ready(Ok(here))
     }
 
@@ -111,15 +111,15 @@ impl Outgoing {
         // One that waits behind others does not wait for the client: whether that takes anything at
         // all is asked of the connection.
         self.blocked = false;
-        let turn = match &self.turn {
-            Some(turn) => ready!(turn.poll(cx)),
+        let scheduled = match &self.scheduled {
+            Some(scheduled) => ready!(scheduled.poll(cx)),
             None => PIECE,
         };
         self.blocked = true;
         let Some(stream) = &mut self.stream else {
             return Poll::Pending;
         };
-        let wanted = wanted.min(turn);
+        let wanted = wanted.min(scheduled);
         let mut room = stream.capacity();
         if room < wanted {
             stream.reserve_capacity(wanted);
@@ -141,14 +141,14 @@ impl Outgoing {
         trailers: Option<&Fields>,
         passes: impl FnMut(&Field<'_>) -> bool,
     ) {
-        if std::mem::replace(&mut self.taken, true) {
+        if std::mem::replace(&mut self.finished, true) {
             return;
         }
         let Some(stream) = &mut self.stream else {
             return;
         };
         let map = trailers
-            .map(|trailers| heads::trailers(trailers, passes))
+            .map(|trailers| heads::encode_trailers(trailers, passes))
             .filter(|map| !map.is_empty());
         let ended = match map {
             Some(map) => stream.send_trailers(map),
@@ -166,10 +166,10 @@ impl Outgoing {
     }
 
     /// Completes when what was taken has left, and not only been handed over.
-    pub(super) fn poll_left(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.turn
+    pub(super) fn poll_drained(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.scheduled
             .as_ref()
-            .map_or(Poll::Ready(()), |turn| turn.poll_left(cx))
+            .map_or(Poll::Ready(()), |scheduled| scheduled.poll_drained(cx))
     }
 
     pub(super) fn is_blocked(&self) -> bool {
@@ -210,14 +210,14 @@ mod tests {
         let scheduler = SendScheduler::new();
         let cx = &mut Context::from_waker(Waker::noop());
         let mut outgoing = Outgoing::default();
-        outgoing.order(ScheduledStream::new(&scheduler, 3, Priority::default()));
-        assert!(outgoing.poll_take(cx, b"data", true).is_pending());
+        outgoing.schedule(ScheduledStream::new(&scheduler, 3, Priority::default()));
+        assert!(outgoing.poll_write(cx, b"data", true).is_pending());
         assert!(
             outgoing.is_blocked(),
             "it has its turn, and its window is closed"
         );
-        ScheduledStream::new(&scheduler, 1, Priority::default()).took(usize::MAX);
-        assert!(outgoing.poll_take(cx, b"data", true).is_pending());
+        ScheduledStream::new(&scheduler, 1, Priority::default()).sent(usize::MAX);
+        assert!(outgoing.poll_write(cx, b"data", true).is_pending());
         assert!(!outgoing.is_blocked(), "it has not had its turn");
     }
 }

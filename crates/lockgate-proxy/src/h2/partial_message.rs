@@ -22,7 +22,7 @@ struct Message {
 
 impl PartialMessage {
     /// Looks at a frame that has come.
-    pub(super) fn see(&mut self, frame: &Frame<'_>) {
+    pub(super) fn observe(&mut self, frame: &Frame<'_>) {
         let ends = match frame.kind {
             frames::HEADERS | frames::DATA => frame.flags & frames::END_STREAM != 0,
             frames::RST_STREAM => true,
@@ -43,12 +43,12 @@ impl PartialMessage {
         }
     }
 
-    pub(super) fn is_waited_for(&self) -> bool {
+    pub(super) fn is_awaited(&self) -> bool {
         self.0.as_ref().is_some_and(|message| message.told < PIECES)
     }
 
     /// What has come of it was acknowledged at once.
-    pub(super) fn told(&mut self) {
+    pub(super) fn acknowledged(&mut self) {
         if let Some(message) = &mut self.0 {
             message.told = message.told.saturating_add(1);
         }
@@ -60,9 +60,9 @@ mod tests {
     use super::*;
 
     fn seen(frames: &[(u8, u8, u32)]) -> PartialMessage {
-        let mut unfinished = PartialMessage::default();
+        let mut partial_message = PartialMessage::default();
         for &(kind, flags, stream) in frames {
-            unfinished.see(&Frame {
+            partial_message.observe(&Frame {
                 kind,
                 flags,
                 stream,
@@ -70,14 +70,14 @@ mod tests {
                 payload: b"",
             });
         }
-        unfinished
+        partial_message
     }
 
     /// RFC 9113 §8.1.
     #[test]
     fn an_h2_message_is_unfinished_until_end_stream() {
         use frames::{DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, SETTINGS, WINDOW_UPDATE};
-        for (frames, unfinished) in [
+        for (frames, partial_message) in [
             (&[(SETTINGS, 0, 0), (WINDOW_UPDATE, 0, 0)][..], false),
             (&[(HEADERS, END_HEADERS | END_STREAM, 1)], false),
             (&[(HEADERS, END_HEADERS, 1)], true),
@@ -107,17 +107,17 @@ mod tests {
                 true,
             ),
         ] {
-            assert_eq!(seen(frames).is_waited_for(), unfinished, "{frames:?}");
+            assert_eq!(seen(frames).is_awaited(), partial_message, "{frames:?}");
         }
     }
 
     #[test]
     fn only_the_first_pieces_of_an_unfinished_message_are_acknowledged() {
-        let mut unfinished = seen(&[(frames::HEADERS, frames::END_HEADERS, 1)]);
+        let mut partial_message = seen(&[(frames::HEADERS, frames::END_HEADERS, 1)]);
         for _ in 0..PIECES {
-            assert!(unfinished.is_waited_for());
-            unfinished.told();
-            unfinished.see(&Frame {
+            assert!(partial_message.is_awaited());
+            partial_message.acknowledged();
+            partial_message.observe(&Frame {
                 kind: frames::DATA,
                 flags: 0,
                 stream: 1,
@@ -125,6 +125,6 @@ mod tests {
                 payload: b"",
             });
         }
-        assert!(!unfinished.is_waited_for());
+        assert!(!partial_message.is_awaited());
     }
 }

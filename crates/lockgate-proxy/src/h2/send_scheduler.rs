@@ -53,7 +53,7 @@ impl ScheduledStream {
     }
 
     /// So much was handed over.
-    pub(super) fn took(&mut self, count: usize) {
+    pub(super) fn sent(&mut self, count: usize) {
         let scheduler = &self.scheduler;
         scheduler.room.set(scheduler.room.get().saturating_sub(count));
         scheduler.taken.set(scheduler.taken.get() + 1);
@@ -62,7 +62,7 @@ impl ScheduledStream {
     }
 
     /// Completes when what was handed over has left.
-    pub(super) fn poll_left(&self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(super) fn poll_drained(&self, cx: &mut Context<'_>) -> Poll<()> {
         if self.last == 0 || self.scheduler.written.get() > self.written {
             return Poll::Ready(());
         }
@@ -218,7 +218,7 @@ impl SendScheduler {
         self.used.get()
     }
 
-    pub(super) fn uses(&self, count: usize) {
+    pub(super) fn count_used(&self, count: usize) {
         self.used.set(self.used.get() + count as u64);
     }
 }
@@ -252,7 +252,7 @@ mod tests {
                     incremental,
                 },
             );
-            turn.took(ROOM);
+            turn.sent(ROOM);
             places.push(turn);
         }
         for turn in &places {
@@ -321,7 +321,7 @@ mod tests {
     fn a_waiting_stream_is_woken_when_the_connection_ends() {
         let (scheduler, woken) = (SendScheduler::new(), Arc::default());
         let mut turn = ScheduledStream::new(&scheduler, 1, Priority::default());
-        turn.took(ROOM);
+        turn.sent(ROOM);
         let waker = Arc::new(Named(1, Arc::clone(&woken))).into();
         assert!(turn.poll(&mut Context::from_waker(&waker)).is_pending());
         scheduler.end();
@@ -333,7 +333,7 @@ mod tests {
     fn a_finished_stream_is_not_scheduled() {
         let (scheduler, woken) = (SendScheduler::new(), Arc::default());
         let mut turn = ScheduledStream::new(&scheduler, 1, Priority::default());
-        turn.took(ROOM);
+        turn.sent(ROOM);
         let waker = Arc::new(Named(1, Arc::clone(&woken))).into();
         assert!(turn.poll(&mut Context::from_waker(&waker)).is_pending());
         scheduler.forget(1);

@@ -55,25 +55,25 @@ pub struct SharedConnection {
     /// Requests that have a place.
     streams: Cell<usize>,
     /// What the endpoint allows of them, and we.
-    most: Cell<usize>,
+    max_streams: Cell<usize>,
     /// All that had one.
-    asked: Cell<u64>,
+    requests_made: Cell<u64>,
     /// Requests that were taken back before their answer, since it was looked after.
-    taken_back: Cell<u32>,
+    cancelled_lately: Cell<u32>,
     /// Those of them that the endpoint is still to be told of.
-    unwanted: RefCell<CancelledRequests>,
+    cancelled: RefCell<CancelledRequests>,
     /// Whether those that have a place are the last.
     leaving: Cell<bool>,
-    over: Cell<bool>,
+    closed: Cell<bool>,
     /// Why it broke.
-    why: RefCell<Option<String>>,
+    close_reason: RefCell<Option<String>>,
     order: Cell<Option<KeepaliveAction>>,
     driver: RefCell<Option<Waker>>,
     made_at: Instant,
     /// Since when nobody has a place, as far as somebody has looked; milliseconds of the clock,
     /// here and below.
     idle_since: Cell<Option<u64>>,
-    life: RefCell<Keepalive>,
+    keepalive: RefCell<Keepalive>,
 }
 
 impl SharedConnection {
@@ -82,7 +82,7 @@ impl SharedConnection {
     ///
     /// # Errors
     /// When it does not speak HTTP/2, or has gone.
-    pub async fn begin(stream: Stream, blocks: &Rc<Blocks>) -> io::Result<(Rc<Self>, Driver)> {
+    pub async fn handshake(stream: Stream, blocks: &Rc<Blocks>) -> io::Result<(Rc<Self>, Driver)> {
         let secure = stream.is_secure();
         let frame_io = Rc::new(RefCell::new(FrameIo::to_endpoint(
             stream,
@@ -143,18 +143,18 @@ impl SharedConnection {
             frame_io,
             secure,
             streams: Cell::new(0),
-            most: Cell::new(connection.max_concurrent_send_streams().min(MOST)),
-            asked: Cell::new(0),
-            taken_back: Cell::new(0),
-            unwanted: RefCell::default(),
+            max_streams: Cell::new(connection.max_concurrent_send_streams().min(MOST)),
+            requests_made: Cell::new(0),
+            cancelled_lately: Cell::new(0),
+            cancelled: RefCell::default(),
             leaving: Cell::new(false),
-            over: Cell::new(false),
-            why: RefCell::default(),
+            closed: Cell::new(false),
+            close_reason: RefCell::default(),
             order: Cell::default(),
             driver: RefCell::default(),
             made_at: Instant::now(),
             idle_since: Cell::default(),
-            life: RefCell::default(),
+            keepalive: RefCell::default(),
         });
         let driver = Driver {
             shared: Rc::clone(&shared),
@@ -166,28 +166,28 @@ impl SharedConnection {
 
     /// Takes a place for one more request, of which it takes no more than `requests` in its life;
     /// says whether there was one.
-    pub(super) fn enter(&self, requests: u64) -> bool {
-        let rests = self.taken_back.get() >= TAKEN_BACK;
-        if self.leaving.get() || rests || self.streams.get() >= self.most.get() {
+    pub(super) fn reserve(&self, requests: u64) -> bool {
+        let rests = self.cancelled_lately.get() >= TAKEN_BACK;
+        if self.leaving.get() || rests || self.streams.get() >= self.max_streams.get() {
             return false;
         }
         self.streams.set(self.streams.get() + 1);
-        self.asked.set(self.asked.get() + 1);
+        self.requests_made.set(self.requests_made.get() + 1);
         self.idle_since.set(None);
-        if self.asked.get() >= requests {
-            self.leave();
+        if self.requests_made.get() >= requests {
+            self.close_when_idle();
         }
         true
     }
 
     /// Requests at once that it takes.
-    pub fn most(&self) -> usize {
-        self.most.get()
+    pub fn max_streams(&self) -> usize {
+        self.max_streams.get()
     }
 
     /// Requests that had a place.
-    pub fn asked(&self) -> u64 {
-        self.asked.get()
+    pub fn requests_made(&self) -> u64 {
+        self.requests_made.get()
     }
 
     /// When it was made.
@@ -214,11 +214,11 @@ impl SharedConnection {
 
     /// Whether nothing more comes of it.
     pub fn is_closed(&self) -> bool {
-        self.over.get()
+        self.closed.get()
     }
 
     /// Takes no more requests, and closes after those that it has.
-    pub fn leave(&self) {
+    pub fn close_when_idle(&self) {
         self.leaving.set(true);
         if self.is_idle() && self.send.borrow_mut().take().is_some() {
             self.wake();
@@ -228,19 +228,19 @@ impl SharedConnection {
     /// Looks, about once a second, whether it lives and is wanted: for `lifetime` after its last
     /// request.
     pub fn check_liveness(&self, now: u64, lifetime: u64) {
-        self.taken_back.set(0);
+        self.cancelled_lately.set(0);
         let seen = self.seen();
-        let order = self.life.borrow_mut().check(now, seen);
+        let order = self.keepalive.borrow_mut().check(now, seen);
         if seen.idle {
             let since = self.idle_since.get().unwrap_or(now);
             self.idle_since.set(Some(since));
             if now.saturating_sub(since) >= lifetime {
-                self.leave();
+                self.close_when_idle();
             }
         }
         if let Some(order) = order {
             if order == KeepaliveAction::Drop {
-                self.breaks("the endpoint does not answer PING");
+                self.record_failure("the endpoint does not answer PING");
             }
             self.order.set(Some(order));
             self.wake();
@@ -249,8 +249,8 @@ impl SharedConnection {
 
     fn seen(&self) -> ConnectionActivity {
         let mut frame_io = self.frame_io.borrow_mut();
-        let ((sent, received), blocked) = (frame_io.moved(), frame_io.is_blocked());
-        let answered = frame_io.answers().map_or(0, |answers| answers.frames());
+        let ((sent, received), blocked) = (frame_io.bytes_moved(), frame_io.is_blocked());
+        let answered = frame_io.endpoint_frames().map_or(0, |frames| frames.frames());
         ConnectionActivity {
             sent,
             received,
@@ -262,8 +262,8 @@ impl SharedConnection {
 
     /// Something is said for a request, of which a sign is waited for.
     pub(super) fn note_request(&self) {
-        let received = self.frame_io.borrow().moved().1;
-        self.life.borrow_mut().note_request(received);
+        let received = self.frame_io.borrow().bytes_moved().1;
+        self.keepalive.borrow_mut().note_request(received);
     }
 
     /// Whether the endpoint takes extended CONNECT (RFC 8441 §3).
@@ -280,7 +280,7 @@ impl SharedConnection {
 
     /// Bytes that have left.
     pub(super) fn sent(&self) -> u64 {
-        self.frame_io.borrow().moved().0
+        self.frame_io.borrow().bytes_moved().0
     }
 
     pub(super) fn send_request(
@@ -295,8 +295,8 @@ impl SharedConnection {
         let asked = send
             .send_request(head, ended)
             .map_err(|error| Reset::from(&error))?;
-        if let Some(answers) = self.frame_io.borrow_mut().answers() {
-            answers.begins(asked.0.stream_id().as_u32());
+        if let Some(frames) = self.frame_io.borrow_mut().endpoint_frames() {
+            frames.begin_request(asked.0.stream_id().as_u32());
         }
         self.note_request();
         Ok(asked)
@@ -304,16 +304,16 @@ impl SharedConnection {
 
     /// What is wrong with the answer on this stream and not told by the crate.
     pub(super) fn wrong(&self, stream: u32) -> Option<HeadError> {
-        self.frame_io.borrow_mut().answers()?.wrong(stream)
+        self.frame_io.borrow_mut().endpoint_frames()?.wrong(stream)
     }
 
     /// Takes back a request that was not answered. An endpoint that sees that too often ends the
     /// connection for everybody on it (CVE-2023-44487), so that it gets no new ones for a
     /// while: those who come now get another connection.
-    pub(super) fn take_back(&self, answer: ResponseFuture) {
-        self.taken_back.set(self.taken_back.get() + 1);
+    pub(super) fn cancel(&self, answer: ResponseFuture) {
+        self.cancelled_lately.set(self.cancelled_lately.get() + 1);
         let stream = answer.stream_id().as_u32();
-        if self.over.get() || self.unwanted.borrow_mut().reset(answer) {
+        if self.closed.get() || self.cancelled.borrow_mut().reset(answer) {
             self.release(Some(stream));
         } else {
             self.wake();
@@ -322,26 +322,26 @@ impl SharedConnection {
 
     /// Gives a place back, and forgets the request that was asked there.
     pub(super) fn release(&self, stream: Option<u32>) {
-        if let (Some(stream), Some(answers)) = (stream, self.frame_io.borrow_mut().answers()) {
-            answers.ends(stream);
+        if let (Some(stream), Some(frames)) = (stream, self.frame_io.borrow_mut().endpoint_frames()) {
+            frames.end_request(stream);
         }
         self.streams.set(self.streams.get() - 1);
         if self.leaving.get() {
-            self.leave();
+            self.close_when_idle();
         }
     }
 
     /// Why a stream has ended, if that was the end of all of them.
     pub(super) fn explain(&self, reset: Reset) -> ReadError {
-        match (&*self.why.borrow(), reset.code) {
+        match (&*self.close_reason.borrow(), reset.code) {
             (Some(why), None) => lost(why),
             _ => reset.into(),
         }
     }
 
-    fn breaks(&self, why: impl Into<String>) {
+    fn record_failure(&self, why: impl Into<String>) {
         self.leaving.set(true);
-        self.why.borrow_mut().get_or_insert_with(|| why.into());
+        self.close_reason.borrow_mut().get_or_insert_with(|| why.into());
     }
 
     fn wake(&self) {
@@ -374,10 +374,10 @@ impl Driver {
     /// Drives the connection to its end.
     pub async fn run(mut self) {
         poll_fn(|cx| self.poll_turn(cx)).await;
-        self.shared.over.set(true);
+        self.shared.closed.set(true);
         self.shared.leaving.set(true);
         self.shared.send.borrow_mut().take();
-        self.shared.unwanted.take();
+        self.shared.cancelled.take();
     }
 
     /// Does all that can be done now, and sends what came of it.
@@ -402,7 +402,7 @@ impl Driver {
         shared.frame_io.borrow_mut().begin_turn();
         let ended = Pin::new(&mut self.connection).poll(cx);
         let reset = shared
-            .unwanted
+            .cancelled
             .borrow_mut()
             .poll(cx, &mut self.connection, WINDOW);
         for stream in reset {
@@ -416,23 +416,23 @@ impl Driver {
         let sent = frame_io.poll_send(cx);
         frame_io.await_rest();
         let broken = frame_io.take_broken().map(|error| error.to_string());
-        let (worn, lost) = frame_io.answers().map_or((false, false), |answers| {
-            (answers.is_worn(), answers.is_lost())
+        let (worn, lost) = frame_io.endpoint_frames().map_or((false, false), |frames| {
+            (frames.is_worn(), frames.is_lost())
         });
         drop(frame_io);
         match (ended, sent) {
-            (Poll::Ready(Ok(())), _) => shared.breaks(broken.unwrap_or_else(|| CLOSED.to_owned())),
+            (Poll::Ready(Ok(())), _) => shared.record_failure(broken.unwrap_or_else(|| CLOSED.to_owned())),
             (Poll::Ready(Err(error)), _) => {
-                shared.breaks(broken.unwrap_or_else(|| error.to_string()))
+                shared.record_failure(broken.unwrap_or_else(|| error.to_string()))
             }
             (Poll::Pending, Poll::Ready(Err(error))) => {
-                shared.breaks(broken.unwrap_or_else(|| error.to_string()));
+                shared.record_failure(broken.unwrap_or_else(|| error.to_string()));
             }
             // The crate has read what we could not follow: what it would hand on is not certain.
-            (Poll::Pending, _) if lost => shared.breaks("a field section cannot be read"),
+            (Poll::Pending, _) if lost => shared.record_failure("a field section cannot be read"),
             (Poll::Pending, _) => {
                 shared
-                    .most
+                    .max_streams
                     .set(self.connection.max_concurrent_send_streams().min(MOST));
                 let mut send = shared.send.borrow_mut();
                 // GOAWAY (RFC 9113 §6.8): those that have a place go on.
@@ -441,7 +441,7 @@ impl Driver {
                     .is_some_and(|send| matches!(send.poll_ready(cx), Poll::Ready(Err(_))));
                 drop(send);
                 if gone || worn {
-                    shared.leave();
+                    shared.close_when_idle();
                 }
                 return Poll::Pending;
             }

@@ -33,7 +33,7 @@ pub struct UpstreamStream {
     /// Of a WebSocket's handshake: what proves to its client that it was accepted.
     accept: Option<String>,
     /// Bytes that the connection had sent before the request.
-    before: u64,
+    sent_before: u64,
     /// Whether it is certain that the endpoint has not looked at it.
     unprocessed: bool,
     /// Whether the connection has broken, or ends.
@@ -56,36 +56,36 @@ enum State {
 
 impl UpstreamStream {
     /// A place on `connection`, which takes no more than `requests` in its life, if it has one.
-    pub fn on(connection: &Rc<SharedConnection>, requests: u64) -> Option<Self> {
-        if !connection.enter(requests) {
+    pub fn open(connection: &Rc<SharedConnection>, requests: u64) -> Option<Self> {
+        if !connection.reserve(requests) {
             return None;
         }
-        let (outgoing, before) = (Outgoing::default(), connection.sent());
+        let (outgoing, sent_before) = (Outgoing::default(), connection.sent());
         Some(Self {
             connection: Rc::clone(connection),
             state: State::New,
             outgoing,
             stream: None,
             accept: None,
-            before,
+            sent_before,
             unprocessed: false,
             lost: false,
         })
     }
 
     /// Whether the endpoint takes such a request: not every one takes a WebSocket.
-    pub fn takes(&self, request: &OutgoingRequest<'_>) -> bool {
+    pub fn supports(&self, request: &OutgoingRequest<'_>) -> bool {
         !is_websocket(request) || self.connection.takes_tunnels()
     }
 
     /// Sends the head of a request.
     pub fn send_request(&mut self, request: &OutgoingRequest<'_>, target: RequestPseudoFields) {
         let websocket = is_websocket(request);
-        self.accept = websocket.then(|| h1::accept(request));
+        self.accept = websocket.then(|| h1::websocket_accept(request));
         // What follows a handshake is not of it: until it is accepted there is nothing to send.
         let whole = request.length == BodyLength::Empty;
         let ended = whole && !websocket;
-        self.before = self.connection.sent();
+        self.sent_before = self.connection.sent();
         let head = heads::upstream_request(request, target, self.connection.is_secure(), websocket);
         match self.connection.send_request(head, ended) {
             Ok((answer, body)) => {
@@ -120,7 +120,7 @@ impl UpstreamStream {
         }
         match coming.poll_informational(cx) {
             Poll::Ready(Some(Ok(interim))) => {
-                heads::answer(&interim, &limits, answer)?;
+                heads::decode_response(&interim, &limits, answer)?;
                 return Poll::Ready(Ok(true));
             }
             Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(self.broken(&error))),
@@ -128,7 +128,7 @@ impl UpstreamStream {
         }
         match ready!(Pin::new(coming).poll(cx)) {
             Ok(response) => {
-                heads::answer(&response, &limits, answer)?;
+                heads::decode_response(&response, &limits, answer)?;
                 if let Some(accept) = self
                     .accept
                     .take()
@@ -189,7 +189,7 @@ impl UpstreamStream {
 
     /// Whether any byte of the request may have been looked at.
     pub fn has_sent(&self) -> bool {
-        !self.unprocessed && self.connection.sent() > self.before
+        !self.unprocessed && self.connection.sent() > self.sent_before
     }
 
     /// Whether the whole request was handed to the connection.
@@ -214,7 +214,7 @@ impl Drop for UpstreamStream {
         // The stream goes first: then its place is free.
         self.outgoing = Outgoing::default();
         if let State::Asked(answer) = state {
-            self.connection.take_back(answer);
+            self.connection.cancel(answer);
         } else {
             drop(state);
             self.connection.release(self.stream);
@@ -279,13 +279,13 @@ impl BodyReader for UpstreamStream {
 }
 
 impl BodyWriter for UpstreamStream {
-    fn poll_take(
+    fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
         data: &[u8],
         last: bool,
     ) -> Poll<Result<usize, WriteError>> {
-        let taken = self.outgoing.poll_take(cx, data, last);
+        let taken = self.outgoing.poll_write(cx, data, last);
         if taken.is_ready() {
             self.connection.note_request();
         }

@@ -56,7 +56,7 @@ pub trait ClientExchange: BodyReader + BodyWriter {
     fn begin_request(&mut self, head: &RequestHead) -> Result<BodyLength, ReadError>;
 
     /// Refuses the body once more than `most` bytes of data have come.
-    fn allow(&mut self, most: u64);
+    fn limit_body(&mut self, most: u64);
 
     /// Writes an answer before the answer (RFC 9110 §15.2), which leaves by a flush.
     fn interim(&mut self, request: &RequestHead, answer: &ResponseHead);
@@ -78,7 +78,7 @@ pub trait ClientExchange: BodyReader + BodyWriter {
     fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), WriteError>>;
 
     /// Whether [`poll_file`](Self::poll_file) takes any.
-    fn takes_files(&self) -> bool;
+    fn supports_sendfile(&self) -> bool;
 
     /// Takes data of the body from a file, up to `len` bytes from `offset` on, that does not pass
     /// through us, and says how much; `last` when none follows. `None` where it must pass
@@ -86,7 +86,7 @@ pub trait ClientExchange: BodyReader + BodyWriter {
     ///
     /// # Errors
     /// When the connection has broken, or the file cannot be read.
-    fn poll_file(
+    fn poll_send_file(
         &mut self,
         cx: &mut Context<'_>,
         part: (BorrowedFd<'_>, u64, usize),
@@ -101,7 +101,7 @@ pub trait ClientExchange: BodyReader + BodyWriter {
 
     /// Completes when all that was taken of an answer has left, or cannot: what breaks it off must
     /// not overtake it.
-    fn poll_left(&mut self, cx: &mut Context<'_>) -> Poll<()>;
+    fn poll_drained(&mut self, cx: &mut Context<'_>) -> Poll<()>;
 
     /// Makes certain that the client does not take what was sent for the whole, and that nothing is
     /// kept for it.

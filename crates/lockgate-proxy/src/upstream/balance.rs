@@ -105,23 +105,23 @@ impl Member {
     }
 
     /// Takes it out of the pool.
-    pub fn fall(&self) {
+    pub fn mark_down(&self) {
         self.down.store(true, Ordering::Release);
     }
 
     /// Takes it back into the pool. `now` is [`crate::clock::Clock::now`].
-    pub fn rise(&self, now: u64) {
+    pub fn mark_up(&self, now: u64) {
         self.risen.store(now.max(1), Ordering::Relaxed);
         self.down.store(false, Ordering::Release);
     }
 
     /// How much of its weight counts, of which all does `slow_start` milliseconds after it has come
     /// up, or back from an ejection.
-    fn share(&self, slow_start: u64, now: u64) -> f32 {
+    fn weight_share(&self, slow_start: u64, now: u64) -> f32 {
         if slow_start == 0 {
             return 1.0;
         }
-        match self.risen.load(Ordering::Relaxed).max(self.endpoint.back()) {
+        match self.risen.load(Ordering::Relaxed).max(self.endpoint.ejection_end()) {
             0 => 1.0,
             since if now.saturating_sub(since) >= slow_start => 1.0,
             since => (now.saturating_sub(since) as f32 / slow_start as f32).max(SMALLEST),
@@ -140,7 +140,7 @@ pub struct Balancer {
     turns: Box<[u32]>,
     /// The same with weights that have changed since, if some have: most pools are spared the
     /// look.
-    later: ArcSwapOption<Box<[u32]>>,
+    reweighed: ArcSwapOption<Box<[u32]>>,
     has_changed: AtomicBool,
     next: AtomicUsize,
     /// Milliseconds in which the share of one that comes back grows to the whole; 0 is at once.
@@ -170,10 +170,10 @@ impl Balancer {
     /// For `members`, whose number does not change; the share of one that comes back grows in
     /// `slow_start` milliseconds to the whole.
     pub fn new(members: &[Member], slow_start: u64) -> Self {
-        let (later, has_changed) = (ArcSwapOption::empty(), AtomicBool::new(false));
+        let (reweighed, has_changed) = (ArcSwapOption::empty(), AtomicBool::new(false));
         Self {
             turns: turns_of(members),
-            later,
+            reweighed,
             has_changed,
             next: AtomicUsize::new(0),
             slow_start,
@@ -182,7 +182,7 @@ impl Balancer {
 
     /// Takes up the weights that members have [assumed](Member::assume).
     pub fn reweigh(&self, members: &[Member]) {
-        self.later.store(Some(Arc::new(turns_of(members))));
+        self.reweighed.store(Some(Arc::new(turns_of(members))));
         self.has_changed.store(true, Ordering::Release);
     }
 
@@ -190,7 +190,7 @@ impl Balancer {
         if !self.has_changed.load(Ordering::Acquire) {
             return see(&self.turns);
         }
-        see(self.later.load().as_deref().unwrap_or(&self.turns))
+        see(self.reweighed.load().as_deref().unwrap_or(&self.turns))
     }
 
     /// The place of the member that is next, of those that were not `tried` and have room; `None`
@@ -218,30 +218,30 @@ impl Balancer {
             },
             _ => Availability::Out,
         };
-        let weight = |member: &Member| member.weight() as f32 * member.share(self.slow_start, now);
+        let weight = |member: &Member| member.weight() as f32 * member.weight_share(self.slow_start, now);
         if let [_] = members {
             return (standing(0) < Availability::Full).then_some(0);
         }
         match balance {
-            Balance::LatencyAware => self.of_two(members, standing, weight, random, now),
+            Balance::LatencyAware => self.power_of_two_choices(members, standing, weight, random, now),
             Balance::Least => least(
                 self.next.fetch_add(1, Ordering::Relaxed),
                 members,
                 standing,
                 weight,
             ),
-            Balance::RoundRobin => self.in_turn(members, standing, random),
-            Balance::Hash => belongs(members, standing, weight, random),
+            Balance::RoundRobin => self.round_robin(members, standing, random),
+            Balance::Hash => rendezvous(members, standing, weight, random),
         }
     }
 
     /// Whether a member that comes back slowly is left out of this choice.
     fn is_held_back(&self, member: &Member, random: u64, now: u64) -> bool {
-        let share = member.share(self.slow_start, now);
+        let share = member.weight_share(self.slow_start, now);
         share < 1.0 && (mix(random) >> 40) as f32 >= share * (1 << 24) as f32
     }
 
-    fn of_two(
+    fn power_of_two_choices(
         &self,
         members: &[Member],
         standing: impl Fn(usize) -> Availability,
@@ -273,7 +273,7 @@ impl Balancer {
             }
         }
         // Few are left, or one outweighs all others.
-        let first = first.or_else(|| anyone(members, &standing, random))?;
+        let first = first.or_else(|| weighted_random(members, &standing, random))?;
         let equal = standing(first);
         let other = |at| {
             if at != first && standing(at) == equal {
@@ -282,7 +282,7 @@ impl Balancer {
                 Availability::Out
             }
         };
-        let second = anyone(members, other, mix(random));
+        let second = weighted_random(members, other, mix(random));
         Some(second.map_or(first, |second| cheaper(first, second)))
     }
 
@@ -301,7 +301,7 @@ impl Balancer {
         })
     }
 
-    fn in_turn(
+    fn round_robin(
         &self,
         members: &[Member],
         standing: impl Fn(usize) -> Availability,
@@ -317,7 +317,7 @@ impl Balancer {
                 return Some(at);
             }
         }
-        anyone(members, standing, random)
+        weighted_random(members, standing, random)
     }
 }
 
@@ -359,7 +359,7 @@ impl Availability {
 
 /// One at random, by weight, of those in the best standing: each takes the place of the one before
 /// with the chance that its weight has among all so far.
-fn anyone(members: &[Member], standing: impl Fn(usize) -> Availability, random: u64) -> Option<usize> {
+fn weighted_random(members: &[Member], standing: impl Fn(usize) -> Availability, random: u64) -> Option<usize> {
     let (mut best, mut total, mut chosen, mut full) = (Availability::Unavailable, 0, None, false);
     for (at, member) in members.iter().enumerate() {
         let found = standing(at);
@@ -381,7 +381,7 @@ fn anyone(members: &[Member], standing: impl Fn(usize) -> Availability, random: 
 
 /// The one with the least in flight for its weight, of those in the best standing; equals take
 /// turns.
-fn least(
+fn least_in_flight(
     turn: usize,
     members: &[Member],
     standing: impl Fn(usize) -> Availability,
@@ -423,7 +423,7 @@ fn least(
 /// The one that a hash leads to, of those who are not left alone: what broke off once does not lose
 /// all who belong to it. Each draws a number by the hash, whose logarithm is as often the least of
 /// all as its weight is part of all weights.
-fn belongs(
+fn rendezvous(
     members: &[Member],
     standing: impl Fn(usize) -> Availability,
     weight: impl Fn(&Member) -> f32,

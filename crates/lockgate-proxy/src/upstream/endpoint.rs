@@ -55,7 +55,7 @@ pub struct Endpoint {
     pub host: String,
     /// What it has shown of how it sends.
     pub habits: Habits,
-    place: EndpointAddress,
+    address: EndpointAddress,
     max: Option<Limit>,
     connections: AtomicUsize,
     ejections: AtomicU64,
@@ -82,12 +82,12 @@ const PENALTY: Duration = Duration::from_millis(500);
 
 impl Endpoint {
     /// An endpoint without connections; at most `max` at once.
-    pub fn new(label: String, host: String, place: EndpointAddress, max: Option<usize>) -> Self {
+    pub fn new(label: String, host: String, address: EndpointAddress, max: Option<usize>) -> Self {
         Self {
             label,
             host,
             habits: Habits::default(),
-            place,
+            address,
             max: max.map(Limit::new),
             connections: AtomicUsize::new(0),
             ejections: AtomicU64::new(0),
@@ -98,18 +98,18 @@ impl Endpoint {
     }
 
     /// Where it is.
-    pub fn place(&self) -> &EndpointAddress {
-        &self.place
+    pub fn address(&self) -> &EndpointAddress {
+        &self.address
     }
 
     /// Whether there is nobody, since it stands for a record of a service that is not there.
     pub fn is_vacant(&self) -> bool {
-        matches!(&self.place, EndpointAddress::Name(name) if name.is_vacant())
+        matches!(&self.address, EndpointAddress::Name(name) if name.is_vacant())
     }
 
     /// Its host and its port, if it has any.
     pub fn authority(&self) -> Option<(&str, u16)> {
-        match &self.place {
+        match &self.address {
             EndpointAddress::Ip(address) => Some((&self.host, address.port())),
             EndpointAddress::Name(name) if name.port() == 0 => None,
             EndpointAddress::Name(name) => Some((&self.host, name.port())),
@@ -128,7 +128,7 @@ impl Endpoint {
     }
 
     /// Counts a request until what is returned is dropped.
-    pub fn begin(self: &Arc<Self>) -> InFlight {
+    pub fn begin_request(self: &Arc<Self>) -> InFlight {
         self.load.in_flight.fetch_add(1, Ordering::Relaxed);
         InFlight {
             endpoint: Arc::clone(self),
@@ -142,13 +142,13 @@ impl Endpoint {
 
     /// The head of its answer came so long after the request. `now` is
     /// [`crate::clock::Clock::now`], here and below.
-    pub fn answered(&self, took: Duration, now: u64) {
+    pub fn record_response(&self, took: Duration, now: u64) {
         self.load.latency.observe(took, now);
     }
 
     /// It has not answered for so long. Said with every tick, an endpoint that hangs gets no more
     /// requests long before the first of them has run into its deadline.
-    pub fn waited(&self, waited: Duration, now: u64) {
+    pub fn record_wait(&self, waited: Duration, now: u64) {
         self.load.latency.at_least(waited, now);
     }
 
@@ -191,7 +191,7 @@ impl Endpoint {
     }
 
     /// It is as good as new: what was held against it counts no longer.
-    pub fn forgive(&self) {
+    pub fn reset_history(&self) {
         self.load.latency.forget();
         self.load.avoidance.end();
         self.back.store(0, Ordering::Relaxed);
@@ -236,7 +236,7 @@ impl Endpoint {
     }
 
     /// When its last ejection ends or has ended; 0 without any.
-    pub(super) fn back(&self) -> u64 {
+    pub(super) fn ejection_end(&self) -> u64 {
         self.back.load(Ordering::Relaxed)
     }
 
@@ -353,7 +353,7 @@ impl ConnectionPermit {
 
     /// The same of a relay, which is in flight as long as it is connected.
     pub fn as_relay(mut self) -> Self {
-        self.work = Some(self.endpoint.begin());
+        self.work = Some(self.endpoint.begin_request());
         self
     }
 
@@ -380,11 +380,11 @@ mod tests {
     use super::*;
 
     fn endpoint(max: Option<usize>) -> Arc<Endpoint> {
-        let place = EndpointAddress::Ip("127.0.0.1:1".parse().unwrap());
+        let address = EndpointAddress::Ip("127.0.0.1:1".parse().unwrap());
         Arc::new(Endpoint::new(
             "127.0.0.1:1".into(),
             "127.0.0.1".into(),
-            place,
+            address,
             max,
         ))
     }
@@ -392,7 +392,7 @@ mod tests {
     #[test]
     fn endpoint_connection_and_exchange_counts_are_given_back() {
         let endpoint = endpoint(Some(1));
-        let (permit, exchange) = (endpoint.try_take(), endpoint.begin());
+        let (permit, exchange) = (endpoint.try_take(), endpoint.begin_request());
         assert!(hold.is_some() && endpoint.try_take().is_none());
         assert_eq!((endpoint.connections(), endpoint.in_flight()), (1, 1));
         drop((hold, exchange));
@@ -403,7 +403,7 @@ mod tests {
     #[test]
     fn a_reset_raises_endpoint_latency_and_unreachability_forgets_it() {
         let (endpoint, tenth) = (endpoint(None), Duration::from_millis(100));
-        endpoint.answered(tenth, 0);
+        endpoint.record_response(tenth, 0);
         endpoint.failed(EndpointFailure::Reset, 0, None, || false);
         assert_eq!(endpoint.latency().now(0), Some(5e5));
         endpoint.failed(EndpointFailure::Reset, 0, None, || false);
@@ -418,9 +418,9 @@ mod tests {
         );
         endpoint.failed(EndpointFailure::Unreachable, 0, None, || false);
         assert_eq!(endpoint.latency().now(0), None);
-        endpoint.waited(tenth, 0);
+        endpoint.record_wait(tenth, 0);
         assert_eq!(endpoint.latency().now(0), Some(1e5));
-        endpoint.forgive();
+        endpoint.reset_history();
         assert!(endpoint.latency().now(0).is_none() && !endpoint.is_avoided(0));
     }
 
@@ -434,24 +434,24 @@ mod tests {
                 ..Eject::default()
             }),
         );
-        endpoint.answered(Duration::from_millis(1), 0);
+        endpoint.record_response(Duration::from_millis(1), 0);
         assert!(!endpoint.failed(EndpointFailure::Unserved, 0, eject, || true));
         assert!(endpoint.ejections() == 0 && endpoint.latency().now(0).is_some());
         assert!(endpoint.failed(EndpointFailure::Unserved, 7, eject, || true) && endpoint.is_ejected(7));
         assert_eq!(
             (
                 endpoint.ejections(),
-                endpoint.back(),
+                endpoint.ejection_end(),
                 endpoint.latency().now(7)
             ),
             (1, 507, None)
         );
         // After an early end of an ejection the caller decides how slowly the endpoint returns.
-        endpoint.forgive();
+        endpoint.reset_history();
         assert_eq!(
             (
                 endpoint.ejections(),
-                endpoint.back(),
+                endpoint.ejection_end(),
                 endpoint.is_ejected(7)
             ),
             (1, 0, false)

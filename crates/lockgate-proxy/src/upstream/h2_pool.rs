@@ -32,7 +32,7 @@ pub(super) struct H2Pool {
     connections: RefCell<Vec<Rc<SharedConnection>>>,
     dials: RefCell<Vec<Rc<Dialling>>>,
     /// Requests at once that the endpoint took on the last one.
-    most: Cell<usize>,
+    max_streams: Cell<usize>,
 }
 
 /// A connection that is being made, for all who wait for it.
@@ -72,14 +72,14 @@ impl Default for H2Pool {
         Self {
             connections: RefCell::default(),
             dials: RefCell::default(),
-            most: Cell::new(MOST),
+            max_streams: Cell::new(MOST),
         }
     }
 }
 
 impl H2Pool {
     /// A place on a connection, if one has room.
-    pub(super) fn place(&self, reuse: ReusePolicy, idle_settings: IdleSettings) -> Option<LeasedStream> {
+    pub(super) fn reserve(&self, reuse: ReusePolicy, idle_settings: IdleSettings) -> Option<LeasedStream> {
         let mut connections = self.connections.borrow_mut();
         connections.retain(|one| !one.is_closed());
         connections.iter().find_map(|one| {
@@ -88,9 +88,9 @@ impl H2Pool {
                 ReusePolicy::Alive => one.is_quiet_now(),
                 ReusePolicy::New(since) => one.made_at() > since,
             };
-            let requests = one.asked();
+            let requests = one.requests_made();
             let call = if usable {
-                UpstreamStream::on(one, idle_settings.requests)?
+                UpstreamStream::open(one, idle_settings.requests)?
             } else {
                 return None;
             };
@@ -111,7 +111,7 @@ impl H2Pool {
     ///
     /// # Errors
     /// When it could not be made, or the wait was cut.
-    pub(super) async fn another(
+    pub(super) async fn wait_for_connection(
         self: &Rc<Self>,
         pool: &Arc<Pool>,
         endpoint: &Arc<Endpoint>,
@@ -123,17 +123,17 @@ impl H2Pool {
             .dials
             .borrow()
             .iter()
-            .find(|dial| dial.waiting.get() < self.most.get())
+            .find(|dial| dial.waiting.get() < self.max_streams.get())
             .cloned();
         let first = joined.is_none();
         let dial = joined.unwrap_or_else(|| {
             let dial = Rc::new(Dialling::default());
             self.dials.borrow_mut().push(Rc::clone(&dial));
-            let made = Rc::clone(self).make(
+            let made = Rc::clone(self).connect(
                 Arc::clone(pool),
                 Arc::clone(endpoint),
                 (Rc::clone(blocks), Rc::clone(slots)),
-                guard.another(),
+                guard.watch_another(),
                 connect,
                 Rc::clone(&dial),
             );
@@ -154,7 +154,7 @@ impl H2Pool {
     }
 
     /// Makes a connection, tells who waits, and drives it.
-    async fn make(
+    async fn connect(
         self: Rc<Self>,
         pool: Arc<Pool>,
         endpoint: Arc<Endpoint>,
@@ -175,7 +175,7 @@ impl H2Pool {
                 .await?;
             let stream = Stream::new(dialled.socket, dialled.session, Vec::new());
             guard.phase(connect);
-            let begun = guard.within(SharedConnection::begin(stream, &blocks)).await;
+            let begun = guard.within(SharedConnection::handshake(stream, &blocks)).await;
             let begun = match begun {
                 Ok(begun) => begun,
                 Err(Cut::Deadline) => Err(io::Error::new(
@@ -201,7 +201,7 @@ impl H2Pool {
             .retain(|one| !Rc::ptr_eq(one, &dial));
         let told = made.as_ref().map(|_| ()).map_err(DialError::clone);
         let driven = made.ok().map(|(shared, driver, permit)| {
-            self.most.set(shared.most().max(1));
+            self.max_streams.set(shared.max_streams().max(1));
             self.connections.borrow_mut().push(shared);
             (driver, permit)
         });
@@ -232,7 +232,7 @@ impl H2Pool {
             .iter()
             .filter_map(|one| Some((one.idle_since()?, one)));
         if let Some((_, oldest)) = idle.min_by_key(|(since, _)| *since) {
-            oldest.leave();
+            oldest.close_when_idle();
         }
     }
 
@@ -254,7 +254,7 @@ impl H2Pool {
             one.check_liveness(now, idle_settings.lifetime);
             idle += usize::from(one.is_idle());
             if one.is_idle() && idle > idle_settings.max {
-                one.leave();
+                one.close_when_idle();
             }
         }
     }

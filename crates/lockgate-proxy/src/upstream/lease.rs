@@ -199,8 +199,8 @@ impl UpstreamPool {
             };
             tried.insert(member);
             if self.pool.settings.http2 {
-                let in_flight = permit.endpoint().begin();
-                match boxed(|| self.share(member, permit, in_flight, guard, connect, reuse)).await {
+                let in_flight = permit.endpoint().begin_request();
+                match boxed(|| self.lease_stream(member, permit, in_flight, guard, connect, reuse)).await {
                     Err(error @ DialError::Failed { .. }) => {
                         self.unreachable(member, &error, http);
                         last = Some(error);
@@ -215,10 +215,10 @@ impl UpstreamPool {
                     slot,
                     requests,
                     ..
-                }) = self.idle(member, now, reuse == ReusePolicy::Alive)
+                }) = self.take_idle(member, now, reuse == ReusePolicy::Alive)
             {
                 let permit = permit.with_slot(slot).with_share(share);
-                return Ok(Lease::again(
+                return Ok(Lease::reuse(
                     UpstreamConnection::H1(link),
                     permit,
                     requests,
@@ -227,7 +227,7 @@ impl UpstreamPool {
                     now,
                 ));
             }
-            let in_flight = permit.endpoint().begin();
+            let in_flight = permit.endpoint().begin_request();
             match boxed(|| {
                 self.dial(
                     member,
@@ -257,7 +257,7 @@ impl UpstreamPool {
     }
 
     fn unreachable(&self, member: usize, error: &DialError, http: &HttpCells) {
-        if let Some(cells) = http.endpoint(self.place(member)) {
+        if let Some(cells) = http.endpoint(self.endpoint_index(member)) {
             cells.failed(error.fault());
         }
     }
@@ -283,7 +283,7 @@ impl UpstreamPool {
         site: &SiteCells,
     ) -> Result<Share, DialError> {
         let _waiting = QueuedRequest::begin(site);
-        self.slots.share(account, guard, wait_budget).await
+        self.slots.wait_for_share(account, guard, wait_budget).await
     }
 
     /// A place for one more socket.
@@ -340,7 +340,7 @@ impl UpstreamPool {
 
     /// A place on one of the connections that requests share; all of them wait while one more is
     /// made.
-    async fn share(
+    async fn lease_stream(
         self: &Rc<Self>,
         member: usize,
         permit: ConnectionPermit,
@@ -351,10 +351,10 @@ impl UpstreamPool {
     ) -> Result<Lease, DialError> {
         let (began, permit) = (Instant::now(), permit.without_connection());
         let avoided = permit.endpoint().is_avoided(guard.clock().now());
-        let (sharing, idle_settings) = (&self.shared[member], self.pool.settings.idle_settings);
+        let (h2_pool, idle_settings) = (&self.shared[member], self.pool.settings.idle_settings);
         let (mut reuse, mut waited, mut dialled) = (reuse, false, None);
         loop {
-            if let Some(LeasedStream { call, requests }) = sharing.place(reuse, idle_settings) {
+            if let Some(LeasedStream { call, requests }) = h2_pool.reserve(reuse, idle_settings) {
                 let (link, upstream) = (UpstreamConnection::H2(call), Rc::clone(self));
                 let requests = if waited { 0 } else { requests };
                 return Ok(Lease {
@@ -375,7 +375,7 @@ impl UpstreamPool {
                     .saturating_add(self.pool.settings.queue.wait),
             );
             let endpoint = Arc::clone(permit.endpoint());
-            let made = sharing.another(
+            let made = h2_pool.wait_for_connection(
                 &self.pool,
                 &endpoint,
                 (&self.blocks, &self.slots),
@@ -392,7 +392,7 @@ impl UpstreamPool {
         }
     }
 
-    fn idle(&self, member: usize, now: u64, certain: bool) -> Option<IdleConnection> {
+    fn take_idle(&self, member: usize, now: u64, certain: bool) -> Option<IdleConnection> {
         let mut idle = self.idle[member].borrow_mut();
         while let Some(last) = idle.pop_back() {
             if is_alive(&last.link, certain)
@@ -419,13 +419,13 @@ impl UpstreamPool {
     }
 
     /// Counts a request, a share of which may be tried again.
-    pub fn count(&self) {
+    pub fn count_request(&self) {
         let saved = self.budget.get() + u32::from(self.pool.settings.retry.budget);
         self.budget.set(saved.min(SAVED));
     }
 
     /// The place of a member among the process's.
-    fn place(&self, member: usize) -> Option<usize> {
+    fn endpoint_index(&self, member: usize) -> Option<usize> {
         self.first.map(|first| first + member)
     }
 
@@ -433,7 +433,7 @@ impl UpstreamPool {
     pub fn idle_connections(&self) -> impl Iterator<Item = (Option<usize>, usize)> {
         self.idle.iter().enumerate().map(|(member, idle)| {
             let shared = self.shared.get(member).map_or(0, |shared| shared.count().0);
-            (self.place(member), idle.borrow().len() + shared)
+            (self.endpoint_index(member), idle.borrow().len() + shared)
         })
     }
 
@@ -551,8 +551,8 @@ impl Lease {
     }
 
     /// The place of the endpoint among the process's, for counters.
-    pub fn place(&self) -> Option<usize> {
-        self.upstream.place(self.member)
+    pub fn endpoint_index(&self) -> Option<usize> {
+        self.upstream.endpoint_index(self.member)
     }
 
     /// Whether the endpoint was well when it was chosen and is known since not to be. What was on
@@ -574,7 +574,7 @@ impl Lease {
     }
 
     /// One over a connection that is there already.
-    pub(super) fn again(
+    pub(super) fn reuse(
         link: UpstreamConnection,
         permit: ConnectionPermit,
         requests: u64,
@@ -582,7 +582,7 @@ impl Lease {
         upstream: Rc<UpstreamPool>,
         now: u64,
     ) -> Self {
-        let (avoided, in_flight) = (permit.endpoint().is_avoided(now), permit.endpoint().begin());
+        let (avoided, in_flight) = (permit.endpoint().is_avoided(now), permit.endpoint().begin_request());
         Self {
             link,
             requests,

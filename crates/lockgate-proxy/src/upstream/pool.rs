@@ -155,11 +155,11 @@ impl Pool {
         let Preference::Member(named) = preference else {
             return None;
         };
-        self.to_be_had(named, tried, now).map(|_| named)
+        self.available(named, tried, now).map(|_| named)
     }
 
     /// The member at this place, unless it was tried, or is left alone.
-    fn to_be_had(&self, at: usize, tried: MemberSet, now: u64) -> Option<&Member> {
+    fn available(&self, at: usize, tried: MemberSet, now: u64) -> Option<&Member> {
         let member = self.members.get(at).filter(|_| !tried.contains(at))?;
         (member.is_up() && member.endpoint().condition(now) != Condition::Unavailable).then_some(member)
     }
@@ -178,7 +178,7 @@ impl Pool {
         }
         // A session saves a handshake, for which nobody waits where its member is full.
         if let Preference::Session(at, _) = preference
-            && let Some(member) = self.to_be_had(at, tried, now)
+            && let Some(member) = self.available(at, tried, now)
             && let Some(permit) = member.endpoint().try_take()
         {
             return Some((at, permit));
@@ -236,10 +236,10 @@ impl Pool {
             return Err(DialError::Down);
         }
         let _place =
-            Queued::enter(&self.queued, self.settings.queue.max).ok_or(DialError::QueueFull)?;
+            QueueEntry::enter(&self.queued, self.settings.queue.max).ok_or(DialError::QueueFull)?;
         while !waiting.is_empty() {
             let free = wait_budget.within(guard, first_free(&mut waiting));
-            let (first, permit) = free.await.map_err(no_place)?;
+            let (first, permit) = free.await.map_err(queue_error)?;
             drop(waiting.swap_remove(first));
             let at = places.swap_remove(first);
             // It may have fallen meanwhile, and be free because its requests have gone elsewhere.
@@ -383,16 +383,16 @@ impl Pool {
 }
 
 /// One of those that wait; leaving the queue on every way out.
-struct Queued<'a>(&'a AtomicUsize);
+struct QueueEntry<'a>(&'a AtomicUsize);
 
-impl<'a> Queued<'a> {
+impl<'a> QueueEntry<'a> {
     fn enter(queued: &'a AtomicUsize, max: usize) -> Option<Self> {
         let place = Self(queued);
         (queued.fetch_add(1, Ordering::Relaxed) < max).then_some(place)
     }
 }
 
-impl Drop for Queued<'_> {
+impl Drop for QueueEntry<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -405,7 +405,7 @@ async fn reach(
     guard: &Guard,
     limit: Duration,
 ) -> Result<io::Result<Socket>, Cut> {
-    let targets = endpoint.place().targets();
+    let targets = endpoint.address().targets();
     let share = limit / u32::try_from(targets.len().max(1)).unwrap_or(u32::MAX);
     let mut last = io::Error::new(io::ErrorKind::NotFound, "name does not resolve");
     for target in &targets {
@@ -418,7 +418,7 @@ async fn reach(
             Err(cut) => return Err(cut),
         }
     }
-    if let EndpointAddress::Name(name) = endpoint.place() {
+    if let EndpointAddress::Name(name) = endpoint.address() {
         // Perhaps it has moved.
         name.failed();
     }
@@ -447,7 +447,7 @@ async fn first_free<F: Future<Output = ConnectionPermit>>(waiting: &mut [Pin<Box
 }
 
 /// What ends the wait for a place.
-fn no_place(cut: Cut) -> DialError {
+fn queue_error(cut: Cut) -> DialError {
     match cut {
         Cut::Deadline => DialError::Full,
         cut => DialError::Cut(cut),
@@ -516,7 +516,7 @@ mod tests {
             pool.failed(pool.members()[0].endpoint(), EndpointFailure::Unserved, &"", 0);
             assert_ne!(chosen(&pool, preference, none), Some(0), "it is ejected");
             let pool = fresh();
-            pool.members()[0].fall();
+            pool.members()[0].mark_down();
             assert_eq!(
                 chosen(&pool, preference, none),
                 chosen(&pool, Preference::Hashed(hash), none),
@@ -550,7 +550,7 @@ mod tests {
         }
         // Members that are down, or cannot be reached, do not stay.
         for gone in [
-            |pool: &Pool| pool.members()[0].fall(),
+            |pool: &Pool| pool.members()[0].mark_down(),
             |pool: &Pool| {
                 pool.failed(pool.members()[0].endpoint(), EndpointFailure::Unreachable, &"", 0);
             },

@@ -120,7 +120,7 @@ impl PrivateConnection {
             ..
         } = self;
         let permit = permit.with_slot(slot).with_share(share);
-        Some(Lease::again(
+        Some(Lease::reuse(
             UpstreamConnection::H1(link),
             permit,
             requests,

@@ -76,7 +76,7 @@ impl SocketSlots {
 
     /// Closes idle ones for those that wait; where that are too few, ends exchanges of the worker's
     /// `clock` that stand still.
-    pub fn answer(&self, clock: &Clock) {
+    pub fn yield_sockets(&self, clock: &Clock) {
         if self.process.asked() > 0 {
             self.give_way(|| self.process.choose());
         }
@@ -118,7 +118,7 @@ impl SocketSlots {
     /// Closes the longest idle ones for those that wait, or where this worker has too few, has the
     /// others look.
     fn relieve(&self, clock: &Clock) {
-        self.answer(clock);
+        self.yield_sockets(clock);
         if self.process.asked() > 0 {
             self.process.wake();
         }
@@ -165,7 +165,7 @@ impl SocketSlots {
 
     /// Makes room where the system has no descriptor left in spite of a place: closes the longest
     /// idle socket of this worker, or has the others close one by the next tick.
-    pub async fn relieve_system(&self, clock: &Clock) {
+    pub async fn free_descriptor(&self, clock: &Clock) {
         let mut wanted = true;
         if self.give_way(|| std::mem::take(&mut wanted)) == 0 {
             let _waiting = self.process.wait();
@@ -178,7 +178,7 @@ impl SocketSlots {
     /// The same for who waits: whether it is worth another try.
     pub(crate) async fn make_room(&self, guard: &Guard, wait_budget: &WaitBudget) -> Result<bool, Cut> {
         match wait_budget
-            .within(guard, self.relieve_system(guard.clock()))
+            .within(guard, self.free_descriptor(guard.clock()))
             .await
         {
             Ok(()) => Ok(!wait_budget.left().is_zero()),
@@ -206,7 +206,7 @@ impl SocketSlots {
     ///
     /// # Errors
     /// When it does not in time, or the connection was cut.
-    pub async fn share(
+    pub async fn wait_for_share(
         &self,
         account: &Arc<Account>,
         guard: &Guard,
@@ -219,7 +219,7 @@ impl SocketSlots {
             .map_err(|cut| none_in_time(cut, NO_SHARE))
     }
 
-    fn rest(&self, idle: usize) {
+    fn set_idle_count(&self, idle: usize) {
         self.idle.set(idle);
         self.process.rest(self.worker, idle);
     }
@@ -245,14 +245,14 @@ impl SocketSlot {
     /// No request uses the socket from now on.
     pub(super) fn set_idle(&self) {
         if !self.idle.replace(true) {
-            self.slots.rest(self.slots.idle.get() + 1);
+            self.slots.set_idle_count(self.slots.idle.get() + 1);
         }
     }
 
     /// A request uses it again.
     pub(super) fn set_busy(&self) {
         if self.idle.replace(false) {
-            self.slots.rest(self.slots.idle.get() - 1);
+            self.slots.set_idle_count(self.slots.idle.get() - 1);
         }
     }
 }

@@ -100,10 +100,10 @@ impl UpstreamConnection {
     }
 
     /// Whether the endpoint takes such a request: over HTTP/2 not every one takes a WebSocket.
-    pub fn takes(&self, request: &OutgoingRequest<'_>) -> bool {
+    pub fn supports(&self, request: &OutgoingRequest<'_>) -> bool {
         match self {
             Self::H1(_) => true,
-            Self::H2(call) => call.takes(request),
+            Self::H2(call) => call.supports(request),
         }
     }
 
@@ -151,13 +151,13 @@ impl BodyReader for UpstreamConnection {
 }
 
 impl BodyWriter for UpstreamConnection {
-    fn poll_take(
+    fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
         data: &[u8],
         last: bool,
     ) -> Poll<Result<usize, WriteError>> {
-        either!(self, way => way.poll_take(cx, data, last))
+        either!(self, way => way.poll_write(cx, data, last))
     }
 
     fn poll_sent(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), WriteError>> {

@@ -224,7 +224,7 @@ impl Pools {
 /// Somebody whose record is not there yet, and who takes nobody's turn until then.
 fn nobody_yet(endpoint: Arc<Endpoint>) -> Member {
     let member = Member::new(endpoint, 1).as_backup();
-    member.fall();
+    member.mark_down();
     member
 }
 

@@ -159,8 +159,8 @@ impl Check {
     /// What is wrong with it.
     pub(super) async fn run(&self, endpoint: &Endpoint) -> Result<(), Wrong> {
         let whole = async {
-            let (socket, target) = connect(endpoint.place(), self.port, self.timeout).await?;
-            let host = host(endpoint.place(), &target, self.tls.is_some());
+            let (socket, target) = connect(endpoint.address(), self.port, self.timeout).await?;
+            let host = host(endpoint.address(), &target, self.tls.is_some());
             let session = self.secure(endpoint, &socket).await?;
             let stream = |socket, session| Stream::new(socket, session, Vec::new());
             match &self.ask {

@@ -245,14 +245,14 @@ impl Service {
         );
         place.record = Some((srv.target.clone(), srv.port));
         place.state = State::Left;
-        place.endpoint.forgive();
+        place.endpoint.reset_history();
         place.name.publish(addresses);
         self.weigh(number, srv, best);
         let whom = format!("{}:{}", srv.target, srv.port);
         for user in &self.users {
             if let Some(member) = user.pool.members().get(user.first + number) {
                 user.pool.set_alias(user.first + number, &whom);
-                member.rise(clock::now());
+                member.mark_up(clock::now());
             }
         }
     }
@@ -283,7 +283,7 @@ mod tests {
         let mut service = Service::new("_app._tcp.test", None);
         let members = service.endpoints().into_iter().map(|endpoint| {
             let member = Member::new(endpoint, 1).as_backup();
-            member.fall();
+            member.mark_down();
             member
         });
         let pool = Pool::new(
@@ -311,7 +311,7 @@ mod tests {
     fn up(pool: &Pool) -> Vec<String> {
         let members = pool.members().iter().filter(|member| member.is_up());
         let shown = members.map(|member| {
-            let targets = member.endpoint().place().targets();
+            let targets = member.endpoint().address().targets();
             let port = match &targets[..] {
                 [lockgate_net::dial::Target::Tcp(address)] => address.port(),
                 other => panic!("{other:?}"),
@@ -438,7 +438,7 @@ mod tests {
     fn what_was_taken_down_by_checks_stays_down_while_its_record_stays() {
         let (mut service, pool) = service();
         service.publish(vec![record(0, 1, 1), record(0, 1, 2)], Instant::now());
-        pool.members()[0].fall();
+        pool.members()[0].mark_down();
         service.publish(vec![record(0, 2, 1), record(0, 1, 2)], Instant::now());
         assert_eq!(up(&pool), ["2"]);
     }
@@ -459,7 +459,7 @@ mod tests {
             let (place, _) = pool
                 .choose(Preference::Hashed(hash), MemberSet::default(), 0, 0)
                 .unwrap();
-            format!("{:?}", pool.members()[place].endpoint().place().targets())
+            format!("{:?}", pool.members()[place].endpoint().address().targets())
         };
         for hash in (0..64_u64).map(|number| number.wrapping_mul(0x9e37_79b9_7f4a_7c15)) {
             assert_eq!(whose(&first, hash), whose(&second, hash));

@@ -323,7 +323,7 @@ impl Files {
         let form = file.form(coding);
         let bytes = match &form.content {
             Content::Held(bytes) => Some(bytes.clone()),
-            Content::Open(_) if exchange.down.takes_files() => None,
+            Content::Open(_) if exchange.down.supports_sendfile() => None,
             Content::Open(_) => {
                 let (bytes, grown) =
                     file.bytes_at_once(coding, &exchange.request.worker.files.copies);

@@ -162,9 +162,9 @@ impl Delivery {
             if !self.piece.is_empty() {
                 let last = self.parts.is_empty();
                 let taken = if self.piece.len() <= allowed {
-                    ready!(down.poll_share(cx, &self.piece, last))?
+                    ready!(down.poll_write_shared(cx, &self.piece, last))?
                 } else {
-                    ready!(down.poll_share(cx, &self.piece.slice(..allowed), false))?
+                    ready!(down.poll_write_shared(cx, &self.piece.slice(..allowed), false))?
                 };
                 self.piece.advance(taken);
                 spend(shaper.as_deref_mut(), taken);
@@ -232,13 +232,13 @@ impl Delivery {
                 }
                 // Nothing is read that nobody takes: it can be read again as long as the file is
                 // there.
-                None if !down.takes_files() && down.poll_room(cx)?.is_pending() => {
+                None if !down.supports_sendfile() && down.poll_room(cx)?.is_pending() => {
                     return Poll::Pending;
                 }
                 None if now < file.resident.get() || is_resident(descriptor, *offset, wanted) => {
                     let here = usize::try_from(wanted).unwrap_or(usize::MAX).min(allowed);
                     let part = (descriptor.as_fd(), *offset, here);
-                    match ready!(down.poll_file(cx, part, last && here as u64 == *len))? {
+                    match ready!(down.poll_send_file(cx, part, last && here as u64 == *len))? {
                         Some(moved) => moved as u64,
                         None => match read(
                             descriptor,

@@ -200,7 +200,7 @@ impl Proxy {
                 // the whole.
                 guard.watch().set_wait(WaitReason::ForRoom);
                 let _ = guard
-                    .within(poll_fn(|cx| exchange.down.poll_left(cx)))
+                    .within(poll_fn(|cx| exchange.down.poll_drained(cx)))
                     .await;
             }
             // Where the close is the end of the body (RFC 9112 §8) only a reset says that it is
@@ -389,7 +389,7 @@ async fn switch<D: ClientExchange>(
     // RFC 9110 §7.8: not before the request is whole. What is left of its body would be taken for
     // the other protocol.
     let whole = exchange.down.is_complete() && lease.link.is_flushed();
-    if !whole || !h1::agrees(&exchange.request.outgoing, answer) {
+    if !whole || !h1::confirms_upgrade(&exchange.request.outgoing, answer) {
         return Err(ExchangeFailure::of(Fault::UpgradeFailed));
     }
     exchange.switch(answer, SwitchedConnection::of(lease, idle)).await

@@ -144,7 +144,7 @@ impl Proxy {
             .first(Known::Expect)
             .is_some();
         guard.end_phase();
-        if !up.takes(&exchange.request.outgoing) {
+        if !up.supports(&exchange.request.outgoing) {
             let failure = ExchangeFailure::because(
                 Fault::UpgradeFailed,
                 "the endpoint takes no WebSocket over HTTP/2",

@@ -33,7 +33,7 @@ pub(super) fn poll(
     let broken = |error: WriteError| Upload::Broken(error.to_string());
     while let Some(data) = replay.again() {
         let last = down.is_complete() && down.is_last();
-        let taken = ready!(up.poll_take(cx, data, last)).map_err(broken)?;
+        let taken = ready!(up.poll_write(cx, data, last)).map_err(broken)?;
         replay.sent(taken);
     }
     let meter = &guard.watch().meter;

@@ -155,7 +155,7 @@ impl Connection {
         };
         let habits = &permit.endpoint().habits;
         let meter = &self.guard.watch().meter;
-        self.guard.idle(idle);
+        self.guard.limit_idle(idle);
         let outlived = |outcome: &Result<End, Cut>| matches!(outcome, Err(Cut::Deadline));
         let mut outcome = Err(Cut::Deadline);
         if relay.holds() {

@@ -75,7 +75,7 @@ impl BodyReader for AuthDownstream<'_> {
 }
 
 impl BodyWriter for AuthDownstream<'_> {
-    fn poll_take(
+    fn poll_write(
         &mut self,
         _cx: &mut Context<'_>,
         data: &[u8],
@@ -129,7 +129,7 @@ impl ClientExchange for AuthDownstream<'_> {
         Ok(BodyLength::Empty)
     }
 
-    fn allow(&mut self, _most: u64) {}
+    fn limit_body(&mut self, _most: u64) {}
 
     /// Of these none is about the request.
     fn interim(&mut self, _request: &RequestHead, _answer: &ResponseHead) {}
@@ -149,11 +149,11 @@ impl ClientExchange for AuthDownstream<'_> {
         Poll::Ready(Ok(()))
     }
 
-    fn takes_files(&self) -> bool {
+    fn supports_sendfile(&self) -> bool {
         false
     }
 
-    fn poll_file(
+    fn poll_send_file(
         &mut self,
         _cx: &mut Context<'_>,
         _part: (BorrowedFd<'_>, u64, usize),
@@ -167,7 +167,7 @@ impl ClientExchange for AuthDownstream<'_> {
 
     fn discard(&mut self) {}
 
-    fn poll_left(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_drained(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
         Poll::Ready(())
     }
 

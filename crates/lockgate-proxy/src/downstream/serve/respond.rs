@@ -436,7 +436,7 @@ pub(in crate::downstream) async fn deliver<D: ClientExchange>(
     let mut sent = 0;
     let delivered = guard.within(poll_fn(|cx| {
         while !down.is_finished() {
-            sent += ready!(down.poll_take(cx, &body[sent..], true))?;
+            sent += ready!(down.poll_write(cx, &body[sent..], true))?;
             watch.meter.sent.set(before + sent as u64);
         }
         down.poll_flush(cx)

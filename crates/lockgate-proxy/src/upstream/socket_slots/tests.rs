@@ -57,7 +57,7 @@ fn worker<F>(
         let ticks = tokio::task::spawn_local(async move {
             loop {
                 ticker.next().await;
-                answering.answer(&ticking);
+                answering.yield_sockets(&ticking);
                 if ticker.take_tick() {
                     ticking.tick(|_| {});
                 }
@@ -167,14 +167,14 @@ fn only_as_many_idle_sockets_yield_as_are_needed() {
             let mut place = pin!(last.take(guard, &wait_budget));
             waits(place.as_mut()).await;
             assert_eq!(process.asked(), 1);
-            workers.iter().for_each(|slots| slots.answer(&clock));
+            workers.iter().for_each(|slots| slots.yield_sockets(&clock));
             assert_eq!(
                 (process.asked(), process.gave_way()),
                 (0, wanted as u64 + 1)
             );
             // It has its socket, and none is evicted for it any more.
             held.push(place.await.unwrap());
-            workers.iter().for_each(|slots| slots.answer(&clock));
+            workers.iter().for_each(|slots| slots.yield_sockets(&clock));
         }
         assert_eq!(
             (process.gave_way(), process.idle(), process.open()),
@@ -183,7 +183,7 @@ fn only_as_many_idle_sockets_yield_as_are_needed() {
         // A request that no longer waits leaves no demand behind.
         let gone = clock.watch();
         waits(pin!(last.take(&gone, &wait_budget))).await;
-        workers.iter().for_each(|slots| slots.answer(&clock));
+        workers.iter().for_each(|slots| slots.yield_sockets(&clock));
         assert_eq!(
             (process.asked(), process.waiting(), process.gave_way()),
             (0, 0, 2)
@@ -212,13 +212,13 @@ fn waiting_for_a_client_share_leaves_idle_sockets_alone() {
         others.set_idle();
         idle.0.borrow_mut().push_back((0, others));
         let (guard, wait_budget) = (clock.watch(), patient());
-        let mut share = pin!(slots.share(connected.account(), &guard, &wait_budget));
+        let mut share = pin!(slots.wait_for_share(connected.account(), &guard, &wait_budget));
         waits(share.as_mut()).await;
         assert!(
             process.waiting() == 1 && !slots.are_wanted(),
             "the next socket may be kept as well"
         );
-        slots.answer(&clock);
+        slots.yield_sockets(&clock);
         assert_eq!((process.idle(), process.gave_way()), (1, 0));
         held.pop();
         assert!(share.await.is_ok());
@@ -298,7 +298,7 @@ fn sockets_never_exceed_the_limit_and_every_wait_ends() {
                                     let share = match slots.try_share(Some(connected.account())) {
                                         Ok(share) => share,
                                         Err(account) => Some(
-                                            slots.share(account, &guard, &patient()).await.unwrap(),
+                                            slots.wait_for_share(account, &guard, &patient()).await.unwrap(),
                                         ),
                                     };
                                     let kept = idle.0.borrow_mut().pop_back();
