@@ -1,29 +1,29 @@
-//! A body on its way from one connection to another.
+//! The loop that moves a body from one connection to another.
 
 use std::task::{Context, Poll, ready};
 
 use crate::body::{ReadError, BodyWriter, BodyReader, WriteError};
 use crate::transform::HeaderRules;
 
-/// Pieces of data that move in one turn; then the worker's other connections have theirs.
+/// Pieces of data that move in one poll; then the worker's other connections are served.
 const TURNS: usize = 16;
 
-/// Whose fault it is that a body does not come to its end.
+/// The side that broke before the body ended.
 #[derive(Debug)]
 pub(crate) enum PumpError {
-    /// The one that sends it.
+    /// The sender of the body.
     Source(ReadError),
-    /// The one that takes it.
+    /// The receiver of the body.
     Sink(WriteError),
 }
 
-/// Moves a body until all of it has left; `keep` sees all data on its way. What `rules` take out of
-/// its message's head they take out of its trailers.
+/// Moves a body until all of it has left; `keep` sees all data on its way. The fields that `rules`
+/// remove from the message's head are removed from its trailers.
 ///
-/// What is gathered leaves when no more has come.
+/// Gathered data is flushed when the source has no more for now.
 ///
 /// # Errors
-/// When one of the two breaks.
+/// When one of the two sides breaks.
 pub(crate) fn poll_pump(
     cx: &mut Context<'_>,
     source: &mut impl BodyReader,

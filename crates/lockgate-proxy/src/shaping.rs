@@ -22,10 +22,10 @@ use crate::limits;
 pub use shaped_body::{ShapedBody, give_back};
 
 const SHARDS: usize = 64;
-/// Buckets of one shard that nobody uses, and that are kept because they are not full again: who
-/// comes back within moments must not find a new one. Beyond that they are forgotten.
+/// Unused buckets of one shard that are kept until they are full again: a client that returns soon
+/// must not get a new one. Beyond this count they are dropped.
 const KEPT: usize = 4096;
-/// A shard smaller than this is not looked through.
+/// A shard smaller than this is not swept.
 const FEW: usize = 64;
 
 /// Bytes a second in each direction; `None` is no limit.
@@ -37,7 +37,7 @@ pub struct Directions {
     pub sent: Option<NonZeroU64>,
 }
 
-/// The rates of one table. There is one for the process.
+/// The rates of one table of the configuration, shared by the workers.
 #[derive(Debug)]
 pub struct Shape {
     connection: Directions,
@@ -46,22 +46,22 @@ pub struct Shape {
     total: DirectionBuckets,
 }
 
-/// One connection as its table holds it to rates: all that it carries together.
+/// The buckets of one connection, shared by all that it carries.
 #[derive(Debug)]
 pub struct Shaped(DirectionBuckets);
 
-/// What both directions of something that moves may move.
+/// The shapers of both directions of one exchange, relay or tunnel.
 #[derive(Debug, Default)]
 pub struct Shapers {
-    /// From the client, if that is limited.
+    /// The direction from the client, if it is limited.
     pub received: Option<Shaper>,
-    /// To it.
+    /// The direction to the client, if it is limited.
     pub sent: Option<Shaper>,
 }
 
 impl Shape {
     /// Rates of each connection, of each client address (IPv6: each /64), of each user, and of all
-    /// of them.
+    /// together.
     pub fn new(
         connection: Directions,
         client: Directions,
@@ -77,13 +77,13 @@ impl Shape {
         })
     }
 
-    /// A new connection.
+    /// The buckets of a new connection.
     pub fn connection(&self) -> Shaped {
         Shaped(DirectionBuckets::new(self.connection))
     }
 
-    /// For something that a connection carries for this client, of this user. A client without an
-    /// address is held to no rate of clients, and nobody to none of users.
+    /// The shapers of an exchange, relay or tunnel on `connection`. Without `client` no rate of
+    /// clients holds, without `user` none of users.
     pub fn shapers(
         &self,
         connection: &Shaped,
@@ -150,7 +150,7 @@ impl DirectionBuckets {
         self.each().any(|bucket| Arc::strong_count(bucket) > 1)
     }
 
-    /// Whether it is as good as a new one.
+    /// Whether both are as full as new ones.
     fn is_full(&self, now: Moment) -> bool {
         self.each().all(|bucket| bucket.is_full(now))
     }
@@ -160,7 +160,7 @@ impl DirectionBuckets {
     }
 }
 
-/// Buckets of those who are told apart by `K`, for as long as they are used or not full again.
+/// The buckets of each client or user, by key, while they are used or not full again.
 struct BucketTable<K> {
     rates: Directions,
     hasher: RandomState,
@@ -169,12 +169,12 @@ struct BucketTable<K> {
 
 struct BucketShard<K> {
     pairs: HashMap<K, DirectionBuckets, RandomState>,
-    /// How many there may be before it is looked through.
+    /// The number of entries at which the shard is swept.
     enough: usize,
 }
 
 impl<K: Hash + Eq> BucketTable<K> {
-    /// One for these rates, if there are any.
+    /// A table for these rates, if any direction is limited.
     fn of_some(rates: Directions) -> Option<Self> {
         (rates != Directions::default()).then(|| Self::new(rates))
     }
@@ -194,8 +194,7 @@ impl<K: Hash + Eq> BucketTable<K> {
     }
 
     fn of(&self, key: K, now: Moment) -> DirectionBuckets {
-        // Held for one look-up, or for one look through a shard that has doubled; never over a
-        // wait.
+        // Locked for one look-up, or for one sweep of a shard that has doubled; never over an await.
         let shard = &self.shards[self.hasher.hash_one(&key) as usize % SHARDS];
         let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
         if shard.pairs.len() >= shard.enough {

@@ -1,4 +1,4 @@
-//! A connection that speaks HTTP/1: its bytes, what is being read and what is being written.
+//! A connection that speaks HTTP/1: its socket, the message being read and the one being written.
 
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
@@ -15,19 +15,19 @@ use super::{MessageReader, MessageWriter, heads};
 use crate::body::{ReadError, BodyWriter, BodyReader, Tunnel, WriteError};
 use crate::message::{ClientExchange, OutgoingRequest, Persistence};
 
-/// One connection.
+/// An HTTP/1 connection, to a client or an endpoint.
 #[derive(Debug)]
 pub struct H1Connection {
     /// The socket with its TLS.
     pub stream: Stream,
-    /// What comes.
+    /// The message from the peer.
     pub reader: MessageReader,
-    /// What goes.
+    /// The message to the peer.
     pub writer: MessageWriter,
 }
 
 impl H1Connection {
-    /// A connection on which nothing was said; `received` was read already.
+    /// A connection without a message yet; `received` was read already.
     pub fn new(stream: Stream, blocks: &Rc<Blocks>, received: &[u8]) -> Self {
         Self {
             stream,
@@ -42,8 +42,8 @@ impl H1Connection {
         self.writer.begin_body(request.length);
     }
 
-    /// Reads until there is the head of an answer; `false` when the connection ended before it had
-    /// begun.
+    /// Reads until the head of a response is complete; `false` when the connection ended before the
+    /// head began.
     ///
     /// # Errors
     /// When the head is refused, or the connection ends within it.
@@ -58,10 +58,10 @@ impl H1Connection {
             })
     }
 
-    /// Begins the body of the answer whose head was read.
+    /// Begins the body of a response, behind its head.
     ///
     /// # Errors
-    /// When what has come is no such body.
+    /// When the received bytes are no such body.
     pub fn begin_response(&mut self, length: BodyLength) -> Result<(), ReadError> {
         self.reader.begin_body(length)
     }
@@ -71,12 +71,12 @@ impl H1Connection {
         self.writer.has_sent()
     }
 
-    /// Whether nothing of the request is held: all of it has left.
+    /// Whether the whole request has left.
     pub fn is_flushed(&self) -> bool {
         self.writer.has_ended() && !self.writer.holds_bytes()
     }
 
-    /// Whether nothing of this exchange is left on the connection, and nothing has come behind it.
+    /// Whether the exchange is complete, and the peer has sent nothing behind it.
     pub fn is_spent(&self) -> bool {
         self.is_flushed() && !self.reader.holds_bytes()
     }
@@ -240,7 +240,7 @@ impl ClientExchange for H1Connection {
     }
 
     fn poll_drained(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        // That it cannot is no news of an answer that is broken off.
+        // A failure does not matter: the response is being aborted.
         self.writer.poll_flush(cx, &mut self.stream).map(|_| ())
     }
 

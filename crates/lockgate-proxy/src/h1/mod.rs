@@ -1,5 +1,4 @@
-//! HTTP/1 on a connection, the same towards clients and towards endpoints: messages are read, and
-//! written.
+//! HTTP/1 on a connection, towards clients and endpoints alike: a reader and a writer of messages.
 
 mod heads;
 mod connection;

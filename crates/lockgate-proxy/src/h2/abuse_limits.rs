@@ -1,11 +1,10 @@
-//! What a client's frames cost us, beside what they do: those that carry nothing for a request are
-//! counted as they come, before anybody acts on them, and so are those by which it makes us reset
-//! its streams.
+//! Limits on the frames of a client. Frames that carry nothing for a request are counted as they
+//! are received, before the h2 crate handles them, and so are resets, also those that the client
+//! provokes.
 //!
-//! Each attack of its kind was cheap to send and dear to answer: PING, SETTINGS, PRIORITY and empty
-//! DATA (CVE-2019-9512, -9515, -9513, -9518), requests that are taken back at once
-//! (CVE-2023-44487). What the h2 crate bounds by itself is not counted again: CONTINUATION and tiny
-//! DATA.
+//! Each such flood was cheap to send and expensive to answer: PING, SETTINGS, PRIORITY and empty
+//! DATA (CVE-2019-9512, -9515, -9513, -9518), requests that are reset at once (CVE-2023-44487).
+//! CONTINUATION and tiny DATA are limited by the h2 crate itself.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -18,21 +17,21 @@ use super::field_sections::{FieldSections, SectionUse, HeadVerdict};
 use super::partial_message::PartialMessage;
 use crate::clock::Clock;
 
-/// Updates of windows that a connection may send before it has got anything.
+/// WINDOW_UPDATE frames that a connection may send before it has received data.
 const UPDATES: u64 = 256;
-/// Bytes that we send, beside answers to PING and SETTINGS, for one more of them, or for a PING:
-/// clients tell of what they have used for the stream and for the connection, and some (grpc-go)
-/// measure the round trip behind every small answer.
+/// Bytes that we send, without acknowledgements of PING and SETTINGS, for one more WINDOW_UPDATE or
+/// PING: clients update both windows, of stream and connection, and some (grpc-go) measure the round
+/// trip with every small response.
 const BYTES_A_FRAME: u64 = 8;
-/// How many of these are saved up.
+/// The most of these that are saved up.
 const SAVED: u64 = 65_536;
-/// What our answer to a PING has, and that to SETTINGS.
+/// Bytes of our acknowledgements of PING and SETTINGS.
 const PING_ANSWER: u64 = 17;
 const SETTINGS_ANSWER: u64 = 9;
-/// Streams that are over and remembered: as many as may be open at once, by default.
+/// Ended streams that are remembered: as many as may be open at once, by default.
 const OVER: usize = 128;
-/// Streams that are refused before the client has seen how many it may open at once (RFC 9113
-/// §5.1.2): one that opens a thousand at once is not to blame.
+/// Streams that may be refused before the client has seen SETTINGS_MAX_CONCURRENT_STREAMS (RFC 9113
+/// §5.1.2): a client that opens a thousand at once is not to blame.
 const UNSEEN: u32 = 1_024;
 /// Codes of resets (RFC 9113 §7).
 const PROTOCOL_ERROR: u32 = 1;
@@ -40,36 +39,35 @@ const FLOW_CONTROL_ERROR: u32 = 3;
 const STREAM_CLOSED: u32 = 5;
 const FRAME_SIZE_ERROR: u32 = 6;
 const REFUSED_STREAM: u32 = 7;
-/// Priorities that are remembered until somebody asks for them.
+/// The most priorities that are kept until they are fetched.
 const PRIORITIES: usize = 128;
 
-/// How often something may happen: a bucket of `burst` that is filled with `count` in `every`
-/// milliseconds.
+/// A rate limit: a token bucket of `burst` that is filled with `count` in `every` milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allowance {
-    /// So often, …
+    /// Tokens in …
     pub count: u32,
-    /// … in each such time, in milliseconds.
+    /// … that many milliseconds.
     pub every: u64,
-    /// How often at once.
+    /// The most tokens at once.
     pub burst: u32,
 }
 
-/// What a client did too often.
+/// The limit that a client has exceeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Violation {
-    /// Took requests back.
+    /// It reset requests.
     Resets,
-    /// Sent frames that carry nothing for a request.
+    /// It sent frames that carry nothing for a request.
     Control,
-    /// Opened windows for which nothing was sent.
+    /// It sent WINDOW_UPDATE for data that was never sent.
     Updates,
-    /// Sent a field section that could not be followed, which the crate took.
+    /// It sent a field section that the crate accepted and that could not be parsed here.
     FieldSections,
 }
 
 impl Violation {
-    /// For metrics.
+    /// The metric's label.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Resets => "resets",
@@ -79,7 +77,7 @@ impl Violation {
         }
     }
 
-    /// For the log.
+    /// The detail in the log.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Resets => "too many requests taken back",
@@ -93,7 +91,7 @@ impl Violation {
 #[derive(Debug)]
 struct TokenBucket {
     allowance: Allowance,
-    /// Thousandths that are left.
+    /// Thousandths of tokens that are left.
     left: u64,
     filled_at: u64,
 }
@@ -128,7 +126,7 @@ impl TokenBucket {
     }
 }
 
-/// Counts a client's frames.
+/// The counters of one client's frames.
 #[derive(Debug)]
 pub struct AbuseLimits {
     clock: Rc<Clock>,
@@ -136,31 +134,31 @@ pub struct AbuseLimits {
     resets: TokenBucket,
     control: TokenBucket,
     updates: u64,
-    /// Updates and PINGs that are explained by what we sent.
+    /// WINDOW_UPDATE and PING frames that the data we sent accounts for.
     explained: u64,
-    /// Bytes that we sent and that were looked at for that.
+    /// Bytes of that data.
     told: u64,
-    /// Bytes of our answers to frames that carry nothing.
+    /// Bytes of our acknowledgements.
     answers: u64,
     priorities: Vec<(u32, Priority)>,
-    /// Streams that ended before their bodies did, the last of them.
+    /// The last streams that ended before their request bodies did.
     over: VecDeque<u32>,
     partial_message: PartialMessage,
     sections: FieldSections,
-    /// What we send.
+    /// The scanner of frames that we send.
     sent: Scanner,
     /// Whether the client has acknowledged our SETTINGS.
     acknowledged: bool,
-    /// Streams that may still be refused before it has.
+    /// Streams that may still be refused before that.
     unseen: u32,
-    /// Streams that we refuse for a reason of our own, and of which the reset has not left.
+    /// Streams that we refuse for a reason of our own, and that are not reset yet.
     refused: u32,
     violation: Option<Violation>,
 }
 
 impl AbuseLimits {
-    /// For a client that may take back and control so much, whose fields have up to `longest`
-    /// bytes, and that has up to `streams` requests open.
+    /// Counters for a client with these limits of resets and control frames, fields of up to
+    /// `longest` bytes, and up to `streams` open requests.
     pub fn new(
         clock: &Rc<Clock>,
         resets: Allowance,
@@ -190,49 +188,50 @@ impl AbuseLimits {
         }
     }
 
-    /// What the client did too often, if it did.
+    /// The limit that the client has exceeded, if any.
     pub fn violation(&self) -> Option<Violation> {
         self.violation
     }
 
-    /// The same when the crate has looked at all that has come: what it could not read either it
-    /// has told itself.
+    /// The same after the crate has handled all received frames: a field section that it could not
+    /// parse either is its own error.
     pub fn settle(&mut self) -> Option<Violation> {
         self.sections.settle();
         self.violation
             .or(self.sections.is_lost().then_some(Violation::Sections))
     }
 
-    /// The crate has accepted a stream: what is to be done with its request.
+    /// Decides what to do with the request of a stream that the crate has accepted.
     pub fn accept(&mut self, stream: u32) -> HeadVerdict {
         let verdict = self.sections.accept(stream);
         self.refused += u32::from(verdict == HeadVerdict::Refuse);
         verdict
     }
 
-    /// A stream is refused for a reason of our own: it is no mistake of the client's.
+    /// Notes that we refuse a stream for a reason of our own, which is not counted against the
+    /// client.
     pub fn note_refusal(&mut self) {
         self.refused += 1;
     }
 
-    /// What is wrong with the trailers of an open stream and not told by the crate.
+    /// The error in the trailers of an open stream that the crate does not report.
     pub fn wrong(&mut self, stream: u32) -> Option<HeadError> {
         self.sections.wrong(stream)
     }
 
-    /// Whether heads wait for the crate to hand them on, and no more is to be read before it has.
+    /// Whether too many heads wait in the crate: no more is read until it has delivered them.
     pub(super) fn is_full(&self) -> bool {
         self.sections.is_full()
     }
 
-    /// Priorities that the client has said since the last time, of requests that may not have come
-    /// yet (RFC 9218 §7.1).
+    /// Takes the priorities that the client has sent since the last call, perhaps of requests that
+    /// it has not sent yet (RFC 9218 §7.1).
     pub fn take_priorities(&mut self) -> Vec<(u32, Priority)> {
         std::mem::take(&mut self.priorities)
     }
 
-    /// A stream is over. Where its client has not `finished`, what still comes of its body is of
-    /// use to nobody.
+    /// Notes the end of a stream. Where its client has not `finished`, further DATA on it counts as
+    /// useless.
     pub fn end_stream(&mut self, stream: u32, finished: bool) {
         self.sections.forget(stream);
         if finished {
@@ -244,23 +243,23 @@ impl AbuseLimits {
         self.over.push_back(stream);
     }
 
-    /// The message of which the rest is waited for.
+    /// The message that is incomplete.
     pub(super) fn partial_message(&mut self) -> &mut PartialMessage {
         &mut self.partial_message
     }
 
-    /// Whether what has come ended within a frame.
+    /// Whether the received bytes end within a frame.
     pub(super) fn is_within_frame(&self) -> bool {
         self.scanner.is_within_frame()
     }
 
-    /// Looks at bytes that have come, when so many were sent.
+    /// Counts the frames in received bytes; `sent` is the number of bytes sent so far.
     pub(super) fn observe(&mut self, bytes: &[u8], sent: u64) {
         let now = self.clock.now();
         let fresh = sent.saturating_sub(self.answers).saturating_sub(self.told) / BYTES_A_FRAME;
         self.told += fresh * BYTES_A_FRAME;
         self.explained = (self.explained + fresh).min(SAVED);
-        // It is lent out for as long as it calls back.
+        // Taken out, since the closure borrows `self`.
         let mut scanner = std::mem::replace(&mut self.scanner, Scanner::of_client());
         scanner.follow(bytes, |seen| match seen {
             Seen::Frame(frame) => {
@@ -294,8 +293,8 @@ impl AbuseLimits {
             },
             frames::DATA if frame.length > 0 && !over.contains(&frame.stream) => None,
             frames::DATA if frame.flags & frames::END_STREAM != 0 => None,
-            // One to a SETTINGS that we never sent ends the connection by itself; of PING we send
-            // one at the most.
+            // An acknowledgement of a SETTINGS that we never sent ends the connection in the crate;
+            // of PING we send at most one.
             frames::SETTINGS if frame.flags & frames::ACK != 0 => {
                 self.acknowledged = true;
                 None
@@ -324,8 +323,8 @@ impl AbuseLimits {
         }
     }
 
-    /// Looks at bytes that we send: streams that a client makes us reset are as good as those that
-    /// it resets (CVE-2025-8671).
+    /// Counts resets in bytes that we send: a client that provokes them costs as much as one that
+    /// sends them (CVE-2025-8671).
     pub(super) fn observe_sent(&mut self, bytes: &[u8]) {
         let Self {
             sent,
@@ -352,7 +351,7 @@ impl AbuseLimits {
                 }
                 PROTOCOL_ERROR | FLOW_CONTROL_ERROR | STREAM_CLOSED | FRAME_SIZE_ERROR
                 | REFUSED_STREAM => true,
-                // Those are for reasons of ours, or of an endpoint.
+                // Our own reasons, or an endpoint's.
                 _ => false,
             };
             if counts && !resets.take(clock.now()) {
@@ -362,7 +361,7 @@ impl AbuseLimits {
     }
 }
 
-/// Takes one, if one is left.
+/// Takes a token, if one is left.
 fn take(left: &mut u64) -> bool {
     let after = left.checked_sub(1);
     *left = after.unwrap_or(0);

@@ -1,4 +1,4 @@
-//! A request that came on a stream of HTTP/2, and the way back to who sent it.
+//! A client's stream of HTTP/2: its request, and the response to it.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -22,13 +22,13 @@ use super::{FrameIo, Incoming, SendScheduler, heads};
 use crate::body::{ReadError, Reset, BodyWriter, BodyReader, Tunnel, WriteError};
 use crate::message::{ClientExchange, Persistence};
 
-/// A client's stream. Dropped before the answer was whole, it is reset.
+/// A client's stream. Dropped before the response is complete, it is reset.
 #[derive(Debug)]
 pub struct DownstreamStream {
     incoming: Incoming,
     outgoing: Outgoing,
     respond: SendResponse<Bytes>,
-    /// Whether the answer has begun.
+    /// Whether the response has begun.
     answered: bool,
     frame_io: Rc<RefCell<FrameIo>>,
     scheduler: Rc<SendScheduler>,
@@ -36,7 +36,7 @@ pub struct DownstreamStream {
 }
 
 impl DownstreamStream {
-    /// One that the client has opened, with the body behind its head.
+    /// A stream that the client has opened, with the body behind its head.
     pub fn new(
         body: RecvStream,
         respond: SendResponse<Bytes>,
@@ -55,7 +55,7 @@ impl DownstreamStream {
         }
     }
 
-    /// Puts the request's head into the words of HTTP/1.
+    /// Decodes the request's head to that of HTTP/1.
     ///
     /// # Errors
     /// When it is malformed, or longer than `limits` say.
@@ -67,7 +67,7 @@ impl DownstreamStream {
         heads::decode_request(parts, limits, head)
     }
 
-    /// Breaks it off: the client must not take what was sent for the whole.
+    /// Resets the stream: the client must not take the sent part for the whole.
     pub fn reset(&mut self, reason: Reason) {
         if self.answered {
             self.outgoing.reset(reason);
@@ -91,8 +91,8 @@ impl Drop for DownstreamStream {
     }
 }
 
-/// How soon an answer is wanted: what the client says, as its origin corrects it (RFC 9218 §8);
-/// where neither says anything, what pages wait for before what they only show.
+/// The priority of a response: the client's, as the origin corrects it (RFC 9218 §8). Where neither
+/// says anything, by its media type: documents and styles before images.
 fn priority(request: &RequestHead, answer: &ResponseHead) -> Priority {
     let asked = Priority::of(&request.fields);
     if asked.is_none() && Priority::of(&answer.fields).is_none() {
@@ -113,13 +113,12 @@ fn by_type(kind: &[u8]) -> Priority {
     };
     let (urgency, incremental) = match () {
         () if is(b"text/html") => (0, true),
-        // One that is imported by another comes behind scripts that were found before it, and
-        // nothing is shown without it.
+        // An imported style sheet is requested after scripts, and the page is not shown without it.
         () if is(b"text/css") => (1, false),
         () if is(b"text/javascript") || is(b"application/javascript") => (2, false),
-        // Few bytes that somebody waits for now.
+        // Few bytes for which a person waits.
         () if is(b"text/event-stream") => (1, true),
-        // Of many of these the first pixels are worth more than all of one.
+        // The first pixels of many images are worth more than all of one.
         () if is(b"image/") || is(b"audio/") || is(b"video/") => (5, true),
         // Clients that say nothing are programs, and proxies with many users on one connection:
         // none waits for another's download (RFC 9218 §13.1).
@@ -223,7 +222,7 @@ impl BodyWriter for DownstreamStream {
 }
 
 impl Tunnel for DownstreamStream {
-    /// By [`ClientExchange::switch`] already.
+    /// Done by [`ClientExchange::switch`] already.
     fn begin_tunnel(&mut self) -> Result<(), ReadError> {
         Ok(())
     }
@@ -255,7 +254,7 @@ impl ClientExchange for DownstreamStream {
     }
 
     fn interim(&mut self, _request: &RequestHead, answer: &ResponseHead) {
-        // Of a stream that is gone, the answer itself will say so.
+        // It fails for a stream that is gone, which the response will report.
         let _ = self.respond.send_informational(heads::interim(answer));
     }
 
@@ -295,18 +294,18 @@ impl ClientExchange for DownstreamStream {
         Poll::Ready(Ok(None))
     }
 
-    /// RFC 8441 §5: what an origin switches to is a stream that stays open, under 200.
+    /// RFC 8441 §5: the switch of an origin is a 200 on a stream that stays open.
     fn switch(&mut self, request: &RequestHead, answer: &ResponseHead) {
         let mut response = heads::interim(answer);
         *response.status_mut() = http::StatusCode::OK;
-        // It answers a key that is between us and the endpoint (RFC 8441 §5).
+        // It belongs to a key between us and the endpoint (RFC 8441 §5).
         response
             .headers_mut()
             .remove(http::header::SEC_WEBSOCKET_ACCEPT);
         self.incoming.release();
         let stream = self.respond.send_response(response, false);
         self.outgoing.begin(stream, false);
-        // Messages of people and programs: few bytes, and late is too late.
+        // Messages of people and programs: few bytes, soon.
         let priority = Priority::of(&request.fields).unwrap_or(Priority {
             urgency: 1,
             incremental: true,
@@ -328,7 +327,7 @@ impl ClientExchange for DownstreamStream {
 }
 
 impl Reset {
-    /// The stream is gone, and nobody says why.
+    /// The reset of a stream that is gone for no known reason.
     pub(super) const CANCELLED: Self = Self {
         code: Some(8),
         by_peer: false,

@@ -1,6 +1,5 @@
-//! What the frames of an endpoint cost us beside what flow control bounds, and what the h2 crate
-//! does not tell of them: field sections that nobody has taken yet, DATA that carries nothing,
-//! pseudo-fields where they must not be.
+//! Checks of an endpoint's frames that neither flow control nor the h2 crate makes: the number of
+//! field sections that wait in the crate, empty DATA, misplaced pseudo-fields.
 
 use lockgate_http::h2::HeadError;
 use lockgate_http::h2::frames::{self, Frame, Scanner, Seen};
@@ -8,47 +7,46 @@ use lockgate_http::hpack::{Account, Section, TABLE_SIZE};
 
 use super::partial_message::PartialMessage;
 
-/// Frames of field sections on one stream: the answer, its trailers, and more answers before it
-/// than anybody needs.
+/// The most frames of field sections on one stream: interim responses, response and trailers.
 const SECTIONS: u32 = 64;
-/// Frames of DATA without bytes after which a connection gets no more requests: the h2 crate ends
-/// it at the 101st, with all that run on it.
+/// Empty DATA frames after which a connection gets no more requests: the h2 crate ends the
+/// connection with all its requests at the 101st.
 const EMPTY: u32 = 64;
 
-/// Counts the frames of an endpoint.
+/// The counters of one endpoint connection's frames.
 #[derive(Debug)]
 pub(super) struct EndpointFrames {
     scanner: Scanner,
     account: Account,
-    /// The stream of the section that comes now, and whether that ends it.
+    /// The stream of the current section, and whether the section ends it.
     of: Option<(u32, bool)>,
-    /// The requests that run. Of others the crate keeps nothing.
+    /// The open requests. The crate keeps nothing of others.
     streams: Vec<OpenRequest>,
     empty: u32,
     frames: u64,
     flooded: bool,
     partial_message: PartialMessage,
-    /// Whether a section could not be followed.
+    /// Whether a section could not be parsed.
     lost: bool,
-    /// Requests with malformed answers.
+    /// Requests with malformed responses.
     malformed: usize,
 }
 
-/// A request that was sent.
+/// A request without a complete response.
 #[derive(Debug)]
 struct OpenRequest {
     stream: u32,
-    /// Frames of field sections that came for it.
+    /// Frames of field sections that were received for it.
     sections: u32,
-    /// Whether its answer has begun: then trailers follow.
+    /// Whether the head of its response was received: then trailers follow.
     answered: bool,
-    /// Whether the endpoint has ended it: what still comes is the crate's to refuse.
+    /// Whether the endpoint has ended the stream: the crate refuses further frames.
     ended: bool,
     wrong: Option<HeadError>,
 }
 
 impl EndpointFrames {
-    /// Of an endpoint that sends fields of up to `longest` bytes.
+    /// Counters for an endpoint that sends fields of up to `longest` bytes.
     pub(super) fn new(longest: usize) -> Self {
         Self {
             scanner: Scanner::of_server(),
@@ -64,7 +62,7 @@ impl EndpointFrames {
         }
     }
 
-    /// A request begins.
+    /// Notes the start of a request.
     pub(super) fn begin_request(&mut self, stream: u32) {
         self.streams.push(OpenRequest {
             stream,
@@ -75,47 +73,45 @@ impl EndpointFrames {
         });
     }
 
-    /// A request is over, whatever still comes of its answer.
+    /// Notes the end of a request, also before the end of its response.
     pub(super) fn end_request(&mut self, stream: u32) {
         if let Some(place) = self.streams.iter().position(|one| one.stream == stream) {
             self.malformed -= usize::from(self.streams.swap_remove(place).wrong.is_some());
         }
     }
 
-    /// HEADERS and DATA that have come.
+    /// HEADERS and DATA frames that were received.
     pub(super) fn frames(&self) -> u64 {
         self.frames
     }
 
-    /// Whether there are more interim answers to one request than we hold.
+    /// Whether one request has more interim responses than we hold.
     pub(super) fn is_flooded(&self) -> bool {
         self.flooded
     }
 
-    /// Whether so much DATA was empty that new requests are better elsewhere.
+    /// Whether so many DATA frames were empty that new requests should use another connection.
     pub(super) fn is_worn(&self) -> bool {
         self.empty >= EMPTY
     }
 
-    /// The message of which the rest is waited for.
+    /// The message that is incomplete.
     pub(super) fn partial_message(&mut self) -> &mut PartialMessage {
         &mut self.partial_message
     }
 
-    /// Whether what has come ended within a frame.
+    /// Whether the received bytes end within a frame.
     pub(super) fn is_within_frame(&self) -> bool {
         self.scanner.is_within_frame()
     }
 
-    /// Whether a field section could not be followed, and nothing is known of those that have come
-    /// since.
+    /// Whether a field section could not be parsed, and no later one can be.
     pub(super) fn is_lost(&self) -> bool {
         self.lost
     }
 
-    /// What is wrong with a field section of this answer: it has pseudo-fields or fields of
-    /// connections that it must not have, or lacks the pseudo-field that it must have (RFC 9113
-    /// §8.1, §8.2.2, §8.3, §8.3.2).
+    /// The error in a field section of this response: a forbidden pseudo-field or field of the
+    /// connection, or no `:status` (RFC 9113 §8.1, §8.2.2, §8.3, §8.3.2).
     pub(super) fn wrong(&self, stream: u32) -> Option<HeadError> {
         if self.malformed == 0 {
             return None;
@@ -123,9 +119,9 @@ impl EndpointFrames {
         self.streams.iter().find(|one| one.stream == stream)?.wrong
     }
 
-    /// Looks at bytes that have come.
+    /// Checks the frames in received bytes.
     pub(super) fn observe(&mut self, bytes: &[u8]) {
-        // It is lent out for as long as it calls back.
+        // Taken out, since the closure borrows `self`.
         let mut scanner = std::mem::replace(&mut self.scanner, Scanner::of_server());
         scanner.follow(bytes, |seen| match seen {
             Seen::Frame(frame) => self.frame(frame),
@@ -189,7 +185,7 @@ impl EndpointFrames {
 }
 
 impl OpenRequest {
-    /// Looks at its next section; says whether that is the first that is malformed.
+    /// Checks its next section; returns whether that is its first malformed one.
     fn check(&mut self, section: Section) -> bool {
         let right = if self.answered {
             !section.has_pseudo_fields()

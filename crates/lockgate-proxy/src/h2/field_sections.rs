@@ -1,72 +1,70 @@
-//! The field sections of a client's streams: which there are, how large they are, and what no codec
-//! tells of them.
+//! The field sections of a client's streams: their decoded sizes, and errors that the h2 crate does
+//! not report.
 //!
-//! The h2 crate hands on neither pseudo-fields in trailers nor the fragment of a `:path`. Where a
-//! frame ends within a field, it forgets what it has dropped before: pseudo-fields that were
-//! repeated or came behind others, fields of connections. And a head is larger than its
-//! bytes: a reference of one byte may stand for 4,000. So both are looked at as they come, before
-//! anything is decoded.
+//! The h2 crate delivers neither pseudo-fields in trailers nor the fragment of a `:path`. Where a
+//! frame ends within a field, it forgets errors before it: repeated or misplaced pseudo-fields,
+//! fields of the connection. And a decoded head is larger than its block: a reference of one byte
+//! may stand for 4,000. So blocks are scanned as they are received, before the crate decodes them.
 
 use std::collections::VecDeque;
 
 use lockgate_http::h2::HeadError;
 use lockgate_http::hpack::{Account, Section, TABLE_SIZE};
 
-/// What the heads of a connection's streams may take together while they are open, by the streams
-/// that it may have: 8 KB each, which is what other servers take of one head. More is refused, and
-/// may be asked again.
+/// The most bytes of heads of open streams together, for each stream that the connection may have:
+/// 8 KB, which other servers allow for one head. A stream beyond that is refused, and may be retried.
 const HELD_EACH: usize = 8 * 1024;
-/// And at the least, so that a few streams may have large ones.
+/// The least value of that sum, so that a few streams may have large heads.
 const HELD: usize = 1024 * 1024;
-/// What heads may take that the crate has decoded and nobody has accepted: no more is read until
-/// then.
+/// The most bytes of heads that the crate has decoded and we have not accepted: no more is read
+/// until then.
 const WAITING: usize = 256 * 1024;
-/// Streams that are remembered, at the least, and twice as many as the connection may have. The
-/// crate refuses more than these, and accepts the others at once.
+/// The least number of remembered streams; it is twice the number that the connection may have. The
+/// crate refuses streams beyond its limit, and accepts the others at once.
 const STREAMS: usize = 4_096;
 
-/// What is to be done with a request whose head has come.
+/// The decision about a request, by its head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeadVerdict {
-    /// It is read.
+    /// The request is served.
     Read,
-    /// Its head or its trailers are malformed in a way that the crate does not tell.
+    /// Its head or its trailers are malformed in a way that the crate does not report.
     Malformed(HeadError),
-    /// There is no room for its head: it is refused, and nothing was done with it.
+    /// There is no room for its head: it is refused, and was not processed.
     Refuse,
-    /// Its head was not followed, and the connection ends for that: nothing is certain of it.
+    /// Its head could not be parsed, for which the connection ends.
     Lost,
 }
 
-/// What HEADERS mean for their stream.
+/// The meaning of HEADERS for their stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SectionUse {
-    /// They begin a request, or end one that is open.
-    Some,
-    /// The stream is over, or has ended its request: they are of no use.
-    None,
+    /// They begin a request, or are the trailers of an open one.
+    Needed,
+    /// The stream has ended, or its request has.
+    Useless,
 }
 
-/// The field sections of a connection.
+/// The field sections of one connection.
 #[derive(Debug)]
 pub(super) struct FieldSections {
     account: Account,
-    /// By their numbers.
+    /// The remembered streams, in the order of their numbers.
     streams: VecDeque<StreamSections>,
-    /// The highest that has come.
+    /// The highest stream number so far.
     highest: u32,
-    /// Of whom the section is that comes now.
+    /// The stream of the current section.
     of: Option<IncomingSection>,
-    /// Bytes of heads of streams that are open, and the most of them.
+    /// Bytes of heads of open streams, and their limit.
     held: usize,
     most_held: usize,
-    /// The most streams that are remembered.
+    /// The limit of remembered streams.
     most_streams: usize,
-    /// Bytes of heads of those that were not accepted yet.
+    /// Bytes of heads of streams that were not accepted yet.
     waiting: usize,
-    /// Streams that are known to have malformed trailers.
+    /// Streams with malformed trailers.
     malformed: usize,
-    /// Whether a section could not be followed.
+    /// Whether a section could not be parsed.
     lost: bool,
 }
 
@@ -82,27 +80,26 @@ struct StreamSections {
     stream: u32,
     size: usize,
     state: State,
-    /// What is wrong with its head.
+    /// The error in its head.
     head: Option<HeadError>,
     has_trailers: bool,
-    /// What is wrong with its trailers.
+    /// The error in its trailers.
     trailers: Option<HeadError>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// The crate has not said what becomes of it.
+    /// The crate has neither accepted nor refused it.
     Waiting,
-    /// It has said nothing when all that had come was looked at: it has refused it, or will say so
-    /// soon.
+    /// The crate has handled all received frames without accepting it: it has refused it, or will
+    /// accept it soon.
     Settled,
-    /// It has accepted it.
+    /// The crate has accepted it.
     Open,
 }
 
 impl FieldSections {
-    /// Of a client that sends fields of up to `longest` bytes, longer ones in vain, and has up to
-    /// `most` streams open.
+    /// For a client that may send fields of up to `longest` bytes and open `most` streams.
     pub(super) fn new(longest: usize, most: u32) -> Self {
         let account = Account::new(TABLE_SIZE as u16, longest);
         let most = most as usize;
@@ -122,13 +119,13 @@ impl FieldSections {
         }
     }
 
-    /// HEADERS come.
+    /// Begins the section of a HEADERS frame.
     pub(super) fn begin(&mut self, stream: u32) -> SectionUse {
         if stream > self.highest {
             self.highest = stream;
             self.of = Some(IncomingSection::Head(stream));
             if self.streams.len() == self.most_streams {
-                // One that is unknown is not read.
+                // A stream that is not remembered is not served.
                 self.forget(self.streams[0].stream);
             }
             self.streams.push_back(StreamSections {
@@ -152,19 +149,20 @@ impl FieldSections {
         if trailers { SectionUse::Needed } else { SectionUse::Useless }
     }
 
-    /// The next bytes of a section come. What belongs to none ends the connection by the crate.
+    /// Scans the next bytes of a section. For bytes outside any, the crate ends the connection.
     pub(super) fn observe(&mut self, piece: &[u8]) {
         if self.of.is_some() && !self.lost {
             self.lost = self.account.see(piece).is_err();
         }
     }
 
-    /// The crate does not decode the section that comes: its table and ours differ from now on.
+    /// Notes that the crate does not decode the current section: its table and ours differ from now
+    /// on.
     pub(super) fn mark_lost(&mut self) {
         self.lost = true;
     }
 
-    /// The section is whole.
+    /// Ends the current section.
     pub(super) fn end_section(&mut self) {
         let Some(of) = self.of.take() else { return };
         if self.lost {
@@ -196,7 +194,8 @@ impl FieldSections {
         self.waiting += section.size;
     }
 
-    /// The crate has accepted a stream; those before it that it has not, it never will.
+    /// Notes that the crate has accepted a stream, and decides about its request. The crate never
+    /// accepts lower numbers afterwards.
     pub(super) fn accept(&mut self, stream: u32) -> HeadVerdict {
         let place = self.streams.partition_point(|known| known.stream < stream);
         for before in (0..place).rev() {
@@ -228,7 +227,7 @@ impl FieldSections {
         verdict
     }
 
-    /// The crate has looked at all that has come, and accepts no more for now.
+    /// Notes that the crate has handled all received frames, and accepts no more for now.
     pub(super) fn settle(&mut self) {
         if self.waiting > 0 {
             self.waiting = 0;
@@ -245,7 +244,7 @@ impl FieldSections {
         }
     }
 
-    /// A stream is over.
+    /// Notes the end of a stream.
     pub(super) fn forget(&mut self, stream: u32) {
         let place = self.streams.partition_point(|known| known.stream < stream);
         if self
@@ -263,7 +262,7 @@ impl FieldSections {
         }
     }
 
-    /// What is wrong with the trailers of this stream.
+    /// The error in the trailers of this stream.
     pub(super) fn wrong(&mut self, stream: u32) -> Option<HeadError> {
         if self.malformed > 0 {
             self.known(stream)?.trailers
@@ -272,12 +271,12 @@ impl FieldSections {
         }
     }
 
-    /// Whether so much has been decoded that is not accepted that no more is to be read for now.
+    /// Whether too many decoded heads are not accepted yet: no more is read for now.
     pub(super) fn is_full(&self) -> bool {
         self.waiting > WAITING
     }
 
-    /// Whether a section could not be followed, and nothing is known of those that have come since.
+    /// Whether a section could not be parsed, and no later one can be.
     pub(super) fn is_lost(&self) -> bool {
         self.lost
     }
@@ -290,8 +289,8 @@ impl FieldSections {
     }
 }
 
-/// What is wrong with a request's head and not told by the crate (RFC 9113 §8.2.2, §8.3, §8.3.1,
-/// RFC 6585 §5).
+/// The error in a request's head that the crate does not report (RFC 9113 §8.2.2, §8.3, §8.3.1, RFC
+/// 6585 §5).
 fn wrong_head(section: Section) -> Option<HeadError> {
     match () {
         () if section.has_long_fields() => Some(HeadError::TooLong),
@@ -302,7 +301,7 @@ fn wrong_head(section: Section) -> Option<HeadError> {
     }
 }
 
-/// The same of trailers (RFC 9113 §8.1).
+/// The same for trailers (RFC 9113 §8.1).
 fn wrong_trailers(section: Section) -> Option<HeadError> {
     match () {
         () if section.has_pseudo_fields() => Some(HeadError::PseudoFields),

@@ -1,9 +1,7 @@
-//! What the frames of a connection travel on: a stream of bytes, read and written in as few system
-//! calls as there are turns.
+//! The byte stream below the h2 crate, with one read and one write in a turn of the driver.
 //!
-//! The h2 crate writes frame by frame and asks for a flush whenever its own buffer is full. Here
-//! its frames are gathered, and leave together when whoever drives the connection has let it do all
-//! that it can do now.
+//! The h2 crate writes frame by frame and flushes whenever its own buffer is full. Here its frames
+//! are gathered, and leave together when the driver has let the crate do all that it can do now.
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
@@ -18,42 +16,42 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::endpoint_frames::EndpointFrames;
 use super::abuse_limits::AbuseLimits;
 
-/// Gathered frames beyond which the crate is asked to wait: what is gathered is in nobody's order
-/// any more.
+/// Bytes of gathered frames beyond which the crate must wait: gathered frames cannot be reordered
+/// by priority.
 const GATHERED: usize = 64 * 1024;
 
-/// Reads of one turn.
+/// The most reads in a turn.
 const READS: usize = 8;
 
-/// A connection's bytes, both ways.
+/// The bytes of an HTTP/2 connection, both ways.
 #[derive(Debug)]
 pub struct FrameIo {
     stream: Stream,
     inbox: Inbox,
     blocks: Rc<Blocks>,
-    /// Frames that wait to leave, from `sent` on.
+    /// Frames to send, from `sent` on.
     out: Vec<u8>,
     sent: usize,
     /// Whether the peer takes nothing now.
     blocked: bool,
-    /// Reads that are left in this turn.
+    /// Reads left in this turn.
     reads: usize,
-    /// Whether a violation ends what is read.
+    /// Whether nothing is read after a violation.
     enforced: bool,
-    /// Bytes that have left, and that have come.
+    /// Bytes sent, and bytes received.
     moved: (u64, u64),
-    /// Looks at what comes.
+    /// The limits on a client's frames.
     abuse_limits: Option<AbuseLimits>,
-    /// The same at what endpoints answer.
+    /// The checks of an endpoint's frames.
     endpoint_frames: Option<EndpointFrames>,
-    /// How the peer sends.
+    /// The peer's pauses.
     pauses: Pauses,
-    /// Why it broke, which the crate is told only in the words of input and output.
+    /// Why the connection broke, of which the crate sees only an I/O error.
     broken: Option<StreamError>,
 }
 
 impl FrameIo {
-    /// Over a connection of which `received` was read already.
+    /// The bytes of a connection from which `received` was read already.
     pub fn new(stream: Stream, blocks: &Rc<Blocks>, received: &[u8], abuse_limits: Option<AbuseLimits>) -> Self {
         let mut inbox = Inbox::new(blocks);
         inbox.extend(received);
@@ -78,8 +76,7 @@ impl FrameIo {
         frame_io
     }
 
-    /// Over a connection to an endpoint on which nothing was said, and whose fields have up to
-    /// `longest` bytes.
+    /// The bytes of a new connection to an endpoint that may send fields of up to `longest` bytes.
     pub fn to_endpoint(stream: Stream, blocks: &Rc<Blocks>, longest: usize) -> Self {
         Self {
             endpoint_frames: Some(EndpointFrames::new(longest)),
@@ -92,39 +89,39 @@ impl FrameIo {
         &self.stream
     }
 
-    /// What it has seen of what comes.
+    /// The limits on a client's frames.
     pub fn abuse_limits(&mut self) -> Option<&mut AbuseLimits> {
         self.abuse_limits.as_mut()
     }
 
-    /// What was seen of an endpoint's answers.
+    /// The checks of an endpoint's frames.
     pub(super) fn endpoint_frames(&mut self) -> Option<&mut EndpointFrames> {
         self.endpoint_frames.as_mut()
     }
 
-    /// Why it broke, if it did; once.
+    /// Takes the reason why the connection broke, if it did.
     pub fn take_broken(&mut self) -> Option<StreamError> {
         self.broken.take()
     }
 
-    /// Whether the peer is waited for: it takes nothing now.
+    /// Whether the peer is waited for: it takes no bytes now.
     pub fn is_blocked(&self) -> bool {
         self.blocked
     }
 
-    /// Bytes of frames that have left, and that have come.
+    /// Bytes of frames sent, and received.
     pub fn bytes_moved(&self) -> (u64, u64) {
         self.moved
     }
 
-    /// Begins a turn, in which no more than a share is read: then the worker's other connections
-    /// have theirs.
+    /// Begins a turn of the driver, with a limited number of reads: then the worker's other
+    /// connections are served.
     pub fn begin_turn(&mut self) {
         self.reads = READS;
     }
 
-    /// Is told at the end of a turn: what has come is acknowledged at once where the rest of it is
-    /// waited for. What was sent in this turn has done that.
+    /// Ends a turn: received bytes are acknowledged at once where the rest of a message is waited
+    /// for, unless bytes sent in this turn carry the acknowledgement.
     pub fn await_rest(&mut self) {
         let (within, partial_message) = match (&mut self.abuse_limits, &mut self.endpoint_frames) {
             (Some(abuse_limits), _) => (abuse_limits.is_within_frame(), abuse_limits.partial_message()),
@@ -136,8 +133,8 @@ impl FrameIo {
         }
     }
 
-    /// From here on nothing of a client that breaks the rules is read: before, nobody could tell it
-    /// so.
+    /// From now on nothing is read after a violation. Before the handshake is complete, no GOAWAY
+    /// could say why.
     pub fn enforce(&mut self) {
         self.enforced = true;
     }
@@ -148,7 +145,7 @@ impl FrameIo {
             .is_some_and(|abuse_limits| abuse_limits.violation().is_some())
     }
 
-    /// Reads and forgets; `false` when nothing more comes.
+    /// Reads and drops bytes; `false` when the peer has ended.
     pub fn poll_discard(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         self.inbox.consume(self.inbox.bytes().len());
         self.stream
@@ -156,7 +153,7 @@ impl FrameIo {
             .map(|read| matches!(read, Ok(true)))
     }
 
-    /// Sends what was gathered.
+    /// Sends the gathered frames.
     ///
     /// # Errors
     /// When the connection has broken.
@@ -188,7 +185,7 @@ impl FrameIo {
 
     fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if self.enforced && self.is_violated() {
-            // Nobody acts on it.
+            // The crate must not act on further frames.
             return Poll::Pending;
         }
         if self.inbox.is_empty() {
@@ -253,7 +250,7 @@ impl FrameIo {
     }
 }
 
-/// The crate's end of a [`FrameIo`]; it is polled by nobody but whoever drives the connection.
+/// The crate's end of a [`FrameIo`]; only the driver of the connection polls it.
 #[derive(Debug)]
 pub struct Io(pub Rc<RefCell<FrameIo>>);
 
@@ -296,7 +293,7 @@ impl AsyncWrite for Io {
         true
     }
 
-    /// Nothing: what is gathered leaves by [`FrameIo::poll_send`].
+    /// Does nothing: gathered frames leave by [`FrameIo::poll_send`].
     fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

@@ -1,69 +1,66 @@
-//! Whether an endpoint lives, as far as what comes of it tells, and when it is worth a PING to
-//! know.
+//! Whether an endpoint is alive, by the bytes that it sends, and when a PING is needed to know.
 //!
-//! Servers of gRPC end a connection whose client sends PING too often: three within five minutes
-//! between which they themselves have sent neither HEADERS nor DATA. A stream may be quiet for
-//! hours, so that silence alone is no reason to doubt: it is one only where something was said for
-//! a request and nothing has come since.
+//! Servers of gRPC end a connection if the client sends PING too often: three within five minutes
+//! between which the server has sent neither HEADERS nor DATA. A stream may be quiet for hours, so
+//! silence alone proves nothing: a PING is sent only after frames of a request that nothing has
+//! followed.
 
-/// Milliseconds that an endpoint may leave what was said to it without a sign.
+/// Milliseconds that an endpoint may be silent after frames of a request.
 const QUIET: u64 = 10_000;
-/// Milliseconds that it has for the answer to a PING.
+/// Milliseconds for the acknowledgement of a PING.
 const PONG: u64 = 20_000;
-/// PINGs between two frames of answers.
+/// The most PINGs between two frames of responses.
 const PINGS: u32 = 2;
 
-/// What is to be done about it.
+/// An action of the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum KeepaliveAction {
     Ping,
     Drop,
 }
 
-/// What was seen of a connection.
+/// The activity of a connection.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ConnectionActivity {
-    /// Bytes that have left, …
+    /// Bytes sent.
     pub(super) sent: u64,
-    /// … and that have come.
+    /// Bytes received.
     pub(super) received: u64,
-    /// Frames of answers among them.
+    /// Frames of responses among them.
     pub(super) answered: u64,
-    /// Whether the endpoint takes nothing now.
+    /// Whether the endpoint takes no bytes now.
     pub(super) blocked: bool,
-    /// Whether no request is running.
+    /// Whether no request is open.
     pub(super) idle: bool,
 }
 
-/// What is known of an endpoint's life.
+/// The liveness check of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Keepalive {
-    /// What had come when something was last said for a request.
+    /// Bytes received when frames of a request were last sent.
     said: Option<u64>,
-    /// Milliseconds of the clock since which a sign is waited for.
+    /// When the wait for a reaction began, in milliseconds of the clock.
     waits_since: Option<u64>,
     pinged_at: Option<u64>,
-    /// Whether the answer to the PING was missed once: it may have come, and nobody may have had
-    /// the time to read it.
+    /// Whether the acknowledgement was missed once: it may be received and not read yet.
     missed: bool,
-    /// PINGs since as many frames of answers had come.
+    /// Frames of responses, and PINGs since the last one.
     pings: (u64, u32),
-    /// Bytes that had left and that had come when somebody looked.
+    /// Bytes sent and received at the last check.
     moved: (u64, u64),
 }
 
 impl Keepalive {
-    /// Something was said for a request when so many bytes had come.
+    /// Notes that frames of a request were sent, when `received` bytes had been received.
     pub(super) fn note_request(&mut self, received: u64) {
         self.said = Some(received);
     }
 
-    /// Looks, about once a second.
+    /// Checks the connection, about once a second.
     pub(super) fn check(&mut self, now: u64, seen: ConnectionActivity) -> Option<KeepaliveAction> {
         let (sent, received) = std::mem::replace(&mut self.moved, (seen.sent, seen.received));
         let waits = !seen.idle && self.said == Some(seen.received);
-        // Of a peer that takes what could not leave before, the answer may be on its way behind
-        // that.
+        // A peer that takes bytes that could not leave before may respond behind them.
         if !waits || seen.received != received || (seen.blocked && seen.sent != sent) {
             (self.waits_since, self.pinged_at, self.missed) = (None, None, false);
         }

@@ -1,8 +1,7 @@
-//! HTTP/2 on a connection, the same towards clients and towards endpoints: the h2 crate speaks it,
-//! here are what its frames travel on, what its streams are to bodies and heads, and what a peer
-//! may ask of it.
+//! HTTP/2 on a connection, towards clients and endpoints alike: the h2 crate speaks it. Here are the
+//! bytes below its frames, the bodies and heads of its streams, and limits on peers.
 //!
-//! The only room that names the crate's types, but for those that drive the connections of clients
+//! Only this module names types of the h2 crate, but for the drivers of the connections of clients
 //! and of the prober.
 
 mod endpoint_frames;
@@ -38,7 +37,7 @@ impl From<&h2::Error> for Reset {
         Self {
             code: error.reason().map(u32::from),
             by_peer: error.is_remote(),
-            // What a GOAWAY ends is what it says was not looked at (RFC 9113 §6.8).
+            // A GOAWAY ends only the streams that it names as not processed (RFC 9113 §6.8).
             unprocessed: error.is_remote() && (refused || error.is_go_away()),
         }
     }

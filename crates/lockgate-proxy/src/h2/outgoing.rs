@@ -1,4 +1,4 @@
-//! A body that goes on a stream of HTTP/2.
+//! A body to write on a stream of HTTP/2.
 
 use std::task::{Context, Poll, ready};
 
@@ -10,34 +10,34 @@ use super::heads;
 use super::send_scheduler::ScheduledStream;
 use crate::body::{Reset, WriteError};
 
-/// Data that is handed to the connection at once.
+/// The most data that is handed to the connection at once.
 const PIECE: usize = 16 * 1024;
 
-/// What we send on one stream behind its head.
+/// The message to the peer on one stream, behind its head.
 #[derive(Debug, Default)]
 pub(super) struct Outgoing {
-    /// None before there is a head, and where that was the end.
+    /// None before the head was sent, and where the head was the end.
     stream: Option<SendStream<Bytes>>,
     finished: bool,
     moved: u64,
     blocked: bool,
-    /// Its place among others, where there is an order.
+    /// Its place in the order of streams, towards clients.
     scheduled: Option<ScheduledStream>,
     broken: Option<Reset>,
 }
 
 impl Outgoing {
-    /// Nothing more is sent than what was before.
+    /// Whether the whole message was taken.
     pub(super) fn is_finished(&self) -> bool {
         self.finished
     }
 
-    /// Data is sent in this turn from now on.
+    /// Sends data in the scheduled order from now on.
     pub(super) fn schedule(&mut self, scheduled: ScheduledStream) {
         self.scheduled = Some(scheduled);
     }
 
-    /// Begins behind a head; `ended` says that the head was all.
+    /// Begins the body behind a head; `ended` where the head was the end.
     pub(super) fn begin(&mut self, stream: Result<SendStream<Bytes>, h2::Error>, ended: bool) {
         match stream {
             Ok(stream) => self.stream = Some(stream),
@@ -46,7 +46,7 @@ impl Outgoing {
         self.finished = ended;
     }
 
-    /// What was begun as the end of a message goes on as another protocol.
+    /// Reopens an ended message for the bytes of another protocol.
     pub(super) fn reopen(&mut self) {
         self.finished = false;
     }
@@ -71,12 +71,12 @@ impl Outgoing {
         self.poll_piece(cx, data.len(), last, |here| data.slice(..here))
     }
 
-    /// Completes when some data would be taken.
+    /// Completes when data would be taken.
     pub(super) fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), WriteError>> {
         self.poll_capacity(cx, PIECE).map_ok(|_| ())
     }
 
-    /// Takes so much of data of `len` bytes as there is room for, which `piece` gives.
+    /// Takes as much of `len` bytes of data as there is room for; `piece` makes the piece.
     fn poll_piece(
         &mut self,
         cx: &mut Context<'_>,
@@ -99,7 +99,7 @@ impl Outgoing {
         Poll::Ready(Ok(here))
     }
 
-    /// Completes when some of `wanted` bytes may be handed over, and says how many.
+    /// Completes when some of `wanted` bytes may be sent, and returns how many.
     fn poll_capacity(
         &mut self,
         cx: &mut Context<'_>,
@@ -108,8 +108,8 @@ impl Outgoing {
         if let Some(broken) = self.broken {
             return Poll::Ready(Err(broken.into()));
         }
-        // One that waits behind others does not wait for the client: whether that takes anything at
-        // all is asked of the connection.
+        // A stream that waits behind others does not wait for the client: whether the client takes
+        // anything, the connection knows.
         self.blocked = false;
         let scheduled = match &self.scheduled {
             Some(scheduled) => ready!(scheduled.poll(cx)),
@@ -159,13 +159,13 @@ impl Outgoing {
         }
     }
 
-    /// What was taken is the connection's; that it breaks is seen by the next who asks.
+    /// Taken data belongs to the connection, so nothing is flushed here; reports a known error.
     pub(super) fn poll_flush(&mut self) -> Poll<Result<(), WriteError>> {
         self.blocked = false;
         Poll::Ready(self.broken.map_or(Ok(()), |broken| Err(broken.into())))
     }
 
-    /// Completes when what was taken has left, and not only been handed over.
+    /// Completes when all taken data has left the connection.
     pub(super) fn poll_drained(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.scheduled
             .as_ref()

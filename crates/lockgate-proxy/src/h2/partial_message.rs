@@ -1,15 +1,15 @@
-//! Whether the rest of a message is waited for on a connection of HTTP/2, as far as its frames
-//! tell: a peer with Nagle's algorithm on may hold that back until what has come is acknowledged
+//! Whether a connection of HTTP/2 waits for the rest of a message, by its frames: a peer with
+//! Nagle's algorithm may hold the rest back until the first part is acknowledged
 //! (`lockgate_net::acknowledge`).
 
 use lockgate_http::h2::frames::{self, Frame};
 use lockgate_net::acknowledge::PIECES;
 
-/// The stream whose head came last, unless it came with the end of its message.
+/// The stream of the last received head, unless that ended the message.
 ///
-/// One is enough: whatever else has come on the connection is acknowledged with it. It is waited
-/// for only in its first pieces, since a stream that carries messages of its own (gRPC, a
-/// WebSocket) is never finished and mostly waits for nothing.
+/// One is enough: an acknowledgement covers all received bytes of the connection. Only its first
+/// pieces are waited for, since a stream that carries messages of its own (gRPC, a WebSocket) never
+/// ends and mostly waits for nothing.
 #[derive(Debug, Default)]
 pub(super) struct PartialMessage(Option<Message>);
 
@@ -21,7 +21,7 @@ struct Message {
 }
 
 impl PartialMessage {
-    /// Looks at a frame that has come.
+    /// Notes a received frame.
     pub(super) fn observe(&mut self, frame: &Frame<'_>) {
         let ends = match frame.kind {
             frames::HEADERS | frames::DATA => frame.flags & frames::END_STREAM != 0,
@@ -47,7 +47,7 @@ impl PartialMessage {
         self.0.as_ref().is_some_and(|message| message.told < PIECES)
     }
 
-    /// What has come of it was acknowledged at once.
+    /// Notes that its received part was acknowledged at once.
     pub(super) fn acknowledged(&mut self) {
         if let Some(message) = &mut self.0 {
             message.told = message.told.saturating_add(1);

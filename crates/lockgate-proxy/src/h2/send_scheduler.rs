@@ -1,9 +1,9 @@
-//! Whose answer goes next on one connection (RFC 9218).
+//! The order of responses on one connection, by priority (RFC 9218).
 //!
-//! What is handed to the h2 crate goes out in the order in which it was handed over, so it is
-//! handed over late: no more than fits into one write of the [`FrameIo`](super::Carrier), and when
-//! that has left, whoever is wanted most is asked first. Of one urgency those of which a part is of
-//! no use go one after the other, the others share (RFC 9218 §10).
+//! The h2 crate sends data in the order in which it gets it, so it gets it late: no more than fits
+//! into one write of the [`FrameIo`](super::FrameIo). When that has left, the streams of the highest
+//! urgency continue first. Of one urgency, streams that are not incremental go one after the other,
+//! the others share (RFC 9218 §10).
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -11,22 +11,23 @@ use std::task::{Context, Poll, Waker};
 
 use lockgate_http::priority::Priority;
 
-/// What is handed over before the next write.
+/// The most bytes for the crate before the next write.
 const ROOM: usize = 64 * 1024;
-/// The same where some are wanted more than others: it is what one that comes now finds before it.
+/// The same while streams of several urgencies wait: a new urgent stream waits behind these bytes.
 const CONTENDED: usize = 16 * 1024;
-/// Priorities of requests that have not come yet, or of answers that have not begun.
+/// The most kept priorities of requests that were not received yet, or of responses that have not
+/// begun.
 const UPDATES: usize = 128;
 
-/// An answer's place among those of its connection.
+/// A response in the order of its connection.
 #[derive(Debug, Clone)]
 pub(super) struct ScheduledStream {
     scheduler: Rc<SendScheduler>,
     stream: u32,
     priority: Priority,
-    /// When it had its last turn.
+    /// The number of its last send.
     last: u64,
-    /// Writes that there were before that.
+    /// Writes of the connection before that.
     written: u64,
 }
 
@@ -41,7 +42,7 @@ impl ScheduledStream {
         }
     }
 
-    /// Completes when something may be handed over, and says how much.
+    /// Completes when data may be sent, and returns how many bytes.
     pub(super) fn poll(&self, cx: &mut Context<'_>) -> Poll<usize> {
         match self.scheduler.room.get() {
             0 => {
@@ -52,7 +53,7 @@ impl ScheduledStream {
         }
     }
 
-    /// So much was handed over.
+    /// Notes that `count` bytes were given to the crate.
     pub(super) fn sent(&mut self, count: usize) {
         let scheduler = &self.scheduler;
         scheduler.room.set(scheduler.room.get().saturating_sub(count));
@@ -61,7 +62,7 @@ impl ScheduledStream {
         self.written = scheduler.written.get();
     }
 
-    /// Completes when what was handed over has left.
+    /// Completes when the data given to the crate has left.
     pub(super) fn poll_drained(&self, cx: &mut Context<'_>) -> Poll<()> {
         if self.last == 0 || self.scheduler.written.get() > self.written {
             return Poll::Ready(());
@@ -70,7 +71,7 @@ impl ScheduledStream {
         Poll::Pending
     }
 
-    /// Lower goes first.
+    /// Its rank; the lowest goes first.
     fn rank(&self) -> Rank {
         let Priority {
             urgency,
@@ -91,7 +92,7 @@ impl ScheduledStream {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
     urgency: u8,
-    /// One that shares waits until those that do not are done.
+    /// Incremental streams wait until the others have ended.
     incremental: bool,
     order: u64,
 }
@@ -103,22 +104,22 @@ struct WaitingStream {
     waker: Waker,
 }
 
-/// The turns of one connection.
+/// The order of responses on one connection.
 #[derive(Debug)]
 pub struct SendScheduler {
     room: Cell<usize>,
     taken: Cell<u64>,
-    /// Writes that took all that had been handed over.
+    /// Writes that took all data of the crate.
     written: Cell<u64>,
     leaving: RefCell<Vec<Waker>>,
     waiting: RefCell<Vec<WaitingStream>>,
     updates: RefCell<Vec<(u32, Priority)>>,
-    /// Bytes of bodies that clients have sent and that were used.
+    /// Bytes of request bodies that were consumed.
     used: Cell<u64>,
 }
 
 impl SendScheduler {
-    /// Nobody waits.
+    /// A scheduler without waiting streams.
     pub fn new() -> Rc<Self> {
         Rc::new(Self {
             room: Cell::new(ROOM),
@@ -147,7 +148,7 @@ impl SendScheduler {
         }
     }
 
-    /// What was handed over has left: the next may follow, whoever is wanted most first.
+    /// Notes that all data of the crate has left, and wakes the waiting streams by rank.
     pub fn refill(&self) {
         self.written.set(self.written.get() + 1);
         for waker in self.leaving.take() {
@@ -158,13 +159,13 @@ impl SendScheduler {
         let ends = waiting.first().zip(waiting.last());
         let contended = ends.is_some_and(|(first, last)| first.rank.urgency != last.rank.urgency);
         self.room.set(if contended { CONTENDED } else { ROOM });
-        // Tasks run in the order in which they were woken.
+        // Tasks run in the order of their wake-ups.
         for WaitingStream { waker, .. } in waiting {
             waker.wake();
         }
     }
 
-    /// The connection is over: who waits for a turn is woken to find that out.
+    /// Notes the end of the connection, and wakes all waiting streams to find that out.
     pub fn end(&self) {
         self.room.set(usize::MAX);
         self.written.set(self.written.get() + 1);
@@ -175,7 +176,7 @@ impl SendScheduler {
             .for_each(|waiting| waiting.waker.wake());
     }
 
-    /// Notes what a client has said of priorities (RFC 9218 §7.1).
+    /// Notes priorities that a client has sent (RFC 9218 §7.1).
     pub fn update(&self, updates: Vec<(u32, Priority)>) {
         if updates.is_empty() {
             return;
@@ -186,7 +187,7 @@ impl SendScheduler {
                 *known = priority;
                 continue;
             }
-            // The oldest may be of a stream that was over before it came, which nobody forgets.
+            // The oldest may be of a stream that had ended before, for which `forget` never comes.
             if known.len() == UPDATES {
                 known.remove(0);
             }
@@ -194,7 +195,7 @@ impl SendScheduler {
         }
     }
 
-    /// What the client has said of a stream beside its request.
+    /// The priority that a client has sent for a stream outside its request.
     pub(super) fn priority(&self, stream: u32) -> Option<Priority> {
         let updates = self.updates.borrow();
         updates
@@ -203,7 +204,7 @@ impl SendScheduler {
             .map(|&(_, priority)| priority)
     }
 
-    /// A stream is over.
+    /// Notes the end of a stream.
     pub(super) fn forget(&self, stream: u32) {
         self.updates
             .borrow_mut()
@@ -213,7 +214,7 @@ impl SendScheduler {
             .retain(|waiting| waiting.stream != stream);
     }
 
-    /// Bytes of bodies that were used so far.
+    /// Bytes of request bodies that were consumed so far.
     pub fn used(&self) -> u64 {
         self.used.get()
     }

@@ -1,5 +1,5 @@
-//! A connection to an endpoint that many requests share: the task that drives it, who has a place
-//! on it, and whether it lives.
+//! A connection to an endpoint that many requests share: its streams, its liveness, and the task
+//! that drives it.
 //!
 //! Chooses nothing and dials nothing: see `upstream::h2_pool`.
 
@@ -22,47 +22,46 @@ use super::cancelled_requests::CancelledRequests;
 use super::{FrameIo, Io};
 use crate::body::{ReadError, Reset};
 
-/// Requests at once on one connection, where the endpoint allows more: what is lost with a
-/// connection, and waits while a packet of it is sent again, is bounded.
+/// The most requests at once on one connection, also where the endpoint allows more: this bounds
+/// what fails with a connection, and what waits for a retransmission.
 pub const MOST: usize = 100;
-/// Requests that are taken back on one connection before they are answered, within a second or so,
-/// until it takes no more in that time.
+/// Requests cancelled without a response within about a second, after which a connection takes no
+/// new ones for that time.
 const TAKEN_BACK: u32 = 8;
-/// What an endpoint may send of one answer before somebody takes it: 10 MB/s over 100 ms.
+/// The receive window of one response: 10 MB/s over 100 ms.
 const WINDOW: u32 = 1024 * 1024;
-/// The same of all answers together: clients that take nothing never stop the others of the
-/// connection.
+/// The receive window of the connection: clients that take nothing never block the others.
 const CONNECTION_WINDOW: u32 = MOST as u32 * WINDOW;
-/// What of one request may wait in the connection for others to leave.
+/// Bytes of one request that may wait in the connection behind others.
 const HELD: usize = 64 * 1024;
 /// Streams that we have reset and that are remembered, some hundred bytes each, and for how long:
-/// what still comes on them is thrown away without another word.
+/// further frames on them are dropped silently.
 const RESETS: usize = 10 * MOST;
 const REMEMBERED: Duration = Duration::from_secs(30);
-/// Field sections up to this are read, and those that are longer than we take are refused with a
-/// word. Beyond, and some more for what frames are not full, the h2 crate ends the connection.
+/// The longest field section that is read; one beyond our limits is a stream error. For a longer
+/// one, with some tolerance for frames that are not full, the h2 crate ends the connection.
 const FIELDS: u32 = 256 * 1024;
-/// Why a connection is over whose peer has ended it in an orderly way.
+/// The close reason of a connection that the peer has ended in an orderly way.
 const CLOSED: &str = "closed";
 
-/// One connection.
+/// An HTTP/2 connection to an endpoint.
 #[derive(Debug)]
 pub struct SharedConnection {
     /// None when no more requests are sent.
     send: RefCell<Option<SendRequest<Bytes>>>,
     frame_io: Rc<RefCell<FrameIo>>,
     secure: bool,
-    /// Requests that have a place.
+    /// Open requests.
     streams: Cell<usize>,
-    /// What the endpoint allows of them, and we.
+    /// The most open requests that the endpoint and we allow.
     max_streams: Cell<usize>,
-    /// All that had one.
+    /// All requests so far.
     requests_made: Cell<u64>,
-    /// Requests that were taken back before their answer, since it was looked after.
+    /// Requests cancelled without a response since the last check.
     cancelled_lately: Cell<u32>,
-    /// Those of them that the endpoint is still to be told of.
+    /// Cancelled requests that were not reset yet.
     cancelled: RefCell<CancelledRequests>,
-    /// Whether those that have a place are the last.
+    /// Whether the open requests are the last.
     leaving: Cell<bool>,
     closed: Cell<bool>,
     /// Why it broke.
@@ -70,15 +69,13 @@ pub struct SharedConnection {
     order: Cell<Option<KeepaliveAction>>,
     driver: RefCell<Option<Waker>>,
     made_at: Instant,
-    /// Since when nobody has a place, as far as somebody has looked; milliseconds of the clock,
-    /// here and below.
+    /// When a check first found no open request; milliseconds of the clock, here and below.
     idle_since: Cell<Option<u64>>,
     keepalive: RefCell<Keepalive>,
 }
 
 impl SharedConnection {
-    /// Begins HTTP/2 on a connection on which nothing was said, and waits until the endpoint has
-    /// said what it allows.
+    /// Begins HTTP/2 on a new connection, and waits for the endpoint's SETTINGS.
     ///
     /// # Errors
     /// When it does not speak HTTP/2, or has gone.
@@ -94,19 +91,19 @@ impl SharedConnection {
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_header_list_size(FIELDS)
             .max_send_buffer_size(HELD)
-            // What was on its way on streams that we have reset is no offence, however long and on
-            // how many: the crate would end the connection of all the others for it.
+            // Frames that were on their way on streams that we have reset are no offence: the crate
+            // would end the connection with all other requests for them.
             .max_local_error_reset_streams(None)
             .max_concurrent_reset_streams(RESETS)
             .reset_stream_duration(REMEMBERED)
             .enable_push(false)
-            // None before its SETTINGS: what is too much would be refused.
+            // No request before the endpoint's SETTINGS, which may allow fewer.
             .initial_max_send_streams(0)
             .handshake(Io(Rc::clone(&frame_io)));
         let mut handshake = std::pin::pin!(handshake);
         let begun = poll_fn(|cx| {
             let begun = handshake.as_mut().poll(cx);
-            // What broke is told by the next read.
+            // The next read reports the error.
             let _ = frame_io.borrow_mut().poll_send(cx);
             begun
         });
@@ -164,8 +161,8 @@ impl SharedConnection {
         Ok((shared, driver))
     }
 
-    /// Takes a place for one more request, of which it takes no more than `requests` in its life;
-    /// says whether there was one.
+    /// Reserves a place for one more request of at most `requests` in its lifetime; returns whether
+    /// there was one.
     pub(super) fn reserve(&self, requests: u64) -> bool {
         let rests = self.cancelled_lately.get() >= TAKEN_BACK;
         if self.leaving.get() || rests || self.streams.get() >= self.max_streams.get() {
@@ -180,44 +177,44 @@ impl SharedConnection {
         true
     }
 
-    /// Requests at once that it takes.
+    /// The most open requests.
     pub fn max_streams(&self) -> usize {
         self.max_streams.get()
     }
 
-    /// Requests that had a place.
+    /// All requests so far.
     pub fn requests_made(&self) -> u64 {
         self.requests_made.get()
     }
 
-    /// When it was made.
+    /// The time of its handshake.
     pub fn made_at(&self) -> Instant {
         self.made_at
     }
 
-    /// Whether nobody has a place.
+    /// Whether no request is open.
     pub fn is_idle(&self) -> bool {
         self.streams.get() == 0
     }
 
-    /// Since when nobody has a place, of one that takes requests: the end of time where nobody has
-    /// looked yet.
+    /// Since when no request is open, if it takes requests; `u64::MAX` before a check has found it
+    /// idle.
     pub fn idle_since(&self) -> Option<u64> {
         (self.is_idle() && !self.leaving.get()).then(|| self.idle_since.get().unwrap_or(u64::MAX))
     }
 
-    /// Whether the kernel says that nothing has come and the endpoint is still there, where nobody
-    /// has a place.
+    /// Whether, without open requests, the kernel says that the endpoint has sent nothing and is
+    /// still connected.
     pub fn is_quiet_now(&self) -> bool {
         !self.is_idle() || self.frame_io.borrow().stream().is_quiet_now()
     }
 
-    /// Whether nothing more comes of it.
+    /// Whether the connection is closed.
     pub fn is_closed(&self) -> bool {
         self.closed.get()
     }
 
-    /// Takes no more requests, and closes after those that it has.
+    /// Takes no more requests, and closes after the open ones.
     pub fn close_when_idle(&self) {
         self.leaving.set(true);
         if self.is_idle() && self.send.borrow_mut().take().is_some() {
@@ -225,8 +222,8 @@ impl SharedConnection {
         }
     }
 
-    /// Looks, about once a second, whether it lives and is wanted: for `lifetime` after its last
-    /// request.
+    /// Checks about once a second whether the endpoint answers, and whether the last request was
+    /// longer ago than `lifetime`.
     pub fn check_liveness(&self, now: u64, lifetime: u64) {
         self.cancelled_lately.set(0);
         let seen = self.seen();
@@ -260,7 +257,7 @@ impl SharedConnection {
         }
     }
 
-    /// Something is said for a request, of which a sign is waited for.
+    /// Notes that frames of a request were sent, to which a reaction is expected.
     pub(super) fn note_request(&self) {
         let received = self.frame_io.borrow().bytes_moved().1;
         self.keepalive.borrow_mut().note_request(received);
@@ -278,7 +275,7 @@ impl SharedConnection {
         self.secure
     }
 
-    /// Bytes that have left.
+    /// Bytes that were sent.
     pub(super) fn sent(&self) -> u64 {
         self.frame_io.borrow().bytes_moved().0
     }
@@ -302,14 +299,14 @@ impl SharedConnection {
         Ok(asked)
     }
 
-    /// What is wrong with the answer on this stream and not told by the crate.
+    /// The error in the response on this stream that the crate does not report.
     pub(super) fn wrong(&self, stream: u32) -> Option<HeadError> {
         self.frame_io.borrow_mut().endpoint_frames()?.wrong(stream)
     }
 
-    /// Takes back a request that was not answered. An endpoint that sees that too often ends the
-    /// connection for everybody on it (CVE-2023-44487), so that it gets no new ones for a
-    /// while: those who come now get another connection.
+    /// Cancels a request without a response. An endpoint that sees too many of these ends the
+    /// connection with all requests (CVE-2023-44487). So it gets no new ones for a while: these use
+    /// another connection.
     pub(super) fn cancel(&self, answer: ResponseFuture) {
         self.cancelled_lately.set(self.cancelled_lately.get() + 1);
         let stream = answer.stream_id().as_u32();
@@ -320,7 +317,7 @@ impl SharedConnection {
         }
     }
 
-    /// Gives a place back, and forgets the request that was asked there.
+    /// Gives a place back, and forgets its request.
     pub(super) fn release(&self, stream: Option<u32>) {
         if let (Some(stream), Some(frames)) = (stream, self.frame_io.borrow_mut().endpoint_frames()) {
             frames.end_request(stream);
@@ -331,7 +328,7 @@ impl SharedConnection {
         }
     }
 
-    /// Why a stream has ended, if that was the end of all of them.
+    /// Why a stream has ended, with the connection's reason if the whole connection has ended.
     pub(super) fn explain(&self, reset: Reset) -> ReadError {
         match (&*self.close_reason.borrow(), reset.code) {
             (Some(why), None) => lost(why),
@@ -351,7 +348,7 @@ impl SharedConnection {
     }
 }
 
-/// What a connection that is over says of each of its streams.
+/// The error of each stream of a closed connection.
 fn lost(why: &str) -> ReadError {
     let kind = if why == CLOSED {
         io::ErrorKind::UnexpectedEof
@@ -361,8 +358,8 @@ fn lost(why: &str) -> ReadError {
     StreamError::Io(io::Error::new(kind, why.to_owned())).into()
 }
 
-/// What moves the frames of a [`SharedConnection`] connection: a future that completes when the connection is
-/// over.
+/// The driver of a [`SharedConnection`]: a future that moves its frames, and completes when it is
+/// closed.
 #[derive(Debug)]
 pub struct Driver {
     shared: Rc<SharedConnection>,
@@ -380,7 +377,7 @@ impl Driver {
         self.shared.cancelled.take();
     }
 
-    /// Does all that can be done now, and sends what came of it.
+    /// Handles all received frames, and sends the frames that follow from them.
     fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let shared = &self.shared;
         let mut driver = shared.driver.borrow_mut();
@@ -394,7 +391,7 @@ impl Driver {
         match (shared.order.take(), &mut self.pings) {
             (Some(KeepaliveAction::Drop), _) => return Poll::Ready(()),
             (Some(KeepaliveAction::Ping), Some(pings)) => {
-                // One that is on its way is asked for an answer already.
+                // It fails while another PING is on its way.
                 let _ = pings.send_ping(Ping::opaque());
             }
             _ => {}
@@ -409,7 +406,7 @@ impl Driver {
             shared.release(Some(stream));
         }
         if let Some(pings) = &mut self.pings {
-            // That something came is all that matters.
+            // Only the received bytes matter, not the acknowledgement.
             let _ = pings.poll_pong(cx);
         }
         let mut frame_io = shared.frame_io.borrow_mut();
@@ -428,14 +425,14 @@ impl Driver {
             (Poll::Pending, Poll::Ready(Err(error))) => {
                 shared.record_failure(broken.unwrap_or_else(|| error.to_string()));
             }
-            // The crate has read what we could not follow: what it would hand on is not certain.
+            // The crate has accepted a section that we could not parse: its fields are unchecked.
             (Poll::Pending, _) if lost => shared.record_failure("a field section cannot be read"),
             (Poll::Pending, _) => {
                 shared
                     .max_streams
                     .set(self.connection.max_concurrent_send_streams().min(MOST));
                 let mut send = shared.send.borrow_mut();
-                // GOAWAY (RFC 9113 §6.8): those that have a place go on.
+                // GOAWAY (RFC 9113 §6.8): open requests go on.
                 let gone = send
                     .as_mut()
                     .is_some_and(|send| matches!(send.poll_ready(cx), Poll::Ready(Err(_))));

@@ -1,4 +1,4 @@
-//! One request to an endpoint on a connection that others share, and its answer.
+//! A stream to an endpoint on a shared connection: one request and its response.
 
 use std::pin::Pin;
 use std::rc::Rc;
@@ -21,41 +21,40 @@ use crate::message::OutgoingRequest;
 /// RFC 9113 §7.
 const REFUSED_STREAM: u32 = 7;
 
-/// A place on a connection, and what is said there. Dropped before both messages have ended, it
-/// tells the endpoint so, and nothing more comes.
+/// A stream to an endpoint. Dropped before both messages have ended, it is reset.
 #[derive(Debug)]
 pub struct UpstreamStream {
     connection: Rc<SharedConnection>,
     state: State,
     outgoing: Outgoing,
-    /// Its number, once it was asked.
+    /// Its number, once the request was sent.
     stream: Option<u32>,
-    /// Of a WebSocket's handshake: what proves to its client that it was accepted.
+    /// The Sec-WebSocket-Accept for the client of a WebSocket's handshake.
     accept: Option<String>,
     /// Bytes that the connection had sent before the request.
     sent_before: u64,
-    /// Whether it is certain that the endpoint has not looked at it.
+    /// Whether the endpoint has certainly not processed the request.
     unprocessed: bool,
-    /// Whether the connection has broken, or ends.
+    /// Whether the connection has broken, or is ending.
     lost: bool,
 }
 
 #[derive(Debug)]
 enum State {
-    /// Nothing was asked.
+    /// No request was sent.
     New,
-    /// It could not be asked.
+    /// The request could not be sent.
     Refused(Reset),
-    /// There is no answer yet.
+    /// The request was sent.
     Asked(ResponseFuture),
-    /// There is.
+    /// The response's head was received.
     Answered(Incoming),
-    /// None comes.
+    /// No response comes.
     Over,
 }
 
 impl UpstreamStream {
-    /// A place on `connection`, which takes no more than `requests` in its life, if it has one.
+    /// A stream on `connection`, which takes at most `requests` in its lifetime, if it has a place.
     pub fn open(connection: &Rc<SharedConnection>, requests: u64) -> Option<Self> {
         if !connection.reserve(requests) {
             return None;
@@ -73,7 +72,7 @@ impl UpstreamStream {
         })
     }
 
-    /// Whether the endpoint takes such a request: not every one takes a WebSocket.
+    /// Whether the endpoint supports such a request: not every one supports a WebSocket.
     pub fn supports(&self, request: &OutgoingRequest<'_>) -> bool {
         !is_websocket(request) || self.connection.takes_tunnels()
     }
@@ -82,7 +81,7 @@ impl UpstreamStream {
     pub fn send_request(&mut self, request: &OutgoingRequest<'_>, target: RequestPseudoFields) {
         let websocket = is_websocket(request);
         self.accept = websocket.then(|| h1::websocket_accept(request));
-        // What follows a handshake is not of it: until it is accepted there is nothing to send.
+        // Bytes behind a handshake are no part of it: nothing is sent before it is accepted.
         let whole = request.length == BodyLength::Empty;
         let ended = whole && !websocket;
         self.sent_before = self.connection.sent();
@@ -100,7 +99,7 @@ impl UpstreamStream {
         }
     }
 
-    /// Reads until there is the head of an answer.
+    /// Reads until the head of a response is complete.
     ///
     /// # Errors
     /// When the head is refused, or the stream or its connection breaks.
@@ -134,7 +133,7 @@ impl UpstreamStream {
                     .take()
                     .filter(|_| (200..300).contains(&answer.status))
                 {
-                    // RFC 8441 §5: what 101 is in HTTP/1.
+                    // RFC 8441 §5: the equivalent of 101 in HTTP/1.
                     answer.status = 101;
                     answer.fields.append(b"Upgrade", b"websocket");
                     answer.fields.append(b"Connection", b"Upgrade");
@@ -149,7 +148,7 @@ impl UpstreamStream {
         }
     }
 
-    /// The answer has pseudo-fields that it must not have: a stream error (RFC 9113 §8.1.1).
+    /// Resets the stream for a malformed response (RFC 9113 §8.1.1).
     fn malformed(&mut self, wrong: HeadError) -> ReadError {
         self.outgoing.reset(Reason::PROTOCOL_ERROR);
         self.state = State::Over;
@@ -160,18 +159,17 @@ impl UpstreamStream {
         self.state = State::Over;
         let reset = Reset::from(error);
         self.unprocessed |= reset.unprocessed;
-        // Also where it was we who ended the connection: what the endpoint did need not have been
-        // for this request.
+        // Also where we have ended the connection, since the cause may be another request.
         self.lost |= reset.code.is_none()
             || (error.is_go_away() && !error.is_remote())
             || (reset.unprocessed && reset.code != Some(REFUSED_STREAM));
         self.connection.explain(reset)
     }
 
-    /// Begins the body of the answer whose head was read, and says how long it is.
+    /// Begins the body of a response, behind its head, and returns its length.
     ///
     /// # Errors
-    /// When what has come is no such body.
+    /// When the received data is no such body.
     pub fn begin_response(
         &mut self,
         method: Method,
@@ -187,22 +185,22 @@ impl UpstreamStream {
         Ok(length)
     }
 
-    /// Whether any byte of the request may have been looked at.
+    /// Whether the endpoint may have seen any byte of the request.
     pub fn has_sent(&self) -> bool {
         !self.unprocessed && self.connection.sent() > self.sent_before
     }
 
-    /// Whether the whole request was handed to the connection.
+    /// Whether the connection has the whole request.
     pub fn is_flushed(&self) -> bool {
         self.outgoing.is_finished()
     }
 
-    /// Whether the endpoint has said that it did not look at it.
+    /// Whether the endpoint has said that it did not process the request.
     pub fn is_refused(&self) -> bool {
         self.unprocessed
     }
 
-    /// Whether there is no answer because of the connection, and not of what was asked.
+    /// Whether the response failed with the connection, and not because of the request.
     pub fn is_lost(&self) -> bool {
         self.lost
     }
@@ -211,7 +209,7 @@ impl UpstreamStream {
 impl Drop for UpstreamStream {
     fn drop(&mut self) {
         let state = std::mem::replace(&mut self.state, State::Over);
-        // The stream goes first: then its place is free.
+        // The stream is dropped first: then its place is free.
         self.outgoing = Outgoing::default();
         if let State::Asked(answer) = state {
             self.connection.cancel(answer);

@@ -1,4 +1,4 @@
-//! The client's side of an exchange, whatever HTTP the client speaks.
+//! The client's side of an exchange over either HTTP.
 
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
@@ -11,14 +11,14 @@ use crate::body::{ReadError, BodyWriter, BodyReader, WriteError};
 /// Whether a client's connection takes another request after a response (RFC 9112 §9.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Persistence {
-    /// It does.
+    /// The connection takes another request.
     KeepAlive,
     /// The response is its last.
     Close,
 }
 
 impl Persistence {
-    /// Keep-alive on this condition.
+    /// Keep-alive if `condition` holds.
     pub fn when(condition: bool) -> Self {
         if condition {
             Self::KeepAlive
@@ -27,7 +27,7 @@ impl Persistence {
         }
     }
 
-    /// The same, on another condition too.
+    /// Keep-alive only if `condition` holds too.
     pub fn and(self, condition: bool) -> Self {
         Self::when(self.is_kept() && condition)
     }
@@ -38,30 +38,30 @@ impl Persistence {
     }
 }
 
-/// The way back to a client, and that of the request's body from it.
+/// The client's side of one exchange: the request's body comes from it, the response goes to it.
 ///
-/// Dropped before the answer was whole, it breaks the answer off: the client never takes a part for
-/// the whole.
+/// Dropped before the response is complete, it aborts the response: the client never takes a part
+/// for the whole.
 pub trait ClientExchange: BodyReader + BodyWriter {
     /// Completes when the client has gone.
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()>;
 
-    /// The address that the client has connected to, as the kernel has it.
+    /// The local address of the client's connection, as the kernel has it.
     fn local_address(&self) -> Option<SocketAddr>;
 
-    /// Begins the body of the request that has this head, and says how long it is.
+    /// Begins the body of the request with this head, and returns its length.
     ///
     /// # Errors
-    /// When that is not certain, or what has come is no such body.
+    /// When the length is ambiguous, or the received bytes are no such body.
     fn begin_request(&mut self, head: &RequestHead) -> Result<BodyLength, ReadError>;
 
-    /// Refuses the body once more than `most` bytes of data have come.
+    /// Refuses the body once more than `most` bytes of data were received.
     fn limit_body(&mut self, most: u64);
 
-    /// Writes an answer before the answer (RFC 9110 §15.2), which leaves by a flush.
+    /// Writes an interim response (RFC 9110 §15.2), which leaves by a flush.
     fn interim(&mut self, request: &RequestHead, answer: &ResponseHead);
 
-    /// Begins the answer, which leaves with the first data or by a flush.
+    /// Begins the response, which leaves with the first data or by a flush.
     fn respond(
         &mut self,
         request: &RequestHead,
@@ -70,19 +70,18 @@ pub trait ClientExchange: BodyReader + BodyWriter {
         persistence: Persistence,
     );
 
-    /// Completes when data of the answer would be taken now: what can be read later is not read
-    /// before.
+    /// Completes when data of the response would be taken now: data is read no earlier than needed.
     ///
     /// # Errors
     /// When the connection has broken.
     fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), WriteError>>;
 
-    /// Whether [`poll_file`](Self::poll_file) takes any.
+    /// Whether [`poll_send_file`](Self::poll_send_file) may send a file.
     fn supports_sendfile(&self) -> bool;
 
-    /// Takes data of the body from a file, up to `len` bytes from `offset` on, that does not pass
-    /// through us, and says how much; `last` when none follows. `None` where it must pass
-    /// through us: then it is to be read.
+    /// Sends data of the body from a file by the kernel, up to `len` bytes from `offset` on, and
+    /// returns how many; `last` when none follows. `None` where the kernel cannot: then the caller
+    /// reads the file.
     ///
     /// # Errors
     /// When the connection has broken, or the file cannot be read.
@@ -93,17 +92,17 @@ pub trait ClientExchange: BodyReader + BodyWriter {
         last: bool,
     ) -> Poll<Result<Option<usize>, WriteError>>;
 
-    /// Writes the answer after which both speak something else, and which leaves by a flush.
+    /// Writes the response that ends HTTP on this connection, and which leaves by a flush.
     fn switch(&mut self, request: &RequestHead, answer: &ResponseHead);
 
-    /// Forgets what was not sent of an answer that is given up.
+    /// Drops the unsent part of a response that is given up.
     fn discard(&mut self);
 
-    /// Completes when all that was taken of an answer has left, or cannot: what breaks it off must
-    /// not overtake it.
+    /// Completes when all taken data of a response has left, or cannot leave: an abort must not
+    /// overtake it.
     fn poll_drained(&mut self, cx: &mut Context<'_>) -> Poll<()>;
 
-    /// Makes certain that the client does not take what was sent for the whole, and that nothing is
-    /// kept for it.
+    /// Makes certain that the client does not take the sent part for the whole, and that no unsent
+    /// data is kept for it.
     fn abort(&mut self);
 }

@@ -1,5 +1,5 @@
-//! Messages between a client and an endpoint, whatever HTTP either speaks: the request as the
-//! endpoint gets it, and the client's side of the exchange.
+//! Messages between a client and an endpoint over either HTTP: the request as the endpoint gets it,
+//! and the client's side of the exchange.
 
 mod client_exchange;
 mod outgoing;

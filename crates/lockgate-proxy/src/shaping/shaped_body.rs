@@ -1,4 +1,4 @@
-//! A body that is held to a rate on its way.
+//! A body that is held to a rate.
 
 use std::task::{Context, Poll, ready};
 
@@ -8,8 +8,8 @@ use lockgate_net::shape::Shaper;
 
 use crate::body::{ReadError, BodyReader};
 
-/// A source of which no more is seen than may move. What is left of that when it is dropped, others
-/// may move.
+/// A body of which no more data is visible than its rate allows. Allowance that is left when this
+/// is dropped goes to others.
 pub struct ShapedBody<'a, S> {
     source: &'a mut S,
     shaper: &'a mut Shaper,
@@ -17,8 +17,7 @@ pub struct ShapedBody<'a, S> {
 }
 
 impl<'a, S: BodyReader> ShapedBody<'a, S> {
-    /// `source`, as far as `shaper` lets it go; for how long that was waited for is noted in
-    /// `meter`.
+    /// `source` at the rate of `shaper`; the time that it waits is added to `meter`.
     pub fn new(source: &'a mut S, shaper: &'a mut Shaper, meter: &'a Meter) -> Self {
         Self {
             source,
@@ -34,7 +33,7 @@ impl<S> Drop for ShapedBody<'_, S> {
     }
 }
 
-/// Nothing more moves in this turn: what is left of it is for others.
+/// Gives unused allowance back to the buckets, and adds the time waited to `meter`.
 pub fn give_back(shaper: &mut Shaper, meter: &Meter) {
     shaper.give_back();
     meter
@@ -45,8 +44,7 @@ pub fn give_back(shaper: &mut Shaper, meter: &Meter) {
 impl<S: BodyReader> BodyReader for ShapedBody<'_, S> {
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
         ready!(self.source.poll_data(cx))?;
-        // Asked only when there is something: who has nothing to say must not take what others
-        // could use.
+        // Allowance is taken only when there is data: without any it would be kept from others.
         if !self.source.data().is_empty() {
             ready!(self.shaper.poll(cx));
         }

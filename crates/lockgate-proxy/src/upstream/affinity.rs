@@ -1,4 +1,4 @@
-//! Which endpoint a client belongs to. Knows no endpoints: see `balance` for who has which hash.
+//! Affinity of clients to endpoints. Knows no endpoints: see `balance` for the member of a hash.
 
 use std::net::IpAddr;
 
@@ -10,48 +10,47 @@ use super::sticky::{Sticky, cookies};
 use super::preference::Preference;
 use crate::limits;
 
-/// What clients are told apart by. Where there is no such thing, or it is empty, it is their
-/// address.
+/// The attribute of a client that is hashed. Where it is missing or empty, the address is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AffinityKey {
-    /// Their address; of IPv6 the /64, within which a client takes another one every day (RFC
-    /// 8981).
+    /// The client's address; of IPv6 the /64, within which a client changes its address every day
+    /// (RFC 8981).
     Client,
-    /// The name that they ask for by SNI.
+    /// The server name of SNI.
     ServerName,
-    /// The value of a field, the first where there are several.
+    /// The first value of a field.
     Field(Box<[u8]>),
-    /// The value of a cookie, the first where there are several.
+    /// The first value of a cookie.
     Cookie(Box<[u8]>),
 }
 
-/// What is known of whoever asks.
+/// The attributes of a client and its request or relay.
 #[derive(Debug, Clone, Copy)]
 pub struct AffinityInput<'a> {
     /// The client's address, if it has any.
     pub client: Option<IpAddr>,
-    /// The name that it asked for by SNI.
+    /// The server name of its SNI.
     pub server_name: Option<&'a str>,
-    /// The TLS session that it wants to resume (RFC 5246 §7.4.1.2), where its TLS is the
-    /// endpoint's.
+    /// The identifier of the TLS session that it offers (RFC 5246 §7.4.1.2), where TLS passes
+    /// through to the endpoint.
     pub session: Option<&'a [u8]>,
-    /// The fields of its request, if it is one.
+    /// The fields of the request, for HTTP.
     pub fields: Option<&'a Fields>,
 }
 
-/// How clients come to belong to an endpoint.
+/// The affinity of a pool.
 #[derive(Debug)]
 pub enum Affinity {
-    /// By what is hashed.
+    /// By the hash of an attribute.
     Hash(AffinityKey),
     /// By a cookie.
     Sticky(Sticky),
-    /// By their TLS session, else by address.
+    /// By TLS session, else by address.
     Session(Sessions),
 }
 
 impl Affinity {
-    /// To whom somebody belongs. `now` is [`crate::clock::Clock::now`].
+    /// The endpoint that a client prefers. `now` is [`crate::clock::Clock::now`].
     pub fn preference(&self, affinity_input: &AffinityInput<'_>, now: u64) -> Preference {
         match self {
             Self::Hash(key) => key.preference(affinity_input),
@@ -74,8 +73,8 @@ impl Affinity {
 }
 
 impl AffinityKey {
-    /// Where it leads whom. The same in every worker, after every start and in every Lockgate with
-    /// the same endpoints.
+    /// The endpoint that a client prefers: the same in every worker, after every start and in every
+    /// Lockgate with the same endpoints.
     pub fn preference(&self, affinity_input: &AffinityInput<'_>) -> Preference {
         let own = match self {
             Self::Client => None,
@@ -95,8 +94,8 @@ impl AffinityKey {
     }
 }
 
-/// A hash that is the same everywhere and always; not one that withstands who looks for collisions,
-/// and none of these leads further than to the endpoint that the client could choose anyway.
+/// A hash that is the same everywhere and always. It does not resist collisions: by one, a client
+/// only reaches an endpoint that it could choose anyway.
 pub(super) fn hash(bytes: &[u8]) -> u64 {
     let seed = mix(bytes.len() as u64 ^ 0x9e37_79b9_7f4a_7c15);
     bytes.chunks(8).fold(seed, |hash, chunk| {

@@ -1,6 +1,5 @@
-//! One address that connections go to, and what the process knows of it: how busy, how quick,
-//! whether it could be reached lately. Does not choose, and knows nothing of active checks: those
-//! belong to a pool's member.
+//! An endpoint and its state in this process: connections, latency, failures. Does not choose, and
+//! knows nothing of active checks: those belong to a pool's member.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -20,19 +19,19 @@ use super::socket_slots::SocketSlot;
 use crate::limits::sockets::Share;
 use crate::limits::{Limit, Permit};
 
-/// Where an endpoint is.
+/// The address of an endpoint.
 #[derive(Debug)]
 pub enum EndpointAddress {
-    /// At an address.
+    /// An IP address and port.
     Ip(SocketAddr),
-    /// At a Unix socket.
+    /// A Unix socket.
     Unix(PathBuf),
-    /// At whatever its name stands for now.
+    /// A host name with its current addresses.
     Name(Arc<EndpointName>),
 }
 
 impl EndpointAddress {
-    /// Where to connect now, best first; empty for a name that does not resolve.
+    /// The addresses to dial now, best first; empty for a name that does not resolve.
     pub fn targets(&self) -> Vec<Target> {
         match self {
             Self::Ip(address) => vec![Target::Tcp(*address)],
@@ -46,28 +45,28 @@ impl EndpointAddress {
     }
 }
 
-/// One address that connections go to, the same for every table that names it.
+/// An endpoint, the same for every table that names it.
 #[derive(Debug)]
 pub struct Endpoint {
-    /// As it was written, for logs and metrics.
+    /// Its address as configured, for logs and metrics.
     pub label: String,
-    /// What its certificate is checked against.
+    /// The name that its certificate must have.
     pub host: String,
-    /// What it has shown of how it sends.
+    /// Its observed pauses when it sends.
     pub habits: Habits,
     address: EndpointAddress,
     max: Option<Limit>,
     connections: AtomicUsize,
     ejections: AtomicU64,
-    /// When its last ejection ends or has ended; 0 without any.
+    /// The end of its last ejection; 0 without any.
     back: AtomicU64,
-    /// That it has failed.
+    /// The report of its failure.
     pub(super) notice: Notice,
     load: Load,
 }
 
-/// What every request of every worker writes: on a cache line of its own, so that it does not take
-/// the rest along.
+/// The state that every request of every worker writes: on a cache line of its own, so that readers
+/// of the rest keep theirs.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Load {
@@ -76,8 +75,8 @@ struct Load {
     avoidance: OutlierDetection,
 }
 
-/// What a broken exchange counts as, or twice the latency if that is more: an endpoint that fails
-/// quickly must not look like a quick one and draw all requests.
+/// The latency of a reset exchange, or twice the average if that is more: an endpoint that fails
+/// quickly must not look quick and get all requests.
 const PENALTY: Duration = Duration::from_millis(500);
 
 impl Endpoint {
@@ -97,12 +96,12 @@ impl Endpoint {
         }
     }
 
-    /// Where it is.
+    /// Its address.
     pub fn address(&self) -> &EndpointAddress {
         &self.address
     }
 
-    /// Whether there is nobody, since it stands for a record of a service that is not there.
+    /// Whether it stands for an SRV record that does not exist now.
     pub fn is_vacant(&self) -> bool {
         matches!(&self.address, EndpointAddress::Name(name) if name.is_vacant())
     }
@@ -117,17 +116,17 @@ impl Endpoint {
         }
     }
 
-    /// Connections that the process has to it, or is making.
+    /// Connections that the process has or makes to it.
     pub fn connections(&self) -> usize {
         self.connections.load(Ordering::Relaxed)
     }
 
-    /// Requests that it has not finished answering, and relays that have not ended.
+    /// Its requests without a complete response, and open relays.
     pub fn in_flight(&self) -> usize {
         self.load.in_flight.load(Ordering::Relaxed)
     }
 
-    /// Counts a request until what is returned is dropped.
+    /// Counts a request until the returned value is dropped.
     pub fn begin_request(self: &Arc<Self>) -> InFlight {
         self.load.in_flight.fetch_add(1, Ordering::Relaxed);
         InFlight {
@@ -135,34 +134,33 @@ impl Endpoint {
         }
     }
 
-    /// How long it takes to answer.
+    /// Its average latency.
     pub fn latency(&self) -> &Latency {
         &self.load.latency
     }
 
-    /// The head of its answer came so long after the request. `now` is
+    /// Records the time from a request to the head of its response. `now` is
     /// [`crate::clock::Clock::now`], here and below.
     pub fn record_response(&self, took: Duration, now: u64) {
         self.load.latency.observe(took, now);
     }
 
-    /// It has not answered for so long. Said with every tick, an endpoint that hangs gets no more
-    /// requests long before the first of them has run into its deadline.
+    /// Records the time for which a response is overdue. By one record a tick, an endpoint that
+    /// hangs gets no more requests long before the first deadline.
     pub fn record_wait(&self, waited: Duration, now: u64) {
         self.load.latency.at_least(waited, now);
     }
 
-    /// It has served: what failed before counts no longer. Whether there was anything.
+    /// Notes a success, which ends earlier failures; returns whether there were any.
     pub(super) fn succeeded(&self, now: u64) -> bool {
         self.load.avoidance.succeeded(now)
     }
 
-    /// A try has failed; what follows is said where [`Eject`] is. Whether it is ejected by that,
-    /// which `may` is asked about.
+    /// Notes a failed attempt; the module of [`Eject`] has the consequences. Returns whether the
+    /// endpoint is ejected, which `may` can forbid.
     ///
-    /// What was known of the latency of one that could not be reached, or is ejected, is forgotten:
-    /// when its time is over it gets a single request, as a new one does, and its answer or
-    /// failure decides what follows.
+    /// The latency of an endpoint that could not be reached, or is ejected, is forgotten: afterwards
+    /// it gets a single request, as a new endpoint does, and the result decides.
     pub fn failed(
         &self,
         failure: EndpointFailure,
@@ -190,64 +188,64 @@ impl Endpoint {
         true
     }
 
-    /// It is as good as new: what was held against it counts no longer.
+    /// Forgets failures, ejection and latency, as for a new endpoint.
     pub fn reset_history(&self) {
         self.load.latency.forget();
         self.load.avoidance.end();
         self.back.store(0, Ordering::Relaxed);
-        // Those who say so are told of by themselves.
+        // The caller writes the line in the log.
         self.notice.ends();
     }
 
-    /// How it does, by what was met there lately.
+    /// Its condition, by its latest results.
     pub fn condition(&self, now: u64) -> Condition {
         self.load.avoidance.condition(now)
     }
 
-    /// Whether others are to be preferred, because it has failed lately.
+    /// Whether others are preferred, because it has failed lately.
     pub fn is_avoided(&self, now: u64) -> bool {
         self.condition(now) != Condition::Healthy
     }
 
-    /// For how many milliseconds others are still preferred, because it has failed lately.
+    /// Milliseconds for which others are still preferred, because it has failed lately.
     pub(super) fn passed_over(&self, now: u64) -> Option<u64> {
         self.load.avoidance.passed_over(now)
     }
 
-    /// Whether it could not be reached, or was ejected, when it was last tried; or others are
-    /// preferred for now.
+    /// Whether it could not be reached or was ejected in the last attempt, or others are preferred
+    /// now.
     pub fn is_out(&self, now: u64) -> bool {
         self.is_avoided(now) || self.load.avoidance.was_gone()
     }
 
-    /// Whether nothing that was tried lately says that it answers.
+    /// Whether its latest results show no sign that it answers.
     pub(super) fn is_lost(&self) -> bool {
         self.load.avoidance.is_lost()
     }
 
-    /// Whether it is left alone because it kept failing.
+    /// Whether it is ejected.
     pub fn is_ejected(&self, now: u64) -> bool {
         self.load.avoidance.is_ejected(now)
     }
 
-    /// How often it was ejected.
+    /// Number of its ejections.
     pub fn ejections(&self) -> u64 {
         self.ejections.load(Ordering::Relaxed)
     }
 
-    /// When its last ejection ends or has ended; 0 without any.
+    /// The end of its last ejection; 0 without any.
     pub(super) fn ejection_end(&self) -> u64 {
         self.back.load(Ordering::Relaxed)
     }
 
-    /// Whether it has as many connections as it may.
+    /// Whether it is at its `max`.
     pub fn is_full(&self) -> bool {
         self.max
             .as_ref()
             .is_some_and(|max| max.used() >= max.size())
     }
 
-    /// A place among its connections now, or none while it has as many as it may.
+    /// A place among its connections, unless it is at its `max`.
     pub fn try_take(self: &Arc<Self>) -> Option<ConnectionPermit> {
         match &self.max {
             None => Some(ConnectionPermit::new(self, None)),
@@ -255,12 +253,12 @@ impl Endpoint {
         }
     }
 
-    /// Counts a connection that takes no place: those that use it do.
+    /// Counts a connection without taking a place: the requests on it take places.
     pub fn count(self: &Arc<Self>) -> ConnectionPermit {
         ConnectionPermit::new(self, None)
     }
 
-    /// Waits for a place among its connections, first come first served.
+    /// Waits for a place among its connections, in order of arrival.
     pub async fn take(self: &Arc<Self>) -> ConnectionPermit {
         let permit = match &self.max {
             None => None,
@@ -276,14 +274,14 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// A request that counts for an endpoint until this is dropped.
+/// A request in flight to an endpoint, counted until this is dropped.
 #[derive(Debug)]
 pub struct InFlight {
     endpoint: Arc<Endpoint>,
 }
 
 impl InFlight {
-    /// Whose request it is.
+    /// The endpoint of the request.
     pub fn endpoint(&self) -> &Arc<Endpoint> {
         &self.endpoint
     }
@@ -295,17 +293,17 @@ impl Drop for InFlight {
     }
 }
 
-/// One of the connections that count for an endpoint.
+/// A connection's place at its endpoint, with the socket that it uses.
 #[derive(Debug)]
 pub struct ConnectionPermit {
     endpoint: Arc<Endpoint>,
     /// Whether it counts as a connection of its own.
     counts: bool,
-    /// Where the connection is the work itself, and not one that requests come and go on.
+    /// The relay as a request in flight, for as long as it is connected.
     work: Option<InFlight>,
     /// The place of its socket, where it has one of its own.
     slot: Option<SocketSlot>,
-    /// What it takes of its client's share of sockets.
+    /// Its part of the client's share of sockets.
     share: Option<Share>,
     _permit: Option<Permit>,
 }
@@ -324,7 +322,7 @@ impl ConnectionPermit {
         }
     }
 
-    /// The same, with the place of the connection's socket.
+    /// Adds the place of the connection's socket.
     #[inline]
     pub fn with_slot(mut self, slot: SocketSlot) -> Self {
         slot.set_busy();
@@ -332,26 +330,26 @@ impl ConnectionPermit {
         self
     }
 
-    /// The same, with what it takes of the client's share.
+    /// Adds its part of the client's share.
     #[inline]
     pub fn with_share(mut self, share: Option<Share>) -> Self {
         self.share = share;
         self
     }
 
-    /// The place of its socket, which outlives it.
+    /// Takes the place of its socket, which outlives it.
     #[inline]
     pub(super) fn take_slot(&mut self) -> Option<SocketSlot> {
         self.slot.take()
     }
 
-    /// The place alone, of a request that shares a connection with others.
+    /// Keeps only the place, for a request that shares a connection with others.
     pub fn without_connection(mut self) -> Self {
         self.uncount();
         self
     }
 
-    /// The same of a relay, which is in flight as long as it is connected.
+    /// Counts a request in flight too, for a relay, which is one as long as it is connected.
     pub fn as_relay(mut self) -> Self {
         self.work = Some(self.endpoint.begin_request());
         self
@@ -363,7 +361,7 @@ impl ConnectionPermit {
         }
     }
 
-    /// Whose connection it is.
+    /// The endpoint of the connection.
     pub fn endpoint(&self) -> &Arc<Endpoint> {
         &self.endpoint
     }

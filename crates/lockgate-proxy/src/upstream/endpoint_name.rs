@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::{ArcSwap, Guard};
 
-/// A host and port to dial, and its addresses in the order in which to try them.
+/// A host and port to dial, and its addresses in the order of attempts.
 ///
 /// The resolver writes, workers read; no reader ever waits.
 pub struct EndpointName {
@@ -22,7 +22,7 @@ pub struct EndpointName {
 }
 
 impl EndpointName {
-    /// Of a record of a service, whose addresses come with their own ports and go with the record.
+    /// The name of an SRV record. Its addresses have their own ports and vanish with the record.
     pub fn of_record(
         service: impl Into<Box<str>>,
         wake: impl Fn() + Send + Sync + 'static,
@@ -30,7 +30,7 @@ impl EndpointName {
         Self::new(service, 0, wake)
     }
 
-    /// Whether it is that of a record, and there is none for it now.
+    /// Whether it stands for an SRV record that does not exist now.
     pub fn is_vacant(&self) -> bool {
         self.port == 0 && self.addresses.load().is_empty()
     }
@@ -68,13 +68,13 @@ impl EndpointName {
         self.addresses.load()
     }
 
-    /// Puts `addresses` in place of the old ones; connections made to those live on.
+    /// Replaces the old addresses; connections to those live on.
     pub fn publish(&self, addresses: Vec<SocketAddr>) {
         self.addresses.store(Arc::new(addresses));
     }
 
-    /// Says that the addresses did not answer, or that there were none: the name will be resolved
-    /// again soon.
+    /// Notes that the addresses did not answer, or that there were none: the name is resolved again
+    /// soon.
     ///
     /// Cheap however often it is called: between two resolutions only the first call does more than
     /// read a flag.
@@ -84,8 +84,8 @@ impl EndpointName {
         }
     }
 
-    /// Whether [`EndpointName::failed`] was called since the last time that this was asked. For the
-    /// resolver, which asks right before it resolves: what fails later asks for another turn.
+    /// Whether [`EndpointName::failed`] was called since the last call of this. For the resolver,
+    /// right before it resolves: a later failure starts another resolution.
     pub fn take_failed(&self) -> bool {
         self.doubted.swap(false, Ordering::AcqRel)
     }

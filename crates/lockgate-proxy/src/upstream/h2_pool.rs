@@ -1,5 +1,5 @@
-//! Connections of HTTP/2 to one endpoint that one worker's requests share, and those that are being
-//! made.
+//! The HTTP/2 connections to one endpoint that one worker's requests share, and the dials of new
+//! ones.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -14,28 +14,28 @@ use super::{DialError, Endpoint, EndpointFailure, IdleSettings, Pool, SocketSlot
 use crate::clock::{Cut, Guard};
 use crate::h2::{UpstreamStream, MOST, SharedConnection};
 
-/// Which connection is wanted.
+/// Which connections a request may reuse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReusePolicy {
-    /// Any that is not known to be dead.
+    /// Any that is not known to be closed.
     Any,
-    /// One of which the kernel says that it lives: for what must not be sent twice.
+    /// One that the kernel says is alive: for requests that must not be sent twice.
     Alive,
-    /// A new one; of those that are shared, one that was made after this moment.
+    /// None; of shared ones, one that was made after this moment.
     New(Instant),
 }
 
-/// The connections to one endpoint.
+/// The HTTP/2 connections of one worker to one endpoint.
 #[derive(Debug)]
 pub(super) struct H2Pool {
-    /// The first with room is taken, so that those that are too many grow old.
+    /// In the order of use: the first with room is taken, so that superfluous ones become idle.
     connections: RefCell<Vec<Rc<SharedConnection>>>,
     dials: RefCell<Vec<Rc<Dialling>>>,
-    /// Requests at once that the endpoint took on the last one.
+    /// The most open requests on the last connection.
     max_streams: Cell<usize>,
 }
 
-/// A connection that is being made, for all who wait for it.
+/// A connection that is being made, for all requests that wait for it.
 #[derive(Debug, Default)]
 struct Dialling {
     waiting: Cell<usize>,
@@ -43,7 +43,7 @@ struct Dialling {
     told: Notify,
 }
 
-/// A request that waits for a connection, also when it gives up.
+/// A request that waits for a connection, counted until this is dropped.
 struct Waiter<'a>(&'a Cell<usize>);
 
 impl<'a> Waiter<'a> {
@@ -59,11 +59,11 @@ impl Drop for Waiter<'_> {
     }
 }
 
-/// A place on a connection.
+/// A stream on a shared connection.
 #[derive(Debug)]
 pub(super) struct LeasedStream {
     pub(super) call: Box<UpstreamStream>,
-    /// Requests that the connection had before; none where a new one was wanted.
+    /// Earlier requests on the connection; 0 where a new one was wanted.
     pub(super) requests: u64,
 }
 
@@ -78,7 +78,7 @@ impl Default for H2Pool {
 }
 
 impl H2Pool {
-    /// A place on a connection, if one has room.
+    /// Reserves a stream on a connection, if one has room.
     pub(super) fn reserve(&self, reuse: ReusePolicy, idle_settings: IdleSettings) -> Option<LeasedStream> {
         let mut connections = self.connections.borrow_mut();
         connections.retain(|one| !one.is_closed());
@@ -106,11 +106,11 @@ impl H2Pool {
         })
     }
 
-    /// Waits until a connection more is there, which is dialled unless one is being already; says
-    /// whether this was the first who waits for it.
+    /// Waits for one more connection, which is dialled unless a dial is under way; returns whether
+    /// this has started the dial.
     ///
     /// # Errors
-    /// When it could not be made, or the wait was cut.
+    /// When the dial fails, or the wait was cut.
     pub(super) async fn wait_for_connection(
         self: &Rc<Self>,
         pool: &Arc<Pool>,
@@ -153,7 +153,7 @@ impl H2Pool {
         waited.map_err(DialError::Cut)?.map(|()| first)
     }
 
-    /// Makes a connection, tells who waits, and drives it.
+    /// Makes a connection, wakes the waiting requests, and drives it.
     async fn connect(
         self: Rc<Self>,
         pool: Arc<Pool>,
@@ -163,7 +163,7 @@ impl H2Pool {
         connect: Duration,
         dial: Rc<Dialling>,
     ) {
-        // Its bytes are nobody's: those of the requests are counted with their clients.
+        // Its bytes are not counted: those of the requests count for their clients.
         guard.watch().listener.set(None);
         let made = async {
             let wait_budget = pool.wait_budget();
@@ -210,13 +210,12 @@ impl H2Pool {
         drop((pool, dial));
         if let Some((driver, _hold)) = driven {
             driver.run().await;
-            // Its socket before its place.
+            // The socket is dropped before its place.
             self.connections.borrow_mut().retain(|one| !one.is_closed());
         }
     }
 
-    /// Since when the connection is idle that has been longest; the end of time where that was not
-    /// looked at yet.
+    /// Since when the longest idle connection is idle; `u64::MAX` before the first check.
     pub(super) fn oldest(&self) -> Option<u64> {
         self.connections
             .borrow()
@@ -225,7 +224,7 @@ impl H2Pool {
             .min()
     }
 
-    /// Closes that connection.
+    /// Closes the longest idle connection.
     pub(super) fn close_oldest(&self) {
         let connections = self.connections.borrow();
         let idle = connections
@@ -236,7 +235,7 @@ impl H2Pool {
         }
     }
 
-    /// Connections on which nothing was asked, and all of them.
+    /// The number of idle connections, and of all.
     pub(super) fn count(&self) -> (usize, usize) {
         let connections = self.connections.borrow();
         (
@@ -245,7 +244,8 @@ impl H2Pool {
         )
     }
 
-    /// Looks after all of them: see [`SharedConnection::look`].
+    /// Checks all connections, and closes superfluous ones: see
+    /// [`SharedConnection::check_liveness`].
     pub(super) fn close_stale(&self, idle_settings: IdleSettings, now: u64) {
         let mut connections = self.connections.borrow_mut();
         connections.retain(|one| !one.is_closed());

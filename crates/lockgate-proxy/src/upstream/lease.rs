@@ -1,5 +1,5 @@
-//! Connections to the endpoints of one pool that one worker keeps for the next request, and the
-//! right to use one.
+//! The idle connections of one worker to the endpoints of one pool, and the lease of one for a
+//! request.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -24,29 +24,29 @@ use crate::limits::sockets::Share;
 use crate::member_set::MemberSet;
 use crate::metrics::http::{HttpCells, SiteCells};
 
-/// Hundredths of a retry that are saved up at the most, and what a worker begins with: so that the
-/// first failures after a quiet time can be made good.
+/// The most hundredths of a retry that are saved up, and the initial number: so that the first
+/// failures after a quiet time can be retried.
 const SAVED: u32 = 1_000;
 
-/// Milliseconds for which a connection that is too many may still be of use.
+/// Milliseconds for which a superfluous connection is kept.
 const MOMENT: u64 = 1_000;
 
-/// A pool as one worker uses it.
+/// A pool with the connections of one worker.
 pub struct UpstreamPool {
     pool: Arc<Pool>,
-    /// The place of its first member among the process's, for counters; none where nothing is
+    /// The index of its first member among the process's, for counters; none where nothing is
     /// counted by endpoint.
     first: Option<usize>,
     blocks: Rc<Blocks>,
     slots: Rc<SocketSlots>,
     random: Random,
-    /// Hundredths of a retry. Each worker's own: what is a share of the requests of each is one of
-    /// those of all.
+    /// Hundredths of a retry. Each worker has its own: the same share of each worker's requests is
+    /// that share of all.
     budget: Cell<u32>,
-    /// For each member; the one used last is taken first, so that those that are too many grow
-    /// old.
+    /// The idle connections to each member; the one used last is taken first, so that superfluous
+    /// ones become old.
     idle: Box<[RefCell<VecDeque<IdleConnection>>]>,
-    /// For each member, where HTTP/2 is spoken.
+    /// The HTTP/2 connections to each member, where it speaks that.
     shared: Box<[Rc<H2Pool>]>,
 }
 
@@ -71,20 +71,20 @@ impl fmt::Debug for UpstreamPool {
 pub struct Lease {
     /// The connection.
     pub link: UpstreamConnection,
-    /// Requests that it had before.
+    /// Earlier requests on it.
     pub requests: u64,
-    /// How long it took to make, if it is new.
+    /// The time to make it, if it is new.
     pub dialled: Option<Duration>,
     in_flight: InFlight,
     permit: ConnectionPermit,
-    /// Whether the endpoint had failed lately when it was chosen.
+    /// Whether the endpoint was avoided when it was chosen.
     avoided: bool,
     member: usize,
     upstream: Rc<UpstreamPool>,
 }
 
 impl UpstreamPool {
-    /// A pool without connections, whose first member has this place among the process's.
+    /// A pool without connections. Its first member has the index `first` among the process's.
     pub fn new(pool: Arc<Pool>, first: usize, blocks: &Rc<Blocks>, slots: &Rc<SocketSlots>) -> Rc<Self> {
         let upstream = Self::at(Some(first), pool, blocks, slots);
         let keeper = Rc::downgrade(&upstream) as Weak<dyn IdleSockets>;
@@ -119,8 +119,8 @@ impl UpstreamPool {
         })
     }
 
-    /// One request's own: `link` leads to `endpoint`, and is not kept. Nothing is counted by
-    /// endpoint.
+    /// The pool of a single request: `link` leads to `endpoint`, and is not kept. Nothing is counted
+    /// by endpoint.
     pub fn single_use(
         (link, slot): (Box<H1Connection>, SocketSlot),
         endpoint: Arc<Endpoint>,
@@ -159,11 +159,10 @@ impl UpstreamPool {
         &self.pool
     }
 
-    /// A connection to the endpoint that is next: an idle one, if it lives, else a new one, on
-    /// which `header` goes first. It takes of the share of `share_of`, if that is limited, and
-    /// waits as long as `wait_budget` has it. It is that of `preference` if there is one. Members in `tried`
-    /// are passed over, and those that are tried now are added. `http` and `site` count those that
-    /// could not be reached, and what waits.
+    /// Leases a connection to the next endpoint, or to that of `preference`: an idle one, if it is
+    /// alive, else a new one, on which `header` goes first. It uses the share of `share_of`, if that
+    /// is limited, and waits within `wait_budget`. Members in `tried` are skipped, and those that are
+    /// tried now are added. `http` and `site` count unreachable endpoints and waiting requests.
     ///
     /// # Errors
     /// When no endpoint can be reached in time.
@@ -176,7 +175,7 @@ impl UpstreamPool {
         (preference, tried): (Preference, &mut MemberSet),
         (http, site): (&HttpCells, &SiteCells),
     ) -> Result<Lease, DialError> {
-        // Requests that share connections take hardly any.
+        // Requests on shared connections use hardly any sockets.
         let mut share = match self
             .slots
             .try_share(share_of.filter(|_| !self.pool.settings.http2))
@@ -185,8 +184,7 @@ impl UpstreamPool {
             Err(account) => Some(boxed(|| self.wait_for_share(account, guard, wait_budget, site)).await?),
         };
         let mut last = None;
-        // Of more members than `tried` has room for, not all are told apart: as many attempts as
-        // there are members.
+        // `tried` has no room for members behind the 64th: the number of attempts is that of members.
         for _ in self.pool.members() {
             let now = guard.clock().now();
             let (member, permit) = match self.pool.choose(preference, *tried, self.random.next(), now) {
@@ -241,7 +239,7 @@ impl UpstreamPool {
             })
             .await
             {
-                // Nothing was sent: another one may do.
+                // Nothing was sent: another endpoint may be tried.
                 Err(error @ DialError::Failed { .. }) => {
                     self.unreachable(member, &error, http);
                     last = Some(error);
@@ -262,7 +260,7 @@ impl UpstreamPool {
         }
     }
 
-    /// Waits for a place at a member that was not tried.
+    /// Waits for a place at an untried member.
     async fn queue(
         &self,
         (guard, wait_budget): (&Guard, &WaitBudget),
@@ -286,7 +284,7 @@ impl UpstreamPool {
         self.slots.wait_for_share(account, guard, wait_budget).await
     }
 
-    /// A place for one more socket.
+    /// Takes a place for one more socket.
     async fn slot(
         &self,
         guard: &Guard,
@@ -338,8 +336,7 @@ impl UpstreamPool {
         })
     }
 
-    /// A place on one of the connections that requests share; all of them wait while one more is
-    /// made.
+    /// Leases a stream on a shared connection; where none has room, waits for one more connection.
     async fn lease_stream(
         self: &Rc<Self>,
         member: usize,
@@ -368,7 +365,7 @@ impl UpstreamPool {
                     upstream,
                 });
             }
-            // To connect, for TLS and for SETTINGS; more only where others were quicker.
+            // For the connect, TLS, and SETTINGS; more where other requests take the streams first.
             guard.phase(
                 connect
                     .saturating_mul(4)
@@ -383,7 +380,7 @@ impl UpstreamPool {
                 connect,
             );
             let first = made.await?;
-            // What was waited for is as certain as can be.
+            // A new connection is alive.
             if reuse == ReusePolicy::Alive {
                 reuse = ReusePolicy::Any;
             }
@@ -404,32 +401,32 @@ impl UpstreamPool {
         None
     }
 
-    /// Whether a member that is not in `tried` could be asked now.
+    /// Whether a member outside `tried` is up and has room.
     pub fn has_another(&self, tried: MemberSet) -> bool {
         let members = self.pool.members().iter().enumerate();
         let mut usable = members.filter(|(at, member)| member.is_up() && !tried.contains(*at));
         usable.any(|(_, member)| !member.endpoint().is_full())
     }
 
-    /// Whether one more attempt may be made, which it then counts.
+    /// Takes one retry from the budget; returns whether there was one.
     pub fn may_retry(&self) -> bool {
         let left = self.budget.get().checked_sub(100);
         self.budget.set(left.unwrap_or(self.budget.get()));
         left.is_some()
     }
 
-    /// Counts a request, a share of which may be tried again.
+    /// Counts a request, which adds its share to the budget of retries.
     pub fn count_request(&self) {
         let saved = self.budget.get() + u32::from(self.pool.settings.retry.budget);
         self.budget.set(saved.min(SAVED));
     }
 
-    /// The place of a member among the process's.
+    /// The index of a member among the process's.
     fn endpoint_index(&self, member: usize) -> Option<usize> {
         self.first.map(|first| first + member)
     }
 
-    /// For each member, its place among the process's and how many connections to it are idle.
+    /// For each member, its index among the process's and the number of idle connections to it.
     pub fn idle_connections(&self) -> impl Iterator<Item = (Option<usize>, usize)> {
         self.idle.iter().enumerate().map(|(member, idle)| {
             let shared = self.shared.get(member).map_or(0, |shared| shared.count().0);
@@ -437,17 +434,18 @@ impl UpstreamPool {
         })
     }
 
-    /// Whether there is a connection that must be looked after.
+    /// Whether there are connections, which need ticks.
     pub fn has_connections(&self) -> bool {
         self.idle.iter().any(|idle| !idle.borrow().is_empty())
             || self.shared.iter().any(|shared| shared.count().1 > 0)
     }
 
-    /// Closes what has been idle for too long, was closed by its endpoint, or is too much.
+    /// Closes connections that have been idle for too long, were closed by their endpoint, or are
+    /// superfluous.
     ///
-    /// Too many are closed only here and not as they come: of a thousand requests at once all
-    /// connections are idle for a moment, and making them anew for the next thousand would cost
-    /// more than everything else.
+    /// Superfluous ones are closed only here and not at once: after a thousand concurrent requests
+    /// all connections are idle for a moment, and new ones for the next thousand would cost more
+    /// than everything else.
     pub fn close_stale(&self, now: u64) {
         let idle_settings = self.pool.settings.idle_settings;
         for shared in &self.shared {
@@ -498,7 +496,7 @@ impl IdleSockets for UpstreamPool {
     }
 }
 
-/// A request that waits for an endpoint, also when it gives up.
+/// A waiting request in its site's gauge and histogram, until this is dropped.
 struct QueuedRequest<'a> {
     site: &'a SiteCells,
     since: Instant,
@@ -530,7 +528,7 @@ pub(super) fn is_alive(link: &H1Connection, certain: bool) -> bool {
 }
 
 impl Lease {
-    /// To whom.
+    /// The endpoint of the connection.
     pub fn endpoint(&self) -> &Arc<Endpoint> {
         self.in_flight.endpoint()
     }
@@ -540,24 +538,23 @@ impl Lease {
         &self.upstream.pool
     }
 
-    /// The endpoint's place among the members of the pool.
+    /// The endpoint's index among the members of the pool.
     pub fn member(&self) -> usize {
         self.member
     }
 
-    /// What holds for its pool.
+    /// The settings of its pool.
     pub fn settings(&self) -> &Settings {
         &self.upstream.pool.settings
     }
 
-    /// The place of the endpoint among the process's, for counters.
+    /// The index of the endpoint among the process's, for counters.
     pub fn endpoint_index(&self) -> Option<usize> {
         self.upstream.endpoint_index(self.member)
     }
 
-    /// Whether the endpoint was well when it was chosen and is known since not to be. What was on
-    /// its way to one that dies fails all at once, which is one failure and not a pool in
-    /// trouble.
+    /// Whether the endpoint was healthy when it was chosen and has failed since. When an endpoint
+    /// dies, all its requests fail together: that is one failure, and no failing pool.
     pub fn is_overtaken(&self, now: u64) -> bool {
         let down = self
             .upstream
@@ -573,7 +570,7 @@ impl Lease {
         matches!(self.link, UpstreamConnection::H1(_))
     }
 
-    /// One over a connection that is there already.
+    /// A lease of an existing connection.
     pub(super) fn reuse(
         link: UpstreamConnection,
         permit: ConnectionPermit,
@@ -595,8 +592,8 @@ impl Lease {
         }
     }
 
-    /// Keeps the connection for the next request of anybody. Only after an answer that has come to
-    /// its end; not while its socket is wanted elsewhere.
+    /// Keeps the connection for the next request of any client. Only after a complete response; not
+    /// while its socket is needed elsewhere.
     pub fn keep(self, now: u64) {
         let wanted = self.are_sockets_wanted();
         let (link, mut permit, requests, member, upstream) = self.into_reusable();
@@ -631,14 +628,14 @@ impl Lease {
         )
     }
 
-    /// The connection, for whoever speaks something else over it, and what counts for the endpoint.
+    /// The connection for another protocol, with its place and the request in flight.
     pub fn into_parts(self) -> (UpstreamConnection, ConnectionPermit, InFlight) {
         (self.link, self.permit, self.in_flight)
     }
 }
 
-/// A connection of its own on which nothing of the exchange is left, and nothing has come behind
-/// it. One that is shared is kept by whoever shares it.
+/// An HTTP/1 connection after a complete exchange, for the next request. A shared connection is kept
+/// by its pool.
 pub(super) fn idle_h1(link: UpstreamConnection) -> Option<Box<H1Connection>> {
     match link {
         UpstreamConnection::H1(link) => link.is_spent().then_some(link),

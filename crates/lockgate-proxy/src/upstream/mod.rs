@@ -1,4 +1,4 @@
-//! The origin's side: endpoints, which of them is next, and the connection to it.
+//! The origin's side: pools, their endpoints, load balancing, and connections to endpoints.
 
 mod affinity;
 mod outlier_detection;

@@ -1,7 +1,7 @@
-//! A list of endpoints that serve alike, and connections to them: where the one that is next cannot
-//! be reached, another one is tried, and where all that are well are full, one is waited for.
+//! Pools of endpoints that serve alike, and connections to them: where the next endpoint cannot be
+//! reached, another one is tried, and where all healthy ones are full, one is waited for.
 //!
-//! Does not say which is next: see `balance`.
+//! Does not choose the next endpoint: see `balance`.
 
 use std::future::poll_fn;
 use std::io;
@@ -33,19 +33,19 @@ use crate::box_future::boxed;
 use crate::clock::{Clock, Cut, Guard};
 use crate::member_set::MemberSet;
 
-/// Endpoints that serve alike.
+/// A pool of endpoints that serve alike.
 #[derive(Debug)]
 pub struct Pool {
     members: Vec<Member>,
     balance: Option<Balance>,
     balancer: Balancer,
-    /// TLS to the endpoints, if they want it.
+    /// The TLS client of its endpoints, if they use TLS.
     pub tls: Option<Arc<Connector>>,
-    /// What holds for all of them.
+    /// The settings for all of them.
     pub settings: Settings,
     relays: AtomicU64,
     queued: AtomicUsize,
-    /// That no endpoint answers.
+    /// The report that no endpoint answers.
     pub(super) notice: Notice,
 }
 
@@ -54,15 +54,15 @@ pub struct Pool {
 pub struct Dialled {
     /// The connection.
     pub socket: Socket,
-    /// Its TLS, if the pool has any.
+    /// Its TLS session, if the pool uses TLS.
     pub session: Option<Box<Session>>,
-    /// Its place among the endpoint's.
+    /// Its place at the endpoint.
     pub permit: ConnectionPermit,
 }
 
 impl Pool {
-    /// Serves by `members`, of which there is at least one. Without a `balance` it is by latency
-    /// for requests, and for relays by what is in flight.
+    /// A pool of `members`, at least one. Without `balance`, requests are balanced by latency, and
+    /// relays by requests in flight.
     pub fn new(
         members: Vec<Member>,
         balance: Option<Balance>,
@@ -89,7 +89,7 @@ impl Pool {
         &self.members
     }
 
-    /// To whom whoever asks belongs. `now` is [`Clock::now`].
+    /// The endpoint that a client prefers. `now` is [`Clock::now`].
     pub fn preference(&self, affinity_input: &AffinityInput<'_>, now: u64) -> Preference {
         self.settings
             .affinity
@@ -97,24 +97,23 @@ impl Pool {
             .map_or(Preference::Any, |affinity| affinity.preference(affinity_input, now))
     }
 
-    /// Has those who belong to `whom`, as a text that is the same wherever it is known, belong to
-    /// the member at this place.
-    pub fn set_alias(&self, at: usize, whom: &str) {
+    /// Gives the member with this index the clients of `alias`, an SRV record as text.
+    pub fn set_alias(&self, at: usize, alias: &str) {
         if let Some(member) = self.members.get(at) {
-            member.set_alias(whom);
+            member.set_alias(alias);
         }
         if let Some(sticky) = self.settings.sticky() {
-            sticky.rename(at, whom);
+            sticky.rename(at, alias);
         }
     }
 
-    /// Chooses by the weights that members have [assumed](Member::assume) since.
+    /// Takes over the [weights](Member::set_weight) of the members.
     pub fn reweigh(&self) {
         self.balancer.reweigh(&self.members);
     }
 
-    /// The member that a request goes to, and a place at it: see [`Balancer::choose`]. Of one that
-    /// it belongs to by name there is none while that is full.
+    /// The index of a request's member, and a place at it: see [`Balancer::choose`]. None while the
+    /// member of a sticky cookie is full.
     pub fn choose(
         &self,
         preference: Preference,
@@ -131,8 +130,8 @@ impl Pool {
         )
     }
 
-    /// Whether who was with the member at this place stays there: not with one that is left alone
-    /// or to whom it does not belong, nor with a backup when another one is well again.
+    /// Whether a client may keep its connection to the member with this index: not if that is
+    /// avoided or is not the preferred one, nor to a backup when another is healthy again.
     pub fn is_still_preferred(&self, at: usize, preference: Preference, now: u64) -> bool {
         let Some(member) = self.members.get(at) else {
             return false;
@@ -150,7 +149,7 @@ impl Pool {
         is_its && member.is_up() && member.endpoint().condition(now) != Condition::Unavailable
     }
 
-    /// The member that somebody belongs to by name, unless it was tried, or is left alone.
+    /// The member of a sticky cookie, unless it was tried, or is avoided.
     fn named(&self, preference: Preference, tried: MemberSet, now: u64) -> Option<usize> {
         let Preference::Member(named) = preference else {
             return None;
@@ -158,7 +157,7 @@ impl Pool {
         self.available(named, tried, now).map(|_| named)
     }
 
-    /// The member at this place, unless it was tried, or is left alone.
+    /// The member with this index, unless it was tried, or is avoided.
     fn available(&self, at: usize, tried: MemberSet, now: u64) -> Option<&Member> {
         let member = self.members.get(at).filter(|_| !tried.contains(at))?;
         (member.is_up() && member.endpoint().condition(now) != Condition::Unavailable).then_some(member)
@@ -176,7 +175,7 @@ impl Pool {
         if let Some(named) = self.named(preference, tried, now) {
             return Some((named, self.members.get(named)?.endpoint().try_take()?));
         }
-        // A session saves a handshake, for which nobody waits where its member is full.
+        // A session only saves a handshake: where its member is full, it is not waited for.
         if let Preference::Session(at, _) = preference
             && let Some(member) = self.available(at, tried, now)
             && let Some(permit) = member.endpoint().try_take()
@@ -191,19 +190,18 @@ impl Pool {
             let member = self
                 .balancer
                 .choose(balance, &self.members, is_tried, random, now)?;
-            // Where another worker was quicker it is full now, and another member is next.
+            // Where another worker was first it is full now, and another member is next.
             if let Some(permit) = self.members.get(member)?.endpoint().try_take() {
                 return Some((member, permit));
             }
         }
     }
 
-    /// Waits for a place at one of the members that are up and were not `tried`: at the one that
-    /// whoever waits belongs to by name, else at those that are well, if there is one, and at
-    /// the others only where not.
+    /// Waits for a place at a member that is up and was not `tried`: the member of a sticky cookie,
+    /// else a healthy one, and others only where there is none.
     ///
     /// # Errors
-    /// When there is none, as many wait already as may, or none becomes free in time.
+    /// When there is none, the queue is full, or no place becomes free in time.
     pub async fn queue(
         &self,
         guard: &Guard,
@@ -242,7 +240,7 @@ impl Pool {
             let (first, permit) = free.await.map_err(queue_error)?;
             drop(waiting.swap_remove(first));
             let at = places.swap_remove(first);
-            // It may have fallen meanwhile, and be free because its requests have gone elsewhere.
+            // It may be down meanwhile, and have room because its requests were retried elsewhere.
             if self.members.get(at).is_some_and(Member::is_up) {
                 return Ok((at, permit));
             }
@@ -250,18 +248,18 @@ impl Pool {
         Err(DialError::Down)
     }
 
-    /// What a request or a relay waits at the most.
+    /// The time that a request or a relay may wait.
     pub fn wait_budget(&self) -> WaitBudget {
         WaitBudget::new(self.settings.queue.wait)
     }
 
-    /// Connects a relay to the endpoint that is next, or to another one that can be reached and
-    /// proves who it is, and tells its place among the members; each may take `limit` to
-    /// connect and again for its TLS, before which `header` goes in plain. Where those that are
-    /// left are at their `max`, waits for a place as requests do.
+    /// Connects a relay to the next endpoint, or to another one that can be reached and
+    /// authenticated, and returns its index among the members; each has `limit` to connect and again
+    /// for its TLS handshake, before which `header` goes in plain. Where the untried ones are at
+    /// their `max`, waits for a place as requests do.
     ///
     /// # Errors
-    /// When none can be reached in time: what the last one said.
+    /// When none can be reached in time: the last one's error.
     pub async fn dial(
         &self,
         guard: &Guard,
@@ -272,8 +270,7 @@ impl Pool {
     ) -> Result<(usize, Dialled), DialError> {
         let balance = self.balance.unwrap_or(Balance::Least);
         let (mut tried, mut last, wait_budget) = (MemberSet::default(), None, self.wait_budget());
-        // Of more members than `tried` has room for, not all are told apart: as many attempts as
-        // there are members.
+        // `tried` has no room for members behind the 64th: the number of attempts is that of members.
         for _ in &self.members {
             let random = mix(self.relays.fetch_add(1, Ordering::Relaxed));
             let (member, permit) = match self.take(balance, preference, tried, random, guard.clock().now())
@@ -303,13 +300,13 @@ impl Pool {
         Err(last.unwrap_or(DialError::Down))
     }
 
-    /// Connects to the endpoint of `permit`, and makes TLS with it if the pool has any; each may take
-    /// `limit`. `header` goes before the TLS in plain. Where the system has no descriptor left,
-    /// idle sockets give way, and it is tried again for as long as requests may wait. The
-    /// endpoint remembers that it failed; that it is well is said by what it does then.
+    /// Connects to the endpoint of `permit`, with a TLS handshake if the pool uses TLS; each has
+    /// `limit`. `header` goes before TLS in plain. Where the system has no descriptor left, closes
+    /// idle sockets and tries again for as long as requests may wait. A failure is noted at the
+    /// endpoint; a success is noted with its first response.
     ///
     /// # Errors
-    /// What the endpoint said, or that the connection was cut meanwhile.
+    /// The endpoint's error, or that the client's connection was cut meanwhile.
     pub async fn attempt(
         &self,
         permit: ConnectionPermit,
@@ -366,7 +363,7 @@ impl Pool {
         guard.phase(limit);
         let handshake = handshake::connect(&socket, connector, &endpoint.host, header.to_vec());
         match guard.within(handshake).await {
-            // RFC 9113 §3.3: what else it speaks would take our words for its own.
+            // RFC 9113 §3.3: another protocol would misread our frames.
             Ok(Ok(made))
                 if self.settings.http2 && made.negotiated.alpn.as_deref() != Some(b"h2") =>
             {
@@ -382,7 +379,7 @@ impl Pool {
     }
 }
 
-/// One of those that wait; leaving the queue on every way out.
+/// A place in the queue, given back when this is dropped.
 struct QueueEntry<'a>(&'a AtomicUsize);
 
 impl<'a> QueueEntry<'a> {
@@ -398,8 +395,7 @@ impl Drop for QueueEntry<'_> {
     }
 }
 
-/// Connects within `limit`; a name's addresses share it. The outer error is a cut by something
-/// else.
+/// Connects within `limit`, which a name's addresses share. The outer error is another cut.
 async fn reach(
     endpoint: &Endpoint,
     guard: &Guard,
@@ -419,14 +415,14 @@ async fn reach(
         }
     }
     if let EndpointAddress::Name(name) = endpoint.address() {
-        // Perhaps it has moved.
+        // Its addresses may have changed.
         name.failed();
     }
     Ok(Err(last))
 }
 
-/// A Unix socket whose backlog is full says so at once and cannot be waited for: it is asked again
-/// with every tick.
+/// Dials, and dials again with every tick where the backlog of a Unix socket is full, which cannot
+/// be waited for.
 async fn dial_target(target: &Target, clock: &Clock) -> io::Result<Socket> {
     loop {
         match dial(target).await {
@@ -436,7 +432,7 @@ async fn dial_target(target: &Target, clock: &Clock) -> io::Result<Socket> {
     }
 }
 
-/// The first place of those that are waited for, and which of them it is.
+/// The first free place of those that are waited for, with its index.
 async fn first_free<F: Future<Output = ConnectionPermit>>(waiting: &mut [Pin<Box<F>>]) -> (usize, ConnectionPermit) {
     poll_fn(|cx| {
         let places = waiting.iter_mut().enumerate();
@@ -446,7 +442,7 @@ async fn first_free<F: Future<Output = ConnectionPermit>>(waiting: &mut [Pin<Box
     .await
 }
 
-/// What ends the wait for a place.
+/// The error of a cut wait for a place.
 fn queue_error(cut: Cut) -> DialError {
     match cut {
         Cut::Deadline => DialError::Full,

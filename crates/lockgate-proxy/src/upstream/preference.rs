@@ -1,15 +1,15 @@
-//! To which endpoint a request or a relay belongs.
+//! The endpoint that a request or a relay prefers.
 
-/// Whether somebody belongs to an endpoint.
+/// The endpoint that a request or a relay prefers, if any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Preference {
-    /// Nobody in particular: whichever is next.
+    /// No preference: the next one.
     Any,
-    /// The one that this hash leads to.
+    /// The endpoint of this hash.
     Hashed(u64),
-    /// The member at this place.
+    /// The member with this index.
     Member(usize),
-    /// The member at this place, which has made its TLS session; while that is not to be had, where
-    /// the hash leads.
+    /// The member with this index, which has made its TLS session; while that is not available, the
+    /// endpoint of the hash.
     Session(usize, Option<u64>),
 }

@@ -1,5 +1,5 @@
-//! Connections to endpoints that are told of their client, and that only one client's connection
-//! uses therefore.
+//! Connections to endpoints that get a PROXY header, and that only one client's connection may use
+//! therefore.
 
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
@@ -11,11 +11,11 @@ use crate::h1::H1Connection;
 use crate::limits::sockets::Share;
 use crate::member_set::MemberSet;
 
-/// Those of one client's connection that no request uses now; the one used last is at the end.
+/// The idle connections of one client's connection; the one used last is at the end.
 #[derive(Debug, Default)]
 pub struct PrivateConnections(RefCell<Vec<PrivateConnection>>);
 
-/// One of them.
+/// An idle connection of one client's connection.
 #[derive(Debug)]
 pub struct PrivateConnection {
     link: Box<H1Connection>,
@@ -27,7 +27,7 @@ pub struct PrivateConnection {
 }
 
 impl PrivateConnections {
-    /// The one that was used last.
+    /// Takes the connection that was used last.
     pub fn pop(&self) -> Option<PrivateConnection> {
         self.0.borrow_mut().pop()
     }
@@ -61,9 +61,8 @@ impl IdleSockets for PrivateConnections {
 }
 
 impl Lease {
-    /// Keeps the connection for the next request of the same client, among those that it has. Of
-    /// these the old ones are closed: streams of HTTP/2 at once need many, and one after the
-    /// other only the last.
+    /// Keeps the connection for the next request of the same client, and closes old ones:
+    /// concurrent streams of HTTP/2 need many, successive ones only the last.
     pub fn keep_private(self, kept: &Rc<PrivateConnections>, now: u64) {
         let wanted = self.are_sockets_wanted();
         let (link, mut permit, requests, member, upstream) = self.into_reusable();
@@ -91,8 +90,8 @@ impl PrivateConnection {
         now.saturating_sub(self.since) >= self.upstream.pool().settings.idle_settings.lifetime
     }
 
-    /// The connection for another request, if it is one of `upstream`, lives, and its endpoint has
-    /// room; that is then among those that were tried.
+    /// The connection for another request, if it belongs to `upstream`, is alive, and its endpoint
+    /// has room; the endpoint is added to `tried`.
     pub fn take(
         self,
         upstream: &Rc<UpstreamPool>,

@@ -1,5 +1,5 @@
-//! The sockets towards endpoints of one worker: the place that each has among the process's, and
-//! which idle ones give way.
+//! The sockets of one worker towards endpoints: their places among those of the process, and the
+//! idle ones that are closed for others.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -15,7 +15,7 @@ use crate::limits::Permit;
 use crate::limits::sockets::{Share, Sockets};
 use crate::preemption::end_still_exchanges;
 
-/// The sockets of one worker.
+/// The sockets of one worker towards endpoints.
 pub struct SocketSlots {
     process: Arc<Sockets>,
     worker: usize,
@@ -23,16 +23,16 @@ pub struct SocketSlots {
     keepers: RefCell<Vec<Weak<dyn IdleSockets>>>,
 }
 
-/// What keeps idle sockets for later.
+/// A holder of idle sockets.
 pub trait IdleSockets {
-    /// Since when the one is idle that has been longest, in milliseconds of the clock.
+    /// Since when the longest idle socket is idle, in milliseconds of the clock.
     fn oldest(&self) -> Option<u64>;
 
-    /// Closes that one.
+    /// Closes the longest idle socket.
     fn close_oldest(&self);
 }
 
-/// The place of one socket, until this is dropped: after the socket.
+/// The place of one socket among those of the process. It is dropped after the socket.
 #[derive(Debug)]
 pub struct SocketSlot {
     slots: Rc<SocketSlots>,
@@ -49,7 +49,7 @@ impl fmt::Debug for SocketSlots {
 }
 
 impl SocketSlots {
-    /// Those of the worker with this number, without any.
+    /// The sockets of the worker with this index, none yet.
     pub fn new(process: Arc<Sockets>, worker: usize) -> Rc<Self> {
         Rc::new(Self {
             process,
@@ -59,23 +59,23 @@ impl SocketSlots {
         })
     }
 
-    /// Has what `keeper` keeps give way too.
+    /// Registers another holder of idle sockets.
     pub fn register(&self, keeper: Weak<dyn IdleSockets>) {
         let mut keepers = self.keepers.borrow_mut();
-        // Those of clients that have left are forgotten before the list grows.
+        // Holders of clients that have left are removed before the list grows.
         if keepers.len() == keepers.capacity() {
             keepers.retain(|keeper| keeper.strong_count() > 0);
         }
         keepers.push(keeper);
     }
 
-    /// Whether a request or relay waits for a socket, of whichever worker.
+    /// Whether a request or relay of any worker waits for a socket.
     pub fn are_wanted(&self) -> bool {
         self.process.wanted() > 0
     }
 
-    /// Closes idle ones for those that wait; where that are too few, ends exchanges of the worker's
-    /// `clock` that stand still.
+    /// Closes idle sockets for waiting requests; where these are too few, ends stalled exchanges of
+    /// the worker's `clock`.
     pub fn yield_sockets(&self, clock: &Clock) {
         if self.process.asked() > 0 {
             self.give_way(|| self.process.choose());
@@ -86,8 +86,7 @@ impl SocketSlots {
         }
     }
 
-    /// Closes idle ones, the longest idle first, while there are some and they are `wanted`; says
-    /// how many.
+    /// Closes idle sockets, the longest idle first, while they are `wanted`; returns how many.
     fn give_way(&self, mut wanted: impl FnMut() -> bool) -> usize {
         let mut keepers = Vec::new();
         self.keepers
@@ -115,8 +114,8 @@ impl SocketSlots {
         closed
     }
 
-    /// Closes the longest idle ones for those that wait, or where this worker has too few, has the
-    /// others look.
+    /// Closes the longest idle sockets for waiting requests, and where this worker has too few, wakes
+    /// the others.
     fn relieve(&self, clock: &Clock) {
         self.yield_sockets(clock);
         if self.process.asked() > 0 {
@@ -132,12 +131,12 @@ impl SocketSlots {
         }
     }
 
-    /// A place for one more socket now; none while others wait for one.
+    /// Takes a place for one more socket; none while others wait for one.
     pub fn try_take(self: &Rc<Self>) -> Option<SocketSlot> {
         self.process.try_take().map(|permit| self.slot(permit))
     }
 
-    /// A place for one more socket. Where there is none, idle ones give way, and it is waited for.
+    /// Takes a place for one more socket. Where there is none, closes idle sockets and waits.
     ///
     /// # Errors
     /// When there is none in time, or the connection was cut.
@@ -163,8 +162,8 @@ impl SocketSlots {
             .map_err(|cut| none_in_time(cut, NO_SOCKET))
     }
 
-    /// Makes room where the system has no descriptor left in spite of a place: closes the longest
-    /// idle socket of this worker, or has the others close one by the next tick.
+    /// Frees a descriptor where the system has none in spite of a place: closes the longest idle
+    /// socket of this worker, or has the others close one by the next tick.
     pub async fn free_descriptor(&self, clock: &Clock) {
         let mut wanted = true;
         if self.give_way(|| std::mem::take(&mut wanted)) == 0 {
@@ -175,7 +174,7 @@ impl SocketSlots {
         }
     }
 
-    /// The same for who waits: whether it is worth another try.
+    /// The same within a request's budget: returns whether time is left for another attempt.
     pub(crate) async fn make_room(&self, guard: &Guard, wait_budget: &WaitBudget) -> Result<bool, Cut> {
         match wait_budget
             .within(guard, self.free_descriptor(guard.clock()))
@@ -187,11 +186,11 @@ impl SocketSlots {
         }
     }
 
-    /// What one more socket takes of a client's share, unless that is to be waited for; nothing
-    /// where there is no `account`, or the client is exempt.
+    /// Takes a part of the client's share for one more socket; none without `account`, or where the
+    /// client is exempt.
     ///
     /// # Errors
-    /// The client's account, if its share allows no more now.
+    /// The client's account, if its share is used up: then it is to be waited for.
     pub fn try_share<'a>(
         &self,
         account: Option<&'a Arc<Account>>,
@@ -202,10 +201,10 @@ impl SocketSlots {
         }
     }
 
-    /// Waits until its share allows a client one more.
+    /// Waits until the client's share has room for one more socket.
     ///
     /// # Errors
-    /// When it does not in time, or the connection was cut.
+    /// When it has none in time, or the connection was cut.
     pub async fn wait_for_share(
         &self,
         account: &Arc<Account>,
@@ -237,19 +236,19 @@ fn none_in_time(cut: Cut, said: &'static str) -> DialError {
 }
 
 impl SocketSlot {
-    /// Whose it is.
+    /// The worker's sockets.
     pub fn slots(&self) -> &Rc<SocketSlots> {
         &self.slots
     }
 
-    /// No request uses the socket from now on.
+    /// Notes that no request uses the socket from now on.
     pub(super) fn set_idle(&self) {
         if !self.idle.replace(true) {
             self.slots.set_idle_count(self.slots.idle.get() + 1);
         }
     }
 
-    /// A request uses it again.
+    /// Notes that a request uses the socket again.
     pub(super) fn set_busy(&self) {
         if self.idle.replace(false) {
             self.slots.set_idle_count(self.slots.idle.get() - 1);

@@ -1,5 +1,5 @@
-//! What a request goes to its endpoint on, whatever HTTP that speaks: a connection of its own, or a
-//! place on one that is shared.
+//! The connection of a request to its endpoint: an HTTP/1 connection of its own, or a stream on a
+//! shared HTTP/2 connection.
 
 use std::task::{Context, Poll};
 
@@ -12,16 +12,16 @@ use crate::h1::H1Connection;
 use crate::h2::{UpstreamStream, RequestPseudoFields};
 use crate::message::OutgoingRequest;
 
-/// The way to an endpoint and back.
+/// The connection of a request to its endpoint.
 #[derive(Debug)]
 pub enum UpstreamConnection {
-    /// A connection that speaks HTTP/1.
+    /// An HTTP/1 connection.
     H1(Box<H1Connection>),
     /// A stream of HTTP/2.
     H2(Box<UpstreamStream>),
 }
 
-/// The same of both.
+/// The same expression for both.
 macro_rules! either {
     ($wire:expr, $way:ident => $what:expr) => {
         match $wire {
@@ -32,19 +32,18 @@ macro_rules! either {
 }
 
 impl UpstreamConnection {
-    /// Begins a request, which leaves with the first data or by a flush. `target` is what HTTP/2
-    /// needs of it.
+    /// Begins a request, which leaves with the first data or by a flush. HTTP/2 needs `target`.
     pub fn send_request(&mut self, request: &OutgoingRequest<'_>, target: Option<RequestPseudoFields>) {
         match (self, target) {
             (Self::H1(link), _) => link.send_request(request),
             (Self::H2(call), Some(target)) => call.send_request(request, target),
-            // A pool speaks one of them: never asked, it has no answer.
+            // Never reached, since a pool speaks one of them: without a request no response comes.
             (Self::H2(_), None) => {}
         }
     }
 
-    /// Reads until there is the head of an answer; `false` when the connection ended before it had
-    /// begun.
+    /// Reads until the head of a response is complete; `false` when the connection ended before the
+    /// head began.
     ///
     /// # Errors
     /// When the head is refused, or the connection ends within it.
@@ -56,8 +55,7 @@ impl UpstreamConnection {
         either!(self, way => way.poll_response(cx, answer))
     }
 
-    /// Whether a part of an answer's head has come, but not the whole of it. Heads of HTTP/2 are
-    /// whole or not there.
+    /// Whether a part of a response's head was received. Heads of HTTP/2 are complete or not there.
     pub fn has_begun_response(&self) -> bool {
         match self {
             Self::H1(link) => link.reader.has_begun(),
@@ -65,10 +63,10 @@ impl UpstreamConnection {
         }
     }
 
-    /// Begins the body of the answer whose head was read, and says how long it is.
+    /// Begins the body of a response, behind its head, and returns its length.
     ///
     /// # Errors
-    /// When that is not certain, or what has come is no such body.
+    /// When the length is ambiguous, or the received bytes are no such body.
     pub fn begin_response(
         &mut self,
         method: Method,
@@ -84,22 +82,22 @@ impl UpstreamConnection {
         }
     }
 
-    /// Whether any byte of the request has left, or may have, and may have been looked at.
+    /// Whether the endpoint may have seen any byte of the request.
     pub fn has_sent(&self) -> bool {
         either!(self, way => way.has_sent())
     }
 
-    /// Whether nothing of the request is held: all of it has left.
+    /// Whether the whole request has left.
     pub fn is_flushed(&self) -> bool {
         either!(self, way => way.is_flushed())
     }
 
-    /// Whether the endpoint has said that it did not look at the request.
+    /// Whether the endpoint has said that it did not process the request.
     pub fn is_refused(&self) -> bool {
         matches!(self, Self::H2(call) if call.is_refused())
     }
 
-    /// Whether the endpoint takes such a request: over HTTP/2 not every one takes a WebSocket.
+    /// Whether the endpoint supports such a request: over HTTP/2 not every one supports a WebSocket.
     pub fn supports(&self, request: &OutgoingRequest<'_>) -> bool {
         match self {
             Self::H1(_) => true,
@@ -107,7 +105,7 @@ impl UpstreamConnection {
         }
     }
 
-    /// Whether, where there is no answer, that may be the connection's doing and not the request's.
+    /// Whether a missing response may be the fault of the connection and not of the request.
     pub fn is_lost(&self) -> bool {
         match self {
             Self::H1(_) => true,

@@ -1,28 +1,27 @@
-//! How long a request or a relay waits before it is sent, all its waits together: for its client's
-//! share, a place at an endpoint and one for a socket, at each endpoint that is tried.
+//! The time that a request or a relay may wait before it is sent, all its waits together: for its
+//! client's share, a place at an endpoint and a socket, in all attempts.
 
 use std::cell::Cell;
 use std::time::Duration;
 
 use crate::clock::{Cut, Guard, WaitReason, millis};
 
-/// What is left of `queue.wait`, in milliseconds. Time in which nothing is waited for does not
-/// count.
+/// The rest of `queue.wait`, in milliseconds. Only time spent waiting counts.
 #[derive(Debug)]
 pub struct WaitBudget(Cell<u64>);
 
 impl WaitBudget {
-    /// All of it.
+    /// The whole budget.
     pub fn new(wait: Duration) -> Self {
         Self(Cell::new(millis(wait)))
     }
 
-    /// How long it may still wait.
+    /// The rest of the budget.
     pub fn left(&self) -> Duration {
         Duration::from_millis(self.0.get())
     }
 
-    /// Waits for `future` in a phase of its own, as long as is left.
+    /// Waits for `future` in a phase of its own, within the rest of the budget.
     ///
     /// # Errors
     /// When it takes longer, or the connection was cut.
