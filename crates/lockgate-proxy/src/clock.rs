@@ -396,7 +396,6 @@ pub struct Watch {
     moved_at: Cell<u64>,
     cut: Cell<Option<Cut>>,
     waiting: Cell<WaitReason>,
-    /// When the phase began.
     since: Cell<u64>,
     min_rate: Cell<MinRate>,
     looked_at: Cell<u64>,

@@ -193,7 +193,6 @@ impl<T: Default> Recycler<T> {
         }
     }
 
-    /// Drops all boxes.
     fn clear(&self) {
         self.0.take();
     }

@@ -136,7 +136,6 @@ fn without_body(method: Method, answer: &ResponseHead, out: &mut Vec<u8>) {
     }
 }
 
-/// Writes an interim response.
 pub(super) fn interim(request: &RequestHead, answer: &ResponseHead, out: &mut Vec<u8>) {
     // HTTP/1.0 has no interim responses.
     if request.version == Version::Http10 {

@@ -28,7 +28,6 @@ pub(super) struct EndpointFrames {
     partial_message: PartialMessage,
     /// Whether a section could not be parsed.
     lost: bool,
-    /// Requests with malformed responses.
     malformed: usize,
 }
 

@@ -62,7 +62,6 @@ pub(super) struct FieldSections {
     most_streams: usize,
     /// Bytes of heads of streams that were not accepted yet.
     waiting: usize,
-    /// Streams with malformed trailers.
     malformed: usize,
     /// Whether a section could not be parsed.
     lost: bool,
@@ -162,7 +161,6 @@ impl FieldSections {
         self.lost = true;
     }
 
-    /// Ends the current section.
     pub(super) fn end_section(&mut self) {
         let Some(of) = self.of.take() else { return };
         if self.lost {

@@ -44,7 +44,6 @@ pub struct FrameIo {
     abuse_limits: Option<AbuseLimits>,
     /// The checks of an endpoint's frames.
     endpoint_frames: Option<EndpointFrames>,
-    /// The peer's pauses.
     pauses: Pauses,
     /// Why the connection broke, of which the crate sees only an I/O error.
     broken: Option<StreamError>,

@@ -288,7 +288,6 @@ pub(super) fn interim(answer: &ResponseHead) -> Response<()> {
     response
 }
 
-/// Encodes trailers.
 pub(super) fn encode_trailers(fields: &Fields, mut passes: impl FnMut(&Field<'_>) -> bool) -> HeaderMap {
     let mut map = HeaderMap::with_capacity(fields.len());
     for field in fields.iter() {

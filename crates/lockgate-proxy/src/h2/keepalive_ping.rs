@@ -22,9 +22,7 @@ pub(super) enum KeepaliveAction {
 /// The activity of a connection.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ConnectionActivity {
-    /// Bytes sent.
     pub(super) sent: u64,
-    /// Bytes received.
     pub(super) received: u64,
     /// Frames of responses among them.
     pub(super) answered: u64,

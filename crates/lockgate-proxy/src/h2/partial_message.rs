@@ -21,7 +21,6 @@ struct Message {
 }
 
 impl PartialMessage {
-    /// Notes a received frame.
     pub(super) fn observe(&mut self, frame: &Frame<'_>) {
         let ends = match frame.kind {
             frames::HEADERS | frames::DATA => frame.flags & frames::END_STREAM != 0,

@@ -64,7 +64,6 @@ pub struct SharedConnection {
     /// Whether the open requests are the last.
     leaving: Cell<bool>,
     closed: Cell<bool>,
-    /// Why it broke.
     close_reason: RefCell<Option<String>>,
     order: Cell<Option<KeepaliveAction>>,
     driver: RefCell<Option<Waker>>,
@@ -275,7 +274,6 @@ impl SharedConnection {
         self.secure
     }
 
-    /// Bytes that were sent.
     pub(super) fn sent(&self) -> u64 {
         self.frame_io.borrow().bytes_moved().0
     }

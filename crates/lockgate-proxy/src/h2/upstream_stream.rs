@@ -41,15 +41,11 @@ pub struct UpstreamStream {
 
 #[derive(Debug)]
 enum State {
-    /// No request was sent.
     New,
-    /// The request could not be sent.
     Refused(Reset),
-    /// The request was sent.
     Asked(ResponseFuture),
     /// The response's head was received.
     Answered(Incoming),
-    /// No response comes.
     Over,
 }
 

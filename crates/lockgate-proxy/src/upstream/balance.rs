@@ -320,7 +320,6 @@ pub(super) enum Availability {
     Good,
     /// Has failed lately, or returns slowly: for when no other is good.
     Suspect,
-    /// A backup.
     Backup,
     /// Could not be reached lately, or was ejected: for when there is no other.
     Unavailable,

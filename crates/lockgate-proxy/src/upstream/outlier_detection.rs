@@ -181,7 +181,6 @@ impl OutlierDetection {
         self.was_gone() || self.0.load(Ordering::Relaxed) & COUNT >= SEVERAL
     }
 
-    /// Forgets all failures.
     pub(super) fn end(&self) {
         self.0.store(0, Ordering::Relaxed);
     }
