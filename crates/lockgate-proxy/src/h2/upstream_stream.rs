@@ -43,10 +43,10 @@ pub struct UpstreamStream {
 enum State {
     New,
     Refused(Reset),
-    Asked(ResponseFuture),
+    Sent(ResponseFuture),
     /// The response's head was received.
-    Answered(Incoming),
-    Over,
+    Responding(Incoming),
+    Closed,
 }
 
 impl UpstreamStream {
@@ -86,7 +86,7 @@ impl UpstreamStream {
             Ok((answer, body)) => {
                 self.stream = Some(answer.stream_id().as_u32());
                 self.outgoing.begin(Ok(body), whole);
-                self.state = State::Asked(answer);
+                self.state = State::Sent(answer);
             }
             Err(reset) => {
                 (self.unprocessed, self.lost) = (true, true);
@@ -106,9 +106,9 @@ impl UpstreamStream {
     ) -> Poll<Result<bool, ReadError>> {
         let limits = Limits::default();
         let coming = match &mut self.state {
-            State::Asked(coming) => coming,
+            State::Sent(coming) => coming,
             State::Refused(reset) => return Poll::Ready(Err((*reset).into())),
-            State::New | State::Answered(_) | State::Over => return Poll::Ready(Ok(false)),
+            State::New | State::Responding(_) | State::Closed => return Poll::Ready(Ok(false)),
         };
         if let Some(wrong) = self.stream.and_then(|stream| self.connection.wrong(stream)) {
             return Poll::Ready(Err(self.malformed(wrong)));
@@ -137,7 +137,7 @@ impl UpstreamStream {
                         .fields
                         .append(b"Sec-WebSocket-Accept", accept.as_bytes());
                 }
-                self.state = State::Answered(Incoming::new(response.into_body(), limits));
+                self.state = State::Responding(Incoming::new(response.into_body(), limits));
                 Poll::Ready(Ok(true))
             }
             Err(error) => Poll::Ready(Err(self.broken(&error))),
@@ -147,12 +147,12 @@ impl UpstreamStream {
     /// Resets the stream for a malformed response (RFC 9113 §8.1.1).
     fn malformed(&mut self, wrong: HeadError) -> ReadError {
         self.outgoing.reset(Reason::PROTOCOL_ERROR);
-        self.state = State::Over;
+        self.state = State::Closed;
         wrong.into()
     }
 
     fn broken(&mut self, error: &h2::Error) -> ReadError {
-        self.state = State::Over;
+        self.state = State::Closed;
         let reset = Reset::from(error);
         self.unprocessed |= reset.unprocessed;
         // Also where we have ended the connection, since the cause may be another request.
@@ -171,7 +171,7 @@ impl UpstreamStream {
         method: Method,
         answer: &ResponseHead,
     ) -> Result<BodyLength, ReadError> {
-        let State::Answered(incoming) = &mut self.state else {
+        let State::Responding(incoming) = &mut self.state else {
             return Err(ReadError::Cut);
         };
         let length = words::response::length(method, answer, incoming.is_ended())?;
@@ -204,10 +204,10 @@ impl UpstreamStream {
 
 impl Drop for UpstreamStream {
     fn drop(&mut self) {
-        let state = std::mem::replace(&mut self.state, State::Over);
+        let state = std::mem::replace(&mut self.state, State::Closed);
         // The stream is dropped first: then its place is free.
         self.outgoing = Outgoing::default();
-        if let State::Asked(answer) = state {
+        if let State::Sent(answer) = state {
             self.connection.cancel(answer);
         } else {
             drop(state);
@@ -221,7 +221,7 @@ impl BodyReader for UpstreamStream {
         if let Some(wrong) = self.stream.and_then(|stream| self.connection.wrong(stream)) {
             return Poll::Ready(Err(self.malformed(wrong)));
         }
-        let State::Answered(incoming) = &mut self.state else {
+        let State::Responding(incoming) = &mut self.state else {
             return Poll::Ready(Err(ReadError::Cut));
         };
         incoming.poll_data(cx).map_err(|error| match error {
@@ -232,41 +232,41 @@ impl BodyReader for UpstreamStream {
 
     fn data(&self) -> &[u8] {
         match &self.state {
-            State::Answered(incoming) => incoming.data(),
+            State::Responding(incoming) => incoming.data(),
             _ => &[],
         }
     }
 
     fn consume(&mut self, count: usize) {
-        if let State::Answered(incoming) = &mut self.state {
+        if let State::Responding(incoming) = &mut self.state {
             incoming.consume(count);
         }
     }
 
     fn is_last(&self) -> bool {
-        matches!(&self.state, State::Answered(incoming) if incoming.is_last())
+        matches!(&self.state, State::Responding(incoming) if incoming.is_last())
     }
 
     fn is_complete(&self) -> bool {
-        matches!(&self.state, State::Answered(incoming) if incoming.is_complete())
+        matches!(&self.state, State::Responding(incoming) if incoming.is_complete())
     }
 
     fn bytes_read(&self) -> u64 {
         match &self.state {
-            State::Answered(incoming) => incoming.bytes_read(),
+            State::Responding(incoming) => incoming.bytes_read(),
             _ => 0,
         }
     }
 
     fn trailers(&self) -> Option<&Fields> {
         match &self.state {
-            State::Answered(incoming) => incoming.trailers(),
+            State::Responding(incoming) => incoming.trailers(),
             _ => None,
         }
     }
 
     fn release_memory(&mut self, cx: &mut Context<'_>) {
-        if let State::Answered(incoming) = &mut self.state {
+        if let State::Responding(incoming) = &mut self.state {
             incoming.gather(cx);
         }
     }
