@@ -336,7 +336,7 @@ impl From<DialError> for ExchangeFailure {
             DialError::Left => {
                 Self::silent(Cause::ClientReset, Side::Downstream, error.to_string())
             }
-            error => Self::because(error.fault(), error.to_string()),
+            error => Self::because(Fault::from(&error), error.to_string()),
         }
     }
 }

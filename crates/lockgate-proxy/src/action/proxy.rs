@@ -17,14 +17,15 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use crate::answer::Fault;
-use crate::clock::Asked;
+use crate::clock::PendingResponse;
 use crate::exchange::{Dispatch, ExchangeFailure, lap};
 use crate::h2::RequestPseudoFields;
 use crate::limits::sockets::Share;
 use crate::member_set::MemberSet;
 use crate::message::{ClientExchange, OutgoingRequest};
 use crate::upstream::EndpointFailure::Unserved;
-use crate::upstream::{DialError, Lease, WaitBudget, UpstreamPool, ReusePolicy};
+use crate::metrics::http::LeaseCells;
+use crate::upstream::{DialError, Lease, LeaseRequest, ReusePolicy, UpstreamPool, WaitBudget};
 
 use replay::Replay;
 
@@ -140,7 +141,7 @@ impl Proxy {
             let place = lease.endpoint_index();
             let again =
                 idempotent && exchange.outcome.retries < upstream.pool().settings.retry.times;
-            let asking = Asked {
+            let asking = PendingResponse {
                 upstream: self.upstream,
                 member: lease.member(),
                 since: clock,
@@ -166,7 +167,7 @@ impl Proxy {
                     exchange.outcome.first_byte = Some(took);
                     let now = exchange.guard.clock().now();
                     // Where it did not wait for the whole request, its haste says little.
-                    if let Some(Asked { since, .. }) = waited {
+                    if let Some(PendingResponse { since, .. }) = waited {
                         lease
                             .endpoint()
                             .record_response(clock.saturating_duration_since(since), now);
@@ -259,7 +260,6 @@ impl Proxy {
             preference,
             ..
         } = exchange;
-        let cells = (&request.worker.cells.http, *cells);
         let mut header = Vec::new();
         let mut reuse = reuse;
         if let Some(version) = upstream.pool().settings.proxy_protocol {
@@ -274,8 +274,20 @@ impl Proxy {
             header = introduction(version);
             reuse = ReusePolicy::New(Instant::now());
         }
-        let (by, to) = ((*guard, *share_of, wait_budget), (*preference, tried));
-        let mut leased = pin!(upstream.lease(by, self.connect, reuse, &header, to, cells));
+        let request = LeaseRequest {
+            guard: *guard,
+            share_of: *share_of,
+            wait_budget,
+            connect: self.connect,
+            reuse,
+            header: &header,
+            preference: *preference,
+            metrics: &LeaseCells {
+                http: &request.worker.cells.http,
+                site: *cells,
+            },
+        };
+        let mut leased = pin!(upstream.lease(&request, tried));
         poll_fn(|cx| match leased.as_mut().poll(cx) {
             // It neither keeps its place in the queue nor is served for nothing.
             Poll::Pending if down.poll_gone(cx).is_ready() => Poll::Ready(Err(DialError::Left)),

@@ -157,7 +157,7 @@ impl Streams {
         let limits = sites.http2;
         let longest = sites.limits.head + BEYOND;
         let abuse_limits = AbuseLimits::new(
-            &worker.clock,
+            worker.clock.now(),
             limits.resets,
             limits.control,
             longest,
@@ -277,7 +277,7 @@ impl Streams {
             .enable_connect_protocol()
             .handshake(Io(Rc::clone(&self.frame_io)));
         let begun = poll_fn(|cx| {
-            self.frame_io.borrow_mut().begin_turn();
+            self.begin_turn();
             let begun = Pin::new(&mut handshake).poll(cx);
             // What broke is told by the next read.
             let mut frame_io = self.frame_io.borrow_mut();
@@ -289,6 +289,14 @@ impl Streams {
         let requests = begun.await?;
         self.frame_io.borrow_mut().enforce();
         Ok(requests)
+    }
+
+    fn begin_turn(&self) {
+        let mut frame_io = self.frame_io.borrow_mut();
+        frame_io.begin_turn();
+        if let Some(abuse_limits) = frame_io.abuse_limits() {
+            abuse_limits.set_now(self.connection.worker.clock.now());
+        }
     }
 
     /// Does all that can be done now, and sends what came of it.
@@ -306,7 +314,7 @@ impl Streams {
             *driver = Some(cx.waker().clone());
         }
         drop(driver);
-        self.frame_io.borrow_mut().begin_turn();
+        self.begin_turn();
         let ended = loop {
             match requests.poll_accept(cx) {
                 Poll::Ready(Some(Ok((request, respond)))) => {

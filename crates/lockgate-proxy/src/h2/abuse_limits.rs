@@ -7,7 +7,6 @@
 //! CONTINUATION and tiny DATA are limited by the h2 crate itself.
 
 use std::collections::VecDeque;
-use std::rc::Rc;
 
 use lockgate_http::h2::HeadError;
 use lockgate_http::h2::frames::{self, Frame, Scanner, Seen};
@@ -15,7 +14,6 @@ use lockgate_http::priority::{self, Priority};
 
 use super::field_sections::{FieldSections, SectionUse, HeadVerdict};
 use super::partial_message::PartialMessage;
-use crate::clock::Clock;
 
 /// WINDOW_UPDATE frames that a connection may send before it has received data.
 const UPDATES: u64 = 256;
@@ -129,7 +127,8 @@ impl TokenBucket {
 /// The counters of one client's frames.
 #[derive(Debug)]
 pub struct AbuseLimits {
-    clock: Rc<Clock>,
+    /// Milliseconds of the worker's clock, as of the current turn.
+    now: u64,
     scanner: Scanner,
     resets: TokenBucket,
     control: TokenBucket,
@@ -160,15 +159,14 @@ impl AbuseLimits {
     /// Counters for a client with these limits of resets and control frames, fields of up to
     /// `longest` bytes, and up to `streams` open requests.
     pub fn new(
-        clock: &Rc<Clock>,
+        now: u64,
         resets: Allowance,
         control: Allowance,
         longest: usize,
         streams: u32,
     ) -> Self {
-        let now = clock.now();
         Self {
-            clock: Rc::clone(clock),
+            now,
             scanner: Scanner::of_client(),
             resets: TokenBucket::new(resets, now),
             control: TokenBucket::new(control, now),
@@ -186,6 +184,11 @@ impl AbuseLimits {
             refused: 0,
             violation: None,
         }
+    }
+
+    /// Sets the time, in milliseconds of the worker's clock.
+    pub fn set_now(&mut self, now: u64) {
+        self.now = now;
     }
 
     /// The limit that the client has exceeded, if any.
@@ -255,7 +258,7 @@ impl AbuseLimits {
 
     /// Counts the frames in received bytes; `sent` is the number of bytes sent so far.
     pub(super) fn observe(&mut self, bytes: &[u8], sent: u64) {
-        let now = self.clock.now();
+        let now = self.now;
         let fresh = sent.saturating_sub(self.answers).saturating_sub(self.told) / BYTES_A_FRAME;
         self.told += fresh * BYTES_A_FRAME;
         self.explained = (self.explained + fresh).min(SAVED);
@@ -333,7 +336,7 @@ impl AbuseLimits {
             acknowledged,
             unseen,
             violation,
-            clock,
+            now,
             ..
         } = self;
         sent.scan(bytes, |frame| {
@@ -354,7 +357,7 @@ impl AbuseLimits {
                 // Our own reasons, or an endpoint's.
                 _ => false,
             };
-            if counts && !resets.take(clock.now()) {
+            if counts && !resets.take(*now) {
                 *violation = violation.or(Some(Violation::Resets));
             }
         });
@@ -371,7 +374,6 @@ fn take(left: &mut u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::Ticker;
 
     fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
         let mut frame = (payload.len() as u32).to_be_bytes()[1..].to_vec();
@@ -387,7 +389,7 @@ mod tests {
             every: 1_000,
             burst: 10,
         };
-        let mut abuse_limits = AbuseLimits::new(&Clock::new(Ticker::new()), few, few, 1_024, 128);
+        let mut abuse_limits = AbuseLimits::new(0, few, few, 1_024, 128);
         abuse_limits.observe(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 0);
         abuse_limits
     }

@@ -3,9 +3,6 @@
 use std::io;
 use std::sync::Arc;
 
-use lockgate_net::tls::handshake::HandshakeError;
-
-use crate::answer::Fault;
 use crate::clock::Cut;
 
 /// No endpoint could be reached.
@@ -38,32 +35,4 @@ pub enum DialError {
     /// The client has left meanwhile.
     #[error("while it waited")]
     Left,
-}
-
-impl DialError {
-    /// The error response to the client.
-    pub fn fault(&self) -> Fault {
-        match self {
-            Self::Failed { error, .. } => unreachable(error),
-            Self::Down => Fault::NoEndpoint,
-            Self::QueueFull => Fault::QueueFull,
-            Self::Full => Fault::QueueTimeout,
-            Self::Exhausted(_) => Fault::Exhausted,
-            Self::Cut(_) | Self::Left => Fault::ConnectionTimeout,
-        }
-    }
-}
-
-fn unreachable(error: &io::Error) -> Fault {
-    let handshake = error
-        .get_ref()
-        .and_then(|error| error.downcast_ref::<HandshakeError>());
-    match (handshake, error.kind()) {
-        (Some(handshake), _) if handshake.is_certificate() => Fault::TlsCertificate,
-        (Some(_), _) => Fault::TlsProtocol,
-        (None, io::ErrorKind::TimedOut) => Fault::ConnectionTimeout,
-        // The system has the same error for a missing Unix socket.
-        (None, io::ErrorKind::NotFound) if error.raw_os_error().is_none() => Fault::Dns,
-        _ => Fault::ConnectionRefused,
-    }
 }

@@ -4,10 +4,9 @@
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
-use super::lease::{is_alive, idle_h1};
 use super::socket_slots::IdleSockets;
-use super::{Lease, SocketSlot, UpstreamPool, UpstreamConnection, Preference};
-use crate::h1::H1Connection;
+use super::upstream_pool::{IdleConnection, UpstreamPool, is_alive};
+use super::{Lease, Preference, UpstreamConnection};
 use crate::limits::sockets::Share;
 use crate::member_set::MemberSet;
 
@@ -18,10 +17,7 @@ pub struct PrivateConnections(RefCell<Vec<PrivateConnection>>);
 /// An idle connection of one client's connection.
 #[derive(Debug)]
 pub struct PrivateConnection {
-    link: Box<H1Connection>,
-    slot: SocketSlot,
-    since: u64,
-    requests: u64,
+    idle: IdleConnection,
     member: usize,
     upstream: Rc<UpstreamPool>,
 }
@@ -38,10 +34,11 @@ impl PrivateConnections {
         if kept.len() >= most {
             return;
         }
-        private.slot.set_idle();
+        let slot = &private.idle.slot;
+        slot.set_idle();
         if Rc::weak_count(self) == 0 {
             let keeper = Rc::downgrade(self) as Weak<dyn IdleSockets>;
-            private.slot.slots().register(keeper);
+            slot.slots().register(keeper);
         }
         kept.push(private);
     }
@@ -49,7 +46,7 @@ impl PrivateConnections {
 
 impl IdleSockets for PrivateConnections {
     fn oldest(&self) -> Option<u64> {
-        self.0.borrow().first().map(|private| private.since)
+        self.0.borrow().first().map(|private| private.idle.since)
     }
 
     fn close_oldest(&self) {
@@ -64,30 +61,22 @@ impl Lease {
     /// Keeps the connection for the next request of the same client, and closes old ones:
     /// concurrent streams of HTTP/2 need many, successive ones only the last.
     pub fn keep_private(self, kept: &Rc<PrivateConnections>, now: u64) {
-        let wanted = self.are_sockets_wanted();
-        let (link, mut permit, requests, member, upstream) = self.into_reusable();
-        let idle_settings = upstream.pool().settings.idle_settings;
-        if let Some(link) = idle_h1(link)
-            && let Some(slot) = permit.take_slot()
-            && requests + 1 < idle_settings.requests
-            && !wanted
-        {
+        if let Some((idle, member, upstream)) = self.into_idle(now) {
+            let most = upstream.pool().settings.idle_settings.max;
             let private = PrivateConnection {
-                link,
-                slot,
-                since: now,
-                requests: requests + 1,
+                idle,
                 member,
                 upstream,
             };
-            kept.push(private, idle_settings.max, now);
+            kept.push(private, most, now);
         }
     }
 }
 
 impl PrivateConnection {
     fn is_old(&self, now: u64) -> bool {
-        now.saturating_sub(self.since) >= self.upstream.pool().settings.idle_settings.lifetime
+        let lifetime = self.upstream.pool().settings.idle_settings.lifetime;
+        now.saturating_sub(self.idle.since) >= lifetime
     }
 
     /// The connection for another request, if it belongs to `upstream`, is alive, and its endpoint
@@ -100,31 +89,29 @@ impl PrivateConnection {
         preference: Preference,
         tried: &mut MemberSet,
     ) -> Option<Lease> {
-        let member = self.upstream.pool().members().get(self.member)?;
+        let pool = self.upstream.pool();
+        let member = pool.members().get(self.member)?;
         if self.is_old(now)
             || !Rc::ptr_eq(&self.upstream, upstream)
-            || !upstream.pool().is_still_preferred(self.member, preference, now)
-            || !is_alive(&self.link, true)
+            || !pool.is_still_preferred(self.member, preference, now)
+            || !is_alive(&self.idle.link, true)
         {
             return None;
         }
         let permit = member.endpoint().try_take()?;
         tried.insert(self.member);
-        let Self {
+        let IdleConnection {
             link,
             slot,
             requests,
-            member,
-            upstream,
             ..
-        } = self;
+        } = self.idle;
         let permit = permit.with_slot(slot).with_share(share);
         Some(Lease::reuse(
             UpstreamConnection::H1(link),
             permit,
             requests,
-            member,
-            upstream,
+            (self.member, self.upstream),
             now,
         ))
     }
