@@ -37,7 +37,7 @@ pub use pool::{Dialled, Pool};
 pub use private_connections::{PrivateConnections, PrivateConnection};
 pub use random::Random;
 pub use sessions::{SessionIdReader, Sessions};
-pub use settings::{IdleSettings, Queue, Retry, Settings};
+pub use settings::{IdleSettings, Page, Queue, Retry, Settings};
 pub use h2_pool::ReusePolicy;
 pub use socket_slots::{SocketSlot, SocketSlots};
 pub use sticky::Sticky;

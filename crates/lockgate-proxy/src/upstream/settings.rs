@@ -8,7 +8,6 @@ use super::affinity::Affinity;
 use super::outlier_detection::Eject;
 use super::sessions::Sessions;
 use super::sticky::Sticky;
-use crate::answer::Page;
 
 /// The settings of a pool.
 #[derive(Debug, Default)]
@@ -54,6 +53,15 @@ impl Settings {
             None
         }
     }
+}
+
+/// A response body of the configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page {
+    /// The bytes of the body.
+    pub body: Vec<u8>,
+    /// The value of Content-Type, which the configuration has checked.
+    pub media_type: String,
 }
 
 /// Limits of idle connections.
