@@ -1,70 +1,23 @@
-//! The lease of a connection to an endpoint for one request.
+//! The lease of a connection to an endpoint for one request: an idle one, or a new one.
 
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use lockgate_net::stream::Stream;
+
+use super::h2_pool::LeasedStream;
+use super::lease_request::{LeaseRequest, QueuedRequest};
 use super::upstream_pool::{IdleConnection, UpstreamPool};
 use super::{
-    ConnectionPermit, DialError, Endpoint, InFlight, Pool, Preference, ReusePolicy, Settings,
-    UpstreamConnection, WaitBudget,
+    ConnectionPermit, DialError, Endpoint, InFlight, Pool, ReusePolicy, Settings, SocketSlot,
+    UpstreamConnection,
 };
+use crate::box_future::boxed;
 use crate::clients::Account;
-use crate::clock::Guard;
-
-/// A request for a lease.
-pub struct LeaseRequest<'a> {
-    /// The deadlines of the client's connection or stream.
-    pub guard: &'a Guard,
-    /// The account that pays for the socket, if one does.
-    pub share_of: Option<&'a Arc<Account>>,
-    /// The time that the request may still wait.
-    pub wait_budget: &'a WaitBudget,
-    /// The time for a connect, and again for a TLS handshake.
-    pub connect: Duration,
-    /// Which connections it may reuse.
-    pub reuse: ReusePolicy,
-    /// The first bytes on a new connection: a PROXY header, or none.
-    pub header: &'a [u8],
-    /// The endpoint that the client prefers.
-    pub preference: Preference,
-    /// The counters of its site and of endpoints.
-    pub metrics: &'a dyn LeaseMetrics,
-}
-
-/// The counters of leases.
-pub trait LeaseMetrics {
-    /// Counts a request that begins to wait for an endpoint or a socket.
-    fn wait_begins(&self);
-
-    /// Counts the end of such a wait, and its time.
-    fn wait_ends(&self, waited: Duration);
-
-    /// Counts an endpoint that could not be reached; `endpoint` is its index among the process's.
-    fn unreachable(&self, endpoint: Option<usize>, error: &DialError);
-}
-
-/// A waiting request in the counters, until this is dropped.
-pub(super) struct QueuedRequest<'a> {
-    metrics: &'a dyn LeaseMetrics,
-    since: Instant,
-}
-
-impl<'a> QueuedRequest<'a> {
-    pub(super) fn begin(metrics: &'a dyn LeaseMetrics) -> Self {
-        metrics.wait_begins();
-        Self {
-            metrics,
-            since: Instant::now(),
-        }
-    }
-}
-
-impl Drop for QueuedRequest<'_> {
-    fn drop(&mut self) {
-        self.metrics.wait_ends(self.since.elapsed());
-    }
-}
+use crate::h1::H1Connection;
+use crate::limits::sockets::Share;
+use crate::member_set::MemberSet;
 
 /// The right to send one request over a connection; dropping it closes the connection, or its
 /// stream where others share it.
@@ -76,12 +29,12 @@ pub struct Lease {
     pub requests: u64,
     /// The time to make it, if it is new.
     pub dialled: Option<Duration>,
-    pub(super) in_flight: InFlight,
-    pub(super) permit: ConnectionPermit,
+    in_flight: InFlight,
+    permit: ConnectionPermit,
     /// Whether the endpoint was avoided when it was chosen.
-    pub(super) avoided: bool,
-    pub(super) member: usize,
-    pub(super) upstream: Rc<UpstreamPool>,
+    avoided: bool,
+    member: usize,
+    upstream: Rc<UpstreamPool>,
 }
 
 impl Lease {
@@ -182,5 +135,208 @@ impl Lease {
     /// The connection for another protocol, with its place and the request in flight.
     pub fn into_parts(self) -> (UpstreamConnection, ConnectionPermit, InFlight) {
         (self.link, self.permit, self.in_flight)
+    }
+}
+
+/// A chosen member with the place of the request at it.
+struct Candidate {
+    member: usize,
+    permit: ConnectionPermit,
+    in_flight: InFlight,
+}
+
+impl UpstreamPool {
+    /// Leases a connection to the next endpoint, or to the preferred one: an idle one, if it is
+    /// alive, else a new one. Members in `tried` are skipped, and those that are tried now are
+    /// added.
+    ///
+    /// # Errors
+    /// When no endpoint can be reached in time.
+    pub async fn lease(
+        self: &Rc<Self>,
+        request: &LeaseRequest<'_>,
+        tried: &mut MemberSet,
+    ) -> Result<Lease, DialError> {
+        // Requests on shared connections use hardly any sockets.
+        let share_of = request.share_of.filter(|_| !self.pool.settings.http2);
+        let mut share = match self.slots.try_share(share_of) {
+            Ok(share) => share,
+            Err(account) => Some(boxed(|| self.wait_for_share(account, request)).await?),
+        };
+        let mut last = None;
+        // `tried` has no room for members behind the 64th: the number of attempts is that of members.
+        for _ in self.pool.members() {
+            let (now, random) = (request.guard.clock().now(), self.random.next());
+            let chosen = self.pool.choose(request.preference, *tried, random, now);
+            let (member, permit) = match chosen {
+                Some(chosen) => chosen,
+                None => match boxed(|| self.queue(request, *tried)).await {
+                    Ok(chosen) => chosen,
+                    Err(error @ DialError::Cut(_)) => return Err(error),
+                    Err(error) => return Err(last.unwrap_or(error)),
+                },
+            };
+            tried.insert(member);
+            if let Some(idle) = self.take_idle(member, request.reuse, now) {
+                let permit = permit.with_slot(idle.slot).with_share(share);
+                let (link, upstream) = (UpstreamConnection::H1(idle.link), Rc::clone(self));
+                return Ok(Lease::reuse(
+                    link,
+                    permit,
+                    idle.requests,
+                    (member, upstream),
+                    now,
+                ));
+            }
+            let candidate = Candidate {
+                in_flight: permit.endpoint().begin_request(),
+                member,
+                permit,
+            };
+            let leased = if self.pool.settings.http2 {
+                boxed(|| self.lease_stream(candidate, request)).await
+            } else {
+                boxed(|| self.dial(candidate, request)).await
+            };
+            match leased {
+                Ok(mut lease) => {
+                    lease.permit = lease.permit.with_share(share.take());
+                    return Ok(lease);
+                }
+                // Nothing was sent: another endpoint may be tried.
+                Err(error @ DialError::Failed { .. }) => {
+                    let index = self.endpoint_index(member);
+                    request.metrics.unreachable(index, &error);
+                    last = Some(error);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Err(last.unwrap_or(DialError::Down))
+    }
+
+    /// Waits for a place at an untried member.
+    async fn queue(
+        &self,
+        request: &LeaseRequest<'_>,
+        tried: MemberSet,
+    ) -> Result<(usize, ConnectionPermit), DialError> {
+        let _waiting = QueuedRequest::begin(request.metrics);
+        let (guard, wait_budget) = (request.guard, request.wait_budget);
+        self.pool
+            .queue(guard, wait_budget, request.preference, tried)
+            .await
+    }
+
+    /// Waits for the client's share of sockets.
+    async fn wait_for_share(
+        &self,
+        account: &Arc<Account>,
+        request: &LeaseRequest<'_>,
+    ) -> Result<Share, DialError> {
+        let _waiting = QueuedRequest::begin(request.metrics);
+        self.slots
+            .wait_for_share(account, request.guard, request.wait_budget)
+            .await
+    }
+
+    /// Takes a place for one more socket.
+    async fn slot(&self, request: &LeaseRequest<'_>) -> Result<SocketSlot, DialError> {
+        if let Some(slot) = self.slots.try_take() {
+            return Ok(slot);
+        }
+        let _waiting = QueuedRequest::begin(request.metrics);
+        self.slots.take(request.guard, request.wait_budget).await
+    }
+
+    /// Makes a new HTTP/1 connection.
+    async fn dial(
+        self: &Rc<Self>,
+        candidate: Candidate,
+        request: &LeaseRequest<'_>,
+    ) -> Result<Lease, DialError> {
+        let LeaseRequest {
+            guard,
+            wait_budget,
+            connect,
+            header,
+            ..
+        } = *request;
+        let permit = candidate.permit.with_slot(self.slot(request).await?);
+        let began = Instant::now();
+        let avoided = permit.endpoint().is_avoided(guard.clock().now());
+        let dialled = self
+            .pool
+            .attempt(permit, &self.slots, (guard, wait_budget), connect, header)
+            .await?;
+        let before_tls = dialled.session.is_some();
+        let stream = Stream::new(dialled.socket, dialled.session, Vec::new());
+        let mut link = Box::new(H1Connection::new(stream, &self.blocks, &[]));
+        if !before_tls {
+            link.writer.head().extend_from_slice(header);
+        }
+        Ok(Lease {
+            link: UpstreamConnection::H1(link),
+            requests: 0,
+            dialled: Some(began.elapsed()),
+            avoided,
+            in_flight: candidate.in_flight,
+            permit: dialled.permit,
+            member: candidate.member,
+            upstream: Rc::clone(self),
+        })
+    }
+
+    /// Leases a stream on a shared connection; where none has room, waits for one more connection.
+    async fn lease_stream(
+        self: &Rc<Self>,
+        candidate: Candidate,
+        request: &LeaseRequest<'_>,
+    ) -> Result<Lease, DialError> {
+        let LeaseRequest {
+            guard,
+            connect,
+            mut reuse,
+            ..
+        } = *request;
+        let (began, permit) = (Instant::now(), candidate.permit.without_connection());
+        let avoided = permit.endpoint().is_avoided(guard.clock().now());
+        let (h2_pool, idle_settings) = (
+            &self.shared[candidate.member],
+            self.pool.settings.idle_settings,
+        );
+        let (mut waited, mut dialled) = (false, None);
+        loop {
+            if let Some(LeasedStream { call, requests }) = h2_pool.reserve(reuse, idle_settings) {
+                return Ok(Lease {
+                    link: UpstreamConnection::H2(call),
+                    requests: if waited { 0 } else { requests },
+                    dialled,
+                    avoided,
+                    in_flight: candidate.in_flight,
+                    permit,
+                    member: candidate.member,
+                    upstream: Rc::clone(self),
+                });
+            }
+            // For the connect, TLS, and SETTINGS; more where other requests take the streams first.
+            let queue_wait = self.pool.settings.queue.wait;
+            guard.phase(connect.saturating_mul(4).saturating_add(queue_wait));
+            let endpoint = Arc::clone(permit.endpoint());
+            let made = h2_pool.wait_for_connection(
+                &self.pool,
+                &endpoint,
+                (&self.blocks, &self.slots),
+                guard,
+                connect,
+            );
+            let first = made.await?;
+            // A new connection is alive.
+            if reuse == ReusePolicy::Alive {
+                reuse = ReusePolicy::Any;
+            }
+            waited = true;
+            dialled = dialled.or(first.then(|| began.elapsed()));
+        }
     }
 }

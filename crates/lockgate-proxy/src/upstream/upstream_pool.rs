@@ -1,26 +1,20 @@
-//! A pool as one worker uses it: the idle connections to its endpoints, the budget of retries, and
-//! leases of connections.
+//! A pool as one worker uses it: the idle connections to its endpoints, and the budget of retries.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::fmt;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::time::Instant;
 
-use lockgate_net::stream::{Blocks, Stream};
+use lockgate_net::stream::Blocks;
 
-use super::h2_pool::{H2Pool, LeasedStream};
-use super::lease::{Lease, LeaseRequest, QueuedRequest};
+use super::h2_pool::H2Pool;
 use super::socket_slots::IdleSockets;
 use super::{
-    ConnectionPermit, DialError, Endpoint, IdleSettings, InFlight, Member, Pool, Random, Retry,
-    ReusePolicy, Settings, SocketSlot, SocketSlots, UpstreamConnection,
+    Endpoint, IdleSettings, Member, Pool, Random, Retry, ReusePolicy, Settings, SocketSlot,
+    SocketSlots,
 };
-use crate::box_future::boxed;
-use crate::clients::Account;
 use crate::h1::H1Connection;
-use crate::limits::sockets::Share;
 use crate::member_set::MemberSet;
 
 /// The most hundredths of a retry that are saved up, and the initial number: so that the first
@@ -32,13 +26,13 @@ const MOMENT: u64 = 1_000;
 
 /// A pool with the connections of one worker.
 pub struct UpstreamPool {
-    pool: Arc<Pool>,
+    pub(super) pool: Arc<Pool>,
     /// The index of its first member among the process's, for counters; none where nothing is
     /// counted by endpoint.
     first: Option<usize>,
-    blocks: Rc<Blocks>,
-    slots: Rc<SocketSlots>,
-    random: Random,
+    pub(super) blocks: Rc<Blocks>,
+    pub(super) slots: Rc<SocketSlots>,
+    pub(super) random: Random,
     /// Hundredths of a retry. Each worker has its own: the same share of each worker's requests is
     /// that share of all.
     budget: Cell<u32>,
@@ -46,7 +40,7 @@ pub struct UpstreamPool {
     /// ones become old.
     idle: Box<[RefCell<VecDeque<IdleConnection>>]>,
     /// The HTTP/2 connections to each member, where it speaks that.
-    shared: Box<[Rc<H2Pool>]>,
+    pub(super) shared: Box<[Rc<H2Pool>]>,
 }
 
 /// An idle HTTP/1 connection.
@@ -58,13 +52,6 @@ pub(super) struct IdleConnection {
     pub(super) since: u64,
     /// Earlier requests on it.
     pub(super) requests: u64,
-}
-
-/// A chosen member with the place of the request at it.
-struct Candidate {
-    member: usize,
-    permit: ConnectionPermit,
-    in_flight: InFlight,
 }
 
 impl fmt::Debug for UpstreamPool {
@@ -151,202 +138,8 @@ impl UpstreamPool {
         &self.pool
     }
 
-    /// Leases a connection to the next endpoint, or to the preferred one: an idle one, if it is
-    /// alive, else a new one. Members in `tried` are skipped, and those that are tried now are
-    /// added.
-    ///
-    /// # Errors
-    /// When no endpoint can be reached in time.
-    pub async fn lease(
-        self: &Rc<Self>,
-        request: &LeaseRequest<'_>,
-        tried: &mut MemberSet,
-    ) -> Result<Lease, DialError> {
-        // Requests on shared connections use hardly any sockets.
-        let share_of = request.share_of.filter(|_| !self.pool.settings.http2);
-        let mut share = match self.slots.try_share(share_of) {
-            Ok(share) => share,
-            Err(account) => Some(boxed(|| self.wait_for_share(account, request)).await?),
-        };
-        let mut last = None;
-        // `tried` has no room for members behind the 64th: the number of attempts is that of members.
-        for _ in self.pool.members() {
-            let (now, random) = (request.guard.clock().now(), self.random.next());
-            let chosen = self.pool.choose(request.preference, *tried, random, now);
-            let (member, permit) = match chosen {
-                Some(chosen) => chosen,
-                None => match boxed(|| self.queue(request, *tried)).await {
-                    Ok(chosen) => chosen,
-                    Err(error @ DialError::Cut(_)) => return Err(error),
-                    Err(error) => return Err(last.unwrap_or(error)),
-                },
-            };
-            tried.insert(member);
-            if let Some(idle) = self.take_idle(member, request.reuse, now) {
-                let permit = permit.with_slot(idle.slot).with_share(share);
-                let (link, upstream) = (UpstreamConnection::H1(idle.link), Rc::clone(self));
-                return Ok(Lease::reuse(
-                    link,
-                    permit,
-                    idle.requests,
-                    (member, upstream),
-                    now,
-                ));
-            }
-            let candidate = Candidate {
-                in_flight: permit.endpoint().begin_request(),
-                member,
-                permit,
-            };
-            let leased = if self.pool.settings.http2 {
-                boxed(|| self.lease_stream(candidate, request)).await
-            } else {
-                boxed(|| self.dial(candidate, request)).await
-            };
-            match leased {
-                Ok(mut lease) => {
-                    lease.permit = lease.permit.with_share(share.take());
-                    return Ok(lease);
-                }
-                // Nothing was sent: another endpoint may be tried.
-                Err(error @ DialError::Failed { .. }) => {
-                    let index = self.endpoint_index(member);
-                    request.metrics.unreachable(index, &error);
-                    last = Some(error);
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Err(last.unwrap_or(DialError::Down))
-    }
-
-    /// Waits for a place at an untried member.
-    async fn queue(
-        &self,
-        request: &LeaseRequest<'_>,
-        tried: MemberSet,
-    ) -> Result<(usize, ConnectionPermit), DialError> {
-        let _waiting = QueuedRequest::begin(request.metrics);
-        let (guard, wait_budget) = (request.guard, request.wait_budget);
-        self.pool
-            .queue(guard, wait_budget, request.preference, tried)
-            .await
-    }
-
-    /// Waits for the client's share of sockets.
-    async fn wait_for_share(
-        &self,
-        account: &Arc<Account>,
-        request: &LeaseRequest<'_>,
-    ) -> Result<Share, DialError> {
-        let _waiting = QueuedRequest::begin(request.metrics);
-        self.slots
-            .wait_for_share(account, request.guard, request.wait_budget)
-            .await
-    }
-
-    /// Takes a place for one more socket.
-    async fn slot(&self, request: &LeaseRequest<'_>) -> Result<SocketSlot, DialError> {
-        if let Some(slot) = self.slots.try_take() {
-            return Ok(slot);
-        }
-        let _waiting = QueuedRequest::begin(request.metrics);
-        self.slots.take(request.guard, request.wait_budget).await
-    }
-
-    /// Makes a new HTTP/1 connection.
-    async fn dial(
-        self: &Rc<Self>,
-        candidate: Candidate,
-        request: &LeaseRequest<'_>,
-    ) -> Result<Lease, DialError> {
-        let LeaseRequest {
-            guard,
-            wait_budget,
-            connect,
-            header,
-            ..
-        } = *request;
-        let permit = candidate.permit.with_slot(self.slot(request).await?);
-        let began = Instant::now();
-        let avoided = permit.endpoint().is_avoided(guard.clock().now());
-        let dialled = self
-            .pool
-            .attempt(permit, &self.slots, (guard, wait_budget), connect, header)
-            .await?;
-        let before_tls = dialled.session.is_some();
-        let stream = Stream::new(dialled.socket, dialled.session, Vec::new());
-        let mut link = Box::new(H1Connection::new(stream, &self.blocks, &[]));
-        if !before_tls {
-            link.writer.head().extend_from_slice(header);
-        }
-        Ok(Lease {
-            link: UpstreamConnection::H1(link),
-            requests: 0,
-            dialled: Some(began.elapsed()),
-            avoided,
-            in_flight: candidate.in_flight,
-            permit: dialled.permit,
-            member: candidate.member,
-            upstream: Rc::clone(self),
-        })
-    }
-
-    /// Leases a stream on a shared connection; where none has room, waits for one more connection.
-    async fn lease_stream(
-        self: &Rc<Self>,
-        candidate: Candidate,
-        request: &LeaseRequest<'_>,
-    ) -> Result<Lease, DialError> {
-        let LeaseRequest {
-            guard,
-            connect,
-            mut reuse,
-            ..
-        } = *request;
-        let (began, permit) = (Instant::now(), candidate.permit.without_connection());
-        let avoided = permit.endpoint().is_avoided(guard.clock().now());
-        let (h2_pool, idle_settings) = (
-            &self.shared[candidate.member],
-            self.pool.settings.idle_settings,
-        );
-        let (mut waited, mut dialled) = (false, None);
-        loop {
-            if let Some(LeasedStream { call, requests }) = h2_pool.reserve(reuse, idle_settings) {
-                return Ok(Lease {
-                    link: UpstreamConnection::H2(call),
-                    requests: if waited { 0 } else { requests },
-                    dialled,
-                    avoided,
-                    in_flight: candidate.in_flight,
-                    permit,
-                    member: candidate.member,
-                    upstream: Rc::clone(self),
-                });
-            }
-            // For the connect, TLS, and SETTINGS; more where other requests take the streams first.
-            let queue_wait = self.pool.settings.queue.wait;
-            guard.phase(connect.saturating_mul(4).saturating_add(queue_wait));
-            let endpoint = Arc::clone(permit.endpoint());
-            let made = h2_pool.wait_for_connection(
-                &self.pool,
-                &endpoint,
-                (&self.blocks, &self.slots),
-                guard,
-                connect,
-            );
-            let first = made.await?;
-            // A new connection is alive.
-            if reuse == ReusePolicy::Alive {
-                reuse = ReusePolicy::Any;
-            }
-            waited = true;
-            dialled = dialled.or(first.then(|| began.elapsed()));
-        }
-    }
-
     /// Takes an idle HTTP/1 connection to a member, if the policy allows one that is there.
-    fn take_idle(&self, member: usize, reuse: ReusePolicy, now: u64) -> Option<IdleConnection> {
+    pub(super) fn take_idle(&self, member: usize, reuse: ReusePolicy, now: u64) -> Option<IdleConnection> {
         let certain = match reuse {
             ReusePolicy::Any => false,
             ReusePolicy::Alive => true,
