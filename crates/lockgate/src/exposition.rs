@@ -17,7 +17,7 @@ use lockgate_proxy::metrics::relay::{self, RelayName};
 use lockgate_proxy::metrics::{self, WorkerCells};
 use lockgate_proxy::popular::PopularSnapshot;
 use lockgate_proxy::upstream::{Endpoint, Member, Pool};
-use lockgate_proxy::worker::{Accounts, Published, Shared};
+use lockgate_proxy::worker::{Accounts, Published, ProcessState};
 use serde_json::{Value, json};
 
 use crate::assemble::{Assembly, Planned};
@@ -45,7 +45,7 @@ pub(crate) struct Exposition {
     pools: Vec<Arc<Pool>>,
     standings: Standings,
     shards: Arc<Shards<WorkerCells>>,
-    shared: Arc<Shared>,
+    shared: Arc<ProcessState>,
     tops: Vec<Published>,
     lost: Vec<Arc<AtomicU64>>,
     file: Option<Arc<Configuration>>,
@@ -59,7 +59,7 @@ impl Exposition {
         assembly: &Assembly,
         file: Option<Arc<Configuration>>,
         shards: Arc<Shards<WorkerCells>>,
-        shared: Arc<Shared>,
+        shared: Arc<ProcessState>,
         tops: Vec<Published>,
         lost: Vec<Arc<AtomicU64>>,
     ) -> Self {

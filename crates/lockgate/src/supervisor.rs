@@ -12,7 +12,7 @@ use lockgate_config::{Config, LoadedConfig, Report};
 use lockgate_net::listen::ListenAddress;
 use lockgate_net::tls::{Acceptor, KeyRotation, KeysReloaded, TicketRing, TlsSetupError};
 use lockgate_proxy::admit::basic_auth::Checker;
-use lockgate_proxy::clock::{Pulse, TICK};
+use lockgate_proxy::clock::{Ticker, TICK};
 use lockgate_proxy::downstream::Service;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::oneshot;
@@ -142,7 +142,7 @@ pub(crate) struct Running {
     pub(crate) measuring: Measuring,
     pub(crate) logs: Option<Logs>,
     pub(crate) orders: Arc<Orders>,
-    pub(crate) pulses: Vec<Arc<Pulse>>,
+    pub(crate) tickers: Vec<Arc<Ticker>>,
     pub(crate) threads: Vec<JoinHandle<()>>,
     /// What each worker tells when it has what it needs for itself.
     pub(crate) preparing: Vec<oneshot::Receiver<()>>,
@@ -172,7 +172,7 @@ impl Running {
     /// left is the end of the process.
     fn begin(&self) {
         self.orders.give(Order::Serve);
-        self.pulses.iter().for_each(|pulse| pulse.nudge());
+        self.tickers.iter().for_each(|ticker| ticker.nudge());
     }
 
     /// Serves until it is to stop; false when a worker has died.
@@ -190,7 +190,7 @@ impl Running {
             tokio::select! {
                 _ = tick.tick() => {
                     self.measuring.tick();
-                    self.pulses.iter().for_each(|pulse| pulse.tick());
+                    self.tickers.iter().for_each(|ticker| ticker.tick());
                 }
                 _ = rotation.tick() => self.rotate(),
                 Some(changed) = changes.recv() => self.reload(&changed),
@@ -279,7 +279,7 @@ impl Running {
         };
         let sockets = self.exposition.socket_limit();
         tracing::info!(
-            workers = self.pulses.len(),
+            workers = self.tickers.len(),
             connections,
             limited_by,
             sockets,
@@ -415,7 +415,7 @@ impl Running {
                 () = &mut over => return true,
                 _ = tick.tick() => {
                     self.measuring.tick();
-                    self.pulses.iter().for_each(|pulse| pulse.tick());
+                    self.tickers.iter().for_each(|ticker| ticker.tick());
                     systemd::extend_timeout(TICK * 20);
                 }
                 asked = signals.next() => match asked {
@@ -437,7 +437,7 @@ impl Running {
                 () = &mut over => return false,
                 _ = tick.tick() => {
                     self.measuring.tick();
-                    self.pulses.iter().for_each(|pulse| pulse.nudge());
+                    self.tickers.iter().for_each(|ticker| ticker.nudge());
                     systemd::extend_timeout(TICK * 20);
                 }
                 ended = self.ended.recv() => {

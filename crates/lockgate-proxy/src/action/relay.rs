@@ -8,7 +8,7 @@ use lockgate_net::socket::Socket;
 use lockgate_net::tls::handshake::Negotiated;
 use lockgate_net::tls::session::{SessionError, TlsSession};
 
-use crate::upstream::{Dialled, Hold};
+use crate::upstream::{Dialled, ConnectionPermit};
 
 /// A client's connection, ready to be relayed.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ pub fn join(
     client: Client,
     dialled: Dialled,
     header: Vec<u8>,
-) -> Result<(Relay, Hold), SessionError> {
+) -> Result<(Relay, ConnectionPermit), SessionError> {
     let mut preface = RelayPreface {
         upstream: header,
         downstream: client.unsent,
@@ -63,7 +63,7 @@ pub fn join(
         None => RelayEnd::plain(client.socket),
         Some(session) => RelayEnd::tls(client.socket, session),
     };
-    Ok((Relay::new(down, up, preface)?, dialled.hold))
+    Ok((Relay::new(down, up, preface)?, dialled.permit))
 }
 
 impl Introduction<'_> {

@@ -69,7 +69,7 @@ pub async fn accept(
             Ok(Some((accepted, peer))) => {
                 let permit = match permit {
                     Some(permit) => permit,
-                    None => worker.place().await,
+                    None => worker.take_place().await,
                 };
                 start(&worker, place, &listener, accepted, peer, permit);
             }
@@ -83,7 +83,7 @@ pub async fn accept(
                 warn(&worker, &listener, &error, &warned);
                 // What has taken them is not counted: what is, and can be done without, makes room.
                 worker.files.clear();
-                worker.slots.relieve_system(&worker.clock).await;
+                worker.slots.free_descriptor(&worker.clock).await;
             }
         }
         if turn.is_over() {
@@ -143,7 +143,7 @@ async fn empty(
     }
     for _ in 0..LAST_TICKS {
         while let Ok(Some((accepted, peer))) = next(socket) {
-            let permit = worker.place().await;
+            let permit = worker.take_place().await;
             start(worker, place, listener, accepted, peer, permit);
         }
         worker.clock.next_tick().await;

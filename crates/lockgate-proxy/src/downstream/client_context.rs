@@ -15,7 +15,7 @@ use super::connection::Connection;
 use crate::client_address::ClientAddress;
 use crate::shaping::{Shape, Shaped};
 use crate::site::Sites;
-use crate::upstream::Kept;
+use crate::upstream::PrivateConnections;
 
 /// Milliseconds between two lines about clients that are not known.
 const TOLD_EVERY: u64 = 60_000;
@@ -35,7 +35,7 @@ pub(super) struct ClientContext {
     /// Requests so far.
     requests: Cell<u64>,
     /// Its connections to endpoints that are told of it.
-    pub(super) private: Rc<Kept>,
+    pub(super) private: Rc<PrivateConnections>,
     /// By the rates that it was held to so far: what it has left of them.
     shaped: RefCell<Vec<(Arc<Shape>, Shaped)>>,
 }

@@ -6,7 +6,7 @@ use lockgate_net::tls::session::SessionError;
 
 use crate::access_log::{Cause, Side};
 use crate::clock::Cut;
-use crate::exchange::Failure;
+use crate::exchange::ExchangeFailure;
 
 /// How a connection ended.
 pub(super) struct Ending {
@@ -40,7 +40,7 @@ impl Ending {
         Self { loud: true, ..self }
     }
 
-    pub(super) fn of(failure: Failure) -> Self {
+    pub(super) fn of(failure: ExchangeFailure) -> Self {
         Self::because(failure.cause, failure.side, failure.detail)
     }
 }

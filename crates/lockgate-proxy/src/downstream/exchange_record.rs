@@ -13,7 +13,7 @@ use super::connection::{Connection, address};
 use crate::access_log::{self, CLIENT_LEFT};
 use crate::answer::Fault;
 use crate::client_address::ClientAddress;
-use crate::exchange::{Failure, Outcome};
+use crate::exchange::{ExchangeFailure, ExchangeOutcome};
 use crate::request_id::RequestId;
 use crate::site::{Action, Route, SiteLog, Sites};
 use crate::worker::unix_millis;
@@ -34,8 +34,8 @@ pub(super) struct ExchangeRecord<'a> {
     pub(super) user: Option<std::sync::Arc<str>>,
     pub(super) received: u64,
     pub(super) sent: u64,
-    pub(super) outcome: Outcome,
-    pub(super) failure: Option<Failure>,
+    pub(super) outcome: ExchangeOutcome,
+    pub(super) failure: Option<ExchangeFailure>,
 }
 
 impl ExchangeRecord<'_> {
@@ -52,7 +52,7 @@ impl ExchangeRecord<'_> {
             user: None,
             received: 0,
             sent: 0,
-            outcome: Outcome::default(),
+            outcome: ExchangeOutcome::default(),
             failure: None,
         }
     }
@@ -65,7 +65,7 @@ impl Connection {
         id: RequestId,
         began: Instant,
         sent: u64,
-        failure: Failure,
+        failure: ExchangeFailure,
         sites: &Sites,
     ) {
         let mut record = ExchangeRecord::new(id, began, ClientAddress::from(self.client));

@@ -30,11 +30,11 @@ use super::ending::Ending;
 use super::exchange_record::ExchangeRecord;
 use crate::answer::Fault;
 use crate::body::ReadError;
-use crate::boxed::boxed;
+use crate::box_future::boxed;
 use crate::clock::Guard;
-use crate::exchange::Switched;
+use crate::exchange::SwitchedConnection;
 use crate::memory;
-use crate::message::{Downstream, OutgoingHead, Persistence};
+use crate::message::{ClientExchange, OutgoingHead, Persistence};
 use crate::metrics::http::SiteCells;
 use crate::request_id::RequestId;
 use crate::site::{Auth, Sites};
@@ -44,7 +44,7 @@ use dispatch::Backend;
 use locate::{Located, LocatedRoute};
 use refusal::Refusal;
 
-pub(super) use respond::{deliver, pace};
+pub(super) use respond::{deliver, min_rate};
 
 /// Bytes of a method (RFC 9112 §3: a longer one than any that is implemented is 501); registered
 /// ones have up to 17.
@@ -61,7 +61,7 @@ pub(super) enum NextStep {
     /// It speaks something else from here on.
     Tunnel {
         /// The other end.
-        switched: Box<Switched>,
+        switched: Box<SwitchedConnection>,
         /// Whose it is.
         site: Option<usize>,
     },
@@ -102,13 +102,13 @@ struct Received {
 
 impl<'s> Serving<'s> {
     /// The client's address and the one that it has connected to.
-    fn addresses(&self, down: &impl Downstream) -> Option<(SocketAddr, SocketAddr)> {
+    fn addresses(&self, down: &impl ClientExchange) -> Option<(SocketAddr, SocketAddr)> {
         self.client
             .addresses(|| self.connection.addresses(|| down.local_address()))
     }
 
     /// Answers one request.
-    pub(super) async fn respond<D: Downstream>(
+    pub(super) async fn respond<D: ClientExchange>(
         self,
         down: &mut D,
         head: &RequestHead,
@@ -159,7 +159,7 @@ impl<'s> Serving<'s> {
     }
 }
 
-impl<'e, 's, D: Downstream> Exchange<'e, 's, D> {
+impl<'e, 's, D: ClientExchange> Exchange<'e, 's, D> {
     /// Brings the request to its response.
     #[expect(
         clippy::manual_async_fn,
@@ -190,7 +190,7 @@ impl<'e, 's, D: Downstream> Exchange<'e, 's, D> {
             guard,
         } = *self.serving;
         let (worker, head) = (&connection.worker, self.head);
-        let room = memory::room(guard, |cx| self.down.settle(cx)).await;
+        let room = memory::room(guard, |cx| self.down.release_memory(cx)).await;
         room.map_err(|_| {
             worker.cells.memory_refused.inc();
             Refusal::because(Fault::Exhausted, "memory")
@@ -241,7 +241,7 @@ impl<'e, 's, D: Downstream> Exchange<'e, 's, D> {
             if let Err(refusal) = self.admit(route, received.length).await {
                 return self.refuse(refusal).await;
             }
-            self.down.allow(route.rules.body_max.unwrap_or(u64::MAX));
+            self.down.limit_body(route.rules.body_max.unwrap_or(u64::MAX));
             let id = self.record.id;
             let host = self.host(&target);
             let values = self.values(&target, &host, &id);
@@ -267,7 +267,7 @@ impl<'e, 's, D: Downstream> Exchange<'e, 's, D> {
             } else {
                 &self.head.fields
             };
-            let wish = self.wish(&route.action, vouched);
+            let preference = self.preference(&route.action, vouched);
             if let Err(refusal) = self.apply_request_rules(route, &values, &mut outgoing) {
                 return self.refuse(refusal).await;
             }
@@ -278,7 +278,7 @@ impl<'e, 's, D: Downstream> Exchange<'e, 's, D> {
                 Some(backend) => {
                     let request = dispatch::Parts {
                         backend,
-                        wish,
+                        preference,
                         target,
                         outgoing: &outgoing,
                         values: &values,

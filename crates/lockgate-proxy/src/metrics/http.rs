@@ -14,6 +14,7 @@ use lockgate_metrics::{
 use super::WorkerCells;
 use crate::access_log::Cause;
 use crate::answer::{Fault, grpc};
+use crate::upstream::{DialError, LeaseMetrics};
 
 /// Classes of a status; what is none of the first five was made up by an origin.
 const CODES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "other"];
@@ -76,6 +77,32 @@ impl HttpCells {
     /// The cells of the endpoint at this place of the configuration; there are none without one.
     pub fn endpoint(&self, place: Option<usize>) -> Option<&EndpointCells> {
         self.endpoints.get(place?)
+    }
+}
+
+/// The counters of leases for the requests of one site.
+#[derive(Clone, Copy)]
+pub struct LeaseCells<'a> {
+    /// The counters of endpoints.
+    pub http: &'a HttpCells,
+    /// The counters of the site.
+    pub site: &'a SiteCells,
+}
+
+impl LeaseMetrics for LeaseCells<'_> {
+    fn wait_begins(&self) {
+        self.site.queued.inc();
+    }
+
+    fn wait_ends(&self, waited: Duration) {
+        self.site.queued.dec();
+        self.site.queue_wait.record(waited);
+    }
+
+    fn unreachable(&self, endpoint: Option<usize>, error: &DialError) {
+        if let Some(cells) = self.http.endpoint(endpoint) {
+            cells.failed(Fault::from(error));
+        }
     }
 }
 

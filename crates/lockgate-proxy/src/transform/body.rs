@@ -10,7 +10,7 @@ use lockgate_http::fields::{Fields, Known};
 
 use super::Compress;
 use super::compress::{made, named};
-use crate::body::{ReadError, Source, TransformError};
+use crate::body::{ReadError, BodyReader, TransformError};
 
 /// Bytes that a stage takes, and about as many as it gives, before what it gave goes on: a few
 /// bytes can stand for gigabytes, and nobody waits for all of them.
@@ -208,7 +208,7 @@ pub struct Transformed<'a, S> {
     source: &'a mut S,
 }
 
-impl<S: Source> Source for Transformed<'_, S> {
+impl<S: BodyReader> BodyReader for Transformed<'_, S> {
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
         let Self {
             transformation,
@@ -225,7 +225,7 @@ impl<S: Source> Source for Transformed<'_, S> {
                 continue;
             }
             match source.poll_data(cx) {
-                Poll::Ready(Ok(())) => transformation.over = source.is_over(),
+                Poll::Ready(Ok(())) => transformation.over = source.is_complete(),
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 // More may come in hours: what has come must not wait for it.
                 Poll::Pending if std::mem::take(&mut transformation.holds) => {
@@ -252,20 +252,20 @@ impl<S: Source> Source for Transformed<'_, S> {
         self.transformation.has_ended() && self.source.trailers().is_none()
     }
 
-    fn is_over(&self) -> bool {
+    fn is_complete(&self) -> bool {
         self.transformation.has_ended() && self.transformation.ready().is_empty()
     }
 
-    fn taken(&self) -> u64 {
-        self.source.taken()
+    fn bytes_read(&self) -> u64 {
+        self.source.bytes_read()
     }
 
     fn trailers(&self) -> Option<&Fields> {
         self.source.trailers()
     }
 
-    fn settle(&mut self, cx: &mut Context<'_>) {
-        self.source.settle(cx);
+    fn release_memory(&mut self, cx: &mut Context<'_>) {
+        self.source.release_memory(cx);
     }
 }
 
@@ -388,7 +388,7 @@ mod tests {
         }
     }
 
-    impl Source for Pieces {
+    impl BodyReader for Pieces {
         fn poll_data(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
             if self.left.front().is_some_and(Vec::is_empty) {
                 Poll::Pending
@@ -417,11 +417,11 @@ mod tests {
             false
         }
 
-        fn is_over(&self) -> bool {
+        fn is_complete(&self) -> bool {
             self.left.is_empty()
         }
 
-        fn taken(&self) -> u64 {
+        fn bytes_read(&self) -> u64 {
             0
         }
 
@@ -429,7 +429,7 @@ mod tests {
             None
         }
 
-        fn settle(&mut self, _: &mut Context<'_>) {}
+        fn release_memory(&mut self, _: &mut Context<'_>) {}
     }
 
     fn changer() -> Stage {
@@ -449,7 +449,7 @@ mod tests {
             let mut body = transformation.of(&mut source);
             match body.poll_data(&mut Context::from_waker(Waker::noop())) {
                 Poll::Ready(Err(error)) => return Err(error),
-                Poll::Ready(Ok(())) if body.is_over() => return Ok((out, most)),
+                Poll::Ready(Ok(())) if body.is_complete() => return Ok((out, most)),
                 Poll::Ready(Ok(())) => {
                     let count = body.data().len();
                     most = most.max(count);

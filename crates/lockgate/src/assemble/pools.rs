@@ -10,7 +10,7 @@ use lockgate_net::proxy_protocol::{HeaderVersion, ProxiedAddresses, Tlvs, encode
 use lockgate_net::tls::Connector;
 use lockgate_proxy::answer::Page;
 use lockgate_proxy::upstream::{
-    Affinity, Balance, Eject, Endpoint, Keeping, Key, Member, Place, Pool, Queue, Retry, Sessions,
+    Affinity, Balance, Eject, Endpoint, IdleSettings, AffinityKey, Member, EndpointAddress, Pool, Queue, Retry, Sessions,
     Settings, Sticky,
 };
 
@@ -73,12 +73,12 @@ impl Pools {
         for one in &written.endpoints {
             let place = match &one.addr {
                 config::EndpointAddr::Ip(address) => {
-                    (address.ip().to_string(), Place::Ip(*address))
+                    (address.ip().to_string(), EndpointAddress::Ip(*address))
                 }
-                config::EndpointAddr::Unix(path) => (String::new(), Place::Unix(path.clone())),
+                config::EndpointAddr::Unix(path) => (String::new(), EndpointAddress::Unix(path.clone())),
                 config::EndpointAddr::Name { host, port } => (
                     host.clone(),
-                    Place::Name(self.resolver.register(host, *port)),
+                    EndpointAddress::Name(self.resolver.register(host, *port)),
                 ),
                 config::EndpointAddr::Srv(name) => {
                     services.push((name, members.len(), one.backup));
@@ -206,7 +206,7 @@ impl Pools {
     fn endpoint(
         &mut self,
         written: &config::WeightedEndpoint,
-        (host, place): (String, Place),
+        (host, place): (String, EndpointAddress),
     ) -> Arc<Endpoint> {
         if let Some(known) = self.endpoints.get(&written.addr) {
             return Arc::clone(known);
@@ -226,7 +226,7 @@ impl Pools {
 /// Somebody whose record is not there yet, and who takes nobody's turn until then.
 fn nobody_yet(endpoint: Arc<Endpoint>) -> Member {
     let member = Member::new(endpoint, 1).as_backup();
-    member.fall();
+    member.mark_down();
     member
 }
 
@@ -244,7 +244,7 @@ fn settings(name: &str, written: &config::EndpointPool, members: &[Member]) -> S
     Settings {
         name: name.to_owned(),
         http2: written.protocol != config::Protocol::Http1,
-        keeping: Keeping {
+        idle_settings: IdleSettings {
             max: written.idle.max,
             lifetime: super::millis(written.idle.age),
             requests: written.idle.requests,
@@ -286,12 +286,12 @@ fn settings(name: &str, written: &config::EndpointPool, members: &[Member]) -> S
     }
 }
 
-fn hash_key(written: &config::HashKey) -> Key {
+fn hash_key(written: &config::HashKey) -> AffinityKey {
     match written {
-        config::HashKey::Client => Key::Client,
-        config::HashKey::Sni => Key::ServerName,
-        config::HashKey::Header(name) => Key::Field(name.as_bytes().into()),
-        config::HashKey::Cookie(name) => Key::Cookie(name.as_bytes().into()),
+        config::HashKey::Client => AffinityKey::Client,
+        config::HashKey::Sni => AffinityKey::ServerName,
+        config::HashKey::Header(name) => AffinityKey::Field(name.as_bytes().into()),
+        config::HashKey::Cookie(name) => AffinityKey::Cookie(name.as_bytes().into()),
     }
 }
 

@@ -11,7 +11,7 @@ use lockgate_proxy::action::proxy::Proxy;
 use lockgate_proxy::admit::networks::Networks;
 use lockgate_proxy::admit::targets::{Named, Rule, Targets};
 use lockgate_proxy::downstream::{Listener, Service};
-use lockgate_proxy::exchange::Bounds;
+use lockgate_proxy::exchange::TunnelLimits;
 use lockgate_proxy::limits::{AtOnce, PerClient};
 use lockgate_proxy::route::{self, HostPattern, Pattern, Router, SiteRoutes};
 use lockgate_proxy::rules::Rules;
@@ -165,7 +165,7 @@ impl Assembler<'_> {
             names,
             fresh: tunnel.dns_ttl,
             connect: tunnel.timeouts.connect,
-            bounds: Bounds {
+            tunnel_limits: TunnelLimits {
                 idle: tunnel.timeouts.tunnel_idle,
                 keepalive: self.config.socket.keepalive,
                 lifetime: tunnel.max_lifetime,

@@ -19,7 +19,7 @@ use lockgate_net::stream::Stream;
 use lockgate_net::tls::Connector;
 use lockgate_net::tls::handshake::{self, HandshakeError};
 use lockgate_net::tls::session::TlsSession;
-use lockgate_proxy::upstream::{Endpoint, Place};
+use lockgate_proxy::upstream::{Endpoint, EndpointAddress};
 use rustix::io::Errno;
 use tokio::time::timeout;
 
@@ -159,8 +159,8 @@ impl Check {
     /// What is wrong with it.
     pub(super) async fn run(&self, endpoint: &Endpoint) -> Result<(), Wrong> {
         let whole = async {
-            let (socket, target) = connect(endpoint.place(), self.port, self.timeout).await?;
-            let host = host(endpoint.place(), &target, self.tls.is_some());
+            let (socket, target) = connect(endpoint.address(), self.port, self.timeout).await?;
+            let host = host(endpoint.address(), &target, self.tls.is_some());
             let session = self.secure(endpoint, &socket).await?;
             let stream = |socket, session| Stream::new(socket, session, Vec::new());
             match &self.ask {
@@ -220,7 +220,7 @@ impl Check {
 /// Connects to the first of its addresses that can be, at `port` if it is another; each has its
 /// share of the time.
 pub(crate) async fn connect(
-    place: &Place,
+    place: &EndpointAddress,
     port: Option<u16>,
     within: Duration,
 ) -> Result<(Socket, EndpointAddress), Wrong> {
@@ -241,7 +241,7 @@ pub(crate) async fn connect(
             Err(_) => wrong = Wrong::Unreachable(io::ErrorKind::TimedOut.into()),
         }
     }
-    if let Place::Name(name) = place {
+    if let EndpointAddress::Name(name) = place {
         // Perhaps it has moved.
         name.failed();
     }
@@ -249,10 +249,10 @@ pub(crate) async fn connect(
 }
 
 /// RFC 9110 §7.2: the host as it was written, with a port that is not the scheme's own.
-fn host(place: &Place, target: &EndpointAddress, tls: bool) -> String {
+fn host(place: &EndpointAddress, target: &EndpointAddress, tls: bool) -> String {
     let (host, port) = match (place, target) {
         // The name of a service is none of a host.
-        (Place::Name(name), EndpointAddress::Tcp(address)) if name.port() != 0 => {
+        (EndpointAddress::Name(name), EndpointAddress::Tcp(address)) if name.port() != 0 => {
             (name.host().to_owned(), address.port())
         }
         (_, EndpointAddress::Tcp(address)) if address.is_ipv6() => {

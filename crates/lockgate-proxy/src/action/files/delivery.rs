@@ -21,7 +21,7 @@ use crate::body::WriteError;
 use crate::files::Files;
 use crate::files::file::File;
 use crate::files::load::Content;
-use crate::message::Downstream;
+use crate::message::ClientExchange;
 
 /// How much of a file is asked for at once: every call ends with a segment that may be short.
 const PIECE: u64 = 1024 * 1024;
@@ -135,7 +135,7 @@ impl Delivery {
     }
 
     /// Moves it, as far as `shaper` lets it go, until all of it has left.
-    pub(super) fn poll<D: Downstream>(
+    pub(super) fn poll<D: ClientExchange>(
         &mut self,
         cx: &mut Context<'_>,
         down: &mut D,
@@ -144,7 +144,7 @@ impl Delivery {
         mut shaper: Option<&mut Shaper>,
     ) -> Poll<Result<(), Broken>> {
         for _ in 0..TURNS {
-            if down.is_taken() {
+            if down.is_finished() {
                 return down.poll_flush(cx).map_err(Broken::from);
             }
             let mut allowed = usize::MAX;
@@ -158,13 +158,13 @@ impl Delivery {
                 };
                 allowed = granted;
             }
-            let before = down.moved();
+            let before = down.bytes_written();
             if !self.piece.is_empty() {
                 let last = self.parts.is_empty();
                 let taken = if self.piece.len() <= allowed {
-                    ready!(down.poll_share(cx, &self.piece, last))?
+                    ready!(down.poll_write_shared(cx, &self.piece, last))?
                 } else {
-                    ready!(down.poll_share(cx, &self.piece.slice(..allowed), false))?
+                    ready!(down.poll_write_shared(cx, &self.piece.slice(..allowed), false))?
                 };
                 self.piece.advance(taken);
                 spend(shaper.as_deref_mut(), taken);
@@ -178,7 +178,7 @@ impl Delivery {
                 }
                 Some(Part::File { .. }) => {
                     let polled = self.poll_file(cx, down, files, now, allowed);
-                    spend(shaper.as_deref_mut(), (down.moved() - before) as usize);
+                    spend(shaper.as_deref_mut(), (down.bytes_written() - before) as usize);
                     ready!(polled)?;
                 }
                 Some(Part::Encoded { .. }) => ready!(self.poll_encoded(cx, down, files))?,
@@ -189,7 +189,7 @@ impl Delivery {
     }
 
     /// Moves a piece of the file that comes first, or reads one.
-    fn poll_file<D: Downstream>(
+    fn poll_file<D: ClientExchange>(
         &mut self,
         cx: &mut Context<'_>,
         down: &mut D,
@@ -232,13 +232,13 @@ impl Delivery {
                 }
                 // Nothing is read that nobody takes: it can be read again as long as the file is
                 // there.
-                None if !down.takes_files() && down.poll_room(cx)?.is_pending() => {
+                None if !down.supports_sendfile() && down.poll_room(cx)?.is_pending() => {
                     return Poll::Pending;
                 }
                 None if now < file.resident.get() || is_resident(descriptor, *offset, wanted) => {
                     let here = usize::try_from(wanted).unwrap_or(usize::MAX).min(allowed);
                     let part = (descriptor.as_fd(), *offset, here);
-                    match ready!(down.poll_file(cx, part, last && here as u64 == *len))? {
+                    match ready!(down.poll_send_file(cx, part, last && here as u64 == *len))? {
                         Some(moved) => moved as u64,
                         None => match read(
                             descriptor,
@@ -285,7 +285,7 @@ impl Delivery {
     }
 
     /// Has a thread read and compress a piece, and takes it.
-    fn poll_encoded<D: Downstream>(
+    fn poll_encoded<D: ClientExchange>(
         &mut self,
         cx: &mut Context<'_>,
         down: &mut D,

@@ -12,7 +12,7 @@ use super::refusal::Refusal;
 use crate::admit::rate_limit::{Decision, Key};
 use crate::admit::verifier::Outcome as Verdict;
 use crate::answer::{Advice, Fault};
-use crate::boxed::boxed;
+use crate::box_future::boxed;
 use crate::client_address::ClientAddress;
 use crate::site::{Auth, Basic, By, Gatekeeper, Limited, Route};
 

@@ -14,7 +14,7 @@ use super::*;
 /// A connection with a request to an endpoint, and the endpoint.
 struct Asked {
     stream: Stream,
-    reader: Reader,
+    reader: MessageReader,
     blocks: Rc<BufferPool>,
     endpoint: TcpStream,
 }
@@ -30,7 +30,7 @@ impl Asked {
             Vec::new(),
         );
         let blocks = BufferPool::new();
-        let reader = Reader::new(&blocks, b"");
+        let reader = MessageReader::new(&blocks, b"");
         let mut asked = Self {
             stream,
             reader,

@@ -1,5 +1,5 @@
-//! The sockets towards endpoints of one worker: the place that each has among the process's, and
-//! which idle ones give way.
+//! The sockets of one worker towards endpoints: their places among those of the process, and the
+//! idle ones that are closed for others.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -7,49 +7,49 @@ use std::io;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
-use super::{DialError, Patience};
-use crate::boxed::boxed;
+use super::{DialError, WaitBudget};
+use crate::box_future::boxed;
 use crate::clients::Account;
 use crate::clock::{Clock, Cut, Guard};
 use crate::limits::Permit;
 use crate::limits::sockets::{Share, Sockets};
 use crate::preemption::end_still_exchanges;
 
-/// The sockets of one worker.
-pub struct Slots {
+/// The sockets of one worker towards endpoints.
+pub struct SocketSlots {
     process: Arc<Sockets>,
     worker: usize,
     idle: Cell<usize>,
-    keepers: RefCell<Vec<Weak<dyn Keeper>>>,
+    keepers: RefCell<Vec<Weak<dyn IdleSockets>>>,
 }
 
-/// What keeps idle sockets for later.
-pub trait Keeper {
-    /// Since when the one is idle that has been longest, in milliseconds of the clock.
+/// A holder of idle sockets.
+pub trait IdleSockets {
+    /// Since when the longest idle socket is idle, in milliseconds of the clock.
     fn oldest(&self) -> Option<u64>;
 
-    /// Closes that one.
+    /// Closes the longest idle socket.
     fn close_oldest(&self);
 }
 
-/// The place of one socket, until this is dropped: after the socket.
+/// The place of one socket among those of the process. It is dropped after the socket.
 #[derive(Debug)]
-pub struct Slot {
-    slots: Rc<Slots>,
+pub struct SocketSlot {
+    slots: Rc<SocketSlots>,
     idle: Cell<bool>,
     _permit: Permit,
 }
 
-impl fmt::Debug for Slots {
+impl fmt::Debug for SocketSlots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Slots")
+        f.debug_struct("SocketSlots")
             .field("process", &self.process)
             .finish_non_exhaustive()
     }
 }
 
-impl Slots {
-    /// Those of the worker with this number, without any.
+impl SocketSlots {
+    /// The sockets of the worker with this index, none yet.
     pub fn new(process: Arc<Sockets>, worker: usize) -> Rc<Self> {
         Rc::new(Self {
             process,
@@ -59,24 +59,24 @@ impl Slots {
         })
     }
 
-    /// Has what `keeper` keeps give way too.
-    pub fn register(&self, keeper: Weak<dyn Keeper>) {
+    /// Registers another holder of idle sockets.
+    pub fn register(&self, keeper: Weak<dyn IdleSockets>) {
         let mut keepers = self.keepers.borrow_mut();
-        // Those of clients that have left are forgotten before the list grows.
+        // Holders of clients that have left are removed before the list grows.
         if keepers.len() == keepers.capacity() {
             keepers.retain(|keeper| keeper.strong_count() > 0);
         }
         keepers.push(keeper);
     }
 
-    /// Whether a request or relay waits for a socket, of whichever worker.
+    /// Whether a request or relay of any worker waits for a socket.
     pub fn are_wanted(&self) -> bool {
         self.process.wanted() > 0
     }
 
-    /// Closes idle ones for those that wait; where that are too few, ends exchanges of the worker's
-    /// `clock` that stand still.
-    pub fn answer(&self, clock: &Clock) {
+    /// Closes idle sockets for waiting requests; where these are too few, ends stalled exchanges of
+    /// the worker's `clock`.
+    pub fn yield_sockets(&self, clock: &Clock) {
         if self.process.asked() > 0 {
             self.give_way(|| self.process.choose());
         }
@@ -86,8 +86,7 @@ impl Slots {
         }
     }
 
-    /// Closes idle ones, the longest idle first, while there are some and they are `wanted`; says
-    /// how many.
+    /// Closes idle sockets, the longest idle first, while they are `wanted`; returns how many.
     fn give_way(&self, mut wanted: impl FnMut() -> bool) -> usize {
         let mut keepers = Vec::new();
         self.keepers
@@ -115,57 +114,57 @@ impl Slots {
         closed
     }
 
-    /// Closes the longest idle ones for those that wait, or where this worker has too few, has the
-    /// others look.
+    /// Closes the longest idle sockets for waiting requests, and where this worker has too few, wakes
+    /// the others.
     fn relieve(&self, clock: &Clock) {
-        self.answer(clock);
+        self.yield_sockets(clock);
         if self.process.asked() > 0 {
             self.process.wake();
         }
     }
 
-    fn slot(self: &Rc<Self>, permit: Permit) -> Slot {
-        Slot {
+    fn slot(self: &Rc<Self>, permit: Permit) -> SocketSlot {
+        SocketSlot {
             slots: Rc::clone(self),
             idle: Cell::new(false),
             _permit: permit,
         }
     }
 
-    /// A place for one more socket now; none while others wait for one.
-    pub fn try_take(self: &Rc<Self>) -> Option<Slot> {
+    /// Takes a place for one more socket; none while others wait for one.
+    pub fn try_take(self: &Rc<Self>) -> Option<SocketSlot> {
         self.process.try_take().map(|permit| self.slot(permit))
     }
 
-    /// A place for one more socket. Where there is none, idle ones give way, and it is waited for.
+    /// Takes a place for one more socket. Where there is none, closes idle sockets and waits.
     ///
     /// # Errors
     /// When there is none in time, or the connection was cut.
     pub async fn take(
         self: &Rc<Self>,
         guard: &Guard,
-        patience: &Patience,
-    ) -> Result<Slot, DialError> {
+        wait_budget: &WaitBudget,
+    ) -> Result<SocketSlot, DialError> {
         match self.try_take() {
             Some(slot) => Ok(slot),
-            None => boxed(|| self.wait(guard, patience)).await,
+            None => boxed(|| self.wait(guard, wait_budget)).await,
         }
     }
 
-    async fn wait(self: &Rc<Self>, guard: &Guard, patience: &Patience) -> Result<Slot, DialError> {
+    async fn wait(self: &Rc<Self>, guard: &Guard, wait_budget: &WaitBudget) -> Result<SocketSlot, DialError> {
         let place = self
             .process
             .take(guard.clock(), || self.relieve(guard.clock()));
-        patience
+        wait_budget
             .within(guard, place)
             .await
             .map(|permit| self.slot(permit))
             .map_err(|cut| none_in_time(cut, NO_SOCKET))
     }
 
-    /// Makes room where the system has no descriptor left in spite of a place: closes the longest
-    /// idle socket of this worker, or has the others close one by the next tick.
-    pub async fn relieve_system(&self, clock: &Clock) {
+    /// Frees a descriptor where the system has none in spite of a place: closes the longest idle
+    /// socket of this worker, or has the others close one by the next tick.
+    pub async fn free_descriptor(&self, clock: &Clock) {
         let mut wanted = true;
         if self.give_way(|| std::mem::take(&mut wanted)) == 0 {
             let _waiting = self.process.wait();
@@ -175,23 +174,23 @@ impl Slots {
         }
     }
 
-    /// The same for who waits: whether it is worth another try.
-    pub(crate) async fn make_room(&self, guard: &Guard, patience: &Patience) -> Result<bool, Cut> {
-        match patience
-            .within(guard, self.relieve_system(guard.clock()))
+    /// The same within a request's budget: returns whether time is left for another attempt.
+    pub(crate) async fn make_room(&self, guard: &Guard, wait_budget: &WaitBudget) -> Result<bool, Cut> {
+        match wait_budget
+            .within(guard, self.free_descriptor(guard.clock()))
             .await
         {
-            Ok(()) => Ok(!patience.left().is_zero()),
+            Ok(()) => Ok(!wait_budget.left().is_zero()),
             Err(Cut::Deadline) => Ok(false),
             Err(cut) => Err(cut),
         }
     }
 
-    /// What one more socket takes of a client's share, unless that is to be waited for; nothing
-    /// where there is no `account`, or the client is exempt.
+    /// Takes a part of the client's share for one more socket; none without `account`, or where the
+    /// client is exempt.
     ///
     /// # Errors
-    /// The client's account, if its share allows no more now.
+    /// The client's account, if its share is used up: then it is to be waited for.
     pub fn try_share<'a>(
         &self,
         account: Option<&'a Arc<Account>>,
@@ -202,24 +201,24 @@ impl Slots {
         }
     }
 
-    /// Waits until its share allows a client one more.
+    /// Waits until the client's share has room for one more socket.
     ///
     /// # Errors
-    /// When it does not in time, or the connection was cut.
-    pub async fn share(
+    /// When it has none in time, or the connection was cut.
+    pub async fn wait_for_share(
         &self,
         account: &Arc<Account>,
         guard: &Guard,
-        patience: &Patience,
+        wait_budget: &WaitBudget,
     ) -> Result<Share, DialError> {
         let share = self.process.share(account, guard.clock());
-        patience
+        wait_budget
             .within(guard, share)
             .await
             .map_err(|cut| none_in_time(cut, NO_SHARE))
     }
 
-    fn rest(&self, idle: usize) {
+    fn set_idle_count(&self, idle: usize) {
         self.idle.set(idle);
         self.process.rest(self.worker, idle);
     }
@@ -236,30 +235,30 @@ fn none_in_time(cut: Cut, said: &'static str) -> DialError {
     }
 }
 
-impl Slot {
-    /// Whose it is.
-    pub fn slots(&self) -> &Rc<Slots> {
+impl SocketSlot {
+    /// The worker's sockets.
+    pub fn slots(&self) -> &Rc<SocketSlots> {
         &self.slots
     }
 
-    /// No request uses the socket from now on.
-    pub(super) fn rests(&self) {
+    /// Notes that no request uses the socket from now on.
+    pub(super) fn set_idle(&self) {
         if !self.idle.replace(true) {
-            self.slots.rest(self.slots.idle.get() + 1);
+            self.slots.set_idle_count(self.slots.idle.get() + 1);
         }
     }
 
-    /// A request uses it again.
-    pub(super) fn works(&self) {
+    /// Notes that a request uses the socket again.
+    pub(super) fn set_busy(&self) {
         if self.idle.replace(false) {
-            self.slots.rest(self.slots.idle.get() - 1);
+            self.slots.set_idle_count(self.slots.idle.get() - 1);
         }
     }
 }
 
-impl Drop for Slot {
+impl Drop for SocketSlot {
     fn drop(&mut self) {
-        self.works();
+        self.set_busy();
     }
 }
 

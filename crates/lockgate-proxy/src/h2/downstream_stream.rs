@@ -1,4 +1,4 @@
-//! A request that came on a stream of HTTP/2, and the way back to who sent it.
+//! A client's stream of HTTP/2: its request, and the response to it.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -17,45 +17,45 @@ use lockgate_http::priority::Priority;
 use lockgate_net::listen;
 
 use super::outgoing::Outgoing;
-use super::turns::Turn;
-use super::{Carrier, Incoming, Turns, heads};
-use crate::body::{ReadError, Reset, Sink, Source, Tunnel, WriteError};
-use crate::message::{Downstream, Persistence};
+use super::send_scheduler::ScheduledStream;
+use super::{FrameIo, Incoming, SendScheduler, heads};
+use crate::body::{ReadError, Reset, BodyWriter, BodyReader, Tunnel, WriteError};
+use crate::message::{ClientExchange, Persistence};
 
-/// A client's stream. Dropped before the answer was whole, it is reset.
+/// A client's stream. Dropped before the response is complete, it is reset.
 #[derive(Debug)]
-pub struct Stream {
+pub struct DownstreamStream {
     incoming: Incoming,
     outgoing: Outgoing,
     respond: SendResponse<Bytes>,
-    /// Whether the answer has begun.
+    /// Whether the response has begun.
     answered: bool,
-    carrier: Rc<RefCell<Carrier>>,
-    turns: Rc<Turns>,
+    frame_io: Rc<RefCell<FrameIo>>,
+    scheduler: Rc<SendScheduler>,
     id: u32,
 }
 
-impl Stream {
-    /// One that the client has opened, with the body behind its head.
+impl DownstreamStream {
+    /// A stream that the client has opened, with the body behind its head.
     pub fn new(
         body: RecvStream,
         respond: SendResponse<Bytes>,
         limits: HeadLimits,
-        carrier: &Rc<RefCell<Carrier>>,
-        turns: &Rc<Turns>,
+        frame_io: &Rc<RefCell<FrameIo>>,
+        scheduler: &Rc<SendScheduler>,
     ) -> Self {
         Self {
             id: respond.stream_id().as_u32(),
-            turns: Rc::clone(turns),
+            scheduler: Rc::clone(scheduler),
             incoming: Incoming::new(body, limits),
             outgoing: Outgoing::default(),
             respond,
             answered: false,
-            carrier: Rc::clone(carrier),
+            frame_io: Rc::clone(frame_io),
         }
     }
 
-    /// Puts the request's head into the words of HTTP/1.
+    /// Decodes the request's head to that of HTTP/1.
     ///
     /// # Errors
     /// When it is malformed, or longer than `limits` say.
@@ -64,10 +64,10 @@ impl Stream {
         limits: &HeadLimits,
         head: &mut RequestHead,
     ) -> Result<(), SectionError> {
-        heads::request(parts, limits, head)
+        heads::decode_request(parts, limits, head)
     }
 
-    /// Breaks it off: the client must not take what was sent for the whole.
+    /// Resets the stream: the client must not take the sent part for the whole.
     pub fn reset(&mut self, reason: Reason) {
         if self.answered {
             self.outgoing.reset(reason);
@@ -77,22 +77,22 @@ impl Stream {
     }
 }
 
-impl Drop for Stream {
+impl Drop for DownstreamStream {
     fn drop(&mut self) {
-        if !self.outgoing.is_taken() {
+        if !self.outgoing.is_finished() {
             self.reset(Reason::INTERNAL_ERROR);
         }
-        self.turns.forget(self.id);
-        if let Ok(mut carrier) = self.carrier.try_borrow_mut()
-            && let Some(gate) = carrier.gate()
+        self.scheduler.forget(self.id);
+        if let Ok(mut frame_io) = self.frame_io.try_borrow_mut()
+            && let Some(abuse_limits) = frame_io.abuse_limits()
         {
-            gate.ends(self.id, self.incoming.is_ended());
+            abuse_limits.end_stream(self.id, self.incoming.is_ended());
         }
     }
 }
 
-/// How soon an answer is wanted: what the client says, as its origin corrects it (RFC 9218 §8);
-/// where neither says anything, what pages wait for before what they only show.
+/// The priority of a response: the client's, as the origin corrects it (RFC 9218 §8). Where neither
+/// says anything, by its media type: documents and styles before images.
 fn priority(request: &RequestHead, answer: &ResponseHead) -> Priority {
     let asked = Priority::of(&request.fields);
     if asked.is_none() && Priority::of(&answer.fields).is_none() {
@@ -113,13 +113,12 @@ fn by_type(kind: &[u8]) -> Priority {
     };
     let (urgency, incremental) = match () {
         () if is(b"text/html") => (0, true),
-        // One that is imported by another comes behind scripts that were found before it, and
-        // nothing is shown without it.
+        // An imported style sheet is requested after scripts, and the page is not shown without it.
         () if is(b"text/css") => (1, false),
         () if is(b"text/javascript") || is(b"application/javascript") => (2, false),
-        // Few bytes that somebody waits for now.
+        // Few bytes for which a person waits.
         () if is(b"text/event-stream") => (1, true),
-        // Of many of these the first pixels are worth more than all of one.
+        // The first pixels of many images are worth more than all of one.
         () if is(b"image/") || is(b"audio/") || is(b"video/") => (5, true),
         // Clients that say nothing are programs, and proxies with many users on one connection:
         // none waits for another's download (RFC 9218 §13.1).
@@ -131,13 +130,13 @@ fn by_type(kind: &[u8]) -> Priority {
     }
 }
 
-impl Source for Stream {
+impl BodyReader for DownstreamStream {
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
         let wrong = self
-            .carrier
+            .frame_io
             .borrow_mut()
-            .gate()
-            .and_then(|gate| gate.wrong(self.id));
+            .abuse_limits()
+            .and_then(|abuse_limits| abuse_limits.wrong(self.id));
         if let Some(wrong) = wrong {
             // RFC 9113 §8.1.1: a stream error.
             self.reset(Reason::PROTOCOL_ERROR);
@@ -152,45 +151,45 @@ impl Source for Stream {
 
     fn consume(&mut self, count: usize) {
         self.incoming.consume(count);
-        self.turns.uses(count);
+        self.scheduler.count_used(count);
     }
 
     fn is_last(&self) -> bool {
         self.incoming.is_last()
     }
 
-    fn is_over(&self) -> bool {
-        self.incoming.is_over()
+    fn is_complete(&self) -> bool {
+        self.incoming.is_complete()
     }
 
-    fn taken(&self) -> u64 {
-        self.incoming.taken()
+    fn bytes_read(&self) -> u64 {
+        self.incoming.bytes_read()
     }
 
     fn trailers(&self) -> Option<&Fields> {
         self.incoming.trailers()
     }
 
-    fn settle(&mut self, _cx: &mut Context<'_>) {}
+    fn release_memory(&mut self, _cx: &mut Context<'_>) {}
 }
 
-impl Sink for Stream {
-    fn poll_take(
+impl BodyWriter for DownstreamStream {
+    fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
         data: &[u8],
         last: bool,
     ) -> Poll<Result<usize, WriteError>> {
-        self.outgoing.poll_take(cx, data, last)
+        self.outgoing.poll_write(cx, data, last)
     }
 
-    fn poll_share(
+    fn poll_write_shared(
         &mut self,
         cx: &mut Context<'_>,
         data: &Bytes,
         last: bool,
     ) -> Poll<Result<usize, WriteError>> {
-        self.outgoing.poll_share(cx, data, last)
+        self.outgoing.poll_write_shared(cx, data, last)
     }
 
     fn finish(&mut self, trailers: Option<&Fields>, passes: impl FnMut(&Field<'_>) -> bool) {
@@ -201,16 +200,16 @@ impl Sink for Stream {
         self.outgoing.poll_flush()
     }
 
-    fn is_taken(&self) -> bool {
-        self.outgoing.is_taken()
+    fn is_finished(&self) -> bool {
+        self.outgoing.is_finished()
     }
 
     fn is_blocked(&self) -> bool {
         self.outgoing.is_blocked()
     }
 
-    fn moved(&self) -> u64 {
-        self.outgoing.moved()
+    fn bytes_written(&self) -> u64 {
+        self.outgoing.bytes_written()
     }
 
     fn poll_broken(&mut self, cx: &mut Context<'_>) -> Poll<()> {
@@ -222,8 +221,8 @@ impl Sink for Stream {
     }
 }
 
-impl Tunnel for Stream {
-    /// By [`Downstream::switch`] already.
+impl Tunnel for DownstreamStream {
+    /// Done by [`ClientExchange::switch`] already.
     fn begin_tunnel(&mut self) -> Result<(), ReadError> {
         Ok(())
     }
@@ -233,13 +232,13 @@ impl Tunnel for Stream {
     }
 }
 
-impl Downstream for Stream {
+impl ClientExchange for DownstreamStream {
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.poll_broken(cx)
     }
 
     fn local_address(&self) -> Option<SocketAddr> {
-        listen::local_address(self.carrier.borrow().stream().socket()).ok()
+        listen::local_address(self.frame_io.borrow().stream().socket()).ok()
     }
 
     fn begin_request(&mut self, head: &RequestHead) -> Result<BodyLength, ReadError> {
@@ -250,12 +249,12 @@ impl Downstream for Stream {
         Ok(length)
     }
 
-    fn allow(&mut self, most: u64) {
-        self.incoming.allow(most);
+    fn limit_body(&mut self, most: u64) {
+        self.incoming.limit_body(most);
     }
 
     fn interim(&mut self, _request: &RequestHead, answer: &ResponseHead) {
-        // Of a stream that is gone, the answer itself will say so.
+        // It fails for a stream that is gone, which the response will report.
         let _ = self.respond.send_informational(heads::interim(answer));
     }
 
@@ -273,7 +272,7 @@ impl Downstream for Stream {
         self.outgoing.begin(stream, ended);
         if !ended {
             self.outgoing
-                .order(Turn::new(&self.turns, self.id, priority(request, answer)));
+                .schedule(ScheduledStream::new(&self.scheduler, self.id, priority(request, answer)));
         }
         self.answered = true;
     }
@@ -282,11 +281,11 @@ impl Downstream for Stream {
         self.outgoing.poll_room(cx)
     }
 
-    fn takes_files(&self) -> bool {
+    fn supports_sendfile(&self) -> bool {
         false
     }
 
-    fn poll_file(
+    fn poll_send_file(
         &mut self,
         _cx: &mut Context<'_>,
         _part: (BorrowedFd<'_>, u64, usize),
@@ -295,31 +294,31 @@ impl Downstream for Stream {
         Poll::Ready(Ok(None))
     }
 
-    /// RFC 8441 §5: what an origin switches to is a stream that stays open, under 200.
+    /// RFC 8441 §5: the switch of an origin is a 200 on a stream that stays open.
     fn switch(&mut self, request: &RequestHead, answer: &ResponseHead) {
         let mut response = heads::interim(answer);
         *response.status_mut() = http::StatusCode::OK;
-        // It answers a key that is between us and the endpoint (RFC 8441 §5).
+        // It belongs to a key between us and the endpoint (RFC 8441 §5).
         response
             .headers_mut()
             .remove(http::header::SEC_WEBSOCKET_ACCEPT);
         self.incoming.release();
         let stream = self.respond.send_response(response, false);
         self.outgoing.begin(stream, false);
-        // Messages of people and programs: few bytes, and late is too late.
+        // Messages of people and programs: few bytes, soon.
         let priority = Priority::of(&request.fields).unwrap_or(Priority {
             urgency: 1,
             incremental: true,
         });
         self.outgoing
-            .order(Turn::new(&self.turns, self.id, priority));
+            .schedule(ScheduledStream::new(&self.scheduler, self.id, priority));
         self.answered = true;
     }
 
     fn discard(&mut self) {}
 
-    fn poll_left(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.outgoing.poll_left(cx)
+    fn poll_drained(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.outgoing.poll_drained(cx)
     }
 
     fn abort(&mut self) {
@@ -328,7 +327,7 @@ impl Downstream for Stream {
 }
 
 impl Reset {
-    /// The stream is gone, and nobody says why.
+    /// The reset of a stream that is gone for no known reason.
     pub(super) const CANCELLED: Self = Self {
         code: Some(8),
         by_peer: false,

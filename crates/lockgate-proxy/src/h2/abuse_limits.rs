@@ -1,14 +1,12 @@
-//! What a client's frames cost us, beside what they do: those that carry nothing for a request are
-//! counted as they come, before anybody acts on them, and so are those by which it makes us reset
-//! its streams.
+//! Limits on the frames of a client. Frames that carry nothing for a request are counted as they
+//! are received, before the h2 crate handles them, and so are resets, also those that the client
+//! provokes.
 //!
-//! Each attack of its kind was cheap to send and dear to answer: PING, SETTINGS, PRIORITY and empty
-//! DATA (CVE-2019-9512, -9515, -9513, -9518), requests that are taken back at once
-//! (CVE-2023-44487). What the h2 crate bounds by itself is not counted again: CONTINUATION and tiny
-//! DATA.
+//! Each such flood was cheap to send and expensive to answer: PING, SETTINGS, PRIORITY and empty
+//! DATA (CVE-2019-9512, -9515, -9513, -9518), requests that are reset at once (CVE-2023-44487).
+//! CONTINUATION and tiny DATA are limited by the h2 crate itself.
 
 use std::collections::VecDeque;
-use std::rc::Rc;
 
 use lockgate_http::h2::SectionError;
 use lockgate_http::h2::frames::{self, Frame, FrameEvent, FrameScanner};
@@ -16,25 +14,24 @@ use lockgate_http::priority::{self, Priority};
 use lockgate_net::nanos::Nanos;
 use lockgate_net::token_bucket::{TokenBucket, TokenRate};
 
-use super::sections::{Sections, Use, Verdict};
-use super::unfinished::Unfinished;
-use crate::clock::Clock;
+use super::field_sections::{FieldSections, SectionUse, HeadVerdict};
+use super::partial_message::PartialMessage;
 
-/// Updates of windows that a connection may send before it has got anything.
+/// WINDOW_UPDATE frames that a connection may send before it has received data.
 const UPDATES: u64 = 256;
-/// Bytes that we send, beside answers to PING and SETTINGS, for one more of them, or for a PING:
-/// clients tell of what they have used for the stream and for the connection, and some (grpc-go)
-/// measure the round trip behind every small answer.
+/// Bytes that we send, without acknowledgements of PING and SETTINGS, for one more WINDOW_UPDATE or
+/// PING: clients update both windows, of stream and connection, and some (grpc-go) measure the round
+/// trip with every small response.
 const BYTES_A_FRAME: u64 = 8;
-/// How many of these are saved up.
+/// The most of these that are saved up.
 const SAVED: u64 = 65_536;
-/// What our answer to a PING has, and that to SETTINGS.
+/// Bytes of our acknowledgements of PING and SETTINGS.
 const PING_ANSWER: u64 = 17;
 const SETTINGS_ANSWER: u64 = 9;
-/// Streams that are over and remembered: as many as may be open at once, by default.
+/// Ended streams that are remembered: as many as may be open at once, by default.
 const OVER: usize = 128;
-/// Streams that are refused before the client has seen how many it may open at once (RFC 9113
-/// §5.1.2): one that opens a thousand at once is not to blame.
+/// Streams that may be refused before the client has seen SETTINGS_MAX_CONCURRENT_STREAMS (RFC 9113
+/// §5.1.2): a client that opens a thousand at once is not to blame.
 const UNSEEN: u32 = 1_024;
 /// Codes of resets (RFC 9113 §7).
 const PROTOCOL_ERROR: u32 = 1;
@@ -42,24 +39,24 @@ const FLOW_CONTROL_ERROR: u32 = 3;
 const STREAM_CLOSED: u32 = 5;
 const FRAME_SIZE_ERROR: u32 = 6;
 const REFUSED_STREAM: u32 = 7;
-/// Priorities that are remembered until somebody asks for them.
+/// The most priorities that are kept until they are fetched.
 const PRIORITIES: usize = 128;
 
-/// What a client did too often.
+/// What a client has exceeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Violation {
-    /// Took requests back.
+    /// It reset requests.
     Resets,
-    /// Sent frames that carry nothing for a request.
+    /// It sent frames that carry nothing for a request.
     Control,
-    /// Opened windows for which nothing was sent.
+    /// It sent WINDOW_UPDATE for data that was never sent.
     Updates,
-    /// Sent a field section that could not be followed, which the crate took.
-    Sections,
+    /// It sent a field section that the crate accepted and that could not be parsed here.
+    FieldSections,
 }
 
 impl Violation {
-    /// For metrics.
+    /// The metric's label.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Resets => "resets",
@@ -69,7 +66,7 @@ impl Violation {
         }
     }
 
-    /// For the log.
+    /// The detail in the log.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Resets => "too many requests taken back",
@@ -100,48 +97,49 @@ impl FrameAllowance {
     }
 }
 
-/// Counts a client's frames.
+/// The counters of one client's frames.
 #[derive(Debug)]
-pub struct Gate {
-    clock: Rc<Clock>,
+pub struct AbuseLimits {
+    /// Milliseconds of the worker's clock, as of the current turn.
+    now: u64,
     scanner: FrameScanner,
     resets: FrameAllowance,
     control: FrameAllowance,
     updates: u64,
-    /// Updates and PINGs that are explained by what we sent.
+    /// WINDOW_UPDATE and PING frames that the data we sent accounts for.
     explained: u64,
-    /// Bytes that we sent and that were looked at for that.
+    /// Bytes of that data.
     told: u64,
-    /// Bytes of our answers to frames that carry nothing.
+    /// Bytes of our acknowledgements.
     answers: u64,
     priorities: Vec<(u32, Priority)>,
-    /// Streams that ended before their bodies did, the last of them.
+    /// The last streams that ended before their request bodies did.
     over: VecDeque<u32>,
-    unfinished: Unfinished,
-    sections: Sections,
-    /// What we send.
+    partial_message: PartialMessage,
+    sections: FieldSections,
+    /// The scanner of frames that we send.
     sent: FrameScanner,
     /// Whether the client has acknowledged our SETTINGS.
     acknowledged: bool,
-    /// Streams that may still be refused before it has.
+    /// Streams that may still be refused before that.
     unseen: u32,
-    /// Streams that we refuse for a reason of our own, and of which the reset has not left.
+    /// Streams that we refuse for a reason of our own, and that are not reset yet.
     refused: u32,
     violation: Option<Violation>,
 }
 
-impl Gate {
-    /// For a client that may take back and control so much, whose fields have up to `longest`
-    /// bytes, and that has up to `streams` requests open.
+impl AbuseLimits {
+    /// Counters for a client with these limits of resets and control frames, fields of up to
+    /// `longest` bytes, and up to `streams` open requests.
     pub fn new(
-        clock: &Rc<Clock>,
+        now: u64,
         resets: TokenRate,
         control: TokenRate,
         longest: usize,
         streams: u32,
     ) -> Self {
         Self {
-            clock: Rc::clone(clock),
+            now,
             scanner: FrameScanner::of_client(),
             resets: FrameAllowance::new(resets),
             control: FrameAllowance::new(control),
@@ -151,8 +149,8 @@ impl Gate {
             answers: 0,
             priorities: Vec::new(),
             over: VecDeque::new(),
-            unfinished: Unfinished::default(),
-            sections: Sections::new(longest, streams),
+            partial_message: PartialMessage::default(),
+            sections: FieldSections::new(longest, streams),
             sent: FrameScanner::of_server(),
             acknowledged: false,
             unseen: UNSEEN,
@@ -161,51 +159,57 @@ impl Gate {
         }
     }
 
-    /// What the client did too often, if it did.
+    /// Sets the time, in milliseconds of the worker's clock.
+    pub fn set_now(&mut self, now: u64) {
+        self.now = now;
+    }
+
+    /// The limit that the client has exceeded, if any.
     pub fn violation(&self) -> Option<Violation> {
         self.violation
     }
 
-    /// The same when the crate has looked at all that has come: what it could not read either it
-    /// has told itself.
+    /// The same after the crate has handled all received frames: a field section that it could not
+    /// parse either is its own error.
     pub fn settle(&mut self) -> Option<Violation> {
         self.sections.settle();
         self.violation
             .or(self.sections.is_lost().then_some(Violation::Sections))
     }
 
-    /// The crate has accepted a stream: what is to be done with its request.
-    pub fn accept(&mut self, stream: u32) -> Verdict {
+    /// Decides what to do with the request of a stream that the crate has accepted.
+    pub fn accept(&mut self, stream: u32) -> HeadVerdict {
         let verdict = self.sections.accept(stream);
-        self.refused += u32::from(verdict == Verdict::Refuse);
+        self.refused += u32::from(verdict == HeadVerdict::Refuse);
         verdict
     }
 
-    /// A stream is refused for a reason of our own: it is no mistake of the client's.
-    pub fn refuses(&mut self) {
+    /// Notes that we refuse a stream for a reason of our own, which is not counted against the
+    /// client.
+    pub fn note_refusal(&mut self) {
         self.refused += 1;
     }
 
-    /// What is wrong with the trailers of an open stream and not told by the crate.
+    /// The error in the trailers of an open stream that the crate does not report.
     pub fn wrong(&mut self, stream: u32) -> Option<SectionError> {
         self.sections.wrong(stream)
     }
 
-    /// Whether heads wait for the crate to hand them on, and no more is to be read before it has.
+    /// Whether too many heads wait in the crate: no more is read until it has delivered them.
     pub(super) fn is_full(&self) -> bool {
         self.sections.is_full()
     }
 
-    /// Priorities that the client has said since the last time, of requests that may not have come
-    /// yet (RFC 9218 §7.1).
+    /// Takes the priorities that the client has sent since the last call, perhaps of requests that
+    /// it has not sent yet (RFC 9218 §7.1).
     pub fn take_priorities(&mut self) -> Vec<(u32, Priority)> {
         std::mem::take(&mut self.priorities)
     }
 
-    /// A stream is over. Where its client has not `finished`, what still comes of its body is of
-    /// use to nobody.
-    pub fn ends(&mut self, stream: u32, finished: bool) {
-        self.sections.ends(stream);
+    /// Notes the end of a stream. Where its client has not `finished`, further DATA on it counts as
+    /// useless.
+    pub fn end_stream(&mut self, stream: u32, finished: bool) {
+        self.sections.forget(stream);
         if finished {
             return;
         }
@@ -215,33 +219,33 @@ impl Gate {
         self.over.push_back(stream);
     }
 
-    /// The message of which the rest is waited for.
-    pub(super) fn unfinished(&mut self) -> &mut Unfinished {
-        &mut self.unfinished
+    /// The message that is incomplete.
+    pub(super) fn partial_message(&mut self) -> &mut PartialMessage {
+        &mut self.partial_message
     }
 
-    /// Whether what has come ended within a frame.
+    /// Whether the received bytes end within a frame.
     pub(super) fn is_within_frame(&self) -> bool {
         self.scanner.is_within_frame()
     }
 
-    /// Looks at bytes that have come, when so many were sent.
-    pub(super) fn see(&mut self, bytes: &[u8], sent: u64) {
-        let now = Nanos::from_millis(self.clock.now());
+    /// Counts the frames in received bytes; `sent` is the number of bytes sent so far.
+    pub(super) fn observe(&mut self, bytes: &[u8], sent: u64) {
+        let now = Nanos::from_millis(self.now;
         let fresh = sent.saturating_sub(self.answers).saturating_sub(self.told) / BYTES_A_FRAME;
         self.told += fresh * BYTES_A_FRAME;
         self.explained = (self.explained + fresh).min(SAVED);
-        // It is lent out for as long as it calls back.
+        // Taken out, since the closure borrows `self`.
         let mut scanner = std::mem::replace(&mut self.scanner, FrameScanner::of_client());
         scanner.follow(bytes, |seen| match seen {
             FrameEvent::Frame(frame) => {
-                self.unfinished.see(&frame);
+                self.partial_message.observe(&frame);
                 let found = self.frame(frame, now);
                 self.violation = self.violation.or(found);
             }
-            FrameEvent::Block(piece) => self.sections.see(piece),
-            FrameEvent::Whole => self.sections.whole(),
-            FrameEvent::DependsOnItself => self.sections.lose(),
+            FrameEvent::Block(piece) => self.sections.observe(piece),
+            FrameEvent::Whole => self.sections.end_section(),
+            FrameEvent::DependsOnItself => self.sections.mark_lost(),
         });
         self.scanner = scanner;
     }
@@ -259,14 +263,14 @@ impl Gate {
         } = self;
         let mut useless = || (!control.take(now)).then_some(Violation::Control);
         match frame.kind {
-            frames::HEADERS => match self.sections.begins(frame.stream) {
-                Use::Some => None,
-                Use::None => useless(),
+            frames::HEADERS => match self.sections.begin(frame.stream) {
+                SectionUse::Needed => None,
+                SectionUse::Useless => useless(),
             },
             frames::DATA if frame.length > 0 && !over.contains(&frame.stream) => None,
             frames::DATA if frame.flags & frames::END_STREAM != 0 => None,
-            // One to a SETTINGS that we never sent ends the connection by itself; of PING we send
-            // one at the most.
+            // An acknowledgement of a SETTINGS that we never sent ends the connection in the crate;
+            // of PING we send at most one.
             frames::SETTINGS if frame.flags & frames::ACK != 0 => {
                 self.acknowledged = true;
                 None
@@ -295,9 +299,9 @@ impl Gate {
         }
     }
 
-    /// Looks at bytes that we send: streams that a client makes us reset are as good as those that
-    /// it resets (CVE-2025-8671).
-    pub(super) fn send(&mut self, bytes: &[u8]) {
+    /// Counts resets in bytes that we send: a client that provokes them costs as much as one that
+    /// sends them (CVE-2025-8671).
+    pub(super) fn observe_sent(&mut self, bytes: &[u8]) {
         let Self {
             sent,
             resets,
@@ -305,7 +309,7 @@ impl Gate {
             acknowledged,
             unseen,
             violation,
-            clock,
+            now,
             ..
         } = self;
         sent.scan(bytes, |frame| {
@@ -323,17 +327,17 @@ impl Gate {
                 }
                 PROTOCOL_ERROR | FLOW_CONTROL_ERROR | STREAM_CLOSED | FRAME_SIZE_ERROR
                 | REFUSED_STREAM => true,
-                // Those are for reasons of ours, or of an endpoint.
+                // Our own reasons, or an endpoint's.
                 _ => false,
             };
-            if counts && !resets.take(Nanos::from_millis(clock.now())) {
+            if counts && !resets.take(*now)) {
                 *violation = violation.or(Some(Violation::Resets));
             }
         });
     }
 }
 
-/// Takes one, if one is left.
+/// Takes a token, if one is left.
 fn take(left: &mut u64) -> bool {
     let after = left.checked_sub(1);
     *left = after.unwrap_or(0);
@@ -346,7 +350,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::clock::Pulse;
 
     fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
         let mut frame = (payload.len() as u32).to_be_bytes()[1..].to_vec();
@@ -356,12 +359,12 @@ mod tests {
         frame
     }
 
-    fn gate() -> Gate {
+    fn abuse_limits() -> AbuseLimits {
         let some = |number| NonZeroU32::new(number).unwrap();
         let few = TokenRate::new(some(1), Duration::from_secs(1), some(10));
-        let mut gate = Gate::new(&Clock::new(Pulse::new()), few, few, 1_024, 128);
-        gate.see(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 0);
-        gate
+        let mut abuse_limits = AbuseLimits::new(0, few, few, 1_024, 128);
+        abuse_limits.observe(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 0);
+        abuse_limits
     }
 
     #[test]
@@ -376,12 +379,12 @@ mod tests {
             (frames::CONTINUATION, 0, &[], Violation::Control),
             (0x77, 0, &[], Violation::Control),
         ] {
-            let mut gate = gate();
+            let mut abuse_limits = abuse_limits();
             let one = frame(kind, flags, 1, payload);
-            gate.see(&one.repeat(10), 0);
-            assert_eq!(gate.violation(), None, "{kind}");
-            gate.see(&one, 0);
-            assert_eq!(gate.violation(), Some(violation), "{kind}");
+            abuse_limits.observe(&one.repeat(10), 0);
+            assert_eq!(abuse_limits.violation(), None, "{kind}");
+            abuse_limits.observe(&one, 0);
+            assert_eq!(abuse_limits.violation(), Some(violation), "{kind}");
         }
     }
 
@@ -392,39 +395,39 @@ mod tests {
             (frames::DATA, frames::END_STREAM, &[]),
             (frames::SETTINGS, frames::ACK, &[]),
         ] {
-            let mut gate = gate();
-            gate.see(&frame(kind, flags, 1, payload).repeat(1_000), 0);
-            assert_eq!(gate.violation(), None, "{kind}");
+            let mut abuse_limits = abuse_limits();
+            abuse_limits.observe(&frame(kind, flags, 1, payload).repeat(1_000), 0);
+            assert_eq!(abuse_limits.violation(), None, "{kind}");
         }
     }
 
     #[test]
     fn data_for_a_closed_stream_counts_as_a_flood() {
-        let mut gate = gate();
+        let mut abuse_limits = abuse_limits();
         let data = frame(frames::DATA, 0, 3, &[1; 100]);
-        gate.see(&data.repeat(100), 0);
-        gate.ends(3, false);
-        gate.see(&data.repeat(10), 0);
-        assert_eq!(gate.violation(), None);
-        gate.see(&data, 0);
-        assert_eq!(gate.violation(), Some(Violation::Control));
+        abuse_limits.observe(&data.repeat(100), 0);
+        abuse_limits.end_stream(3, false);
+        abuse_limits.observe(&data.repeat(10), 0);
+        assert_eq!(abuse_limits.violation(), None);
+        abuse_limits.observe(&data, 0);
+        assert_eq!(abuse_limits.violation(), Some(Violation::Control));
     }
 
     #[test]
     fn headers_for_closed_streams_are_counted() {
         let headers = |stream| frame(frames::HEADERS, 5, stream, &[0x82]);
-        let mut gate = gate();
+        let mut abuse_limits = abuse_limits();
         for number in 0..1_000 {
-            gate.see(&headers(2 * number + 1), 0);
+            abuse_limits.observe(&headers(2 * number + 1), 0);
         }
-        assert_eq!(gate.violation(), None);
+        assert_eq!(abuse_limits.violation(), None);
         // Once they are trailers.
-        gate.see(&headers(1_999).repeat(11), 0);
-        assert_eq!(gate.violation(), None);
-        gate.see(&headers(1_001), 0);
-        gate.ends(1_001, true);
-        gate.see(&headers(1_001), 0);
-        assert_eq!(gate.violation(), Some(Violation::Control));
+        abuse_limits.observe(&headers(1_999).repeat(11), 0);
+        assert_eq!(abuse_limits.violation(), None);
+        abuse_limits.observe(&headers(1_001), 0);
+        abuse_limits.end_stream(1_001, true);
+        abuse_limits.observe(&headers(1_001), 0);
+        assert_eq!(abuse_limits.violation(), Some(Violation::Control));
     }
 
     /// CVE-2025-8671.
@@ -440,10 +443,10 @@ mod tests {
             (7, false),
             (8, false),
         ] {
-            let mut gate = gate();
-            gate.send(&reset(code).repeat(11));
+            let mut abuse_limits = abuse_limits();
+            abuse_limits.observe_sent(&reset(code).repeat(11));
             assert_eq!(
-                gate.violation(),
+                abuse_limits.violation(),
                 counts.then_some(Violation::Resets),
                 "{code}"
             );
@@ -455,23 +458,23 @@ mod tests {
     #[test]
     fn refused_streams_count_once_our_settings_are_acknowledged() {
         let reset = frame(frames::RST_STREAM, 0, 1, &[0, 0, 0, 7]);
-        let mut gate = gate();
-        gate.send(&reset.repeat(1_024));
-        assert_eq!(gate.violation(), None);
-        gate.send(&reset.repeat(11));
-        assert_eq!(gate.violation(), Some(Violation::Resets));
-        let mut gate = self::gate();
-        gate.see(&frame(frames::SETTINGS, frames::ACK, 0, &[]), 0);
-        gate.send(&reset.repeat(11));
-        assert_eq!(gate.violation(), Some(Violation::Resets));
+        let mut abuse_limits = abuse_limits();
+        abuse_limits.observe_sent(&reset.repeat(1_024));
+        assert_eq!(abuse_limits.violation(), None);
+        abuse_limits.observe_sent(&reset.repeat(11));
+        assert_eq!(abuse_limits.violation(), Some(Violation::Resets));
+        let mut abuse_limits = self::abuse_limits();
+        abuse_limits.observe(&frame(frames::SETTINGS, frames::ACK, 0, &[]), 0);
+        abuse_limits.observe_sent(&reset.repeat(11));
+        assert_eq!(abuse_limits.violation(), Some(Violation::Resets));
     }
 
     #[test]
     fn window_update_is_allowed_in_proportion_to_sent_data() {
         let update = frame(frames::WINDOW_UPDATE, 0, 0, &[0, 0, 1, 0]);
-        let (mut idle, mut busy) = (gate(), gate());
-        idle.see(&update.repeat(300), 0);
-        busy.see(&update.repeat(300), 1 << 20);
+        let (mut idle, mut busy) = (abuse_limits(), abuse_limits());
+        idle.observe(&update.repeat(300), 0);
+        busy.observe(&update.repeat(300), 1 << 20);
         assert_eq!(
             (idle.violation(), busy.violation()),
             (Some(Violation::Updates), None)
@@ -481,11 +484,11 @@ mod tests {
     #[test]
     fn response_bytes_justify_a_ping_but_ping_acks_do_not() {
         let ping = frame(frames::PING, 0, 0, &[0; 8]);
-        let (mut measuring, mut flooding) = (gate(), gate());
+        let (mut measuring, mut flooding) = (abuse_limits(), abuse_limits());
         for at in 0..1_000 {
             // A response of 40 bytes, and the acknowledgement of the PING.
-            measuring.see(&ping, at * (40 + PING_ANSWER));
-            flooding.see(&ping, at * PING_ANSWER);
+            measuring.observe(&ping, at * (40 + PING_ANSWER));
+            flooding.observe(&ping, at * PING_ANSWER);
         }
         assert_eq!(
             (measuring.violation(), flooding.violation()),
@@ -495,11 +498,11 @@ mod tests {
 
     #[test]
     fn priority_updates_are_kept_until_asked_for() {
-        let mut gate = gate();
-        gate.see(&frame(frames::PRIORITY_UPDATE, 0, 0, b"\0\0\0\x05u=1"), 0);
-        let priorities = gate.take_priorities();
+        let mut abuse_limits = abuse_limits();
+        abuse_limits.observe(&frame(frames::PRIORITY_UPDATE, 0, 0, b"\0\0\0\x05u=1"), 0);
+        let priorities = abuse_limits.take_priorities();
         assert_eq!(priorities.len(), 1);
         assert_eq!((priorities[0].0, priorities[0].1.urgency), (5, 1));
-        assert!(gate.take_priorities().is_empty());
+        assert!(abuse_limits.take_priorities().is_empty());
     }
 }

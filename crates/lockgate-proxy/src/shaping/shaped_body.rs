@@ -1,4 +1,4 @@
-//! A body that is held to a rate on its way.
+//! A body that is held to a rate.
 
 use std::task::{Context, Poll, ready};
 
@@ -6,19 +6,18 @@ use lockgate_http::fields::Fields;
 use lockgate_net::relay::Meter;
 use lockgate_net::traffic_shaping::Shaper;
 
-use crate::body::{ReadError, Source};
+use crate::body::{ReadError, BodyReader};
 
-/// A source of which no more is seen than may move. What is left of that when it is dropped, others
-/// may move.
-pub struct Held<'a, S> {
+/// A body of which no more data is visible than its rate allows. Allowance that is left when this
+/// is dropped goes to others.
+pub struct ShapedBody<'a, S> {
     source: &'a mut S,
     shaper: &'a mut Shaper,
     meter: &'a Meter,
 }
 
-impl<'a, S: Source> Held<'a, S> {
-    /// `source`, as far as `shaper` lets it go; for how long that was waited for is noted in
-    /// `meter`.
+impl<'a, S: BodyReader> ShapedBody<'a, S> {
+    /// `source` at the rate of `shaper`; the time that it waits is added to `meter`.
     pub fn new(source: &'a mut S, shaper: &'a mut Shaper, meter: &'a Meter) -> Self {
         Self {
             source,
@@ -28,13 +27,13 @@ impl<'a, S: Source> Held<'a, S> {
     }
 }
 
-impl<S> Drop for Held<'_, S> {
+impl<S> Drop for ShapedBody<'_, S> {
     fn drop(&mut self) {
         give_back(self.shaper, self.meter);
     }
 }
 
-/// Nothing more moves in this turn: what is left of it is for others.
+/// Gives unused allowance back to the buckets, and adds the time waited to `meter`.
 pub fn give_back(shaper: &mut Shaper, meter: &Meter) {
     shaper.give_back();
     meter
@@ -42,11 +41,10 @@ pub fn give_back(shaper: &mut Shaper, meter: &Meter) {
         .set(meter.held_for.get() + shaper.take_waited());
 }
 
-impl<S: Source> Source for Held<'_, S> {
+impl<S: BodyReader> BodyReader for ShapedBody<'_, S> {
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
         ready!(self.source.poll_data(cx))?;
-        // Asked only when there is something: who has nothing to say must not take what others
-        // could use.
+        // Allowance is taken only when there is data: without any it would be kept from others.
         if !self.source.data().is_empty() {
             ready!(self.shaper.poll(cx));
         }
@@ -67,19 +65,19 @@ impl<S: Source> Source for Held<'_, S> {
         self.source.data().len() <= self.shaper.left() && self.source.is_last()
     }
 
-    fn is_over(&self) -> bool {
-        self.source.is_over()
+    fn is_complete(&self) -> bool {
+        self.source.is_complete()
     }
 
-    fn taken(&self) -> u64 {
-        self.source.taken()
+    fn bytes_read(&self) -> u64 {
+        self.source.bytes_read()
     }
 
     fn trailers(&self) -> Option<&Fields> {
         self.source.trailers()
     }
 
-    fn settle(&mut self, cx: &mut Context<'_>) {
-        self.source.settle(cx);
+    fn release_memory(&mut self, cx: &mut Context<'_>) {
+        self.source.release_memory(cx);
     }
 }

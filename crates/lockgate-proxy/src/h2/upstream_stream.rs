@@ -1,4 +1,4 @@
-//! One request to an endpoint on a connection that others share, and its answer.
+//! A stream to an endpoint on a shared connection: one request and its response.
 
 use std::pin::Pin;
 use std::rc::Rc;
@@ -11,87 +11,82 @@ use lockgate_http::h1::HeadLimits;
 use lockgate_http::h2::{self as words, SectionError};
 use lockgate_http::head::{BodyLength, Method, ResponseHead};
 
-use super::heads::{self, Target};
+use super::heads::{self, RequestPseudoFields};
 use super::outgoing::Outgoing;
-use super::{Incoming, Shared};
-use crate::body::{ReadError, Reset, Sink, Source, Tunnel, WriteError};
+use super::{Incoming, SharedConnection};
+use crate::body::{ReadError, Reset, BodyWriter, BodyReader, Tunnel, WriteError};
 use crate::h1;
 use crate::message::OutgoingRequest;
 
 /// RFC 9113 §7.
 const REFUSED_STREAM: u32 = 7;
 
-/// A place on a connection, and what is said there. Dropped before both messages have ended, it
-/// tells the endpoint so, and nothing more comes.
+/// A stream to an endpoint. Dropped before both messages have ended, it is reset.
 #[derive(Debug)]
-pub struct Call {
-    connection: Rc<Shared>,
+pub struct UpstreamStream {
+    connection: Rc<SharedConnection>,
     state: State,
     outgoing: Outgoing,
-    /// Its number, once it was asked.
+    /// Its number, once the request was sent.
     stream: Option<u32>,
-    /// Of a WebSocket's handshake: what proves to its client that it was accepted.
+    /// The Sec-WebSocket-Accept for the client of a WebSocket's handshake.
     accept: Option<String>,
     /// Bytes that the connection had sent before the request.
-    before: u64,
-    /// Whether it is certain that the endpoint has not looked at it.
+    sent_before: u64,
+    /// Whether the endpoint has certainly not processed the request.
     unprocessed: bool,
-    /// Whether the connection has broken, or ends.
+    /// Whether the connection has broken, or is ending.
     lost: bool,
 }
 
 #[derive(Debug)]
 enum State {
-    /// Nothing was asked.
     New,
-    /// It could not be asked.
     Refused(Reset),
-    /// There is no answer yet.
-    Asked(ResponseFuture),
-    /// There is.
-    Answered(Incoming),
-    /// None comes.
-    Over,
+    Sent(ResponseFuture),
+    /// The response's head was received.
+    Responding(Incoming),
+    Closed,
 }
 
-impl Call {
-    /// A place on `connection`, which takes no more than `requests` in its life, if it has one.
-    pub fn on(connection: &Rc<Shared>, requests: u64) -> Option<Self> {
-        if !connection.enter(requests) {
+impl UpstreamStream {
+    /// A stream on `connection`, which takes at most `requests` in its lifetime, if it has a place.
+    pub fn open(connection: &Rc<SharedConnection>, requests: u64) -> Option<Self> {
+        if !connection.reserve(requests) {
             return None;
         }
-        let (outgoing, before) = (Outgoing::default(), connection.sent());
+        let (outgoing, sent_before) = (Outgoing::default(), connection.sent());
         Some(Self {
             connection: Rc::clone(connection),
             state: State::New,
             outgoing,
             stream: None,
             accept: None,
-            before,
+            sent_before,
             unprocessed: false,
             lost: false,
         })
     }
 
-    /// Whether the endpoint takes such a request: not every one takes a WebSocket.
-    pub fn takes(&self, request: &OutgoingRequest<'_>) -> bool {
+    /// Whether the endpoint supports such a request: not every one supports a WebSocket.
+    pub fn supports(&self, request: &OutgoingRequest<'_>) -> bool {
         !is_websocket(request) || self.connection.takes_tunnels()
     }
 
     /// Sends the head of a request.
-    pub fn ask(&mut self, request: &OutgoingRequest<'_>, target: Target) {
+    pub fn send_request(&mut self, request: &OutgoingRequest<'_>, target: RequestPseudoFields) {
         let websocket = is_websocket(request);
-        self.accept = websocket.then(|| h1::accept(request));
-        // What follows a handshake is not of it: until it is accepted there is nothing to send.
+        self.accept = websocket.then(|| h1::websocket_accept(request));
+        // Bytes behind a handshake are no part of it: nothing is sent before it is accepted.
         let whole = request.length == BodyLength::Empty;
         let ended = whole && !websocket;
-        self.before = self.connection.sent();
-        let head = heads::ask(request, target, self.connection.is_secure(), websocket);
-        match self.connection.ask(head, ended) {
+        self.sent_before = self.connection.sent();
+        let head = heads::upstream_request(request, target, self.connection.is_secure(), websocket);
+        match self.connection.send_request(head, ended) {
             Ok((answer, body)) => {
                 self.stream = Some(answer.stream_id().as_u32());
                 self.outgoing.begin(Ok(body), whole);
-                self.state = State::Asked(answer);
+                self.state = State::Sent(answer);
             }
             Err(reset) => {
                 (self.unprocessed, self.lost) = (true, true);
@@ -100,27 +95,27 @@ impl Call {
         }
     }
 
-    /// Reads until there is the head of an answer.
+    /// Reads until the head of a response is complete.
     ///
     /// # Errors
     /// When the head is refused, or the stream or its connection breaks.
-    pub fn poll_answer(
+    pub fn poll_response(
         &mut self,
         cx: &mut Context<'_>,
         answer: &mut ResponseHead,
     ) -> Poll<Result<bool, ReadError>> {
         let limits = HeadLimits::default();
         let coming = match &mut self.state {
-            State::Asked(coming) => coming,
+            State::Sent(coming) => coming,
             State::Refused(reset) => return Poll::Ready(Err((*reset).into())),
-            State::New | State::Answered(_) | State::Over => return Poll::Ready(Ok(false)),
+            State::New | State::Responding(_) | State::Closed => return Poll::Ready(Ok(false)),
         };
         if let Some(wrong) = self.stream.and_then(|stream| self.connection.wrong(stream)) {
             return Poll::Ready(Err(self.malformed(wrong)));
         }
         match coming.poll_informational(cx) {
             Poll::Ready(Some(Ok(interim))) => {
-                heads::answer(&interim, &limits, answer)?;
+                heads::decode_response(&interim, &limits, answer)?;
                 return Poll::Ready(Ok(true));
             }
             Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(self.broken(&error))),
@@ -128,13 +123,13 @@ impl Call {
         }
         match ready!(Pin::new(coming).poll(cx)) {
             Ok(response) => {
-                heads::answer(&response, &limits, answer)?;
+                heads::decode_response(&response, &limits, answer)?;
                 if let Some(accept) = self
                     .accept
                     .take()
                     .filter(|_| (200..300).contains(&answer.status))
                 {
-                    // RFC 8441 §5: what 101 is in HTTP/1.
+                    // RFC 8441 §5: the equivalent of 101 in HTTP/1.
                     answer.status = 101;
                     answer.fields.append(b"Upgrade", b"websocket");
                     answer.fields.append(b"Connection", b"Upgrade");
@@ -142,42 +137,41 @@ impl Call {
                         .fields
                         .append(b"Sec-WebSocket-Accept", accept.as_bytes());
                 }
-                self.state = State::Answered(Incoming::new(response.into_body(), limits));
+                self.state = State::Responding(Incoming::new(response.into_body(), limits));
                 Poll::Ready(Ok(true))
             }
             Err(error) => Poll::Ready(Err(self.broken(&error))),
         }
     }
 
-    /// The answer has pseudo-fields that it must not have: a stream error (RFC 9113 §8.1.1).
+    /// Resets the stream for a malformed response (RFC 9113 §8.1.1).
     fn malformed(&mut self, wrong: SectionError) -> ReadError {
         self.outgoing.reset(Reason::PROTOCOL_ERROR);
-        self.state = State::Over;
+        self.state = State::Closed;
         wrong.into()
     }
 
     fn broken(&mut self, error: &h2::Error) -> ReadError {
-        self.state = State::Over;
+        self.state = State::Closed;
         let reset = Reset::from(error);
         self.unprocessed |= reset.unprocessed;
-        // Also where it was we who ended the connection: what the endpoint did need not have been
-        // for this request.
+        // Also where we have ended the connection, since the cause may be another request.
         self.lost |= reset.code.is_none()
             || (error.is_go_away() && !error.is_remote())
             || (reset.unprocessed && reset.code != Some(REFUSED_STREAM));
         self.connection.explain(reset)
     }
 
-    /// Begins the body of the answer whose head was read, and says how long it is.
+    /// Begins the body of a response, behind its head, and returns its length.
     ///
     /// # Errors
-    /// When what has come is no such body.
-    pub fn begin_answer(
+    /// When the received data is no such body.
+    pub fn begin_response(
         &mut self,
         method: Method,
         answer: &ResponseHead,
     ) -> Result<BodyLength, ReadError> {
-        let State::Answered(incoming) = &mut self.state else {
+        let State::Responding(incoming) = &mut self.state else {
             return Err(ReadError::Cut);
         };
         let length = words::response::length(method, answer, incoming.is_ended())?;
@@ -187,34 +181,34 @@ impl Call {
         Ok(length)
     }
 
-    /// Whether any byte of the request may have been looked at.
+    /// Whether the endpoint may have seen any byte of the request.
     pub fn has_sent(&self) -> bool {
-        !self.unprocessed && self.connection.sent() > self.before
+        !self.unprocessed && self.connection.sent() > self.sent_before
     }
 
-    /// Whether the whole request was handed to the connection.
+    /// Whether the connection has the whole request.
     pub fn is_flushed(&self) -> bool {
-        self.outgoing.is_taken()
+        self.outgoing.is_finished()
     }
 
-    /// Whether the endpoint has said that it did not look at it.
+    /// Whether the endpoint has said that it did not process the request.
     pub fn is_refused(&self) -> bool {
         self.unprocessed
     }
 
-    /// Whether there is no answer because of the connection, and not of what was asked.
+    /// Whether the response failed with the connection, and not because of the request.
     pub fn is_lost(&self) -> bool {
         self.lost
     }
 }
 
-impl Drop for Call {
+impl Drop for UpstreamStream {
     fn drop(&mut self) {
-        let state = std::mem::replace(&mut self.state, State::Over);
-        // The stream goes first: then its place is free.
+        let state = std::mem::replace(&mut self.state, State::Closed);
+        // The stream is dropped first: then its place is free.
         self.outgoing = Outgoing::default();
-        if let State::Asked(answer) = state {
-            self.connection.take_back(answer);
+        if let State::Sent(answer) = state {
+            self.connection.cancel(answer);
         } else {
             drop(state);
             self.connection.release(self.stream);
@@ -222,12 +216,12 @@ impl Drop for Call {
     }
 }
 
-impl Source for Call {
+impl BodyReader for UpstreamStream {
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
         if let Some(wrong) = self.stream.and_then(|stream| self.connection.wrong(stream)) {
             return Poll::Ready(Err(self.malformed(wrong)));
         }
-        let State::Answered(incoming) = &mut self.state else {
+        let State::Responding(incoming) = &mut self.state else {
             return Poll::Ready(Err(ReadError::Cut));
         };
         incoming.poll_data(cx).map_err(|error| match error {
@@ -238,56 +232,56 @@ impl Source for Call {
 
     fn data(&self) -> &[u8] {
         match &self.state {
-            State::Answered(incoming) => incoming.data(),
+            State::Responding(incoming) => incoming.data(),
             _ => &[],
         }
     }
 
     fn consume(&mut self, count: usize) {
-        if let State::Answered(incoming) = &mut self.state {
+        if let State::Responding(incoming) = &mut self.state {
             incoming.consume(count);
         }
     }
 
     fn is_last(&self) -> bool {
-        matches!(&self.state, State::Answered(incoming) if incoming.is_last())
+        matches!(&self.state, State::Responding(incoming) if incoming.is_last())
     }
 
-    fn is_over(&self) -> bool {
-        matches!(&self.state, State::Answered(incoming) if incoming.is_over())
+    fn is_complete(&self) -> bool {
+        matches!(&self.state, State::Responding(incoming) if incoming.is_complete())
     }
 
-    fn taken(&self) -> u64 {
+    fn bytes_read(&self) -> u64 {
         match &self.state {
-            State::Answered(incoming) => incoming.taken(),
+            State::Responding(incoming) => incoming.bytes_read(),
             _ => 0,
         }
     }
 
     fn trailers(&self) -> Option<&Fields> {
         match &self.state {
-            State::Answered(incoming) => incoming.trailers(),
+            State::Responding(incoming) => incoming.trailers(),
             _ => None,
         }
     }
 
-    fn settle(&mut self, cx: &mut Context<'_>) {
-        if let State::Answered(incoming) = &mut self.state {
+    fn release_memory(&mut self, cx: &mut Context<'_>) {
+        if let State::Responding(incoming) = &mut self.state {
             incoming.gather(cx);
         }
     }
 }
 
-impl Sink for Call {
-    fn poll_take(
+impl BodyWriter for UpstreamStream {
+    fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
         data: &[u8],
         last: bool,
     ) -> Poll<Result<usize, WriteError>> {
-        let taken = self.outgoing.poll_take(cx, data, last);
+        let taken = self.outgoing.poll_write(cx, data, last);
         if taken.is_ready() {
-            self.connection.says();
+            self.connection.note_request();
         }
         taken
     }
@@ -300,16 +294,16 @@ impl Sink for Call {
         self.outgoing.poll_flush()
     }
 
-    fn is_taken(&self) -> bool {
-        self.outgoing.is_taken()
+    fn is_finished(&self) -> bool {
+        self.outgoing.is_finished()
     }
 
     fn is_blocked(&self) -> bool {
         self.outgoing.is_blocked()
     }
 
-    fn moved(&self) -> u64 {
-        self.outgoing.moved()
+    fn bytes_written(&self) -> u64 {
+        self.outgoing.bytes_written()
     }
 
     fn poll_broken(&mut self, cx: &mut Context<'_>) -> Poll<()> {
@@ -317,7 +311,7 @@ impl Sink for Call {
     }
 }
 
-impl Tunnel for Call {
+impl Tunnel for UpstreamStream {
     fn begin_tunnel(&mut self) -> Result<(), ReadError> {
         self.outgoing.reopen();
         Ok(())

@@ -12,19 +12,19 @@ use std::time::Duration;
 
 use super::*;
 use crate::clients::{Clients, Connected, Standing};
-use crate::clock::Pulse;
+use crate::clock::Ticker;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-fn patient() -> Patience {
-    Patience::new(HOUR)
+fn patient() -> WaitBudget {
+    WaitBudget::new(HOUR)
 }
 
 /// Idle sockets of one worker, which are nothing but their places.
 #[derive(Default)]
-struct Idle(RefCell<VecDeque<(u64, Slot)>>);
+struct Idle(RefCell<VecDeque<(u64, SocketSlot)>>);
 
-impl Keeper for Idle {
+impl IdleSockets for Idle {
     fn oldest(&self) -> Option<u64> {
         self.0.borrow().front().map(|(since, _)| *since)
     }
@@ -38,8 +38,8 @@ impl Keeper for Idle {
 fn worker<F>(
     process: &Arc<Sockets>,
     number: usize,
-    pulse: &Arc<Pulse>,
-    work: impl FnOnce(Rc<Slots>, Rc<Clock>, Rc<Idle>) -> F,
+    ticker: &Arc<Ticker>,
+    work: impl FnOnce(Rc<SocketSlots>, Rc<Clock>, Rc<Idle>) -> F,
 ) where
     F: Future<Output = ()> + 'static,
 {
@@ -48,17 +48,17 @@ fn worker<F>(
         .unwrap();
     runtime.block_on(async {
         let (slots, clock) = (
-            Slots::new(Arc::clone(process), number),
-            Clock::new(Arc::clone(pulse)),
+            SocketSlots::new(Arc::clone(process), number),
+            Clock::new(Arc::clone(ticker)),
         );
         let idle = Rc::<Idle>::default();
-        slots.register(Rc::downgrade(&idle) as Weak<dyn Keeper>);
-        let (pulse, answering, ticking) = (Arc::clone(pulse), Rc::clone(&slots), Rc::clone(&clock));
+        slots.register(Rc::downgrade(&idle) as Weak<dyn IdleSockets>);
+        let (ticker, answering, ticking) = (Arc::clone(ticker), Rc::clone(&slots), Rc::clone(&clock));
         let ticks = tokio::task::spawn_local(async move {
             loop {
-                pulse.next().await;
-                answering.answer(&ticking);
-                if pulse.take_tick() {
+                ticker.next().await;
+                answering.yield_sockets(&ticking);
+                if ticker.take_tick() {
                     ticking.tick(|_| {});
                 }
             }
@@ -69,29 +69,29 @@ fn worker<F>(
 }
 
 /// Ticks every worker until `done`.
-fn ticking(pulses: &[Arc<Pulse>], done: &AtomicUsize) {
-    while done.load(Ordering::SeqCst) < pulses.len() {
-        pulses.iter().for_each(|pulse| pulse.nudge());
+fn ticking(tickers: &[Arc<Ticker>], done: &AtomicUsize) {
+    while done.load(Ordering::SeqCst) < tickers.len() {
+        tickers.iter().for_each(|ticker| ticker.nudge());
         thread::yield_now();
     }
 }
 
 #[test]
 fn an_idle_socket_of_another_worker_yields_to_a_request() {
-    let pulses = [Pulse::new(), Pulse::new()];
-    let process = Arc::new(Sockets::new(1, &Arc::from(pulses.to_vec())));
+    let tickers = [Ticker::new(), Ticker::new()];
+    let process = Arc::new(Sockets::new(1, &Arc::from(tickers.to_vec())));
     let (filled, tell) = std::sync::mpsc::channel();
     let done = AtomicUsize::new(0);
     thread::scope(|scope| {
-        let (process, pulses, done) = (&process, &pulses, &done);
+        let (process, tickers, done) = (&process, &tickers, &done);
         scope.spawn(move || {
             worker(
                 process,
                 0,
-                &pulses[0],
+                &tickers[0],
                 move |slots, clock, idle| async move {
                     let slot = slots.try_take().unwrap();
-                    slot.rests();
+                    slot.set_idle();
                     idle.0.borrow_mut().push_back((clock.now(), slot));
                     filled.send(()).unwrap();
                     while !idle.0.borrow().is_empty() {
@@ -104,14 +104,14 @@ fn an_idle_socket_of_another_worker_yields_to_a_request() {
         tell.recv().unwrap();
         assert_eq!((process.open(), process.idle()), (1, 1));
         scope.spawn(move || {
-            worker(process, 1, &pulses[1], |slots, clock, _| async move {
+            worker(process, 1, &tickers[1], |slots, clock, _| async move {
                 let guard = clock.watch();
                 assert!(slots.try_take().is_none());
                 assert!(slots.take(&guard, &patient()).await.is_ok());
             });
             done.fetch_add(1, Ordering::SeqCst);
         });
-        ticking(pulses, done);
+        ticking(tickers, done);
     });
     assert_eq!(
         (
@@ -129,7 +129,7 @@ fn alone<F: Future<Output = ()>>(work: impl FnOnce(Rc<Clock>) -> F) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build_local(Default::default())
         .unwrap();
-    runtime.block_on(async { work(Clock::new(Pulse::new())).await });
+    runtime.block_on(async { work(Clock::new(Ticker::new())).await });
 }
 
 /// Polls a future once; it must wait.
@@ -140,11 +140,11 @@ async fn waits<F: Future>(mut future: Pin<&mut F>) {
 #[test]
 fn only_as_many_idle_sockets_yield_as_are_needed() {
     const WORKERS: usize = 4;
-    let pulses: Vec<_> = (0..=WORKERS).map(|_| Pulse::new()).collect();
-    let process = Arc::new(Sockets::new(3 * WORKERS, &Arc::from(pulses)));
+    let tickers: Vec<_> = (0..=WORKERS).map(|_| Ticker::new()).collect();
+    let process = Arc::new(Sockets::new(3 * WORKERS, &Arc::from(tickers)));
     alone(|clock| async move {
         let workers: Vec<_> = (0..WORKERS)
-            .map(|number| Slots::new(Arc::clone(&process), number))
+            .map(|number| SocketSlots::new(Arc::clone(&process), number))
             .collect();
         let idle: Vec<_> = workers.iter().map(|_| Rc::<Idle>::default()).collect();
         for (since, (slots, idle)) in workers
@@ -155,26 +155,26 @@ fn only_as_many_idle_sockets_yield_as_are_needed() {
             .enumerate()
         {
             let slot = slots.try_take().unwrap();
-            slot.rests();
+            slot.set_idle();
             idle.0.borrow_mut().push_back((since as u64, slot));
         }
         for (slots, idle) in workers.iter().zip(&idle) {
-            slots.register(Rc::downgrade(idle) as Weak<dyn Keeper>);
+            slots.register(Rc::downgrade(idle) as Weak<dyn IdleSockets>);
         }
-        let (last, patience) = (Slots::new(Arc::clone(&process), WORKERS), patient());
+        let (last, wait_budget) = (SocketSlots::new(Arc::clone(&process), WORKERS), patient());
         let (guards, mut held) = ([clock.watch(), clock.watch()], Vec::new());
         for (wanted, guard) in guards.iter().enumerate() {
-            let mut place = pin!(last.take(guard, &patience));
+            let mut place = pin!(last.take(guard, &wait_budget));
             waits(place.as_mut()).await;
             assert_eq!(process.asked(), 1);
-            workers.iter().for_each(|slots| slots.answer(&clock));
+            workers.iter().for_each(|slots| slots.yield_sockets(&clock));
             assert_eq!(
                 (process.asked(), process.gave_way()),
                 (0, wanted as u64 + 1)
             );
             // It has its socket, and none is evicted for it any more.
             held.push(place.await.unwrap());
-            workers.iter().for_each(|slots| slots.answer(&clock));
+            workers.iter().for_each(|slots| slots.yield_sockets(&clock));
         }
         assert_eq!(
             (process.gave_way(), process.idle(), process.open()),
@@ -182,8 +182,8 @@ fn only_as_many_idle_sockets_yield_as_are_needed() {
         );
         // A request that no longer waits leaves no demand behind.
         let gone = clock.watch();
-        waits(pin!(last.take(&gone, &patience))).await;
-        workers.iter().for_each(|slots| slots.answer(&clock));
+        waits(pin!(last.take(&gone, &wait_budget))).await;
+        workers.iter().for_each(|slots| slots.yield_sockets(&clock));
         assert_eq!(
             (process.asked(), process.waiting(), process.gave_way()),
             (0, 0, 2)
@@ -194,10 +194,10 @@ fn only_as_many_idle_sockets_yield_as_are_needed() {
 /// A client at its share is not served sooner by sockets that others keep.
 #[test]
 fn waiting_for_a_client_share_leaves_idle_sockets_alone() {
-    let process = Arc::new(Sockets::new(4, &Arc::from([Pulse::new()])));
+    let process = Arc::new(Sockets::new(4, &Arc::from([Ticker::new()])));
     alone(|clock| async move {
-        let (slots, idle) = (Slots::new(Arc::clone(&process), 0), Rc::<Idle>::default());
-        slots.register(Rc::downgrade(&idle) as Weak<dyn Keeper>);
+        let (slots, idle) = (SocketSlots::new(Arc::clone(&process), 0), Rc::<Idle>::default());
+        slots.register(Rc::downgrade(&idle) as Weak<dyn IdleSockets>);
         let clients = Clients::new();
         let connected = Connected::new(clients.of([192, 0, 2, 1].into(), Standing::Ordinary));
         let more = || {
@@ -209,16 +209,16 @@ fn waiting_for_a_client_share_leaves_idle_sockets_alone() {
         let mut held: Vec<_> = std::iter::from_fn(more).collect();
         assert_eq!(held.len(), 2, "half of all");
         let others = slots.try_take().unwrap();
-        others.rests();
+        others.set_idle();
         idle.0.borrow_mut().push_back((0, others));
-        let (guard, patience) = (clock.watch(), patient());
-        let mut share = pin!(slots.share(connected.account(), &guard, &patience));
+        let (guard, wait_budget) = (clock.watch(), patient());
+        let mut share = pin!(slots.wait_for_share(connected.account(), &guard, &wait_budget));
         waits(share.as_mut()).await;
         assert!(
             process.waiting() == 1 && !slots.are_wanted(),
             "the next socket may be kept as well"
         );
-        slots.answer(&clock);
+        slots.yield_sockets(&clock);
         assert_eq!((process.idle(), process.gave_way()), (1, 0));
         held.pop();
         assert!(share.await.is_ok());
@@ -227,11 +227,11 @@ fn waiting_for_a_client_share_leaves_idle_sockets_alone() {
 
 #[test]
 fn keepers_of_departed_clients_are_forgotten() {
-    let slots = Slots::new(Arc::new(Sockets::new(1, &Arc::from([]))), 0);
+    let slots = SocketSlots::new(Arc::new(Sockets::new(1, &Arc::from([]))), 0);
     let stays = Rc::<Idle>::default();
-    slots.register(Rc::downgrade(&stays) as Weak<dyn Keeper>);
+    slots.register(Rc::downgrade(&stays) as Weak<dyn IdleSockets>);
     for _ in 0..10_000 {
-        slots.register(Rc::downgrade(&Rc::<Idle>::default()) as Weak<dyn Keeper>);
+        slots.register(Rc::downgrade(&Rc::<Idle>::default()) as Weak<dyn IdleSockets>);
     }
     assert!(slots.keepers.borrow().len() < 16);
     assert!(slots.keepers.borrow()[0].upgrade().is_some());
@@ -240,12 +240,12 @@ fn keepers_of_departed_clients_are_forgotten() {
 /// `queue.wait` is for all waits of a request together.
 #[test]
 fn queue_wait_covers_share_and_socket_together() {
-    let process = Arc::new(Sockets::new(1, &Arc::from([Pulse::new()])));
+    let process = Arc::new(Sockets::new(1, &Arc::from([Ticker::new()])));
     alone(|clock| async move {
-        let slots = Slots::new(Arc::clone(&process), 0);
-        let (held, guard, patience) = (slots.try_take().unwrap(), clock.watch(), patient());
+        let slots = SocketSlots::new(Arc::clone(&process), 0);
+        let (held, guard, wait_budget) = (slots.try_take().unwrap(), clock.watch(), patient());
         let began = clock.now();
-        let mut place = Box::pin(slots.take(&guard, &patience));
+        let mut place = Box::pin(slots.take(&guard, &wait_budget));
         waits(place.as_mut()).await;
         while clock.now() < began + 5 {
             clock.tick(|_| {});
@@ -253,9 +253,9 @@ fn queue_wait_covers_share_and_socket_together() {
         drop(held);
         assert!(place.await.is_ok());
         let waited = Duration::from_millis(clock.now() - began);
-        assert_eq!(patience.left(), HOUR - waited);
+        assert_eq!(wait_budget.left(), HOUR - waited);
         // Nothing is left: the next wait ends with the next tick.
-        let (held, spent) = (slots.try_take().unwrap(), Patience::new(Duration::ZERO));
+        let (held, spent) = (slots.try_take().unwrap(), WaitBudget::new(Duration::ZERO));
         let mut place = Box::pin(slots.take(&guard, &spent));
         waits(place.as_mut()).await;
         clock.tick(|_| {});
@@ -268,22 +268,22 @@ fn queue_wait_covers_share_and_socket_together() {
 fn sockets_never_exceed_the_limit_and_every_wait_ends() {
     const PLACES: usize = 7;
     const TASKS: usize = 40;
-    let pulses: Vec<_> = (0..4).map(|_| Pulse::new()).collect();
-    let process = Arc::new(Sockets::new(PLACES, &Arc::from(pulses.clone())));
+    let tickers: Vec<_> = (0..4).map(|_| Ticker::new()).collect();
+    let process = Arc::new(Sockets::new(PLACES, &Arc::from(tickers.clone())));
     let (clients, open, done) = (
         Clients::new(),
         Arc::new(AtomicUsize::new(0)),
         AtomicUsize::new(0),
     );
     thread::scope(|scope| {
-        for (number, pulse) in pulses.iter().enumerate() {
+        for (number, ticker) in tickers.iter().enumerate() {
             let (process, clients, open, done) =
                 (&process, Arc::clone(&clients), Arc::clone(&open), &done);
             scope.spawn(move || {
                 worker(
                     process,
                     number,
-                    pulse,
+                    ticker,
                     move |slots, clock, idle| async move {
                         let tasks = (0..TASKS).map(|task| {
                             let (slots, clock, idle) =
@@ -298,7 +298,7 @@ fn sockets_never_exceed_the_limit_and_every_wait_ends() {
                                     let share = match slots.try_share(Some(connected.account())) {
                                         Ok(share) => share,
                                         Err(account) => Some(
-                                            slots.share(account, &guard, &patient()).await.unwrap(),
+                                            slots.wait_for_share(account, &guard, &patient()).await.unwrap(),
                                         ),
                                     };
                                     let kept = idle.0.borrow_mut().pop_back();
@@ -306,7 +306,7 @@ fn sockets_never_exceed_the_limit_and_every_wait_ends() {
                                         Some((_, slot)) => slot,
                                         None => slots.take(&guard, &patient()).await.unwrap(),
                                     };
-                                    slot.works();
+                                    slot.set_busy();
                                     assert!(
                                         open.fetch_add(1, Ordering::SeqCst) < PLACES,
                                         "one too many"
@@ -317,7 +317,7 @@ fn sockets_never_exceed_the_limit_and_every_wait_ends() {
                                     }
                                     open.fetch_sub(1, Ordering::SeqCst);
                                     if turn % 3 > 0 && !slots.are_wanted() {
-                                        slot.rests();
+                                        slot.set_idle();
                                         idle.0.borrow_mut().push_back((clock.now(), slot));
                                     }
                                     drop(share);
@@ -333,7 +333,7 @@ fn sockets_never_exceed_the_limit_and_every_wait_ends() {
                 done.fetch_add(1, Ordering::SeqCst);
             });
         }
-        ticking(&pulses, &done);
+        ticking(&tickers, &done);
     });
     assert_eq!(
         (
@@ -349,7 +349,7 @@ fn sockets_never_exceed_the_limit_and_every_wait_ends() {
 #[test]
 fn greedy_clients_get_a_fair_share_of_scarce_sockets() {
     let process = Arc::new(Sockets::new(60, &Arc::from([])));
-    let slots = Slots::new(Arc::clone(&process), 0);
+    let slots = SocketSlots::new(Arc::clone(&process), 0);
     let clients = Clients::new();
     let connected: Vec<_> = (1..=5)
         .map(|last| Connected::new(clients.of([192, 0, 2, last].into(), Standing::Ordinary)))

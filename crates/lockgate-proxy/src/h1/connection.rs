@@ -1,4 +1,4 @@
-//! A connection that speaks HTTP/1: its bytes, what is being read and what is being written.
+//! A connection that speaks HTTP/1: its socket, the message being read and the one being written.
 
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
@@ -11,43 +11,43 @@ use lockgate_http::head::{BodyLength, RequestHead, ResponseHead};
 use lockgate_net::listen;
 use lockgate_net::stream::{BufferPool, Stream};
 
-use super::{Reader, Writer, heads};
-use crate::body::{ReadError, Sink, Source, Tunnel, WriteError};
-use crate::message::{Downstream, OutgoingRequest, Persistence};
+use super::{MessageReader, MessageWriter, heads};
+use crate::body::{ReadError, BodyWriter, BodyReader, Tunnel, WriteError};
+use crate::message::{ClientExchange, OutgoingRequest, Persistence};
 
-/// One connection.
+/// An HTTP/1 connection, to a client or an endpoint.
 #[derive(Debug)]
-pub struct Link {
+pub struct H1Connection {
     /// The socket with its TLS.
     pub stream: Stream,
-    /// What comes.
-    pub reader: Reader,
-    /// What goes.
-    pub writer: Writer,
+    /// The message from the peer.
+    pub reader: MessageReader,
+    /// The message to the peer.
+    pub writer: MessageWriter,
 }
 
-impl Link {
-    /// A connection on which nothing was said; `received` was read already.
+impl H1Connection {
+    /// A connection without a message yet; `received` was read already.
     pub fn new(stream: Stream, blocks: &Rc<BufferPool>, received: &[u8]) -> Self {
         Self {
             stream,
-            reader: Reader::new(blocks, received),
-            writer: Writer::new(blocks),
+            reader: MessageReader::new(blocks, received),
+            writer: MessageWriter::new(blocks),
         }
     }
 
     /// Begins a request, which leaves with the first data or by a flush.
-    pub fn ask(&mut self, request: &OutgoingRequest<'_>) {
+    pub fn send_request(&mut self, request: &OutgoingRequest<'_>) {
         heads::request(request, self.writer.head());
         self.writer.begin_body(request.length);
     }
 
-    /// Reads until there is the head of an answer; `false` when the connection ended before it had
-    /// begun.
+    /// Reads until the head of a response is complete; `false` when the connection ended before the
+    /// head began.
     ///
     /// # Errors
     /// When the head is refused, or the connection ends within it.
-    pub fn poll_answer(
+    pub fn poll_response(
         &mut self,
         cx: &mut Context<'_>,
         answer: &mut ResponseHead,
@@ -58,11 +58,11 @@ impl Link {
             })
     }
 
-    /// Begins the body of the answer whose head was read.
+    /// Begins the body of a response, behind its head.
     ///
     /// # Errors
-    /// When what has come is no such body.
-    pub fn begin_answer(&mut self, length: BodyLength) -> Result<(), ReadError> {
+    /// When the received bytes are no such body.
+    pub fn begin_response(&mut self, length: BodyLength) -> Result<(), ReadError> {
         self.reader.begin_body(length)
     }
 
@@ -71,18 +71,18 @@ impl Link {
         self.writer.has_sent()
     }
 
-    /// Whether nothing of the request is held: all of it has left.
+    /// Whether the whole request has left.
     pub fn is_flushed(&self) -> bool {
         self.writer.has_ended() && !self.writer.holds_bytes()
     }
 
-    /// Whether nothing of this exchange is left on the connection, and nothing has come behind it.
+    /// Whether the exchange is complete, and the peer has sent nothing behind it.
     pub fn is_spent(&self) -> bool {
         self.is_flushed() && !self.reader.holds_bytes()
     }
 }
 
-impl Source for Link {
+impl BodyReader for H1Connection {
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
         self.reader.poll_data(cx, &mut self.stream)
     }
@@ -99,25 +99,25 @@ impl Source for Link {
         self.reader.is_last()
     }
 
-    fn is_over(&self) -> bool {
+    fn is_complete(&self) -> bool {
         self.reader.has_ended()
     }
 
-    fn taken(&self) -> u64 {
-        self.reader.taken()
+    fn bytes_read(&self) -> u64 {
+        self.reader.bytes_read()
     }
 
     fn trailers(&self) -> Option<&Fields> {
         self.reader.trailers()
     }
 
-    fn settle(&mut self, _cx: &mut Context<'_>) {
-        self.reader.settle();
+    fn release_memory(&mut self, _cx: &mut Context<'_>) {
+        self.reader.release_memory();
     }
 }
 
-impl Sink for Link {
-    fn poll_take(
+impl BodyWriter for H1Connection {
+    fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
         data: &[u8],
@@ -144,7 +144,7 @@ impl Sink for Link {
             .map_err(WriteError::from)
     }
 
-    fn is_taken(&self) -> bool {
+    fn is_finished(&self) -> bool {
         self.writer.has_ended()
     }
 
@@ -152,8 +152,8 @@ impl Sink for Link {
         self.writer.is_blocked()
     }
 
-    fn moved(&self) -> u64 {
-        self.writer.moved()
+    fn bytes_written(&self) -> u64 {
+        self.writer.bytes_written()
     }
 
     fn poll_broken(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
@@ -161,7 +161,7 @@ impl Sink for Link {
     }
 }
 
-impl Tunnel for Link {
+impl Tunnel for H1Connection {
     fn begin_tunnel(&mut self) -> Result<(), ReadError> {
         self.writer.begin_body(BodyLength::UntilClose);
         self.reader.begin_tunnel()
@@ -172,7 +172,7 @@ impl Tunnel for Link {
     }
 }
 
-impl Downstream for Link {
+impl ClientExchange for H1Connection {
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.stream.poll_gone(cx)
     }
@@ -187,8 +187,8 @@ impl Downstream for Link {
         Ok(length)
     }
 
-    fn allow(&mut self, most: u64) {
-        self.reader.allow(most);
+    fn limit_body(&mut self, most: u64) {
+        self.reader.limit_body(most);
     }
 
     fn interim(&mut self, request: &RequestHead, answer: &ResponseHead) {
@@ -212,11 +212,11 @@ impl Downstream for Link {
             .map_err(WriteError::from)
     }
 
-    fn takes_files(&self) -> bool {
+    fn supports_sendfile(&self) -> bool {
         !self.stream.is_secure()
     }
 
-    fn poll_file(
+    fn poll_send_file(
         &mut self,
         cx: &mut Context<'_>,
         part: (BorrowedFd<'_>, u64, usize),
@@ -226,7 +226,7 @@ impl Downstream for Link {
             return Poll::Ready(Ok(None));
         }
         self.writer
-            .poll_file(cx, &mut self.stream, part, last)
+            .poll_send_file(cx, &mut self.stream, part, last)
             .map_ok(Some)
             .map_err(WriteError::from)
     }
@@ -239,8 +239,8 @@ impl Downstream for Link {
         self.writer.discard();
     }
 
-    fn poll_left(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        // That it cannot is no news of an answer that is broken off.
+    fn poll_drained(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        // A failure does not matter: the response is being aborted.
         self.writer.poll_flush(cx, &mut self.stream).map(|_| ())
     }
 

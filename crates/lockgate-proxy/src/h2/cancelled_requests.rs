@@ -1,9 +1,9 @@
-//! Requests to an endpoint that are taken back before their answer, and how many of them at once.
+//! Requests to an endpoint that are cancelled before their response, and the pace of their resets.
 //!
-//! An endpoint that finds many of them before it has looked at them ends the connection for
-//! everybody on it (CVE-2023-44487): one on the h2 crate bears 20. So no more than a few resets are
-//! on their way. Whether the endpoint has read them is asked by SETTINGS that change nothing: PING
-//! would ask the same, but servers of gRPC end a connection with more than a few of those.
+//! An endpoint that receives many resets of requests that it has not handled ends the connection
+//! with all requests (CVE-2023-44487): a server on the h2 crate tolerates 20. So only a few resets
+//! are in flight. SETTINGS that change nothing show whether the endpoint has read them: PING would
+//! show the same, but servers of gRPC end a connection with more than a few of those.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -15,24 +15,24 @@ use h2::client::{Connection, ResponseFuture};
 
 use super::Io;
 
-/// Resets that an endpoint may not have read. As many may follow behind the SETTINGS that ask:
-/// together fewer than 20.
+/// Resets that the endpoint may not have read. As many may follow behind the SETTINGS: together
+/// fewer than 20.
 const UNREAD: usize = 8;
 
-/// The requests of one connection that nobody wants any more.
+/// The cancelled requests of one connection.
 #[derive(Debug, Default)]
-pub(super) struct Unwanted {
-    /// Those that are not reset yet.
+pub(super) struct CancelledRequests {
+    /// Requests that are not reset yet.
     waiting: VecDeque<ResponseFuture>,
     /// Resets since the endpoint has shown that it reads.
     unread: usize,
-    /// Whether it was asked, and has not answered.
+    /// Whether SETTINGS were sent and not acknowledged.
     asked: bool,
 }
 
-impl Unwanted {
-    /// Resets a request that was not answered; where the endpoint may not have read enough others,
-    /// gives it to [`poll`](Self::poll) and says `false`.
+impl CancelledRequests {
+    /// Resets a request without a response; where too many resets may be unread, leaves it to
+    /// [`poll`](Self::poll) and returns `false`.
     pub(super) fn reset(&mut self, answer: ResponseFuture) -> bool {
         let at_once = self.waiting.is_empty() && self.unread < UNREAD;
         if at_once {
@@ -43,8 +43,8 @@ impl Unwanted {
         at_once
     }
 
-    /// Resets those that may be, and says which streams these were. It is called in each turn of
-    /// the connection's driver. `window` is the initial window that the endpoint was told.
+    /// Resets as many requests as may be now, and returns their streams. The driver of the
+    /// connection calls it in each turn. `window` is our SETTINGS_INITIAL_WINDOW_SIZE.
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -52,7 +52,7 @@ impl Unwanted {
         window: u32,
     ) -> Vec<u32> {
         let mut reset = Vec::new();
-        // One that is answered was looked at.
+        // A request with a response was handled: its reset does not count.
         self.waiting.retain_mut(|answer| {
             let waits = Pin::new(&mut *answer).poll(cx).is_pending();
             if !waits {
@@ -60,7 +60,7 @@ impl Unwanted {
             }
             waits
         });
-        // The crate takes no SETTINGS before the last ones are acknowledged.
+        // The crate sends no SETTINGS before the last ones are acknowledged.
         if !self.waiting.is_empty() && connection.set_initial_window_size(window).is_ok() {
             // They leave in the next turn, before the resets of this one.
             cx.waker().wake_by_ref();

@@ -1,5 +1,5 @@
-//! Connections of HTTP/2 to one endpoint that one worker's requests share, and those that are being
-//! made.
+//! The HTTP/2 connections to one endpoint that one worker's requests share, and the dials of new
+//! ones.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -10,32 +10,32 @@ use std::time::{Duration, Instant};
 use lockgate_net::stream::{BufferPool, Stream};
 use tokio::sync::Notify;
 
-use super::{DialError, Endpoint, Failure, Keeping, Pool, Slots};
+use super::{DialError, Endpoint, EndpointFailure, IdleSettings, Pool, SocketSlots};
 use crate::clock::{Cut, Guard};
-use crate::h2::{Call, MOST, Shared};
+use crate::h2::{UpstreamStream, MOST, SharedConnection};
 
-/// Which connection is wanted.
+/// Which connections a request may reuse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
-    /// Any that is not known to be dead.
+pub enum ReusePolicy {
+    /// Any that is not known to be closed.
     Any,
-    /// One of which the kernel says that it lives: for what must not be sent twice.
-    Certain,
-    /// A new one; of those that are shared, one that was made after this moment.
+    /// One that the kernel says is alive: for requests that must not be sent twice.
+    Alive,
+    /// None; of shared ones, one that was made after this moment.
     New(Instant),
 }
 
-/// The connections to one endpoint.
+/// The HTTP/2 connections of one worker to one endpoint.
 #[derive(Debug)]
-pub(super) struct Sharing {
-    /// The first with room is taken, so that those that are too many grow old.
-    connections: RefCell<Vec<Rc<Shared>>>,
+pub(super) struct H2Pool {
+    /// In the order of use: the first with room is taken, so that superfluous ones become idle.
+    connections: RefCell<Vec<Rc<SharedConnection>>>,
     dials: RefCell<Vec<Rc<Dialling>>>,
-    /// Requests at once that the endpoint took on the last one.
-    most: Cell<usize>,
+    /// The most open requests on the last connection.
+    max_streams: Cell<usize>,
 }
 
-/// A connection that is being made, for all who wait for it.
+/// A connection that is being made, for all requests that wait for it.
 #[derive(Debug, Default)]
 struct Dialling {
     waiting: Cell<usize>,
@@ -43,7 +43,7 @@ struct Dialling {
     told: Notify,
 }
 
-/// A request that waits for a connection, also when it gives up.
+/// A request that waits for a connection, counted until this is dropped.
 struct Waiter<'a>(&'a Cell<usize>);
 
 impl<'a> Waiter<'a> {
@@ -59,63 +59,63 @@ impl Drop for Waiter<'_> {
     }
 }
 
-/// A place on a connection.
+/// A stream on a shared connection.
 #[derive(Debug)]
-pub(super) struct Place {
-    pub(super) call: Box<Call>,
-    /// Requests that the connection had before; none where a new one was wanted.
+pub(super) struct LeasedStream {
+    pub(super) call: Box<UpstreamStream>,
+    /// Earlier requests on the connection; 0 where a new one was wanted.
     pub(super) requests: u64,
 }
 
-impl Default for Sharing {
+impl Default for H2Pool {
     fn default() -> Self {
         Self {
             connections: RefCell::default(),
             dials: RefCell::default(),
-            most: Cell::new(MOST),
+            max_streams: Cell::new(MOST),
         }
     }
 }
 
-impl Sharing {
-    /// A place on a connection, if one has room.
-    pub(super) fn place(&self, wanted: Wanted, keeping: Keeping) -> Option<Place> {
+impl H2Pool {
+    /// Reserves a stream on a connection, if one has room.
+    pub(super) fn reserve(&self, reuse: ReusePolicy, idle_settings: IdleSettings) -> Option<LeasedStream> {
         let mut connections = self.connections.borrow_mut();
-        connections.retain(|one| !one.is_over());
+        connections.retain(|one| !one.is_closed());
         connections.iter().find_map(|one| {
-            let usable = match wanted {
-                Wanted::Any => true,
-                Wanted::Certain => one.is_quiet_now(),
-                Wanted::New(since) => one.made_at() > since,
+            let usable = match reuse {
+                ReusePolicy::Any => true,
+                ReusePolicy::Alive => one.is_quiet_now(),
+                ReusePolicy::New(since) => one.made_at() > since,
             };
-            let requests = one.asked();
+            let requests = one.requests_made();
             let call = if usable {
-                Call::on(one, keeping.requests)?
+                UpstreamStream::open(one, idle_settings.requests)?
             } else {
                 return None;
             };
-            let requests = if matches!(wanted, Wanted::New(_)) {
+            let requests = if matches!(reuse, ReusePolicy::New(_)) {
                 0
             } else {
                 requests
             };
-            Some(Place {
+            Some(LeasedStream {
                 call: Box::new(call),
                 requests,
             })
         })
     }
 
-    /// Waits until a connection more is there, which is dialled unless one is being already; says
-    /// whether this was the first who waits for it.
+    /// Waits for one more connection, which is dialled unless a dial is under way; returns whether
+    /// this has started the dial.
     ///
     /// # Errors
-    /// When it could not be made, or the wait was cut.
-    pub(super) async fn another(
+    /// When the dial fails, or the wait was cut.
+    pub(super) async fn wait_for_connection(
         self: &Rc<Self>,
         pool: &Arc<Pool>,
         endpoint: &Arc<Endpoint>,
-        (blocks, slots): (&Rc<BufferPool>, &Rc<Slots>),
+        (blocks, slots): (&Rc<BufferPool>, &Rc<SocketSlots>),
         guard: &Guard,
         connect: Duration,
     ) -> Result<bool, DialError> {
@@ -123,17 +123,17 @@ impl Sharing {
             .dials
             .borrow()
             .iter()
-            .find(|dial| dial.waiting.get() < self.most.get())
+            .find(|dial| dial.waiting.get() < self.max_streams.get())
             .cloned();
         let first = joined.is_none();
         let dial = joined.unwrap_or_else(|| {
             let dial = Rc::new(Dialling::default());
             self.dials.borrow_mut().push(Rc::clone(&dial));
-            let made = Rc::clone(self).make(
+            let made = Rc::clone(self).connect(
                 Arc::clone(pool),
                 Arc::clone(endpoint),
                 (Rc::clone(blocks), Rc::clone(slots)),
-                guard.another(),
+                guard.watch_another(),
                 connect,
                 Rc::clone(&dial),
             );
@@ -153,29 +153,29 @@ impl Sharing {
         waited.map_err(DialError::Cut)?.map(|()| first)
     }
 
-    /// Makes a connection, tells who waits, and drives it.
-    async fn make(
+    /// Makes a connection, wakes the waiting requests, and drives it.
+    async fn connect(
         self: Rc<Self>,
         pool: Arc<Pool>,
         endpoint: Arc<Endpoint>,
-        (blocks, slots): (Rc<BufferPool>, Rc<Slots>),
+        (blocks, slots): (Rc<BufferPool>, Rc<SocketSlots>),
         guard: Guard,
         connect: Duration,
         dial: Rc<Dialling>,
     ) {
-        // Its bytes are nobody's: those of the requests are counted with their clients.
+        // Its bytes are not counted: those of the requests count for their clients.
         guard.watch().listener.set(None);
         let made = async {
-            let patience = pool.patience();
-            let hold = endpoint
+            let wait_budget = pool.wait_budget();
+            let permit = endpoint
                 .count()
-                .in_slot(slots.take(&guard, &patience).await?);
+                .with_slot(slots.take(&guard, &wait_budget).await?);
             let dialled = pool
-                .attempt(hold, &slots, (&guard, &patience), connect, &[])
+                .attempt(permit, &slots, (&guard, &wait_budget), connect, &[])
                 .await?;
             let stream = Stream::new(dialled.socket, dialled.session, Vec::new());
             guard.phase(connect);
-            let begun = guard.within(Shared::begin(stream, &blocks)).await;
+            let begun = guard.within(SharedConnection::handshake(stream, &blocks)).await;
             let begun = match begun {
                 Ok(begun) => begun,
                 Err(Cut::Deadline) => Err(io::Error::new(
@@ -185,9 +185,9 @@ impl Sharing {
                 Err(cut) => return Err(DialError::Cut(cut)),
             };
             begun
-                .map(|(shared, driver)| (shared, driver, dialled.hold))
+                .map(|(shared, driver)| (shared, driver, dialled.permit))
                 .map_err(|error| {
-                    pool.failed(&endpoint, Failure::Unreachable, &error, guard.clock().now());
+                    pool.failed(&endpoint, EndpointFailure::Unreachable, &error, guard.clock().now());
                     DialError::Failed {
                         endpoint: endpoint.label.clone(),
                         error: Arc::new(error),
@@ -200,23 +200,22 @@ impl Sharing {
             .borrow_mut()
             .retain(|one| !Rc::ptr_eq(one, &dial));
         let told = made.as_ref().map(|_| ()).map_err(DialError::clone);
-        let driven = made.ok().map(|(shared, driver, hold)| {
-            self.most.set(shared.most().max(1));
+        let driven = made.ok().map(|(shared, driver, permit)| {
+            self.max_streams.set(shared.max_streams().max(1));
             self.connections.borrow_mut().push(shared);
-            (driver, hold)
+            (driver, permit)
         });
         dial.done.replace(Some(told));
         dial.told.notify_waiters();
         drop((pool, dial));
         if let Some((driver, _hold)) = driven {
             driver.run().await;
-            // Its socket before its place.
-            self.connections.borrow_mut().retain(|one| !one.is_over());
+            // The socket is dropped before its place.
+            self.connections.borrow_mut().retain(|one| !one.is_closed());
         }
     }
 
-    /// Since when the connection is idle that has been longest; the end of time where that was not
-    /// looked at yet.
+    /// Since when the longest idle connection is idle; `u64::MAX` before the first check.
     pub(super) fn oldest(&self) -> Option<u64> {
         self.connections
             .borrow()
@@ -225,18 +224,18 @@ impl Sharing {
             .min()
     }
 
-    /// Closes that connection.
+    /// Closes the longest idle connection.
     pub(super) fn close_oldest(&self) {
         let connections = self.connections.borrow();
         let idle = connections
             .iter()
             .filter_map(|one| Some((one.idle_since()?, one)));
         if let Some((_, oldest)) = idle.min_by_key(|(since, _)| *since) {
-            oldest.leave();
+            oldest.close_when_idle();
         }
     }
 
-    /// Connections on which nothing was asked, and all of them.
+    /// The number of idle connections, and of all.
     pub(super) fn count(&self) -> (usize, usize) {
         let connections = self.connections.borrow();
         (
@@ -245,16 +244,17 @@ impl Sharing {
         )
     }
 
-    /// Looks after all of them: see [`Shared::look`].
-    pub(super) fn tidy(&self, keeping: Keeping, now: u64) {
+    /// Checks all connections, and closes superfluous ones: see
+    /// [`SharedConnection::check_liveness`].
+    pub(super) fn close_stale(&self, idle_settings: IdleSettings, now: u64) {
         let mut connections = self.connections.borrow_mut();
-        connections.retain(|one| !one.is_over());
+        connections.retain(|one| !one.is_closed());
         let mut idle = 0;
         for one in &*connections {
-            one.look(now, keeping.lifetime);
+            one.check_liveness(now, idle_settings.lifetime);
             idle += usize::from(one.is_idle());
-            if one.is_idle() && idle > keeping.max {
-                one.leave();
+            if one.is_idle() && idle > idle_settings.max {
+                one.close_when_idle();
             }
         }
     }

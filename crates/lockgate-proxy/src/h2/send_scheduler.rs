@@ -1,9 +1,9 @@
-//! Whose answer goes next on one connection (RFC 9218).
+//! The order of responses on one connection, by priority (RFC 9218).
 //!
-//! What is handed to the h2 crate goes out in the order in which it was handed over, so it is
-//! handed over late: no more than fits into one write of the [`Carrier`](super::Carrier), and when
-//! that has left, whoever is wanted most is asked first. Of one urgency those of which a part is of
-//! no use go one after the other, the others share (RFC 9218 §10).
+//! The h2 crate sends data in the order in which it gets it, so it gets it late: no more than fits
+//! into one write of the [`FrameIo`](super::FrameIo). When that has left, the streams of the highest
+//! urgency continue first. Of one urgency, streams that are not incremental go one after the other,
+//! the others share (RFC 9218 §10).
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -11,29 +11,30 @@ use std::task::{Context, Poll, Waker};
 
 use lockgate_http::priority::Priority;
 
-/// What is handed over before the next write.
+/// The most bytes for the crate before the next write.
 const ROOM: usize = 64 * 1024;
-/// The same where some are wanted more than others: it is what one that comes now finds before it.
+/// The same while streams of several urgencies wait: a new urgent stream waits behind these bytes.
 const CONTENDED: usize = 16 * 1024;
-/// Priorities of requests that have not come yet, or of answers that have not begun.
+/// The most kept priorities of requests that were not received yet, or of responses that have not
+/// begun.
 const UPDATES: usize = 128;
 
-/// An answer's place among those of its connection.
+/// A response in the order of its connection.
 #[derive(Debug, Clone)]
-pub(super) struct Turn {
-    turns: Rc<Turns>,
+pub(super) struct ScheduledStream {
+    scheduler: Rc<SendScheduler>,
     stream: u32,
     priority: Priority,
-    /// When it had its last turn.
+    /// The number of its last send.
     last: u64,
-    /// Writes that there were before that.
+    /// Writes of the connection before that.
     written: u64,
 }
 
-impl Turn {
-    pub(super) fn new(turns: &Rc<Turns>, stream: u32, priority: Priority) -> Self {
+impl ScheduledStream {
+    pub(super) fn new(scheduler: &Rc<SendScheduler>, stream: u32, priority: Priority) -> Self {
         Self {
-            turns: Rc::clone(turns),
+            scheduler: Rc::clone(scheduler),
             stream,
             priority,
             last: 0,
@@ -41,41 +42,41 @@ impl Turn {
         }
     }
 
-    /// Completes when something may be handed over, and says how much.
+    /// Completes when data may be sent, and returns how many bytes.
     pub(super) fn poll(&self, cx: &mut Context<'_>) -> Poll<usize> {
-        match self.turns.room.get() {
+        match self.scheduler.room.get() {
             0 => {
-                self.turns.wait(self, cx);
+                self.scheduler.wait(self, cx);
                 Poll::Pending
             }
             room => Poll::Ready(room),
         }
     }
 
-    /// So much was handed over.
-    pub(super) fn took(&mut self, count: usize) {
-        let turns = &self.turns;
-        turns.room.set(turns.room.get().saturating_sub(count));
-        turns.taken.set(turns.taken.get() + 1);
-        self.last = turns.taken.get();
-        self.written = turns.written.get();
+    /// Notes that `count` bytes were given to the crate.
+    pub(super) fn sent(&mut self, count: usize) {
+        let scheduler = &self.scheduler;
+        scheduler.room.set(scheduler.room.get().saturating_sub(count));
+        scheduler.taken.set(scheduler.taken.get() + 1);
+        self.last = scheduler.taken.get();
+        self.written = scheduler.written.get();
     }
 
-    /// Completes when what was handed over has left.
-    pub(super) fn poll_left(&self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.last == 0 || self.turns.written.get() > self.written {
+    /// Completes when the data given to the crate has left.
+    pub(super) fn poll_drained(&self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.last == 0 || self.scheduler.written.get() > self.written {
             return Poll::Ready(());
         }
-        self.turns.leaving.borrow_mut().push(cx.waker().clone());
+        self.scheduler.leaving.borrow_mut().push(cx.waker().clone());
         Poll::Pending
     }
 
-    /// Lower goes first.
+    /// Its rank; the lowest goes first.
     fn rank(&self) -> Rank {
         let Priority {
             urgency,
             incremental,
-        } = self.turns.priority(self.stream).unwrap_or(self.priority);
+        } = self.scheduler.priority(self.stream).unwrap_or(self.priority);
         Rank {
             urgency,
             incremental,
@@ -91,34 +92,34 @@ impl Turn {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
     urgency: u8,
-    /// One that shares waits until those that do not are done.
+    /// Incremental streams wait until the others have ended.
     incremental: bool,
     order: u64,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct WaitingStream {
     stream: u32,
     rank: Rank,
     waker: Waker,
 }
 
-/// The turns of one connection.
+/// The order of responses on one connection.
 #[derive(Debug)]
-pub struct Turns {
+pub struct SendScheduler {
     room: Cell<usize>,
     taken: Cell<u64>,
-    /// Writes that took all that had been handed over.
+    /// Writes that took all data of the crate.
     written: Cell<u64>,
     leaving: RefCell<Vec<Waker>>,
-    waiting: RefCell<Vec<Waiting>>,
+    waiting: RefCell<Vec<WaitingStream>>,
     updates: RefCell<Vec<(u32, Priority)>>,
-    /// Bytes of bodies that clients have sent and that were used.
+    /// Bytes of request bodies that were consumed.
     used: Cell<u64>,
 }
 
-impl Turns {
-    /// Nobody waits.
+impl SendScheduler {
+    /// A scheduler without waiting streams.
     pub fn new() -> Rc<Self> {
         Rc::new(Self {
             room: Cell::new(ROOM),
@@ -131,8 +132,8 @@ impl Turns {
         })
     }
 
-    fn wait(&self, turn: &Turn, cx: &Context<'_>) {
-        let here = Waiting {
+    fn wait(&self, turn: &ScheduledStream, cx: &Context<'_>) {
+        let here = WaitingStream {
             stream: turn.stream,
             rank: turn.rank(),
             waker: cx.waker().clone(),
@@ -147,7 +148,7 @@ impl Turns {
         }
     }
 
-    /// What was handed over has left: the next may follow, whoever is wanted most first.
+    /// Notes that all data of the crate has left, and wakes the waiting streams by rank.
     pub fn refill(&self) {
         self.written.set(self.written.get() + 1);
         for waker in self.leaving.take() {
@@ -158,13 +159,13 @@ impl Turns {
         let ends = waiting.first().zip(waiting.last());
         let contended = ends.is_some_and(|(first, last)| first.rank.urgency != last.rank.urgency);
         self.room.set(if contended { CONTENDED } else { ROOM });
-        // Tasks run in the order in which they were woken.
-        for Waiting { waker, .. } in waiting {
+        // Tasks run in the order of their wake-ups.
+        for WaitingStream { waker, .. } in waiting {
             waker.wake();
         }
     }
 
-    /// The connection is over: who waits for a turn is woken to find that out.
+    /// Notes the end of the connection, and wakes all waiting streams to find that out.
     pub fn end(&self) {
         self.room.set(usize::MAX);
         self.written.set(self.written.get() + 1);
@@ -175,7 +176,7 @@ impl Turns {
             .for_each(|waiting| waiting.waker.wake());
     }
 
-    /// Notes what a client has said of priorities (RFC 9218 §7.1).
+    /// Notes priorities that a client has sent (RFC 9218 §7.1).
     pub fn update(&self, updates: Vec<(u32, Priority)>) {
         if updates.is_empty() {
             return;
@@ -186,7 +187,7 @@ impl Turns {
                 *known = priority;
                 continue;
             }
-            // The oldest may be of a stream that was over before it came, which nobody forgets.
+            // The oldest may be of a stream that had ended before, for which `forget` never comes.
             if known.len() == UPDATES {
                 known.remove(0);
             }
@@ -194,7 +195,7 @@ impl Turns {
         }
     }
 
-    /// What the client has said of a stream beside its request.
+    /// The priority that a client has sent for a stream outside its request.
     pub(super) fn priority(&self, stream: u32) -> Option<Priority> {
         let updates = self.updates.borrow();
         updates
@@ -203,7 +204,7 @@ impl Turns {
             .map(|&(_, priority)| priority)
     }
 
-    /// A stream is over.
+    /// Notes the end of a stream.
     pub(super) fn forget(&self, stream: u32) {
         self.updates
             .borrow_mut()
@@ -213,12 +214,12 @@ impl Turns {
             .retain(|waiting| waiting.stream != stream);
     }
 
-    /// Bytes of bodies that were used so far.
+    /// Bytes of request bodies that were consumed so far.
     pub fn used(&self) -> u64 {
         self.used.get()
     }
 
-    pub(super) fn uses(&self, count: usize) {
+    pub(super) fn count_used(&self, count: usize) {
         self.used.set(self.used.get() + count as u64);
     }
 }
@@ -240,26 +241,26 @@ mod tests {
 
     /// The order in which streams of these priorities get their turns, after the given turns.
     fn order(streams: &[(u32, u8, bool)], updates: Vec<(u32, Priority)>) -> Vec<u32> {
-        let (turns, woken) = (Turns::new(), Arc::default());
-        turns.update(updates);
+        let (scheduler, woken) = (SendScheduler::new(), Arc::default());
+        scheduler.update(updates);
         let mut places = Vec::new();
         for &(stream, urgency, incremental) in streams {
-            let mut turn = Turn::new(
-                &turns,
+            let mut turn = ScheduledStream::new(
+                &scheduler,
                 stream,
                 Priority {
                     urgency,
                     incremental,
                 },
             );
-            turn.took(ROOM);
+            turn.sent(ROOM);
             places.push(turn);
         }
         for turn in &places {
             let waker = Arc::new(Named(turn.stream, Arc::clone(&woken))).into();
             assert!(turn.poll(&mut Context::from_waker(&waker)).is_pending());
         }
-        turns.refill();
+        scheduler.refill();
         let woken = woken.lock().unwrap();
         woken.clone()
     }
@@ -303,41 +304,41 @@ mod tests {
     /// Otherwise updates that came too late for their streams would be all that is ever kept.
     #[test]
     fn of_many_priority_changes_the_last_are_kept() {
-        let turns = Turns::new();
+        let scheduler = SendScheduler::new();
         let sooner = Priority {
             urgency: 1,
             incremental: false,
         };
-        turns.update((0..1_000).map(|at| (2 * at + 1, sooner)).collect());
+        scheduler.update((0..1_000).map(|at| (2 * at + 1, sooner)).collect());
         assert_eq!(
-            (turns.priority(1), turns.priority(1_999)),
+            (scheduler.priority(1), scheduler.priority(1_999)),
             (None, Some(sooner))
         );
-        assert_eq!(turns.updates.borrow().len(), UPDATES);
+        assert_eq!(scheduler.updates.borrow().len(), UPDATES);
     }
 
     /// Else its task, and with it the connection's memory, stays for ever.
     #[test]
     fn a_waiting_stream_is_woken_when_the_connection_ends() {
-        let (turns, woken) = (Turns::new(), Arc::default());
-        let mut turn = Turn::new(&turns, 1, Priority::default());
-        turn.took(ROOM);
+        let (scheduler, woken) = (SendScheduler::new(), Arc::default());
+        let mut turn = ScheduledStream::new(&scheduler, 1, Priority::default());
+        turn.sent(ROOM);
         let waker = Arc::new(Named(1, Arc::clone(&woken))).into();
         assert!(turn.poll(&mut Context::from_waker(&waker)).is_pending());
-        turns.end();
+        scheduler.end();
         assert_eq!(*woken.lock().unwrap(), [1]);
         assert!(turn.poll(&mut Context::from_waker(&waker)).is_ready());
     }
 
     #[test]
     fn a_finished_stream_is_not_scheduled() {
-        let (turns, woken) = (Turns::new(), Arc::default());
-        let mut turn = Turn::new(&turns, 1, Priority::default());
-        turn.took(ROOM);
+        let (scheduler, woken) = (SendScheduler::new(), Arc::default());
+        let mut turn = ScheduledStream::new(&scheduler, 1, Priority::default());
+        turn.sent(ROOM);
         let waker = Arc::new(Named(1, Arc::clone(&woken))).into();
         assert!(turn.poll(&mut Context::from_waker(&waker)).is_pending());
-        turns.forget(1);
-        turns.refill();
+        scheduler.forget(1);
+        scheduler.refill();
         assert!(woken.lock().unwrap().is_empty());
         assert_eq!(
             turn.poll(&mut Context::from_waker(&waker)),

@@ -1,9 +1,7 @@
-//! What the frames of a connection travel on: a stream of bytes, read and written in as few system
-//! calls as there are turns.
+//! The byte stream below the h2 crate, with one read and one write in a turn of the driver.
 //!
-//! The h2 crate writes frame by frame and asks for a flush whenever its own buffer is full. Here
-//! its frames are gathered, and leave together when whoever drives the connection has let it do all
-//! that it can do now.
+//! The h2 crate writes frame by frame and flushes whenever its own buffer is full. Here its frames
+//! are gathered, and leave together when the driver has let the crate do all that it can do now.
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
@@ -15,54 +13,52 @@ use lockgate_net::acknowledge::ReadPauses;
 use lockgate_net::stream::{BufferPool, ReadBuffer, Stream, StreamError};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::answers::Answers;
-use super::gate::Gate;
+use super::endpoint_frames::EndpointFrames;
+use super::abuse_limits::AbuseLimits;
 
-/// Gathered frames beyond which the crate is asked to wait: what is gathered is in nobody's order
-/// any more.
+/// Bytes of gathered frames beyond which the crate must wait: gathered frames cannot be reordered
+/// by priority.
 const GATHERED: usize = 64 * 1024;
 
-/// Reads of one turn.
+/// The most reads in a turn.
 const READS: usize = 8;
 
-/// A connection's bytes, both ways.
+/// The bytes of an HTTP/2 connection, both ways.
 #[derive(Debug)]
-pub struct Carrier {
+pub struct FrameIo {
     stream: Stream,
     inbox: ReadBuffer,
     blocks: Rc<BufferPool>,
-    /// Frames that wait to leave, from `sent` on.
+    /// Frames to send, from `sent` on.
     out: Vec<u8>,
     sent: usize,
     /// Whether the peer takes nothing now.
     blocked: bool,
-    /// Reads that are left in this turn.
+    /// Reads left in this turn.
     reads: usize,
-    /// Whether a violation ends what is read.
+    /// Whether nothing is read after a violation.
     enforced: bool,
-    /// Bytes that have left, and that have come.
+    /// Bytes sent, and bytes received.
     moved: (u64, u64),
-    /// Looks at what comes.
-    gate: Option<Gate>,
-    /// The same at what endpoints answer.
-    answers: Option<Answers>,
-    /// How the peer sends.
+    /// The limits on a client's frames.
+    abuse_limits: Option<AbuseLimits>,
+    /// The checks of an endpoint's frames.
+    endpoint_frames: Option<EndpointFrames>,
     pauses: ReadPauses,
-    /// Why it broke, which the crate is told only in the words of input and output.
+    /// Why the connection broke, of which the crate sees only an I/O error.
     broken: Option<StreamError>,
 }
 
-impl Carrier {
-    /// Over a connection of which `received` was read already.
+impl FrameIo {
+    /// The bytes of a connection from which `received` was read already.
     pub fn new(
         stream: Stream,
         blocks: &Rc<BufferPool>,
-        received: &[u8],
-        gate: Option<Gate>,
+        received: &[u8], abuse_limits: Option<AbuseLimits>,
     ) -> Self {
         let mut inbox = ReadBuffer::new(blocks);
         inbox.extend(received);
-        let mut carrier = Self {
+        let mut frame_io = Self {
             stream,
             inbox,
             blocks: Rc::clone(blocks),
@@ -72,22 +68,21 @@ impl Carrier {
             reads: READS,
             enforced: false,
             moved: (0, 0),
-            gate,
-            answers: None,
+            abuse_limits,
+            endpoint_frames: None,
             pauses: ReadPauses::default(),
             broken: None,
         };
-        if let Some(gate) = &mut carrier.gate {
-            gate.see(received, 0);
+        if let Some(abuse_limits) = &mut frame_io.abuse_limits {
+            abuse_limits.observe(received, 0);
         }
-        carrier
+        frame_io
     }
 
-    /// Over a connection to an endpoint on which nothing was said, and whose fields have up to
-    /// `longest` bytes.
+    /// The bytes of a new connection to an endpoint that may send fields of up to `longest` bytes.
     pub fn to_endpoint(stream: Stream, blocks: &Rc<BufferPool>, longest: usize) -> Self {
         Self {
-            answers: Some(Answers::new(longest)),
+            endpoint_frames: Some(EndpointFrames::new(longest)),
             ..Self::new(stream, blocks, &[], None)
         }
     }
@@ -97,63 +92,63 @@ impl Carrier {
         &self.stream
     }
 
-    /// What it has seen of what comes.
-    pub fn gate(&mut self) -> Option<&mut Gate> {
-        self.gate.as_mut()
+    /// The limits on a client's frames.
+    pub fn abuse_limits(&mut self) -> Option<&mut AbuseLimits> {
+        self.abuse_limits.as_mut()
     }
 
-    /// What was seen of an endpoint's answers.
-    pub(super) fn answers(&mut self) -> Option<&mut Answers> {
-        self.answers.as_mut()
+    /// The checks of an endpoint's frames.
+    pub(super) fn endpoint_frames(&mut self) -> Option<&mut EndpointFrames> {
+        self.endpoint_frames.as_mut()
     }
 
-    /// Why it broke, if it did; once.
+    /// Takes the reason why the connection broke, if it did.
     pub fn take_broken(&mut self) -> Option<StreamError> {
         self.broken.take()
     }
 
-    /// Whether the peer is waited for: it takes nothing now.
+    /// Whether the peer is waited for: it takes no bytes now.
     pub fn is_blocked(&self) -> bool {
         self.blocked
     }
 
-    /// Bytes of frames that have left, and that have come.
-    pub fn moved(&self) -> (u64, u64) {
+    /// Bytes of frames sent, and received.
+    pub fn bytes_moved(&self) -> (u64, u64) {
         self.moved
     }
 
-    /// Begins a turn, in which no more than a share is read: then the worker's other connections
-    /// have theirs.
+    /// Begins a turn of the driver, with a limited number of reads: then the worker's other
+    /// connections are served.
     pub fn begin_turn(&mut self) {
         self.reads = READS;
     }
 
-    /// Is told at the end of a turn: what has come is acknowledged at once where the rest of it is
-    /// waited for. What was sent in this turn has done that.
+    /// Ends a turn: received bytes are acknowledged at once where the rest of a message is waited
+    /// for, unless bytes sent in this turn carry the acknowledgement.
     pub fn await_rest(&mut self) {
-        let (within, unfinished) = match (&mut self.gate, &mut self.answers) {
-            (Some(gate), _) => (gate.is_within_frame(), gate.unfinished()),
-            (None, Some(answers)) => (answers.is_within_frame(), answers.unfinished()),
+        let (within, partial_message) = match (&mut self.abuse_limits, &mut self.endpoint_frames) {
+            (Some(abuse_limits), _) => (abuse_limits.is_within_frame(), abuse_limits.partial_message()),
+            (None, Some(endpoint_frames)) => (endpoint_frames.is_within_frame(), endpoint_frames.partial_message()),
             (None, None) => return,
         };
-        if (within || unfinished.is_waited_for()) && self.stream.await_rest() {
-            unfinished.told();
+        if (within || partial_message.is_awaited()) && self.stream.await_rest() {
+            partial_message.acknowledged();
         }
     }
 
-    /// From here on nothing of a client that breaks the rules is read: before, nobody could tell it
-    /// so.
+    /// From now on nothing is read after a violation. Before the handshake is complete, no GOAWAY
+    /// could say why.
     pub fn enforce(&mut self) {
         self.enforced = true;
     }
 
     fn is_violated(&self) -> bool {
-        self.gate
+        self.abuse_limits
             .as_ref()
-            .is_some_and(|gate| gate.violation().is_some())
+            .is_some_and(|abuse_limits| abuse_limits.violation().is_some())
     }
 
-    /// Reads and forgets; `false` when nothing more comes.
+    /// Reads and drops bytes; `false` when the peer has ended.
     pub fn poll_discard(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         self.inbox.consume(self.inbox.bytes().len());
         self.stream
@@ -161,7 +156,7 @@ impl Carrier {
             .map(|read| matches!(read, Ok(true)))
     }
 
-    /// Sends what was gathered.
+    /// Sends the gathered frames.
     ///
     /// # Errors
     /// When the connection has broken.
@@ -172,7 +167,7 @@ impl Carrier {
                 self.stream
                     .poll_write(cx, &self.blocks, &[&self.out[self.sent..]])
             );
-            let sent = sent.map_err(|error| self.breaks(error))?;
+            let sent = sent.map_err(|error| self.record_failure(error))?;
             self.sent += sent;
             self.moved.0 += sent as u64;
         }
@@ -180,12 +175,12 @@ impl Carrier {
         if self.out.capacity() > 0 {
             self.blocks.take_back(std::mem::take(&mut self.out));
         }
-        ready!(self.stream.poll_flush(cx)).map_err(|error| self.breaks(error))?;
+        ready!(self.stream.poll_flush(cx)).map_err(|error| self.record_failure(error))?;
         self.blocked = false;
         Poll::Ready(Ok(()))
     }
 
-    fn breaks(&mut self, error: StreamError) -> io::Error {
+    fn record_failure(&mut self, error: StreamError) -> io::Error {
         let told = io::Error::new(io::ErrorKind::BrokenPipe, error.to_string());
         self.broken.get_or_insert(error);
         told
@@ -193,11 +188,11 @@ impl Carrier {
 
     fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if self.enforced && self.is_violated() {
-            // Nobody acts on it.
+            // The crate must not act on further frames.
             return Poll::Pending;
         }
         if self.inbox.is_empty() {
-            let full = self.gate.as_ref().is_some_and(|gate| gate.is_full());
+            let full = self.abuse_limits.as_ref().is_some_and(|abuse_limits| abuse_limits.is_full());
             if self.reads == 0 || full {
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
@@ -207,25 +202,25 @@ impl Carrier {
                 Poll::Ready(Ok(true)) => {
                     self.pauses.note(self.stream.socket(), None);
                     self.moved.1 += self.inbox.bytes().len() as u64;
-                    if let Some(gate) = &mut self.gate {
-                        gate.see(self.inbox.bytes(), self.moved.0);
+                    if let Some(abuse_limits) = &mut self.abuse_limits {
+                        abuse_limits.observe(self.inbox.bytes(), self.moved.0);
                     }
                     if self.enforced && self.is_violated() {
                         cx.waker().wake_by_ref();
                         return Poll::Pending;
                     }
-                    if let Some(answers) = &mut self.answers {
-                        answers.see(self.inbox.bytes());
-                        if answers.is_flooded() {
+                    if let Some(endpoint_frames) = &mut self.endpoint_frames {
+                        endpoint_frames.observe(self.inbox.bytes());
+                        if endpoint_frames.is_flooded() {
                             let error = io::Error::other("too many interim answers");
-                            return Poll::Ready(Err(self.breaks(error.into())));
+                            return Poll::Ready(Err(self.record_failure(error.into())));
                         }
                     }
                 }
                 Poll::Ready(Ok(false)) => return Poll::Ready(Ok(())),
                 Poll::Ready(Err(error)) => {
                     self.stream.alert(cx, &error);
-                    return Poll::Ready(Err(self.breaks(error)));
+                    return Poll::Ready(Err(self.record_failure(error)));
                 }
                 Poll::Pending => {
                     self.inbox.release_block();
@@ -240,10 +235,10 @@ impl Carrier {
         Poll::Ready(Ok(()))
     }
 
-    fn gather(&mut self, bytes: &[u8]) {
+    fn queue(&mut self, bytes: &[u8]) {
         self.out.extend_from_slice(bytes);
-        if let Some(gate) = &mut self.gate {
-            gate.send(bytes);
+        if let Some(abuse_limits) = &mut self.abuse_limits {
+            abuse_limits.observe_sent(bytes);
         }
     }
 
@@ -258,9 +253,9 @@ impl Carrier {
     }
 }
 
-/// The crate's end of a [`Carrier`]; it is polled by nobody but whoever drives the connection.
+/// The crate's end of a [`FrameIo`]; only the driver of the connection polls it.
 #[derive(Debug)]
-pub struct Io(pub Rc<RefCell<Carrier>>);
+pub struct Io(pub Rc<RefCell<FrameIo>>);
 
 impl AsyncRead for Io {
     fn poll_read(
@@ -278,9 +273,9 @@ impl AsyncWrite for Io {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let mut carrier = self.0.borrow_mut();
-        ready!(carrier.poll_room(cx))?;
-        carrier.gather(buf);
+        let mut frame_io = self.0.borrow_mut();
+        ready!(frame_io.poll_room(cx))?;
+        frame_io.queue(buf);
         Poll::Ready(Ok(buf.len()))
     }
 
@@ -289,10 +284,10 @@ impl AsyncWrite for Io {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let mut carrier = self.0.borrow_mut();
-        ready!(carrier.poll_room(cx))?;
+        let mut frame_io = self.0.borrow_mut();
+        ready!(frame_io.poll_room(cx))?;
         for buf in bufs {
-            carrier.gather(buf);
+            frame_io.queue(buf);
         }
         Poll::Ready(Ok(bufs.iter().map(|buf| buf.len()).sum()))
     }
@@ -301,16 +296,16 @@ impl AsyncWrite for Io {
         true
     }
 
-    /// Nothing: what is gathered leaves by [`Carrier::poll_send`].
+    /// Does nothing: gathered frames leave by [`FrameIo::poll_send`].
     fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let mut carrier = self.0.borrow_mut();
-        ready!(carrier.poll_send(cx))?;
-        let finished = ready!(carrier.stream.poll_finish(cx));
-        Poll::Ready(finished.map_err(|error| carrier.breaks(error)))
+        let mut frame_io = self.0.borrow_mut();
+        ready!(frame_io.poll_send(cx))?;
+        let finished = ready!(frame_io.stream.poll_finish(cx));
+        Poll::Ready(finished.map_err(|error| frame_io.record_failure(error)))
     }
 }
 
@@ -345,30 +340,30 @@ mod tests {
             None,
             Vec::new(),
         );
-        let carrier = Rc::new(RefCell::new(Carrier::to_endpoint(
+        let frame_io = Rc::new(RefCell::new(FrameIo::to_endpoint(
             stream,
             &BufferPool::new(),
             1_024,
         )));
-        let mut io = Io(Rc::clone(&carrier));
+        let mut io = Io(Rc::clone(&frame_io));
         poll_fn(|cx| Pin::new(&mut io).poll_write(cx, b"ask"))
             .await
             .unwrap();
-        poll_fn(|cx| carrier.borrow_mut().poll_send(cx))
+        poll_fn(|cx| frame_io.borrow_mut().poll_send(cx))
             .await
             .unwrap();
         endpoint.read_exact(&mut [0; 3]).unwrap();
         endpoint.write_all(bytes).unwrap();
         let mut read = 0;
         while read < bytes.len() {
-            let (mut room, before) = ([0; 1024], carrier.borrow().moved().1);
+            let (mut room, before) = ([0; 1024], frame_io.borrow().bytes_moved().1);
             poll_fn(|cx| Pin::new(&mut io).poll_read(cx, &mut ReadBuf::new(&mut room)))
                 .await
                 .unwrap();
-            read += (carrier.borrow().moved().1 - before) as usize;
+            read += (frame_io.borrow().bytes_moved().1 - before) as usize;
         }
-        carrier.borrow_mut().await_rest();
-        carrier.borrow().stream().socket().acknowledged()
+        frame_io.borrow_mut().await_rest();
+        frame_io.borrow().stream().socket().acknowledged()
     }
 
     #[test]

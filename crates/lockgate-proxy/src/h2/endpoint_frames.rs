@@ -1,54 +1,51 @@
-//! What the frames of an endpoint cost us beside what flow control bounds, and what the h2 crate
-//! does not tell of them: field sections that nobody has taken yet, DATA that carries nothing,
-//! pseudo-fields where they must not be.
+//! Checks of an endpoint's frames that neither flow control nor the h2 crate makes: the number of
+//! field sections that wait in the crate, empty DATA, misplaced pseudo-fields.
 
 use lockgate_http::h2::SectionError;
 use lockgate_http::h2::frames::{self, Frame, FrameEvent, FrameScanner};
 use lockgate_http::hpack::{BlockAccount, SectionSummary, TABLE_SIZE};
 
-use super::unfinished::Unfinished;
+use super::partial_message::PartialMessage;
 
-/// Frames of field sections on one stream: the answer, its trailers, and more answers before it
-/// than anybody needs.
+/// The most frames of field sections on one stream: interim responses, response and trailers.
 const SECTIONS: u32 = 64;
-/// Frames of DATA without bytes after which a connection gets no more requests: the h2 crate ends
-/// it at the 101st, with all that run on it.
+/// Empty DATA frames after which a connection gets no more requests: the h2 crate ends the
+/// connection with all its requests at the 101st.
 const EMPTY: u32 = 64;
 
-/// Counts the frames of an endpoint.
+/// The counters of one endpoint connection's frames.
 #[derive(Debug)]
-pub(super) struct Answers {
+pub(super) struct EndpointFrames {
     scanner: FrameScanner,
     account: BlockAccount,
-    /// The stream of the section that comes now, and whether that ends it.
+    /// The stream of the current section, and whether the section ends it.
     of: Option<(u32, bool)>,
-    /// The requests that run. Of others the crate keeps nothing.
-    streams: Vec<Running>,
+    /// The open requests. The crate keeps nothing of others.
+    streams: Vec<OpenRequest>,
     empty: u32,
     frames: u64,
     flooded: bool,
-    unfinished: Unfinished,
-    /// Whether a section could not be followed.
+    partial_message: PartialMessage,
+    /// Whether a section could not be parsed.
     lost: bool,
-    /// Requests with malformed answers.
     malformed: usize,
 }
 
-/// A request that was sent.
+/// A request without a complete response.
 #[derive(Debug)]
-struct Running {
+struct OpenRequest {
     stream: u32,
-    /// Frames of field sections that came for it.
+    /// Frames of field sections that were received for it.
     sections: u32,
-    /// Whether its answer has begun: then trailers follow.
+    /// Whether the head of its response was received: then trailers follow.
     answered: bool,
-    /// Whether the endpoint has ended it: what still comes is the crate's to refuse.
+    /// Whether the endpoint has ended the stream: the crate refuses further frames.
     ended: bool,
     wrong: Option<SectionError>,
 }
 
-impl Answers {
-    /// Of an endpoint that sends fields of up to `longest` bytes.
+impl EndpointFrames {
+    /// Counters for an endpoint that sends fields of up to `longest` bytes.
     pub(super) fn new(longest: usize) -> Self {
         Self {
             scanner: FrameScanner::of_server(),
@@ -58,15 +55,15 @@ impl Answers {
             empty: 0,
             frames: 0,
             flooded: false,
-            unfinished: Unfinished::default(),
+            partial_message: PartialMessage::default(),
             lost: false,
             malformed: 0,
         }
     }
 
-    /// A request begins.
-    pub(super) fn begins(&mut self, stream: u32) {
-        self.streams.push(Running {
+    /// Notes the start of a request.
+    pub(super) fn begin_request(&mut self, stream: u32) {
+        self.streams.push(OpenRequest {
             stream,
             sections: 0,
             answered: false,
@@ -75,47 +72,45 @@ impl Answers {
         });
     }
 
-    /// A request is over, whatever still comes of its answer.
-    pub(super) fn ends(&mut self, stream: u32) {
+    /// Notes the end of a request, also before the end of its response.
+    pub(super) fn end_request(&mut self, stream: u32) {
         if let Some(place) = self.streams.iter().position(|one| one.stream == stream) {
             self.malformed -= usize::from(self.streams.swap_remove(place).wrong.is_some());
         }
     }
 
-    /// HEADERS and DATA that have come.
+    /// HEADERS and DATA frames that were received.
     pub(super) fn frames(&self) -> u64 {
         self.frames
     }
 
-    /// Whether there are more interim answers to one request than we hold.
+    /// Whether one request has more interim responses than we hold.
     pub(super) fn is_flooded(&self) -> bool {
         self.flooded
     }
 
-    /// Whether so much DATA was empty that new requests are better elsewhere.
+    /// Whether so many DATA frames were empty that new requests should use another connection.
     pub(super) fn is_worn(&self) -> bool {
         self.empty >= EMPTY
     }
 
-    /// The message of which the rest is waited for.
-    pub(super) fn unfinished(&mut self) -> &mut Unfinished {
-        &mut self.unfinished
+    /// The message that is incomplete.
+    pub(super) fn partial_message(&mut self) -> &mut PartialMessage {
+        &mut self.partial_message
     }
 
-    /// Whether what has come ended within a frame.
+    /// Whether the received bytes end within a frame.
     pub(super) fn is_within_frame(&self) -> bool {
         self.scanner.is_within_frame()
     }
 
-    /// Whether a field section could not be followed, and nothing is known of those that have come
-    /// since.
+    /// Whether a field section could not be parsed, and no later one can be.
     pub(super) fn is_lost(&self) -> bool {
         self.lost
     }
 
-    /// What is wrong with a field section of this answer: it has pseudo-fields or fields of
-    /// connections that it must not have, or lacks the pseudo-field that it must have (RFC 9113
-    /// §8.1, §8.2.2, §8.3, §8.3.2).
+    /// The error in a field section of this response: a forbidden pseudo-field or field of the
+    /// connection, or no `:status` (RFC 9113 §8.1, §8.2.2, §8.3, §8.3.2).
     pub(super) fn wrong(&self, stream: u32) -> Option<SectionError> {
         if self.malformed == 0 {
             return None;
@@ -123,9 +118,9 @@ impl Answers {
         self.streams.iter().find(|one| one.stream == stream)?.wrong
     }
 
-    /// Looks at bytes that have come.
-    pub(super) fn see(&mut self, bytes: &[u8]) {
-        // It is lent out for as long as it calls back.
+    /// Checks the frames in received bytes.
+    pub(super) fn observe(&mut self, bytes: &[u8]) {
+        // Taken out, since the closure borrows `self`.
         let mut scanner = std::mem::replace(&mut self.scanner, FrameScanner::of_server());
         scanner.follow(bytes, |seen| match seen {
             FrameEvent::Frame(frame) => self.frame(frame),
@@ -133,14 +128,14 @@ impl Answers {
                 self.lost = self.account.see(piece).is_err();
             }
             FrameEvent::Block(_) => {}
-            FrameEvent::Whole => self.whole(),
+            FrameEvent::Whole => self.end_section(),
             FrameEvent::DependsOnItself => self.lost = true,
         });
         self.scanner = scanner;
     }
 
     fn frame(&mut self, frame: Frame<'_>) {
-        self.unfinished.see(&frame);
+        self.partial_message.observe(&frame);
         self.frames += u64::from(matches!(frame.kind, frames::HEADERS | frames::DATA));
         match frame.kind {
             frames::HEADERS | frames::CONTINUATION => {
@@ -162,7 +157,7 @@ impl Answers {
         }
     }
 
-    fn whole(&mut self) {
+    fn end_section(&mut self) {
         let Some((stream, ends)) = self.of.take() else {
             return;
         };
@@ -178,19 +173,19 @@ impl Answers {
         };
         let was_ended = running.ended;
         running.ended |= ends;
-        if !was_ended && running.takes(section) {
+        if !was_ended && running.check(section) {
             self.malformed += 1;
         }
     }
 
-    fn running(&mut self, stream: u32) -> Option<&mut Running> {
+    fn running(&mut self, stream: u32) -> Option<&mut OpenRequest> {
         self.streams.iter_mut().find(|one| one.stream == stream)
     }
 }
 
-impl Running {
-    /// Looks at its next section; says whether that is the first that is malformed.
-    fn takes(&mut self, section: SectionSummary) -> bool {
+impl OpenRequest {
+    /// Checks its next section; returns whether that is its first malformed one.
+    fn check(&mut self, section: SectionSummary) -> bool {
         let right = if self.answered {
             !section.has_pseudo_fields()
         } else {
@@ -238,31 +233,31 @@ mod tests {
     /// hold all that are sent.
     #[test]
     fn response_field_sections_of_one_request_are_bounded() {
-        let mut answers = Answers::new(1_024);
+        let mut answers = EndpointFrames::new(1_024);
         for stream in [1, 3] {
-            answers.begins(stream);
-            answers.see(&frame(frames::HEADERS, stream.try_into().unwrap(), HINTS).repeat(64));
+            answers.begin_request(stream);
+            answers.observe(&frame(frames::HEADERS, stream.try_into().unwrap(), HINTS).repeat(64));
             assert!(!answers.is_flooded());
         }
         // Nothing of a closed stream is held.
-        answers.ends(1);
-        answers.see(&frame(frames::HEADERS, 1, HINTS).repeat(100));
+        answers.end_request(1);
+        answers.observe(&frame(frames::HEADERS, 1, HINTS).repeat(100));
         assert!(!answers.is_flooded());
-        answers.see(&frame(frames::CONTINUATION, 3, b"x"));
+        answers.observe(&frame(frames::CONTINUATION, 3, b"x"));
         assert!(answers.is_flooded());
     }
 
     #[test]
     fn empty_data_frames_exhaust_a_connection() {
-        let mut answers = Answers::new(1_024);
-        answers.begins(1);
-        answers.see(
+        let mut answers = EndpointFrames::new(1_024);
+        answers.begin_request(1);
+        answers.observe(
             &[frame(frames::DATA, 1, b""), frame(frames::DATA, 1, b"x")]
                 .concat()
                 .repeat(63),
         );
         assert!(!answers.is_worn());
-        answers.see(&frame(frames::DATA, 1, b""));
+        answers.observe(&frame(frames::DATA, 1, b""));
         assert!(answers.is_worn());
         assert_eq!(answers.frames(), 127);
     }
@@ -288,11 +283,11 @@ mod tests {
             (&[&[0x88, 0x80 | 57]], true),
             (&[OK, &[0x80 | 57]], true),
         ] {
-            let mut answers = Answers::new(1_024);
-            answers.begins(1);
-            answers.begins(3);
+            let mut answers = EndpointFrames::new(1_024);
+            answers.begin_request(1);
+            answers.begin_request(3);
             for section in sections {
-                answers.see(&frame(frames::HEADERS, 1, section));
+                answers.observe(&frame(frames::HEADERS, 1, section));
             }
             assert_eq!(
                 (answers.wrong(1).is_some(), answers.wrong(3)),
@@ -300,29 +295,29 @@ mod tests {
                 "{sections:x?}"
             );
             assert!(!answers.is_lost());
-            answers.ends(1);
+            answers.end_request(1);
             assert_eq!(answers.wrong(1), None);
         }
         // A field section behind the end of a response is no part of it.
-        let mut answers = Answers::new(1_024);
-        answers.begins(1);
-        answers.see(&frame(frames::HEADERS, 1, OK));
-        answers.see(&[0, 0, 0, frames::DATA, frames::END_STREAM, 0, 0, 0, 1]);
-        answers.see(&frame(frames::HEADERS, 1, OK));
+        let mut answers = EndpointFrames::new(1_024);
+        answers.begin_request(1);
+        answers.observe(&frame(frames::HEADERS, 1, OK));
+        answers.observe(&[0, 0, 0, frames::DATA, frames::END_STREAM, 0, 0, 0, 1]);
+        answers.observe(&frame(frames::HEADERS, 1, OK));
         assert_eq!(answers.wrong(1), None);
     }
 
     /// All sections of a connection share a table, also those of closed streams (RFC 9113 §4.3).
     #[test]
     fn field_sections_of_closed_streams_are_still_decoded() {
-        let mut answers = Answers::new(1_024);
+        let mut answers = EndpointFrames::new(1_024);
         // `:status: 103` goes into the table, and is 62 from there on.
-        answers.see(&frame(frames::HEADERS, 7, &[0x48, 3, b'1', b'0', b'3']));
-        answers.begins(9);
-        answers.see(&frame(frames::HEADERS, 9, &[0x80 | 62]));
-        answers.see(&frame(frames::HEADERS, 9, OK));
+        answers.observe(&frame(frames::HEADERS, 7, &[0x48, 3, b'1', b'0', b'3']));
+        answers.begin_request(9);
+        answers.observe(&frame(frames::HEADERS, 9, &[0x80 | 62]));
+        answers.observe(&frame(frames::HEADERS, 9, OK));
         assert!(answers.wrong(9).is_none() && !answers.is_lost());
-        answers.see(&frame(frames::HEADERS, 9, &[0x80 | 63]));
+        answers.observe(&frame(frames::HEADERS, 9, &[0x80 | 63]));
         assert!(answers.is_lost());
     }
 }

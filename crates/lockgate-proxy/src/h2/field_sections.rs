@@ -1,108 +1,104 @@
-//! The field sections of a client's streams: which there are, how large they are, and what no codec
-//! tells of them.
+//! The field sections of a client's streams: their decoded sizes, and errors that the h2 crate does
+//! not report.
 //!
-//! The h2 crate hands on neither pseudo-fields in trailers nor the fragment of a `:path`. Where a
-//! frame ends within a field, it forgets what it has dropped before: pseudo-fields that were
-//! repeated or came behind others, fields of connections. And a head is larger than its
-//! bytes: a reference of one byte may stand for 4,000. So both are looked at as they come, before
-//! anything is decoded.
+//! The h2 crate delivers neither pseudo-fields in trailers nor the fragment of a `:path`. Where a
+//! frame ends within a field, it forgets errors before it: repeated or misplaced pseudo-fields,
+//! fields of the connection. And a decoded head is larger than its block: a reference of one byte
+//! may stand for 4,000. So blocks are scanned as they are received, before the crate decodes them.
 
 use std::collections::VecDeque;
 
 use lockgate_http::h2::SectionError;
 use lockgate_http::hpack::{BlockAccount, SectionSummary, TABLE_SIZE};
 
-/// What the heads of a connection's streams may take together while they are open, by the streams
-/// that it may have: 8 KB each, which is what other servers take of one head. More is refused, and
-/// may be asked again.
+/// The most bytes of heads of open streams together, for each stream that the connection may have:
+/// 8 KB, which other servers allow for one head. A stream beyond that is refused, and may be retried.
 const HELD_EACH: usize = 8 * 1024;
-/// And at the least, so that a few streams may have large ones.
+/// The least value of that sum, so that a few streams may have large heads.
 const HELD: usize = 1024 * 1024;
-/// What heads may take that the crate has decoded and nobody has accepted: no more is read until
-/// then.
+/// The most bytes of heads that the crate has decoded and we have not accepted: no more is read
+/// until then.
 const WAITING: usize = 256 * 1024;
-/// Streams that are remembered, at the least, and twice as many as the connection may have. The
-/// crate refuses more than these, and accepts the others at once.
+/// The least number of remembered streams; it is twice the number that the connection may have. The
+/// crate refuses streams beyond its limit, and accepts the others at once.
 const STREAMS: usize = 4_096;
 
-/// What is to be done with a request whose head has come.
+/// The decision about a request, by its head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// It is read.
+pub enum HeadVerdict {
+    /// The request is served.
     Read,
-    /// Its head or its trailers are malformed in a way that the crate does not tell.
+    /// Its head or its trailers are malformed in a way that the crate does not report.
     Malformed(SectionError),
-    /// There is no room for its head: it is refused, and nothing was done with it.
+    /// There is no room for its head: it is refused, and was not processed.
     Refuse,
-    /// Its head was not followed, and the connection ends for that: nothing is certain of it.
+    /// Its head could not be parsed, for which the connection ends.
     Lost,
 }
 
-/// What HEADERS mean for their stream.
+/// The meaning of HEADERS for their stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Use {
-    /// They begin a request, or end one that is open.
-    Some,
-    /// The stream is over, or has ended its request: they are of no use.
-    None,
+pub(super) enum SectionUse {
+    /// They begin a request, or are the trailers of an open one.
+    Needed,
+    /// The stream has ended, or its request has.
+    Useless,
 }
 
-/// The field sections of a connection.
+/// The field sections of one connection.
 #[derive(Debug)]
-pub(super) struct Sections {
+pub(super) struct FieldSections {
     account: BlockAccount,
-    /// By their numbers.
-    streams: VecDeque<Known>,
-    /// The highest that has come.
+    /// The remembered streams, in the order of their numbers.
+    streams: VecDeque<StreamSections>,
+    /// The highest stream number so far.
     highest: u32,
-    /// Of whom the section is that comes now.
-    of: Option<Coming>,
-    /// Bytes of heads of streams that are open, and the most of them.
+    /// The stream of the current section.
+    of: Option<IncomingSection>,
+    /// Bytes of heads of open streams, and their limit.
     held: usize,
     most_held: usize,
-    /// The most streams that are remembered.
+    /// The limit of remembered streams.
     most_streams: usize,
-    /// Bytes of heads of those that were not accepted yet.
+    /// Bytes of heads of streams that were not accepted yet.
     waiting: usize,
-    /// Streams that are known to have malformed trailers.
     malformed: usize,
-    /// Whether a section could not be followed.
+    /// Whether a section could not be parsed.
     lost: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Coming {
+enum IncomingSection {
     Head(u32),
     Trailers(u32),
     Unused,
 }
 
 #[derive(Debug)]
-struct Known {
+struct StreamSections {
     stream: u32,
     size: usize,
     state: State,
-    /// What is wrong with its head.
+    /// The error in its head.
     head: Option<SectionError>,
     has_trailers: bool,
-    /// What is wrong with its trailers.
+    /// The error in its trailers.
     trailers: Option<SectionError>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// The crate has not said what becomes of it.
+    /// The crate has neither accepted nor refused it.
     Waiting,
-    /// It has said nothing when all that had come was looked at: it has refused it, or will say so
-    /// soon.
+    /// The crate has handled all received frames without accepting it: it has refused it, or will
+    /// accept it soon.
     Settled,
-    /// It has accepted it.
+    /// The crate has accepted it.
     Open,
 }
 
-impl Sections {
-    /// Of a client that sends fields of up to `longest` bytes, longer ones in vain, and has up to
-    /// `most` streams open.
+impl FieldSections {
+    /// For a client that may send fields of up to `longest` bytes and open `most` streams.
     pub(super) fn new(longest: usize, most: u32) -> Self {
         let account = BlockAccount::new(TABLE_SIZE as u16, longest);
         let most = most as usize;
@@ -122,16 +118,16 @@ impl Sections {
         }
     }
 
-    /// HEADERS come.
-    pub(super) fn begins(&mut self, stream: u32) -> Use {
+    /// Begins the section of a HEADERS frame.
+    pub(super) fn begin(&mut self, stream: u32) -> SectionUse {
         if stream > self.highest {
             self.highest = stream;
-            self.of = Some(Coming::Head(stream));
+            self.of = Some(IncomingSection::Head(stream));
             if self.streams.len() == self.most_streams {
-                // One that is unknown is not read.
-                self.ends(self.streams[0].stream);
+                // A stream that is not remembered is not served.
+                self.forget(self.streams[0].stream);
             }
-            self.streams.push_back(Known {
+            self.streams.push_back(StreamSections {
                 stream,
                 size: 0,
                 state: State::Waiting,
@@ -139,33 +135,33 @@ impl Sections {
                 has_trailers: false,
                 trailers: None,
             });
-            return Use::Some;
+            return SectionUse::Needed;
         }
         let trailers = self
             .known(stream)
             .is_some_and(|known| !std::mem::replace(&mut known.has_trailers, true));
         self.of = Some(if trailers {
-            Coming::Trailers(stream)
+            IncomingSection::Trailers(stream)
         } else {
-            Coming::Unused
+            IncomingSection::Unused
         });
-        if trailers { Use::Some } else { Use::None }
+        if trailers { SectionUse::Needed } else { SectionUse::Useless }
     }
 
-    /// The next bytes of a section come. What belongs to none ends the connection by the crate.
-    pub(super) fn see(&mut self, piece: &[u8]) {
+    /// Scans the next bytes of a section. For bytes outside any, the crate ends the connection.
+    pub(super) fn observe(&mut self, piece: &[u8]) {
         if self.of.is_some() && !self.lost {
             self.lost = self.account.see(piece).is_err();
         }
     }
 
-    /// The crate does not decode the section that comes: its table and ours differ from now on.
-    pub(super) fn lose(&mut self) {
+    /// Notes that the crate does not decode the current section: its table and ours differ from now
+    /// on.
+    pub(super) fn mark_lost(&mut self) {
         self.lost = true;
     }
 
-    /// The section is whole.
-    pub(super) fn whole(&mut self) {
+    pub(super) fn end_section(&mut self) {
         let Some(of) = self.of.take() else { return };
         if self.lost {
             return;
@@ -175,15 +171,15 @@ impl Sections {
             return;
         };
         match of {
-            Coming::Head(stream) => self.head(stream, section),
-            Coming::Trailers(stream) => {
+            IncomingSection::Head(stream) => self.head(stream, section),
+            IncomingSection::Trailers(stream) => {
                 let wrong = wrong_trailers(section);
                 if let Some(known) = self.known(stream).filter(|_| wrong.is_some()) {
                     known.trailers = wrong;
                     self.malformed += 1;
                 }
             }
-            Coming::Unused => {}
+            IncomingSection::Unused => {}
         }
     }
 
@@ -196,31 +192,32 @@ impl Sections {
         self.waiting += section.size;
     }
 
-    /// The crate has accepted a stream; those before it that it has not, it never will.
-    pub(super) fn accept(&mut self, stream: u32) -> Verdict {
+    /// Notes that the crate has accepted a stream, and decides about its request. The crate never
+    /// accepts lower numbers afterwards.
+    pub(super) fn accept(&mut self, stream: u32) -> HeadVerdict {
         let place = self.streams.partition_point(|known| known.stream < stream);
         for before in (0..place).rev() {
             if self.streams[before].state != State::Open {
-                self.ends(self.streams[before].stream);
+                self.forget(self.streams[before].stream);
             }
         }
         let (held, most_held, lost) = (self.held, self.most_held, self.lost);
         let Some(known) = self.known(stream) else {
-            return Verdict::Refuse;
+            return HeadVerdict::Refuse;
         };
         let size = known.size;
         if lost && size == 0 {
-            self.ends(stream);
-            return Verdict::Lost;
+            self.forget(stream);
+            return HeadVerdict::Lost;
         }
         if held > 0 && held + size > most_held {
-            self.ends(stream);
-            return Verdict::Refuse;
+            self.forget(stream);
+            return HeadVerdict::Refuse;
         }
         let verdict = known
             .head
             .or(known.trailers)
-            .map_or(Verdict::Read, Verdict::Malformed);
+            .map_or(HeadVerdict::Read, HeadVerdict::Malformed);
         if std::mem::replace(&mut known.state, State::Open) == State::Waiting {
             self.waiting -= size;
         }
@@ -228,7 +225,7 @@ impl Sections {
         verdict
     }
 
-    /// The crate has looked at all that has come, and accepts no more for now.
+    /// Notes that the crate has handled all received frames, and accepts no more for now.
     pub(super) fn settle(&mut self) {
         if self.waiting > 0 {
             self.waiting = 0;
@@ -245,8 +242,8 @@ impl Sections {
         }
     }
 
-    /// A stream is over.
-    pub(super) fn ends(&mut self, stream: u32) {
+    /// Notes the end of a stream.
+    pub(super) fn forget(&mut self, stream: u32) {
         let place = self.streams.partition_point(|known| known.stream < stream);
         if self
             .streams
@@ -263,7 +260,7 @@ impl Sections {
         }
     }
 
-    /// What is wrong with the trailers of this stream.
+    /// The error in the trailers of this stream.
     pub(super) fn wrong(&mut self, stream: u32) -> Option<SectionError> {
         if self.malformed > 0 {
             self.known(stream)?.trailers
@@ -272,17 +269,17 @@ impl Sections {
         }
     }
 
-    /// Whether so much has been decoded that is not accepted that no more is to be read for now.
+    /// Whether too many decoded heads are not accepted yet: no more is read for now.
     pub(super) fn is_full(&self) -> bool {
         self.waiting > WAITING
     }
 
-    /// Whether a section could not be followed, and nothing is known of those that have come since.
+    /// Whether a section could not be parsed, and no later one can be.
     pub(super) fn is_lost(&self) -> bool {
         self.lost
     }
 
-    fn known(&mut self, stream: u32) -> Option<&mut Known> {
+    fn known(&mut self, stream: u32) -> Option<&mut StreamSections> {
         let place = self.streams.partition_point(|known| known.stream < stream);
         self.streams
             .get_mut(place)
@@ -290,8 +287,8 @@ impl Sections {
     }
 }
 
-/// What is wrong with a request's head and not told by the crate (RFC 9113 §8.2.2, §8.3, §8.3.1,
-/// RFC 6585 §5).
+/// The error in a request's head that the crate does not report (RFC 9113 §8.2.2, §8.3, §8.3.1, RFC
+/// 6585 §5).
 fn wrong_head(section: SectionSummary) -> Option<SectionError> {
     match () {
         () if section.has_long_fields() => Some(SectionError::TooLong),
@@ -302,7 +299,7 @@ fn wrong_head(section: SectionSummary) -> Option<SectionError> {
     }
 }
 
-/// The same of trailers (RFC 9113 §8.1).
+/// The same for trailers (RFC 9113 §8.1).
 fn wrong_trailers(section: SectionSummary) -> Option<SectionError> {
     match () {
         () if section.has_pseudo_fields() => Some(SectionError::PseudoFields),
@@ -318,10 +315,10 @@ mod tests {
     /// GET / by references to the static table.
     const GET: &[u8] = &[0x82, 0x86, 0x84];
 
-    fn come(sections: &mut Sections, stream: u32, section: &[u8]) -> Use {
-        let uses = sections.begins(stream);
-        sections.see(section);
-        sections.whole();
+    fn come(sections: &mut FieldSections, stream: u32, section: &[u8]) -> SectionUse {
+        let uses = sections.begin(stream);
+        sections.observe(section);
+        sections.end_section();
         uses
     }
 
@@ -338,16 +335,16 @@ mod tests {
 
     #[test]
     fn heads_of_open_streams_are_bounded_by_their_decoded_size() {
-        let mut sections = Sections::new(64 * 1024, 128);
+        let mut sections = FieldSections::new(64 * 1024, 128);
         assert_eq!(
             come(
                 &mut sections,
                 1,
                 &[GET, &literal(b"x", &[b'x'; 4_000])].concat()
             ),
-            Use::Some
+            SectionUse::Needed
         );
-        assert_eq!(sections.accept(1), Verdict::Read);
+        assert_eq!(sections.accept(1), HeadVerdict::Read);
         // 14 bytes for 56 KB.
         let large = [GET, &[0x80 | 62; 14]].concat();
         let verdicts: Vec<_> = (1..30)
@@ -358,19 +355,19 @@ mod tests {
             .collect();
         let read = verdicts
             .iter()
-            .filter(|verdict| **verdict == Verdict::Read)
+            .filter(|verdict| **verdict == HeadVerdict::Read)
             .count();
         assert_eq!(read, (HELD - 4_200) / (14 * 4_033 + 130));
         assert!(
             verdicts[read..]
                 .iter()
-                .all(|verdict| *verdict == Verdict::Refuse)
+                .all(|verdict| *verdict == HeadVerdict::Refuse)
         );
         // A stream that ends leaves room for another.
-        sections.ends(3);
+        sections.forget(3);
         come(&mut sections, 101, &large);
-        assert_eq!(sections.accept(101), Verdict::Read);
-        (0..60).for_each(|number| sections.ends(2 * number + 1));
+        assert_eq!(sections.accept(101), HeadVerdict::Read);
+        (0..60).for_each(|number| sections.forget(2 * number + 1));
         assert_eq!(
             (sections.held, sections.waiting, sections.streams.len()),
             (0, 0, 0)
@@ -379,7 +376,7 @@ mod tests {
 
     #[test]
     fn reading_stops_while_many_heads_wait() {
-        let mut sections = Sections::new(64 * 1024, 128);
+        let mut sections = FieldSections::new(64 * 1024, 128);
         come(&mut sections, 1, &literal(b"x", &[b'x'; 4_000]));
         for stream in [3, 5, 7, 9, 11] {
             assert!(!sections.is_full());
@@ -387,7 +384,7 @@ mod tests {
         }
         assert!(sections.is_full());
         // The crate has refused the streams before it.
-        assert_eq!(sections.accept(11), Verdict::Read);
+        assert_eq!(sections.accept(11), HeadVerdict::Read);
         assert!(!sections.is_full());
         assert_eq!((sections.waiting, sections.streams.len()), (0, 1));
         // And streams that it does not accept when it has read all of them.
@@ -396,10 +393,10 @@ mod tests {
         }
         sections.settle();
         assert!(!sections.is_full());
-        assert_eq!(sections.accept(21), Verdict::Read);
+        assert_eq!(sections.accept(21), HeadVerdict::Read);
         assert_eq!((sections.waiting, sections.streams.len()), (0, 2));
-        sections.ends(21);
-        sections.ends(11);
+        sections.forget(21);
+        sections.forget(11);
         assert_eq!(sections.held, 0);
     }
 
@@ -412,21 +409,21 @@ mod tests {
             (&[0x80 | 57], Some(SectionError::ConnectionField)),
             (&[0x80 | 20], None),
         ] {
-            let mut sections = Sections::new(1_024, 128);
+            let mut sections = FieldSections::new(1_024, 128);
             come(&mut sections, 1, GET);
             come(&mut sections, 3, GET);
-            assert_eq!(sections.accept(1), Verdict::Read);
-            assert_eq!(come(&mut sections, 1, trailers), Use::Some);
+            assert_eq!(sections.accept(1), HeadVerdict::Read);
+            assert_eq!(come(&mut sections, 1, trailers), SectionUse::Needed);
             assert_eq!((sections.wrong(1), sections.wrong(3)), (wrong, None));
-            sections.ends(1);
+            sections.forget(1);
             assert_eq!((sections.wrong(1), sections.malformed), (None, 0));
         }
-        let mut sections = Sections::new(1_024, 128);
+        let mut sections = FieldSections::new(1_024, 128);
         come(&mut sections, 1, GET);
         come(&mut sections, 1, &[0x84]);
         assert_eq!(
             sections.accept(1),
-            Verdict::Malformed(SectionError::PseudoFields)
+            HeadVerdict::Malformed(SectionError::PseudoFields)
         );
     }
 
@@ -449,37 +446,37 @@ mod tests {
                 SectionError::ConnectionField,
             ),
         ] {
-            let mut sections = Sections::new(1_024, 128);
-            sections.begins(1);
-            head.chunks(1).for_each(|byte| sections.see(byte));
-            sections.whole();
-            assert_eq!(sections.accept(1), Verdict::Malformed(wrong), "{head:x?}");
+            let mut sections = FieldSections::new(1_024, 128);
+            sections.begin(1);
+            head.chunks(1).for_each(|byte| sections.observe(byte));
+            sections.end_section();
+            assert_eq!(sections.accept(1), HeadVerdict::Malformed(wrong), "{head:x?}");
         }
     }
 
     #[test]
     fn headers_for_closed_streams_are_useless() {
-        let mut sections = Sections::new(1_024, 128);
+        let mut sections = FieldSections::new(1_024, 128);
         come(&mut sections, 5, GET);
-        assert_eq!(come(&mut sections, 3, GET), Use::None, "below the highest");
-        assert_eq!(come(&mut sections, 5, &[0x90]), Use::Some, "trailers");
-        assert_eq!(come(&mut sections, 5, &[0x90]), Use::None, "trailers again");
+        assert_eq!(come(&mut sections, 3, GET), SectionUse::Useless, "below the highest");
+        assert_eq!(come(&mut sections, 5, &[0x90]), SectionUse::Needed, "trailers");
+        assert_eq!(come(&mut sections, 5, &[0x90]), SectionUse::Useless, "trailers again");
         come(&mut sections, 7, GET);
         sections.accept(7);
-        sections.ends(7);
-        assert_eq!(come(&mut sections, 7, &[0x90]), Use::None, "over");
+        sections.forget(7);
+        assert_eq!(come(&mut sections, 7, &[0x90]), SectionUse::Useless, "over");
     }
 
     /// The crate reports the error itself, in its own time.
     #[test]
     fn an_undecodable_field_section_is_known_to_be_lost() {
-        let mut sections = Sections::new(1_024, 128);
+        let mut sections = FieldSections::new(1_024, 128);
         come(&mut sections, 1, &[0x80 | 62]);
         assert!(sections.is_lost());
         // Not a section of its own.
-        let mut sections = Sections::new(1_024, 128);
-        sections.see(&[0x80 | 62]);
-        sections.whole();
+        let mut sections = FieldSections::new(1_024, 128);
+        sections.observe(&[0x80 | 62]);
+        sections.end_section();
         assert!(!sections.is_lost());
     }
 
@@ -487,36 +484,36 @@ mod tests {
     /// client's.
     #[test]
     fn streams_after_an_undecodable_section_are_not_served() {
-        let mut sections = Sections::new(1_024, 128);
+        let mut sections = FieldSections::new(1_024, 128);
         come(&mut sections, 1, GET);
-        sections.begins(3);
-        sections.lose();
-        sections.whole();
+        sections.begin(3);
+        sections.mark_lost();
+        sections.end_section();
         come(&mut sections, 5, GET);
         assert_eq!(
             [1, 5].map(|stream| sections.accept(stream)),
-            [Verdict::Read, Verdict::Lost]
+            [HeadVerdict::Read, HeadVerdict::Lost]
         );
     }
 
     /// `http2.streams` allows so many: each has room for a head of usual size.
     #[test]
     fn more_streams_have_more_room_for_their_heads() {
-        let mut sections = Sections::new(16 * 1024, 1_000);
+        let mut sections = FieldSections::new(16 * 1024, 1_000);
         let head = [GET, &literal(b"x", &[b'x'; 4_000])].concat();
         for number in 0..1_000 {
             come(&mut sections, 2 * number + 1, &head);
-            assert_eq!(sections.accept(2 * number + 1), Verdict::Read, "{number}");
+            assert_eq!(sections.accept(2 * number + 1), HeadVerdict::Read, "{number}");
         }
     }
 
     #[test]
     fn streams_that_are_never_accepted_are_bounded() {
-        let mut sections = Sections::new(1_024, 128);
+        let mut sections = FieldSections::new(1_024, 128);
         for number in 0..2 * STREAMS as u32 {
             come(&mut sections, 2 * number + 1, GET);
         }
         assert_eq!(sections.streams.len(), STREAMS);
-        assert_eq!(sections.accept(1), Verdict::Refuse);
+        assert_eq!(sections.accept(1), HeadVerdict::Refuse);
     }
 }

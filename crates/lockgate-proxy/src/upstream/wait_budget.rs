@@ -1,37 +1,36 @@
-//! How long a request or a relay waits before it is sent, all its waits together: for its client's
-//! share, a place at an endpoint and one for a socket, at each endpoint that is tried.
+//! The time that a request or a relay may wait before it is sent, all its waits together: for its
+//! client's share, a place at an endpoint and a socket, in all attempts.
 
 use std::cell::Cell;
 use std::time::Duration;
 
-use crate::clock::{Cut, Guard, Waiting, millis};
+use crate::clock::{Cut, Guard, WaitReason, millis};
 
-/// What is left of `queue.wait`, in milliseconds. Time in which nothing is waited for does not
-/// count.
+/// The rest of `queue.wait`, in milliseconds. Only time spent waiting counts.
 #[derive(Debug)]
-pub struct Patience(Cell<u64>);
+pub struct WaitBudget(Cell<u64>);
 
-impl Patience {
-    /// All of it.
+impl WaitBudget {
+    /// The whole budget.
     pub fn new(wait: Duration) -> Self {
         Self(Cell::new(millis(wait)))
     }
 
-    /// How long it may still wait.
+    /// The rest of the budget.
     pub fn left(&self) -> Duration {
         Duration::from_millis(self.0.get())
     }
 
-    /// Waits for `future` in a phase of its own, as long as is left.
+    /// Waits for `future` in a phase of its own, within the rest of the budget.
     ///
     /// # Errors
     /// When it takes longer, or the connection was cut.
     pub async fn within<F: Future>(&self, guard: &Guard, future: F) -> Result<F::Output, Cut> {
         let began = guard.clock().now();
         guard.phase(self.left());
-        guard.watch().waits(Waiting::ForPlace);
+        guard.watch().set_wait(WaitReason::ForPlace);
         let waited = guard.within(future).await;
-        guard.watch().waits(Waiting::Otherwise);
+        guard.watch().set_wait(WaitReason::Otherwise);
         self.0
             .set(self.0.get().saturating_sub(guard.clock().now() - began));
         waited

@@ -1,17 +1,17 @@
-//! Whether the rest of a message is waited for on a connection of HTTP/2, as far as its frames
-//! tell: a peer with Nagle's algorithm on may hold that back until what has come is acknowledged
+//! Whether a connection of HTTP/2 waits for the rest of a message, by its frames: a peer with
+//! Nagle's algorithm may hold the rest back until the first part is acknowledged
 //! (`lockgate_net::acknowledge`).
 
 use lockgate_http::h2::frames::{self, Frame};
 use lockgate_net::socket::ACKS_PER_MESSAGE;
 
-/// The stream whose head came last, unless it came with the end of its message.
+/// The stream of the last received head, unless that ended the message.
 ///
-/// One is enough: whatever else has come on the connection is acknowledged with it. It is waited
-/// for only in its first pieces, since a stream that carries messages of its own (gRPC, a
-/// WebSocket) is never finished and mostly waits for nothing.
+/// One is enough: an acknowledgement covers all received bytes of the connection. Only its first
+/// pieces are waited for, since a stream that carries messages of its own (gRPC, a WebSocket) never
+/// ends and mostly waits for nothing.
 #[derive(Debug, Default)]
-pub(super) struct Unfinished(Option<Message>);
+pub(super) struct PartialMessage(Option<Message>);
 
 #[derive(Debug)]
 struct Message {
@@ -20,9 +20,8 @@ struct Message {
     told: u8,
 }
 
-impl Unfinished {
-    /// Looks at a frame that has come.
-    pub(super) fn see(&mut self, frame: &Frame<'_>) {
+impl PartialMessage {
+    pub(super) fn observe(&mut self, frame: &Frame<'_>) {
         let ends = match frame.kind {
             frames::HEADERS | frames::DATA => frame.flags & frames::END_STREAM != 0,
             frames::RST_STREAM => true,
@@ -43,14 +42,14 @@ impl Unfinished {
         }
     }
 
-    pub(super) fn is_waited_for(&self) -> bool {
+    pub(super) fn is_awaited(&self) -> bool {
         self.0
             .as_ref()
             .is_some_and(|message| message.told < ACKS_PER_MESSAGE)
     }
 
-    /// What has come of it was acknowledged at once.
-    pub(super) fn told(&mut self) {
+    /// Notes that its received part was acknowledged at once.
+    pub(super) fn acknowledged(&mut self) {
         if let Some(message) = &mut self.0 {
             message.told = message.told.saturating_add(1);
         }
@@ -61,10 +60,10 @@ impl Unfinished {
 mod tests {
     use super::*;
 
-    fn seen(frames: &[(u8, u8, u32)]) -> Unfinished {
-        let mut unfinished = Unfinished::default();
+    fn seen(frames: &[(u8, u8, u32)]) -> PartialMessage {
+        let mut partial_message = PartialMessage::default();
         for &(kind, flags, stream) in frames {
-            unfinished.see(&Frame {
+            partial_message.observe(&Frame {
                 kind,
                 flags,
                 stream,
@@ -72,14 +71,14 @@ mod tests {
                 payload: b"",
             });
         }
-        unfinished
+        partial_message
     }
 
     /// RFC 9113 §8.1.
     #[test]
     fn an_h2_message_is_unfinished_until_end_stream() {
         use frames::{DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, SETTINGS, WINDOW_UPDATE};
-        for (frames, unfinished) in [
+        for (frames, partial_message) in [
             (&[(SETTINGS, 0, 0), (WINDOW_UPDATE, 0, 0)][..], false),
             (&[(HEADERS, END_HEADERS | END_STREAM, 1)], false),
             (&[(HEADERS, END_HEADERS, 1)], true),
@@ -109,17 +108,17 @@ mod tests {
                 true,
             ),
         ] {
-            assert_eq!(seen(frames).is_waited_for(), unfinished, "{frames:?}");
+            assert_eq!(seen(frames).is_awaited(), partial_message, "{frames:?}");
         }
     }
 
     #[test]
     fn only_the_first_pieces_of_an_unfinished_message_are_acknowledged() {
-        let mut unfinished = seen(&[(frames::HEADERS, frames::END_HEADERS, 1)]);
+        let mut partial_message = seen(&[(frames::HEADERS, frames::END_HEADERS, 1)]);
         for _ in 0..ACKS_PER_MESSAGE {
-            assert!(unfinished.is_waited_for());
-            unfinished.told();
-            unfinished.see(&Frame {
+            assert!(partial_message.is_awaited());
+            partial_message.acknowledged();
+            partial_message.observe(&Frame {
                 kind: frames::DATA,
                 flags: 0,
                 stream: 1,
@@ -127,6 +126,6 @@ mod tests {
                 payload: b"",
             });
         }
-        assert!(!unfinished.is_waited_for());
+        assert!(!partial_message.is_awaited());
     }
 }

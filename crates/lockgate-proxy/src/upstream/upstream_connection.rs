@@ -1,5 +1,5 @@
-//! What a request goes to its endpoint on, whatever HTTP that speaks: a connection of its own, or a
-//! place on one that is shared.
+//! The connection of a request to its endpoint: an HTTP/1 connection of its own, or a stream on a
+//! shared HTTP/2 connection.
 
 use std::task::{Context, Poll};
 
@@ -7,69 +7,67 @@ use lockgate_http::fields::{Field, Fields};
 use lockgate_http::h1::framing;
 use lockgate_http::head::{BodyLength, Method, ResponseHead};
 
-use crate::body::{ReadError, Sink, Source, Tunnel, WriteError};
-use crate::h1::Link;
-use crate::h2::{Call, Target};
+use crate::body::{ReadError, BodyWriter, BodyReader, Tunnel, WriteError};
+use crate::h1::H1Connection;
+use crate::h2::{UpstreamStream, RequestPseudoFields};
 use crate::message::OutgoingRequest;
 
-/// The way to an endpoint and back.
+/// The connection of a request to its endpoint.
 #[derive(Debug)]
-pub enum Wire {
-    /// A connection that speaks HTTP/1.
-    H1(Box<Link>),
+pub enum UpstreamConnection {
+    /// An HTTP/1 connection.
+    H1(Box<H1Connection>),
     /// A stream of HTTP/2.
-    H2(Box<Call>),
+    H2(Box<UpstreamStream>),
 }
 
-/// The same of both.
+/// The same expression for both.
 macro_rules! either {
     ($wire:expr, $way:ident => $what:expr) => {
         match $wire {
-            Wire::H1($way) => $what,
-            Wire::H2($way) => $what,
+            UpstreamConnection::H1($way) => $what,
+            UpstreamConnection::H2($way) => $what,
         }
     };
 }
 
-impl Wire {
-    /// Begins a request, which leaves with the first data or by a flush. `target` is what HTTP/2
-    /// needs of it.
-    pub fn ask(&mut self, request: &OutgoingRequest<'_>, target: Option<Target>) {
+impl UpstreamConnection {
+    /// Begins a request, which leaves with the first data or by a flush. HTTP/2 needs `target`.
+    pub fn send_request(&mut self, request: &OutgoingRequest<'_>, target: Option<RequestPseudoFields>) {
         match (self, target) {
-            (Self::H1(link), _) => link.ask(request),
-            (Self::H2(call), Some(target)) => call.ask(request, target),
-            // A pool speaks one of them: never asked, it has no answer.
+            (Self::H1(link), _) => link.send_request(request),
+            (Self::H2(call), Some(target)) => call.send_request(request, target),
+            // Never reached, since a pool speaks one of them: without a request no response comes.
             (Self::H2(_), None) => {}
         }
     }
 
-    /// Reads until there is the head of an answer; `false` when the connection ended before it had
-    /// begun.
+    /// Reads until the head of a response is complete; `false` when the connection ended before the
+    /// head began.
     ///
     /// # Errors
     /// When the head is refused, or the connection ends within it.
-    pub fn poll_answer(
+    pub fn poll_response(
         &mut self,
         cx: &mut Context<'_>,
         answer: &mut ResponseHead,
     ) -> Poll<Result<bool, ReadError>> {
-        either!(self, way => way.poll_answer(cx, answer))
+        either!(self, way => way.poll_response(cx, answer))
     }
 
-    /// Whether a part of an answer's head has come, but not the whole of it. Heads of HTTP/2 are
-    /// whole or not there.
-    pub fn has_begun_answer(&self) -> bool {
+    /// Whether a part of a response's head was received. Heads of HTTP/2 are complete or not there.
+    pub fn has_begun_response(&self) -> bool {
         match self {
             Self::H1(link) => link.reader.has_begun(),
             Self::H2(_) => false,
         }
     }
 
-    /// Begins the body of the answer whose head was read, and says how long it is.
+    /// Begins the body of a response, behind its head, and returns its length.
     ///
     /// # Errors
-    /// When that is not certain, or what has come is no such body.
-    pub fn begin_answer(
+    /// When the length is ambiguous, or the received bytes are no such body.
+    pub fn begin_response(
         &mut self,
         method: Method,
         answer: &ResponseHead,
@@ -77,37 +75,37 @@ impl Wire {
         match self {
             Self::H1(link) => {
                 let length = framing::response(method, answer)?;
-                link.begin_answer(length)?;
+                link.begin_response(length)?;
                 Ok(length)
             }
-            Self::H2(call) => call.begin_answer(method, answer),
+            Self::H2(call) => call.begin_response(method, answer),
         }
     }
 
-    /// Whether any byte of the request has left, or may have, and may have been looked at.
+    /// Whether the endpoint may have seen any byte of the request.
     pub fn has_sent(&self) -> bool {
         either!(self, way => way.has_sent())
     }
 
-    /// Whether nothing of the request is held: all of it has left.
+    /// Whether the whole request has left.
     pub fn is_flushed(&self) -> bool {
         either!(self, way => way.is_flushed())
     }
 
-    /// Whether the endpoint has said that it did not look at the request.
+    /// Whether the endpoint has said that it did not process the request.
     pub fn is_refused(&self) -> bool {
         matches!(self, Self::H2(call) if call.is_refused())
     }
 
-    /// Whether the endpoint takes such a request: over HTTP/2 not every one takes a WebSocket.
-    pub fn takes(&self, request: &OutgoingRequest<'_>) -> bool {
+    /// Whether the endpoint supports such a request: over HTTP/2 not every one supports a WebSocket.
+    pub fn supports(&self, request: &OutgoingRequest<'_>) -> bool {
         match self {
             Self::H1(_) => true,
-            Self::H2(call) => call.takes(request),
+            Self::H2(call) => call.supports(request),
         }
     }
 
-    /// Whether, where there is no answer, that may be the connection's doing and not the request's.
+    /// Whether a missing response may be the fault of the connection and not of the request.
     pub fn is_lost(&self) -> bool {
         match self {
             Self::H1(_) => true,
@@ -116,7 +114,7 @@ impl Wire {
     }
 }
 
-impl Source for Wire {
+impl BodyReader for UpstreamConnection {
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
         either!(self, way => way.poll_data(cx))
     }
@@ -133,31 +131,31 @@ impl Source for Wire {
         either!(self, way => way.is_last())
     }
 
-    fn is_over(&self) -> bool {
-        either!(self, way => way.is_over())
+    fn is_complete(&self) -> bool {
+        either!(self, way => way.is_complete())
     }
 
-    fn taken(&self) -> u64 {
-        either!(self, way => way.taken())
+    fn bytes_read(&self) -> u64 {
+        either!(self, way => way.bytes_read())
     }
 
     fn trailers(&self) -> Option<&Fields> {
         either!(self, way => way.trailers())
     }
 
-    fn settle(&mut self, cx: &mut Context<'_>) {
-        either!(self, way => way.settle(cx));
+    fn release_memory(&mut self, cx: &mut Context<'_>) {
+        either!(self, way => way.release_memory(cx));
     }
 }
 
-impl Sink for Wire {
-    fn poll_take(
+impl BodyWriter for UpstreamConnection {
+    fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
         data: &[u8],
         last: bool,
     ) -> Poll<Result<usize, WriteError>> {
-        either!(self, way => way.poll_take(cx, data, last))
+        either!(self, way => way.poll_write(cx, data, last))
     }
 
     fn poll_sent(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), WriteError>> {
@@ -172,16 +170,16 @@ impl Sink for Wire {
         either!(self, way => way.poll_flush(cx))
     }
 
-    fn is_taken(&self) -> bool {
-        either!(self, way => way.is_taken())
+    fn is_finished(&self) -> bool {
+        either!(self, way => way.is_finished())
     }
 
     fn is_blocked(&self) -> bool {
         either!(self, way => way.is_blocked())
     }
 
-    fn moved(&self) -> u64 {
-        either!(self, way => way.moved())
+    fn bytes_written(&self) -> u64 {
+        either!(self, way => way.bytes_written())
     }
 
     fn poll_broken(&mut self, cx: &mut Context<'_>) -> Poll<()> {
@@ -189,7 +187,7 @@ impl Sink for Wire {
     }
 }
 
-impl Tunnel for Wire {
+impl Tunnel for UpstreamConnection {
     fn begin_tunnel(&mut self) -> Result<(), ReadError> {
         either!(self, way => way.begin_tunnel())
     }

@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::{ArcSwap, Guard};
 
-/// A host and port to dial, and its addresses in the order in which to try them.
+/// A host and port to dial, and its addresses in the order of attempts.
 ///
 /// The resolver writes, workers read; no reader ever waits.
-pub struct Name {
+pub struct EndpointName {
     host: Box<str>,
     port: u16,
     addresses: ArcSwap<Vec<SocketAddr>>,
@@ -21,8 +21,8 @@ pub struct Name {
     wake: Box<dyn Fn() + Send + Sync>,
 }
 
-impl Name {
-    /// Of a record of a service, whose addresses come with their own ports and go with the record.
+impl EndpointName {
+    /// The name of an SRV record. Its addresses have their own ports and vanish with the record.
     pub fn of_record(
         service: impl Into<Box<str>>,
         wake: impl Fn() + Send + Sync + 'static,
@@ -30,12 +30,12 @@ impl Name {
         Self::new(service, 0, wake)
     }
 
-    /// Whether it is that of a record, and there is none for it now.
+    /// Whether it stands for an SRV record that does not exist now.
     pub fn is_vacant(&self) -> bool {
         self.port == 0 && self.addresses.load().is_empty()
     }
 
-    /// A name without addresses so far. `wake` is called by [`Name::failed`] in the caller's
+    /// A name without addresses so far. `wake` is called by [`EndpointName::failed`] in the caller's
     /// thread, so it must neither wait nor panic.
     pub fn new(
         host: impl Into<Box<str>>,
@@ -68,13 +68,13 @@ impl Name {
         self.addresses.load()
     }
 
-    /// Puts `addresses` in place of the old ones; connections made to those live on.
+    /// Replaces the old addresses; connections to those live on.
     pub fn publish(&self, addresses: Vec<SocketAddr>) {
         self.addresses.store(Arc::new(addresses));
     }
 
-    /// Says that the addresses did not answer, or that there were none: the name will be resolved
-    /// again soon.
+    /// Notes that the addresses did not answer, or that there were none: the name is resolved again
+    /// soon.
     ///
     /// Cheap however often it is called: between two resolutions only the first call does more than
     /// read a flag.
@@ -84,16 +84,16 @@ impl Name {
         }
     }
 
-    /// Whether [`Name::failed`] was called since the last time that this was asked. For the
-    /// resolver, which asks right before it resolves: what fails later asks for another turn.
+    /// Whether [`EndpointName::failed`] was called since the last call of this. For the resolver,
+    /// right before it resolves: a later failure starts another resolution.
     pub fn take_failed(&self) -> bool {
         self.doubted.swap(false, Ordering::AcqRel)
     }
 }
 
-impl fmt::Debug for Name {
+impl fmt::Debug for EndpointName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Name")
+        f.debug_struct("EndpointName")
             .field("host", &self.host)
             .field("port", &self.port)
             .field("addresses", &self.addresses.load())
@@ -102,7 +102,7 @@ impl fmt::Debug for Name {
 }
 
 /// As in the configuration: `host:port`.
-impl fmt::Display for Name {
+impl fmt::Display for EndpointName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.host, self.port)
     }
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn readers_see_the_last_published_addresses() {
-        let name = Name::new("app.internal", 8080, || {});
+        let name = EndpointName::new("app.internal", 8080, || {});
         assert_eq!(
             (name.host(), name.port(), name.to_string().as_str()),
             ("app.internal", 8080, "app.internal:8080")
@@ -136,7 +136,7 @@ mod tests {
     fn many_failures_wake_the_resolver_once() {
         let woken = Arc::new(AtomicUsize::new(0));
         let counter = Arc::clone(&woken);
-        let name = Name::new("app.internal", 8080, move || {
+        let name = EndpointName::new("app.internal", 8080, move || {
             counter.fetch_add(1, Ordering::Relaxed);
         });
         assert!(!name.take_failed());

@@ -1,40 +1,39 @@
-//! How often an endpoint has failed in a row, and for how long it is left alone for that: one word,
-//! shared by the workers.
+//! Outlier detection: consecutive failures of an endpoint, and the time for which it is avoided
+//! after them, in one word that the workers share.
 //!
-//! **What counts.** It cannot be reached, breaks off before it answers, answers what cannot be
-//! read, or does not answer in time: what nginx counts unless told otherwise (`max_fails` with
-//! `proxy_next_upstream`: errors, timeouts, invalid heads). An answer does not, whatever its
-//! status, unless the pool says so ([`Statuses`]; nginx's `http_503` and its like, HAProxy's
-//! `observe layer7`, Envoy's `consecutive_5xx`): it is an answer to one request, and whoever knows
-//! a URL that brings it about could take half of the pool away. Why nothing cleverer: note 010.
+//! **Failures.** The endpoint cannot be reached, resets before its response, sends an unreadable
+//! response, or none in time: as nginx counts by default (`max_fails` with `proxy_next_upstream`:
+//! errors, timeouts, invalid heads). A response is none by its status, unless the pool lists the
+//! status ([`Statuses`]; like nginx's `http_503`, HAProxy's `observe layer7`, Envoy's
+//! `consecutive_5xx`): a client that knows a URL with such a status could take half of the pool
+//! away. Note 010 has the reasons for nothing cleverer.
 //!
-//! **What follows.** One that could not be reached or broke off is left alone for a second, after
-//! further failures in a row for two, four, eight, at last for ten. At the number in a row that
-//! [`Eject`] says it is ejected: left alone for as long as that says, whatever it does meanwhile.
-//! Nobody is left alone where there is no other.
+//! **Consequences.** An endpoint that could not be reached or has reset is avoided for a second,
+//! after further consecutive failures for two, four, eight, at last for ten. After the number of
+//! consecutive failures in [`Eject`] it is ejected: avoided for the time there, also if it serves
+//! meanwhile. An endpoint is never avoided where there is no other.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How a try at an endpoint failed.
+/// How an attempt at an endpoint failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Failure {
-    /// No connection, or no TLS.
+pub enum EndpointFailure {
+    /// It could not be connected, or its TLS handshake failed.
     Unreachable,
-    /// A connection that broke before an answer.
-    Broken,
-    /// No answer in time, one that cannot be read, or one that says that it cannot serve. One alone
-    /// says little.
+    /// The connection broke before a response.
+    Reset,
+    /// No response in time, an unreadable one, or one with a listed status. One alone proves little.
     Unserved,
 }
 
-/// When an endpoint that keeps failing is ejected.
+/// The ejection of an endpoint that keeps failing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Eject {
-    /// Failures in a row; at most 255.
+    /// Consecutive failures that eject it; at most 255.
     pub errors: u8,
-    /// Milliseconds that it is left alone for.
+    /// Milliseconds for which it is ejected.
     pub time: u64,
-    /// Answers that are failures.
+    /// Statuses that count as failures.
     pub statuses: Statuses,
 }
 
@@ -53,7 +52,7 @@ impl Default for Eject {
 pub struct Statuses(u128);
 
 impl Statuses {
-    /// Whether this one is in it.
+    /// Whether the set has this status.
     pub fn has(self, status: u16) -> bool {
         self.0 & Self::bit(status) != 0
     }
@@ -77,25 +76,26 @@ impl FromIterator<u16> for Statuses {
     }
 }
 
-/// How an endpoint does, by what was met there lately; the order is that of preference.
+/// The condition of an endpoint, by its latest results; the order is that of preference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Condition {
-    /// As well as anybody.
-    Well,
-    /// It broke off: others are better.
-    Doubtful,
-    /// It could not be reached, or is ejected: also those who belong to it go to others.
-    Gone,
+    /// It may be chosen.
+    Healthy,
+    /// It has reset: others are better.
+    Suspect,
+    /// It could not be reached, or is ejected: clients with affinity to it go to others too.
+    Unavailable,
 }
 
-/// Until when it is left alone, why, and how often it has failed in a row; 0 is not at all.
+/// The end of the avoidance of one endpoint, its reason, and the number of consecutive failures; 0
+/// is none.
 #[derive(Debug, Default)]
-pub(super) struct Avoidance(AtomicU64);
+pub(super) struct OutlierDetection(AtomicU64);
 
-/// Milliseconds.
+/// Milliseconds of the first avoidance, and of the longest.
 const FIRST: u64 = 1_000;
 const LONGEST: u64 = 10_000;
-/// Failures in a row that are more than an accident.
+/// Consecutive failures after which an endpoint counts as lost.
 const SEVERAL: u64 = 3;
 /// The bits of the word.
 const COUNT: u64 = 0xff;
@@ -103,12 +103,12 @@ const GONE: u64 = 1 << 8;
 const EJECTED: u64 = 1 << 9;
 const UNTIL: u32 = 10;
 
-impl Avoidance {
+impl OutlierDetection {
     pub(super) fn condition(&self, now: u64) -> Condition {
         match self.0.load(Ordering::Relaxed) {
-            word if word >> UNTIL <= now => Condition::Well,
-            word if word & GONE != 0 => Condition::Gone,
-            _ => Condition::Doubtful,
+            word if word >> UNTIL <= now => Condition::Healthy,
+            word if word & GONE != 0 => Condition::Unavailable,
+            _ => Condition::Suspect,
         }
     }
 
@@ -117,17 +117,17 @@ impl Avoidance {
         word >> UNTIL > now && word & EJECTED != 0
     }
 
-    /// Counts a failure; when it is ejected by that, says until when. `may` is asked whether it may
-    /// be.
+    /// Counts a failure; returns the end of the ejection that follows, if one does. `may` decides
+    /// whether the endpoint may be ejected.
     pub(super) fn failed(
         &self,
-        failure: Failure,
+        failure: EndpointFailure,
         now: u64,
         eject: Option<Eject>,
         may: impl FnOnce() -> bool,
     ) -> Option<u64> {
         let before = self.0.load(Ordering::Relaxed);
-        // What fails meanwhile was begun before, or had no choice: it is the same failure.
+        // Attempts that fail meanwhile were begun before, or had no choice: it is the same failure.
         if before >> UNTIL > now {
             return None;
         }
@@ -139,21 +139,21 @@ impl Avoidance {
             .filter(|_| may());
         let (time, why) = match (ejects, failure) {
             (Some(eject), _) => (eject.time, GONE | EJECTED),
-            (None, Failure::Unreachable) => (avoided, GONE),
-            (None, Failure::Broken) => (avoided, 0),
-            (None, Failure::Unserved) => (0, 0),
+            (None, EndpointFailure::Unreachable) => (avoided, GONE),
+            (None, EndpointFailure::Reset) => (avoided, 0),
+            (None, EndpointFailure::Unserved) => (0, 0),
         };
         let until = now.saturating_add(time).min(u64::MAX >> UNTIL);
         let next = (until << UNTIL) | why | count;
-        // Whoever was quicker says the same.
+        // Another worker that was first has stored the same.
         let told = self
             .0
             .compare_exchange(before, next, Ordering::Relaxed, Ordering::Relaxed);
         ejects.filter(|_| told.is_ok()).map(|_| until)
     }
 
-    /// It did what it was asked for. That ends all but an ejection: what it still answers was asked
-    /// before. Whether there was anything to end.
+    /// Notes a success. It ends all but an ejection, since its request may be older than that.
+    /// Returns whether there was anything to end.
     pub(super) fn succeeded(&self, now: u64) -> bool {
         // Read first: writing would take the line from every other worker with each answer.
         let word = self.0.load(Ordering::Relaxed);
@@ -164,24 +164,23 @@ impl Avoidance {
         ends
     }
 
-    /// For how many milliseconds it is still left alone.
+    /// Milliseconds for which it is still avoided.
     pub(super) fn passed_over(&self, now: u64) -> Option<u64> {
         (self.0.load(Ordering::Relaxed) >> UNTIL)
             .checked_sub(now)
             .filter(|left| *left > 0)
     }
 
-    /// Whether it could not be reached, or was ejected, and has not served since.
+    /// Whether it could not be reached, or was ejected, and has had no success since.
     pub(super) fn was_gone(&self) -> bool {
         self.0.load(Ordering::Relaxed) & GONE != 0
     }
 
-    /// The same, or whether it has failed otherwise several times in a row.
+    /// The same, or whether it has failed otherwise several times consecutively.
     pub(super) fn is_lost(&self) -> bool {
         self.was_gone() || self.0.load(Ordering::Relaxed) & COUNT >= SEVERAL
     }
 
-    /// Ends whatever there is.
     pub(super) fn end(&self) {
         self.0.store(0, Ordering::Relaxed);
     }
@@ -199,38 +198,38 @@ mod tests {
 
     #[test]
     fn a_failing_endpoint_is_avoided_with_exponential_backoff() {
-        let (avoidance, mut now) = (Avoidance::default(), 5_000);
+        let (avoidance, mut now) = (OutlierDetection::default(), 5_000);
         let failed = |failure, now| avoidance.failed(failure, now, None, || unreachable!());
         for span in [1_000, 2_000, 4_000, 8_000, 10_000, 10_000] {
-            failed(Failure::Unreachable, now);
+            failed(EndpointFailure::Unreachable, now);
             // Requests in flight fail as well, and count as no further failure.
-            failed(Failure::Unreachable, now + 1);
+            failed(EndpointFailure::Unreachable, now + 1);
             let gone = [0, span - 1, span].map(|later| avoidance.condition(now + later));
-            assert_eq!(gone, [Condition::Gone, Condition::Gone, Condition::Well]);
+            assert_eq!(gone, [Condition::Unavailable, Condition::Unavailable, Condition::Healthy]);
             now += span;
         }
-        assert!((0..100).all(|_| failed(Failure::Broken, now).is_none()));
-        assert_eq!(avoidance.condition(now), Condition::Doubtful);
+        assert!((0..100).all(|_| failed(EndpointFailure::Reset, now).is_none()));
+        assert_eq!(avoidance.condition(now), Condition::Suspect);
         avoidance.succeeded(now);
-        assert_eq!(avoidance.condition(now), Condition::Well);
-        failed(Failure::Broken, now);
+        assert_eq!(avoidance.condition(now), Condition::Healthy);
+        failed(EndpointFailure::Reset, now);
         assert_eq!(
             avoidance.condition(now + 1_000),
-            Condition::Well,
+            Condition::Healthy,
             "it begins anew"
         );
-        assert!((0..1_000).all(|_| failed(Failure::Unserved, now + 1_000).is_none()));
+        assert!((0..1_000).all(|_| failed(EndpointFailure::Unserved, now + 1_000).is_none()));
         assert_eq!(
             avoidance.condition(now + 1_000),
-            Condition::Well,
+            Condition::Healthy,
             "nobody is ejected"
         );
     }
 
     #[test]
     fn consecutive_failures_eject_an_endpoint() {
-        let avoidance = Avoidance::default();
-        let failed = |now| avoidance.failed(Failure::Unserved, now, EJECT, || true);
+        let avoidance = OutlierDetection::default();
+        let failed = |now| avoidance.failed(EndpointFailure::Unserved, now, EJECT, || true);
         assert_eq!([failed(0), failed(0)], [None, None]);
         avoidance.succeeded(0);
         assert_eq!(
@@ -239,7 +238,7 @@ mod tests {
         );
         avoidance.succeeded(8);
         assert!(avoidance.is_ejected(5_006) && !avoidance.is_ejected(5_007));
-        assert_eq!(avoidance.condition(5_006), Condition::Gone);
+        assert_eq!(avoidance.condition(5_006), Condition::Unavailable);
         // It has not shown that it is well: the next failure is enough.
         assert_eq!(failed(6_000), Some(11_000));
         avoidance.succeeded(11_000);
@@ -253,7 +252,7 @@ mod tests {
 
     #[test]
     fn an_endpoint_exempt_from_ejection_is_avoided_only_briefly() {
-        let avoidance = Avoidance::default();
+        let avoidance = OutlierDetection::default();
         for (now, until) in [
             (0, 1_000),
             (1_000, 3_000),
@@ -262,11 +261,11 @@ mod tests {
             (12_000, 17_000),
         ] {
             assert_eq!(
-                avoidance.failed(Failure::Unreachable, now, EJECT, || false),
+                avoidance.failed(EndpointFailure::Unreachable, now, EJECT, || false),
                 None
             );
             let gone = [until - 1, until].map(|now| avoidance.condition(now));
-            assert_eq!(gone, [Condition::Gone, Condition::Well], "{now}");
+            assert_eq!(gone, [Condition::Unavailable, Condition::Healthy], "{now}");
             assert!(!avoidance.is_ejected(now));
         }
     }
@@ -288,13 +287,13 @@ mod tests {
 
     #[test]
     fn huge_ejection_times_and_counts_do_not_overflow() {
-        let avoidance = Avoidance::default();
+        let avoidance = OutlierDetection::default();
         let forever = Some(Eject {
             errors: 255,
             time: u64::MAX,
             ..Eject::default()
         });
-        let failed = |_| avoidance.failed(Failure::Unserved, 1, forever, || true);
+        let failed = |_| avoidance.failed(EndpointFailure::Unserved, 1, forever, || true);
         assert!((0..254).all(|at| failed(at).is_none()));
         assert_eq!(failed(0), Some(u64::MAX >> UNTIL));
         assert!(avoidance.is_ejected(u64::MAX >> (UNTIL + 1)));
