@@ -92,7 +92,7 @@ impl Repeated {
 }
 
 /// The title of the chapter that begins with a key: each table at the top that others stand in.
-fn chapter(way: &Way) -> Option<String> {
+fn chapter(way: &KeyPath) -> Option<String> {
     match way.as_slice() {
         [first] if first.name == keys::ROOT.first().map_or("", |key| key.name) => {
             Some("## Keys at the top\n\nThey stand before the first `[table]`.\n\n".to_owned())
