@@ -10,7 +10,7 @@ use regex_automata::util::syntax;
 use super::attributes::{attribute, check_attribute};
 use super::compiled::{Compiled, Matcher, Operation, Select};
 use super::matches::{LONGEST_MATCH, SHORT_MATCH};
-use super::output::Piece;
+use super::output::ReplacementPiece;
 use super::rule_error::{ChangeRuleError, RuleFault};
 use super::{ChangeRule, ChangeTemplate, SelectorEdit, TemplatePart, template_safety};
 

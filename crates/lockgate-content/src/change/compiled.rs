@@ -4,7 +4,7 @@ use aho_corasick::AhoCorasick;
 use lol_html::Selector;
 use regex_automata::meta::Regex;
 
-use super::output::Piece;
+use super::output::ReplacementPiece;
 
 /// The rules of one configuration, compiled for all documents.
 pub(super) struct Compiled {

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use super::changer::Machine;
 use super::escape::Escape;
-use super::output::Output;
+use super::output::ChangeOutput;
 use super::{ChangeError, Changes, DocumentKind};
 use crate::StepProgress;
 

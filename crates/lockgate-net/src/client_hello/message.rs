@@ -132,7 +132,7 @@ fn server_name(content: &[u8]) -> Result<Option<Box<str>>, HelloError> {
             return Err(WRONG);
         }
     }
-    host_name.map_or(Ok(None), name::read)
+    host_name.map_or(Ok(None), server_name::read)
 }
 
 /// RFC 7301 §3.1: names of at least one byte, at least one of them.

@@ -1,8 +1,10 @@
 //! Binding: which listeners may share an address, and the addresses of accepted clients.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
+
+use socket2::{Domain, Type};
 
 use super::*;
 use crate::tls::handshake::tests::run;

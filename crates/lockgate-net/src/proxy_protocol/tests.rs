@@ -231,8 +231,8 @@ fn the_longest_v1_lines_of_the_specification_are_read() {
 #[test]
 fn malformed_v2_headers_are_refused() {
     use ProxyError::{
-        AddressBlock, Checksum, Command, Datagram, Family, HeaderVersion, NotProxy, TlvLength,
-        TlvText, TlvTooLong, TlvTwice, TooLong,
+        AddressBlock, Checksum, Command, Datagram, Family, NotProxy, TlvLength,
+        TlvText, TlvTooLong, TlvTwice, TooLong, Version,
     };
     let too_long = u16::try_from(HEADER_MAX - 15).unwrap().to_be_bytes();
     let announces_too_much = [&raw(0x21, 0x11, b"")[..14], &too_long[..]].concat();
@@ -241,9 +241,9 @@ fn malformed_v2_headers_are_refused() {
         (b"\r\n\r\nGET / HTTP/1.1\r\n".to_vec(), NotProxy),
         (b"\x16\x03\x01".to_vec(), NotProxy),
         // §2.2: 13th and 14th byte
-        (raw(0x11, 0x11, &BLOCK4), HeaderVersion),
-        (raw(0x31, 0x11, &BLOCK4), HeaderVersion),
-        (raw(0x00, 0x11, &BLOCK4), HeaderVersion),
+        (raw(0x11, 0x11, &BLOCK4), Version),
+        (raw(0x31, 0x11, &BLOCK4), Version),
+        (raw(0x00, 0x11, &BLOCK4), Version),
         (raw(0x22, 0x11, &BLOCK4), Command),
         (raw(0x2F, 0x11, &BLOCK4), Command),
         (raw(0x21, 0x12, &BLOCK4), Datagram),

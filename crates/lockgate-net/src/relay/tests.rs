@@ -1241,7 +1241,7 @@ fn bulk_tls_reads_wait_until_a_pause_or_a_response() {
             let mut bench = Bench::new(tcp_sockets, Some(down), None, RelayPreface::default());
             if !answered {
                 // Without it no pause is noticed.
-                let line = Rc::clone(&bench.scratch.line);
+                let line = Rc::clone(&bench.scratch.queue);
                 tokio::task::spawn_local(async move { line.run().await });
             }
             let (near, far) = tcp_sockets();

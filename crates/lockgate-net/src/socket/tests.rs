@@ -3,6 +3,7 @@
 use std::future::poll_fn;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
 
 use super::*;
 use crate::dial::{EndpointAddress, dial};
@@ -100,7 +101,7 @@ fn a_reset_after_the_last_bytes_is_no_end() {
     run(async {
         let (near, mut far) = dialled().await;
         far.write_all(b"not all").unwrap();
-        rustix::net::sockopt::set_socket_linger(&far, Some(Duration::ZERO)).unwrap();
+        sockopt::set_socket_linger(&far, Some(Duration::ZERO)).unwrap();
         drop(far);
         end_heard(&near).await;
         assert_eq!(
@@ -117,7 +118,7 @@ fn nodelay_is_set_on_the_second_write() {
         let mut received = [0; 3];
         for expected in [false, true, true] {
             poll_fn(|cx| near.poll_send(cx, b"one")).await.unwrap();
-            assert_eq!(rustix::net::sockopt::tcp_nodelay(&near).unwrap(), expected);
+            assert_eq!(sockopt::tcp_nodelay(&near).unwrap(), expected);
             far.read_exact(&mut received).unwrap();
         }
     });
@@ -169,7 +170,7 @@ fn a_reader_waiting_for_the_rest_acknowledges_at_once() {
         far.write_all(b"half").unwrap();
         read(&mut room).await;
         near.acknowledge_now();
-        assert!(near.acknowledged() > 0 && rustix::net::sockopt::tcp_quickack(&near).unwrap());
+        assert!(near.acknowledged() > 0 && sockopt::tcp_quickack(&near).unwrap());
     });
 }
 
@@ -184,7 +185,7 @@ fn a_reset_is_seen_behind_unread_data() {
             let gone = near.poll_gone(cx);
             // Only now: this must wake it.
             if let Some(far) = far.take() {
-                rustix::net::sockopt::set_socket_linger(&far, Some(Duration::ZERO)).unwrap();
+                sockopt::set_socket_linger(&far, Some(Duration::ZERO)).unwrap();
             }
             gone
         })
@@ -218,7 +219,7 @@ fn the_send_buffer_limit_rises_again_after_memory_pressure() {
         let (near, _far) = dialled().await;
         let shares = [64 * 1024, 16 * 1024, 1 << 20];
         let after = |share| {
-            near.bound(share);
+            near.limit_to_share(share);
             near.unsent.get()
         };
         assert_eq!(shares.map(after), shares);
@@ -239,7 +240,7 @@ fn a_peer_is_open_until_fin_or_reset() {
         far.write_all(b"unread").unwrap();
         far.shutdown(std::net::Shutdown::Write).unwrap();
         assert_eq!(near.peer(), PeerState::Ended);
-        rustix::net::sockopt::set_socket_linger(&far, Some(Duration::ZERO)).unwrap();
+        sockopt::set_socket_linger(&far, Some(Duration::ZERO)).unwrap();
         drop(far);
         assert_eq!(near.peer(), PeerState::Reset);
     });

@@ -1,7 +1,7 @@
 //! Findings of an account in blocks, in each of the forms that HPACK has for a field, and beside
 //! the result of a decoder.
 
-use super::super::{HpackDecoder, HpackEncoder, TABLE_SIZE};
+use super::super::{HpackDecoder, HpackEncoder, TABLE_SIZE, huffman};
 use super::*;
 
 type Fields<'a> = &'a [(&'a str, &'a str)];

@@ -202,7 +202,7 @@ pub(crate) fn pair(terms: Terms) -> Pair {
     assert!(!client.is_handshaking());
     Pair {
         client,
-        session: TlsSession::new(keys, secrets, Rest::default()),
+        session: TlsSession::new(keys, secrets, HandshakeRest::default()),
         unsent,
     }
 }
@@ -232,18 +232,18 @@ pub(crate) fn client_pair(
         }
     });
     assert!(!server.is_handshaking());
-    (TlsSession::new(keys, secrets, Rest::default()), server)
+    (TlsSession::new(keys, secrets, HandshakeRest::default()), server)
 }
 
 /// One end's keys, and its secrets of both directions.
 pub(crate) struct Twin {
-    keys: Keys,
+    keys: SessionRole,
     pub(crate) secrets: ExtractedSecrets,
 }
 
 impl Twin {
     pub(crate) fn session(self) -> Box<TlsSession> {
-        TlsSession::new(self.keys, self.secrets, Rest::default())
+        TlsSession::new(self.keys, self.secrets, HandshakeRest::default())
     }
 }
 
@@ -270,7 +270,7 @@ pub(crate) fn twins(terms: Terms) -> (Twin, Twin) {
     let (secrets, kernel) = server.dangerous_into_kernel_connection().unwrap();
     (
         Twin {
-            keys: Keys::Server(kernel),
+            keys: SessionRole::Server(kernel),
             secrets,
         },
         client,
@@ -279,16 +279,16 @@ pub(crate) fn twins(terms: Terms) -> (Twin, Twin) {
 
 /// Steps until rustls wants more or has finished; returns whether it has.
 fn step_through(
-    mut step: impl FnMut(&mut Rest, &mut Vec<u8>) -> Step,
+    mut step: impl FnMut(&mut HandshakeRest, &mut Vec<u8>) -> HandshakeStep,
     outgoing: &mut Vec<u8>,
 ) -> bool {
-    let mut rest = Rest::default();
+    let mut rest = HandshakeRest::default();
     loop {
         match step(&mut rest, outgoing) {
-            Step::Again => {}
-            Step::NeedMore => return false,
-            Step::Finished => return true,
-            Step::Failed(error) => panic!("{error}"),
+            HandshakeStep::Again => {}
+            HandshakeStep::NeedMore => return false,
+            HandshakeStep::Finished => return true,
+            HandshakeStep::Failed(error) => panic!("{error}"),
         }
     }
 }
@@ -296,7 +296,7 @@ fn step_through(
 fn serve(
     config: Arc<ServerConfig>,
     mut exchange: impl FnMut(&[u8]) -> Vec<u8>,
-) -> (Keys, ExtractedSecrets, Vec<u8>) {
+) -> (SessionRole, ExtractedSecrets, Vec<u8>) {
     let mut connection = UnbufferedServerConnection::new(config).unwrap();
     let (mut incoming, mut outgoing) = (Vec::new(), Vec::new());
     loop {
@@ -318,13 +318,13 @@ fn serve(
         incoming.extend(exchange(&std::mem::take(&mut outgoing)));
     }
     let (secrets, kernel) = connection.dangerous_into_kernel_connection().unwrap();
-    (Keys::Server(kernel), secrets, outgoing)
+    (SessionRole::Server(kernel), secrets, outgoing)
 }
 
 fn ask(
     config: Arc<ClientConfig>,
     mut exchange: impl FnMut(&[u8]) -> Vec<u8>,
-) -> (Keys, ExtractedSecrets) {
+) -> (SessionRole, ExtractedSecrets) {
     let mut connection = UnbufferedClientConnection::new(config, name()).unwrap();
     let (mut incoming, mut outgoing) = (Vec::new(), Vec::new());
     loop {
@@ -346,7 +346,7 @@ fn ask(
         }
     }
     let (secrets, kernel) = connection.dangerous_into_kernel_connection().unwrap();
-    (Keys::Client(kernel), secrets)
+    (SessionRole::Client(kernel), secrets)
 }
 
 /// Runs a test like a worker's connections: one thread, IO, no timers.
@@ -586,7 +586,7 @@ fn a_client_hello_read_before_is_used_whole_or_partly() {
                 .unwrap();
         let hello = client.take_sent();
         for cut in [1, 5, hello.len() / 2, hello.len()] {
-            let mut wire = Wire::new(&near, hello[..cut].to_vec());
+            let mut wire = HandshakeIo::new(&near, hello[..cut].to_vec());
             let mut connection = UnbufferedServerConnection::new(site.acceptor.config()).unwrap();
             send_all(&far, &hello[cut..]).await;
             while wire.outgoing.is_empty() {
