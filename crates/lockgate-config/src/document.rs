@@ -13,7 +13,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::codes::Code;
 use crate::environment::Environment;
-use crate::newcomers;
+use crate::foreign_names::recognise;
 use crate::place::{At, Source};
 use crate::references;
 use crate::report::Report;
@@ -70,6 +70,14 @@ const MAX_SYNTAX: usize = 10;
 const PAIR_BUDGET: usize = 1 << 20;
 
 impl Text {
+    /// A text without references.
+    pub(crate) fn plain(text: &str) -> Text {
+        Text {
+            raw: text.to_owned(),
+            value: text.to_owned(),
+        }
+    }
+
     /// Whether part of the value came from outside and must not be shown.
     pub(crate) fn is_secret(&self) -> bool {
         self.raw != self.value
@@ -271,7 +279,7 @@ fn syntax(report: &mut Report, at: &At, message: &str) {
 
 /// One mistake for a whole text in another language.
 fn other_language(source: &Arc<Source>, report: &mut Report) -> bool {
-    let Some(found) = newcomers::recognise(&source.text) else {
+    let Some(found) = recognise(&source.text) else {
         return false;
     };
     let message = format!("this looks like {}", found.name);

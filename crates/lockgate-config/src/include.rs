@@ -6,11 +6,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::check::Checker;
 use crate::codes::Code;
 use crate::document::{self, Branch, Entry, Node, Syntax};
 use crate::environment::{Environment, is_pattern};
+use crate::keys::ROOT;
 use crate::keys::top::INCLUDE;
+use crate::language::Checker;
 use crate::place::{At, Source};
 use crate::report::Report;
 use crate::values::Items;
@@ -87,7 +88,7 @@ impl Files<'_> {
     }
 
     fn patterns(&mut self, written: &Entry) -> Vec<(PathBuf, At)> {
-        let mut checker = Checker::new(self.report, self.syntax);
+        let mut checker = Checker::new(self.report, self.syntax, ROOT);
         let entry = checker.entry(&INCLUDE.row(), written, "include");
         let Some(patterns) = entry.written::<Items<PathBuf>>() else {
             return Vec::new();

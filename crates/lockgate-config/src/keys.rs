@@ -5,8 +5,10 @@
 
 use std::marker::PhantomData;
 
+use crate::language::{Language, Names, Row, Unset};
 use crate::model::{AcceptProxy, Protocol, ProxyVersion};
-use crate::values::{AnyLanguage, As, Either, False, Language, List, Time, Typed, Words};
+use crate::table::Typed;
+use crate::values::{As, Either, False, List, Time, Words};
 
 /// Declares the keys of a table, in a module of its own if it is named, and the list of them in
 /// the order of the reference.
@@ -27,11 +29,12 @@ macro_rules! table {
     };
 }
 
+pub(crate) mod access_log;
 pub(crate) mod answers;
 pub(crate) mod content;
+mod examples;
 pub(crate) mod files;
 pub(crate) mod http2;
-mod named;
 pub(crate) mod pool;
 pub(crate) mod ports;
 pub(crate) mod rates;
@@ -43,11 +46,9 @@ pub(crate) mod timeouts;
 pub(crate) mod tls;
 pub(crate) mod top;
 pub(crate) mod tunnel;
-mod ways;
 
-pub(crate) use named::{By, Names};
+pub(crate) use examples::{Way, example, full_name, ways};
 pub(crate) use top::ALL as ROOT;
-pub(crate) use ways::{Way, example, full_name, ways};
 
 /// A key whose values have a type. [`Defaulted`] has a value in any case; of another one there is
 /// nothing where it was not written.
@@ -64,41 +65,6 @@ pub(crate) struct Optional;
 
 /// There is a default.
 pub(crate) struct Filled;
-
-/// One key, whatever its values are.
-#[derive(Clone, Copy)]
-pub(crate) struct Row {
-    pub(crate) name: &'static str,
-    pub(crate) language: &'static dyn AnyLanguage,
-    pub(crate) default: Unset,
-    /// A value in TOML that is not the default.
-    pub(crate) example: &'static str,
-    /// Other entries of the same table without which the example would not be valid or change
-    /// nothing.
-    pub(crate) with: &'static str,
-    /// An entry of the table around its own without which the example would not be valid.
-    pub(crate) around: &'static str,
-    /// Entries that the examples of its own keys need beside them.
-    pub(crate) inside: &'static str,
-    /// An entry at the top of the file without which the example would not be valid.
-    pub(crate) atop: &'static str,
-    /// An entry of the site without which the example would change nothing.
-    pub(crate) site: &'static str,
-    pub(crate) doc: &'static str,
-}
-
-/// What holds when the key is absent.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Unset {
-    /// This value, in TOML.
-    Is(&'static str),
-    /// Nothing; what that means.
-    Absent(&'static str),
-    /// That is a mistake.
-    Required,
-    /// Each of its keys has its own.
-    Within,
-}
 
 impl<T> Key<T> {
     /// A key without a value of its own where it is absent.
@@ -175,29 +141,6 @@ impl<T: 'static, U> Typed for Key<T, U> {
     }
 }
 
-impl Row {
-    const fn new(
-        name: &'static str,
-        language: &'static dyn AnyLanguage,
-        default: Unset,
-        example: &'static str,
-        doc: &'static str,
-    ) -> Self {
-        Self {
-            name,
-            language,
-            default,
-            example,
-            with: "",
-            around: "",
-            inside: "",
-            atop: "",
-            site: "",
-            doc,
-        }
-    }
-}
-
 const OFF: Words<()> = Words(&[("off", ())]);
 const AUTO: Words<()> = Words(&[("auto", ())]);
 const AT_LEAST_1MS: Time = Time { min: 1 };
@@ -226,7 +169,5 @@ fn never(_: ()) -> AcceptProxy {
     AcceptProxy::Never
 }
 
-/// Finds a key of a table.
-pub(crate) fn find(keys: &'static [Row], name: &str) -> Option<&'static Row> {
-    keys.iter().find(|key| key.name == name)
-}
+#[cfg(test)]
+mod tests;

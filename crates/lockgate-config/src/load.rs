@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::check::Checker;
 use crate::codes::Code;
 use crate::environment::Environment;
+use crate::keys::ROOT;
+use crate::language::Checker;
 use crate::model::Config;
 use crate::place::{At, Source};
 use crate::report::Report;
-use crate::{include, keys, merged, resolve};
+use crate::{include, merged, resolve};
 
 /// A valid configuration.
 #[derive(Debug, Clone, PartialEq)]
@@ -135,8 +136,8 @@ pub fn parse_str_in(text: &str, name: &Path, env: &Environment) -> Result<Loaded
 fn draft(text: &str, name: &Path, env: &Environment) -> Draft {
     let mut report = Report::new();
     let written = include::read(text, name, env, &mut report);
-    let mut checker = Checker::new(&mut report, written.syntax);
-    let root = checker.table(keys::ROOT, &written.root, "", None);
+    let mut checker = Checker::new(&mut report, written.syntax, ROOT);
+    let root = checker.table(ROOT, &written.root, "", None);
     let absolute = checker.into_absolute();
     let config = resolve::resolve(&root, &written, env, &mut report);
     let merged = merged::toml(&written.root, &absolute);

@@ -3,8 +3,8 @@
 //!
 //! It is kept as the last good configuration, so no value from outside may be in it.
 
-use crate::check::Absolute;
 use crate::document::{Branch, Entry, Item, Node};
+use crate::language::Absolute;
 use crate::references;
 
 /// One file that means the same, wherever it lies.

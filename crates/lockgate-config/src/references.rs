@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::codes::Code;
 use crate::environment::Environment;
-use crate::newcomers::placeholders;
+use crate::foreign_names::placeholders;
 use crate::place::At;
 use crate::report::Report;
 

@@ -12,18 +12,19 @@ use crate::codes::Code;
 use crate::document::Syntax;
 use crate::environment::Environment;
 use crate::include::Written;
-use crate::keys::top::{self, access_log};
+use crate::keys::access_log::{self, AccessLogForm, rotate};
 use crate::keys::{
-    ports as port_keys, rates as rate_keys, site as site_keys, timeouts as timeout_keys,
+    ports as port_keys, rates as rate_keys, site as site_keys, timeouts as timeout_keys, top,
 };
 use crate::model::{
-    AcceptProxy, AccessFormat, AccessLog, Cidr, Config, Drain, Endpoint, EndpointAddr, Limits, Log,
-    LogTarget, Metrics, Ports, Protocol, Rates, RedirectMap, Rotate, Site, SiteLog, Socket, Tcp,
-    Timeouts, Workers,
+    AcceptProxy, AccessLog, Cidr, Config, Drain, Endpoint, EndpointAddr, Limits, Log, LogTarget,
+    Metrics, Ports, Protocol, Rates, RedirectMap, Rotate, Site, SiteLog, Socket, Tcp, Timeouts,
+    Workers,
 };
 use crate::place::At;
 use crate::report::Report;
-use crate::values::{Form, Table};
+use crate::table::Table;
+use crate::values::Form;
 
 use pool::Pools;
 use view::View;
@@ -45,9 +46,6 @@ mod tcp;
 mod tls;
 mod tunnel;
 mod view;
-
-/// The form of a line and its place; nothing is no log.
-type LogPlace = Option<(AccessFormat, LogTarget)>;
 
 /// What resolving needs at every step.
 struct Resolver<'a> {
@@ -172,19 +170,19 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    fn access_log(&mut self, written: Form<LogPlace>, long: &View<'_>) -> Option<AccessLog> {
+    fn access_log(&mut self, written: AccessLogForm, long: &View<'_>) -> Option<AccessLog> {
         let (format, to) = match written {
             Form::Short(None) => return None,
             Form::Short(Some(place)) => place,
             Form::Long(_) => (long.get(&access_log::FORMAT), long.get(&access_log::TO)),
         };
-        let rotate = long.section(&access_log::ROTATE);
-        let rotate = long.get(&access_log::ROTATE).is_long().then(|| Rotate {
-            size: rotate.get(&top::rotate::SIZE),
-            keep: rotate.get(&top::rotate::KEEP),
+        let rotation = long.section(&access_log::ROTATE);
+        let rotation = long.get(&access_log::ROTATE).is_long().then(|| Rotate {
+            size: rotation.get(&rotate::SIZE),
+            keep: rotation.get(&rotate::KEEP),
         });
         if let (Some(_), LogTarget::Stdout | LogTarget::Stderr, Some(written)) =
-            (rotate, &to, long.written(&access_log::ROTATE))
+            (rotation, &to, long.written(&access_log::ROTATE))
         {
             let message = "there is no file to rotate";
             let why = "the log goes to a stream";
@@ -197,7 +195,7 @@ impl<'a> Resolver<'a> {
             format,
             sample: long.get(&access_log::SAMPLE),
             mask_ip: long.get(&access_log::MASK_IP),
-            rotate,
+            rotate: rotation,
         })
     }
 

@@ -4,13 +4,11 @@
 use crate::codes::Code;
 use crate::document::{Branch, Entry, Item, Node};
 use crate::host::SiteKey;
-use crate::keys::{self, By, Row};
-use crate::newcomers;
+use crate::key_paths::join;
+use crate::language::{By, Checker, Row, find};
 use crate::place::At;
-
-use super::Checker;
-use super::places::join;
-use crate::values::Table;
+use crate::spelling::nearest;
+use crate::table::Table;
 
 /// A key of several words that was meant as one.
 pub(crate) struct Dotted<'a> {
@@ -67,8 +65,7 @@ fn belongs(keys: &'static [Row], name: &str, entry: &Entry) -> bool {
     let at = &entry.key_at;
     let before = at.source.text.get(..at.span.start).unwrap_or_default();
     let bare = before.ends_with('.') && !at.text().starts_with(['"', '\'']);
-    bare && keys::find(keys, name).is_none()
-        && newcomers::nearest(name, keys.iter().map(|key| key.name)).is_none()
+    bare && find(keys, name).is_none() && nearest(name, keys.iter().map(|key| key.name)).is_none()
 }
 
 /// From the first word to this one, without the names of sections.

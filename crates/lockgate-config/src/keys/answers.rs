@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::model::{Coding, MediaRange, Origin};
+use crate::table::Table;
 use crate::values::*;
 
 use super::Unset::{Absent, Required, Within};

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::model::{HttpUrl, MediaRange};
+use crate::table::Table;
 use crate::values::*;
 
 use super::Unset::{Absent, Required};

@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::model::{EndpointAddr, HashKey, Protocol, ProxyVersion};
+use crate::table::Table;
 use crate::values::*;
 
 use super::Unset::{Absent, Required, Within};

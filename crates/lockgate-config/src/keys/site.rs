@@ -3,12 +3,12 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use crate::model::{AcceptProxy, AccessFormat, Host, LogTarget, Protocol};
+use crate::model::{AcceptProxy, Host, Protocol};
 use crate::pattern::PathKey;
 use crate::values::*;
 
 use super::Unset::{Absent, Within};
-use super::top::LOG_PLACE;
+use super::access_log::{self, AccessLogForm};
 use super::{Defaulted, Key, PROXY_HEADER, Row, SPOKEN, route, tls};
 
 pub(crate) use reached::{ACCEPT_PROXY, ALIAS, LISTEN, PROTOCOLS, TLS};
@@ -93,9 +93,9 @@ table! {
     /// What only a whole site has.
     mod whole;
 
-    const ACCESS_LOG: Key<Form<Option<(AccessFormat, LogTarget)>>> = Key::new(
+    const ACCESS_LOG: Key<AccessLogForm> = Key::new(
         "access_log",
-        &LOG_PLACE,
+        &access_log::FORM,
         Absent("the global `access_log`"),
         r#""combined:/var/log/lockgate/app.log""#,
         "A log of its own for the requests of this site, with its own format, or `false` for none. \

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::model::{AcceptProxy, EndpointAddr, ProxyVersion, SentHeader};
+use crate::table::Table;
 use crate::values::*;
 
 use super::Unset::{Absent, Required};

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use crate::address::ListenAddr;
 use crate::host::SiteKey;
-use crate::model::{AccessFormat, Cidr, EndpointAddr, Level, LogFormat, LogTarget, Memory};
+use crate::model::{Cidr, EndpointAddr, Level, LogFormat, Memory};
+use crate::table::Table;
 use crate::values::*;
 
 use super::Unset::{Absent, Required, Within};
+use super::access_log::{self, AccessLogForm};
 use super::{
     AUTO, Defaulted, Key, OFF, Row, content, http2, pool, ports, rates, site, tcp, timeouts, tls,
     tunnel,
@@ -82,9 +84,9 @@ table! {
          or `\"unix:PATH\"`. The short form is the value of `at`.",
     );
 
-    const ACCESS_LOG: Defaulted<Form<Option<(AccessFormat, LogTarget)>>> = Key::defaulted(
+    const ACCESS_LOG: Defaulted<AccessLogForm> = Key::defaulted(
         "access_log",
-        &LOG_PLACE,
+        &access_log::FORM,
         r#""stdout""#,
         r#"{ to = "/var/log/lockgate/access.log", mask_ip = true }"#,
         "The access log: one line for each request, and for each connection of a `[tcp]` table. The \
@@ -284,118 +286,12 @@ table! {
     .with(r#"at = "127.0.0.1:9090""#);
 }
 
-/// Streams of the process that a log can go to.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Stream {
-    Stdout,
-    Stderr,
-}
-
-impl Stream {
-    fn target(self) -> LogTarget {
-        match self {
-            Stream::Stdout => LogTarget::Stdout,
-            Stream::Stderr => LogTarget::Stderr,
-        }
-    }
-
-    fn json(self) -> (AccessFormat, LogTarget) {
-        (AccessFormat::Json, self.target())
-    }
-}
-
-const STREAMS: Words<Stream> = Words(&[("stdout", Stream::Stdout), ("stderr", Stream::Stderr)]);
-
-const FORMATS: Words<AccessFormat> = Words(&[
-    ("json", AccessFormat::Json),
-    ("combined", AccessFormat::Combined),
-    ("logfmt", AccessFormat::Logfmt),
-]);
-
 const LEVELS: Words<Level> = Words(&[
     ("error", Level::Error),
     ("warn", Level::Warn),
     ("info", Level::Info),
     ("debug", Level::Debug),
 ]);
-
-type LogForm = Short<Unless<False, Either<(AccessFormat, LogTarget)>>>;
-
-/// Where an access log goes, or its table.
-pub(super) const LOG_PLACE: LogForm = Short {
-    short: Unless(False, Either(&[&As(STREAMS, Stream::json), &FormattedLog])),
-    long: TableOf(access_log::ALL),
-};
-
-table! {
-    /// `access_log`, of all and of a site.
-    mod access_log;
-
-    const TO: Defaulted<LogTarget> = Key::defaulted(
-        "to",
-        &Either(&[&As(STREAMS, Stream::target), &As(LogFile, LogTarget::File)]),
-        r#""stdout""#,
-        r#""/var/log/lockgate/access.log""#,
-        "Where the log is written: `\"stdout\"`, `\"stderr\"` or a file (with at least one `/`). \
-         USR1 reopens the file.",
-    );
-
-    const FORMAT: Defaulted<AccessFormat> = Key::defaulted(
-        "format",
-        &FORMATS,
-        r#""json""#,
-        r#""combined""#,
-        "The format of a line: a JSON object, the combined format of nginx and Apache, or \
-         `key=value` pairs.",
-    );
-
-    const SAMPLE: Defaulted<u8> = Key::defaulted(
-        "sample",
-        &Percent,
-        r#""100%""#,
-        r#""10%""#,
-        "The percentage of lines that are written.",
-    );
-
-    const MASK_IP: Defaulted<bool> = Key::defaulted(
-        "mask_ip",
-        &Flag,
-        "false",
-        "true",
-        "Whether client addresses are shortened, to /24 and /48. Then `/top` and the metrics also \
-         show networks instead of clients.",
-    );
-
-    const ROTATE: Defaulted<Form<()>> = Key::defaulted(
-        "rotate",
-        &Short { short: OFF, long: TableOf(rotate::ALL) },
-        r#""off""#,
-        r#"{ size = "100MB", keep = 10 }"#,
-        "When a log file is closed and a new one begun. Only for a file.",
-    )
-    .with(r#"to = "/var/log/lockgate/access.log""#);
-}
-
-table! {
-    /// `access_log.rotate`.
-    mod rotate;
-
-    const SIZE: Defaulted<u64> = Key::defaulted(
-        "size",
-        &Size { min: 1_000, max: u64::MAX },
-        r#""100MB""#,
-        r#""20MB""#,
-        "The size past which a new file is begun.",
-    );
-
-    const KEEP: Defaulted<u32> = Key::defaulted(
-        "keep",
-        &Number::new(0, 10_000),
-        "10",
-        "3",
-        "How many old files are kept.",
-    );
-}
 
 table! {
     /// `log`.

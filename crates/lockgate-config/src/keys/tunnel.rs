@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::model::{AcceptProxy, Cidr, Protocol, ProxyVersion};
+use crate::table::Table;
 use crate::tunnel_rule::TunnelRule;
 use crate::values::*;
 

@@ -12,7 +12,8 @@ use crate::model::{
     Caching, Compression, Cors, HeaderChange, HeaderRule, Levels, MediaRange, Origin, Origins,
     Pattern,
 };
-use crate::values::{Entry, Form, Items, Named, Switch, media_range};
+use crate::table::Entry;
+use crate::values::{Form, Items, Named, Switch, media_range};
 
 use super::files::specificity;
 use super::{Resolver, View};

@@ -1,11 +1,11 @@
 //! Who may come: a file of passwords, or a service that is asked.
 
 use crate::codes::Code;
-use crate::keys::Row;
 use crate::keys::route::{self, auth};
 use crate::keys::tcp::Destination;
+use crate::language::Row;
 use crate::model::{Auth, BasicAuth, ForwardAuth};
-use crate::values::Written;
+use crate::table::Written;
 
 use super::{Resolver, View};
 

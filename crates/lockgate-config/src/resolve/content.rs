@@ -2,12 +2,15 @@
 
 use crate::codes::Code;
 use crate::keys::content::{self, rewrite_body, rule, value};
-use crate::keys::{Key, Row, top};
+use crate::keys::{Key, top};
+use crate::language::Row;
 use crate::model::{
     BodyChange, BodyRewrite, BodyRule, ElementEdit, FetchedValue, Pattern, ValueSource,
 };
 use crate::place::At;
-use crate::values::{Entry, Form, MapOf, Named, Table, Written, is_table_name};
+use crate::spelling::nearest;
+use crate::table::{Entry, Table, Written};
+use crate::values::{Form, MapOf, Named, is_table_name};
 
 use super::{Resolver, View};
 
@@ -335,7 +338,7 @@ impl Resolver<'_> {
                 continue;
             }
             let names: Vec<&str> = self.value_names.keys().map(String::as_str).collect();
-            let cure = match crate::newcomers::nearest(name, names) {
+            let cure = match nearest(name, names) {
                 Some(near) => format!("did you mean {{value:{near}}}?"),
                 None => "write [values.NAME] with file = \"/etc/version\"".to_owned(),
             };

@@ -6,7 +6,6 @@ use crate::model::{Action, FileTypes, Files, Pattern, Segment};
 use crate::place::At;
 use crate::values::{Items, Switch};
 
-use super::route::maps;
 use super::{Resolver, View};
 
 /// What `spa = true` sends.
@@ -97,7 +96,7 @@ fn fallback(spa: &Switch<String>) -> Option<String> {
 /// Those of every layer, by key, the nearer first.
 fn types(view: &View<'_>) -> FileTypes {
     let mut types = FileTypes::default();
-    for one in maps(view, &keys::TYPES) {
+    for one in view.entries(&keys::TYPES) {
         let (name, Some(media_type)) = (&one.name, &one.value) else {
             continue;
         };

@@ -2,7 +2,7 @@
 //! where.
 
 use crate::codes::Code;
-use crate::newcomers::placeholders::{self, Foreign, Form};
+use crate::foreign_names::placeholders::{self, Foreign, Form};
 use crate::pattern::{Pattern, is_param};
 use crate::place::At;
 

@@ -11,9 +11,10 @@ use crate::model::{
     Action, Answer, Auth, Balance, Config, Eject, Endpoint, EndpointAddr, Idle, Pool, Protocol,
     Queue, Retry, Route, UpstreamTls,
 };
-use crate::newcomers;
 use crate::place::At;
-use crate::values::{Form, Items, Keyed, Sticky, Table, TableName, Upstream, Written};
+use crate::spelling::nearest;
+use crate::table::{Table, Written};
+use crate::values::{Form, Items, Keyed, Sticky, TableName, Upstream};
 
 use super::{Resolver, View};
 
@@ -207,7 +208,7 @@ impl Resolver<'_> {
             return None;
         }
         let names = || self.pools.names.keys().map(String::as_str);
-        let cure = match newcomers::nearest(name, names()) {
+        let cure = match nearest(name, names()) {
             Some(near) => format!("did you mean \"pool:{near}\"?"),
             None => format!(
                 "write [pool.{}]\nendpoints = [\"10.0.0.1:8080\"]",

@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use crate::codes::Code;
 use crate::host::SiteKey;
 use crate::keys::route::{self, FieldChange, RawPaths, ShortResponse, limit, redirect, respond};
-use crate::keys::{Defaulted, Row, answers, content, files as file_keys, shape, site};
+use crate::keys::{Defaulted, answers, content, files as file_keys, shape, site};
+use crate::language::Row;
 use crate::model::{
     Action, Answer, Cidr, HeaderChange, HeaderRule, Pattern, RateLimit, Rates, Route, Rules,
 };
 use crate::pattern::PathKey;
 use crate::place::At;
-use crate::values::{Form, Items, Keyed, MapOf, Named, Switch, Typed};
+use crate::values::{Form, Items, Keyed, MapOf, Named, Switch};
 
 use super::answers::{caching, compression};
 use super::{Resolver, View};
@@ -463,7 +464,7 @@ impl Resolver<'_> {
         pattern: &Pattern,
     ) -> Vec<HeaderRule> {
         let mut rules: Vec<HeaderRule> = Vec::new();
-        for one in maps(view, key) {
+        for one in view.entries(key) {
             let known = |rule: &HeaderRule| rule.name.eq_ignore_ascii_case(&one.name);
             if rules.iter().any(known) {
                 continue;
@@ -505,16 +506,6 @@ enum Said {
     Broken,
 }
 
-/// The entries of a map in every layer, the nearer first.
-pub(super) fn maps<'a, K, T>(view: &View<'a>, key: &K) -> impl Iterator<Item = &'a Named<T>>
-where
-    K: Typed<Value = MapOf<T>>,
-    T: 'static,
-{
-    let maps = view.layers.iter().filter_map(|layer| layer.value(key));
-    maps.flat_map(|map| &map.entries)
-}
-
 fn networks(view: &View<'_>, key: &Defaulted<Option<Items<Cidr>>>) -> Vec<Cidr> {
     let items = view.get(key).unwrap_or_default();
     items.values().copied().collect()
@@ -524,7 +515,7 @@ fn networks(view: &View<'_>, key: &Defaulted<Option<Items<Cidr>>>) -> Vec<Cidr> 
 pub(super) fn error_pages(view: &View<'_>) -> Vec<(u16, PathBuf, At)> {
     let mut told = Vec::new();
     let mut pages = Vec::new();
-    for one in maps(view, &route::ERROR_PAGES) {
+    for one in view.entries(&route::ERROR_PAGES) {
         let Ok(status) = one.name.parse::<u16>() else {
             continue;
         };

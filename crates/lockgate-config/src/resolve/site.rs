@@ -7,7 +7,8 @@ use crate::host::SiteKey;
 use crate::keys::{site, top};
 use crate::model::{Host, ListenAddr, Protocol, Site, SiteListener, Tls};
 use crate::place::At;
-use crate::values::{Form, Keyed, Table, Written};
+use crate::table::{Table, Written};
+use crate::values::{Form, Keyed};
 
 use super::route::error_pages;
 use super::{Resolver, View};

@@ -4,10 +4,12 @@ use std::collections::HashMap;
 
 use crate::codes::Code;
 use crate::keys::tcp::{self, Destination, relay};
-use crate::keys::{Defaulted, Key, Row, top};
+use crate::keys::{Defaulted, Key, top};
+use crate::language::Row;
 use crate::model::{AcceptProxy, ByHello, Host, ListenAddr, Relay, SentHeader, Tcp, Timeouts, Way};
 use crate::place::At;
-use crate::values::{Form, Keyed, MapOf, Named, Table, Written};
+use crate::table::{Table, Written};
+use crate::values::{Form, Keyed, MapOf, Named};
 
 use super::{Resolver, View, timeouts};
 

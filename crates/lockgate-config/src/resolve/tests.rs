@@ -4,7 +4,8 @@ use std::path::Path;
 
 use super::view::default_of;
 use super::*;
-use crate::keys::{self, Row, Unset};
+use crate::keys;
+use crate::language::{Row, Unset};
 use crate::load::parse_str_in;
 
 fn env() -> Environment {

@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 
 use crate::codes::Code;
 use crate::environment::is_pattern;
+use crate::foreign_names::later_certificate;
 use crate::keys::tls::{self as keys, PolicyName, cert, client_auth, policy, site, tickets};
 use crate::keys::top;
 use crate::model::{CertFiles, ClientAuth, Suite, Tickets, Tls, TlsVersion};
-use crate::newcomers;
 use crate::place::At;
 use crate::policy::Policy;
-use crate::values::{Form, Items, Listed, Typed, Written};
+use crate::table::{Typed, Written};
+use crate::values::{Form, Items, Listed};
 
 use super::{Resolver, View};
 
@@ -35,7 +36,7 @@ impl Resolver<'_> {
     /// Whether certificates are to be fetched, which is not a path.
     pub(super) fn automatic(&mut self, at: &At) -> bool {
         let word = at.text().trim_matches(['"', '\'']);
-        let Some(cure) = newcomers::later_certificate(word) else {
+        let Some(cure) = later_certificate(word) else {
             return false;
         };
         let message = format!("{word:?} is not in this version");

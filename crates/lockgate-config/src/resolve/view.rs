@@ -6,13 +6,14 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::check::Checker;
 use crate::document;
 use crate::environment::Environment;
-use crate::keys::{Defaulted, Filled, Key, Optional, Row, Unset};
+use crate::keys::{Defaulted, Filled, Key, Optional, ROOT};
+use crate::language::{Checker, Row, Unset};
 use crate::place::{At, Source};
 use crate::report::Report;
-use crate::values::{Entry, Items, MayBeTable, Table, Typed, Written};
+use crate::table::{Entry, MayBeTable, Table, Typed, Written};
+use crate::values::{Items, MapOf, Named};
 
 /// A table with the tables that it is merged over, key by key, and the defaults beneath them.
 #[derive(Clone, Default)]
@@ -105,6 +106,16 @@ impl<'a> View<'a> {
         self.items(key).values().cloned().collect()
     }
 
+    /// The entries of a map in every layer, the nearer first.
+    pub(super) fn entries<K, T>(&self, key: &K) -> impl Iterator<Item = &'a Named<T>>
+    where
+        K: Typed<Value = MapOf<T>>,
+        T: 'static,
+    {
+        let maps = self.layers.iter().filter_map(|layer| layer.value(key));
+        maps.flat_map(|map| &map.entries)
+    }
+
     /// Where the key stands in the first layer that has it.
     pub(super) fn key_at<K: Typed>(&self, key: &K) -> Option<&'a At> {
         self.entry(key).map(|entry| &entry.key_at)
@@ -193,5 +204,5 @@ pub(super) fn default_of(key: &Row, report: &mut Report) -> Option<Entry> {
     });
     let (branch, syntax) = document::parse(&source, &Environment::none(), report);
     let written = branch.entries.get("value")?;
-    Some(Checker::new(report, syntax).entry(key, written, key.name))
+    Some(Checker::new(report, syntax, ROOT).entry(key, written, key.name))
 }

@@ -6,10 +6,11 @@ use std::fmt::Debug;
 
 use serde_json::{Value as Json, json};
 
-use crate::check::Checker;
 use crate::document::{Item, Node};
+use crate::language::{Checker, Language, Syntax, alternatives};
+use crate::table::{MayBeTable, Table};
 
-use super::{Items, Language, List, Syntax, Table, TableOf, alternatives};
+use super::{Items, List, TableOf};
 
 /// `false`, which removes.
 pub(crate) struct False;
@@ -62,6 +63,15 @@ impl<T> Form<T> {
 
     pub(crate) fn is_long(&self) -> bool {
         matches!(self, Form::Long(_))
+    }
+}
+
+impl<T> MayBeTable for Form<T> {
+    fn table(&self) -> Option<&Table> {
+        match self {
+            Form::Short(_) => None,
+            Form::Long(table) => Some(table),
+        }
     }
 }
 

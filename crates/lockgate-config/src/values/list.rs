@@ -4,13 +4,10 @@ use std::fmt::Debug;
 
 use serde_json::{Value as Json, json};
 
-use crate::check::Checker;
 use crate::codes::Code;
 use crate::document::{Item, Node};
-use crate::keys::Row;
+use crate::language::{Checker, Language, Row, Syntax};
 use crate::place::At;
-
-use super::{Language, Syntax};
 
 /// A list with at least so many entries.
 pub(crate) struct List<L> {

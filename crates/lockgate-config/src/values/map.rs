@@ -4,19 +4,19 @@ use serde_json::{Value as Json, json};
 use std::fmt::Debug;
 use std::net::Ipv4Addr;
 
-use crate::check::{Checker, unquoted};
+use crate::check::unquoted;
 use crate::codes::Code;
-use crate::document::{self, Entry as Written, Item, Node};
+use crate::document::{self, Entry as Written, Item, Node, Text};
 use crate::host::{Host, HostError};
-use crate::keys::{self, Names, Row};
+use crate::language::{Checker, Language, Names, Row, Syntax, find, table_schema};
 use crate::pattern::is_token;
 use crate::place::At;
-use crate::schema;
+use crate::table::Table;
 
-use super::cache_policy::is_cached_key;
+use super::InvalidText;
+use super::cache_policy::cached_key;
 use super::field::{foreign_change, untouchable};
-use super::served_path::is_file_type_key;
-use super::{Language, Syntax, Table};
+use super::served_path::file_type_key;
 
 /// Values of one language by names, beside keys of a meaning of their own.
 pub(crate) struct Map<L> {
@@ -60,7 +60,7 @@ impl<L: Language> Syntax for Map<L> {
     fn schema(&self) -> Json {
         let mut map = json!({ "type": "object", "additionalProperties": self.of.schema() });
         if !self.beside.is_empty() {
-            map["properties"] = schema::table(self.beside)["properties"].take();
+            map["properties"] = table_schema(self.beside)["properties"].take();
         }
         map
     }
@@ -101,8 +101,11 @@ impl<L: Language> Language for Map<L> {
             if self.lacks_quotes(written, path, checker) {
                 continue;
             }
-            let known = keys::find(self.beside, name);
-            if known.is_none() && !self.is_key(name, written, checker) {
+            let known = find(self.beside, name);
+            if known.is_none()
+                && let Err(mistake) = self.key(&Text::plain(name))
+            {
+                mistake.report::<()>(&written.key_at, checker);
                 continue;
             }
             let same = |(one, _): &&(&str, &At)| one.eq_ignore_ascii_case(name);
@@ -143,55 +146,50 @@ impl<L: Language> Map<L> {
         !dotted.is_empty()
     }
 
-    /// Whether a name may stand here; else it is reported.
-    fn is_key(&self, name: &str, written: &Written, checker: &mut Checker<'_>) -> bool {
-        let at = &written.key_at;
+    /// Whether a name may stand here.
+    fn key(&self, name: &Text) -> Result<(), InvalidText> {
         match self.names {
-            Names::FileTypes => is_file_type_key(name, at, checker),
-            Names::Cached => is_cached_key(name, at, checker),
-            Names::Attributes => is_attribute(name, at, checker),
-            Names::Servers => is_server_name(name, at, checker),
-            Names::Protocols => is_protocol(name, at, checker),
-            Names::Errors => is_error_status(name, at, checker),
-            Names::AnswerFields | Names::RequestFields => {
-                is_changeable_field(self.names, name, at, checker)
-            }
+            Names::FileTypes => file_type_key(name),
+            Names::Cached => cached_key(name),
+            Names::Attributes => attribute(name),
+            Names::Servers => server_name(name),
+            Names::Protocols => protocol(name),
+            Names::Errors => error_status(name),
+            Names::AnswerFields | Names::RequestFields => changeable_field(self.names, name),
         }
     }
 }
 
 /// What HTML takes for the name of an attribute, in ASCII.
-fn is_attribute(name: &str, at: &At, checker: &mut Checker<'_>) -> bool {
+fn attribute(name: &Text) -> Result<(), InvalidText> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | ':' | '.' | '@');
-    if !name.is_empty() && name.chars().all(plain) {
-        return true;
+    if !name.value.is_empty() && name.value.chars().all(plain) {
+        return Ok(());
     }
-    let message = format!("{name:?} is not the name of an attribute");
     let cure = "letters, digits and `-`, such as \"data-id\"";
-    checker.report.push_at(
+    Err(name.invalid(
         Code::BadText,
-        at,
-        message,
+        "is not the name of an attribute",
         "it holds what a name must not",
         cure,
-    );
-    false
+    ))
 }
 
 /// A name that clients can ask for (RFC 6066 §3): no address.
-fn is_server_name(name: &str, at: &At, checker: &mut Checker<'_>) -> bool {
-    let (why, cure) = match Host::parse(name) {
+fn server_name(name: &Text) -> Result<(), InvalidText> {
+    let value = &*name.value;
+    let (why, cure) = match Host::parse(value) {
         Ok(Host::Exact(host)) if host.starts_with('[') || host.parse::<Ipv4Addr>().is_ok() => (
             "clients ask for no address in TLS",
             "write it as `default`".to_owned(),
         ),
-        Ok(_) => return true,
+        Ok(_) => return Ok(()),
         Err(HostError::Star) => (
             "every other name is meant by `default`",
             "write default = \"…\"".to_owned(),
         ),
         Err(HostError::Port) => {
-            let host = name.rsplit_once(':').map_or(name, |(host, _)| host);
+            let host = value.rsplit_once(':').map_or(value, |(host, _)| host);
             ("the port is that of the table", format!("write {host:?}"))
         }
         Err(error) => (
@@ -199,81 +197,60 @@ fn is_server_name(name: &str, at: &At, checker: &mut Checker<'_>) -> bool {
             "write \"example.com\" or \"*.example.com\"".to_owned(),
         ),
     };
-    let message = format!("{name:?} is not the name of a server");
-    checker
-        .report
-        .push_at(Code::BadHost, at, message, why, cure);
-    false
+    Err(name.invalid(Code::BadHost, "is not the name of a server", why, cure))
 }
 
 /// RFC 7301 §3.1: from 1 to 255 bytes.
-fn is_protocol(name: &str, at: &At, checker: &mut Checker<'_>) -> bool {
-    if (1..=255).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return true;
+fn protocol(name: &Text) -> Result<(), InvalidText> {
+    let value = &*name.value;
+    if (1..=255).contains(&value.len()) && value.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Ok(());
     }
-    let message = format!("{name:?} is not a protocol of ALPN");
     let why = "it is empty, longer than 255 bytes or not in ASCII without spaces";
-    checker.report.push_at(
-        Code::BadText,
-        at,
-        message,
-        why,
-        "for example \"acme-tls/1\"",
-    );
-    false
+    let cure = "for example \"acme-tls/1\"";
+    Err(name.invalid(Code::BadText, "is not a protocol of ALPN", why, cure))
 }
 
-fn is_error_status(name: &str, at: &At, checker: &mut Checker<'_>) -> bool {
-    if name.len() == 3
-        && name
+fn error_status(name: &Text) -> Result<(), InvalidText> {
+    let value = &*name.value;
+    if value.len() == 3
+        && value
             .parse()
             .is_ok_and(|status: u16| (400..600).contains(&status))
     {
-        return true;
+        return Ok(());
     }
-    let message = format!("{name:?} is not the status of an error");
-    let cure = match name {
+    let cure = match value {
         "4xx" => "write each status: 400, 403, 404",
         "5xx" => "write each status: 500, 502, 503, 504",
         _ => "write a status from 400 to 599",
     };
-    checker
-        .report
-        .push_at(Code::OutOfRange, at, message, "", cure);
-    false
+    Err(name.invalid(Code::OutOfRange, "is not the status of an error", "", cure))
 }
 
-fn is_changeable_field(names: Names, name: &str, at: &At, checker: &mut Checker<'_>) -> bool {
-    let name = name.to_ascii_lowercase();
-    if !is_token(&name) {
-        let message = format!("{name:?} is not the name of a field");
-        let plain = name.trim_end_matches([':', ' ']);
+fn changeable_field(names: Names, name: &Text) -> Result<(), InvalidText> {
+    let name = Text::plain(&name.value.to_ascii_lowercase());
+    let value = &*name.value;
+    if !is_token(value) {
+        let plain = value.trim_end_matches([':', ' ']);
         let cure = match is_token(plain) {
             true => format!("write {plain}, without the colon"),
             false => "letters, digits and `-`, without the colon".to_owned(),
         };
-        checker.report.push_at(
-            Code::BadField,
-            at,
-            message,
+        let (message, why) = (
+            "is not the name of a field",
             "it holds what a name must not",
-            cure,
         );
-        return false;
+        return Err(name.invalid(Code::BadField, message, why, cure));
     }
-    if let Some((why, cure)) = foreign_change(&name) {
-        let message = format!("`{name}` would be the name of a field");
-        checker
-            .report
-            .push_at(Code::BadField, at, message, why, cure);
-        return false;
-    }
-    let Some(why) = untouchable(names, &name) else {
-        return true;
+    let (message, why, cure) = match (foreign_change(value), untouchable(names, value)) {
+        (Some((why, cure)), _) => (format!("`{value}` would be the name of a field"), why, cure),
+        (None, Some(why)) => (
+            format!("`{value}` is not to be changed"),
+            why,
+            "remove it".to_owned(),
+        ),
+        (None, None) => return Ok(()),
     };
-    let message = format!("`{name}` is not to be changed");
-    checker
-        .report
-        .push_at(Code::BadField, at, message, why, "remove it");
-    false
+    Err(InvalidText::new(Code::BadField, message, why, cure))
 }

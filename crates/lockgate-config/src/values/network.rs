@@ -3,13 +3,11 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use crate::address::CidrError;
-use crate::check::Checker;
 use crate::codes::Code;
 use crate::document::Text;
 use crate::model::Cidr;
-use crate::place::At;
 
-use super::TextLanguage;
+use super::{InvalidText, TextLanguage};
 
 /// A network, or one address.
 pub(crate) struct Network;
@@ -23,36 +21,25 @@ impl TextLanguage for Network {
         network_cure(text)
     }
 
-    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<Cidr> {
-        let error = match Cidr::parse(&text.value) {
-            Ok(network) => return Some(network),
-            Err(error) => error,
-        };
-        let general = "write \"10.0.0.0/8\", \"2001:db8::/32\" or one address".to_owned();
-        let known = network_cure(&text.value).filter(|_| !text.is_secret());
-        let general = known.unwrap_or(general);
-        let (why, cure) = match error {
-            CidrError::BadAddress => ("names and ports have no place here", general),
-            CidrError::BadPrefix { max: 32 } => ("the prefix of IPv4 goes from 0 to 32", general),
-            CidrError::BadPrefix { .. } => ("the prefix of IPv6 goes from 0 to 128", general),
-            CidrError::HostBits { .. } if text.is_secret() => {
-                ("it has bits beyond its prefix", general)
-            }
-            CidrError::HostBits { network } => {
-                let address = text.value.split('/').next().unwrap_or_default();
-                let cure = format!(
-                    "write \"{network}\" for the network, \"{address}\" for the one address"
-                );
-                ("it has bits beyond its prefix", cure)
-            }
-        };
-        checker.invalid(
-            Code::BadNetwork,
-            at,
-            format!("{:?} is not a network", text.raw),
-            why,
-            cure,
-        )
+    fn parse(&self, text: &Text) -> Result<Cidr, InvalidText> {
+        let value = &*text.value;
+        Cidr::parse(value).map_err(|error| {
+            let (why, meant) = match error {
+                CidrError::BadAddress => ("names and ports have no place here", None),
+                CidrError::BadPrefix { max: 32 } => ("the prefix of IPv4 goes from 0 to 32", None),
+                CidrError::BadPrefix { .. } => ("the prefix of IPv6 goes from 0 to 128", None),
+                CidrError::HostBits { network } => {
+                    let address = value.split('/').next().unwrap_or_default();
+                    let cure = format!(
+                        "write \"{network}\" for the network, \"{address}\" for the one address"
+                    );
+                    ("it has bits beyond its prefix", Some(cure))
+                }
+            };
+            let cure = "write \"10.0.0.0/8\", \"2001:db8::/32\" or one address";
+            text.invalid(Code::BadNetwork, "is not a network", why, cure)
+                .or_meant(meant.or_else(|| network_cure(value)))
+        })
     }
 }
 

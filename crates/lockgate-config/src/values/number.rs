@@ -6,11 +6,9 @@ use std::ops::RangeInclusive;
 
 use serde_json::{Value as Json, json};
 
-use crate::check::Checker;
 use crate::codes::Code;
 use crate::document::{Item, Node};
-
-use super::{Language, Syntax};
+use crate::language::{Checker, Language, Syntax, names};
 
 /// A number of a range that fits the type.
 pub(crate) struct Number<N> {
@@ -93,7 +91,7 @@ impl Syntax for OneOf {
     }
 
     fn reference(&self) -> String {
-        crate::reference::names("", self.0.iter())
+        names("", self.0.iter())
     }
 
     fn schema(&self) -> Json {

@@ -4,10 +4,8 @@ use std::fmt::Debug;
 
 use serde_json::Value as Json;
 
-use crate::check::Checker;
 use crate::document::{Item, Node};
-
-use super::{Language, Syntax, one_of};
+use crate::language::{Checker, Language, Syntax, names, one_of, quoted};
 
 /// One of these words.
 pub(crate) struct Words<T: 'static>(pub(crate) &'static [(&'static str, T)]);
@@ -19,8 +17,7 @@ impl<T> Syntax for Words<T> {
 
     fn reference(&self) -> String {
         let words = self.words();
-        let quoted: Vec<_> = words.iter().map(|word| format!("`\"{word}\"`")).collect();
-        quoted.join(", ")
+        names("", words.iter().map(|word| format!("{word:?}")))
     }
 
     fn schema(&self) -> Json {
@@ -48,10 +45,4 @@ impl<T: Copy + Debug> Language for Words<T> {
             None => checker.unknown_word(self, item),
         }
     }
-}
-
-/// Words for a message.
-pub(crate) fn quoted(words: &[&str]) -> String {
-    let quoted: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();
-    quoted.join(" or ")
 }

@@ -3,11 +3,10 @@
 
 use crate::codes::Code;
 use crate::document::{Item, Node, Text};
-use crate::newcomers::{self, Given};
-use crate::values::{Syntax, alternatives, quoted};
-
-use super::Checker;
-use super::places::example;
+use crate::foreign_names::{self, Given};
+use crate::key_paths::example;
+use crate::language::{Checker, Syntax, alternatives, quoted};
+use crate::spelling::nearest;
 
 impl Checker<'_> {
     /// The alternative that fits the form of the value, by its place; a word only when it is
@@ -46,7 +45,7 @@ impl Checker<'_> {
     ) -> Option<T> {
         let message = format!("{} cannot stand here", item.node.kind());
         let why = format!("expected {}", language.expected());
-        let cure = type_cure(language, item, path);
+        let cure = type_cure(language, item, path, example(self.root, path));
         self.invalid(Code::WrongType, &item.at, message, &why, cure)
     }
 
@@ -57,17 +56,17 @@ impl Checker<'_> {
         };
         let shown = !text.is_secret();
         let words = language.words();
-        let later = newcomers::later_word(&words, &text.value).filter(|_| shown);
+        let later = foreign_names::later_word(&words, &text.value).filter(|_| shown);
         if let Some(cure) = later {
             let message = format!("{:?} is not in this version", text.raw);
             let why = "it will come later";
             return self.invalid(Code::NotYet, &item.at, message, why, cure.to_owned());
         }
-        let near = newcomers::other_word(&words, &text.value)
-            .or_else(|| newcomers::nearest(&text.value, words.iter().copied()))
+        let near = foreign_names::other_word(&words, &text.value)
+            .or_else(|| nearest(&text.value, words.iter().copied()))
             .filter(|_| shown);
         let number = shown && language.range().is_some() && text.value.parse::<u64>().is_ok();
-        let table = newcomers::table_for(&words, &text.value).filter(|_| shown);
+        let table = foreign_names::table_for(&words, &text.value).filter(|_| shown);
         let expected = language.expected();
         let cure = match (table, near) {
             (Some(table), _) => table.to_owned(),
@@ -81,14 +80,19 @@ impl Checker<'_> {
     }
 }
 
-fn type_cure(language: &dyn Syntax, item: &Item, path: &str) -> String {
+fn type_cure(
+    language: &dyn Syntax,
+    item: &Item,
+    path: &str,
+    example: Option<&'static str>,
+) -> String {
     let of = alternatives(language);
     let name = path.rsplit('.').next().unwrap_or(path);
     let upstream_tls = name == "tls" && of.len() == 1 && language.table().is_some();
-    let known = newcomers::instead(name, given(&item.node)).filter(|_| !upstream_tls);
+    let known = foreign_names::instead(name, given(&item.node)).filter(|_| !upstream_tls);
     let found = match &item.node {
         node if unlimited(&of, node) => Some("write \"off\"".to_owned()),
-        Node::Text(text) => truth_cure(&of, text, path)
+        Node::Text(text) => truth_cure(&of, text, example)
             .or_else(|| known.map(str::to_owned))
             .or_else(|| text_cure(&of, text)),
         _ if known.is_some() => known.map(str::to_owned),
@@ -101,7 +105,7 @@ fn type_cure(language: &dyn Syntax, item: &Item, path: &str) -> String {
         _ => language.instead(item),
     };
     let words = language.words();
-    found.unwrap_or_else(|| match example(path) {
+    found.unwrap_or_else(|| match example {
         _ if of.len() == 1 && !words.is_empty() => format!("write {}", quoted(&words)),
         Some(example) if !example.is_empty() => format!("for example {example}"),
         _ => String::new(),
@@ -109,14 +113,14 @@ fn type_cure(language: &dyn Syntax, item: &Item, path: &str) -> String {
 }
 
 /// What is written without quotes, and what else could stand there.
-fn truth_cure(of: &[&dyn Syntax], text: &Text, path: &str) -> Option<String> {
+fn truth_cure(of: &[&dyn Syntax], text: &Text, example: Option<&str>) -> Option<String> {
     let truth = truth(&text.value).filter(|_| !text.is_secret())?;
     takes(of, &Node::Bool(truth)).then_some(())?;
     let quotes = match text.value == truth.to_string() {
         true => " without quotes",
         false => "",
     };
-    let other = example(path).filter(|example| example.starts_with('"'));
+    let other = example.filter(|example| example.starts_with('"'));
     let other = other.map_or_else(String::new, |other| format!(", or for example {other}"));
     Some(format!("write {truth}{quotes}{other}"))
 }

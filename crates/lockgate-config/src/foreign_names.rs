@@ -11,16 +11,14 @@ mod listening;
 pub(crate) mod placeholders;
 mod process;
 mod requests;
-mod spelling;
 mod tls;
 mod upstream;
 mod values;
 mod words;
 
-use crate::keys::{self, Row as KeyRow};
+use crate::spelling::LONGEST;
 
 pub(crate) use foreign::recognise;
-pub(crate) use spelling::{nearest, similar};
 pub(crate) use values::{Given, instead};
 pub(crate) use words::{later_certificate, later_provider, later_word, other_word, table_for};
 
@@ -66,12 +64,8 @@ impl Row {
         }
     }
 
-    fn is_for(&self, keys: &'static [KeyRow]) -> bool {
-        !self.beside.is_empty()
-            && self
-                .beside
-                .iter()
-                .all(|key| keys::find(keys, key).is_some())
+    fn is_for(&self, has_key: impl Fn(&str) -> bool) -> bool {
+        !self.beside.is_empty() && self.beside.iter().all(|key| has_key(key))
     }
 
     fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
@@ -113,8 +107,8 @@ const fn absent(names: &'static str, cure: &'static str) -> Row {
     }
 }
 
-/// What `name` stands for in a table that has `keys`.
-pub(crate) fn meaning(keys: &'static [KeyRow], name: &str) -> Option<Meaning> {
+/// What `name` stands for in a table whose keys `has_key` knows.
+pub(crate) fn meaning(has_key: impl Fn(&str) -> bool, name: &str) -> Option<Meaning> {
     let name = plain(name)?;
     let rows = || {
         ROWS.iter()
@@ -123,13 +117,10 @@ pub(crate) fn meaning(keys: &'static [KeyRow], name: &str) -> Option<Meaning> {
             .filter(|row| row.names().any(|one| same(one, &name)))
     };
     let near = rows()
-        .find(|row| row.is_for(keys))
+        .find(|row| row.is_for(&has_key))
         .or_else(|| rows().find(|row| row.beside.is_empty()));
     near.map(|row| row.meaning)
 }
-
-/// No name is longer.
-const LONGEST: usize = 64;
 
 /// A name without case and without what stands between its words: `proxy_pass`, `ProxyPass` and
 /// `proxy-pass` are one.
@@ -152,6 +143,12 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::keys::{self, ROOT};
+    use crate::language::{Row as KeyRow, find};
+
+    fn has(keys: &'static [KeyRow]) -> impl Fn(&str) -> bool {
+        move |name| find(keys, name).is_some()
+    }
 
     fn rows() -> impl Iterator<Item = &'static Row> {
         ROWS.iter().copied().flatten()
@@ -167,12 +164,12 @@ mod tests {
             "entryPoints",
             "stick-table",
         ] {
-            assert!(meaning(keys::ROOT, name).is_some(), "{name}");
+            assert!(meaning(has(ROOT), name).is_some(), "{name}");
         }
         for name in ["banana", "", "____", "proxy_päss"] {
-            assert_eq!(meaning(keys::ROOT, name), None, "{name}");
+            assert_eq!(meaning(has(ROOT), name), None, "{name}");
         }
-        assert_eq!(meaning(keys::ROOT, &"x".repeat(1_000_000)), None);
+        assert_eq!(meaning(has(ROOT), &"x".repeat(1_000_000)), None);
     }
 
     #[test]
@@ -190,10 +187,10 @@ mod tests {
         for row in rows().filter(|row| !row.beside.is_empty()) {
             let beside: Vec<_> = tables()
                 .into_iter()
-                .filter(|keys| row.is_for(keys))
+                .filter(|keys| row.is_for(has(keys)))
                 .collect();
             assert!(!beside.is_empty(), "{:?}", row.beside);
-            let known = |name: &&str| beside.iter().all(|keys| keys::find(keys, name).is_some());
+            let known = |name: &&str| beside.iter().all(|keys| has(keys)(name));
             let keys: Vec<_> = row.names().filter(known).collect();
             assert!(keys.is_empty(), "keys beside {:?}: {keys:?}", row.beside);
         }
@@ -205,7 +202,7 @@ mod tests {
             let language = way.last()?.language;
             language.table().or_else(|| language.listed_table())
         });
-        inner.chain([keys::ROOT]).collect()
+        inner.chain([ROOT]).collect()
     }
 
     #[test]

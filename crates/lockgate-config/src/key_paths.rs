@@ -1,10 +1,10 @@
 //! Where keys stand, in words: for messages that send a key to its place.
 
-use crate::keys::{self, Row};
-use crate::newcomers;
+use crate::language::{Row, find};
 use crate::pattern::PathKey;
+use crate::spelling::{nearest, similar};
 
-pub(super) fn join(path: &str, name: &str) -> String {
+pub(crate) fn join(path: &str, name: &str) -> String {
     if path.is_empty() {
         name.to_owned()
     } else {
@@ -13,7 +13,7 @@ pub(super) fn join(path: &str, name: &str) -> String {
 }
 
 /// Where a table stands, in words.
-pub(super) fn reading(path: &str) -> String {
+pub(crate) fn reading(path: &str) -> String {
     match path.rsplit_once(".*") {
         None if path.is_empty() => "at the top".to_owned(),
         None if path == "tls" => "in [tls]".to_owned(),
@@ -43,19 +43,19 @@ fn header(section: &str) -> String {
 
 /// What to write instead of a key that nothing is known about: a name that is spelt alike, the
 /// place of a key of the same name, or where all keys are told.
-pub(super) fn nearby(keys: &'static [Row], name: &str, path: &str) -> String {
+pub(crate) fn nearby(root: &'static [Row], keys: &'static [Row], name: &str, path: &str) -> String {
     let names = || keys.iter().map(|key| key.name);
     let is_path = PathKey::parse(name).is_ok() && name.contains('/');
     let leads = ["strip_prefix", "to"]
         .iter()
-        .any(|key| keys::find(keys, key).is_some());
+        .any(|key| find(keys, key).is_some());
     if is_path && leads {
         return format!("a path is a table of its own: [site.\"example.com\".path.{name:?}]");
     }
-    if let Some(near) = newcomers::nearest(name, names()) {
+    if let Some(near) = nearest(name, names()) {
         return format!("did you mean `{near}`?");
     }
-    if let Some(other) = elsewhere(name, path) {
+    if let Some(other) = elsewhere(root, name, path) {
         let below =
             if path == "site.*.path.*" && other == reading("site.*").trim_start_matches("in ") {
                 ": move it above the header of the path, which begins a table of its own"
@@ -71,7 +71,7 @@ pub(super) fn nearby(keys: &'static [Row], name: &str, path: &str) -> String {
             names().collect::<Vec<_>>().join(", ")
         );
     }
-    match &*newcomers::similar(name, names()) {
+    match &*similar(name, names()) {
         [] => format!("docs/config.md lists the keys {place}"),
         [near] => format!("perhaps `{near}`? docs/config.md lists the keys {place}"),
         near => format!(
@@ -85,9 +85,9 @@ pub(super) fn nearby(keys: &'static [Row], name: &str, path: &str) -> String {
 pub(crate) const FEW: usize = 5;
 
 /// Where a key of that name does exist, nearest to `path` first.
-pub(super) fn elsewhere(name: &str, path: &str) -> Option<String> {
+pub(crate) fn elsewhere(root: &'static [Row], name: &str, path: &str) -> Option<String> {
     let mut places = Vec::new();
-    collect(keys::ROOT, "", name, &mut places);
+    collect(root, "", name, &mut places);
     let section = path.split('.').next().unwrap_or_default();
     let near = places
         .iter()
@@ -127,11 +127,11 @@ fn collect(keys: &'static [Row], path: &str, name: &str, places: &mut Vec<String
 }
 
 /// The example of the key at a path.
-pub(super) fn example(path: &str) -> Option<&'static str> {
-    let mut keys = keys::ROOT;
+pub(crate) fn example(root: &'static [Row], path: &str) -> Option<&'static str> {
+    let mut keys = root;
     let mut example = None;
     for name in path.split('.').filter(|name| *name != "*") {
-        let key = keys::find(keys, name)?;
+        let key = find(keys, name)?;
         example = Some(key.example);
         keys = key
             .language

@@ -1,7 +1,7 @@
 //! Names that are spelt alike.
 
 /// Longer names are not compared.
-const LONGEST: usize = super::LONGEST;
+pub(crate) const LONGEST: usize = 64;
 
 /// A message names at most so many keys.
 const MOST: usize = 5;

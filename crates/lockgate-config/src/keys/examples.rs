@@ -1,7 +1,9 @@
 //! Ways through the table of keys: to every key, to its full name, to a piece of a file that shows
 //! it.
 
-use super::{By, ROOT, Row};
+use crate::language::{By, Row};
+
+use super::ROOT;
 
 /// The way from the top to one key.
 pub(crate) type Way = Vec<&'static Row>;

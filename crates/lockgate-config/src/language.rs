@@ -1,0 +1,159 @@
+//! Value languages: how the value of a key is written in TOML, and how the checker reads it.
+//!
+//! Holds the traits and what their signatures need. The languages themselves are in `values`, the
+//! keys that are written in them in `keys`.
+
+use std::any::Any;
+use std::fmt::{Debug, Display};
+use std::ops::RangeInclusive;
+use std::rc::Rc;
+
+use serde_json::{Value as Json, json};
+
+use crate::document::{Item, Node};
+
+mod checker;
+mod json_schema;
+mod row;
+mod user_keys;
+
+pub(crate) use checker::{Absolute, Checker};
+pub(crate) use json_schema::{one_of, pattern, table_schema};
+pub(crate) use row::{Row, Unset, find};
+pub(crate) use user_keys::{By, Names};
+
+/// What is known of a language whatever its values are.
+///
+/// The provided methods are those of a language with alternatives, which [`Syntax::of`] names.
+pub(crate) trait Syntax {
+    /// The alternatives, none of which has alternatives itself; empty where there is one way only.
+    fn of(&self) -> Vec<&dyn Syntax> {
+        Vec::new()
+    }
+
+    /// What may be written, as one phrase for messages.
+    fn expected(&self) -> String {
+        join(&self.of(), ", or ", |one| one.expected())
+    }
+
+    /// The same for the reference.
+    fn reference(&self) -> String {
+        match &*self.of() {
+            [] => self.expected(),
+            of => join(of, "; or ", |one| one.reference()),
+        }
+    }
+
+    /// The JSON Schema of a value.
+    fn schema(&self) -> Json {
+        match &*self.of() {
+            [one] => one.schema(),
+            of => json!({ "anyOf": of.iter().map(|one| one.schema()).collect::<Vec<_>>() }),
+        }
+    }
+
+    /// The units that a quantity may have, for the reference.
+    fn unit(&self) -> Option<&'static str> {
+        self.of().iter().find_map(|one| one.unit())
+    }
+
+    /// Whether values have this form in TOML, be it a quantity without its unit.
+    fn takes(&self, node: &Node) -> bool {
+        self.of().iter().any(|one| one.takes(node))
+    }
+
+    /// The words, where nothing else is a value.
+    fn words(&self) -> Vec<&'static str> {
+        self.of().iter().flat_map(|one| one.words()).collect()
+    }
+
+    /// The numbers that may be written.
+    fn range(&self) -> Option<RangeInclusive<u64>> {
+        self.of().iter().find_map(|one| one.range())
+    }
+
+    /// Whether any text is a value, but perhaps for a few signs.
+    fn is_free(&self) -> bool {
+        self.of().iter().any(|one| one.is_free())
+    }
+
+    /// What to write instead of a value of another type.
+    fn instead(&self, item: &Item) -> Option<String> {
+        self.of().iter().find_map(|one| one.instead(item))
+    }
+
+    /// What to write instead of a text, in a list of values.
+    fn meant(&self, _text: &str) -> Option<String> {
+        None
+    }
+
+    /// The language of the entries of a list.
+    fn entries(&self) -> Option<&dyn Syntax> {
+        None
+    }
+
+    /// The keys of the table that a value may be.
+    fn table(&self) -> Option<&'static [Row]> {
+        self.of().iter().find_map(|one| one.table())
+    }
+
+    /// The keys of the tables in the list that a value may be.
+    fn listed_table(&self) -> Option<&'static [Row]> {
+        self.of().iter().find_map(|one| one.listed_table())
+    }
+
+    /// By what tables with a header of their own are told apart.
+    fn by(&self) -> Option<By> {
+        None
+    }
+
+    /// By what the tables of a map are told apart.
+    fn leads(&self) -> Option<Names> {
+        None
+    }
+}
+
+/// A language in which values are written.
+pub(crate) trait Language: Syntax {
+    /// The type of a value that has been read.
+    type Value: Clone + Debug + 'static;
+
+    /// Reads a value; nothing where it is a mistake, which has been reported then. `path` is that
+    /// of the key in the reference.
+    fn read(&self, item: &Item, path: &str, checker: &mut Checker<'_>) -> Option<Self::Value>;
+}
+
+/// A language whose type of values is not known.
+pub(crate) trait AnyLanguage: Syntax {
+    /// As [`Language::read`].
+    fn read_any(&self, item: &Item, path: &str, checker: &mut Checker<'_>) -> Option<Rc<dyn Any>>;
+}
+
+impl<L: Language> AnyLanguage for L {
+    fn read_any(&self, item: &Item, path: &str, checker: &mut Checker<'_>) -> Option<Rc<dyn Any>> {
+        let value = checker.value(self, item, path)?;
+        Some(Rc::new(value))
+    }
+}
+
+/// The alternatives of a language, or the language itself.
+pub(crate) fn alternatives(language: &dyn Syntax) -> Vec<&dyn Syntax> {
+    let of = language.of();
+    if of.is_empty() { vec![language] } else { of }
+}
+
+fn join(of: &[&dyn Syntax], between: &str, each: impl Fn(&&dyn Syntax) -> String) -> String {
+    of.iter().map(each).collect::<Vec<_>>().join(between)
+}
+
+/// Words for a message.
+pub(crate) fn quoted(words: &[&str]) -> String {
+    let quoted: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();
+    quoted.join(" or ")
+}
+
+/// Names as code for the reference, after a phrase.
+pub(crate) fn names<T: Display>(before: &str, names: impl IntoIterator<Item = T>) -> String {
+    let names: Vec<_> = names.into_iter().map(|name| format!("`{name}`")).collect();
+    format!("{before}{}", names.join(", "))
+}
