@@ -3,35 +3,35 @@
 //! Does not know how values are written: see `values`; nor what keys mean together: see `resolve`.
 
 use crate::codes::Code;
-use crate::document::{Branch, Entry as Written, Node, Syntax as Whole};
+use crate::document::{Branch, Integrity, TomlEntry, TomlValue};
 use crate::foreign_names::{self, Meaning};
 use crate::key_paths::{join, nearby, reading};
-use crate::language::{Checker, Row, Unset, find};
-use crate::place::At;
+use crate::language::{KeyRow, TreeChecker, Unset, find};
+use crate::source::SourceSpan;
 use crate::spelling::nearest;
-use crate::table::{Strange, Table};
+use crate::table::{CheckedTable, UnknownKeys};
 
 mod mismatch;
 pub(crate) mod unquoted;
 
-impl Checker<'_> {
+impl TreeChecker<'_> {
     /// Checks a table. `path` is that of the table in the reference: empty, `tls`, `tcp.*.proxy`.
     pub(crate) fn table(
         &mut self,
-        keys: &'static [Row],
+        keys: &'static [KeyRow],
         branch: &Branch,
         path: &str,
-        at: Option<&At>,
-    ) -> Table {
-        let lost = self.syntax == Whole::Damaged;
-        let mut table = Table::default();
-        let mut strange = Strange {
+        at: Option<&SourceSpan>,
+    ) -> CheckedTable {
+        let lost = self.syntax == Integrity::Damaged;
+        let mut table = CheckedTable::default();
+        let mut strange = UnknownKeys {
             any: lost,
             lost,
-            ..Strange::default()
+            ..UnknownKeys::default()
         };
         for (name, written) in &branch.entries {
-            let is_table = matches!(written.item.node, Node::Table(_));
+            let is_table = matches!(written.item.node, TomlValue::Table(_));
             if let Some(key) = find(keys, name) {
                 let entry = self.entry(key, written, &join(path, name));
                 // A table where none can be was meant as another key.
@@ -52,9 +52,9 @@ impl Checker<'_> {
         table
     }
 
-    fn required(&mut self, keys: &'static [Row], table: &Table, at: &At) {
+    fn required(&mut self, keys: &'static [KeyRow], table: &CheckedTable, at: &SourceSpan) {
         // What was meant by a strange key is not missing.
-        let missing = |key: &&Row| {
+        let missing = |key: &&KeyRow| {
             matches!(key.default, Unset::Required)
                 && !table.entries.contains_key(key.name)
                 && !table.strange.meant_one_of(&[key.name])
@@ -70,9 +70,9 @@ impl Checker<'_> {
     /// Reports the key; which one was meant by it, if that is known.
     fn unknown(
         &mut self,
-        keys: &'static [Row],
+        keys: &'static [KeyRow],
         name: &str,
-        entry: &Written,
+        entry: &TomlEntry,
         path: &str,
     ) -> Option<&'static str> {
         let place = reading(path);

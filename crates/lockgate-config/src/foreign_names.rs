@@ -6,7 +6,7 @@
 mod absent;
 mod connections;
 mod content;
-mod foreign;
+mod foreign_text;
 mod listening;
 pub(crate) mod placeholders;
 mod process;
@@ -18,13 +18,13 @@ mod words;
 
 use crate::spelling::LONGEST;
 
-pub(crate) use foreign::recognise;
+pub(crate) use foreign_text::recognise;
 pub(crate) use values::{Given, instead};
 pub(crate) use words::{later_certificate, later_provider, later_word, other_word, table_for};
 
 /// Names that mean one thing, and what it is.
 #[derive(Debug, Clone, Copy)]
-struct Row {
+struct ForeignName {
     /// Without case, with `_` between words and spaces between names.
     names: &'static str,
     /// Keys of the tables in which the names mean this; without any they mean it in every other
@@ -44,7 +44,7 @@ pub(crate) enum Meaning {
     Absent(&'static str),
 }
 
-const ROWS: [&[Row]; 8] = [
+const ROWS: [&[ForeignName]; 8] = [
     listening::ROWS,
     upstream::ROWS,
     requests::ROWS,
@@ -55,10 +55,10 @@ const ROWS: [&[Row]; 8] = [
     absent::ROWS,
 ];
 
-impl Row {
+impl ForeignName {
     /// The same, in the tables that have all of `keys`.
-    const fn beside(self, keys: &'static [&'static str]) -> Row {
-        Row {
+    const fn beside(self, keys: &'static [&'static str]) -> ForeignName {
+        ForeignName {
             beside: keys,
             ..self
         }
@@ -83,24 +83,24 @@ impl Meaning {
     }
 }
 
-const fn write(names: &'static str, cure: &'static str) -> Row {
-    Row {
+const fn write(names: &'static str, cure: &'static str) -> ForeignName {
+    ForeignName {
         names,
         beside: &[],
         meaning: Meaning::Write(cure),
     }
 }
 
-const fn later(names: &'static str, cure: &'static str) -> Row {
-    Row {
+const fn later(names: &'static str, cure: &'static str) -> ForeignName {
+    ForeignName {
         names,
         beside: &[],
         meaning: Meaning::Later(cure),
     }
 }
 
-const fn absent(names: &'static str, cure: &'static str) -> Row {
-    Row {
+const fn absent(names: &'static str, cure: &'static str) -> ForeignName {
+    ForeignName {
         names,
         beside: &[],
         meaning: Meaning::Absent(cure),
@@ -144,13 +144,13 @@ mod tests {
 
     use super::*;
     use crate::keys::{self, ROOT};
-    use crate::language::{Row as KeyRow, find};
+    use crate::language::{KeyRow, find};
 
     fn has(keys: &'static [KeyRow]) -> impl Fn(&str) -> bool {
         move |name| find(keys, name).is_some()
     }
 
-    fn rows() -> impl Iterator<Item = &'static Row> {
+    fn rows() -> impl Iterator<Item = &'static ForeignName> {
         ROWS.iter().copied().flatten()
     }
 

@@ -1,6 +1,6 @@
 //! Where keys stand, in words: for messages that send a key to its place.
 
-use crate::language::{Row, find};
+use crate::language::{KeyRow, find};
 use crate::pattern::PathKey;
 use crate::spelling::{nearest, similar};
 
@@ -43,7 +43,12 @@ fn header(section: &str) -> String {
 
 /// What to write instead of a key that nothing is known about: a name that is spelt alike, the
 /// place of a key of the same name, or where all keys are told.
-pub(crate) fn nearby(root: &'static [Row], keys: &'static [Row], name: &str, path: &str) -> String {
+pub(crate) fn nearby(
+    root: &'static [KeyRow],
+    keys: &'static [KeyRow],
+    name: &str,
+    path: &str,
+) -> String {
     let names = || keys.iter().map(|key| key.name);
     let is_path = PathKey::parse(name).is_ok() && name.contains('/');
     let leads = ["strip_prefix", "to"]
@@ -85,7 +90,7 @@ pub(crate) fn nearby(root: &'static [Row], keys: &'static [Row], name: &str, pat
 pub(crate) const FEW: usize = 5;
 
 /// Where a key of that name does exist, nearest to `path` first.
-pub(crate) fn elsewhere(root: &'static [Row], name: &str, path: &str) -> Option<String> {
+pub(crate) fn elsewhere(root: &'static [KeyRow], name: &str, path: &str) -> Option<String> {
     let mut places = Vec::new();
     collect(root, "", name, &mut places);
     let section = path.split('.').next().unwrap_or_default();
@@ -109,7 +114,7 @@ pub(crate) fn elsewhere(root: &'static [Row], name: &str, path: &str) -> Option<
     Some(shown.collect::<Vec<_>>().join(" or "))
 }
 
-fn collect(keys: &'static [Row], path: &str, name: &str, places: &mut Vec<String>) {
+fn collect(keys: &'static [KeyRow], path: &str, name: &str, places: &mut Vec<String>) {
     for key in keys {
         if key.name == name {
             places.push(path.to_owned());
@@ -127,7 +132,7 @@ fn collect(keys: &'static [Row], path: &str, name: &str, places: &mut Vec<String
 }
 
 /// The example of the key at a path.
-pub(crate) fn example(root: &'static [Row], path: &str) -> Option<&'static str> {
+pub(crate) fn example(root: &'static [KeyRow], path: &str) -> Option<&'static str> {
     let mut keys = root;
     let mut example = None;
     for name in path.split('.').filter(|name| *name != "*") {

@@ -5,7 +5,7 @@
 
 use std::marker::PhantomData;
 
-use crate::language::{Language, Names, Row, Unset};
+use crate::language::{KeyRow, Language, MapKeys, Unset};
 use crate::model::{AcceptProxy, Protocol, ProxyVersion};
 use crate::table::Typed;
 use crate::values::{As, Either, False, List, Time, Words};
@@ -25,7 +25,7 @@ macro_rules! table {
         $(pub(crate) const $name: $type = $key;)*
 
         /// All keys of the table, in the order of the reference.
-        pub(crate) const ALL: &[Row] = &[$($name.row()),*];
+        pub(crate) const ALL: &[KeyRow] = &[$($name.row()),*];
     };
 }
 
@@ -47,26 +47,26 @@ pub(crate) mod tls;
 pub(crate) mod top;
 pub(crate) mod tunnel;
 
-pub(crate) use examples::{Way, example, full_name, ways};
+pub(crate) use examples::{KeyPath, example, full_name, ways};
 pub(crate) use top::ALL as ROOT;
 
 /// A key whose values have a type. [`Defaulted`] has a value in any case; of another one there is
 /// nothing where it was not written.
-pub(crate) struct Key<T, U = Optional> {
-    row: Row,
+pub(crate) struct ConfigKey<T, U = Optional> {
+    row: KeyRow,
     reads: PhantomData<fn() -> (T, U)>,
 }
 
 /// A key with a default.
-pub(crate) type Defaulted<T> = Key<T, Filled>;
+pub(crate) type Defaulted<T> = ConfigKey<T, HasDefault>;
 
 /// There may be nothing.
 pub(crate) struct Optional;
 
 /// There is a default.
-pub(crate) struct Filled;
+pub(crate) struct HasDefault;
 
-impl<T> Key<T> {
+impl<T> ConfigKey<T> {
     /// A key without a value of its own where it is absent.
     const fn new<L: Language<Value = T>>(
         name: &'static str,
@@ -75,19 +75,19 @@ impl<T> Key<T> {
         example: &'static str,
         doc: &'static str,
     ) -> Self {
-        Self::of(Row::new(name, language, default, example, doc))
+        Self::of(KeyRow::new(name, language, default, example, doc))
     }
 
     /// The same key where it need not be written.
     const fn or_absent(self, meaning: &'static str) -> Self {
-        Self::of(Row {
+        Self::of(KeyRow {
             default: Unset::Absent(meaning),
             ..self.row
         })
     }
 }
 
-impl<T> Key<T, Filled> {
+impl<T> ConfigKey<T, HasDefault> {
     /// A key with a default, written in TOML.
     const fn defaulted<L: Language<Value = T>>(
         name: &'static str,
@@ -96,44 +96,50 @@ impl<T> Key<T, Filled> {
         example: &'static str,
         doc: &'static str,
     ) -> Self {
-        Self::of(Row::new(name, language, Unset::Is(default), example, doc))
+        Self::of(KeyRow::new(
+            name,
+            language,
+            Unset::Is(default),
+            example,
+            doc,
+        ))
     }
 }
 
-impl<T, U> Key<T, U> {
-    const fn of(row: Row) -> Self {
+impl<T, U> ConfigKey<T, U> {
+    const fn of(row: KeyRow) -> Self {
         Self {
             row,
             reads: PhantomData,
         }
     }
 
-    pub(crate) const fn row(&self) -> Row {
+    pub(crate) const fn row(&self) -> KeyRow {
         self.row
     }
 
     const fn with(self, with: &'static str) -> Self {
-        Self::of(Row { with, ..self.row })
+        Self::of(KeyRow { with, ..self.row })
     }
 
     const fn around(self, around: &'static str) -> Self {
-        Self::of(Row { around, ..self.row })
+        Self::of(KeyRow { around, ..self.row })
     }
 
     const fn atop(self, atop: &'static str) -> Self {
-        Self::of(Row { atop, ..self.row })
+        Self::of(KeyRow { atop, ..self.row })
     }
 
     const fn site(self, site: &'static str) -> Self {
-        Self::of(Row { site, ..self.row })
+        Self::of(KeyRow { site, ..self.row })
     }
 
     const fn inside(self, inside: &'static str) -> Self {
-        Self::of(Row { inside, ..self.row })
+        Self::of(KeyRow { inside, ..self.row })
     }
 }
 
-impl<T: 'static, U> Typed for Key<T, U> {
+impl<T: 'static, U> Typed for ConfigKey<T, U> {
     type Value = T;
 
     fn name(&self) -> &'static str {

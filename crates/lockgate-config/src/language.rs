@@ -10,24 +10,24 @@ use std::rc::Rc;
 
 use serde_json::{Value as Json, json};
 
-use crate::document::{Item, Node};
+use crate::document::{TomlItem, TomlValue};
 
 mod checker;
 mod json_schema;
 mod row;
 mod user_keys;
 
-pub(crate) use checker::{Absolute, Checker};
+pub(crate) use checker::{AbsolutePaths, TreeChecker};
 pub(crate) use json_schema::{one_of, pattern, table_schema};
-pub(crate) use row::{Row, Unset, find};
-pub(crate) use user_keys::{By, Names};
+pub(crate) use row::{KeyRow, Unset, find};
+pub(crate) use user_keys::{MapKeys, TableNaming};
 
 /// What is known of a language whatever its values are.
 ///
-/// The provided methods are those of a language with alternatives, which [`Syntax::of`] names.
-pub(crate) trait Syntax {
+/// The provided methods are those of a language with alternatives, which [`Notation::of`] names.
+pub(crate) trait Notation {
     /// The alternatives, none of which has alternatives itself; empty where there is one way only.
-    fn of(&self) -> Vec<&dyn Syntax> {
+    fn of(&self) -> Vec<&dyn Notation> {
         Vec::new()
     }
 
@@ -58,7 +58,7 @@ pub(crate) trait Syntax {
     }
 
     /// Whether values have this form in TOML, be it a quantity without its unit.
-    fn takes(&self, node: &Node) -> bool {
+    fn takes(&self, node: &TomlValue) -> bool {
         self.of().iter().any(|one| one.takes(node))
     }
 
@@ -78,7 +78,7 @@ pub(crate) trait Syntax {
     }
 
     /// What to write instead of a value of another type.
-    fn instead(&self, item: &Item) -> Option<String> {
+    fn instead(&self, item: &TomlItem) -> Option<String> {
         self.of().iter().find_map(|one| one.instead(item))
     }
 
@@ -88,61 +88,76 @@ pub(crate) trait Syntax {
     }
 
     /// The language of the entries of a list.
-    fn entries(&self) -> Option<&dyn Syntax> {
+    fn entries(&self) -> Option<&dyn Notation> {
         None
     }
 
     /// The keys of the table that a value may be.
-    fn table(&self) -> Option<&'static [Row]> {
+    fn table(&self) -> Option<&'static [KeyRow]> {
         self.of().iter().find_map(|one| one.table())
     }
 
     /// The keys of the tables in the list that a value may be.
-    fn listed_table(&self) -> Option<&'static [Row]> {
+    fn listed_table(&self) -> Option<&'static [KeyRow]> {
         self.of().iter().find_map(|one| one.listed_table())
     }
 
     /// By what tables with a header of their own are told apart.
-    fn by(&self) -> Option<By> {
+    fn by(&self) -> Option<TableNaming> {
         None
     }
 
     /// By what the tables of a map are told apart.
-    fn leads(&self) -> Option<Names> {
+    fn leads(&self) -> Option<MapKeys> {
         None
     }
 }
 
 /// A language in which values are written.
-pub(crate) trait Language: Syntax {
+pub(crate) trait Language: Notation {
     /// The type of a value that has been read.
     type Value: Clone + Debug + 'static;
 
     /// Reads a value; nothing where it is a mistake, which has been reported then. `path` is that
     /// of the key in the reference.
-    fn read(&self, item: &Item, path: &str, checker: &mut Checker<'_>) -> Option<Self::Value>;
+    fn read(
+        &self,
+        item: &TomlItem,
+        path: &str,
+        checker: &mut TreeChecker<'_>,
+    ) -> Option<Self::Value>;
 }
 
 /// A language whose type of values is not known.
-pub(crate) trait AnyLanguage: Syntax {
+pub(crate) trait AnyLanguage: Notation {
     /// As [`Language::read`].
-    fn read_any(&self, item: &Item, path: &str, checker: &mut Checker<'_>) -> Option<Rc<dyn Any>>;
+    fn read_any(
+        &self,
+        item: &TomlItem,
+        path: &str,
+        checker: &mut TreeChecker<'_>,
+    ) -> Option<Rc<dyn Any>>;
 }
 
 impl<L: Language> AnyLanguage for L {
-    fn read_any(&self, item: &Item, path: &str, checker: &mut Checker<'_>) -> Option<Rc<dyn Any>> {
+    fn read_any(
+        &self,
+        item: &TomlItem,
+        path: &str,
+        checker: &mut TreeChecker<'_>,
+    ) -> Option<Rc<dyn Any>> {
         let value = checker.value(self, item, path)?;
         Some(Rc::new(value))
     }
 }
 
 /// The alternatives of a language, or the language itself.
-pub(crate) fn alternatives(language: &dyn Syntax) -> Vec<&dyn Syntax> {
+pub(crate) fn alternatives(language: &dyn Notation) -> Vec<&dyn Notation> {
     let of = language.of();
     if of.is_empty() { vec![language] } else { of }
 }
 
-fn join(of: &[&dyn Syntax], between: &str, each: impl Fn(&&dyn Syntax) -> String) -> String {
+fn join(of: &[&dyn Notation], between: &str, each: impl Fn(&&dyn Notation) -> String) -> String {
     of.iter().map(each).collect::<Vec<_>>().join(between)
 }
 

@@ -9,7 +9,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::place::At;
+use crate::source::SourceSpan;
 
 mod answers;
 mod content;
@@ -52,13 +52,13 @@ pub struct Config {
     pub access_log: Option<AccessLog>,
     /// Those of sites that have one of their own, each once, and none of them in a file of
     /// another.
-    pub site_logs: Vec<(AccessLog, At)>,
+    pub site_logs: Vec<(AccessLog, SourceSpan)>,
     /// The operator log, on stderr.
-    pub log: Log,
+    pub log: OperatorLog,
     /// How to stop.
     pub drain: Drain,
     /// Limits of the process.
-    pub limits: Limits,
+    pub limits: ProcessLimits,
     /// Deadlines for listeners that set none of their own.
     pub timeouts: Timeouts,
     /// Minimum rates, for sites that set none of their own.
@@ -68,18 +68,18 @@ pub struct Config {
     /// Name servers that are asked for records of services; none is those of the system.
     pub name_servers: Vec<SocketAddr>,
     /// Options of sockets.
-    pub socket: Socket,
+    pub socket: SocketOptions,
     /// The ports of sites whose key has none.
     pub ports: Ports,
     /// Named pools by their names, then one for each address that was written inline.
-    pub pools: Vec<Pool>,
+    pub pools: Vec<EndpointPool>,
     /// The `[tcp]` tables, by the text of their keys. At least one here, in `tunnels` or in
     /// `sites`.
     pub tcp: Vec<Tcp>,
     /// The `[tunnel]` tables, by the text of their keys.
-    pub tunnels: Vec<Tunnel>,
+    pub tunnels: Vec<TunnelListener>,
     /// The `[site]` tables, by the text of their keys.
-    pub sites: Vec<Site>,
+    pub sites: Vec<HostedSite>,
 }
 
 /// How many worker threads serve connections.
@@ -148,16 +148,16 @@ pub struct Rotate {
 
 /// The operator log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Log {
+pub struct OperatorLog {
     /// The least severe level that is written.
-    pub level: Level,
+    pub level: LogLevel,
     /// The form of a line.
     pub format: LogFormat,
 }
 
 /// Levels of the operator log, most severe first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
+pub enum LogLevel {
     /// What stops something from working.
     Error,
     /// What should be looked at.
@@ -199,7 +199,7 @@ pub enum Memory {
 
 /// Limits that hold for the process, not per worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct ProcessLimits {
     /// Connections at once; `None` follows from the descriptor limit.
     pub connections: Option<usize>,
     /// Connections at once from one client address; `None` is no limit.
@@ -236,7 +236,7 @@ pub struct Timeouts {
 
 /// Options of sockets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Socket {
+pub struct SocketOptions {
     /// The length of the queue of connections not yet accepted.
     pub backlog: u32,
     /// TCP Fast Open on listeners.
@@ -288,7 +288,7 @@ impl AcceptProxy {
 
 /// TLS towards clients.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Tls {
+pub struct DownstreamTls {
     /// Chosen by SNI; globs are expanded; the table's own certificate comes first.
     pub certs: Vec<CertFiles>,
     /// For a client that names no host or one that no certificate covers; `None` refuses it.
@@ -321,18 +321,18 @@ pub struct CertFiles {
     /// An OCSP response in DER, stapled as it is.
     pub ocsp: Option<PathBuf>,
     /// Where the chain was written.
-    pub at: At,
+    pub at: SourceSpan,
     /// Where `key` was written.
-    pub key_at: Option<At>,
+    pub key_at: Option<SourceSpan>,
     /// Where `ocsp` was written.
-    pub ocsp_at: Option<At>,
+    pub ocsp_at: Option<SourceSpan>,
     /// How the chain was named.
-    pub named: Named,
+    pub named: CertNaming,
 }
 
 /// How the file of a certificate was named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Named {
+pub enum CertNaming {
     /// By its path.
     ByPath,
     /// By a pattern, which other files may match too.
@@ -363,7 +363,7 @@ pub struct ClientAuth {
     /// The authorities that sign them, in PEM.
     pub ca: PathBuf,
     /// Where the authorities were written.
-    pub at: At,
+    pub at: SourceSpan,
 }
 
 /// Whether a client may come without a certificate.
@@ -398,7 +398,7 @@ pub struct UpstreamTls {
     /// spoken.
     pub alpn: Vec<String>,
     /// Where it was written.
-    pub at: At,
+    pub at: SourceSpan,
 }
 
 /// Where trusted authorities come from.

@@ -9,22 +9,22 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::codes::Code;
-use crate::document::Syntax;
+use crate::document::Integrity;
 use crate::environment::Environment;
-use crate::include::Written;
+use crate::include::SourceTree;
 use crate::keys::access_log::{self, AccessLogForm, rotate};
 use crate::keys::{
     ports as port_keys, rates as rate_keys, site as site_keys, timeouts as timeout_keys, top,
 };
 use crate::model::{
-    AcceptProxy, AccessLog, Cidr, Config, Drain, Endpoint, EndpointAddr, Limits, Log, LogTarget,
-    Metrics, Ports, Protocol, Rates, RedirectMap, Rotate, Site, SiteLog, Socket, Tcp, Timeouts,
-    Workers,
+    AcceptProxy, AccessLog, Cidr, Config, Drain, EndpointAddr, HostedSite, LogTarget, Metrics,
+    OperatorLog, Ports, ProcessLimits, Protocol, Rates, RedirectMap, Rotate, SiteLog,
+    SocketOptions, Tcp, Timeouts, WeightedEndpoint, Workers,
 };
-use crate::place::At;
 use crate::report::Report;
-use crate::table::Table;
-use crate::values::Form;
+use crate::source::SourceSpan;
+use crate::table::CheckedTable;
+use crate::values::ShortOrLong;
 
 use pool::Pools;
 use view::View;
@@ -51,7 +51,7 @@ mod view;
 struct Resolver<'a> {
     env: &'a Environment,
     report: &'a mut Report,
-    root: &'a Table,
+    root: &'a CheckedTable,
     pools: Pools,
     /// Where services that are asked about requests were written, and their pools.
     forwards: Vec<((usize, usize, usize), Option<usize>)>,
@@ -61,13 +61,13 @@ struct Resolver<'a> {
     value_names: BTreeMap<String, bool>,
     /// The access log of all, and those of sites.
     shared_log: Option<AccessLog>,
-    site_logs: Vec<(AccessLog, At)>,
+    site_logs: Vec<(AccessLog, SourceSpan)>,
     /// What holds for every listener that says nothing else.
-    shared: Shared,
+    shared: GlobalSettings,
 }
 
 /// The globals that tables inherit.
-struct Shared {
+struct GlobalSettings {
     trusted: Vec<Cidr>,
     timeouts: Timeouts,
     rates: Rates,
@@ -76,13 +76,13 @@ struct Shared {
 
 /// Turns the top table into a configuration. It means something only when the report has no errors.
 pub(crate) fn resolve(
-    root: &Table,
-    written: &Written,
+    root: &CheckedTable,
+    written: &SourceTree,
     env: &Environment,
     report: &mut Report,
 ) -> Config {
     let top = View::of(root);
-    let shared = Shared {
+    let shared = GlobalSettings {
         trusted: top.list(&top::TRUSTED),
         timeouts: timeouts(&top.section(&top::TIMEOUTS)),
         rates: rates(&top.section(&top::RATES)),
@@ -131,7 +131,7 @@ pub(crate) fn resolve(
         sites,
     };
     resolver.one_max(&mut config.pools);
-    if written.syntax == Syntax::Whole {
+    if written.syntax == Integrity::Whole {
         resolver.no_listener(written);
         resolver.same_port();
         resolver.same_address(&config);
@@ -150,17 +150,17 @@ impl<'a> Resolver<'a> {
 
     /// Whether a mistake has been reported at a place: what several tables inherit is resolved for
     /// each of them.
-    fn warned(&self, code: Code, at: &At) -> bool {
-        self.report
-            .iter()
-            .any(|found| found.code() == code && found.at().map(At::rank) == Some(at.rank()))
+    fn warned(&self, code: Code, at: &SourceSpan) -> bool {
+        self.report.iter().any(|found| {
+            found.code() == code && found.at().map(SourceSpan::rank) == Some(at.rank())
+        })
     }
 
     /// Reports a mistake, but once at a place.
     fn push_once(
         &mut self,
         code: Code,
-        at: &At,
+        at: &SourceSpan,
         message: impl Into<String>,
         why: impl Into<String>,
         cure: impl Into<String>,
@@ -172,9 +172,9 @@ impl<'a> Resolver<'a> {
 
     fn access_log(&mut self, written: AccessLogForm, long: &View<'_>) -> Option<AccessLog> {
         let (format, to) = match written {
-            Form::Short(None) => return None,
-            Form::Short(Some(place)) => place,
-            Form::Long(_) => (long.get(&access_log::FORMAT), long.get(&access_log::TO)),
+            ShortOrLong::Short(None) => return None,
+            ShortOrLong::Short(Some(place)) => place,
+            ShortOrLong::Long(_) => (long.get(&access_log::FORMAT), long.get(&access_log::TO)),
         };
         let rotation = long.section(&access_log::ROTATE);
         let rotation = long.get(&access_log::ROTATE).is_long().then(|| Rotate {
@@ -264,7 +264,7 @@ impl<'a> Resolver<'a> {
         servers
     }
 
-    fn no_listener(&mut self, written: &Written) {
+    fn no_listener(&mut self, written: &SourceTree) {
         let top = self.top();
         let some = top
             .written(&top::SITE)
@@ -289,7 +289,7 @@ impl<'a> Resolver<'a> {
     }
 
     fn without_effect(&mut self, config: &Config) {
-        let warn = |report: &mut Report, at: &At, name: &str, cure: &str| {
+        let warn = |report: &mut Report, at: &SourceSpan, name: &str, cure: &str| {
             let message = format!("`{name}` has no effect");
             report.push_at(Code::NoEffect, at, message, "no listener uses it", cure);
         };
@@ -297,7 +297,7 @@ impl<'a> Resolver<'a> {
             return;
         }
         let top = self.top();
-        let plain = |site: &Site| site.tls.is_none();
+        let plain = |site: &HostedSite| site.tls.is_none();
         let mut relays = config.tcp.iter().flat_map(|tcp| tcp.relays());
         let no_tls = relays.all(|relay| relay.tls.is_none())
             && config.tunnels.iter().all(|tunnel| tunnel.tls.is_none())
@@ -335,7 +335,8 @@ impl<'a> Resolver<'a> {
             self.report
                 .push_at(Code::NoEffect, at, message, "no site speaks HTTP/2", cure);
         }
-        let is_service = |endpoint: &Endpoint| matches!(endpoint.addr, EndpointAddr::Srv(_));
+        let is_service =
+            |endpoint: &WeightedEndpoint| matches!(endpoint.addr, EndpointAddr::Srv(_));
         if let (Some(at), false) = (
             top.key_at(&top::DNS),
             config
@@ -377,8 +378,8 @@ pub(crate) const FIRST_LINES: &str = "begin with\n\
 fn metrics(top: &View<'_>) -> Option<Metrics> {
     let long = top.section(&top::METRICS);
     let at = match top.get(&top::METRICS) {
-        Form::Short(at) => at?,
-        Form::Long(_) => long.get(&top::metrics::AT)?,
+        ShortOrLong::Short(at) => at?,
+        ShortOrLong::Long(_) => long.get(&top::metrics::AT)?,
     };
     Some(Metrics {
         at,
@@ -406,11 +407,11 @@ fn ports(ports: &View<'_>) -> Ports {
     }
 }
 
-fn log(top: &View<'_>) -> Log {
+fn log(top: &View<'_>) -> OperatorLog {
     let long = top.section(&top::LOG);
     let short = top.get(&top::LOG);
-    let level = short.as_ref().and_then(Form::short).copied();
-    Log {
+    let level = short.as_ref().and_then(ShortOrLong::short).copied();
+    OperatorLog {
         level: level.unwrap_or_else(|| long.get(&top::log::LEVEL)),
         format: long.get(&top::log::FORMAT),
     }
@@ -423,8 +424,8 @@ fn drain(drain: &View<'_>) -> Drain {
     }
 }
 
-fn limits(limits: &View<'_>) -> Limits {
-    Limits {
+fn limits(limits: &View<'_>) -> ProcessLimits {
+    ProcessLimits {
         connections: limits.get(&top::limits::CONNECTIONS),
         per_client: limits.get(&top::limits::PER_CLIENT),
         handshakes: limits.get(&top::limits::HANDSHAKES),
@@ -446,8 +447,8 @@ fn timeouts(timeouts: &View<'_>) -> Timeouts {
     }
 }
 
-fn socket(socket: &View<'_>) -> Socket {
-    Socket {
+fn socket(socket: &View<'_>) -> SocketOptions {
+    SocketOptions {
         backlog: socket.get(&top::socket::BACKLOG),
         fast_open: socket.get(&top::socket::FAST_OPEN),
         keepalive: socket.get(&top::socket::KEEPALIVE),

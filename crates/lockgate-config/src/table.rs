@@ -4,21 +4,21 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use crate::place::At;
+use crate::source::SourceSpan;
 
 /// A table that holds only keys it knows.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Table {
-    pub(crate) entries: BTreeMap<&'static str, Entry>,
-    pub(crate) strange: Strange,
+pub(crate) struct CheckedTable {
+    pub(crate) entries: BTreeMap<&'static str, CheckedEntry>,
+    pub(crate) strange: UnknownKeys,
 }
 
 /// A key and its value.
 #[derive(Debug, Clone)]
-pub(crate) struct Entry {
-    pub(crate) key_at: At,
+pub(crate) struct CheckedEntry {
+    pub(crate) key_at: SourceSpan,
     /// Where the value stands.
-    pub(crate) at: At,
+    pub(crate) at: SourceSpan,
     /// Of the type that the key has; nothing where it was a mistake.
     pub(crate) value: Option<Rc<dyn Any>>,
     /// Whether it, or anything in it, was a mistake.
@@ -27,7 +27,7 @@ pub(crate) struct Entry {
 
 /// The keys of a table that are not known.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Strange {
+pub(crate) struct UnknownKeys {
     /// Whether there is one, or lines could not be read: what is missing may have been meant by
     /// it.
     pub(crate) any: bool,
@@ -41,9 +41,9 @@ pub(crate) struct Strange {
 
 /// A value as it was written.
 #[derive(Debug)]
-pub(crate) struct Written<'a, T> {
+pub(crate) struct PlacedValue<'a, T> {
     pub(crate) value: &'a T,
-    pub(crate) at: &'a At,
+    pub(crate) at: &'a SourceSpan,
 }
 
 /// A key whose type of values is known.
@@ -53,42 +53,42 @@ pub(crate) trait Typed {
     fn name(&self) -> &'static str;
 }
 
-impl<T> Clone for Written<'_, T> {
+impl<T> Clone for PlacedValue<'_, T> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T> Copy for Written<'_, T> {}
+impl<T> Copy for PlacedValue<'_, T> {}
 
-impl Strange {
+impl UnknownKeys {
     /// Whether one of `keys` was meant.
     pub(crate) fn meant_one_of(&self, keys: &[&str]) -> bool {
         self.lost || self.meant.iter().any(|meant| keys.contains(meant))
     }
 }
 
-impl Entry {
+impl CheckedEntry {
     /// The value, where it is no mistake.
     ///
     /// # Panics
     /// When a table is asked for a key that it does not have.
-    pub(crate) fn written<T: 'static>(&self) -> Option<Written<'_, T>> {
+    pub(crate) fn written<T: 'static>(&self) -> Option<PlacedValue<'_, T>> {
         let value = self.value.as_ref()?.downcast_ref();
-        Some(Written {
+        Some(PlacedValue {
             value: value.expect("a table is asked for its own keys"),
             at: &self.at,
         })
     }
 }
 
-impl Table {
-    pub(crate) fn entry<K: Typed>(&self, key: &K) -> Option<&Entry> {
+impl CheckedTable {
+    pub(crate) fn entry<K: Typed>(&self, key: &K) -> Option<&CheckedEntry> {
         self.entries.get(key.name())
     }
 
     /// What was written; nothing when it was a mistake.
-    pub(crate) fn written<K: Typed>(&self, key: &K) -> Option<Written<'_, K::Value>> {
+    pub(crate) fn written<K: Typed>(&self, key: &K) -> Option<PlacedValue<'_, K::Value>> {
         self.entry(key)?.written()
     }
 
@@ -98,12 +98,12 @@ impl Table {
     }
 
     /// Where the key stands.
-    pub(crate) fn key_at<K: Typed>(&self, key: &K) -> Option<&At> {
+    pub(crate) fn key_at<K: Typed>(&self, key: &K) -> Option<&SourceSpan> {
         self.entry(key).map(|entry| &entry.key_at)
     }
 
     /// Where each key stands.
-    pub(crate) fn into_places(self) -> BTreeMap<&'static str, At> {
+    pub(crate) fn into_places(self) -> BTreeMap<&'static str, SourceSpan> {
         let places = self.entries.into_iter();
         places.map(|(name, entry)| (name, entry.key_at)).collect()
     }
@@ -116,11 +116,11 @@ impl Table {
 
 /// What may be a table.
 pub(crate) trait MayBeTable {
-    fn table(&self) -> Option<&Table>;
+    fn table(&self) -> Option<&CheckedTable>;
 }
 
-impl MayBeTable for Table {
-    fn table(&self) -> Option<&Table> {
+impl MayBeTable for CheckedTable {
+    fn table(&self) -> Option<&CheckedTable> {
         Some(self)
     }
 }

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use lockgate_config::{Code, Color, Environment, Loaded, Report, Severity, parse_str_in};
+use lockgate_config::{Code, Color, Environment, LoadedConfig, Report, Severity, parse_str_in};
 
 const SITE: &str = "[site.\"example.com\"]\ntls = false\nproxy = \"127.0.0.1:3000\"\n";
 const LISTENER: &str = "[tcp.\":1\"]\nproxy = \"127.0.0.1:3000\"\n";
 
-fn read(text: &str, env: &Environment) -> Result<Loaded, Report> {
+fn read(text: &str, env: &Environment) -> Result<LoadedConfig, Report> {
     parse_str_in(text, Path::new("lockgate.toml"), env)
 }
 

@@ -13,7 +13,7 @@ use std::io;
 use std::path::Path;
 use std::thread;
 
-use lockgate_config::{Action, Code, Config, Loaded, Report, Workers};
+use lockgate_config::{Code, Config, LoadedConfig, Report, RouteAction, Workers};
 use lockgate_net::listen::{Address, Bound, Trial};
 use rustix::fs::{Access, access};
 
@@ -45,7 +45,7 @@ pub(crate) struct Prepared {
 }
 
 /// Does everything that can fail; what is wrong is added to `report`, and then nothing runs.
-pub(crate) fn prepare(loaded: &Loaded, report: &mut Report) -> Option<Prepared> {
+pub(crate) fn prepare(loaded: &LoadedConfig, report: &mut Report) -> Option<Prepared> {
     match descriptors::raise() {
         Ok(raised) => tracing::debug!(
             from = raised.from,
@@ -87,7 +87,7 @@ pub(crate) fn prepare(loaded: &Loaded, report: &mut Report) -> Option<Prepared> 
 
 /// Finds out what a start would fail with, and leaves nothing behind; what it finds is added to
 /// `report`. In [`Mode::Check`] the process becomes the user for good.
-pub(crate) fn rehearse(loaded: &Loaded, mode: Mode, report: &mut Report) -> Option<Assembly> {
+pub(crate) fn rehearse(loaded: &LoadedConfig, mode: Mode, report: &mut Report) -> Option<Assembly> {
     Opening {
         loaded,
         report,
@@ -108,7 +108,7 @@ struct Opened {
 }
 
 struct Opening<'a> {
-    loaded: &'a Loaded,
+    loaded: &'a LoadedConfig,
     report: &'a mut Report,
     mode: Mode,
     sight: Sight,
@@ -252,7 +252,7 @@ impl Opening<'_> {
             .iter()
             .flat_map(|site| &site.routes);
         let served = routes.filter_map(|route| match &route.action {
-            Action::Files(files) => Some(files),
+            RouteAction::Files(files) => Some(files),
             _ => None,
         });
         let mut told: Vec<&Path> = Vec::new();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use lockgate_config::{Config, Loaded, Report};
+use lockgate_config::{Config, LoadedConfig, Report};
 use lockgate_net::listen::Address;
 use lockgate_net::tls::{Acceptor, KeysReloaded, Rotation, TicketRing, TlsSetupError};
 use lockgate_proxy::admit::basic_auth::Checker;
@@ -47,7 +47,7 @@ const UNCLEAN: u8 = 3;
 /// `file` is where the configuration was read from, if it was; `greet` is called once everything is
 /// bound and runs.
 pub(crate) fn run(
-    loaded: &Loaded,
+    loaded: &LoadedConfig,
     file: Option<Arc<Configuration>>,
     greet: impl FnOnce(&Running),
 ) -> ExitCode {

@@ -2,23 +2,28 @@
 //! instead.
 
 use crate::codes::Code;
-use crate::document::{Item, Node, Text};
+use crate::document::{TomlItem, TomlString, TomlValue};
 use crate::foreign_names::{self, Given};
 use crate::key_paths::example;
-use crate::language::{Checker, Syntax, alternatives, quoted};
+use crate::language::{Notation, TreeChecker, alternatives, quoted};
 use crate::spelling::nearest;
 
-impl Checker<'_> {
+impl TreeChecker<'_> {
     /// The alternative that fits the form of the value, by its place; a word only when it is
     /// exactly that word, or when no other alternative is a text.
-    pub(crate) fn choose(&mut self, whole: &dyn Syntax, item: &Item, path: &str) -> Option<usize> {
+    pub(crate) fn choose(
+        &mut self,
+        whole: &dyn Notation,
+        item: &TomlItem,
+        path: &str,
+    ) -> Option<usize> {
         let of = whole.of();
         let text = match &item.node {
-            Node::Text(text) => Some(text),
+            TomlValue::Text(text) => Some(text),
             _ => None,
         };
         let is_word =
-            |one: &&dyn Syntax| text.is_some_and(|text| one.words().contains(&&*text.value));
+            |one: &&dyn Notation| text.is_some_and(|text| one.words().contains(&&*text.value));
         if let Some(word) = of.iter().position(is_word) {
             return Some(word);
         }
@@ -39,8 +44,8 @@ impl Checker<'_> {
     /// Reports a value of another type.
     pub(crate) fn wrong_type<T>(
         &mut self,
-        language: &dyn Syntax,
-        item: &Item,
+        language: &dyn Notation,
+        item: &TomlItem,
         path: &str,
     ) -> Option<T> {
         let message = format!("{} cannot stand here", item.node.kind());
@@ -50,8 +55,12 @@ impl Checker<'_> {
     }
 
     /// Reports a word that is none of those that are known.
-    pub(crate) fn unknown_word<T>(&mut self, language: &dyn Syntax, item: &Item) -> Option<T> {
-        let Node::Text(text) = &item.node else {
+    pub(crate) fn unknown_word<T>(
+        &mut self,
+        language: &dyn Notation,
+        item: &TomlItem,
+    ) -> Option<T> {
+        let TomlValue::Text(text) = &item.node else {
             return None;
         };
         let shown = !text.is_secret();
@@ -81,8 +90,8 @@ impl Checker<'_> {
 }
 
 fn type_cure(
-    language: &dyn Syntax,
-    item: &Item,
+    language: &dyn Notation,
+    item: &TomlItem,
     path: &str,
     example: Option<&'static str>,
 ) -> String {
@@ -92,12 +101,12 @@ fn type_cure(
     let known = foreign_names::instead(name, given(&item.node)).filter(|_| !upstream_tls);
     let found = match &item.node {
         node if unlimited(&of, node) => Some("write \"off\"".to_owned()),
-        Node::Text(text) => truth_cure(&of, text, example)
+        TomlValue::Text(text) => truth_cure(&of, text, example)
             .or_else(|| known.map(str::to_owned))
             .or_else(|| text_cure(&of, text)),
         _ if known.is_some() => known.map(str::to_owned),
-        Node::Bool(true) if upstream_tls => Some("write tls = {}".to_owned()),
-        Node::List(_) => language.by().map(|by| {
+        TomlValue::Bool(true) if upstream_tls => Some("write tls = {}".to_owned()),
+        TomlValue::List(_) => language.by().map(|by| {
             let header = path.replace('*', "\"example.com\"");
             let sample = by.sample();
             format!("write [{header}.{sample}], with single brackets")
@@ -113,9 +122,9 @@ fn type_cure(
 }
 
 /// What is written without quotes, and what else could stand there.
-fn truth_cure(of: &[&dyn Syntax], text: &Text, example: Option<&str>) -> Option<String> {
+fn truth_cure(of: &[&dyn Notation], text: &TomlString, example: Option<&str>) -> Option<String> {
     let truth = truth(&text.value).filter(|_| !text.is_secret())?;
-    takes(of, &Node::Bool(truth)).then_some(())?;
+    takes(of, &TomlValue::Bool(truth)).then_some(())?;
     let quotes = match text.value == truth.to_string() {
         true => " without quotes",
         false => "",
@@ -126,7 +135,7 @@ fn truth_cure(of: &[&dyn Syntax], text: &Text, example: Option<&str>) -> Option<
 }
 
 /// What a text was meant to be where no text can stand.
-fn text_cure(of: &[&dyn Syntax], text: &Text) -> Option<String> {
+fn text_cure(of: &[&dyn Notation], text: &TomlString) -> Option<String> {
     if let Some(entries) = of.iter().find_map(|one| one.entries()) {
         // Lists of other servers have commas or spaces in one text.
         let parts = text.value.split([',', ' ']).filter(|part| !part.is_empty());
@@ -162,12 +171,12 @@ fn text_cure(of: &[&dyn Syntax], text: &Text) -> Option<String> {
 }
 
 /// Whether no limit is meant by a value that is none.
-fn unlimited(of: &[&dyn Syntax], node: &Node) -> bool {
+fn unlimited(of: &[&dyn Notation], node: &TomlValue) -> bool {
     means_off(node) && of.iter().any(|one| one.words() == ["off"])
 }
 
 /// What people write for no limit.
-fn means_off(node: &Node) -> bool {
+fn means_off(node: &TomlValue) -> bool {
     const NONE: [&str; 11] = [
         "0",
         "0s",
@@ -182,28 +191,28 @@ fn means_off(node: &Node) -> bool {
         "disabled",
     ];
     match node {
-        Node::Integer(Some(number)) => *number <= 0,
-        Node::Bool(false) => true,
-        Node::Text(text) => !text.is_secret() && NONE.contains(&&*text.value),
+        TomlValue::Integer(Some(number)) => *number <= 0,
+        TomlValue::Bool(false) => true,
+        TomlValue::Text(text) => !text.is_secret() && NONE.contains(&&*text.value),
         _ => false,
     }
 }
 
 /// Whether a text in the language `chosen` was surely meant as another of the alternatives.
-fn misread(of: &[&dyn Syntax], chosen: &dyn Syntax, text: &Text) -> bool {
+fn misread(of: &[&dyn Notation], chosen: &dyn Notation, text: &TomlString) -> bool {
     if text.is_secret() {
         return false;
     }
     if chosen.is_free() {
         let number = status_in(&text.value);
-        let within = |one: &&dyn Syntax| {
+        let within = |one: &&dyn Notation| {
             one.range()
                 .zip(number)
                 .is_some_and(|(range, number)| range.contains(&number))
         };
         return of.iter().any(within);
     }
-    let either = [true, false].map(|truth| takes(of, &Node::Bool(truth)));
+    let either = [true, false].map(|truth| takes(of, &TomlValue::Bool(truth)));
     truth(&text.value).is_some() && either.contains(&true)
 }
 
@@ -226,17 +235,17 @@ fn truth(text: &str) -> Option<bool> {
     }
 }
 
-fn given(node: &Node) -> Given {
+fn given(node: &TomlValue) -> Given {
     match node {
-        Node::Bool(true) => Given::True,
-        Node::Integer(_) => Given::Number,
-        Node::Text(_) => Given::Text,
-        Node::List(_) => Given::List,
-        Node::Table(_) => Given::Table,
+        TomlValue::Bool(true) => Given::True,
+        TomlValue::Integer(_) => Given::Number,
+        TomlValue::Text(_) => Given::Text,
+        TomlValue::List(_) => Given::List,
+        TomlValue::Table(_) => Given::Table,
         _ => Given::Any,
     }
 }
 
-fn takes(of: &[&dyn Syntax], node: &Node) -> bool {
+fn takes(of: &[&dyn Notation], node: &TomlValue) -> bool {
     of.iter().any(|one| one.takes(node))
 }

@@ -1,10 +1,10 @@
 //! What will come later, and what Lockgate does not do: with what to do today.
 
-use super::{Row, absent, later};
+use super::{ForeignName, absent, later};
 
 const ACME: &str = "get certificates with certbot or lego and write tls = { cert = \"/etc/letsencrypt/live/app.example.com/fullchain.pem\", key = \"/etc/letsencrypt/live/app.example.com/privkey.pem\" }; renewed files are taken up by themselves";
 
-pub(super) const ROWS: &[Row] = &[
+pub(super) const ROWS: &[ForeignName] = &[
     later(
         "acme letsencrypt lego certbot autocert auto_tls cert_resolver certificates_resolvers \
          certresolvers certificate_resolver on_demand_tls auto_https acme_ca acme_email acme_issuer \

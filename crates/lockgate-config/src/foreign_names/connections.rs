@@ -1,10 +1,10 @@
 //! Names for connections: deadlines, limits, sockets, PROXY headers, protocols.
 
-use super::{Row, write};
+use super::{ForeignName, write};
 
 const TIMEOUTS: &str = "write timeouts = { idle = \"75s\", response = \"60s\" }; there are handshake, head, connect and tunnel_idle too";
 
-pub(super) const ROWS: &[Row] = &[
+pub(super) const ROWS: &[ForeignName] = &[
     write("timeout default_timeout responding_timeouts request_timeout", TIMEOUTS).beside(&["workers"]),
     write(
         "timeout request_timeout timeout_server read_timeout response_timeout proxy_read_timeout \

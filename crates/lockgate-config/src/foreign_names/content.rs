@@ -1,9 +1,9 @@
 //! Names for files that are served and for what answers are made of: compression, caching, security
 //! fields, pages.
 
-use super::{Row, write};
+use super::{ForeignName, write};
 
-pub(super) const ROWS: &[Row] = &[
+pub(super) const ROWS: &[ForeignName] = &[
     write(
         "file_server document_root static webroot public root_dir files serve static_files static_dir \
          htdocs www dir folder path_to_files",

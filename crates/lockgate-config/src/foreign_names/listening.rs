@@ -1,10 +1,10 @@
 //! Names for what is served where: addresses, hosts, paths, relays, tunnels.
 
-use super::{Row, write};
+use super::{ForeignName, write};
 
 const PATH: &str = "write a table for the path: [site.\"example.com\".path.\"/x/*\"]";
 
-pub(super) const ROWS: &[Row] = &[
+pub(super) const ROWS: &[ForeignName] = &[
     write(
         "listen bind address frontend frontends listener listeners entrypoints entrypoint port addr \
          listen_on listen_port listen_addr bind_address virtualhost vhost vhosts server_addr",

@@ -1,8 +1,8 @@
 //! Names for the process: workers, logs, metrics, sections, files.
 
-use super::{Row, write};
+use super::{ForeignName, write};
 
-pub(super) const ROWS: &[Row] = &[
+pub(super) const ROWS: &[ForeignName] = &[
     write("timeout grace grace_period hard_stop_after max wait", "write deadline = \"30s\"")
         .beside(&["delay", "deadline"]),
     write(

@@ -1,9 +1,9 @@
 //! Names for what requests are held to and what becomes of them: who may come, how often, fields,
 //! paths, bodies.
 
-use super::{Row, write};
+use super::{ForeignName, write};
 
-pub(super) const ROWS: &[Row] = &[
+pub(super) const ROWS: &[ForeignName] = &[
     write(
         "from path source match src",
         "the path is the key of a table: [site.\"example.com\".path.\"/old\"]; or write redirects = \"/etc/lockgate/redirects\", a file of them",

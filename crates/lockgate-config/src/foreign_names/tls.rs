@@ -1,12 +1,12 @@
 //! Names of TLS: certificates, versions, verification of clients and of endpoints.
 
-use super::{Row, write};
+use super::{ForeignName, write};
 
 const VERIFIED: &str = "remove it: endpoints are always verified, there is no way around; write ca = \"/etc/tls/internal-ca.pem\" for an authority of your own";
 const VERIFIED_IN_TLS: &str = "remove it: endpoints are always verified, there is no way around; write tls = { ca = \"/etc/tls/internal-ca.pem\" } for an authority of your own";
 const CERTIFICATE: &str = "write tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" } in the [site] or [tcp] table";
 
-pub(super) const ROWS: &[Row] = &[
+pub(super) const ROWS: &[ForeignName] = &[
     write(
         "ssl_certificate pem_file crt certificate cert_file ssl_cert tls_cert ssl_crt \
          ssl_certificate_file cert certificate_file fullchain sslcertificatechainfile",

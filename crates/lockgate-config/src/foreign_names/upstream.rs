@@ -1,10 +1,10 @@
 //! Names for where requests go: addresses, pools, checks, balancing, retries.
 
-use super::{Row, write};
+use super::{ForeignName, write};
 
 const PROXY: &str = "write proxy = \"127.0.0.1:3000\", a list of addresses, or \"pool:NAME\"";
 
-pub(super) const ROWS: &[Row] = &[
+pub(super) const ROWS: &[ForeignName] = &[
     write(
         "proxy_pass proxy_pass_match reverse_proxy proxy_to upstream upstreams backend backends \
          default_backend servers server target targets forward to dial origin origins dest \

@@ -3,20 +3,20 @@
 use crate::model::{AccessFormat, LogTarget};
 use crate::values::*;
 
-use super::{Defaulted, Key, OFF, Row};
+use super::{ConfigKey, Defaulted, KeyRow, OFF};
 
 /// Streams of the process that a log can go to.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Stream {
+pub(crate) enum StdStream {
     Stdout,
     Stderr,
 }
 
-impl Stream {
+impl StdStream {
     fn target(self) -> LogTarget {
         match self {
-            Stream::Stdout => LogTarget::Stdout,
-            Stream::Stderr => LogTarget::Stderr,
+            StdStream::Stdout => LogTarget::Stdout,
+            StdStream::Stderr => LogTarget::Stderr,
         }
     }
 
@@ -25,28 +25,32 @@ impl Stream {
     }
 }
 
-const STREAMS: Words<Stream> = Words(&[("stdout", Stream::Stdout), ("stderr", Stream::Stderr)]);
+const STREAMS: Words<StdStream> =
+    Words(&[("stdout", StdStream::Stdout), ("stderr", StdStream::Stderr)]);
 
 /// A value of `access_log`; nothing is no log.
-pub(crate) type AccessLogForm = Form<Option<(AccessFormat, LogTarget)>>;
+pub(crate) type AccessLogForm = ShortOrLong<Option<(AccessFormat, LogTarget)>>;
 
 /// Where an access log goes, or its table.
 pub(super) const FORM: Short<Unless<False, Either<(AccessFormat, LogTarget)>>> = Short {
-    short: Unless(False, Either(&[&As(STREAMS, Stream::json), &FormattedLog])),
+    short: Unless(
+        False,
+        Either(&[&As(STREAMS, StdStream::json), &FormattedLog]),
+    ),
     long: TableOf(ALL),
 };
 
 table! {
-    const TO: Defaulted<LogTarget> = Key::defaulted(
+    const TO: Defaulted<LogTarget> = ConfigKey::defaulted(
         "to",
-        &Either(&[&As(STREAMS, Stream::target), &As(LogFile, LogTarget::File)]),
+        &Either(&[&As(STREAMS, StdStream::target), &As(LogFile, LogTarget::File)]),
         r#""stdout""#,
         r#""/var/log/lockgate/access.log""#,
         "Where the log is written: `\"stdout\"`, `\"stderr\"` or a file (with at least one `/`). \
          USR1 reopens the file.",
     );
 
-    const FORMAT: Defaulted<AccessFormat> = Key::defaulted(
+    const FORMAT: Defaulted<AccessFormat> = ConfigKey::defaulted(
         "format",
         &LOG_FORMATS,
         r#""json""#,
@@ -55,7 +59,7 @@ table! {
          `key=value` pairs.",
     );
 
-    const SAMPLE: Defaulted<u8> = Key::defaulted(
+    const SAMPLE: Defaulted<u8> = ConfigKey::defaulted(
         "sample",
         &Percent,
         r#""100%""#,
@@ -63,7 +67,7 @@ table! {
         "The percentage of lines that are written.",
     );
 
-    const MASK_IP: Defaulted<bool> = Key::defaulted(
+    const MASK_IP: Defaulted<bool> = ConfigKey::defaulted(
         "mask_ip",
         &Flag,
         "false",
@@ -72,7 +76,7 @@ table! {
          show networks instead of clients.",
     );
 
-    const ROTATE: Defaulted<Form<()>> = Key::defaulted(
+    const ROTATE: Defaulted<ShortOrLong<()>> = ConfigKey::defaulted(
         "rotate",
         &Short { short: OFF, long: TableOf(rotate::ALL) },
         r#""off""#,
@@ -86,7 +90,7 @@ table! {
     /// `access_log.rotate`.
     mod rotate;
 
-    const SIZE: Defaulted<u64> = Key::defaulted(
+    const SIZE: Defaulted<u64> = ConfigKey::defaulted(
         "size",
         &Size { min: 1_000, max: u64::MAX },
         r#""100MB""#,
@@ -94,9 +98,9 @@ table! {
         "The size past which a new file is begun.",
     );
 
-    const KEEP: Defaulted<u32> = Key::defaulted(
+    const KEEP: Defaulted<u32> = ConfigKey::defaulted(
         "keep",
-        &Number::new(0, 10_000),
+        &WholeNumber::new(0, 10_000),
         "10",
         "3",
         "How many old files are kept.",

@@ -1,23 +1,23 @@
 //! Ways through the table of keys: to every key, to its full name, to a piece of a file that shows
 //! it.
 
-use crate::language::{By, Row};
+use crate::language::{KeyRow, TableNaming};
 
 use super::ROOT;
 
 /// The way from the top to one key.
-pub(crate) type Way = Vec<&'static Row>;
+pub(crate) type KeyPath = Vec<&'static KeyRow>;
 
 /// The way to every key, tables before what is in them.
-pub(crate) fn ways() -> Vec<Way> {
+pub(crate) fn ways() -> Vec<KeyPath> {
     let mut ways = Vec::new();
     descend(ROOT, &Vec::new(), &mut ways);
     ways
 }
 
-fn descend(keys: &'static [Row], to: &Way, ways: &mut Vec<Way>) {
+fn descend(keys: &'static [KeyRow], to: &KeyPath, ways: &mut Vec<KeyPath>) {
     for key in keys {
-        let way: Way = to.iter().copied().chain([key]).collect();
+        let way: KeyPath = to.iter().copied().chain([key]).collect();
         ways.push(way.clone());
         for inner in [key.language.listed_table(), key.language.table()]
             .into_iter()
@@ -29,7 +29,7 @@ fn descend(keys: &'static [Row], to: &Way, ways: &mut Vec<Way>) {
 }
 
 /// The name of a key with all that it stands in: `tls.certs[].key`, `tcp."ADDR".proxy`.
-pub(crate) fn full_name(way: &[&'static Row]) -> String {
+pub(crate) fn full_name(way: &[&'static KeyRow]) -> String {
     let mut name = String::new();
     for (index, key) in way.iter().enumerate() {
         name.push_str(key.name);
@@ -57,7 +57,7 @@ pub(crate) fn full_name(way: &[&'static Row]) -> String {
 }
 
 /// A piece of a file that shows the key at the end of a way.
-pub(crate) fn example(way: &[&'static Row]) -> String {
+pub(crate) fn example(way: &[&'static KeyRow]) -> String {
     let Some((key, above)) = way.split_last() else {
         return String::new();
     };
@@ -76,12 +76,12 @@ pub(crate) fn example(way: &[&'static Row]) -> String {
         if !listed {
             add(&mut entries, parent.inside);
         }
-        if parent.language.by() == Some(By::Site) {
+        if parent.language.by() == Some(TableNaming::Site) {
             add(&mut entries, key.site);
         }
         let under = |header: &str| vec![format!("[{header}]\n{}", entries.join("\n"))];
         if let Some(by) = parent.language.by() {
-            if let (By::Path, [site, ..], false) = (by, way, key.site.is_empty()) {
+            if let (TableNaming::Path, [site, ..], false) = (by, way, key.site.is_empty()) {
                 before = format!("[{}]\n{}\n\n", header(&[site]), key.site);
             }
             entries = under(&header(way.get(..=depth).unwrap_or_default()));
@@ -112,8 +112,8 @@ pub(crate) fn example(way: &[&'static Row]) -> String {
 }
 
 /// The header of the table at the end of a way: `site."example.com:8080".path."/api/*"`.
-fn header(way: &[&'static Row]) -> String {
-    let part = |key: &&'static Row| match key.language.by() {
+fn header(way: &[&'static KeyRow]) -> String {
+    let part = |key: &&'static KeyRow| match key.language.by() {
         Some(by) => format!("{}.{}", key.name, by.sample()),
         None => key.name.to_owned(),
     };

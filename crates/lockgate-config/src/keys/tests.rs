@@ -1,14 +1,14 @@
 //! The tables of keys: alternatives, examples, places.
 
 use super::*;
-use crate::document::{Node, Text};
+use crate::document::{TomlString, TomlValue};
 use crate::key_paths::elsewhere;
 
 #[test]
 fn an_alternative_has_at_most_one_text_besides_words() {
     for way in ways() {
         let key = way.last().unwrap();
-        let text = Node::Text(Text::plain(""));
+        let text = TomlValue::Text(TomlString::plain(""));
         let of = key.language.of();
         let texts = of
             .iter()

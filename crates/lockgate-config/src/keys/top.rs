@@ -5,19 +5,19 @@ use std::time::Duration;
 
 use crate::address::ListenAddr;
 use crate::host::SiteKey;
-use crate::model::{Cidr, EndpointAddr, Level, LogFormat, Memory};
-use crate::table::Table;
+use crate::model::{Cidr, EndpointAddr, LogFormat, LogLevel, Memory};
+use crate::table::CheckedTable;
 use crate::values::*;
 
 use super::Unset::{Absent, Required, Within};
 use super::access_log::{self, AccessLogForm};
 use super::{
-    AUTO, Defaulted, Key, OFF, Row, content, http2, pool, ports, rates, site, tcp, timeouts, tls,
-    tunnel,
+    AUTO, ConfigKey, Defaulted, KeyRow, OFF, content, http2, pool, ports, rates, site, tcp,
+    timeouts, tls, tunnel,
 };
 
 table! {
-    const INCLUDE: Key<Items<PathBuf>> = Key::new(
+    const INCLUDE: ConfigKey<Items<PathBuf>> = ConfigKey::new(
         "include",
         &List { of: FilePattern, least: 0 },
         Absent("no other file is read"),
@@ -26,25 +26,25 @@ table! {
          or the table of one listener, that appears twice is an error that names both places.",
     );
 
-    const WORKERS: Defaulted<Option<usize>> = Key::defaulted(
+    const WORKERS: Defaulted<Option<usize>> = ConfigKey::defaulted(
         "workers",
-        &Unless(AUTO, Number::new(1, 1024)),
+        &Unless(AUTO, WholeNumber::new(1, 1024)),
         r#""auto""#,
         "4",
         "The number of worker threads that serve connections. `\"auto\"` is the CPU quota of the \
          process.",
     );
 
-    const USER: Key<String> = Key::new(
+    const USER: ConfigKey<String> = ConfigKey::new(
         "user",
-        &Name,
+        &Identifier,
         Absent("the user that started Lockgate"),
         r#""lockgate""#,
         "The user to run as, after addresses are bound and keys are read. Files that Lockgate reads \
          again when they change must be readable by this user; one that is not is a warning.",
     );
 
-    const STATE: Key<PathBuf> = Key::new(
+    const STATE: ConfigKey<PathBuf> = ConfigKey::new(
         "state",
         &FilePath,
         Absent("the configuration is not kept"),
@@ -55,9 +55,9 @@ table! {
          run -c /var/lib/lockgate/last-good.toml`, or copy it over your file.",
     );
 
-    const TRUSTED: Defaulted<Items<Cidr>> = Key::defaulted(
+    const TRUSTED: Defaulted<Items<Cidr>> = ConfigKey::defaulted(
         "trusted",
-        &List { of: Network, least: 0 },
+        &List { of: CidrNetwork, least: 0 },
         "[]",
         r#"["10.0.0.0/8"]"#,
         "The networks and addresses of proxies in front of Lockgate. Lockgate believes what they \
@@ -75,16 +75,16 @@ table! {
          set it with `request_headers`.",
     );
 
-    const METRICS: Defaulted<Form<Option<ListenAddr>>> = Key::defaulted(
+    const METRICS: Defaulted<ShortOrLong<Option<ListenAddr>>> = ConfigKey::defaulted(
         "metrics",
-        &Short { short: Unless(False, Listener), long: TableOf(metrics::ALL) },
+        &Short { short: Unless(False, BindAddress), long: TableOf(metrics::ALL) },
         "false",
         r#""127.0.0.1:9090""#,
         "The address of `/metrics`, `/top`, `/health` and `/ready`, in plain HTTP: `\"ADDR:PORT\"` \
          or `\"unix:PATH\"`. The short form is the value of `at`.",
     );
 
-    const ACCESS_LOG: Defaulted<AccessLogForm> = Key::defaulted(
+    const ACCESS_LOG: Defaulted<AccessLogForm> = ConfigKey::defaulted(
         "access_log",
         &access_log::FORM,
         r#""stdout""#,
@@ -94,7 +94,7 @@ table! {
          `\"combined:/var/log/lockgate/access.log\"`. `false` writes none.",
     );
 
-    const LOG: Key<Form<Level>> = Key::new(
+    const LOG: ConfigKey<ShortOrLong<LogLevel>> = ConfigKey::new(
         "log",
         &Short { short: LEVELS, long: TableOf(log::ALL) },
         Within,
@@ -102,7 +102,7 @@ table! {
         "The operator log, on stderr. The short form is the value of `level`.",
     );
 
-    const DRAIN: Key<Table> = Key::new(
+    const DRAIN: ConfigKey<CheckedTable> = ConfigKey::new(
         "drain",
         &TableOf(drain::ALL),
         Within,
@@ -110,7 +110,7 @@ table! {
         "How Lockgate stops after TERM or INT.",
     );
 
-    const LIMITS: Key<Table> = Key::new(
+    const LIMITS: ConfigKey<CheckedTable> = ConfigKey::new(
         "limits",
         &TableOf(limits::ALL),
         Within,
@@ -119,7 +119,7 @@ table! {
          in the kernel's queue; none fails.",
     );
 
-    const TIMEOUTS: Key<Table> = Key::new(
+    const TIMEOUTS: ConfigKey<CheckedTable> = ConfigKey::new(
         "timeouts",
         &TableOf(timeouts::ALL),
         Within,
@@ -127,7 +127,7 @@ table! {
         "Deadlines, for every listener that sets none of its own.",
     );
 
-    const RATES: Key<Table> = Key::new(
+    const RATES: ConfigKey<CheckedTable> = ConfigKey::new(
         "rates",
         &TableOf(rates::ALL),
         Within,
@@ -139,7 +139,7 @@ table! {
          up to `http2.streams`.",
     );
 
-    const HTTP2: Key<Table> = Key::new(
+    const HTTP2: ConfigKey<CheckedTable> = ConfigKey::new(
         "http2",
         &TableOf(http2::ALL),
         Within,
@@ -167,7 +167,7 @@ table! {
          `timeouts.idle`.",
     );
 
-    const DNS: Key<Table> = Key::new(
+    const DNS: ConfigKey<CheckedTable> = ConfigKey::new(
         "dns",
         &TableOf(dns::ALL),
         Within,
@@ -176,7 +176,7 @@ table! {
          resolved by the system.",
     );
 
-    const SOCKET: Key<Table> = Key::new(
+    const SOCKET: ConfigKey<CheckedTable> = ConfigKey::new(
         "socket",
         &TableOf(socket::ALL),
         Within,
@@ -184,7 +184,7 @@ table! {
         "Socket options.",
     );
 
-    const PORTS: Key<Table> = Key::new(
+    const PORTS: ConfigKey<CheckedTable> = ConfigKey::new(
         "ports",
         &TableOf(ports::ALL),
         Within,
@@ -192,7 +192,7 @@ table! {
         "The ports of sites whose key has no port.",
     );
 
-    const TLS: Key<Table> = Key::new(
+    const TLS: ConfigKey<CheckedTable> = ConfigKey::new(
         "tls",
         &TableOf(tls::ALL),
         Within,
@@ -202,7 +202,7 @@ table! {
     )
     .inside(r#"certs = ["/etc/tls/*.pem"]"#);
 
-    const SITE: Key<Vec<Keyed<SiteKey>>> = Key::new(
+    const SITE: ConfigKey<Vec<Keyed<SiteKey>>> = ConfigKey::new(
         "site",
         &Tables::of(site::ALL),
         Absent("no sites; at least one `[site]`, `[tcp]` or `[tunnel]` table is needed"),
@@ -219,7 +219,7 @@ table! {
     )
     .inside(r#"proxy = "127.0.0.1:3000""#);
 
-    const POOL: Key<Vec<Keyed<TableName>>> = Key::new(
+    const POOL: ConfigKey<Vec<Keyed<TableName>>> = ConfigKey::new(
         "pool",
         &Tables::of(pool::ALL),
         Absent("endpoints stand in the tables that use them"),
@@ -228,7 +228,7 @@ table! {
     )
     .inside(r#"endpoints = ["10.0.0.1:8080"]"#);
 
-    const VALUES: Key<Vec<Keyed<TableName>>> = Key::new(
+    const VALUES: ConfigKey<Vec<Keyed<TableName>>> = ConfigKey::new(
         "values",
         &Tables::of(content::value::ALL),
         Absent("no texts are fetched"),
@@ -238,7 +238,7 @@ table! {
     )
     .inside(r#"file = "/etc/version""#);
 
-    const TUNNEL: Key<Vec<Keyed<ListenAddr>>> = Key::new(
+    const TUNNEL: ConfigKey<Vec<Keyed<ListenAddr>>> = ConfigKey::new(
         "tunnel",
         &Tables::of(tunnel::ALL),
         Absent("no tunnels"),
@@ -248,7 +248,7 @@ table! {
          405, unless `forward` allows them.",
     );
 
-    const TCP: Key<Vec<Keyed<ListenAddr>>> = Key::new(
+    const TCP: ConfigKey<Vec<Keyed<ListenAddr>>> = ConfigKey::new(
         "tcp",
         &Tables::of(tcp::ALL),
         Absent("no TCP relays; at least one `[site]`, `[tcp]` or `[tunnel]` table is needed"),
@@ -266,15 +266,15 @@ table! {
     /// `metrics`.
     mod metrics;
 
-    const AT: Key<ListenAddr> = Key::new(
+    const AT: ConfigKey<ListenAddr> = ConfigKey::new(
         "at",
-        &Listener,
+        &BindAddress,
         Required,
         r#""127.0.0.1:9090""#,
         "The address, or the path of a Unix socket.",
     );
 
-    const HOSTS: Defaulted<Items<String>> = Key::defaulted(
+    const HOSTS: Defaulted<Items<String>> = ConfigKey::defaulted(
         "hosts",
         &List { of: HostName, least: 0 },
         "[]",
@@ -286,18 +286,18 @@ table! {
     .with(r#"at = "127.0.0.1:9090""#);
 }
 
-const LEVELS: Words<Level> = Words(&[
-    ("error", Level::Error),
-    ("warn", Level::Warn),
-    ("info", Level::Info),
-    ("debug", Level::Debug),
+const LEVELS: Words<LogLevel> = Words(&[
+    ("error", LogLevel::Error),
+    ("warn", LogLevel::Warn),
+    ("info", LogLevel::Info),
+    ("debug", LogLevel::Debug),
 ]);
 
 table! {
     /// `log`.
     mod log;
 
-    const LEVEL: Defaulted<Level> = Key::defaulted(
+    const LEVEL: Defaulted<LogLevel> = ConfigKey::defaulted(
         "level",
         &LEVELS,
         r#""info""#,
@@ -305,7 +305,7 @@ table! {
         "The least severe level that is written.",
     );
 
-    const FORMAT: Defaulted<LogFormat> = Key::defaulted(
+    const FORMAT: Defaulted<LogFormat> = ConfigKey::defaulted(
         "format",
         &Words(&[("text", LogFormat::Text), ("json", LogFormat::Json)]),
         r#""text""#,
@@ -318,7 +318,7 @@ table! {
     /// `drain`.
     mod drain;
 
-    const DELAY: Defaulted<Duration> = Key::defaulted(
+    const DELAY: Defaulted<Duration> = ConfigKey::defaulted(
         "delay",
         &Time { min: 0 },
         r#""0s""#,
@@ -327,7 +327,7 @@ table! {
          a load balancer in front can react.",
     );
 
-    const DEADLINE: Defaulted<Duration> = Key::defaulted(
+    const DEADLINE: Defaulted<Duration> = ConfigKey::defaulted(
         "deadline",
         &Time { min: 0 },
         r#""30s""#,
@@ -341,9 +341,9 @@ table! {
     /// `limits`.
     mod limits;
 
-    const CONNECTIONS: Defaulted<Option<usize>> = Key::defaulted(
+    const CONNECTIONS: Defaulted<Option<usize>> = ConfigKey::defaulted(
         "connections",
-        &Unless(AUTO, Number::count()),
+        &Unless(AUTO, WholeNumber::count()),
         r#""auto""#,
         "20000",
         "Client connections at once. `\"auto\"` follows from the descriptor limit, which is raised \
@@ -373,9 +373,9 @@ table! {
          clients, its further streams wait.",
     );
 
-    const PER_CLIENT: Defaulted<Option<usize>> = Key::defaulted(
+    const PER_CLIENT: Defaulted<Option<usize>> = ConfigKey::defaulted(
         "per_client",
-        &Unless(OFF, Number::count()),
+        &Unless(OFF, WholeNumber::count()),
         r#""off""#,
         "100",
         "Connections at once from one client address (of IPv6 the /64), whether or not places are \
@@ -383,16 +383,16 @@ table! {
          are closed. Over HTTP/2, each connection may have `http2.streams` requests at once.",
     );
 
-    const HANDSHAKES: Defaulted<usize> = Key::defaulted(
+    const HANDSHAKES: Defaulted<usize> = ConfigKey::defaulted(
         "handshakes",
-        &Number::count(),
+        &WholeNumber::count(),
         "1024",
         "256",
         "TLS handshakes that are computed at once. Others wait, at most for `timeouts.handshake`, \
          and clients take turns. A handshake that waits for its client does not count.",
     );
 
-    const MEMORY: Defaulted<Memory> = Key::defaulted(
+    const MEMORY: Defaulted<Memory> = ConfigKey::defaulted(
         "memory",
         &Either(&[
             &Words(&[("auto", Memory::Auto), ("off", Memory::Off)]),
@@ -408,7 +408,7 @@ table! {
          those in `trusted`.",
     );
 
-    const HEAD: Defaulted<u64> = Key::defaulted(
+    const HEAD: Defaulted<u64> = ConfigKey::defaulted(
         "head",
         &Size { min: 1_000, max: 65_536 },
         r#""64KB""#,
@@ -416,17 +416,17 @@ table! {
         "The longest head of a request or response. A longer one is refused.",
     );
 
-    const FIELDS: Defaulted<usize> = Key::defaulted(
+    const FIELDS: Defaulted<usize> = ConfigKey::defaulted(
         "fields",
-        &Number::new(1, 10_000),
+        &WholeNumber::new(1, 10_000),
         "128",
         "64",
         "The most fields in a head, and in trailers.",
     );
 
-    const REQUESTS: Defaulted<Option<u64>> = Key::defaulted(
+    const REQUESTS: Defaulted<Option<u64>> = ConfigKey::defaulted(
         "requests",
-        &Unless(OFF, Number::count()),
+        &Unless(OFF, WholeNumber::count()),
         r#""off""#,
         "1000",
         "Requests on one client connection. It is closed after the last one.",
@@ -437,9 +437,9 @@ table! {
     /// `dns`.
     mod dns;
 
-    const SERVERS: Key<Items<EndpointAddr>> = Key::new(
+    const SERVERS: ConfigKey<Items<EndpointAddr>> = ConfigKey::new(
         "servers",
-        &List { of: Endpoint, least: 1 },
+        &List { of: UpstreamAddress, least: 1 },
         Absent("the name servers of /etc/resolv.conf"),
         r#"["10.0.0.53:53", "[fd00::53]:53"]"#,
         "Addresses of name servers, with ports, in the order in which they are asked.",
@@ -450,16 +450,16 @@ table! {
     /// `socket`.
     mod socket;
 
-    const BACKLOG: Defaulted<u32> = Key::defaulted(
+    const BACKLOG: Defaulted<u32> = ConfigKey::defaulted(
         "backlog",
-        &Number::new(1, 65_535),
+        &WholeNumber::new(1, 65_535),
         "4096",
         "1024",
         "How many connections may wait to be accepted, per worker; all workers share a Unix socket. \
          The kernel's `net.core.somaxconn` caps it.",
     );
 
-    const FAST_OPEN: Defaulted<bool> = Key::defaulted(
+    const FAST_OPEN: Defaulted<bool> = ConfigKey::defaulted(
         "fast_open",
         &Flag,
         "false",
@@ -467,7 +467,7 @@ table! {
         "TCP Fast Open on listeners. The kernel's `net.ipv4.tcp_fastopen` must allow it.",
     );
 
-    const KEEPALIVE: Defaulted<Option<Duration>> = Key::defaulted(
+    const KEEPALIVE: Defaulted<Option<Duration>> = ConfigKey::defaulted(
         "keepalive",
         &Unless(OFF, Time { min: 1_000 }),
         r#""60s""#,

@@ -4,51 +4,51 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use crate::codes::Code;
-use crate::document::{Entry as Written, Item, Node, Syntax as Whole};
-use crate::place::At;
+use crate::document::{Integrity, TomlEntry, TomlItem, TomlValue};
 use crate::report::Report;
-use crate::table::Entry;
+use crate::source::SourceSpan;
+use crate::table::CheckedEntry;
 
-use super::{Language, Row};
+use super::{KeyRow, Language};
 
 /// Paths of which the absolute form is known, by the file and offset where they were written.
-pub(crate) type Absolute = HashMap<(usize, usize), String>;
+pub(crate) type AbsolutePaths = HashMap<(usize, usize), String>;
 
 /// The state of one walk over what was written.
 ///
 /// Every mistake is reported and the walk goes on; a value that is a mistake is left out, so that
 /// no second mistake is made of it.
-pub(crate) struct Checker<'a> {
+pub(crate) struct TreeChecker<'a> {
     pub(crate) report: &'a mut Report,
-    pub(crate) syntax: Whole,
+    pub(crate) syntax: Integrity,
     /// The keys at the top of a file, for messages that send a key to its place.
-    pub(crate) root: &'static [Row],
-    absolute: Absolute,
+    pub(crate) root: &'static [KeyRow],
+    absolute: AbsolutePaths,
     /// How many values were mistakes so far.
     broken: usize,
 }
 
-impl<'a> Checker<'a> {
-    pub(crate) fn new(report: &'a mut Report, syntax: Whole, root: &'static [Row]) -> Self {
-        Checker {
+impl<'a> TreeChecker<'a> {
+    pub(crate) fn new(report: &'a mut Report, syntax: Integrity, root: &'static [KeyRow]) -> Self {
+        TreeChecker {
             report,
             syntax,
             root,
-            absolute: Absolute::default(),
+            absolute: AbsolutePaths::default(),
             broken: 0,
         }
     }
 
     /// The paths that were written relatively.
-    pub(crate) fn into_absolute(self) -> Absolute {
+    pub(crate) fn into_absolute(self) -> AbsolutePaths {
         self.absolute
     }
 
     /// Checks one entry of a table.
-    pub(crate) fn entry(&mut self, key: &Row, written: &Written, path: &str) -> Entry {
+    pub(crate) fn entry(&mut self, key: &KeyRow, written: &TomlEntry, path: &str) -> CheckedEntry {
         let before = self.broken;
         let value = key.language.read_any(&written.item, path, self);
-        Entry {
+        CheckedEntry {
             key_at: written.key_at.clone(),
             at: written.item.at.clone(),
             value,
@@ -60,11 +60,11 @@ impl<'a> Checker<'a> {
     pub(crate) fn value<L: Language>(
         &mut self,
         language: &L,
-        item: &Item,
+        item: &TomlItem,
         path: &str,
     ) -> Option<L::Value> {
         let value = match item.node {
-            Node::Broken => None,
+            TomlValue::Broken => None,
             _ => language.read(item, path, self),
         };
         self.broken += usize::from(value.is_none());
@@ -75,7 +75,7 @@ impl<'a> Checker<'a> {
     pub(crate) fn invalid<T>(
         &mut self,
         code: Code,
-        at: &At,
+        at: &SourceSpan,
         message: impl Into<String>,
         why: impl Into<String>,
         cure: impl Into<String>,
@@ -85,7 +85,13 @@ impl<'a> Checker<'a> {
     }
 
     /// The path from the root on; notes how to write it so, for the configuration that is kept.
-    pub(crate) fn rooted(&mut self, raw: &str, path: &Path, scheme: &str, at: &At) -> PathBuf {
+    pub(crate) fn rooted(
+        &mut self,
+        raw: &str,
+        path: &Path,
+        scheme: &str,
+        at: &SourceSpan,
+    ) -> PathBuf {
         let dir = &at.source.dir;
         if path.is_relative() {
             let written = raw.strip_prefix(scheme).unwrap_or(raw);
@@ -100,7 +106,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Notes what stands before a path that was written relatively.
-    pub(crate) fn write_before(&mut self, at: &At, before: &str) {
+    pub(crate) fn write_before(&mut self, at: &SourceSpan, before: &str) {
         if let Some(absolute) = self.absolute.get_mut(&at.start()) {
             absolute.insert_str(0, before);
         }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use super::{Row, Unset};
+use super::{KeyRow, Unset};
 
 /// The schema of a text that matches a pattern, or has a reference in it.
 pub(crate) fn pattern(pattern: &str) -> Json {
@@ -15,7 +15,7 @@ pub(crate) fn one_of(words: &[&str]) -> Json {
 }
 
 /// The schema of a table of these keys.
-pub(crate) fn table_schema(keys: &[Row]) -> Json {
+pub(crate) fn table_schema(keys: &[KeyRow]) -> Json {
     let properties: Map<String, Json> = keys
         .iter()
         .map(|key| (key.name.to_owned(), property(key)))
@@ -33,7 +33,7 @@ pub(crate) fn table_schema(keys: &[Row]) -> Json {
     table
 }
 
-fn property(key: &Row) -> Json {
+fn property(key: &KeyRow) -> Json {
     let mut property = key.language.schema();
     property["description"] = json!(key.doc);
     if let Unset::Is(default) = key.default {

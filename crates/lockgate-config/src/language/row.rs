@@ -4,7 +4,7 @@ use super::AnyLanguage;
 
 /// One key, whatever its values are.
 #[derive(Clone, Copy)]
-pub(crate) struct Row {
+pub(crate) struct KeyRow {
     pub(crate) name: &'static str,
     pub(crate) language: &'static dyn AnyLanguage,
     pub(crate) default: Unset,
@@ -37,7 +37,7 @@ pub(crate) enum Unset {
     Within,
 }
 
-impl Row {
+impl KeyRow {
     pub(crate) const fn new(
         name: &'static str,
         language: &'static dyn AnyLanguage,
@@ -61,6 +61,6 @@ impl Row {
 }
 
 /// Finds a key of a table.
-pub(crate) fn find(keys: &'static [Row], name: &str) -> Option<&'static Row> {
+pub(crate) fn find(keys: &'static [KeyRow], name: &str) -> Option<&'static KeyRow> {
     keys.iter().find(|key| key.name == name)
 }

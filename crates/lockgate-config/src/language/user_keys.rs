@@ -2,7 +2,7 @@
 
 /// By what tables are told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum By {
+pub(crate) enum TableNaming {
     /// The address of a listener.
     Address,
     /// A host, a port or both.
@@ -13,31 +13,31 @@ pub(crate) enum By {
     Name,
 }
 
-impl By {
+impl TableNaming {
     /// What stands for the key in the name of what is in the table.
     pub(crate) fn placeholder(self) -> &'static str {
         match self {
-            By::Address => "\"ADDR\"",
-            By::Site => "\"HOST\"",
-            By::Path => "\"PATH\"",
-            By::Name => "NAME",
+            TableNaming::Address => "\"ADDR\"",
+            TableNaming::Site => "\"HOST\"",
+            TableNaming::Path => "\"PATH\"",
+            TableNaming::Name => "NAME",
         }
     }
 
     /// A key, as it stands in a header.
     pub(crate) fn sample(self) -> &'static str {
         match self {
-            By::Address => "\":8443\"",
-            By::Site => "\"example.com:8080\"",
-            By::Path => "\"/api/*\"",
-            By::Name => "app",
+            TableNaming::Address => "\":8443\"",
+            TableNaming::Site => "\"example.com:8080\"",
+            TableNaming::Path => "\"/api/*\"",
+            TableNaming::Name => "app",
         }
     }
 }
 
 /// What the keys of a map are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Names {
+pub(crate) enum MapKeys {
     /// Names of fields of an answer.
     AnswerFields,
     /// Names of fields of a request.
@@ -57,15 +57,15 @@ pub(crate) enum Names {
     Protocols,
 }
 
-impl Names {
+impl MapKeys {
     /// Whether what stands by them are tables with keys of their own.
     pub(crate) fn lead(self) -> bool {
-        matches!(self, Names::Servers | Names::Protocols)
+        matches!(self, MapKeys::Servers | MapKeys::Protocols)
     }
 
     /// What stands for the key in the name of what is in its table.
     pub(crate) fn placeholder(self) -> &'static str {
-        if self == Names::Protocols {
+        if self == MapKeys::Protocols {
             "\"PROTOCOL\""
         } else {
             "\"NAME\""
@@ -74,7 +74,7 @@ impl Names {
 
     /// A key of a map that has tables.
     pub(crate) fn sample(self) -> &'static str {
-        if self == Names::Protocols {
+        if self == MapKeys::Protocols {
             "\"acme-tls/1\""
         } else {
             "\"mail.example.com\""

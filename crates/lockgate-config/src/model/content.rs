@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{EndpointAddr, MediaRange};
-use crate::place::At;
+use crate::source::SourceSpan;
 
 /// What is changed in the bodies of answers.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,7 +23,7 @@ pub struct BodyRule {
     /// What it does.
     pub change: BodyChange,
     /// Where the text, pattern or selector was written.
-    pub at: At,
+    pub at: SourceSpan,
 }
 
 /// What a rule does. What is searched for is not empty, and not looked into. What is put in has the
@@ -81,7 +81,7 @@ pub struct FetchedValue {
     /// Its name: letters, digits, `-`, `_` and dots.
     pub name: String,
     /// Where it was written.
-    pub at: At,
+    pub at: SourceSpan,
     /// Where it comes from.
     pub source: ValueSource,
     /// How often, at least a second.

@@ -3,15 +3,15 @@
 use std::path::PathBuf;
 
 use crate::pattern::Pattern;
-use crate::place::At;
+use crate::source::SourceSpan;
 
 /// The files of a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Files {
+pub struct StaticFiles {
     /// The folder, absolute, not opened yet.
     pub root: PathBuf,
     /// Where it was written.
-    pub at: At,
+    pub at: SourceSpan,
     /// Names that stand for their folder, best first, each without a `/`; empty is none.
     pub index: Vec<String>,
     /// Whether `/post` is `post.html`.

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    AcceptProxy, BodyRewrite, Caching, Cidr, Compression, Cors, Files, Host, ListenAddr, Pattern,
-    Shape, Timeouts, Tls,
+    AcceptProxy, BodyRewrite, Caching, Cidr, Compression, Cors, DownstreamTls, Host, ListenAddr,
+    Pattern, Shape, StaticFiles, Timeouts,
 };
-use crate::place::At;
 use crate::redirect_map::Moved;
+use crate::source::SourceSpan;
 
 /// The ports of sites whose key has none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,11 +86,11 @@ pub struct Allowance {
 
 /// One `[site."KEY"]` table.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Site {
+pub struct HostedSite {
     /// The key as written.
     pub name: String,
     /// Where it was written.
-    pub at: At,
+    pub at: SourceSpan,
     /// That of the key, then those of `alias`; never empty. On one address no two sites have the
     /// same host, but for listeners that redirect.
     pub hosts: Vec<Host>,
@@ -98,7 +98,7 @@ pub struct Site {
     /// listener.
     pub listen: Vec<SiteListener>,
     /// TLS of its secure listeners, with `[tls]` merged in; `None` when there are none.
-    pub tls: Option<Tls>,
+    pub tls: Option<DownstreamTls>,
     /// What is spoken where it is served, never empty, each once: over TLS `H2` and `Http1`, best
     /// first; without TLS `Http1` and `H2c`, in this order, the same for all sites that are
     /// served on one address. A listener that redirects speaks what those do, and HTTP/1.1
@@ -110,10 +110,10 @@ pub struct Site {
     pub access_log: SiteLog,
     /// Files that stand for our own pages of errors where no route has the request; one for each
     /// status.
-    pub error_pages: Vec<(u16, PathBuf, At)>,
+    pub error_pages: Vec<(u16, PathBuf, SourceSpan)>,
     /// One for each `path` table, by the text of their keys, then that of the site itself if it
     /// has a verb.
-    pub routes: Vec<Route>,
+    pub routes: Vec<SiteRoute>,
 }
 
 /// Where the requests of a site are logged.
@@ -141,28 +141,28 @@ pub struct SiteListener {
 
 /// What happens to the requests that a pattern matches.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Route {
+pub struct SiteRoute {
     /// The key as written, `"POST /x"`; empty for the site itself.
     pub name: String,
     /// Where it was written.
-    pub at: At,
+    pub at: SourceSpan,
     /// The only method; `None` is any.
     pub method: Option<String>,
     /// The paths.
     pub pattern: Pattern,
     /// What is done.
-    pub action: Action,
+    pub action: RouteAction,
     /// What every request and answer is held to.
-    pub rules: Rules,
+    pub rules: RouteModifiers,
 }
 
 /// What answers a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Action {
+pub enum RouteAction {
     /// A pool: an index into `Config::pools`.
     Proxy(usize),
     /// The files of a folder.
-    Files(Box<Files>),
+    Files(Box<StaticFiles>),
     /// A redirect.
     Redirect {
         /// The target with its placeholders: `{*}` (only where the pattern has a tail or is
@@ -189,7 +189,7 @@ pub struct Answer {
 
 /// What every request of a route and its answer are held to.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Rules {
+pub struct RouteModifiers {
     /// Whether what stands before the tail of the pattern is taken off the path that is sent on,
     /// or looked for.
     pub strip_prefix: bool,
@@ -209,7 +209,7 @@ pub struct Rules {
     /// The rates that bodies are held to, and what upgrades carry.
     pub shape: Option<Shape>,
     /// Who may come.
-    pub auth: Option<Auth>,
+    pub auth: Option<AuthMethod>,
     /// Whether requests that are of no trace begin one: so many of a hundred, from 1 to 100, are
     /// to be recorded.
     pub trace: Option<u8>,
@@ -222,7 +222,7 @@ pub struct Rules {
     /// Whether `Location` and cookie paths of an answer are put back to what the client sees.
     pub rewrite_location: bool,
     /// Files that stand for our own pages of errors; one for each status from 400 to 599.
-    pub error_pages: Vec<(u16, PathBuf, At)>,
+    pub error_pages: Vec<(u16, PathBuf, SourceSpan)>,
     /// Whether paths that an origin could read otherwise are let through.
     pub raw_paths: bool,
     /// What is redirected before the action; shared by the routes that have the same.
@@ -243,7 +243,7 @@ pub struct RedirectMap {
     /// The file.
     pub file: PathBuf,
     /// Where it was written.
-    pub at: At,
+    pub at: SourceSpan,
     /// What it says, each path once.
     pub entries: Vec<Moved>,
 }
@@ -285,7 +285,7 @@ pub struct RateLimit {
     /// The status of a refusal, from 400 to 599.
     pub status: u16,
     /// Where it was written; a route that inherits it has that of its site, and shares its counts.
-    pub at: At,
+    pub at: SourceSpan,
 }
 
 /// Who is counted apart.
@@ -301,7 +301,7 @@ pub enum LimitKey {
 
 /// Who may come.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Auth {
+pub enum AuthMethod {
     /// Whoever knows a password.
     Basic(BasicAuth),
     /// Whom a service lets in.
@@ -319,7 +319,7 @@ pub struct ForwardAuth {
     /// of framing, hop-by-hop or made by us.
     pub copy: Vec<String>,
     /// Where the service was written.
-    pub at: At,
+    pub at: SourceSpan,
 }
 
 /// A password that every request must bring (RFC 7617).
@@ -330,5 +330,5 @@ pub struct BasicAuth {
     /// What the browser shows.
     pub realm: String,
     /// Where the file was written.
-    pub at: At,
+    pub at: SourceSpan,
 }

@@ -4,17 +4,17 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::{Answer, EndpointAddr, Protocol, ProxyVersion, UpstreamTls};
-use crate::place::At;
+use crate::source::SourceSpan;
 
 /// A group of endpoints: a `[pool.NAME]` table, or the addresses of one `proxy`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Pool {
+pub struct EndpointPool {
     /// Its name; `None` for addresses that were written inline.
     pub name: Option<String>,
     /// Where it was written.
-    pub at: At,
+    pub at: SourceSpan,
     /// The addresses; at least one.
-    pub endpoints: Vec<Endpoint>,
+    pub endpoints: Vec<WeightedEndpoint>,
     /// What is spoken to them by sites; `[tcp]` tables only have pools with `Http1`, and speak
     /// nothing. `H2` has `tls`, `H2c` has none, and neither has a `proxy_protocol`.
     pub protocol: Protocol,
@@ -30,7 +30,7 @@ pub struct Pool {
     /// What happens when every endpoint is at its `max`.
     pub queue: Queue,
     /// Connections kept for reuse.
-    pub idle: Idle,
+    pub idle: IdleLimits,
     /// Repeated attempts; `None` repeats nothing.
     pub retry: Option<Retry>,
     /// TLS to the endpoints.
@@ -43,7 +43,7 @@ pub struct Pool {
 
 /// One address of a pool.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Endpoint {
+pub struct WeightedEndpoint {
     /// The address.
     pub addr: EndpointAddr,
     /// Its share beside the others, from 1 to 256.
@@ -53,7 +53,7 @@ pub struct Endpoint {
     /// Whether it is used only while no other is up.
     pub backup: bool,
     /// Where it was written.
-    pub at: At,
+    pub at: SourceSpan,
 }
 
 /// How an endpoint is chosen.
@@ -158,7 +158,7 @@ pub struct Queue {
 
 /// Connections kept for reuse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Idle {
+pub struct IdleLimits {
     /// How many to one endpoint, for each worker; 0 keeps none.
     pub max: usize,
     /// How long one may lie idle.

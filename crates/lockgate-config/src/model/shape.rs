@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU64;
 
-use crate::place::At;
+use crate::source::SourceSpan;
 use crate::units::smallest;
 
 /// The rates of one table; at least one is given.
@@ -17,7 +17,7 @@ pub struct Shape {
     /// Of all clients.
     pub total: Directions,
     /// Where it was written; a route that inherits it has that of its site, and shares its rates.
-    pub at: At,
+    pub at: SourceSpan,
 }
 
 /// Bytes a second in each direction; `None` is no limit.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::{AcceptProxy, Host, ListenAddr, ProxyVersion, Shape, Timeouts, Tls};
-use crate::place::At;
+use super::{AcceptProxy, DownstreamTls, Host, ListenAddr, ProxyVersion, Shape, Timeouts};
+use crate::source::SourceSpan;
 
 /// One `[tcp."ADDR"]` table: a listener whose bytes are relayed unread.
 #[derive(Debug, Clone, PartialEq)]
@@ -11,11 +11,11 @@ pub struct Tcp {
     /// The key as written.
     pub name: String,
     /// Where it was written.
-    pub at: At,
+    pub at: SourceSpan,
     /// The address that it listens on.
     pub listen: ListenAddr,
     /// What is done with connections.
-    pub way: Way,
+    pub way: RelaySelection,
     /// Whether a PROXY header is expected from the client.
     pub accept_proxy: AcceptProxy,
     /// Deadlines, with the global ones merged in.
@@ -28,9 +28,9 @@ pub struct Tcp {
 
 /// Which relay a connection has.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Way {
+pub enum RelaySelection {
     /// All have the same.
-    Proxy(Relay),
+    Proxy(RelayDestination),
     /// That of what its ClientHello asks for.
     Hello(ByHello),
 }
@@ -40,20 +40,20 @@ pub enum Way {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ByHello {
     /// By a protocol that is offered by ALPN, whatever the name.
-    pub alpn: Vec<(String, Relay)>,
+    pub alpn: Vec<(String, RelayDestination)>,
     /// By the server name; never `Host::Any`.
-    pub sni: Vec<(Host, Relay)>,
+    pub sni: Vec<(Host, RelayDestination)>,
     /// For every other name, and for none; `None` refuses.
-    pub default: Option<Relay>,
+    pub default: Option<RelayDestination>,
 }
 
 /// Where bytes go, and what is done to them on their way.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Relay {
+pub struct RelayDestination {
     /// Where it was written.
-    pub at: At,
+    pub at: SourceSpan,
     /// TLS towards clients, with `[tls]` merged in; `None` relays the bytes as they are.
-    pub tls: Option<Tls>,
+    pub tls: Option<DownstreamTls>,
     /// Where the bytes go: an index into `Config::pools`.
     pub pool: usize,
     /// The PROXY header that is sent to the endpoint: its own, else that of the table, else that
@@ -83,10 +83,10 @@ impl SentHeader {
 
 impl Tcp {
     /// Every relay that a connection may have.
-    pub fn relays(&self) -> Vec<&Relay> {
+    pub fn relays(&self) -> Vec<&RelayDestination> {
         match &self.way {
-            Way::Proxy(relay) => vec![relay],
-            Way::Hello(ByHello { alpn, sni, default }) => {
+            RelaySelection::Proxy(relay) => vec![relay],
+            RelaySelection::Hello(ByHello { alpn, sni, default }) => {
                 let alpn = alpn.iter().map(|(_, relay)| relay);
                 alpn.chain(sni.iter().map(|(_, relay)| relay))
                     .chain(default)
@@ -97,7 +97,7 @@ impl Tcp {
 
     /// Those by what a ClientHello asks for.
     pub fn by_hello(&self) -> Option<&ByHello> {
-        if let Way::Hello(by_hello) = &self.way {
+        if let RelaySelection::Hello(by_hello) = &self.way {
             Some(by_hello)
         } else {
             None

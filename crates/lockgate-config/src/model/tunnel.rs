@@ -5,22 +5,22 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::{
-    AcceptProxy, BasicAuth, Cidr, Host, ListenAddr, Protocol, ProxyVersion, RateLimit, Shape,
-    Timeouts, Tls,
+    AcceptProxy, BasicAuth, Cidr, DownstreamTls, Host, ListenAddr, Protocol, ProxyVersion,
+    RateLimit, Shape, Timeouts,
 };
-use crate::place::At;
+use crate::source::SourceSpan;
 
 /// One `[tunnel."ADDR"]` table: a listener whose clients say where their bytes go (CONNECT).
 #[derive(Debug, Clone, PartialEq)]
-pub struct Tunnel {
+pub struct TunnelListener {
     /// The key as written.
     pub name: String,
     /// Where it was written.
-    pub at: At,
+    pub at: SourceSpan,
     /// The address that it listens on.
     pub listen: ListenAddr,
     /// TLS towards clients, with `[tls]` merged in; `None` is plain HTTP.
-    pub tls: Option<Tls>,
+    pub tls: Option<DownstreamTls>,
     /// What is spoken with clients, never empty, each once: with TLS `H2` and `Http1`, best first;
     /// without `Http1` and `H2c`, in this order.
     pub protocols: Vec<Protocol>,

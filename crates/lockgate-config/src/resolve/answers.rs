@@ -12,8 +12,8 @@ use crate::model::{
     Caching, Compression, Cors, HeaderChange, HeaderRule, Levels, MediaRange, Origin, Origins,
     Pattern,
 };
-use crate::table::Entry;
-use crate::values::{Form, Items, Named, Switch, media_range};
+use crate::table::CheckedEntry;
+use crate::values::{Items, MapEntry, ShortOrLong, Switch, media_range};
 
 use super::files::specificity;
 use super::{Resolver, View};
@@ -28,10 +28,10 @@ impl Resolver<'_> {
     pub(super) fn cors(&mut self, view: &View<'_>) -> Option<Cors> {
         let written = view.written(&answers::CORS)?;
         let (origins, long) = match written.value {
-            Form::Short(Switch::Flag(true)) => (Origins::Any, View::default()),
-            Form::Short(Switch::Flag(false)) => return None,
-            Form::Short(Switch::Value(named)) => (origins(named), View::default()),
-            Form::Long(table) => {
+            ShortOrLong::Short(Switch::Flag(true)) => (Origins::Any, View::default()),
+            ShortOrLong::Short(Switch::Flag(false)) => return None,
+            ShortOrLong::Short(Switch::Value(named)) => (origins(named), View::default()),
+            ShortOrLong::Long(table) => {
                 let long = View::of(table);
                 (origins(long.written(&cors::ORIGINS)?.value), long)
             }
@@ -70,11 +70,11 @@ impl Resolver<'_> {
         let found = maps
             .filter_map(|map| map.beside.entry(&answers::SECURE))
             .next();
-        let long = match found.and_then(Entry::written::<Form<bool>>) {
+        let long = match found.and_then(CheckedEntry::written::<ShortOrLong<bool>>) {
             Some(written) => match written.value {
-                Form::Short(true) => View::default(),
-                Form::Short(false) => return Vec::new(),
-                Form::Long(table) => View::of(table),
+                ShortOrLong::Short(true) => View::default(),
+                ShortOrLong::Short(false) => return Vec::new(),
+                ShortOrLong::Long(table) => View::of(table),
             },
             None => return Vec::new(),
         };
@@ -168,11 +168,11 @@ pub(super) fn caching(view: &View<'_>, files: bool, by_password: bool) -> Option
 }
 
 /// A policy that a mistake stands for adds nothing.
-fn policy(one: &Named<Option<String>>) -> Option<String> {
+fn policy(one: &MapEntry<Option<String>>) -> Option<String> {
     one.value.clone().flatten()
 }
 
-fn add(caching: &mut Caching, one: &Named<Option<String>>) {
+fn add(caching: &mut Caching, one: &MapEntry<Option<String>>) {
     let policy = policy(one);
     // The nearer table has been first.
     if let Ok(pattern) = Pattern::parse(&one.name) {
@@ -195,7 +195,7 @@ pub(super) fn compression(view: &View<'_>, files: bool) -> Option<Compression> {
         .written(&answers::COMPRESS)
         .map(|written| written.value)
     {
-        Some(Form::Short(false)) => return None,
+        Some(ShortOrLong::Short(false)) => return None,
         None if !files => return None,
         _ => {}
     }

@@ -3,15 +3,15 @@
 use crate::codes::Code;
 use crate::keys::route::{self, auth};
 use crate::keys::tcp::Destination;
-use crate::language::Row;
-use crate::model::{Auth, BasicAuth, ForwardAuth};
-use crate::table::Written;
+use crate::language::KeyRow;
+use crate::model::{AuthMethod, BasicAuth, ForwardAuth};
+use crate::table::PlacedValue;
 
 use super::{Resolver, View};
 
 impl Resolver<'_> {
     /// From the nearest table that says something: who may come is one decision.
-    pub(super) fn auth(&mut self, view: &View<'_>) -> Option<Auth> {
+    pub(super) fn auth(&mut self, view: &View<'_>) -> Option<AuthMethod> {
         let written = view.written(&route::AUTH)?;
         if !written.value.is_long() {
             return None;
@@ -41,13 +41,13 @@ impl Resolver<'_> {
                     [auth::PATH.row(), auth::COPY.row()],
                     "it is for `forward`",
                 );
-                basic(&long).map(Auth::Basic)
+                basic(&long).map(AuthMethod::Basic)
             }
             (false, true) => {
                 self.unused_beside(&long, [auth::REALM.row()], "it is for `basic`");
                 let service = long.written(&auth::FORWARD)?;
                 let pool = self.asked_pool(service)?;
-                Some(Auth::Forward(ForwardAuth {
+                Some(AuthMethod::Forward(ForwardAuth {
                     pool,
                     path: long.get(&auth::PATH),
                     copy: long.list(&auth::COPY),
@@ -58,7 +58,7 @@ impl Resolver<'_> {
     }
 
     /// The pool of a `forward`, which the routes that inherit it share.
-    fn asked_pool(&mut self, service: Written<'_, Destination>) -> Option<usize> {
+    fn asked_pool(&mut self, service: PlacedValue<'_, Destination>) -> Option<usize> {
         let rank = service.at.rank();
         if let Some((_, pool)) = self.forwards.iter().find(|(known, _)| *known == rank) {
             return *pool;
@@ -71,7 +71,7 @@ impl Resolver<'_> {
         pool
     }
 
-    fn either_of_two(&mut self, long: &View<'_>) -> Option<Auth> {
+    fn either_of_two(&mut self, long: &View<'_>) -> Option<AuthMethod> {
         let places = (long.key_at(&auth::BASIC), long.key_at(&auth::FORWARD));
         if let (Some(basic), Some(forward)) = places {
             let (first, second) = if basic.rank() < forward.rank() {
@@ -92,7 +92,7 @@ impl Resolver<'_> {
         None
     }
 
-    fn unused_beside<const N: usize>(&mut self, long: &View<'_>, keys: [Row; N], why: &str) {
+    fn unused_beside<const N: usize>(&mut self, long: &View<'_>, keys: [KeyRow; N], why: &str) {
         for key in keys {
             let Some(at) = long.place_of(key) else {
                 continue;

@@ -5,26 +5,26 @@ use std::collections::BTreeMap;
 use crate::address::ListenAddr;
 use crate::codes::Code;
 use crate::keys::top;
-use crate::model::{AcceptProxy, Config, Host, Protocol, Site, Tcp};
-use crate::place::At;
+use crate::model::{AcceptProxy, Config, Host, HostedSite, Protocol, Tcp};
+use crate::source::SourceSpan;
 
 use super::Resolver;
 
 /// One address that something is served on.
 struct Binding<'a> {
     addr: ListenAddr,
-    at: At,
-    user: User<'a>,
+    at: SourceSpan,
+    user: AddressUser<'a>,
 }
 
 #[derive(Clone, Copy)]
-enum User<'a> {
+enum AddressUser<'a> {
     Metrics,
     /// With what it is, if that is no mistake.
     Tcp(Option<&'a Tcp>),
     Tunnel,
     Site {
-        site: &'a Site,
+        site: &'a HostedSite,
         secure: bool,
         redirects: bool,
     },
@@ -62,7 +62,7 @@ impl Resolver<'_> {
             bound.push(Binding {
                 addr: metrics.at.clone(),
                 at: at.clone(),
-                user: User::Metrics,
+                user: AddressUser::Metrics,
             });
         }
         let mut tables: Vec<Binding<'_>> = Vec::new();
@@ -71,19 +71,19 @@ impl Resolver<'_> {
             tables.push(Binding {
                 addr: one.key.clone(),
                 at: one.at.clone(),
-                user: User::Tcp(tcp),
+                user: AddressUser::Tcp(tcp),
             });
         }
         for one in self.root.value(&top::TUNNEL).into_iter().flatten() {
             tables.push(Binding {
                 addr: one.key.clone(),
                 at: one.at.clone(),
-                user: User::Tunnel,
+                user: AddressUser::Tunnel,
             });
         }
         for site in &config.sites {
             for listen in &site.listen {
-                let user = User::Site {
+                let user = AddressUser::Site {
                     site,
                     secure: listen.secure,
                     redirects: listen.redirects,
@@ -100,7 +100,7 @@ impl Resolver<'_> {
         // A conflict needs the same port or path, so only those are compared.
         let mut by_port: BTreeMap<String, Vec<&Binding<'_>>> = BTreeMap::new();
         // Who serves a host on an address: sites that share one may be many.
-        let mut hosts: BTreeMap<(String, bool, &Host), (At, At)> = BTreeMap::new();
+        let mut hosts: BTreeMap<(String, bool, &Host), (SourceSpan, SourceSpan)> = BTreeMap::new();
         for binding in &bound {
             let rivals = by_port.entry(port_or_path(&binding.addr)).or_default();
             let first = rivals.iter().find(|rival| !self.share(rival, binding));
@@ -141,10 +141,10 @@ impl Resolver<'_> {
         }
         match (first.user, second.user) {
             (
-                User::Site {
+                AddressUser::Site {
                     site: a, secure, ..
                 },
-                User::Site {
+                AddressUser::Site {
                     site: b,
                     secure: other,
                     ..
@@ -156,20 +156,20 @@ impl Resolver<'_> {
                     && spoken_alike(first, second)
             }
             // What is wrong with it has been reported.
-            (User::Tcp(None), User::Site { secure: true, .. })
-            | (User::Site { secure: true, .. }, User::Tcp(None)) => true,
+            (AddressUser::Tcp(None), AddressUser::Site { secure: true, .. })
+            | (AddressUser::Site { secure: true, .. }, AddressUser::Tcp(None)) => true,
             // Who speaks TLS can be told apart by the name that a client asks for.
             (
-                User::Tcp(Some(tcp)),
-                User::Site {
+                AddressUser::Tcp(Some(tcp)),
+                AddressUser::Site {
                     site, secure: true, ..
                 },
             )
             | (
-                User::Site {
+                AddressUser::Site {
                     site, secure: true, ..
                 },
-                User::Tcp(Some(tcp)),
+                AddressUser::Tcp(Some(tcp)),
             ) => {
                 first.addr == second.addr
                     && tcp.by_hello().is_some()
@@ -191,12 +191,14 @@ impl Resolver<'_> {
         }
         let addr = &second.addr;
         let (code, message, why, cure, label) = match (first.user, second.user) {
-            (User::Site { secure, .. }, User::Site { secure: other, .. }) if secure != other => {
+            (AddressUser::Site { secure, .. }, AddressUser::Site { secure: other, .. })
+                if secure != other =>
+            {
                 let message = format!("TLS and plain HTTP on {addr}");
                 let cure = "write tls in both, or tls = false in both, or give one another port";
                 (Code::SameAddress, message, said(other), cure, said(secure))
             }
-            (User::Site { site: a, .. }, User::Site { site: b, .. })
+            (AddressUser::Site { site: a, .. }, AddressUser::Site { site: b, .. })
                 if a.accept_proxy != b.accept_proxy =>
             {
                 let message = format!("two sites on {addr} disagree about `accept_proxy`");
@@ -209,7 +211,7 @@ impl Resolver<'_> {
                     header(a.accept_proxy),
                 )
             }
-            (User::Site { site: a, .. }, User::Site { site: b, .. })
+            (AddressUser::Site { site: a, .. }, AddressUser::Site { site: b, .. })
                 if first.addr == second.addr && !spoken_alike(first, second) =>
             {
                 let message = format!("two sites on {addr} disagree about `protocols`");
@@ -223,28 +225,28 @@ impl Resolver<'_> {
                 )
             }
             (
-                User::Tcp(Some(tcp)),
-                User::Site {
+                AddressUser::Tcp(Some(tcp)),
+                AddressUser::Site {
                     site, secure: true, ..
                 },
             )
             | (
-                User::Site {
+                AddressUser::Site {
                     site, secure: true, ..
                 },
-                User::Tcp(Some(tcp)),
+                AddressUser::Tcp(Some(tcp)),
             ) if tcp.by_hello().is_some() && first.addr == second.addr => {
                 let message =
                     format!("a site and names of [tcp] on {addr} disagree about `accept_proxy`");
                 let cure = "write the same accept_proxy in both, or give one another port";
                 let (mut here, mut there) = (header(site.accept_proxy), header(tcp.accept_proxy));
-                if matches!(second.user, User::Tcp(_)) {
+                if matches!(second.user, AddressUser::Tcp(_)) {
                     std::mem::swap(&mut here, &mut there);
                 }
                 (Code::Disagree, message, here, cure, there)
             }
             (
-                User::Site {
+                AddressUser::Site {
                     redirects: true, ..
                 },
                 _,
@@ -257,7 +259,7 @@ impl Resolver<'_> {
             ),
             (
                 _,
-                User::Site {
+                AddressUser::Site {
                     redirects: true, ..
                 },
             ) => (
@@ -279,7 +281,7 @@ impl Resolver<'_> {
             .push_pair(code, &second.at, (message, why, cure), (&first.at, label));
     }
 
-    fn told(&self, at: &At) -> bool {
+    fn told(&self, at: &SourceSpan) -> bool {
         self.warned(Code::SameAddress, at) || self.warned(Code::Disagree, at)
     }
 }
@@ -292,9 +294,9 @@ impl Binding<'_> {
 
 /// The hosts that a table serves itself on its address, whether over TLS, and where that was
 /// written.
-fn served<'a>(binding: &'a Binding<'a>) -> Vec<(&'a Host, bool, &'a At)> {
+fn served<'a>(binding: &'a Binding<'a>) -> Vec<(&'a Host, bool, &'a SourceSpan)> {
     match binding.user {
-        User::Site {
+        AddressUser::Site {
             site,
             secure,
             redirects: false,
@@ -303,7 +305,7 @@ fn served<'a>(binding: &'a Binding<'a>) -> Vec<(&'a Host, bool, &'a At)> {
             .iter()
             .map(|host| (host, secure, &binding.at))
             .collect(),
-        User::Tcp(Some(tcp)) => {
+        AddressUser::Tcp(Some(tcp)) => {
             let Some(by_hello) = tcp.by_hello() else {
                 return Vec::new();
             };
@@ -317,7 +319,10 @@ fn served<'a>(binding: &'a Binding<'a>) -> Vec<(&'a Host, bool, &'a At)> {
                 .map(|relay| (&Host::Any, true, &relay.at));
             names.chain(default).collect()
         }
-        User::Metrics | User::Tunnel | User::Tcp(None) | User::Site { .. } => Vec::new(),
+        AddressUser::Metrics
+        | AddressUser::Tunnel
+        | AddressUser::Tcp(None)
+        | AddressUser::Site { .. } => Vec::new(),
     }
 }
 
@@ -325,10 +330,10 @@ fn served<'a>(binding: &'a Binding<'a>) -> Vec<(&'a Host, bool, &'a At)> {
 fn same_kind(first: &Binding<'_>, second: &Binding<'_>) -> bool {
     match (first.user, second.user) {
         (
-            User::Site {
+            AddressUser::Site {
                 secure, redirects, ..
             },
-            User::Site {
+            AddressUser::Site {
                 secure: also_secure,
                 redirects: also_redirects,
                 ..
@@ -343,12 +348,12 @@ fn same_kind(first: &Binding<'_>, second: &Binding<'_>) -> bool {
 fn spoken_alike(first: &Binding<'_>, second: &Binding<'_>) -> bool {
     match (first.user, second.user) {
         (
-            User::Site {
+            AddressUser::Site {
                 site: a,
                 secure: false,
                 redirects: false,
             },
-            User::Site {
+            AddressUser::Site {
                 site: b,
                 secure: false,
                 redirects: false,

@@ -2,8 +2,8 @@
 
 use crate::codes::Code;
 use crate::keys::files as keys;
-use crate::model::{Action, FileTypes, Files, Pattern, Segment};
-use crate::place::At;
+use crate::model::{FileTypes, Pattern, RouteAction, Segment, StaticFiles};
+use crate::source::SourceSpan;
 use crate::values::{Items, Switch};
 
 use super::{Resolver, View};
@@ -18,11 +18,11 @@ impl Resolver<'_> {
         verb: &View<'_>,
         view: &View<'_>,
         pattern: &Pattern,
-        route: &At,
-    ) -> Option<Action> {
+        route: &SourceSpan,
+    ) -> Option<RouteAction> {
         let root = verb.written(&keys::ROOT)?;
         let (attempts, fallback) = self.attempts(view, pattern, route)?;
-        Some(Action::Files(Box::new(Files {
+        Some(RouteAction::Files(Box::new(StaticFiles {
             root: root.value.clone(),
             at: root.at.clone(),
             index: view.list(&keys::INDEX),
@@ -45,7 +45,7 @@ impl Resolver<'_> {
         &mut self,
         view: &View<'_>,
         pattern: &Pattern,
-        route: &At,
+        route: &SourceSpan,
     ) -> Option<(Vec<String>, Option<String>)> {
         for layer in &view.layers {
             let spa = layer.written(&keys::SPA);
@@ -74,7 +74,7 @@ impl Resolver<'_> {
         Some((Vec::new(), None))
     }
 
-    fn spa_beside_try(&mut self, at: &At) {
+    fn spa_beside_try(&mut self, at: &SourceSpan) {
         if self.warned(Code::Excluded, at) {
             return;
         }

@@ -4,7 +4,7 @@
 use crate::codes::Code;
 use crate::foreign_names::placeholders::{self, Foreign, Form};
 use crate::pattern::{Pattern, is_param};
-use crate::place::At;
+use crate::source::SourceSpan;
 
 use super::Resolver;
 
@@ -15,7 +15,13 @@ const TEXT: [&str; 4] = ["client", "scheme", "method", "id"];
 
 impl Resolver<'_> {
     /// Every `{…}` of a target must stand for something: braces do not stand in URLs.
-    pub(super) fn target(&mut self, text: &str, at: &At, pattern: &Pattern, route: &At) -> bool {
+    pub(super) fn target(
+        &mut self,
+        text: &str,
+        at: &SourceSpan,
+        pattern: &Pattern,
+        route: &SourceSpan,
+    ) -> bool {
         self.placed(text, at, pattern, route, &REQUEST)
     }
 
@@ -23,9 +29,9 @@ impl Resolver<'_> {
     pub(super) fn placed(
         &mut self,
         text: &str,
-        at: &At,
+        at: &SourceSpan,
         pattern: &Pattern,
-        route: &At,
+        route: &SourceSpan,
         always: &[&str],
     ) -> bool {
         if let Some(found) = placeholders::foreign(text) {
@@ -73,7 +79,7 @@ impl Resolver<'_> {
     fn foreign_in_target(
         &mut self,
         found: &Foreign<'_>,
-        at: &At,
+        at: &SourceSpan,
         pattern: &Pattern,
         always: &[&str],
     ) {
@@ -100,7 +106,7 @@ impl Resolver<'_> {
     }
 
     /// A warning, since in a text it may be meant as it is.
-    fn foreign_in_text(&mut self, text: &str, at: &At) {
+    fn foreign_in_text(&mut self, text: &str, at: &SourceSpan) {
         let Some(Foreign {
             written,
             ours: Some(ours),
@@ -125,12 +131,18 @@ impl Resolver<'_> {
 
     /// In other texts braces may mean themselves; what looks like a placeholder and is none is
     /// told.
-    pub(super) fn text(&mut self, text: &str, at: &At, pattern: &Pattern) {
+    pub(super) fn text(&mut self, text: &str, at: &SourceSpan, pattern: &Pattern) {
         self.text_with(text, at, pattern, &[]);
     }
 
     /// The same where `besides` stand for something, too.
-    pub(super) fn text_with(&mut self, text: &str, at: &At, pattern: &Pattern, besides: &[&str]) {
+    pub(super) fn text_with(
+        &mut self,
+        text: &str,
+        at: &SourceSpan,
+        pattern: &Pattern,
+        besides: &[&str],
+    ) {
         if besides.is_empty() {
             self.foreign_in_text(text, at);
         }
@@ -169,7 +181,7 @@ impl Resolver<'_> {
 const FOREIGN: &str = "it is a placeholder of another server";
 
 /// What was written, unless it came from outside.
-fn shown(written: &str, at: &At) -> String {
+fn shown(written: &str, at: &SourceSpan) -> String {
     if at.text().contains(written) {
         format!("`{written}`")
     } else {

@@ -5,7 +5,7 @@ use crate::codes::Code;
 use crate::keys::route::proxy;
 use crate::keys::{http2, tls, top};
 use crate::model::{Balance, HashKey, Http2, Protocol};
-use crate::place::At;
+use crate::source::SourceSpan;
 use crate::units;
 use crate::values::Items;
 
@@ -151,7 +151,7 @@ impl Resolver<'_> {
 
     /// A pool that a `[tcp]` table leads to from `at`; `decrypted` says whether clients' TLS is
     /// taken off before.
-    pub(super) fn relayed(&mut self, pool: usize, decrypted: bool, at: &At) {
+    pub(super) fn relayed(&mut self, pool: usize, decrypted: bool, at: &SourceSpan) {
         let Some(pool) = self.pools.all.get(pool) else {
             return;
         };

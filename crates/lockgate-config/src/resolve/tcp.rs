@@ -4,23 +4,26 @@ use std::collections::HashMap;
 
 use crate::codes::Code;
 use crate::keys::tcp::{self, Destination, relay};
-use crate::keys::{Defaulted, Key, top};
-use crate::language::Row;
-use crate::model::{AcceptProxy, ByHello, Host, ListenAddr, Relay, SentHeader, Tcp, Timeouts, Way};
-use crate::place::At;
-use crate::table::{Table, Written};
-use crate::values::{Form, Keyed, MapOf, Named};
+use crate::keys::{ConfigKey, Defaulted, top};
+use crate::language::KeyRow;
+use crate::model::{
+    AcceptProxy, ByHello, Host, ListenAddr, RelayDestination, RelaySelection, SentHeader, Tcp,
+    Timeouts,
+};
+use crate::source::SourceSpan;
+use crate::table::{CheckedTable, PlacedValue};
+use crate::values::{Keyed, MapEntry, MapOf, ShortOrLong};
 
 use super::{Resolver, View, timeouts};
 
 /// What says where the bytes of a listener go.
-enum Verb {
+enum RelayVerb {
     Proxy,
     /// One of [`BY_HELLO`].
     Hello,
 }
 
-const BY_HELLO: [Row; 3] = [tcp::SNI.row(), tcp::ALPN.row(), tcp::DEFAULT.row()];
+const BY_HELLO: [KeyRow; 3] = [tcp::SNI.row(), tcp::ALPN.row(), tcp::DEFAULT.row()];
 
 impl Resolver<'_> {
     /// Every listener whose upstream could be read; the others have been reported.
@@ -35,8 +38,8 @@ impl Resolver<'_> {
         let by_permission = matches!(addr, ListenAddr::Unix(_));
         let accept_proxy = self.accept_proxy(&view, &tcp::ACCEPT_PROXY, by_permission);
         let way = match self.tcp_verb(&view, &one.at)? {
-            Verb::Proxy => Way::Proxy(self.relay(&view, None, &one.at)?),
-            Verb::Hello => Way::Hello(self.by_hello(&view)?),
+            RelayVerb::Proxy => RelaySelection::Proxy(self.relay(&view, None, &one.at)?),
+            RelayVerb::Hello => RelaySelection::Hello(self.by_hello(&view)?),
         };
         Some(Tcp {
             name: one.name.clone(),
@@ -51,7 +54,7 @@ impl Resolver<'_> {
     }
 
     /// What says where the bytes go; nothing where that is a mistake.
-    fn tcp_verb(&mut self, view: &View<'_>, at: &At) -> Option<Verb> {
+    fn tcp_verb(&mut self, view: &View<'_>, at: &SourceSpan) -> Option<RelayVerb> {
         let hello = BY_HELLO
             .into_iter()
             .find_map(|key| Some((key.name, view.place_of(key)?)));
@@ -74,8 +77,8 @@ impl Resolver<'_> {
             return None;
         }
         match hello {
-            Some(_) => Some(Verb::Hello),
-            None if view.mentions(&tcp::PROXY) => Some(Verb::Proxy),
+            Some(_) => Some(RelayVerb::Hello),
+            None if view.mentions(&tcp::PROXY) => Some(RelayVerb::Proxy),
             // What is missing may have been meant by a key that is not known.
             None if view.is_strange() => None,
             None => {
@@ -90,12 +93,17 @@ impl Resolver<'_> {
 
     /// What one `proxy` and the keys beside it mean, in a table of its own or in an entry of
     /// `table`.
-    fn relay(&mut self, view: &View<'_>, table: Option<&View<'_>>, at: &At) -> Option<Relay> {
+    fn relay(
+        &mut self,
+        view: &View<'_>,
+        table: Option<&View<'_>>,
+        at: &SourceSpan,
+    ) -> Option<RelayDestination> {
         let tls = self.tls(view, &relay::TLS, at);
         let written = view.written(&relay::PROXY)?;
         let pool = self.proxy(written, &view.section(&relay::PROXY))?;
         self.relayed(pool, tls.is_some(), written.at);
-        Some(Relay {
+        Some(RelayDestination {
             at: at.clone(),
             tls,
             pool,
@@ -107,13 +115,13 @@ impl Resolver<'_> {
     fn short_relay(
         &mut self,
         destination: &Destination,
-        at: &At,
+        at: &SourceSpan,
         table: &View<'_>,
-        key_at: &At,
-    ) -> Option<Relay> {
+        key_at: &SourceSpan,
+    ) -> Option<RelayDestination> {
         let pool = self.leads_to(destination, at)?;
         self.relayed(pool, false, at);
-        Some(Relay {
+        Some(RelayDestination {
             at: key_at.clone(),
             tls: None,
             pool,
@@ -141,7 +149,7 @@ impl Resolver<'_> {
     }
 
     /// A header is passed on that `table` takes from nobody.
-    fn nothing_to_pass(&mut self, table: &View<'_>, at: &At) {
+    fn nothing_to_pass(&mut self, table: &View<'_>, at: &SourceSpan) {
         let none = table.get(&tcp::ACCEPT_PROXY) == AcceptProxy::Never;
         if !none || self.warned(Code::MissingKey, at) {
             return;
@@ -159,7 +167,7 @@ impl Resolver<'_> {
 
     fn by_hello(&mut self, view: &View<'_>) -> Option<ByHello> {
         let (mut alpn, mut sni, mut whole) = (Vec::new(), Vec::new(), true);
-        let mut hosts: HashMap<Host, &At> = HashMap::new();
+        let mut hosts: HashMap<Host, &SourceSpan> = HashMap::new();
         for one in entries(view, &tcp::SNI) {
             // It has been looked at.
             let Ok(host) = Host::parse(&one.name) else {
@@ -220,8 +228,12 @@ impl Resolver<'_> {
     }
 
     /// The relay of a name.
-    fn named(&mut self, one: &Named<Form<Destination>>, table: &View<'_>) -> Option<Relay> {
-        let written = Written {
+    fn named(
+        &mut self,
+        one: &MapEntry<ShortOrLong<Destination>>,
+        table: &View<'_>,
+    ) -> Option<RelayDestination> {
+        let written = PlacedValue {
             value: one.value.as_ref()?,
             at: &one.at,
         };
@@ -231,18 +243,20 @@ impl Resolver<'_> {
     /// One entry of `table`: a table of its own, or what `proxy` would be in it.
     fn way(
         &mut self,
-        written: Written<'_, Form<Destination>>,
+        written: PlacedValue<'_, ShortOrLong<Destination>>,
         table: &View<'_>,
-        key_at: &At,
-    ) -> Option<Relay> {
+        key_at: &SourceSpan,
+    ) -> Option<RelayDestination> {
         match written.value {
-            Form::Long(own) => self.relay(&View::of(own), Some(table), key_at),
-            Form::Short(destination) => self.short_relay(destination, written.at, table, key_at),
+            ShortOrLong::Long(own) => self.relay(&View::of(own), Some(table), key_at),
+            ShortOrLong::Short(destination) => {
+                self.short_relay(destination, written.at, table, key_at)
+            }
         }
     }
 
     /// The deadlines of a table, merged over the global ones.
-    pub(super) fn timeouts(&self, view: &View<'_>, key: &Key<Table>) -> Timeouts {
+    pub(super) fn timeouts(&self, view: &View<'_>, key: &ConfigKey<CheckedTable>) -> Timeouts {
         let own = view.section(key);
         if own.layers.is_empty() {
             return self.shared.timeouts;
@@ -272,7 +286,7 @@ impl Resolver<'_> {
         accept_proxy
     }
 
-    fn nobody_trusted(&mut self, at: &At) {
+    fn nobody_trusted(&mut self, at: &SourceSpan) {
         // A mistake in `trusted` has been reported already.
         if self.root.is_invalid(&top::TRUSTED) {
             return;
@@ -288,7 +302,7 @@ impl Resolver<'_> {
 /// What stands by names that the user has chosen.
 fn entries<'a>(
     view: &View<'a>,
-    key: &Key<MapOf<Form<Destination>>>,
-) -> &'a [Named<Form<Destination>>] {
+    key: &ConfigKey<MapOf<ShortOrLong<Destination>>>,
+) -> &'a [MapEntry<ShortOrLong<Destination>>] {
     view.written(key).map_or(&[], |map| &map.value.entries)
 }

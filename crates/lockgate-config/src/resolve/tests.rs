@@ -5,7 +5,7 @@ use std::path::Path;
 use super::view::default_of;
 use super::*;
 use crate::keys;
-use crate::language::{Row, Unset};
+use crate::language::{KeyRow, Unset};
 use crate::load::parse_str_in;
 
 fn env() -> Environment {
@@ -23,7 +23,7 @@ fn outcome(text: &str) -> Result<Config, Vec<&'static str>> {
 }
 
 /// The example of a key in a file that is complete and on which it has an effect.
-fn complete(way: &[&'static Row]) -> String {
+fn complete(way: &[&'static KeyRow]) -> String {
     let example = keys::example(way);
     if ["[tcp.", "[tunnel.", "[site."]
         .iter()
@@ -39,7 +39,7 @@ fn complete(way: &[&'static Row]) -> String {
     format!("{example}\n[tcp.\":8443\"]\n{tls}proxy = \"127.0.0.1:3000\"\n")
 }
 
-fn without(value: &mut toml::Value, way: &[&'static Row]) {
+fn without(value: &mut toml::Value, way: &[&'static KeyRow]) {
     let [first, rest @ ..] = way else { return };
     if let toml::Value::Array(items) = value {
         return items.iter_mut().for_each(|item| without(item, way));
@@ -63,7 +63,7 @@ fn without(value: &mut toml::Value, way: &[&'static Row]) {
 }
 
 /// Whether a key has one value only.
-fn is_one_word(key: &Row) -> bool {
+fn is_one_word(key: &KeyRow) -> bool {
     key.language.of().is_empty() && key.language.words().len() == 1
 }
 

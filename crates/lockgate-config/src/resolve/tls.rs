@@ -7,16 +7,16 @@ use crate::environment::is_pattern;
 use crate::foreign_names::later_certificate;
 use crate::keys::tls::{self as keys, PolicyName, cert, client_auth, policy, site, tickets};
 use crate::keys::top;
-use crate::model::{CertFiles, ClientAuth, Suite, Tickets, Tls, TlsVersion};
-use crate::place::At;
+use crate::model::{CertFiles, ClientAuth, DownstreamTls, Suite, Tickets, TlsVersion};
 use crate::policy::Policy;
-use crate::table::{Typed, Written};
-use crate::values::{Form, Items, Listed};
+use crate::source::SourceSpan;
+use crate::table::{PlacedValue, Typed};
+use crate::values::{Items, Listed, ShortOrLong};
 
 use super::{Resolver, View};
 
 /// `tls` of a listener: the path of its certificate, or its table; nothing is plain.
-type TlsForm = Form<Option<PathBuf>>;
+type TlsForm = ShortOrLong<Option<PathBuf>>;
 
 impl Resolver<'_> {
     /// TLS of the listener that `view` shows, by its `tls`, and whose key stands at `listener`.
@@ -24,8 +24,8 @@ impl Resolver<'_> {
         &mut self,
         view: &View<'_>,
         key: &K,
-        listener: &At,
-    ) -> Option<Tls> {
+        listener: &SourceSpan,
+    ) -> Option<DownstreamTls> {
         let written = view.written(key)?;
         if self.automatic(written.at) {
             return None;
@@ -34,7 +34,7 @@ impl Resolver<'_> {
     }
 
     /// Whether certificates are to be fetched, which is not a path.
-    pub(super) fn automatic(&mut self, at: &At) -> bool {
+    pub(super) fn automatic(&mut self, at: &SourceSpan) -> bool {
         let word = at.text().trim_matches(['"', '\'']);
         let Some(cure) = later_certificate(word) else {
             return false;
@@ -48,15 +48,15 @@ impl Resolver<'_> {
     /// The same, with `written` in the place of the key, and `own` of its table.
     pub(super) fn tls_as(
         &mut self,
-        written: Written<'_, TlsForm>,
+        written: PlacedValue<'_, TlsForm>,
         own: &View<'_>,
         view: &View<'_>,
-        listener: &At,
-    ) -> Option<Tls> {
+        listener: &SourceSpan,
+    ) -> Option<DownstreamTls> {
         let own_cert = match written.value {
-            Form::Short(None) => return None,
-            Form::Short(Some(path)) => Some(files(path, written.at)),
-            Form::Long(_) => self.own_cert(own),
+            ShortOrLong::Short(None) => return None,
+            ShortOrLong::Short(Some(path)) => Some(files(path, written.at)),
+            ShortOrLong::Long(_) => self.own_cert(own),
         };
         let merged = own.clone().over(self.top().section(&top::TLS));
         let (certs, default) = self.certificates(own_cert, own, &merged);
@@ -64,7 +64,7 @@ impl Resolver<'_> {
             self.no_certificate(written.at, listener);
         }
         let policy = self.policy(&merged);
-        Some(Tls {
+        Some(DownstreamTls {
             certs,
             default,
             versions: policy.versions,
@@ -147,7 +147,7 @@ impl Resolver<'_> {
             || layers.any(|table| table.strange.meant_one_of(&NAMED))
     }
 
-    fn no_certificate(&mut self, tls: &At, listener: &At) {
+    fn no_certificate(&mut self, tls: &SourceSpan, listener: &SourceSpan) {
         let cure = "write tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" }, or certs = [\"/etc/tls/*.pem\"] in [tls]";
         // A host without a port is served over TLS, which not everybody wants who begins.
         let plain = if listener.text().contains(':') {
@@ -172,8 +172,8 @@ impl Resolver<'_> {
     }
 
     /// One entry of `certs`; a pattern may stand for many.
-    fn expand(&mut self, one: &Form<PathBuf>, at: &At) -> Vec<CertFiles> {
-        let Form::Short(pattern) = one else {
+    fn expand(&mut self, one: &ShortOrLong<PathBuf>, at: &SourceSpan) -> Vec<CertFiles> {
+        let ShortOrLong::Short(pattern) = one else {
             return cert_files(one, at).into_iter().collect();
         };
         if !is_pattern(pattern) {
@@ -193,7 +193,7 @@ impl Resolver<'_> {
             );
         }
         let matched = |path: &PathBuf| CertFiles {
-            named: crate::model::Named::ByPattern,
+            named: crate::model::CertNaming::ByPattern,
             ..files(path, at)
         };
         found.iter().map(matched).collect()
@@ -202,9 +202,9 @@ impl Resolver<'_> {
     fn policy(&mut self, merged: &View<'_>) -> Policy {
         let mut policy = Policy::intermediate();
         match merged.get(&keys::POLICY) {
-            Form::Short(PolicyName::Modern) => return Policy::modern(),
-            Form::Short(PolicyName::Intermediate) => return policy,
-            Form::Long(_) => {}
+            ShortOrLong::Short(PolicyName::Modern) => return Policy::modern(),
+            ShortOrLong::Short(PolicyName::Intermediate) => return policy,
+            ShortOrLong::Long(_) => {}
         }
         // The table is taken whole from the nearest layer: a policy is one decision.
         let view = merged.section(&keys::POLICY).nearest();
@@ -231,7 +231,7 @@ impl Resolver<'_> {
 
     fn suites(
         &mut self,
-        written: Written<'_, Items<Suite>>,
+        written: PlacedValue<'_, Items<Suite>>,
         versions: &[TlsVersion],
     ) -> Vec<Suite> {
         let mut suites = Vec::new();
@@ -271,7 +271,7 @@ impl Resolver<'_> {
     }
 
     fn tickets(&mut self, merged: &View<'_>) -> Tickets {
-        if let Some(Form::Short(())) = merged.get(&keys::TICKETS) {
+        if let Some(ShortOrLong::Short(())) = merged.get(&keys::TICKETS) {
             return Tickets::Off;
         }
         let view = merged.section(&keys::TICKETS).nearest();
@@ -307,18 +307,18 @@ fn client_auth_of(merged: &View<'_>) -> Option<ClientAuth> {
 }
 
 /// The one certificate of a list that has one and no pattern.
-fn only(listed: &[Listed<Form<PathBuf>>]) -> Option<CertFiles> {
+fn only(listed: &[Listed<ShortOrLong<PathBuf>>]) -> Option<CertFiles> {
     let [one] = listed else { return None };
     match one.value.as_ref()? {
-        Form::Short(path) if is_pattern(path) => None,
+        ShortOrLong::Short(path) if is_pattern(path) => None,
         found => cert_files(found, &one.at),
     }
 }
 
-fn cert_files(one: &Form<PathBuf>, at: &At) -> Option<CertFiles> {
+fn cert_files(one: &ShortOrLong<PathBuf>, at: &SourceSpan) -> Option<CertFiles> {
     let view = match one {
-        Form::Short(path) => return Some(files(path, at)),
-        Form::Long(table) => View::of(table),
+        ShortOrLong::Short(path) => return Some(files(path, at)),
+        ShortOrLong::Long(table) => View::of(table),
     };
     let cert = view.written(&cert::CERT)?;
     Some(CertFiles {
@@ -330,7 +330,7 @@ fn cert_files(one: &Form<PathBuf>, at: &At) -> Option<CertFiles> {
     })
 }
 
-fn files(cert: &Path, at: &At) -> CertFiles {
+fn files(cert: &Path, at: &SourceSpan) -> CertFiles {
     CertFiles {
         cert: cert.to_owned(),
         key: None,
@@ -338,6 +338,6 @@ fn files(cert: &Path, at: &At) -> CertFiles {
         at: at.clone(),
         key_at: None,
         ocsp_at: None,
-        named: crate::model::Named::ByPath,
+        named: crate::model::CertNaming::ByPath,
     }
 }

@@ -4,11 +4,11 @@ use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
 use crate::codes::Code;
-use crate::keys::{Key, top, tunnel};
-use crate::model::{Cidr, Host, ListenAddr, TargetName, TargetRule, Tunnel};
-use crate::place::At;
+use crate::keys::{ConfigKey, top, tunnel};
+use crate::model::{Cidr, Host, ListenAddr, TargetName, TargetRule, TunnelListener};
+use crate::source::SourceSpan;
 use crate::tunnel_rule::TunnelRule;
-use crate::values::{Form, Items, Keyed};
+use crate::values::{Items, Keyed, ShortOrLong};
 
 use super::auth::basic;
 use super::route::limit_of;
@@ -48,17 +48,17 @@ const EVERYBODY: u8 = 8;
 
 impl Resolver<'_> {
     /// Every listener that means something; the others have been reported.
-    pub(super) fn tunnels(&mut self) -> Vec<Tunnel> {
+    pub(super) fn tunnels(&mut self) -> Vec<TunnelListener> {
         let tables = self.root.value(&top::TUNNEL).into_iter().flatten();
         tables.map(|one| self.tunnel(one)).collect()
     }
 
-    fn tunnel(&mut self, one: &Keyed<ListenAddr>) -> Tunnel {
+    fn tunnel(&mut self, one: &Keyed<ListenAddr>) -> TunnelListener {
         let addr = &one.key;
         let view = View::of(&one.table);
         let by_permission = matches!(addr, ListenAddr::Unix(_));
         let tls = view.written(&tunnel::TLS);
-        let secure = tls.is_some_and(|tls| !matches!(tls.value, Form::Short(None)));
+        let secure = tls.is_some_and(|tls| !matches!(tls.value, ShortOrLong::Short(None)));
         let protocols = self.protocols(&view.items(&tunnel::PROTOCOLS), secure);
         let mut tls = self.tls(&view, &tunnel::TLS, &one.at);
         if let Some(tls) = &mut tls {
@@ -114,7 +114,7 @@ impl Resolver<'_> {
         if let Some(private) = private.filter(|private| *private.value) {
             self.metadata(private.at, &allow, &deny);
         }
-        Tunnel {
+        TunnelListener {
             name: one.name.clone(),
             at: one.at.clone(),
             listen: addr.clone(),
@@ -163,7 +163,7 @@ impl Resolver<'_> {
 
     /// Warns where tunnels to private addresses are meant in general, and lead to the metadata of a
     /// cloud as well.
-    fn metadata(&mut self, at: &At, allow: &[TargetRule], deny: &[TargetRule]) {
+    fn metadata(&mut self, at: &SourceSpan, allow: &[TargetRule], deny: &[TargetRule]) {
         let at_port = |rule: &&TargetRule| {
             rule.ports
                 .iter()
@@ -210,7 +210,7 @@ impl Resolver<'_> {
             .push_at(Code::MetadataReachable, at, message, &why, &cure);
     }
 
-    fn open_proxy(&mut self, at: &At) {
+    fn open_proxy(&mut self, at: &SourceSpan) {
         let message = "everybody may use this proxy";
         let why = "without `auth`, whoever finds it acts in your name";
         let cure = "add auth = { basic = \"/etc/lockgate/htpasswd\" }, or name the networks of your clients";
@@ -220,7 +220,7 @@ impl Resolver<'_> {
 
 fn rules(
     view: &View<'_>,
-    key: &Key<Items<TunnelRule>>,
+    key: &ConfigKey<Items<TunnelRule>>,
     without: &[RangeInclusive<u16>],
 ) -> Vec<TargetRule> {
     let rule = |rule: TunnelRule| TargetRule {

@@ -4,11 +4,11 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use crate::address::AddressError;
 use crate::codes::Code;
-use crate::document::{Item, Node, Text};
+use crate::document::{TomlItem, TomlString, TomlValue};
 use crate::foreign_names::later_provider;
-use crate::language::Checker;
+use crate::language::TreeChecker;
 use crate::model::{EndpointAddr, ListenAddr};
-use crate::place::At;
+use crate::source::SourceSpan;
 
 use super::{InvalidText, TextLanguage};
 
@@ -16,29 +16,29 @@ use super::{InvalidText, TextLanguage};
 pub(crate) struct Ip;
 
 /// An address to listen on.
-pub(crate) struct Listener;
+pub(crate) struct BindAddress;
 
 /// The address of an endpoint.
-pub(crate) struct Endpoint;
+pub(crate) struct UpstreamAddress;
 
 /// An endpoint, or `pool:NAME`.
-pub(crate) struct Target;
+pub(crate) struct PoolOrAddress;
 
 impl TextLanguage for Ip {
     type Value = IpAddr;
 
     const EXPECTED: &str = "an IP address";
 
-    fn instead(&self, item: &Item) -> Option<String> {
+    fn instead(&self, item: &TomlItem) -> Option<String> {
         match item.node {
-            Node::Integer(Some(port)) => {
+            TomlValue::Integer(Some(port)) => {
                 Some(format!("the port stands in the key: [site.\":{port}\"]"))
             }
             _ => None,
         }
     }
 
-    fn parse(&self, text: &Text) -> Result<IpAddr, InvalidText> {
+    fn parse(&self, text: &TomlString) -> Result<IpAddr, InvalidText> {
         let inner = text
             .value
             .strip_prefix('[')
@@ -60,17 +60,17 @@ impl TextLanguage for Ip {
     }
 }
 
-impl TextLanguage for Listener {
+impl TextLanguage for BindAddress {
     type Value = ListenAddr;
 
     const EXPECTED: &str = "an address to listen on";
     const PATTERN: &str = "^(.*:[0-9]+|unix:.+)$";
 
-    fn instead(&self, item: &Item) -> Option<String> {
+    fn instead(&self, item: &TomlItem) -> Option<String> {
         at_loopback(item)
     }
 
-    fn parse(&self, text: &Text) -> Result<ListenAddr, InvalidText> {
+    fn parse(&self, text: &TomlString) -> Result<ListenAddr, InvalidText> {
         ListenAddr::parse(&text.value).map_err(|error| {
             let message = "is not an address to listen on";
             text.invalid(Code::BadAddress, message, error.reason(), LISTENERS)
@@ -81,9 +81,9 @@ impl TextLanguage for Listener {
     fn rooted(
         &self,
         addr: ListenAddr,
-        text: &Text,
-        at: &At,
-        checker: &mut Checker<'_>,
+        text: &TomlString,
+        at: &SourceSpan,
+        checker: &mut TreeChecker<'_>,
     ) -> ListenAddr {
         match addr {
             ListenAddr::Unix(path) => {
@@ -94,26 +94,26 @@ impl TextLanguage for Listener {
     }
 }
 
-impl TextLanguage for Endpoint {
+impl TextLanguage for UpstreamAddress {
     type Value = EndpointAddr;
 
     const EXPECTED: &str = "an address";
     const PATTERN: &str = "^(.+:[0-9]+|unix:.+|srv:.+)$";
 
-    fn instead(&self, item: &Item) -> Option<String> {
+    fn instead(&self, item: &TomlItem) -> Option<String> {
         at_loopback(item)
     }
 
-    fn parse(&self, text: &Text) -> Result<EndpointAddr, InvalidText> {
+    fn parse(&self, text: &TomlString) -> Result<EndpointAddr, InvalidText> {
         EndpointAddr::parse(&text.value).map_err(|error| not_an_endpoint(text, error))
     }
 
     fn rooted(
         &self,
         addr: EndpointAddr,
-        text: &Text,
-        at: &At,
-        checker: &mut Checker<'_>,
+        text: &TomlString,
+        at: &SourceSpan,
+        checker: &mut TreeChecker<'_>,
     ) -> EndpointAddr {
         match addr {
             EndpointAddr::Unix(path) => {
@@ -124,27 +124,33 @@ impl TextLanguage for Endpoint {
     }
 }
 
-impl TextLanguage for Target {
-    type Value = Upstream;
+impl TextLanguage for PoolOrAddress {
+    type Value = PoolOrEndpoint;
 
     const EXPECTED: &str = "an address or \"pool:NAME\"";
     const PATTERN: &str = "^(.+:[0-9]+|unix:.+|srv:.+|pool:.+)$";
 
-    fn instead(&self, item: &Item) -> Option<String> {
+    fn instead(&self, item: &TomlItem) -> Option<String> {
         at_loopback(item)
     }
 
-    fn parse(&self, text: &Text) -> Result<Upstream, InvalidText> {
+    fn parse(&self, text: &TomlString) -> Result<PoolOrEndpoint, InvalidText> {
         match text.value.strip_prefix("pool:") {
-            Some(name) if !text.is_secret() => Ok(Upstream::Pool(name.to_owned())),
-            _ => Endpoint.parse(text).map(Upstream::Endpoint),
+            Some(name) if !text.is_secret() => Ok(PoolOrEndpoint::Pool(name.to_owned())),
+            _ => UpstreamAddress.parse(text).map(PoolOrEndpoint::Endpoint),
         }
     }
 
-    fn rooted(&self, to: Upstream, text: &Text, at: &At, checker: &mut Checker<'_>) -> Upstream {
+    fn rooted(
+        &self,
+        to: PoolOrEndpoint,
+        text: &TomlString,
+        at: &SourceSpan,
+        checker: &mut TreeChecker<'_>,
+    ) -> PoolOrEndpoint {
         match to {
-            Upstream::Endpoint(addr) => {
-                Upstream::Endpoint(Endpoint.rooted(addr, text, at, checker))
+            PoolOrEndpoint::Endpoint(addr) => {
+                PoolOrEndpoint::Endpoint(UpstreamAddress.rooted(addr, text, at, checker))
             }
             to => to,
         }
@@ -153,7 +159,7 @@ impl TextLanguage for Target {
 
 /// Where requests or bytes go.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Upstream {
+pub(crate) enum PoolOrEndpoint {
     /// The pool of this name.
     Pool(String),
     Endpoint(EndpointAddr),
@@ -180,7 +186,7 @@ fn listener_cure(error: AddressError, value: &str) -> Option<String> {
     })
 }
 
-fn not_an_endpoint(text: &Text, error: AddressError) -> InvalidText {
+fn not_an_endpoint(text: &TomlString, error: AddressError) -> InvalidText {
     let value = &*text.value;
     let is_shown = !text.is_secret();
     if let Some((provider, cure)) = later_provider(value).filter(|_| is_shown) {
@@ -194,16 +200,16 @@ fn not_an_endpoint(text: &Text, error: AddressError) -> InvalidText {
     }
     let cure = format!(
         "write {}: \"127.0.0.1:3000\" or \"unix:/run/app.sock\"",
-        Endpoint.expected()
+        UpstreamAddress.expected()
     );
     text.invalid(Code::BadAddress, message, error.reason(), cure)
         .or_meant(endpoint_cure(error, value))
 }
 
 /// A port alone is one of this machine.
-fn at_loopback(item: &Item) -> Option<String> {
+fn at_loopback(item: &TomlItem) -> Option<String> {
     match item.node {
-        Node::Integer(Some(port)) => Some(format!("write \"127.0.0.1:{port}\"")),
+        TomlValue::Integer(Some(port)) => Some(format!("write \"127.0.0.1:{port}\"")),
         _ => None,
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::cache_control;
 use crate::codes::Code;
-use crate::document::Text;
+use crate::document::TomlString;
 use crate::pattern::{Pattern, PatternError};
 use crate::units;
 
@@ -19,7 +19,7 @@ impl TextLanguage for CachePolicy {
     const PATTERN: &str = "^(no-store|no-cache|[0-9]+[smhdy])( .+)?$";
     const UNIT: Option<&'static str> = Some("`s`, `m`, `h`, `d`, `y` (365 days)");
 
-    fn parse(&self, text: &Text) -> Result<String, InvalidText> {
+    fn parse(&self, text: &TomlString) -> Result<String, InvalidText> {
         cache_control::policy(&text.value).map_err(|why| {
             let meant = cache_meant(&text.value).map(|age| format!("write {age:?}"));
             let cure = "write \"no-cache\", \"no-store\", \"1h\", \"1y immutable\" or \"10m private stale-while-revalidate=1d\"";
@@ -52,7 +52,7 @@ fn cache_meant(text: &str) -> Option<String> {
 }
 
 /// The key of a policy: `"*"`, `"/x"`, `"/x/*"`, `"text/css"` or `"text/*"`.
-pub(super) fn cached_key(name: &Text) -> Result<(), InvalidText> {
+pub(super) fn cached_key(name: &TomlString) -> Result<(), InvalidText> {
     let value = &*name.value;
     let why = match Pattern::parse(value) {
         Ok(pattern) if pattern.params().next().is_none() => return Ok(()),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::codes::Code;
-use crate::document::Text;
+use crate::document::TomlString;
 use crate::units;
 
 use super::quantity::not_a_quantity;
@@ -35,7 +35,7 @@ impl TextLanguage for Time {
         Some(units::duration_readings(number))
     }
 
-    fn parse(&self, text: &Text) -> Result<Duration, InvalidText> {
+    fn parse(&self, text: &TomlString) -> Result<Duration, InvalidText> {
         match units::duration(&text.value) {
             Ok(duration) if duration.as_millis() < u128::from(self.min) => {
                 let cure = format!("write at least \"{}\"", units::shortest(self.min));
@@ -57,7 +57,7 @@ impl TextLanguage for Age {
     const PATTERN: &str = "^[0-9]+[smhdy]$";
     const UNIT: Option<&'static str> = Some("`s`, `m`, `h`, `d`, `y` (365 days)");
 
-    fn parse(&self, text: &Text) -> Result<Duration, InvalidText> {
+    fn parse(&self, text: &TomlString) -> Result<Duration, InvalidText> {
         match units::age(&text.value) {
             Ok(age) if age.subsec_nanos() == 0 => Ok(age),
             Ok(_) => {

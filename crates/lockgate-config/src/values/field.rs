@@ -1,8 +1,8 @@
 //! Names of fields.
 
 use crate::codes::Code;
-use crate::document::Text;
-use crate::language::Names;
+use crate::document::TomlString;
+use crate::language::MapKeys;
 use crate::pattern::is_token;
 
 use super::{InvalidText, TextLanguage};
@@ -15,11 +15,11 @@ impl TextLanguage for RequestField {
 
     const EXPECTED: &str = "the name of a field such as \"remote-user\"";
 
-    fn parse(&self, text: &Text) -> Result<String, InvalidText> {
+    fn parse(&self, text: &TomlString) -> Result<String, InvalidText> {
         let name = text.value.to_ascii_lowercase().replace('_', "-");
         let why = match () {
             () if !is_token(&name) => Some("it holds what a name must not"),
-            () => untouchable(Names::RequestFields, &name).or_else(|| ours(&name)),
+            () => untouchable(MapKeys::RequestFields, &name).or_else(|| ours(&name)),
         };
         let Some(why) = why else {
             return Ok(text.value.clone());
@@ -53,12 +53,12 @@ pub(super) fn foreign_change(name: &str) -> Option<(&'static str, String)> {
 
 /// Why a field is left to the server: framing (RFC 9112 §6) and what belongs to one connection
 /// (RFC 9110 §7.6.1).
-pub(super) fn untouchable(names: Names, name: &str) -> Option<&'static str> {
+pub(super) fn untouchable(names: MapKeys, name: &str) -> Option<&'static str> {
     match name {
         "content-length" | "transfer-encoding" => Some("it says where a message ends"),
         "connection" | "keep-alive" | "proxy-connection" | "te" | "trailer" | "upgrade"
         | "http2-settings" => Some("it belongs to one connection, not to the message"),
-        "host" if names == Names::AnswerFields => Some("answers have no such field"),
+        "host" if names == MapKeys::AnswerFields => Some("answers have no such field"),
         _ => None,
     }
 }

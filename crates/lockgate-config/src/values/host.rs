@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use crate::address::is_name;
 use crate::codes::Code;
-use crate::document::Text;
+use crate::document::TomlString;
 use crate::host::{Host, HostError};
 
 use super::{InvalidText, TextLanguage};
@@ -20,7 +20,7 @@ impl TextLanguage for HostName {
 
     const EXPECTED: &str = "a host name";
 
-    fn parse(&self, text: &Text) -> Result<String, InvalidText> {
+    fn parse(&self, text: &TomlString) -> Result<String, InvalidText> {
         if is_name(&text.value) || text.value.parse::<IpAddr>().is_ok() {
             return Ok(text.value.clone());
         }
@@ -35,13 +35,13 @@ impl TextLanguage for SiteHost {
 
     const EXPECTED: &str = "a host";
 
-    fn parse(&self, text: &Text) -> Result<Host, InvalidText> {
+    fn parse(&self, text: &TomlString) -> Result<Host, InvalidText> {
         Host::parse(&text.value).map_err(|error| not_a_host(text, error, "is not a host"))
     }
 }
 
 /// A host that cannot be read.
-pub(super) fn not_a_host(text: &Text, error: HostError, message: &str) -> InvalidText {
+pub(super) fn not_a_host(text: &TomlString, error: HostError, message: &str) -> InvalidText {
     let cure = "write \"example.com\", \"*.example.com\", \"example.com:8443\" or \":8080\"";
     text.invalid(Code::BadHost, message, error.reason(), cure)
         .or_meant(host_cure(error, &text.value))

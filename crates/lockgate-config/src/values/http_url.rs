@@ -1,7 +1,7 @@
 //! URLs of plain HTTP.
 
 use crate::codes::Code;
-use crate::document::Text;
+use crate::document::TomlString;
 use crate::model::{EndpointAddr, HttpUrl};
 
 use super::{InvalidText, TextLanguage};
@@ -15,7 +15,7 @@ impl TextLanguage for PlainUrl {
     const EXPECTED: &str = "a URL such as \"http://127.0.0.1:9000/motd\"";
     const PATTERN: &str = "^http://.+";
 
-    fn parse(&self, text: &Text) -> Result<HttpUrl, InvalidText> {
+    fn parse(&self, text: &TomlString) -> Result<HttpUrl, InvalidText> {
         http_url(&text.value).map_err(|why| {
             let cure = "write \"http://127.0.0.1:9000/motd\"";
             text.invalid(Code::BadAddress, "is not a URL to ask", why, cure)

@@ -6,12 +6,12 @@ use std::net::Ipv4Addr;
 
 use crate::check::unquoted;
 use crate::codes::Code;
-use crate::document::{self, Entry as Written, Item, Node, Text};
+use crate::document::{self, TomlEntry, TomlItem, TomlString, TomlValue};
 use crate::host::{Host, HostError};
-use crate::language::{Checker, Language, Names, Row, Syntax, find, table_schema};
+use crate::language::{KeyRow, Language, MapKeys, Notation, TreeChecker, find, table_schema};
 use crate::pattern::is_token;
-use crate::place::At;
-use crate::table::Table;
+use crate::source::SourceSpan;
+use crate::table::CheckedTable;
 
 use super::InvalidText;
 use super::cache_policy::cached_key;
@@ -20,39 +20,39 @@ use super::served_path::file_type_key;
 
 /// Values of one language by names, beside keys of a meaning of their own.
 pub(crate) struct Map<L> {
-    pub(crate) names: Names,
+    pub(crate) names: MapKeys,
     pub(crate) of: L,
-    pub(crate) beside: &'static [Row],
+    pub(crate) beside: &'static [KeyRow],
 }
 
 /// What stands in a map.
 #[derive(Debug, Clone)]
 pub(crate) struct MapOf<T> {
-    pub(crate) entries: Vec<Named<T>>,
+    pub(crate) entries: Vec<MapEntry<T>>,
     /// The keys of a meaning of their own.
-    pub(crate) beside: Table,
+    pub(crate) beside: CheckedTable,
 }
 
 /// One value of a map.
 #[derive(Debug, Clone)]
-pub(crate) struct Named<T> {
+pub(crate) struct MapEntry<T> {
     pub(crate) name: String,
-    pub(crate) name_at: At,
+    pub(crate) name_at: SourceSpan,
     /// Nothing where it was a mistake.
     pub(crate) value: Option<T>,
-    pub(crate) at: At,
+    pub(crate) at: SourceSpan,
 }
 
-impl<L: Language> Syntax for Map<L> {
+impl<L: Language> Notation for Map<L> {
     fn expected(&self) -> String {
         let names = match self.names {
-            Names::Errors => "statuses",
-            Names::Attributes => "attributes",
-            Names::Cached => "paths and media types",
-            Names::FileTypes => "endings and paths",
-            Names::Servers => "names of servers",
-            Names::Protocols => "protocols",
-            Names::AnswerFields | Names::RequestFields => "names of fields",
+            MapKeys::Errors => "statuses",
+            MapKeys::Attributes => "attributes",
+            MapKeys::Cached => "paths and media types",
+            MapKeys::FileTypes => "endings and paths",
+            MapKeys::Servers => "names of servers",
+            MapKeys::Protocols => "protocols",
+            MapKeys::AnswerFields | MapKeys::RequestFields => "names of fields",
         };
         format!("a table of {names}, each with {}", self.of.expected())
     }
@@ -65,22 +65,22 @@ impl<L: Language> Syntax for Map<L> {
         map
     }
 
-    fn takes(&self, node: &Node) -> bool {
-        matches!(node, Node::Table(_))
+    fn takes(&self, node: &TomlValue) -> bool {
+        matches!(node, TomlValue::Table(_))
     }
 
-    fn table(&self) -> Option<&'static [Row]> {
+    fn table(&self) -> Option<&'static [KeyRow]> {
         if !self.beside.is_empty() {
             return Some(self.beside);
         }
         self.leads().and_then(|_| self.of.table())
     }
 
-    fn listed_table(&self) -> Option<&'static [Row]> {
+    fn listed_table(&self) -> Option<&'static [KeyRow]> {
         self.leads().and_then(|_| self.of.listed_table())
     }
 
-    fn leads(&self) -> Option<Names> {
+    fn leads(&self) -> Option<MapKeys> {
         Some(self.names).filter(|names| names.lead())
     }
 }
@@ -88,27 +88,32 @@ impl<L: Language> Syntax for Map<L> {
 impl<L: Language> Language for Map<L> {
     type Value = MapOf<L::Value>;
 
-    fn read(&self, item: &Item, path: &str, checker: &mut Checker<'_>) -> Option<Self::Value> {
-        let Node::Table(branch) = &item.node else {
+    fn read(
+        &self,
+        item: &TomlItem,
+        path: &str,
+        checker: &mut TreeChecker<'_>,
+    ) -> Option<Self::Value> {
+        let TomlValue::Table(branch) = &item.node else {
             return checker.wrong_type(self, item, path);
         };
         let mut map = MapOf {
             entries: Vec::new(),
-            beside: Table::default(),
+            beside: CheckedTable::default(),
         };
-        let mut seen: Vec<(&str, &At)> = Vec::new();
+        let mut seen: Vec<(&str, &SourceSpan)> = Vec::new();
         for (name, written) in &branch.entries {
             if self.lacks_quotes(written, path, checker) {
                 continue;
             }
             let known = find(self.beside, name);
             if known.is_none()
-                && let Err(mistake) = self.key(&Text::plain(name))
+                && let Err(mistake) = self.key(&TomlString::plain(name))
             {
                 mistake.report::<()>(&written.key_at, checker);
                 continue;
             }
-            let same = |(one, _): &&(&str, &At)| one.eq_ignore_ascii_case(name);
+            let same = |(one, _): &&(&str, &SourceSpan)| one.eq_ignore_ascii_case(name);
             if let Some((_, first)) = seen.iter().find(same) {
                 document::duplicate(checker.report, &written.key_at, Some(first));
                 continue;
@@ -121,7 +126,7 @@ impl<L: Language> Language for Map<L> {
             }
             let inner = if self.names.lead() { "*" } else { name };
             let value = checker.value(&self.of, &written.item, &format!("{path}.{inner}"));
-            map.entries.push(Named {
+            map.entries.push(MapEntry {
                 name: name.clone(),
                 name_at: written.key_at.clone(),
                 value,
@@ -134,8 +139,8 @@ impl<L: Language> Language for Map<L> {
 
 impl<L: Language> Map<L> {
     /// Whether the name of a server lacks its quotes, which is reported.
-    fn lacks_quotes(&self, written: &Written, path: &str, checker: &mut Checker<'_>) -> bool {
-        let (Names::Servers, Node::Table(inner)) = (self.names, &written.item.node) else {
+    fn lacks_quotes(&self, written: &TomlEntry, path: &str, checker: &mut TreeChecker<'_>) -> bool {
+        let (MapKeys::Servers, TomlValue::Table(inner)) = (self.names, &written.item.node) else {
             return false;
         };
         let dotted = unquoted::dotted(self.of.table().unwrap_or_default(), inner);
@@ -147,21 +152,21 @@ impl<L: Language> Map<L> {
     }
 
     /// Whether a name may stand here.
-    fn key(&self, name: &Text) -> Result<(), InvalidText> {
+    fn key(&self, name: &TomlString) -> Result<(), InvalidText> {
         match self.names {
-            Names::FileTypes => file_type_key(name),
-            Names::Cached => cached_key(name),
-            Names::Attributes => attribute(name),
-            Names::Servers => server_name(name),
-            Names::Protocols => protocol(name),
-            Names::Errors => error_status(name),
-            Names::AnswerFields | Names::RequestFields => changeable_field(self.names, name),
+            MapKeys::FileTypes => file_type_key(name),
+            MapKeys::Cached => cached_key(name),
+            MapKeys::Attributes => attribute(name),
+            MapKeys::Servers => server_name(name),
+            MapKeys::Protocols => protocol(name),
+            MapKeys::Errors => error_status(name),
+            MapKeys::AnswerFields | MapKeys::RequestFields => changeable_field(self.names, name),
         }
     }
 }
 
 /// What HTML takes for the name of an attribute, in ASCII.
-fn attribute(name: &Text) -> Result<(), InvalidText> {
+fn attribute(name: &TomlString) -> Result<(), InvalidText> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | ':' | '.' | '@');
     if !name.value.is_empty() && name.value.chars().all(plain) {
         return Ok(());
@@ -176,7 +181,7 @@ fn attribute(name: &Text) -> Result<(), InvalidText> {
 }
 
 /// A name that clients can ask for (RFC 6066 §3): no address.
-fn server_name(name: &Text) -> Result<(), InvalidText> {
+fn server_name(name: &TomlString) -> Result<(), InvalidText> {
     let value = &*name.value;
     let (why, cure) = match Host::parse(value) {
         Ok(Host::Exact(host)) if host.starts_with('[') || host.parse::<Ipv4Addr>().is_ok() => (
@@ -201,7 +206,7 @@ fn server_name(name: &Text) -> Result<(), InvalidText> {
 }
 
 /// RFC 7301 §3.1: from 1 to 255 bytes.
-fn protocol(name: &Text) -> Result<(), InvalidText> {
+fn protocol(name: &TomlString) -> Result<(), InvalidText> {
     let value = &*name.value;
     if (1..=255).contains(&value.len()) && value.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Ok(());
@@ -211,7 +216,7 @@ fn protocol(name: &Text) -> Result<(), InvalidText> {
     Err(name.invalid(Code::BadText, "is not a protocol of ALPN", why, cure))
 }
 
-fn error_status(name: &Text) -> Result<(), InvalidText> {
+fn error_status(name: &TomlString) -> Result<(), InvalidText> {
     let value = &*name.value;
     if value.len() == 3
         && value
@@ -228,8 +233,8 @@ fn error_status(name: &Text) -> Result<(), InvalidText> {
     Err(name.invalid(Code::OutOfRange, "is not the status of an error", "", cure))
 }
 
-fn changeable_field(names: Names, name: &Text) -> Result<(), InvalidText> {
-    let name = Text::plain(&name.value.to_ascii_lowercase());
+fn changeable_field(names: MapKeys, name: &TomlString) -> Result<(), InvalidText> {
+    let name = TomlString::plain(&name.value.to_ascii_lowercase());
     let value = &*name.value;
     if !is_token(value) {
         let plain = value.trim_end_matches([':', ' ']);

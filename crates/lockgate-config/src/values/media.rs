@@ -1,7 +1,7 @@
 //! Media types.
 
 use crate::codes::Code;
-use crate::document::Text;
+use crate::document::TomlString;
 use crate::model::MediaRange;
 use crate::pattern::is_token;
 
@@ -19,7 +19,7 @@ impl TextLanguage for MediaType {
     const EXPECTED: &str = "a media type such as \"text/html\"";
     const PATTERN: &str = "^.+/.+$";
 
-    fn parse(&self, text: &Text) -> Result<String, InvalidText> {
+    fn parse(&self, text: &TomlString) -> Result<String, InvalidText> {
         let value = &*text.value;
         let (essence, parameters) = value.split_once(';').unwrap_or((value, ""));
         let whole = essence
@@ -43,7 +43,7 @@ impl TextLanguage for Media {
     const EXPECTED: &str = "a media type such as \"text/html\" or \"text/*\"";
     const PATTERN: &str = "^.+/.+$";
 
-    fn parse(&self, text: &Text) -> Result<MediaRange, InvalidText> {
+    fn parse(&self, text: &TomlString) -> Result<MediaRange, InvalidText> {
         media_range(&text.value).ok_or_else(|| {
             let why = "it has no form like `type/subtype` or `type/*`";
             let cure = "write \"text/html\" or \"text/*\"";

@@ -4,15 +4,15 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use crate::address::CidrError;
 use crate::codes::Code;
-use crate::document::Text;
+use crate::document::TomlString;
 use crate::model::Cidr;
 
 use super::{InvalidText, TextLanguage};
 
 /// A network, or one address.
-pub(crate) struct Network;
+pub(crate) struct CidrNetwork;
 
-impl TextLanguage for Network {
+impl TextLanguage for CidrNetwork {
     type Value = Cidr;
 
     const EXPECTED: &str = "a network such as \"10.0.0.0/8\"";
@@ -21,7 +21,7 @@ impl TextLanguage for Network {
         network_cure(text)
     }
 
-    fn parse(&self, text: &Text) -> Result<Cidr, InvalidText> {
+    fn parse(&self, text: &TomlString) -> Result<Cidr, InvalidText> {
         let value = &*text.value;
         Cidr::parse(value).map_err(|error| {
             let (why, meant) = match error {

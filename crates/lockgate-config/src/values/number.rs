@@ -7,11 +7,11 @@ use std::ops::RangeInclusive;
 use serde_json::{Value as Json, json};
 
 use crate::codes::Code;
-use crate::document::{Item, Node};
-use crate::language::{Checker, Language, Syntax, names};
+use crate::document::{TomlItem, TomlValue};
+use crate::language::{Language, Notation, TreeChecker, names};
 
 /// A number of a range that fits the type.
-pub(crate) struct Number<N> {
+pub(crate) struct WholeNumber<N> {
     min: u64,
     max: u64,
     value: PhantomData<N>,
@@ -23,7 +23,7 @@ pub(crate) struct OneOf(pub(crate) &'static [u16]);
 /// A range that ends here has no end that a reader should know.
 const ENDLESS: u64 = 1_000_000_000;
 
-impl<N> Number<N> {
+impl<N> WholeNumber<N> {
     pub(crate) const fn new(min: u64, max: u64) -> Self {
         Self {
             min,
@@ -38,7 +38,7 @@ impl<N> Number<N> {
     }
 }
 
-impl<N> Syntax for Number<N> {
+impl<N> Notation for WholeNumber<N> {
     fn expected(&self) -> String {
         match (self.min, self.max) {
             (min, ENDLESS) => format!("a number from {min}"),
@@ -50,8 +50,8 @@ impl<N> Syntax for Number<N> {
         json!({ "type": "integer", "minimum": self.min, "maximum": self.max })
     }
 
-    fn takes(&self, node: &Node) -> bool {
-        matches!(node, Node::Integer(_))
+    fn takes(&self, node: &TomlValue) -> bool {
+        matches!(node, TomlValue::Integer(_))
     }
 
     fn range(&self) -> Option<RangeInclusive<u64>> {
@@ -59,11 +59,11 @@ impl<N> Syntax for Number<N> {
     }
 }
 
-impl<N: TryFrom<u64> + Clone + Debug + 'static> Language for Number<N> {
+impl<N: TryFrom<u64> + Clone + Debug + 'static> Language for WholeNumber<N> {
     type Value = N;
 
-    fn read(&self, item: &Item, path: &str, checker: &mut Checker<'_>) -> Option<N> {
-        let Node::Integer(value) = item.node else {
+    fn read(&self, item: &TomlItem, path: &str, checker: &mut TreeChecker<'_>) -> Option<N> {
+        let TomlValue::Integer(value) = item.node else {
             return checker.wrong_type(self, item, path);
         };
         let (min, max) = (self.min, self.max);
@@ -85,7 +85,7 @@ impl OneOf {
     }
 }
 
-impl Syntax for OneOf {
+impl Notation for OneOf {
     fn expected(&self) -> String {
         format!("one of {}", self.listed())
     }
@@ -98,16 +98,16 @@ impl Syntax for OneOf {
         json!({ "enum": self.0 })
     }
 
-    fn takes(&self, node: &Node) -> bool {
-        matches!(node, Node::Integer(_))
+    fn takes(&self, node: &TomlValue) -> bool {
+        matches!(node, TomlValue::Integer(_))
     }
 }
 
 impl Language for OneOf {
     type Value = u16;
 
-    fn read(&self, item: &Item, path: &str, checker: &mut Checker<'_>) -> Option<u16> {
-        let Node::Integer(value) = item.node else {
+    fn read(&self, item: &TomlItem, path: &str, checker: &mut TreeChecker<'_>) -> Option<u16> {
+        let TomlValue::Integer(value) = item.node else {
             return checker.wrong_type(self, item, path);
         };
         let value = value.and_then(|value| u16::try_from(value).ok());

@@ -1,7 +1,7 @@
 //! Origins of pages.
 
 use crate::codes::Code;
-use crate::document::Text;
+use crate::document::TomlString;
 use crate::host::{Host, SiteKey};
 use crate::model::Origin;
 
@@ -16,7 +16,7 @@ impl TextLanguage for WebOrigin {
     const EXPECTED: &str = "an origin such as \"https://app.example.com\"";
     const PATTERN: &str = "^(.+://.+|[*])$";
 
-    fn parse(&self, text: &Text) -> Result<Option<Origin>, InvalidText> {
+    fn parse(&self, text: &TomlString) -> Result<Option<Origin>, InvalidText> {
         let value = &*text.value;
         origin(value).map_err(|why| {
             let host = value.contains('.') && !value.contains(['/', '*']);

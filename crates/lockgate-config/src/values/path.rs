@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use crate::codes::Code;
-use crate::document::Text;
-use crate::language::Checker;
+use crate::document::TomlString;
+use crate::language::TreeChecker;
 use crate::model::{AccessFormat, LogTarget};
-use crate::place::At;
+use crate::source::SourceSpan;
 use crate::spelling::nearest;
 
 use super::{InvalidText, TextLanguage, Words};
@@ -28,7 +28,7 @@ impl TextLanguage for FilePath {
 
     const EXPECTED: &str = "a path";
 
-    fn parse(&self, text: &Text) -> Result<PathBuf, InvalidText> {
+    fn parse(&self, text: &TomlString) -> Result<PathBuf, InvalidText> {
         let why = match &*text.value {
             "" => "it is empty",
             value if value.contains('\0') => "it holds a NUL character",
@@ -39,7 +39,13 @@ impl TextLanguage for FilePath {
         Err(text.invalid(Code::BadText, "is not a path", why, cure))
     }
 
-    fn rooted(&self, path: PathBuf, text: &Text, at: &At, checker: &mut Checker<'_>) -> PathBuf {
+    fn rooted(
+        &self,
+        path: PathBuf,
+        text: &TomlString,
+        at: &SourceSpan,
+        checker: &mut TreeChecker<'_>,
+    ) -> PathBuf {
         shell_variable(text, at, checker);
         checker.rooted(&text.raw, &path, "", at)
     }
@@ -50,11 +56,17 @@ impl TextLanguage for FilePattern {
 
     const EXPECTED: &str = "a path or pattern";
 
-    fn parse(&self, text: &Text) -> Result<PathBuf, InvalidText> {
+    fn parse(&self, text: &TomlString) -> Result<PathBuf, InvalidText> {
         FilePath.parse(text)
     }
 
-    fn rooted(&self, path: PathBuf, text: &Text, at: &At, checker: &mut Checker<'_>) -> PathBuf {
+    fn rooted(
+        &self,
+        path: PathBuf,
+        text: &TomlString,
+        at: &SourceSpan,
+        checker: &mut TreeChecker<'_>,
+    ) -> PathBuf {
         FilePath.rooted(path, text, at, checker)
     }
 }
@@ -65,7 +77,7 @@ impl TextLanguage for LogFile {
     const EXPECTED: &str = "the path of a file";
     const PATTERN: &str = "[/:]";
 
-    fn parse(&self, text: &Text) -> Result<PathBuf, InvalidText> {
+    fn parse(&self, text: &TomlString) -> Result<PathBuf, InvalidText> {
         let value = &*text.value;
         let before_slash = value.split('/').next().unwrap_or_default();
         if value.contains('/') && !before_slash.contains(':') {
@@ -87,7 +99,13 @@ impl TextLanguage for LogFile {
         Err(text.invalid(Code::UnknownWord, message, why, cure))
     }
 
-    fn rooted(&self, path: PathBuf, text: &Text, at: &At, checker: &mut Checker<'_>) -> PathBuf {
+    fn rooted(
+        &self,
+        path: PathBuf,
+        text: &TomlString,
+        at: &SourceSpan,
+        checker: &mut TreeChecker<'_>,
+    ) -> PathBuf {
         FilePath.rooted(path, text, at, checker)
     }
 }
@@ -98,7 +116,7 @@ impl TextLanguage for FormattedLog {
     const EXPECTED: &str = "the path of a file";
     const PATTERN: &str = "[/:]";
 
-    fn parse(&self, text: &Text) -> Result<(AccessFormat, LogTarget), InvalidText> {
+    fn parse(&self, text: &TomlString) -> Result<(AccessFormat, LogTarget), InvalidText> {
         let Some((_, format, place)) = formatted(text) else {
             return Ok((AccessFormat::Json, LogTarget::File(LogFile.parse(text)?)));
         };
@@ -113,9 +131,9 @@ impl TextLanguage for FormattedLog {
     fn rooted(
         &self,
         (format, target): (AccessFormat, LogTarget),
-        text: &Text,
-        at: &At,
-        checker: &mut Checker<'_>,
+        text: &TomlString,
+        at: &SourceSpan,
+        checker: &mut TreeChecker<'_>,
     ) -> (AccessFormat, LogTarget) {
         let target = match (target, formatted(text)) {
             (LogTarget::File(path), Some((name, _, place))) => {
@@ -133,12 +151,12 @@ impl TextLanguage for FormattedLog {
 }
 
 /// The name of a format, the format, and the place that stands after it.
-fn formatted(text: &Text) -> Option<(&'static str, AccessFormat, Text)> {
+fn formatted(text: &TomlString) -> Option<(&'static str, AccessFormat, TomlString)> {
     let (raw_name, raw) = text.raw.split_once(':')?;
     let (name, value) = text.value.split_once(':')?;
     let known = LOG_FORMATS.0.iter().find(|(known, _)| *known == name);
     let (name, format) = *known.filter(|_| raw_name == name)?;
-    let place = Text {
+    let place = TomlString {
         raw: raw.to_owned(),
         value: value.to_owned(),
     };
@@ -153,7 +171,7 @@ pub(crate) const LOG_FORMATS: Words<AccessFormat> = Words(&[
 ]);
 
 /// `$CERT` is text here, but hardly the name of a file.
-fn shell_variable(text: &Text, at: &At, checker: &mut Checker<'_>) {
+fn shell_variable(text: &TomlString, at: &SourceSpan, checker: &mut TreeChecker<'_>) {
     let Some((_, after)) = text.raw.split_once('$').filter(|_| !text.is_secret()) else {
         return;
     };

@@ -1,7 +1,7 @@
 //! Shares of a hundred.
 
 use crate::codes::Code;
-use crate::document::Text;
+use crate::document::TomlString;
 use crate::units;
 
 use super::quantity::not_a_quantity;
@@ -20,7 +20,7 @@ impl TextLanguage for Percent {
         Some(format!("write \"{number}%\""))
     }
 
-    fn parse(&self, text: &Text) -> Result<u8, InvalidText> {
+    fn parse(&self, text: &TomlString) -> Result<u8, InvalidText> {
         let forms = ("%", "\"1%\" to \"100%\"");
         let share = units::percent(&text.value)
             .map_err(|error| not_a_quantity(text, error, "a share", forms))?;

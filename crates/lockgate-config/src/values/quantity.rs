@@ -1,7 +1,7 @@
 //! Quantities that cannot be read: what to write instead.
 
 use crate::codes::Code;
-use crate::document::Text;
+use crate::document::TomlString;
 use crate::units::{self, UnitError};
 
 use super::InvalidText;
@@ -9,7 +9,7 @@ use super::InvalidText;
 /// A quantity without a unit, or with a wrong one. `what` it should be, `unit` and `forms` are for
 /// the cure.
 pub(super) fn not_a_quantity(
-    text: &Text,
+    text: &TomlString,
     error: UnitError,
     what: &str,
     (unit, forms): (&str, &str),
@@ -41,7 +41,7 @@ pub(super) fn not_a_quantity(
 }
 
 /// A rate of nothing.
-pub(super) fn zero(text: &Text) -> InvalidText {
+pub(super) fn zero(text: &TomlString) -> InvalidText {
     let why = "it would let nothing through";
     text.invalid(Code::OutOfRange, "is too small", why, "")
 }

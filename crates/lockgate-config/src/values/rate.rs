@@ -1,16 +1,16 @@
 //! Rates of bytes.
 
 use crate::codes::Code;
-use crate::document::Text;
+use crate::document::TomlString;
 use crate::units;
 
 use super::quantity::{not_a_quantity, zero};
 use super::{InvalidText, TextLanguage};
 
 /// Bytes a second: `10KB/s`.
-pub(crate) struct Rate;
+pub(crate) struct ByteRate;
 
-impl TextLanguage for Rate {
+impl TextLanguage for ByteRate {
     type Value = u64;
 
     const EXPECTED: &str = "a rate such as \"10KB/s\"";
@@ -21,7 +21,7 @@ impl TextLanguage for Rate {
         Some(format!("write \"{number}KB/s\" or \"{number}B/s\""))
     }
 
-    fn parse(&self, text: &Text) -> Result<u64, InvalidText> {
+    fn parse(&self, text: &TomlString) -> Result<u64, InvalidText> {
         match units::rate(&text.value) {
             Ok(0) => Err(zero(text)),
             Ok(rate) => Ok(rate),

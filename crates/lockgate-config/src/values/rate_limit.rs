@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::codes::Code;
-use crate::document::Text;
+use crate::document::TomlString;
 use crate::model::{Allowance, LimitKey};
 use crate::pattern::is_token;
 use crate::units;
@@ -18,7 +18,7 @@ pub(crate) struct Frequency;
 pub(crate) struct Burst;
 
 /// A frequency and what belongs to it: `20/s per client burst 40`.
-pub(crate) struct Limit;
+pub(crate) struct LimitText;
 
 /// What is counted apart: `client`, `route`, `header:NAME`.
 pub(crate) struct LimitBy;
@@ -34,7 +34,7 @@ impl TextLanguage for Frequency {
         Some(frequency_readings(number))
     }
 
-    fn parse(&self, text: &Text) -> Result<(u32, Duration), InvalidText> {
+    fn parse(&self, text: &TomlString) -> Result<(u32, Duration), InvalidText> {
         match units::frequency(&text.value) {
             Ok((0, _)) => Err(zero(text)),
             Ok(frequency) => Ok(frequency),
@@ -57,7 +57,7 @@ impl TextLanguage for Burst {
         Some(frequency_readings(number))
     }
 
-    fn parse(&self, text: &Text) -> Result<Allowance, InvalidText> {
+    fn parse(&self, text: &TomlString) -> Result<Allowance, InvalidText> {
         let limit = WrittenLimit::parse(&text.value);
         let why = match limit {
             Ok(limit) if limit.frequency.0 == 0 => return Err(zero(text)),
@@ -80,7 +80,7 @@ impl TextLanguage for Burst {
     }
 }
 
-impl TextLanguage for Limit {
+impl TextLanguage for LimitText {
     type Value = WrittenLimit;
 
     const EXPECTED: &str = "a limit such as \"20/s per client burst 40\"";
@@ -90,7 +90,7 @@ impl TextLanguage for Limit {
         Some(frequency_readings(number))
     }
 
-    fn parse(&self, text: &Text) -> Result<WrittenLimit, InvalidText> {
+    fn parse(&self, text: &TomlString) -> Result<WrittenLimit, InvalidText> {
         match WrittenLimit::parse(&text.value) {
             Ok(limit) if limit.frequency.0 == 0 => Err(zero(text)),
             Ok(limit) => Ok(limit),
@@ -110,7 +110,7 @@ impl TextLanguage for LimitBy {
     const EXPECTED: &str = "\"client\", \"route\" or \"header:NAME\"";
     const PATTERN: &str = "^(client|route|header:.+)$";
 
-    fn parse(&self, text: &Text) -> Result<LimitKey, InvalidText> {
+    fn parse(&self, text: &TomlString) -> Result<LimitKey, InvalidText> {
         limit_key(&text.value).ok_or_else(|| {
             let cure = "write \"client\", \"route\" or \"header:x-key\"";
             text.invalid(

@@ -1,7 +1,7 @@
 //! Files within the root of a site.
 
 use crate::codes::Code;
-use crate::document::Text;
+use crate::document::TomlString;
 use crate::pattern::{Pattern, PatternError};
 
 use super::{InvalidText, TextLanguage};
@@ -21,7 +21,7 @@ impl TextLanguage for FileName {
     const EXPECTED: &str = "the name of a file";
     const PATTERN: &str = "^[^/]+$";
 
-    fn parse(&self, text: &Text) -> Result<String, InvalidText> {
+    fn parse(&self, text: &TomlString) -> Result<String, InvalidText> {
         let why = match &*text.value {
             "" => "it is empty",
             "." | ".." => "it is a folder",
@@ -42,7 +42,7 @@ impl TextLanguage for InsidePath {
     const EXPECTED: &str = "the path of a file in `root`";
     const PATTERN: &str = "^/";
 
-    fn parse(&self, text: &Text) -> Result<String, InvalidText> {
+    fn parse(&self, text: &TomlString) -> Result<String, InvalidText> {
         let value = &*text.value;
         let why = match inside(value) {
             _ if !value.starts_with('/') => "it does not begin with `/`",
@@ -61,7 +61,7 @@ impl TextLanguage for TryPath {
     const EXPECTED: &str = "a path to look for in `root`";
     const PATTERN: &str = "^[/{]";
 
-    fn parse(&self, text: &Text) -> Result<String, InvalidText> {
+    fn parse(&self, text: &TomlString) -> Result<String, InvalidText> {
         let value = &*text.value;
         let why = match inside(value) {
             _ if value.starts_with('=') => "what is not there is answered with 404 or `not_found`",
@@ -102,7 +102,7 @@ pub(super) fn sound(name: &str) -> Result<(), &'static str> {
 }
 
 /// The key of a media type: `".ext"`, `"/x"` or `"/x/*"`.
-pub(super) fn file_type_key(name: &Text) -> Result<(), InvalidText> {
+pub(super) fn file_type_key(name: &TomlString) -> Result<(), InvalidText> {
     let why = match name.value.strip_prefix('.') {
         Some("") => "the ending is missing",
         Some(ending) if ending.contains('.') => "an ending begins at the last dot of the name",

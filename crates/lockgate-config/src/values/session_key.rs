@@ -1,7 +1,7 @@
 //! What tells clients apart, and what ties them to an endpoint.
 
 use crate::codes::Code;
-use crate::document::Text;
+use crate::document::TomlString;
 use crate::model::HashKey;
 use crate::pattern::is_token;
 
@@ -19,7 +19,7 @@ impl TextLanguage for HashBy {
     const EXPECTED: &str = "\"client\", \"sni\", \"header:NAME\" or \"cookie:NAME\"";
     const PATTERN: &str = "^(client|sni|header:.+|cookie:.+)$";
 
-    fn parse(&self, text: &Text) -> Result<HashKey, InvalidText> {
+    fn parse(&self, text: &TomlString) -> Result<HashKey, InvalidText> {
         hash_key(&text.value).ok_or_else(|| {
             let (message, why) = ("does not tell clients apart", "it is not known");
             let cure = "write \"client\", \"sni\", \"header:x-user\" or \"cookie:id\"";
@@ -34,7 +34,7 @@ impl TextLanguage for StickyBy {
     const EXPECTED: &str = "\"cookie:NAME\" or \"tls-session\"";
     const PATTERN: &str = "^(cookie:.+|tls-session)$";
 
-    fn parse(&self, text: &Text) -> Result<Sticky, InvalidText> {
+    fn parse(&self, text: &TomlString) -> Result<Sticky, InvalidText> {
         let value = &*text.value;
         let hash = match hash_key(value) {
             Some(HashKey::Cookie(name)) => return Ok(Sticky::Cookie(name)),

@@ -1,7 +1,7 @@
 //! Sizes in bytes.
 
 use crate::codes::Code;
-use crate::document::Text;
+use crate::document::TomlString;
 use crate::units;
 
 use super::quantity::not_a_quantity;
@@ -34,7 +34,7 @@ impl TextLanguage for Size {
         Some(units::size_readings(number))
     }
 
-    fn parse(&self, text: &Text) -> Result<u64, InvalidText> {
+    fn parse(&self, text: &TomlString) -> Result<u64, InvalidText> {
         let outside = |message, cure| Err(text.invalid(Code::OutOfRange, message, "", cure));
         match units::size(&text.value) {
             Ok(size) if size < self.min => {

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use serde_json::Value as Json;
 
 use crate::codes::Code;
-use crate::document::Text;
+use crate::document::TomlString;
 use crate::language::pattern;
 
 use super::{InvalidText, TextLanguage};
@@ -29,7 +29,7 @@ impl TextLanguage for Statuses {
         pattern(&format!("^{status}(-{status})?$"))
     }
 
-    fn parse(&self, text: &Text) -> Result<RangeInclusive<u16>, InvalidText> {
+    fn parse(&self, text: &TomlString) -> Result<RangeInclusive<u16>, InvalidText> {
         let range = statuses(&text.value).filter(|range| *range.start() >= self.from);
         range.ok_or_else(|| {
             let message = "is not a status that can stand here";

@@ -2,15 +2,15 @@
 
 use serde_json::Value as Json;
 
-use crate::document::{Item, Node};
+use crate::document::{TomlItem, TomlValue};
 use crate::key_paths::FEW;
-use crate::language::{Checker, Language, Row, Syntax, names, table_schema};
-use crate::table::Table;
+use crate::language::{KeyRow, Language, Notation, TreeChecker, names, table_schema};
+use crate::table::CheckedTable;
 
 /// A table of these keys.
-pub(crate) struct TableOf(pub(crate) &'static [Row]);
+pub(crate) struct TableOf(pub(crate) &'static [KeyRow]);
 
-impl Syntax for TableOf {
+impl Notation for TableOf {
     fn expected(&self) -> String {
         let names: Vec<_> = self.0.iter().map(|key| key.name).take(FEW).collect();
         let more = if self.0.len() > FEW { " and more" } else { "" };
@@ -25,21 +25,26 @@ impl Syntax for TableOf {
         table_schema(self.0)
     }
 
-    fn takes(&self, node: &Node) -> bool {
-        matches!(node, Node::Table(_))
+    fn takes(&self, node: &TomlValue) -> bool {
+        matches!(node, TomlValue::Table(_))
     }
 
-    fn table(&self) -> Option<&'static [Row]> {
+    fn table(&self) -> Option<&'static [KeyRow]> {
         Some(self.0)
     }
 }
 
 impl Language for TableOf {
-    type Value = Table;
+    type Value = CheckedTable;
 
-    fn read(&self, item: &Item, path: &str, checker: &mut Checker<'_>) -> Option<Table> {
+    fn read(
+        &self,
+        item: &TomlItem,
+        path: &str,
+        checker: &mut TreeChecker<'_>,
+    ) -> Option<CheckedTable> {
         match &item.node {
-            Node::Table(branch) => Some(checker.table(self.0, branch, path, Some(&item.at))),
+            TomlValue::Table(branch) => Some(checker.table(self.0, branch, path, Some(&item.at))),
             _ => checker.wrong_type(self, item, path),
         }
     }

@@ -8,20 +8,22 @@ use serde_json::{Value as Json, json};
 use crate::address::ListenAddr;
 use crate::check::unquoted;
 use crate::codes::Code;
-use crate::document::{Entry, Item, Node, Text};
+use crate::document::{TomlEntry, TomlItem, TomlString, TomlValue};
 use crate::host::SiteKey;
-use crate::language::{By, Checker, Language, Row, Syntax, find, names, table_schema};
+use crate::language::{
+    KeyRow, Language, Notation, TableNaming, TreeChecker, find, names, table_schema,
+};
 use crate::pattern::{PathKey, is_param};
-use crate::place::At;
-use crate::table::Table;
+use crate::source::SourceSpan;
+use crate::table::CheckedTable;
 
 use super::cures::{means_every, path_cure};
 use super::host::not_a_host;
-use super::{InvalidText, Listener, TextLanguage};
+use super::{BindAddress, InvalidText, TextLanguage};
 
 /// A table of these keys for each key of the user.
 pub(crate) struct Tables<K> {
-    keys: &'static [Row],
+    keys: &'static [KeyRow],
     by: PhantomData<K>,
 }
 
@@ -31,19 +33,19 @@ pub(crate) struct Keyed<K> {
     /// The key as written.
     pub(crate) name: String,
     pub(crate) key: K,
-    pub(crate) at: At,
-    pub(crate) table: Table,
+    pub(crate) at: SourceSpan,
+    pub(crate) table: CheckedTable,
 }
 
 /// The key of a table.
 pub(crate) trait TableKey: Clone + Debug + 'static {
-    const BY: By;
+    const BY: TableNaming;
 
     /// The key that a name is.
-    fn parse(name: &Text) -> Result<Self, InvalidText>;
+    fn parse(name: &TomlString) -> Result<Self, InvalidText>;
 
     /// The key at its place, where it may be looked at once more.
-    fn rooted(self, _name: &Text, _at: &At, _checker: &mut Checker<'_>) -> Self {
+    fn rooted(self, _name: &TomlString, _at: &SourceSpan, _checker: &mut TreeChecker<'_>) -> Self {
         self
     }
 
@@ -59,7 +61,7 @@ pub(crate) trait TableKey: Clone + Debug + 'static {
 pub(crate) struct TableName;
 
 impl<K> Tables<K> {
-    pub(crate) const fn of(keys: &'static [Row]) -> Self {
+    pub(crate) const fn of(keys: &'static [KeyRow]) -> Self {
         Self {
             keys,
             by: PhantomData,
@@ -67,13 +69,13 @@ impl<K> Tables<K> {
     }
 }
 
-impl<K: TableKey> Syntax for Tables<K> {
+impl<K: TableKey> Notation for Tables<K> {
     fn expected(&self) -> String {
         let each = match K::BY {
-            By::Address => "address",
-            By::Site => "host",
-            By::Path => "path",
-            By::Name => "name",
+            TableNaming::Address => "address",
+            TableNaming::Site => "host",
+            TableNaming::Path => "path",
+            TableNaming::Name => "name",
         };
         format!("a table for each {each}")
     }
@@ -86,15 +88,15 @@ impl<K: TableKey> Syntax for Tables<K> {
         json!({ "type": "object", "additionalProperties": table_schema(self.keys) })
     }
 
-    fn takes(&self, node: &Node) -> bool {
-        matches!(node, Node::Table(_))
+    fn takes(&self, node: &TomlValue) -> bool {
+        matches!(node, TomlValue::Table(_))
     }
 
-    fn table(&self) -> Option<&'static [Row]> {
+    fn table(&self) -> Option<&'static [KeyRow]> {
         Some(self.keys)
     }
 
-    fn by(&self) -> Option<By> {
+    fn by(&self) -> Option<TableNaming> {
         Some(K::BY)
     }
 }
@@ -102,15 +104,20 @@ impl<K: TableKey> Syntax for Tables<K> {
 impl<K: TableKey> Language for Tables<K> {
     type Value = Vec<Keyed<K>>;
 
-    fn read(&self, item: &Item, path: &str, checker: &mut Checker<'_>) -> Option<Self::Value> {
-        let Node::Table(branch) = &item.node else {
+    fn read(
+        &self,
+        item: &TomlItem,
+        path: &str,
+        checker: &mut TreeChecker<'_>,
+    ) -> Option<Self::Value> {
+        let TomlValue::Table(branch) = &item.node else {
             return checker.wrong_type(self, item, path);
         };
         let keys = self.keys;
         let inside = format!("{path}.*");
         let mut tables = Vec::new();
         for (name, entry) in &branch.entries {
-            let Node::Table(inner) = &entry.item.node else {
+            let TomlValue::Table(inner) = &entry.item.node else {
                 self.not_a_table(name, entry, path, checker);
                 continue;
             };
@@ -151,17 +158,23 @@ impl<K: TableKey> Language for Tables<K> {
 
 impl<K: TableKey> Tables<K> {
     /// Reports a value where one table for each key of the user stands.
-    fn not_a_table(&self, name: &str, entry: &Entry, path: &str, checker: &mut Checker<'_>) {
-        if matches!(entry.item.node, Node::Broken) {
+    fn not_a_table(
+        &self,
+        name: &str,
+        entry: &TomlEntry,
+        path: &str,
+        checker: &mut TreeChecker<'_>,
+    ) {
+        if matches!(entry.item.node, TomlValue::Broken) {
             return;
         }
         let section = path.rsplit('.').next().unwrap_or(path);
         let (table, key) = match K::BY {
-            By::Address => ("listener", "address"),
-            By::Site => ("site", "host or port"),
-            By::Path => ("path", "path"),
-            By::Name if section == "pool" => ("pool", "name"),
-            By::Name => ("value", "name"),
+            TableNaming::Address => ("listener", "address"),
+            TableNaming::Site => ("site", "host or port"),
+            TableNaming::Path => ("path", "path"),
+            TableNaming::Name if section == "pool" => ("pool", "name"),
+            TableNaming::Name => ("value", "name"),
         };
         let known = find(self.keys, name).is_some();
         let message = match known {
@@ -182,8 +195,8 @@ impl<K: TableKey> Tables<K> {
     }
 }
 
-fn key<K: TableKey>(name: &str, at: &At, checker: &mut Checker<'_>) -> Option<K> {
-    let name = Text::plain(name);
+fn key<K: TableKey>(name: &str, at: &SourceSpan, checker: &mut TreeChecker<'_>) -> Option<K> {
+    let name = TomlString::plain(name);
     let key = match name.value.contains("${") {
         false => K::parse(&name),
         true => {
@@ -199,31 +212,31 @@ fn key<K: TableKey>(name: &str, at: &At, checker: &mut Checker<'_>) -> Option<K>
 }
 
 /// Whether a name is surely the key of a table.
-fn is_surely(by: By, name: &str) -> bool {
+fn is_surely(by: TableNaming, name: &str) -> bool {
     match by {
-        By::Address => ListenAddr::parse(name).is_ok(),
-        By::Site => name.contains(['.', ':']) && SiteKey::parse(name).is_ok(),
-        By::Path => PathKey::parse(name).is_ok(),
-        By::Name => false,
+        TableNaming::Address => ListenAddr::parse(name).is_ok(),
+        TableNaming::Site => name.contains(['.', ':']) && SiteKey::parse(name).is_ok(),
+        TableNaming::Path => PathKey::parse(name).is_ok(),
+        TableNaming::Name => false,
     }
 }
 
 impl TableKey for ListenAddr {
-    const BY: By = By::Address;
+    const BY: TableNaming = TableNaming::Address;
 
-    fn parse(name: &Text) -> Result<Self, InvalidText> {
-        Listener.parse(name)
+    fn parse(name: &TomlString) -> Result<Self, InvalidText> {
+        BindAddress.parse(name)
     }
 
-    fn rooted(self, name: &Text, at: &At, checker: &mut Checker<'_>) -> Self {
-        Listener.rooted(self, name, at, checker)
+    fn rooted(self, name: &TomlString, at: &SourceSpan, checker: &mut TreeChecker<'_>) -> Self {
+        BindAddress.rooted(self, name, at, checker)
     }
 }
 
 impl TableKey for SiteKey {
-    const BY: By = By::Site;
+    const BY: TableNaming = TableNaming::Site;
 
-    fn parse(name: &Text) -> Result<Self, InvalidText> {
+    fn parse(name: &TomlString) -> Result<Self, InvalidText> {
         let message = "is not the key of a site";
         let key = SiteKey::parse(&name.value).map_err(|error| not_a_host(name, error, message))?;
         match key.host().and_then(means_every) {
@@ -232,7 +245,7 @@ impl TableKey for SiteKey {
         }
     }
 
-    fn rooted(self, name: &Text, at: &At, checker: &mut Checker<'_>) -> Self {
+    fn rooted(self, name: &TomlString, at: &SourceSpan, checker: &mut TreeChecker<'_>) -> Self {
         match self {
             SiteKey::Unix(path) => SiteKey::Unix(checker.rooted(&name.raw, &path, "unix:", at)),
             key => key,
@@ -250,9 +263,9 @@ fn every_host(name: &str) -> String {
 }
 
 impl TableKey for PathKey {
-    const BY: By = By::Path;
+    const BY: TableNaming = TableNaming::Path;
 
-    fn parse(name: &Text) -> Result<Self, InvalidText> {
+    fn parse(name: &TomlString) -> Result<Self, InvalidText> {
         PathKey::parse(&name.value).map_err(|error| {
             let cure = path_cure(error, &name.value);
             name.invalid(
@@ -264,14 +277,14 @@ impl TableKey for PathKey {
         })
     }
 
-    fn rooted(self, name: &Text, at: &At, checker: &mut Checker<'_>) -> Self {
+    fn rooted(self, name: &TomlString, at: &SourceSpan, checker: &mut TreeChecker<'_>) -> Self {
         foreign_parameter(&name.value, at, checker);
         self
     }
 }
 
 /// `:id` and `<id>` match themselves, but hardly any path has such a segment.
-fn foreign_parameter(name: &str, at: &At, checker: &mut Checker<'_>) {
+fn foreign_parameter(name: &str, at: &SourceSpan, checker: &mut TreeChecker<'_>) {
     let Some((segment, param)) = name.split('/').find_map(|segment| {
         let inner = segment
             .strip_prefix('<')
@@ -292,9 +305,9 @@ fn foreign_parameter(name: &str, at: &At, checker: &mut Checker<'_>) {
 }
 
 impl TableKey for TableName {
-    const BY: By = By::Name;
+    const BY: TableNaming = TableNaming::Name;
 
-    fn parse(name: &Text) -> Result<Self, InvalidText> {
+    fn parse(name: &TomlString) -> Result<Self, InvalidText> {
         if is_table_name(&name.value) {
             return Ok(TableName);
         }

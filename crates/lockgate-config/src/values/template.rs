@@ -1,7 +1,7 @@
 //! Paths of URLs, and URLs with placeholders.
 
 use crate::codes::Code;
-use crate::document::Text;
+use crate::document::TomlString;
 use crate::foreign_names::placeholders;
 use crate::pattern::is_token;
 
@@ -11,7 +11,7 @@ use super::{InvalidText, TextLanguage};
 pub(crate) struct UrlPath;
 
 /// A path or URL with placeholders, without spaces or control characters.
-pub(crate) struct Template;
+pub(crate) struct UrlTemplate;
 
 impl TextLanguage for UrlPath {
     type Value = String;
@@ -19,7 +19,7 @@ impl TextLanguage for UrlPath {
     const EXPECTED: &str = "the path of a URL";
     const PATTERN: &str = "^/";
 
-    fn parse(&self, text: &Text) -> Result<String, InvalidText> {
+    fn parse(&self, text: &TomlString) -> Result<String, InvalidText> {
         let value = &*text.value;
         let sendable = value
             .bytes()
@@ -49,12 +49,12 @@ impl TextLanguage for UrlPath {
     }
 }
 
-impl TextLanguage for Template {
+impl TextLanguage for UrlTemplate {
     type Value = String;
 
     const EXPECTED: &str = "a path or URL with placeholders";
 
-    fn parse(&self, text: &Text) -> Result<String, InvalidText> {
+    fn parse(&self, text: &TomlString) -> Result<String, InvalidText> {
         let bad = |c: char| c.is_whitespace() || c.is_control() || !c.is_ascii();
         let why = match &*text.value {
             "" => "it is empty",

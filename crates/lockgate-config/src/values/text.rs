@@ -3,16 +3,16 @@
 use serde_json::{Value as Json, json};
 
 use crate::codes::Code;
-use crate::document::Text;
+use crate::document::TomlString;
 use crate::pattern::is_token;
 
 use super::{InvalidText, TextLanguage};
 
 /// Free text of up to 255 bytes without spaces or control characters: a user, a protocol.
-pub(crate) struct Name;
+pub(crate) struct Identifier;
 
 /// Text on one line.
-pub(crate) struct Line;
+pub(crate) struct SingleLine;
 
 /// The value of a field.
 pub(crate) struct FieldValue;
@@ -24,14 +24,14 @@ pub(crate) struct Body;
 pub(crate) struct Token;
 
 /// A method of HTTP.
-pub(crate) struct Method;
+pub(crate) struct MethodName;
 
-impl TextLanguage for Name {
+impl TextLanguage for Identifier {
     type Value = String;
 
     const EXPECTED: &str = "a name";
 
-    fn parse(&self, text: &Text) -> Result<String, InvalidText> {
+    fn parse(&self, text: &TomlString) -> Result<String, InvalidText> {
         let bad = |c: char| c.is_whitespace() || c.is_control();
         let why = match &*text.value {
             "" => "it is empty",
@@ -43,13 +43,13 @@ impl TextLanguage for Name {
     }
 }
 
-impl TextLanguage for Line {
+impl TextLanguage for SingleLine {
     type Value = String;
 
     const EXPECTED: &str = "a text";
     const FREE: bool = true;
 
-    fn parse(&self, text: &Text) -> Result<String, InvalidText> {
+    fn parse(&self, text: &TomlString) -> Result<String, InvalidText> {
         line(text, "is not a text for one line")
     }
 }
@@ -60,7 +60,7 @@ impl TextLanguage for FieldValue {
     const EXPECTED: &str = "a text";
     const FREE: bool = true;
 
-    fn parse(&self, text: &Text) -> Result<String, InvalidText> {
+    fn parse(&self, text: &TomlString) -> Result<String, InvalidText> {
         line(text, "is not the value of a field")
     }
 }
@@ -75,7 +75,7 @@ impl TextLanguage for Body {
         json!({ "type": "string" })
     }
 
-    fn parse(&self, text: &Text) -> Result<String, InvalidText> {
+    fn parse(&self, text: &TomlString) -> Result<String, InvalidText> {
         Ok(text.value.clone())
     }
 }
@@ -85,7 +85,7 @@ impl TextLanguage for Token {
 
     const EXPECTED: &str = "a word such as \"utf-8\"";
 
-    fn parse(&self, text: &Text) -> Result<String, InvalidText> {
+    fn parse(&self, text: &TomlString) -> Result<String, InvalidText> {
         if is_token(&text.value) {
             return Ok(text.value.clone());
         }
@@ -99,12 +99,12 @@ impl TextLanguage for Token {
     }
 }
 
-impl TextLanguage for Method {
+impl TextLanguage for MethodName {
     type Value = String;
 
     const EXPECTED: &str = "a method";
 
-    fn parse(&self, text: &Text) -> Result<String, InvalidText> {
+    fn parse(&self, text: &TomlString) -> Result<String, InvalidText> {
         let value = &*text.value;
         if is_token(value)
             && !value.contains(|c: char| c.is_ascii_lowercase())
@@ -119,7 +119,7 @@ impl TextLanguage for Method {
 }
 
 /// Text without control characters; it may be sent in a field.
-fn line(text: &Text, message: &str) -> Result<String, InvalidText> {
+fn line(text: &TomlString, message: &str) -> Result<String, InvalidText> {
     let why = match &*text.value {
         "" => "it is empty",
         value if value.len() > 8_000 => "it is longer than 8,000 bytes",

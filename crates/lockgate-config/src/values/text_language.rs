@@ -5,9 +5,9 @@ use std::fmt::Debug;
 use serde_json::{Value as Json, json};
 
 use crate::codes::Code;
-use crate::document::{Item, Node, Text};
-use crate::language::{Checker, Language, Syntax, pattern};
-use crate::place::At;
+use crate::document::{TomlItem, TomlString, TomlValue};
+use crate::language::{Language, Notation, TreeChecker, pattern};
+use crate::source::SourceSpan;
 
 /// A language of texts.
 pub(crate) trait TextLanguage {
@@ -27,24 +27,30 @@ pub(crate) trait TextLanguage {
     const FREE: bool = false;
 
     /// The value of a text.
-    fn parse(&self, text: &Text) -> Result<Self::Value, InvalidText>;
+    fn parse(&self, text: &TomlString) -> Result<Self::Value, InvalidText>;
 
     /// The value at its place: paths start from the folder of the file.
-    fn rooted(&self, value: Self::Value, _: &Text, _: &At, _: &mut Checker<'_>) -> Self::Value {
+    fn rooted(
+        &self,
+        value: Self::Value,
+        _: &TomlString,
+        _: &SourceSpan,
+        _: &mut TreeChecker<'_>,
+    ) -> Self::Value {
         value
     }
 
-    /// As [`Syntax::expected`].
+    /// As [`Notation::expected`].
     fn expected(&self) -> String {
         Self::EXPECTED.to_owned()
     }
 
-    /// As [`Syntax::reference`].
+    /// As [`Notation::reference`].
     fn reference(&self) -> String {
         self.expected()
     }
 
-    /// As [`Syntax::schema`].
+    /// As [`Notation::schema`].
     fn schema(&self) -> Json {
         match Self::PATTERN {
             "" => json!({ "type": "string", "minLength": 1 }),
@@ -57,13 +63,13 @@ pub(crate) trait TextLanguage {
         None
     }
 
-    /// As [`Syntax::instead`].
-    fn instead(&self, item: &Item) -> Option<String> {
-        let is_plain = matches!(item.node, Node::Integer(_) | Node::Bool(_));
+    /// As [`Notation::instead`].
+    fn instead(&self, item: &TomlItem) -> Option<String> {
+        let is_plain = matches!(item.node, TomlValue::Integer(_) | TomlValue::Bool(_));
         (Self::FREE && is_plain).then(|| format!("write \"{}\"", item.at.text()))
     }
 
-    /// As [`Syntax::meant`].
+    /// As [`Notation::meant`].
     fn meant(&self, _text: &str) -> Option<String> {
         None
     }
@@ -79,7 +85,7 @@ pub(crate) struct InvalidText {
     is_secret: bool,
 }
 
-impl Text {
+impl TomlString {
     /// The mistake that this text is no value. `message` goes on after the text as it was written;
     /// neither `why` nor `cure` holds any of the text.
     pub(crate) fn invalid(
@@ -123,12 +129,12 @@ impl InvalidText {
     }
 
     /// Reports the mistake.
-    pub(crate) fn report<T>(self, at: &At, checker: &mut Checker<'_>) -> Option<T> {
+    pub(crate) fn report<T>(self, at: &SourceSpan, checker: &mut TreeChecker<'_>) -> Option<T> {
         checker.invalid(self.code, at, self.message, self.why, self.cure)
     }
 }
 
-impl<L: TextLanguage> Syntax for L {
+impl<L: TextLanguage> Notation for L {
     fn expected(&self) -> String {
         TextLanguage::expected(self)
     }
@@ -145,10 +151,10 @@ impl<L: TextLanguage> Syntax for L {
         L::UNIT
     }
 
-    fn takes(&self, node: &Node) -> bool {
+    fn takes(&self, node: &TomlValue) -> bool {
         match node {
-            Node::Text(_) => true,
-            Node::Integer(_) => self.bare(0).is_some(),
+            TomlValue::Text(_) => true,
+            TomlValue::Integer(_) => self.bare(0).is_some(),
             _ => false,
         }
     }
@@ -157,7 +163,7 @@ impl<L: TextLanguage> Syntax for L {
         L::FREE
     }
 
-    fn instead(&self, item: &Item) -> Option<String> {
+    fn instead(&self, item: &TomlItem) -> Option<String> {
         TextLanguage::instead(self, item)
     }
 
@@ -169,15 +175,20 @@ impl<L: TextLanguage> Syntax for L {
 impl<L: TextLanguage> Language for L {
     type Value = L::Value;
 
-    fn read(&self, item: &Item, path: &str, checker: &mut Checker<'_>) -> Option<Self::Value> {
+    fn read(
+        &self,
+        item: &TomlItem,
+        path: &str,
+        checker: &mut TreeChecker<'_>,
+    ) -> Option<Self::Value> {
         let number = match &item.node {
-            Node::Text(text) => {
+            TomlValue::Text(text) => {
                 return match self.parse(text) {
                     Ok(value) => Some(self.rooted(value, text, &item.at, checker)),
                     Err(invalid) => invalid.report(&item.at, checker),
                 };
             }
-            Node::Integer(number) => number.map_or(10, i64::unsigned_abs),
+            TomlValue::Integer(number) => number.map_or(10, i64::unsigned_abs),
             _ => return checker.wrong_type(self, item, path),
         };
         // The readings are offered, the likeliest first, none is taken.

@@ -3,7 +3,7 @@
 use serde_json::Value as Json;
 
 use crate::codes::Code;
-use crate::document::Text;
+use crate::document::TomlString;
 use crate::language::{names, one_of};
 use crate::model::{Group, Suite, TlsVersion};
 use crate::spelling::nearest;
@@ -11,7 +11,7 @@ use crate::spelling::nearest;
 use super::{InvalidText, TextLanguage};
 
 /// A version of TLS.
-pub(crate) struct Version;
+pub(crate) struct VersionName;
 
 /// A cipher suite, by its IANA name.
 pub(crate) struct SuiteName;
@@ -19,7 +19,7 @@ pub(crate) struct SuiteName;
 /// A key exchange group.
 pub(crate) struct GroupName;
 
-impl TextLanguage for Version {
+impl TextLanguage for VersionName {
     type Value = TlsVersion;
 
     const EXPECTED: &str = "\"1.2\" or \"1.3\"";
@@ -28,7 +28,7 @@ impl TextLanguage for Version {
         one_of(&TlsVersion::ALL.map(TlsVersion::name))
     }
 
-    fn parse(&self, text: &Text) -> Result<TlsVersion, InvalidText> {
+    fn parse(&self, text: &TomlString) -> Result<TlsVersion, InvalidText> {
         let mut versions = TlsVersion::ALL.into_iter();
         let found = versions.find(|version| version.name() == text.value);
         found.ok_or_else(|| {
@@ -65,7 +65,7 @@ impl TextLanguage for SuiteName {
         names("", Suite::ALL.map(Suite::name))
     }
 
-    fn parse(&self, text: &Text) -> Result<Suite, InvalidText> {
+    fn parse(&self, text: &TomlString) -> Result<Suite, InvalidText> {
         Suite::parse(&text.value).ok_or_else(|| {
             let names = Suite::ALL.map(Suite::name);
             let meant = Suite::from_openssl(&text.value).map(Suite::name);
@@ -91,7 +91,7 @@ impl TextLanguage for GroupName {
         names("", Group::ALL.map(Group::name))
     }
 
-    fn parse(&self, text: &Text) -> Result<Group, InvalidText> {
+    fn parse(&self, text: &TomlString) -> Result<Group, InvalidText> {
         let mut groups = Group::ALL.into_iter();
         let found = groups.find(|group| group.name() == text.value);
         found.ok_or_else(|| {

@@ -2,9 +2,9 @@
 
 use crate::address::CidrError;
 use crate::codes::Code;
-use crate::document::Text;
+use crate::document::TomlString;
 use crate::host::HostError;
-use crate::tunnel_rule::{RuleError, TunnelRule};
+use crate::tunnel_rule::{TunnelRule, TunnelRuleError};
 
 use super::{InvalidText, TextLanguage};
 
@@ -16,7 +16,7 @@ impl TextLanguage for TunnelTarget {
 
     const EXPECTED: &str = "a target such as \"*.example.com:443\" or \"10.1.0.0/16:22\"";
 
-    fn parse(&self, text: &Text) -> Result<TunnelRule, InvalidText> {
+    fn parse(&self, text: &TomlString) -> Result<TunnelRule, InvalidText> {
         TunnelRule::parse(&text.value).map_err(|error| {
             let cure = "write \"example.com:443\", \"*.example.com:80,443\", \"10.1.0.0/16:22\" or \"*:443\"";
             text.invalid(Code::BadTunnelRule, "is not a target", error.reason(), cure)
@@ -25,27 +25,27 @@ impl TextLanguage for TunnelTarget {
     }
 }
 
-fn target_cure(error: RuleError, value: &str) -> Option<String> {
+fn target_cure(error: TunnelRuleError, value: &str) -> Option<String> {
     Some(match error {
-        RuleError::Everything => "write \"*:443\", or \"*:*\" for every port".to_owned(),
-        RuleError::Host(HostError::Empty) if value.starts_with(':') => {
+        TunnelRuleError::Everything => "write \"*:443\", or \"*:*\" for every port".to_owned(),
+        TunnelRuleError::Host(HostError::Empty) if value.starts_with(':') => {
             format!("write \"*{value}\"")
         }
-        RuleError::Host(HostError::Scheme) => {
+        TunnelRuleError::Host(HostError::Scheme) => {
             let (scheme, rest) = value.split_once("://").unwrap_or_default();
             let host = rest.split(['/', ':']).next().unwrap_or_default();
             let port = if scheme == "http" { 80 } else { 443 };
             format!("write \"{host}:{port}\"")
         }
-        RuleError::Host(HostError::NotAscii) => {
+        TunnelRuleError::Host(HostError::NotAscii) => {
             "write its xn-- form (Punycode), such as \"xn--bcher-kva.example:443\"".to_owned()
         }
-        RuleError::Host(HostError::Brackets) => "write \"[2001:db8::/32]:443\"".to_owned(),
-        RuleError::Host(HostError::Path) => {
+        TunnelRuleError::Host(HostError::Brackets) => "write \"[2001:db8::/32]:443\"".to_owned(),
+        TunnelRuleError::Host(HostError::Path) => {
             let host = value.split('/').next().unwrap_or_default();
             format!("write \"{host}:443\": a tunnel leads to a host")
         }
-        RuleError::Network(CidrError::HostBits { network }) => {
+        TunnelRuleError::Network(CidrError::HostBits { network }) => {
             format!("write \"{network}\" for the network")
         }
         _ => return None,

@@ -4,13 +4,13 @@ use std::fmt::Debug;
 
 use serde_json::Value as Json;
 
-use crate::document::{Item, Node};
-use crate::language::{Checker, Language, Syntax, names, one_of, quoted};
+use crate::document::{TomlItem, TomlValue};
+use crate::language::{Language, Notation, TreeChecker, names, one_of, quoted};
 
 /// One of these words.
 pub(crate) struct Words<T: 'static>(pub(crate) &'static [(&'static str, T)]);
 
-impl<T> Syntax for Words<T> {
+impl<T> Notation for Words<T> {
     fn expected(&self) -> String {
         quoted(&self.words())
     }
@@ -24,8 +24,8 @@ impl<T> Syntax for Words<T> {
         one_of(&self.words())
     }
 
-    fn takes(&self, node: &Node) -> bool {
-        matches!(node, Node::Text(_))
+    fn takes(&self, node: &TomlValue) -> bool {
+        matches!(node, TomlValue::Text(_))
     }
 
     fn words(&self) -> Vec<&'static str> {
@@ -36,8 +36,8 @@ impl<T> Syntax for Words<T> {
 impl<T: Copy + Debug> Language for Words<T> {
     type Value = T;
 
-    fn read(&self, item: &Item, path: &str, checker: &mut Checker<'_>) -> Option<T> {
-        let Node::Text(text) = &item.node else {
+    fn read(&self, item: &TomlItem, path: &str, checker: &mut TreeChecker<'_>) -> Option<T> {
+        let TomlValue::Text(text) = &item.node else {
             return checker.wrong_type(self, item, path);
         };
         match self.0.iter().find(|(word, _)| *word == text.value) {

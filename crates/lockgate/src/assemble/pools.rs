@@ -55,7 +55,7 @@ impl Pools {
     fn make(
         &mut self,
         mistakes: &mut Mistakes<'_>,
-        written: &config::Pool,
+        written: &config::EndpointPool,
         user: &str,
     ) -> Option<Arc<Pool>> {
         let name = self.name(written, user);
@@ -122,7 +122,7 @@ impl Pools {
 
     /// Its own name, or that of its first user: no two pools have the same, for metrics tell them
     /// apart by it.
-    fn name(&self, written: &config::Pool, user: &str) -> String {
+    fn name(&self, written: &config::EndpointPool, user: &str) -> String {
         let taken = |name: &str| self.all.iter().any(|known| known.settings.name == name);
         let name = written.name.as_deref().unwrap_or(user);
         if !taken(name) {
@@ -150,7 +150,7 @@ impl Pools {
         &mut self,
         mistakes: &mut Mistakes<'_>,
         name: &str,
-        pool: &config::Pool,
+        pool: &config::EndpointPool,
         written: &config::Health,
         own: Option<&Arc<Connector>>,
     ) -> Option<Check> {
@@ -203,7 +203,7 @@ impl Pools {
 
     fn endpoint(
         &mut self,
-        written: &config::Endpoint,
+        written: &config::WeightedEndpoint,
         (host, place): (String, Place),
     ) -> Arc<Endpoint> {
         if let Some(known) = self.endpoints.get(&written.addr) {
@@ -228,7 +228,7 @@ fn nobody_yet(endpoint: Arc<Endpoint>) -> Member {
     member
 }
 
-fn settings(name: &str, written: &config::Pool, members: &[Member]) -> Settings {
+fn settings(name: &str, written: &config::EndpointPool, members: &[Member]) -> Settings {
     let maintenance = written.maintenance.as_ref().map(|answer| {
         let body = answer.body.clone().into_bytes();
         (

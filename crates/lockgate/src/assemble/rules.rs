@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::thread;
 
 use lockgate_config as config;
-use lockgate_config::{At, Cidr, Code, Segment};
+use lockgate_config::{Cidr, Code, Segment, SourceSpan};
 use lockgate_proxy::admit::basic_auth::Checker;
 use lockgate_proxy::admit::networks::Networks;
 use lockgate_proxy::admit::rate_limit::{BUCKETS, Buckets, Rate, RateLimit};
@@ -59,7 +59,7 @@ impl Guards {
     }
 
     /// Who may use `route`, and how often.
-    pub(super) fn admission(&mut self, route: &config::Route, auth: Option<Auth>) -> Admission {
+    pub(super) fn admission(&mut self, route: &config::SiteRoute, auth: Option<Auth>) -> Admission {
         let written = &route.rules;
         Admission {
             networks: Networks::new(&networks(&written.allow), &networks(&written.deny)),
@@ -72,7 +72,7 @@ impl Guards {
     pub(super) fn rules(
         &mut self,
         mistakes: &mut Mistakes<'_>,
-        route: &config::Route,
+        route: &config::SiteRoute,
         pattern: &Pattern,
         auth: Option<&Auth>,
         fetcher: &Fetcher,
@@ -218,7 +218,7 @@ impl Guards {
     pub(super) fn pages(
         &mut self,
         mistakes: &mut Mistakes<'_>,
-        written: &[(u16, PathBuf, At)],
+        written: &[(u16, PathBuf, SourceSpan)],
     ) -> Option<Arc<Pages>> {
         let files: Vec<_> = written
             .iter()
@@ -282,14 +282,14 @@ fn page(path: &Path) -> Result<Page, String> {
 }
 
 /// The paths of `route`.
-pub(super) fn pattern(mistakes: &mut Mistakes<'_>, route: &config::Route) -> Option<Pattern> {
+pub(super) fn pattern(mistakes: &mut Mistakes<'_>, route: &config::SiteRoute) -> Option<Pattern> {
     pattern_of(mistakes, route, &route.pattern)
 }
 
 /// A pattern in a table of `route`.
 pub(super) fn pattern_of(
     mistakes: &mut Mistakes<'_>,
-    route: &config::Route,
+    route: &config::SiteRoute,
     written: &config::Pattern,
 ) -> Option<Pattern> {
     let config::Pattern::Path { segments, tail } = written else {
@@ -310,7 +310,7 @@ pub(super) fn pattern_of(
 }
 
 /// Whether there is a folder to serve, or may be one later.
-pub(super) fn folder(mistakes: &mut Mistakes<'_>, files: &config::Files) -> bool {
+pub(super) fn folder(mistakes: &mut Mistakes<'_>, files: &config::StaticFiles) -> bool {
     match std::fs::metadata(&files.root) {
         Ok(metadata) if metadata.is_dir() => true,
         Ok(_) => {
@@ -336,9 +336,9 @@ pub(super) fn folder(mistakes: &mut Mistakes<'_>, files: &config::Files) -> bool
 /// What is looked for instead of a path.
 pub(super) fn attempts(
     mistakes: &mut Mistakes<'_>,
-    route: &config::Route,
+    route: &config::SiteRoute,
     pattern: &Pattern,
-    files: &config::Files,
+    files: &config::StaticFiles,
 ) -> Option<Vec<Template>> {
     let attempts = files.attempts.iter();
     attempts
@@ -349,7 +349,7 @@ pub(super) fn attempts(
 /// Media types of a route's own.
 pub(super) fn types(
     mistakes: &mut Mistakes<'_>,
-    route: &config::Route,
+    route: &config::SiteRoute,
     written: &config::FileTypes,
 ) -> Option<Types> {
     let mut path = |(path, media_type): &(config::Pattern, String)| {
@@ -365,7 +365,7 @@ pub(super) fn types(
 /// Looks elsewhere.
 pub(super) fn redirect(
     mistakes: &mut Mistakes<'_>,
-    route: &config::Route,
+    route: &config::SiteRoute,
     pattern: &Pattern,
     to: &str,
     status: u16,
@@ -377,7 +377,7 @@ pub(super) fn redirect(
 /// Answers.
 pub(super) fn respond(
     mistakes: &mut Mistakes<'_>,
-    route: &config::Route,
+    route: &config::SiteRoute,
     pattern: &Pattern,
     answer: &config::Answer,
 ) -> Option<Action> {
@@ -412,7 +412,7 @@ pub(super) fn bare(written: &config::Rates) -> Rules {
 
 fn target(
     mistakes: &mut Mistakes<'_>,
-    route: &config::Route,
+    route: &config::SiteRoute,
     pattern: &Pattern,
 ) -> Option<TargetRewrite> {
     match &route.rules.rewrite {
@@ -426,7 +426,7 @@ fn target(
 
 fn headers(
     mistakes: &mut Mistakes<'_>,
-    route: &config::Route,
+    route: &config::SiteRoute,
     written: &[config::HeaderRule],
     pattern: &Pattern,
 ) -> Option<HeaderRules> {
@@ -456,7 +456,7 @@ fn headers(
 
 fn template(
     mistakes: &mut Mistakes<'_>,
-    route: &config::Route,
+    route: &config::SiteRoute,
     text: &str,
     purpose: Purpose,
     pattern: &Pattern,

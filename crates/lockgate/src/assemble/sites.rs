@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockgate_config as config;
-use lockgate_config::{At, Code, Config, Host, ListenAddr, Protocol, SiteListener};
+use lockgate_config::{Code, Config, Host, ListenAddr, Protocol, SiteListener, SourceSpan};
 use lockgate_http::h1::Limits;
 use lockgate_net::threads::Threads;
 use lockgate_proxy::action::forward_auth::ForwardAuth;
@@ -66,7 +66,7 @@ impl Sites {
 /// One site at one address.
 #[derive(Clone, Copy)]
 pub(super) struct Served<'a> {
-    pub(super) site: &'a config::Site,
+    pub(super) site: &'a config::HostedSite,
     /// Its place in the configuration.
     place: usize,
     /// Whether it is only redirected to where it is served over TLS.
@@ -80,8 +80,8 @@ struct Table {
     sites: Vec<site::Site>,
     routes: Vec<site::Route>,
     /// Where each site, and each route, was written; for mistakes.
-    site_places: Vec<At>,
-    route_places: Vec<At>,
+    site_places: Vec<SourceSpan>,
+    route_places: Vec<SourceSpan>,
 }
 
 impl Assembler<'_> {
@@ -331,30 +331,32 @@ impl Assembler<'_> {
 
     fn route(
         &mut self,
-        site: &config::Site,
-        route: &config::Route,
+        site: &config::HostedSite,
+        route: &config::SiteRoute,
     ) -> Option<(Pattern, site::Route)> {
         let pattern = rules::pattern(&mut self.mistakes, route)?;
         let action = match &route.action {
-            config::Action::Proxy(pool) => self
+            config::RouteAction::Proxy(pool) => self
                 .proxy(site, *pool, &route.rules.timeouts)
                 .map(Action::Proxy),
-            config::Action::Files(files) => self.files(route, &pattern, files).map(Action::Files),
-            config::Action::Redirect { to, status } => {
+            config::RouteAction::Files(files) => {
+                self.files(route, &pattern, files).map(Action::Files)
+            }
+            config::RouteAction::Redirect { to, status } => {
                 rules::redirect(&mut self.mistakes, route, &pattern, to, *status)
             }
-            config::Action::Respond(answer) => {
+            config::RouteAction::Respond(answer) => {
                 rules::respond(&mut self.mistakes, route, &pattern, answer)
             }
         };
         let auth = match &route.rules.auth {
             None => Some(None),
-            Some(config::Auth::Basic(written)) => self
+            Some(config::AuthMethod::Basic(written)) => self
                 .sites
                 .guards
                 .basic(&mut self.mistakes, written)
                 .map(|basic| Some(Auth::Basic(basic))),
-            Some(config::Auth::Forward(written)) => {
+            Some(config::AuthMethod::Forward(written)) => {
                 let made = self.forward_auth(site, written, &route.rules.timeouts);
                 made.map(|service| Some(Auth::Forward(Box::new(service))))
             }
@@ -383,7 +385,7 @@ impl Assembler<'_> {
 
     fn forward_auth(
         &mut self,
-        site: &config::Site,
+        site: &config::HostedSite,
         written: &config::ForwardAuth,
         timeouts: &config::Timeouts,
     ) -> Option<ForwardAuth> {
@@ -413,9 +415,9 @@ impl Assembler<'_> {
 
     fn files(
         &mut self,
-        route: &config::Route,
+        route: &config::SiteRoute,
         pattern: &Pattern,
-        files: &config::Files,
+        files: &config::StaticFiles,
     ) -> Option<Arc<Files>> {
         let there = rules::folder(&mut self.mistakes, files);
         let attempts = rules::attempts(&mut self.mistakes, route, pattern, files);
@@ -455,11 +457,12 @@ impl Assembler<'_> {
 
     fn proxy(
         &mut self,
-        site: &config::Site,
+        site: &config::HostedSite,
         number: usize,
         timeouts: &config::Timeouts,
     ) -> Option<Proxy> {
-        let is_its = |route: &&config::Route| route.action == config::Action::Proxy(number);
+        let is_its =
+            |route: &&config::SiteRoute| route.action == config::RouteAction::Proxy(number);
         // The site's own comes last; what it uses is called like the site.
         let user = match site.routes.iter().rev().find(is_its) {
             Some(route) if !route.name.is_empty() => format!("{} {}", site.name, route.name),
@@ -522,7 +525,7 @@ impl Table {
 
 /// The sites with TLS on the address of `tcp`.
 pub(super) fn beside<'a>(config: &'a Config, tcp: &config::Tcp) -> Vec<Served<'a>> {
-    let is_here = |site: &config::Site| {
+    let is_here = |site: &config::HostedSite| {
         site.listen
             .iter()
             .any(|at| at.secure && at.addr == tcp.listen)
@@ -604,7 +607,7 @@ pub(super) fn served(
 }
 
 /// Limits of heads.
-fn heads(written: &config::Limits) -> Limits {
+fn heads(written: &config::ProcessLimits) -> Limits {
     Limits {
         head: usize::try_from(written.head).unwrap_or(usize::MAX),
         fields: written.fields,

@@ -43,7 +43,11 @@ impl Default for Shared {
 
 impl Assembler<'_> {
     /// A listener whose clients have tunnels; `place` is its place among the process's sites.
-    pub(super) fn tunnel(&mut self, tunnel: &config::Tunnel, place: usize) -> Option<Planned> {
+    pub(super) fn tunnel(
+        &mut self,
+        tunnel: &config::TunnelListener,
+        place: usize,
+    ) -> Option<Planned> {
         let config = self.config;
         let tls = tunnel
             .tls
@@ -133,7 +137,7 @@ impl Assembler<'_> {
 
     /// What is taken out of what is forwarded: the words between a client and its proxy (RFC 9110
     /// §11.7).
-    fn forwarded(&self, tunnel: &config::Tunnel) -> Rules {
+    fn forwarded(&self, tunnel: &config::TunnelListener) -> Rules {
         let bare = rules::bare(&self.config.rates);
         if !tunnel.forward {
             return bare;
@@ -153,7 +157,7 @@ impl Assembler<'_> {
         }
     }
 
-    fn connect(&mut self, tunnel: &config::Tunnel) -> Connect {
+    fn connect(&mut self, tunnel: &config::TunnelListener) -> Connect {
         let Shared { names, look_ups } = self.tunnels.clone();
         let rules = |written: &[TargetRule]| written.iter().map(rule).collect();
         Connect {

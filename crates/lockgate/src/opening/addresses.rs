@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 
-use lockgate_config::{At, Code, Config};
+use lockgate_config::{Code, Config, SourceSpan};
 use lockgate_net::listen::{self, Address, Bound, Owner, Trial};
 
 use super::{Mode, Opening, parent};
@@ -83,7 +83,7 @@ impl Opening<'_> {
         bound
     }
 
-    fn cannot_listen(&mut self, address: &Address, at: &At, error: &io::Error) {
+    fn cannot_listen(&mut self, address: &Address, at: &SourceSpan, error: &io::Error) {
         self.failed = true;
         let (code, cure) = binding_failed(address, error);
         self.report.push_at(
@@ -137,7 +137,7 @@ impl Opening<'_> {
 }
 
 /// Every address that listeners have, each once, and where it was written.
-fn addresses(config: &Config) -> Vec<(Address, At)> {
+fn addresses(config: &Config) -> Vec<(Address, SourceSpan)> {
     let relays = config.tcp.iter().map(|tcp| (&tcp.listen, &tcp.at));
     let tunnels = config
         .tunnels
@@ -147,7 +147,7 @@ fn addresses(config: &Config) -> Vec<(Address, At)> {
         .sites
         .iter()
         .flat_map(|site| site.listen.iter().map(|listen| (&listen.addr, &site.at)));
-    let mut addresses: Vec<(Address, At)> = Vec::new();
+    let mut addresses: Vec<(Address, SourceSpan)> = Vec::new();
     for (written, at) in relays.chain(tunnels).chain(sites) {
         let address = assemble::address(written);
         if !addresses.iter().any(|(known, _)| *known == address) {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// One file of the configuration, kept so that later mistakes can still show the line.
 #[derive(Debug)]
-pub(crate) struct Source {
+pub(crate) struct ConfigFile {
     /// The path as the user would write it, for messages.
     pub(crate) name: PathBuf,
     /// The folder that relative paths in this file start from.
@@ -24,17 +24,17 @@ pub(crate) struct Source {
 /// Displays as `file:line:column`, both counted from 1, the column in characters. Two places are
 /// always equal: where something stands never makes two configurations different.
 #[derive(Clone)]
-pub struct At {
-    pub(crate) source: Arc<Source>,
+pub struct SourceSpan {
+    pub(crate) source: Arc<ConfigFile>,
     pub(crate) span: Range<usize>,
 }
 
-impl At {
-    pub(crate) fn new(source: &Arc<Source>, span: Range<usize>) -> At {
+impl SourceSpan {
+    pub(crate) fn new(source: &Arc<ConfigFile>, span: Range<usize>) -> SourceSpan {
         let len = source.text.len();
         let start = floor_boundary(&source.text, span.start.min(len));
         let end = ceil_boundary(&source.text, span.end.clamp(start, len));
-        At {
+        SourceSpan {
             source: Arc::clone(source),
             span: start..end,
         }
@@ -77,7 +77,7 @@ impl At {
     }
 }
 
-impl fmt::Display for At {
+impl fmt::Display for SourceSpan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -89,19 +89,19 @@ impl fmt::Display for At {
     }
 }
 
-impl fmt::Debug for At {
+impl fmt::Debug for SourceSpan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "At({self})")
+        write!(f, "SourceSpan({self})")
     }
 }
 
-impl PartialEq for At {
-    fn eq(&self, _: &At) -> bool {
+impl PartialEq for SourceSpan {
+    fn eq(&self, _: &SourceSpan) -> bool {
         true
     }
 }
 
-impl Eq for At {}
+impl Eq for SourceSpan {}
 
 fn floor_boundary(text: &str, mut index: usize) -> usize {
     while !text.is_char_boundary(index) {

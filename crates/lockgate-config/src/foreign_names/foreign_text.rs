@@ -9,7 +9,7 @@ use crate::model::EndpointAddr;
 
 /// A text in another language.
 #[derive(Debug)]
-pub(crate) struct Foreign {
+pub(crate) struct ForeignText {
     /// The language, with its article.
     pub(crate) name: &'static str,
     /// The line that gave it away.
@@ -19,7 +19,7 @@ pub(crate) struct Foreign {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Language {
+enum ForeignLanguage {
     Nginx,
     Haproxy,
     Caddy,
@@ -32,8 +32,8 @@ enum Language {
 const LINES: usize = 500;
 
 /// The language of a text that is not TOML, if it is known.
-pub(crate) fn recognise(text: &str) -> Option<Foreign> {
-    let lines: Vec<Line<'_>> = lines(text).collect();
+pub(crate) fn recognise(text: &str) -> Option<ForeignText> {
+    let lines: Vec<ForeignLine<'_>> = lines(text).collect();
     let toml = lines.iter().filter(|line| line.is_toml()).count();
     if toml * 4 > lines.len() {
         return None;
@@ -41,53 +41,53 @@ pub(crate) fn recognise(text: &str) -> Option<Foreign> {
     let told = || lines.iter().find_map(|line| Some((line.language()?, line)));
     let (language, line) = json(text, &lines).or_else(told).or_else(|| yaml(&lines))?;
     let end = line.start + line.text.len();
-    Some(Foreign {
+    Some(ForeignText {
         name: language.name(),
         span: line.start..end,
         example: example(language, &lines),
     })
 }
 
-impl Language {
+impl ForeignLanguage {
     fn name(self) -> &'static str {
         match self {
-            Language::Nginx => "an nginx configuration",
-            Language::Haproxy => "an HAProxy configuration",
-            Language::Caddy => "a Caddyfile",
-            Language::Apache => "an Apache configuration",
-            Language::Json => "JSON",
-            Language::Yaml => "YAML",
+            ForeignLanguage::Nginx => "an nginx configuration",
+            ForeignLanguage::Haproxy => "an HAProxy configuration",
+            ForeignLanguage::Caddy => "a Caddyfile",
+            ForeignLanguage::Apache => "an Apache configuration",
+            ForeignLanguage::Json => "JSON",
+            ForeignLanguage::Yaml => "YAML",
         }
     }
 
     /// The words before a host and before an address that is proxied to.
     fn words(self) -> (&'static [&'static str], &'static [&'static str]) {
         match self {
-            Language::Nginx => (&["server_name"], &["proxy_pass", "server"]),
-            Language::Haproxy => (&[], &["server"]),
-            Language::Caddy => (&[], &["reverse_proxy"]),
-            Language::Apache => (&["ServerName"], &["ProxyPass"]),
-            Language::Json => (
+            ForeignLanguage::Nginx => (&["server_name"], &["proxy_pass", "server"]),
+            ForeignLanguage::Haproxy => (&[], &["server"]),
+            ForeignLanguage::Caddy => (&[], &["reverse_proxy"]),
+            ForeignLanguage::Apache => (&["ServerName"], &["ProxyPass"]),
+            ForeignLanguage::Json => (
                 &["\"host\":", "\"server_name\":"],
                 &["\"dial\":", "\"url\":"],
             ),
-            Language::Yaml => (&["host:", "- host:"], &["url:", "- url:", "- address:"]),
+            ForeignLanguage::Yaml => (&["host:", "- host:"], &["url:", "- url:", "- address:"]),
         }
     }
 }
 
 /// A line that is neither empty nor a comment, without the space around it.
-struct Line<'a> {
+struct ForeignLine<'a> {
     start: usize,
     text: &'a str,
 }
 
-fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
+fn lines(text: &str) -> impl Iterator<Item = ForeignLine<'_>> {
     let mut next = 0;
     let lines = text.split('\n').map(move |line| {
         let start = next + (line.len() - line.trim_start().len());
         next += line.len() + 1;
-        Line {
+        ForeignLine {
             start,
             text: line.trim(),
         }
@@ -97,7 +97,7 @@ fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
         .take(LINES)
 }
 
-impl Line<'_> {
+impl ForeignLine<'_> {
     /// A header, or a key and its value.
     fn is_toml(&self) -> bool {
         let key = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '"' | '\'');
@@ -110,12 +110,12 @@ impl Line<'_> {
     }
 
     /// The language that this line alone gives away.
-    fn language(&self) -> Option<Language> {
+    fn language(&self) -> Option<ForeignLanguage> {
         match () {
-            () if self.is_apache() => Some(Language::Apache),
-            () if self.is_nginx() => Some(Language::Nginx),
-            () if self.is_haproxy() => Some(Language::Haproxy),
-            () if self.is_caddy() => Some(Language::Caddy),
+            () if self.is_apache() => Some(ForeignLanguage::Apache),
+            () if self.is_nginx() => Some(ForeignLanguage::Nginx),
+            () if self.is_haproxy() => Some(ForeignLanguage::Haproxy),
+            () if self.is_caddy() => Some(ForeignLanguage::Caddy),
             () => None,
         }
     }
@@ -212,7 +212,10 @@ fn is_host(text: &str) -> bool {
 }
 
 /// An object or an array of objects.
-fn json<'a, 'b>(text: &str, lines: &'b [Line<'a>]) -> Option<(Language, &'b Line<'a>)> {
+fn json<'a, 'b>(
+    text: &str,
+    lines: &'b [ForeignLine<'a>],
+) -> Option<(ForeignLanguage, &'b ForeignLine<'a>)> {
     let bare = text.trim_start_matches('\u{feff}').trim_start();
     let object = |text: &str| {
         let inner = text.strip_prefix('{').map(str::trim_start);
@@ -223,22 +226,23 @@ fn json<'a, 'b>(text: &str, lines: &'b [Line<'a>]) -> Option<(Language, &'b Line
         .map(str::trim_start)
         .is_some_and(object);
     let first = lines.first().filter(|_| object(bare) || array)?;
-    Some((Language::Json, first))
+    Some((ForeignLanguage::Json, first))
 }
 
 /// Nearly every line must be of YAML: one of them may be a slip.
-fn yaml<'a, 'b>(lines: &'b [Line<'a>]) -> Option<(Language, &'b Line<'a>)> {
+fn yaml<'a, 'b>(lines: &'b [ForeignLine<'a>]) -> Option<(ForeignLanguage, &'b ForeignLine<'a>)> {
     let of_yaml = lines.iter().filter(|line| line.is_yaml()).count();
-    let all =
-        lines.len() >= 2 && of_yaml * 5 >= lines.len() * 4 && !lines.iter().any(Line::is_toml);
+    let all = lines.len() >= 2
+        && of_yaml * 5 >= lines.len() * 4
+        && !lines.iter().any(ForeignLine::is_toml);
     lines
         .first()
         .filter(|_| all)
-        .map(|first| (Language::Yaml, first))
+        .map(|first| (ForeignLanguage::Yaml, first))
 }
 
 /// Three lines of TOML, with the first host and address of the text where they can be read.
-fn example(language: Language, lines: &[Line<'_>]) -> String {
+fn example(language: ForeignLanguage, lines: &[ForeignLine<'_>]) -> String {
     let (hosts, addresses) = language.words();
     let host = lines.iter().find_map(|line| {
         let named = after(line, hosts).and_then(|mut words| words.find(|word| is_host(word)));
@@ -254,7 +258,7 @@ fn example(language: Language, lines: &[Line<'_>]) -> String {
             line.text
                 .split([' ', ','])
                 .next()
-                .filter(|_| language == Language::Caddy)
+                .filter(|_| language == ForeignLanguage::Caddy)
                 .filter(|site| is_host(site))
         };
         let site = || site().filter(|site| !site.starts_with(':'));
@@ -271,7 +275,10 @@ fn example(language: Language, lines: &[Line<'_>]) -> String {
 }
 
 /// The words after one of `first`, wherever it stands in the line, without what stands around them.
-fn after<'a>(line: &Line<'a>, first: &[&str]) -> Option<impl Iterator<Item = &'a str> + use<'a>> {
+fn after<'a>(
+    line: &ForeignLine<'a>,
+    first: &[&str],
+) -> Option<impl Iterator<Item = &'a str> + use<'a>> {
     let rest = first.iter().find_map(|first| {
         let (before, rest) = line.text.split_once(first)?;
         let word = before.is_empty() || before.ends_with(' ');
