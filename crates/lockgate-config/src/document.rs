@@ -40,12 +40,12 @@ pub(crate) enum TomlValue {
     Broken,
 }
 
-/// A string value.
+/// A string, before and after its references are replaced.
 #[derive(Debug, Clone)]
 pub(crate) struct TomlString {
     /// As written, `${…}` included: the only form that may be shown.
     pub(crate) raw: String,
-    /// With `${…}` replaced.
+    /// The text with each `${…}` replaced.
     pub(crate) value: String,
 }
 
@@ -70,7 +70,7 @@ const MAX_SYNTAX: usize = 10;
 const PAIR_BUDGET: usize = 1 << 20;
 
 impl TomlString {
-    /// A text without references.
+    /// A text that has no references.
     pub(crate) fn plain(text: &str) -> TomlString {
         TomlString {
             raw: text.to_owned(),
@@ -189,8 +189,7 @@ impl BrokenLines {
         self.starts.partition_point(|start| *start <= offset)
     }
 
-    /// Below a header that could not be read stand keys of nobody knows which table: they are
-    /// broken too.
+    /// Keys below a header that could not be read belong to an unknown table: they are broken too.
     fn insert(&mut self, text: &str, offset: usize) -> bool {
         let line = self.line(offset);
         let new = self.lines.insert(line);

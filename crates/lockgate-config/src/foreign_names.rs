@@ -107,7 +107,7 @@ const fn absent(names: &'static str, cure: &'static str) -> ForeignName {
     }
 }
 
-/// What `name` stands for in a table whose keys `has_key` knows.
+/// What `name` stands for in a table of which `has_key` knows the keys.
 pub(crate) fn meaning(has_key: impl Fn(&str) -> bool, name: &str) -> Option<Meaning> {
     let name = plain(name)?;
     let rows = || {

@@ -16,7 +16,7 @@ use crate::report::Report;
 use crate::source::{ConfigFile, SourceSpan};
 use crate::values::Items;
 
-/// Everything that was written.
+/// The tree of all files, and these files.
 pub(crate) struct SourceTree {
     pub(crate) root: Branch,
     pub(crate) syntax: Integrity,

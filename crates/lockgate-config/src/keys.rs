@@ -50,8 +50,8 @@ pub(crate) mod tunnel;
 pub(crate) use examples::{KeyPath, example, full_name, ways};
 pub(crate) use top::ALL as ROOT;
 
-/// A key whose values have a type. [`Defaulted`] has a value in any case; of another one there is
-/// nothing where it was not written.
+/// A key with the type of its values. [`Defaulted`] has a value in any case; another one has none
+/// where it was not written.
 pub(crate) struct ConfigKey<T, U = Optional> {
     row: KeyRow,
     reads: PhantomData<fn() -> (T, U)>,
@@ -60,10 +60,10 @@ pub(crate) struct ConfigKey<T, U = Optional> {
 /// A key with a default.
 pub(crate) type Defaulted<T> = ConfigKey<T, HasDefault>;
 
-/// There may be nothing.
+/// A key that has no value where it was not written.
 pub(crate) struct Optional;
 
-/// There is a default.
+/// A key that has a default.
 pub(crate) struct HasDefault;
 
 impl<T> ConfigKey<T> {

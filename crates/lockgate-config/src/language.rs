@@ -22,7 +22,7 @@ pub(crate) use json_schema::{one_of, pattern, table_schema};
 pub(crate) use row::{KeyRow, Unset, find};
 pub(crate) use user_keys::{MapKeys, TableNaming};
 
-/// What is known of a language whatever its values are.
+/// What is known of a language without the type of its values.
 ///
 /// The provided methods are those of a language with alternatives, which [`Notation::of`] names.
 pub(crate) trait Notation {
@@ -128,7 +128,7 @@ pub(crate) trait Language: Notation {
     ) -> Option<Self::Value>;
 }
 
-/// A language whose type of values is not known.
+/// A language without the type of its values.
 pub(crate) trait AnyLanguage: Notation {
     /// As [`Language::read`].
     fn read_any(
@@ -161,7 +161,7 @@ fn join(of: &[&dyn Notation], between: &str, each: impl Fn(&&dyn Notation) -> St
     of.iter().map(each).collect::<Vec<_>>().join(between)
 }
 
-/// Words for a message.
+/// Words in quotes, for a message.
 pub(crate) fn quoted(words: &[&str]) -> String {
     let quoted: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();
     quoted.join(" or ")

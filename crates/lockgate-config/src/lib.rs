@@ -1,12 +1,13 @@
 //! What the user wrote, checked against one table of keys and turned once into what will run.
 //!
-//! Does not open certificates, sockets or logs: mistakes that only then come to light are added to
-//! a `Report` by whoever finds them, at the place that the model carries along.
+//! Does not open certificates, sockets or logs: the code that opens them adds its mistakes to a
+//! `Report`, at the places that the model carries along.
 //!
 //! # Layout
 //! `include` reads files into a tree (`document`) that knows where each part stands; `check` walks
-//! it against `keys`, whose values `values` reads; `resolve` makes the `model` of it. `reference`
-//! and `schema` are written from `keys` too.
+//! it against the tables of `keys` and has `values` read the value of each; `resolve` makes the
+//! `model` of it. `reference` and `schema` are written from `keys` too. Imports go one way:
+//! `source`, `report` → `document` → `language` → `check` → `values` → `keys` → `resolve` → `load`.
 
 #![forbid(unsafe_code)]
 

@@ -13,10 +13,10 @@ use crate::report::Report;
 use crate::source::{ConfigFile, SourceSpan};
 use crate::{include, merged, resolve};
 
-/// A valid configuration.
+/// A valid configuration, its warnings and its merged file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadedConfig {
-    /// What will run.
+    /// The configuration that will run.
     pub config: Config,
     /// What should be looked at.
     pub warnings: Report,

@@ -6,7 +6,7 @@ use crate::codes::Code;
 use crate::keys::{self, KeyPath};
 use crate::language::{Unset, names};
 
-/// The text of `docs/config.md`.
+/// The whole text of `docs/config.md`.
 pub fn reference() -> String {
     let body = body();
     INTRODUCTION.replace("{contents}", contents(&body).trim_end()) + &body

@@ -14,13 +14,13 @@ use crate::source::SourceSpan;
 /// Whether `Report::render` writes ANSI colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Color {
-    /// Plain text.
+    /// Plain text, without escapes.
     Never,
     /// ANSI escapes, for a terminal.
     Always,
 }
 
-/// One mistake or warning.
+/// One mistake or warning with its place and cure.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Diagnostic {
     code: Code,
@@ -78,7 +78,7 @@ pub struct Report {
 const KEPT: usize = 200;
 
 impl Report {
-    /// An empty report.
+    /// A report without mistakes or warnings.
     pub fn new() -> Report {
         Report::default()
     }
@@ -159,7 +159,7 @@ impl Report {
         }
     }
 
-    /// Leaves out the diagnostics whose codes are not to be kept.
+    /// Leaves out the diagnostics with codes that are not to be kept.
     pub fn retain(&mut self, keep: impl Fn(Code) -> bool) {
         self.diagnostics.retain(|found| keep(found.code));
     }
@@ -293,7 +293,7 @@ fn group(found: &Diagnostic) -> Group<'_> {
     group
 }
 
-/// A longer line is not shown: nobody reads it, and drawing it takes long.
+/// A longer line is not shown: it would not be read, and drawing it takes long.
 const LONGEST_LINE: usize = 2_000;
 
 /// Only the lines of the span: the renderer reads all that it is given, for each diagnostic again.

@@ -355,7 +355,7 @@ impl<'a> Resolver<'a> {
                 cure,
             );
         }
-        // Sites believe the forwarding fields of whoever is trusted.
+        // Sites believe the forwarding fields of trusted proxies.
         let never = |tcp: &Tcp| tcp.accept_proxy == AcceptProxy::Never;
         let nobody = no_http && config.tcp.iter().all(never);
         if let (Some(at), true) = (top.key_at(&top::TRUSTED), nobody) {
@@ -369,7 +369,7 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// What is shown to somebody whose file listens nowhere.
+/// The first lines to write, for a file that listens nowhere.
 pub(crate) const FIRST_LINES: &str = "begin with\n\
     [site.\"app.example.com\"]\n\
     tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" }\n\

@@ -45,7 +45,7 @@ impl SourceSpan {
         &self.source.name
     }
 
-    /// The line, from 1.
+    /// The number of the line, from 1.
     pub fn line(&self) -> usize {
         self.before().matches('\n').count() + 1
     }
@@ -57,7 +57,7 @@ impl SourceSpan {
         line.chars().count() + 1
     }
 
-    /// What stands there.
+    /// The source text within the span.
     pub(crate) fn text(&self) -> &str {
         self.source.text.get(self.span.clone()).unwrap_or_default()
     }

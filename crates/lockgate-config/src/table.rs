@@ -17,7 +17,7 @@ pub(crate) struct CheckedTable {
 #[derive(Debug, Clone)]
 pub(crate) struct CheckedEntry {
     pub(crate) key_at: SourceSpan,
-    /// Where the value stands.
+    /// The place of the value.
     pub(crate) at: SourceSpan,
     /// Of the type that the key has; nothing where it was a mistake.
     pub(crate) value: Option<Rc<dyn Any>>,
@@ -46,7 +46,7 @@ pub(crate) struct PlacedValue<'a, T> {
     pub(crate) at: &'a SourceSpan,
 }
 
-/// A key whose type of values is known.
+/// A key with a known type of values.
 pub(crate) trait Typed {
     type Value: 'static;
 
@@ -97,12 +97,12 @@ impl CheckedTable {
         self.written(key).map(|written| written.value)
     }
 
-    /// Where the key stands.
+    /// The place of a key.
     pub(crate) fn key_at<K: Typed>(&self, key: &K) -> Option<&SourceSpan> {
         self.entry(key).map(|entry| &entry.key_at)
     }
 
-    /// Where each key stands.
+    /// The place of each key, by its name.
     pub(crate) fn into_places(self) -> BTreeMap<&'static str, SourceSpan> {
         let places = self.entries.into_iter();
         places.map(|(name, entry)| (name, entry.key_at)).collect()

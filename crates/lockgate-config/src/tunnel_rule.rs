@@ -22,7 +22,7 @@ pub(crate) enum TunnelRuleError {
     Host(HostError),
     Network(CidrError),
     Port,
-    /// `*` alone.
+    /// A `*` without a port.
     Everything,
 }
 

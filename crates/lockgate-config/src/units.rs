@@ -11,7 +11,7 @@ pub(crate) enum UnitError {
     NoUnit,
     /// No number before the unit.
     NoNumber,
-    /// A unit nobody knows, and the one that may have been meant.
+    /// A unit that does not exist, and the one that may have been meant.
     Unknown { meant: Option<&'static str> },
     /// A fraction or a sign, where only digits are read.
     NotWhole,
@@ -127,12 +127,12 @@ pub(crate) fn rate(text: &str) -> Result<u64, UnitError> {
     size(bytes)
 }
 
-/// Parses `"20%"`.
+/// Parses a share: `"20%"`.
 pub(crate) fn percent(text: &str) -> Result<u64, UnitError> {
     quantity(text, &[("%", 1)])
 }
 
-/// Parses `"20/s"`, `"100/m"`, `"1000/h"`.
+/// Parses a count and its time: `"20/s"`, `"100/m"`, `"1000/h"`.
 pub(crate) fn frequency(text: &str) -> Result<(u32, Duration), UnitError> {
     const EVERY: [(&str, u64); 3] = [("/s", 1), ("/m", 60), ("/h", 3_600)];
     let unit_at = text

@@ -85,7 +85,7 @@ fn whole(at: &SourceSpan) -> SourceSpan {
 }
 
 impl TreeChecker<'_> {
-    /// Reports a table whose key lacks its quotes, and checks what is in it.
+    /// Reports a table with a key that lacks its quotes, and checks the keys in it.
     pub(crate) fn unquoted_table(
         &mut self,
         by: TableNaming,

@@ -1,5 +1,4 @@
-//! Names for what requests are held to and what becomes of them: who may come, how often, fields,
-//! paths, bodies.
+//! Names for the rules of requests: authentication, limits, header fields, paths, bodies.
 
 use super::{ForeignName, write};
 

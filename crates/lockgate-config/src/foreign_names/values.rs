@@ -2,7 +2,7 @@
 
 use Given::{Any, List, Number, Table, Text, True};
 
-/// What was written.
+/// The kind of the value that was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Given {
     True,
@@ -10,7 +10,7 @@ pub(crate) enum Given {
     Text,
     List,
     Table,
-    /// Whatever it is.
+    /// A value of any kind.
     Any,
 }
 

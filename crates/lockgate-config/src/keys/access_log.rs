@@ -87,7 +87,6 @@ table! {
 }
 
 table! {
-    /// `access_log.rotate`.
     mod rotate;
 
     const SIZE: Defaulted<u64> = ConfigKey::defaulted(

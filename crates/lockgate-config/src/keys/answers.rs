@@ -113,7 +113,6 @@ pub(crate) const SECURE: Defaulted<ShortOrLong<bool>> = ConfigKey::defaulted(
 );
 
 table! {
-    /// `compress`.
     mod compress;
 
     const CODINGS: Defaulted<Items<Coding>> = ConfigKey::defaulted(
@@ -152,7 +151,6 @@ table! {
 }
 
 table! {
-    /// `compress.level`.
     mod level;
 
     const ZSTD: ConfigKey<u8> = ConfigKey::new(
@@ -181,7 +179,6 @@ table! {
 }
 
 table! {
-    /// `cors`.
     mod cors;
 
     const ORIGINS: ConfigKey<Items<Option<Origin>>> = ConfigKey::new(
@@ -236,7 +233,6 @@ table! {
 }
 
 table! {
-    /// `headers.secure`.
     mod secure;
 
     const HSTS: Defaulted<Option<Duration>> = ConfigKey::defaulted(

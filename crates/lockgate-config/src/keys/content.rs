@@ -31,7 +31,6 @@ pub(crate) const REWRITE_BODY: Defaulted<ShortOrLong<Option<Items<CheckedTable>>
 .inside(r#"rules = [{ text = "a", with = "b" }]"#);
 
 table! {
-    /// `rewrite_body`, as a table.
     mod rewrite_body;
 
     const RULES: ConfigKey<Items<CheckedTable>> = ConfigKey::new(
@@ -193,7 +192,6 @@ table! {
 }
 
 table! {
-    /// `[values.NAME]`.
     mod value;
 
     const FILE: ConfigKey<PathBuf> = ConfigKey::new(

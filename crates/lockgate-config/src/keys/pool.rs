@@ -179,7 +179,6 @@ table! {
 }
 
 table! {
-    /// `health`.
     mod health;
 
     const PATH: ConfigKey<String> = ConfigKey::new(
@@ -301,7 +300,6 @@ table! {
 }
 
 table! {
-    /// `balance`.
     mod balance;
 
     const HASH: ConfigKey<HashKey> = ConfigKey::new(
@@ -343,7 +341,6 @@ table! {
 }
 
 table! {
-    /// `eject`.
     mod eject;
 
     const ERRORS: Defaulted<u8> = ConfigKey::defaulted(
@@ -377,7 +374,6 @@ table! {
 }
 
 table! {
-    /// `queue`.
     mod queue;
 
     const MAX: Defaulted<usize> = ConfigKey::defaulted(
@@ -400,7 +396,6 @@ table! {
 }
 
 table! {
-    /// `idle`.
     mod idle;
 
     const MAX: Defaulted<usize> = ConfigKey::defaulted(
@@ -429,7 +424,6 @@ table! {
 }
 
 table! {
-    /// `retry`.
     mod retry;
 
     const TIMES: Defaulted<u32> = ConfigKey::defaulted(
@@ -450,7 +444,6 @@ table! {
 }
 
 table! {
-    /// `maintenance`.
     mod maintenance;
 
     const STATUS: Defaulted<u16> = ConfigKey::defaulted(

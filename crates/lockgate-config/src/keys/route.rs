@@ -315,7 +315,6 @@ const BESIDE_BASIC: &str = r#"basic = "/etc/lockgate/htpasswd""#;
 const BESIDE_FORWARD: &str = r#"forward = "127.0.0.1:4181""#;
 
 table! {
-    /// `proxy`, as a table.
     mod proxy;
 
     const TO: ConfigKey<Destination> = tcp::TO;
@@ -326,7 +325,6 @@ table! {
 }
 
 table! {
-    /// `redirect`, as a table.
     mod redirect;
 
     const TO: ConfigKey<String> = ConfigKey::new(
@@ -347,7 +345,6 @@ table! {
 }
 
 table! {
-    /// `respond`, as a table.
     mod respond;
 
     const STATUS: Defaulted<u16> = ConfigKey::defaulted(
@@ -384,7 +381,6 @@ table! {
 }
 
 table! {
-    /// `body`.
     mod body;
 
     const MAX: Defaulted<Option<u64>> = ConfigKey::defaulted(
@@ -405,7 +401,6 @@ table! {
 }
 
 table! {
-    /// `limit`, as a table.
     mod limit;
 
     const RATE: ConfigKey<(u32, Duration)> = ConfigKey::new(
@@ -443,7 +438,6 @@ table! {
 }
 
 table! {
-    /// `auth`.
     mod auth;
 
     const BASIC: ConfigKey<PathBuf> = ConfigKey::new(

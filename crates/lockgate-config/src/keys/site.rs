@@ -19,7 +19,7 @@ pub(crate) const ALL: &[KeyRow] = &joined::<
     { reached::ALL.len() + route::ALL.len() + whole::ALL.len() },
 >(&[reached::ALL, route::ALL, whole::ALL]);
 
-/// Several lists as one.
+/// Several lists of keys as one.
 const fn joined<const N: usize>(lists: &[&[KeyRow]]) -> [KeyRow; N] {
     let mut all = [TLS.row(); N];
     let (mut list, mut at) = (0, 0);

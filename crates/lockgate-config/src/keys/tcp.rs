@@ -181,7 +181,6 @@ table! {
 }
 
 table! {
-    /// One endpoint.
     mod endpoint;
 
     const ADDR: ConfigKey<EndpointAddr> = ConfigKey::new(
@@ -224,7 +223,6 @@ table! {
 }
 
 table! {
-    /// `proxy`, as a table.
     mod proxy;
 
     const TO: ConfigKey<Destination> = super::TO;

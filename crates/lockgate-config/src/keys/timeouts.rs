@@ -1,4 +1,4 @@
-//! The keys of `timeouts` tables: each deadline once, whatever has it.
+//! The keys of `timeouts` tables: each deadline once, for all tables that have it.
 
 use std::time::Duration;
 

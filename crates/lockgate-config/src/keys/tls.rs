@@ -74,7 +74,6 @@ table! {
 }
 
 table! {
-    /// `policy`.
     mod policy;
 
     const VERSIONS: ConfigKey<Items<TlsVersion>> = ConfigKey::new(
@@ -104,7 +103,6 @@ table! {
 }
 
 table! {
-    /// One certificate.
     mod cert;
 
     const CERT: ConfigKey<PathBuf> = ConfigKey::new(
@@ -135,7 +133,6 @@ table! {
 }
 
 table! {
-    /// `tickets`.
     mod tickets;
 
     const ROTATE: Defaulted<Duration> = ConfigKey::defaulted(
@@ -165,7 +162,6 @@ table! {
 }
 
 table! {
-    /// `client_auth`.
     mod client_auth;
 
     const MODE: Defaulted<ClientAuthMode> = ConfigKey::defaulted(
@@ -192,7 +188,6 @@ table! {
 }
 
 table! {
-    /// TLS to endpoints.
     mod upstream;
 
     const NAME: ConfigKey<String> = ConfigKey::new(

@@ -263,7 +263,6 @@ table! {
 }
 
 table! {
-    /// `metrics`.
     mod metrics;
 
     const AT: ConfigKey<ListenAddr> = ConfigKey::new(
@@ -294,7 +293,6 @@ const LEVELS: Words<LogLevel> = Words(&[
 ]);
 
 table! {
-    /// `log`.
     mod log;
 
     const LEVEL: Defaulted<LogLevel> = ConfigKey::defaulted(
@@ -315,7 +313,6 @@ table! {
 }
 
 table! {
-    /// `drain`.
     mod drain;
 
     const DELAY: Defaulted<Duration> = ConfigKey::defaulted(
@@ -338,7 +335,6 @@ table! {
 }
 
 table! {
-    /// `limits`.
     mod limits;
 
     const CONNECTIONS: Defaulted<Option<usize>> = ConfigKey::defaulted(
@@ -434,7 +430,6 @@ table! {
 }
 
 table! {
-    /// `dns`.
     mod dns;
 
     const SERVERS: ConfigKey<Items<EndpointAddr>> = ConfigKey::new(
@@ -447,7 +442,6 @@ table! {
 }
 
 table! {
-    /// `socket`.
     mod socket;
 
     const BACKLOG: Defaulted<u32> = ConfigKey::defaulted(

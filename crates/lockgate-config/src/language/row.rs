@@ -2,7 +2,7 @@
 
 use super::AnyLanguage;
 
-/// One key, whatever its values are.
+/// One key, without the type of its values.
 #[derive(Clone, Copy)]
 pub(crate) struct KeyRow {
     pub(crate) name: &'static str,
@@ -27,11 +27,11 @@ pub(crate) struct KeyRow {
 /// What holds when the key is absent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Unset {
-    /// This value, in TOML.
+    /// A value, as it is written in TOML.
     Is(&'static str),
-    /// Nothing; what that means.
+    /// No value; the text says what that means.
     Absent(&'static str),
-    /// That is a mistake.
+    /// A mistake: the key is required.
     Required,
     /// Each of its keys has its own.
     Within,

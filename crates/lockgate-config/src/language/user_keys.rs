@@ -53,7 +53,7 @@ pub(crate) enum MapKeys {
     /// Names of servers, as clients ask for them in TLS; `*.` in front stands for every name below
     /// one.
     Servers,
-    /// Protocols of ALPN.
+    /// Names of protocols, as in ALPN.
     Protocols,
 }
 

@@ -14,12 +14,12 @@ use super::{
 use crate::redirect_map::Moved;
 use crate::source::SourceSpan;
 
-/// The ports of sites whose key has none.
+/// The ports of sites without a port in their key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ports {
     /// Where plain HTTP is redirected from, or served where `tls = false`.
     pub http: u16,
-    /// Where TLS is served.
+    /// Where sites with TLS are served.
     pub https: u16,
 }
 
@@ -78,18 +78,18 @@ pub struct Http2 {
 pub struct Allowance {
     /// So often, at least 1, …
     pub count: u32,
-    /// … in each such time.
+    /// The time in which `count` requests may come.
     pub every: Duration,
     /// How often at once, at least 1.
     pub burst: u32,
 }
 
-/// One `[site."KEY"]` table.
+/// One `[site."KEY"]` table: hosts, listeners and routes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HostedSite {
-    /// The key as written.
+    /// The key of the table as it was written.
     pub name: String,
-    /// Where it was written.
+    /// The key of the table, for mistakes that are found later.
     pub at: SourceSpan,
     /// That of the key, then those of `alias`; never empty. On one address no two sites have the
     /// same host, but for listeners that redirect.
@@ -121,16 +121,16 @@ pub struct HostedSite {
 pub enum SiteLog {
     /// In `Config::access_log`, if there is one.
     Shared,
-    /// Nowhere.
+    /// No line is written.
     Off,
-    /// In one of `Config::site_logs`.
+    /// The log at this index of `Config::site_logs`.
     Own(usize),
 }
 
 /// One address of a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SiteListener {
-    /// The address.
+    /// The address that is bound.
     pub addr: ListenAddr,
     /// Whether TLS is spoken there; the same for all sites on one address, unless its port is 0.
     pub secure: bool,
@@ -144,26 +144,26 @@ pub struct SiteListener {
 pub struct SiteRoute {
     /// The key as written, `"POST /x"`; empty for the site itself.
     pub name: String,
-    /// Where it was written.
+    /// The key of the table, for mistakes that are found later.
     pub at: SourceSpan,
     /// The only method; `None` is any.
     pub method: Option<String>,
-    /// The paths.
+    /// The paths that the route answers.
     pub pattern: Pattern,
-    /// What is done.
+    /// What answers the requests of the route.
     pub action: RouteAction,
     /// What every request and answer is held to.
     pub rules: RouteModifiers,
 }
 
-/// What answers a request.
+/// The action of a route: what answers its requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RouteAction {
     /// A pool: an index into `Config::pools`.
     Proxy(usize),
     /// The files of a folder.
     Files(Box<StaticFiles>),
-    /// A redirect.
+    /// A redirect to another URL.
     Redirect {
         /// The target with its placeholders: `{*}` (only where the pattern has a tail or is
         /// `Any`), `{host}`, `{path}`, `{query}` and the parameters of the pattern.
@@ -171,14 +171,14 @@ pub enum RouteAction {
         /// 301, 302, 303, 307 or 308.
         status: u16,
     },
-    /// A fixed answer.
+    /// An answer that is the same for every request.
     Respond(Answer),
 }
 
-/// A fixed answer.
+/// A fixed answer: its body is a text with placeholders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// From 200 to 599.
+    /// The status, from 200 to 599.
     pub status: u16,
     /// Its body; of a route with the placeholders of a redirect and `{client}`. Other braces are
     /// text.
@@ -208,12 +208,12 @@ pub struct RouteModifiers {
     pub limit: Option<RateLimit>,
     /// The rates that bodies are held to, and what upgrades carry.
     pub shape: Option<Shape>,
-    /// Who may come.
+    /// How clients must authenticate; `None` lets every client in.
     pub auth: Option<AuthMethod>,
     /// Whether requests that are of no trace begin one: so many of a hundred, from 1 to 100, are
     /// to be recorded.
     pub trace: Option<u8>,
-    /// The only clients that are served; empty is everybody.
+    /// The only clients that are served; empty is every client.
     pub allow: Vec<Cidr>,
     /// Clients that are not served, also when `allow` has them.
     pub deny: Vec<Cidr>,
@@ -233,16 +233,16 @@ pub struct RouteModifiers {
     pub compress: Option<Compression>,
     /// What is changed in bodies; `None` is nothing.
     pub rewrite_body: Option<BodyRewrite>,
-    /// Who may read answers from elsewhere; `None` is as the application says.
+    /// The pages of other sites that may read answers; `None` leaves it to the application.
     pub cors: Option<Cors>,
 }
 
 /// A file of redirects. Of its paths the exact one holds, else the longest.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RedirectMap {
-    /// The file.
+    /// The file, absolute, already read.
     pub file: PathBuf,
-    /// Where it was written.
+    /// The key of the table, for mistakes that are found later.
     pub at: SourceSpan,
     /// What it says, each path once.
     pub entries: Vec<Moved>,
@@ -253,7 +253,7 @@ pub struct RedirectMap {
 pub struct HeaderRule {
     /// The name as written, a token (RFC 9110 §5.6.2) that is neither framing nor hop-by-hop.
     pub name: String,
-    /// What becomes of it.
+    /// The change to the fields of that name.
     pub change: HeaderChange,
 }
 
@@ -267,18 +267,18 @@ pub enum HeaderChange {
     Add(Vec<String>),
     /// This line, where there is none.
     Default(String),
-    /// None.
+    /// The fields are removed.
     Remove,
 }
 
 /// How often requests may come.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RateLimit {
-    /// So many, at least 1, …
+    /// The number of requests that may come in `every`, at least 1.
     pub count: u32,
-    /// … in each such time.
+    /// The time in which `count` requests may come.
     pub every: Duration,
-    /// Who is counted apart.
+    /// The clients or requests that are counted apart.
     pub per: LimitKey,
     /// How many may come at once, at least 1.
     pub burst: u32,
@@ -288,32 +288,32 @@ pub struct RateLimit {
     pub at: SourceSpan,
 }
 
-/// Who is counted apart.
+/// What requests are counted by: each has a count of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LimitKey {
     /// Each client address (IPv6: each /64).
     Client,
     /// Each value of this field of the request.
     Header(String),
-    /// Nobody: all requests of the route together.
+    /// The route: all its requests together.
     Route,
 }
 
-/// Who may come.
+/// How the clients of a route must authenticate.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AuthMethod {
-    /// Whoever knows a password.
+    /// By a user and a password.
     Basic(BasicAuth),
-    /// Whom a service lets in.
+    /// By a service that is asked about each request.
     Forward(ForwardAuth),
 }
 
 /// A service that is asked about every request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ForwardAuth {
-    /// Who is asked: an index into `Config::pools`.
+    /// The pool of the service: an index into `Config::pools`.
     pub pool: usize,
-    /// For which path, and perhaps query.
+    /// The path, and perhaps the query, that the service is asked for.
     pub path: String,
     /// Names of fields that the request gets from its answer, and never from the client; none is
     /// of framing, hop-by-hop or made by us.
@@ -327,7 +327,7 @@ pub struct ForwardAuth {
 pub struct BasicAuth {
     /// The file of users, not opened yet.
     pub file: PathBuf,
-    /// What the browser shows.
+    /// The realm that browsers show when they ask for the password.
     pub realm: String,
     /// Where the file was written.
     pub at: SourceSpan,

@@ -5,12 +5,12 @@ use std::time::Duration;
 use super::{AcceptProxy, DownstreamTls, Host, ListenAddr, ProxyVersion, Shape, Timeouts};
 use crate::source::SourceSpan;
 
-/// One `[tcp."ADDR"]` table: a listener whose bytes are relayed unread.
+/// One `[tcp."ADDR"]` table: a listener that relays bytes unread.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tcp {
-    /// The key as written.
+    /// The key of the table as it was written.
     pub name: String,
-    /// Where it was written.
+    /// The place in the configuration file, for mistakes that are found later.
     pub at: SourceSpan,
     /// The address that it listens on.
     pub listen: ListenAddr,
@@ -20,7 +20,7 @@ pub struct Tcp {
     pub accept_proxy: AcceptProxy,
     /// Deadlines, with the global ones merged in.
     pub timeouts: Timeouts,
-    /// After how long a connection ends whatever it does; `None` is never.
+    /// After how long a connection ends in any case; `None` is never.
     pub max_lifetime: Option<Duration>,
     /// The rates that its bytes are held to; `None` is as they come.
     pub shape: Option<Shape>,
@@ -29,9 +29,9 @@ pub struct Tcp {
 /// Which relay a connection has.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RelaySelection {
-    /// All have the same.
+    /// Every connection has the same relay.
     Proxy(RelayDestination),
-    /// That of what its ClientHello asks for.
+    /// The relay follows from what the ClientHello asks for.
     Hello(ByHello),
 }
 
@@ -39,7 +39,7 @@ pub enum RelaySelection {
 /// the most specific one counts, and no two are the same.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ByHello {
-    /// By a protocol that is offered by ALPN, whatever the name.
+    /// By a protocol that is offered by ALPN, with any name.
     pub alpn: Vec<(String, RelayDestination)>,
     /// By the server name; never `Host::Any`.
     pub sni: Vec<(Host, RelayDestination)>,
@@ -50,7 +50,7 @@ pub struct ByHello {
 /// Where bytes go, and what is done to them on their way.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RelayDestination {
-    /// Where it was written.
+    /// The place in the configuration file, for mistakes that are found later.
     pub at: SourceSpan,
     /// TLS towards clients, with `[tls]` merged in; `None` relays the bytes as they are.
     pub tls: Option<DownstreamTls>,
@@ -64,7 +64,7 @@ pub struct RelayDestination {
 /// The PROXY header that an endpoint is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SentHeader {
-    /// One of our own.
+    /// A header that Lockgate makes itself.
     Own(ProxyVersion),
     /// The one that came, as it came; one of version 2 of our own for a client that sent none. The
     /// table has an `accept_proxy`.

@@ -24,7 +24,7 @@ const HASHED: &str = "1y immutable public";
 const HASHED_PRIVATE: &str = "1y immutable private";
 
 impl Resolver<'_> {
-    /// From the nearest table that says something: who may read is one decision.
+    /// The CORS policy of the nearest table that has one: it is one decision, never merged.
     pub(super) fn cors(&mut self, view: &View<'_>) -> Option<Cors> {
         let written = view.written(&answers::CORS)?;
         let (origins, long) = match written.value {

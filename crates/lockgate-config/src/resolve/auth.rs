@@ -1,4 +1,4 @@
-//! Who may come: a file of passwords, or a service that is asked.
+//! Authentication of clients: by a file of passwords, or by a service that is asked.
 
 use crate::codes::Code;
 use crate::keys::route::{self, auth};
@@ -10,7 +10,7 @@ use crate::table::PlacedValue;
 use super::{Resolver, View};
 
 impl Resolver<'_> {
-    /// From the nearest table that says something: who may come is one decision.
+    /// The method of the nearest table that has one: it is one decision, never merged.
     pub(super) fn auth(&mut self, view: &View<'_>) -> Option<AuthMethod> {
         let written = view.written(&route::AUTH)?;
         if !written.value.is_long() {

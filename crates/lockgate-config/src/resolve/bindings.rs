@@ -1,4 +1,5 @@
-//! What addresses are bound: who may share one, and who serves which host there.
+//! The addresses that are bound: which tables may share one, and which host is served by which
+//! site.
 
 use std::collections::BTreeMap;
 
@@ -99,7 +100,7 @@ impl Resolver<'_> {
         bound.extend(tables);
         // A conflict needs the same port or path, so only those are compared.
         let mut by_port: BTreeMap<String, Vec<&Binding<'_>>> = BTreeMap::new();
-        // Who serves a host on an address: sites that share one may be many.
+        // The site of each host on an address: many sites may share one address.
         let mut hosts: BTreeMap<(String, bool, &Host), (SourceSpan, SourceSpan)> = BTreeMap::new();
         for binding in &bound {
             let rivals = by_port.entry(port_or_path(&binding.addr)).or_default();
@@ -158,7 +159,7 @@ impl Resolver<'_> {
             // What is wrong with it has been reported.
             (AddressUser::Tcp(None), AddressUser::Site { secure: true, .. })
             | (AddressUser::Site { secure: true, .. }, AddressUser::Tcp(None)) => true,
-            // Who speaks TLS can be told apart by the name that a client asks for.
+            // Two that speak TLS are told apart by the name that a client asks for.
             (
                 AddressUser::Tcp(Some(tcp)),
                 AddressUser::Site {

@@ -48,7 +48,7 @@ const RULE: &str =
     "write { text = \"a\", with = \"b\" } or { select = \"head\", append = \"<meta …>\" }";
 
 impl Resolver<'_> {
-    /// `[values.NAME]` tables.
+    /// The values of `[values.NAME]` tables.
     pub(super) fn values(&mut self) -> Vec<FetchedValue> {
         let mut values = Vec::new();
         for one in self.root.value(&top::VALUES).into_iter().flatten() {
@@ -331,7 +331,7 @@ impl Resolver<'_> {
         Some((name, first))
     }
 
-    /// A text that is put in, whose placeholders stand for something.
+    /// A text that is put in, if its placeholders stand for something.
     fn put_in(&mut self, text: &str, at: &SourceSpan, pattern: &Pattern) -> Option<String> {
         self.stands_for_something(text, at, pattern)
             .then(|| text.to_owned())
@@ -362,8 +362,7 @@ impl Resolver<'_> {
     }
 }
 
-/// What is left of a replacement without `$$` and `${name}`: a group of the expression, whatever
-/// its name, and a dollar.
+/// The rest of a replacement without `$$`, a dollar, and `${name}`, a group of the expression.
 fn without_groups(text: &str) -> String {
     let mut left = String::new();
     let mut rest = text;

@@ -8,7 +8,7 @@ use crate::source::SourceSpan;
 
 use super::Resolver;
 
-/// What every request has.
+/// The placeholders that every request has.
 const REQUEST: [&str; 3] = ["host", "path", "query"];
 /// What can stand in a text besides, but not in a URL.
 const TEXT: [&str; 4] = ["client", "scheme", "method", "id"];
@@ -200,7 +200,7 @@ fn meant(ours: &str) -> String {
 
 enum Brace<'a> {
     Named(&'a str),
-    /// Without an end.
+    /// A brace that is not closed.
     Open,
 }
 

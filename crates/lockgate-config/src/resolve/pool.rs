@@ -210,7 +210,7 @@ impl Resolver<'_> {
         if let Some(found) = self.pools.names.get(name) {
             return *found;
         }
-        // A pool whose name was a mistake has been reported.
+        // A pool with a wrong name has been reported.
         if self.root.is_invalid(&top::POOL) {
             return None;
         }
@@ -266,7 +266,7 @@ impl Resolver<'_> {
         let name = view.get(&tls::upstream::NAME);
         let nameless = endpoints.iter().find_map(|endpoint| match endpoint.addr {
             EndpointAddr::Unix(_) => Some((endpoint, "a Unix socket has no name")),
-            // RFC 6186 §6 and its like: who answers for the records may name anybody.
+            // RFC 6186 §6 and its like: the server of the records may name any host.
             EndpointAddr::Srv(_) => Some((endpoint, "the records of a service may name anybody")),
             EndpointAddr::Ip(_) | EndpointAddr::Name { .. } => None,
         });
@@ -296,7 +296,7 @@ impl Resolver<'_> {
         self.answer(answer, body.map_or(at, |body| body.at))
     }
 
-    /// A fixed answer, whose body stands at `at`; nothing when it contradicts itself.
+    /// A fixed answer with its body at `at`; nothing when it contradicts itself.
     pub(super) fn answer(&mut self, answer: Answer, at: &SourceSpan) -> Option<Answer> {
         if matches!(answer.status, 204 | 205 | 304) && !answer.body.is_empty() {
             let message = format!("an answer with {} has no body", answer.status);
@@ -312,8 +312,7 @@ impl Resolver<'_> {
         Some(answer)
     }
 
-    /// An endpoint's `max` holds for the process: whatever table it was written in, it holds in all
-    /// of them.
+    /// An endpoint's `max` holds for the process: written in one table, it holds in all of them.
     pub(super) fn one_max(&mut self, pools: &mut [EndpointPool]) {
         let mut first: HashMap<EndpointAddr, (usize, SourceSpan)> = HashMap::new();
         let mut written: Vec<&WeightedEndpoint> =

@@ -12,7 +12,7 @@ use crate::values::Items;
 use super::{Resolver, View};
 
 impl Resolver<'_> {
-    /// The `[http2]` table.
+    /// The limits that the `[http2]` table sets.
     pub(super) fn http2(&mut self) -> Http2 {
         let view = self.top().section(&top::HTTP2);
         let (window, connection_window) = (

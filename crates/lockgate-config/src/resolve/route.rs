@@ -18,7 +18,7 @@ use crate::values::{Items, Keyed, MapEntry, MapOf, ShortOrLong, Switch};
 use super::answers::{caching, compression};
 use super::{Resolver, View};
 
-/// What answers requests.
+/// The keys of a table that say what answers its requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verb {
     Proxy,
@@ -35,7 +35,7 @@ const VERBS: [(Verb, KeyRow); 4] = [
     (Verb::Respond, route::RESPOND.row()),
 ];
 
-/// What only a request that is sent on has.
+/// Keys that only a route with `proxy` has.
 const ONLY_PROXIED: [KeyRow; 5] = [
     route::REWRITE.row(),
     route::REQUEST_HEADERS.row(),
@@ -44,7 +44,7 @@ const ONLY_PROXIED: [KeyRow; 5] = [
     route::REWRITE_LOCATION.row(),
 ];
 
-/// What only responses with a body from elsewhere have.
+/// Keys that neither a redirect nor a fixed answer has.
 const NOT_HERE: [KeyRow; 5] = [
     shape::SHAPE.row(),
     route::STRIP_PREFIX.row(),
@@ -53,7 +53,7 @@ const NOT_HERE: [KeyRow; 5] = [
     answers::CACHE.row(),
 ];
 
-/// What only files have.
+/// Keys that only a route with `root` has.
 const ONLY_FILES: [KeyRow; 11] = [
     file_keys::INDEX.row(),
     file_keys::CLEAN_URLS.row(),
@@ -304,8 +304,8 @@ impl Resolver<'_> {
         action.cloned()
     }
 
-    /// What belongs to a verb that none of `actions` is. Where a service is asked who may come,
-    /// deadlines are also for that.
+    /// Reports modifiers of a verb that none of `actions` is. Where a service authenticates
+    /// clients, deadlines are also for its requests.
     fn unused_modifiers(&mut self, view: &View<'_>, actions: &[&RouteAction], asks: bool) {
         let Some(first) = actions.first() else { return };
         let what = match first {
@@ -516,7 +516,7 @@ fn served(action: Option<&RouteAction>) -> bool {
 enum VerbChoice {
     Nothing,
     Is(Verb),
-    /// It has been reported.
+    /// A mistake, which has been reported.
     Broken,
 }
 

@@ -1,4 +1,4 @@
-//! `[tcp."ADDR"]` tables.
+//! `[tcp."ADDR"]` tables: listeners, and where their bytes go.
 
 use std::collections::HashMap;
 
@@ -19,14 +19,14 @@ use super::{Resolver, View, timeouts};
 /// What says where the bytes of a listener go.
 enum RelayVerb {
     Proxy,
-    /// One of [`BY_HELLO`].
+    /// One of the keys in [`BY_HELLO`].
     Hello,
 }
 
 const BY_HELLO: [KeyRow; 3] = [tcp::SNI.row(), tcp::ALPN.row(), tcp::DEFAULT.row()];
 
 impl Resolver<'_> {
-    /// Every listener whose upstream could be read; the others have been reported.
+    /// The listeners with upstreams that could be read; the others have been reported.
     pub(super) fn tcp(&mut self) -> Vec<Tcp> {
         let tables = self.root.value(&top::TCP).into_iter().flatten();
         tables.filter_map(|one| self.listener(one)).collect()
@@ -148,7 +148,7 @@ impl Resolver<'_> {
         pool.proxy_protocol.map(SentHeader::Own)
     }
 
-    /// A header is passed on that `table` takes from nobody.
+    /// Reports that a header is passed on which `table` takes from no client.
     fn nothing_to_pass(&mut self, table: &View<'_>, at: &SourceSpan) {
         let none = table.get(&tcp::ACCEPT_PROXY) == AcceptProxy::Never;
         if !none || self.warned(Code::MissingKey, at) {
@@ -264,8 +264,7 @@ impl Resolver<'_> {
         timeouts(&own.over(self.top().section(&top::TIMEOUTS)))
     }
 
-    /// Whether a PROXY header is expected. Whoever may open a Unix socket was let in by its
-    /// permissions.
+    /// Whether a PROXY header is expected. Clients of a Unix socket were let in by its permissions.
     pub(super) fn accept_proxy(
         &mut self,
         view: &View<'_>,

@@ -19,7 +19,8 @@ use super::{Resolver, View};
 type TlsForm = ShortOrLong<Option<PathBuf>>;
 
 impl Resolver<'_> {
-    /// TLS of the listener that `view` shows, by its `tls`, and whose key stands at `listener`.
+    /// TLS of the listener that `view` shows, by its `tls`. The key of the listener stands at
+    /// `listener`.
     pub(super) fn tls<K: Typed<Value = TlsForm>>(
         &mut self,
         view: &View<'_>,
@@ -149,7 +150,7 @@ impl Resolver<'_> {
 
     fn no_certificate(&mut self, tls: &SourceSpan, listener: &SourceSpan) {
         let cure = "write tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" }, or certs = [\"/etc/tls/*.pem\"] in [tls]";
-        // A host without a port is served over TLS, which not everybody wants who begins.
+        // A host without a port is served over TLS, which not every beginner wants.
         let plain = if listener.text().contains(':') {
             ""
         } else {

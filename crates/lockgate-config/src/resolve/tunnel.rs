@@ -1,4 +1,4 @@
-//! `[tunnel."ADDR"]` tables.
+//! `[tunnel."ADDR"]` tables: listeners, clients and targets.
 
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -15,16 +15,16 @@ use super::route::limit_of;
 use super::site::alpn;
 use super::{Resolver, View};
 
-/// What a rule of `allow` is about that says no port: what may be talked to must be said.
+/// The ports of a rule of `allow` that names none: others must be named.
 const HTTPS: RangeInclusive<u16> = 443..=443;
-/// And what is forwarded without a tunnel.
+/// The ports of requests that are forwarded without a tunnel.
 const HTTP: RangeInclusive<u16> = 80..=80;
-/// And one of `deny`.
+/// The ports of a rule of `deny` that names none: every one.
 const EVERY: RangeInclusive<u16> = 1..=u16::MAX;
 
-/// Who may use a proxy that asks for no password, unless more is said: addresses that nobody on the
-/// Internet has (RFC 1918, RFC 4193, RFC 3927). Not those that carriers share among their customers
-/// (RFC 6598).
+/// The clients of a proxy without a password, unless the table names others: addresses that no host
+/// on the Internet has (RFC 1918, RFC 4193, RFC 3927). Not those that carriers share among their
+/// customers (RFC 6598).
 const NEIGHBOURS: [&str; 8] = [
     "127.0.0.0/8",
     "10.0.0.0/8",
@@ -35,7 +35,7 @@ const NEIGHBOURS: [&str; 8] = [
     "fc00::/7",
     "fe80::/10",
 ];
-/// Whoever comes by a Unix socket, and is not named by a PROXY header.
+/// The clients of Unix sockets that no PROXY header names.
 const UNIX: &str = "0.0.0.0/32";
 
 /// Where machines in clouds ask for their metadata, credentials among them, over plain HTTP (AWS,
@@ -139,7 +139,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Who may come.
+    /// The clients that may ask for tunnels.
     fn clients(&mut self, view: &View<'_>, by_permission: bool, asked: bool) -> Vec<Cidr> {
         if view.mentions(&tunnel::CLIENTS) {
             for (network, at) in view.items(&tunnel::CLIENTS).placed() {

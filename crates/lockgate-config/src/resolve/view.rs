@@ -46,7 +46,7 @@ impl<T: Clone + 'static> Readable for ConfigKey<T, HasDefault> {
 }
 
 impl<'a> View<'a> {
-    /// A table alone.
+    /// The view of one table alone.
     pub(super) fn of(table: &'a CheckedTable) -> View<'a> {
         View {
             layers: vec![table],

@@ -21,7 +21,7 @@ pub(crate) struct BindAddress;
 /// The address of an endpoint.
 pub(crate) struct UpstreamAddress;
 
-/// An endpoint, or `pool:NAME`.
+/// The address of an endpoint, or `pool:NAME`.
 pub(crate) struct PoolOrAddress;
 
 impl TextLanguage for Ip {

@@ -12,10 +12,10 @@ use crate::table::{CheckedTable, MayBeTable};
 
 use super::{Items, List, TableOf};
 
-/// `false`, which removes.
+/// The value `false`, which removes.
 pub(crate) struct False;
 
-/// `true` or `false`.
+/// The values `true` and `false`.
 pub(crate) struct Flag;
 
 /// `false` or a word, or a value: nothing or something.
@@ -24,7 +24,7 @@ pub(crate) struct Unless<N, L>(pub(crate) N, pub(crate) L);
 /// `true` or `false`, or a value.
 pub(crate) struct OrFlag<L>(pub(crate) L);
 
-/// A value of [`OrFlag`].
+/// A value that was read by [`OrFlag`].
 #[derive(Debug, Clone)]
 pub(crate) enum Switch<T> {
     Flag(bool),
@@ -34,7 +34,7 @@ pub(crate) enum Switch<T> {
 /// A value, or a list of at least one.
 pub(crate) struct OneOrMore<L>(pub(crate) List<L>);
 
-/// A language whose values stand for others: one of [`Either`].
+/// A language with a function that makes other values of its own: one of [`Either`].
 pub(crate) struct As<L: Language, T>(pub(crate) L, pub(crate) fn(L::Value) -> T);
 
 /// One of several languages for the same values. None of them has alternatives.

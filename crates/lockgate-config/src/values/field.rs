@@ -1,4 +1,4 @@
-//! Names of fields.
+//! Names of header fields that may be changed or copied.
 
 use crate::codes::Code;
 use crate::document::TomlString;

@@ -1,4 +1,4 @@
-//! Names of hosts.
+//! Host names, and what to write instead of a host that cannot be read.
 
 use std::net::IpAddr;
 

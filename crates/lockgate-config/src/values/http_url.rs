@@ -1,4 +1,4 @@
-//! URLs of plain HTTP.
+//! URLs of plain HTTP that values come from.
 
 use crate::codes::Code;
 use crate::document::TomlString;
@@ -6,7 +6,7 @@ use crate::model::{EndpointAddr, HttpUrl};
 
 use super::{InvalidText, TextLanguage};
 
-/// `http://127.0.0.1:9000/path`.
+/// A URL such as `http://127.0.0.1:9000/path`.
 pub(crate) struct PlainUrl;
 
 impl TextLanguage for PlainUrl {

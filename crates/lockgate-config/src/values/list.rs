@@ -19,7 +19,7 @@ pub(crate) struct List<L> {
 #[derive(Debug, Clone)]
 pub(crate) struct Items<T>(Vec<Listed<T>>);
 
-/// One entry.
+/// One entry of a list, with its place.
 #[derive(Debug, Clone)]
 pub(crate) struct Listed<T> {
     /// Nothing where it was a mistake.

@@ -1,4 +1,4 @@
-//! Media types.
+//! Media types, and ranges of them.
 
 use crate::codes::Code;
 use crate::document::TomlString;
@@ -10,7 +10,7 @@ use super::{InvalidText, TextLanguage};
 /// `type/subtype`, perhaps with parameters (RFC 9110 §8.3.1).
 pub(crate) struct MediaType;
 
-/// `type/subtype` or `type/*`.
+/// A media range: `type/subtype` or `type/*`.
 pub(crate) struct Media;
 
 impl TextLanguage for MediaType {
@@ -52,7 +52,7 @@ impl TextLanguage for Media {
     }
 }
 
-/// `type/subtype` or `type/*`.
+/// Reads a media range: `type/subtype` or `type/*`.
 pub(crate) fn media_range(text: &str) -> Option<MediaRange> {
     let (first, second) = text.split_once('/')?;
     let name = |text: &str| is_token(text) && !text.contains('*');

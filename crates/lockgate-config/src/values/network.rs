@@ -64,7 +64,7 @@ fn network_cure(value: &str) -> Option<String> {
     Some(cure.to_owned())
 }
 
-/// `192.168.1.0/255.255.255.0`
+/// A network with a mask: `192.168.1.0/255.255.255.0`.
 fn by_mask(value: &str) -> Option<Cidr> {
     let (addr, mask) = value.split_once('/')?;
     let mask = u32::from(mask.parse::<Ipv4Addr>().ok()?);
@@ -73,7 +73,7 @@ fn by_mask(value: &str) -> Option<Cidr> {
     network_of(addr.parse().ok()?, prefix)
 }
 
-/// `192.168.1.*`, `192.168.`
+/// A network with stars, or cut off: `192.168.1.*`, `192.168.`.
 fn by_stars(value: &str) -> Option<Cidr> {
     let known: Vec<&str> = value
         .split('.')
@@ -97,7 +97,7 @@ fn by_stars(value: &str) -> Option<Cidr> {
     }
 }
 
-/// `10.0.0.1:80`
+/// The address before a port: `10.0.0.1:80`.
 fn without_port(value: &str) -> Option<Cidr> {
     let addr: SocketAddr = value.parse().ok()?;
     Cidr::parse(&addr.ip().to_string()).ok()

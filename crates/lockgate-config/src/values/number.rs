@@ -17,7 +17,7 @@ pub(crate) struct WholeNumber<N> {
     value: PhantomData<N>,
 }
 
-/// One of these numbers.
+/// One of a few numbers.
 pub(crate) struct OneOf(pub(crate) &'static [u16]);
 
 /// A range that ends here has no end that a reader should know.
@@ -32,7 +32,7 @@ impl<N> WholeNumber<N> {
         }
     }
 
-    /// From 1 on.
+    /// A number from 1 on, without an end.
     pub(crate) const fn count() -> Self {
         Self::new(1, ENDLESS)
     }

@@ -1,4 +1,4 @@
-//! Origins of pages.
+//! Origins of web pages, for CORS.
 
 use crate::codes::Code;
 use crate::document::TomlString;

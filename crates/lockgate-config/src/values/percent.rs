@@ -1,4 +1,4 @@
-//! Shares of a hundred.
+//! Shares of a hundred: `20%`.
 
 use crate::codes::Code;
 use crate::document::TomlString;

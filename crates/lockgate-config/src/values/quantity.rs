@@ -40,7 +40,7 @@ pub(super) fn not_a_quantity(
     text.invalid(code, &message, why, general).or_meant(cure)
 }
 
-/// A rate of nothing.
+/// The mistake of a rate that lets nothing through.
 pub(super) fn zero(text: &TomlString) -> InvalidText {
     let why = "it would let nothing through";
     text.invalid(Code::OutOfRange, "is too small", why, "")

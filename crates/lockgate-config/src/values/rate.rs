@@ -1,4 +1,4 @@
-//! Rates of bytes.
+//! Rates of bytes: `10KB/s`.
 
 use crate::codes::Code;
 use crate::document::TomlString;
@@ -7,7 +7,7 @@ use crate::units;
 use super::quantity::{not_a_quantity, zero};
 use super::{InvalidText, TextLanguage};
 
-/// Bytes a second: `10KB/s`.
+/// A number of bytes each second.
 pub(crate) struct ByteRate;
 
 impl TextLanguage for ByteRate {

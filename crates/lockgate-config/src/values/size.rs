@@ -1,4 +1,4 @@
-//! Sizes in bytes.
+//! Sizes in bytes: `100MB`, `64KiB`.
 
 use crate::codes::Code;
 use crate::document::TomlString;

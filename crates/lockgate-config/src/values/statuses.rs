@@ -1,4 +1,4 @@
-//! Ranges of statuses.
+//! Statuses and ranges of statuses: `200`, `200-399`.
 
 use std::ops::RangeInclusive;
 

@@ -1,4 +1,4 @@
-//! Tables of known keys.
+//! The language of a table with known keys.
 
 use serde_json::Value as Json;
 

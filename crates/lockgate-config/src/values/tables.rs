@@ -30,7 +30,7 @@ pub(crate) struct Tables<K> {
 /// One table and the key that it has.
 #[derive(Debug, Clone)]
 pub(crate) struct Keyed<K> {
-    /// The key as written.
+    /// The key of the table as it was written.
     pub(crate) name: String,
     pub(crate) key: K,
     pub(crate) at: SourceSpan,
@@ -49,8 +49,8 @@ pub(crate) trait TableKey: Clone + Debug + 'static {
         self
     }
 
-    /// The key of a table whose name lacks its quotes: others may name a pool, but a site without
-    /// quotes serves nothing that could be looked at.
+    /// The key of a table that lacks its quotes. Other tables may name such a pool, but a site
+    /// without quotes cannot be resolved.
     fn unquoted() -> Option<Self> {
         None
     }

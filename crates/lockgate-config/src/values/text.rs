@@ -11,19 +11,19 @@ use super::{InvalidText, TextLanguage};
 /// Free text of up to 255 bytes without spaces or control characters: a user, a protocol.
 pub(crate) struct Identifier;
 
-/// Text on one line.
+/// A text without line breaks.
 pub(crate) struct SingleLine;
 
 /// The value of a field.
 pub(crate) struct FieldValue;
 
-/// Any text.
+/// A body: any text, over several lines too.
 pub(crate) struct Body;
 
 /// A word of letters, digits and marks (RFC 9110 §5.6.2).
 pub(crate) struct Token;
 
-/// A method of HTTP.
+/// A request method, in capitals.
 pub(crate) struct MethodName;
 
 impl TextLanguage for Identifier {

@@ -9,7 +9,7 @@ use crate::document::{TomlItem, TomlString, TomlValue};
 use crate::language::{Language, Notation, TreeChecker, pattern};
 use crate::source::SourceSpan;
 
-/// A language of texts.
+/// A language in which every value is a text.
 pub(crate) trait TextLanguage {
     /// The type of a value that has been read.
     type Value: Clone + Debug + 'static;
@@ -128,7 +128,7 @@ impl InvalidText {
         self
     }
 
-    /// Reports the mistake.
+    /// Reports the mistake: there is no value.
     pub(crate) fn report<T>(self, at: &SourceSpan, checker: &mut TreeChecker<'_>) -> Option<T> {
         checker.invalid(self.code, at, self.message, self.why, self.cure)
     }

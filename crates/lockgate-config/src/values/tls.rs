@@ -10,13 +10,13 @@ use crate::spelling::nearest;
 
 use super::{InvalidText, TextLanguage};
 
-/// A version of TLS.
+/// A version of TLS, by its number.
 pub(crate) struct VersionName;
 
 /// A cipher suite, by its IANA name.
 pub(crate) struct SuiteName;
 
-/// A key exchange group.
+/// A key exchange group, by its name.
 pub(crate) struct GroupName;
 
 impl TextLanguage for VersionName {

@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 use crate::document::{TomlItem, TomlValue};
 use crate::language::{Language, Notation, TreeChecker, names, one_of, quoted};
 
-/// One of these words.
+/// A closed set of words with their values.
 pub(crate) struct Words<T: 'static>(pub(crate) &'static [(&'static str, T)]);
 
 impl<T> Notation for Words<T> {
