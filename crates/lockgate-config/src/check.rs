@@ -5,7 +5,7 @@
 use crate::codes::Code;
 use crate::document::{Branch, Integrity, TomlEntry, TomlValue};
 use crate::foreign_names::{self, Meaning};
-use crate::key_paths::{join, nearby, reading};
+use crate::key_paths::{join, place_name, unknown_key_cure};
 use crate::language::{KeyRow, TreeChecker, Unset, find};
 use crate::source::SourceSpan;
 use crate::spelling::nearest;
@@ -75,7 +75,7 @@ impl TreeChecker<'_> {
         entry: &TomlEntry,
         path: &str,
     ) -> Option<&'static str> {
-        let place = reading(path);
+        let place = place_name(path);
         let unknown = format!("no key is called `{name}` {place}");
         let later = format!("`{name}` is not in this version");
         let is_path = name.starts_with('/');
@@ -101,7 +101,7 @@ impl TreeChecker<'_> {
                     "" => unquoted::without_section(name, &entry.item),
                     _ => None,
                 };
-                let cure = cure.unwrap_or_else(|| nearby(self.root, keys, name, path));
+                let cure = cure.unwrap_or_else(|| unknown_key_cure(self.root, keys, name, path));
                 (Code::UnknownKey, unknown, "unknown key", cure)
             }
         };

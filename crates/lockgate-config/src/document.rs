@@ -120,7 +120,7 @@ pub(crate) fn parse(
     let slip = errors
         .iter()
         .any(|error| error.message() != "duplicate key");
-    if slip && other_language(source, report) {
+    if slip && report_foreign_file(source, report) {
         return (Branch::default(), Integrity::Damaged);
     }
     let mut broken = BrokenLines::of(text);
@@ -136,7 +136,7 @@ pub(crate) fn parse(
             reopened = reopened_table(text, span.start);
             pairs += text.len();
             let first = if pairs <= PAIR_BUDGET {
-                first_of(text, span)
+                first_definition(text, span)
             } else {
                 None
             };
@@ -277,7 +277,7 @@ fn syntax(report: &mut Report, at: &SourceSpan, message: &str) {
 }
 
 /// One mistake for a whole text in another language.
-fn other_language(source: &Arc<ConfigFile>, report: &mut Report) -> bool {
+fn report_foreign_file(source: &Arc<ConfigFile>, report: &mut Report) -> bool {
     let Some(found) = recognise(&source.text) else {
         return false;
     };
@@ -295,7 +295,7 @@ fn other_language(source: &Arc<ConfigFile>, report: &mut Report) -> bool {
 ///
 /// The parser says only where the second one is. With that one renamed the text is read again: its
 /// new neighbours include the first.
-fn first_of(text: &str, second: Range<usize>) -> Option<Range<usize>> {
+fn first_definition(text: &str, second: Range<usize>) -> Option<Range<usize>> {
     const RENAMED: &str = "lockgate-renamed-key";
     let key = text.get(second.clone())?;
     let bare = key.trim_matches(['"', '\'']);
@@ -305,10 +305,10 @@ fn first_of(text: &str, second: Range<usize>) -> Option<Range<usize>> {
         text.get(second.end..)?
     );
     let (table, _) = DeTable::parse_recoverable(&renamed);
-    neighbour(table.get_ref(), RENAMED, bare)
+    find_in_table(table.get_ref(), RENAMED, bare)
 }
 
-fn neighbour(table: &DeTable<'_>, renamed: &str, wanted: &str) -> Option<Range<usize>> {
+fn find_in_table(table: &DeTable<'_>, renamed: &str, wanted: &str) -> Option<Range<usize>> {
     if table.contains_key(renamed) {
         return table
             .iter()
@@ -322,7 +322,7 @@ fn neighbour(table: &DeTable<'_>, renamed: &str, wanted: &str) -> Option<Range<u
 
 fn inside(value: &DeValue<'_>, renamed: &str, wanted: &str) -> Option<Range<usize>> {
     match value {
-        DeValue::Table(table) => neighbour(table, renamed, wanted),
+        DeValue::Table(table) => find_in_table(table, renamed, wanted),
         DeValue::Array(array) => array
             .iter()
             .find_map(|item| inside(item.get_ref(), renamed, wanted)),

@@ -19,7 +19,7 @@ mod words;
 use crate::spelling::LONGEST;
 
 pub(crate) use foreign_text::recognise;
-pub(crate) use values::{Given, instead};
+pub(crate) use values::{Given, other_type_cure};
 pub(crate) use words::{later_certificate, later_provider, later_word, other_word, table_for};
 
 /// Names that mean one thing, and what it is.
@@ -197,7 +197,7 @@ mod tests {
     }
 
     fn tables() -> Vec<&'static [KeyRow]> {
-        let ways = keys::ways();
+        let ways = keys::key_paths();
         let inner = ways.iter().filter_map(|way| {
             let language = way.last()?.language;
             language.table().or_else(|| language.listed_table())

@@ -13,7 +13,7 @@ pub(crate) fn join(path: &str, name: &str) -> String {
 }
 
 /// Where a table stands, in words.
-pub(crate) fn reading(path: &str) -> String {
+pub(crate) fn place_name(path: &str) -> String {
     match path.rsplit_once(".*") {
         None if path.is_empty() => "at the top".to_owned(),
         None if path == "tls" => "in [tls]".to_owned(),
@@ -43,7 +43,7 @@ fn header(section: &str) -> String {
 
 /// What to write instead of a key that nothing is known about: a name that is spelt alike, the
 /// place of a key of the same name, or where all keys are told.
-pub(crate) fn nearby(
+pub(crate) fn unknown_key_cure(
     root: &'static [KeyRow],
     keys: &'static [KeyRow],
     name: &str,
@@ -60,16 +60,16 @@ pub(crate) fn nearby(
     if let Some(near) = nearest(name, names()) {
         return format!("did you mean `{near}`?");
     }
-    if let Some(other) = elsewhere(root, name, path) {
+    if let Some(other) = other_places(root, name, path) {
         let below =
-            if path == "site.*.path.*" && other == reading("site.*").trim_start_matches("in ") {
+            if path == "site.*.path.*" && other == place_name("site.*").trim_start_matches("in ") {
                 ": move it above the header of the path, which begins a table of its own"
             } else {
                 ""
             };
         return format!("it belongs in {other}{below}");
     }
-    let place = reading(path);
+    let place = place_name(path);
     if keys.len() <= FEW {
         return format!(
             "the keys {place} are {}",
@@ -90,7 +90,7 @@ pub(crate) fn nearby(
 pub(crate) const FEW: usize = 5;
 
 /// Where a key of that name does exist, nearest to `path` first.
-pub(crate) fn elsewhere(root: &'static [KeyRow], name: &str, path: &str) -> Option<String> {
+pub(crate) fn other_places(root: &'static [KeyRow], name: &str, path: &str) -> Option<String> {
     let mut places = Vec::new();
     collect(root, "", name, &mut places);
     let section = path.split('.').next().unwrap_or_default();
@@ -107,7 +107,7 @@ pub(crate) fn elsewhere(root: &'static [KeyRow], name: &str, path: &str) -> Opti
             .filter(|place| depth(place) == least)
             .collect(),
     };
-    let shown = places.into_iter().map(|place| match &*reading(place) {
+    let shown = places.into_iter().map(|place| match &*place_name(place) {
         "at the top" => "the top of the file, before the first [table]".to_owned(),
         place => place.trim_start_matches("in ").to_owned(),
     });
@@ -122,7 +122,7 @@ fn collect(keys: &'static [KeyRow], path: &str, name: &str, places: &mut Vec<Str
         let Some(inner) = key.language.table() else {
             continue;
         };
-        let has_names = key.language.by().is_some() || key.language.leads().is_some();
+        let has_names = key.language.by().is_some() || key.language.tables_by().is_some();
         let inside = match has_names {
             true => join(&join(path, key.name), "*"),
             false => join(path, key.name),

@@ -47,7 +47,7 @@ pub(crate) mod tls;
 pub(crate) mod top;
 pub(crate) mod tunnel;
 
-pub(crate) use examples::{KeyPath, example, full_name, ways};
+pub(crate) use examples::{KeyPath, example, full_name, key_paths};
 pub(crate) use top::ALL as ROOT;
 
 /// A key with the type of its values. [`Defaulted`] has a value in any case; another one has none

@@ -58,8 +58,8 @@ pub(crate) trait Notation {
     }
 
     /// Whether values have this form in TOML, be it a quantity without its unit.
-    fn takes(&self, node: &TomlValue) -> bool {
-        self.of().iter().any(|one| one.takes(node))
+    fn accepts(&self, node: &TomlValue) -> bool {
+        self.of().iter().any(|one| one.accepts(node))
     }
 
     /// The words, where nothing else is a value.
@@ -78,12 +78,12 @@ pub(crate) trait Notation {
     }
 
     /// What to write instead of a value of another type.
-    fn instead(&self, item: &TomlItem) -> Option<String> {
-        self.of().iter().find_map(|one| one.instead(item))
+    fn other_type_cure(&self, item: &TomlItem) -> Option<String> {
+        self.of().iter().find_map(|one| one.other_type_cure(item))
     }
 
     /// What to write instead of a text, in a list of values.
-    fn meant(&self, _text: &str) -> Option<String> {
+    fn list_cure(&self, _text: &str) -> Option<String> {
         None
     }
 
@@ -108,7 +108,7 @@ pub(crate) trait Notation {
     }
 
     /// By what the tables of a map are told apart.
-    fn leads(&self) -> Option<MapKeys> {
+    fn tables_by(&self) -> Option<MapKeys> {
         None
     }
 }

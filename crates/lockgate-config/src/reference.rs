@@ -17,7 +17,7 @@ fn body() -> String {
     let mut text = CHAPTERS.to_owned();
     let mut explained: BTreeMap<(&str, &str), String> = BTreeMap::new();
     let mut repeated = Repeated::default();
-    for way in keys::ways() {
+    for way in keys::key_paths() {
         let Some(key) = way.last() else { continue };
         let name = keys::full_name(&way);
         if let Some(chapter) = chapter(&way) {

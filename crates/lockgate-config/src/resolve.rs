@@ -130,7 +130,7 @@ pub(crate) fn resolve(
         tunnels,
         sites,
     };
-    resolver.one_max(&mut config.pools);
+    resolver.share_max(&mut config.pools);
     if written.syntax == Integrity::Whole {
         resolver.no_listener(written);
         resolver.same_port();
@@ -150,7 +150,7 @@ impl<'a> Resolver<'a> {
 
     /// Whether a mistake has been reported at a place: what several tables inherit is resolved for
     /// each of them.
-    fn warned(&self, code: Code, at: &SourceSpan) -> bool {
+    fn was_reported(&self, code: Code, at: &SourceSpan) -> bool {
         self.report.iter().any(|found| {
             found.code() == code && found.at().map(SourceSpan::rank) == Some(at.rank())
         })
@@ -165,7 +165,7 @@ impl<'a> Resolver<'a> {
         why: impl Into<String>,
         cure: impl Into<String>,
     ) {
-        if !self.warned(code, at) {
+        if !self.was_reported(code, at) {
             self.report.push_at(code, at, message, why, cure);
         }
     }
@@ -274,7 +274,7 @@ impl<'a> Resolver<'a> {
                 .flatten()
                 .any(|tables| !tables.value.is_empty());
         // A section of another name was meant to serve something.
-        let has = top.mentions(&top::SITE) || top.mentions(&top::TCP) || top.mentions(&top::TUNNEL);
+        let has = top.has(&top::SITE) || top.has(&top::TCP) || top.has(&top::TUNNEL);
         let meant = has || self.root.strange.tables;
         if some || self.report.has_errors() && meant {
             return;

@@ -286,14 +286,14 @@ fn quantity(text: &str, units: &'static [(&str, u64)]) -> Result<u64, UnitError>
     }
     let Some((_, scale)) = units.iter().find(|(name, _)| *name == unit) else {
         return Err(UnitError::Unknown {
-            meant: meant(unit.trim(), units),
+            meant: meant_unit(unit.trim(), units),
         });
     };
     let number: u64 = number.parse().map_err(|_| UnitError::TooLarge)?;
     number.checked_mul(*scale).ok_or(UnitError::TooLarge)
 }
 
-fn meant(unit: &str, units: &'static [(&str, u64)]) -> Option<&'static str> {
+fn meant_unit(unit: &str, units: &'static [(&str, u64)]) -> Option<&'static str> {
     let known = |wanted: &str| {
         units
             .iter()

@@ -27,11 +27,11 @@ impl TreeChecker<'_> {
         if let Some(word) = of.iter().position(is_word) {
             return Some(word);
         }
-        let mut fitting = (0..of.len()).filter(|at| of[*at].takes(&item.node));
+        let mut fitting = (0..of.len()).filter(|at| of[*at].accepts(&item.node));
         let first = fitting.clone().next();
         let chosen = fitting.find(|at| of[*at].words().is_empty()).or(first);
         match chosen {
-            _ if unlimited(&of, &item.node) => self.wrong_type(whole, item, path),
+            _ if means_no_limit(&of, &item.node) => self.wrong_type(whole, item, path),
             Some(chosen) if !of[chosen].words().is_empty() => self.unknown_word(whole, item),
             Some(chosen) if text.is_some_and(|text| misread(&of, of[chosen], text)) => {
                 self.wrong_type(whole, item, path)
@@ -98,9 +98,10 @@ fn type_cure(
     let of = alternatives(language);
     let name = path.rsplit('.').next().unwrap_or(path);
     let upstream_tls = name == "tls" && of.len() == 1 && language.table().is_some();
-    let known = foreign_names::instead(name, given(&item.node)).filter(|_| !upstream_tls);
+    let known =
+        foreign_names::other_type_cure(name, value_kind(&item.node)).filter(|_| !upstream_tls);
     let found = match &item.node {
-        node if unlimited(&of, node) => Some("write \"off\"".to_owned()),
+        node if means_no_limit(&of, node) => Some("write \"off\"".to_owned()),
         TomlValue::Text(text) => truth_cure(&of, text, example)
             .or_else(|| known.map(str::to_owned))
             .or_else(|| text_cure(&of, text)),
@@ -111,7 +112,7 @@ fn type_cure(
             let sample = by.sample();
             format!("write [{header}.{sample}], with single brackets")
         }),
-        _ => language.instead(item),
+        _ => language.other_type_cure(item),
     };
     let words = language.words();
     found.unwrap_or_else(|| match example {
@@ -124,7 +125,7 @@ fn type_cure(
 /// What is written without quotes, and what else could stand there.
 fn truth_cure(of: &[&dyn Notation], text: &TomlString, example: Option<&str>) -> Option<String> {
     let truth = truth(&text.value).filter(|_| !text.is_secret())?;
-    takes(of, &TomlValue::Bool(truth)).then_some(())?;
+    accepts(of, &TomlValue::Bool(truth)).then_some(())?;
     let quotes = match text.value == truth.to_string() {
         true => " without quotes",
         false => "",
@@ -140,7 +141,7 @@ fn text_cure(of: &[&dyn Notation], text: &TomlString) -> Option<String> {
         // Lists of other servers have commas or spaces in one text.
         let parts = text.value.split([',', ' ']).filter(|part| !part.is_empty());
         let parts = parts.map(|part| format!("{part:?}")).collect::<Vec<_>>();
-        return Some(match entries.meant(&text.value) {
+        return Some(match entries.list_cure(&text.value) {
             _ if text.is_secret() || parts.is_empty() => format!("write [{:?}]", text.raw),
             Some(meant) => meant,
             None => format!("write [{}]", parts.join(", ")),
@@ -171,7 +172,7 @@ fn text_cure(of: &[&dyn Notation], text: &TomlString) -> Option<String> {
 }
 
 /// Whether no limit is meant by a value that is none.
-fn unlimited(of: &[&dyn Notation], node: &TomlValue) -> bool {
+fn means_no_limit(of: &[&dyn Notation], node: &TomlValue) -> bool {
     means_off(node) && of.iter().any(|one| one.words() == ["off"])
 }
 
@@ -212,7 +213,7 @@ fn misread(of: &[&dyn Notation], chosen: &dyn Notation, text: &TomlString) -> bo
         };
         return of.iter().any(within);
     }
-    let either = [true, false].map(|truth| takes(of, &TomlValue::Bool(truth)));
+    let either = [true, false].map(|truth| accepts(of, &TomlValue::Bool(truth)));
     truth(&text.value).is_some() && either.contains(&true)
 }
 
@@ -235,7 +236,7 @@ fn truth(text: &str) -> Option<bool> {
     }
 }
 
-fn given(node: &TomlValue) -> Given {
+fn value_kind(node: &TomlValue) -> Given {
     match node {
         TomlValue::Bool(true) => Given::True,
         TomlValue::Integer(_) => Given::Number,
@@ -246,6 +247,6 @@ fn given(node: &TomlValue) -> Given {
     }
 }
 
-fn takes(of: &[&dyn Notation], node: &TomlValue) -> bool {
-    of.iter().any(|one| one.takes(node))
+fn accepts(of: &[&dyn Notation], node: &TomlValue) -> bool {
+    of.iter().any(|one| one.accepts(node))
 }

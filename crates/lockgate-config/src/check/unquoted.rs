@@ -28,7 +28,7 @@ impl Dotted<'_> {
 }
 
 /// The keys that were meant as one with that of `branch`, which has `keys`.
-pub(crate) fn dotted<'a>(keys: &'static [KeyRow], branch: &'a Branch) -> Vec<Dotted<'a>> {
+pub(crate) fn dotted_keys<'a>(keys: &'static [KeyRow], branch: &'a Branch) -> Vec<Dotted<'a>> {
     let mut found = Vec::new();
     for (_, entry) in branch
         .entries
@@ -36,7 +36,7 @@ pub(crate) fn dotted<'a>(keys: &'static [KeyRow], branch: &'a Branch) -> Vec<Dot
         .filter(|(name, entry)| belongs(keys, name, entry))
     {
         let deeper = match &entry.item.node {
-            TomlValue::Table(inner) => dotted(keys, inner),
+            TomlValue::Table(inner) => dotted_keys(keys, inner),
             _ => Vec::new(),
         };
         if deeper.is_empty() {
@@ -142,7 +142,7 @@ pub(crate) fn without_section(name: &str, item: &TomlItem) -> Option<String> {
     let TomlValue::Table(branch) = &item.node else {
         return None;
     };
-    let dotted = dotted(&[], branch);
+    let dotted = dotted_keys(&[], branch);
     let whole = dotted.first().map_or(name, Dotted::name);
     let host = whole.contains(['.', ':']) && SiteKey::parse(whole).is_ok();
     host.then(|| format!("write the section before it: [site.{whole:?}]"))

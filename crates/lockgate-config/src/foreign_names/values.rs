@@ -126,7 +126,7 @@ const VALUES: &[(&str, Given, &str)] = &[
 ];
 
 /// What to write instead for `key`.
-pub(crate) fn instead(key: &str, given: Given) -> Option<&'static str> {
+pub(crate) fn other_type_cure(key: &str, given: Given) -> Option<&'static str> {
     let found = VALUES.iter().find(|(known, what, _)| {
         *known == key && matches!(what, what if *what == given || *what == Any)
     });

@@ -9,7 +9,7 @@ use super::ROOT;
 pub(crate) type KeyPath = Vec<&'static KeyRow>;
 
 /// The way to every key, tables before what is in them.
-pub(crate) fn ways() -> Vec<KeyPath> {
+pub(crate) fn key_paths() -> Vec<KeyPath> {
     let mut ways = Vec::new();
     descend(ROOT, &Vec::new(), &mut ways);
     ways
@@ -44,7 +44,7 @@ pub(crate) fn full_name(way: &[&'static KeyRow]) -> String {
             .language
             .table()
             .is_some_and(|keys| keys.iter().any(|one| one.name == next.name));
-        if let Some(names) = key.language.leads() {
+        if let Some(names) = key.language.tables_by() {
             name.push_str(&format!(".{}", names.placeholder()));
         }
         match key.language.by() {
@@ -90,7 +90,7 @@ pub(crate) fn example(way: &[&'static KeyRow]) -> String {
         entries = match parent.name {
             "tls" if depth == 0 => under("tls"),
             name => {
-                let name = match parent.language.leads() {
+                let name = match parent.language.tables_by() {
                     Some(names) => format!("{name}.{}", names.sample()),
                     None => name.to_owned(),
                 };

@@ -80,7 +80,7 @@ impl Resolver<'_> {
         };
         let vain = long
             .written(&secure::HSTS)
-            .filter(|hsts| !over_tls && !self.warned(Code::NoEffect, hsts.at));
+            .filter(|hsts| !over_tls && !self.was_reported(Code::NoEffect, hsts.at));
         if let Some(hsts) = vain {
             let why = "the site is plain HTTP, where browsers do not believe it";
             self.report.push_at(

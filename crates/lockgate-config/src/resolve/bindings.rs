@@ -112,13 +112,13 @@ impl Resolver<'_> {
             if first.is_some() || !rivals.iter().any(|rival| same_kind(rival, binding)) {
                 rivals.push(binding);
             }
-            for (host, secure, at) in served(binding) {
+            for (host, secure, at) in served_hosts(binding) {
                 let key = (binding.addr.to_string(), secure, host);
                 let Some((table, first)) = hosts.get(&key) else {
                     hosts.insert(key, (binding.at.clone(), at.clone()));
                     continue;
                 };
-                if table.rank() != binding.at.rank() && !self.warned(Code::SameHost, at) {
+                if table.rank() != binding.at.rank() && !self.was_reported(Code::SameHost, at) {
                     let message = match host {
                         Host::Any => format!(
                             "every other name is served by two tables on {}",
@@ -154,7 +154,7 @@ impl Resolver<'_> {
                 first.addr == second.addr
                     && secure == other
                     && a.accept_proxy == b.accept_proxy
-                    && spoken_alike(first, second)
+                    && same_protocols(first, second)
             }
             // What is wrong with it has been reported.
             (AddressUser::Tcp(None), AddressUser::Site { secure: true, .. })
@@ -187,7 +187,7 @@ impl Resolver<'_> {
             (first, second)
         };
         // Sites that share several addresses disagree once.
-        if first.same_table(second) || self.told(&second.at) {
+        if first.same_table(second) || self.is_reported(&second.at) {
             return;
         }
         let addr = &second.addr;
@@ -197,7 +197,13 @@ impl Resolver<'_> {
             {
                 let message = format!("TLS and plain HTTP on {addr}");
                 let cure = "write tls in both, or tls = false in both, or give one another port";
-                (Code::SameAddress, message, said(other), cure, said(secure))
+                (
+                    Code::SameAddress,
+                    message,
+                    tls_label(other),
+                    cure,
+                    tls_label(secure),
+                )
             }
             (AddressUser::Site { site: a, .. }, AddressUser::Site { site: b, .. })
                 if a.accept_proxy != b.accept_proxy =>
@@ -207,22 +213,22 @@ impl Resolver<'_> {
                 (
                     Code::Disagree,
                     message,
-                    header(b.accept_proxy),
+                    proxy_header_label(b.accept_proxy),
                     cure,
-                    header(a.accept_proxy),
+                    proxy_header_label(a.accept_proxy),
                 )
             }
             (AddressUser::Site { site: a, .. }, AddressUser::Site { site: b, .. })
-                if first.addr == second.addr && !spoken_alike(first, second) =>
+                if first.addr == second.addr && !same_protocols(first, second) =>
             {
                 let message = format!("two sites on {addr} disagree about `protocols`");
                 let cure = "write the same protocols in both, or give one another port";
                 (
                     Code::Disagree,
                     message,
-                    spoken(&b.protocols),
+                    protocol_label(&b.protocols),
                     cure,
-                    spoken(&a.protocols),
+                    protocol_label(&a.protocols),
                 )
             }
             (
@@ -240,7 +246,10 @@ impl Resolver<'_> {
                 let message =
                     format!("a site and names of [tcp] on {addr} disagree about `accept_proxy`");
                 let cure = "write the same accept_proxy in both, or give one another port";
-                let (mut here, mut there) = (header(site.accept_proxy), header(tcp.accept_proxy));
+                let (mut here, mut there) = (
+                    proxy_header_label(site.accept_proxy),
+                    proxy_header_label(tcp.accept_proxy),
+                );
                 if matches!(second.user, AddressUser::Tcp(_)) {
                     std::mem::swap(&mut here, &mut there);
                 }
@@ -282,8 +291,8 @@ impl Resolver<'_> {
             .push_pair(code, &second.at, (message, why, cure), (&first.at, label));
     }
 
-    fn told(&self, at: &SourceSpan) -> bool {
-        self.warned(Code::SameAddress, at) || self.warned(Code::Disagree, at)
+    fn is_reported(&self, at: &SourceSpan) -> bool {
+        self.was_reported(Code::SameAddress, at) || self.was_reported(Code::Disagree, at)
     }
 }
 
@@ -295,7 +304,7 @@ impl Binding<'_> {
 
 /// The hosts that a table serves itself on its address, whether over TLS, and where that was
 /// written.
-fn served<'a>(binding: &'a Binding<'a>) -> Vec<(&'a Host, bool, &'a SourceSpan)> {
+fn served_hosts<'a>(binding: &'a Binding<'a>) -> Vec<(&'a Host, bool, &'a SourceSpan)> {
     match binding.user {
         AddressUser::Site {
             site,
@@ -346,7 +355,7 @@ fn same_kind(first: &Binding<'_>, second: &Binding<'_>) -> bool {
 
 /// Whether connections to both can begin alike. Over TLS each name has its own protocols, and what
 /// only redirects takes those of the others.
-fn spoken_alike(first: &Binding<'_>, second: &Binding<'_>) -> bool {
+fn same_protocols(first: &Binding<'_>, second: &Binding<'_>) -> bool {
     match (first.user, second.user) {
         (
             AddressUser::Site {
@@ -364,7 +373,7 @@ fn spoken_alike(first: &Binding<'_>, second: &Binding<'_>) -> bool {
     }
 }
 
-fn said(secure: bool) -> &'static str {
+fn tls_label(secure: bool) -> &'static str {
     if secure {
         "this one speaks TLS"
     } else {
@@ -372,7 +381,7 @@ fn said(secure: bool) -> &'static str {
     }
 }
 
-fn spoken(protocols: &[Protocol]) -> &'static str {
+fn protocol_label(protocols: &[Protocol]) -> &'static str {
     match protocols {
         [Protocol::Http1] => "this one speaks HTTP/1.1",
         [Protocol::H2c] => "this one speaks HTTP/2",
@@ -380,7 +389,7 @@ fn spoken(protocols: &[Protocol]) -> &'static str {
     }
 }
 
-fn header(accept: AcceptProxy) -> &'static str {
+fn proxy_header_label(accept: AcceptProxy) -> &'static str {
     match accept {
         AcceptProxy::Never => "this one expects no PROXY header",
         AcceptProxy::Optional => "this one takes a PROXY header",

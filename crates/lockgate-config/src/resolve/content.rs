@@ -224,11 +224,11 @@ impl Resolver<'_> {
             };
             let with = with.written::<String>()?;
             if search == rule::TEXT.row().name {
-                let with = self.put_in(with.value, with.at, pattern)?;
+                let with = self.replacement(with.value, with.at, pattern)?;
                 BodyChange::Text { find, with }
             } else {
                 let whole = without_groups(with.value);
-                let known = self.stands_for_something(&whole, with.at, pattern);
+                let known = self.is_known_template(&whole, with.at, pattern);
                 let with = known.then(|| with.value.clone())?;
                 BodyChange::Pattern {
                     pattern: find,
@@ -258,7 +258,8 @@ impl Resolver<'_> {
         let of = |(key, _): &&(ConfigKey<String>, _)| key.row().name == operation;
         let (_, made) = PUT_IN.iter().find(of)?;
         let written = entry.written::<String>()?;
-        self.put_in(written.value, written.at, pattern).map(made)
+        self.replacement(written.value, written.at, pattern)
+            .map(made)
     }
 
     fn attributes(
@@ -288,7 +289,7 @@ impl Resolver<'_> {
             let name = one.name.to_ascii_lowercase();
             match one.value.as_ref()? {
                 None => Some((name, None)),
-                Some(value) => Some((name, Some(self.put_in(value, &one.at, pattern)?))),
+                Some(value) => Some((name, Some(self.replacement(value, &one.at, pattern)?))),
             }
         };
         let attributes = map.entries.iter().map(attribute).collect::<Option<_>>()?;
@@ -332,12 +333,12 @@ impl Resolver<'_> {
     }
 
     /// A text that is put in, if its placeholders stand for something.
-    fn put_in(&mut self, text: &str, at: &SourceSpan, pattern: &Pattern) -> Option<String> {
-        self.stands_for_something(text, at, pattern)
+    fn replacement(&mut self, text: &str, at: &SourceSpan, pattern: &Pattern) -> Option<String> {
+        self.is_known_template(text, at, pattern)
             .then(|| text.to_owned())
     }
 
-    fn stands_for_something(&mut self, text: &str, at: &SourceSpan, pattern: &Pattern) -> bool {
+    fn is_known_template(&mut self, text: &str, at: &SourceSpan, pattern: &Pattern) -> bool {
         let named = text
             .split("{value:")
             .skip(1)
@@ -357,7 +358,7 @@ impl Resolver<'_> {
             self.push_once(Code::BadPlaceholder, at, "a value is not known", why, &cure);
             return false;
         }
-        self.text_with(text, at, pattern, &BESIDES);
+        self.template(text, at, pattern, &BESIDES);
         true
     }
 }

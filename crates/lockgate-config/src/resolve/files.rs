@@ -75,7 +75,7 @@ impl Resolver<'_> {
     }
 
     fn spa_beside_try(&mut self, at: &SourceSpan) {
-        if self.warned(Code::Excluded, at) {
+        if self.was_reported(Code::Excluded, at) {
             return;
         }
         let why = "both say what is sent for a path that is no file";

@@ -24,7 +24,7 @@ impl Resolver<'_> {
             ShortOrLong::Long(_) => long.get(&health::PATH),
         };
         let service = self.service(&long, protocol);
-        let scripted = long.get(&health::TCP) == Some(true) || long.mentions(&health::SEND);
+        let scripted = long.get(&health::TCP) == Some(true) || long.has(&health::SEND);
         if scripted {
             self.beside_tcp(&long);
         } else if path.is_none()

@@ -54,14 +54,14 @@ impl Resolver<'_> {
                 Brace::Named(name) => (name, "the path has no such parameter"),
             };
             whole = false;
-            if self.warned(Code::BadPlaceholder, at) {
+            if self.was_reported(Code::BadPlaceholder, at) {
                 continue;
             }
             let message = format!("{} stands for nothing here", shown(name, at));
             let cure = match placeholders::ours(name).filter(|ours| always.contains(ours)) {
-                Some(ours) => meant(ours),
+                Some(ours) => placeholder_cure(ours),
                 None if name == "scheme" => "write https:// or http://".to_owned(),
-                None => format!("write {}", known(pattern, always)),
+                None => format!("write {}", known_placeholders(pattern, always)),
             };
             let pair = (route, "for this path");
             if route.rank() == at.rank() {
@@ -84,17 +84,17 @@ impl Resolver<'_> {
         always: &[&str],
     ) {
         self.report.withdraw(Code::LeftAsItIs, at);
-        if self.warned(Code::BadPlaceholder, at) {
+        if self.was_reported(Code::BadPlaceholder, at) {
             return;
         }
         let cure = match (found.form, found.ours.filter(|ours| always.contains(ours))) {
-            (Form::Marked, Some(ours)) => meant(ours),
-            (_, Some(ours)) => format!("{}; a `$` itself is %24", meant(ours)),
+            (Form::Marked, Some(ours)) => placeholder_cure(ours),
+            (_, Some(ours)) => format!("{}; a `$` itself is %24", placeholder_cure(ours)),
             (Form::Group, None) => format!(
                 "write one of {}; a `$` itself is %24",
-                known(pattern, always)
+                known_placeholders(pattern, always)
             ),
-            (_, None) => format!("write {}", known(pattern, always)),
+            (_, None) => format!("write {}", known_placeholders(pattern, always)),
         };
         let message = format!(
             "{} is a placeholder of another server",
@@ -115,7 +115,7 @@ impl Resolver<'_> {
         else {
             return;
         };
-        if self.warned(Code::LeftAsItIs, at) || !at.text().contains(written) {
+        if self.was_reported(Code::LeftAsItIs, at) || !at.text().contains(written) {
             return;
         }
         let message = format!("`{written}` is kept as text");
@@ -132,11 +132,11 @@ impl Resolver<'_> {
     /// In other texts braces may mean themselves; what looks like a placeholder and is none is
     /// told.
     pub(super) fn text(&mut self, text: &str, at: &SourceSpan, pattern: &Pattern) {
-        self.text_with(text, at, pattern, &[]);
+        self.template(text, at, pattern, &[]);
     }
 
     /// The same where `besides` stand for something, too.
-    pub(super) fn text_with(
+    pub(super) fn template(
         &mut self,
         text: &str,
         at: &SourceSpan,
@@ -157,7 +157,7 @@ impl Resolver<'_> {
                 name == "*" || is_param(name) && !name.starts_with(|c: char| c.is_ascii_digit());
             if known_here
                 || !looks && ours.is_none()
-                || self.warned(Code::LeftAsItIs, at)
+                || self.was_reported(Code::LeftAsItIs, at)
                 || !at.text().contains(name)
             {
                 continue;
@@ -165,7 +165,10 @@ impl Resolver<'_> {
             let message = format!("`{{{name}}}` is kept as text");
             let cure = match placeholders::ours(name) {
                 Some(ours) => format!("write {{{ours}}}"),
-                None => format!("the placeholders here are {}", known(pattern, &all)),
+                None => format!(
+                    "the placeholders here are {}",
+                    known_placeholders(pattern, &all)
+                ),
             };
             let why = if placeholders::ours(name).is_some() {
                 FOREIGN
@@ -189,7 +192,7 @@ fn shown(written: &str, at: &SourceSpan) -> String {
     }
 }
 
-fn meant(ours: &str) -> String {
+fn placeholder_cure(ours: &str) -> String {
     let query = if ours == "path" {
         "; the query is kept"
     } else {
@@ -213,7 +216,7 @@ fn braces(text: &str) -> impl Iterator<Item = Brace<'_>> {
         })
 }
 
-fn known(pattern: &Pattern, always: &[&str]) -> String {
+fn known_placeholders(pattern: &Pattern, always: &[&str]) -> String {
     let tail = pattern.has_tail().then_some("*");
     let names = tail
         .into_iter()

@@ -111,12 +111,14 @@ impl Resolver<'_> {
         long: &View<'_>,
     ) -> Option<usize> {
         let to = match written.value {
-            ShortOrLong::Short(destination) => return self.leads_to(destination, written.at),
+            ShortOrLong::Short(destination) => {
+                return self.destination_pool(destination, written.at);
+            }
             ShortOrLong::Long(_) => long.written(&proxy::TO)?,
         };
         if let Destination::One(PoolOrEndpoint::Pool(name)) = to.value {
             self.beside_a_pool(long, name);
-            return self.pool_called(name, to.at);
+            return self.named_pool_index(name, to.at);
         }
         let endpoints = self.destination(to.value, to.at)?;
         let protocol = self.protocol(long);
@@ -128,18 +130,22 @@ impl Resolver<'_> {
             protocol: protocol?,
             tls,
             proxy_protocol: long.get(&proxy::PROXY_PROTOCOL),
-            ..anonymous(endpoints, to.at)
+            ..unnamed_pool(endpoints, to.at)
         };
         Some(self.add(pool))
     }
 
     /// The pool that a name, an address or a list of addresses stands for; nothing when it was a
     /// mistake.
-    pub(super) fn leads_to(&mut self, destination: &Destination, at: &SourceSpan) -> Option<usize> {
+    pub(super) fn destination_pool(
+        &mut self,
+        destination: &Destination,
+        at: &SourceSpan,
+    ) -> Option<usize> {
         if let Destination::One(PoolOrEndpoint::Pool(name)) = destination {
-            return self.pool_called(name, at);
+            return self.named_pool_index(name, at);
         }
-        let pool = anonymous(self.destination(destination, at)?, at);
+        let pool = unnamed_pool(self.destination(destination, at)?, at);
         Some(self.add(pool))
     }
 
@@ -206,7 +212,7 @@ impl Resolver<'_> {
         self.pools.all.len() - 1
     }
 
-    fn pool_called(&mut self, name: &str, at: &SourceSpan) -> Option<usize> {
+    fn named_pool_index(&mut self, name: &str, at: &SourceSpan) -> Option<usize> {
         if let Some(found) = self.pools.names.get(name) {
             return *found;
         }
@@ -313,7 +319,7 @@ impl Resolver<'_> {
     }
 
     /// An endpoint's `max` holds for the process: written in one table, it holds in all of them.
-    pub(super) fn one_max(&mut self, pools: &mut [EndpointPool]) {
+    pub(super) fn share_max(&mut self, pools: &mut [EndpointPool]) {
         let mut first: HashMap<EndpointAddr, (usize, SourceSpan)> = HashMap::new();
         let mut written: Vec<&WeightedEndpoint> =
             pools.iter().flat_map(|pool| &pool.endpoints).collect();
@@ -383,7 +389,7 @@ impl Resolver<'_> {
 }
 
 /// A pool of nothing but defaults.
-fn anonymous(endpoints: Vec<WeightedEndpoint>, at: &SourceSpan) -> EndpointPool {
+fn unnamed_pool(endpoints: Vec<WeightedEndpoint>, at: &SourceSpan) -> EndpointPool {
     unnamed(&View::default(), endpoints, at)
 }
 

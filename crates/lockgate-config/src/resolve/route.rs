@@ -83,7 +83,7 @@ impl Resolver<'_> {
             _ => None,
         };
         let paths = one.table.value(&site::PATH).map_or(&[][..], Vec::as_slice);
-        if matches!(own, VerbChoice::Nothing) && paths.is_empty() && !site.mentions(&site::PATH) {
+        if matches!(own, VerbChoice::Nothing) && paths.is_empty() && !site.has(&site::PATH) {
             let cure = "add proxy = \"127.0.0.1:3000\", root = \"/srv/www\", redirect = \"https://example.org{path}\" or respond = 404";
             self.no_verb(&one.at, "site", cure);
         }
@@ -120,7 +120,7 @@ impl Resolver<'_> {
                 },
             };
             if let Some(action) = &action {
-                self.unused_modifiers(&alone, &[action], view.asks_somebody());
+                self.unused_modifiers(&alone, &[action], view.has_forward_auth());
             }
             let (files, route) = (served(action.as_ref()), &path.at);
             let rules = self.rules(&view, &key.pattern, route, files, secure);
@@ -143,7 +143,7 @@ impl Resolver<'_> {
                 .iter()
                 .chain(routes.iter().map(|route| &route.action))
                 .collect();
-            self.unused_modifiers(site, &actions, site.asks_somebody());
+            self.unused_modifiers(site, &actions, site.has_forward_auth());
         }
         if let Some(action) = action {
             let rules = self.rules(site, &any, &one.at, served(Some(&action)), secure);
@@ -170,7 +170,7 @@ impl Resolver<'_> {
         let places = VERBS.map(|(verb, key)| Some((verb, key, view.place_of(key)?)));
         let mut verbs = places.into_iter().flatten();
         let Some((verb, key, at)) = verbs.next() else {
-            return match view.is_strange() {
+            return match view.has_unknown_keys() {
                 true => VerbChoice::Broken,
                 false => VerbChoice::Nothing,
             };
@@ -208,7 +208,7 @@ impl Resolver<'_> {
             Verb::Proxy => {
                 let written = view.written(&route::PROXY)?;
                 let pool = self.proxy(written, &view.section(&route::PROXY))?;
-                self.requested(pool);
+                self.check_site_pool(pool);
                 Some(RouteAction::Proxy(pool))
             }
             Verb::Redirect => self.redirect(view, pattern, route),
@@ -231,7 +231,7 @@ impl Resolver<'_> {
                 (to.value, to.at)
             }
         };
-        let whole = self.begins(to, at) && self.target(to, at, pattern, route);
+        let whole = self.is_redirect_target(to, at) && self.target(to, at, pattern, route);
         whole.then(|| RouteAction::Redirect {
             to: to.clone(),
             status: long.get(&redirect::STATUS),
@@ -261,7 +261,7 @@ impl Resolver<'_> {
 
     /// Whether a target is a path or a URL with a host; else browsers would make something else of
     /// it.
-    fn begins(&mut self, to: &str, at: &SourceSpan) -> bool {
+    fn is_redirect_target(&mut self, to: &str, at: &SourceSpan) -> bool {
         let host = to
             .strip_prefix("https://")
             .or_else(|| to.strip_prefix("http://"));
@@ -336,7 +336,7 @@ impl Resolver<'_> {
             let Some(at) = view.place_of(key) else {
                 continue;
             };
-            if self.warned(Code::NoEffect, at) {
+            if self.was_reported(Code::NoEffect, at) {
                 continue;
             }
             let message = format!("`{}` has no effect", key.name);

@@ -30,8 +30,7 @@ impl Resolver<'_> {
         let by_permission = matches!(key, SiteKey::Unix(_));
         let accept_proxy = self.accept_proxy(&view, &site::ACCEPT_PROXY, by_permission);
         // Also where its TLS is a mistake.
-        let secure =
-            !plain(&view) && (view.mentions(&site::TLS) || matches!(key, SiteKey::Implied(_)));
+        let secure = !plain(&view) && (view.has(&site::TLS) || matches!(key, SiteKey::Implied(_)));
         if let (SiteKey::Port(_, 443), false) = (key, secure) {
             let message = "plain HTTP on port 443";
             let cure = "write tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" }, or another port";
@@ -72,7 +71,7 @@ impl Resolver<'_> {
         let written = match view.written(&site::TLS) {
             Some(written) if self.automatic(written.at) => return None,
             Some(written) => written,
-            None if view.mentions(&site::TLS) => return None,
+            None if view.has(&site::TLS) => return None,
             None if matches!(key, SiteKey::Implied(_)) => PlacedValue {
                 value: &implied,
                 at,

@@ -78,9 +78,9 @@ impl Resolver<'_> {
         }
         match hello {
             Some(_) => Some(RelayVerb::Hello),
-            None if view.mentions(&tcp::PROXY) => Some(RelayVerb::Proxy),
+            None if view.has(&tcp::PROXY) => Some(RelayVerb::Proxy),
             // What is missing may have been meant by a key that is not known.
-            None if view.is_strange() => None,
+            None if view.has_unknown_keys() => None,
             None => {
                 let why = "this table says nowhere where the bytes go";
                 let cure = "add proxy = \"unix:/run/app.sock\", or sni.\"mail.example.com\" = \"10.0.0.5:443\"";
@@ -119,7 +119,7 @@ impl Resolver<'_> {
         table: &View<'_>,
         key_at: &SourceSpan,
     ) -> Option<RelayDestination> {
-        let pool = self.leads_to(destination, at)?;
+        let pool = self.destination_pool(destination, at)?;
         self.relayed(pool, false, at);
         Some(RelayDestination {
             at: key_at.clone(),
@@ -151,7 +151,7 @@ impl Resolver<'_> {
     /// Reports that a header is passed on which `table` takes from no client.
     fn nothing_to_pass(&mut self, table: &View<'_>, at: &SourceSpan) {
         let none = table.get(&tcp::ACCEPT_PROXY) == AcceptProxy::Never;
-        if !none || self.warned(Code::MissingKey, at) {
+        if !none || self.was_reported(Code::MissingKey, at) {
             return;
         }
         let message = "`proxy_protocol = \"pass\"` without `accept_proxy`";
@@ -196,7 +196,7 @@ impl Resolver<'_> {
         let default = match view.written(&tcp::DEFAULT) {
             Some(written) => {
                 let at = view.key_at(&tcp::DEFAULT).unwrap_or(written.at);
-                let default = self.way(written, view, at);
+                let default = self.entry(written, view, at);
                 whole &= default.is_some();
                 default
             }
@@ -237,11 +237,11 @@ impl Resolver<'_> {
             value: one.value.as_ref()?,
             at: &one.at,
         };
-        self.way(written, table, &one.name_at)
+        self.entry(written, table, &one.name_at)
     }
 
     /// One entry of `table`: a table of its own, or what `proxy` would be in it.
-    fn way(
+    fn entry(
         &mut self,
         written: PlacedValue<'_, ShortOrLong<Destination>>,
         table: &View<'_>,
@@ -280,12 +280,12 @@ impl Resolver<'_> {
             by_permission,
             view.written(key),
         ) {
-            self.nobody_trusted(written.at);
+            self.no_trusted_proxy(written.at);
         }
         accept_proxy
     }
 
-    fn nobody_trusted(&mut self, at: &SourceSpan) {
+    fn no_trusted_proxy(&mut self, at: &SourceSpan) {
         // A mistake in `trusted` has been reported already.
         if self.root.is_invalid(&top::TRUSTED) {
             return;

@@ -69,7 +69,7 @@ fn is_one_word(key: &KeyRow) -> bool {
 
 #[test]
 fn every_key_changes_what_will_run() {
-    for way in keys::ways() {
+    for way in keys::key_paths() {
         // What has one value only is there for the day when it has two.
         if way.last().is_some_and(|key| is_one_word(key)) {
             continue;
@@ -91,7 +91,7 @@ fn every_key_changes_what_will_run() {
 
 #[test]
 fn every_default_is_valid_and_is_what_holds_without_the_key() {
-    for way in keys::ways() {
+    for way in keys::key_paths() {
         let key = *way.last().unwrap();
         let Unset::Is(default) = key.default else {
             continue;
@@ -105,7 +105,7 @@ fn every_default_is_valid_and_is_what_holds_without_the_key() {
         );
     }
     let bare = outcome("[tcp.\":1\"]\nproxy = \"127.0.0.1:1\"\n").unwrap();
-    for way in keys::ways() {
+    for way in keys::key_paths() {
         let [key] = way.as_slice() else { continue };
         if let Unset::Is(default) = key.default {
             let text = format!(

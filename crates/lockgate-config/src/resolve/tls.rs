@@ -56,12 +56,12 @@ impl Resolver<'_> {
     ) -> Option<DownstreamTls> {
         let own_cert = match written.value {
             ShortOrLong::Short(None) => return None,
-            ShortOrLong::Short(Some(path)) => Some(files(path, written.at)),
+            ShortOrLong::Short(Some(path)) => Some(certificate_at(path, written.at)),
             ShortOrLong::Long(_) => self.own_cert(own),
         };
         let merged = own.clone().over(self.top().section(&top::TLS));
         let (certs, default) = self.certificates(own_cert, own, &merged);
-        if certs.is_empty() && default.is_none() && !self.named_wrongly(&merged, view) {
+        if certs.is_empty() && default.is_none() && !self.is_certificate_reported(&merged, view) {
             self.no_certificate(written.at, listener);
         }
         let policy = self.policy(&merged);
@@ -80,7 +80,7 @@ impl Resolver<'_> {
     fn own_cert(&mut self, own: &View<'_>) -> Option<CertFiles> {
         let cert = own.written(&site::CERT);
         for key in [site::KEY.row(), site::OCSP.row()] {
-            if let (Some(lonely), false) = (own.value_at(key), own.mentions(&site::CERT)) {
+            if let (Some(lonely), false) = (own.value_at(key), own.has(&site::CERT)) {
                 let message = format!("`{}` without `cert`", key.name);
                 let cure = "add cert = \"/etc/tls/app.pem\"";
                 self.report.push_at(
@@ -93,14 +93,14 @@ impl Resolver<'_> {
             }
         }
         // A key that was meant otherwise is reported: nothing is to be said of a missing one.
-        let meant = own.is_strange() || own.broken(&[site::KEY.row()]);
+        let meant = own.has_unknown_keys() || own.broken(&[site::KEY.row()]);
         let cert = cert.filter(|_| own.written(&site::KEY).is_some() || !meant)?;
         Some(CertFiles {
             key: own.get(&site::KEY),
             ocsp: own.get(&site::OCSP),
             key_at: own.value_at(site::KEY.row()).cloned(),
             ocsp_at: own.value_at(site::OCSP.row()).cloned(),
-            ..files(cert.value, cert.at)
+            ..certificate_at(cert.value, cert.at)
         })
     }
 
@@ -114,7 +114,7 @@ impl Resolver<'_> {
         let listed = merged.items(&keys::CERTS);
         let only = match (&own_cert, own.written(&keys::CERTS)) {
             (Some(_), None) => own_cert.clone(),
-            (None, Some(_)) => only(listed.as_slice()),
+            (None, Some(_)) => only_certificate(listed.as_slice()),
             _ => None,
         };
         let default = |view: &View<'_>| {
@@ -130,7 +130,7 @@ impl Resolver<'_> {
     }
 
     /// Whether a mistake in what names certificates has been reported: then none is missing.
-    fn named_wrongly(&self, merged: &View<'_>, listener: &View<'_>) -> bool {
+    fn is_certificate_reported(&self, merged: &View<'_>, listener: &View<'_>) -> bool {
         const NAMED: [&str; 4] = [
             top::TLS.row().name,
             site::CERT.row().name,
@@ -143,7 +143,7 @@ impl Resolver<'_> {
             .chain(&listener.layers)
             .chain([&self.root]);
         merged.broken(&[site::CERT.row(), keys::CERTS.row(), keys::DEFAULT.row()])
-            || merged.mentions(&site::CERT)
+            || merged.has(&site::CERT)
             || !merged.items(&keys::CERTS).is_empty()
             || layers.any(|table| table.strange.meant_one_of(&NAMED))
     }
@@ -178,7 +178,7 @@ impl Resolver<'_> {
             return cert_files(one, at).into_iter().collect();
         };
         if !is_pattern(pattern) {
-            return vec![files(pattern, at)];
+            return vec![certificate_at(pattern, at)];
         }
         let found = self.env.glob(pattern);
         if found.is_empty() {
@@ -195,7 +195,7 @@ impl Resolver<'_> {
         }
         let matched = |path: &PathBuf| CertFiles {
             named: crate::model::CertNaming::ByPattern,
-            ..files(path, at)
+            ..certificate_at(path, at)
         };
         found.iter().map(matched).collect()
     }
@@ -240,7 +240,7 @@ impl Resolver<'_> {
             let suite = *suite;
             if versions.contains(&suite.version()) {
                 suites.push(suite);
-            } else if !self.warned(Code::NoEffect, at) {
+            } else if !self.was_reported(Code::NoEffect, at) {
                 let message = format!("{} has no effect", suite.name());
                 let why = format!(
                     "it is for TLS {}, which `versions` leaves out",
@@ -308,7 +308,7 @@ fn client_auth_of(merged: &View<'_>) -> Option<ClientAuth> {
 }
 
 /// The one certificate of a list that has one and no pattern.
-fn only(listed: &[Listed<ShortOrLong<PathBuf>>]) -> Option<CertFiles> {
+fn only_certificate(listed: &[Listed<ShortOrLong<PathBuf>>]) -> Option<CertFiles> {
     let [one] = listed else { return None };
     match one.value.as_ref()? {
         ShortOrLong::Short(path) if is_pattern(path) => None,
@@ -318,7 +318,7 @@ fn only(listed: &[Listed<ShortOrLong<PathBuf>>]) -> Option<CertFiles> {
 
 fn cert_files(one: &ShortOrLong<PathBuf>, at: &SourceSpan) -> Option<CertFiles> {
     let view = match one {
-        ShortOrLong::Short(path) => return Some(files(path, at)),
+        ShortOrLong::Short(path) => return Some(certificate_at(path, at)),
         ShortOrLong::Long(table) => View::of(table),
     };
     let cert = view.written(&cert::CERT)?;
@@ -327,11 +327,11 @@ fn cert_files(one: &ShortOrLong<PathBuf>, at: &SourceSpan) -> Option<CertFiles> 
         ocsp: view.get(&cert::OCSP),
         key_at: view.value_at(cert::KEY.row()).cloned(),
         ocsp_at: view.value_at(cert::OCSP.row()).cloned(),
-        ..files(cert.value, cert.at)
+        ..certificate_at(cert.value, cert.at)
     })
 }
 
-fn files(cert: &Path, at: &SourceSpan) -> CertFiles {
+fn certificate_at(cert: &Path, at: &SourceSpan) -> CertFiles {
     CertFiles {
         cert: cert.to_owned(),
         key: None,

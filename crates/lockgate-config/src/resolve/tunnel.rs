@@ -141,7 +141,7 @@ impl Resolver<'_> {
 
     /// The clients that may ask for tunnels.
     fn clients(&mut self, view: &View<'_>, by_permission: bool, asked: bool) -> Vec<Cidr> {
-        if view.mentions(&tunnel::CLIENTS) {
+        if view.has(&tunnel::CLIENTS) {
             for (network, at) in view.items(&tunnel::CLIENTS).placed() {
                 if !asked && network.prefix() < EVERYBODY {
                     self.open_proxy(at);

@@ -140,12 +140,12 @@ impl<'a> View<'a> {
     }
 
     /// Whether the key was written, be it wrongly.
-    pub(super) fn mentions<K: Typed>(&self, key: &K) -> bool {
+    pub(super) fn has<K: Typed>(&self, key: &K) -> bool {
         self.entry(key).is_some()
     }
 
     /// Whether one of the tables has a key that is not known, or lines that could not be read.
-    pub(super) fn is_strange(&self) -> bool {
+    pub(super) fn has_unknown_keys(&self) -> bool {
         self.layers.iter().any(|layer| layer.strange.any)
     }
 

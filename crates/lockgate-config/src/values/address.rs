@@ -29,7 +29,7 @@ impl TextLanguage for Ip {
 
     const EXPECTED: &str = "an IP address";
 
-    fn instead(&self, item: &TomlItem) -> Option<String> {
+    fn other_type_cure(&self, item: &TomlItem) -> Option<String> {
         match item.node {
             TomlValue::Integer(Some(port)) => {
                 Some(format!("the port stands in the key: [site.\":{port}\"]"))
@@ -66,7 +66,7 @@ impl TextLanguage for BindAddress {
     const EXPECTED: &str = "an address to listen on";
     const PATTERN: &str = "^(.*:[0-9]+|unix:.+)$";
 
-    fn instead(&self, item: &TomlItem) -> Option<String> {
+    fn other_type_cure(&self, item: &TomlItem) -> Option<String> {
         at_loopback(item)
     }
 
@@ -100,7 +100,7 @@ impl TextLanguage for UpstreamAddress {
     const EXPECTED: &str = "an address";
     const PATTERN: &str = "^(.+:[0-9]+|unix:.+|srv:.+)$";
 
-    fn instead(&self, item: &TomlItem) -> Option<String> {
+    fn other_type_cure(&self, item: &TomlItem) -> Option<String> {
         at_loopback(item)
     }
 
@@ -130,7 +130,7 @@ impl TextLanguage for PoolOrAddress {
     const EXPECTED: &str = "an address or \"pool:NAME\"";
     const PATTERN: &str = "^(.+:[0-9]+|unix:.+|srv:.+|pool:.+)$";
 
-    fn instead(&self, item: &TomlItem) -> Option<String> {
+    fn other_type_cure(&self, item: &TomlItem) -> Option<String> {
         at_loopback(item)
     }
 

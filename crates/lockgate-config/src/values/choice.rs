@@ -88,7 +88,7 @@ impl Notation for False {
         json!({ "const": false })
     }
 
-    fn takes(&self, node: &TomlValue) -> bool {
+    fn accepts(&self, node: &TomlValue) -> bool {
         matches!(node, TomlValue::Bool(false))
     }
 }
@@ -117,7 +117,7 @@ impl Notation for Flag {
         json!({ "type": "boolean" })
     }
 
-    fn takes(&self, node: &TomlValue) -> bool {
+    fn accepts(&self, node: &TomlValue) -> bool {
         matches!(node, TomlValue::Bool(_))
     }
 }

@@ -31,7 +31,7 @@ impl TextLanguage for Time {
         }
     }
 
-    fn bare(&self, number: u64) -> Option<String> {
+    fn unit_cure(&self, number: u64) -> Option<String> {
         Some(units::duration_readings(number))
     }
 

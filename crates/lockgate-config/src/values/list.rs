@@ -80,7 +80,7 @@ impl<L: Language> Notation for List<L> {
         json!({ "type": "array", "items": self.of.schema(), "minItems": self.least })
     }
 
-    fn takes(&self, node: &TomlValue) -> bool {
+    fn accepts(&self, node: &TomlValue) -> bool {
         matches!(node, TomlValue::List(_))
     }
 

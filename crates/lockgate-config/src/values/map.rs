@@ -65,7 +65,7 @@ impl<L: Language> Notation for Map<L> {
         map
     }
 
-    fn takes(&self, node: &TomlValue) -> bool {
+    fn accepts(&self, node: &TomlValue) -> bool {
         matches!(node, TomlValue::Table(_))
     }
 
@@ -73,14 +73,14 @@ impl<L: Language> Notation for Map<L> {
         if !self.beside.is_empty() {
             return Some(self.beside);
         }
-        self.leads().and_then(|_| self.of.table())
+        self.tables_by().and_then(|_| self.of.table())
     }
 
     fn listed_table(&self) -> Option<&'static [KeyRow]> {
-        self.leads().and_then(|_| self.of.listed_table())
+        self.tables_by().and_then(|_| self.of.listed_table())
     }
 
-    fn leads(&self) -> Option<MapKeys> {
+    fn tables_by(&self) -> Option<MapKeys> {
         Some(self.names).filter(|names| names.lead())
     }
 }
@@ -143,7 +143,7 @@ impl<L: Language> Map<L> {
         let (MapKeys::Servers, TomlValue::Table(inner)) = (self.names, &written.item.node) else {
             return false;
         };
-        let dotted = unquoted::dotted(self.of.table().unwrap_or_default(), inner);
+        let dotted = unquoted::dotted_keys(self.of.table().unwrap_or_default(), inner);
         let section = path.rsplit('.').next().unwrap_or(path);
         for one in &dotted {
             checker.unquoted_name(one, section);

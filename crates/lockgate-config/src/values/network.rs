@@ -17,7 +17,7 @@ impl TextLanguage for CidrNetwork {
 
     const EXPECTED: &str = "a network such as \"10.0.0.0/8\"";
 
-    fn meant(&self, text: &str) -> Option<String> {
+    fn list_cure(&self, text: &str) -> Option<String> {
         network_cure(text)
     }
 

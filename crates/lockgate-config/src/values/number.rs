@@ -50,7 +50,7 @@ impl<N> Notation for WholeNumber<N> {
         json!({ "type": "integer", "minimum": self.min, "maximum": self.max })
     }
 
-    fn takes(&self, node: &TomlValue) -> bool {
+    fn accepts(&self, node: &TomlValue) -> bool {
         matches!(node, TomlValue::Integer(_))
     }
 
@@ -98,7 +98,7 @@ impl Notation for OneOf {
         json!({ "enum": self.0 })
     }
 
-    fn takes(&self, node: &TomlValue) -> bool {
+    fn accepts(&self, node: &TomlValue) -> bool {
         matches!(node, TomlValue::Integer(_))
     }
 }

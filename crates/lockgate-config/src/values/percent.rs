@@ -16,7 +16,7 @@ impl TextLanguage for Percent {
     const EXPECTED: &str = "a share such as \"20%\"";
     const PATTERN: &str = "^[0-9]+%$";
 
-    fn bare(&self, number: u64) -> Option<String> {
+    fn unit_cure(&self, number: u64) -> Option<String> {
         Some(format!("write \"{number}%\""))
     }
 

@@ -17,7 +17,7 @@ impl TextLanguage for ByteRate {
     const PATTERN: &str = "^[0-9]+([KMGT]i?)?B/s$";
     const UNIT: Option<&'static str> = Some("the units of sizes, with `/s`");
 
-    fn bare(&self, number: u64) -> Option<String> {
+    fn unit_cure(&self, number: u64) -> Option<String> {
         Some(format!("write \"{number}KB/s\" or \"{number}B/s\""))
     }
 

@@ -30,7 +30,7 @@ impl TextLanguage for Frequency {
     const PATTERN: &str = "^[0-9]+/[smh]$";
     const UNIT: Option<&'static str> = Some("`/s`, `/m`, `/h`");
 
-    fn bare(&self, number: u64) -> Option<String> {
+    fn unit_cure(&self, number: u64) -> Option<String> {
         Some(frequency_readings(number))
     }
 
@@ -53,7 +53,7 @@ impl TextLanguage for Burst {
     const PATTERN: &str = "^[0-9]+/[smh]( +burst +[0-9]+)?$";
     const UNIT: Option<&'static str> = Some("`/s`, `/m`, `/h`");
 
-    fn bare(&self, number: u64) -> Option<String> {
+    fn unit_cure(&self, number: u64) -> Option<String> {
         Some(frequency_readings(number))
     }
 
@@ -86,7 +86,7 @@ impl TextLanguage for LimitText {
     const EXPECTED: &str = "a limit such as \"20/s per client burst 40\"";
     const PATTERN: &str = "^[0-9]+/[smh]";
 
-    fn bare(&self, number: u64) -> Option<String> {
+    fn unit_cure(&self, number: u64) -> Option<String> {
         Some(frequency_readings(number))
     }
 

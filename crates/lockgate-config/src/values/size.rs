@@ -30,7 +30,7 @@ impl TextLanguage for Size {
         }
     }
 
-    fn bare(&self, number: u64) -> Option<String> {
+    fn unit_cure(&self, number: u64) -> Option<String> {
         Some(units::size_readings(number))
     }
 

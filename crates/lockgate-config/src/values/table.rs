@@ -25,7 +25,7 @@ impl Notation for TableOf {
         table_schema(self.0)
     }
 
-    fn takes(&self, node: &TomlValue) -> bool {
+    fn accepts(&self, node: &TomlValue) -> bool {
         matches!(node, TomlValue::Table(_))
     }
 

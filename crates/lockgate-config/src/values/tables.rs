@@ -88,7 +88,7 @@ impl<K: TableKey> Notation for Tables<K> {
         json!({ "type": "object", "additionalProperties": table_schema(self.keys) })
     }
 
-    fn takes(&self, node: &TomlValue) -> bool {
+    fn accepts(&self, node: &TomlValue) -> bool {
         matches!(node, TomlValue::Table(_))
     }
 
@@ -121,7 +121,7 @@ impl<K: TableKey> Language for Tables<K> {
                 self.not_a_table(name, entry, path, checker);
                 continue;
             };
-            let dotted = unquoted::dotted(keys, inner);
+            let dotted = unquoted::dotted_keys(keys, inner);
             for one in &dotted {
                 let table = checker.unquoted_table(K::BY, keys, one, path);
                 if let (Some(table), Some(key)) = (table, K::unquoted()) {

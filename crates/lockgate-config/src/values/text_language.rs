@@ -59,18 +59,18 @@ pub(crate) trait TextLanguage {
     }
 
     /// What to write instead of a number without its unit; nothing where there is no unit.
-    fn bare(&self, _number: u64) -> Option<String> {
+    fn unit_cure(&self, _number: u64) -> Option<String> {
         None
     }
 
     /// As [`Notation::instead`].
-    fn instead(&self, item: &TomlItem) -> Option<String> {
+    fn other_type_cure(&self, item: &TomlItem) -> Option<String> {
         let is_plain = matches!(item.node, TomlValue::Integer(_) | TomlValue::Bool(_));
         (Self::FREE && is_plain).then(|| format!("write \"{}\"", item.at.text()))
     }
 
     /// As [`Notation::meant`].
-    fn meant(&self, _text: &str) -> Option<String> {
+    fn list_cure(&self, _text: &str) -> Option<String> {
         None
     }
 }
@@ -151,10 +151,10 @@ impl<L: TextLanguage> Notation for L {
         L::UNIT
     }
 
-    fn takes(&self, node: &TomlValue) -> bool {
+    fn accepts(&self, node: &TomlValue) -> bool {
         match node {
             TomlValue::Text(_) => true,
-            TomlValue::Integer(_) => self.bare(0).is_some(),
+            TomlValue::Integer(_) => self.unit_cure(0).is_some(),
             _ => false,
         }
     }
@@ -163,12 +163,12 @@ impl<L: TextLanguage> Notation for L {
         L::FREE
     }
 
-    fn instead(&self, item: &TomlItem) -> Option<String> {
-        TextLanguage::instead(self, item)
+    fn other_type_cure(&self, item: &TomlItem) -> Option<String> {
+        TextLanguage::other_type_cure(self, item)
     }
 
-    fn meant(&self, text: &str) -> Option<String> {
-        TextLanguage::meant(self, text)
+    fn list_cure(&self, text: &str) -> Option<String> {
+        TextLanguage::list_cure(self, text)
     }
 }
 
@@ -192,7 +192,7 @@ impl<L: TextLanguage> Language for L {
             _ => return checker.wrong_type(self, item, path),
         };
         // The readings are offered, the likeliest first, none is taken.
-        let Some(cure) = self.bare(number) else {
+        let Some(cure) = self.unit_cure(number) else {
             return checker.wrong_type(self, item, path);
         };
         let message = "a number without a unit";

@@ -24,7 +24,7 @@ impl<T> Notation for Words<T> {
         one_of(&self.words())
     }
 
-    fn takes(&self, node: &TomlValue) -> bool {
+    fn accepts(&self, node: &TomlValue) -> bool {
         matches!(node, TomlValue::Text(_))
     }
 
