@@ -170,6 +170,12 @@ impl<'a> Resolver<'a> {
         }
     }
 
+    /// Warns, once at a place, that a key does nothing there.
+    fn no_effect(&mut self, key: &str, at: &SourceSpan, why: &str, cure: &str) {
+        let message = format!("`{key}` has no effect");
+        self.push_once(Code::NoEffect, at, message, why, cure);
+    }
+
     fn access_log(&mut self, written: AccessLogForm, long: &View<'_>) -> Option<AccessLog> {
         let (format, to) = match written {
             ShortOrLong::Short(None) => return None,
@@ -288,83 +294,62 @@ impl<'a> Resolver<'a> {
             .push(Code::NoListener, message, why, FIRST_LINES);
     }
 
+    /// Warns of keys at the top that no table uses.
     fn without_effect(&mut self, config: &Config) {
-        let warn = |report: &mut Report, at: &SourceSpan, name: &str, cure: &str| {
-            let message = format!("`{name}` has no effect");
-            report.push_at(Code::NoEffect, at, message, "no listener uses it", cure);
-        };
         if self.report.has_errors() {
             return;
         }
-        let top = self.top();
-        let plain = |site: &HostedSite| site.tls.is_none();
-        let mut relays = config.tcp.iter().flat_map(|tcp| tcp.relays());
+        let (sites, tunnels) = (&config.sites, &config.tunnels);
+        let no_http = sites.is_empty() && tunnels.is_empty();
+        let mut relays = config.tcp.iter().flat_map(Tcp::relays);
         let no_tls = relays.all(|relay| relay.tls.is_none())
-            && config.tunnels.iter().all(|tunnel| tunnel.tls.is_none())
-            && config.sites.iter().all(plain);
-        if let (Some(at), true) = (top.key_at(&top::TLS), no_tls) {
-            warn(
-                self.report,
-                at,
-                "tls",
-                "write tls = {} in a [site] or [tcp] table, or remove [tls]",
-            );
-        }
-        let no_http = config.sites.is_empty() && config.tunnels.is_empty();
-        for (key, unused) in [
-            (top::PORTS, config.sites.is_empty()),
-            (top::RATES, no_http),
-            (top::HTTP2, no_http),
-        ] {
-            if let (Some(at), true) = (top.key_at(&key), unused) {
-                let cure = "it is for [site] tables; remove it";
-                warn(self.report, at, key.row().name, cure);
-            }
-        }
-        let sites = config.sites.iter().map(|site| &site.protocols);
-        let mut protocols = sites
-            .chain(config.tunnels.iter().map(|tunnel| &tunnel.protocols))
-            .flatten();
-        if let (Some(at), false, true) = (
-            top.key_at(&top::HTTP2),
-            no_http,
-            protocols.all(|protocol| *protocol == Protocol::Http1),
-        ) {
-            let message = "`http2` has no effect";
-            let cure = "write protocols = [\"http1\", \"h2c\"] in a [site] table without TLS, or remove it";
-            self.report
-                .push_at(Code::NoEffect, at, message, "no site speaks HTTP/2", cure);
-        }
-        let is_service =
-            |endpoint: &WeightedEndpoint| matches!(endpoint.addr, EndpointAddr::Srv(_));
-        if let (Some(at), false) = (
-            top.key_at(&top::DNS),
-            config
-                .pools
-                .iter()
-                .flat_map(|pool| &pool.endpoints)
-                .any(is_service),
-        ) {
-            let message = "`dns` has no effect";
-            let cure = "it is for endpoints such as \"srv:_app._tcp.example.internal\"; remove it";
-            self.report.push_at(
-                Code::NoEffect,
-                at,
-                message,
-                "no endpoint is a service",
-                cure,
-            );
-        }
+            && tunnels.iter().all(|tunnel| tunnel.tls.is_none())
+            && sites.iter().all(|site| site.tls.is_none());
+        let protocols = sites.iter().map(|site| &site.protocols);
+        let protocols = protocols.chain(tunnels.iter().map(|tunnel| &tunnel.protocols));
+        let no_http2 = protocols
+            .flatten()
+            .all(|protocol| *protocol == Protocol::Http1);
+        let mut endpoints = config.pools.iter().flat_map(|pool| &pool.endpoints);
+        let services = endpoints.any(|endpoint| matches!(endpoint.addr, EndpointAddr::Srv(_)));
         // Sites believe the forwarding fields of trusted proxies.
-        let never = |tcp: &Tcp| tcp.accept_proxy == AcceptProxy::Never;
-        let nobody = no_http && config.tcp.iter().all(never);
-        if let (Some(at), true) = (top.key_at(&top::TRUSTED), nobody) {
-            warn(
-                self.report,
-                at,
-                "trusted",
+        let mut headers = config.tcp.iter().map(|tcp| tcp.accept_proxy);
+        let none_trusted = no_http && headers.all(|accept| accept == AcceptProxy::Never);
+        let unused = "no listener uses it";
+        let for_sites = "it is for [site] tables; remove it";
+        let keys = [
+            (
+                top::TLS.row(),
+                no_tls,
+                unused,
+                "write tls = {} in a [site] or [tcp] table, or remove [tls]",
+            ),
+            (top::PORTS.row(), sites.is_empty(), unused, for_sites),
+            (top::RATES.row(), no_http, unused, for_sites),
+            (top::HTTP2.row(), no_http, unused, for_sites),
+            (
+                top::HTTP2.row(),
+                !no_http && no_http2,
+                "no site speaks HTTP/2",
+                "write protocols = [\"http1\", \"h2c\"] in a [site] table without TLS, or remove it",
+            ),
+            (
+                top::DNS.row(),
+                !services,
+                "no endpoint is a service",
+                "it is for endpoints such as \"srv:_app._tcp.example.internal\"; remove it",
+            ),
+            (
+                top::TRUSTED.row(),
+                none_trusted,
+                unused,
                 "write accept_proxy = \"optional\" in a [tcp] table, or remove it",
-            );
+            ),
+        ];
+        for (key, is_unused, why, cure) in keys {
+            if let (Some(at), true) = (self.top().place_of(key), is_unused) {
+                self.no_effect(key.name, at, why, cure);
+            }
         }
     }
 }

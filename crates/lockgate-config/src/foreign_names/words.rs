@@ -1,7 +1,7 @@
 //! Values that other servers have words for, where a key takes one of ours.
 
 /// Words that others use for ours, with one that stands beside ours.
-const OTHER_WORDS: &[(&str, &[&str], &str)] = &[
+const OTHER_WORDS: Words = &[
     (
         "http1",
         &["h1", "http", "http/1.1", "http1.1", "http/1", "http11"],
@@ -87,7 +87,7 @@ const OTHER_WORDS: &[(&str, &[&str], &str)] = &[
 ];
 
 /// Words that others use for what is a table here, with one that stands beside it.
-const TABLES: &[(&str, &[&str], &str)] = &[
+const TABLES: Words = &[
     (
         "p2c",
         &[
@@ -110,38 +110,37 @@ const TABLES: &[(&str, &[&str], &str)] = &[
     ),
 ];
 
-/// What to write where others have a word.
-pub(crate) fn table_for(known: &[&str], word: &str) -> Option<&'static str> {
-    let found = TABLES
-        .iter()
-        .find(|(beside, words, _)| known.contains(beside) && words.contains(&word));
-    found.map(|(_, _, cure)| *cure)
-}
-
 /// Words that are known but not in this version, with one that stands beside them and what helps
 /// meanwhile.
-const LATER_WORDS: &[(&str, &[&str], &str)] = &[(
+const LATER_WORDS: Words = &[(
     "http1",
     &["h3", "quic", "http3", "http/3"],
     "write \"h2\", or \"h2c\" without TLS",
 )];
 
+/// A table of words: one that stands beside ours, those of others, and what to write.
+type Words = &'static [(&'static str, &'static [&'static str], &'static str)];
+
+/// What to write where others have a word for a table, where `known` are the words of the key.
+pub(crate) fn table_for(known: &[&str], word: &str) -> Option<&'static str> {
+    find(TABLES, known, word)
+}
+
 /// What to do about a word that this version does not have yet, where `known` are those that it
 /// has.
 pub(crate) fn later_word(known: &[&str], word: &str) -> Option<&'static str> {
-    let found = LATER_WORDS
-        .iter()
-        .find(|(beside, words, _)| known.contains(beside) && words.contains(&word));
-    found.map(|(_, _, cure)| *cure)
+    find(LATER_WORDS, known, word)
 }
 
 /// The word among `known` for what others call `word`.
 pub(crate) fn other_word(known: &[&str], word: &str) -> Option<&'static str> {
-    let word = word.to_ascii_lowercase();
-    let means = |(beside, words, _): &&(&str, &[&str], &str)| {
-        known.contains(beside) && words.contains(&word.as_str())
-    };
-    OTHER_WORDS.iter().find(means).map(|(_, _, ours)| *ours)
+    find(OTHER_WORDS, known, &word.to_ascii_lowercase())
+}
+
+fn find(table: Words, known: &[&str], word: &str) -> Option<&'static str> {
+    let mut rows = table.iter();
+    let found = rows.find(|(beside, words, _)| known.contains(beside) && words.contains(&word));
+    found.map(|(_, _, cure)| *cure)
 }
 
 /// Ways to get certificates that this version does not have, as a value of `tls`.

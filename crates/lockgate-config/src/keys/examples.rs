@@ -1,7 +1,7 @@
 //! Ways through the table of keys: to every key, to its full name, to a piece of a file that shows
 //! it.
 
-use crate::language::{KeyRow, TableNaming};
+use crate::language::{KeyRow, TableNaming, find};
 
 use super::ROOT;
 
@@ -36,14 +36,11 @@ pub(crate) fn full_name(way: &[&'static KeyRow]) -> String {
         let Some(next) = way.get(index + 1) else {
             break;
         };
-        let listed = key
-            .language
-            .listed_table()
-            .is_some_and(|keys| keys.iter().any(|one| one.name == next.name));
-        let direct = key
-            .language
-            .table()
-            .is_some_and(|keys| keys.iter().any(|one| one.name == next.name));
+        let has_next = |keys: Option<&'static [KeyRow]>| {
+            keys.is_some_and(|keys| find(keys, next.name).is_some())
+        };
+        let listed = has_next(key.language.listed_table());
+        let direct = has_next(key.language.table());
         if let Some(names) = key.language.tables_by() {
             name.push_str(&format!(".{}", names.placeholder()));
         }
@@ -69,10 +66,8 @@ pub(crate) fn example(way: &[&'static KeyRow]) -> String {
     let mut below = *key;
     let mut before = String::new();
     for (depth, parent) in above.iter().enumerate().rev() {
-        let listed = parent
-            .language
-            .table()
-            .is_none_or(|keys| keys.iter().all(|one| one.name != below.name));
+        let direct = parent.language.table();
+        let listed = direct.is_none_or(|keys| find(keys, below.name).is_none());
         if !listed {
             add(&mut entries, parent.inside);
         }

@@ -78,18 +78,9 @@ impl Resolver<'_> {
             },
             None => return Vec::new(),
         };
-        let vain = long
-            .written(&secure::HSTS)
-            .filter(|hsts| !over_tls && !self.was_reported(Code::NoEffect, hsts.at));
-        if let Some(hsts) = vain {
+        if let (Some(hsts), false) = (long.written(&secure::HSTS), over_tls) {
             let why = "the site is plain HTTP, where browsers do not believe it";
-            self.report.push_at(
-                Code::NoEffect,
-                hsts.at,
-                "`hsts` has no effect",
-                why,
-                "remove it",
-            );
+            self.no_effect("hsts", hsts.at, why, "remove it");
         }
         let mut fields = Vec::new();
         if let (Some(age), true) = (long.get(&secure::HSTS), over_tls) {

@@ -99,11 +99,9 @@ impl Resolver<'_> {
         why: &str,
     ) {
         for key in keys {
-            let Some(at) = long.place_of(key) else {
-                continue;
-            };
-            let message = format!("`{}` has no effect", key.name);
-            self.push_once(Code::NoEffect, at, message, why, "remove it");
+            if let Some(at) = long.place_of(key) {
+                self.no_effect(key.name, at, why, "remove it");
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::address::ListenAddr;
 use crate::codes::Code;
 use crate::keys::top;
-use crate::model::{AcceptProxy, Config, Host, HostedSite, Protocol, Tcp};
+use crate::model::{AcceptProxy, Config, Host, HostedSite, Protocol, SiteListener, Tcp};
 use crate::source::SourceSpan;
 
 use super::Resolver;
@@ -18,17 +18,14 @@ struct Binding<'a> {
     user: AddressUser<'a>,
 }
 
+/// The table that an address is bound for, or the metrics.
 #[derive(Clone, Copy)]
 enum AddressUser<'a> {
     Metrics,
-    /// With what it is, if that is no mistake.
+    /// Nothing where the table is a mistake, which has been reported.
     Tcp(Option<&'a Tcp>),
     Tunnel,
-    Site {
-        site: &'a HostedSite,
-        secure: bool,
-        redirects: bool,
-    },
+    Site(&'a HostedSite, &'a SiteListener),
 }
 
 /// What becomes of the redirect of a site where its address is wanted for something else.
@@ -84,15 +81,10 @@ impl Resolver<'_> {
         }
         for site in &config.sites {
             for listen in &site.listen {
-                let user = AddressUser::Site {
-                    site,
-                    secure: listen.secure,
-                    redirects: listen.redirects,
-                };
                 tables.push(Binding {
                     addr: listen.addr.clone(),
                     at: site.at.clone(),
-                    user,
+                    user: AddressUser::Site(site, listen),
                 });
             }
         }
@@ -140,41 +132,22 @@ impl Resolver<'_> {
         if !first.addr.conflicts(&second.addr) {
             return true;
         }
+        let same = first.addr == second.addr;
         match (first.user, second.user) {
-            (
-                AddressUser::Site {
-                    site: a, secure, ..
-                },
-                AddressUser::Site {
-                    site: b,
-                    secure: other,
-                    ..
-                },
-            ) => {
-                first.addr == second.addr
-                    && secure == other
+            (AddressUser::Site(a, one), AddressUser::Site(b, other)) => {
+                same && one.secure == other.secure
                     && a.accept_proxy == b.accept_proxy
                     && same_protocols(first, second)
             }
-            // What is wrong with it has been reported.
-            (AddressUser::Tcp(None), AddressUser::Site { secure: true, .. })
-            | (AddressUser::Site { secure: true, .. }, AddressUser::Tcp(None)) => true,
-            // Two that speak TLS are told apart by the name that a client asks for.
-            (
-                AddressUser::Tcp(Some(tcp)),
-                AddressUser::Site {
-                    site, secure: true, ..
-                },
-            )
-            | (
-                AddressUser::Site {
-                    site, secure: true, ..
-                },
-                AddressUser::Tcp(Some(tcp)),
-            ) => {
-                first.addr == second.addr
-                    && tcp.by_hello().is_some()
-                    && tcp.accept_proxy == site.accept_proxy
+            // Two that speak TLS are told apart by the name that a client asks for. A relay that is
+            // a mistake has been reported.
+            (AddressUser::Tcp(relay), AddressUser::Site(site, listener))
+            | (AddressUser::Site(site, listener), AddressUser::Tcp(relay))
+                if listener.secure =>
+            {
+                relay.is_none_or(|tcp| {
+                    same && tcp.by_hello().is_some() && tcp.accept_proxy == site.accept_proxy
+                })
             }
             _ => false,
         }
@@ -191,101 +164,59 @@ impl Resolver<'_> {
             return;
         }
         let addr = &second.addr;
+        let message = "two listeners have the same address".to_owned();
+        let bound = "it is bound already";
         let (code, message, why, cure, label) = match (first.user, second.user) {
-            (AddressUser::Site { secure, .. }, AddressUser::Site { secure: other, .. })
-                if secure != other =>
+            (AddressUser::Site(_, one), AddressUser::Site(_, other))
+                if one.secure != other.secure =>
             {
                 let message = format!("TLS and plain HTTP on {addr}");
                 let cure = "write tls in both, or tls = false in both, or give one another port";
-                (
-                    Code::SameAddress,
-                    message,
-                    tls_label(other),
-                    cure,
-                    tls_label(secure),
-                )
+                let (why, label) = (tls_label(other.secure), tls_label(one.secure));
+                (Code::SameAddress, message, why, cure, label)
             }
-            (AddressUser::Site { site: a, .. }, AddressUser::Site { site: b, .. })
+            (AddressUser::Site(a, _), AddressUser::Site(b, _))
                 if a.accept_proxy != b.accept_proxy =>
             {
                 let message = format!("two sites on {addr} disagree about `accept_proxy`");
                 let cure = "write the same accept_proxy in both, or give one another port";
-                (
-                    Code::Disagree,
-                    message,
-                    proxy_header_label(b.accept_proxy),
-                    cure,
-                    proxy_header_label(a.accept_proxy),
-                )
+                let [why, label] = [b, a].map(|site| proxy_header_label(site.accept_proxy));
+                (Code::Disagree, message, why, cure, label)
             }
-            (AddressUser::Site { site: a, .. }, AddressUser::Site { site: b, .. })
+            (AddressUser::Site(a, _), AddressUser::Site(b, _))
                 if first.addr == second.addr && !same_protocols(first, second) =>
             {
                 let message = format!("two sites on {addr} disagree about `protocols`");
                 let cure = "write the same protocols in both, or give one another port";
-                (
-                    Code::Disagree,
-                    message,
-                    protocol_label(&b.protocols),
-                    cure,
-                    protocol_label(&a.protocols),
-                )
+                let [why, label] = [b, a].map(|site| protocol_label(&site.protocols));
+                (Code::Disagree, message, why, cure, label)
             }
-            (
-                AddressUser::Tcp(Some(tcp)),
-                AddressUser::Site {
-                    site, secure: true, ..
-                },
-            )
-            | (
-                AddressUser::Site {
-                    site, secure: true, ..
-                },
-                AddressUser::Tcp(Some(tcp)),
-            ) if tcp.by_hello().is_some() && first.addr == second.addr => {
+            (AddressUser::Tcp(Some(tcp)), AddressUser::Site(site, listener))
+            | (AddressUser::Site(site, listener), AddressUser::Tcp(Some(tcp)))
+                if listener.secure && tcp.by_hello().is_some() && first.addr == second.addr =>
+            {
                 let message =
                     format!("a site and names of [tcp] on {addr} disagree about `accept_proxy`");
                 let cure = "write the same accept_proxy in both, or give one another port";
-                let (mut here, mut there) = (
-                    proxy_header_label(site.accept_proxy),
-                    proxy_header_label(tcp.accept_proxy),
-                );
+                let mut labels = [site.accept_proxy, tcp.accept_proxy].map(proxy_header_label);
                 if matches!(second.user, AddressUser::Tcp(_)) {
-                    std::mem::swap(&mut here, &mut there);
+                    labels.reverse();
                 }
-                (Code::Disagree, message, here, cure, there)
+                let [why, label] = labels;
+                (Code::Disagree, message, why, cure, label)
             }
-            (
-                AddressUser::Site {
-                    redirects: true, ..
-                },
-                _,
-            ) => (
-                Code::SameAddress,
-                "two listeners have the same address".to_owned(),
-                "it is bound already",
-                NO_REDIRECT,
-                "by the redirect of this site from plain HTTP",
-            ),
-            (
-                _,
-                AddressUser::Site {
-                    redirects: true, ..
-                },
-            ) => (
-                Code::SameAddress,
-                "two listeners have the same address".to_owned(),
-                "its redirect from plain HTTP needs an address that is bound already",
-                NO_REDIRECT,
-                "by this one",
-            ),
-            _ => (
-                Code::SameAddress,
-                "two listeners have the same address".to_owned(),
-                "it is bound already",
-                "give one of them another port, or merge the two tables",
-                "by this one",
-            ),
+            (AddressUser::Site(_, listener), _) if listener.redirects => {
+                let label = "by the redirect of this site from plain HTTP";
+                (Code::SameAddress, message, bound, NO_REDIRECT, label)
+            }
+            (_, AddressUser::Site(_, listener)) if listener.redirects => {
+                let why = "its redirect from plain HTTP needs an address that is bound already";
+                (Code::SameAddress, message, why, NO_REDIRECT, "by this one")
+            }
+            _ => {
+                let cure = "give one of them another port, or merge the two tables";
+                (Code::SameAddress, message, bound, cure, "by this one")
+            }
         };
         self.report
             .push_pair(code, &second.at, (message, why, cure), (&first.at, label));
@@ -306,15 +237,12 @@ impl Binding<'_> {
 /// written.
 fn served_hosts<'a>(binding: &'a Binding<'a>) -> Vec<(&'a Host, bool, &'a SourceSpan)> {
     match binding.user {
-        AddressUser::Site {
-            site,
-            secure,
-            redirects: false,
-        } => site
-            .hosts
-            .iter()
-            .map(|host| (host, secure, &binding.at))
-            .collect(),
+        AddressUser::Site(site, listener) if !listener.redirects => {
+            let hosts = site.hosts.iter();
+            hosts
+                .map(|host| (host, listener.secure, &binding.at))
+                .collect()
+        }
         AddressUser::Tcp(Some(tcp)) => {
             let Some(by_hello) = tcp.by_hello() else {
                 return Vec::new();
@@ -332,23 +260,14 @@ fn served_hosts<'a>(binding: &'a Binding<'a>) -> Vec<(&'a Host, bool, &'a Source
         AddressUser::Metrics
         | AddressUser::Tunnel
         | AddressUser::Tcp(None)
-        | AddressUser::Site { .. } => Vec::new(),
+        | AddressUser::Site(..) => Vec::new(),
     }
 }
 
 /// Whether the second adds nothing to what the first is compared with.
 fn same_kind(first: &Binding<'_>, second: &Binding<'_>) -> bool {
     match (first.user, second.user) {
-        (
-            AddressUser::Site {
-                secure, redirects, ..
-            },
-            AddressUser::Site {
-                secure: also_secure,
-                redirects: also_redirects,
-                ..
-            },
-        ) => secure == also_secure && redirects == also_redirects && first.addr == second.addr,
+        (AddressUser::Site(_, one), AddressUser::Site(_, other)) => one == other,
         _ => false,
     }
 }
@@ -356,19 +275,13 @@ fn same_kind(first: &Binding<'_>, second: &Binding<'_>) -> bool {
 /// Whether connections to both can begin alike. Over TLS each name has its own protocols, and what
 /// only redirects takes those of the others.
 fn same_protocols(first: &Binding<'_>, second: &Binding<'_>) -> bool {
+    let is_plain = |listener: &SiteListener| !listener.secure && !listener.redirects;
     match (first.user, second.user) {
-        (
-            AddressUser::Site {
-                site: a,
-                secure: false,
-                redirects: false,
-            },
-            AddressUser::Site {
-                site: b,
-                secure: false,
-                redirects: false,
-            },
-        ) => a.protocols == b.protocols,
+        (AddressUser::Site(a, one), AddressUser::Site(b, other))
+            if is_plain(one) && is_plain(other) =>
+        {
+            a.protocols == b.protocols
+        }
         _ => true,
     }
 }

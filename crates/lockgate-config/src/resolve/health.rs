@@ -52,10 +52,7 @@ impl Resolver<'_> {
         };
         let unix = |endpoint: &WeightedEndpoint| matches!(endpoint.addr, EndpointAddr::Unix(_));
         if let (Some(written), true) = (long.written(&health::PORT), endpoints.iter().all(unix)) {
-            let message = "`port` has no effect";
-            let why = "a Unix socket has none";
-            self.report
-                .push_at(Code::NoEffect, written.at, message, why, "remove it");
+            self.no_effect("port", written.at, "a Unix socket has none", "remove it");
         }
         let tls = match long.written(&health::TLS) {
             None => of_pool.cloned(),

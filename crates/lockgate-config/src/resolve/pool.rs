@@ -192,17 +192,13 @@ impl Resolver<'_> {
             .iter()
             .filter(|one| matches!(one.addr, EndpointAddr::Srv(_)) && one.weight != 1)
         {
-            let message = "`weight` has no effect";
             let why = "each record of the service has a weight of its own";
-            self.report
-                .push_at(Code::NoEffect, &one.at, message, why, "remove it");
+            self.no_effect("weight", &one.at, why, "remove it");
         }
         if let (Some(first), true) = (endpoints.first(), endpoints.iter().all(|one| one.backup)) {
-            let message = "`backup` has no effect";
             let why = "every endpoint is one, so there is nobody to wait for";
             let cure = "remove it from those that are to be used first";
-            self.report
-                .push_at(Code::NoEffect, &first.at, message, why, cure);
+            self.no_effect("backup", &first.at, why, cure);
         }
         Some(endpoints)
     }

@@ -333,14 +333,9 @@ impl Resolver<'_> {
         .filter(|(key, _)| !(asks && key.name == route::TIMEOUTS.row().name))
         .chain(unused(served, &ONLY_FILES, "remove it, or write root"));
         for (key, cure) in keys {
-            let Some(at) = view.place_of(key) else {
-                continue;
-            };
-            if self.was_reported(Code::NoEffect, at) {
-                continue;
+            if let Some(at) = view.place_of(key) {
+                self.no_effect(key.name, at, what, cure);
             }
-            let message = format!("`{}` has no effect", key.name);
-            self.report.push_at(Code::NoEffect, at, message, what, cure);
         }
     }
 
@@ -460,13 +455,7 @@ impl Resolver<'_> {
             matches!(pattern, Pattern::Path { segments, tail: true } if !segments.is_empty());
         if !prefix {
             let why = "there is no prefix: the path does not end in `/*`";
-            self.push_once(
-                Code::NoEffect,
-                at,
-                "`strip_prefix` has no effect",
-                why,
-                "remove it",
-            );
+            self.no_effect("strip_prefix", at, why, "remove it");
         }
     }
 

@@ -72,13 +72,7 @@ impl Resolver<'_> {
         {
             let why = "there are no users without `auth`";
             let cure = "add auth = { basic = \"/etc/lockgate/htpasswd\" }, or write max_per_client";
-            self.report.push_at(
-                Code::NoEffect,
-                written.at,
-                "`max_per_user` has no effect",
-                why,
-                cure,
-            );
+            self.no_effect("max_per_user", written.at, why, cure);
         }
         let shape = self.tunnel_shape(&view);
         if let (None, Some(shape)) = (&auth, &shape)
@@ -86,13 +80,7 @@ impl Resolver<'_> {
         {
             let why = "there are no users without `auth`";
             let cure = "add auth = { basic = \"/etc/lockgate/htpasswd\" }, or write per_client";
-            self.report.push_at(
-                Code::NoEffect,
-                &shape.at,
-                "`per_user` has no effect",
-                why,
-                cure,
-            );
+            self.no_effect("per_user", &shape.at, why, cure);
         }
         let forward = view.get(&tunnel::FORWARD);
         let usual = if forward {
