@@ -1,5 +1,4 @@
-//! What people see who write what they know from nginx, HAProxy, Caddy, Apache or Traefik, or what
-//! they guess.
+//! Messages for the names of nginx, HAProxy, Caddy, Apache and Traefik, and for guesses.
 
 use std::path::Path;
 
@@ -652,7 +651,7 @@ fn what_people_guess_is_told_as_it_is_written() {
         ),
         // A port alone.
         (key("8080"), "E0033 1:7 \"8080\": write \":8080\""),
-        // The first site of somebody who begins.
+        // The first site of a beginner.
         (
             "[site.\"localhost\"]\nproxy = \"127.0.0.1:3000\"\n".into(),
             "E0024 1:7 \"localhost\": write tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" }, or certs = [\"/etc/tls/*.pem\"] in [tls]; for plain HTTP write tls = false",

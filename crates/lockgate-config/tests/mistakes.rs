@@ -541,7 +541,7 @@ fn every_mistake_has_its_code_its_place_and_its_cure() {
         seen.push(code.to_owned());
     }
     assert!(wrong.is_empty(), "{wrong}");
-    // The codes from 0101 on belong to those who open files and sockets.
+    // The codes from 0101 on are reported by the code that opens files and sockets.
     for code in Code::ALL.iter().filter(|code| &code.id()[1..] < "0100") {
         assert!(
             seen.iter().any(|id| id == code.id()),
