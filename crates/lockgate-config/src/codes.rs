@@ -33,7 +33,7 @@ macro_rules! codes {
 }
 
 codes! {
-    Notation "E0001" "The file is not TOML at this place, or is one of another server.";
+    Syntax "E0001" "The file is not TOML at this place, or is one of another server.";
     Duplicate "E0002" "A key, or the path of a redirect, is written twice; both places are named.";
     FileUnreadable "E0003" "A configuration file, or a file of redirects, cannot be read, or is not UTF-8.";
     IncludedTwice "E0004" "A file is included twice, or includes itself.";

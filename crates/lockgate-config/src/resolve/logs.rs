@@ -4,7 +4,6 @@ use crate::codes::Code;
 use crate::keys::access_log::{self, AccessLogForm, rotate};
 use crate::keys::{site, top};
 use crate::model::{AccessLog, LogTarget, OperatorLog, Rotate, SiteLog};
-use crate::source::SourceSpan;
 use crate::values::ShortOrLong;
 
 use super::{Resolver, View};

@@ -13,7 +13,7 @@ use crate::model::{
 };
 use crate::pattern::PathKey;
 use crate::source::SourceSpan;
-use crate::values::{Items, Keyed, MapEntry, MapOf, ShortOrLong, Switch};
+use crate::values::{Items, Keyed, MapOf, ShortOrLong, Switch};
 
 use super::answers::{caching, compression};
 use super::{Resolver, View};

@@ -49,7 +49,7 @@ fn without(value: &mut toml::Value, way: &[&'static KeyRow]) {
     };
     if rest.is_empty() {
         table.remove(first.name);
-    } else if first.language.by().is_some() || first.language.leads().is_some() {
+    } else if first.language.by().is_some() || first.language.tables_by().is_some() {
         let tables = table
             .get_mut(first.name)
             .and_then(|value| value.as_table_mut())
