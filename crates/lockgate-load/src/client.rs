@@ -26,7 +26,7 @@ use crate::target::{LoadTarget, RemotePeer, TargetRequest};
 /// The connection fails, or the server does not agree to the protocol.
 pub(crate) async fn open(
     target: &LoadTarget,
-    address: &dial::EndpointAddress,
+    address: &dial::DialTarget,
     buffers: &mut ClientBuffers,
     stats: &mut ExchangeStats,
 ) -> Result<Transport, ExchangeError> {
@@ -47,7 +47,7 @@ pub(crate) async fn open(
 /// The connection fails.
 pub(crate) async fn connect(
     peer: &RemotePeer,
-    address: &dial::EndpointAddress,
+    address: &dial::DialTarget,
     buffers: &ClientBuffers,
 ) -> Result<Transport, ExchangeError> {
     transport::open(peer, address, &buffers.blocks, buffers.link_queue.as_ref()).await

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use lockgate_net::dial::EndpointAddress;
+use lockgate_net::dial::DialTarget;
 
 /// A network interface with a known speed.
 #[derive(Debug, PartialEq, Eq)]
@@ -27,8 +27,8 @@ pub(crate) struct InterfaceBytes {
 
 impl Interface {
     /// The interface of the route to `target`.
-    pub(crate) fn towards(target: &EndpointAddress) -> Option<Self> {
-        let EndpointAddress::Tcp(address) = target else {
+    pub(crate) fn towards(target: &DialTarget) -> Option<Self> {
+        let DialTarget::Tcp(address) = target else {
             return None;
         };
         let IpAddr::V4(ip) = address.ip() else {
@@ -120,11 +120,11 @@ mod tests {
     #[test]
     fn loopback_traffic_has_no_interface() {
         assert_eq!(
-            Interface::towards(&EndpointAddress::Tcp("127.0.0.1:80".parse().unwrap())),
+            Interface::towards(&DialTarget::Tcp("127.0.0.1:80".parse().unwrap())),
             None
         );
         assert_eq!(
-            Interface::towards(&EndpointAddress::Unix("/x".into())),
+            Interface::towards(&DialTarget::Unix("/x".into())),
             None
         );
     }

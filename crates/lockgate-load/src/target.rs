@@ -45,7 +45,7 @@ impl LoadTarget {
 #[derive(Debug)]
 pub struct RemotePeer {
     /// Addresses, in the order of tries; at least one.
-    pub addresses: Vec<dial::EndpointAddress>,
+    pub addresses: Vec<dial::DialTarget>,
     /// Host name for the certificate, and for a CONNECT proxy.
     pub host: String,
     /// Port for a CONNECT proxy.
@@ -62,7 +62,7 @@ pub struct RemotePeer {
 
 impl RemotePeer {
     /// The address that answered; before that, the first.
-    pub(crate) fn address(&self) -> &dial::EndpointAddress {
+    pub(crate) fn address(&self) -> &dial::DialTarget {
         &self.addresses[self.chosen.get().copied().unwrap_or(0)]
     }
 
@@ -72,7 +72,7 @@ impl RemotePeer {
     }
 
     pub(crate) fn is_tcp(&self) -> bool {
-        matches!(self.address(), dial::EndpointAddress::Tcp(_))
+        matches!(self.address(), dial::DialTarget::Tcp(_))
     }
 }
 

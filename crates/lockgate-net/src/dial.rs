@@ -17,14 +17,14 @@ use crate::socket::{Socket, SocketFamily};
 
 /// The address of an endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum EndpointAddress {
+pub enum DialTarget {
     /// An IP address and a port, for TCP.
     Tcp(SocketAddr),
     /// A Unix socket, looked up by its path at every dial: the file may be replaced at any time.
     Unix(PathBuf),
 }
 
-impl fmt::Display for EndpointAddress {
+impl fmt::Display for DialTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(address) => address.fmt(f),
@@ -38,7 +38,7 @@ impl fmt::Display for EndpointAddress {
 /// # Errors
 /// Those of connect(2). [`io::ErrorKind::WouldBlock`] is a Unix socket with a full backlog: worth
 /// another try soon.
-pub async fn dial(target: &EndpointAddress) -> io::Result<Socket> {
+pub async fn dial(target: &DialTarget) -> io::Result<Socket> {
     dial_with_buffer(target, None).await
 }
 
@@ -49,12 +49,12 @@ pub async fn dial(target: &EndpointAddress) -> io::Result<Socket> {
 /// # Errors
 /// As [`dial`].
 pub async fn dial_with_buffer(
-    target: &EndpointAddress,
+    target: &DialTarget,
     receive: Option<usize>,
 ) -> io::Result<Socket> {
     match target {
-        EndpointAddress::Tcp(address) => dial_tcp(*address, receive).await,
-        EndpointAddress::Unix(path) => dial_unix(path),
+        DialTarget::Tcp(address) => dial_tcp(*address, receive).await,
+        DialTarget::Unix(path) => dial_unix(path),
     }
 }
 

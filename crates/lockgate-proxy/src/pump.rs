@@ -52,7 +52,7 @@ pub(crate) fn poll_pump(
                     return Poll::Pending;
                 };
                 let taken = taken.map_err(PumpError::Sink)?;
-                keep(&source.data()[..bytes_read]);
+                keep(&source.data()[..taken]);
                 source.consume(taken);
             }
             Poll::Ready(Err(error)) => return Poll::Ready(Err(PumpError::Source(error))),

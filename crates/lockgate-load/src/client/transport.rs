@@ -153,7 +153,7 @@ impl Transport {
 /// Errors of the kinds connect, proxy and TLS.
 pub(super) async fn open(
     peer: &RemotePeer,
-    address: &dial::EndpointAddress,
+    address: &dial::DialTarget,
     blocks: &Rc<BufferPool>,
     link_queue: Option<&Rc<LinkQueue>>,
 ) -> Result<Transport, ExchangeError> {
@@ -181,8 +181,8 @@ pub(super) async fn open(
     under_tls(socket, peer, preface, blocks, link_queue).await
 }
 
-fn refused(address: &dial::EndpointAddress, error: &io::Error) -> ExchangeError {
-    let retry = matches!(address, dial::EndpointAddress::Unix(_))
+fn refused(address: &dial::DialTarget, error: &io::Error) -> ExchangeError {
+    let retry = matches!(address, dial::DialTarget::Unix(_))
         && error.kind() == io::ErrorKind::WouldBlock;
     // AddrNotAvailable means that no local port is left, since connections do not choose their own
     // address.
@@ -313,7 +313,7 @@ mod tests {
 
     #[test]
     fn exhausted_ports_and_descriptors_are_failures_of_this_side() {
-        let address = dial::EndpointAddress::Tcp("127.0.0.1:1".parse().unwrap());
+        let address = dial::DialTarget::Tcp("127.0.0.1:1".parse().unwrap());
         for (errno, exhausted) in [
             (Errno::MFILE, true),
             (Errno::NOBUFS, true),

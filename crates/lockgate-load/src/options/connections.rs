@@ -24,7 +24,7 @@ impl ConnectionOptions {
     ) -> Result<RemotePeer, OptionsError> {
         let proxy = self.proxy.as_deref().map(proxy_url).transpose()?;
         let addresses = match (&self.unix, &proxy) {
-            (Some(path), _) => vec![dial::EndpointAddress::Unix(path.clone())],
+            (Some(path), _) => vec![dial::DialTarget::Unix(path.clone())],
             (None, Some(proxy)) => resolve(&proxy.host, proxy.port)?,
             (None, None) => resolve(&url.host, url.port)?,
         };
@@ -88,7 +88,7 @@ fn proxy_url(written: &str) -> Result<Url, OptionsError> {
     Ok(url)
 }
 
-fn resolve(host: &str, port: u16) -> Result<Vec<dial::EndpointAddress>, OptionsError> {
+fn resolve(host: &str, port: u16) -> Result<Vec<dial::DialTarget>, OptionsError> {
     let bare = host
         .strip_prefix('[')
         .and_then(|rest| rest.strip_suffix(']'))
@@ -99,7 +99,7 @@ fn resolve(host: &str, port: u16) -> Result<Vec<dial::EndpointAddress>, OptionsE
             host: host.to_owned(),
             error,
         })?;
-    Ok(addresses.map(dial::EndpointAddress::Tcp).collect())
+    Ok(addresses.map(dial::DialTarget::Tcp).collect())
 }
 
 fn borrowed(words: &[String]) -> Vec<&str> {

@@ -6,13 +6,13 @@ use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
 use super::*;
-use crate::dial::{EndpointAddress, dial};
+use crate::dial::{DialTarget, dial};
 use crate::tls::handshake::tests::run;
 
 /// A dialled connection, and its other end.
 async fn dialled() -> (Socket, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let near = dial(&EndpointAddress::Tcp(listener.local_addr().unwrap()))
+    let near = dial(&DialTarget::Tcp(listener.local_addr().unwrap()))
         .await
         .unwrap();
     (near, listener.accept().unwrap().0)

@@ -273,7 +273,7 @@ impl Streams {
             .data_frame_budget(OVERHEAD)
             // The gate counts them as they leave: this holds for those that do not, to a client
             // that reads nothing.
-            .max_local_error_reset_streams(Some(limits.resets.burst as usize + RESETS))
+            .max_local_error_reset_streams(Some(limits.resets.burst() as usize + RESETS))
             .enable_connect_protocol()
             .handshake(Io(Rc::clone(&self.frame_io)));
         let begun = poll_fn(|cx| {
@@ -329,7 +329,7 @@ impl Streams {
                         *leaving = Leaving::Now(self.violated(violation));
                         self.connection.guard.phase(FAREWELL);
                         requests.abrupt_shutdown(match violation {
-                            Violation::Sections => Reason::COMPRESSION_ERROR,
+                            Violation::FieldSections => Reason::COMPRESSION_ERROR,
                             _ => Reason::ENHANCE_YOUR_CALM,
                         });
                     }
@@ -407,7 +407,7 @@ impl Streams {
             }
             // The crate's word for a block that it does not decode, because it is too large (RFC
             // 9113 §4.3, §10.5.1).
-            Some(Reason::COMPRESSION_ERROR) => self.violated(Violation::Sections),
+            Some(Reason::COMPRESSION_ERROR) => self.violated(Violation::FieldSections),
             Some(Reason::ENHANCE_YOUR_CALM) => {
                 self.connection.violates("calm");
                 Ending::because(Cause::Limit, Side::Downstream, error).loud()

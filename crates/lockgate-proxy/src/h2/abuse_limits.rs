@@ -62,7 +62,7 @@ impl Violation {
             Self::Resets => "resets",
             Self::Control => "control",
             Self::Updates => "updates",
-            Self::Sections => "sections",
+            Self::FieldSections => "sections",
         }
     }
 
@@ -72,7 +72,7 @@ impl Violation {
             Self::Resets => "too many requests taken back",
             Self::Control => "too many frames without a use",
             Self::Updates => "too many updates of windows",
-            Self::Sections => "a field section that cannot be read",
+            Self::FieldSections => "a field section that cannot be read",
         }
     }
 }
@@ -174,7 +174,7 @@ impl AbuseLimits {
     pub fn settle(&mut self) -> Option<Violation> {
         self.sections.settle();
         self.violation
-            .or(self.sections.is_lost().then_some(Violation::Sections))
+            .or(self.sections.is_lost().then_some(Violation::FieldSections))
     }
 
     /// Decides what to do with the request of a stream that the crate has accepted.
@@ -231,7 +231,7 @@ impl AbuseLimits {
 
     /// Counts the frames in received bytes; `sent` is the number of bytes sent so far.
     pub(super) fn observe(&mut self, bytes: &[u8], sent: u64) {
-        let now = Nanos::from_millis(self.now;
+        let now = Nanos::from_millis(self.now);
         let fresh = sent.saturating_sub(self.answers).saturating_sub(self.told) / BYTES_A_FRAME;
         self.told += fresh * BYTES_A_FRAME;
         self.explained = (self.explained + fresh).min(SAVED);
@@ -330,7 +330,7 @@ impl AbuseLimits {
                 // Our own reasons, or an endpoint's.
                 _ => false,
             };
-            if counts && !resets.take(*now)) {
+            if counts && !resets.take(Nanos::from_millis(*now)) {
                 *violation = violation.or(Some(Violation::Resets));
             }
         });

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use lockgate_net::acknowledge::EndpointStalls;
-use lockgate_net::dial::EndpointAddress;
+use lockgate_net::dial::DialTarget;
 
 use super::outlier_detection::{OutlierDetection, Condition, Eject, EndpointFailure};
 use super::latency::Latency;
@@ -32,14 +32,14 @@ pub enum EndpointAddress {
 
 impl EndpointAddress {
     /// The addresses to dial now, best first; empty for a name that does not resolve.
-    pub fn targets(&self) -> Vec<EndpointAddress> {
+    pub fn targets(&self) -> Vec<DialTarget> {
         match self {
-            Self::Ip(address) => vec![EndpointAddress::Tcp(*address)],
-            Self::Unix(path) => vec![EndpointAddress::Unix(path.clone())],
+            Self::Ip(address) => vec![DialTarget::Tcp(*address)],
+            Self::Unix(path) => vec![DialTarget::Unix(path.clone())],
             Self::Name(name) => name
                 .addresses()
                 .iter()
-                .map(|address| EndpointAddress::Tcp(*address))
+                .map(|address| DialTarget::Tcp(*address))
                 .collect(),
         }
     }

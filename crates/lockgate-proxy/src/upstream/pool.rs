@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use lockgate_net::dial::{EndpointAddress, dial, is_exhaustion};
+use lockgate_net::dial::{DialTarget, dial, is_exhaustion};
 use lockgate_net::socket::Socket;
 use lockgate_net::tls::Connector;
 use lockgate_net::tls::handshake;
@@ -423,7 +423,7 @@ async fn reach(
 
 /// Dials, and dials again with every tick where the backlog of a Unix socket is full, which cannot
 /// be waited for.
-async fn dial_target(target: &EndpointAddress, clock: &Clock) -> io::Result<Socket> {
+async fn dial_target(target: &DialTarget, clock: &Clock) -> io::Result<Socket> {
     loop {
         match dial(target).await {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => clock.next_tick().await,

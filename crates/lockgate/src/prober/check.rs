@@ -13,7 +13,7 @@ use lockgate_http::h1::body::{BodyDecoder, BodyError, BodyPart};
 use lockgate_http::h1::framing::{self, FramingError};
 use lockgate_http::h1::{HeadError, HeadLimits, encode, parse};
 use lockgate_http::head::{Method, ResponseHead};
-use lockgate_net::dial::{EndpointAddress, dial};
+use lockgate_net::dial::{DialTarget, dial};
 use lockgate_net::socket::Socket;
 use lockgate_net::stream::Stream;
 use lockgate_net::tls::Connector;
@@ -223,15 +223,15 @@ pub(crate) async fn connect(
     place: &EndpointAddress,
     port: Option<u16>,
     within: Duration,
-) -> Result<(Socket, EndpointAddress), Wrong> {
+) -> Result<(Socket, DialTarget), Wrong> {
     let targets = place.targets();
     let share = within / u32::try_from(targets.len().max(1)).unwrap_or(u32::MAX);
     let mut wrong = Wrong::Unresolved;
     for target in targets {
         let target = match (target, port) {
-            (EndpointAddress::Tcp(mut address), Some(port)) => {
+            (DialTarget::Tcp(mut address), Some(port)) => {
                 address.set_port(port);
-                EndpointAddress::Tcp(address)
+                DialTarget::Tcp(address)
             }
             (target, _) => target,
         };
@@ -249,18 +249,18 @@ pub(crate) async fn connect(
 }
 
 /// RFC 9110 §7.2: the host as it was written, with a port that is not the scheme's own.
-fn host(place: &EndpointAddress, target: &EndpointAddress, tls: bool) -> String {
+fn host(place: &EndpointAddress, target: &DialTarget, tls: bool) -> String {
     let (host, port) = match (place, target) {
         // The name of a service is none of a host.
-        (EndpointAddress::Name(name), EndpointAddress::Tcp(address)) if name.port() != 0 => {
+        (EndpointAddress::Name(name), DialTarget::Tcp(address)) if name.port() != 0 => {
             (name.host().to_owned(), address.port())
         }
-        (_, EndpointAddress::Tcp(address)) if address.is_ipv6() => {
+        (_, DialTarget::Tcp(address)) if address.is_ipv6() => {
             (format!("[{}]", address.ip()), address.port())
         }
-        (_, EndpointAddress::Tcp(address)) => (address.ip().to_string(), address.port()),
+        (_, DialTarget::Tcp(address)) => (address.ip().to_string(), address.port()),
         // A Unix socket has no name, and HTTP/1.1 no request without one.
-        (_, EndpointAddress::Unix(_)) => return "localhost".to_owned(),
+        (_, DialTarget::Unix(_)) => return "localhost".to_owned(),
     };
     let usual = if tls { 443 } else { 80 };
     if port == usual {

@@ -313,7 +313,7 @@ mod tests {
         let shown = members.map(|member| {
             let targets = member.endpoint().address().targets();
             let port = match &targets[..] {
-                [lockgate_net::dial::EndpointAddress::Tcp(address)] => address.port(),
+                [lockgate_net::dial::DialTarget::Tcp(address)] => address.port(),
                 other => panic!("{other:?}"),
             };
             format!("{port}{}", if member.is_backup() { "b" } else { "" })

@@ -460,7 +460,7 @@ fn that_we_have_no_descriptor_left_is_not_the_endpoints_fault() {
 
 #[test]
 fn the_host_has_a_port_only_where_it_is_not_the_usual_one() {
-    let tcp = |address: &str| EndpointAddress::Tcp(address.parse().unwrap());
+    let tcp = |address: &str| DialTarget::Tcp(address.parse().unwrap());
     let ip = EndpointAddress::Ip("192.0.2.1:80".parse().unwrap());
     let name = EndpointAddress::Name(Arc::new(EndpointName::new("app.internal", 80, || {})));
     for (place, target, tls, expected) in [
