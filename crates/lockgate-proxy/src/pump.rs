@@ -2,7 +2,7 @@
 
 use std::task::{Context, Poll, ready};
 
-use crate::body::{ReadError, BodyWriter, BodyReader, WriteError};
+use crate::body::{BodyReader, BodyWriter, ReadError, WriteError};
 use crate::transform::HeaderRules;
 
 /// Pieces of data that move in one poll; then the worker's other connections are served.
@@ -47,12 +47,13 @@ pub(crate) fn poll_pump(
                 sink.finish(source.trailers(), |field| !rules.takes_out(field.name));
             }
             Poll::Ready(Ok(())) => {
-                let Poll::Ready(taken) = sink.poll_write(cx, source.data(), source.is_last()) else {
+                let Poll::Ready(taken) = sink.poll_write(cx, source.data(), source.is_last())
+                else {
                     source.release_memory(cx);
                     return Poll::Pending;
                 };
                 let taken = taken.map_err(PumpError::Sink)?;
-                keep(&source.data()[..bytes_read]);
+                keep(&source.data()[..taken]);
                 source.consume(taken);
             }
             Poll::Ready(Err(error)) => return Poll::Ready(Err(PumpError::Source(error))),

@@ -12,7 +12,7 @@ use lockgate_http::h2::HeadError;
 use lockgate_http::h2::frames::{self, Frame, Scanner, Seen};
 use lockgate_http::priority::{self, Priority};
 
-use super::field_sections::{FieldSections, SectionUse, HeadVerdict};
+use super::field_sections::{FieldSections, HeadVerdict, SectionUse};
 use super::partial_message::PartialMessage;
 
 /// WINDOW_UPDATE frames that a connection may send before it has received data.
@@ -61,7 +61,7 @@ pub enum Violation {
     /// It sent WINDOW_UPDATE for data that was never sent.
     Updates,
     /// It sent a field section that the crate accepted and that could not be parsed here.
-    FieldSections,
+    Sections,
 }
 
 impl Violation {
