@@ -17,7 +17,7 @@ use lockgate_proxy::metrics::relay::{self, RelayName};
 use lockgate_proxy::metrics::{self, WorkerCells};
 use lockgate_proxy::popular::PopularSnapshot;
 use lockgate_proxy::upstream::{Endpoint, Member, Pool};
-use lockgate_proxy::worker::{Accounts, Published, ProcessState};
+use lockgate_proxy::worker::{Accounts, ProcessState, Published};
 use serde_json::{Value, json};
 
 use crate::assemble::{Assembly, Planned};

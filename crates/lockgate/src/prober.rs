@@ -161,11 +161,11 @@ impl Probe {
             Some(Transition::Up) => {
                 // What it did before it fell says nothing of what it does now.
                 member.endpoint().reset_history();
-                member.rise(clock::now());
+                member.mark_up(clock::now());
                 tracing::info!(endpoint, pool, "the endpoint is up");
             }
             Some(Transition::Down) => {
-                member.fall();
+                member.mark_down();
                 tracing::warn!(
                     endpoint,
                     pool,

@@ -12,7 +12,7 @@ use lockgate_config::{Config, LoadedConfig, Report};
 use lockgate_net::listen::ListenAddress;
 use lockgate_net::tls::{Acceptor, KeyRotation, KeysReloaded, TicketRing, TlsSetupError};
 use lockgate_proxy::admit::basic_auth::Checker;
-use lockgate_proxy::clock::{Ticker, TICK};
+use lockgate_proxy::clock::{TICK, Ticker};
 use lockgate_proxy::downstream::Service;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::oneshot;

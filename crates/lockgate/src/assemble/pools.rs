@@ -10,8 +10,8 @@ use lockgate_net::proxy_protocol::{HeaderVersion, ProxiedAddresses, Tlvs, encode
 use lockgate_net::tls::Connector;
 use lockgate_proxy::answer::Page;
 use lockgate_proxy::upstream::{
-    Affinity, Balance, Eject, Endpoint, IdleSettings, AffinityKey, Member, EndpointAddress, Pool, Queue, Retry, Sessions,
-    Settings, Sticky,
+    Affinity, AffinityKey, Balance, Eject, Endpoint, EndpointAddress, IdleSettings, Member, Pool,
+    Queue, Retry, Sessions, Settings, Sticky,
 };
 
 use super::{Mistakes, tls};
@@ -75,7 +75,9 @@ impl Pools {
                 config::EndpointAddr::Ip(address) => {
                     (address.ip().to_string(), EndpointAddress::Ip(*address))
                 }
-                config::EndpointAddr::Unix(path) => (String::new(), EndpointAddress::Unix(path.clone())),
+                config::EndpointAddr::Unix(path) => {
+                    (String::new(), EndpointAddress::Unix(path.clone()))
+                }
                 config::EndpointAddr::Name { host, port } => (
                     host.clone(),
                     EndpointAddress::Name(self.resolver.register(host, *port)),

@@ -197,7 +197,7 @@ impl Service {
 
     /// Sends away whose record is gone.
     fn leave(&self, number: usize) {
-        self.members(number).for_each(Member::fall);
+        self.members(number).for_each(Member::mark_down);
         if let Some(place) = self.places.get(number) {
             place.name.publish(Vec::new());
         }
@@ -274,7 +274,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use lockgate_proxy::member_set::MemberSet;
-    use lockgate_proxy::upstream::{Balance, Settings, Preference};
+    use lockgate_proxy::upstream::{Balance, Preference, Settings};
 
     use super::*;
 
@@ -336,7 +336,10 @@ mod tests {
     fn those_of_the_best_priority_serve_by_their_weights_and_others_are_backups() {
         let (mut service, pool) = service();
         assert!(
-            up(&pool).is_empty() && pool.choose(Preference::Any, MemberSet::default(), 0, 0).is_none()
+            up(&pool).is_empty()
+                && pool
+                    .choose(Preference::Any, MemberSet::default(), 0, 0)
+                    .is_none()
         );
         service.publish(
             vec![record(5, 9, 3), record(1, 1, 1), record(1, 3, 2)],
@@ -363,7 +366,10 @@ mod tests {
         let done = AtomicBool::new(false);
         std::thread::scope(|threads| {
             let looks = threads.spawn(|| {
-                let somebody = || pool.choose(Preference::Any, MemberSet::default(), 0, 0).is_some();
+                let somebody = || {
+                    pool.choose(Preference::Any, MemberSet::default(), 0, 0)
+                        .is_some()
+                };
                 // Who comes up behind a look that has passed him is seen by the next one, as
                 // requests look again.
                 while !done.load(Ordering::Relaxed) {
@@ -393,7 +399,7 @@ mod tests {
         };
         service.publish(all(100), start);
         assert_eq!(up(&pool).len(), 32);
-        let busy = pool.members()[0].endpoint().begin();
+        let busy = pool.members()[0].endpoint().begin_request();
         // All of them have gone; no place is free yet.
         let later = |seconds| start + Duration::from_secs(seconds);
         service.publish(all(200), later(1));
