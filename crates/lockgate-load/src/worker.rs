@@ -583,7 +583,7 @@ mod tests {
                 plan,
                 stop: Arc::default(),
                 scheduler: LoadScheduler::new(1).unwrap(),
-                blocks: Blocks::new(),
+                blocks: BufferPool::new(),
                 counts: RefCell::default(),
                 second: Cell::new((0, Nanos::MAX)),
                 time_at_end: Cell::new(None),

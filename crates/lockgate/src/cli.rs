@@ -17,7 +17,7 @@ use std::str::FromStr;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand, error::ErrorKind};
 pub(crate) use compare::check_load;
-use lockgate_compare::Options as Comparison;
+use lockgate_compare::CompareOptions;
 use lockgate_compare::guard::ProcessGuard;
 
 use crate::one_liners::Demo;
@@ -49,7 +49,7 @@ pub(crate) enum Command {
     /// Make load and measure.
     Load(Box<load::Load>),
     /// Measure programs side by side.
-    Compare(Comparison),
+    Compare(CompareOptions),
     /// Hold a program that `compare` runs.
     Guard(ProcessGuard),
     /// Print the version.

@@ -419,6 +419,6 @@ mod tests {
         let slow =
             Buckets::new(BUCKETS).limit(TokenRate::new(NonZeroU32::MIN, Duration::MAX, most));
         assert_eq!(slow.ask(Key::Route, Nanos::MAX), Decision::Allowed);
-        assert_eq!(slow.ask(Key::Route, 0), Decision::Allowed);
+        assert_eq!(slow.ask(Key::Route, Nanos::ZERO), Decision::Allowed);
     }
 }

@@ -331,7 +331,7 @@ impl Streams {
                         *leaving = Leaving::Now(self.violated(violation));
                         self.connection.guard.phase(FAREWELL);
                         requests.abrupt_shutdown(match violation {
-                            Violation::FieldSections => Reason::COMPRESSION_ERROR,
+                            Violation::Sections => Reason::COMPRESSION_ERROR,
                             _ => Reason::ENHANCE_YOUR_CALM,
                         });
                     }
@@ -409,7 +409,7 @@ impl Streams {
             }
             // The crate's word for a block that it does not decode, because it is too large (RFC
             // 9113 §4.3, §10.5.1).
-            Some(Reason::COMPRESSION_ERROR) => self.violated(Violation::FieldSections),
+            Some(Reason::COMPRESSION_ERROR) => self.violated(Violation::Sections),
             Some(Reason::ENHANCE_YOUR_CALM) => {
                 self.connection.violates("calm");
                 Ending::because(Cause::Limit, Side::Downstream, error).loud()

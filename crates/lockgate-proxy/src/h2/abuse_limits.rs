@@ -62,7 +62,7 @@ impl Violation {
             Self::Resets => "resets",
             Self::Control => "control",
             Self::Updates => "updates",
-            Self::FieldSections => "sections",
+            Self::Sections => "sections",
         }
     }
 
@@ -72,7 +72,7 @@ impl Violation {
             Self::Resets => "too many requests taken back",
             Self::Control => "too many frames without a use",
             Self::Updates => "too many updates of windows",
-            Self::FieldSections => "a field section that cannot be read",
+            Self::Sections => "a field section that cannot be read",
         }
     }
 }
@@ -174,7 +174,7 @@ impl AbuseLimits {
     pub fn settle(&mut self) -> Option<Violation> {
         self.sections.settle();
         self.violation
-            .or(self.sections.is_lost().then_some(Violation::FieldSections))
+            .or(self.sections.is_lost().then_some(Violation::Sections))
     }
 
     /// Decides what to do with the request of a stream that the crate has accepted.

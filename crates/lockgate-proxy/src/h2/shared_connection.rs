@@ -78,7 +78,10 @@ impl SharedConnection {
     ///
     /// # Errors
     /// When it does not speak HTTP/2, or has gone.
-    pub async fn handshake(stream: Stream, blocks: &Rc<BufferPool>) -> io::Result<(Rc<Self>, Driver)> {
+    pub async fn handshake(
+        stream: Stream,
+        blocks: &Rc<BufferPool>,
+    ) -> io::Result<(Rc<Self>, Driver)> {
         let secure = stream.is_secure();
         let frame_io = Rc::new(RefCell::new(FrameIo::to_endpoint(
             stream,

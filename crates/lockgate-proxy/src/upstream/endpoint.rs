@@ -393,9 +393,9 @@ mod tests {
     fn endpoint_connection_and_exchange_counts_are_given_back() {
         let endpoint = endpoint(Some(1));
         let (permit, exchange) = (endpoint.try_take(), endpoint.begin_request());
-        assert!(hold.is_some() && endpoint.try_take().is_none());
+        assert!(permit.is_some() && endpoint.try_take().is_none());
         assert_eq!((endpoint.connections(), endpoint.in_flight()), (1, 1));
-        drop((hold, exchange));
+        drop((permit, exchange));
         assert_eq!((endpoint.connections(), endpoint.in_flight()), (0, 0));
         assert!(endpoint.try_take().is_some());
     }

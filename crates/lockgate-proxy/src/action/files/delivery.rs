@@ -341,7 +341,12 @@ impl Delivery {
                 encoder: Some(encoder),
             })
         };
-        self.reading = Some(files.compressors.submit_continuation(job).map_err(|_| Broken::Busy)?);
+        self.reading = Some(
+            files
+                .compressors
+                .submit_continuation(job)
+                .map_err(|_| Broken::Busy)?,
+        );
         Poll::Ready(Ok(()))
     }
 }

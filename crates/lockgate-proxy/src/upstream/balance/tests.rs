@@ -125,7 +125,7 @@ impl Script {
                 }
                 let at = self.next();
                 shares[at] += 1;
-                *client = Some((now, at, self.endpoint(at).begin()));
+                *client = Some((now, at, self.endpoint(at).begin_request()));
             }
         }
         shares
@@ -193,13 +193,16 @@ fn huge_round_robin_weights_are_scaled() {
 fn least_conn_takes_the_least_busy_and_alternates_equals() {
     let pool = Script::new(Balance::Least, &[1, 1, 1]);
     assert_eq!(pool.sequence(6), "abcabc");
-    let held = [pool.endpoint(0).begin(), pool.endpoint(1).begin()];
+    let held = [
+        pool.endpoint(0).begin_request(),
+        pool.endpoint(1).begin_request(),
+    ];
     assert_eq!(pool.sequence(3), "ccc");
     drop(held);
     let weighted = Script::new(Balance::Least, &[1, 2]);
     let mut held = Vec::new();
     for _ in 0..9 {
-        held.push(weighted.endpoint(weighted.next()).begin());
+        held.push(weighted.endpoint(weighted.next()).begin_request());
     }
     assert_eq!(
         (
@@ -480,7 +483,7 @@ fn slow_start_is_skipped_when_all_endpoints_return_together() {
     for balance in [Balance::LatencyAware, Balance::Least, Balance::RoundRobin] {
         let mut pool = Script::slowly(balance, &[1, 1], 30_000);
         pool.now = 5_000;
-        pool.members.iter().for_each(Member::fall);
+        pool.members.iter().for_each(Member::mark_down);
         assert_eq!(pool.choose(|_| true), None);
         pool.members.iter().for_each(|member| member.mark_up(5_000));
         assert!(about(pool.shares()[0], 1000, 0.5), "{balance:?}");
@@ -598,7 +601,7 @@ fn consistent_hashing_has_a_stable_second_choice() {
     assert!(third != first && third != second);
     pool.members[third].mark_down();
     assert_eq!(choose(&pool, &[]), Some(first), "better than nobody");
-    pool.members.iter().for_each(Member::fall);
+    pool.members.iter().for_each(Member::mark_down);
     assert_eq!(choose(&pool, &[]), None);
 }
 

@@ -341,7 +341,7 @@ fn every_load_of_the_comparisons_means_something() {
         .map(|entry| entry.unwrap().path())
     {
         let text = std::fs::read_to_string(&path).unwrap();
-        let plan = lockgate_compare::plan::RunPlan::parse(&path, &text);
+        let plan = lockgate_compare::plan::ComparisonPlan::parse(&path, &text);
         for load in plan
             .unwrap_or_else(|mistakes| panic!("{}: {mistakes}", path.display()))
             .loads

@@ -475,7 +475,7 @@ fn the_host_has_a_port_only_where_it_is_not_the_usual_one() {
         (&name, tcp("192.0.2.1:80"), false, "app.internal"),
         (
             &ip,
-            EndpointAddress::Unix("/run/app.sock".into()),
+            DialTarget::Unix("/run/app.sock".into()),
             false,
             "localhost",
         ),
