@@ -32,7 +32,7 @@ impl TokenRate {
         }
     }
 
-    /// The most tokens at once.
+    /// The number of tokens in a full bucket.
     pub fn burst(self) -> u64 {
         self.depth.as_u64() / self.cost.as_u64()
     }
@@ -126,9 +126,7 @@ impl SharedTokenBucket {
     fn update(&self, next: impl Fn(u64) -> u64) -> u64 {
         // There always is a next word.
         self.full_at
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| {
-                Some(next(word))
-            })
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| Some(next(word)))
             .unwrap_or_else(|word| word)
     }
 }

@@ -266,6 +266,7 @@ impl Streams {
         let sites = self.sites();
         let limits = sites.http2;
         let windows = Windows::first(&limits);
+        let resets = usize::try_from(limits.resets.burst()).unwrap_or(usize::MAX);
         let mut handshake = Builder::new()
             .max_concurrent_streams(limits.streams)
             .initial_window_size(windows.stream)
@@ -275,7 +276,7 @@ impl Streams {
             .data_frame_budget(OVERHEAD)
             // The gate counts them as they leave: this holds for those that do not, to a client
             // that reads nothing.
-            .max_local_error_reset_streams(Some(limits.resets.burst() as usize + RESETS))
+            .max_local_error_reset_streams(Some(resets.saturating_add(RESETS))))
             .enable_connect_protocol()
             .handshake(Io(Rc::clone(&self.frame_io)));
         let begun = poll_fn(|cx| {
