@@ -33,17 +33,17 @@ use lockgate_proxy::upstream::Pool;
 
 use crate::fetcher::Fetcher;
 use crate::prober::Prober;
-use crate::resolver::Resolver;
+use crate::resolver::EndpointResolver;
 
-use pools::Pools;
-use sites::Sites;
-use tls::Rings;
+use pools::AssembledPools;
+use sites::AssembledSites;
+use tls::TicketRings;
 
 /// Everything that will run, not yet running.
 pub(crate) struct Assembly {
     /// Those of relays in the order of the configuration, then those of tunnels, then those of
     /// sites.
-    pub(crate) listeners: Vec<Planned>,
+    pub(crate) listeners: Vec<PlannedListener>,
     /// Every pool, of relays and of sites; one without a name is called like the first table that
     /// has it.
     pub(crate) pools: Vec<Arc<Pool>>,
@@ -60,7 +60,7 @@ pub(crate) struct Assembly {
     /// Where tickets get their keys.
     pub(crate) rings: Vec<Arc<TicketRing>>,
     /// Every host name that must be resolved.
-    pub(crate) resolver: Resolver,
+    pub(crate) resolver: EndpointResolver,
     /// Every endpoint that is to be checked.
     pub(crate) prober: Prober,
     /// Every value that is to be fetched.
@@ -73,7 +73,7 @@ impl Assembly {
     /// With `ports.https = 0`, lets redirects lead to the port that the system has chosen on their
     /// address; `bound` is in the order of the listeners.
     pub(crate) fn redirect_to(&mut self, bound: &[Bound]) {
-        let is_secure = |planned: &Planned| planned.listener.tls_of_sites().is_some();
+        let is_secure = |planned: &PlannedListener| planned.listener.tls_of_sites().is_some();
         let secure = self
             .listeners
             .iter()
@@ -82,7 +82,7 @@ impl Assembly {
         let chosen: Vec<_> = secure
             .map(|(planned, bound)| (planned.address.clone(), port(&bound.address)))
             .collect();
-        for Planned {
+        for PlannedListener {
             listener, address, ..
         } in &mut self.listeners
         {
@@ -115,7 +115,7 @@ impl Assembly {
     /// the `files` that it serves.
     pub(crate) fn held_by_worker(&self, files: usize) -> usize {
         let is_files = |route: &Route| matches!(route.action, Action::Files(_));
-        let serves = |planned: &Planned| {
+        let serves = |planned: &PlannedListener| {
             planned
                 .listener
                 .sites()
@@ -150,7 +150,7 @@ impl Assembly {
 }
 
 /// A listener and how to bind it.
-pub(crate) struct Planned {
+pub(crate) struct PlannedListener {
     /// What it does.
     pub(crate) listener: Arc<Listener>,
     /// Where it listens.
@@ -167,7 +167,7 @@ pub(crate) struct Planned {
 
 /// What this process may read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sight {
+pub(crate) enum ReadAccess {
     /// What the start reads.
     AsStart,
     /// Less: what it may not read may still be in order, and is a warning.
@@ -176,16 +176,16 @@ pub(crate) enum Sight {
 
 /// Assembles `config`; what is wrong or doubtful is added to `report`. `None` when something is
 /// wrong, or could not be read for want of permission.
-pub(crate) fn assemble(config: &Config, sight: Sight, report: &mut Report) -> Option<Assembly> {
-    let mistakes = Mistakes {
+pub(crate) fn assemble(config: &Config, sight: ReadAccess, report: &mut Report) -> Option<Assembly> {
+    let mistakes = MistakeLog {
         report,
         sight,
         failed: false,
     };
-    let (rings, mut pools) = (Rings::default(), Pools::default());
+    let (rings, mut pools) = (TicketRings::default(), AssembledPools::default());
     pools.resolver.ask(&config.name_servers);
     let fetcher = values::fetcher(&config.values, &mut pools.resolver);
-    let (sites, tunnels, relays) = (Sites::default(), tunnels::Shared::default(), Vec::new());
+    let (sites, tunnels, relays) = (AssembledSites::default(), tunnels::TunnelLookups::default(), Vec::new());
     let mut assembler = Assembler {
         config,
         mistakes,
@@ -196,7 +196,7 @@ pub(crate) fn assemble(config: &Config, sight: Sight, report: &mut Report) -> Op
         tunnels,
         relays,
     };
-    let mut listeners: Vec<Planned> = config
+    let mut listeners: Vec<PlannedListener> = config
         .tcp
         .iter()
         .filter_map(|tcp| assembler.listener(tcp))
@@ -213,7 +213,7 @@ pub(crate) fn assemble(config: &Config, sight: Sight, report: &mut Report) -> Op
         sites,
         ..
     } = assembler;
-    let Pools {
+    let AssembledPools {
         all,
         connectors,
         resolver,
@@ -238,12 +238,12 @@ pub(crate) fn assemble(config: &Config, sight: Sight, report: &mut Report) -> Op
 
 struct Assembler<'a> {
     config: &'a Config,
-    mistakes: Mistakes<'a>,
-    rings: Rings,
-    pools: Pools,
+    mistakes: MistakeLog<'a>,
+    rings: TicketRings,
+    pools: AssembledPools,
     fetcher: Fetcher,
-    sites: Sites,
-    tunnels: tunnels::Shared,
+    sites: AssembledSites,
+    tunnels: tunnels::TunnelLookups,
     relays: Vec<RelayName>,
 }
 
@@ -254,13 +254,13 @@ fn counted(config: &Config) -> impl Iterator<Item = &String> {
 }
 
 /// What is wrong, and whether anything that is found forbids to start.
-struct Mistakes<'a> {
+struct MistakeLog<'a> {
     report: &'a mut Report,
-    sight: Sight,
+    sight: ReadAccess,
     failed: bool,
 }
 
-impl Mistakes<'_> {
+impl MistakeLog<'_> {
     fn error(&mut self, code: Code, at: &At, message: impl Into<String>, cure: &str) {
         self.failed = true;
         self.tell(code, at, message.into(), "", cure);
@@ -269,7 +269,7 @@ impl Mistakes<'_> {
     /// A mistake of the file at `path`.
     fn file(&mut self, path: &Path, code: Code, at: &At, message: impl Into<String>, cure: &str) {
         let is_denied = |error: io::Error| error.kind() == io::ErrorKind::PermissionDenied;
-        if self.sight == Sight::Less && File::open(path).is_err_and(is_denied) {
+        if self.sight == ReadAccess::Less && File::open(path).is_err_and(is_denied) {
             self.failed = true;
             let cure = "run `check` as root, as the start is";
             return self.tell(

@@ -7,8 +7,8 @@ use lockgate_net::listen::Trial;
 use serde_json::{Value, json};
 
 use crate::assemble::Assembly;
-use crate::cli::{Addresses, Check, Detail, Output, Warnings};
-use crate::examine::{Examined, examine};
+use crate::cli::{AddressCheck, CheckOptions, Detail, OutputFormat, WarningPolicy};
+use crate::examine::{Examination, examine};
 use crate::opening::Mode;
 use crate::print::{self, out};
 
@@ -23,12 +23,12 @@ const ERRORS: u8 = 1;
 const WARNINGS: u8 = 2;
 
 /// Checks a configuration file and what a start needs; opens and starts nothing.
-pub(crate) fn run(check: &Check) -> ExitCode {
+pub(crate) fn run(check: &CheckOptions) -> ExitCode {
     let trial = match check.addresses {
-        Addresses::OfMachine => Trial::Address,
-        Addresses::Bind => Trial::Port,
+        AddressCheck::OfMachine => Trial::Address,
+        AddressCheck::Bind => Trial::Port,
     };
-    let Examined {
+    let Examination {
         mut report,
         draft,
         assembly,
@@ -44,8 +44,8 @@ pub(crate) fn run(check: &Check) -> ExitCode {
         _ => None,
     };
     match check.output {
-        Output::Json => print_json(&report, served.as_ref()),
-        Output::Text => {
+        OutputFormat::Json => print_json(&report, served.as_ref()),
+        OutputFormat::Text => {
             print::report(&report);
             if let Some(served) = &served {
                 text::print(served);
@@ -61,7 +61,7 @@ pub(crate) fn run(check: &Check) -> ExitCode {
     }
     if report.has_errors() {
         ExitCode::from(ERRORS)
-    } else if check.warnings == Warnings::Fatal && !report.is_empty() {
+    } else if check.warnings == WarningPolicy::Fatal && !report.is_empty() {
         ExitCode::from(WARNINGS)
     } else {
         ExitCode::SUCCESS

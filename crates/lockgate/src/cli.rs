@@ -20,7 +20,7 @@ pub(crate) use compare::check_load;
 use lockgate_compare::Options as Comparison;
 use lockgate_compare::guard::Guard;
 
-use crate::one_liners::Demo;
+use crate::one_liners::DemoOptions;
 
 /// Where the configuration is read from when neither `-c` nor [`CONFIG_VARIABLE`] says otherwise.
 pub(crate) const DEFAULT_CONFIG: &str = "/etc/lockgate/lockgate.toml";
@@ -33,9 +33,9 @@ pub(crate) enum Command {
     /// Serve what the file says.
     Run { config: PathBuf },
     /// Check the file and print what is wrong with it.
-    Check(Check),
+    Check(CheckOptions),
     /// Serve a built-in page and application behind a self-signed certificate.
-    Demo(Demo),
+    Demo(DemoOptions),
     /// Serve one listener without a file.
     Proxy {
         listen: String,
@@ -43,27 +43,27 @@ pub(crate) enum Command {
         tls: ListenerTls,
     },
     /// Serve the files of a folder without a file of configuration.
-    Serve(serve::Serve),
+    Serve(serve::ServeOptions),
     /// Let clients have tunnels without a file of configuration.
-    Tunnel(tunnel::Tunnel),
+    Tunnel(tunnel::TunnelOptions),
     /// Make load and measure.
-    Load(Box<load::Load>),
+    Load(Box<load::LoadOptions>),
     /// Measure programs side by side.
     Compare(Comparison),
     /// Hold a program that `compare` runs.
     Guard(Guard),
     /// Print the version.
-    Version { output: Output },
+    Version { output: OutputFormat },
 }
 
 /// What `check` looks at, how much it says, and what fails it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Check {
+pub(crate) struct CheckOptions {
     pub(crate) config: PathBuf,
     pub(crate) detail: Detail,
-    pub(crate) output: Output,
-    pub(crate) warnings: Warnings,
-    pub(crate) addresses: Addresses,
+    pub(crate) output: OutputFormat,
+    pub(crate) warnings: WarningPolicy,
+    pub(crate) addresses: AddressCheck,
 }
 
 /// How much `check` prints when nothing is wrong.
@@ -77,7 +77,7 @@ pub(crate) enum Detail {
 
 /// Who reads the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Output {
+pub(crate) enum OutputFormat {
     /// A person.
     Text,
     /// A program (`--json`).
@@ -86,7 +86,7 @@ pub(crate) enum Output {
 
 /// How `check` looks at the addresses of listeners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Addresses {
+pub(crate) enum AddressCheck {
     /// Whether this machine has them; their ports may be in use, by the server that is to be
     /// restarted for example.
     OfMachine,
@@ -96,7 +96,7 @@ pub(crate) enum Addresses {
 
 /// What warnings do to the exit code of `check`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Warnings {
+pub(crate) enum WarningPolicy {
     /// Printed only: exit code 0.
     Printed,
     /// They give exit code 2 (`--strict`).
@@ -134,7 +134,7 @@ impl Command {
         arguments: impl IntoIterator<Item = OsString>,
         variable: Option<OsString>,
     ) -> Result<Self, clap::Error> {
-        let typed = Typed::try_parse_from(arguments).map_err(foreign::instead)?;
+        let typed = Cli::try_parse_from(arguments).map_err(foreign::instead)?;
         if let Some(word) = &typed.signal {
             return Err(foreign::signal(word));
         }
@@ -148,9 +148,9 @@ impl Command {
             )),
             (Some(verb), false) => verb.resolve(outer, default),
             (None, true) => {
-                let check = CheckTyped {
+                let check = CheckArgs {
                     verbose: typed.test_in_detail,
-                    ..CheckTyped::default()
+                    ..CheckArgs::default()
                 };
                 Ok(Self::Check(check.resolve(outer.unwrap_or(default))))
             }
@@ -166,7 +166,7 @@ impl Command {
 }
 
 fn usage(kind: ErrorKind, message: &str) -> clap::Error {
-    Typed::command().error(kind, message)
+    Cli::command().error(kind, message)
 }
 
 /// One binary in front of applications: terminates TLS, relays TCP, balances HTTP, serves files,
@@ -183,7 +183,7 @@ fn usage(kind: ErrorKind, message: &str) -> clap::Error {
                   lockgate check -v -c lockgate.toml         what will a client get?\n\n\
                   Exit codes: 0 ok, 1 failed start or invalid configuration, 2 usage, 3 unclean stop."
 )]
-struct Typed {
+struct Cli {
     /// Check the configuration and exit, as `check` does
     #[arg(short = 't')]
     test: bool,
@@ -197,24 +197,24 @@ struct Typed {
     #[arg(short = 'c', short_alias = 'f', long = "config", value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(subcommand)]
-    verb: Option<Verb>,
+    verb: Option<CommandArgs>,
 }
 
 #[derive(Subcommand)]
-enum Verb {
+enum CommandArgs {
     /// Serve what the configuration says
     #[command(
         after_help = "Example:\n  lockgate run -c /etc/lockgate/lockgate.toml\n\n\
         Signals: TERM and INT drain, a second one stops at once; QUIT drains; \
         HUP reads the certificates again and checks the file; USR1 reopens the access log."
     )]
-    Run(ConfigTyped),
+    Run(ConfigArgs),
     /// Check the configuration and what it needs to start, and print every mistake
     #[command(aliases = ["validate", "configtest"], after_help = "Example:\n  lockgate check -v lockgate.toml\n\n\
         It looks at what a start needs, as the user that runs it: files, folders, users, addresses and names. Run it as root \
         where the service starts as root.\n\n\
         Exit codes: 0 clean, 1 errors, 2 warnings with --strict.")]
-    Check(CheckTyped),
+    Check(CheckArgs),
     /// Serve a built-in page and application over HTTPS, without a file, and say what to try
     #[command(after_help = "Example:\n  lockgate demo --listen 127.0.0.1:9443")]
     Demo {
@@ -249,13 +249,13 @@ enum Verb {
     #[command(after_help = "Examples:\n  lockgate serve ./public\n  \
         lockgate serve ./dist --spa --tls self\n  \
         lockgate serve /srv/files --listen :8000 --listing")]
-    Serve(serve::ServeTyped),
+    Serve(serve::ServeArgs),
     /// Be an HTTP proxy for tunnels (CONNECT), without a file of configuration
     #[command(after_help = "Examples:\n  lockgate tunnel :3128\n  \
         lockgate tunnel 127.0.0.1:3128 --allow '*.example.org:443' --allow 10.1.0.0/16:22\n  \
         lockgate tunnel :3128 --auth users.htpasswd --tls /etc/tls/proxy.pem,/etc/tls/proxy.key\n\n\
         Without --allow tunnels lead to port 443 of every public host; without --auth they are for loopback and private networks.")]
-    Tunnel(tunnel::TunnelTyped),
+    Tunnel(tunnel::TunnelArgs),
     /// Measure programs side by side, and say what that shows
     #[command(
         after_help = "Examples:\n  lockgate compare proxies.toml --html proxies.html\n  \
@@ -263,16 +263,16 @@ enum Verb {
         Exit codes: 0 ok, 1 a file with mistakes or a program that failed, 130 and 143 ended by INT and TERM, \
         after what was measured has been printed."
     )]
-    Compare(compare::CompareTyped),
+    Compare(compare::CompareArgs),
     /// Run a command so that nothing of it outlives whoever asked for it
     #[command(hide = true)]
-    Guard(compare::GuardTyped),
+    Guard(compare::GuardArgs),
     /// Make load and say what came of it
     #[command(
         after_help = "Examples:\n  lockgate load http://127.0.0.1:8080/ -c 100 -d 10s\n  \
         lockgate load https://app.example.com/ --rate 1k..10k --step 1k --every 10s"
     )]
-    Load(Box<load::LoadTyped>),
+    Load(Box<load::LoadArgs>),
     /// Print the version
     #[command(after_help = "Example:\n  lockgate version --json")]
     Version {
@@ -283,7 +283,7 @@ enum Verb {
 }
 
 #[derive(Args, Default)]
-struct ConfigTyped {
+struct ConfigArgs {
     /// The configuration file [default: $LOCKGATE_CONFIG, else /etc/lockgate/lockgate.toml]
     #[arg(
         short = 'c',
@@ -298,7 +298,7 @@ struct ConfigTyped {
     named: Option<PathBuf>,
 }
 
-impl ConfigTyped {
+impl ConfigArgs {
     /// The file, however it was named.
     fn file(self) -> Option<PathBuf> {
         self.config.or(self.named)
@@ -306,9 +306,9 @@ impl ConfigTyped {
 }
 
 #[derive(Args, Default)]
-struct CheckTyped {
+struct CheckArgs {
     #[command(flatten)]
-    config: ConfigTyped,
+    config: ConfigArgs,
     /// Print per address what a client will get: certificate, versions, ALPN, endpoints
     #[arg(short, long)]
     verbose: bool,
@@ -324,7 +324,7 @@ struct CheckTyped {
     bind: bool,
 }
 
-impl Verb {
+impl CommandArgs {
     fn resolve(self, outer: Option<PathBuf>, default: PathBuf) -> Result<Command, clap::Error> {
         let once = |inner: Option<PathBuf>| match (inner, outer.clone()) {
             (Some(_), Some(_)) => Err(usage(
@@ -355,7 +355,7 @@ impl Verb {
                 metrics,
             } => {
                 let relay = relay.unwrap_or_else(|| beside(listen));
-                without_file(Command::Demo(Demo {
+                without_file(Command::Demo(DemoOptions {
                     listen,
                     relay,
                     metrics,
@@ -387,9 +387,9 @@ impl Verb {
     }
 }
 
-impl CheckTyped {
-    fn resolve(self, config: PathBuf) -> Check {
-        Check {
+impl CheckArgs {
+    fn resolve(self, config: PathBuf) -> CheckOptions {
+        CheckOptions {
             config,
             detail: if self.verbose {
                 Detail::Everything
@@ -398,21 +398,21 @@ impl CheckTyped {
             },
             output: output(self.json),
             warnings: if self.strict {
-                Warnings::Fatal
+                WarningPolicy::Fatal
             } else {
-                Warnings::Printed
+                WarningPolicy::Printed
             },
             addresses: if self.bind {
-                Addresses::Bind
+                AddressCheck::Bind
             } else {
-                Addresses::OfMachine
+                AddressCheck::OfMachine
             },
         }
     }
 }
 
-fn output(json: bool) -> Output {
-    if json { Output::Json } else { Output::Text }
+fn output(json: bool) -> OutputFormat {
+    if json { OutputFormat::Json } else { OutputFormat::Text }
 }
 
 /// The next port of the same address; any, where any was asked for.
@@ -472,19 +472,19 @@ mod tests {
         Command::parse(words.map(OsString::from), variable.map(OsString::from))
     }
 
-    fn check(config: &str) -> Check {
-        Check {
+    fn check(config: &str) -> CheckOptions {
+        CheckOptions {
             config: config.into(),
             detail: Detail::Mistakes,
-            output: Output::Text,
-            warnings: Warnings::Printed,
-            addresses: Addresses::OfMachine,
+            output: OutputFormat::Text,
+            warnings: WarningPolicy::Printed,
+            addresses: AddressCheck::OfMachine,
         }
     }
 
     #[test]
     fn the_definition_holds_together() {
-        Typed::command().debug_assert();
+        Cli::command().debug_assert();
     }
 
     #[test]
@@ -532,7 +532,7 @@ mod tests {
             parse("-c a.toml check").unwrap(),
             Command::Check(check("a.toml"))
         );
-        let in_detail = Check {
+        let in_detail = CheckOptions {
             detail: Detail::Everything,
             ..check("a.toml")
         };
@@ -603,12 +603,12 @@ mod tests {
 
     #[test]
     fn check_takes_its_switches() {
-        let all = Check {
+        let all = CheckOptions {
             config: "a.toml".into(),
             detail: Detail::Everything,
-            output: Output::Json,
-            warnings: Warnings::Fatal,
-            addresses: Addresses::Bind,
+            output: OutputFormat::Json,
+            warnings: WarningPolicy::Fatal,
+            addresses: AddressCheck::Bind,
         };
         assert_eq!(
             parse("check -v --json --strict --bind -c a.toml").unwrap(),
@@ -620,7 +620,7 @@ mod tests {
     fn demo_listens_on_loopback_unless_told() {
         let demo = |listen: &str, relay: &str, metrics: &str| {
             let address = |text: &str| text.parse().unwrap();
-            Command::Demo(Demo {
+            Command::Demo(DemoOptions {
                 listen: address(listen),
                 relay: address(relay),
                 metrics: address(metrics),
@@ -669,7 +669,7 @@ mod tests {
 
     #[test]
     fn serve_listens_on_loopback_and_lists_nothing_unless_told() {
-        let bare = serve::Serve {
+        let bare = serve::ServeOptions {
             root: "public".into(),
             listen: serve::Listen::Address("127.0.0.1:8000".parse().unwrap()),
             tls: ListenerTls::Plain,
@@ -691,13 +691,13 @@ mod tests {
             let found = parse(&format!("serve public --listen {written}")).unwrap();
             assert_eq!(
                 found,
-                Command::Serve(serve::Serve {
+                Command::Serve(serve::ServeOptions {
                     listen,
                     ..bare.clone()
                 })
             );
         }
-        let all = serve::Serve {
+        let all = serve::ServeOptions {
             tls: ListenerTls::SelfSigned,
             spa: true,
             listing: true,
@@ -711,7 +711,7 @@ mod tests {
 
     #[test]
     fn tunnel_is_for_neighbours_and_leads_to_https_unless_told() {
-        let bare = tunnel::Tunnel {
+        let bare = tunnel::TunnelOptions {
             listen: ":3128".into(),
             allow: Vec::new(),
             deny: Vec::new(),
@@ -724,7 +724,7 @@ mod tests {
             parse("tunnel :3128").unwrap(),
             Command::Tunnel(bare.clone())
         );
-        let all = tunnel::Tunnel {
+        let all = tunnel::TunnelOptions {
             allow: vec!["*.a.test:443".into(), "10.0.0.0/8:22,80".into()],
             deny: vec!["b.a.test".into()],
             clients: vec!["192.0.2.0/24".into()],
@@ -743,13 +743,13 @@ mod tests {
         assert_eq!(
             parse("version").unwrap(),
             Command::Version {
-                output: Output::Text
+                output: OutputFormat::Text
             }
         );
         assert_eq!(
             parse("version --json").unwrap(),
             Command::Version {
-                output: Output::Json
+                output: OutputFormat::Json
             }
         );
     }

@@ -12,7 +12,7 @@ use arc_swap::ArcSwap;
 use aws_lc_rs::digest::{Context, SHA256};
 use lockgate_config::{Diagnostic, Draft, Severity};
 
-use crate::examine::{Examined, examine};
+use crate::examine::{Examination, examine};
 use crate::opening::Mode;
 
 /// Mistakes that one look logs; `check` shows all.
@@ -27,12 +27,12 @@ pub(crate) struct Configuration {
     pub(crate) hash: String,
     /// When it was read.
     pub(crate) read: SystemTime,
-    last: ArcSwap<Look>,
+    last: ArcSwap<FileCheck>,
 }
 
 /// What a look at the file found.
 #[derive(Debug)]
-pub(crate) struct Look {
+pub(crate) struct FileCheck {
     /// When that was.
     pub(crate) time: SystemTime,
     /// What would stop a start.
@@ -46,7 +46,7 @@ impl Configuration {
     pub(crate) fn new(path: &Path, draft: &Draft) -> Arc<Self> {
         let read = SystemTime::now();
         let file = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        let last = ArcSwap::from_pointee(Look {
+        let last = ArcSwap::from_pointee(FileCheck {
             time: read,
             errors: 0,
             differs: false,
@@ -60,14 +60,14 @@ impl Configuration {
     }
 
     /// What the last look found; before the first one, what the start found.
-    pub(crate) fn last(&self) -> Arc<Look> {
+    pub(crate) fn last(&self) -> Arc<FileCheck> {
         self.last.load_full()
     }
 
     /// Checks the file as a start would, logs its mistakes, and keeps what it found. Reads files:
     /// not for a thread that others wait for.
     pub(crate) fn look(&self) {
-        let Examined { report, draft, .. } = examine(&self.file, Mode::Serving);
+        let Examination { report, draft, .. } = examine(&self.file, Mode::Serving);
         let errors = report.count(Severity::Error);
         let differs = draft.is_none_or(|draft| hash(&draft) != self.hash);
         let file = self.file.display();
@@ -87,7 +87,7 @@ impl Configuration {
                 "the configuration file has mistakes, and what runs stays: `lockgate check` shows all of them"
             ),
         }
-        self.last.store(Arc::new(Look {
+        self.last.store(Arc::new(FileCheck {
             time: SystemTime::now(),
             errors,
             differs,
@@ -98,22 +98,22 @@ impl Configuration {
     /// runs.
     pub(crate) fn status(&self) -> Option<String> {
         match *self.last() {
-            Look {
+            FileCheck {
                 errors: 0,
                 differs: false,
                 ..
             } => None,
-            Look {
+            FileCheck {
                 errors: 0,
                 differs: true,
                 ..
             } => Some(
                 "the configuration file differs from what runs: restart to take it up".to_owned(),
             ),
-            Look { errors: 1, .. } => {
+            FileCheck { errors: 1, .. } => {
                 Some("the configuration file has 1 error: see `lockgate check`".to_owned())
             }
-            Look { errors, .. } => Some(format!(
+            FileCheck { errors, .. } => Some(format!(
                 "the configuration file has {errors} errors: see `lockgate check`"
             )),
         }

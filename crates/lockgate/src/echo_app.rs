@@ -31,7 +31,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// What a connection begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Preface {
+pub(crate) enum ConnectionPrefix {
     /// A PROXY header of version 2; without one it is refused.
     ProxyHeader,
     /// A request.
@@ -39,7 +39,7 @@ pub(crate) enum Preface {
 }
 
 /// Answers connections to `listener` in the name of `name` until the future is dropped.
-pub(crate) async fn serve(listener: UnixListener, name: &'static str, preface: Preface) {
+pub(crate) async fn serve(listener: UnixListener, name: &'static str, preface: ConnectionPrefix) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => drop(tokio::spawn(serve_connection(stream, name, preface))),
@@ -51,10 +51,10 @@ pub(crate) async fn serve(listener: UnixListener, name: &'static str, preface: P
     }
 }
 
-async fn serve_connection(mut stream: UnixStream, name: &'static str, preface: Preface) {
+async fn serve_connection(mut stream: UnixStream, name: &'static str, preface: ConnectionPrefix) {
     let caller = match preface {
-        Preface::None => None,
-        Preface::ProxyHeader => {
+        ConnectionPrefix::None => None,
+        ConnectionPrefix::ProxyHeader => {
             match tokio::time::timeout(HEADER_WITHIN, read_header(&mut stream)).await {
                 Ok(Ok(header)) => Some(describe(&header)),
                 Ok(Err(error)) => {
@@ -237,7 +237,7 @@ mod tests {
         bytes
     }
 
-    fn sent(bytes: &[u8], preface: Preface) -> String {
+    fn sent(bytes: &[u8], preface: ConnectionPrefix) -> String {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -268,7 +268,7 @@ mod tests {
     fn asked(request: &str) -> String {
         sent(
             &[header(), request.as_bytes().to_vec()].concat(),
-            Preface::ProxyHeader,
+            ConnectionPrefix::ProxyHeader,
         )
     }
 
@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn a_connection_without_the_proxy_header_gets_no_answer() {
-        let sent = |bytes: &[u8]| sent(bytes, Preface::ProxyHeader);
+        let sent = |bytes: &[u8]| sent(bytes, ConnectionPrefix::ProxyHeader);
         assert_eq!(sent(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"), "");
         assert_eq!(
             sent(b"PROXY TCP4 192.0.2.7 127.0.0.1 4711 8443\r\nGET / HTTP/1.1\r\nhost: a\r\n\r\n"),
@@ -317,7 +317,7 @@ mod tests {
     fn without_a_proxy_header_the_page_says_what_the_fields_do() {
         let request = "GET /api/hello HTTP/1.1\r\nhost: a\r\nx-forwarded-for: 192.0.2.7\r\nx-forwarded-proto: https\r\n\
                        connection: close\r\n\r\n";
-        let answer = sent(request.as_bytes(), Preface::None);
+        let answer = sent(request.as_bytes(), ConnectionPrefix::None);
         let page =
             "Hello from an application.\n\nGET /api/hello HTTP/1.1\nfor 192.0.2.7 by https\n";
         assert!(answer.ends_with(page), "{answer}");

@@ -9,7 +9,7 @@ use crate::assemble::Assembly;
 use crate::opening::{self, Mode};
 
 /// What was found.
-pub(crate) struct Examined {
+pub(crate) struct Examination {
     /// Every mistake and warning.
     pub(crate) report: Report,
     /// What was written; `None` when the file cannot be read.
@@ -20,11 +20,11 @@ pub(crate) struct Examined {
 
 /// Looks at the file, and at what it names as far as it can be understood; see
 /// [`opening::rehearse`].
-pub(crate) fn examine(path: &Path, mode: Mode) -> Examined {
+pub(crate) fn examine(path: &Path, mode: Mode) -> Examination {
     let draft = match read(path) {
         Ok(draft) => draft,
         Err(report) => {
-            return Examined {
+            return Examination {
                 report,
                 draft: None,
                 assembly: None,
@@ -41,7 +41,7 @@ pub(crate) fn examine(path: &Path, mode: Mode) -> Examined {
     }
     report.append(found);
     let assembly = assembly.filter(|_| !report.has_errors());
-    Examined {
+    Examination {
         report,
         draft: Some(draft),
         assembly,

@@ -18,7 +18,7 @@ use lockgate_proxy::upstream::{Endpoint, Member, Pool};
 use lockgate_proxy::worker::{Accounts, Published, Shared};
 use serde_json::{Value, json};
 
-use crate::assemble::{Assembly, Planned};
+use crate::assemble::{Assembly, PlannedListener};
 use crate::configuration::Configuration;
 use crate::operator_log;
 use crate::prober::{Standing, Standings};
@@ -62,8 +62,8 @@ impl Exposition {
         lost: Vec<Arc<AtomicU64>>,
     ) -> Self {
         let listeners = &assembly.listeners;
-        let name = |planned: &Planned| planned.listener.name.clone();
-        let acceptors = |planned: &Planned| {
+        let name = |planned: &PlannedListener| planned.listener.name.clone();
+        let acceptors = |planned: &PlannedListener| {
             let all = planned.listener.acceptors().into_iter();
             all.map(|acceptor| (name(planned), Arc::clone(acceptor)))
                 .collect::<Vec<_>>()

@@ -12,9 +12,9 @@ use lockgate_load::Stop;
 use lockgate_load::result::End;
 use lockgate_report::push::Push;
 
-use crate::cli::load::{Load, What};
+use crate::cli::load::{LoadOptions, LoadKind};
 use interrupts::Interrupts;
-use live::{Shown, View};
+use live::{ProgressDisplay, LiveView};
 use outputs::Outputs;
 
 /// What `--fail-if` names has come about.
@@ -25,8 +25,8 @@ const BROKEN: u8 = 3;
 ///
 /// # Errors
 /// When it cannot begin, or a report cannot be written.
-pub(crate) fn run(load: &Load) -> anyhow::Result<ExitCode> {
-    if load.what == What::Page {
+pub(crate) fn run(load: &LoadOptions) -> anyhow::Result<ExitCode> {
+    if load.what == LoadKind::Page {
         return page::run(load);
     }
     let plan = load.options.plan()?;
@@ -34,11 +34,11 @@ pub(crate) fn run(load: &Load) -> anyhow::Result<ExitCode> {
     let stop = Arc::new(Stop::default());
     let interrupts = Interrupts::ending(&stop)?;
     let shown = if load.quiet {
-        Shown::Quiet
+        ProgressDisplay::Quiet
     } else {
-        Shown::on_stderr()
+        ProgressDisplay::on_stderr()
     };
-    let mut view = View::new(shown, &plan.stages)?;
+    let mut view = LiveView::new(shown, &plan.stages)?;
     let mut push = load
         .push
         .clone()

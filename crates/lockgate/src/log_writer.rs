@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{Access, OFlags, access};
 
 use crate::opening::{parent, writable};
-use lines::{Lines, Patient};
+use lines::{LineSink, BlockingFile};
 
 /// Buffers that may wait for the thread; at some 32 KB each this bounds what a hung disk costs to 2
 /// MB.
@@ -31,7 +31,7 @@ const PAUSE: Duration = Duration::from_secs(10);
 
 /// Where the access log goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Target {
+pub(crate) enum LogDestination {
     /// Standard output.
     Stdout,
     /// Standard error.
@@ -41,13 +41,13 @@ pub(crate) enum Target {
         /// Its path; rotated files get `.1`, `.2` … appended.
         path: PathBuf,
         /// When and how to rotate it; only a regular file can be rotated.
-        rotation: Option<Rotation>,
+        rotation: Option<LogRotation>,
     },
 }
 
 /// Rotation by size and count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Rotation {
+pub(crate) struct LogRotation {
     /// Bytes that a file may hold; only a single buffer larger than this makes a larger file.
     pub(crate) size: u64,
     /// How many rotated files are kept beside the current one; with 0 the old lines are deleted.
@@ -56,7 +56,7 @@ pub(crate) struct Rotation {
 
 /// How [`LogWriter::finish`] ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Finished {
+pub(crate) enum WriterEnd {
     /// All that was handed over was written or counted as lost.
     Drained,
     /// The target did not take it in time; what still waited is lost with the process.
@@ -69,14 +69,14 @@ pub(crate) enum Finished {
 #[derive(Debug)]
 pub(crate) struct LogWriter {
     sender: SyncSender<Vec<u8>>,
-    orders: Arc<Orders>,
+    orders: Arc<WriterOrders>,
     ended: Receiver<()>,
     thread: JoinHandle<()>,
 }
 
 /// What the supervisor and the workers share with the thread.
 #[derive(Debug, Default)]
-struct Orders {
+struct WriterOrders {
     lost: Arc<AtomicU64>,
     reopen: AtomicBool,
     finish: AtomicBool,
@@ -84,15 +84,15 @@ struct Orders {
 
 impl LogWriter {
     /// Opens the target and starts the thread; what cannot be opened now is an error now.
-    pub(crate) fn start(target: Target) -> io::Result<Self> {
-        let file = LogFile::open(target)?;
+    pub(crate) fn start(target: LogDestination) -> io::Result<Self> {
+        let file = OpenLog::open(target)?;
         let (sender, buffers) = sync_channel(WAITING);
         let (end, ended) = sync_channel(1);
-        let orders = Arc::new(Orders::default());
-        let writing = Writing {
+        let orders = Arc::new(WriterOrders::default());
+        let writing = WriterThread {
             file,
             orders: Arc::clone(&orders),
-            warnings: Warnings::default(),
+            warnings: LossWarnings::default(),
         };
         let thread = thread::Builder::new()
             .name("access-log".into())
@@ -127,15 +127,15 @@ impl LogWriter {
 
     /// Writes what still waits and ends the thread, but waits no longer than `deadline`: a hung
     /// disk must not hold up the exit. Whoever still sends after this loses lines.
-    pub(crate) fn finish(self, deadline: Duration) -> Finished {
+    pub(crate) fn finish(self, deadline: Duration) -> WriterEnd {
         self.order(&self.orders.finish);
         match self.ended.recv_timeout(deadline) {
-            Err(RecvTimeoutError::Timeout) => Finished::GivenUp,
+            Err(RecvTimeoutError::Timeout) => WriterEnd::GivenUp,
             Ok(()) | Err(RecvTimeoutError::Disconnected) => {
                 // Only a panic of the thread is an error here, and that has been printed by its
                 // hook.
                 let _ = self.thread.join();
-                Finished::Drained
+                WriterEnd::Drained
             }
         }
     }
@@ -149,13 +149,13 @@ impl LogWriter {
 }
 
 /// The thread's own state.
-struct Writing {
-    file: LogFile,
-    orders: Arc<Orders>,
-    warnings: Warnings,
+struct WriterThread {
+    file: OpenLog,
+    orders: Arc<WriterOrders>,
+    warnings: LossWarnings,
 }
 
-impl Writing {
+impl WriterThread {
     fn run(mut self, buffers: &Receiver<Vec<u8>>) {
         while !self.orders.finish.load(Ordering::Acquire) {
             match buffers.recv() {
@@ -187,14 +187,14 @@ impl Writing {
 
 /// What the operator log has been told, and when: one warning per [`PAUSE`] at the most.
 #[derive(Debug, Default)]
-struct Warnings {
+struct LossWarnings {
     last: Option<Instant>,
     told: u64,
     /// The last error that was not told: the lines that it cost are told later, and with it.
     error: Option<io::Error>,
 }
 
-impl Warnings {
+impl LossWarnings {
     fn report(&mut self, now: Instant, lost: u64, error: Option<io::Error>) {
         match self.due(now, lost, error) {
             Some((lost, Some(error))) => {
@@ -230,26 +230,26 @@ impl Warnings {
 }
 
 /// The open target with its name.
-struct LogFile {
-    target: Target,
-    lines: Lines<Patient>,
+struct OpenLog {
+    target: LogDestination,
+    lines: LineSink<BlockingFile>,
     /// When rotating failed, not to be tried at every buffer.
     rotation_failed: Option<Instant>,
 }
 
-impl LogFile {
-    fn open(target: Target) -> io::Result<Self> {
+impl OpenLog {
+    fn open(target: LogDestination) -> io::Result<Self> {
         let (file, size) = open(&target)?;
         Ok(Self {
             target,
-            lines: Lines::new(Patient(file), size),
+            lines: LineSink::new(BlockingFile(file), size),
             rotation_failed: None,
         })
     }
 
     fn reopen(&mut self) {
         let opened = self.open_again();
-        let Target::File { path, .. } = &self.target else {
+        let LogDestination::File { path, .. } = &self.target else {
             return;
         };
         let path = path.display();
@@ -263,14 +263,14 @@ impl LogFile {
 
     fn open_again(&mut self) -> io::Result<()> {
         let (file, size) = open(&self.target)?;
-        self.lines = Lines::new(Patient(file), size);
+        self.lines = LineSink::new(BlockingFile(file), size);
         Ok(())
     }
 
     /// Rotates when `coming` bytes would make the file too large. On failure the file in use stays
     /// in use, and the next attempt is made after a [`PAUSE`].
     fn rotate_before(&mut self, coming: usize, now: Instant) -> io::Result<()> {
-        let Target::File {
+        let LogDestination::File {
             path,
             rotation: Some(rotation),
         } = &self.target
@@ -291,12 +291,12 @@ impl LogFile {
 }
 
 /// Opens the target and says how many bytes it holds.
-fn open(target: &Target) -> io::Result<(File, u64)> {
+fn open(target: &LogDestination) -> io::Result<(File, u64)> {
     // Standard streams by descriptor, not by `io::stdout()`: that would cut buffers into lines.
     let (path, rotation) = match target {
-        Target::Stdout => return Ok((io::stdout().as_fd().try_clone_to_owned()?.into(), 0)),
-        Target::Stderr => return Ok((io::stderr().as_fd().try_clone_to_owned()?.into(), 0)),
-        Target::File { path, rotation } => (path, rotation),
+        LogDestination::Stdout => return Ok((io::stdout().as_fd().try_clone_to_owned()?.into(), 0)),
+        LogDestination::Stderr => return Ok((io::stderr().as_fd().try_clone_to_owned()?.into(), 0)),
+        LogDestination::File { path, rotation } => (path, rotation),
     };
     let file = appending().create(true).mode(0o640).open(path)?;
     let size = size(&file, rotation.is_some())?;
@@ -307,8 +307,8 @@ fn open(target: &Target) -> io::Result<(File, u64)> {
 ///
 /// # Errors
 /// What opening it would fail with.
-pub(crate) fn try_open(target: &Target) -> io::Result<()> {
-    let Target::File { path, rotation } = target else {
+pub(crate) fn try_open(target: &LogDestination) -> io::Result<()> {
+    let LogDestination::File { path, rotation } = target else {
         return Ok(());
     };
     // To open a FIFO and to close it would be the end for its reader.

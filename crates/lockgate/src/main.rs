@@ -33,7 +33,7 @@ mod worker;
 use std::path::Path;
 use std::process::ExitCode;
 
-use cli::{Command, Output};
+use cli::{Command, OutputFormat};
 use configuration::Configuration;
 use examine::examine;
 use lockgate_net::listen::Trial;
@@ -90,11 +90,11 @@ fn run(config: &Path) -> ExitCode {
     }
 }
 
-fn version(output: Output) -> ExitCode {
+fn version(output: OutputFormat) -> ExitCode {
     let version = env!("CARGO_PKG_VERSION");
     match output {
-        Output::Text => out!("lockgate {version}"),
-        Output::Json => out!(
+        OutputFormat::Text => out!("lockgate {version}"),
+        OutputFormat::Json => out!(
             "{}",
             serde_json::json!({ "name": "lockgate", "version": version })
         ),

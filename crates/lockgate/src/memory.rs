@@ -28,7 +28,7 @@ const TOLD_EVERY: u32 = 100;
 
 /// A limit, and where it comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Allowed {
+pub(crate) struct MemoryLimit {
     /// Nothing where there is none.
     pub(crate) bytes: Option<u64>,
     /// In words, for people.
@@ -37,7 +37,7 @@ pub(crate) struct Allowed {
     of_cgroup: bool,
 }
 
-impl Allowed {
+impl MemoryLimit {
     fn of(bytes: Option<u64>, why: impl Into<String>) -> Self {
         Self {
             bytes,
@@ -55,28 +55,28 @@ impl Allowed {
 }
 
 /// How much the process may have by what was written, its cgroup, and the machine.
-pub(crate) fn allowed(written: Memory) -> Allowed {
+pub(crate) fn allowed(written: Memory) -> MemoryLimit {
     match written {
-        Memory::Off => Allowed::of(None, "limits.memory is off"),
-        Memory::Bytes(bytes) => Allowed::of(Some(bytes), "limits.memory"),
+        Memory::Off => MemoryLimit::of(None, "limits.memory is off"),
+        Memory::Bytes(bytes) => MemoryLimit::of(Some(bytes), "limits.memory"),
         Memory::Auto => by_itself(Cgroup::own().limit(), machine(&read("/proc/meminfo"))),
     }
 }
 
-fn by_itself(cgroup: Option<(u64, PathBuf)>, machine: Option<u64>) -> Allowed {
+fn by_itself(cgroup: Option<(u64, PathBuf)>, machine: Option<u64>) -> MemoryLimit {
     let percent = |bytes: u64, percent: u64| bytes / 100 * percent;
     match (cgroup, machine) {
         (Some((limit, at)), machine) if machine.is_none_or(|machine| limit <= machine) => {
-            Allowed::of_cgroup(
+            MemoryLimit::of_cgroup(
                 percent(limit, SHARE_OF_CGROUP),
                 format!("{SHARE_OF_CGROUP} % of {}", at.display()),
             )
         }
-        (_, Some(machine)) => Allowed::of(
+        (_, Some(machine)) => MemoryLimit::of(
             Some(percent(machine, SHARE_OF_MACHINE)),
             format!("{SHARE_OF_MACHINE} % of the machine's memory"),
         ),
-        _ => Allowed::of(
+        _ => MemoryLimit::of(
             None,
             "neither a cgroup nor the machine says how much there is",
         ),
@@ -107,7 +107,7 @@ fn read(path: impl AsRef<Path>) -> String {
 }
 
 /// Measures what is not counted, and tells the operator how near the limit is.
-pub(crate) struct Measuring {
+pub(crate) struct MemoryMonitor {
     budget: &'static Budget,
     cgroup: Option<Cgroup>,
     page: u64,
@@ -118,9 +118,9 @@ pub(crate) struct Measuring {
     told: Option<u32>,
 }
 
-impl Measuring {
+impl MemoryMonitor {
     /// Of this process, whose limit is set by that.
-    pub(crate) fn begin(allowed: &Allowed) -> Self {
+    pub(crate) fn begin(allowed: &MemoryLimit) -> Self {
         let budget = counted::process();
         budget.set_limit(allowed.bytes);
         Self {
@@ -222,7 +222,7 @@ mod tests {
         let both = by_itself(cgroup(GB), Some(4 * GB));
         assert_eq!(
             both,
-            Allowed::of_cgroup(800_000_000, "80 % of /sys/fs/cgroup/memory.max".to_owned())
+            MemoryLimit::of_cgroup(800_000_000, "80 % of /sys/fs/cgroup/memory.max".to_owned())
         );
         // Version 1 says "no limit" by a number that no machine has.
         assert_eq!(by_itself(cgroup(1 << 62), Some(4 * GB)).bytes, Some(2 * GB));

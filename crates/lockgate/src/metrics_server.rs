@@ -25,13 +25,13 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
-use places::{Asked, Places};
+use places::{HeadReceived, ConnectionSlots};
 
-pub(crate) use hosts::Hosts;
-use hosts::Refusal;
+pub(crate) use hosts::AllowedHosts;
+use hosts::HostRefusal;
 
 /// What a listener of this address serves.
-pub(crate) struct Endpoints {
+pub(crate) struct MetricsRoutes {
     /// The Prometheus text of `/metrics`. Called on the supervisor's thread for each request: it
     /// must not wait.
     pub(crate) metrics: Box<dyn Fn() -> String + Send + Sync>,
@@ -40,7 +40,7 @@ pub(crate) struct Endpoints {
     /// What `/ready` answers.
     pub(crate) readiness: Arc<Readiness>,
     /// Under which names it is asked over TCP.
-    pub(crate) hosts: Hosts,
+    pub(crate) hosts: AllowedHosts,
 }
 
 /// How far the process is, for those who send it traffic. Starts as [`Phase::Starting`].
@@ -76,7 +76,7 @@ impl Readiness {
 }
 
 /// A bound listener, made where privileges were still there.
-pub(crate) enum Listener {
+pub(crate) enum MetricsListener {
     /// A TCP listener.
     Tcp(std::net::TcpListener),
     /// A Unix stream listener.
@@ -105,28 +105,28 @@ const PLAIN: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8")
 ///
 /// # Errors
 /// When the runtime cannot take the listener over; afterwards it does not return.
-pub(crate) async fn serve(listener: Listener, endpoints: Arc<Endpoints>) -> io::Result<()> {
+pub(crate) async fn serve(listener: MetricsListener, endpoints: Arc<MetricsRoutes>) -> io::Result<()> {
     let deadlines = Deadlines {
         head: HEAD,
         whole: WHOLE,
     };
     match listener {
-        Listener::Tcp(listener) => {
+        MetricsListener::Tcp(listener) => {
             listener.set_nonblocking(true)?;
             let listener = TcpListener::from_std(listener)?;
-            accept(listener, endpoints, Names::Checked, deadlines).await
+            accept(listener, endpoints, HostCheck::Checked, deadlines).await
         }
-        Listener::Unix(listener) => {
+        MetricsListener::Unix(listener) => {
             listener.set_nonblocking(true)?;
             let listener = UnixListener::from_std(listener)?;
-            accept(listener, endpoints, Names::Any, deadlines).await
+            accept(listener, endpoints, HostCheck::Any, deadlines).await
         }
     }
 }
 
 /// Whether the host of a request matters. No name leads to a Unix socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Names {
+enum HostCheck {
     Checked,
     Any,
 }
@@ -162,18 +162,18 @@ impl Accept for UnixListener {
 
 async fn accept(
     listener: impl Accept,
-    endpoints: Arc<Endpoints>,
-    names: Names,
+    endpoints: Arc<MetricsRoutes>,
+    names: HostCheck,
     deadlines: Deadlines,
 ) -> io::Result<()> {
-    let mut places = Places::new(AT_ONCE);
+    let mut places = ConnectionSlots::new(AT_ONCE);
     let mut failed = false;
     loop {
         match poll_fn(|cx| listener.poll_next(cx)).await {
             Ok(stream) => {
                 failed = false;
                 let place = places.take().await;
-                let asked = Asked::default();
+                let asked = HeadReceived::default();
                 let connection = serve_connection(
                     stream,
                     Arc::clone(&endpoints),
@@ -222,9 +222,9 @@ fn tell_once<B>(request: &Request<B>) {
 
 fn serve_connection<S>(
     stream: S,
-    endpoints: Arc<Endpoints>,
-    names: Names,
-    asked: Asked,
+    endpoints: Arc<MetricsRoutes>,
+    names: HostCheck,
+    asked: HeadReceived,
     deadlines: Deadlines,
 ) -> impl Future<Output = ()>
 where
@@ -232,15 +232,15 @@ where
 {
     let service = service_fn(move |request: Request<Incoming>| {
         asked.set();
-        let checked = if names == Names::Any {
+        let checked = if names == HostCheck::Any {
             Ok(())
         } else {
             endpoints.hosts.check(&request)
         };
         let answer = match checked {
             Ok(()) => answer(request.method(), request.uri().path(), &endpoints),
-            Err(Refusal::Malformed) => plain(StatusCode::BAD_REQUEST, "one Host is needed\n"),
-            Err(Refusal::Foreign) => {
+            Err(HostRefusal::Malformed) => plain(StatusCode::BAD_REQUEST, "one Host is needed\n"),
+            Err(HostRefusal::Foreign) => {
                 tell_once(&request);
                 plain(StatusCode::MISDIRECTED_REQUEST, FOREIGN)
             }
@@ -262,7 +262,7 @@ where
     }
 }
 
-fn answer(method: &Method, path: &str, endpoints: &Endpoints) -> Response<Full<Bytes>> {
+fn answer(method: &Method, path: &str, endpoints: &MetricsRoutes) -> Response<Full<Bytes>> {
     // What is made is made only for those who may have it.
     let allowed = *method == Method::GET || *method == Method::HEAD;
     match path {
@@ -322,12 +322,12 @@ mod tests {
         });
     }
 
-    fn endpoints(readiness: &Arc<Readiness>) -> Arc<Endpoints> {
-        Arc::new(Endpoints {
+    fn endpoints(readiness: &Arc<Readiness>) -> Arc<MetricsRoutes> {
+        Arc::new(MetricsRoutes {
             metrics: Box::new(|| "lockgate_connections_total 3\n".into()),
             top: Box::new(|| "{\"clients\":[]}".into()),
             readiness: Arc::clone(readiness),
-            hosts: Hosts::new(&["metrics.example.com".into()]),
+            hosts: AllowedHosts::new(&["metrics.example.com".into()]),
         })
     }
 
@@ -335,7 +335,7 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let readiness = Arc::new(Readiness::default());
-        tokio::spawn(serve(Listener::Tcp(listener), endpoints(&readiness)));
+        tokio::spawn(serve(MetricsListener::Tcp(listener), endpoints(&readiness)));
         (address, readiness)
     }
 
@@ -456,7 +456,7 @@ mod tests {
     #[test]
     fn the_connection_that_waits_longest_for_its_head_gives_way() {
         block_on(async {
-            let mut places = Places::new(2);
+            let mut places = ConnectionSlots::new(2);
             let (told, mut closed) = tokio::sync::mpsc::unbounded_channel();
             struct Open(u8, tokio::sync::mpsc::UnboundedSender<u8>);
             impl Drop for Open {
@@ -467,7 +467,7 @@ mod tests {
             // The first has asked, the others wait for their heads.
             for number in 1..=4 {
                 let place = places.take().await;
-                let (asked, open) = (Asked::default(), Open(number, told.clone()));
+                let (asked, open) = (HeadReceived::default(), Open(number, told.clone()));
                 if number == 1 {
                     asked.set();
                 }
@@ -532,8 +532,8 @@ mod tests {
             serve_connection(
                 server,
                 endpoints(&readiness),
-                Names::Any,
-                Asked::default(),
+                HostCheck::Any,
+                HeadReceived::default(),
                 Deadlines {
                     head: soon,
                     whole: never,
@@ -549,8 +549,8 @@ mod tests {
             serve_connection(
                 server,
                 endpoints(&readiness),
-                Names::Any,
-                Asked::default(),
+                HostCheck::Any,
+                HeadReceived::default(),
                 Deadlines {
                     head: never,
                     whole: soon,
@@ -566,7 +566,7 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("metrics.sock");
             let listener = StdUnixListener::bind(&path).unwrap();
-            tokio::spawn(serve(Listener::Unix(listener), endpoints(&Arc::default())));
+            tokio::spawn(serve(MetricsListener::Unix(listener), endpoints(&Arc::default())));
             let mut stream = UnixStream::connect(&path).await.unwrap();
             let answer = exchange(&mut stream, "GET /health HTTP/1.0\r\n\r\n").await;
             assert!(answer.ends_with("ok\n"), "{answer}");

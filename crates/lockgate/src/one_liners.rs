@@ -15,18 +15,18 @@ use lockgate_config::parse_str;
 use lockgate_net::listen::Address;
 
 use crate::cli::ListenerTls;
-use crate::cli::serve::{Listen, Serve};
-use crate::cli::tunnel::Tunnel;
+use crate::cli::serve::{Listen, ServeOptions};
+use crate::cli::tunnel::TunnelOptions;
 use crate::print::out;
-use crate::supervisor::{self, Running};
+use crate::supervisor::{self, RunningServer};
 use crate::{print, self_signed};
 
-pub(crate) use demo::{Demo, demo};
+pub(crate) use demo::{DemoOptions, demo};
 
 /// A private directory that goes when the command does.
-struct Scratch(PathBuf);
+struct TempFolder(PathBuf);
 
-impl Scratch {
+impl TempFolder {
     fn new() -> io::Result<Self> {
         let name = format!("lockgate-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
@@ -47,7 +47,7 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for TempFolder {
     fn drop(&mut self) {
         // What is left in the temporary directory harms nobody.
         let _ = std::fs::remove_dir_all(&self.0);
@@ -82,7 +82,7 @@ pub(crate) fn proxy(listen: &str, upstream: &str, tls: &ListenerTls) -> anyhow::
 ///
 /// # Errors
 /// When there is no such folder, or a self-signed certificate is asked for and cannot be made.
-pub(crate) fn serve(serve: &Serve) -> anyhow::Result<ExitCode> {
+pub(crate) fn serve(serve: &ServeOptions) -> anyhow::Result<ExitCode> {
     let root = std::path::absolute(&serve.root).context("the folder to serve")?;
     let shown = root.display();
     // A configuration may name a folder that is yet to come; who types one means one that is there.
@@ -158,7 +158,7 @@ fn announcement(root: &str, scheme: &str, address: &Address) -> String {
 /// # Errors
 /// When the file of users is not there, or a self-signed certificate is asked for and cannot be
 /// made.
-pub(crate) fn tunnel(tunnel: &Tunnel) -> anyhow::Result<ExitCode> {
+pub(crate) fn tunnel(tunnel: &TunnelOptions) -> anyhow::Result<ExitCode> {
     let mut scratch = None;
     let mut config = format!("[tunnel.{}]\n", quote(&tunnel.listen));
     config += &tls_line(&tunnel.tls, &mut scratch)?;
@@ -213,12 +213,12 @@ pub(crate) fn tunnel(tunnel: &Tunnel) -> anyhow::Result<ExitCode> {
 }
 
 /// The line that gives a listener its TLS; `scratch` holds the certificate that is made for it.
-fn tls_line(tls: &ListenerTls, scratch: &mut Option<Scratch>) -> anyhow::Result<String> {
+fn tls_line(tls: &ListenerTls, scratch: &mut Option<TempFolder>) -> anyhow::Result<String> {
     let (cert, key) = match tls {
         ListenerTls::Plain => return Ok(String::new()),
         ListenerTls::Files { cert, key } => (cert.clone(), key.clone()),
         ListenerTls::SelfSigned => scratch
-            .insert(Scratch::new().context("temporary directory")?)
+            .insert(TempFolder::new().context("temporary directory")?)
             .certificate()?,
     };
     let (cert, key) = (
@@ -228,7 +228,7 @@ fn tls_line(tls: &ListenerTls, scratch: &mut Option<Scratch>) -> anyhow::Result<
     Ok(format!("tls = {{ cert = {cert}, key = {key} }}\n"))
 }
 
-fn run(config: &str, name: &str, greet: impl FnOnce(&Running)) -> ExitCode {
+fn run(config: &str, name: &str, greet: impl FnOnce(&RunningServer)) -> ExitCode {
     match parse_str(config, Path::new(name)) {
         Ok(loaded) => supervisor::run(&loaded, None, greet),
         Err(report) => {

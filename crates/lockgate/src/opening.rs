@@ -17,8 +17,8 @@ use lockgate_config::{Action, Code, Config, Loaded, Report, Workers};
 use lockgate_net::listen::{Address, Bound, Trial};
 use rustix::fs::{Access, access};
 
-use crate::assemble::{self, Assembly, Sight};
-use crate::privileges::Account;
+use crate::assemble::{self, Assembly, ReadAccess};
+use crate::privileges::ServiceUser;
 use crate::{descriptors, metrics_server, privileges, state};
 
 pub(crate) use logs::Logs;
@@ -39,7 +39,7 @@ pub(crate) struct Prepared {
     pub(crate) config: Config,
     pub(crate) assembly: Assembly,
     pub(crate) bound: Vec<Bound>,
-    pub(crate) metrics: Option<(metrics_server::Listener, Address)>,
+    pub(crate) metrics: Option<(metrics_server::MetricsListener, Address)>,
     pub(crate) logs: Logs,
     pub(crate) workers: usize,
 }
@@ -63,10 +63,10 @@ pub(crate) fn prepare(loaded: &Loaded, report: &mut Report) -> Option<Prepared> 
         loaded,
         report,
         mode: Mode::Start,
-        sight: Sight::AsStart,
+        sight: ReadAccess::AsStart,
         failed: false,
     };
-    let Opened {
+    let OpenedResources {
         assembly,
         bound,
         metrics,
@@ -92,7 +92,7 @@ pub(crate) fn rehearse(loaded: &Loaded, mode: Mode, report: &mut Report) -> Opti
         loaded,
         report,
         mode,
-        sight: Sight::AsStart,
+        sight: ReadAccess::AsStart,
         failed: false,
     }
     .run(1)
@@ -100,10 +100,10 @@ pub(crate) fn rehearse(loaded: &Loaded, mode: Mode, report: &mut Report) -> Opti
 }
 
 /// What the steps have opened; nothing of it where it was not to be opened.
-struct Opened {
+struct OpenedResources {
     assembly: Option<Assembly>,
     bound: Vec<Bound>,
-    metrics: Option<(metrics_server::Listener, Address)>,
+    metrics: Option<(metrics_server::MetricsListener, Address)>,
     logs: Option<Logs>,
 }
 
@@ -111,12 +111,12 @@ struct Opening<'a> {
     loaded: &'a Loaded,
     report: &'a mut Report,
     mode: Mode,
-    sight: Sight,
+    sight: ReadAccess,
     failed: bool,
 }
 
 impl Opening<'_> {
-    fn run(&mut self, workers: usize) -> Opened {
+    fn run(&mut self, workers: usize) -> OpenedResources {
         let config = &self.loaded.config;
         let account = self.account();
         self.sight = self.sight_of(account.as_ref());
@@ -128,16 +128,16 @@ impl Opening<'_> {
             .as_ref()
             .and_then(|metrics| self.metrics(&assemble::address(&metrics.at)));
         self.make_state(account.as_ref());
-        if self.sight == Sight::Less {
+        if self.sight == ReadAccess::Less {
             self.doubt_sight();
         } else if !self.become_user() {
-            self.sight = Sight::Less;
+            self.sight = ReadAccess::Less;
         } else if config.user.is_some() {
             self.doubt_reading(assembly.as_ref());
         }
         let logs = self.logs();
         self.keep_state();
-        Opened {
+        OpenedResources {
             assembly,
             bound,
             metrics,
@@ -151,13 +151,13 @@ impl Opening<'_> {
     }
 
     /// The user to become; none where it is unknown, too.
-    fn account(&mut self) -> Option<Account> {
+    fn account(&mut self) -> Option<ServiceUser> {
         match self
             .loaded
             .config
             .user
             .as_deref()
-            .map(Account::look_up)
+            .map(ServiceUser::look_up)
             .transpose()
         {
             Ok(account) => account,
@@ -170,25 +170,25 @@ impl Opening<'_> {
 
     /// Whether this process may read what the start may: one that is not root cannot look with the
     /// eyes of root, nor with those of another user.
-    fn sight_of(&self, account: Option<&Account>) -> Sight {
+    fn sight_of(&self, account: Option<&ServiceUser>) -> ReadAccess {
         let root = nix::unistd::geteuid().is_root();
         match (self.mode, account) {
-            (Mode::Start, _) | (_, None) => Sight::AsStart,
-            (Mode::Check(_), Some(account)) if root || account.is_current() => Sight::AsStart,
-            (Mode::Serving, Some(_)) if root => Sight::AsStart,
-            _ => Sight::Less,
+            (Mode::Start, _) | (_, None) => ReadAccess::AsStart,
+            (Mode::Check(_), Some(account)) if root || account.is_current() => ReadAccess::AsStart,
+            (Mode::Serving, Some(_)) if root => ReadAccess::AsStart,
+            _ => ReadAccess::Less,
         }
     }
 
     /// The folder of `state`, made while there are privileges for it.
-    fn make_state(&mut self, account: Option<&Account>) {
+    fn make_state(&mut self, account: Option<&ServiceUser>) {
         let Some(dir) = &self.loaded.config.state else {
             return;
         };
         let made = match (self.is_real(), self.sight) {
-            (true, _) => state::prepare(dir, account.map(Account::ids)),
-            (false, Sight::AsStart) => state::try_prepare(dir),
-            (false, Sight::Less) => Ok(()),
+            (true, _) => state::prepare(dir, account.map(ServiceUser::ids)),
+            (false, ReadAccess::AsStart) => state::try_prepare(dir),
+            (false, ReadAccess::Less) => Ok(()),
         };
         if let Err(error) = made {
             let cure = "name a folder that can be made, or leave `state` out";
@@ -213,7 +213,7 @@ impl Opening<'_> {
         else {
             return true;
         };
-        if Account::look_up(user).is_err() {
+        if ServiceUser::look_up(user).is_err() {
             return false;
         }
         match privileges::drop_to(user) {
@@ -282,7 +282,7 @@ impl Opening<'_> {
         };
         let kept = match (self.is_real(), self.sight) {
             (true, _) => state::keep_last_good(dir, &self.loaded.merged_toml()),
-            (false, Sight::AsStart) if dir.is_dir() => writable(dir),
+            (false, ReadAccess::AsStart) if dir.is_dir() => writable(dir),
             // The start makes it, or may do what this process may not.
             (false, _) => Ok(()),
         };

@@ -17,17 +17,17 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt as _;
 
-use output::Output;
+use output::StderrOutput;
 
 /// Where the lines of this process go.
-static OUTPUT: Output = Output::new();
+static OUTPUT: StderrOutput = StderrOutput::new();
 
 /// What a standard error that nobody reads may cost the end of the process, or a panic.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How a line looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Format {
+pub(crate) enum OperatorLogFormat {
     /// Time, level, words and fields for a person.
     Text,
     /// One JSON object a line.
@@ -38,7 +38,7 @@ pub(crate) enum Format {
 ///
 /// # Errors
 /// When it is called a second time: the first call stays in force.
-pub(crate) fn init(level: LevelFilter, format: Format) -> anyhow::Result<()> {
+pub(crate) fn init(level: LevelFilter, format: OperatorLogFormat) -> anyhow::Result<()> {
     let colour = Colour::of(
         std::env::var_os("NO_COLOR").as_deref(),
         io::stderr().is_terminal(),
@@ -114,7 +114,7 @@ impl Colour {
 
 fn subscriber<W>(
     level: LevelFilter,
-    format: Format,
+    format: OperatorLogFormat,
     colour: Colour,
     to: W,
 ) -> Box<dyn Subscriber + Send + Sync>
@@ -133,8 +133,8 @@ where
         .with_default(level)
         .with_target("h2", LevelFilter::OFF);
     match format {
-        Format::Text => Box::new(builder.finish().with(ours)),
-        Format::Json => {
+        OperatorLogFormat::Text => Box::new(builder.finish().with(ours)),
+        OperatorLogFormat::Json => {
             let builder = builder.json().flatten_event(true).with_current_span(false);
             Box::new(builder.finish().with(ours))
         }
@@ -158,7 +158,7 @@ mod tests {
         }
     }
 
-    fn written(level: LevelFilter, format: Format, colour: Colour, say: impl FnOnce()) -> String {
+    fn written(level: LevelFilter, format: OperatorLogFormat, colour: Colour, say: impl FnOnce()) -> String {
         let page = Page::default();
         let to = page.clone();
         let subscriber = subscriber(level, format, colour, move || to.clone());
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn text_has_level_words_and_fields() {
-        let said = written(LevelFilter::INFO, Format::Text, Colour::Never, || {
+        let said = written(LevelFilter::INFO, OperatorLogFormat::Text, Colour::Never, || {
             tracing::warn!(file = "a.pem", "certificate expires soon");
         });
         assert!(
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn json_is_one_flat_object_a_line() {
-        let said = written(LevelFilter::INFO, Format::Json, Colour::Always, || {
+        let said = written(LevelFilter::INFO, OperatorLogFormat::Json, Colour::Always, || {
             tracing::info!(workers = 2, "listening");
             tracing::info!("drained");
         });
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn what_a_library_thinks_of_a_peer_is_left_out() {
-        let said = written(LevelFilter::INFO, Format::Text, Colour::Never, || {
+        let said = written(LevelFilter::INFO, OperatorLogFormat::Text, Colour::Never, || {
             tracing::warn!(target: "h2::proto::ping_pong", "a PING that we never sent");
         });
         assert_eq!(said, "");
@@ -217,11 +217,11 @@ mod tests {
 
     #[test]
     fn milder_events_than_the_level_are_left_out() {
-        let said = written(LevelFilter::ERROR, Format::Text, Colour::Never, || {
+        let said = written(LevelFilter::ERROR, OperatorLogFormat::Text, Colour::Never, || {
             tracing::warn!("mild")
         });
         assert_eq!(said, "");
-        let said = written(LevelFilter::OFF, Format::Text, Colour::Never, || {
+        let said = written(LevelFilter::OFF, OperatorLogFormat::Text, Colour::Never, || {
             tracing::error!("grave")
         });
         assert_eq!(said, "");
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn text_on_a_terminal_is_coloured() {
-        let said = written(LevelFilter::INFO, Format::Text, Colour::Always, || {
+        let said = written(LevelFilter::INFO, OperatorLogFormat::Text, Colour::Always, || {
             tracing::info!("listening")
         });
         assert!(said.contains("\x1b["), "{said:?}");

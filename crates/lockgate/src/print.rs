@@ -5,7 +5,7 @@ use std::io::{IsTerminal, Write};
 use lockgate_config::{Color, Level, LogFormat, Report};
 use tracing::level_filters::LevelFilter;
 
-use crate::operator_log::Format;
+use crate::operator_log::OperatorLogFormat;
 
 /// Prints a line to standard output. Where nobody reads it any more (`lockgate check -v | head`),
 /// that is no error.
@@ -49,9 +49,9 @@ pub(crate) fn level(level: Level) -> LevelFilter {
 }
 
 /// The format as the operator log knows it.
-pub(crate) fn format(format: LogFormat) -> Format {
+pub(crate) fn format(format: LogFormat) -> OperatorLogFormat {
     match format {
-        LogFormat::Text => Format::Text,
-        LogFormat::Json => Format::Json,
+        LogFormat::Text => OperatorLogFormat::Text,
+        LogFormat::Json => OperatorLogFormat::Json,
     }
 }

@@ -10,14 +10,14 @@ use std::ffi::CString;
 
 /// Who `user = "…"` of the configuration is: a user and the group that it works in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Account {
+pub(crate) struct ServiceUser {
     /// The name, for `initgroups`; none for a bare number that no user has.
     name: Option<String>,
     user: Uid,
     group: Gid,
 }
 
-impl Account {
+impl ServiceUser {
     /// Looks up `written`: a name or a number, and optionally a group after a colon (`www`, `33`,
     /// `www:tls`, `65534:65534`). Without a group it is the user's own.
     ///
@@ -30,17 +30,17 @@ impl Account {
             None => (written, None),
         };
         let account = match (find_user(user)?, group) {
-            (Found::User(known), group) => Self {
+            (UserLookup::User(known), group) => Self {
                 name: Some(known.name),
                 user: known.uid,
                 group: group.unwrap_or(known.gid),
             },
-            (Found::Number(number), Some(group)) => Self {
+            (UserLookup::Number(number), Some(group)) => Self {
                 name: None,
                 user: number,
                 group,
             },
-            (Found::Number(number), None) => {
+            (UserLookup::Number(number), None) => {
                 bail!(
                     "no user has the number {number}: name a group too, as in \"{number}:{number}\""
                 )
@@ -75,7 +75,7 @@ impl Account {
     }
 }
 
-/// Becomes `user` (see [`Account::look_up`]) for good: groups, group and user ids, no way back to
+/// Becomes `user` (see [`ServiceUser::look_up`]) for good: groups, group and user ids, no way back to
 /// root, and no new privileges by running a set-uid program. Does nothing but say so when the
 /// process is that user already.
 ///
@@ -85,7 +85,7 @@ impl Account {
 /// Other threads running, an unknown user, not being root, or a step that the system refuses: the
 /// process must then not go on, as its privileges are neither the old nor the new ones.
 pub(crate) fn drop_to(user: &str) -> anyhow::Result<()> {
-    let account = Account::look_up(user)?;
+    let account = ServiceUser::look_up(user)?;
     if account.is_current() {
         tracing::info!(user, "already running as this user: nothing to drop");
         return no_new_privileges();
@@ -110,7 +110,7 @@ pub(crate) fn drop_to(user: &str) -> anyhow::Result<()> {
     no_new_privileges()
 }
 
-fn become_account(account: &Account) -> anyhow::Result<()> {
+fn become_account(account: &ServiceUser) -> anyhow::Result<()> {
     match &account.name {
         Some(name) => {
             let name = CString::new(name.as_str()).context("its name has a zero byte")?;
@@ -138,18 +138,18 @@ fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count)
 }
 
-enum Found {
+enum UserLookup {
     User(User),
     Number(Uid),
 }
 
-fn find_user(written: &str) -> anyhow::Result<Found> {
+fn find_user(written: &str) -> anyhow::Result<UserLookup> {
     ensure!(!written.is_empty(), "the user is empty");
     // A name of digits only is a name first, as in chown(1).
     if let Some(user) =
         User::from_name(written).with_context(|| format!("looking up user \"{written}\""))?
     {
-        return Ok(Found::User(user));
+        return Ok(UserLookup::User(user));
     }
     let Ok(number) = written.parse::<u32>() else {
         bail!(
@@ -158,7 +158,7 @@ fn find_user(written: &str) -> anyhow::Result<Found> {
     };
     let number = Uid::from_raw(number);
     let known = User::from_uid(number).with_context(|| format!("looking up user {number}"))?;
-    Ok(known.map_or(Found::Number(number), Found::User))
+    Ok(known.map_or(UserLookup::Number(number), UserLookup::User))
 }
 
 fn find_group(written: &str) -> anyhow::Result<Gid> {
@@ -237,7 +237,7 @@ mod tests {
     }
 
     /// What `drop_to` does where the thread of a test is not a second one.
-    fn drop_alone(account: &Account) {
+    fn drop_alone(account: &ServiceUser) {
         become_account(account).unwrap();
         no_new_privileges().unwrap();
     }
@@ -250,7 +250,7 @@ mod tests {
     #[test]
     #[ignore = "gives up its process's privileges: run by root_is_given_up_by_name_and_does_not_come_back"]
     fn child_becomes_nobody() {
-        let nobody = Account::look_up("nobody").unwrap();
+        let nobody = ServiceUser::look_up("nobody").unwrap();
         drop_alone(&nobody);
         assert_all_ids(nobody.ids().0, nobody.ids().1);
         drop_to("nobody").expect("a second time changes nothing");
@@ -266,7 +266,7 @@ mod tests {
     #[test]
     #[ignore = "gives up its process's privileges: run by root_is_given_up_by_numbers_that_nobody_has"]
     fn child_becomes_numbers() {
-        drop_alone(&Account::look_up("4242:4343").unwrap());
+        drop_alone(&ServiceUser::look_up("4242:4343").unwrap());
         assert_all_ids(4242, 4343);
     }
 
@@ -300,19 +300,19 @@ mod tests {
             ("0", "is root"),
             ("0:4242", "is root"),
         ] {
-            let error = Account::look_up(written).expect_err(written).to_string();
+            let error = ServiceUser::look_up(written).expect_err(written).to_string();
             assert!(error.contains(says), "{written}: {error}");
         }
     }
 
     #[test]
     fn a_group_after_the_colon_wins_over_the_users_own() {
-        let nobody = Account::look_up("nobody").unwrap();
-        let other = Account::look_up("nobody:4343").unwrap();
+        let nobody = ServiceUser::look_up("nobody").unwrap();
+        let other = ServiceUser::look_up("nobody:4343").unwrap();
         assert_eq!(other.ids(), (nobody.ids().0, 4343));
-        assert_eq!(Account::look_up("4242:4343").unwrap().ids(), (4242, 4343));
+        assert_eq!(ServiceUser::look_up("4242:4343").unwrap().ids(), (4242, 4343));
         assert_eq!(
-            Account::look_up(&nobody.ids().0.to_string()).unwrap(),
+            ServiceUser::look_up(&nobody.ids().0.to_string()).unwrap(),
             nobody
         );
     }

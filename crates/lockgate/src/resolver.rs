@@ -27,7 +27,7 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use services::{Found, Service};
+use services::{ResolvedRecord, SrvService};
 
 /// How long the first answers are waited for: a name server that is down must not hold up the
 /// start.
@@ -36,19 +36,19 @@ pub(crate) const PATIENCE: Duration = Duration::from_millis(500);
 /// How long the host of one record is looked for.
 const HOST: Duration = Duration::from_secs(5);
 
-type Answer = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
-type Lookup = Arc<dyn Fn(Arc<Name>) -> Answer + Send + Sync>;
+type LookupFuture = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
+type LookupFn = Arc<dyn Fn(Arc<Name>) -> LookupFuture + Send + Sync>;
 
-/// The names to resolve; [`Resolver::start`] begins with it.
+/// The names to resolve; [`EndpointResolver::start`] begins with it.
 #[derive(Default)]
-pub(crate) struct Resolver {
-    names: BTreeMap<(Box<str>, u16), Resolved>,
-    services: BTreeMap<Box<str>, Service>,
+pub(crate) struct EndpointResolver {
+    names: BTreeMap<(Box<str>, u16), RegisteredName>,
+    services: BTreeMap<Box<str>, SrvService>,
     /// Who is asked for records; without any, whoever the system says.
     servers: Vec<SocketAddr>,
 }
 
-struct Resolved {
+struct RegisteredName {
     name: Arc<Name>,
     woken: Arc<Notify>,
 }
@@ -61,7 +61,7 @@ pub(crate) struct Resolving {
 }
 
 #[derive(Clone, Copy)]
-struct Pace {
+struct RefreshIntervals {
     /// After an answer, plus or minus a tenth.
     refresh: Duration,
     /// The least time between two resolutions of a name, whatever the workers say; also the first
@@ -69,19 +69,19 @@ struct Pace {
     least: Duration,
 }
 
-const PACE: Pace = Pace {
+const PACE: RefreshIntervals = RefreshIntervals {
     refresh: Duration::from_secs(30),
     least: Duration::from_secs(1),
 };
 
-impl Resolver {
+impl EndpointResolver {
     /// The shared cell of `host` and `port`: the same one for the same pair, so that it is resolved
     /// once.
     pub(crate) fn register(&mut self, host: &str, port: u16) -> Arc<Name> {
         let resolved = self.names.entry((host.into(), port)).or_insert_with(|| {
             let woken = Arc::new(Notify::new());
             let wake = Arc::clone(&woken);
-            Resolved {
+            RegisteredName {
                 name: Arc::new(Name::new(host, port, move || wake.notify_one())),
                 woken,
             }
@@ -99,7 +99,7 @@ impl Resolver {
     pub(crate) fn service(&mut self, name: &str, max: Option<usize>) -> Vec<Arc<Endpoint>> {
         self.services
             .entry(name.into())
-            .or_insert_with(|| Service::new(name, max))
+            .or_insert_with(|| SrvService::new(name, max))
             .endpoints()
     }
 
@@ -120,7 +120,7 @@ impl Resolver {
         self.start_with(Arc::new(ask_system), PACE)
     }
 
-    fn start_with(self, lookup: Lookup, pace: Pace) -> Resolving {
+    fn start_with(self, lookup: LookupFn, pace: RefreshIntervals) -> Resolving {
         let answered = Arc::new(Semaphore::new(0));
         let mut tasks = JoinSet::new();
         for resolved in self.names.into_values() {
@@ -159,7 +159,7 @@ impl Resolving {
     }
 }
 
-fn ask_system(name: Arc<Name>) -> Answer {
+fn ask_system(name: Arc<Name>) -> LookupFuture {
     Box::pin(async move {
         Ok(tokio::net::lookup_host((name.host(), name.port()))
             .await?
@@ -167,8 +167,8 @@ fn ask_system(name: Arc<Name>) -> Answer {
     })
 }
 
-async fn keep_resolved(resolved: Resolved, lookup: Lookup, pace: Pace, answered: Arc<Semaphore>) {
-    let Resolved { name, woken } = resolved;
+async fn keep_resolved(resolved: RegisteredName, lookup: LookupFn, pace: RefreshIntervals, answered: Arc<Semaphore>) {
+    let RegisteredName { name, woken } = resolved;
     let random = Random::new();
     let mut failures = 0;
     let mut answered = Some(answered);
@@ -201,9 +201,9 @@ async fn keep_resolved(resolved: Resolved, lookup: Lookup, pace: Pace, answered:
 }
 
 async fn keep_looking(
-    mut service: Service,
+    mut service: SrvService,
     servers: Arc<[SocketAddr]>,
-    pace: Pace,
+    pace: RefreshIntervals,
     answered: Arc<Semaphore>,
 ) {
     let random = Random::new();
@@ -231,13 +231,13 @@ async fn keep_looking(
             answered.add_permits(1);
         }
         sleep(pace.least).await;
-        let rest = pause(&random, failures, Pace { refresh, ..pace }).saturating_sub(pace.least);
+        let rest = pause(&random, failures, RefreshIntervals { refresh, ..pace }).saturating_sub(pace.least);
         let _ = timeout(rest, service.woken.notified()).await;
     }
 }
 
 /// The records of a service with the addresses of their hosts, and how long they hold.
-async fn look(servers: &[SocketAddr], name: &str) -> io::Result<(Vec<Found>, Duration)> {
+async fn look(servers: &[SocketAddr], name: &str) -> io::Result<(Vec<ResolvedRecord>, Duration)> {
     let (mut records, ttl) = name_server::ask(servers, name).await?;
     // Always the same ones, of more than could have a place.
     records.sort_by(|one, other| {
@@ -268,7 +268,7 @@ async fn look(servers: &[SocketAddr], name: &str) -> io::Result<(Vec<Found>, Dur
 }
 
 /// 30 s ± 10 % after an answer; 1, 2, 4 … 30 s after failures in a row.
-fn pause(random: &Random, failures: u32, pace: Pace) -> Duration {
+fn pause(random: &Random, failures: u32, pace: RefreshIntervals) -> Duration {
     match failures {
         0 => random.about(pace.refresh),
         _ => pace
@@ -311,11 +311,11 @@ mod tests {
     use std::sync::Mutex;
     use tokio::sync::mpsc;
 
-    const QUICK: Pace = Pace {
+    const QUICK: RefreshIntervals = RefreshIntervals {
         refresh: Duration::from_millis(2),
         least: Duration::from_millis(1),
     };
-    const ONLY_WHEN_WOKEN: Pace = Pace {
+    const ONLY_WHEN_WOKEN: RefreshIntervals = RefreshIntervals {
         refresh: Duration::from_secs(3_600),
         least: Duration::from_millis(1),
     };
@@ -340,12 +340,12 @@ mod tests {
 
     /// Answers as scripted (the last one again and again; an empty list is a failure) and says each
     /// time that it did.
-    fn scripted(answers: &[&[&str]]) -> (Lookup, mpsc::UnboundedReceiver<()>) {
+    fn scripted(answers: &[&[&str]]) -> (LookupFn, mpsc::UnboundedReceiver<()>) {
         let script: VecDeque<Vec<SocketAddr>> =
             answers.iter().map(|answer| addresses(answer)).collect();
         let script = Mutex::new(script);
         let (asked, asks) = mpsc::unbounded_channel();
-        let lookup: Lookup = Arc::new(move |_| {
+        let lookup: LookupFn = Arc::new(move |_| {
             let mut script = script.lock().unwrap();
             let answer = if script.len() > 1 {
                 script.pop_front()
@@ -366,7 +366,7 @@ mod tests {
     #[test]
     fn a_name_is_resolved_before_the_start_goes_on() {
         block_on(async {
-            let mut resolver = Resolver::default();
+            let mut resolver = EndpointResolver::default();
             let name = resolver.register("app.internal", 8080);
             let (lookup, _asks) = scripted(&[&["10.0.0.1:8080"]]);
             let resolving = resolver.start_with(lookup, ONLY_WHEN_WOKEN);
@@ -378,7 +378,7 @@ mod tests {
     #[test]
     fn a_name_that_fails_keeps_its_last_addresses_until_it_resolves_again() {
         block_on(async {
-            let mut resolver = Resolver::default();
+            let mut resolver = EndpointResolver::default();
             let name = resolver.register("app.internal", 1);
             let (lookup, mut asks) = scripted(&[&["10.0.0.1:1"], &[], &[], &["10.0.0.2:1"]]);
             let _resolving = resolver.start_with(lookup, QUICK);
@@ -392,7 +392,7 @@ mod tests {
     #[test]
     fn a_worker_that_cannot_connect_has_the_name_resolved_at_once() {
         block_on(async {
-            let mut resolver = Resolver::default();
+            let mut resolver = EndpointResolver::default();
             let name = resolver.register("app.internal", 1);
             let (lookup, mut asks) = scripted(&[&["10.0.0.1:1"], &["10.0.0.2:1"]]);
             let _resolving = resolver.start_with(lookup, ONLY_WHEN_WOKEN);
@@ -413,10 +413,10 @@ mod tests {
     #[test]
     fn one_name_that_hangs_holds_up_neither_the_others_nor_the_start() {
         block_on(async {
-            let mut resolver = Resolver::default();
+            let mut resolver = EndpointResolver::default();
             let (good, bad) = (resolver.register("good", 1), resolver.register("bad", 1));
             let (answer, mut asks) = scripted(&[&["10.0.0.1:1"]]);
-            let lookup: Lookup = Arc::new(move |name| match name.host() {
+            let lookup: LookupFn = Arc::new(move |name| match name.host() {
                 "bad" => Box::pin(std::future::pending()),
                 _ => answer(name),
             });
@@ -430,7 +430,7 @@ mod tests {
 
     #[test]
     fn the_same_host_and_port_are_one_name() {
-        let mut resolver = Resolver::default();
+        let mut resolver = EndpointResolver::default();
         let one = resolver.register("app.internal", 1);
         assert!(Arc::ptr_eq(&one, &resolver.register("app.internal", 1)));
         assert!(!Arc::ptr_eq(&one, &resolver.register("app.internal", 2)));
@@ -439,7 +439,7 @@ mod tests {
     #[test]
     fn nothing_to_resolve_starts_at_once() {
         block_on(async {
-            Resolver::default()
+            EndpointResolver::default()
                 .start()
                 .first_answers(Duration::from_secs(3_600))
                 .await
@@ -449,7 +449,7 @@ mod tests {
     #[test]
     fn the_system_knows_localhost() {
         block_on(async {
-            let mut resolver = Resolver::default();
+            let mut resolver = EndpointResolver::default();
             let name = resolver.register("localhost", 80);
             let resolving = resolver.start();
             resolving.first_answers(Duration::from_secs(60)).await;

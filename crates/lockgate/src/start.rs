@@ -33,8 +33,8 @@ use crate::exposition::Exposition;
 use crate::log_writer::LogWriter;
 use crate::memory;
 use crate::opening::Prepared;
-use crate::supervisor::Running;
-use crate::worker::{self, Orders, Own, Task};
+use crate::supervisor::RunningServer;
+use crate::worker::{self, CurrentOrder, WorkerSocket, WorkerTask};
 
 /// What lines of the access log look like.
 fn style(log: &AccessLog) -> Style {
@@ -53,14 +53,14 @@ fn style(log: &AccessLog) -> Style {
     }
 }
 
-/// Starts the workers; connections are accepted once [`Running::begin`] says so.
+/// Starts the workers; connections are accepted once [`RunningServer::begin`] says so.
 ///
 /// # Errors
 /// When the system has no room for another thread.
 pub(crate) fn start_workers(
     prepared: Prepared,
     file: Option<Arc<Configuration>>,
-) -> io::Result<Running> {
+) -> io::Result<RunningServer> {
     let Prepared {
         config,
         assembly,
@@ -126,7 +126,7 @@ pub(crate) fn start_workers(
         memory_refused: Counter::new(),
         http: HttpCells::new(assembly.sites.len(), endpoints),
     }));
-    let orders = Arc::new(Orders::default());
+    let orders = Arc::new(CurrentOrder::default());
     let (end, ended) = unbounded_channel();
     let socket_files = SocketFile::of(&bound, metrics.as_ref().map(|(_, address)| address));
     let addresses = bound.iter().map(|bound| bound.address.clone()).collect();
@@ -178,7 +178,7 @@ pub(crate) fn start_workers(
                 } else {
                     Family::Tcp
                 };
-                Some(Own {
+                Some(WorkerSocket {
                     fd: sockets.next()?,
                     family,
                     owner: *owner,
@@ -187,7 +187,7 @@ pub(crate) fn start_workers(
             },
         );
         let (prepared, told) = oneshot::channel();
-        let task = Task {
+        let task = WorkerTask {
             setup,
             sockets: own.collect(),
             orders: Arc::clone(&orders),
@@ -217,8 +217,8 @@ pub(crate) fn start_workers(
     let (metrics, metrics_at) = metrics.unzip();
     let left = threads.len();
     let memory = memory::allowed(config.limits.memory);
-    let measuring = memory::Measuring::begin(&memory);
-    Ok(Running {
+    let measuring = memory::MemoryMonitor::begin(&memory);
+    Ok(RunningServer {
         config,
         file,
         memory,

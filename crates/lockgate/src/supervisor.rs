@@ -23,13 +23,13 @@ use crate::assemble::Assembly;
 use crate::configuration::Configuration;
 use crate::exposition::Exposition;
 use crate::log_writer::{self, LogWriter};
-use crate::memory::{Allowed, Measuring};
-use crate::metrics_server::{self, Endpoints, Hosts, Phase, Readiness};
+use crate::memory::{MemoryLimit, MemoryMonitor};
+use crate::metrics_server::{self, MetricsRoutes, AllowedHosts, Phase, Readiness};
 use crate::opening::{self, Logs, Prepared};
-use crate::signals::{Asked, Signals};
+use crate::signals::{SignalAction, Signals};
 use crate::start::{self, SocketFile};
-use crate::watch::Watch;
-use crate::worker::{Order, Orders};
+use crate::watch::FileWatcher;
+use crate::worker::{WorkerOrder, CurrentOrder};
 use crate::{descriptors, fetcher, operator_log, print, resolver, state, systemd};
 
 /// For a log to be written by a disk that does not hang.
@@ -49,7 +49,7 @@ const UNCLEAN: u8 = 3;
 pub(crate) fn run(
     loaded: &Loaded,
     file: Option<Arc<Configuration>>,
-    greet: impl FnOnce(&Running),
+    greet: impl FnOnce(&RunningServer),
 ) -> ExitCode {
     let config = &loaded.config;
     if let Err(error) = operator_log::init(
@@ -95,7 +95,7 @@ pub(crate) fn run(
 async fn supervise(
     mut prepared: Prepared,
     file: Option<Arc<Configuration>>,
-    greet: impl FnOnce(&Running),
+    greet: impl FnOnce(&RunningServer),
 ) -> io::Result<ExitCode> {
     let mut signals = Signals::new()?;
     // A connection that came before the first answer would find no address.
@@ -107,7 +107,7 @@ async fn supervise(
         fetching.first_tries(fetcher::PATIENCE).await;
     }
     // What takes a descriptor takes it before the first connection can have the last one.
-    let watch = Watch::new(prepared.assembly.files());
+    let watch = FileWatcher::new(prepared.assembly.files());
     let mut running = start::start_workers(prepared, file)?;
     running.prepared().await?;
     // Checks ask the addresses that names resolve to; its drop ends them.
@@ -125,23 +125,23 @@ async fn supervise(
 }
 
 /// Everything that runs, as the main thread holds it.
-pub(crate) struct Running {
+pub(crate) struct RunningServer {
     pub(crate) config: Config,
     /// Where that was read from, if it was a file.
     pub(crate) file: Option<Arc<Configuration>>,
     pub(crate) assembly: Assembly,
     pub(crate) bound: Vec<Address>,
     pub(crate) socket_files: Vec<SocketFile>,
-    pub(crate) metrics: Option<metrics_server::Listener>,
+    pub(crate) metrics: Option<metrics_server::MetricsListener>,
     pub(crate) metrics_at: Option<Address>,
     pub(crate) readiness: Arc<Readiness>,
     pub(crate) exposition: Arc<Exposition>,
     /// How much memory there may be.
-    pub(crate) memory: Allowed,
+    pub(crate) memory: MemoryLimit,
     /// How much of it is in use and not counted.
-    pub(crate) measuring: Measuring,
+    pub(crate) measuring: MemoryMonitor,
     pub(crate) logs: Option<Logs>,
-    pub(crate) orders: Arc<Orders>,
+    pub(crate) orders: Arc<CurrentOrder>,
     pub(crate) pulses: Vec<Arc<Pulse>>,
     pub(crate) threads: Vec<JoinHandle<()>>,
     /// What each worker tells when it has what it needs for itself.
@@ -152,7 +152,7 @@ pub(crate) struct Running {
     pub(crate) left: usize,
 }
 
-impl Running {
+impl RunningServer {
     /// Waits until every worker has what it needs for itself.
     ///
     /// # Errors
@@ -171,12 +171,12 @@ impl Running {
     /// take every descriptor that there is, and a worker or the word to systemd that finds none
     /// left is the end of the process.
     fn begin(&self) {
-        self.orders.give(Order::Serve);
+        self.orders.give(WorkerOrder::Serve);
         self.pulses.iter().for_each(|pulse| pulse.nudge());
     }
 
     /// Serves until it is to stop; false when a worker has died.
-    async fn serve(&mut self, signals: &mut Signals, watch: Watch) -> bool {
+    async fn serve(&mut self, signals: &mut Signals, watch: FileWatcher) -> bool {
         tokio::spawn(systemd::keep_watchdog_calm());
         let mut changes = changes(watch);
         // What has changed between reading the files and watching them.
@@ -195,8 +195,8 @@ impl Running {
                 _ = rotation.tick() => self.rotate(),
                 Some(changed) = changes.recv() => self.reload(&changed),
                 asked = signals.next() => match asked {
-                    Asked::Stop => return true,
-                    Asked::Reload => {
+                    SignalAction::Stop => return true,
+                    SignalAction::Reload => {
                         systemd::reloading();
                         tracing::info!("certificates are read again");
                         self.reload(&[]);
@@ -232,23 +232,23 @@ impl Running {
     }
 
     /// Does what a signal asks for that ends nothing.
-    fn heed(&self, asked: Asked) {
+    fn heed(&self, asked: SignalAction) {
         match asked {
-            Asked::Stop => {}
-            Asked::Reload => {
+            SignalAction::Stop => {}
+            SignalAction::Reload => {
                 tracing::warn!(
                     "certificates are read again, the configuration is not: restart for that"
                 );
                 self.reload(&[]);
             }
-            Asked::Reopen => {
+            SignalAction::Reopen => {
                 let mut logs = self.logs.iter().flat_map(Logs::iter).peekable();
                 if logs.peek().is_none() {
                     tracing::info!("there is no access log to open again");
                 }
                 logs.for_each(LogWriter::reopen);
             }
-            Asked::Upgrade => {
+            SignalAction::Upgrade => {
                 tracing::warn!("the binary is not replaced while it runs: restart for that")
             }
         }
@@ -304,11 +304,11 @@ impl Running {
             return;
         };
         let (metrics, top) = (Arc::clone(&self.exposition), Arc::clone(&self.exposition));
-        let endpoints = Endpoints {
+        let endpoints = MetricsRoutes {
             metrics: Box::new(move || metrics.metrics()),
             top: Box::new(move || top.top()),
             readiness: Arc::clone(&self.readiness),
-            hosts: Hosts::new(
+            hosts: AllowedHosts::new(
                 self.config
                     .metrics
                     .as_ref()
@@ -371,11 +371,11 @@ impl Running {
         tracing::info!(delay = ?drain.delay, deadline = ?drain.deadline, "draining");
         let mut clean = self.pause(drain.delay, &mut signals).await;
         if clean {
-            self.orders.give(Order::Stop);
+            self.orders.give(WorkerOrder::Stop);
             clean = self.wait(drain.deadline, &mut signals).await;
         }
         if !clean {
-            self.orders.give(Order::Cut);
+            self.orders.give(WorkerOrder::Cut);
             self.wait(LAST_MOMENTS, &mut signals).await;
             if self.left > 0 {
                 tracing::error!("some connections did not end even so");
@@ -393,7 +393,7 @@ impl Running {
                 let left = last
                     .saturating_duration_since(Instant::now())
                     .max(HONEST_DISK);
-                if log.finish(left) == log_writer::Finished::GivenUp {
+                if log.finish(left) == log_writer::WriterEnd::GivenUp {
                     tracing::warn!("an access log could not be written to its end");
                 }
             }
@@ -419,7 +419,7 @@ impl Running {
                     systemd::extend_timeout(TICK * 20);
                 }
                 asked = signals.next() => match asked {
-                    Asked::Stop => return false,
+                    SignalAction::Stop => return false,
                     asked => self.heed(asked),
                 },
             }
@@ -445,7 +445,7 @@ impl Running {
                     self.left -= 1;
                 }
                 asked = signals.next() => match asked {
-                    Asked::Stop => return false,
+                    SignalAction::Stop => return false,
                     asked => self.heed(asked),
                 },
             }
@@ -456,7 +456,7 @@ impl Running {
 
 /// Watches in a task of its own: it waits until the files fall quiet, which nothing else may
 /// interrupt.
-fn changes(mut watch: Watch) -> UnboundedReceiver<Vec<PathBuf>> {
+fn changes(mut watch: FileWatcher) -> UnboundedReceiver<Vec<PathBuf>> {
     let (tell, changes) = unbounded_channel();
     tokio::spawn(async move { while tell.send(watch.changed().await).is_ok() {} });
     changes

@@ -20,11 +20,11 @@ use tokio::time::{Instant, sleep, timeout};
 ///
 /// Make it *before* the files are read for the first time: what changes in between is then
 /// reported.
-pub(crate) struct Watch {
-    files: BTreeMap<PathBuf, Option<Stamp>>,
+pub(crate) struct FileWatcher {
+    files: BTreeMap<PathBuf, Option<FileStamp>>,
     events: Option<pipe::Receiver>,
     watched: BTreeSet<i32>,
-    pace: Pace,
+    pace: PollIntervals,
     /// Something happened that was not looked at yet: kept here so that `changed` may be
     /// cancelled.
     stirred: bool,
@@ -32,7 +32,7 @@ pub(crate) struct Watch {
 }
 
 #[derive(Clone, Copy)]
-struct Pace {
+struct PollIntervals {
     /// Quiet time that ends a burst of events: writers replace a certificate and its key together.
     settle: Duration,
     /// The longest that a directory which never falls quiet puts off a look.
@@ -41,7 +41,7 @@ struct Pace {
     poll: Duration,
 }
 
-const PACE: Pace = Pace {
+const PACE: PollIntervals = PollIntervals {
     settle: Duration::from_millis(200),
     longest: Duration::from_secs(2),
     poll: Duration::from_secs(10),
@@ -50,7 +50,7 @@ const PACE: Pace = Pace {
 /// As many symbolic links in one path as Linux itself follows (path_resolution(7)).
 const MOST_LINKS: usize = 40;
 
-impl Watch {
+impl FileWatcher {
     /// Watches `files` from now on. Files that do not exist yet are reported when they do.
     ///
     /// To be called in a tokio runtime with IO and time. Without inotify (out of watches, say) a
@@ -65,7 +65,7 @@ impl Watch {
     fn with(
         files: impl IntoIterator<Item = PathBuf>,
         events: Option<pipe::Receiver>,
-        pace: Pace,
+        pace: PollIntervals,
     ) -> Self {
         let mut watch = Self {
             files: files.into_iter().map(|file| (file, None)).collect(),
@@ -153,7 +153,7 @@ impl Watch {
     fn restamp(&mut self) -> Vec<PathBuf> {
         let mut changed = Vec::new();
         for (file, stamp) in &mut self.files {
-            let now = Stamp::of(file);
+            let now = FileStamp::of(file);
             if std::mem::replace(stamp, now) != now {
                 changed.push(file.clone());
             }
@@ -164,7 +164,7 @@ impl Watch {
 
 /// What tells one state of a file from another, through symbolic links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
+struct FileStamp {
     device: u64,
     inode: u64,
     size: u64,
@@ -174,7 +174,7 @@ struct Stamp {
     status_changed: (i64, i64),
 }
 
-impl Stamp {
+impl FileStamp {
     fn of(file: &Path) -> Option<Self> {
         let seen = fs::metadata(file).ok()?;
         Some(Self {
@@ -269,7 +269,7 @@ mod tests {
     use tempfile::TempDir;
 
     /// Never polls within a test, so that what is seen was told by inotify.
-    const EVENTS_ONLY: Pace = Pace {
+    const EVENTS_ONLY: PollIntervals = PollIntervals {
         settle: Duration::from_millis(1),
         longest: Duration::from_millis(50),
         poll: Duration::from_secs(3_600),
@@ -287,8 +287,8 @@ mod tests {
         })
     }
 
-    fn watch(files: &[&Path]) -> Watch {
-        Watch::with(
+    fn watch(files: &[&Path]) -> FileWatcher {
+        FileWatcher::with(
             files.iter().map(|file| file.to_path_buf()),
             Some(open().unwrap()),
             EVENTS_ONLY,
@@ -449,11 +449,11 @@ mod tests {
         let (_dir, dir) = folder();
         let file = dir.join("a.pem");
         block_on(async {
-            let pace = Pace {
+            let pace = PollIntervals {
                 poll: Duration::from_millis(1),
                 ..EVENTS_ONLY
             };
-            let mut watch = Watch::with([file.clone()], None, pace);
+            let mut watch = FileWatcher::with([file.clone()], None, pace);
             fs::write(&file, "new").unwrap();
             assert_eq!(watch.changed().await, [file.as_path()]);
         });

@@ -17,12 +17,12 @@ use tokio::sync::oneshot;
 
 /// What the supervisor wants of its workers; only ever goes up.
 #[derive(Debug, Default)]
-pub(crate) struct Orders(AtomicU8);
+pub(crate) struct CurrentOrder(AtomicU8);
 
 /// One order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub(crate) enum Order {
+pub(crate) enum WorkerOrder {
     /// Accept nobody yet: another worker may still need a descriptor for itself.
     Prepare = 0,
     /// Accept and serve.
@@ -33,24 +33,24 @@ pub(crate) enum Order {
     Cut = 3,
 }
 
-impl Orders {
+impl CurrentOrder {
     /// Gives an order; the workers must be nudged to look at it.
-    pub(crate) fn give(&self, order: Order) {
+    pub(crate) fn give(&self, order: WorkerOrder) {
         self.0.store(order as u8, Ordering::Release);
     }
 
-    fn read(&self) -> Order {
+    fn read(&self) -> WorkerOrder {
         match self.0.load(Ordering::Acquire) {
-            0 => Order::Prepare,
-            1 => Order::Serve,
-            2 => Order::Stop,
-            _ => Order::Cut,
+            0 => WorkerOrder::Prepare,
+            1 => WorkerOrder::Serve,
+            2 => WorkerOrder::Stop,
+            _ => WorkerOrder::Cut,
         }
     }
 }
 
 /// A listening socket of one worker, and what is done with its connections.
-pub(crate) struct Own {
+pub(crate) struct WorkerSocket {
     pub(crate) fd: OwnedFd,
     pub(crate) family: Family,
     pub(crate) owner: Owner,
@@ -58,13 +58,13 @@ pub(crate) struct Own {
 }
 
 /// What one worker needs to run.
-pub(crate) struct Task {
+pub(crate) struct WorkerTask {
     /// What its connections share.
     pub(crate) setup: Setup,
     /// One socket for each listener, in the order of the configuration.
-    pub(crate) sockets: Vec<Own>,
+    pub(crate) sockets: Vec<WorkerSocket>,
     /// What the supervisor wants.
-    pub(crate) orders: Arc<Orders>,
+    pub(crate) orders: Arc<CurrentOrder>,
     /// Told once it has every descriptor that it needs beside its connections'; dropped when it
     /// cannot have them.
     pub(crate) prepared: oneshot::Sender<()>,
@@ -75,7 +75,7 @@ pub(crate) struct Task {
 ///
 /// # Errors
 /// When the thread's runtime cannot be made or a socket cannot be watched.
-pub(crate) fn run(task: Task) -> io::Result<usize> {
+pub(crate) fn run(task: WorkerTask) -> io::Result<usize> {
     // Without the time driver: deadlines are cells, swept by the tick (see
     // `lockgate_proxy::clock`).
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -87,7 +87,7 @@ pub(crate) fn run(task: Task) -> io::Result<usize> {
     cut
 }
 
-async fn serve(task: Task) -> io::Result<usize> {
+async fn serve(task: WorkerTask) -> io::Result<usize> {
     let pulse: Arc<Pulse> = Arc::clone(&task.setup.pulse);
     let line = Line::new()?;
     let worker = Worker::new(task.setup, Rc::clone(&line));
@@ -102,7 +102,7 @@ async fn serve(task: Task) -> io::Result<usize> {
     }
     // The supervisor gives up a start that does not hear this; it is never gone before.
     let _ = task.prepared.send(());
-    while task.orders.read() == Order::Prepare {
+    while task.orders.read() == WorkerOrder::Prepare {
         pulse.next().await;
     }
     let accepting: Vec<_> = listening
@@ -120,9 +120,9 @@ async fn serve(task: Task) -> io::Result<usize> {
             worker.tick();
         }
         match task.orders.read() {
-            Order::Prepare | Order::Serve => continue,
-            Order::Stop => worker.stop_accepting(),
-            Order::Cut => {
+            WorkerOrder::Prepare | WorkerOrder::Serve => continue,
+            WorkerOrder::Stop => worker.stop_accepting(),
+            WorkerOrder::Cut => {
                 worker.stop_accepting();
                 // Again with every tick, for those that came after the first.
                 cut = cut.max(worker.cut_all());

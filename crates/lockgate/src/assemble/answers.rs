@@ -6,11 +6,11 @@ use lockgate_content::coding::Coding;
 use lockgate_proxy::transform::cors::{Origin, Origins};
 use lockgate_proxy::transform::{Caching, Compress, Cors, MediaRange};
 
-use super::Mistakes;
+use super::MistakeLog;
 use super::rules::pattern_of;
 
 pub(super) fn caching(
-    mistakes: &mut Mistakes<'_>,
+    mistakes: &mut MistakeLog<'_>,
     route: &config::Route,
     written: &config::Caching,
 ) -> Option<Caching> {

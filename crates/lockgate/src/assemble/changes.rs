@@ -11,11 +11,11 @@ use lockgate_proxy::route::Pattern;
 use lockgate_proxy::transform::rewrite::Value;
 use lockgate_proxy::transform::{self, Purpose, Rewrite};
 
-use super::{Mistakes, answers};
+use super::{MistakeLog, answers};
 use crate::fetcher::Fetcher;
 
 /// The values of one route while its rules are read.
-struct Values<'a> {
+struct RouteValues<'a> {
     pattern: &'a Pattern,
     fetcher: &'a Fetcher,
     /// By what stands between the braces.
@@ -23,7 +23,7 @@ struct Values<'a> {
     values: Vec<Value>,
 }
 
-impl Values<'_> {
+impl RouteValues<'_> {
     /// A text with its placeholders; other braces are text.
     fn template(&mut self, text: &str) -> Template {
         self.read(text, false)
@@ -100,12 +100,12 @@ impl Values<'_> {
 
 /// The changes of `route`, if they can be made.
 pub(super) fn rewrite(
-    mistakes: &mut Mistakes<'_>,
+    mistakes: &mut MistakeLog<'_>,
     written: &config::BodyRewrite,
     pattern: &Pattern,
     fetcher: &Fetcher,
 ) -> Option<Arc<Rewrite>> {
-    let mut values = Values {
+    let mut values = RouteValues {
         pattern,
         fetcher,
         names: Vec::new(),
@@ -164,7 +164,7 @@ pub(super) fn rewrite(
     }))
 }
 
-fn edits(written: &ElementEdit, values: &mut Values<'_>) -> Vec<Edit> {
+fn edits(written: &ElementEdit, values: &mut RouteValues<'_>) -> Vec<Edit> {
     let one = match written {
         ElementEdit::Before(text) => Edit::Before(values.template(text)),
         ElementEdit::After(text) => Edit::After(values.template(text)),

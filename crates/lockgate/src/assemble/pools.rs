@@ -14,13 +14,13 @@ use lockgate_proxy::upstream::{
     Settings, Sticky,
 };
 
-use super::{Mistakes, tls};
+use super::{MistakeLog, tls};
 use crate::prober::{Ask, Check, Prober, Request, Script};
-use crate::resolver::Resolver;
+use crate::resolver::EndpointResolver;
 
 /// The pools that something uses, as they are met.
 #[derive(Default)]
-pub(super) struct Pools {
+pub(super) struct AssembledPools {
     /// Each under the number that it has in the configuration; nothing for one with a mistake.
     made: HashMap<usize, Option<Arc<Pool>>>,
     /// Tables with the same endpoint share its counts and its `max`.
@@ -28,15 +28,15 @@ pub(super) struct Pools {
     pub(super) all: Vec<Arc<Pool>>,
     /// Everything that authorities are read for, with the name of its pool.
     pub(super) connectors: Vec<(String, Arc<Connector>)>,
-    pub(super) resolver: Resolver,
+    pub(super) resolver: EndpointResolver,
     pub(super) prober: Prober,
 }
 
-impl Pools {
+impl AssembledPools {
     /// The pool with this number, which is called `user` if it has no name of its own.
     pub(super) fn pool(
         &mut self,
-        mistakes: &mut Mistakes<'_>,
+        mistakes: &mut MistakeLog<'_>,
         config: &Config,
         number: usize,
         user: &str,
@@ -54,7 +54,7 @@ impl Pools {
 
     fn make(
         &mut self,
-        mistakes: &mut Mistakes<'_>,
+        mistakes: &mut MistakeLog<'_>,
         written: &config::Pool,
         user: &str,
     ) -> Option<Arc<Pool>> {
@@ -136,7 +136,7 @@ impl Pools {
 
     fn connector(
         &mut self,
-        mistakes: &mut Mistakes<'_>,
+        mistakes: &mut MistakeLog<'_>,
         pool: &str,
         written: &config::UpstreamTls,
     ) -> Option<Arc<Connector>> {
@@ -148,7 +148,7 @@ impl Pools {
 
     fn check(
         &mut self,
-        mistakes: &mut Mistakes<'_>,
+        mistakes: &mut MistakeLog<'_>,
         name: &str,
         pool: &config::Pool,
         written: &config::Health,

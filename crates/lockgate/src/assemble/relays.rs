@@ -14,11 +14,11 @@ use lockgate_proxy::shaping::Shape;
 
 use super::sites;
 use super::tls::Neighbours;
-use super::{Assembler, DEFERRED, Planned, accept_proxy, address, options, pools, shape};
+use super::{Assembler, DEFERRED, PlannedListener, accept_proxy, address, options, pools, shape};
 
 impl Assembler<'_> {
     /// The listener of a table.
-    pub(super) fn listener(&mut self, tcp: &config::Tcp) -> Option<Planned> {
+    pub(super) fn listener(&mut self, tcp: &config::Tcp) -> Option<PlannedListener> {
         let shape = tcp.shape.as_ref().map(shape);
         let (tls, service) = match &tcp.way {
             config::Way::Proxy(relay) => {
@@ -47,7 +47,7 @@ impl Assembler<'_> {
         alpn.sort_unstable();
         alpn.dedup();
         let (name, handshake) = (tcp.name.clone(), tcp.timeouts.handshake);
-        Some(Planned {
+        Some(PlannedListener {
             listener: Arc::new(Listener {
                 name,
                 tls,

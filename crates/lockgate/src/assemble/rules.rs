@@ -25,7 +25,7 @@ use lockgate_proxy::transform::{
     HeaderOp, HeaderRule, HeaderRules, Purpose, RedirectMap, TargetRewrite, Template, Types,
 };
 
-use super::{Mistakes, answers, changes, millis, shape};
+use super::{MistakeLog, answers, changes, millis, shape};
 use crate::fetcher::Fetcher;
 
 /// The longest page of an error: every failure sends one.
@@ -33,7 +33,7 @@ const LONGEST_PAGE: u64 = 1 << 20;
 
 /// What routes share: the table of rate limits, files of users, pages.
 #[derive(Default)]
-pub(super) struct Guards {
+pub(super) struct SharedRules {
     buckets: Option<Arc<Buckets>>,
     /// By the place where they were written: routes that inherit a limit share it.
     limits: HashMap<String, RateLimit>,
@@ -49,7 +49,7 @@ pub(super) struct Guards {
     redirects: HashMap<PathBuf, Option<Arc<RedirectMap>>>,
 }
 
-impl Guards {
+impl SharedRules {
     /// The files of users.
     pub(super) fn checkers(self) -> Vec<Arc<Checker>> {
         self.checkers
@@ -71,7 +71,7 @@ impl Guards {
     /// What the requests of `route` and their answers are held to.
     pub(super) fn rules(
         &mut self,
-        mistakes: &mut Mistakes<'_>,
+        mistakes: &mut MistakeLog<'_>,
         route: &config::Route,
         pattern: &Pattern,
         auth: Option<&Auth>,
@@ -117,7 +117,7 @@ impl Guards {
 
     fn redirects(
         &mut self,
-        mistakes: &mut Mistakes<'_>,
+        mistakes: &mut MistakeLog<'_>,
         written: &config::RedirectMap,
     ) -> Option<Arc<RedirectMap>> {
         if let Some(known) = self.redirects.get(&written.file) {
@@ -178,7 +178,7 @@ impl Guards {
     /// A file of users.
     pub(super) fn basic(
         &mut self,
-        mistakes: &mut Mistakes<'_>,
+        mistakes: &mut MistakeLog<'_>,
         written: &config::BasicAuth,
     ) -> Option<Basic> {
         let known = self.checkers.iter().find(|(path, _)| *path == written.file);
@@ -217,7 +217,7 @@ impl Guards {
     /// Pages by status, read once whoever has them.
     pub(super) fn pages(
         &mut self,
-        mistakes: &mut Mistakes<'_>,
+        mistakes: &mut MistakeLog<'_>,
         written: &[(u16, PathBuf, At)],
     ) -> Option<Arc<Pages>> {
         let files: Vec<_> = written
@@ -282,13 +282,13 @@ fn page(path: &Path) -> Result<Page, String> {
 }
 
 /// The paths of `route`.
-pub(super) fn pattern(mistakes: &mut Mistakes<'_>, route: &config::Route) -> Option<Pattern> {
+pub(super) fn pattern(mistakes: &mut MistakeLog<'_>, route: &config::Route) -> Option<Pattern> {
     pattern_of(mistakes, route, &route.pattern)
 }
 
 /// A pattern in a table of `route`.
 pub(super) fn pattern_of(
-    mistakes: &mut Mistakes<'_>,
+    mistakes: &mut MistakeLog<'_>,
     route: &config::Route,
     written: &config::Pattern,
 ) -> Option<Pattern> {
@@ -310,7 +310,7 @@ pub(super) fn pattern_of(
 }
 
 /// Whether there is a folder to serve, or may be one later.
-pub(super) fn folder(mistakes: &mut Mistakes<'_>, files: &config::Files) -> bool {
+pub(super) fn folder(mistakes: &mut MistakeLog<'_>, files: &config::Files) -> bool {
     match std::fs::metadata(&files.root) {
         Ok(metadata) if metadata.is_dir() => true,
         Ok(_) => {
@@ -335,7 +335,7 @@ pub(super) fn folder(mistakes: &mut Mistakes<'_>, files: &config::Files) -> bool
 
 /// What is looked for instead of a path.
 pub(super) fn attempts(
-    mistakes: &mut Mistakes<'_>,
+    mistakes: &mut MistakeLog<'_>,
     route: &config::Route,
     pattern: &Pattern,
     files: &config::Files,
@@ -348,7 +348,7 @@ pub(super) fn attempts(
 
 /// Media types of a route's own.
 pub(super) fn types(
-    mistakes: &mut Mistakes<'_>,
+    mistakes: &mut MistakeLog<'_>,
     route: &config::Route,
     written: &config::FileTypes,
 ) -> Option<Types> {
@@ -364,7 +364,7 @@ pub(super) fn types(
 
 /// Looks elsewhere.
 pub(super) fn redirect(
-    mistakes: &mut Mistakes<'_>,
+    mistakes: &mut MistakeLog<'_>,
     route: &config::Route,
     pattern: &Pattern,
     to: &str,
@@ -376,7 +376,7 @@ pub(super) fn redirect(
 
 /// Answers.
 pub(super) fn respond(
-    mistakes: &mut Mistakes<'_>,
+    mistakes: &mut MistakeLog<'_>,
     route: &config::Route,
     pattern: &Pattern,
     answer: &config::Answer,
@@ -411,7 +411,7 @@ pub(super) fn bare(written: &config::Rates) -> Rules {
 }
 
 fn target(
-    mistakes: &mut Mistakes<'_>,
+    mistakes: &mut MistakeLog<'_>,
     route: &config::Route,
     pattern: &Pattern,
 ) -> Option<TargetRewrite> {
@@ -425,7 +425,7 @@ fn target(
 }
 
 fn headers(
-    mistakes: &mut Mistakes<'_>,
+    mistakes: &mut MistakeLog<'_>,
     route: &config::Route,
     written: &[config::HeaderRule],
     pattern: &Pattern,
@@ -455,7 +455,7 @@ fn headers(
 }
 
 fn template(
-    mistakes: &mut Mistakes<'_>,
+    mistakes: &mut MistakeLog<'_>,
     route: &config::Route,
     text: &str,
     purpose: Purpose,

@@ -21,17 +21,17 @@ use lockgate_proxy::route::{Clash, HostPattern, Pattern, Router, Rule, SiteRoute
 use lockgate_proxy::site::{self, Action, Admission, Auth};
 use lockgate_proxy::upstream::Pool;
 
-use super::rules::{self, Guards};
+use super::rules::{self, SharedRules};
 use super::tls::Neighbours;
-use super::{Assembler, DEFERRED, Planned, accept_proxy, address, options};
+use super::{Assembler, DEFERRED, PlannedListener, accept_proxy, address, options};
 
 /// What the sites of all listeners share.
 #[derive(Default)]
-pub(super) struct Sites {
+pub(super) struct AssembledSites {
     upstreams: Vec<Arc<Pool>>,
     /// From a pool's number in the configuration to its place among `upstreams`.
     numbers: HashMap<usize, usize>,
-    pub(super) guards: Guards,
+    pub(super) guards: SharedRules,
     /// How many routes serve files.
     files: usize,
     /// Those that serve files.
@@ -56,7 +56,7 @@ const LONGEST_VERDICT: Duration = Duration::from_secs(60);
 /// alone.
 const DISK_THREADS: NonZeroUsize = NonZeroUsize::new(4).unwrap();
 
-impl Sites {
+impl AssembledSites {
     /// The pools that sites use, and the files of users.
     pub(super) fn shared(self) -> (Vec<Arc<Pool>>, Vec<Arc<Checker>>) {
         (self.upstreams, self.guards.checkers())
@@ -65,7 +65,7 @@ impl Sites {
 
 /// One site at one address.
 #[derive(Clone, Copy)]
-pub(super) struct Served<'a> {
+pub(super) struct SiteAtAddress<'a> {
     pub(super) site: &'a config::Site,
     /// Its place in the configuration.
     place: usize,
@@ -75,7 +75,7 @@ pub(super) struct Served<'a> {
 
 /// The table of a listener while it is put together.
 #[derive(Default)]
-struct Table {
+struct SiteTable {
     hosts: Vec<SiteRoutes>,
     sites: Vec<site::Site>,
     routes: Vec<site::Route>,
@@ -86,8 +86,8 @@ struct Table {
 
 impl Assembler<'_> {
     /// The listeners of all sites, each address once.
-    pub(super) fn site_listeners(&mut self) -> Vec<Planned> {
-        let mut addresses: Vec<(&ListenAddr, bool, Vec<Served<'_>>)> = Vec::new();
+    pub(super) fn site_listeners(&mut self) -> Vec<PlannedListener> {
+        let mut addresses: Vec<(&ListenAddr, bool, Vec<SiteAtAddress<'_>>)> = Vec::new();
         for (place, site) in self.config.sites.iter().enumerate() {
             for SiteListener {
                 addr,
@@ -95,7 +95,7 @@ impl Assembler<'_> {
                 redirects,
             } in &site.listen
             {
-                let served = Served {
+                let served = SiteAtAddress {
                     site,
                     place,
                     redirects: *redirects,
@@ -109,7 +109,7 @@ impl Assembler<'_> {
                 }
             }
         }
-        let mut listeners: Vec<Planned> = Vec::new();
+        let mut listeners: Vec<PlannedListener> = Vec::new();
         for (addr, secure, sites) in addresses {
             if secure
                 && self
@@ -151,8 +151,8 @@ impl Assembler<'_> {
         name: String,
         addr: &ListenAddr,
         secure: bool,
-        sites: &[Served<'_>],
-    ) -> Option<Planned> {
+        sites: &[SiteAtAddress<'_>],
+    ) -> Option<PlannedListener> {
         let config = self.config;
         let first = sites.first()?.site;
         let spoken = spoken(sites);
@@ -169,7 +169,7 @@ impl Assembler<'_> {
             handshake: config.timeouts.handshake,
             service: Service::Http(Box::new(table)),
         };
-        Some(Planned {
+        Some(PlannedListener {
             listener: Arc::new(listener),
             address: address(addr),
             // Clients speak first, with TLS and without.
@@ -183,7 +183,7 @@ impl Assembler<'_> {
     /// Sites on one address, with their TLS.
     pub(super) fn secure_sites(
         &mut self,
-        sites: &[Served<'_>],
+        sites: &[SiteAtAddress<'_>],
         neighbours: Neighbours,
     ) -> Option<SecureSites> {
         let written: Vec<_> = sites.iter().map(|one| one.site).collect();
@@ -199,9 +199,9 @@ impl Assembler<'_> {
         Some(SecureSites { tls, sites: table })
     }
 
-    fn table(&mut self, sites: &[Served<'_>], spoken: &[Protocol]) -> Option<site::Sites> {
+    fn table(&mut self, sites: &[SiteAtAddress<'_>], spoken: &[Protocol]) -> Option<site::Sites> {
         let config = self.config;
-        let mut table = Table::default();
+        let mut table = SiteTable::default();
         let mut whole = true;
         for one in sites.iter().filter(|one| !one.redirects) {
             let hosts = one.site.hosts.iter().map(host).collect();
@@ -231,7 +231,7 @@ impl Assembler<'_> {
         })
     }
 
-    fn unreachable(&mut self, table: &Table, unreachable: &[Unreachable]) {
+    fn unreachable(&mut self, table: &SiteTable, unreachable: &[Unreachable]) {
         let raw = |route: usize| {
             table
                 .routes
@@ -260,7 +260,7 @@ impl Assembler<'_> {
         }
     }
 
-    fn ambiguous(&mut self, table: &Table, clashes: &[Clash]) {
+    fn ambiguous(&mut self, table: &SiteTable, clashes: &[Clash]) {
         for clash in clashes {
             let (places, pair) = match clash {
                 Clash::Host { sites, .. } => (&table.site_places, *sites),
@@ -279,8 +279,8 @@ impl Assembler<'_> {
     /// Adds a site and its routes.
     fn serve(
         &mut self,
-        table: &mut Table,
-        served: &Served<'_>,
+        table: &mut SiteTable,
+        served: &SiteAtAddress<'_>,
         hosts: Vec<HostPattern>,
     ) -> Option<()> {
         let site = served.site;
@@ -312,7 +312,7 @@ impl Assembler<'_> {
     }
 
     /// Adds a site that is only redirected.
-    fn redirect(&mut self, table: &mut Table, served: &Served<'_>, hosts: Vec<HostPattern>) {
+    fn redirect(&mut self, table: &mut SiteTable, served: &SiteAtAddress<'_>, hosts: Vec<HostPattern>) {
         let pattern = Pattern::everything();
         let rule = Rule {
             method: None,
@@ -494,10 +494,10 @@ impl Assembler<'_> {
     }
 }
 
-impl Table {
+impl SiteTable {
     fn add(
         &mut self,
-        served: &Served<'_>,
+        served: &SiteAtAddress<'_>,
         hosts: Vec<HostPattern>,
         routes: Vec<Rule>,
         pages: Arc<Pages>,
@@ -521,7 +521,7 @@ impl Table {
 }
 
 /// The sites with TLS on the address of `tcp`.
-pub(super) fn beside<'a>(config: &'a Config, tcp: &config::Tcp) -> Vec<Served<'a>> {
+pub(super) fn beside<'a>(config: &'a Config, tcp: &config::Tcp) -> Vec<SiteAtAddress<'a>> {
     let is_here = |site: &config::Site| {
         site.listen
             .iter()
@@ -533,7 +533,7 @@ pub(super) fn beside<'a>(config: &'a Config, tcp: &config::Tcp) -> Vec<Served<'a
         .enumerate()
         .filter(|(_, site)| is_here(site));
     sites
-        .map(|(place, site)| Served {
+        .map(|(place, site)| SiteAtAddress {
             site,
             place,
             redirects: false,
@@ -542,7 +542,7 @@ pub(super) fn beside<'a>(config: &'a Config, tcp: &config::Tcp) -> Vec<Served<'a
 }
 
 /// What is offered by ALPN to one client or another.
-pub(super) fn offered(sites: &[Served<'_>]) -> Vec<String> {
+pub(super) fn offered(sites: &[SiteAtAddress<'_>]) -> Vec<String> {
     let mut offered: Vec<String> = Vec::new();
     for name in sites
         .iter()
@@ -558,7 +558,7 @@ pub(super) fn offered(sites: &[Served<'_>]) -> Vec<String> {
 
 /// What one site or another speaks: without TLS all that serve there say the same, with TLS each
 /// has its ALPN. What only redirects has no say, as its protocols are those of another address.
-fn spoken(sites: &[Served<'_>]) -> Vec<Protocol> {
+fn spoken(sites: &[SiteAtAddress<'_>]) -> Vec<Protocol> {
     let serving = sites.iter().filter(|one| !one.redirects);
     let mut spoken: Vec<Protocol> = serving
         .flat_map(|one| one.site.protocols.iter().copied())

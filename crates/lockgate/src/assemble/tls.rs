@@ -13,13 +13,13 @@ use lockgate_net::tls::{
     TlsSetupError, Warning,
 };
 
-use super::Mistakes;
+use super::MistakeLog;
 
 /// The ticket keys: listeners with the same settings share theirs.
 #[derive(Default)]
-pub(super) struct Rings(Vec<(config::Tickets, Arc<TicketRing>)>);
+pub(super) struct TicketRings(Vec<(config::Tickets, Arc<TicketRing>)>);
 
-impl Rings {
+impl TicketRings {
     /// All of them.
     pub(super) fn all(self) -> Vec<Arc<TicketRing>> {
         self.0.into_iter().map(|(_, ring)| ring).collect()
@@ -28,7 +28,7 @@ impl Rings {
     /// TLS of a listener that was written at `at`.
     pub(super) fn acceptor(
         &mut self,
-        mistakes: &mut Mistakes<'_>,
+        mistakes: &mut MistakeLog<'_>,
         at: &At,
         written: &config::Tls,
     ) -> Option<Arc<Acceptor>> {
@@ -86,7 +86,7 @@ impl Rings {
     /// that of the site for every host.
     pub(super) fn acceptors(
         &mut self,
-        mistakes: &mut Mistakes<'_>,
+        mistakes: &mut MistakeLog<'_>,
         sites: &[&config::Site],
         neighbours: Neighbours,
     ) -> Option<(Acceptors, Vec<usize>)> {
@@ -153,7 +153,7 @@ impl Rings {
     /// The ticket keys for these settings; the inner `None` is no tickets.
     fn ring(
         &mut self,
-        mistakes: &mut Mistakes<'_>,
+        mistakes: &mut MistakeLog<'_>,
         at: &At,
         written: &config::Tickets,
     ) -> Option<Option<Arc<TicketRing>>> {
@@ -232,7 +232,7 @@ fn is_only(written: &config::Tls) -> bool {
 
 /// Warns of a host that no certificate is for.
 fn uncovered(
-    mistakes: &mut Mistakes<'_>,
+    mistakes: &mut MistakeLog<'_>,
     site: &config::Site,
     host: &config::Host,
     certs: &[tls::CertSummary],
@@ -289,7 +289,7 @@ fn own_first(certs: Vec<config::CertFiles>) -> Vec<config::CertFiles> {
 
 /// TLS to endpoints.
 pub(super) fn connector(
-    mistakes: &mut Mistakes<'_>,
+    mistakes: &mut MistakeLog<'_>,
     written: &config::UpstreamTls,
 ) -> Option<Arc<Connector>> {
     let ca = match &written.ca {
@@ -335,7 +335,7 @@ pub(super) fn connector(
 }
 
 fn refuse(
-    mistakes: &mut Mistakes<'_>,
+    mistakes: &mut MistakeLog<'_>,
     listener: &At,
     written: &config::Tls,
     error: &TlsSetupError,
@@ -343,7 +343,7 @@ fn refuse(
     let message = error.to_string();
     match error {
         TlsSetupError::Certificate { files, error } => {
-            let Fault { code, path, cure } = fault(files, error);
+            let CertFileMistake { code, path, cure } = fault(files, error);
             let at = place_of(written, &files.cert, &path).unwrap_or(listener);
             mistakes.file(&path, code, at, message, cure);
         }
@@ -369,7 +369,7 @@ fn refuse(
     }
 }
 
-fn doubt(mistakes: &mut Mistakes<'_>, listener: &At, written: &config::Tls, warning: &Warning) {
+fn doubt(mistakes: &mut MistakeLog<'_>, listener: &At, written: &config::Tls, warning: &Warning) {
     let (code, cert) = match warning {
         Warning::Expired { cert, .. } | Warning::NotYetValid { cert, .. } => {
             (Code::CertificateExpired, Some(cert))
@@ -387,13 +387,13 @@ fn doubt(mistakes: &mut Mistakes<'_>, listener: &At, written: &config::Tls, warn
 }
 
 /// What is wrong with one of the files of a certificate.
-struct Fault {
+struct CertFileMistake {
     code: Code,
     path: PathBuf,
     cure: &'static str,
 }
 
-fn fault(files: &tls::CertFiles, error: &CertError) -> Fault {
+fn fault(files: &tls::CertFiles, error: &CertError) -> CertFileMistake {
     const CHAIN: &str = "a PEM file: the certificate first, then its intermediates";
     const KEY: &str =
         "a PEM file with the key: named by `key`, beside the certificate, or in its file";
@@ -422,7 +422,7 @@ fn fault(files: &tls::CertFiles, error: &CertError) -> Fault {
         ),
         CertError::BadOcsp { path, .. } => (path, Code::OcspUnreadable, OCSP),
     };
-    Fault {
+    CertFileMistake {
         code,
         path: path.clone(),
         cure,
@@ -444,7 +444,7 @@ fn place_of<'a>(written: &'a config::Tls, cert: &Path, path: &Path) -> Option<&'
 }
 
 /// The files of certificates, without those of authorities that a pattern found beside them.
-fn certificates(mistakes: &mut Mistakes<'_>, written: &[config::CertFiles]) -> Vec<tls::CertFiles> {
+fn certificates(mistakes: &mut MistakeLog<'_>, written: &[config::CertFiles]) -> Vec<tls::CertFiles> {
     let mut certs = Vec::new();
     for one in written {
         let files = files(one);

@@ -19,7 +19,7 @@ use lockgate_proxy::site::{self, Action, Admission, Gatekeeper};
 use lockgate_proxy::transform::{HeaderOp, HeaderRule, HeaderRules};
 
 use super::sites::served;
-use super::{Assembler, DEFERRED, Planned, accept_proxy, address, options, pools, rules, shape};
+use super::{Assembler, DEFERRED, PlannedListener, accept_proxy, address, options, pools, rules, shape};
 
 /// Names that one client may have looked up at once: half of what may hang before all wait. A
 /// browser that is opened with all of its tabs asks for fewer.
@@ -27,12 +27,12 @@ const LOOK_UPS: usize = 32;
 
 /// What tunnels of all listeners share.
 #[derive(Clone)]
-pub(super) struct Shared {
+pub(super) struct TunnelLookups {
     names: Arc<Names>,
     look_ups: Arc<PerClient>,
 }
 
-impl Default for Shared {
+impl Default for TunnelLookups {
     fn default() -> Self {
         Self {
             names: Names::new(),
@@ -43,7 +43,7 @@ impl Default for Shared {
 
 impl Assembler<'_> {
     /// A listener whose clients have tunnels; `place` is its place among the process's sites.
-    pub(super) fn tunnel(&mut self, tunnel: &config::Tunnel, place: usize) -> Option<Planned> {
+    pub(super) fn tunnel(&mut self, tunnel: &config::Tunnel, place: usize) -> Option<PlannedListener> {
         let config = self.config;
         let tls = tunnel
             .tls
@@ -112,7 +112,7 @@ impl Assembler<'_> {
             handshake: tunnel.timeouts.handshake,
             service: Service::Http(Box::new(sites)),
         };
-        Some(Planned {
+        Some(PlannedListener {
             listener: Arc::new(listener),
             address: address(&tunnel.listen),
             // Clients speak first, with TLS and without.
@@ -154,7 +154,7 @@ impl Assembler<'_> {
     }
 
     fn connect(&mut self, tunnel: &config::Tunnel) -> Connect {
-        let Shared { names, look_ups } = self.tunnels.clone();
+        let TunnelLookups { names, look_ups } = self.tunnels.clone();
         let rules = |written: &[TargetRule]| written.iter().map(rule).collect();
         Connect {
             targets: Targets::new(rules(&tunnel.allow), rules(&tunnel.deny), tunnel.private),

@@ -4,10 +4,10 @@ use lockgate_config as config;
 use lockgate_proxy::upstream::Place;
 
 use crate::fetcher::{Fetcher, Source, Url};
-use crate::resolver::Resolver;
+use crate::resolver::EndpointResolver;
 
 /// Everything that is to be fetched; `resolver` gets the names of whom it is asked for.
-pub(super) fn fetcher(values: &[config::FetchedValue], resolver: &mut Resolver) -> Fetcher {
+pub(super) fn fetcher(values: &[config::FetchedValue], resolver: &mut EndpointResolver) -> Fetcher {
     let mut fetcher = Fetcher::default();
     for value in values {
         let source = match &value.source {

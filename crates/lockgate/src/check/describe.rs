@@ -14,7 +14,7 @@ use lockgate_proxy::site;
 use serde_json::{Value, json};
 
 use super::words;
-use crate::assemble::{self, Assembly, Planned};
+use crate::assemble::{self, Assembly, PlannedListener};
 
 /// Every listener, in the order in which they are assembled.
 pub(super) fn listeners(config: &Config, assembly: &Assembly) -> Value {
@@ -34,7 +34,7 @@ pub(super) fn listeners(config: &Config, assembly: &Assembly) -> Value {
 }
 
 /// A listener of a `[tcp]` table.
-fn tcp(config: &Config, tcp: &Tcp, planned: &Planned) -> Value {
+fn tcp(config: &Config, tcp: &Tcp, planned: &PlannedListener) -> Value {
     let mut described = match planned.listener.sites() {
         None => json!({ "listener": tcp.name, "accept_proxy": tcp.accept_proxy.name() }),
         Some(sites) => served(config, sites, planned),
@@ -93,7 +93,7 @@ fn relay(config: &Config, written: &Relay, acceptors: Option<&Acceptors>) -> Val
     )
 }
 
-fn tunnel(tunnel: &Tunnel, planned: &Planned) -> Value {
+fn tunnel(tunnel: &Tunnel, planned: &PlannedListener) -> Value {
     let acceptor = planned.listener.tls.iter().flat_map(Acceptors::all).next();
     let targets = |rules: &[TargetRule]| rules.iter().map(ToString::to_string).collect::<Vec<_>>();
     json!({
@@ -126,7 +126,7 @@ fn tunnel(tunnel: &Tunnel, planned: &Planned) -> Value {
 }
 
 /// A listener of sites. Where its hosts have different rules of TLS, each has the place of its own.
-fn served(config: &Config, sites: &site::Sites, planned: &Planned) -> Value {
+fn served(config: &Config, sites: &site::Sites, planned: &PlannedListener) -> Value {
     let written = |one: &site::Site| config.sites.get(one.place);
     let groups = planned
         .listener
@@ -168,7 +168,7 @@ fn served(config: &Config, sites: &site::Sites, planned: &Planned) -> Value {
     })
 }
 
-fn site(config: &Config, written: &Site, one: &site::Site, planned: &Planned) -> Value {
+fn site(config: &Config, written: &Site, one: &site::Site, planned: &PlannedListener) -> Value {
     let secure = planned.listener.tls_of_sites().is_some();
     let is_here = |at: &&lockgate_config::SiteListener| {
         at.secure == secure && assemble::address(&at.addr) == planned.address

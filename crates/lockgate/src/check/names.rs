@@ -48,10 +48,10 @@ pub(super) fn doubt(config: &Config, report: &mut Report) {
     }
 }
 
-type Name = (String, u16);
+type HostPort = (String, u16);
 
 /// Every name that is looked up while running, and where it was written first.
-fn names(config: &Config) -> BTreeMap<Name, At> {
+fn names(config: &Config) -> BTreeMap<HostPort, At> {
     let endpoints = config
         .pools
         .iter()
@@ -76,7 +76,7 @@ fn names(config: &Config) -> BTreeMap<Name, At> {
 }
 
 /// What came in time: an address, or why there is none.
-async fn look_up(names: impl Iterator<Item = Name>) -> BTreeMap<Name, Result<(), String>> {
+async fn look_up(names: impl Iterator<Item = HostPort>) -> BTreeMap<HostPort, Result<(), String>> {
     let mut asked = JoinSet::new();
     for name in names {
         asked.spawn(async move {

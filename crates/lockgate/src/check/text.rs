@@ -10,9 +10,9 @@ use crate::print::out;
 /// Versions, suites and groups that were shown, and at which listener: they are long, and mostly
 /// the same everywhere.
 #[derive(Default)]
-struct Policies<'a>(Vec<([&'a Value; 3], &'a str)>);
+struct ShownPolicies<'a>(Vec<([&'a Value; 3], &'a str)>);
 
-impl<'a> Policies<'a> {
+impl<'a> ShownPolicies<'a> {
     /// The listener where the policy of `tls` was shown before, if it was; else it is at
     /// `listener`.
     fn shown(&mut self, tls: &'a Value, listener: &'a Value) -> Option<&'a str> {
@@ -31,7 +31,7 @@ impl<'a> Policies<'a> {
 
 /// Prints what was described.
 pub(super) fn print(served: &Value) {
-    let mut policies = Policies::default();
+    let mut policies = ShownPolicies::default();
     for listener in served.as_array().into_iter().flatten() {
         out!("{}", text(&listener["listener"]));
         let is_tunnel = listener["tunnels"].is_object();
@@ -72,7 +72,7 @@ pub(super) fn print(served: &Value) {
 }
 
 /// Where a ClientHello leads.
-fn way<'a>(way: &'a Value, listener: &'a Value, policies: &mut Policies<'a>) {
+fn way<'a>(way: &'a Value, listener: &'a Value, policies: &mut ShownPolicies<'a>) {
     let header = way["proxy_protocol"]
         .as_str()
         .map(|version| format!(", PROXY {version}"))
@@ -115,7 +115,7 @@ fn plain(protocols: &Value) -> &'static str {
     }
 }
 
-fn tls<'a>(tls: &'a Value, listener: &'a Value, policies: &mut Policies<'a>) {
+fn tls<'a>(tls: &'a Value, listener: &'a Value, policies: &mut ShownPolicies<'a>) {
     let versions = join(&tls["versions"]);
     match policies.shown(tls, listener) {
         Some(other) if other == text(&listener["listener"]) => out!("  TLS          {versions}"),

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::load::LoadTyped;
+use super::load::LoadArgs;
 use lockgate_compare::cpus::Cpus;
 use lockgate_compare::guard::Guard;
 use lockgate_compare::{Format, Options};
 
 #[derive(Args)]
-pub(super) struct CompareTyped {
+pub(super) struct CompareArgs {
     /// What is compared, by which loads
     file: PathBuf,
     /// Only look whether the file is right
@@ -40,7 +40,7 @@ pub(super) struct CompareTyped {
     html: Option<PathBuf>,
 }
 
-impl CompareTyped {
+impl CompareArgs {
     pub(super) fn resolve(self) -> Options {
         let outputs = [
             (Format::Json, self.json),
@@ -64,7 +64,7 @@ impl CompareTyped {
 
 /// What is wrong with words of `load`, as the command line would say it.
 pub(crate) fn check_load(words: &[String]) -> Result<(), String> {
-    let command = LoadTyped::augment_args(clap::Command::new("load"));
+    let command = LoadArgs::augment_args(clap::Command::new("load"));
     let words = std::iter::once("load").chain(words.iter().map(String::as_str));
     command
         .try_get_matches_from(words)
@@ -73,7 +73,7 @@ pub(crate) fn check_load(words: &[String]) -> Result<(), String> {
 }
 
 #[derive(Args)]
-pub(super) struct GuardTyped {
+pub(super) struct GuardArgs {
     #[arg(long)]
     cpus: Option<Cpus>,
     #[arg(long, value_name = "PID")]
@@ -82,7 +82,7 @@ pub(super) struct GuardTyped {
     command: Vec<OsString>,
 }
 
-impl GuardTyped {
+impl GuardArgs {
     pub(super) fn resolve(self) -> Guard {
         Guard {
             cpus: self.cpus,

@@ -19,13 +19,13 @@ use lockgate_report::threshold::Threshold;
 
 /// What `load` does, and where its reports go.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Load {
+pub(crate) struct LoadOptions {
     pub(crate) options: Options,
     /// What is done with them.
-    pub(crate) what: What,
+    pub(crate) what: LoadKind,
     /// What makes it fail.
     pub(crate) fail_if: Option<Threshold>,
-    pub(crate) files: Files,
+    pub(crate) files: ReportFiles,
     /// Nothing is shown while it goes on.
     pub(crate) quiet: bool,
     /// Where counts are pushed meanwhile.
@@ -34,7 +34,7 @@ pub(crate) struct Load {
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum LoadKind {
     /// The URLs, again and again.
     Targets,
     /// A page with its objects (`--page`).
@@ -43,7 +43,7 @@ pub(crate) enum What {
 
 /// Where reports go beside the text; `-` is stdout, instead of the text.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Files {
+pub(crate) struct ReportFiles {
     pub(crate) json: Option<PathBuf>,
     pub(crate) csv: Option<PathBuf>,
     pub(crate) timeline: Option<PathBuf>,
@@ -51,7 +51,7 @@ pub(crate) struct Files {
     pub(crate) html: Option<PathBuf>,
 }
 
-impl Files {
+impl ReportFiles {
     /// # Errors
     /// Where two go to one place.
     fn check(&self) -> Result<(), String> {
@@ -69,7 +69,7 @@ impl Files {
 }
 
 #[derive(Args)]
-pub(super) struct LoadTyped {
+pub(super) struct LoadArgs {
     /// What to ask for: http, https, ws, wss (messages that come back), tcp and tls (bytes that
     /// come back)
     #[arg(required = true, value_name = "URL")]
@@ -337,10 +337,10 @@ const NOT_OF_PAGES: [&str; 33] = [
 /// What is sent where something must be and nothing was said: messages and bytes that come back.
 const ECHOED: usize = 64;
 
-impl LoadTyped {
+impl LoadArgs {
     /// # Errors
     /// A file that cannot be read, two reports to one place.
-    pub(super) fn resolve(self) -> Result<Load, String> {
+    pub(super) fn resolve(self) -> Result<LoadOptions, String> {
         let echoes = self
             .urls
             .iter()
@@ -447,7 +447,7 @@ impl LoadTyped {
             html,
             ..
         } = self;
-        let files = Files {
+        let files = ReportFiles {
             json,
             csv,
             timeline,
@@ -455,8 +455,8 @@ impl LoadTyped {
             html,
         };
         files.check()?;
-        let what = if self.page { What::Page } else { What::Targets };
-        Ok(Load {
+        let what = if self.page { LoadKind::Page } else { LoadKind::Targets };
+        Ok(LoadOptions {
             options,
             what,
             fail_if: self.fail_if,

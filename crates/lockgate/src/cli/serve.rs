@@ -11,7 +11,7 @@ use super::ListenerTls;
 
 /// One file server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Serve {
+pub(crate) struct ServeOptions {
     pub(crate) root: PathBuf,
     pub(crate) listen: Listen,
     pub(crate) tls: ListenerTls,
@@ -67,7 +67,7 @@ impl fmt::Display for Listen {
 }
 
 #[derive(Args)]
-pub(super) struct ServeTyped {
+pub(super) struct ServeArgs {
     /// The folder whose files are served, and nothing outside of it
     #[arg(value_name = "DIR")]
     root: PathBuf,
@@ -88,8 +88,8 @@ pub(super) struct ServeTyped {
     listing: bool,
 }
 
-impl ServeTyped {
-    pub(super) fn resolve(self) -> Serve {
+impl ServeArgs {
+    pub(super) fn resolve(self) -> ServeOptions {
         let Self {
             root,
             listen,
@@ -97,7 +97,7 @@ impl ServeTyped {
             spa,
             listing,
         } = self;
-        Serve {
+        ServeOptions {
             root,
             listen,
             tls: tls.unwrap_or(ListenerTls::Plain),

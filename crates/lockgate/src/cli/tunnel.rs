@@ -9,7 +9,7 @@ use super::{ListenerTls, not_empty};
 /// One proxy for tunnels. Rules and networks stay as they were typed: the configuration has one
 /// grammar for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Tunnel {
+pub(crate) struct TunnelOptions {
     pub(crate) listen: String,
     pub(crate) allow: Vec<String>,
     pub(crate) deny: Vec<String>,
@@ -20,7 +20,7 @@ pub(crate) struct Tunnel {
 }
 
 #[derive(Args)]
-pub(super) struct TunnelTyped {
+pub(super) struct TunnelArgs {
     /// Where to listen: ADDR:PORT, :PORT or unix:/PATH
     #[arg(value_parser = not_empty)]
     listen: String,
@@ -46,8 +46,8 @@ pub(super) struct TunnelTyped {
     tls: Option<ListenerTls>,
 }
 
-impl TunnelTyped {
-    pub(super) fn resolve(self) -> Tunnel {
+impl TunnelArgs {
+    pub(super) fn resolve(self) -> TunnelOptions {
         let Self {
             listen,
             allow,
@@ -57,7 +57,7 @@ impl TunnelTyped {
             auth,
             tls,
         } = self;
-        Tunnel {
+        TunnelOptions {
             listen,
             allow,
             deny,

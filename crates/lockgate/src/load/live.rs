@@ -24,7 +24,7 @@ const WAITING: usize = 2;
 /// How long one that takes nothing is waited for at the end.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// What a terminal that does not say is taken to have.
-const USUAL: Size = Size {
+const USUAL: TerminalSize = TerminalSize {
     columns: 80,
     rows: 24,
 };
@@ -33,7 +33,7 @@ const NARROWEST: usize = 10;
 
 /// How much is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Shown {
+pub(crate) enum ProgressDisplay {
     /// Warnings only.
     Quiet,
     /// One line a second.
@@ -42,7 +42,7 @@ pub(crate) enum Shown {
     Block,
 }
 
-impl Shown {
+impl ProgressDisplay {
     /// A block on a terminal that can move its cursor (`TERM` says so), lines elsewhere.
     pub(crate) fn on_stderr() -> Self {
         let able = std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb");
@@ -57,34 +57,34 @@ impl Shown {
 /// The view of one run. Dropping it takes the block away and waits until everything is written,
 /// where somebody reads it.
 #[derive(Debug)]
-pub(crate) struct View {
+pub(crate) struct LiveView {
     live: Live,
-    shown: Shown,
-    frames: Option<SyncSender<Frame>>,
+    shown: ProgressDisplay,
+    frames: Option<SyncSender<ScreenUpdate>>,
     /// Nothing comes by it; it ends with the thread that writes.
     written: Receiver<()>,
 }
 
 /// What is to be written next.
 #[derive(Debug)]
-enum Frame {
-    Block(Vec<Line>, Size),
+enum ScreenUpdate {
+    Block(Vec<Line>, TerminalSize),
     Line(String),
 }
 
 /// Columns and rows of a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Size {
+struct TerminalSize {
     columns: usize,
     rows: usize,
 }
 
-impl View {
+impl LiveView {
     /// Of a run of these stages.
     ///
     /// # Errors
     /// When there can be no thread.
-    pub(crate) fn new(shown: Shown, stages: &[Stage]) -> io::Result<Self> {
+    pub(crate) fn new(shown: ProgressDisplay, stages: &[Stage]) -> io::Result<Self> {
         let (frames, waiting) = sync_channel(WAITING);
         let (writes, written) = channel::<()>();
         let write = move || {
@@ -114,34 +114,34 @@ impl View {
     pub(crate) fn tell(&mut self, progress: &Progress<'_>) {
         self.live.tell(progress);
         match self.shown {
-            Shown::Quiet => {}
-            Shown::Lines => {
+            ProgressDisplay::Quiet => {}
+            ProgressDisplay::Lines => {
                 if let Some(line) = self.live.line(progress) {
-                    self.show(Frame::Line(line));
+                    self.show(ScreenUpdate::Line(line));
                 }
             }
-            Shown::Block => {
+            ProgressDisplay::Block => {
                 let size = size();
                 // A terminal may wrap where its last column is written.
                 let lines = self.live.lines(size.columns - 1);
-                self.show(Frame::Block(lines, size));
+                self.show(ScreenUpdate::Block(lines, size));
             }
         }
     }
 
     /// Says something above the block, also where nothing else is shown.
     pub(crate) fn say(&self, text: &str) {
-        self.show(Frame::Line(format!("lockgate: {text}")));
+        self.show(ScreenUpdate::Line(format!("lockgate: {text}")));
     }
 
-    fn show(&self, frame: Frame) {
+    fn show(&self, frame: ScreenUpdate) {
         if let Some(frames) = &self.frames {
             let _ = frames.try_send(frame);
         }
     }
 }
 
-impl Drop for View {
+impl Drop for LiveView {
     fn drop(&mut self) {
         self.frames = None;
         // Whoever reads nothing is not to keep the report from being told.
@@ -150,12 +150,12 @@ impl Drop for View {
 }
 
 /// How large the terminal is now.
-fn size() -> Size {
+fn size() -> TerminalSize {
     let Ok(told) = rustix::termios::tcgetwinsize(io::stderr()) else {
         return USUAL;
     };
     let or = |told: u16, usual: usize| if told == 0 { usual } else { usize::from(told) };
-    Size {
+    TerminalSize {
         columns: or(told.ws_col, USUAL.columns).max(NARROWEST),
         rows: or(told.ws_row, USUAL.rows),
     }
@@ -171,10 +171,10 @@ struct Screen {
 }
 
 impl Screen {
-    fn show(&mut self, frame: &Frame, out: &mut impl Write) {
+    fn show(&mut self, frame: &ScreenUpdate, out: &mut impl Write) {
         match frame {
-            Frame::Block(lines, size) => self.block(lines, *size, out),
-            Frame::Line(line) => {
+            ScreenUpdate::Block(lines, size) => self.block(lines, *size, out),
+            ScreenUpdate::Line(line) => {
                 self.clear(out);
                 let _ = out.write_all(format!("{line}\n").as_bytes());
             }
@@ -183,7 +183,7 @@ impl Screen {
 
     /// Draws the block over the one that stands there, in one write, so that nothing is ever seen
     /// half.
-    fn block(&mut self, lines: &[Line], size: Size, out: &mut impl Write) {
+    fn block(&mut self, lines: &[Line], size: TerminalSize, out: &mut impl Write) {
         if self.columns != size.columns {
             // Where the lines of another width stand now, only the terminal knows: they are left.
             self.drawn = 0;
@@ -228,7 +228,7 @@ impl Screen {
 mod tests {
     use super::*;
 
-    const SIZE: Size = Size {
+    const SIZE: TerminalSize = TerminalSize {
         columns: 80,
         rows: 24,
     };
@@ -243,7 +243,7 @@ mod tests {
             .collect()
     }
 
-    fn written(screen: &mut Screen, frame: Frame) -> String {
+    fn written(screen: &mut Screen, frame: ScreenUpdate) -> String {
         let mut out = Vec::new();
         screen.show(&frame, &mut out);
         String::from_utf8(out).unwrap()
@@ -256,16 +256,16 @@ mod tests {
             drawn: 0,
             columns: 0,
         };
-        let first = written(&mut screen, Frame::Block(lines(&["a", "b"]), SIZE));
+        let first = written(&mut screen, ScreenUpdate::Block(lines(&["a", "b"]), SIZE));
         assert_eq!(first, "\r\x1b[?7la\x1b[K\nb\x1b[K\n\x1b[?7h\x1b[J");
-        let shorter = written(&mut screen, Frame::Block(lines(&["c"]), SIZE));
+        let shorter = written(&mut screen, ScreenUpdate::Block(lines(&["c"]), SIZE));
         assert_eq!(shorter, "\r\x1b[2A\x1b[?7lc\x1b[K\n\x1b[?7h\x1b[J");
         // A line stands where the block stood, which comes again below it.
         assert_eq!(
-            written(&mut screen, Frame::Line("said".to_owned())),
+            written(&mut screen, ScreenUpdate::Line("said".to_owned())),
             "\r\x1b[1A\x1b[Jsaid\n"
         );
-        let again = written(&mut screen, Frame::Block(lines(&["d"]), SIZE));
+        let again = written(&mut screen, ScreenUpdate::Block(lines(&["d"]), SIZE));
         assert!(again.starts_with("\r\x1b[?7ld"));
         let mut out = Vec::new();
         screen.clear(&mut out);
@@ -281,17 +281,17 @@ mod tests {
             drawn: 0,
             columns: 0,
         };
-        let low = Size {
+        let low = TerminalSize {
             columns: 80,
             rows: 3,
         };
-        let drawn = written(&mut screen, Frame::Block(lines(&["a", "b", "c", "d"]), low));
+        let drawn = written(&mut screen, ScreenUpdate::Block(lines(&["a", "b", "c", "d"]), low));
         assert_eq!(drawn.matches('\n').count(), 2);
         let wider = written(
             &mut screen,
-            Frame::Block(
+            ScreenUpdate::Block(
                 lines(&["a"]),
-                Size {
+                TerminalSize {
                     columns: 81,
                     rows: 24,
                 },
@@ -315,7 +315,7 @@ mod tests {
                 text: "7 failed".to_owned(),
                 tone: Tone::Alarm,
             };
-            let drawn = written(&mut screen, Frame::Block(vec![alarm], SIZE));
+            let drawn = written(&mut screen, ScreenUpdate::Block(vec![alarm], SIZE));
             assert!(drawn.contains(&format!("l{text}\x1b[K")), "{drawn:?}");
         }
     }

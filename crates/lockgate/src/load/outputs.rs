@@ -9,16 +9,16 @@ use anyhow::Context as _;
 use lockgate_load::result::Report;
 use lockgate_report::{csv, hdr, html, json, text};
 
-use crate::cli::load::Files;
+use crate::cli::load::ReportFiles;
 
 /// What makes a form of the report.
-pub(super) type Form = fn(&Report) -> String;
+pub(super) type ReportForm = fn(&Report) -> String;
 
 /// The forms of the report that were asked for.
 pub(super) struct Outputs {
     /// The form that goes to stdout.
-    told: Form,
-    files: Vec<(Form, Output)>,
+    told: ReportForm,
+    files: Vec<(ReportForm, ReportFile)>,
 }
 
 impl Outputs {
@@ -26,8 +26,8 @@ impl Outputs {
     ///
     /// # Errors
     /// When one cannot be written.
-    pub(super) fn open(files: &Files) -> anyhow::Result<Self> {
-        let forms: [(&Option<_>, Form); 5] = [
+    pub(super) fn open(files: &ReportFiles) -> anyhow::Result<Self> {
+        let forms: [(&Option<_>, ReportForm); 5] = [
             (&files.json, json::render),
             (&files.csv, csv::stages),
             (&files.timeline, csv::seconds),
@@ -41,7 +41,7 @@ impl Outputs {
         for (path, form) in forms {
             match path {
                 Some(path) if is_stdout(path) => outputs.told = form,
-                Some(path) => outputs.files.push((form, Output::open(path)?)),
+                Some(path) => outputs.files.push((form, ReportFile::open(path)?)),
                 None => {}
             }
         }
@@ -61,18 +61,18 @@ impl Outputs {
     }
 
     /// What goes to stdout.
-    pub(super) fn told(&self) -> Form {
+    pub(super) fn told(&self) -> ReportForm {
         self.told
     }
 }
 
 /// A file that a report goes to.
-pub(super) struct Output {
+pub(super) struct ReportFile {
     path: PathBuf,
     file: File,
 }
 
-impl Output {
+impl ReportFile {
     /// Opens it. What is in it stays until there is something to write: the run may not begin.
     ///
     /// # Errors

@@ -9,21 +9,21 @@ use lockgate_load::result::End;
 use lockgate_report::page as report;
 
 use super::interrupts::Interrupts;
-use super::outputs::{self, Output};
-use crate::cli::load::Load;
+use super::outputs::{self, ReportFile};
+use crate::cli::load::LoadOptions;
 
 /// Makes the loads; a line about each goes to stderr. Signals end them as they do any other run.
 ///
 /// # Errors
 /// When there is no page, or a report cannot be written.
-pub(super) fn run(load: &Load) -> anyhow::Result<ExitCode> {
+pub(super) fn run(load: &LoadOptions) -> anyhow::Result<ExitCode> {
     let plan = PagePlan::new(&load.options)?;
     let file = load
         .files
         .json
         .as_deref()
         .filter(|path| !outputs::is_stdout(path));
-    let file = file.map(Output::open).transpose()?;
+    let file = file.map(ReportFile::open).transpose()?;
     let stop = Arc::new(Stop::default());
     let interrupts = Interrupts::ending(&stop)?;
     let mut made = 0;

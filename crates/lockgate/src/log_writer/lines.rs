@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 /// Whole lines to a target that may fail in the middle of one.
 #[derive(Debug)]
-pub(crate) struct Lines<W> {
+pub(crate) struct LineSink<W> {
     pub(super) out: W,
     /// Bytes in the file, as far as we know.
     pub(super) size: u64,
@@ -19,12 +19,12 @@ pub(crate) struct Lines<W> {
 
 /// Why lines were lost, and how many.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub(crate) struct LostLines {
     pub(crate) lost: u64,
     pub(crate) error: io::Error,
 }
 
-impl<W: Write> Lines<W> {
+impl<W: Write> LineSink<W> {
     pub(crate) fn new(out: W, size: u64) -> Self {
         Self {
             out,
@@ -36,14 +36,14 @@ impl<W: Write> Lines<W> {
     /// Writes a buffer of whole lines. After a failure in the middle of a line the next buffer
     /// starts with a line feed, so that the half line spoils no whole one. A line of which a
     /// part was written is lost too.
-    pub(crate) fn write(&mut self, lines: &[u8]) -> Result<(), Failure> {
+    pub(crate) fn write(&mut self, lines: &[u8]) -> Result<(), LostLines> {
         if self.torn {
-            self.write_all(b"\n").map_err(|(_, error)| Failure {
+            self.write_all(b"\n").map_err(|(_, error)| LostLines {
                 lost: count_lines(lines),
                 error,
             })?;
         }
-        self.write_all(lines).map_err(|(rest, error)| Failure {
+        self.write_all(lines).map_err(|(rest, error)| LostLines {
             lost: count_lines(rest),
             error,
         })
@@ -76,9 +76,9 @@ fn count_lines(bytes: &[u8]) -> u64 {
 /// A file whose writes wait even when its descriptor does not: a FIFO opened by us, or standard
 /// output that shares its open file with somebody who made it non-blocking.
 #[derive(Debug)]
-pub(crate) struct Patient(pub(crate) File);
+pub(crate) struct BlockingFile(pub(crate) File);
 
-impl Write for Patient {
+impl Write for BlockingFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         loop {
             match self.0.write(bytes) {

@@ -15,18 +15,18 @@ const MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 
 /// The names that are taken, beside addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Hosts(Vec<String>);
+pub(crate) struct AllowedHosts(Vec<String>);
 
 /// What is wrong with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum HostRefusal {
     /// It names no host, or several, or none that can be read (RFC 9112 §3.2).
     Malformed,
     /// The host is not one of ours, or the page that asks is of another.
     Foreign,
 }
 
-impl Hosts {
+impl AllowedHosts {
     /// These names, and those of the machine.
     pub(crate) fn new(configured: &[String]) -> Self {
         let read = |path| std::fs::read_to_string(path).unwrap_or_default();
@@ -45,13 +45,13 @@ impl Hosts {
     }
 
     /// Whether a request may be answered.
-    pub(super) fn check<B>(&self, request: &Request<B>) -> Result<(), Refusal> {
+    pub(super) fn check<B>(&self, request: &Request<B>) -> Result<(), HostRefusal> {
         let fields = request.headers();
         let mut named = fields.get_all(HOST).iter();
         let host = match (named.next(), named.next()) {
-            (Some(host), None) => Some(host.to_str().map_err(|_| Refusal::Malformed)?),
+            (Some(host), None) => Some(host.to_str().map_err(|_| HostRefusal::Malformed)?),
             (None, _) if request.version() < Version::HTTP_11 => None,
-            _ => return Err(Refusal::Malformed),
+            _ => return Err(HostRefusal::Malformed),
         };
         // RFC 9112 §3.2.2: that of an absolute target goes over the field.
         let host = request
@@ -60,7 +60,7 @@ impl Hosts {
             .map(|authority| authority.as_str())
             .or(host);
         let ours = host.is_none_or(|host| self.has(host)) && self.may_ask(fields);
-        if ours { Ok(()) } else { Err(Refusal::Foreign) }
+        if ours { Ok(()) } else { Err(HostRefusal::Foreign) }
     }
 
     /// Whether the page that a browser fetches for, if it is one, is ours.
@@ -130,8 +130,8 @@ fn names(machine: &str, hosts: &str, resolv: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn checked(request: &[(&str, &str)]) -> Result<(), Refusal> {
-        let hosts = Hosts(vec![
+    fn checked(request: &[(&str, &str)]) -> Result<(), HostRefusal> {
+        let hosts = AllowedHosts(vec![
             "localhost".into(),
             "gate".into(),
             "metrics.example.com".into(),
@@ -168,22 +168,22 @@ mod tests {
             ":9090",
             "2130706433",
         ] {
-            assert_eq!(checked(&[("host", host)]), Err(Refusal::Foreign), "{host}");
+            assert_eq!(checked(&[("host", host)]), Err(HostRefusal::Foreign), "{host}");
         }
     }
 
     #[test]
     fn a_request_without_host_or_with_two_is_malformed() {
-        assert_eq!(checked(&[]), Err(Refusal::Malformed));
+        assert_eq!(checked(&[]), Err(HostRefusal::Malformed));
         assert_eq!(
             checked(&[("host", "gate"), ("host", "gate")]),
-            Err(Refusal::Malformed)
+            Err(HostRefusal::Malformed)
         );
         let old = Request::get("/metrics")
             .version(Version::HTTP_10)
             .body(())
             .unwrap();
-        assert_eq!(Hosts(Vec::new()).check(&old), Ok(()));
+        assert_eq!(AllowedHosts(Vec::new()).check(&old), Ok(()));
     }
 
     #[test]
@@ -194,10 +194,10 @@ mod tests {
                 .body(())
                 .unwrap()
         };
-        let hosts = Hosts(vec!["localhost".into()]);
+        let hosts = AllowedHosts(vec!["localhost".into()]);
         assert_eq!(
             hosts.check(&request("http://evil.example/metrics")),
-            Err(Refusal::Foreign)
+            Err(HostRefusal::Foreign)
         );
         assert_eq!(
             hosts.check(&request("http://localhost:9090/metrics")),
@@ -210,7 +210,7 @@ mod tests {
         let at = |origin| checked(&[("host", "localhost:9090"), ("origin", origin)]);
         assert_eq!(at("http://localhost:3000"), Ok(()));
         for origin in ["https://evil.example", "null", ""] {
-            assert_eq!(at(origin), Err(Refusal::Foreign), "{origin}");
+            assert_eq!(at(origin), Err(HostRefusal::Foreign), "{origin}");
         }
         let fetched = |site, mode| {
             checked(&[
@@ -219,7 +219,7 @@ mod tests {
                 ("sec-fetch-mode", mode),
             ])
         };
-        assert_eq!(fetched("cross-site", "no-cors"), Err(Refusal::Foreign));
+        assert_eq!(fetched("cross-site", "no-cors"), Err(HostRefusal::Foreign));
         assert_eq!(fetched("cross-site", "navigate"), Ok(()));
         assert_eq!(fetched("same-origin", "cors"), Ok(()));
         assert_eq!(fetched("none", "navigate"), Ok(()));

@@ -17,23 +17,23 @@ use tokio::time::{Instant, timeout};
 const LEAST: Duration = Duration::from_millis(100);
 
 /// The places and the connections that have them.
-pub(super) struct Places {
+pub(super) struct ConnectionSlots {
     free: Arc<Semaphore>,
     /// Oldest first.
-    taken: VecDeque<Taken>,
+    taken: VecDeque<OpenConnection>,
 }
 
-struct Taken {
+struct OpenConnection {
     since: Instant,
-    asked: Asked,
+    asked: HeadReceived,
     task: JoinHandle<()>,
 }
 
 /// Whether the head of a connection's request has come.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Asked(Arc<AtomicBool>);
+pub(super) struct HeadReceived(Arc<AtomicBool>);
 
-impl Asked {
+impl HeadReceived {
     /// It has.
     pub(super) fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
@@ -44,7 +44,7 @@ impl Asked {
     }
 }
 
-impl Places {
+impl ConnectionSlots {
     pub(super) fn new(count: usize) -> Self {
         Self {
             free: Arc::new(Semaphore::new(count)),
@@ -83,8 +83,8 @@ impl Places {
     }
 
     /// Remembers whose task has a place.
-    pub(super) fn fill(&mut self, asked: Asked, task: JoinHandle<()>) {
-        self.taken.push_back(Taken {
+    pub(super) fn fill(&mut self, asked: HeadReceived, task: JoinHandle<()>) {
+        self.taken.push_back(OpenConnection {
             since: Instant::now(),
             asked,
             task,

@@ -9,17 +9,17 @@ use std::thread;
 
 use anyhow::Context;
 
-use super::{Scratch, quote, run};
-use crate::echo_app::{self, Preface};
+use super::{TempFolder, quote, run};
+use crate::echo_app::{self, ConnectionPrefix};
 use crate::print::out;
-use crate::supervisor::Running;
+use crate::supervisor::RunningServer;
 
 /// The page of the site.
 const PAGE: &str = include_str!("demo.html");
 
 /// Where the demo listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Demo {
+pub(crate) struct DemoOptions {
     /// The site.
     pub(crate) listen: SocketAddr,
     /// The relay.
@@ -32,20 +32,20 @@ pub(crate) struct Demo {
 ///
 /// # Errors
 /// When the temporary files or the sockets of the applications cannot be made.
-pub(crate) fn demo(demo: &Demo) -> anyhow::Result<ExitCode> {
-    let scratch = Scratch::new().context("temporary directory")?;
+pub(crate) fn demo(demo: &DemoOptions) -> anyhow::Result<ExitCode> {
+    let scratch = TempFolder::new().context("temporary directory")?;
     let (cert, key) = scratch.certificate()?;
     let root = scratch.0.join("www");
     std::fs::create_dir(&root)
         .and_then(|()| std::fs::write(root.join("index.html"), PAGE))
         .context("page")?;
-    let first = application(&scratch, "app-1.sock", "application 1 of 2", Preface::None)?;
-    let second = application(&scratch, "app-2.sock", "application 2 of 2", Preface::None)?;
+    let first = application(&scratch, "app-1.sock", "application 1 of 2", ConnectionPrefix::None)?;
+    let second = application(&scratch, "app-2.sock", "application 2 of 2", ConnectionPrefix::None)?;
     let relayed = application(
         &scratch,
         "relayed.sock",
         "the application behind the relay",
-        Preface::ProxyHeader,
+        ConnectionPrefix::ProxyHeader,
     )?;
     let socket = |path: &PathBuf| quote(&format!("unix:{}", path.display()));
     let file = |path: &PathBuf| quote(&path.to_string_lossy());
@@ -74,10 +74,10 @@ pub(crate) fn demo(demo: &Demo) -> anyhow::Result<ExitCode> {
 
 /// Starts an application on a Unix socket of its own, and says where that is.
 fn application(
-    scratch: &Scratch,
+    scratch: &TempFolder,
     socket: &str,
     name: &'static str,
-    preface: Preface,
+    preface: ConnectionPrefix,
 ) -> anyhow::Result<PathBuf> {
     let path = scratch.0.join(socket);
     let listener = UnixListener::bind(&path).context("socket of the built-in application")?;
@@ -87,7 +87,7 @@ fn application(
     Ok(path)
 }
 
-fn serve(listener: UnixListener, name: &'static str, preface: Preface) {
+fn serve(listener: UnixListener, name: &'static str, preface: ConnectionPrefix) {
     let served = listener.set_nonblocking(true).and_then(|()| {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -102,7 +102,7 @@ fn serve(listener: UnixListener, name: &'static str, preface: Preface) {
     }
 }
 
-fn print_invitation(running: &Running, config: &str) {
+fn print_invitation(running: &RunningServer, config: &str) {
     // Relays come before sites.
     let ([relay, site], Some(metrics)) = (running.bound.as_slice(), &running.metrics_at) else {
         return;

@@ -9,7 +9,7 @@ use lockgate_config::{At, Code, Config};
 use lockgate_net::listen::{self, Address, Bound, Owner, Trial};
 
 use super::{Mode, Opening, parent};
-use crate::assemble::{self, Assembly, Planned, Sight};
+use crate::assemble::{self, Assembly, PlannedListener, ReadAccess};
 use crate::systemd::InheritedAddress;
 use crate::{metrics_server, systemd};
 
@@ -40,12 +40,12 @@ impl Opening<'_> {
         };
         match (address, self.sight) {
             // The folder may be one that only the start may write to.
-            (Address::Unix(_), Sight::Less) => Ok(()),
+            (Address::Unix(_), ReadAccess::Less) => Ok(()),
             _ => listen::try_bind(address, trial),
         }
     }
 
-    fn bind(&mut self, listeners: &[Planned], workers: usize) -> Vec<Bound> {
+    fn bind(&mut self, listeners: &[PlannedListener], workers: usize) -> Vec<Bound> {
         let inherited = match systemd::inherited_sockets() {
             Ok(inherited) => inherited,
             Err(error) => {
@@ -99,7 +99,7 @@ impl Opening<'_> {
     pub(super) fn metrics(
         &mut self,
         address: &Address,
-    ) -> Option<(metrics_server::Listener, Address)> {
+    ) -> Option<(metrics_server::MetricsListener, Address)> {
         let bound = if self.is_real() {
             let options = listen::Options {
                 backlog: 128,
@@ -117,8 +117,8 @@ impl Opening<'_> {
                 } = bound?;
                 let socket = sockets.into_iter().next()?;
                 let listener = match &address {
-                    Address::Unix(_) => metrics_server::Listener::Unix(UnixListener::from(socket)),
-                    _ => metrics_server::Listener::Tcp(TcpListener::from(socket)),
+                    Address::Unix(_) => metrics_server::MetricsListener::Unix(UnixListener::from(socket)),
+                    _ => metrics_server::MetricsListener::Tcp(TcpListener::from(socket)),
                 };
                 Some((listener, address))
             }

@@ -5,8 +5,8 @@ use std::io;
 use lockgate_config::{AccessLog, At, Code, LogTarget};
 
 use super::{Opening, parent};
-use crate::assemble::Sight;
-use crate::log_writer::{self, LogWriter, Target};
+use crate::assemble::ReadAccess;
+use crate::log_writer::{self, LogWriter, LogDestination};
 
 /// What writes access logs.
 pub(crate) struct Logs {
@@ -53,11 +53,11 @@ impl Opening<'_> {
     /// Opens one; `None` when it cannot be, or was not to be opened.
     fn log(&mut self, log: &AccessLog, at: Option<&At>) -> Option<LogWriter> {
         let target = match &log.to {
-            LogTarget::Stdout => Target::Stdout,
-            LogTarget::Stderr => Target::Stderr,
-            LogTarget::File(path) => Target::File {
+            LogTarget::Stdout => LogDestination::Stdout,
+            LogTarget::Stderr => LogDestination::Stderr,
+            LogTarget::File(path) => LogDestination::File {
                 path: path.clone(),
-                rotation: log.rotate.map(|rotate| log_writer::Rotation {
+                rotation: log.rotate.map(|rotate| log_writer::LogRotation {
                     size: rotate.size,
                     keep: rotate.keep,
                 }),
@@ -70,7 +70,7 @@ impl Opening<'_> {
         match opened {
             Ok(opened) => opened,
             // Another user may open it, as far as there is something to open.
-            Err(error) if self.sight == Sight::Less && error.kind() != io::ErrorKind::NotFound => {
+            Err(error) if self.sight == ReadAccess::Less && error.kind() != io::ErrorKind::NotFound => {
                 None
             }
             Err(error) => {

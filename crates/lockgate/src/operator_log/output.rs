@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::log_writer::lines::{Lines, Patient};
+use crate::log_writer::lines::{LineSink, BlockingFile};
 
 /// Lines that may wait for the thread: some 200 bytes each.
 const WAITING: usize = 1024;
@@ -21,7 +21,7 @@ const LOOK: Duration = Duration::from_millis(1);
 
 /// The way of a process's lines to standard error.
 #[derive(Debug)]
-pub(super) struct Output {
+pub(super) struct StderrOutput {
     queue: OnceLock<SyncSender<Box<[u8]>>>,
     /// Lines that are queued or being written.
     pending: AtomicUsize,
@@ -33,7 +33,7 @@ thread_local! {
     static ASIDE: Cell<Option<Vec<u8>>> = const { Cell::new(None) };
 }
 
-impl Output {
+impl StderrOutput {
     pub(super) const fn new() -> Self {
         Self {
             queue: OnceLock::new(),
@@ -43,8 +43,8 @@ impl Output {
     }
 
     /// Takes the next line, which is written in one piece.
-    pub(super) fn line(&'static self) -> Line {
-        Line(self)
+    pub(super) fn line(&'static self) -> LogLineWriter {
+        LogLineWriter(self)
     }
 
     /// Lines lost so far.
@@ -55,9 +55,9 @@ impl Output {
     /// Has a thread write the lines to `target` from now on; only the first call does.
     pub(super) fn start_thread(&'static self, target: File) -> io::Result<()> {
         let (queue, lines) = sync_channel(WAITING);
-        let writing = Writing {
+        let writing = StderrThread {
             output: self,
-            target: Lines::new(Patient(target), 0),
+            target: LineSink::new(BlockingFile(target), 0),
             told: 0,
         };
         thread::Builder::new()
@@ -95,9 +95,9 @@ impl Output {
 
 /// The way of one line.
 #[derive(Debug)]
-pub(super) struct Line(&'static Output);
+pub(super) struct LogLineWriter(&'static StderrOutput);
 
-impl Write for Line {
+impl Write for LogLineWriter {
     /// Takes it whole. Never an error: the subscriber would print that to standard error itself,
     /// and wait for it.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
@@ -117,14 +117,14 @@ impl Write for Line {
 }
 
 /// The thread's own state.
-struct Writing {
-    output: &'static Output,
-    target: Lines<Patient>,
+struct StderrThread {
+    output: &'static StderrOutput,
+    target: LineSink<BlockingFile>,
     /// Lost lines of which the log has a line.
     told: u64,
 }
 
-impl Writing {
+impl StderrThread {
     fn run(mut self, lines: &Receiver<Box<[u8]>>) {
         loop {
             let line = match lines.try_recv() {
@@ -166,7 +166,7 @@ impl Writing {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Colour, Format, subscriber};
+    use super::super::{Colour, OperatorLogFormat, subscriber};
     use super::*;
     use std::io::{BufRead, BufReader};
     use std::os::fd::OwnedFd;
@@ -174,17 +174,17 @@ mod tests {
     use tracing::level_filters::LevelFilter;
 
     /// An output of which the test reads the other end.
-    fn output() -> (&'static Output, File, File) {
+    fn output() -> (&'static StderrOutput, File, File) {
         // The process has a subscriber, as outside of tests: a thread without any, that is the
         // first to come to a `warn!`, would switch it off for all others.
         static SUBSCRIBER: Once = Once::new();
         SUBSCRIBER.call_once(|| {
-            let subscriber = subscriber(LevelFilter::INFO, Format::Text, Colour::Never, io::sink);
+            let subscriber = subscriber(LevelFilter::INFO, OperatorLogFormat::Text, Colour::Never, io::sink);
             tracing::subscriber::set_global_default(subscriber).unwrap();
         });
         let (read, write) = rustix::pipe::pipe().unwrap();
         let of = |fd: OwnedFd| File::from(fd);
-        (Box::leak(Box::new(Output::new())), of(read), of(write))
+        (Box::leak(Box::new(StderrOutput::new())), of(read), of(write))
     }
 
     /// Fills the pipe to its last byte.
@@ -200,7 +200,7 @@ mod tests {
         filled
     }
 
-    fn say(output: &'static Output, line: &str) {
+    fn say(output: &'static StderrOutput, line: &str) {
         assert_eq!(output.line().write(line.as_bytes()).unwrap(), line.len());
     }
 
@@ -240,12 +240,12 @@ mod tests {
         }
         thread::spawn(move || {
             let subscriber =
-                subscriber(LevelFilter::INFO, Format::Text, Colour::Never, move || {
+                subscriber(LevelFilter::INFO, OperatorLogFormat::Text, Colour::Never, move || {
                     output.line()
                 });
-            let writing = Writing {
+            let writing = StderrThread {
                 output,
-                target: Lines::new(Patient(write), 0),
+                target: LineSink::new(BlockingFile(write), 0),
                 told: 0,
             };
             tracing::subscriber::with_default(subscriber, || writing.run(&lines));

@@ -21,15 +21,15 @@ pub(crate) const PLACES: usize = 32;
 const MARGIN: Duration = Duration::from_secs(2);
 
 /// One service and who uses it.
-pub(super) struct Service {
+pub(super) struct SrvService {
     /// Under which its records are found.
     pub(super) name: Box<str>,
     pub(super) woken: Arc<Notify>,
-    places: Vec<Place>,
-    users: Vec<User>,
+    places: Vec<RecordSlot>,
+    users: Vec<ServicePool>,
 }
 
-struct Place {
+struct RecordSlot {
     name: Arc<Name>,
     endpoint: Arc<Endpoint>,
     /// Whose it is.
@@ -49,7 +49,7 @@ enum State {
 }
 
 /// A pool with places for it.
-struct User {
+struct ServicePool {
     pool: Arc<Pool>,
     /// The first of them among its members.
     first: usize,
@@ -58,9 +58,9 @@ struct User {
 }
 
 /// A record and the addresses of its host; none where the host does not resolve.
-pub(super) type Found = (Srv, Vec<SocketAddr>);
+pub(super) type ResolvedRecord = (Srv, Vec<SocketAddr>);
 
-impl Service {
+impl SrvService {
     /// One without records so far.
     pub(super) fn new(name: &str, max: Option<usize>) -> Self {
         let woken = Arc::new(Notify::new());
@@ -70,7 +70,7 @@ impl Service {
             let place = lockgate_proxy::upstream::Place::Name(Arc::clone(&cell));
             let label = format!("srv:{name}#{number}");
             let endpoint = Arc::new(Endpoint::new(label, String::new(), place, max));
-            Place {
+            RecordSlot {
                 name: cell,
                 endpoint,
                 record: None,
@@ -96,7 +96,7 @@ impl Service {
 
     /// Tells a pool of what comes and goes, whose members from `first` on are its endpoints.
     pub(super) fn used_by(&mut self, pool: &Arc<Pool>, first: usize, backup: bool) {
-        self.users.push(User {
+        self.users.push(ServicePool {
             pool: Arc::clone(pool),
             first,
             backup,
@@ -111,7 +111,7 @@ impl Service {
     }
 
     /// Gives the records their places, and what is gone none.
-    pub(super) fn publish(&mut self, found: Vec<Found>, now: Instant) {
+    pub(super) fn publish(&mut self, found: Vec<ResolvedRecord>, now: Instant) {
         let mut records: BTreeMap<(String, u16), (Srv, Vec<SocketAddr>)> = BTreeMap::new();
         for (srv, addresses) in found {
             let key = (srv.target.clone(), srv.port);
@@ -165,7 +165,7 @@ impl Service {
     fn keep(
         &mut self,
         number: usize,
-        records: &mut BTreeMap<(String, u16), Found>,
+        records: &mut BTreeMap<(String, u16), ResolvedRecord>,
         best: u16,
     ) -> bool {
         let Some(place) = self.places.get_mut(number) else {
@@ -219,14 +219,14 @@ impl Service {
             .map(|user| user.pool.settings.keeping.lifetime)
             .max()
             .unwrap_or_default();
-        let is_over = |place: &Place| match place.state {
+        let is_over = |place: &RecordSlot| match place.state {
             State::New => true,
             State::Left => false,
             State::Quiet(since) => {
                 now.saturating_duration_since(since) > Duration::from_millis(kept) + MARGIN
             }
         };
-        let free = |place: &&Place| place.record.is_none() && is_over(place);
+        let free = |place: &&RecordSlot| place.record.is_none() && is_over(place);
         let mut all = self.places.iter();
         let new = all.position(|place| place.record.is_none() && place.state == State::New);
         new.or_else(|| self.places.iter().position(|place| free(&place)))
@@ -279,8 +279,8 @@ mod tests {
     use super::*;
 
     /// A service with a pool of its own, in which connections are kept for a minute.
-    fn service() -> (Service, Arc<Pool>) {
-        let mut service = Service::new("_app._tcp.test", None);
+    fn service() -> (SrvService, Arc<Pool>) {
+        let mut service = SrvService::new("_app._tcp.test", None);
         let members = service.endpoints().into_iter().map(|endpoint| {
             let member = Member::new(endpoint, 1).as_backup();
             member.fall();
@@ -297,7 +297,7 @@ mod tests {
         (service, pool)
     }
 
-    fn record(priority: u16, weight: u16, port: u16) -> Found {
+    fn record(priority: u16, weight: u16, port: u16) -> ResolvedRecord {
         let srv = Srv {
             priority,
             weight,

@@ -7,11 +7,11 @@ use super::*;
 #[derive(clap::Parser)]
 struct Words {
     #[command(flatten)]
-    typed: LoadTyped,
+    typed: LoadArgs,
 }
 
 /// What these words and a URL mean, or what is said about them.
-fn parse(words: &[&str]) -> Result<Load, String> {
+fn parse(words: &[&str]) -> Result<LoadOptions, String> {
     let all = ["load"].iter().chain(words).chain(&["http://a"]);
     let words = Words::try_parse_from(all).map_err(|error| error.to_string())?;
     words.typed.resolve()
