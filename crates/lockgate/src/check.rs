@@ -15,7 +15,7 @@ use crate::print::{self, out};
 mod describe;
 mod names;
 mod text;
-mod words;
+mod units;
 
 /// Errors found.
 const ERRORS: u8 = 1;
@@ -70,10 +70,10 @@ pub(crate) fn run(check: &CheckOptions) -> ExitCode {
 
 fn summary(report: &Report, assembly: Option<&Assembly>) -> String {
     let listeners = assembly.map_or(0, |assembly| assembly.listeners.len());
-    let listeners = words::counted(listeners, "listener");
+    let listeners = units::counted(listeners, "listener");
     match report.count(Severity::Warning) {
         0 => format!("ok, {listeners}"),
-        warnings => format!("ok, {listeners}, {}", words::counted(warnings, "warning")),
+        warnings => format!("ok, {listeners}, {}", units::counted(warnings, "warning")),
     }
 }
 

@@ -20,7 +20,7 @@ pub(crate) use compare::check_load;
 use lockgate_compare::Options as Comparison;
 use lockgate_compare::guard::Guard;
 
-use crate::one_liners::DemoOptions;
+use crate::quick_start::DemoOptions;
 
 /// Where the configuration is read from when neither `-c` nor [`CONFIG_VARIABLE`] says otherwise.
 pub(crate) const DEFAULT_CONFIG: &str = "/etc/lockgate/lockgate.toml";

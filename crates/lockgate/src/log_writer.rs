@@ -3,7 +3,7 @@
 //! Does not format: whole lines come in whole buffers over a bounded channel. A target that is slow
 //! or fails costs lines, which are counted, and never a worker's time.
 
-pub(crate) mod lines;
+pub(crate) mod line_sink;
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{Access, OFlags, access};
 
 use crate::opening::{parent, writable};
-use lines::{LineSink, BlockingFile};
+use line_sink::{LineSink, BlockingFile};
 
 /// Buffers that may wait for the thread; at some 32 KB each this bounds what a hung disk costs to 2
 /// MB.

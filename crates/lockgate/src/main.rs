@@ -14,7 +14,7 @@ mod load;
 mod log_writer;
 mod memory;
 mod metrics_server;
-mod one_liners;
+mod quick_start;
 mod opening;
 mod operator_log;
 mod print;
@@ -27,7 +27,7 @@ mod start;
 mod state;
 mod supervisor;
 mod systemd;
-mod watch;
+mod file_watcher;
 mod worker;
 
 use std::path::Path;
@@ -52,14 +52,14 @@ fn main() -> ExitCode {
     let done = match Command::from_environment() {
         Command::Run { config } => Ok(run(&config)),
         Command::Check(check) => Ok(check::run(&check)),
-        Command::Demo(demo) => one_liners::demo(&demo),
+        Command::Demo(demo) => quick_start::demo(&demo),
         Command::Proxy {
             listen,
             upstream,
             tls,
-        } => one_liners::proxy(&listen, &upstream, &tls),
-        Command::Serve(serve) => one_liners::serve(&serve),
-        Command::Tunnel(tunnel) => one_liners::tunnel(&tunnel),
+        } => quick_start::proxy(&listen, &upstream, &tls),
+        Command::Serve(serve) => quick_start::serve(&serve),
+        Command::Tunnel(tunnel) => quick_start::tunnel(&tunnel),
         Command::Load(load) => load::run(&load),
         Command::Compare(options) => Ok(lockgate_compare::run(&options, cli::check_load)),
         Command::Guard(guard) => guard.run().map_err(Into::into),

@@ -4,7 +4,7 @@
 //! connection, so that one deadline holds for everything that a slow client can do.
 
 mod hosts;
-mod places;
+mod slots;
 
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
@@ -25,7 +25,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
-use places::{HeadReceived, ConnectionSlots};
+use slots::{HeadReceived, ConnectionSlots};
 
 pub(crate) use hosts::AllowedHosts;
 use hosts::HostRefusal;

@@ -10,7 +10,7 @@
 //! for the hosts that they name.
 
 mod name_server;
-mod services;
+mod srv;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -27,7 +27,7 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use services::{ResolvedRecord, SrvService};
+use srv::{ResolvedRecord, SrvService};
 
 /// How long the first answers are waited for: a name server that is down must not hold up the
 /// start.
@@ -243,7 +243,7 @@ async fn look(servers: &[SocketAddr], name: &str) -> io::Result<(Vec<ResolvedRec
     records.sort_by(|one, other| {
         (one.priority, &one.target, one.port).cmp(&(other.priority, &other.target, other.port))
     });
-    records.truncate(2 * services::PLACES);
+    records.truncate(2 * srv::SLOTS);
     let mut lookups = JoinSet::new();
     for record in records {
         lookups.spawn(async move {

@@ -28,7 +28,7 @@ use crate::metrics_server::{self, MetricsRoutes, AllowedHosts, Phase, Readiness}
 use crate::opening::{self, Logs, Prepared};
 use crate::signals::{SignalAction, Signals};
 use crate::start::{self, SocketFile};
-use crate::watch::FileWatcher;
+use crate::file_watcher::FileWatcher;
 use crate::worker::{WorkerOrder, CurrentOrder};
 use crate::{descriptors, fetcher, operator_log, print, resolver, state, systemd};
 

@@ -13,7 +13,7 @@ use lockgate_proxy::downstream::Service;
 use lockgate_proxy::site;
 use serde_json::{Value, json};
 
-use super::words;
+use super::units;
 use crate::assemble::{self, Assembly, PlannedListener};
 
 /// Every listener, in the order in which they are assembled.
@@ -229,7 +229,7 @@ fn pool(pool: &Pool) -> Value {
         "endpoint_tls": pool.tls.is_some(),
         "endpoint_protocol": pool.protocol.name(),
         "balance": balance(pool),
-        "check": pool.health.as_ref().map(|health| (&health.probe, words::duration(health.every))).map(|(probe, every)| match probe {
+        "check": pool.health.as_ref().map(|health| (&health.probe, units::duration(health.every))).map(|(probe, every)| match probe {
             Probe::Tcp { send, expect: None } if send.is_empty() => format!("tcp every {every}"),
             // What is sent may hold a password.
             Probe::Tcp { .. } => format!("what is said over tcp every {every}"),
@@ -292,7 +292,7 @@ fn modifiers(config: &Config, rules: &Rules) -> Vec<String> {
     let mut short = Vec::new();
     let mut add = |text: Option<String>| short.extend(text);
     let some = |count: usize, one: &str, more: &str| {
-        (count > 0).then(|| format!("{} {more}", words::counted(count, one)))
+        (count > 0).then(|| format!("{} {more}", units::counted(count, one)))
     };
     add(rules.strip_prefix.then(|| "strip_prefix".to_owned()));
     add(rules.rewrite.as_ref().map(|to| format!("rewrite to {to}")));
@@ -322,7 +322,7 @@ fn modifiers(config: &Config, rules: &Rules) -> Vec<String> {
     add(some(rules.deny.len(), "network", "denied"));
     add(rules
         .body_max
-        .map(|max| format!("body up to {}", words::size(max))));
+        .map(|max| format!("body up to {}", units::size(max))));
     add(some(
         rules.request_headers.len(),
         "field",
@@ -333,7 +333,7 @@ fn modifiers(config: &Config, rules: &Rules) -> Vec<String> {
     add(rules.redirects.as_ref().map(|map| {
         format!(
             "{} of {}",
-            words::counted(map.entries.len(), "redirect"),
+            units::counted(map.entries.len(), "redirect"),
             map.file.display()
         )
     }));
@@ -350,7 +350,7 @@ fn limit(limit: &RateLimit) -> String {
     format!(
         "{} in {}{per}, burst {}",
         limit.count,
-        words::duration(limit.every),
+        units::duration(limit.every),
         limit.burst
     )
 }
@@ -389,15 +389,15 @@ fn balance(pool: &Pool) -> Vec<String> {
                 .iter()
                 .map(|range| format!(" or {}", of(range)))
                 .collect::<String>();
-            let failures = words::counted(usize::from(*errors), "failure");
+            let failures = units::counted(usize::from(*errors), "failure");
             Some(format!(
                 "ejected for {} after {failures}{statuses}",
-                words::duration(*time)
+                units::duration(*time)
             ))
         }
     };
     let slowly = Some(pool.slow_start).filter(|time| !time.is_zero());
-    let slowly = slowly.map(|time| format!("the whole share within {}", words::duration(time)));
+    let slowly = slowly.map(|time| format!("the whole share within {}", units::duration(time)));
     [chosen, ejected, slowly].into_iter().flatten().collect()
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::words;
+use super::units;
 use crate::print::out;
 
 /// Versions, suites and groups that were shown, and at which listener: they are long, and mostly
@@ -214,7 +214,7 @@ fn tunnels(listener: &Value) {
         tunnels["max_lifetime"]
             .as_f64()
             .map(|_| seconds(&tunnels["max_lifetime"])),
-        tunnels["max_bytes"].as_u64().map(words::size),
+        tunnels["max_bytes"].as_u64().map(units::size),
     ];
     let limits: Vec<_> = limits.into_iter().flatten().collect();
     if !limits.is_empty() {
@@ -364,7 +364,7 @@ fn member(member: &Value) -> String {
 
 /// A number of seconds as a duration.
 fn seconds(value: &Value) -> String {
-    words::duration(
+    units::duration(
         Duration::try_from_secs_f64(value.as_f64().unwrap_or_default()).unwrap_or_default(),
     )
 }

@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::log_writer::lines::{LineSink, BlockingFile};
+use crate::log_writer::line_sink::{LineSink, BlockingFile};
 
 /// Lines that may wait for the thread: some 200 bytes each.
 const WAITING: usize = 1024;

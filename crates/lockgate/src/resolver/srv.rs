@@ -16,7 +16,7 @@ use lockgate_proxy::upstream::{Endpoint, Member, Pool};
 use tokio::sync::Notify;
 
 /// Places of one service. What needs more has a registry of its own to balance.
-pub(crate) const PLACES: usize = 32;
+pub(crate) const SLOTS: usize = 32;
 /// What is added to the time for which connections are kept.
 const MARGIN: Duration = Duration::from_secs(2);
 
@@ -77,7 +77,7 @@ impl SrvService {
                 state: State::New,
             }
         };
-        let places = (1..=PLACES).map(place).collect();
+        let places = (1..=SLOTS).map(place).collect();
         Self {
             name: name.into(),
             woken,
