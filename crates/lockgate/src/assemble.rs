@@ -5,6 +5,7 @@
 
 mod answers;
 mod changes;
+mod matchers;
 mod pools;
 mod relays;
 mod rules;

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{Access, OFlags, access};
 
-use crate::opening::{parent, writable};
+use crate::folders::{parent, writable};
 use line_sink::{LineSink, BlockingFile};
 
 /// Buffers that may wait for the thread; at some 32 KB each this bounds what a hung disk costs to 2

@@ -9,7 +9,6 @@
 mod addresses;
 mod logs;
 
-use std::io;
 use std::path::Path;
 use std::thread;
 
@@ -19,6 +18,7 @@ use rustix::fs::{Access, access};
 
 use crate::assemble::{self, Assembly, ReadAccess};
 use crate::privileges::ServiceUser;
+use crate::folders::writable;
 use crate::{descriptors, metrics_server, privileges, state};
 
 pub(crate) use logs::Logs;
@@ -308,16 +308,4 @@ impl Opening<'_> {
             None => self.report.push(code, message, "", cure),
         }
     }
-}
-
-/// Whether this process may make files in `folder`.
-pub(crate) fn writable(folder: &Path) -> io::Result<()> {
-    Ok(access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
-}
-
-/// The folder that a file is in.
-pub(crate) fn parent(path: &Path) -> &Path {
-    path.parent()
-        .filter(|folder| !folder.as_os_str().is_empty())
-        .unwrap_or(Path::new("."))
 }

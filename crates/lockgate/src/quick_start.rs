@@ -18,7 +18,8 @@ use crate::cli::ListenerTls;
 use crate::cli::serve::{Listen, ServeOptions};
 use crate::cli::tunnel::TunnelOptions;
 use crate::print::out;
-use crate::supervisor::{self, RunningServer};
+use crate::start::RunningServer;
+use crate::supervisor;
 use crate::{print, self_signed};
 
 pub(crate) use demo::{DemoOptions, demo};

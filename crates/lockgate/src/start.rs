@@ -1,15 +1,14 @@
-//! The workers and what they share, once all is bound, read and allowed: see `opening`.
+//! The start of the workers, and everything that runs then, once all is bound, read and allowed: see
+//! `opening`.
 
 use std::io;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::thread;
+use std::thread::{self, JoinHandle};
 
-use lockgate_config::{AccessFormat, AccessLog};
+use lockgate_config::{AccessFormat, AccessLog, Config};
 use lockgate_metrics::{Counter, Shards};
-use lockgate_net::listen::{Address, Bound, Owner};
+use lockgate_net::listen::Address;
 use lockgate_net::socket::Family;
 use lockgate_proxy::access_log::{Format, Log, MaskIp, Sample, Style};
 use lockgate_proxy::clients::Clients;
@@ -24,33 +23,44 @@ use lockgate_proxy::metrics::relay::RelayCells;
 use lockgate_proxy::metrics::{ListenerCells, WorkerCells};
 use lockgate_proxy::request_id::RequestIds;
 use lockgate_proxy::worker::{Published, Setup, Shared};
-use tokio::sync::mpsc::unbounded_channel;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::oneshot;
 
+use crate::assemble::Assembly;
 use crate::configuration::Configuration;
 use crate::descriptors::{self, Division};
 use crate::exposition::Exposition;
 use crate::log_writer::LogWriter;
-use crate::memory;
-use crate::opening::Prepared;
-use crate::supervisor::RunningServer;
+use crate::memory::{self, MemoryLimit, MemoryMonitor};
+use crate::metrics_server::{self, Readiness};
+use crate::opening::{Logs, Prepared};
+use crate::socket_file::SocketFile;
 use crate::worker::{self, CurrentOrder, WorkerSocket, WorkerTask};
 
-/// What lines of the access log look like.
-fn style(log: &AccessLog) -> Style {
-    Style {
-        format: match log.format {
-            AccessFormat::Json => Format::Json,
-            AccessFormat::Combined => Format::Combined,
-            AccessFormat::Logfmt => Format::Logfmt,
-        },
-        mask: if log.mask_ip {
-            MaskIp::Mask
-        } else {
-            MaskIp::Keep
-        },
-        sample: Sample::percent(f64::from(log.sample)),
-    }
+/// Everything that runs, as the main thread holds it.
+pub(crate) struct RunningServer {
+    pub(crate) config: Config,
+    /// The file that the configuration was read from, if it was one.
+    pub(crate) file: Option<Arc<Configuration>>,
+    pub(crate) assembly: Assembly,
+    pub(crate) bound: Vec<Address>,
+    pub(crate) socket_files: Vec<SocketFile>,
+    pub(crate) metrics: Option<metrics_server::MetricsListener>,
+    pub(crate) metrics_at: Option<Address>,
+    pub(crate) readiness: Arc<Readiness>,
+    pub(crate) exposition: Arc<Exposition>,
+    pub(crate) memory: MemoryLimit,
+    pub(crate) monitor: MemoryMonitor,
+    pub(crate) logs: Option<Logs>,
+    pub(crate) orders: Arc<CurrentOrder>,
+    pub(crate) pulses: Vec<Arc<Pulse>>,
+    pub(crate) threads: Vec<JoinHandle<()>>,
+    /// A message from each worker that has every descriptor that it needs for itself.
+    pub(crate) preparing: Vec<oneshot::Receiver<()>>,
+    /// The result of each worker that has ended.
+    pub(crate) ended: UnboundedReceiver<io::Result<usize>>,
+    /// The number of workers that have not ended yet.
+    pub(crate) left: usize,
 }
 
 /// Starts the workers; connections are accepted once [`RunningServer::begin`] says so.
@@ -71,61 +81,10 @@ pub(crate) fn start_workers(
     } = prepared;
     let nofile = descriptors::limit();
     let files = descriptors::file_limit(nofile, workers, files::DESCRIPTORS);
-    let holds = assembly.held_by_worker(files);
-    let fitting = descriptors::connection_limit(nofile, workers, holds);
-    let Division {
-        connections,
-        sockets,
-        pipes,
-    } = Division::of(nofile, config.limits.connections, workers, holds);
-    if let Some(wanted) = config.limits.connections
-        && wanted > fitting
-    {
-        tracing::warn!(
-            wanted,
-            connections,
-            sockets,
-            fitting,
-            nofile,
-            "more connections are allowed than there are descriptors for, with one towards an endpoint for each"
-        );
-    }
+    let division = divide(nofile, &config, workers, assembly.held_by_worker(files));
     let pulses: Vec<_> = (0..workers).map(|_| Pulse::new()).collect();
-    let woken: Arc<[Arc<Pulse>]> = pulses.clone().into();
-    let trusted = config.trusted.clone();
-    let shared = Arc::new(Shared {
-        connections: Connections::new(connections, &woken),
-        handshakes: Handshakes::new(config.limits.handshakes),
-        sockets: Arc::new(Sockets::new(sockets, &woken)),
-        workers,
-        per_client: config.limits.per_client.map(PerClient::new),
-        clients: Clients::new(),
-        trusted: Box::new(move |ip| trusted.iter().any(|cidr| cidr.contains(ip))),
-        request_ids: RequestIds::random(),
-        ids: AtomicU64::new(first_id()),
-    });
-    let endpoints = assembly
-        .upstreams
-        .iter()
-        .map(|pool| pool.members().len())
-        .sum();
-    let shards = Arc::new(Shards::new(workers, |_| WorkerCells {
-        listeners: assembly
-            .listeners
-            .iter()
-            .map(|planned| ListenerCells::new(&planned.alpn))
-            .collect(),
-        relays: assembly
-            .relays
-            .iter()
-            .map(|_| RelayCells::default())
-            .collect(),
-        accept_failures: Counter::new(),
-        abandoned: Counter::new(),
-        memory_cut: Counter::new(),
-        memory_refused: Counter::new(),
-        http: HttpCells::new(assembly.sites.len(), endpoints),
-    }));
+    let shared = Arc::new(shared(&config, division, &pulses));
+    let shards = Arc::new(counters(&assembly, workers));
     let orders = Arc::new(CurrentOrder::default());
     let (end, ended) = unbounded_channel();
     let socket_files = SocketFile::of(&bound, metrics.as_ref().map(|(_, address)| address));
@@ -134,39 +93,22 @@ pub(crate) fn start_workers(
         .into_iter()
         .map(|bound| (bound.sockets.into_iter(), bound.owner))
         .collect();
+    let mask = mask_of_metrics(&config);
     let (mut tops, mut threads, mut preparing) = (Vec::new(), Vec::new(), Vec::new());
-    // One log that must not have the addresses is enough: who reads it may read the metrics as
-    // well.
-    let masks = config
-        .access_log
-        .iter()
-        .chain(config.site_logs.iter().map(|(log, _)| log))
-        .any(|log| log.mask_ip);
-    let mask = if masks { MaskIp::Mask } else { MaskIp::Keep };
-    let end_of =
-        |writer: &LogWriter, log: &AccessLog| Log::new(writer.sender(), writer.lost(), style(log));
     for (number, pulse) in pulses.iter().enumerate() {
         let (top, Some(cells)) = (Published::default(), shards.shard(number)) else {
             break;
         };
+        let (log, site_logs) = worker_logs(&config, &logs);
         let setup = Setup {
             shared: Arc::clone(&shared),
             pulse: Arc::clone(pulse),
             cells,
             top: Arc::clone(&top),
             mask,
-            log: logs
-                .shared
-                .as_ref()
-                .zip(config.access_log.as_ref())
-                .map(|(writer, log)| end_of(writer, log)),
-            site_logs: logs
-                .sites
-                .iter()
-                .zip(&config.site_logs)
-                .map(|(writer, (log, _))| end_of(writer, log))
-                .collect(),
-            pipes,
+            log,
+            site_logs,
+            pipes: division.pipes,
             pools: assembly.upstreams.clone(),
             files,
             number,
@@ -186,7 +128,7 @@ pub(crate) fn start_workers(
                 })
             },
         );
-        let (prepared, told) = oneshot::channel();
+        let (prepared, is_prepared) = oneshot::channel();
         let task = WorkerTask {
             setup,
             sockets: own.collect(),
@@ -202,7 +144,7 @@ pub(crate) fn start_workers(
             });
         threads.push(thread?);
         tops.push(top);
-        preparing.push(told);
+        preparing.push(is_prepared);
     }
     let lost = logs.iter().map(LogWriter::lost).collect();
     let exposition = Arc::new(Exposition::new(
@@ -213,22 +155,21 @@ pub(crate) fn start_workers(
         tops,
         lost,
     ));
-    let readiness = Arc::default();
     let (metrics, metrics_at) = metrics.unzip();
     let left = threads.len();
     let memory = memory::allowed(config.limits.memory);
-    let measuring = memory::MemoryMonitor::begin(&memory);
+    let monitor = MemoryMonitor::begin(&memory);
     Ok(RunningServer {
         config,
         file,
         memory,
-        measuring,
+        monitor,
         assembly,
         bound: addresses,
         socket_files,
         metrics,
         metrics_at,
-        readiness,
+        readiness: Arc::default(),
         exposition,
         logs: Some(logs),
         orders,
@@ -240,49 +181,118 @@ pub(crate) fn start_workers(
     })
 }
 
-/// The file of a Unix socket that we bound, as it was then: at the end it may be somebody else's.
-pub(crate) struct SocketFile {
-    path: PathBuf,
-    identity: (u64, u64),
+/// Divides `nofile` descriptors, and warns where the configuration wants more connections than they
+/// suffice for; each worker holds `held` of them for itself.
+fn divide(nofile: u64, config: &Config, workers: usize, held: usize) -> Division {
+    let fitting = descriptors::connection_limit(nofile, workers, held);
+    let division = Division::of(nofile, config.limits.connections, workers, held);
+    let Division {
+        connections,
+        sockets,
+        ..
+    } = division;
+    if let Some(wanted) = config.limits.connections
+        && wanted > fitting
+    {
+        tracing::warn!(
+            wanted,
+            connections,
+            sockets,
+            fitting,
+            nofile,
+            "more connections are allowed than there are descriptors for, with one towards an endpoint for each"
+        );
+    }
+    division
 }
 
-impl SocketFile {
-    fn of(bound: &[Bound], metrics: Option<&Address>) -> Vec<Self> {
-        let ours = bound
+/// The state that all workers share.
+fn shared(config: &Config, division: Division, pulses: &[Arc<Pulse>]) -> Shared {
+    let woken: Arc<[Arc<Pulse>]> = pulses.into();
+    let trusted = config.trusted.clone();
+    Shared {
+        connections: Connections::new(division.connections, &woken),
+        handshakes: Handshakes::new(config.limits.handshakes),
+        sockets: Arc::new(Sockets::new(division.sockets, &woken)),
+        workers: pulses.len(),
+        per_client: config.limits.per_client.map(PerClient::new),
+        clients: Clients::new(),
+        trusted: Box::new(move |ip| trusted.iter().any(|cidr| cidr.contains(ip))),
+        request_ids: RequestIds::random(),
+        ids: AtomicU64::new(first_id()),
+    }
+}
+
+/// The counters of the workers.
+fn counters(assembly: &Assembly, workers: usize) -> Shards<WorkerCells> {
+    let endpoints = assembly
+        .upstreams
+        .iter()
+        .map(|pool| pool.members().len())
+        .sum();
+    Shards::new(workers, |_| WorkerCells {
+        listeners: assembly
+            .listeners
             .iter()
-            .filter(|bound| bound.owner == Owner::Us)
-            .map(|bound| &bound.address);
-        let paths = ours.chain(metrics).filter_map(|address| match address {
-            Address::Unix(path) => Some(path.clone()),
-            _ => None,
-        });
-        paths
-            .filter_map(|path| {
-                Some(Self {
-                    identity: Self::identify(&path)?,
-                    path,
-                })
-            })
-            .collect()
-    }
+            .map(|planned| ListenerCells::new(&planned.alpn))
+            .collect(),
+        relays: assembly
+            .relays
+            .iter()
+            .map(|_| RelayCells::default())
+            .collect(),
+        accept_failures: Counter::new(),
+        abandoned: Counter::new(),
+        memory_cut: Counter::new(),
+        memory_refused: Counter::new(),
+        http: HttpCells::new(assembly.sites.len(), endpoints),
+    })
+}
 
-    fn identify(path: &Path) -> Option<(u64, u64)> {
-        std::fs::symlink_metadata(path)
-            .ok()
-            .map(|found| (found.dev(), found.ino()))
-    }
+/// The access logs as one worker writes to them: that of all sites, and those of single sites.
+fn worker_logs(config: &Config, logs: &Logs) -> (Option<Log>, Vec<Log>) {
+    let log =
+        |writer: &LogWriter, log: &AccessLog| Log::new(writer.sender(), writer.lost(), style(log));
+    let shared = logs.shared.as_ref().zip(config.access_log.as_ref());
+    let sites = logs.sites.iter().zip(&config.site_logs);
+    (
+        shared.map(|(writer, written)| log(writer, written)),
+        sites
+            .map(|(writer, (written, _))| log(writer, written))
+            .collect(),
+    )
+}
 
-    /// Removes the file if it is still ours.
-    pub(crate) fn remove(&self) {
-        if Self::identify(&self.path) == Some(self.identity) {
-            // After dropping privileges the directory may not let us; a stale file is replaced at
-            // the next start.
-            let _ = std::fs::remove_file(&self.path);
-        }
+/// Whether `/top` and the metrics mask addresses: they do where one access log must not have them,
+/// because its readers may read the metrics as well.
+fn mask_of_metrics(config: &Config) -> MaskIp {
+    let of_sites = config.site_logs.iter().map(|(log, _)| log);
+    let mut logs = config.access_log.iter().chain(of_sites);
+    if logs.any(|log| log.mask_ip) {
+        MaskIp::Mask
+    } else {
+        MaskIp::Keep
     }
 }
 
-/// Where connections begin to be numbered: another place after every start.
+/// The format of an access log's lines.
+fn style(log: &AccessLog) -> Style {
+    Style {
+        format: match log.format {
+            AccessFormat::Json => Format::Json,
+            AccessFormat::Combined => Format::Combined,
+            AccessFormat::Logfmt => Format::Logfmt,
+        },
+        mask: if log.mask_ip {
+            MaskIp::Mask
+        } else {
+            MaskIp::Keep
+        },
+        sample: Sample::percent(f64::from(log.sample)),
+    }
+}
+
+/// The number of the first connection: another one after every start.
 fn first_id() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(std::process::id())

@@ -7,7 +7,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use crate::opening::writable;
+use crate::folders::writable;
 
 const LAST_GOOD: &str = "last-good.toml";
 const UNFINISHED: &str = "last-good.toml.new";

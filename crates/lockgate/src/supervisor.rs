@@ -8,28 +8,24 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use lockgate_config::{Config, Loaded, Report};
-use lockgate_net::listen::Address;
+use lockgate_config::{Loaded, Report};
 use lockgate_net::tls::{Acceptor, KeysReloaded, Rotation, TicketRing, TlsSetupError};
 use lockgate_proxy::admit::basic_auth::Checker;
-use lockgate_proxy::clock::{Pulse, TICK};
+use lockgate_proxy::clock::TICK;
 use lockgate_proxy::downstream::Service;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
-use crate::assemble::Assembly;
 use crate::configuration::Configuration;
-use crate::exposition::Exposition;
+use crate::file_watcher::FileWatcher;
 use crate::log_writer::{self, LogWriter};
-use crate::memory::{MemoryLimit, MemoryMonitor};
-use crate::metrics_server::{self, MetricsRoutes, AllowedHosts, Phase, Readiness};
+use crate::metrics_server::{self, AllowedHosts, MetricsRoutes, Phase};
 use crate::opening::{self, Logs, Prepared};
 use crate::signals::{SignalAction, Signals};
-use crate::start::{self, SocketFile};
-use crate::file_watcher::FileWatcher;
-use crate::worker::{WorkerOrder, CurrentOrder};
+use crate::socket_file::SocketFile;
+use crate::start::{self, RunningServer};
+use crate::worker::WorkerOrder;
 use crate::{descriptors, fetcher, operator_log, print, resolver, state, systemd};
 
 /// For a log to be written by a disk that does not hang.
@@ -124,34 +120,6 @@ async fn supervise(
     }
 }
 
-/// Everything that runs, as the main thread holds it.
-pub(crate) struct RunningServer {
-    pub(crate) config: Config,
-    /// Where that was read from, if it was a file.
-    pub(crate) file: Option<Arc<Configuration>>,
-    pub(crate) assembly: Assembly,
-    pub(crate) bound: Vec<Address>,
-    pub(crate) socket_files: Vec<SocketFile>,
-    pub(crate) metrics: Option<metrics_server::MetricsListener>,
-    pub(crate) metrics_at: Option<Address>,
-    pub(crate) readiness: Arc<Readiness>,
-    pub(crate) exposition: Arc<Exposition>,
-    /// How much memory there may be.
-    pub(crate) memory: MemoryLimit,
-    /// How much of it is in use and not counted.
-    pub(crate) measuring: MemoryMonitor,
-    pub(crate) logs: Option<Logs>,
-    pub(crate) orders: Arc<CurrentOrder>,
-    pub(crate) pulses: Vec<Arc<Pulse>>,
-    pub(crate) threads: Vec<JoinHandle<()>>,
-    /// What each worker tells when it has what it needs for itself.
-    pub(crate) preparing: Vec<oneshot::Receiver<()>>,
-    /// What each worker ended with.
-    pub(crate) ended: UnboundedReceiver<io::Result<usize>>,
-    /// Workers that have not ended yet.
-    pub(crate) left: usize,
-}
-
 impl RunningServer {
     /// Waits until every worker has what it needs for itself.
     ///
@@ -189,7 +157,7 @@ impl RunningServer {
         loop {
             tokio::select! {
                 _ = tick.tick() => {
-                    self.measuring.tick();
+                    self.monitor.tick();
                     self.pulses.iter().for_each(|pulse| pulse.tick());
                 }
                 _ = rotation.tick() => self.rotate(),
@@ -414,7 +382,7 @@ impl RunningServer {
             tokio::select! {
                 () = &mut over => return true,
                 _ = tick.tick() => {
-                    self.measuring.tick();
+                    self.monitor.tick();
                     self.pulses.iter().for_each(|pulse| pulse.tick());
                     systemd::extend_timeout(TICK * 20);
                 }
@@ -436,7 +404,7 @@ impl RunningServer {
             tokio::select! {
                 () = &mut over => return false,
                 _ = tick.tick() => {
-                    self.measuring.tick();
+                    self.monitor.tick();
                     self.pulses.iter().for_each(|pulse| pulse.nudge());
                     systemd::extend_timeout(TICK * 20);
                 }

@@ -4,10 +4,10 @@
 use lockgate_config as config;
 use lockgate_content::coding::Coding;
 use lockgate_proxy::transform::cors::{Origin, Origins};
-use lockgate_proxy::transform::{Caching, Compress, Cors, MediaRange};
+use lockgate_proxy::transform::{Caching, Compress, Cors};
 
 use super::MistakeLog;
-use super::rules::pattern_of;
+use super::matchers::{media_range, pattern_of};
 
 pub(super) fn caching(
     mistakes: &mut MistakeLog<'_>,
@@ -58,12 +58,5 @@ pub(super) fn cors(written: &config::Cors) -> Cors {
         expose: written.expose.join(", "),
         credentials: written.credentials,
         max_age: written.max_age.as_secs(),
-    }
-}
-
-pub(super) fn media_range(written: &config::MediaRange) -> MediaRange {
-    match written {
-        config::MediaRange::Exact(exact) => MediaRange::Exact(exact.clone()),
-        config::MediaRange::Under(over) => MediaRange::Under(over.clone()),
     }
 }

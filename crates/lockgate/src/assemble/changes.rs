@@ -11,7 +11,8 @@ use lockgate_proxy::route::Pattern;
 use lockgate_proxy::transform::rewrite::Value;
 use lockgate_proxy::transform::{self, Purpose, Rewrite};
 
-use super::{MistakeLog, answers};
+use super::MistakeLog;
+use super::matchers::media_range;
 use crate::fetcher::Fetcher;
 
 /// The values of one route while its rules are read.
@@ -158,7 +159,7 @@ pub(super) fn rewrite(
     Some(Arc::new(Rewrite {
         changes,
         values: values.values,
-        types: written.types.iter().map(answers::media_range).collect(),
+        types: written.types.iter().map(media_range).collect(),
         max: written.max,
         tag: format!("{:x}", hasher.finish()),
     }))

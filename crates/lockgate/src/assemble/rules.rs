@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::thread;
 
 use lockgate_config as config;
-use lockgate_config::{At, Cidr, Code, Segment};
+use lockgate_config::{At, Cidr, Code};
 use lockgate_proxy::admit::basic_auth::Checker;
 use lockgate_proxy::admit::networks::Networks;
 use lockgate_proxy::admit::rate_limit::{BUCKETS, Buckets, Rate, RateLimit};
@@ -25,6 +25,7 @@ use lockgate_proxy::transform::{
     HeaderOp, HeaderRule, HeaderRules, Purpose, RedirectMap, TargetRewrite, Template, Types,
 };
 
+use super::matchers::pattern_of;
 use super::{MistakeLog, answers, changes, millis, shape};
 use crate::fetcher::Fetcher;
 
@@ -279,34 +280,6 @@ fn page(path: &Path) -> Result<Page, String> {
         body,
         media_type: media_type.to_owned(),
     })
-}
-
-/// The paths of `route`.
-pub(super) fn pattern(mistakes: &mut MistakeLog<'_>, route: &config::Route) -> Option<Pattern> {
-    pattern_of(mistakes, route, &route.pattern)
-}
-
-/// A pattern in a table of `route`.
-pub(super) fn pattern_of(
-    mistakes: &mut MistakeLog<'_>,
-    route: &config::Route,
-    written: &config::Pattern,
-) -> Option<Pattern> {
-    let config::Pattern::Path { segments, tail } = written else {
-        return Some(Pattern::everything());
-    };
-    let mut text = String::new();
-    for segment in segments {
-        match segment {
-            Segment::Literal(literal) => text.extend(["/", literal]),
-            Segment::Param(name) => text.extend(["/{", name, "}"]),
-        }
-    }
-    text.push_str(if *tail { "/*" } else { "" });
-    let complain = |error: lockgate_proxy::route::PatternError| {
-        mistakes.error(Code::BadPath, &route.at, error.to_string(), "");
-    };
-    Pattern::parse(&text).map_err(complain).ok()
 }
 
 /// Whether there is a folder to serve, or may be one later.

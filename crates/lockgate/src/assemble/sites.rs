@@ -23,7 +23,7 @@ use lockgate_proxy::upstream::Pool;
 
 use super::rules::{self, SharedRules};
 use super::tls::Neighbours;
-use super::{Assembler, DEFERRED, PlannedListener, accept_proxy, address, options};
+use super::{Assembler, DEFERRED, PlannedListener, accept_proxy, address, matchers, options};
 
 /// What the sites of all listeners share.
 #[derive(Default)]
@@ -334,7 +334,7 @@ impl Assembler<'_> {
         site: &config::Site,
         route: &config::Route,
     ) -> Option<(Pattern, site::Route)> {
-        let pattern = rules::pattern(&mut self.mistakes, route)?;
+        let pattern = matchers::pattern(&mut self.mistakes, route)?;
         let action = match &route.action {
             config::Action::Proxy(pool) => self
                 .proxy(site, *pool, &route.rules.timeouts)

@@ -8,8 +8,9 @@ use std::os::unix::net::UnixListener;
 use lockgate_config::{At, Code, Config};
 use lockgate_net::listen::{self, Address, Bound, Owner, Trial};
 
-use super::{Mode, Opening, parent};
+use super::{Mode, Opening};
 use crate::assemble::{self, Assembly, PlannedListener, ReadAccess};
+use crate::folders::parent;
 use crate::systemd::InheritedAddress;
 use crate::{metrics_server, systemd};
 

@@ -4,8 +4,9 @@ use std::io;
 
 use lockgate_config::{AccessLog, At, Code, LogTarget};
 
-use super::{Opening, parent};
+use super::Opening;
 use crate::assemble::ReadAccess;
+use crate::folders::parent;
 use crate::log_writer::{self, LogWriter, LogDestination};
 
 /// What writes access logs.

@@ -12,7 +12,7 @@ use anyhow::Context;
 use super::{TempFolder, quote, run};
 use crate::echo_app::{self, ConnectionPrefix};
 use crate::print::out;
-use crate::supervisor::RunningServer;
+use crate::start::RunningServer;
 
 /// The page of the site.
 const PAGE: &str = include_str!("demo.html");
