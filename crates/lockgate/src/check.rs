@@ -1,4 +1,4 @@
-//! `lockgate check`: every mistake at once, and what a client will get.
+//! `lockgate check`: every mistake at once, and with `-v` the settings of each address.
 
 use std::process::ExitCode;
 
@@ -17,9 +17,9 @@ mod names;
 mod text;
 mod units;
 
-/// Errors found.
+/// The exit code with errors.
 const ERRORS: u8 = 1;
-/// Warnings found, and `--strict`.
+/// The exit code with warnings and `--strict`.
 const WARNINGS: u8 = 2;
 
 /// Checks a configuration file and what a start needs; opens and starts nothing.
@@ -35,7 +35,7 @@ pub(crate) fn run(check: &CheckOptions) -> ExitCode {
     } = examine(&check.config, Mode::Check(trial));
     let config = draft.as_ref().map(|draft| &draft.understood().config);
     if let Some(config) = config {
-        names::doubt(config, &mut report);
+        names::warn_unresolved(config, &mut report);
     }
     let served = match (config, &assembly, check.detail) {
         (Some(config), Some(assembly), Detail::Everything) => {

@@ -1,8 +1,7 @@
-//! The command line: what the user typed, as one value.
+//! The command line, parsed into one value.
 //!
-//! Does not read the configuration and does nothing: `main` acts on [`Command`]. Addresses stay as
-//! written, because the configuration has one grammar for them and `proxy` is a configuration of
-//! one table.
+//! Does not read the configuration and runs nothing: `main` acts on [`Command`]. Addresses stay text,
+//! because the configuration parses them, and `proxy` is a configuration of one table.
 
 mod compare;
 mod foreign;
@@ -22,7 +21,7 @@ use lockgate_compare::guard::Guard;
 
 use crate::quick_start::DemoOptions;
 
-/// Where the configuration is read from when neither `-c` nor [`CONFIG_VARIABLE`] says otherwise.
+/// The configuration file where neither `-c` nor [`CONFIG_VARIABLE`] names one.
 pub(crate) const DEFAULT_CONFIG: &str = "/etc/lockgate/lockgate.toml";
 /// The environment variable that names the configuration file; `-c` wins over it.
 pub(crate) const CONFIG_VARIABLE: &str = "LOCKGATE_CONFIG";
@@ -30,33 +29,33 @@ pub(crate) const CONFIG_VARIABLE: &str = "LOCKGATE_CONFIG";
 /// One invocation, with every default filled in.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Command {
-    /// Serve what the file says.
+    /// Run a configuration file.
     Run { config: PathBuf },
-    /// Check the file and print what is wrong with it.
+    /// Check a configuration file and print its mistakes.
     Check(CheckOptions),
-    /// Serve a built-in page and application behind a self-signed certificate.
+    /// Serve a built-in page and application with a self-signed certificate.
     Demo(DemoOptions),
-    /// Serve one listener without a file.
+    /// Relay one listener without a configuration file.
     Proxy {
         listen: String,
         upstream: String,
         tls: ListenerTls,
     },
-    /// Serve the files of a folder without a file of configuration.
+    /// Serve the files of a folder without a configuration file.
     Serve(serve::ServeOptions),
-    /// Let clients have tunnels without a file of configuration.
+    /// Serve tunnels without a configuration file.
     Tunnel(tunnel::TunnelOptions),
-    /// Make load and measure.
+    /// Generate load and measure the responses.
     Load(Box<load::LoadOptions>),
     /// Measure programs side by side.
     Compare(Comparison),
-    /// Hold a program that `compare` runs.
+    /// Run a program for `compare` and end everything that it started.
     Guard(Guard),
     /// Print the version.
     Version { output: OutputFormat },
 }
 
-/// What `check` looks at, how much it says, and what fails it.
+/// The file that `check` examines, and how it reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CheckOptions {
     pub(crate) config: PathBuf,
@@ -69,48 +68,48 @@ pub(crate) struct CheckOptions {
 /// How much `check` prints when nothing is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Detail {
-    /// Mistakes and one line at the end.
+    /// Mistakes, and one line at the end.
     Mistakes,
-    /// Also what a client will get at each address (`-v`).
+    /// Also the settings of each address (`-v`).
     Everything,
 }
 
-/// Who reads the output.
+/// The format of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OutputFormat {
-    /// A person.
+    /// Text for people.
     Text,
-    /// A program (`--json`).
+    /// JSON for programs (`--json`).
     Json,
 }
 
-/// How `check` looks at the addresses of listeners.
+/// The checks of the listeners' addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AddressCheck {
-    /// Whether this machine has them; their ports may be in use, by the server that is to be
-    /// restarted for example.
+    /// Whether this machine has them; their ports may be in use, for example by the server that is
+    /// to be restarted.
     OfMachine,
     /// Also whether their ports are free (`--bind`).
     Bind,
 }
 
-/// What warnings do to the exit code of `check`.
+/// The effect of warnings on the exit code of `check`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WarningPolicy {
-    /// Printed only: exit code 0.
+    /// They are printed only: exit code 0.
     Printed,
     /// They give exit code 2 (`--strict`).
     Fatal,
 }
 
-/// Whether the listener of `proxy` or `serve` speaks TLS, and with what.
+/// TLS of the listener of `proxy`, `serve` or `tunnel`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ListenerTls {
-    /// Bytes as they are.
+    /// No TLS.
     Plain,
-    /// A self-signed certificate made at start.
+    /// TLS with a self-signed certificate made at start.
     SelfSigned,
-    /// Two PEM files.
+    /// TLS with the certificate and key of two PEM files.
     Files { cert: PathBuf, key: PathBuf },
 }
 
@@ -118,7 +117,7 @@ impl Command {
     /// Reads the arguments and environment of this process.
     ///
     /// Ends the process for `--help` and `--version` (exit code 0) and for usage errors (exit code
-    /// 2), after printing what clap says about them.
+    /// 2), after printing clap's text.
     pub(crate) fn from_environment() -> Self {
         let variable = std::env::var_os(CONFIG_VARIABLE);
         Self::parse(std::env::args_os(), variable).unwrap_or_else(|error| error.exit())
@@ -134,22 +133,22 @@ impl Command {
         arguments: impl IntoIterator<Item = OsString>,
         variable: Option<OsString>,
     ) -> Result<Self, clap::Error> {
-        let typed = Cli::try_parse_from(arguments).map_err(foreign::instead)?;
-        if let Some(word) = &typed.signal {
+        let args = Cli::try_parse_from(arguments).map_err(foreign::instead)?;
+        if let Some(word) = &args.signal {
             return Err(foreign::signal(word));
         }
         let named = variable.filter(|value| !value.is_empty());
         let default = named.map_or_else(|| PathBuf::from(DEFAULT_CONFIG), PathBuf::from);
-        let outer = typed.config;
-        match (typed.verb, typed.test || typed.test_in_detail) {
+        let outer = args.config;
+        match (args.command, args.test || args.test_in_detail) {
             (Some(_), true) => Err(usage(
                 ErrorKind::ArgumentConflict,
                 "-t is a command of its own: `lockgate -t -c FILE`",
             )),
-            (Some(verb), false) => verb.resolve(outer, default),
+            (Some(command), false) => command.resolve(outer, default),
             (None, true) => {
                 let check = CheckArgs {
-                    verbose: typed.test_in_detail,
+                    verbose: args.test_in_detail,
                     ..CheckArgs::default()
                 };
                 Ok(Self::Check(check.resolve(outer.unwrap_or(default))))
@@ -197,7 +196,7 @@ struct Cli {
     #[arg(short = 'c', short_alias = 'f', long = "config", value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(subcommand)]
-    verb: Option<CommandArgs>,
+    command: Option<CommandArgs>,
 }
 
 #[derive(Subcommand)]
@@ -299,7 +298,7 @@ struct ConfigArgs {
 }
 
 impl ConfigArgs {
-    /// The file, however it was named.
+    /// The file of either spelling.
     fn file(self) -> Option<PathBuf> {
         self.config.or(self.named)
     }
@@ -342,19 +341,19 @@ impl CommandArgs {
             None => Ok(command),
         };
         match self {
-            Self::Run(typed) => Ok(Command::Run {
-                config: once(typed.file())?,
+            Self::Run(args) => Ok(Command::Run {
+                config: once(args.file())?,
             }),
-            Self::Check(mut typed) => {
-                let config = once(std::mem::take(&mut typed.config).file())?;
-                Ok(Command::Check(typed.resolve(config)))
+            Self::Check(mut args) => {
+                let config = once(std::mem::take(&mut args.config).file())?;
+                Ok(Command::Check(args.resolve(config)))
             }
             Self::Demo {
                 listen,
                 relay,
                 metrics,
             } => {
-                let relay = relay.unwrap_or_else(|| beside(listen));
+                let relay = relay.unwrap_or_else(|| next_port(listen));
                 without_file(Command::Demo(DemoOptions {
                     listen,
                     relay,
@@ -370,16 +369,16 @@ impl CommandArgs {
                 upstream,
                 tls: tls.unwrap_or(ListenerTls::Plain),
             }),
-            Self::Serve(typed) => without_file(Command::Serve(typed.resolve())),
-            Self::Tunnel(typed) => without_file(Command::Tunnel(typed.resolve())),
-            Self::Load(typed) => {
-                let load = typed
+            Self::Serve(args) => without_file(Command::Serve(args.resolve())),
+            Self::Tunnel(args) => without_file(Command::Tunnel(args.resolve())),
+            Self::Load(args) => {
+                let load = args
                     .resolve()
                     .map_err(|text| usage(ErrorKind::Io, &text))?;
                 without_file(Command::Load(Box::new(load)))
             }
-            Self::Compare(typed) => without_file(Command::Compare(typed.resolve())),
-            Self::Guard(typed) => without_file(Command::Guard(typed.resolve())),
+            Self::Compare(args) => without_file(Command::Compare(args.resolve())),
+            Self::Guard(args) => without_file(Command::Guard(args.resolve())),
             Self::Version { json } => without_file(Command::Version {
                 output: output(json),
             }),
@@ -415,8 +414,8 @@ fn output(json: bool) -> OutputFormat {
     if json { OutputFormat::Json } else { OutputFormat::Text }
 }
 
-/// The next port of the same address; any, where any was asked for.
-fn beside(address: SocketAddr) -> SocketAddr {
+/// The next port of the same address; any port where `address` has any.
+fn next_port(address: SocketAddr) -> SocketAddr {
     let port = if address.port() == 0 {
         0
     } else {

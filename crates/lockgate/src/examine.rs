@@ -1,5 +1,5 @@
-//! A configuration file and all that a start needs, looked at: by `check`, by a start whose file
-//! has mistakes, and on HUP.
+//! The examination of a configuration file and of all that a start needs: by `check`, by a start whose
+//! file has mistakes, and on HUP.
 
 use std::path::Path;
 
@@ -8,18 +8,17 @@ use lockgate_config::{Draft, Report, read};
 use crate::assemble::Assembly;
 use crate::opening::{self, Mode};
 
-/// What was found.
+/// The result of an examination.
 pub(crate) struct Examination {
     /// Every mistake and warning.
     pub(crate) report: Report,
-    /// What was written; `None` when the file cannot be read.
+    /// The parsed file; `None` when it cannot be read.
     pub(crate) draft: Option<Draft>,
-    /// What would run; `None` when something is wrong.
+    /// The assembled configuration; `None` with a mistake.
     pub(crate) assembly: Option<Assembly>,
 }
 
-/// Looks at the file, and at what it names as far as it can be understood; see
-/// [`opening::rehearse`].
+/// Examines the file, and the files, users and addresses that it names; see [`opening::rehearse`].
 pub(crate) fn examine(path: &Path, mode: Mode) -> Examination {
     let draft = match read(path) {
         Ok(draft) => draft,
@@ -35,8 +34,8 @@ pub(crate) fn examine(path: &Path, mode: Mode) -> Examination {
     let mut found = Report::new();
     let assembly = opening::rehearse(draft.understood(), mode, &mut found);
     if report.has_errors() {
-        // Where a part is missing, what the rest means together is not certain; files, users and
-        // addresses are.
+        // Where a part is missing, mistakes in how the rest fits together are not certain; those in
+        // files, users and addresses are.
         found.retain(|code| code.is_of_machine());
     }
     report.append(found);

@@ -1,4 +1,4 @@
-//! What `/metrics` and `/top` say: the workers' counters, and what only the process knows.
+//! The texts of `/metrics` and `/top`: the workers' counters, and the figures of the process.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -23,23 +23,23 @@ use crate::configuration::Configuration;
 use crate::operator_log;
 use crate::prober::{Standing, Standings};
 
-/// Clients that `/top` lists.
+/// The number of clients that `/top` lists.
 const LISTED: usize = 100;
-/// Clients that have a series of their own.
+/// The number of clients with a series of their own.
 const SERIES: usize = 20;
 
-/// Everything that is shown.
+/// The sources of all figures.
 pub(crate) struct Exposition {
     names: Vec<String>,
     acceptors: Vec<(String, Arc<Acceptor>)>,
-    /// Each once, however many listeners have it.
+    /// Each endpoint once, however many pools have it.
     endpoints: Vec<Arc<Endpoint>>,
-    /// In the order of the workers' cells, as the pools behind them.
+    /// The relays, in the order of the workers' cells.
     relays: Vec<RelayName>,
     sites: Vec<String>,
-    /// Those of sites, in the order of the workers' cells.
+    /// The pools of sites, in the order of the workers' cells.
     upstreams: Vec<Arc<Pool>>,
-    /// Those of relays as well.
+    /// All pools, those of relays included.
     pools: Vec<Arc<Pool>>,
     standings: Standings,
     shards: Arc<Shards<WorkerCells>>,
@@ -51,8 +51,8 @@ pub(crate) struct Exposition {
 }
 
 impl Exposition {
-    /// Shows what `shards` count and what else the process shares; `lost` counts the lost lines of
-    /// each access log.
+    /// Exposes the counts of `shards` and the shared state; `lost` counts the lost lines of each access
+    /// log.
     pub(crate) fn new(
         assembly: &Assembly,
         file: Option<Arc<Configuration>>,
@@ -93,12 +93,12 @@ impl Exposition {
         }
     }
 
-    /// How many connections there may be.
+    /// The limit of connections.
     pub(crate) fn connection_limit(&self) -> usize {
         self.shared.connections.size()
     }
 
-    /// How many sockets towards endpoints there may be.
+    /// The limit of sockets towards endpoints.
     pub(crate) fn socket_limit(&self) -> usize {
         self.shared.sockets.size()
     }
@@ -195,7 +195,7 @@ impl Exposition {
             "When the configuration that runs was read, in seconds since 1970.",
         )
         .sample(&[], seconds(*read));
-        let last = configuration.last();
+        let last = configuration.last_check();
         text.gauge(
             "lockgate_config_check_timestamp_seconds",
             "When the file was last checked, at start or on HUP, in seconds since 1970.",
@@ -252,7 +252,7 @@ impl Exposition {
         .sample(&[], sockets.preempted());
     }
 
-    /// The endpoints that are there.
+    /// The endpoints, without those of SRV records that have none.
     fn present(&self) -> impl Iterator<Item = &Arc<Endpoint>> {
         self.endpoints
             .iter()
@@ -384,8 +384,7 @@ impl Exposition {
         }
     }
 
-    /// Gauges, not counters: when a client comes into the list, what it had counts no longer under
-    /// `other`.
+    /// Gauges, not counters: the bytes of a client that enters the list leave `other`.
     fn clients(&self, text: &mut Text) {
         let listing = self.snapshot().top(SERIES, Order::Bytes);
         let mut family = text.gauge(
@@ -418,7 +417,7 @@ impl Exposition {
         });
     }
 
-    /// The traffic of clients, and what they ask for, as JSON: the most first.
+    /// The traffic of clients and their requests as JSON, the largest first.
     pub(crate) fn top(&self) -> String {
         let listing = self.snapshot().top(LISTED, Order::Bytes);
         let clients: Vec<Value> = listing.entries.iter().map(client).collect();
@@ -484,7 +483,7 @@ fn client(entry: &TopEntry<IpAddr>) -> Value {
     value
 }
 
-/// A list whose entries count requests, which are *received*; `name` is what the key is called.
+/// A list whose entries count requests (in `received`); `name` is the JSON name of the key.
 fn requests(name: &str, top: &TopSnapshot<Box<str>>) -> Value {
     let entries = top.top(LISTED, Order::Bytes).entries;
     entries
@@ -500,7 +499,7 @@ fn requests(name: &str, top: &TopSnapshot<Box<str>>) -> Value {
         .collect()
 }
 
-/// What the last check of an endpoint found.
+/// The result of the last health check of an endpoint.
 fn check(standing: &Standing) -> Value {
     json!({
         "pool": standing.pool,

@@ -26,7 +26,7 @@ const BROKEN: u8 = 3;
 /// # Errors
 /// When it cannot begin, or a report cannot be written.
 pub(crate) fn run(load: &LoadOptions) -> anyhow::Result<ExitCode> {
-    if load.what == LoadKind::Page {
+    if load.kind == LoadKind::Page {
         return page::run(load);
     }
     let plan = load.options.plan()?;

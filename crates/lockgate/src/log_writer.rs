@@ -1,6 +1,6 @@
-//! The thread that writes the access log: it owns the file and nobody waits for it.
+//! The thread that writes an access log. It owns the file, and no worker waits for it.
 //!
-//! Does not format: whole lines come in whole buffers over a bounded channel. A target that is slow
+//! Does not format: whole lines come in whole buffers over a bounded channel. A destination that is slow
 //! or fails costs lines, which are counted, and never a worker's time.
 
 pub(crate) mod line_sink;
@@ -22,25 +22,25 @@ use rustix::fs::{Access, OFlags, access};
 use crate::folders::{parent, writable};
 use line_sink::{LineSink, BlockingFile};
 
-/// Buffers that may wait for the thread; at some 32 KB each this bounds what a hung disk costs to 2
-/// MB.
+/// The number of buffers that may wait for the thread: some 32 KB each, so that a hung disk costs 2 MB
+/// at the most.
 const WAITING: usize = 64;
 
-/// Least time between two warnings, and between two attempts to rotate.
+/// The least time between two warnings, and between two attempts to rotate.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// Where the access log goes.
+/// The destination of an access log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum LogDestination {
     /// Standard output.
     Stdout,
     /// Standard error.
     Stderr,
-    /// A file, made with mode 0640 and appended to. A FIFO must have a reader when it is opened.
+    /// A file with mode 0640, appended to. A FIFO must have a reader when it is opened.
     File {
-        /// Its path; rotated files get `.1`, `.2` … appended.
+        /// The path; rotated files have `.1`, `.2` … appended.
         path: PathBuf,
-        /// When and how to rotate it; only a regular file can be rotated.
+        /// The rotation, if any; only a regular file can be rotated.
         rotation: Option<LogRotation>,
     },
 }
@@ -48,22 +48,22 @@ pub(crate) enum LogDestination {
 /// Rotation by size and count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LogRotation {
-    /// Bytes that a file may hold; only a single buffer larger than this makes a larger file.
+    /// The most bytes of a file; only a single buffer that is larger makes a larger file.
     pub(crate) size: u64,
-    /// How many rotated files are kept beside the current one; with 0 the old lines are deleted.
+    /// The number of rotated files kept beside the current one; with 0 the old lines are deleted.
     pub(crate) keep: u32,
 }
 
-/// How [`LogWriter::finish`] ended.
+/// The result of [`LogWriter::finish`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WriterEnd {
-    /// All that was handed over was written or counted as lost.
+    /// Every line was written or counted as lost.
     Drained,
-    /// The target did not take it in time; what still waited is lost with the process.
+    /// The destination was too slow; lines that still waited are lost with the process.
     GivenUp,
 }
 
-/// The access log's thread, seen from the supervisor.
+/// The handle of an access log's thread.
 ///
 /// Ends by [`finish`](Self::finish); without it, when this and every sender is dropped.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ pub(crate) struct LogWriter {
     thread: JoinHandle<()>,
 }
 
-/// What the supervisor and the workers share with the thread.
+/// The state that the supervisor and the workers share with the thread.
 #[derive(Debug, Default)]
 struct WriterOrders {
     lost: Arc<AtomicU64>,
@@ -83,7 +83,7 @@ struct WriterOrders {
 }
 
 impl LogWriter {
-    /// Opens the target and starts the thread; what cannot be opened now is an error now.
+    /// Opens the destination and starts the thread.
     pub(crate) fn start(target: LogDestination) -> io::Result<Self> {
         let file = OpenLog::open(target)?;
         let (sender, buffers) = sync_channel(WAITING);
@@ -108,32 +108,32 @@ impl LogWriter {
         })
     }
 
-    /// A worker's way in: buffers of whole lines, each ending in a line feed, by `try_send`.
+    /// A worker's end of the channel: it takes buffers of whole lines, each ending in a line feed, by
+    /// `try_send`.
     pub(crate) fn sender(&self) -> SyncSender<Vec<u8>> {
         self.sender.clone()
     }
 
-    /// Lines lost since the start; workers add those that found the channel full.
+    /// The number of lines lost since the start; workers add lines for which the channel was full.
     pub(crate) fn lost(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.orders.lost)
     }
 
-    /// Has the file opened anew, after somebody else renamed it (USR1). Returns at once; a file
-    /// that cannot be opened is reported and the old one kept. No effect on standard output and
-    /// standard error.
+    /// Opens the file again, after another program renamed it (USR1). Returns at once; when the file
+    /// cannot be opened, that is logged and the old one kept. No effect on standard output and standard
+    /// error.
     pub(crate) fn reopen(&self) {
         self.order(&self.orders.reopen);
     }
 
-    /// Writes what still waits and ends the thread, but waits no longer than `deadline`: a hung
-    /// disk must not hold up the exit. Whoever still sends after this loses lines.
+    /// Writes the waiting lines and ends the thread, but waits no longer than `deadline`: a hung disk
+    /// must not hold up the exit. Lines that are sent after this are lost.
     pub(crate) fn finish(self, deadline: Duration) -> WriterEnd {
         self.order(&self.orders.finish);
         match self.ended.recv_timeout(deadline) {
             Err(RecvTimeoutError::Timeout) => WriterEnd::GivenUp,
             Ok(()) | Err(RecvTimeoutError::Disconnected) => {
-                // Only a panic of the thread is an error here, and that has been printed by its
-                // hook.
+                // Only a panic of the thread is an error here, and its hook has printed it.
                 let _ = self.thread.join();
                 WriterEnd::Drained
             }
@@ -141,14 +141,14 @@ impl LogWriter {
     }
 
     /// Sets a flag and wakes the thread with an empty buffer. A full channel needs none: the thread
-    /// looks at the flags before every buffer.
+    /// reads the flags before every buffer.
     fn order(&self, flag: &AtomicBool) {
         flag.store(true, Ordering::Release);
         let _ = self.sender.try_send(Vec::new());
     }
 }
 
-/// The thread's own state.
+/// The state of the thread.
 struct WriterThread {
     file: OpenLog,
     orders: Arc<WriterOrders>,
@@ -185,12 +185,13 @@ impl WriterThread {
     }
 }
 
-/// What the operator log has been told, and when: one warning per [`PAUSE`] at the most.
+/// The warnings about lost lines in the operator log: one per [`PAUSE`] at the most.
 #[derive(Debug, Default)]
 struct LossWarnings {
     last: Option<Instant>,
-    told: u64,
-    /// The last error that was not told: the lines that it cost are told later, and with it.
+    /// The lost lines that were logged.
+    reported: u64,
+    /// The last error that was not logged yet.
     error: Option<io::Error>,
 }
 
@@ -207,8 +208,7 @@ impl LossWarnings {
         }
     }
 
-    /// The lines lost since the last warning and why, when it is time for one and there is
-    /// something to say.
+    /// The lines lost since the last warning and the last error, when a warning is due.
     fn due(
         &mut self,
         now: Instant,
@@ -216,7 +216,7 @@ impl LossWarnings {
         error: Option<io::Error>,
     ) -> Option<(u64, Option<io::Error>)> {
         self.error = error.or(self.error.take());
-        let lines = lost.saturating_sub(self.told);
+        let lines = lost.saturating_sub(self.reported);
         let waited = self
             .last
             .is_none_or(|last| now.saturating_duration_since(last) >= PAUSE);
@@ -224,16 +224,16 @@ impl LossWarnings {
             return None;
         }
         self.last = Some(now);
-        self.told = lost;
+        self.reported = lost;
         Some((lines, self.error.take()))
     }
 }
 
-/// The open target with its name.
+/// An open access log.
 struct OpenLog {
     target: LogDestination,
     lines: LineSink<BlockingFile>,
-    /// When rotating failed, not to be tried at every buffer.
+    /// The time of a failed rotation, so that it is not tried at every buffer.
     rotation_failed: Option<Instant>,
 }
 
@@ -267,8 +267,8 @@ impl OpenLog {
         Ok(())
     }
 
-    /// Rotates when `coming` bytes would make the file too large. On failure the file in use stays
-    /// in use, and the next attempt is made after a [`PAUSE`].
+    /// Rotates when `coming` bytes would make the file too large. On failure the old file stays in use,
+    /// and the next attempt comes after a [`PAUSE`].
     fn rotate_before(&mut self, coming: usize, now: Instant) -> io::Result<()> {
         let LogDestination::File {
             path,
@@ -290,7 +290,7 @@ impl OpenLog {
     }
 }
 
-/// Opens the target and says how many bytes it holds.
+/// The opened destination and its size in bytes.
 fn open(target: &LogDestination) -> io::Result<(File, u64)> {
     // Standard streams by descriptor, not by `io::stdout()`: that would cut buffers into lines.
     let (path, rotation) = match target {
@@ -303,15 +303,15 @@ fn open(target: &LogDestination) -> io::Result<(File, u64)> {
     Ok((file, size))
 }
 
-/// Whether the target can be opened; makes nothing.
+/// Tries whether the destination can be opened; makes nothing.
 ///
 /// # Errors
-/// What opening it would fail with.
+/// The error that opening it would give.
 pub(crate) fn try_open(target: &LogDestination) -> io::Result<()> {
     let LogDestination::File { path, rotation } = target else {
         return Ok(());
     };
-    // To open a FIFO and to close it would be the end for its reader.
+    // Opening and closing a FIFO would end its reader.
     if fs::metadata(path).is_ok_and(|file| file.file_type().is_fifo()) && rotation.is_none() {
         return Ok(access(path, Access::WRITE_OK)?);
     }
@@ -351,8 +351,7 @@ fn shift(path: &Path, keep: u32) -> io::Result<()> {
     if keep == 0 {
         return fs::remove_file(path);
     }
-    // Only as far as there is no gap: a gap takes the one before it, and nothing after it has to
-    // move.
+    // Only up to the first gap: the file before the gap takes its number, and later files stay.
     let gap = (1..keep)
         .find(|number| !numbered(path, *number).exists())
         .unwrap_or(keep);

@@ -47,9 +47,9 @@ use print::out;
 static ALLOCATOR: Counting<mimalloc::MiMalloc> = Counting(mimalloc::MiMalloc);
 
 fn main() -> ExitCode {
-    // The allocator asks for huge pages, and then all of a buffer is resident of which one page was
-    // written: that was 16 KB a kept connection of HTTP/2, and no request was cheaper for it.
-    // Where the kernel has none, nothing is lost.
+    // With huge pages a buffer is resident as a whole once one page of it is written: 16 KB more for
+    // each kept connection of HTTP/2, and no request was faster. An error means that the kernel has
+    // no huge pages.
     let _ = rustix::thread::disable_transparent_huge_pages(true);
     let done = match Command::from_environment() {
         Command::Run { config } => Ok(run(&config)),
@@ -76,7 +76,7 @@ fn main() -> ExitCode {
 fn run(config: &Path) -> ExitCode {
     let draft = match lockgate_config::read(config) {
         Ok(draft) if !draft.report().has_errors() => draft,
-        // What else would stop the start is told with the mistakes in the file.
+        // The other mistakes that would stop a start are reported with those in the file.
         _ => {
             print::report(&examine(config, Mode::Check(Trial::Port)).report);
             return ExitCode::FAILURE;

@@ -1,7 +1,7 @@
-//! How much memory the process may have, and how much of what it has is not counted.
+//! The memory limit of the process, and the memory that is in use but not counted.
 //!
-//! The counts are those of `lockgate_net::memory`. They miss what lies between allocations, and
-//! libraries in C: that is measured here, with the tick.
+//! `lockgate_net::memory` counts. Its counts miss the gaps between allocations and the libraries in C:
+//! that surplus is measured here, with the tick.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,27 +13,27 @@ mod cgroup;
 
 use cgroup::Cgroup;
 
-/// Percent of what the cgroup allows that are ours: the kernel has page tables in there, and files
-/// that we read.
+/// Our percentage of the cgroup's limit: the kernel's page tables and files that we read count there
+/// too.
 const SHARE_OF_CGROUP: u64 = 80;
-/// Percent of the machine's memory.
+/// Our percentage of the machine's memory.
 const SHARE_OF_MACHINE: u64 = 50;
-/// Ticks of which the least surplus counts: what was just freed is still there for the next
+/// The number of ticks of which the least surplus counts: memory that was just freed stays for the next
 /// allocations.
 const WINDOW: usize = 20;
-/// Ticks between two measurements while little is in use.
+/// The ticks between two measurements while little memory is in use.
 const SELDOM: u32 = 10;
-/// Ticks between two lines in the log.
-const TOLD_EVERY: u32 = 100;
+/// The least number of ticks between two log messages.
+const LOGGED_EVERY: u32 = 100;
 
-/// A limit, and where it comes from.
+/// A memory limit, and its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MemoryLimit {
-    /// Nothing where there is none.
+    /// `None` without a limit.
     pub(crate) bytes: Option<u64>,
-    /// In words, for people.
+    /// The source, for the log.
     pub(crate) why: String,
-    /// Whether the limit is that of the cgroup: then what the kernel has in there counts.
+    /// Whether the limit is that of the cgroup: then the kernel's memory in it counts.
     of_cgroup: bool,
 }
 
@@ -54,7 +54,7 @@ impl MemoryLimit {
     }
 }
 
-/// How much the process may have by what was written, its cgroup, and the machine.
+/// The limit by the configuration, the cgroup, or the machine.
 pub(crate) fn allowed(written: Memory) -> MemoryLimit {
     match written {
         Memory::Off => MemoryLimit::of(None, "limits.memory is off"),
@@ -92,7 +92,7 @@ fn machine(meminfo: &str) -> Option<u64> {
     kilobytes.checked_mul(1024)
 }
 
-/// Bytes of the process that are no file's, by /proc/self/statm.
+/// The bytes of the process without pages of files, by /proc/self/statm.
 fn anonymous(statm: &str, page: u64) -> Option<u64> {
     let mut pages = statm
         .split_ascii_whitespace()
@@ -106,7 +106,7 @@ fn read(path: impl AsRef<Path>) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 
-/// Measures what is not counted, and tells the operator how near the limit is.
+/// The measurements of memory that is not counted, and the log messages about the level.
 pub(crate) struct MemoryMonitor {
     budget: &'static Budget,
     cgroup: Option<Cgroup>,
@@ -115,24 +115,25 @@ pub(crate) struct MemoryMonitor {
     next: usize,
     ticks: u32,
     level: Level,
-    told: Option<u32>,
+    /// The tick of the last log message.
+    logged: Option<u32>,
 }
 
 impl MemoryMonitor {
-    /// Of this process, whose limit is set by that.
+    /// Sets the limit of this process and begins to measure.
     pub(crate) fn begin(allowed: &MemoryLimit) -> Self {
         let budget = counted::process();
         budget.set_limit(allowed.bytes);
         Self {
             budget,
-            // Elsewhere other processes may be in it.
+            // Without a limit of its own the cgroup may have other processes.
             cgroup: allowed.of_cgroup.then(Cgroup::own),
             page: rustix::param::page_size() as u64,
             surpluses: [0; WINDOW],
             next: 0,
             ticks: 0,
             level: Level::Easy,
-            told: None,
+            logged: None,
         }
     }
 
@@ -145,7 +146,7 @@ impl MemoryMonitor {
         if self.ticks.is_multiple_of(SELDOM) || self.budget.level() > Level::Easy {
             self.measure();
         }
-        self.tell(limit);
+        self.log_level(limit);
     }
 
     fn measure(&mut self) {
@@ -165,20 +166,20 @@ impl MemoryMonitor {
             .tell_surplus(self.surpluses.iter().copied().min().unwrap_or(0));
     }
 
-    /// Says that a level was entered or left, seldom enough that a log is not filled by it.
-    fn tell(&mut self, limit: usize) {
+    /// Logs a change of level, seldom enough that it does not fill the log.
+    fn log_level(&mut self, limit: usize) {
         let level = self.budget.level();
         let recently = self
-            .told
-            .is_some_and(|told| self.ticks.wrapping_sub(told) < TOLD_EVERY);
-        // What has become worse is said at once, but for what was said just now.
+            .logged
+            .is_some_and(|logged| self.ticks.wrapping_sub(logged) < LOGGED_EVERY);
+        // A worse level is logged at once, except right after it was logged.
         if level == self.level
             || (recently && level != Level::Full)
             || (recently && self.level == Level::Full)
         {
             return;
         }
-        (self.level, self.told) = (level, Some(self.ticks));
+        (self.level, self.logged) = (level, Some(self.ticks));
         let used = self.budget.total();
         match level {
             Level::Easy => tracing::info!(used, limit, "there is enough memory again"),

@@ -1,4 +1,4 @@
-//! The operator log: what the program says about itself, on standard error.
+//! The operator log: messages of the program about itself, on standard error.
 //!
 //! Not the access log, which has its own stream, format and thread.
 
@@ -19,16 +19,16 @@ use tracing_subscriber::layer::SubscriberExt as _;
 
 use output::StderrOutput;
 
-/// Where the lines of this process go.
+/// The output of this process.
 static OUTPUT: StderrOutput = StderrOutput::new();
 
-/// What a standard error that nobody reads may cost the end of the process, or a panic.
+/// The wait for a standard error that is not read, at the end of the process or in a panic.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How a line looks.
+/// The format of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OperatorLogFormat {
-    /// Time, level, words and fields for a person.
+    /// Time, level, message and fields as text.
     Text,
     /// One JSON object a line.
     Json,
@@ -47,12 +47,12 @@ pub(crate) fn init(level: LevelFilter, format: OperatorLogFormat) -> anyhow::Res
     Ok(())
 }
 
-/// Has a thread write the lines from now on: no other thread waits for standard error any more.
-/// What does not fit into its queue is lost, and counted. A panic is printed behind what waits in
-/// the queue.
+/// Starts the thread that writes the lines from now on: no other thread waits for standard error any
+/// more. Lines that do not fit into its queue are lost, and counted. A panic is printed behind the
+/// waiting lines.
 ///
 /// # Errors
-/// When the thread cannot be started; lines go on being written by whichever thread has them.
+/// When the thread cannot be started; then each thread goes on writing its own lines.
 pub(crate) fn start_thread() -> io::Result<()> {
     OUTPUT.start_thread(io::stderr().as_fd().try_clone_to_owned()?.into())?;
     let print = std::panic::take_hook();
@@ -66,8 +66,8 @@ pub(crate) fn start_thread() -> io::Result<()> {
     Ok(())
 }
 
-/// Writes past the queue, which is not emptied, by a thread of its own: a standard error that takes
-/// nothing must not keep the process from its end.
+/// Writes past the queue, in a thread of its own: a standard error that is not read must not keep the
+/// process from its end.
 fn write_directly(words: String, mut to: impl Write + Send + 'static) {
     let (done, written) = channel();
     let writes = move || {
@@ -83,13 +83,12 @@ fn write_directly(words: String, mut to: impl Write + Send + 'static) {
     }
 }
 
-/// Waits until all lines so far are written, but no longer than a second: for the end of the
-/// process.
+/// Waits until all lines so far are written, but no longer than a second.
 pub(crate) fn finish() {
     OUTPUT.settle(PATIENCE);
 }
 
-/// Lines lost since the start.
+/// The number of lines lost since the start.
 pub(crate) fn lost() -> u64 {
     OUTPUT.lost()
 }
@@ -101,7 +100,7 @@ enum Colour {
 }
 
 impl Colour {
-    /// <https://no-color.org>: the variable counts when it is present and not empty, whatever its value.
+    /// <https://no-color.org>: the variable counts when it is present and not empty.
     fn of(no_color: Option<&OsStr>, is_terminal: bool) -> Self {
         let refused = no_color.is_some_and(|value| !value.is_empty());
         if is_terminal && !refused {
@@ -121,14 +120,14 @@ fn subscriber<W>(
 where
     W: for<'writer> MakeWriter<'writer> + Send + Sync + 'static,
 {
-    // The module that said it is of no use to an operator: messages are written to stand alone.
+    // Without the module path: it tells an operator nothing, and messages stand alone.
     let builder = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_target(false)
         .with_ansi(colour == Colour::Always)
         .with_writer(to);
-    // The h2 crate warns of whatever a peer does wrong: that is in the access log, once, and must
-    // not fill this one.
+    // The h2 crate warns of every mistake of a peer: those are in the access log, once, and must not
+    // fill this one.
     let ours = Targets::new()
         .with_default(level)
         .with_target("h2", LevelFilter::OFF);
@@ -195,14 +194,13 @@ mod tests {
         assert!(lines[0]["timestamp"].is_string());
     }
 
-    /// Where the thread of the log does not come on: the message of a panic is the one line that
-    /// nothing else tells.
+    /// The message of a panic is the one line that nothing else reports.
     #[test]
     fn a_panic_is_written_directly_where_the_queue_is_not_emptied() {
         let page = Page::default();
         write_directly("thread panicked\n".to_owned(), page.clone());
         assert_eq!(*page.0.lock().unwrap(), b"thread panicked\n");
-        // Who takes nothing costs a second, and not the end of the process.
+        // A reader that takes nothing costs a second, and not the end of the process.
         let (_read, write) = rustix::pipe::pipe().unwrap();
         write_directly("x".repeat(1 << 20), std::fs::File::from(write));
     }

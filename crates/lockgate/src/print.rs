@@ -1,4 +1,4 @@
-//! What goes to the terminal: reports of the configuration, and the settings of the operator log.
+//! Output to the terminal: reports about the configuration, and the settings of the operator log.
 
 use std::io::{IsTerminal, Write};
 
@@ -7,8 +7,7 @@ use tracing::level_filters::LevelFilter;
 
 use crate::operator_log::OperatorLogFormat;
 
-/// Prints a line to standard output. Where nobody reads it any more (`lockgate check -v | head`),
-/// that is no error.
+/// Prints a line to standard output. A closed pipe (`lockgate check -v | head`) is no error.
 macro_rules! out {
     ($($text:tt)*) => {
         $crate::print::line(format_args!($($text)*))

@@ -1,6 +1,6 @@
-//! Giving up root, once, after sockets are bound and keys are read.
+//! The end of root privileges, once, after sockets are bound and keys are read.
 //!
-//! Knows users and groups; does not know what still needs root, nor bind or read anything itself.
+//! Knows users and groups; does not know which steps need root, and neither binds nor reads anything.
 
 use anyhow::{Context as _, bail, ensure};
 use nix::unistd::{
@@ -8,10 +8,10 @@ use nix::unistd::{
 };
 use std::ffi::CString;
 
-/// Who `user = "…"` of the configuration is: a user and the group that it works in.
+/// The user and group of the key `user`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServiceUser {
-    /// The name, for `initgroups`; none for a bare number that no user has.
+    /// The name, for `initgroups`; `None` for a number without a user.
     name: Option<String>,
     user: Uid,
     group: Gid,
@@ -35,12 +35,12 @@ impl ServiceUser {
                 user: known.uid,
                 group: group.unwrap_or(known.gid),
             },
-            (UserLookup::Number(number), Some(group)) => Self {
+            (UserLookup::Unnamed(number), Some(group)) => Self {
                 name: None,
                 user: number,
                 group,
             },
-            (UserLookup::Number(number), None) => {
+            (UserLookup::Unnamed(number), None) => {
                 bail!(
                     "no user has the number {number}: name a group too, as in \"{number}:{number}\""
                 )
@@ -76,8 +76,8 @@ impl ServiceUser {
 }
 
 /// Becomes `user` (see [`ServiceUser::look_up`]) for good: groups, group and user ids, no way back to
-/// root, and no new privileges by running a set-uid program. Does nothing but say so when the
-/// process is that user already.
+/// root, and no new privileges by running a set-uid program. Does nothing when the process is that
+/// user already.
 ///
 /// To be called before the first thread is started, so that there is none that keeps root.
 ///
@@ -132,15 +132,16 @@ fn no_new_privileges() -> anyhow::Result<()> {
     rustix::thread::set_no_new_privs(true).context("cannot set no_new_privs")
 }
 
-/// How many threads this process has; 1 where /proc is not mounted: there the C library's set-id
-/// functions, which reach every thread, are all that keeps the promise.
+/// The number of threads of this process; 1 where /proc is not mounted: there only the C library's
+/// set-id functions, which change every thread, keep the promise.
 fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count)
 }
 
+/// A user of the system, or a number that no user has.
 enum UserLookup {
     User(User),
-    Number(Uid),
+    Unnamed(Uid),
 }
 
 fn find_user(written: &str) -> anyhow::Result<UserLookup> {
@@ -158,7 +159,7 @@ fn find_user(written: &str) -> anyhow::Result<UserLookup> {
     };
     let number = Uid::from_raw(number);
     let known = User::from_uid(number).with_context(|| format!("looking up user {number}"))?;
-    Ok(known.map_or(UserLookup::Number(number), UserLookup::User))
+    Ok(known.map_or(UserLookup::Unnamed(number), UserLookup::User))
 }
 
 fn find_group(written: &str) -> anyhow::Result<Gid> {

@@ -1,10 +1,10 @@
-//! Signals as what they ask for.
+//! The signals that the process handles, and the action that each asks for.
 
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// What a signal asks for.
+/// The action of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SignalAction {
     /// TERM, INT, QUIT: drain; a second one cuts that short.
@@ -13,7 +13,7 @@ pub(crate) enum SignalAction {
     Reload,
     /// USR1: reopen the access log.
     Reopen,
-    /// USR2: another binary, for nginx's and HAProxy's users. There is none of that here.
+    /// USR2: in nginx, a new binary; not supported here.
     Upgrade,
 }
 

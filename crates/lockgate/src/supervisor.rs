@@ -1,5 +1,5 @@
-//! The main thread while everything runs: signals, the workers' tick, changed certificates, and the
-//! end in its order.
+//! The main thread while Lockgate runs: signals, the workers' tick, changed certificates, and the
+//! orderly end.
 
 use std::io;
 use std::path::PathBuf;
@@ -28,20 +28,20 @@ use crate::start::{self, RunningServer};
 use crate::worker::WorkerOrder;
 use crate::{descriptors, fetcher, operator_log, print, resolver, state, systemd};
 
-/// For a log to be written by a disk that does not hang.
-const HONEST_DISK: Duration = Duration::from_millis(200);
+/// The time that a disk which does not hang needs to write a log.
+const DISK_TIME: Duration = Duration::from_millis(200);
 
-/// For connections that were cut to be closed, and for the log to be written.
+/// The time for closing connections that were cut, and for writing the log.
 const LAST_MOMENTS: Duration = Duration::from_secs(3);
-/// How often ticket keys are looked at: they live for hours.
+/// The interval of checks whether ticket keys are due: they live for hours.
 const ROTATION_CHECKED_EVERY: Duration = Duration::from_secs(60);
-/// A stop that had to cut somebody.
+/// The exit code of a stop that had to cut connections.
 const UNCLEAN: u8 = 3;
 
 /// Runs until a signal ends it.
 ///
-/// `file` is where the configuration was read from, if it was; `greet` is called once everything is
-/// bound and runs.
+/// `file` is the file of the configuration, if it has one; `greet` is called once everything is bound
+/// and runs.
 pub(crate) fn run(
     loaded: &Loaded,
     file: Option<Arc<Configuration>>,
@@ -67,7 +67,7 @@ pub(crate) fn run(
         }
         return ExitCode::FAILURE;
     };
-    // Privileges are dropped by now, and what fails the start is written already.
+    // Privileges are dropped by now, and errors of the start are written already.
     if let Err(error) = operator_log::start_thread() {
         tracing::warn!(%error, "the operator log has no thread: a standard error that nobody reads stops everything");
     }
@@ -94,25 +94,25 @@ async fn supervise(
     greet: impl FnOnce(&RunningServer),
 ) -> io::Result<ExitCode> {
     let mut signals = Signals::new()?;
-    // A connection that came before the first answer would find no address.
+    // A connection before the first answer would find no address.
     let resolving = std::mem::take(&mut prepared.assembly.resolver).start();
     resolving.first_answers(resolver::PATIENCE).await;
-    // What pages show is there with the first of them.
+    // The first page shows fetched values.
     let fetching = std::mem::take(&mut prepared.assembly.fetcher).start()?;
     if let Some(fetching) = &fetching {
         fetching.first_tries(fetcher::PATIENCE).await;
     }
-    // What takes a descriptor takes it before the first connection can have the last one.
+    // Everything that needs a descriptor takes it before connections can have the last one.
     let watch = FileWatcher::new(prepared.assembly.files());
     let mut running = start::start_workers(prepared, file)?;
     running.prepared().await?;
-    // Checks ask the addresses that names resolve to; its drop ends them.
+    // Health checks use the resolved addresses; dropping this ends them.
     let _probing = std::mem::take(&mut running.assembly.prober).start()?;
     running.announce();
     greet(&running);
     running.serve_metrics();
     running.begin();
-    // A worker that died is no failed start: whoever watches over us may start us again.
+    // A worker that died is no failed start: the service manager may restart the process.
     if running.serve(&mut signals, watch).await {
         Ok(running.stop(signals).await)
     } else {
@@ -121,13 +121,13 @@ async fn supervise(
 }
 
 impl RunningServer {
-    /// Waits until every worker has what it needs for itself.
+    /// Waits until every worker has the descriptors that it needs for itself.
     ///
     /// # Errors
-    /// What a worker ended with that could not have it.
+    /// The error of a worker that could not have them.
     async fn prepared(&mut self) -> io::Result<()> {
-        for told in self.preparing.drain(..) {
-            if told.await.is_err() {
+        for prepared in self.preparing.drain(..) {
+            if prepared.await.is_err() {
                 let error = self.ended.recv().await.and_then(Result::err);
                 return Err(error.unwrap_or_else(|| io::Error::other("a worker has ended")));
             }
@@ -135,25 +135,24 @@ impl RunningServer {
         Ok(())
     }
 
-    /// Has the workers accept. Not before all are prepared and the start is announced: connections
-    /// take every descriptor that there is, and a worker or the word to systemd that finds none
-    /// left is the end of the process.
+    /// Lets the workers accept. Not before all are prepared and the start is announced: connections
+    /// may take every descriptor, and a worker or the message to systemd without one would end the
+    /// process.
     fn begin(&self) {
         self.orders.give(WorkerOrder::Serve);
         self.pulses.iter().for_each(|pulse| pulse.nudge());
     }
 
-    /// Serves until it is to stop; false when a worker has died.
+    /// Serves until a signal asks for a stop; false when a worker has died.
     async fn serve(&mut self, signals: &mut Signals, watch: FileWatcher) -> bool {
         tokio::spawn(systemd::keep_watchdog_calm());
         let mut changes = changes(watch);
-        // What has changed between reading the files and watching them.
+        // Files may have changed between their reading and the watch.
         self.reload(&[]);
         let mut tick = ticks(TICK);
         let mut rotation = ticks(ROTATION_CHECKED_EVERY);
-        // One look at the file at a time, and one more after it when another HUP has come
-        // meanwhile.
-        let (mut looks, mut again) = (JoinSet::new(), false);
+        // One check of the file at a time, and one more after it when another HUP came meanwhile.
+        let (mut checks, mut again) = (JoinSet::new(), false);
         loop {
             tokio::select! {
                 _ = tick.tick() => {
@@ -162,22 +161,22 @@ impl RunningServer {
                 }
                 _ = rotation.tick() => self.rotate(),
                 Some(changed) = changes.recv() => self.reload(&changed),
-                asked = signals.next() => match asked {
+                action = signals.next() => match action {
                     SignalAction::Stop => return true,
                     SignalAction::Reload => {
                         systemd::reloading();
                         tracing::info!("certificates are read again");
                         self.reload(&[]);
-                        if !looks.is_empty() {
+                        if !checks.is_empty() {
                             again = true;
-                        } else if !self.look(&mut looks) {
+                        } else if !self.check_file(&mut checks) {
                             systemd::ready(&self.status());
                         }
                     }
-                    asked => self.heed(asked),
+                    action => self.handle(action),
                 },
-                Some(_) = looks.join_next() => {
-                    if !(std::mem::take(&mut again) && self.look(&mut looks)) {
+                Some(_) = checks.join_next() => {
+                    if !(std::mem::take(&mut again) && self.check_file(&mut checks)) {
                         systemd::ready(&self.status());
                     }
                 }
@@ -190,18 +189,18 @@ impl RunningServer {
         }
     }
 
-    /// Has the configuration's file looked at, off this thread; false where there is none.
-    fn look(&self, looks: &mut JoinSet<()>) -> bool {
+    /// Checks the configuration file in another thread; false where there is none.
+    fn check_file(&self, checks: &mut JoinSet<()>) -> bool {
         let Some(file) = self.file.clone() else {
             return false;
         };
-        looks.spawn_blocking(move || file.look());
+        checks.spawn_blocking(move || file.check());
         true
     }
 
-    /// Does what a signal asks for that ends nothing.
-    fn heed(&self, asked: SignalAction) {
-        match asked {
+    /// Handles a signal that does not stop the process.
+    fn handle(&self, action: SignalAction) {
+        match action {
             SignalAction::Stop => {}
             SignalAction::Reload => {
                 tracing::warn!(
@@ -300,8 +299,8 @@ impl RunningServer {
         }
     }
 
-    /// Reads certificates, authorities, ticket keys and users again; what cannot be read stays as
-    /// it was.
+    /// Reads certificates, authorities, ticket keys and users again; those that cannot be read stay as
+    /// they were.
     fn reload(&self, changed: &[PathBuf]) {
         if !changed.is_empty() {
             tracing::debug!(files = ?changed, "files have changed");
@@ -330,8 +329,8 @@ impl RunningServer {
         }
     }
 
-    /// Stops as a load balancer wishes it: say so, wait, accept what has come, let everybody
-    /// finish.
+    /// Stops as a load balancer in front expects: reports not ready, waits, accepts the backlog, and
+    /// lets connections finish.
     async fn stop(mut self, mut signals: Signals) -> ExitCode {
         let drain = self.config.drain;
         self.readiness.enter(Phase::Draining);
@@ -355,12 +354,12 @@ impl RunningServer {
                 .drain(..)
                 .filter(JoinHandle::is_finished)
                 .for_each(|thread| drop(thread.join()));
-            // One that hangs takes the time of all, but for what an honest disk needs.
+            // A log that hangs uses up the time of all logs, except the time of a disk that does not.
             let last = Instant::now() + LAST_MOMENTS;
             for log in logs.into_all() {
                 let left = last
                     .saturating_duration_since(Instant::now())
-                    .max(HONEST_DISK);
+                    .max(DISK_TIME);
                 if log.finish(left) == log_writer::WriterEnd::GivenUp {
                     tracing::warn!("an access log could not be written to its end");
                 }
@@ -374,7 +373,7 @@ impl RunningServer {
         }
     }
 
-    /// Lets time pass; false when a second signal cuts it short.
+    /// Waits for `delay`; false when a second signal cuts that short.
     async fn pause(&mut self, delay: Duration, signals: &mut Signals) -> bool {
         let mut tick = ticks(TICK);
         let mut over = std::pin::pin!(sleep(delay));
@@ -386,9 +385,9 @@ impl RunningServer {
                     self.pulses.iter().for_each(|pulse| pulse.tick());
                     systemd::extend_timeout(TICK * 20);
                 }
-                asked = signals.next() => match asked {
+                action = signals.next() => match action {
                     SignalAction::Stop => return false,
-                    asked => self.heed(asked),
+                    action => self.handle(action),
                 },
             }
         }
@@ -412,9 +411,9 @@ impl RunningServer {
                     clean &= matches!(ended, Some(Ok(0)));
                     self.left -= 1;
                 }
-                asked = signals.next() => match asked {
+                action = signals.next() => match action {
                     SignalAction::Stop => return false,
-                    asked => self.heed(asked),
+                    action => self.handle(action),
                 },
             }
         }
@@ -422,8 +421,8 @@ impl RunningServer {
     }
 }
 
-/// Watches in a task of its own: it waits until the files fall quiet, which nothing else may
-/// interrupt.
+/// Changed files, watched in a task of its own: it waits until writes to them pause, which nothing
+/// else may interrupt.
 fn changes(mut watch: FileWatcher) -> UnboundedReceiver<Vec<PathBuf>> {
     let (tell, changes) = unbounded_channel();
     tokio::spawn(async move { while tell.send(watch.changed().await).is_ok() {} });

@@ -15,19 +15,19 @@ use lockgate_proxy::downstream::{Listener, accept};
 use lockgate_proxy::worker::{Setup, Worker};
 use tokio::sync::oneshot;
 
-/// What the supervisor wants of its workers; only ever goes up.
+/// The order that holds for all workers; it only ever goes up.
 #[derive(Debug, Default)]
 pub(crate) struct CurrentOrder(AtomicU8);
 
-/// One order.
+/// An order of the supervisor to its workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum WorkerOrder {
-    /// Accept nobody yet: another worker may still need a descriptor for itself.
+    /// Accept no connection yet: another worker may still need a descriptor for itself.
     Prepare = 0,
     /// Accept and serve.
     Serve = 1,
-    /// Accept what is in the backlog, and end when all connections have.
+    /// Accept the backlog, and end when all connections have ended.
     Stop = 2,
     /// Cut every connection.
     Cut = 3,
@@ -49,7 +49,7 @@ impl CurrentOrder {
     }
 }
 
-/// A listening socket of one worker, and what is done with its connections.
+/// A listening socket of one worker, and the listener that serves its connections.
 pub(crate) struct WorkerSocket {
     pub(crate) fd: OwnedFd,
     pub(crate) family: Family,
@@ -57,21 +57,19 @@ pub(crate) struct WorkerSocket {
     pub(crate) listener: Arc<Listener>,
 }
 
-/// What one worker needs to run.
+/// The resources of one worker.
 pub(crate) struct WorkerTask {
-    /// What its connections share.
     pub(crate) setup: Setup,
     /// One socket for each listener, in the order of the configuration.
     pub(crate) sockets: Vec<WorkerSocket>,
-    /// What the supervisor wants.
     pub(crate) orders: Arc<CurrentOrder>,
-    /// Told once it has every descriptor that it needs beside its connections'; dropped when it
-    /// cannot have them.
+    /// Sent once the worker has every descriptor that it needs beside its connections'; dropped when
+    /// it cannot have them.
     pub(crate) prepared: oneshot::Sender<()>,
 }
 
-/// Runs one worker until it was told to stop and has no connection left; says how many it had to
-/// cut.
+/// Runs one worker until it is to stop and has no connection left; returns the number of connections
+/// that it had to cut.
 ///
 /// # Errors
 /// When the thread's runtime cannot be made or a socket cannot be watched.
@@ -91,7 +89,7 @@ async fn serve(task: WorkerTask) -> io::Result<usize> {
     let pulse: Arc<Pulse> = Arc::clone(&task.setup.pulse);
     let line = Line::new()?;
     let worker = Worker::new(task.setup, Rc::clone(&line));
-    // It ends with the runtime.
+    // The task ends with the runtime.
     tokio::task::spawn_local(async move { line.run().await });
     let mut listening = Vec::new();
     for own in task.sockets {
@@ -100,7 +98,7 @@ async fn serve(task: WorkerTask) -> io::Result<usize> {
             own.listener,
         ));
     }
-    // The supervisor gives up a start that does not hear this; it is never gone before.
+    // The supervisor waits for this, and is never gone before.
     let _ = task.prepared.send(());
     while task.orders.read() == WorkerOrder::Prepare {
         pulse.next().await;

@@ -1,4 +1,4 @@
-//! What a route changes of bodies, as it runs.
+//! The rewriting of a route's response bodies, as it runs.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -15,17 +15,17 @@ use super::MistakeLog;
 use super::matchers::media_range;
 use crate::fetcher::Fetcher;
 
-/// The values of one route while its rules are read.
+/// The placeholders of one route, collected while its rules are read.
 struct RouteValues<'a> {
     pattern: &'a Pattern,
     fetcher: &'a Fetcher,
-    /// By what stands between the braces.
+    /// The text between the braces of each.
     names: Vec<String>,
     values: Vec<Value>,
 }
 
 impl RouteValues<'_> {
-    /// A text with its placeholders; other braces are text.
+    /// A text with its placeholders; all other braces are text.
     fn template(&mut self, text: &str) -> Template {
         self.read(text, false)
     }
@@ -42,7 +42,7 @@ impl RouteValues<'_> {
         while let Some(open) = rest.find('{') {
             plain.push_str(&rest[..open]);
             rest = &rest[open..];
-            // Of two dollars before it, the one is written by the other.
+            // `$$` is a dollar sign.
             let dollars = plain.bytes().rev().take_while(|byte| *byte == b'$').count();
             let name = rest[1..]
                 .find(['{', '}'])
@@ -70,7 +70,8 @@ impl RouteValues<'_> {
     }
 
     fn part(&mut self, name: &str) -> Option<Part> {
-        // What the operator has others write is theirs to choose; what a request brings is not.
+        // The operator chose the source of these values; a request chooses the others, which are
+        // escaped.
         let ours = name.starts_with("value:") || matches!(name, "time" | "counter");
         let part = if ours { Part::Raw } else { Part::Value };
         if let Some(number) = self.names.iter().position(|known| known == name) {
@@ -99,7 +100,7 @@ impl RouteValues<'_> {
     }
 }
 
-/// The changes of `route`, if they can be made.
+/// The changes that a route makes to bodies; `None` with a mistake.
 pub(super) fn rewrite(
     mistakes: &mut MistakeLog<'_>,
     written: &config::BodyRewrite,
@@ -112,7 +113,7 @@ pub(super) fn rewrite(
         names: Vec::new(),
         values: Vec::new(),
     };
-    // One that sets several attributes is several.
+    // A rule that sets several attributes becomes several rules.
     let mut rules = Vec::new();
     for rule in &written.rules {
         match &rule.change {

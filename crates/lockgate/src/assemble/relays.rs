@@ -31,7 +31,7 @@ impl Assembler<'_> {
             ),
         };
         let accept_proxy = accept_proxy(tcp.accept_proxy);
-        // Only where the client must speak first: elsewhere a server's greeting would be held up.
+        // Only where clients send first: elsewhere a server's greeting would be held up.
         let client_first = match &service {
             Service::Relay(_) => tls.is_some() || accept_proxy == AcceptProxy::Require,
             Service::Http(_) | Service::ByHello(_) => true,
@@ -63,7 +63,7 @@ impl Assembler<'_> {
         })
     }
 
-    /// One relay; its pool is called `user` if it has no name of its own.
+    /// One relay; `user` is the name of a pool that has none of its own.
     fn way(
         &mut self,
         tcp: &config::Tcp,
@@ -135,7 +135,7 @@ impl Assembler<'_> {
         let default = default
             .iter()
             .map(|relay| (tcp.name.clone(), Asked::Name(HostPattern::Any), relay));
-        // Not lazily: the mistakes of all are told at once.
+        // Not lazily: the mistakes of all are reported at once.
         let ways: Vec<Option<_>> = alpn
             .chain(sni)
             .chain(default)
@@ -148,8 +148,8 @@ impl Assembler<'_> {
         ))
     }
 
-    /// The sites on the address of a table, whose clients are told apart from those of its names;
-    /// `others` says whether names that nobody has are theirs too.
+    /// The sites on the address of a table, beside the names that it relays; with `others` they get
+    /// every name that the table does not have.
     fn sites_beside(
         &mut self,
         tcp: &config::Tcp,

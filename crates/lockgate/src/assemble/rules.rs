@@ -1,4 +1,4 @@
-//! One route as it runs: its pattern, what answers, and what its requests are held to.
+//! One route as it runs: its action, admission, limits, and changes to headers.
 //!
 //! Reads the files of users and the pages of errors, each once.
 
@@ -29,24 +29,24 @@ use super::matchers::pattern_of;
 use super::{MistakeLog, answers, changes, millis, shape};
 use crate::fetcher::Fetcher;
 
-/// The longest page of an error: every failure sends one.
+/// The longest error page in bytes: every failure may send one.
 const LONGEST_PAGE: u64 = 1 << 20;
 
-/// What routes share: the table of rate limits, files of users, pages.
+/// The state that routes share: rate limits, files of users, error pages, redirect maps.
 #[derive(Default)]
 pub(super) struct SharedRules {
     buckets: Option<Arc<Buckets>>,
-    /// By the place where they were written: routes that inherit a limit share it.
+    /// Rate limits by their place in the configuration: routes that inherit one share it.
     limits: HashMap<String, RateLimit>,
-    /// The same of rates of bytes.
+    /// Byte rates, likewise.
     shapes: HashMap<String, Arc<Shape>>,
     verifier: Option<Arc<Verifier>>,
-    /// In the order in which they are met; nothing for a file with a mistake.
+    /// Files of users in the order of their first use; `None` for one with a mistake.
     checkers: Vec<(PathBuf, Option<Arc<Checker>>)>,
     pages: HashMap<PathBuf, Option<Page>>,
-    /// Routes with the same files share them.
+    /// Sets of error pages: routes with the same files share one.
     page_sets: HashMap<Vec<(u16, PathBuf)>, Arc<Pages>>,
-    /// By their files; routes with the same one share it.
+    /// Redirect maps by their files: routes with the same file share one.
     redirects: HashMap<PathBuf, Option<Arc<RedirectMap>>>,
 }
 
@@ -59,7 +59,7 @@ impl SharedRules {
             .collect()
     }
 
-    /// Who may use `route`, and how often.
+    /// The networks, rate limit and users of `route`.
     pub(super) fn admission(&mut self, route: &config::Route, auth: Option<Auth>) -> Admission {
         let written = &route.rules;
         Admission {
@@ -69,7 +69,7 @@ impl SharedRules {
         }
     }
 
-    /// What the requests of `route` and their answers are held to.
+    /// The rules that apply to the requests of `route` and to their responses.
     pub(super) fn rules(
         &mut self,
         mistakes: &mut MistakeLog<'_>,
@@ -79,7 +79,7 @@ impl SharedRules {
         fetcher: &Fetcher,
     ) -> Option<Rules> {
         let written = &route.rules;
-        // All of them before the first that fails ends it: every mistake is told at once.
+        // All of them are made before the first failure returns: every mistake is reported at once.
         let target = target(mistakes, route, pattern);
         let request_headers = headers(mistakes, route, &written.request_headers, pattern);
         let headers = headers(mistakes, route, &written.headers, pattern);
@@ -145,7 +145,7 @@ impl SharedRules {
         map
     }
 
-    /// How often requests may come.
+    /// A rate limit.
     pub(super) fn limit(&mut self, written: &config::RateLimit) -> Limited {
         let buckets = self.buckets.get_or_insert_with(|| Buckets::new(BUCKETS));
         let limit = self
@@ -215,7 +215,7 @@ impl SharedRules {
         })
     }
 
-    /// Pages by status, read once whoever has them.
+    /// Error pages by status; each file is read once.
     pub(super) fn pages(
         &mut self,
         mistakes: &mut MistakeLog<'_>,
@@ -249,8 +249,8 @@ impl SharedRules {
     }
 }
 
-/// Hashes take long and are waited for: two at once, where that leaves the workers half of the
-/// machine.
+/// Threads that verify password hashes, which takes long: two, where that leaves the workers half of
+/// the machine.
 fn verifying_threads() -> NonZeroUsize {
     match thread::available_parallelism().map_or(1, NonZeroUsize::get) {
         0..4 => NonZeroUsize::MIN,
@@ -282,7 +282,7 @@ fn page(path: &Path) -> Result<Page, String> {
     })
 }
 
-/// Whether there is a folder to serve, or may be one later.
+/// Whether a folder can be served; a missing one may be made later, which is a warning.
 pub(super) fn folder(mistakes: &mut MistakeLog<'_>, files: &config::Files) -> bool {
     match std::fs::metadata(&files.root) {
         Ok(metadata) if metadata.is_dir() => true,
@@ -306,7 +306,7 @@ pub(super) fn folder(mistakes: &mut MistakeLog<'_>, files: &config::Files) -> bo
     }
 }
 
-/// What is looked for instead of a path.
+/// The paths that are tried instead of the request's (`try`).
 pub(super) fn attempts(
     mistakes: &mut MistakeLog<'_>,
     route: &config::Route,
@@ -319,7 +319,7 @@ pub(super) fn attempts(
         .collect()
 }
 
-/// Media types of a route's own.
+/// The media types that a route sets itself.
 pub(super) fn types(
     mistakes: &mut MistakeLog<'_>,
     route: &config::Route,
@@ -335,7 +335,7 @@ pub(super) fn types(
     })
 }
 
-/// Looks elsewhere.
+/// A redirect.
 pub(super) fn redirect(
     mistakes: &mut MistakeLog<'_>,
     route: &config::Route,
@@ -347,7 +347,7 @@ pub(super) fn redirect(
     Some(Action::Redirect { to, status })
 }
 
-/// Answers.
+/// A fixed response.
 pub(super) fn respond(
     mistakes: &mut MistakeLog<'_>,
     route: &config::Route,
@@ -362,7 +362,7 @@ pub(super) fn respond(
     }))
 }
 
-/// What holds where nothing was written.
+/// The rules of a route whose configuration sets none.
 pub(super) fn bare(written: &config::Rates) -> Rules {
     Rules {
         target: TargetRewrite::None,
@@ -456,7 +456,7 @@ pub(super) fn rates(written: &config::Rates) -> Rates {
     }
 }
 
-/// Networks as the heart knows them.
+/// Networks as the proxy has them.
 pub(super) fn networks(written: &[Cidr]) -> Vec<(std::net::IpAddr, u8)> {
     written
         .iter()

@@ -1,5 +1,4 @@
-//! Sites as they run: those that share an address become one listener, with one table of hosts and
-//! paths.
+//! Sites as they run: sites on one address become one listener, with one table of hosts and paths.
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -25,35 +24,35 @@ use super::rules::{self, SharedRules};
 use super::tls::Neighbours;
 use super::{Assembler, DEFERRED, PlannedListener, accept_proxy, address, matchers, options};
 
-/// What the sites of all listeners share.
+/// The state that the sites of all listeners share.
 #[derive(Default)]
 pub(super) struct AssembledSites {
     upstreams: Vec<Arc<Pool>>,
-    /// From a pool's number in the configuration to its place among `upstreams`.
+    /// The index in `upstreams` of each pool, by its number in the configuration.
     numbers: HashMap<usize, usize>,
     pub(super) guards: SharedRules,
-    /// How many routes serve files.
+    /// The number of routes that serve files.
     files: usize,
-    /// Those that serve files.
+    /// The threads for files, once a route serves some.
     threads: Option<FileThreads>,
 }
 
-/// Threads for what takes long with files.
+/// Threads for work on files that would hold up a worker.
 #[derive(Clone)]
 struct FileThreads {
-    /// That wait for a disk.
+    /// They wait for the disk.
     disk: Arc<Threads>,
-    /// That lists directories.
+    /// It lists folders.
     lister: Arc<Threads>,
-    /// That compress.
+    /// They compress responses.
     compressors: Arc<Threads>,
 }
 
-/// For a service that is asked about requests, where answers have no limit.
-const LONGEST_VERDICT: Duration = Duration::from_secs(60);
+/// The time limit of an authorization service where the site's responses have none.
+const AUTH_LIMIT: Duration = Duration::from_secs(60);
 
-/// Of each kind: enough for a disk to have a queue of its own, few enough to leave the workers
-/// alone.
+/// Threads of each kind: enough for a disk to have a queue of its own, few enough to leave the workers
+/// their CPU.
 const DISK_THREADS: NonZeroUsize = NonZeroUsize::new(4).unwrap();
 
 impl AssembledSites {
@@ -67,19 +66,19 @@ impl AssembledSites {
 #[derive(Clone, Copy)]
 pub(super) struct SiteAtAddress<'a> {
     pub(super) site: &'a config::Site,
-    /// Its place in the configuration.
+    /// Its index in the configuration.
     place: usize,
-    /// Whether it is only redirected to where it is served over TLS.
+    /// Whether its requests are only redirected to HTTPS here.
     redirects: bool,
 }
 
-/// The table of a listener while it is put together.
+/// The hosts, sites and routes of a listener while they are collected.
 #[derive(Default)]
 struct SiteTable {
     hosts: Vec<SiteRoutes>,
     sites: Vec<site::Site>,
     routes: Vec<site::Route>,
-    /// Where each site, and each route, was written; for mistakes.
+    /// The places of the sites and routes in the configuration, for mistakes.
     site_places: Vec<At>,
     route_places: Vec<At>,
 }
@@ -118,7 +117,7 @@ impl Assembler<'_> {
                     .iter()
                     .any(|tcp| tcp.by_hello().is_some() && tcp.listen == *addr)
             {
-                // They are served by the listener that looks at names.
+                // The listener of the `[tcp]` table serves them, by their names.
                 continue;
             }
             // Only with port 0 can TLS and plain HTTP, or a relay, have the same text.
@@ -172,7 +171,7 @@ impl Assembler<'_> {
         Some(PlannedListener {
             listener: Arc::new(listener),
             address: address(addr),
-            // Clients speak first, with TLS and without.
+            // Clients send first, with TLS and without.
             options: options(&config.socket, Some(DEFERRED)),
             alpn: if secure { offered(sites) } else { Vec::new() },
             plain: if secure { Vec::new() } else { spoken },
@@ -190,7 +189,7 @@ impl Assembler<'_> {
         let tls = self
             .rings
             .acceptors(&mut self.mistakes, &written, neighbours);
-        // The mistakes of both are told at once.
+        // The mistakes of both are reported at once.
         let table = self.table(sites, &spoken(sites));
         let ((tls, rules), mut table) = (tls?, table?);
         for (site, rules) in table.sites.iter_mut().zip(rules) {
@@ -208,7 +207,7 @@ impl Assembler<'_> {
             whole &= self.serve(&mut table, one, hosts).is_some();
         }
         for one in sites.iter().filter(|one| one.redirects) {
-            // Who serves a host here himself does not have it redirected.
+            // A host that is served on this address is not redirected.
             let free =
                 |host: &HostPattern| !table.hosts.iter().any(|site| site.hosts.contains(host));
             let hosts: Vec<HostPattern> = one.site.hosts.iter().map(host).filter(free).collect();
@@ -359,7 +358,7 @@ impl Assembler<'_> {
                 made.map(|service| Some(Auth::Forward(Box::new(service))))
             }
         };
-        // Also where that was a mistake, the others are told.
+        // Also after that mistake, the other mistakes are reported.
         let (whole, auth) = (auth.is_some(), auth.flatten());
         let rules = self.sites.guards.rules(
             &mut self.mistakes,
@@ -391,8 +390,8 @@ impl Assembler<'_> {
         let config::Timeouts {
             connect, response, ..
         } = *timeouts;
-        // Somebody waits for the whole of it, also where answers may take as long as they like.
-        let whole = Some(response.unwrap_or(LONGEST_VERDICT));
+        // The client waits for the verdict, so it has a limit also where responses have none.
+        let whole = Some(response.unwrap_or(AUTH_LIMIT));
         Some(ForwardAuth {
             proxy: Proxy {
                 upstream,
@@ -460,7 +459,7 @@ impl Assembler<'_> {
         timeouts: &config::Timeouts,
     ) -> Option<Proxy> {
         let is_its = |route: &&config::Route| route.action == config::Action::Proxy(number);
-        // The site's own comes last; what it uses is called like the site.
+        // The site's own route comes last; a pool without a name has that of its site and route.
         let user = match site.routes.iter().rev().find(is_its) {
             Some(route) if !route.name.is_empty() => format!("{} {}", site.name, route.name),
             _ => site.name.clone(),
@@ -481,8 +480,7 @@ impl Assembler<'_> {
         })
     }
 
-    /// The place that a pool has among those that sites use; `user` is what it is called without a
-    /// name of its own.
+    /// The index of a pool in `upstreams`; `user` is the name of a pool that has none of its own.
     fn upstream(&mut self, number: usize, user: &str) -> Option<usize> {
         let pool = self
             .pools
@@ -541,7 +539,7 @@ pub(super) fn beside<'a>(config: &'a Config, tcp: &config::Tcp) -> Vec<SiteAtAdd
         .collect()
 }
 
-/// What is offered by ALPN to one client or another.
+/// The protocols that the sites offer by ALPN.
 pub(super) fn offered(sites: &[SiteAtAddress<'_>]) -> Vec<String> {
     let mut offered: Vec<String> = Vec::new();
     for name in sites
@@ -556,8 +554,8 @@ pub(super) fn offered(sites: &[SiteAtAddress<'_>]) -> Vec<String> {
     offered
 }
 
-/// What one site or another speaks: without TLS all that serve there say the same, with TLS each
-/// has its ALPN. What only redirects has no say, as its protocols are those of another address.
+/// The protocols of the sites on an address. Sites that only redirect there do not count: their
+/// protocols are those of another address.
 fn spoken(sites: &[SiteAtAddress<'_>]) -> Vec<Protocol> {
     let serving = sites.iter().filter(|one| !one.redirects);
     let mut spoken: Vec<Protocol> = serving
@@ -580,7 +578,7 @@ pub(super) fn host(written: &Host) -> HostPattern {
     }
 }
 
-/// What listens for requests, before it is said what is spoken there.
+/// Sites with the settings that all listeners share, and no protocol yet.
 pub(super) fn served(
     config: &Config,
     router: Router,
@@ -611,7 +609,7 @@ fn heads(written: &config::Limits) -> Limits {
     }
 }
 
-/// What one connection may ask for over HTTP/2.
+/// The limits of one HTTP/2 connection.
 fn http2(written: &config::Http2) -> site::Http2 {
     let allowance = |written: config::Allowance| Allowance {
         count: written.count,

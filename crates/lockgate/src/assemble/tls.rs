@@ -1,5 +1,5 @@
-//! TLS as it will run: acceptors for clients, connectors to endpoints, the keys of tickets. Says of
-//! each mistake in their files which one it is and what to do.
+//! TLS as it runs: acceptors for clients, connectors to endpoints, and the keys of tickets; with a cure
+//! for each mistake in their files.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -20,12 +20,11 @@ use super::MistakeLog;
 pub(super) struct TicketRings(Vec<(config::Tickets, Arc<TicketRing>)>);
 
 impl TicketRings {
-    /// All of them.
     pub(super) fn all(self) -> Vec<Arc<TicketRing>> {
         self.0.into_iter().map(|(_, ring)| ring).collect()
     }
 
-    /// TLS of a listener that was written at `at`.
+    /// The acceptor of a listener; `at` is its place in the configuration.
     pub(super) fn acceptor(
         &mut self,
         mistakes: &mut MistakeLog<'_>,
@@ -69,21 +68,21 @@ impl TicketRings {
             Ok((acceptor, warnings)) => {
                 warnings
                     .iter()
-                    .for_each(|warning| doubt(mistakes, at, written, warning));
+                    .for_each(|warning| report_warning(mistakes, at, written, warning));
                 Some(Arc::new(acceptor))
             }
             Err(errors) => {
                 errors
                     .iter()
-                    .for_each(|error| refuse(mistakes, at, written, error));
+                    .for_each(|error| report_error(mistakes, at, written, error));
                 None
             }
         }
     }
 
-    /// TLS of the sites on one address, and for each of them by which of its acceptors. Sites with
-    /// the same rules share one, with the certificates of all of them: clients without SNI get
-    /// that of the site for every host.
+    /// The acceptors of the sites on one address, and the index of each site's acceptor. Sites with the
+    /// same settings share one, with the certificates of all of them: clients without SNI get that of
+    /// the site for every host.
     pub(super) fn acceptors(
         &mut self,
         mistakes: &mut MistakeLog<'_>,
@@ -108,8 +107,8 @@ impl TicketRings {
                 });
             let (_, group) = groups.get_mut(place)?;
             group.certs.extend(written.certs.iter().cloned());
-            // The only certificate of a table is for every name where the address is that table's
-            // own. A client that asks for an IP address sends no name (RFC 6066 §3).
+            // The only certificate of a table is for every name where the table has the address alone.
+            // A client that connects to an IP address sends no name (RFC 6066 §3).
             let own = neighbours == Neighbours::Sites && sites.len() == 1;
             let meant = own || !is_only(written) || site.hosts.iter().any(is_ip);
             group.default = group
@@ -132,7 +131,7 @@ impl TicketRings {
         for (_, group) in &mut groups {
             group.certs = own_first(std::mem::take(&mut group.certs));
         }
-        // Not lazily: the mistakes of all are told at once.
+        // Not lazily: the mistakes of all are reported at once.
         let made: Vec<_> = groups
             .iter()
             .map(|(at, group)| self.acceptor(mistakes, at, group))
@@ -193,12 +192,12 @@ impl TicketRings {
     }
 }
 
-/// What else the address of sites serves.
+/// The other tables on an address of sites.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Neighbours {
-    /// Nothing but sites.
+    /// None.
     Sites,
-    /// Relays that are chosen by name: a name that no table has is refused.
+    /// Relays by SNI: a name that no table has is refused.
     Relays,
 }
 
@@ -209,7 +208,7 @@ fn is_ip(host: &config::Host) -> bool {
     host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok()
 }
 
-/// Whether clients of both get the same but for the certificate.
+/// Whether two settings differ in nothing but the certificates.
 fn same_rules(one: &config::Tls, other: &config::Tls) -> bool {
     let rules = |tls: &config::Tls| config::Tls {
         certs: Vec::new(),
@@ -219,7 +218,7 @@ fn same_rules(one: &config::Tls, other: &config::Tls) -> bool {
     rules(one) == rules(other)
 }
 
-/// Whether the default is nothing but the only certificate of a table: it stands at the same place.
+/// Whether the default is the only certificate of a table: both have the same place.
 fn is_only(written: &config::Tls) -> bool {
     let same = |one: &config::CertFiles, other: &config::CertFiles| {
         one == other && one.at.to_string() == other.at.to_string()
@@ -230,7 +229,7 @@ fn is_only(written: &config::Tls) -> bool {
         .any(|default| written.certs.iter().any(|one| same(one, default)))
 }
 
-/// Warns of a host that no certificate is for.
+/// Warns of a host that no certificate covers.
 fn uncovered(
     mistakes: &mut MistakeLog<'_>,
     site: &config::Site,
@@ -274,8 +273,7 @@ fn uncovered(
     }
 }
 
-/// Each once, where it comes last: sites have their own before those of `[tls]`, which are the last
-/// of each.
+/// Each certificate once, at its last place: each site lists its own before those of `[tls]`.
 fn own_first(certs: Vec<config::CertFiles>) -> Vec<config::CertFiles> {
     let mut kept: Vec<config::CertFiles> = Vec::new();
     for one in certs.into_iter().rev() {
@@ -334,7 +332,7 @@ pub(super) fn connector(
     }
 }
 
-fn refuse(
+fn report_error(
     mistakes: &mut MistakeLog<'_>,
     listener: &At,
     written: &config::Tls,
@@ -343,8 +341,8 @@ fn refuse(
     let message = error.to_string();
     match error {
         TlsSetupError::Certificate { files, error } => {
-            let CertFileMistake { code, path, cure } = fault(files, error);
-            let at = place_of(written, &files.cert, &path).unwrap_or(listener);
+            let CertFileMistake { code, path, cure } = file_mistake(files, error);
+            let at = place_of_file(written, &files.cert, &path).unwrap_or(listener);
             mistakes.file(&path, code, at, message, cure);
         }
         TlsSetupError::ClientCa { path, .. } => {
@@ -369,7 +367,7 @@ fn refuse(
     }
 }
 
-fn doubt(mistakes: &mut MistakeLog<'_>, listener: &At, written: &config::Tls, warning: &Warning) {
+fn report_warning(mistakes: &mut MistakeLog<'_>, listener: &At, written: &config::Tls, warning: &Warning) {
     let (code, cert) = match warning {
         Warning::Expired { cert, .. } | Warning::NotYetValid { cert, .. } => {
             (Code::CertificateExpired, Some(cert))
@@ -381,19 +379,19 @@ fn doubt(mistakes: &mut MistakeLog<'_>, listener: &At, written: &config::Tls, wa
         _ => (Code::CertificateDoubtful, None),
     };
     let at = cert
-        .and_then(|cert| place_of(written, cert, cert))
+        .and_then(|cert| place_of_file(written, cert, cert))
         .unwrap_or(listener);
     mistakes.warn(code, at, warning.to_string(), "", "");
 }
 
-/// What is wrong with one of the files of a certificate.
+/// A mistake in one of the files of a certificate.
 struct CertFileMistake {
     code: Code,
     path: PathBuf,
     cure: &'static str,
 }
 
-fn fault(files: &tls::CertFiles, error: &CertError) -> CertFileMistake {
+fn file_mistake(files: &tls::CertFiles, error: &CertError) -> CertFileMistake {
     const CHAIN: &str = "a PEM file: the certificate first, then its intermediates";
     const KEY: &str =
         "a PEM file with the key: named by `key`, beside the certificate, or in its file";
@@ -429,8 +427,8 @@ fn fault(files: &tls::CertFiles, error: &CertError) -> CertFileMistake {
     }
 }
 
-/// Where the file at `path` was named, which is one of those of `cert`.
-fn place_of<'a>(written: &'a config::Tls, cert: &Path, path: &Path) -> Option<&'a At> {
+/// The place in the configuration that names the file at `path`, one of the files of `cert`.
+fn place_of_file<'a>(written: &'a config::Tls, cert: &Path, path: &Path) -> Option<&'a At> {
     let files = written
         .certs
         .iter()
@@ -443,7 +441,7 @@ fn place_of<'a>(written: &'a config::Tls, cert: &Path, path: &Path) -> Option<&'
     Some(own.and_then(|(_, at)| at.as_ref()).unwrap_or(&files.at))
 }
 
-/// The files of certificates, without those of authorities that a pattern found beside them.
+/// The files of certificates, without certificates of authorities that a pattern also matched.
 fn certificates(mistakes: &mut MistakeLog<'_>, written: &[config::CertFiles]) -> Vec<tls::CertFiles> {
     let mut certs = Vec::new();
     for one in written {

@@ -1,4 +1,4 @@
-//! Tunnels as they run: each listener is one site for any host, whose one route opens them.
+//! Tunnels as they run: each listener is a site for any host with one route, which opens tunnels.
 
 use std::sync::Arc;
 
@@ -21,11 +21,11 @@ use lockgate_proxy::transform::{HeaderOp, HeaderRule, HeaderRules};
 use super::sites::served;
 use super::{Assembler, DEFERRED, PlannedListener, accept_proxy, address, options, pools, rules, shape};
 
-/// Names that one client may have looked up at once: half of what may hang before all wait. A
-/// browser that is opened with all of its tabs asks for fewer.
+/// Names that one client may have looked up at once: half of the look-ups that may hang before all
+/// wait. A browser that opens with all of its tabs needs fewer.
 const LOOK_UPS: usize = 32;
 
-/// What tunnels of all listeners share.
+/// The look-ups of names, which the tunnels of all listeners share.
 #[derive(Clone)]
 pub(super) struct TunnelLookups {
     names: Arc<Names>,
@@ -42,7 +42,7 @@ impl Default for TunnelLookups {
 }
 
 impl Assembler<'_> {
-    /// A listener whose clients have tunnels; `place` is its place among the process's sites.
+    /// A listener of tunnels; `place` is its index among the sites of the process.
     pub(super) fn tunnel(&mut self, tunnel: &config::Tunnel, place: usize) -> Option<PlannedListener> {
         let config = self.config;
         let tls = tunnel
@@ -115,7 +115,7 @@ impl Assembler<'_> {
         Some(PlannedListener {
             listener: Arc::new(listener),
             address: address(&tunnel.listen),
-            // Clients speak first, with TLS and without.
+            // Clients send first, with TLS and without.
             options: options(&config.socket, Some(DEFERRED)),
             alpn: tunnel
                 .tls
@@ -131,7 +131,7 @@ impl Assembler<'_> {
         })
     }
 
-    /// What is taken out of what is forwarded: the words between a client and its proxy (RFC 9110
+    /// The rules of forwarded requests: fields between a client and its proxy are removed (RFC 9110
     /// §11.7).
     fn forwarded(&self, tunnel: &config::Tunnel) -> Rules {
         let bare = rules::bare(&self.config.rates);

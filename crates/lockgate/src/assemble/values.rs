@@ -1,4 +1,4 @@
-//! Values that are looked for while running: where from, by whom, how often.
+//! The values that are fetched while Lockgate runs: their sources and intervals.
 
 use lockgate_config as config;
 use lockgate_proxy::upstream::Place;
@@ -6,7 +6,7 @@ use lockgate_proxy::upstream::Place;
 use crate::fetcher::{Fetcher, Source, Url};
 use crate::resolver::EndpointResolver;
 
-/// Everything that is to be fetched; `resolver` gets the names of whom it is asked for.
+/// The fetcher of `values`; `resolver` gets the host names of their URLs.
 pub(super) fn fetcher(values: &[config::FetchedValue], resolver: &mut EndpointResolver) -> Fetcher {
     let mut fetcher = Fetcher::default();
     for value in values {

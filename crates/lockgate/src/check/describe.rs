@@ -1,4 +1,4 @@
-//! What each address will serve, as one JSON value that both outputs are made of.
+//! The settings of each listener as one JSON value, which both outputs are made of.
 
 use std::ops::RangeInclusive;
 use std::time::{Duration, SystemTime};
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::units;
 use crate::assemble::{self, Assembly, PlannedListener};
 
-/// Every listener, in the order in which they are assembled.
+/// Every listener, in the order of the assembly.
 pub(super) fn listeners(config: &Config, assembly: &Assembly) -> Value {
     let (mut relays, mut tunnels) = (config.tcp.iter(), config.tunnels.iter());
     let listeners =
@@ -125,7 +125,8 @@ fn tunnel(tunnel: &Tunnel, planned: &PlannedListener) -> Value {
     })
 }
 
-/// A listener of sites. Where its hosts have different rules of TLS, each has the place of its own.
+/// A listener of sites. Where its sites have different TLS settings, each site has the index of its
+/// own.
 fn served(config: &Config, sites: &site::Sites, planned: &PlannedListener) -> Value {
     let written = |one: &site::Site| config.sites.get(one.place);
     let groups = planned
@@ -143,7 +144,7 @@ fn served(config: &Config, sites: &site::Sites, planned: &PlannedListener) -> Va
     } else {
         tls.remove(0)
     };
-    // All sites on one address say the same.
+    // All sites on one address have the same.
     let accept_proxy = sites
         .sites
         .first()
@@ -173,7 +174,7 @@ fn site(config: &Config, written: &Site, one: &site::Site, planned: &PlannedList
     let is_here = |at: &&lockgate_config::SiteListener| {
         at.secure == secure && assemble::address(&at.addr) == planned.address
     };
-    // Of hosts that are redirected, not those that another site serves here.
+    // Redirected hosts, without those that another site serves here.
     let redirects = written
         .listen
         .iter()
@@ -220,7 +221,7 @@ fn host(host: &Host) -> String {
     }
 }
 
-/// Whom requests or connections go to.
+/// The endpoints of a pool, and how they are chosen and checked.
 fn pool(pool: &Pool) -> Value {
     json!({
         "pool": pool.name,
@@ -231,7 +232,7 @@ fn pool(pool: &Pool) -> Value {
         "balance": balance(pool),
         "check": pool.health.as_ref().map(|health| (&health.probe, units::duration(health.every))).map(|(probe, every)| match probe {
             Probe::Tcp { send, expect: None } if send.is_empty() => format!("tcp every {every}"),
-            // What is sent may hold a password.
+            // The text that is sent may hold a password.
             Probe::Tcp { .. } => format!("what is said over tcp every {every}"),
             Probe::Grpc { service } if service.is_empty() => {
                 format!("the gRPC health protocol every {every}")
@@ -287,7 +288,7 @@ fn path(pattern: &Pattern) -> String {
     segments.iter().map(segment).chain(tail).collect()
 }
 
-/// In short, what is not as it is without a word.
+/// The rules of a route that are not the defaults, in short.
 fn modifiers(config: &Config, rules: &Rules) -> Vec<String> {
     let mut short = Vec::new();
     let mut add = |text: Option<String>| short.extend(text);
@@ -355,8 +356,7 @@ fn limit(limit: &RateLimit) -> String {
     )
 }
 
-/// How an endpoint is chosen and comes back, in short, as far as that is not as it is without a
-/// word.
+/// How endpoints are chosen and ejected, in short, where that is not the default.
 fn balance(pool: &Pool) -> Vec<String> {
     let chosen = pool.balance.as_ref().map(|balance| match balance {
         Balance::P2c => "by p2c".to_owned(),
@@ -401,7 +401,7 @@ fn balance(pool: &Pool) -> Vec<String> {
     [chosen, ejected, slowly].into_iter().flatten().collect()
 }
 
-/// The rates that bytes are held to, in short.
+/// The rates that bytes are limited to, in short.
 fn shape(shape: &Shape, each: &str) -> String {
     let of = |who: &str, rates: Directions| {
         rates

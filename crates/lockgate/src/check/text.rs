@@ -1,4 +1,4 @@
-//! What each address will serve, for people.
+//! The settings of each listener as text.
 
 use std::time::Duration;
 
@@ -7,14 +7,13 @@ use serde_json::Value;
 use super::units;
 use crate::print::out;
 
-/// Versions, suites and groups that were shown, and at which listener: they are long, and mostly
+/// The versions, suites and groups that were printed, with their listener: they are long, and mostly
 /// the same everywhere.
 #[derive(Default)]
 struct ShownPolicies<'a>(Vec<([&'a Value; 3], &'a str)>);
 
 impl<'a> ShownPolicies<'a> {
-    /// The listener where the policy of `tls` was shown before, if it was; else it is at
-    /// `listener`.
+    /// The listener where the policy of `tls` was printed before; `None` where `listener` is the first.
     fn shown(&mut self, tls: &'a Value, listener: &'a Value) -> Option<&'a str> {
         let policy = [&tls["versions"], &tls["suites"], &tls["groups"]];
         let known = self
@@ -29,7 +28,7 @@ impl<'a> ShownPolicies<'a> {
     }
 }
 
-/// Prints what was described.
+/// Prints the description of every listener.
 pub(super) fn print(served: &Value) {
     let mut policies = ShownPolicies::default();
     for listener in served.as_array().into_iter().flatten() {
@@ -71,7 +70,7 @@ pub(super) fn print(served: &Value) {
     }
 }
 
-/// Where a ClientHello leads.
+/// The relay that a protocol or name of a ClientHello leads to.
 fn way<'a>(way: &'a Value, listener: &'a Value, policies: &mut ShownPolicies<'a>) {
     let header = way["proxy_protocol"]
         .as_str()
@@ -101,7 +100,7 @@ fn hosts_by(listener: &Value, rules: u64) -> String {
     hosts.collect::<Vec<_>>().join(", ")
 }
 
-/// What clients get without TLS.
+/// The protocols without TLS.
 fn plain(protocols: &Value) -> &'static str {
     let has = |name: &str| {
         protocols
@@ -280,7 +279,7 @@ fn sites(listener: &Value) {
     }
 }
 
-/// What requests it is for, as it is written.
+/// The method and path of a route, as in the configuration.
 fn matches(route: &Value) -> String {
     let path = text(&route["path"]);
     route["method"]
@@ -308,8 +307,7 @@ fn action(route: &Value) -> String {
     }
 }
 
-/// Whom requests or connections go to, and how they are chosen and checked as far as there is
-/// something to say.
+/// The endpoints of a pool, and how they are chosen and checked where that is not the default.
 fn pool(to: &Value) -> String {
     let over = match text(&to["endpoint_protocol"]) {
         "h2" => " over HTTP/2 and TLS",
@@ -343,7 +341,7 @@ fn pool(to: &Value) -> String {
     format!("{}{over}{name}{rest}", members.join(", "))
 }
 
-/// An endpoint, and what is its own.
+/// An endpoint with its own settings.
 fn member(member: &Value) -> String {
     let own = [
         member["weight"]

@@ -62,7 +62,10 @@ impl CompareArgs {
     }
 }
 
-/// What is wrong with words of `load`, as the command line would say it.
+/// Checks arguments of `load`.
+///
+/// # Errors
+/// The text of the command line's error.
 pub(crate) fn check_load(words: &[String]) -> Result<(), String> {
     let command = LoadArgs::augment_args(clap::Command::new("load"));
     let words = std::iter::once("load").chain(words.iter().map(String::as_str));

@@ -1,7 +1,6 @@
-//! Commands and options that other servers have: what to do with Lockgate instead.
+//! Commands and options of other servers that Lockgate does not have, with the advice for each.
 //!
-//! A word that means the same here is an alias of ours (`validate`, `-f`, `-T`); these mean nothing
-//! yet.
+//! Those that Lockgate has under another name are aliases (`validate`, `-f`, `-T`).
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
@@ -18,7 +17,7 @@ const FORMAT: &str = "the configuration is TOML: `taplo fmt FILE` formats it; `l
 const ADAPT: &str = "there is one form of the configuration, TOML: docs/config.md has every key with an example, and \
     `lockgate check -c FILE` finds mistakes.";
 
-/// The words and what to do instead.
+/// The commands of other servers, and the advice for each.
 const COMMANDS: &[(&[&str], &str)] = &[
     (&["reload", "graceful", "hup"], RELOAD),
     (&["restart"], RELOAD),
@@ -30,7 +29,7 @@ const COMMANDS: &[(&[&str], &str)] = &[
     (&["adapt", "convert", "import"], ADAPT),
 ];
 
-/// The advice for a command, or for the word of `-s`.
+/// The advice for a command, or for the signal of `-s`.
 pub(super) fn advice(word: &str) -> Option<&'static str> {
     COMMANDS
         .iter()
@@ -49,7 +48,7 @@ pub(super) fn signal(word: &str) -> clap::Error {
     error(&format!("-s {word}"), &text)
 }
 
-/// The error in the place of clap's, where a command of another server was typed.
+/// The error instead of clap's, where a command of another server was given.
 pub(super) fn instead(found: clap::Error) -> clap::Error {
     let typed = match (found.kind(), found.get(ContextKind::InvalidSubcommand)) {
         (ErrorKind::InvalidSubcommand, Some(ContextValue::String(word))) => word.clone(),

@@ -1,4 +1,4 @@
-//! The words of `load`.
+//! The arguments of `load`.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -17,31 +17,30 @@ use lockgate_net::tls::{CaSource, CertFiles};
 use lockgate_report::push::Gateway;
 use lockgate_report::threshold::Threshold;
 
-/// What `load` does, and where its reports go.
+/// The run that `load` makes, and its reports.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LoadOptions {
     pub(crate) options: Options,
-    /// What is done with them.
-    pub(crate) what: LoadKind,
-    /// What makes it fail.
+    pub(crate) kind: LoadKind,
+    /// The condition that fails the command.
     pub(crate) fail_if: Option<Threshold>,
     pub(crate) files: ReportFiles,
-    /// Nothing is shown while it goes on.
+    /// Whether nothing is shown while the run goes on.
     pub(crate) quiet: bool,
-    /// Where counts are pushed meanwhile.
+    /// The push gateway that gets the counts during the run.
     pub(crate) push: Option<Gateway>,
 }
 
-/// What is asked for.
+/// The kind of load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LoadKind {
-    /// The URLs, again and again.
+    /// Requests for the URLs, in turn.
     Targets,
-    /// A page with its objects (`--page`).
+    /// Loads of a page with its objects (`--page`).
     Page,
 }
 
-/// Where reports go beside the text; `-` is stdout, instead of the text.
+/// The files of the reports beside the text; `-` is stdout, instead of the text.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ReportFiles {
     pub(crate) json: Option<PathBuf>,
@@ -53,7 +52,7 @@ pub(crate) struct ReportFiles {
 
 impl ReportFiles {
     /// # Errors
-    /// Where two go to one place.
+    /// When two reports have the same file.
     fn check(&self) -> Result<(), String> {
         let all = [&self.json, &self.csv, &self.timeline, &self.hdr, &self.html];
         let mut paths: Vec<_> = all.into_iter().flatten().collect();
@@ -75,7 +74,7 @@ pub(super) struct LoadArgs {
     #[arg(required = true, value_name = "URL")]
     urls: Vec<String>,
     /// Load the page at the URL with all objects of its origin, as a browser does, -n times
-    #[arg(long, conflicts_with_all = NOT_OF_PAGES)]
+    #[arg(long, conflicts_with_all = NOT_FOR_PAGES)]
     page: bool,
     /// Say with each request how soon it is wanted, as Chromium does (RFC 9218); with --page and
     /// --http2
@@ -297,8 +296,9 @@ pub(super) struct LoadArgs {
     html: Option<PathBuf>,
 }
 
-/// What a page has no use for: it is asked for as it is, by one thread, one load after the other.
-const NOT_OF_PAGES: [&str; 33] = [
+/// Options without a meaning for `--page`: one thread loads the page as it is, one load after the
+/// other.
+const NOT_FOR_PAGES: [&str; 33] = [
     "weights",
     "grpc",
     "streams",
@@ -334,12 +334,12 @@ const NOT_OF_PAGES: [&str; 33] = [
     "no_resumption",
 ];
 
-/// What is sent where something must be and nothing was said: messages and bytes that come back.
+/// The length of messages and of bytes to be echoed, where no option sets one.
 const ECHOED: usize = 64;
 
 impl LoadArgs {
     /// # Errors
-    /// A file that cannot be read, two reports to one place.
+    /// A file that cannot be read, two reports with the same file.
     pub(super) fn resolve(self) -> Result<LoadOptions, String> {
         let echoes = self
             .urls
@@ -455,10 +455,10 @@ impl LoadArgs {
             html,
         };
         files.check()?;
-        let what = if self.page { LoadKind::Page } else { LoadKind::Targets };
+        let kind = if self.page { LoadKind::Page } else { LoadKind::Targets };
         Ok(LoadOptions {
             options,
-            what,
+            kind,
             fail_if: self.fail_if,
             files,
             quiet: self.quiet,

@@ -1,4 +1,4 @@
-//! The words of `lockgate serve`: a folder, and where and how it is served.
+//! The arguments of `lockgate serve`: a folder, its address, and how it is served.
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -9,30 +9,30 @@ use clap::Args;
 
 use super::ListenerTls;
 
-/// One file server.
+/// The options of a file server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServeOptions {
     pub(crate) root: PathBuf,
     pub(crate) listen: Listen,
     pub(crate) tls: ListenerTls,
-    /// Whether `/index.html` stands for what is not there.
+    /// Whether `/index.html` is sent for a missing file.
     pub(crate) spa: bool,
     pub(crate) listing: bool,
 }
 
-/// Where it listens.
+/// The address to listen on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Listen {
-    /// `:PORT`, of every address.
+    /// `:PORT`, on every address.
     Port(u16),
     /// `ADDR:PORT`.
     Address(SocketAddr),
-    /// `unix:/PATH`, as it was written.
+    /// `unix:/PATH`, as written.
     Unix(String),
 }
 
 impl Listen {
-    /// What was typed last on somebody's own machine is not for the whole network.
+    /// Loopback only: a folder on a developer's machine is not for the whole network.
     const DEFAULT: Self = Self::Address(SocketAddr::new(
         std::net::IpAddr::V4(Ipv4Addr::LOCALHOST),
         8000,

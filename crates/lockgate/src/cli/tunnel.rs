@@ -1,4 +1,4 @@
-//! The words of `lockgate tunnel`: where clients come, who may, and where they may go.
+//! The arguments of `lockgate tunnel`: the address, the clients, and the targets.
 
 use std::path::PathBuf;
 
@@ -6,8 +6,7 @@ use clap::Args;
 
 use super::{ListenerTls, not_empty};
 
-/// One proxy for tunnels. Rules and networks stay as they were typed: the configuration has one
-/// grammar for them.
+/// The options of a proxy for tunnels. Targets and networks stay text: the configuration parses them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TunnelOptions {
     pub(crate) listen: String,

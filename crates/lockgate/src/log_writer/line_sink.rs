@@ -1,23 +1,23 @@
-//! Whole lines to a target that may be slow or fail, for the threads that write logs.
+//! Whole lines written to a destination that may be slow or fail, for the threads that write logs.
 //!
-//! Says what was lost; does not count it.
+//! Returns how many lines were lost; does not add them up.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 
 use rustix::event::{PollFd, PollFlags, poll};
 
-/// Whole lines to a target that may fail in the middle of one.
+/// A destination of whole lines, which may fail in the middle of one.
 #[derive(Debug)]
 pub(crate) struct LineSink<W> {
     pub(super) out: W,
-    /// Bytes in the file, as far as we know.
+    /// The size of the file in bytes, without the writes of other programs.
     pub(super) size: u64,
-    /// The last thing written was not the end of a line.
+    /// Whether the last write ended inside a line.
     torn: bool,
 }
 
-/// Why lines were lost, and how many.
+/// The number of lost lines, and the error that lost them.
 #[derive(Debug)]
 pub(crate) struct LostLines {
     pub(crate) lost: u64,
@@ -49,7 +49,7 @@ impl<W: Write> LineSink<W> {
         })
     }
 
-    /// As `io::Write::write_all`, but says what was not written.
+    /// As `io::Write::write_all`, but an error has the unwritten rest.
     fn write_all<'a>(&mut self, bytes: &'a [u8]) -> Result<(), (&'a [u8], io::Error)> {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -73,8 +73,8 @@ fn count_lines(bytes: &[u8]) -> u64 {
     bytes.iter().map(|byte| u64::from(*byte == b'\n')).sum()
 }
 
-/// A file whose writes wait even when its descriptor does not: a FIFO opened by us, or standard
-/// output that shares its open file with somebody who made it non-blocking.
+/// A file whose writes block although its descriptor is non-blocking: a FIFO that we opened, or a
+/// standard output that another process made non-blocking.
 #[derive(Debug)]
 pub(crate) struct BlockingFile(pub(crate) File);
 

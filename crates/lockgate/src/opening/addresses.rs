@@ -1,4 +1,4 @@
-//! Addresses of a start: bound, taken over from systemd, or only tried.
+//! The addresses of a start: bound, taken over from systemd, or only tried.
 
 use std::io;
 use std::net::TcpListener;
@@ -15,7 +15,7 @@ use crate::systemd::InheritedAddress;
 use crate::{metrics_server, systemd};
 
 impl Opening<'_> {
-    /// The listeners, in their order; none where they are only tried.
+    /// The bound listeners, in their order; none where they are only tried.
     pub(super) fn listeners(&mut self, assembly: Option<&Assembly>, workers: usize) -> Vec<Bound> {
         match (assembly, self.mode) {
             (Some(assembly), Mode::Start) if self.is_real() => {
@@ -36,11 +36,11 @@ impl Opening<'_> {
         let trial = match self.mode {
             Mode::Start => Trial::Port,
             Mode::Check(trial) => trial,
-            // The ports are our own.
+            // This process has the ports.
             Mode::Serving => Trial::Address,
         };
-        match (address, self.sight) {
-            // The folder may be one that only the start may write to.
+        match (address, self.access) {
+            // Perhaps only the user of the start may write to the folder.
             (Address::Unix(_), ReadAccess::Less) => Ok(()),
             _ => listen::try_bind(address, trial),
         }
@@ -137,7 +137,7 @@ impl Opening<'_> {
     }
 }
 
-/// Every address that listeners have, each once, and where it was written.
+/// Every address of the listeners, each once, with its place in the configuration.
 fn addresses(config: &Config) -> Vec<(Address, At)> {
     let relays = config.tcp.iter().map(|tcp| (&tcp.listen, &tcp.at));
     let tunnels = config
@@ -169,7 +169,7 @@ fn is_at(inherited: &InheritedAddress, planned: &Address) -> bool {
     }
 }
 
-/// A socket that was handed to us is one: the workers share it.
+/// The sockets of the workers for one inherited socket, which they share.
 fn share(socket: &OwnedFd, address: &Address, workers: usize) -> io::Result<Bound> {
     let sockets = (0..workers)
         .map(|_| socket.try_clone())

@@ -1,4 +1,4 @@
-//! Access logs of a start: opened, or only tried.
+//! The access logs of a start: opened, or only tried.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use crate::assemble::ReadAccess;
 use crate::folders::parent;
 use crate::log_writer::{self, LogWriter, LogDestination};
 
-/// What writes access logs.
+/// The writers of the access logs.
 pub(crate) struct Logs {
     pub(crate) shared: Option<LogWriter>,
     /// In the order of `Config::site_logs`.
@@ -17,19 +17,17 @@ pub(crate) struct Logs {
 }
 
 impl Logs {
-    /// All of them.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &LogWriter> {
         self.shared.iter().chain(&self.sites)
     }
 
-    /// All of them, to end each.
     pub(crate) fn into_all(self) -> impl Iterator<Item = LogWriter> {
         self.shared.into_iter().chain(self.sites)
     }
 }
 
 impl Opening<'_> {
-    /// Opens every access log; `None` where one cannot be opened, or none was to be.
+    /// Opens every access log; `None` where one cannot be opened, or they are only tried.
     pub(super) fn logs(&mut self) -> Option<Logs> {
         let config = &self.loaded.config;
         let shared = config
@@ -51,7 +49,7 @@ impl Opening<'_> {
         })
     }
 
-    /// Opens one; `None` when it cannot be, or was not to be opened.
+    /// Opens one access log; `None` where it cannot be opened, or is only tried.
     fn log(&mut self, log: &AccessLog, at: Option<&At>) -> Option<LogWriter> {
         let target = match &log.to {
             LogTarget::Stdout => LogDestination::Stdout,
@@ -70,8 +68,8 @@ impl Opening<'_> {
         };
         match opened {
             Ok(opened) => opened,
-            // Another user may open it, as far as there is something to open.
-            Err(error) if self.sight == ReadAccess::Less && error.kind() != io::ErrorKind::NotFound => {
+            // The user of the start may be able to open it, if it exists.
+            Err(error) if self.access == ReadAccess::Less && error.kind() != io::ErrorKind::NotFound => {
                 None
             }
             Err(error) => {

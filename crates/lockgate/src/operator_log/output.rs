@@ -1,5 +1,5 @@
-//! Where the lines of the operator log go: straight to standard error at first, and through a
-//! thread once there are others that must not wait for it.
+//! The output of the operator log: straight to standard error at first, and through a thread once other
+//! threads must not wait for it.
 //!
 //! Does not format.
 
@@ -14,22 +14,22 @@ use std::time::{Duration, Instant};
 
 use crate::log_writer::line_sink::{LineSink, BlockingFile};
 
-/// Lines that may wait for the thread: some 200 bytes each.
+/// The number of lines that may wait for the thread: some 200 bytes each.
 const WAITING: usize = 1024;
-/// How often the end of the process looks whether all is written.
+/// The interval at which [`StderrOutput::settle`] looks.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// The way of a process's lines to standard error.
+/// The output of a process's lines.
 #[derive(Debug)]
 pub(super) struct StderrOutput {
     queue: OnceLock<SyncSender<Box<[u8]>>>,
-    /// Lines that are queued or being written.
+    /// The number of lines that are queued or being written.
     pending: AtomicUsize,
     lost: AtomicU64,
 }
 
 thread_local! {
-    /// What the thread that writes has to say itself, about lost lines.
+    /// A line of the writing thread's own, about lost lines.
     static ASIDE: Cell<Option<Vec<u8>>> = const { Cell::new(None) };
 }
 
@@ -42,23 +42,23 @@ impl StderrOutput {
         }
     }
 
-    /// Takes the next line, which is written in one piece.
+    /// A writer for the next line, which is written in one piece.
     pub(super) fn line(&'static self) -> LogLineWriter {
         LogLineWriter(self)
     }
 
-    /// Lines lost so far.
+    /// The number of lines lost so far.
     pub(super) fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// Has a thread write the lines to `target` from now on; only the first call does.
+    /// Starts the thread that writes the lines to `target` from now on; only the first call counts.
     pub(super) fn start_thread(&'static self, target: File) -> io::Result<()> {
         let (queue, lines) = sync_channel(WAITING);
         let writing = StderrThread {
             output: self,
             target: LineSink::new(BlockingFile(target), 0),
-            told: 0,
+            reported: 0,
         };
         thread::Builder::new()
             .name("operator-log".into())
@@ -67,7 +67,7 @@ impl StderrOutput {
         Ok(())
     }
 
-    /// Waits until nothing waits to be written; false when something does still after `patience`.
+    /// Waits until every line is written; false when some still wait after `patience`.
     pub(super) fn settle(&self, patience: Duration) -> bool {
         let end = Instant::now() + patience;
         while self.pending.load(Ordering::Acquire) > 0 {
@@ -81,7 +81,7 @@ impl StderrOutput {
 
     fn take(&self, line: &[u8]) {
         let Some(queue) = self.queue.get() else {
-            // There is nobody to be told that standard error is closed.
+            // A closed standard error cannot be reported anywhere.
             let _ = io::stderr().write_all(line);
             return;
         };
@@ -93,12 +93,12 @@ impl StderrOutput {
     }
 }
 
-/// The way of one line.
+/// The writer of one line.
 #[derive(Debug)]
 pub(super) struct LogLineWriter(&'static StderrOutput);
 
 impl Write for LogLineWriter {
-    /// Takes it whole. Never an error: the subscriber would print that to standard error itself,
+    /// Takes the line whole. Never an error: the subscriber would print that to standard error itself,
     /// and wait for it.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         match ASIDE.take() {
@@ -116,12 +116,12 @@ impl Write for LogLineWriter {
     }
 }
 
-/// The thread's own state.
+/// The state of the thread.
 struct StderrThread {
     output: &'static StderrOutput,
     target: LineSink<BlockingFile>,
-    /// Lost lines of which the log has a line.
-    told: u64,
+    /// The lost lines that were logged.
+    reported: u64,
 }
 
 impl StderrThread {
@@ -131,7 +131,7 @@ impl StderrThread {
                 Ok(line) => line,
                 Err(TryRecvError::Disconnected) => return,
                 Err(TryRecvError::Empty) => {
-                    self.tell_lost();
+                    self.report_lost();
                     match lines.recv() {
                         Ok(line) => line,
                         Err(_) => return,
@@ -145,21 +145,21 @@ impl StderrThread {
         }
     }
 
-    /// Says what was lost, now that all that waited is written. What cannot be said is said with
-    /// the next line.
-    fn tell_lost(&mut self) {
+    /// Logs the number of lost lines, now that the waiting lines are written; on failure, again after the
+    /// next line.
+    fn report_lost(&mut self) {
         let lost = self.output.lost();
-        if lost == self.told {
+        if lost == self.reported {
             return;
         }
         ASIDE.set(Some(Vec::new()));
         tracing::warn!(
-            lost = lost - self.told,
+            lost = lost - self.reported,
             "lines of this log were lost: standard error did not take them"
         );
         let line = ASIDE.take().unwrap_or_default();
         if self.target.write(&line).is_ok() {
-            self.told = lost;
+            self.reported = lost;
         }
     }
 }
@@ -246,7 +246,7 @@ mod tests {
             let writing = StderrThread {
                 output,
                 target: LineSink::new(BlockingFile(write), 0),
-                told: 0,
+                reported: 0,
             };
             tracing::subscriber::with_default(subscriber, || writing.run(&lines));
         });
