@@ -1,8 +1,7 @@
-//! The applications behind `demo`: each answers every request with a page that says what arrived.
+//! The applications behind `demo`: each responds to every request with a page that shows the request.
 //!
-//! Not for use without Lockgate in front: they believe whatever PROXY header a connection begins
-//! with, or whatever fields say where a request comes from. So they listen on Unix sockets that
-//! only we may open.
+//! Not for use without Lockgate in front: they trust the PROXY header of every connection, and the fields
+//! with the client's address. So they listen on Unix sockets that only this user may open.
 
 use std::fmt::Write as _;
 use std::io;
@@ -21,7 +20,7 @@ use tokio::net::{UnixListener, UnixStream};
 
 /// The largest request body that is echoed.
 const BODY_MAX: usize = 1 << 20;
-/// Our own relay sends the header with its first write.
+/// The time for the PROXY header; the relay sends it with its first write.
 const HEADER_WITHIN: Duration = Duration::from_secs(5);
 /// Signature, version and family of a version 2 header, up to and with its length (PROXY protocol
 /// §2.2).
@@ -29,20 +28,19 @@ const FIXED_PART: usize = 16;
 /// After a failed accept that waiting may cure (no descriptor left).
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What a connection begins with.
+/// The bytes before the first request of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConnectionPrefix {
-    /// A PROXY header of version 2; without one it is refused.
+    /// A PROXY header of version 2; a connection without one is refused.
     ProxyHeader,
-    /// A request.
     None,
 }
 
-/// Answers connections to `listener` in the name of `name` until the future is dropped.
-pub(crate) async fn serve(listener: UnixListener, name: &'static str, preface: ConnectionPrefix) {
+/// Serves connections to `listener` until the future is dropped; `name` is on the page.
+pub(crate) async fn serve(listener: UnixListener, name: &'static str, prefix: ConnectionPrefix) {
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => drop(tokio::spawn(serve_connection(stream, name, preface))),
+            Ok((stream, _)) => drop(tokio::spawn(serve_connection(stream, name, prefix))),
             Err(error) => {
                 tracing::warn!(%error, "the built-in application cannot accept");
                 tokio::time::sleep(PAUSE).await;
@@ -51,8 +49,8 @@ pub(crate) async fn serve(listener: UnixListener, name: &'static str, preface: C
     }
 }
 
-async fn serve_connection(mut stream: UnixStream, name: &'static str, preface: ConnectionPrefix) {
-    let caller = match preface {
+async fn serve_connection(mut stream: UnixStream, name: &'static str, prefix: ConnectionPrefix) {
+    let caller = match prefix {
         ConnectionPrefix::None => None,
         ConnectionPrefix::ProxyHeader => {
             match tokio::time::timeout(HEADER_WITHIN, read_header(&mut stream)).await {
@@ -98,7 +96,7 @@ async fn read_header(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Header
     }
 }
 
-/// Who calls, in lines for the page.
+/// The lines of the page about the client.
 fn describe(header: &Header) -> String {
     let mut text = match &header.addresses {
         Addresses::Inet {
@@ -132,7 +130,7 @@ fn describe(header: &Header) -> String {
     text
 }
 
-/// Where a request comes from, as the proxy in front says in its fields.
+/// The client's address and scheme by the fields of the proxy in front.
 fn forwarded(fields: &HeaderMap) -> String {
     let field = |name: &str| {
         fields
@@ -147,7 +145,7 @@ fn forwarded(fields: &HeaderMap) -> String {
     )
 }
 
-/// `caller` is what the PROXY header of the connection has said.
+/// `caller` has the lines about the client by the connection's PROXY header.
 async fn answer(
     request: Request<Incoming>,
     name: &str,
@@ -237,7 +235,7 @@ mod tests {
         bytes
     }
 
-    fn sent(bytes: &[u8], preface: ConnectionPrefix) -> String {
+    fn sent(bytes: &[u8], prefix: ConnectionPrefix) -> String {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -248,7 +246,7 @@ mod tests {
             tokio::spawn(serve(
                 UnixListener::bind(&path).unwrap(),
                 "an application",
-                preface,
+                prefix,
             ));
             let mut stream = UnixStream::connect(&path).await.unwrap();
             stream.write_all(bytes).await.unwrap();

@@ -1,8 +1,8 @@
-//! Tells when files have changed that are read again then, however they were replaced:
+//! The watch on files that are read again when they change, in every way of replacing a file:
 //! certificates, keys, users.
 //!
-//! Reads no file and judges none: it compares stamps. inotify says when to look, a slow poll looks
-//! where inotify is silent (network and overlay file systems).
+//! Reads no file and judges none: it compares stamps. inotify tells when to compare, and a slow poll
+//! compares where inotify is silent (network and overlay file systems).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsString;
@@ -16,107 +16,104 @@ use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use tokio::net::unix::pipe;
 use tokio::time::{Instant, sleep, timeout};
 
-/// A set of files and what they looked like when they were last asked about.
+/// A set of files with their stamps at the last comparison.
 ///
-/// Make it *before* the files are read for the first time: what changes in between is then
-/// reported.
+/// Make it *before* the files are read for the first time: changes in between are then reported.
 pub(crate) struct FileWatcher {
     files: BTreeMap<PathBuf, Option<FileStamp>>,
     events: Option<pipe::Receiver>,
     watched: BTreeSet<i32>,
-    pace: PollIntervals,
-    /// Something happened that was not looked at yet: kept here so that `changed` may be
-    /// cancelled.
-    stirred: bool,
+    intervals: PollIntervals,
+    /// Whether an event waits for a comparison: kept here so that `changed` may be cancelled.
+    pending: bool,
     next_poll: Instant,
 }
 
 #[derive(Clone, Copy)]
 struct PollIntervals {
-    /// Quiet time that ends a burst of events: writers replace a certificate and its key together.
+    /// The quiet time that ends a burst of events: writers replace a certificate and its key together.
     settle: Duration,
-    /// The longest that a directory which never falls quiet puts off a look.
+    /// The longest delay by a directory that never falls quiet.
     longest: Duration,
-    /// Looks regardless of events.
+    /// The interval of comparisons without events.
     poll: Duration,
 }
 
-const PACE: PollIntervals = PollIntervals {
+const INTERVALS: PollIntervals = PollIntervals {
     settle: Duration::from_millis(200),
     longest: Duration::from_secs(2),
     poll: Duration::from_secs(10),
 };
 
-/// As many symbolic links in one path as Linux itself follows (path_resolution(7)).
+/// The most symbolic links in one path, as in Linux (path_resolution(7)).
 const MOST_LINKS: usize = 40;
 
 impl FileWatcher {
     /// Watches `files` from now on. Files that do not exist yet are reported when they do.
     ///
-    /// To be called in a tokio runtime with IO and time. Without inotify (out of watches, say) a
-    /// warning is logged and the poll has to do.
+    /// Needs a tokio runtime with IO and time. Without inotify (out of watches, for example) a warning is
+    /// logged, and only the poll is left.
     pub(crate) fn new(files: impl IntoIterator<Item = PathBuf>) -> Self {
         let events = open().inspect_err(|error| {
             tracing::warn!(%error, "no inotify: changed files are noticed within 10 seconds");
         });
-        Self::with(files, events.ok(), PACE)
+        Self::with(files, events.ok(), INTERVALS)
     }
 
     fn with(
         files: impl IntoIterator<Item = PathBuf>,
         events: Option<pipe::Receiver>,
-        pace: PollIntervals,
+        intervals: PollIntervals,
     ) -> Self {
         let mut watch = Self {
             files: files.into_iter().map(|file| (file, None)).collect(),
             events,
             watched: BTreeSet::new(),
-            pace,
-            stirred: false,
-            next_poll: Instant::now() + pace.poll,
+            intervals,
+            pending: false,
+            next_poll: Instant::now() + intervals.poll,
         };
-        // Stamps after watches: a change in between is seen twice rather than never.
+        // Stamps after watches: a change in between is noticed twice rather than never.
         watch.place_watches();
-        watch.restamp();
+        watch.update_stamps();
         watch
     }
 
-    /// Waits until some of the files look different, and returns those: another file, size, time,
-    /// mode or owner, or there where it was not, or gone. Events that change nothing are not
-    /// reported.
+    /// Waits until some files have changed, and returns them: another file, size, time, mode or owner, a new
+    /// file, or a missing one. Events that change nothing are not reported.
     ///
-    /// Cancel safe: what happened during a wait that was dropped is reported by the next one.
+    /// Cancel safe: changes during a wait that was dropped are reported by the next one.
     pub(crate) async fn changed(&mut self) -> Vec<PathBuf> {
         loop {
-            self.stir().await;
+            self.wait_for_event().await;
             self.place_watches();
-            self.stirred = false;
-            let changed = self.restamp();
+            self.pending = false;
+            let changed = self.update_stamps();
             if !changed.is_empty() {
                 return changed;
             }
         }
     }
 
-    /// Waits for a reason to look.
-    async fn stir(&mut self) {
-        if !self.stirred {
+    /// Waits for an event or the poll, and then until events pause.
+    async fn wait_for_event(&mut self) {
+        if !self.pending {
             let poll = self.next_poll.saturating_duration_since(Instant::now());
             match &self.events {
                 Some(events) => drop(timeout(poll, drain(events)).await),
                 None => sleep(poll).await,
             }
-            self.stirred = true;
+            self.pending = true;
         }
         if let Some(events) = &self.events {
-            let quiet = async { while timeout(self.pace.settle, drain(events)).await.is_ok() {} };
-            // A directory that never falls quiet is looked at anyway.
-            drop(timeout(self.pace.longest, quiet).await);
+            let quiet = async { while timeout(self.intervals.settle, drain(events)).await.is_ok() {} };
+            // A directory that never falls quiet is compared anyway.
+            drop(timeout(self.intervals.longest, quiet).await);
         }
-        self.next_poll = Instant::now() + self.pace.poll;
+        self.next_poll = Instant::now() + self.intervals.poll;
     }
 
-    /// Watches every directory in which an entry decides what the files are, and no other.
+    /// Watches every directory that decides which file a path means, and no other.
     fn place_watches(&mut self) {
         let Some(events) = &self.events else { return };
         let directories: BTreeSet<PathBuf> = self
@@ -133,7 +130,7 @@ impl FileWatcher {
             | WatchFlags::DELETE_SELF
             | WatchFlags::MOVE_SELF
             | WatchFlags::ONLYDIR;
-        // Adding again what is watched is free, and needed: a path may have become another
+        // Adding a watched directory again is free, and needed: the path may have become another
         // directory.
         let place = |directory: &PathBuf| match inotify::add_watch(events, directory, flags) {
             Ok(watch) => Some(watch),
@@ -150,7 +147,7 @@ impl FileWatcher {
         self.watched = watched;
     }
 
-    fn restamp(&mut self) -> Vec<PathBuf> {
+    fn update_stamps(&mut self) -> Vec<PathBuf> {
         let mut changed = Vec::new();
         for (file, stamp) in &mut self.files {
             let now = FileStamp::of(file);
@@ -162,15 +159,14 @@ impl FileWatcher {
     }
 }
 
-/// What tells one state of a file from another, through symbolic links.
+/// The metadata that tells one state of a file from another, through symbolic links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FileStamp {
     device: u64,
     inode: u64,
     size: u64,
     modified: (i64, i64),
-    /// Says that an unreadable key became readable, and catches a write that sets the old time
-    /// again.
+    /// Changes when an unreadable key becomes readable, and when a write restores the old time.
     status_changed: (i64, i64),
 }
 
@@ -187,15 +183,15 @@ impl FileStamp {
     }
 }
 
-/// An inotify descriptor in the reactor. A pipe's receiver takes every descriptor that can be read
-/// and polled, and needs no `unsafe`, unlike tokio's `AsyncFd` (whose safe constructors are
-/// deprecated since 1.54).
+/// An inotify descriptor in the reactor. A pipe's receiver takes every descriptor that can be read and
+/// polled, and needs no `unsafe`, unlike tokio's `AsyncFd` (its safe constructors are deprecated since
+/// 1.54).
 fn open() -> io::Result<pipe::Receiver> {
     let events = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
     pipe::Receiver::from_owned_fd_unchecked(events)
 }
 
-/// Waits for events and throws them away: which they were does not matter, the stamps decide.
+/// Waits for events and discards them: the stamps tell which files have changed.
 async fn drain(events: &pipe::Receiver) {
     let mut buffer = [0; 4096];
     let mut any = false;
@@ -210,10 +206,9 @@ async fn drain(events: &pipe::Receiver) {
     }
 }
 
-/// The directories in which an entry that is created, removed or replaced can make `file` another
-/// one: that of the file, and of every symbolic link on the way to it. Kubernetes swaps `..data`,
-/// two links away from the file; others link a whole directory. Of what is missing, the directory
-/// in which it would appear.
+/// The directories in which a created, removed or replaced entry can make `file` another file: that of the
+/// file, and of every symbolic link on the way to it. Kubernetes swaps `..data`, two links away from the
+/// file; others link a whole directory. For a missing part, the directory in which it would appear.
 fn deciding_directories(file: &Path) -> BTreeSet<PathBuf> {
     let mut deciding = BTreeSet::new();
     let Ok(file) = std::path::absolute(file) else {
@@ -420,7 +415,7 @@ mod tests {
             let mut watch = watch(&[&file]);
             fs::write(dir.join("b.pem"), "b").unwrap();
             watch.stir().await;
-            assert_eq!(watch.restamp(), Vec::<PathBuf>::new());
+            assert_eq!(watch.update_stamps(), Vec::<PathBuf>::new());
             fs::write(&file, "newer").unwrap();
             assert_eq!(watch.changed().await, [file.as_path()]);
         });
@@ -432,14 +427,14 @@ mod tests {
         let file = dir.join("a.pem");
         block_on(async {
             let mut watch = watch(&[&file]);
-            watch.pace.settle = Duration::from_secs(3_600);
-            watch.pace.longest = watch.pace.settle;
+            watch.intervals.settle = Duration::from_secs(3_600);
+            watch.intervals.longest = watch.intervals.settle;
             fs::write(&file, "new").unwrap();
             let mut wait = Box::pin(watch.changed());
             let polled = std::future::poll_fn(|cx| std::task::Poll::Ready(wait.as_mut().poll(cx)));
             assert!(polled.await.is_pending());
             drop(wait);
-            watch.pace = EVENTS_ONLY;
+            watch.intervals = EVENTS_ONLY;
             assert_eq!(watch.changed().await, [file.as_path()]);
         });
     }
@@ -449,11 +444,11 @@ mod tests {
         let (_dir, dir) = folder();
         let file = dir.join("a.pem");
         block_on(async {
-            let pace = PollIntervals {
+            let intervals = PollIntervals {
                 poll: Duration::from_millis(1),
                 ..EVENTS_ONLY
             };
-            let mut watch = FileWatcher::with([file.clone()], None, pace);
+            let mut watch = FileWatcher::with([file.clone()], None, intervals);
             fs::write(&file, "new").unwrap();
             assert_eq!(watch.changed().await, [file.as_path()]);
         });

@@ -1,4 +1,4 @@
-//! `load`: makes the run that was asked for, and tells of it.
+//! `load`: makes one run and reports it.
 
 mod interrupts;
 mod live;
@@ -17,11 +17,11 @@ use interrupts::Interrupts;
 use live::{ProgressDisplay, LiveView};
 use outputs::Outputs;
 
-/// What `--fail-if` names has come about.
+/// The exit code where the condition of `--fail-if` holds.
 const BROKEN: u8 = 3;
 
-/// Makes the run; Ctrl-C and TERM end it early, with a report of what was measured and the exit
-/// code that programs have which such a signal ended: half a run is not what was asked for.
+/// Makes the run. Ctrl-C and TERM end it early, with a report of the measurements so far and the exit code
+/// of a program that such a signal ended.
 ///
 /// # Errors
 /// When it cannot begin, or a report cannot be written.
@@ -51,12 +51,12 @@ pub(crate) fn run(load: &LoadOptions) -> anyhow::Result<ExitCode> {
         }
     });
     let report = made?;
-    let told = outputs.told();
+    let render = outputs.stdout();
     let written = outputs.write(&report);
     // The text stands where the block stood.
     drop(view);
-    let written = written.and(outputs::print(&told(&report)));
-    // The report is there already: a gateway that hangs is waited for.
+    let written = written.and(outputs::print(&render(&report)));
+    // The report is printed already, so a gateway that hangs may be waited for.
     if let Some(pushes) = push.map(Push::finish)
         && let Some(why) = pushes.why
     {
@@ -74,7 +74,7 @@ pub(crate) fn run(load: &LoadOptions) -> anyhow::Result<ExitCode> {
     for breach in &broken {
         eprintln!("lockgate: {breach}");
     }
-    // What was to hold of every stage holds of none.
+    // Without a stage the condition cannot be checked.
     let unmeasured = load.fail_if.is_some() && report.stages.is_empty();
     if unmeasured {
         eprintln!("lockgate: nothing was measured that --fail-if could be held against");

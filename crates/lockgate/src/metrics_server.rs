@@ -30,20 +30,20 @@ use slots::{HeadReceived, ConnectionSlots};
 pub(crate) use hosts::AllowedHosts;
 use hosts::HostRefusal;
 
-/// What a listener of this address serves.
+/// The resources of the metrics address.
 pub(crate) struct MetricsRoutes {
     /// The Prometheus text of `/metrics`. Called on the supervisor's thread for each request: it
     /// must not wait.
     pub(crate) metrics: Box<dyn Fn() -> String + Send + Sync>,
     /// The JSON of `/top`. Likewise.
     pub(crate) top: Box<dyn Fn() -> String + Send + Sync>,
-    /// What `/ready` answers.
+    /// The state that `/ready` reports.
     pub(crate) readiness: Arc<Readiness>,
-    /// Under which names it is asked over TCP.
+    /// The host names that requests over TCP may have.
     pub(crate) hosts: AllowedHosts,
 }
 
-/// How far the process is, for those who send it traffic. Starts as [`Phase::Starting`].
+/// The phase of the process, for the load balancer in front. Starts as [`Phase::Starting`].
 #[derive(Debug, Default)]
 pub(crate) struct Readiness(AtomicU8);
 
@@ -55,12 +55,12 @@ pub(crate) enum Phase {
     Starting = 0,
     /// All listeners accept.
     Ready = 1,
-    /// What runs is finished, nothing new should come.
+    /// Exchanges in progress end; the load balancer should send no more.
     Draining = 2,
 }
 
 impl Readiness {
-    /// Enters `phase`; the next `/ready` answers by it.
+    /// Enters `phase`.
     pub(crate) fn enter(&self, phase: Phase) {
         self.0.store(phase as u8, Ordering::Release);
     }
@@ -75,24 +75,22 @@ impl Readiness {
     }
 }
 
-/// A bound listener, made where privileges were still there.
+/// A bound listener, made before root was given up.
 pub(crate) enum MetricsListener {
-    /// A TCP listener.
     Tcp(std::net::TcpListener),
-    /// A Unix stream listener.
     Unix(StdUnixListener),
 }
 
-/// Connections at once.
+/// The most connections at once.
 const AT_ONCE: usize = 64;
-/// From the accepted connection to a whole request head.
+/// The time from the accepted connection to a whole request head.
 const HEAD: Duration = Duration::from_secs(5);
-/// From the accepted connection to the last byte of the answer.
+/// The time from the accepted connection to the last byte of the response.
 const WHOLE: Duration = Duration::from_secs(20);
-/// After a failed accept that waiting may cure (no descriptor left).
+/// The pause after a failed accept that waiting may cure (no descriptor left).
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What is said to those who ask for another host.
+/// The body of responses to requests for another host.
 const FOREIGN: &str = "This host, or the page that asks, is not one of the metrics address. If it should be, write its name into\n\
     the configuration: metrics = { at = \"ADDR:PORT\", hosts = [\"NAME\"] }\n";
 
@@ -124,7 +122,7 @@ pub(crate) async fn serve(listener: MetricsListener, endpoints: Arc<MetricsRoute
     }
 }
 
-/// Whether the host of a request matters. No name leads to a Unix socket.
+/// Whether the host of a request is checked. No host name leads to a Unix socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum HostCheck {
     Checked,
@@ -137,7 +135,7 @@ struct Deadlines {
     whole: Duration,
 }
 
-/// What a listener of either kind does.
+/// A listener of either kind.
 trait Accept {
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
@@ -166,26 +164,26 @@ async fn accept(
     names: HostCheck,
     deadlines: Deadlines,
 ) -> io::Result<()> {
-    let mut places = ConnectionSlots::new(AT_ONCE);
+    let mut slots = ConnectionSlots::new(AT_ONCE);
     let mut failed = false;
     loop {
         match poll_fn(|cx| listener.poll_next(cx)).await {
             Ok(stream) => {
                 failed = false;
-                let place = places.take().await;
-                let asked = HeadReceived::default();
+                let slot = slots.take().await;
+                let head_received = HeadReceived::default();
                 let connection = serve_connection(
                     stream,
                     Arc::clone(&endpoints),
                     names,
-                    asked.clone(),
+                    head_received.clone(),
                     deadlines,
                 );
                 let task = tokio::spawn(async move {
                     connection.await;
-                    drop(place);
+                    drop(slot);
                 });
-                places.fill(asked, task);
+                slots.fill(head_received, task);
             }
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
@@ -198,11 +196,10 @@ async fn accept(
     }
 }
 
-/// Tells the operator of the first host that is refused: what scrapes shows the status, and not the
-/// cure in the answer.
-fn tell_once<B>(request: &Request<B>) {
-    static TOLD: AtomicBool = AtomicBool::new(false);
-    if !TOLD.swap(true, Ordering::Relaxed) {
+/// Logs the first refused host: programs that scrape show the status, but not the cure in the body.
+fn log_first_refusal<B>(request: &Request<B>) {
+    static LOGGED: AtomicBool = AtomicBool::new(false);
+    if !LOGGED.swap(true, Ordering::Relaxed) {
         let host: String = request
             .headers()
             .get(HOST)
@@ -224,28 +221,28 @@ fn serve_connection<S>(
     stream: S,
     endpoints: Arc<MetricsRoutes>,
     names: HostCheck,
-    asked: HeadReceived,
+    head_received: HeadReceived,
     deadlines: Deadlines,
 ) -> impl Future<Output = ()>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let service = service_fn(move |request: Request<Incoming>| {
-        asked.set();
+        head_received.set();
         let checked = if names == HostCheck::Any {
             Ok(())
         } else {
             endpoints.hosts.check(&request)
         };
-        let answer = match checked {
-            Ok(()) => answer(request.method(), request.uri().path(), &endpoints),
+        let response = match checked {
+            Ok(()) => respond(request.method(), request.uri().path(), &endpoints),
             Err(HostRefusal::Malformed) => plain(StatusCode::BAD_REQUEST, "one Host is needed\n"),
             Err(HostRefusal::Foreign) => {
-                tell_once(&request);
+                log_first_refusal(&request);
                 plain(StatusCode::MISDIRECTED_REQUEST, FOREIGN)
             }
         };
-        std::future::ready(Ok::<_, Infallible>(answer))
+        std::future::ready(Ok::<_, Infallible>(response))
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -262,8 +259,8 @@ where
     }
 }
 
-fn answer(method: &Method, path: &str, endpoints: &MetricsRoutes) -> Response<Full<Bytes>> {
-    // What is made is made only for those who may have it.
+fn respond(method: &Method, path: &str, endpoints: &MetricsRoutes) -> Response<Full<Bytes>> {
+    // The texts are made only for allowed methods.
     let allowed = *method == Method::GET || *method == Method::HEAD;
     match path {
         "/metrics" | "/top" | "/health" | "/ready" if !allowed => {
@@ -456,7 +453,7 @@ mod tests {
     #[test]
     fn the_connection_that_waits_longest_for_its_head_gives_way() {
         block_on(async {
-            let mut places = ConnectionSlots::new(2);
+            let mut slots = ConnectionSlots::new(2);
             let (told, mut closed) = tokio::sync::mpsc::unbounded_channel();
             struct Open(u8, tokio::sync::mpsc::UnboundedSender<u8>);
             impl Drop for Open {
@@ -464,18 +461,18 @@ mod tests {
                     let _ = self.1.send(self.0);
                 }
             }
-            // The first has asked, the others wait for their heads.
+            // The first has sent its head, the others have not.
             for number in 1..=4 {
-                let place = places.take().await;
-                let (asked, open) = (HeadReceived::default(), Open(number, told.clone()));
+                let slot = slots.take().await;
+                let (head_received, open) = (HeadReceived::default(), Open(number, told.clone()));
                 if number == 1 {
-                    asked.set();
+                    head_received.set();
                 }
                 let task = tokio::spawn(async move {
                     std::future::pending::<()>().await;
-                    drop((open, place));
+                    drop((open, slot));
                 });
-                places.fill(asked, task);
+                slots.fill(head_received, task);
             }
             assert_eq!(
                 (closed.recv().await, closed.recv().await),

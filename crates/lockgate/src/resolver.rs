@@ -1,13 +1,13 @@
 //! Host names of endpoints, resolved on the supervisor's runtime so that no worker ever waits for a
 //! name server.
 //!
-//! Uses the system's getaddrinfo (through tokio's blocking threads), so `/etc/hosts`,
-//! `nsswitch.conf` and search domains count. getaddrinfo does not tell the TTL of an answer: names
-//! are therefore asked for again every 30 s, and at once when an address does not answer. Chooses
-//! no address: see `lockgate_proxy`'s upstream.
+//! Uses the system's getaddrinfo (through tokio's blocking threads), so `/etc/hosts`, `nsswitch.conf`
+//! and search domains count. getaddrinfo does not return a TTL: names are therefore resolved again every
+//! 30 s, and at once when an address does not answer. Chooses no address: see `lockgate_proxy`'s
+//! upstream.
 //!
-//! Records of services are none of getaddrinfo's: name servers are asked for them, and the system
-//! for the hosts that they name.
+//! getaddrinfo has no SRV records: name servers are asked for them, and the system for the hosts that
+//! they name.
 
 mod name_server;
 mod srv;
@@ -29,22 +29,21 @@ use tokio::time::{sleep, timeout};
 
 use srv::{ResolvedRecord, SrvService};
 
-/// How long the first answers are waited for: a name server that is down must not hold up the
-/// start.
+/// The wait for the first answers: a name server that is down must not hold up the start.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(500);
 
-/// How long the host of one record is looked for.
-const HOST: Duration = Duration::from_secs(5);
+/// The time limit of looking up the host of one record.
+const HOST_LIMIT: Duration = Duration::from_secs(5);
 
 type LookupFuture = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
 type LookupFn = Arc<dyn Fn(Arc<Name>) -> LookupFuture + Send + Sync>;
 
-/// The names to resolve; [`EndpointResolver::start`] begins with it.
+/// The names to resolve, once [`EndpointResolver::start`] is called.
 #[derive(Default)]
 pub(crate) struct EndpointResolver {
     names: BTreeMap<(Box<str>, u16), RegisteredName>,
     services: BTreeMap<Box<str>, SrvService>,
-    /// Who is asked for records; without any, whoever the system says.
+    /// The name servers for SRV records; without any, those of the system.
     servers: Vec<SocketAddr>,
 }
 
@@ -53,23 +52,23 @@ struct RegisteredName {
     woken: Arc<Notify>,
 }
 
-/// Names that are being resolved. Dropping it ends that; the last addresses stay published.
+/// The tasks that resolve names. Dropping this ends them; the last addresses stay published.
 pub(crate) struct Resolving {
     tasks: JoinSet<()>,
-    /// One permit for each name whose first resolution ended, well or badly.
+    /// One permit for each name of which the first resolution has ended, in success or failure.
     answered: Arc<Semaphore>,
 }
 
 #[derive(Clone, Copy)]
 struct RefreshIntervals {
-    /// After an answer, plus or minus a tenth.
+    /// The interval after an answer, plus or minus a tenth.
     refresh: Duration,
-    /// The least time between two resolutions of a name, whatever the workers say; also the first
-    /// pause after a failure.
+    /// The least time between two resolutions of a name, also when workers ask for one; the first pause
+    /// after a failure.
     least: Duration,
 }
 
-const PACE: RefreshIntervals = RefreshIntervals {
+const INTERVALS: RefreshIntervals = RefreshIntervals {
     refresh: Duration::from_secs(30),
     least: Duration::from_secs(1),
 };
@@ -89,13 +88,13 @@ impl EndpointResolver {
         Arc::clone(&resolved.name)
     }
 
-    /// Who is asked for records of services.
-    pub(crate) fn ask(&mut self, servers: &[SocketAddr]) {
+    /// Sets the name servers for SRV records.
+    pub(crate) fn set_name_servers(&mut self, servers: &[SocketAddr]) {
         self.servers = servers.to_vec();
     }
 
-    /// The endpoints of a service, which are not there before its records are: the same ones for
-    /// the same name. Each has `max` connections at the most.
+    /// The endpoints of a service, the same ones for the same name; they are vacant until its records are
+    /// found. Each has `max` connections at the most.
     pub(crate) fn service(&mut self, name: &str, max: Option<usize>) -> Vec<Arc<Endpoint>> {
         self.services
             .entry(name.into())
@@ -103,40 +102,40 @@ impl EndpointResolver {
             .endpoints()
     }
 
-    /// Has the members of `pool` from `first` on come and go as the records of a service do; all
-    /// are backups if it is one.
-    pub(crate) fn serve(&mut self, name: &str, pool: &Arc<Pool>, first: usize, backup: bool) {
+    /// Lets the members of `pool` from `first` on follow the records of a service; all are backups if
+    /// `backup` is set.
+    pub(crate) fn add_pool(&mut self, name: &str, pool: &Arc<Pool>, first: usize, backup: bool) {
         if let Some(service) = self.services.get_mut(name) {
-            service.used_by(pool, first, backup);
+            service.add_pool(pool, first, backup);
         }
     }
 
-    /// Begins to resolve every registered name, each in a task of its own: a slow name server for
-    /// one does not delay another.
+    /// Starts to resolve every registered name, each in a task of its own: a slow name server for one does
+    /// not delay another.
     ///
     /// To be called in a tokio runtime with time. getaddrinfo cannot be interrupted: end that
     /// runtime with `shutdown_background`, or its end waits for the name server.
     pub(crate) fn start(self) -> Resolving {
-        self.start_with(Arc::new(ask_system), PACE)
+        self.start_with(Arc::new(ask_system), INTERVALS)
     }
 
-    fn start_with(self, lookup: LookupFn, pace: RefreshIntervals) -> Resolving {
+    fn start_with(self, lookup: LookupFn, intervals: RefreshIntervals) -> Resolving {
         let answered = Arc::new(Semaphore::new(0));
         let mut tasks = JoinSet::new();
         for resolved in self.names.into_values() {
             tasks.spawn(keep_resolved(
                 resolved,
                 Arc::clone(&lookup),
-                pace,
+                intervals,
                 Arc::clone(&answered),
             ));
         }
         let servers: Arc<[SocketAddr]> = self.servers.into();
         for service in self.services.into_values() {
-            tasks.spawn(keep_looking(
+            tasks.spawn(keep_service_resolved(
                 service,
                 Arc::clone(&servers),
-                pace,
+                intervals,
                 Arc::clone(&answered),
             ));
         }
@@ -145,9 +144,8 @@ impl EndpointResolver {
 }
 
 impl Resolving {
-    /// Waits until every name was asked for once, but no longer than `patience`: a connection that
-    /// comes before the first answer finds no address, a name server that is down must not hold
-    /// up the start.
+    /// Waits until every name was looked up once, but no longer than `patience`: a connection before the
+    /// first answer finds no address, but a name server that is down must not hold up the start.
     pub(crate) async fn first_answers(&self, patience: Duration) {
         let names = u32::try_from(self.tasks.len()).unwrap_or(u32::MAX);
         if timeout(patience, self.answered.acquire_many(names))
@@ -167,13 +165,13 @@ fn ask_system(name: Arc<Name>) -> LookupFuture {
     })
 }
 
-async fn keep_resolved(resolved: RegisteredName, lookup: LookupFn, pace: RefreshIntervals, answered: Arc<Semaphore>) {
+async fn keep_resolved(resolved: RegisteredName, lookup: LookupFn, intervals: RefreshIntervals, answered: Arc<Semaphore>) {
     let RegisteredName { name, woken } = resolved;
     let random = Random::new();
     let mut failures = 0;
     let mut answered = Some(answered);
     loop {
-        // What fails from here on may have used the old addresses: it asks for another turn.
+        // A connect that fails from here on may have used the old addresses, and wakes this task again.
         name.take_failed();
         match lookup(Arc::clone(&name)).await.and_then(some_address) {
             Ok(addresses) => {
@@ -193,17 +191,17 @@ async fn keep_resolved(resolved: RegisteredName, lookup: LookupFn, pace: Refresh
         if let Some(answered) = answered.take() {
             answered.add_permits(1);
         }
-        sleep(pace.least).await;
-        let rest = pause(&random, failures, pace).saturating_sub(pace.least);
-        // Ends early when a worker says that the addresses do not answer.
+        sleep(intervals.least).await;
+        let rest = pause(&random, failures, intervals).saturating_sub(intervals.least);
+        // Ends early when a worker reports that the addresses do not answer.
         let _ = timeout(rest, woken.notified()).await;
     }
 }
 
-async fn keep_looking(
+async fn keep_service_resolved(
     mut service: SrvService,
     servers: Arc<[SocketAddr]>,
-    pace: RefreshIntervals,
+    intervals: RefreshIntervals,
     answered: Arc<Semaphore>,
 ) {
     let random = Random::new();
@@ -211,8 +209,8 @@ async fn keep_looking(
     let mut answered = Some(answered);
     loop {
         service.take_failed();
-        let mut refresh = pace.refresh;
-        match look(&servers, &service.name).await {
+        let mut refresh = intervals.refresh;
+        match resolve_service(&servers, &service.name).await {
             Ok((found, lasts)) => {
                 if std::mem::take(&mut failures) > 0 {
                     tracing::info!(service = %service.name, "the service is found again");
@@ -230,16 +228,16 @@ async fn keep_looking(
         if let Some(answered) = answered.take() {
             answered.add_permits(1);
         }
-        sleep(pace.least).await;
-        let rest = pause(&random, failures, RefreshIntervals { refresh, ..pace }).saturating_sub(pace.least);
+        sleep(intervals.least).await;
+        let rest = pause(&random, failures, RefreshIntervals { refresh, ..intervals }).saturating_sub(intervals.least);
         let _ = timeout(rest, service.woken.notified()).await;
     }
 }
 
-/// The records of a service with the addresses of their hosts, and how long they hold.
-async fn look(servers: &[SocketAddr], name: &str) -> io::Result<(Vec<ResolvedRecord>, Duration)> {
+/// The records of a service with the addresses of their hosts, and their TTL.
+async fn resolve_service(servers: &[SocketAddr], name: &str) -> io::Result<(Vec<ResolvedRecord>, Duration)> {
     let (mut records, ttl) = name_server::ask(servers, name).await?;
-    // Always the same ones, of more than could have a place.
+    // In a fixed order, so that always the same records remain of too many.
     records.sort_by(|one, other| {
         (one.priority, &one.target, one.port).cmp(&(other.priority, &other.target, other.port))
     });
@@ -248,7 +246,7 @@ async fn look(servers: &[SocketAddr], name: &str) -> io::Result<(Vec<ResolvedRec
     for record in records {
         lookups.spawn(async move {
             let looked = timeout(
-                HOST,
+                HOST_LIMIT,
                 tokio::net::lookup_host((record.target.as_str(), record.port)),
             )
             .await;
@@ -268,13 +266,13 @@ async fn look(servers: &[SocketAddr], name: &str) -> io::Result<(Vec<ResolvedRec
 }
 
 /// 30 s ± 10 % after an answer; 1, 2, 4 … 30 s after failures in a row.
-fn pause(random: &Random, failures: u32, pace: RefreshIntervals) -> Duration {
+fn pause(random: &Random, failures: u32, intervals: RefreshIntervals) -> Duration {
     match failures {
-        0 => random.about(pace.refresh),
-        _ => pace
+        0 => random.about(intervals.refresh),
+        _ => intervals
             .least
             .saturating_mul(1_u32.checked_shl(failures - 1).unwrap_or(u32::MAX))
-            .min(pace.refresh),
+            .min(intervals.refresh),
     }
 }
 
@@ -481,11 +479,11 @@ mod tests {
     #[test]
     fn failures_back_off_up_to_the_refresh() {
         let random = Random::seeded(1);
-        let seconds = |failures| pause(&random, failures, PACE).as_secs();
+        let seconds = |failures| pause(&random, failures, INTERVALS).as_secs();
         assert_eq!(
             [1, 2, 3, 4, 5, 6, 7, 32, 33, u32::MAX].map(seconds),
             [1, 2, 4, 8, 16, 30, 30, 30, 30, 30]
         );
-        assert_ne!(pause(&random, 0, PACE), pause(&random, 0, PACE));
+        assert_ne!(pause(&random, 0, INTERVALS), pause(&random, 0, INTERVALS));
     }
 }

@@ -1,10 +1,9 @@
-//! Shows a run on stderr while it goes on: a block that is drawn again and again on a terminal, a
-//! line a second elsewhere.
+//! The live view of a run on stderr: a block that is redrawn on a terminal, a line a second elsewhere.
 //!
-//! A thread of its own writes. A terminal that was stopped (Ctrl-S) and a pipe that nobody reads
-//! hold up that thread and never the run: what they do not take is not shown.
+//! A thread of its own writes. A terminal that was stopped (Ctrl-S) and a pipe that is not read hold up
+//! that thread and never the run: updates that they do not take are not shown.
 //!
-//! The cursor stays visible, below the block: so there is nothing to restore, whatever ends the
+//! The cursor stays visible, below the block, so that nothing has to be restored when a signal ends the
 //! program.
 
 use std::io::{self, IsTerminal as _, Write};
@@ -19,19 +18,19 @@ use lockgate_report::live::{Line, Live, Tone};
 
 use crate::print;
 
-/// Frames that may wait for a terminal: one that is being written, and the next.
+/// Updates that may wait for a terminal: the one that is being written, and the next.
 const WAITING: usize = 2;
-/// How long one that takes nothing is waited for at the end.
+/// The wait at the end for a terminal that takes nothing.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// What a terminal that does not say is taken to have.
+/// The size of a terminal that does not report one.
 const USUAL: TerminalSize = TerminalSize {
     columns: 80,
     rows: 24,
 };
-/// So few columns show nothing but figures that were cut.
+/// The fewest columns: with less, all figures would be cut.
 const NARROWEST: usize = 10;
 
-/// How much is shown.
+/// The form of the live view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ProgressDisplay {
     /// Warnings only.
@@ -54,18 +53,18 @@ impl ProgressDisplay {
     }
 }
 
-/// The view of one run. Dropping it takes the block away and waits until everything is written,
-/// where somebody reads it.
+/// The view of one run. Dropping it removes the block and waits until everything is written, but not for a
+/// pipe that is not read.
 #[derive(Debug)]
 pub(crate) struct LiveView {
     live: Live,
     shown: ProgressDisplay,
     frames: Option<SyncSender<ScreenUpdate>>,
-    /// Nothing comes by it; it ends with the thread that writes.
+    /// A channel without messages, which closes with the thread that writes.
     written: Receiver<()>,
 }
 
-/// What is to be written next.
+/// One update of the screen.
 #[derive(Debug)]
 enum ScreenUpdate {
     Block(Vec<Line>, TerminalSize),
@@ -80,7 +79,7 @@ struct TerminalSize {
 }
 
 impl LiveView {
-    /// Of a run of these stages.
+    /// The view of a run with these stages.
     ///
     /// # Errors
     /// When there can be no thread.
@@ -110,7 +109,7 @@ impl LiveView {
         })
     }
 
-    /// Shows what the engine tells.
+    /// Shows the progress of the engine.
     pub(crate) fn tell(&mut self, progress: &Progress<'_>) {
         self.live.tell(progress);
         match self.shown {
@@ -129,7 +128,7 @@ impl LiveView {
         }
     }
 
-    /// Says something above the block, also where nothing else is shown.
+    /// Prints a line above the block, also where nothing else is shown.
     pub(crate) fn say(&self, text: &str) {
         self.show(ScreenUpdate::Line(format!("lockgate: {text}")));
     }
@@ -144,12 +143,12 @@ impl LiveView {
 impl Drop for LiveView {
     fn drop(&mut self) {
         self.frames = None;
-        // Whoever reads nothing is not to keep the report from being told.
+        // A pipe that is not read must not hold up the report.
         let _ = self.written.recv_timeout(PATIENCE);
     }
 }
 
-/// How large the terminal is now.
+/// The size of the terminal now.
 fn size() -> TerminalSize {
     let Ok(told) = rustix::termios::tcgetwinsize(io::stderr()) else {
         return USUAL;
@@ -161,11 +160,11 @@ fn size() -> TerminalSize {
     }
 }
 
-/// What stands on the terminal.
+/// The block on the terminal.
 #[derive(Debug)]
 struct Screen {
     color: Color,
-    /// Lines of the block above the cursor, and for how many columns they were made.
+    /// The number of lines above the cursor, and the columns that they were made for.
     drawn: usize,
     columns: usize,
 }
@@ -185,12 +184,12 @@ impl Screen {
     /// half.
     fn block(&mut self, lines: &[Line], size: TerminalSize, out: &mut impl Write) {
         if self.columns != size.columns {
-            // Where the lines of another width stand now, only the terminal knows: they are left.
+            // Only the terminal knows where lines of another width are now: they stay.
             self.drawn = 0;
             self.columns = size.columns;
         }
-        // The cursor must not be asked to go above the first row: the rows below are the block's,
-        // and one the cursor's.
+        // The cursor cannot go above the first row: the block has all rows but one, which is the
+        // cursor's.
         let lines = &lines[..lines.len().min(size.rows.saturating_sub(1))];
         // No wrapping meanwhile: some fonts give a cell of a bar two columns.
         let mut text = format!("{}\x1b[?7l", self.back());
@@ -206,7 +205,7 @@ impl Screen {
         let _ = out.write_all(text.as_bytes());
     }
 
-    /// Takes the block away.
+    /// Removes the block.
     fn clear(&mut self, out: &mut impl Write) {
         if self.drawn > 0 {
             let _ = out.write_all(format!("{}\x1b[J", self.back()).as_bytes());
@@ -214,7 +213,7 @@ impl Screen {
         }
     }
 
-    /// From below the block to its first column.
+    /// The escape sequence from below the block to its beginning.
     fn back(&self) -> String {
         if self.drawn > 0 {
             format!("\r\x1b[{}A", self.drawn)

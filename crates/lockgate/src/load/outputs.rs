@@ -1,5 +1,5 @@
-//! Where reports go. Files are opened before a run, so that one that cannot be written is told
-//! while nothing is lost.
+//! The reports of a run and their files. Files are opened before the run, so that one that cannot be
+//! written costs no measurements.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -11,13 +11,13 @@ use lockgate_report::{csv, hdr, html, json, text};
 
 use crate::cli::load::ReportFiles;
 
-/// What makes a form of the report.
+/// A function that renders a report in one form.
 pub(super) type ReportForm = fn(&Report) -> String;
 
-/// The forms of the report that were asked for.
+/// The reports that the options name.
 pub(super) struct Outputs {
-    /// The form that goes to stdout.
-    told: ReportForm,
+    /// The form for stdout.
+    stdout: ReportForm,
     files: Vec<(ReportForm, ReportFile)>,
 }
 
@@ -35,12 +35,12 @@ impl Outputs {
             (&files.html, |report| html::page(&[("", report)])),
         ];
         let mut outputs = Self {
-            told: text::render,
+            stdout: text::render,
             files: Vec::new(),
         };
         for (path, form) in forms {
             match path {
-                Some(path) if is_stdout(path) => outputs.told = form,
+                Some(path) if is_stdout(path) => outputs.stdout = form,
                 Some(path) => outputs.files.push((form, ReportFile::open(path)?)),
                 None => {}
             }
@@ -60,9 +60,9 @@ impl Outputs {
         written
     }
 
-    /// What goes to stdout.
-    pub(super) fn told(&self) -> ReportForm {
-        self.told
+    /// The form for stdout.
+    pub(super) fn stdout(&self) -> ReportForm {
+        self.stdout
     }
 }
 
@@ -73,7 +73,7 @@ pub(super) struct ReportFile {
 }
 
 impl ReportFile {
-    /// Opens it. What is in it stays until there is something to write: the run may not begin.
+    /// Opens the file. Its content stays until there is a report: the run may not begin.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -89,7 +89,7 @@ impl ReportFile {
         })
     }
 
-    /// Has it hold nothing but `text`.
+    /// Replaces the content by `text`.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -117,7 +117,7 @@ pub(super) fn is_stdout(path: &Path) -> bool {
 /// Prints a report.
 ///
 /// # Errors
-/// When it cannot be written. Where nobody reads it any more, that is none.
+/// When it cannot be written; a closed pipe is no error.
 pub(super) fn print(text: &str) -> anyhow::Result<()> {
     let mut stdout = io::stdout();
     match stdout

@@ -1,4 +1,4 @@
-//! `load --page`: loads a page as often as was asked for, and tells of it.
+//! `load --page`: loads a page a number of times, and reports the loads.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::interrupts::Interrupts;
 use super::outputs::{self, ReportFile};
 use crate::cli::load::LoadOptions;
 
-/// Makes the loads; a line about each goes to stderr. Signals end them as they do any other run.
+/// Makes the loads, and prints a line about each to stderr. Signals end them as they end any other run.
 ///
 /// # Errors
 /// When there is no page, or a report cannot be written.

@@ -1,33 +1,33 @@
-//! Under which names the metrics address is asked: a page on the web could have its own name lead
-//! here and read what it is answered (DNS rebinding), so only names that such a page cannot have
-//! are taken.
+//! The host names that requests to the metrics address may have. The name of a web page could lead here,
+//! and the page could read the responses (DNS rebinding), so only names that such a page cannot have are
+//! allowed.
 //!
-//! Does not look anything up: what the machine is called, its files say.
+//! Makes no DNS look-up: the machine's names are in its files.
 
 use std::net::IpAddr;
 
 use hyper::header::{HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN};
 use hyper::{Request, Version};
 
-/// Fetch Metadata: from where a browser fetches, and what for.
+/// Fetch Metadata: the origin of a browser's fetch, and its mode.
 const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 
-/// The names that are taken, beside addresses.
+/// The allowed names, beside IP addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AllowedHosts(Vec<String>);
 
-/// What is wrong with a request.
+/// The reason for a refused request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HostRefusal {
-    /// It names no host, or several, or none that can be read (RFC 9112 §3.2).
+    /// No host, several, or an unreadable one (RFC 9112 §3.2).
     Malformed,
-    /// The host is not one of ours, or the page that asks is of another.
+    /// A host that is not allowed, or a page of another origin.
     Foreign,
 }
 
 impl AllowedHosts {
-    /// These names, and those of the machine.
+    /// The configured names, and those of the machine.
     pub(crate) fn new(configured: &[String]) -> Self {
         let read = |path| std::fs::read_to_string(path).unwrap_or_default();
         let machine = rustix::system::uname()
@@ -44,7 +44,7 @@ impl AllowedHosts {
         Self(hosts.iter().map(|host| plain(host)).collect())
     }
 
-    /// Whether a request may be answered.
+    /// Checks the host and origin of a request.
     pub(super) fn check<B>(&self, request: &Request<B>) -> Result<(), HostRefusal> {
         let fields = request.headers();
         let mut named = fields.get_all(HOST).iter();
@@ -53,27 +53,27 @@ impl AllowedHosts {
             (None, _) if request.version() < Version::HTTP_11 => None,
             _ => return Err(HostRefusal::Malformed),
         };
-        // RFC 9112 §3.2.2: that of an absolute target goes over the field.
+        // RFC 9112 §3.2.2: the host of an absolute target overrides the field.
         let host = request
             .uri()
             .authority()
             .map(|authority| authority.as_str())
             .or(host);
-        let ours = host.is_none_or(|host| self.has(host)) && self.may_ask(fields);
+        let ours = host.is_none_or(|host| self.has(host)) && self.allows_origin(fields);
         if ours { Ok(()) } else { Err(HostRefusal::Foreign) }
     }
 
-    /// Whether the page that a browser fetches for, if it is one, is ours.
-    fn may_ask(&self, fields: &HeaderMap) -> bool {
+    /// Whether the origin of the page that fetches, if there is one, is allowed.
+    fn allows_origin(&self, fields: &HeaderMap) -> bool {
         let is = |name: &HeaderName, value: &str| fields.get(name).is_some_and(|is| is == value);
         match fields.get(ORIGIN).map(HeaderValue::to_str) {
-            // "null" is the origin of what has none of its own, and so of anybody's.
+            // Pages without an origin of their own send "null", so it may be any page.
             Some(origin) => origin.is_ok_and(|origin| {
                 origin
                     .split_once("://")
                     .is_some_and(|(_, authority)| self.has(authority))
             }),
-            // A link that a user follows may stand anywhere.
+            // A link that a user follows may be on any page.
             None => !is(&SITE, "cross-site") || is(&MODE, "navigate"),
         }
     }
@@ -87,13 +87,13 @@ impl AllowedHosts {
     }
 }
 
-/// A name as it is compared.
+/// A name in the form that is compared.
 fn plain(host: &str) -> String {
     host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase()
 }
 
-/// What a machine is called, by its files: its own name, the other names of its line in
-/// `/etc/hosts`, and its name in the domains of `/etc/resolv.conf`.
+/// The names of a machine by its files: its own name, the other names of its line in `/etc/hosts`, and its
+/// name in the domains of `/etc/resolv.conf`.
 fn names(machine: &str, hosts: &str, resolv: &str) -> Vec<String> {
     let is_named = !matches!(machine, "" | "localhost" | "(none)");
     let words = |line: &str| -> Vec<String> {

@@ -1,5 +1,5 @@
-//! `lockgate demo`: a site over HTTPS and HTTP/2 with a folder of files and an application of two
-//! endpoints, a relay, and metrics, with everything that they need built in.
+//! `lockgate demo`: a site over HTTPS and HTTP/2 with a folder of files and an application of two endpoints,
+//! a relay, and metrics, with everything that they need built in.
 
 use std::net::SocketAddr;
 use std::os::unix::net::UnixListener;
@@ -17,14 +17,11 @@ use crate::start::RunningServer;
 /// The page of the site.
 const PAGE: &str = include_str!("demo.html");
 
-/// Where the demo listens.
+/// The addresses of the demo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DemoOptions {
-    /// The site.
     pub(crate) listen: SocketAddr,
-    /// The relay.
     pub(crate) relay: SocketAddr,
-    /// The metrics.
     pub(crate) metrics: SocketAddr,
 }
 
@@ -33,16 +30,16 @@ pub(crate) struct DemoOptions {
 /// # Errors
 /// When the temporary files or the sockets of the applications cannot be made.
 pub(crate) fn demo(demo: &DemoOptions) -> anyhow::Result<ExitCode> {
-    let scratch = TempFolder::new().context("temporary directory")?;
-    let (cert, key) = scratch.certificate()?;
-    let root = scratch.0.join("www");
+    let folder = TempFolder::new().context("temporary directory")?;
+    let (cert, key) = folder.certificate()?;
+    let root = folder.0.join("www");
     std::fs::create_dir(&root)
         .and_then(|()| std::fs::write(root.join("index.html"), PAGE))
         .context("page")?;
-    let first = application(&scratch, "app-1.sock", "application 1 of 2", ConnectionPrefix::None)?;
-    let second = application(&scratch, "app-2.sock", "application 2 of 2", ConnectionPrefix::None)?;
+    let first = application(&folder, "app-1.sock", "application 1 of 2", ConnectionPrefix::None)?;
+    let second = application(&folder, "app-2.sock", "application 2 of 2", ConnectionPrefix::None)?;
     let relayed = application(
-        &scratch,
+        &folder,
         "relayed.sock",
         "the application behind the relay",
         ConnectionPrefix::ProxyHeader,
@@ -72,28 +69,28 @@ pub(crate) fn demo(demo: &DemoOptions) -> anyhow::Result<ExitCode> {
     }))
 }
 
-/// Starts an application on a Unix socket of its own, and says where that is.
+/// Starts an application on a Unix socket of its own; returns the path.
 fn application(
-    scratch: &TempFolder,
+    folder: &TempFolder,
     socket: &str,
     name: &'static str,
-    preface: ConnectionPrefix,
+    prefix: ConnectionPrefix,
 ) -> anyhow::Result<PathBuf> {
-    let path = scratch.0.join(socket);
+    let path = folder.0.join(socket);
     let listener = UnixListener::bind(&path).context("socket of the built-in application")?;
     thread::Builder::new()
         .name("echo-app".into())
-        .spawn(move || serve(listener, name, preface))?;
+        .spawn(move || serve(listener, name, prefix))?;
     Ok(path)
 }
 
-fn serve(listener: UnixListener, name: &'static str, preface: ConnectionPrefix) {
+fn serve(listener: UnixListener, name: &'static str, prefix: ConnectionPrefix) {
     let served = listener.set_nonblocking(true).and_then(|()| {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
         runtime.block_on(async {
-            echo_app::serve(tokio::net::UnixListener::from_std(listener)?, name, preface).await;
+            echo_app::serve(tokio::net::UnixListener::from_std(listener)?, name, prefix).await;
             Ok(())
         })
     });

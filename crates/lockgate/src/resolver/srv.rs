@@ -1,8 +1,8 @@
-//! Services whose endpoints are SRV records (RFC 2782): each record has one of the places that a
-//! pool keeps for them, as long as it is there.
+//! Services with SRV records as endpoints (RFC 2782): each record has one of the slots that a pool keeps
+//! for them, as long as it exists.
 //!
-//! A place whose record has gone is left empty for a while: connections to the old endpoint must
-//! not be taken for those to the next one.
+//! A slot without its record stays empty for a while: connections to the old endpoint must not be taken
+//! for those to the next one.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -15,45 +15,46 @@ use lockgate_proxy::upstream::name::Name;
 use lockgate_proxy::upstream::{Endpoint, Member, Pool};
 use tokio::sync::Notify;
 
-/// Places of one service. What needs more has a registry of its own to balance.
+/// The number of slots of one service. Services with more endpoints balance by a registry of their own.
 pub(crate) const SLOTS: usize = 32;
-/// What is added to the time for which connections are kept.
+/// Time beyond the lifetime of idle connections until a slot is free.
 const MARGIN: Duration = Duration::from_secs(2);
 
-/// One service and who uses it.
+/// One service and the pools that use it.
 pub(super) struct SrvService {
-    /// Under which its records are found.
+    /// The name of its SRV records.
     pub(super) name: Box<str>,
     pub(super) woken: Arc<Notify>,
-    places: Vec<RecordSlot>,
-    users: Vec<ServicePool>,
+    slots: Vec<RecordSlot>,
+    pools: Vec<ServicePool>,
 }
 
+/// One endpoint of a service, for one record at a time.
 struct RecordSlot {
     name: Arc<Name>,
     endpoint: Arc<Endpoint>,
-    /// Whose it is.
+    /// The host and port of its record.
     record: Option<(String, u16)>,
     state: State,
 }
 
-/// Whether a place without a record may have another.
+/// Whether a slot without a record may get another one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Nobody has had it.
-    New,
-    /// Somebody has had it, and may still be spoken to.
-    Left,
-    /// Nobody is spoken to any more, since then; connections may be kept.
-    Quiet(Instant),
+    /// No record has had it.
+    Unused,
+    /// A record has it or had it, and exchanges or connections with its endpoint may go on.
+    Used,
+    /// No exchange has gone on since then; idle connections may be kept.
+    Idle(Instant),
 }
 
-/// A pool with places for it.
+/// A pool with members for the slots.
 struct ServicePool {
     pool: Arc<Pool>,
-    /// The first of them among its members.
+    /// The index of the member for the first slot.
     first: usize,
-    /// Whether all of them are backups there.
+    /// Whether all these members are backups.
     backup: bool,
 }
 
@@ -61,10 +62,10 @@ struct ServicePool {
 pub(super) type ResolvedRecord = (Srv, Vec<SocketAddr>);
 
 impl SrvService {
-    /// One without records so far.
+    /// A service without records so far.
     pub(super) fn new(name: &str, max: Option<usize>) -> Self {
         let woken = Arc::new(Notify::new());
-        let place = |number: usize| {
+        let slot = |number: usize| {
             let wake = Arc::clone(&woken);
             let cell = Arc::new(Name::of_record(name, move || wake.notify_one()));
             let place = lockgate_proxy::upstream::Place::Name(Arc::clone(&cell));
@@ -74,48 +75,48 @@ impl SrvService {
                 name: cell,
                 endpoint,
                 record: None,
-                state: State::New,
+                state: State::Unused,
             }
         };
-        let places = (1..=SLOTS).map(place).collect();
+        let slots = (1..=SLOTS).map(slot).collect();
         Self {
             name: name.into(),
             woken,
-            places,
-            users: Vec::new(),
+            slots,
+            pools: Vec::new(),
         }
     }
 
-    /// Its endpoints, in the order of their places.
+    /// Its endpoints, in the order of the slots.
     pub(super) fn endpoints(&self) -> Vec<Arc<Endpoint>> {
-        self.places
+        self.slots
             .iter()
-            .map(|place| Arc::clone(&place.endpoint))
+            .map(|slot| Arc::clone(&slot.endpoint))
             .collect()
     }
 
-    /// Tells a pool of what comes and goes, whose members from `first` on are its endpoints.
-    pub(super) fn used_by(&mut self, pool: &Arc<Pool>, first: usize, backup: bool) {
-        self.users.push(ServicePool {
+    /// Adds a pool that follows the records; its members from `first` on are the endpoints.
+    pub(super) fn add_pool(&mut self, pool: &Arc<Pool>, first: usize, backup: bool) {
+        self.pools.push(ServicePool {
             pool: Arc::clone(pool),
             first,
             backup,
         });
     }
 
-    /// Forgets that its addresses were doubted: they are looked for anew.
+    /// Forgets failed connects to its addresses: they are looked up now.
     pub(super) fn take_failed(&self) {
-        for place in &self.places {
-            place.name.take_failed();
+        for slot in &self.slots {
+            slot.name.take_failed();
         }
     }
 
-    /// Gives the records their places, and what is gone none.
+    /// Gives new records slots, and takes those of records that are gone.
     pub(super) fn publish(&mut self, found: Vec<ResolvedRecord>, now: Instant) {
         let mut records: BTreeMap<(String, u16), (Srv, Vec<SocketAddr>)> = BTreeMap::new();
         for (srv, addresses) in found {
             let key = (srv.target.clone(), srv.port);
-            // Of two for one endpoint the better.
+            // Of two records for one endpoint the better one.
             if records
                 .get(&key)
                 .is_none_or(|(known, _)| srv.priority < known.priority)
@@ -128,10 +129,10 @@ impl SrvService {
             .map(|(srv, _)| srv.priority)
             .min()
             .unwrap_or_default();
-        let gone: Vec<_> = (0..self.places.len())
-            .filter(|number| !self.keep(*number, &mut records, best))
+        let gone: Vec<_> = (0..self.slots.len())
+            .filter(|number| !self.refresh(*number, &mut records, best))
             .collect();
-        // What is left is new; those that are to be tried first come first.
+        // The remaining records are new; the best priority comes first.
         let mut new: Vec<_> = records
             .into_values()
             .filter(|(_, addresses)| !addresses.is_empty())
@@ -139,55 +140,55 @@ impl SrvService {
         new.sort_by_key(|(srv, _)| srv.priority);
         let mut left_out = 0;
         for (srv, addresses) in new {
-            match self.free(now) {
-                Some(number) => self.enter(number, &srv, addresses, best),
+            match self.free_slot(now) {
+                Some(number) => self.assign(number, &srv, addresses, best),
                 None => left_out += 1,
             }
         }
         if left_out > 0 {
             tracing::warn!(service = %self.name, left_out, "more records than there are places for");
         }
-        for user in &self.users {
-            user.pool.reweigh();
+        for service_pool in &self.pools {
+            service_pool.pool.reweigh();
         }
-        // Last of all, so that at no moment nobody is there.
-        gone.into_iter().for_each(|number| self.leave(number));
-        for place in &mut self.places {
-            let idle = place.endpoint.in_flight() == 0 && place.endpoint.connections() == 0;
-            if place.record.is_none() && place.state == State::Left && idle {
-                place.state = State::Quiet(now);
+        // Old members leave last, so that the pool always has one.
+        gone.into_iter().for_each(|number| self.vacate(number));
+        for slot in &mut self.slots {
+            let idle = slot.endpoint.in_flight() == 0 && slot.endpoint.connections() == 0;
+            if slot.record.is_none() && slot.state == State::Used && idle {
+                slot.state = State::Idle(now);
             }
         }
     }
 
-    /// Looks after a place whose record is still there, or that has none; of one whose record is
-    /// gone it says so, and has nobody wait for its turn.
-    fn keep(
+    /// Updates a slot by its record. Returns false where the record is gone; its member is then chosen
+    /// last.
+    fn refresh(
         &mut self,
         number: usize,
         records: &mut BTreeMap<(String, u16), ResolvedRecord>,
         best: u16,
     ) -> bool {
-        let Some(place) = self.places.get_mut(number) else {
+        let Some(slot) = self.slots.get_mut(number) else {
             return true;
         };
-        let Some(record) = &place.record else {
+        let Some(record) = &slot.record else {
             return true;
         };
         match records.remove(record) {
             Some((srv, addresses)) => {
-                // Where its host does not resolve now, it stays where it was.
-                if !addresses.is_empty() && **place.name.addresses() != addresses {
-                    place.name.publish(addresses);
+                // Where its host does not resolve now, the old addresses stay.
+                if !addresses.is_empty() && **slot.name.addresses() != addresses {
+                    slot.name.publish(addresses);
                 }
-                self.weigh(number, &srv, best);
+                self.set_weight(number, &srv, best);
                 true
             }
             None => {
                 let (host, port) = record;
-                let endpoint = place.endpoint.label.as_str();
+                let endpoint = slot.endpoint.label.as_str();
                 tracing::info!(endpoint, "{host}:{port} is no longer there");
-                (place.record, place.state) = (None, State::Left);
+                (slot.record, slot.state) = (None, State::Used);
                 self.members(number)
                     .for_each(|member| member.assume(1, true));
                 false
@@ -195,75 +196,74 @@ impl SrvService {
         }
     }
 
-    /// Sends away whose record is gone.
-    fn leave(&self, number: usize) {
+    /// Takes a slot out of use: its record is gone.
+    fn vacate(&self, number: usize) {
         self.members(number).for_each(Member::fall);
-        if let Some(place) = self.places.get(number) {
-            place.name.publish(Vec::new());
+        if let Some(slot) = self.slots.get(number) {
+            slot.name.publish(Vec::new());
         }
     }
 
-    /// A place as the pools have it.
+    /// The members for a slot, one in each pool.
     fn members(&self, number: usize) -> impl Iterator<Item = &Member> {
-        self.users
+        self.pools
             .iter()
-            .filter_map(move |user| user.pool.members().get(user.first + number))
+            .filter_map(move |service_pool| service_pool.pool.members().get(service_pool.first + number))
     }
 
-    /// A place for a new record: one that nobody has had, else one to whose last owner no
-    /// connection is kept.
-    fn free(&self, now: Instant) -> Option<usize> {
+    /// A slot for a new record: an unused one, else one without kept connections to its last endpoint.
+    fn free_slot(&self, now: Instant) -> Option<usize> {
         let kept = self
             .users
             .iter()
-            .map(|user| user.pool.settings.keeping.lifetime)
+            .map(|one| one.pool.settings.keeping.lifetime)
             .max()
             .unwrap_or_default();
-        let is_over = |place: &RecordSlot| match place.state {
-            State::New => true,
-            State::Left => false,
-            State::Quiet(since) => {
+        let is_free = |slot: &RecordSlot| match slot.state {
+            State::Unused => true,
+            State::Used => false,
+            State::Idle(since) => {
                 now.saturating_duration_since(since) > Duration::from_millis(kept) + MARGIN
             }
         };
-        let free = |place: &&RecordSlot| place.record.is_none() && is_over(place);
-        let mut all = self.places.iter();
-        let new = all.position(|place| place.record.is_none() && place.state == State::New);
-        new.or_else(|| self.places.iter().position(|place| free(&place)))
+        let mut all = self.slots.iter();
+        let unused = all.position(|slot| slot.record.is_none() && slot.state == State::Unused);
+        let free = |slot: &RecordSlot| slot.record.is_none() && is_free(slot);
+        unused.or_else(|| self.slots.iter().position(free))
     }
 
-    fn enter(&mut self, number: usize, srv: &Srv, addresses: Vec<SocketAddr>, best: u16) {
-        let Some(place) = self.places.get_mut(number) else {
+    fn assign(&mut self, number: usize, srv: &Srv, addresses: Vec<SocketAddr>, best: u16) {
+        let Some(slot) = self.slots.get_mut(number) else {
             return;
         };
-        let endpoint = place.endpoint.label.as_str();
+        let endpoint = slot.endpoint.label.as_str();
         tracing::info!(
             endpoint,
             "{}:{} is there, at {addresses:?}",
             srv.target,
             srv.port
         );
-        place.record = Some((srv.target.clone(), srv.port));
-        place.state = State::Left;
-        place.endpoint.forgive();
-        place.name.publish(addresses);
-        self.weigh(number, srv, best);
-        let whom = format!("{}:{}", srv.target, srv.port);
-        for user in &self.users {
-            if let Some(member) = user.pool.members().get(user.first + number) {
-                user.pool.stand_for(user.first + number, &whom);
+        slot.record = Some((srv.target.clone(), srv.port));
+        slot.state = State::Used;
+        slot.endpoint.forgive();
+        slot.name.publish(addresses);
+        self.set_weight(number, srv, best);
+        let alias = format!("{}:{}", srv.target, srv.port);
+        for service_pool in &self.pools {
+            if let Some(member) = service_pool.pool.members().get(service_pool.first + number) {
+                service_pool.pool.stand_for(service_pool.first + number, &alias);
                 member.rise(clock::now());
             }
         }
     }
 
-    /// RFC 2782: weights are shares within a priority, and 0 is a very small one. Of other
-    /// priorities than the best all are backups.
-    fn weigh(&self, number: usize, srv: &Srv, best: u16) {
+    /// RFC 2782: weights are shares within a priority, and 0 is a very small one. Members of other
+    /// priorities than the best are backups.
+    fn set_weight(&self, number: usize, srv: &Srv, best: u16) {
         let weight = (u32::from(srv.weight) * 10).max(1);
-        for user in &self.users {
-            if let Some(member) = user.pool.members().get(user.first + number) {
-                member.assume(weight, user.backup || srv.priority > best);
+        for service_pool in &self.pools {
+            if let Some(member) = service_pool.pool.members().get(service_pool.first + number) {
+                member.assume(weight, service_pool.backup || srv.priority > best);
             }
         }
     }
@@ -293,7 +293,7 @@ mod tests {
             Settings::default(),
         );
         let pool = Arc::new(pool);
-        service.used_by(&pool, 0, false);
+        service.add_pool(&pool, 0, false);
         (service, pool)
     }
 
@@ -307,7 +307,7 @@ mod tests {
         (srv, vec![SocketAddr::from(([10, 0, 0, 1], port))])
     }
 
-    /// Ports of those that are up, with a mark behind backups, in the order of their places.
+    /// The ports of members that are up, with a mark behind backups, in the order of their slots.
     fn up(pool: &Pool) -> Vec<String> {
         let members = pool.members().iter().filter(|member| member.is_up());
         let shown = members.map(|member| {
@@ -321,7 +321,7 @@ mod tests {
         shown.collect()
     }
 
-    /// Ports in the order in which the pool chooses, round and round.
+    /// The indexes of members in the order in which the pool chooses them.
     fn chosen(pool: &Pool, count: usize) -> Vec<usize> {
         (0..count)
             .map(|_| {
@@ -350,24 +350,24 @@ mod tests {
         service.publish(vec![record(1, 0, 1), record(1, 0, 2)], Instant::now());
         let turns = chosen(&pool, 10);
         assert_eq!(turns.iter().filter(|chosen| **chosen == 0).count(), 5);
-        // What is left of the best serves; the order is no change.
+        // The remaining best priority serves; the order is no change.
         service.publish(vec![record(5, 9, 3), record(7, 1, 2)], Instant::now());
         assert_eq!(up(&pool), ["2b", "3"]);
     }
 
     #[test]
-    fn while_records_take_the_place_of_others_somebody_is_there_all_the_time() {
+    fn a_pool_always_has_a_member_while_records_replace_each_other() {
         let (mut service, pool) = service();
         let start = Instant::now();
         service.publish(vec![record(0, 1, 1)], start);
         let done = AtomicBool::new(false);
         std::thread::scope(|threads| {
             let looks = threads.spawn(|| {
-                let somebody = || pool.choose(Wish::Any, MemberSet::default(), 0, 0).is_some();
-                // Who comes up behind a look that has passed him is seen by the next one, as
-                // requests look again.
+                let has_member = || pool.choose(Wish::Any, MemberSet::default(), 0, 0).is_some();
+                // A member that comes up behind the search is found by the next one: requests
+                // search again.
                 while !done.load(Ordering::Relaxed) {
-                    assert!(somebody() || somebody());
+                    assert!(has_member() || has_member());
                 }
             });
             for turn in 1..2_000_u16 {
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_another_ones_only_when_no_connection_can_be_kept_any_more() {
+    fn a_slot_gets_another_record_only_when_no_connection_can_be_kept() {
         let (mut service, pool) = service();
         let start = Instant::now();
         let all = |from: u16| {
@@ -394,7 +394,7 @@ mod tests {
         service.publish(all(100), start);
         assert_eq!(up(&pool).len(), 32);
         let busy = pool.members()[0].endpoint().begin();
-        // All of them have gone; no place is free yet.
+        // All old records are gone; no slot is free yet.
         let later = |seconds| start + Duration::from_secs(seconds);
         service.publish(all(200), later(1));
         assert!(up(&pool).is_empty());
@@ -406,7 +406,7 @@ mod tests {
             (there.len(), there[0].as_str(), pool.members()[0].is_up()),
             (31, "200", false)
         );
-        // One was still spoken to by the first: from its end on the time counts.
+        // The first slot had an exchange: the time counts from its end.
         drop(busy);
         service.publish(all(200), later(70));
         service.publish(all(200), later(131));
