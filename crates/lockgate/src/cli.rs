@@ -168,8 +168,7 @@ fn usage(kind: ErrorKind, message: &str) -> clap::Error {
     Cli::command().error(kind, message)
 }
 
-/// One binary in front of applications: terminates TLS, relays TCP, balances HTTP, serves files,
-/// measures.
+/// TLS terminator, TCP relay, HTTP load balancer, file server and load generator in one binary.
 #[derive(Parser)]
 #[command(
     name = "lockgate",
@@ -179,17 +178,17 @@ fn usage(kind: ErrorKind, message: &str) -> clap::Error {
     after_help = "Start here:\n  lockgate demo                              a running example in one second\n  \
                   lockgate proxy :8443 unix:/run/app.sock --tls self\n  \
                   lockgate serve ./public                    the files of a folder\n  \
-                  lockgate check -v -c lockgate.toml         what will a client get?\n\n\
+                  lockgate check -v -c lockgate.toml         what each address serves\n\n\
                   Exit codes: 0 ok, 1 failed start or invalid configuration, 2 usage, 3 unclean stop."
 )]
 struct Cli {
     /// Check the configuration and exit, as `check` does
     #[arg(short = 't')]
     test: bool,
-    /// As `check -v` does, for those who know it from nginx
+    /// The same as `check -v`, as in nginx
     #[arg(short = 'T', hide = true)]
     test_in_detail: bool,
-    /// Signals that nginx sends so
+    /// The signals of `nginx -s`
     #[arg(short = 's', hide = true, value_name = "SIGNAL")]
     signal: Option<String>,
     /// The configuration file [default: $LOCKGATE_CONFIG, else /etc/lockgate/lockgate.toml]
@@ -201,72 +200,73 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum CommandArgs {
-    /// Serve what the configuration says
+    /// Run the server with a configuration file
     #[command(
         after_help = "Example:\n  lockgate run -c /etc/lockgate/lockgate.toml\n\n\
-        Signals: TERM and INT drain, a second one stops at once; QUIT drains; \
-        HUP reads the certificates again and checks the file; USR1 reopens the access log."
+        Signals: TERM, INT and QUIT drain the connections and stop, a second one stops at once; \
+        HUP reads the certificates again and checks the configuration file; USR1 reopens the access logs."
     )]
     Run(ConfigArgs),
-    /// Check the configuration and what it needs to start, and print every mistake
+    /// Check a configuration file and everything that a start needs, and print every mistake
     #[command(aliases = ["validate", "configtest"], after_help = "Example:\n  lockgate check -v lockgate.toml\n\n\
-        It looks at what a start needs, as the user that runs it: files, folders, users, addresses and names. Run it as root \
-        where the service starts as root.\n\n\
+        It also checks the files, folders, users, addresses and host names that a start needs, as the user that runs it. Run \
+        it as root if the service starts as root.\n\n\
         Exit codes: 0 clean, 1 errors, 2 warnings with --strict.")]
     Check(CheckArgs),
-    /// Serve a built-in page and application over HTTPS, without a file, and say what to try
+    /// Run a demo without a configuration file: a built-in page and application over HTTPS
     #[command(after_help = "Example:\n  lockgate demo --listen 127.0.0.1:9443")]
     Demo {
-        /// Where the site is served
+        /// The address of the site
         #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8443", value_parser = socket_address)]
         listen: SocketAddr,
-        /// Where the relay listens [default: the port after that of the site]
+        /// The address of the relay [default: the port after that of the site]
         #[arg(long, value_name = "ADDR", value_parser = socket_address)]
         relay: Option<SocketAddr>,
-        /// Where /metrics, /top, /health and /ready are served
+        /// The address of /metrics, /top, /health and /ready
         #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9090", value_parser = socket_address)]
         metrics: SocketAddr,
     },
-    /// Relay one listener to one upstream, without a file
+    /// Relay TCP connections from one address to another, without a configuration file
     #[command(
         after_help = "Examples:\n  lockgate proxy :8443 127.0.0.1:8080 --tls self\n  \
         lockgate proxy 0.0.0.0:5432 unix:/run/postgresql/.s.PGSQL.5432\n  \
         lockgate proxy :443 app.internal:80 --tls /etc/tls/app.pem,/etc/tls/app.key"
     )]
     Proxy {
-        /// Where to listen: ADDR:PORT, :PORT or unix:/PATH
+        /// The address to listen on: ADDR:PORT, :PORT or unix:/PATH
         #[arg(value_parser = not_empty)]
         listen: String,
-        /// Where to relay to: HOST:PORT or unix:/PATH
+        /// The address to relay to: HOST:PORT or unix:/PATH
         #[arg(value_parser = not_empty)]
         upstream: String,
-        /// Terminate TLS: `self` makes a certificate, else the files of a certificate and its key
+        /// Terminate TLS with the files of a certificate and its key; `self` makes a certificate
         #[arg(long, value_name = "self|CERT,KEY")]
         tls: Option<ListenerTls>,
     },
-    /// Serve the files of a folder, without a file of configuration
+    /// Serve the files of a folder, without a configuration file
     #[command(after_help = "Examples:\n  lockgate serve ./public\n  \
         lockgate serve ./dist --spa --tls self\n  \
         lockgate serve /srv/files --listen :8000 --listing")]
     Serve(serve::ServeArgs),
-    /// Be an HTTP proxy for tunnels (CONNECT), without a file of configuration
+    /// Run an HTTP proxy for tunnels (CONNECT), without a configuration file
     #[command(after_help = "Examples:\n  lockgate tunnel :3128\n  \
         lockgate tunnel 127.0.0.1:3128 --allow '*.example.org:443' --allow 10.1.0.0/16:22\n  \
         lockgate tunnel :3128 --auth users.htpasswd --tls /etc/tls/proxy.pem,/etc/tls/proxy.key\n\n\
-        Without --allow tunnels lead to port 443 of every public host; without --auth they are for loopback and private networks.")]
+        Without --allow, tunnels may lead to port 443 of every public host. Without --auth, only clients in loopback and \
+        private networks may open tunnels.")]
     Tunnel(tunnel::TunnelArgs),
-    /// Measure programs side by side, and say what that shows
+    /// Measure programs side by side and compare the results
     #[command(
         after_help = "Examples:\n  lockgate compare proxies.toml --html proxies.html\n  \
         lockgate compare proxies.toml --only get-100 --programs lockgate,nginx --rounds 3\n\n\
-        Exit codes: 0 ok, 1 a file with mistakes or a program that failed, 130 and 143 ended by INT and TERM, \
-        after what was measured has been printed."
+        Exit codes: 0 ok, 1 mistakes in the file or a program that failed, 130 and 143 stopped by INT and TERM, after the \
+        measurements so far were printed."
     )]
     Compare(compare::CompareArgs),
-    /// Run a command so that nothing of it outlives whoever asked for it
+    /// Run a command, and end all of its processes when the caller ends
     #[command(hide = true)]
     Guard(compare::GuardArgs),
-    /// Make load and say what came of it
+    /// Generate load and report the results
     #[command(
         after_help = "Examples:\n  lockgate load http://127.0.0.1:8080/ -c 100 -d 10s\n  \
         lockgate load https://app.example.com/ --rate 1k..10k --step 1k --every 10s"
@@ -292,7 +292,7 @@ struct ConfigArgs {
         id = "file"
     )]
     config: Option<PathBuf>,
-    /// The same without -c
+    /// The configuration file, without -c
     #[arg(value_name = "FILE", id = "named", conflicts_with = "file")]
     named: Option<PathBuf>,
 }
@@ -308,7 +308,7 @@ impl ConfigArgs {
 struct CheckArgs {
     #[command(flatten)]
     config: ConfigArgs,
-    /// Print per address what a client will get: certificate, versions, ALPN, endpoints
+    /// Print the settings of each address: certificates, TLS versions, ALPN, routes, endpoints
     #[arg(short, long)]
     verbose: bool,
     /// Print a JSON object instead of text
@@ -317,8 +317,8 @@ struct CheckArgs {
     /// Exit with 2 when there are warnings
     #[arg(long)]
     strict: bool,
-    /// Try to bind the addresses too: fails where another process, such as a running Lockgate, has
-    /// them
+    /// Also try to bind the addresses, which fails if another process, such as a running Lockgate,
+    /// has them
     #[arg(long)]
     bind: bool,
 }

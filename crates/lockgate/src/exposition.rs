@@ -483,7 +483,7 @@ fn client(entry: &TopEntry<IpAddr>) -> Value {
     value
 }
 
-/// A list whose entries count requests (in `received`); `name` is the JSON name of the key.
+/// A list with entries that count requests (in `received`); `name` is the JSON name of the key.
 fn requests(name: &str, top: &TopSnapshot<Box<str>>) -> Value {
     let entries = top.top(LISTED, Order::Bytes).entries;
     entries

@@ -362,7 +362,7 @@ pub(super) fn respond(
     }))
 }
 
-/// The rules of a route whose configuration sets none.
+/// The rules of a route for which the configuration sets none.
 pub(super) fn bare(written: &config::Rates) -> Rules {
     Rules {
         target: TargetRewrite::None,

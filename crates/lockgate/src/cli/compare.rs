@@ -12,30 +12,30 @@ use lockgate_compare::{Format, Options};
 
 #[derive(Args)]
 pub(super) struct CompareArgs {
-    /// What is compared, by which loads
+    /// The file with the programs and loads
     file: PathBuf,
-    /// Only look whether the file is right
+    /// Only check the file
     #[arg(long, conflicts_with_all = ["json", "csv", "markdown", "html"])]
     check: bool,
-    /// How many times each program is measured under each load; verdicts take 6
+    /// Measurements of each program under each load; verdicts need at least 6
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
-    /// Only these loads
+    /// Measure only these loads
     #[arg(long, value_name = "LOAD,…", value_delimiter = ',')]
     only: Vec<String>,
-    /// Only these programs
+    /// Measure only these programs
     #[arg(long, value_name = "PROGRAM,…", value_delimiter = ',')]
     programs: Vec<String>,
-    /// Every figure of every round, and what follows from them
+    /// Write every figure of every round, and the results, as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// A line for each measurement
+    /// Write one line per measurement as CSV
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Tables for a document
+    /// Write the results as Markdown tables
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
-    /// A page that needs nothing else
+    /// Write a self-contained HTML page
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }

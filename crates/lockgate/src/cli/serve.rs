@@ -68,22 +68,20 @@ impl fmt::Display for Listen {
 
 #[derive(Args)]
 pub(super) struct ServeArgs {
-    /// The folder whose files are served, and nothing outside of it
+    /// The folder to serve; files outside of it are never served
     #[arg(value_name = "DIR")]
     root: PathBuf,
-    /// Where to listen: ADDR:PORT, :PORT for every address, or unix:/PATH. Without it only this
-    /// machine is served
+    /// The address to listen on: ADDR:PORT, :PORT for every address, or unix:/PATH. The default is
+    /// for this machine only
     #[arg(long, value_name = "ADDR", default_value_t = Listen::DEFAULT)]
     listen: Listen,
-    /// Speak TLS and HTTP/2: `self` makes a certificate, else the files of a certificate and its
-    /// key
+    /// Use TLS and HTTP/2 with the files of a certificate and its key; `self` makes a certificate
     #[arg(long, value_name = "self|CERT,KEY")]
     tls: Option<ListenerTls>,
-    /// Send /index.html for pages that are not there: an application whose paths are in the
-    /// browser only
+    /// Send /index.html for missing pages, for an application with its routes in the browser
     #[arg(long)]
     spa: bool,
-    /// List what is in folders without an index.html
+    /// List the files of folders without an index.html
     #[arg(long)]
     listing: bool,
 }

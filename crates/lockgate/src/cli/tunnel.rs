@@ -20,27 +20,27 @@ pub(crate) struct TunnelOptions {
 
 #[derive(Args)]
 pub(super) struct TunnelArgs {
-    /// Where to listen: ADDR:PORT, :PORT or unix:/PATH
+    /// The address to listen on: ADDR:PORT, :PORT or unix:/PATH
     #[arg(value_parser = not_empty)]
     listen: String,
-    /// Where tunnels may lead: HOST, *.HOST or NETWORK, each with :PORTS or without; again for
-    /// more [default: every host at 443]
+    /// An allowed target: HOST, *.HOST or NETWORK, each with or without :PORTS; repeat it for more
+    /// [default: port 443 of every host]
     #[arg(long, value_name = "TARGET", value_parser = not_empty)]
     allow: Vec<String>,
-    /// Where they may not, whatever is allowed
+    /// A denied target, even if --allow matches it; repeat it for more
     #[arg(long, value_name = "TARGET", value_parser = not_empty)]
     deny: Vec<String>,
-    /// Who may come [default: with --auth everybody, else loopback and private networks]
+    /// A network of clients that may open tunnels; repeat it for more [default: all with --auth, else
+    /// loopback and private networks]
     #[arg(long, value_name = "NETWORK", value_parser = not_empty)]
     clients: Vec<String>,
-    /// Allow targets whose addresses are private, loopback or link-local
+    /// Allow targets with private, loopback or link-local addresses
     #[arg(long)]
     private: bool,
-    /// Ask for a password of this file, as htpasswd writes it
+    /// Require a user and password of this file, in the format of htpasswd
     #[arg(long, value_name = "FILE")]
     auth: Option<PathBuf>,
-    /// Speak TLS and HTTP/2: `self` makes a certificate, else the files of a certificate and its
-    /// key
+    /// Use TLS and HTTP/2 with the files of a certificate and its key; `self` makes a certificate
     #[arg(long, value_name = "self|CERT,KEY")]
     tls: Option<ListenerTls>,
 }
