@@ -63,7 +63,7 @@ fn read(mut table: Table<'_>, mistakes: &mut Mistakes<'_>) -> Option<Plan> {
         .filter_map(|(name, table)| read_program(name, table, job.as_ref(), mistakes))
         .collect();
     if programs.iter().filter(|program| program.baseline).count() > 1 {
-        mistakes.add(&(0..0), "several programs are the `baseline`: one may be");
+        mistakes.add(&(0..0), "several programs have `baseline`: only one may have it");
     }
     let loads = table.tables("load", mistakes);
     if none {
@@ -139,7 +139,7 @@ fn read_job(mut table: Table<'_>, mistakes: &mut Mistakes<'_>) -> Option<Job> {
             mistakes.add(
                 &kind.at,
                 unknown(
-                    "no certificate is called",
+                    "there is no certificate",
                     &kind.value,
                     ["p256", "rsa2048"].into_iter(),
                 ),
@@ -152,25 +152,25 @@ fn read_job(mut table: Table<'_>, mistakes: &mut Mistakes<'_>) -> Option<Job> {
         }
     };
     let Some(kind) = kind else {
-        mistakes.add(&at, "a job has a `kind`");
+        mistakes.add(&at, "a job needs a `kind`");
         return None;
     };
     let Some(found) = Kind::of(&kind.value) else {
         let names = Kind::ALL.iter().map(|kind| kind.name());
-        mistakes.add(&kind.at, unknown("no kind is called", &kind.value, names));
+        mistakes.add(&kind.at, unknown("there is no kind", &kind.value, names));
         return None;
     };
     match (found, &upstream, &root) {
         (Kind::Static, None, Some(_)) => {}
         (Kind::Static, ..) => mistakes.add(
             &at,
-            "a job of the kind static has a `root` and no `upstream`",
+            "a job of the kind static needs a `root` and cannot have an `upstream`",
         ),
         (_, Some(_), None) => {}
         _ => mistakes.add(
             &at,
             format!(
-                "a job of the kind {} has an `upstream` and no `root`",
+                "a job of the kind {} needs an `upstream` and cannot have a `root`",
                 found.name()
             ),
         ),
@@ -205,7 +205,7 @@ fn read_service(
     table.end(mistakes);
     let command = command.unwrap_or_default();
     if command.is_empty() {
-        mistakes.add(&at, "a program has a `command`, or a `template`");
+        mistakes.add(&at, "a program needs a `command` or a `template`");
         return None;
     }
     let texts = command
@@ -221,7 +221,7 @@ fn read_service(
             .components()
             .all(|part| matches!(part, std::path::Component::Normal(_)));
         if !inside || name.value.is_empty() {
-            mistakes.add(&name.at, "a file has a name below the program's directory");
+            mistakes.add(&name.at, "the name of a file must be below the program's directory");
         }
     }
     let Some(ready) = ready
@@ -230,7 +230,7 @@ fn read_service(
     else {
         mistakes.add(
             &at,
-            "an origin says where it is `ready`: \"127.0.0.1:{port:NAME}\" or \"unix:{dir}/NAME\"",
+            "an origin needs the address where it is `ready`: \"127.0.0.1:{port:NAME}\" or \"unix:{dir}/NAME\"",
         );
         return None;
     };
@@ -283,14 +283,14 @@ fn read_program(
     if !template::names().any(|known| known == template.value) {
         mistakes.add(
             &template.at,
-            unknown("no template is called", &template.value, template::names()),
+            unknown("there is no template", &template.value, template::names()),
         );
         return None;
     }
     let Some(job) = job else {
         mistakes.add(
             &template.at,
-            "a template is filled from [job], which is not there or has a mistake",
+            "a template needs [job], which is missing or has a mistake",
         );
         return None;
     };
@@ -330,7 +330,7 @@ fn read_load(
         .inspect(|text| placeholders_exist(text, UNSET_IN_LOADS, mistakes));
     table.end(mistakes);
     let Some(url) = url else {
-        mistakes.add(&at, "a load has a `url`");
+        mistakes.add(&at, "a load needs a `url`");
         return None;
     };
     let mut arguments = vec![url.value];
@@ -348,14 +348,14 @@ fn read_load(
             .into_iter()
             .filter(|option| has(option))
         {
-            mistakes.add(&written.at, format!("{taken} is given by `compare` itself"));
+            mistakes.add(&written.at, format!("`compare` sets {taken} itself"));
         }
         // What ends a load early, or makes rounds of its own, breaks the rounds of the comparison.
         for other in ["--fail-if", "--stop-on", "--rounds"]
             .into_iter()
             .filter(|option| has(option))
         {
-            mistakes.add(&written.at, format!("{other} has no place in a comparison"));
+            mistakes.add(&written.at, format!("{other} cannot be used in a comparison"));
         }
     }
     Some(Load {
@@ -371,14 +371,14 @@ fn read_paper(mut table: Table<'_>, mistakes: &mut Mistakes<'_>) -> Option<Paper
     let rows = table.rows("rows", mistakes);
     table.end(mistakes);
     let (Some(source), Some(columns), Some(rows)) = (source, columns, rows) else {
-        mistakes.add(&at, "a paper has a `source`, `columns` and `rows`");
+        mistakes.add(&at, "a paper needs a `source`, `columns` and `rows`");
         return None;
     };
     if let Some(row) = rows.iter().find(|row| row.len() != columns.len()) {
         mistakes.add(
             &at,
             format!(
-                "a row has {} cells, and there are {} columns",
+                "a row has {} cells, but there are {} columns",
                 row.len(),
                 columns.len()
             ),
@@ -398,7 +398,7 @@ fn checked_name(name: &Placed<String>, mistakes: &mut Mistakes<'_>) {
     if name.value.is_empty() || !name.value.chars().all(may) || name.value.starts_with(['.', '-']) {
         mistakes.add(
             &name.at,
-            "a name has letters, digits and -_.+ only, a letter or digit first",
+            "a name may have only letters, digits and -_.+, and must begin with a letter or digit",
         );
     }
 }
@@ -419,12 +419,12 @@ fn placeholders_exist(text: &Placed<String>, unset: &[&str], mistakes: &mut Mist
             name
         };
         if unset.contains(&whole) {
-            mistakes.add(&text.at, format!("{{{name}}} stands for nothing here"));
+            mistakes.add(&text.at, format!("{{{name}}} has no value here"));
         }
     }
     for name in placeholders::names(&text.value).filter(|name| !placeholders::exists(name)) {
         let known = placeholders::MEANINGS.iter().map(|(known, _)| *known);
-        mistakes.add(&text.at, unknown("no placeholder is called", name, known));
+        mistakes.add(&text.at, unknown("there is no placeholder", name, known));
     }
 }
 
@@ -501,15 +501,15 @@ args = "-c 100 -H 'a: b c' --data \"\""
             .is_ok()
         );
         for (text, says) in [
-            (file("{port}", "", ""), "{port} stands for nothing here"),
+            (file("{port}", "", ""), "{port} has no value here"),
             (
                 file("", "{upstream:haproxy}", ""),
-                "{upstream:haproxy} stands for nothing here",
+                "{upstream:haproxy} has no value here",
             ),
-            (file("", "{root}", ""), "{root} stands for nothing here"),
+            (file("", "{root}", ""), "{root} has no value here"),
             (
                 file("", "", "--body-file {own}/x"),
-                "{own} stands for nothing here",
+                "{own} has no value here",
             ),
         ] {
             let mistakes = Plan::parse(Path::new("f"), &text).unwrap_err();
@@ -601,8 +601,8 @@ args = "--json -"
             assert!(told.contains(line), "{line}\n{told}");
         }
         assert!(
-            told.contains("an origin says where it is `ready`")
-                && told.contains("a load has a `url`"),
+            told.contains("an origin needs the address where it is `ready`")
+                && told.contains("a load needs a `url`"),
             "{told}"
         );
     }
@@ -638,7 +638,7 @@ args = "--json -"
         assert!(
             parse(&two)
                 .unwrap_err()
-                .contains("several programs are the `baseline`")
+                .contains("several programs have `baseline`")
         );
         let wrong = one.replace("baseline = true", "baseline = 1");
         assert!(
@@ -668,12 +668,12 @@ args = "--json -"
         .unwrap_err();
         for option in ["--rounds", "--stop-on", "--fail-if"] {
             assert!(
-                other.contains(&format!("{option} has no place in a comparison")),
+                other.contains(&format!("{option} cannot be used in a comparison")),
                 "{other}"
             );
         }
         assert!(
-            told.contains("--json is given by") && told.contains("--watch is given by"),
+            told.contains("`compare` sets --json") && told.contains("`compare` sets --watch"),
             "{told}"
         );
     }

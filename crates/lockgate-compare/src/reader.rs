@@ -112,7 +112,7 @@ impl<'a> Table<'a> {
                 at: value.span(),
             }),
             _ => {
-                mistakes.add(&value.span(), format!("`{name}` is a number from 1 on"));
+                mistakes.add(&value.span(), format!("`{name}` must be a number of at least 1"));
                 None
             }
         }
@@ -127,7 +127,7 @@ impl<'a> Table<'a> {
         if flag.is_none() {
             mistakes.add(
                 &value.span(),
-                format!("`{name}` is true or false, and this is {}", kind(value)),
+                format!("`{name}` must be true or false, not {}", kind(value)),
             );
         }
         flag.unwrap_or(false)
@@ -218,7 +218,7 @@ impl<'a> Table<'a> {
             let known = self.known.iter().copied();
             mistakes.add(
                 &entry.at,
-                unknown("no key here is called", &entry.name, known),
+                unknown("there is no key", &entry.name, known),
             );
         }
     }
@@ -253,7 +253,7 @@ fn text(
     let Some(text) = value.get_ref().as_str() else {
         mistakes.add(
             &value.span(),
-            format!("`{name}` is text in quotes, and this is {}", kind(value)),
+            format!("`{name}` must be text in quotes, not {}", kind(value)),
         );
         return None;
     };
@@ -271,7 +271,7 @@ fn table<'a>(
     let Some(inner) = value.get_ref().as_table() else {
         mistakes.add(
             &value.span(),
-            format!("`{name}` is a table, and this is {}", kind(value)),
+            format!("`{name}` must be a table, not {}", kind(value)),
         );
         return None;
     };
@@ -287,7 +287,7 @@ fn list<'a, T>(
     let Some(items) = value.get_ref().as_array() else {
         mistakes.add(
             &value.span(),
-            format!("`{name}` is a list, and this is {}", kind(value)),
+            format!("`{name}` must be a list, not {}", kind(value)),
         );
         return None;
     };

@@ -61,7 +61,7 @@ async fn request(
                     return Poll::Ready(Ok::<_, StartError>(None));
                 }
                 if begun.elapsed() >= plan.timeout {
-                    let text = format!("no whole answer within {:?}", plan.timeout);
+                    let text = format!("no complete response within {:?}", plan.timeout);
                     return Poll::Ready(Ok(Some((None, Err(Fault::new(Failure::Timeout, text))))));
                 }
                 timer.set(TICK)?;
@@ -102,7 +102,7 @@ async fn try_addresses(
     scratch: &mut Scratch,
     stats: &mut ExchangeStats,
 ) -> (Option<Transport>, Result<(), Fault>) {
-    let mut failed = Fault::new(Failure::Connect, "its name has no address");
+    let mut failed = Fault::new(Failure::Connect, "its host name has no address");
     let peer = &target.peer;
     let indexes = peer
         .chosen
@@ -153,11 +153,10 @@ fn advice(target: &Target, fault: &Fault, stats: &ExchangeStats) -> String {
                 stats.response.length,
             );
             format!(
-                " with {length} bytes came instead of the page; say --expect-status {status} if that is what you \
-                 measure, or --anyway to go on and count failures"
+                " with {length} bytes instead of the page; use --expect-status {status} to measure that, or --anyway to go on and count failures"
             )
         }
-        Failure::Length | Failure::Body => "; say --anyway to go on and count failures".to_owned(),
+        Failure::Length | Failure::Body => "; use --anyway to go on and count failures".to_owned(),
         _ => String::new(),
     }
 }

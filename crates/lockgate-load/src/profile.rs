@@ -39,7 +39,7 @@ pub enum WordError {
     Range(String),
     /// No spike.
     #[error(
-        "`{0}` is no spike: write its rate, when it begins and how long it lasts, as in 10k@5s+2s"
+        "`{0}` is no spike: write its rate, its beginning and its duration, as in 10k@5s+2s"
     )]
     Spike(String),
     /// No time.
@@ -169,17 +169,16 @@ pub enum ProfileError {
     #[error("--step leads from one rate to another: write both, as in --rate 1k..25k")]
     StepWithoutRange,
     /// A step that lasts for no time known.
-    #[error("--step needs to know how long each rate lasts: add --every 10s")]
+    #[error("--step needs the duration of each step: add --every 10s")]
     StepWithoutEvery,
     /// The time of steps, and none.
     #[error(
-        "--every is how long each step of a ladder lasts: add --step 1k, and a range such as --rate 1k..25k"
+        "--every is the duration of each step: add --step 1k, and a range such as --rate 1k..25k"
     )]
     EveryWithoutStep,
     /// The time of the last step, and none.
     #[error(
-        "--hold is how long the last step of a ladder lasts: add --step 1k --every 10s, and a range such as \
-         --rate 1k..25k"
+        "--hold is the duration of the last step: add --step 1k --every 10s, and a range such as --rate 1k..25k"
     )]
     HoldWithoutStep,
     /// A ladder's time is that of its steps.
@@ -193,7 +192,7 @@ pub enum ProfileError {
     )]
     TooManySteps(f64),
     /// A spike on what is not level.
-    #[error("--spike needs one rate around it: write --rate 1k, or leave it out")]
+    #[error("--spike needs a single rate before and after it: write --rate 1k, or leave --spike out")]
     SpikeOnRange,
     /// A spike that would be cut.
     #[error(

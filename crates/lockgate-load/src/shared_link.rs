@@ -44,7 +44,7 @@ pub enum LinkRateError {
     )]
     Word(String),
     /// A link that nobody has.
-    #[error("a link of {0} is out of reach: it must have from 1kbit/s to 100Gbit/s")]
+    #[error("a link of {0} is out of range: its rate must be from 1kbit/s to 100Gbit/s")]
     Range(String),
 }
 

@@ -246,25 +246,25 @@ pub enum UrlError {
     #[error("`{0}` has no scheme: write http://{0}, or https, ws, wss, tcp, tls")]
     NoScheme(String),
     /// It begins with another.
-    #[error("`{0}` cannot be asked over `{1}`: there are http, https, ws, wss, tcp, tls")]
+    #[error("`{0}` has the unknown scheme `{1}`: write http, https, ws, wss, tcp or tls")]
     Scheme(String, String),
     /// Its host or port is none.
     #[error("`{0}` has no proper host and port after `://`")]
     Authority(String),
     /// It has a user.
-    #[error("`{0}` has a user in it: say -H 'Authorization: …' instead")]
+    #[error("`{0}` has a user in it: use -H 'Authorization: …' instead")]
     User(String),
     /// The port must be there.
-    #[error("`{0}` has no port, and its scheme has none that is usual")]
+    #[error("`{0}` has no port, and its scheme has no default port")]
     NoPort(String),
     /// Characters that no URL has.
-    #[error("`{0}` has a character that must be escaped: spaces are %20, others likewise")]
+    #[error("`{0}` has a character that must be percent-encoded, as a space is %20")]
     Character(String),
     /// A part that is never sent.
     #[error("`{0}` has a fragment, which is never sent: leave out `#` and what follows")]
     Fragment(String),
     /// A path where none is spoken of.
-    #[error("`{0}` has a path, and bytes have none")]
+    #[error("`{0}` has a path, which tcp and tls do not use")]
     Path(String),
 }
 
@@ -369,7 +369,7 @@ mod tests {
     fn what_is_no_url_is_told_how_to_become_one() {
         for (text, says) in [
             ("localhost:8080", "write http://localhost:8080"),
-            ("ftp://a/", "there are http"),
+            ("ftp://a/", "write http"),
             ("http:///x", "no proper host"),
             ("http://a:99999/", "no proper host"),
             ("http://a b/", "no proper host"),
@@ -377,7 +377,7 @@ mod tests {
             ("http://a/b c", "%20"),
             ("http://a/#x", "fragment"),
             ("tcp://a", "no port"),
-            ("tls://a:1/x", "bytes have none"),
+            ("tls://a:1/x", "do not use"),
         ] {
             let error = Url::parse(text).unwrap_err().to_string();
             assert!(error.contains(says), "{text}: {error}");

@@ -358,7 +358,7 @@ impl Worker {
         self.scheduler.expect_by(me, None);
         let made = made.unwrap_or_else(|| {
             let text = if attempt.transport.is_some() {
-                "no whole answer in time"
+                "no complete response in time"
             } else {
                 "not connected in time"
             };

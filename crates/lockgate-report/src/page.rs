@@ -65,7 +65,7 @@ pub fn text(report: &PageReport) -> String {
             format!("{loads}, each over one connection of its own: {protocol}")
         }
     };
-    let load = format!("{load}; a load may take {timeout}");
+    let load = format!("{load}; time limit of a load {timeout}");
     say("load", &load);
     if let Some(end) = words::end(&report.end) {
         writeln!(out, "\n*** {end}").expect("memory");
@@ -227,7 +227,7 @@ fn others(load: &PageLoad) -> String {
         let more = units::counted(load.beyond, "reference", "references");
         writeln!(
             out,
-            "\n{more} beyond what one load keeps: neither fetched nor named"
+            "\n{more} more than one load keeps: neither fetched nor listed"
         )
         .expect("memory");
     }

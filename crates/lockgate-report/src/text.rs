@@ -149,13 +149,13 @@ fn details(report: &Report, stage: &StageResult) -> String {
         let late = units::counted(stage.counts.late, "success", "successes");
         writeln!(
             out,
-            "  {late} came after the stage's time: no part of its rate"
+            "  {late} after the end of the stage, not counted in its rate"
         )
         .expect("memory");
     }
     if stage.counts.cut > 0 {
         let cut = units::counted(stage.counts.cut, "exchange was", "exchanges were");
-        writeln!(out, "  {cut} cut at the end, counted as neither").expect("memory");
+        writeln!(out, "  {cut} unfinished at the end, counted neither as success nor as failure").expect("memory");
     }
     out.push_str(&latency(report.run.model, stage));
     out.push_str(&traffic(stage, &summary));

@@ -269,12 +269,12 @@ impl MistakeLog<'_> {
         let is_denied = |error: io::Error| error.kind() == io::ErrorKind::PermissionDenied;
         if self.access == ReadAccess::Less && File::open(path).is_err_and(is_denied) {
             self.failed = true;
-            let cure = "run `check` as root, as the start is";
+            let cure = "run `check` as root, as the service starts";
             return self.push(
                 Code::NotExamined,
                 at,
                 message.into(),
-                "this user may not read it",
+                "this user is not allowed to read it",
                 cure,
             );
         }

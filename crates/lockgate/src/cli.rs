@@ -143,7 +143,7 @@ impl Command {
         match (args.command, args.test || args.test_in_detail) {
             (Some(_), true) => Err(usage(
                 ErrorKind::ArgumentConflict,
-                "-t is a command of its own: `lockgate -t -c FILE`",
+                "-t cannot be combined with a command: `lockgate -t -c FILE`",
             )),
             (Some(command), false) => command.resolve(outer, default),
             (None, true) => {
@@ -157,7 +157,7 @@ impl Command {
                 Some(config) => Ok(Self::Run { config }),
                 None => Err(usage(
                     ErrorKind::MissingSubcommand,
-                    "say what to do, for example `lockgate run`",
+                    "a command is missing, for example `lockgate run`",
                 )),
             },
         }
@@ -764,7 +764,7 @@ mod tests {
             ("-c a.toml run b.toml", "twice"),
             ("run -c a.toml b.toml", "cannot be used with"),
             ("-c a.toml demo", "leave out -c"),
-            ("-t run", "a command of its own"),
+            ("-t run", "cannot be combined"),
             ("demo --listen 8443", "write an IP address and a port"),
             ("proxy :8443", "UPSTREAM"),
             ("proxy :8443 a:1 --tls a.pem", "write `self`, or two files"),

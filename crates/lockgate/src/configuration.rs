@@ -74,14 +74,14 @@ impl Configuration {
             .take(LOGGED)
             .for_each(log);
         match (errors, differs) {
-            (0, false) => tracing::info!(%file, "the configuration file is the one that runs"),
+            (0, false) => tracing::info!(%file, "the configuration file is the same as the running configuration"),
             (0, true) => {
-                tracing::warn!(%file, "the configuration file differs from what runs: restart to take it up")
+                tracing::warn!(%file, "the configuration file differs from the running configuration: restart to use it")
             }
             (errors, _) => tracing::error!(
                 %file,
                 errors,
-                "the configuration file has mistakes, and what runs stays: `lockgate check` shows all of them"
+                "the configuration file has mistakes, so the running configuration stays: `lockgate check` shows all of them"
             ),
         }
         self.last_check.store(Arc::new(FileCheck {
@@ -104,7 +104,7 @@ impl Configuration {
                 differs: true,
                 ..
             } => Some(
-                "the configuration file differs from what runs: restart to take it up".to_owned(),
+                "the configuration file differs from the running configuration: restart to use it".to_owned(),
             ),
             FileCheck { errors: 1, .. } => {
                 Some("the configuration file has 1 error: see `lockgate check`".to_owned())

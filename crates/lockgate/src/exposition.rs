@@ -129,33 +129,33 @@ impl Exposition {
         .sample(&[], seconds(self.started));
         text.gauge(
             "lockgate_connections_limit",
-            "Connections that there may be at once.",
+            "The limit of connections.",
         )
         .sample(&[], self.shared.connections.size() as i64);
         text.gauge(
             "lockgate_clients",
-            "Clients that are connected: addresses, of IPv6 /64 networks.",
+            "Connected clients: IPv4 addresses and IPv6 /64 networks.",
         )
         .sample(&[], self.shared.clients.count() as i64);
         text.counter(
             "lockgate_connections_evicted_total",
-            "Connections that waited for their clients and were closed because other clients had no place.",
+            "Idle connections that were closed because other clients waited.",
         )
         .sample(&[], self.shared.connections.gave_way());
         let handshakes = &self.shared.handshakes;
         text.gauge(
             "lockgate_tls_handshakes_in_flight",
-            "Handshakes with clients that are going on.",
+            "Handshakes with clients in progress.",
         )
         .sample(&[], handshakes.begun() as i64);
         text.gauge(
             "lockgate_tls_handshakes_waiting",
-            "Handshakes with clients that wait until others were computed.",
+            "Handshakes with clients that wait for the computation of others.",
         )
         .sample(&[], handshakes.waiting() as i64);
         text.gauge(
             "lockgate_tls_handshakes_limit",
-            "Handshakes with clients that may be computed at once.",
+            "The limit of handshakes with clients that are computed at once.",
         )
         .sample(&[], handshakes.size() as i64);
         self.sockets(text);
@@ -187,7 +187,7 @@ impl Exposition {
         let labels = [("file", &*file.to_string_lossy()), ("hash", hash)];
         text.gauge(
             "lockgate_config_info",
-            "Always 1; the file of the configuration that runs, and the SHA-256 of it and of what it includes.",
+            "Always 1; the file of the running configuration, and the SHA-256 of it and of its included files.",
         )
         .sample(&labels, 1_i64);
         text.gauge(
@@ -208,7 +208,7 @@ impl Exposition {
         .sample(&[], i64::try_from(last.errors).unwrap_or(i64::MAX));
         text.gauge(
             "lockgate_config_differs",
-            "1 when the last check found another text in the file than that which runs, else 0.",
+            "1 when the file differed from the running configuration at its last check, else 0.",
         )
         .sample(&[], i64::from(last.differs));
     }
@@ -218,13 +218,13 @@ impl Exposition {
         let (open, idle) = (sockets.open() as i64, sockets.idle() as i64);
         let mut family = text.gauge(
             "lockgate_upstream_sockets",
-            "Sockets towards endpoints: those in use, and those that are idle. Idle ones give way.",
+            "Sockets towards endpoints, in use or idle. Idle ones are closed when others are needed.",
         );
         family.sample(&[("state", "used")], (open - idle).max(0));
         family.sample(&[("state", "idle")], idle);
         text.gauge(
             "lockgate_upstream_sockets_limit",
-            "Sockets towards endpoints that there may be at once.",
+            "The limit of sockets towards endpoints.",
         )
         .sample(&[], sockets.size() as i64);
         text.gauge(
@@ -235,8 +235,7 @@ impl Exposition {
         let [places, shares] = sockets.waited();
         let mut family = text.counter(
             "lockgate_upstream_sockets_waited_total",
-            "Requests and relays that had to wait for a socket, because there was none (limit) or because their client had its \
-             share (share).",
+            "Requests and relays that had to wait for a socket, because there was none (limit) or because their client used its whole share (share).",
         );
         family.sample(&[("reason", "limit")], places);
         family.sample(&[("reason", "share")], shares);
@@ -247,7 +246,7 @@ impl Exposition {
         .sample(&[], sockets.gave_way());
         text.counter(
             "lockgate_upstream_sockets_preempted_total",
-            "Exchanges that stood still and were ended because others needed their sockets.",
+            "Stalled exchanges that were ended because others needed their sockets.",
         )
         .sample(&[], sockets.preempted());
     }
@@ -262,7 +261,7 @@ impl Exposition {
     fn upstream(&self, text: &mut Text) {
         if !self.pools.is_empty() {
             let mut family =
-                text.gauge("lockgate_upstream_up", "1 while an endpoint may be chosen; 0 while checks have it down, while others are preferred because it has failed, and after a failed connect until it has served.");
+                text.gauge("lockgate_upstream_up", "1 while an endpoint may be chosen; 0 while its health checks fail, while others are preferred after a failure, and after a failed connect until it serves again.");
             let now = clock::now();
             for pool in &self.pools {
                 for member in pool
@@ -292,7 +291,7 @@ impl Exposition {
         let now = clock::now();
         let mut family = text.gauge(
             "lockgate_upstream_ejected",
-            "1 while an endpoint is left alone because it kept failing, else 0.",
+            "1 while an endpoint is ejected because it kept failing, else 0.",
         );
         for endpoint in self.present() {
             family.sample(
@@ -302,7 +301,7 @@ impl Exposition {
         }
         let mut family = text.counter(
             "lockgate_upstream_ejections_total",
-            "How often an endpoint was ejected.",
+            "Ejections of an endpoint.",
         );
         for endpoint in self.present() {
             family.sample(&[("endpoint", &endpoint.label)], endpoint.ejections());
@@ -336,7 +335,7 @@ impl Exposition {
         }
         let mut family = text.gauge(
             "lockgate_upstream_check_duration_seconds",
-            "How long the last check took.",
+            "Duration of the last health check.",
         );
         for Standing {
             pool,
@@ -389,7 +388,7 @@ impl Exposition {
         let listing = self.snapshot().top(SERIES, Order::Bytes);
         let mut family = text.gauge(
             "lockgate_client_bytes",
-            "Bytes of the clients with the most, as far as tracked.",
+            "Bytes of the clients with the most traffic.",
         );
         each_client(&listing, |client, traffic| {
             family.sample(
@@ -403,7 +402,7 @@ impl Exposition {
         });
         let mut family = text.gauge(
             "lockgate_client_throughput_bytes_per_second",
-            "Their throughput over the last five seconds.",
+            "Throughput of the clients with the most traffic, over the last five seconds.",
         );
         each_client(&listing, |client, traffic| {
             family.sample(
@@ -449,14 +448,13 @@ fn memory(text: &mut Text) {
     if let Some(limit) = budget.limit() {
         text.gauge(
             "lockgate_memory_limit_bytes",
-            "Memory that the process may have.",
+            "The memory limit of the process.",
         )
         .sample(&[], limit as i64);
     }
     let mut family = text.gauge(
         "lockgate_memory_bytes",
-        "Memory in use by kind: what was allocated, zstd's contexts, what the kernel holds for us by estimate, and \
-         what was measured beside that.",
+        "Memory in use by kind: allocations, zstd's contexts, an estimate of the kernel's buffers, and the measured rest.",
     );
     for (kind, name) in Kind::ALL {
         family.sample(&[("kind", name)], budget.used(kind) as i64);

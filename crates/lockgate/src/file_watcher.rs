@@ -55,7 +55,7 @@ impl FileWatcher {
     /// logged, and only the poll is left.
     pub(crate) fn new(files: impl IntoIterator<Item = PathBuf>) -> Self {
         let events = open().inspect_err(|error| {
-            tracing::warn!(%error, "no inotify: changed files are noticed within 10 seconds");
+            tracing::warn!(%error, "inotify is not available: changed files are noticed within 10 seconds");
         });
         Self::with(files, events.ok(), INTERVALS)
     }
@@ -135,7 +135,7 @@ impl FileWatcher {
         let place = |directory: &PathBuf| match inotify::add_watch(events, directory, flags) {
             Ok(watch) => Some(watch),
             Err(error) => {
-                tracing::debug!(directory = %directory.display(), %error, "not watched, only polled");
+                tracing::debug!(directory = %directory.display(), %error, "the directory is not watched, only polled");
                 None
             }
         };

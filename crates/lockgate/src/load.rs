@@ -62,7 +62,7 @@ pub(crate) fn run(load: &LoadOptions) -> anyhow::Result<ExitCode> {
     {
         let all = pushes.made + pushes.failed;
         eprintln!(
-            "lockgate: {} of {all} pushes failed; the last one that did: {why}",
+            "lockgate: {} of {all} pushes failed; the last error: {why}",
             pushes.failed
         );
     }
@@ -77,7 +77,7 @@ pub(crate) fn run(load: &LoadOptions) -> anyhow::Result<ExitCode> {
     // Without a stage the condition cannot be checked.
     let unmeasured = load.fail_if.is_some() && report.stages.is_empty();
     if unmeasured {
-        eprintln!("lockgate: nothing was measured that --fail-if could be held against");
+        eprintln!("lockgate: nothing was measured, so --fail-if cannot be checked");
     }
     written?;
     if report.end == End::Interrupted {

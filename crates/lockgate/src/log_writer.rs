@@ -199,10 +199,10 @@ impl LossWarnings {
     fn report(&mut self, now: Instant, lost: u64, error: Option<io::Error>) {
         match self.due(now, lost, error) {
             Some((lost, Some(error))) => {
-                tracing::warn!(lost, %error, "the access log cannot be written as it should");
+                tracing::warn!(lost, %error, "the access log cannot be written");
             }
             Some((lost, None)) => {
-                tracing::warn!(lost, "access log lines were lost: its target was too slow")
+                tracing::warn!(lost, "lines of the access log were lost: its destination was too slow")
             }
             None => {}
         }

@@ -78,7 +78,7 @@ fn by_itself(cgroup: Option<(u64, PathBuf)>, machine: Option<u64>) -> MemoryLimi
         ),
         _ => MemoryLimit::of(
             None,
-            "neither a cgroup nor the machine says how much there is",
+            "neither a cgroup nor the machine reports a size of memory",
         ),
     }
 }
@@ -184,13 +184,13 @@ impl MemoryMonitor {
         match level {
             Level::Easy => tracing::info!(used, limit, "there is enough memory again"),
             Level::Lean => {
-                tracing::warn!(used, limit, "memory is scarce: nothing is kept for later")
+                tracing::warn!(used, limit, "memory is scarce: caches and buffers are not kept")
             }
             Level::Full => {
                 tracing::warn!(
                     used,
                     limit,
-                    "memory is full: what is new waits, and the largest clients are cut"
+                    "memory is full: new connections and requests wait, and the largest clients are disconnected"
                 );
             }
         }

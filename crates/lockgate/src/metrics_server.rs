@@ -91,7 +91,7 @@ const WHOLE: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The body of responses to requests for another host.
-const FOREIGN: &str = "This host, or the page that asks, is not one of the metrics address. If it should be, write its name into\n\
+const FOREIGN: &str = "The metrics address does not answer requests for this host or from this page. To allow it, add its name to\n\
     the configuration: metrics = { at = \"ADDR:PORT\", hosts = [\"NAME\"] }\n";
 
 const PROMETHEUS: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4");
@@ -212,7 +212,7 @@ fn log_first_refusal<B>(request: &Request<B>) {
             .unwrap_or_default();
         tracing::warn!(
             ?host,
-            "a request to the metrics address is refused (421): metrics.hosts says for which names it answers"
+            "a request to the metrics address was refused (421): add its host to metrics.hosts"
         );
     }
 }
@@ -236,7 +236,7 @@ where
         };
         let response = match checked {
             Ok(()) => respond(request.method(), request.uri().path(), &endpoints),
-            Err(HostRefusal::Malformed) => plain(StatusCode::BAD_REQUEST, "one Host is needed\n"),
+            Err(HostRefusal::Malformed) => plain(StatusCode::BAD_REQUEST, "the request must have one Host field\n"),
             Err(HostRefusal::Foreign) => {
                 log_first_refusal(&request);
                 plain(StatusCode::MISDIRECTED_REQUEST, FOREIGN)
@@ -264,7 +264,7 @@ fn respond(method: &Method, path: &str, endpoints: &MetricsRoutes) -> Response<F
     let allowed = *method == Method::GET || *method == Method::HEAD;
     match path {
         "/metrics" | "/top" | "/health" | "/ready" if !allowed => {
-            let mut refusal = plain(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n");
+            let mut refusal = plain(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are supported\n");
             refusal
                 .headers_mut()
                 .insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
@@ -280,7 +280,7 @@ fn respond(method: &Method, path: &str, endpoints: &MetricsRoutes) -> Response<F
         },
         _ => plain(
             StatusCode::NOT_FOUND,
-            "here are /metrics, /top, /health and /ready\n",
+            "available are /metrics, /top, /health and /ready\n",
         ),
     }
 }

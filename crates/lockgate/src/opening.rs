@@ -48,9 +48,9 @@ pub(crate) fn prepare(loaded: &Loaded, report: &mut Report) -> Option<Prepared> 
         Ok(raised) => tracing::debug!(
             from = raised.from,
             to = raised.to,
-            "limit on open descriptors"
+            "limit of open descriptors"
         ),
-        Err(error) => tracing::warn!(%error, "the limit on open descriptors stays as it is"),
+        Err(error) => tracing::warn!(%error, "the limit of open descriptors cannot be raised"),
     }
     let workers = match loaded.config.workers {
         Workers::Count(count) => count.get(),
@@ -225,8 +225,8 @@ impl Opening<'_> {
 
     fn warn_unexamined(&mut self) {
         let user = self.loaded.config.user.as_deref().unwrap_or_default();
-        let message = format!("what {user:?} may read and write was not looked at");
-        let cure = "run `check` as root, as the start is";
+        let message = format!("the files that {user:?} may read and write were not checked");
+        let cure = "run `check` as root, as the service starts";
         self.report_key("user", Code::NotExamined, &message, cure);
     }
 
@@ -238,7 +238,7 @@ impl Opening<'_> {
         files.dedup();
         for path in files {
             if let Err(error) = std::fs::File::open(&path) {
-                let message = format!("a renewed {} will not be taken up: {error}", path.display());
+                let message = format!("a renewed {} could not be read: {error}", path.display());
                 let cure = "let the group of `user` read it (chgrp, chmod 640), or restart after every renewal";
                 self.report_key("user", Code::UnreadableLater, &message, cure);
             }
@@ -267,7 +267,7 @@ impl Opening<'_> {
                     Code::RootMissing,
                     &files.at,
                     message,
-                    "its files are answered with 403",
+                    "requests for its files get 403",
                     cure,
                 );
             }

@@ -123,7 +123,7 @@ fn become_account(account: &ServiceUser) -> anyhow::Result<()> {
     setresuid(account.user, account.user, account.user).context("setresuid")?;
     ensure!(
         setuid(Uid::from_raw(0)).is_err() && account.is_current(),
-        "root came back after dropping it"
+        "the process could become root again after dropping it"
     );
     Ok(())
 }

@@ -146,7 +146,7 @@ fn announcement(root: &str, scheme: &str, address: &Address) -> String {
         }
         Address::Unix(path) => {
             format!(
-                "{root} is served as {scheme} at unix:{}. Ctrl-C ends this.",
+                "{root} is served over {scheme} at unix:{}. Ctrl-C ends this.",
                 path.display()
             )
         }
@@ -184,8 +184,8 @@ pub(crate) fn tunnel(tunnel: &TunnelOptions) -> anyhow::Result<ExitCode> {
         "https"
     };
     let clients = match (tunnel.auth.is_some(), tunnel.clients.as_slice()) {
-        (true, []) => "for who knows a password".to_owned(),
-        (true, some) => format!("for who knows a password in {}", some.join(", ")),
+        (true, []) => "for clients with a password".to_owned(),
+        (true, some) => format!("for clients with a password in {}", some.join(", ")),
         (false, []) => "for this machine and private networks".to_owned(),
         (false, some) => format!("for {}", some.join(", ")),
     };

@@ -152,7 +152,7 @@ impl Resolving {
             .await
             .is_err()
         {
-            tracing::warn!("starting although not every name is resolved yet");
+            tracing::warn!("starting although some names are not resolved yet");
         }
     }
 }
@@ -184,7 +184,7 @@ async fn keep_resolved(resolved: RegisteredName, lookup: LookupFn, intervals: Re
                 failures += 1;
                 if failures == 1 {
                     let kept = name.addresses().len();
-                    tracing::warn!(name = %name, %error, kept, "the name does not resolve: old addresses stay");
+                    tracing::warn!(name = %name, %error, kept, "the name does not resolve: its old addresses stay in use");
                 }
             }
         }
@@ -213,7 +213,7 @@ async fn keep_service_resolved(
         match resolve_service(&servers, &service.name).await {
             Ok((found, lasts)) => {
                 if std::mem::take(&mut failures) > 0 {
-                    tracing::info!(service = %service.name, "the service is found again");
+                    tracing::info!(service = %service.name, "the service has records again");
                 }
                 service.publish(found, Instant::now());
                 refresh = refresh.min(lasts);
@@ -221,7 +221,7 @@ async fn keep_service_resolved(
             Err(error) => {
                 failures += 1;
                 if failures == 1 {
-                    tracing::warn!(service = %service.name, %error, "the service is not found: old records stay");
+                    tracing::warn!(service = %service.name, %error, "the service has no records now: its old endpoints stay in use");
                 }
             }
         }
@@ -293,7 +293,7 @@ fn publish_if_changed(name: &Name, found: Vec<SocketAddr>) {
     if same_set(&old, &found) {
         return;
     }
-    tracing::info!(name = %name, from = ?**old, to = ?found, "addresses of the name");
+    tracing::info!(name = %name, from = ?**old, to = ?found, "the name has new addresses");
     drop(old);
     name.publish(found);
 }

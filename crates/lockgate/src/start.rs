@@ -200,7 +200,7 @@ fn divide(nofile: u64, config: &Config, workers: usize, held: usize) -> Division
             sockets,
             fitting,
             nofile,
-            "more connections are allowed than there are descriptors for, with one towards an endpoint for each"
+            "limits.connections is more than the descriptors suffice for, with a socket towards an endpoint for each"
         );
     }
     division

@@ -69,7 +69,7 @@ pub(crate) fn run(
     };
     // Privileges are dropped by now, and errors of the start are written already.
     if let Err(error) = operator_log::start_thread() {
-        tracing::warn!(%error, "the operator log has no thread: a standard error that nobody reads stops everything");
+        tracing::warn!(%error, "the operator log has no thread: a standard error that is not read stops the process");
     }
     let ran = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -81,7 +81,7 @@ pub(crate) fn run(
             code
         });
     let code = ran.unwrap_or_else(|error| {
-        tracing::error!(%error, "cannot run");
+        tracing::error!(%error, "the server cannot run");
         ExitCode::FAILURE
     });
     operator_log::finish();
@@ -165,7 +165,7 @@ impl RunningServer {
                     SignalAction::Stop => return true,
                     SignalAction::Reload => {
                         systemd::reloading();
-                        tracing::info!("certificates are read again");
+                        tracing::info!("certificates are reloaded");
                         self.reload(&[]);
                         if !checks.is_empty() {
                             again = true;
@@ -204,19 +204,19 @@ impl RunningServer {
             SignalAction::Stop => {}
             SignalAction::Reload => {
                 tracing::warn!(
-                    "certificates are read again, the configuration is not: restart for that"
+                    "certificates are reloaded, but not the configuration: restart for that"
                 );
                 self.reload(&[]);
             }
             SignalAction::Reopen => {
                 let mut logs = self.logs.iter().flat_map(Logs::iter).peekable();
                 if logs.peek().is_none() {
-                    tracing::info!("there is no access log to open again");
+                    tracing::info!("there is no access log to reopen");
                 }
                 logs.for_each(LogWriter::reopen);
             }
             SignalAction::Upgrade => {
-                tracing::warn!("the binary is not replaced while it runs: restart for that")
+                tracing::warn!("the binary cannot be replaced while it runs: restart for that")
             }
         }
     }
@@ -284,7 +284,7 @@ impl RunningServer {
         };
         tokio::spawn(async move {
             if let Err(error) = metrics_server::serve(listener, Arc::new(endpoints)).await {
-                tracing::error!(%error, "the metrics address is not served");
+                tracing::error!(%error, "the metrics address is no longer served");
             }
         });
     }
@@ -294,7 +294,7 @@ impl RunningServer {
             match ring.rotate_if_due(Instant::now()) {
                 Ok(Rotation::NotDue) => {}
                 Ok(Rotation::Rotated) => tracing::info!("session tickets have a new key"),
-                Err(error) => tracing::error!(%error, "session tickets keep their key"),
+                Err(error) => tracing::error!(%error, "session tickets have no new key: the old one stays in use"),
             }
         }
     }
@@ -345,7 +345,7 @@ impl RunningServer {
             self.orders.give(WorkerOrder::Cut);
             self.wait(LAST_MOMENTS, &mut signals).await;
             if self.left > 0 {
-                tracing::error!("some connections did not end even so");
+                tracing::error!("some connections did not end although they were cut");
             }
         }
         self.socket_files.iter().for_each(SocketFile::remove);
@@ -361,7 +361,7 @@ impl RunningServer {
                     .saturating_duration_since(Instant::now())
                     .max(DISK_TIME);
                 if log.finish(left) == log_writer::WriterEnd::GivenUp {
-                    tracing::warn!("an access log could not be written to its end");
+                    tracing::warn!("the last lines of an access log could not be written");
                 }
             }
         }
@@ -451,7 +451,7 @@ fn reload_users(checker: &Checker, changed: bool) {
     match checker.reload() {
         Ok(()) if changed => tracing::info!(path = %checker.path().display(), "users replaced"),
         Ok(()) => {}
-        Err(error) => tracing::error!(%error, "the old users stay"),
+        Err(error) => tracing::error!(%error, "the old users stay in use"),
     }
 }
 

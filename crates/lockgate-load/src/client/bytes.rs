@@ -43,7 +43,7 @@ pub(super) async fn exchange(
     if returned.differs {
         return Err(Fault::new(
             Failure::Body,
-            "other bytes came back than were sent",
+            "the echoed bytes differ from those that were sent",
         ));
     }
     stats.keep = returned.due == Some(returned.length);

@@ -61,7 +61,7 @@ pub(super) async fn upgrade(
                 }
             }
             if !ready!(transport.poll_read(cx, stats))? {
-                return Poll::Ready(Err(Fault::new(Failure::Closed, "closed before an answer")));
+                return Poll::Ready(Err(Fault::new(Failure::Closed, "closed before a response")));
             }
         }
     })
@@ -112,7 +112,7 @@ pub(super) async fn check_idle(
                 Part::Data(_) | Part::End(..) => {
                     return Err(Fault::new(
                         Failure::Length,
-                        "a message behind the one that came back",
+                        "an unexpected message after the echoed one",
                     ));
                 }
                 Part::More(used) => {
@@ -186,7 +186,7 @@ pub(super) async fn exchange(
     if incoming.returned.differs {
         return Err(Fault::new(
             Failure::Body,
-            "another message came back than was sent",
+            "the echoed message differs from the one that was sent",
         ));
     }
     transport.frames = Some(incoming.frames);
@@ -287,7 +287,7 @@ impl Incoming<'_> {
             if !ready!(transport.poll_read(cx, stats))? {
                 return Poll::Ready(Err(Fault::new(
                     Failure::Closed,
-                    "closed before the message came back",
+                    "closed before the message was echoed",
                 )));
             }
         }

@@ -186,7 +186,7 @@ fn refused(address: &dial::Target, error: &io::Error) -> Fault {
     // The latter is of ports, where the address of this side is not written down.
     let ours = dial::is_exhaustion(error) || error.kind() == io::ErrorKind::AddrNotAvailable;
     let whose = if ours {
-        "this side has run out"
+        "out of resources on this machine"
     } else {
         "cannot connect"
     };
@@ -212,9 +212,9 @@ async fn under_tls(
         .map_err(|error| {
             let advice = match error.reason() {
                 _ if error.is_certificate() => {
-                    "; say --insecure to take any certificate, or --ca FILE to trust its signer"
+                    "; use --insecure to accept any certificate, or --ca FILE to trust its issuer"
                 }
-                "malformed" => "; what answers may not speak TLS: http, ws and tcp are without",
+                "malformed" => "; the server may not use TLS: http, ws and tcp are without it",
                 _ => "",
             };
             Fault::new(Failure::Tls, format!("{error}{advice}"))
@@ -272,11 +272,11 @@ async fn tunnel(
         }
     }
     if !(200..=299).contains(&answer.status) {
-        return Err(fault(format!("it answered {}", answer.status)));
+        return Err(fault(format!("it responded with status {}", answer.status)));
     }
     // Whoever is asked speaks first in no protocol that we speak.
     if !inbox.is_empty() {
-        return Err(fault("it sent something behind its answer".to_owned()));
+        return Err(fault("it sent unexpected bytes after its response".to_owned()));
     }
     Ok(stream.into_parts().socket)
 }

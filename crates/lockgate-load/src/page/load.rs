@@ -107,7 +107,7 @@ pub(super) async fn load(tools: &Tools<'_>, peer: &Peer) -> io::Result<Option<Pa
     {
         object.failure = Some((
             Failure::Timeout,
-            "the load took longer than it may".to_owned(),
+            "the load exceeded its time limit".to_owned(),
         ));
     }
     Ok(Some(load))
@@ -273,7 +273,7 @@ impl Visit<'_> {
             Some(chosen) => *chosen..chosen + 1,
             None => 0..self.peer.addresses.len(),
         };
-        let mut failed = Fault::new(Failure::Connect, "its name has no address");
+        let mut failed = Fault::new(Failure::Connect, "its host name has no address");
         for at in addresses {
             match client::connect(self.peer, &self.peer.addresses[at], scratch).await {
                 Ok(transport) => {
@@ -339,6 +339,6 @@ fn is_readable(coding: Option<&[u8]>) -> Result<(), Fault> {
     let coding = String::from_utf8_lossy(coding);
     Err(Fault::new(
         Failure::Garbage,
-        format!("content-encoding {coding}, which was not asked for"),
+        format!("content-encoding {coding}, which was not requested"),
     ))
 }

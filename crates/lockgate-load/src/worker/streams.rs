@@ -302,7 +302,7 @@ impl Http2Client {
                             stats = moved;
                         }
                     }
-                    "no whole answer in time"
+                    "no complete response in time"
                 }
             };
             self.finish(slot, Err(Fault::new(Failure::Timeout, text)), &stats);

@@ -173,7 +173,7 @@ impl Proxy {
                     }
                     match is_failure(answer.status) {
                         true => {
-                            let why = format_args!("it answers {}", answer.status);
+                            let why = format_args!("it responded with status {}", answer.status);
                             upstream
                                 .pool()
                                 .failed(lease.endpoint(), Unserved, &why, now);
@@ -309,6 +309,6 @@ fn target(request: &OutgoingRequest<'_>) -> Result<Target, Failure> {
         } else {
             Fault::Malformed
         };
-        Failure::because(fault, format!("not for HTTP/2: {error}"))
+        Failure::because(fault, format!("the request cannot be sent over HTTP/2: {error}"))
     })
 }

@@ -58,7 +58,7 @@ pub(super) fn cut_short(cut: Cut, phase: &str) -> Ending {
         Cut::Crowded => Ending::because(
             Cause::Limit,
             Side::Lockgate,
-            "idle, and its place was wanted",
+            "idle while others waited",
         ),
     }
 }

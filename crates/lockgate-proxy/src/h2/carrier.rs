@@ -212,7 +212,7 @@ impl Carrier {
                     if let Some(answers) = &mut self.answers {
                         answers.see(self.inbox.bytes());
                         if answers.is_flooded() {
-                            let error = io::Error::other("too many interim answers");
+                            let error = io::Error::other("too many interim responses");
                             return Poll::Ready(Err(self.breaks(error.into())));
                         }
                     }

@@ -116,7 +116,7 @@ impl Shared {
                 .take_broken()
                 .map(|error| error.to_string());
             io::Error::other(format!(
-                "no HTTP/2: {}",
+                "HTTP/2 failed: {}",
                 told.unwrap_or_else(|| error.to_string())
             ))
         };
@@ -429,7 +429,7 @@ impl Driver {
                 shared.breaks(broken.unwrap_or_else(|| error.to_string()));
             }
             // The crate has read what we could not follow: what it would hand on is not certain.
-            (Poll::Pending, _) if lost => shared.breaks("a field section cannot be read"),
+            (Poll::Pending, _) if lost => shared.breaks("a field section cannot be decoded"),
             (Poll::Pending, _) => {
                 shared
                     .most

@@ -27,16 +27,16 @@ pub enum DialError {
     #[error("every endpoint is at its limit, and the queue is full")]
     QueueFull,
     /// Those that answer are at their `max`, and none became free in time.
-    #[error("every endpoint that can be reached has as many connections as it may")]
+    #[error("every reachable endpoint is at its limit of connections")]
     Full,
     /// We could not even try: nothing is left to connect with.
-    #[error("cannot connect anywhere: {0}")]
+    #[error("cannot open a connection: {0}")]
     Exhausted(Arc<io::Error>),
     /// The connection was cut meanwhile.
     #[error("cut while connecting")]
     Cut(Cut),
     /// The client has left meanwhile.
-    #[error("while it waited")]
+    #[error("while waiting")]
     Left,
 }
 

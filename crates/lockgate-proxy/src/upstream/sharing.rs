@@ -180,7 +180,7 @@ impl Sharing {
                 Ok(begun) => begun,
                 Err(Cut::Deadline) => Err(io::Error::new(
                     io::ErrorKind::TimedOut,
-                    "no HTTP/2: no SETTINGS in time",
+                    "the endpoint sent no HTTP/2 SETTINGS in time",
                 )),
                 Err(cut) => return Err(DialError::Cut(cut)),
             };

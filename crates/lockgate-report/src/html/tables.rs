@@ -214,14 +214,14 @@ fn traffic(report: &Report, stage: &StageResult) -> String {
         (
             "late",
             format!(
-                "{}: successes after the stage's time, no part of its rate",
+                "{}: successes after the end of the stage, not counted in its rate",
                 units::count(counts.late)
             ),
         ),
         (
             "cut",
             format!(
-                "{}: not over at the end, counted as neither",
+                "{}: unfinished at the end, counted neither as success nor as failure",
                 units::count(counts.cut)
             ),
         ),

@@ -263,7 +263,7 @@ fn page(path: &Path) -> Result<Page, String> {
         Some("html" | "htm") => "text/html; charset=utf-8",
         Some("json") => "application/json",
         Some("txt") => "text/plain; charset=utf-8",
-        _ => return Err("its name does not say what it is".to_owned()),
+        _ => return Err("its extension is not known".to_owned()),
     };
     let read = |path: &Path| -> io::Result<Vec<u8>> {
         let mut body = Vec::new();

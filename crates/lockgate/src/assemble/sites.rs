@@ -251,7 +251,7 @@ impl Assembler<'_> {
                 self.mistakes.warn(
                     Code::Unreachable,
                     at,
-                    "no request reaches this",
+                    "no request can reach this",
                     &one.to_string(),
                     "",
                 );

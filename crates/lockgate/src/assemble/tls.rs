@@ -261,8 +261,8 @@ fn uncovered(
         config::Host::Under(parent) => (has(&format!("*.{parent}")), format!("*.{parent}")),
     };
     if !covered {
-        let message = format!("no certificate is for {shown}");
-        let cure = "name one that is in `tls` of the site or in `certs` of [tls]";
+        let message = format!("no certificate covers {shown}");
+        let cure = "add one to `tls` of the site or to `certs` of [tls]";
         mistakes.warn(
             Code::CertificateElsewhere,
             &site.at,
@@ -350,7 +350,7 @@ fn report_error(
                 .client_auth
                 .as_ref()
                 .map_or(listener, |auth| &auth.at);
-            let cure = "a PEM file with the certificates of the authorities; never served open";
+            let cure = "a PEM file with the certificates of the authorities; the listener is never served without it";
             mistakes.file(path, Code::AuthorityUnreadable, at, message, cure);
         }
         TlsSetupError::NoCertificates => {

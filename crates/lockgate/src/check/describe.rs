@@ -233,7 +233,7 @@ fn pool(pool: &Pool) -> Value {
         "check": pool.health.as_ref().map(|health| (&health.probe, units::duration(health.every))).map(|(probe, every)| match probe {
             Probe::Tcp { send, expect: None } if send.is_empty() => format!("tcp every {every}"),
             // The text that is sent may hold a password.
-            Probe::Tcp { .. } => format!("what is said over tcp every {every}"),
+            Probe::Tcp { .. } => format!("a TCP dialogue every {every}"),
             Probe::Grpc { service } if service.is_empty() => {
                 format!("the gRPC health protocol every {every}")
             }
@@ -298,7 +298,7 @@ fn modifiers(config: &Config, rules: &Rules) -> Vec<String> {
     add(rules.strip_prefix.then(|| "strip_prefix".to_owned()));
     add(rules.rewrite.as_ref().map(|to| format!("rewrite to {to}")));
     add(rules.auth.as_ref().map(|auth| match auth {
-        Auth::Basic(basic) => format!("password of {}", basic.file.display()),
+        Auth::Basic(basic) => format!("password from {}", basic.file.display()),
         Auth::Forward(service) => {
             let of = config
                 .pools
@@ -309,14 +309,14 @@ fn modifiers(config: &Config, rules: &Rules) -> Vec<String> {
             let copied = if service.copy.is_empty() {
                 String::new()
             } else {
-                format!(" and says {}", service.copy.join(", "))
+                format!(", which sets {}", service.copy.join(", "))
             };
-            format!("{of} is asked for {}{copied}", service.path)
+            format!("authorized by {of} at {}{copied}", service.path)
         }
     }));
     add(rules
         .trace
-        .map(|share| format!("traces begin, {share}% recorded")));
+        .map(|share| format!("traces start here, {share}% recorded")));
     add(rules.limit.as_ref().map(limit));
     add(rules.shape.as_ref().map(|one| shape(one, " a connection")));
     add(some(rules.allow.len(), "network", "allowed"));
@@ -329,7 +329,7 @@ fn modifiers(config: &Config, rules: &Rules) -> Vec<String> {
         "field",
         "of requests changed",
     ));
-    add(some(rules.headers.len(), "field", "of answers changed"));
+    add(some(rules.headers.len(), "field", "of responses changed"));
     add(some(rules.error_pages.len(), "page", "of errors"));
     add(rules.redirects.as_ref().map(|map| {
         format!(
@@ -338,7 +338,7 @@ fn modifiers(config: &Config, rules: &Rules) -> Vec<String> {
             map.file.display()
         )
     }));
-    add(rules.raw_paths.then(|| "paths as they are".to_owned()));
+    add(rules.raw_paths.then(|| "raw paths".to_owned()));
     short
 }
 
@@ -397,7 +397,7 @@ fn balance(pool: &Pool) -> Vec<String> {
         }
     };
     let slowly = Some(pool.slow_start).filter(|time| !time.is_zero());
-    let slowly = slowly.map(|time| format!("the whole share within {}", units::duration(time)));
+    let slowly = slowly.map(|time| format!("slow start of {}", units::duration(time)));
     [chosen, ejected, slowly].into_iter().flatten().collect()
 }
 

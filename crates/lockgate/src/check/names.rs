@@ -37,7 +37,7 @@ pub(super) fn warn_unresolved(config: &Config, report: &mut Report) {
             Some(Err(why)) => why.clone(),
             None => format!("no answer within {} s", PATIENCE.as_secs()),
         };
-        let cure = "correct the name, or see to it that it resolves: it is looked up again while Lockgate runs";
+        let cure = "correct the name, or add it to DNS: it is looked up again while Lockgate runs";
         report.push_at(
             Code::Unresolved,
             &at,

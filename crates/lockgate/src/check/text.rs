@@ -46,7 +46,7 @@ pub(super) fn print(served: &Value) {
         match (listener["tls"].is_object(), by_hello, has_sites) {
             (true, _, _) => tls(&listener["tls"], listener, &mut policies),
             (false, Some(_), _) => {}
-            (false, None, false) if !is_tunnel => out!("  no TLS       bytes as they are"),
+            (false, None, false) if !is_tunnel => out!("  no TLS       relayed bytes"),
             (false, None, _) => out!("  no TLS       {}", plain(&listener["plain"])),
         }
         let others = listener["other_tls"].as_array().into_iter().flatten();
@@ -78,9 +78,9 @@ fn way<'a>(way: &'a Value, listener: &'a Value, policies: &mut ShownPolicies<'a>
         .unwrap_or_default();
     let to = format!("{}{header}", pool(way));
     let how = if way["tls"].is_object() {
-        "TLS off, to"
+        "TLS terminated, to"
     } else {
-        "TLS as it is, to"
+        "TLS passed through, to"
     };
     match (way["alpn"].as_str(), text(&way["name"])) {
         (Some(protocol), _) => out!("  protocol     {protocol}: {how} {to}"),
@@ -127,7 +127,7 @@ fn tls<'a>(tls: &'a Value, listener: &'a Value, policies: &mut ShownPolicies<'a>
     }
     out!(
         "  ALPN         {}",
-        or(&join(&tls["alpn"]), "none: what clients offer is ignored")
+        or(&join(&tls["alpn"]), "none, offers of clients are ignored")
     );
     if let Some(mode) = tls["client_certificates"].as_str() {
         out!("  client certs {mode}");
@@ -196,7 +196,7 @@ fn tunnels(listener: &Value) {
         if tunnels["private"] == true {
             "all"
         } else {
-            "public, and networks above that are not"
+            "public, and private networks that are allowed above"
         }
     );
     if tunnels["forward"] == true {
@@ -206,10 +206,10 @@ fn tunnels(listener: &Value) {
         tunnels["limit"].as_str().map(str::to_owned),
         tunnels["max_per_client"]
             .as_u64()
-            .map(|most| format!("{most} tunnels of a client")),
+            .map(|most| format!("{most} tunnels per client")),
         tunnels["max_per_user"]
             .as_u64()
-            .map(|most| format!("{most} tunnels of a user")),
+            .map(|most| format!("{most} tunnels per user")),
         tunnels["max_lifetime"]
             .as_f64()
             .map(|_| seconds(&tunnels["max_lifetime"])),

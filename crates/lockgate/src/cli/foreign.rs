@@ -4,7 +4,7 @@
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-const RELOAD: &str = "the configuration is read at start only, in this version: run `lockgate check -c FILE`, then \
+const RELOAD: &str = "this version reads the configuration only at start: run `lockgate check -c FILE`, then \
     `systemctl restart lockgate`.\n`systemctl reload lockgate` (HUP) reads the certificates again and checks the file.";
 const STOP: &str = "run `systemctl stop lockgate`, or send TERM to the process: open connections may finish until \
     `drain.deadline`.";
@@ -14,7 +14,7 @@ const STATUS: &str = "run `systemctl status lockgate`, or set `metrics = \"127.0
 const REOPEN: &str =
     "send USR1 to the process (`systemctl kill -s USR1 lockgate`): it opens its access logs again.";
 const FORMAT: &str = "the configuration is TOML: `taplo fmt FILE` formats it; `lockgate check -c FILE` finds mistakes.";
-const ADAPT: &str = "there is one form of the configuration, TOML: docs/config.md has every key with an example, and \
+const ADAPT: &str = "the only format of the configuration is TOML: docs/config.md has every key with an example, and \
     `lockgate check -c FILE` finds mistakes.";
 
 /// The commands of other servers, and the advice for each.

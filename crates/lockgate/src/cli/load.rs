@@ -59,7 +59,7 @@ impl ReportFiles {
         paths.sort_unstable();
         match paths.windows(2).find(|pair| pair[0] == pair[1]) {
             Some(pair) => Err(format!(
-                "{}: two reports cannot go to one place",
+                "{}: two reports cannot go to the same file",
                 pair[0].display()
             )),
             None => Ok(()),
@@ -503,7 +503,7 @@ fn time(written: &str) -> Result<Duration, String> {
 
 fn lasting(written: &str) -> Result<Duration, String> {
     match duration(written) {
-        Ok(Duration::ZERO) => Err("no time at all is too short: write 10s, 500ms".into()),
+        Ok(Duration::ZERO) => Err("0 is too short: write 10s, 500ms".into()),
         read => read.map_err(|error| error.to_string()),
     }
 }

@@ -79,7 +79,7 @@ impl Opening<'_> {
                 .iter()
                 .any(|planned| is_at(&one.address, &planned.address))
         }) {
-            tracing::warn!(address = ?spare.address, "a socket from systemd is that of no listener");
+            tracing::warn!(address = ?spare.address, "a socket from systemd belongs to no listener");
         }
         bound
     }

@@ -155,7 +155,7 @@ impl StderrThread {
         ASIDE.set(Some(Vec::new()));
         tracing::warn!(
             lost = lost - self.reported,
-            "lines of this log were lost: standard error did not take them"
+            "lines of this log were lost: standard error was too slow"
         );
         let line = ASIDE.take().unwrap_or_default();
         if self.target.write(&line).is_ok() {
@@ -257,7 +257,7 @@ mod tests {
         let told = next(&mut read);
         assert!(
             told.ends_with(
-                "lines of this log were lost: standard error did not take them lost=3\n"
+                "lines of this log were lost: standard error was too slow lost=3\n"
             ),
             "{told}"
         );

@@ -54,7 +54,7 @@ pub(crate) fn demo(demo: &DemoOptions) -> anyhow::Result<ExitCode> {
          # HTTPS and HTTP/2: a folder of files, and the application below /api/\n\
          [site.{site}]\nlisten = [{address}]\n{tls}\nroot = {root}\n\n\
          [site.{site}.path.\"/api/*\"]\nproxy = \"pool:app\"\n\n\
-         # TLS off and bytes on, with the client's address in a PROXY header\n\
+         # TLS terminated, bytes relayed, with the client's address in a PROXY header\n\
          [tcp.{relay}]\n{tls}\nproxy = {relayed}\nproxy_protocol = \"v2\"\n",
         metrics = quote(&demo.metrics.to_string()),
         first = socket(&first),
@@ -123,17 +123,17 @@ fn print_invitation(running: &RunningServer, config: &str) {
     );
     line(
         format!("curl -k https://{relay}/hello"),
-        "a relay: TLS off, PROXY header on",
+        "a relay: TLS terminated, PROXY header added",
     );
     line(
         format!("curl http://{metrics}/metrics http://{metrics}/top"),
-        "what it counts",
+        "metrics and the busiest clients",
     );
     line(
         format!("lockgate load --insecure -d 5s https://{site}/api/hello"),
-        "what it takes\n",
+        "a load test\n",
     );
-    out!("The configuration that this runs:\n");
+    out!("The configuration of this demo:\n");
     for line in config.lines() {
         out!("  {line}");
     }

@@ -146,7 +146,7 @@ impl SrvService {
             }
         }
         if left_out > 0 {
-            tracing::warn!(service = %self.name, left_out, "more records than there are places for");
+            tracing::warn!(service = %self.name, left_out, "the service has more records than are used");
         }
         for service_pool in &self.pools {
             service_pool.pool.reweigh();
@@ -187,7 +187,7 @@ impl SrvService {
             None => {
                 let (host, port) = record;
                 let endpoint = slot.endpoint.label.as_str();
-                tracing::info!(endpoint, "{host}:{port} is no longer there");
+                tracing::info!(endpoint, "{host}:{port} is no longer a record of the service");
                 (slot.record, slot.state) = (None, State::Used);
                 self.members(number)
                     .for_each(|member| member.assume(1, true));
@@ -239,7 +239,7 @@ impl SrvService {
         let endpoint = slot.endpoint.label.as_str();
         tracing::info!(
             endpoint,
-            "{}:{} is there, at {addresses:?}",
+            "{}:{} is a new record of the service, at {addresses:?}",
             srv.target,
             srv.port
         );

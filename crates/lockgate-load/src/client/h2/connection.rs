@@ -394,11 +394,11 @@ impl Connection {
             let (status, length) = (stream.stats.response.status, stream.stats.response.length);
             let fault = match (fault.failure, status, self.goodbye) {
                 (Failure::Closed, _, Some(code)) if code != 0 => {
-                    let text = format!("the server ended the connection: {}", frame::code(code));
+                    let text = format!("the server closed the connection: {}", frame::code(code));
                     Fault::new(Failure::Goaway, text)
                 }
                 (Failure::Closed, None, _) => Fault {
-                    text: format!("{} before an answer", fault.text),
+                    text: format!("{} before a response", fault.text),
                     ..fault.clone()
                 },
                 (Failure::Closed, Some(_), _) => Fault {

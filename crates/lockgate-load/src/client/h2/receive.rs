@@ -61,17 +61,16 @@ impl Connection {
         while let Some(frame) = self.rest.take().or_else(|| Frame::read(&bytes[at..])) {
             if !self.has_settings {
                 if bytes.starts_with(b"HTTP/1.") {
-                    let text = "the server answered by HTTP/1: without TLS it must know beforehand that HTTP/2 is spoken \
-                                (h2c)";
+                    let text = "the server responded with HTTP/1: without TLS it must support HTTP/2 by prior knowledge (h2c)";
                     return Err(garbage(text));
                 }
                 if frame.kind != FrameType::Settings || frame.has(frame::ACK) {
-                    return Err(garbage("what came first is no HTTP/2"));
+                    return Err(garbage("the first bytes are not HTTP/2"));
                 }
             }
             if frame.length > frame::LONGEST {
                 return Err(garbage(format!(
-                    "a frame of {} bytes, which were not allowed",
+                    "a frame of {} bytes, more than allowed",
                     frame.length
                 )));
             }
@@ -97,7 +96,7 @@ impl Connection {
         let goes_on =
             |block: &Block| frame.kind == FrameType::Continuation && frame.stream == block.stream;
         if self.block.as_ref().is_some_and(|block| !goes_on(block)) {
-            return Err(garbage("a frame within a head"));
+            return Err(garbage("a frame within a field section"));
         }
         let of_a_stream = matches!(
             frame.kind,
@@ -111,7 +110,7 @@ impl Connection {
         let is_begun = frame.stream % 2 == 1 && frame.stream < self.next;
         if of_a_stream && !is_begun || of_all && frame.stream != 0 {
             return Err(garbage(format!(
-                "a frame of a stream that it cannot be of ({})",
+                "a frame on a wrong stream ({})",
                 frame.stream
             )));
         }
@@ -143,7 +142,7 @@ impl Connection {
             FrameType::WindowUpdate => {
                 self.take_window_update(frame.stream, number(payload)? & 0x7fff_ffff)
             }
-            FrameType::PushPromise => Err(garbage("a push, which was not allowed")),
+            FrameType::PushPromise => Err(garbage("a push, which is not allowed")),
             FrameType::Priority | FrameType::Other => Ok(()),
         }
     }
@@ -166,7 +165,7 @@ impl Connection {
         };
         stream.stats.received += (frame.head + payload.len()) as u64;
         if stream.stats.response.status.is_none() {
-            return self.refuse(place, "data before an answer");
+            return self.refuse(place, "data before the response");
         }
         stream.stats.response.length += data.len() as u64;
         if let Some(hasher) = &mut stream.hasher {
@@ -188,11 +187,11 @@ impl Connection {
 
     fn take_continuation(&mut self, frame: &Frame, payload: &[u8]) -> Result<(), Fault> {
         let Some(mut block) = self.block.take() else {
-            return Err(garbage("a head that goes on without a beginning"));
+            return Err(garbage("a CONTINUATION frame without a field section to continue"));
         };
         block.wire += frame::HEAD + payload.len();
         if block.wire > HEAD_LIST {
-            return Err(garbage("a head that is too long"));
+            return Err(garbage("a field section that is too long"));
         }
         block.bytes.extend_from_slice(payload);
         if frame.has(frame::END_HEADERS) {
@@ -230,9 +229,9 @@ impl Connection {
         match said {
             Said {
                 is_misplaced: true, ..
-            } => self.refuse(place, "a head with a pseudo-field where none may be"),
+            } => self.refuse(place, "a pseudo-header field in a wrong place"),
             Said { statuses: 0, .. } if is_trailer && ends_stream => self.finish_answer(place),
-            _ if is_trailer => self.refuse(place, "a second head"),
+            _ if is_trailer => self.refuse(place, "a second field section with a status"),
             Said {
                 statuses: 1,
                 status: Some(status),
@@ -240,7 +239,7 @@ impl Connection {
             } if status != 101 => {
                 if status < 200 {
                     return if ends_stream {
-                        self.refuse(place, "an end without an answer")
+                        self.refuse(place, "the end of the stream without a response")
                     } else {
                         Ok(())
                     };
@@ -256,7 +255,7 @@ impl Connection {
                     Ok(())
                 }
             }
-            _ => self.refuse(place, "a head without a proper status"),
+            _ => self.refuse(place, "a response without a valid status"),
         }
     }
 
@@ -272,7 +271,7 @@ impl Connection {
         let outcome = match stream.declared {
             Some(declared) if declared != stream.stats.response.length && has_body(&stream) => {
                 let text = format!(
-                    "{} bytes came, and content-length said {declared}",
+                    "{} bytes were received, but content-length is {declared}",
                     stream.stats.response.length
                 );
                 Outcome::Failed(Fault::new(Failure::Length, text))
@@ -324,7 +323,7 @@ impl Connection {
         let mut streams = None;
         let (settings, rest) = payload.as_chunks::<6>();
         if !rest.is_empty() {
-            return Err(garbage("settings of a length that they cannot have"));
+            return Err(garbage("SETTINGS of a wrong length"));
         }
         for [a, b, value @ ..] in settings {
             let value = u32::from_be_bytes(*value);
@@ -332,7 +331,7 @@ impl Connection {
                 frame::HEADER_TABLE_SIZE => self.encoder.resize(value as usize),
                 frame::MAX_CONCURRENT_STREAMS => streams = Some(value as usize),
                 frame::INITIAL_WINDOW_SIZE if value > LARGEST_WINDOW => {
-                    return Err(garbage("a window that is too large"));
+                    return Err(garbage("a flow-control window that is too large"));
                 }
                 frame::INITIAL_WINDOW_SIZE => self.change_windows(value),
                 // Longer frames gain nothing: a record of TLS has no more than the usual ones.
@@ -362,7 +361,7 @@ impl Connection {
 
     fn take_window_update(&mut self, id: u32, more: u32) -> Result<(), Fault> {
         if more == 0 {
-            return Err(garbage("a window that grows by nothing"));
+            return Err(garbage("a window update of 0"));
         }
         if id == 0 {
             self.window += i64::from(more);
@@ -377,7 +376,7 @@ impl Connection {
 
     fn take_ping(&mut self, frame: &Frame, payload: &[u8]) -> Result<(), Fault> {
         if payload.len() != 8 {
-            return Err(garbage("a ping of a length that it cannot have"));
+            return Err(garbage("a PING of a wrong length"));
         }
         if !frame.has(frame::ACK) {
             self.write_frame(FrameType::Ping, frame::ACK, payload);
@@ -396,7 +395,7 @@ impl Connection {
         for place in places {
             if let Some(stream) = self.streams.take(place) {
                 let text = format!(
-                    "the server ended the connection before it did anything: {}",
+                    "the server closed the connection before any response: {}",
                     frame::code(code)
                 );
                 self.finish(

@@ -69,7 +69,7 @@ impl Grpc {
             }
             None => Some(Fault::new(
                 Failure::Garbage,
-                "the end of a call without grpc-status",
+                "the call ended without grpc-status",
             )),
         }
     }

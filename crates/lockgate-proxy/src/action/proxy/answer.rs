@@ -157,7 +157,7 @@ impl Proxy {
                 // Events may come hours apart: nothing is written that would tell.
                 if pumped.is_pending() && down.poll_gone(cx).is_ready() {
                     let failure =
-                        Failure::silent(Cause::ClientReset, Side::Downstream, "within the answer");
+                        Failure::silent(Cause::ClientReset, Side::Downstream, "during the response");
                     return Poll::Ready(Err(failure));
                 }
                 ready!(pumped).map_err(|fault| match fault {

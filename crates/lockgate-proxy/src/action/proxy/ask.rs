@@ -147,7 +147,7 @@ impl Proxy {
         if !up.takes(&exchange.request.outgoing) {
             let failure = Failure::because(
                 Fault::UpgradeFailed,
-                "the endpoint takes no WebSocket over HTTP/2",
+                "the endpoint does not support WebSocket over HTTP/2",
             );
             return Err(Unanswered::end(failure));
         }
@@ -198,7 +198,7 @@ impl Proxy {
         }
         Err(Unanswered::end(Failure::because(
             Fault::BadResponse,
-            "too many interim answers",
+            "too many interim responses",
         )))
     }
 }
@@ -241,7 +241,7 @@ impl Asking<'_> {
         }
         let (how, detail) = match up.poll_answer(cx, answer) {
             Poll::Ready(Ok(true)) => return Poll::Ready(Ok(())),
-            Poll::Ready(Ok(false)) => (BrokeOff::Closed, "closed before it answered".to_owned()),
+            Poll::Ready(Ok(false)) => (BrokeOff::Closed, "closed before the response".to_owned()),
             Poll::Ready(Err(error @ ReadError::Cut)) => (BrokeOff::Closed, error.to_string()),
             Poll::Ready(Err(ReadError::Stream(error))) if is_end(&error) => {
                 (BrokeOff::Closed, error.to_string())
@@ -261,7 +261,7 @@ impl Asking<'_> {
                     || (self.uploaded || up.is_blocked()) && down.poll_gone(cx).is_ready() =>
             {
                 let failure =
-                    Failure::silent(Cause::ClientReset, Side::Downstream, "while it waited");
+                    Failure::silent(Cause::ClientReset, Side::Downstream, "while waiting");
                 return Poll::Ready(Err(Unanswered::end(failure)));
             }
             Poll::Pending => return Poll::Pending,

@@ -355,12 +355,12 @@ fn a_page_with_wrong_content_encoding_is_cut_off() {
         ("Content-Encoding: gzip\r\n", "ends too early", true),
         (
             "Content-Encoding: br\r\n",
-            "not what its coding says",
+            "invalid for its coding",
             false,
         ),
         (
             "Content-Encoding: zstd\r\n",
-            "not what its coding says",
+            "invalid for its coding",
             false,
         ),
     ] {
