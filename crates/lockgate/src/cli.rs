@@ -29,7 +29,6 @@ pub(crate) const CONFIG_VARIABLE: &str = "LOCKGATE_CONFIG";
 /// One invocation, with every default filled in.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Command {
-    /// Run a configuration file.
     Run { config: PathBuf },
     /// Check a configuration file and print its mistakes.
     Check(CheckOptions),
@@ -51,7 +50,6 @@ pub(crate) enum Command {
     Compare(Comparison),
     /// Run a program for `compare` and end everything that it started.
     Guard(Guard),
-    /// Print the version.
     Version { output: OutputFormat },
 }
 
@@ -77,9 +75,7 @@ pub(crate) enum Detail {
 /// The format of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OutputFormat {
-    /// Text for people.
     Text,
-    /// JSON for programs (`--json`).
     Json,
 }
 
@@ -105,7 +101,6 @@ pub(crate) enum WarningPolicy {
 /// TLS of the listener of `proxy`, `serve` or `tunnel`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ListenerTls {
-    /// No TLS.
     Plain,
     /// TLS with a self-signed certificate made at start.
     SelfSigned,

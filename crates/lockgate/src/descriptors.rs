@@ -71,9 +71,7 @@ pub(crate) fn connection_limit(nofile: u64, workers: usize, holds: usize) -> usi
 /// The division of the process's descriptors, without those kept for everything else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Division {
-    /// Connections of clients.
     pub(crate) connections: usize,
-    /// Sockets towards endpoints.
     pub(crate) sockets: usize,
     /// Pipes for splicing, of each worker.
     pub(crate) pipes: usize,

@@ -10,7 +10,6 @@ use crate::opening::{self, Mode};
 
 /// The result of an examination.
 pub(crate) struct Examination {
-    /// Every mistake and warning.
     pub(crate) report: Report,
     /// The parsed file; `None` when it cannot be read.
     pub(crate) draft: Option<Draft>,

@@ -103,7 +103,6 @@ impl Exposition {
         self.shared.sockets.size()
     }
 
-    /// Prometheus text.
     pub(crate) fn metrics(&self) -> String {
         let mut text = Text::new();
         metrics::write(&mut text, &self.shards, &self.names);

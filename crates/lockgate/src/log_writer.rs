@@ -32,9 +32,7 @@ const PAUSE: Duration = Duration::from_secs(10);
 /// The destination of an access log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum LogDestination {
-    /// Standard output.
     Stdout,
-    /// Standard error.
     Stderr,
     /// A file with mode 0640, appended to. A FIFO must have a reader when it is opened.
     File {
@@ -229,7 +227,6 @@ impl LossWarnings {
     }
 }
 
-/// An open access log.
 struct OpenLog {
     target: LogDestination,
     lines: LineSink<BlockingFile>,

@@ -137,7 +137,6 @@ impl MemoryMonitor {
         }
     }
 
-    /// Takes a tick.
     pub(crate) fn tick(&mut self) {
         let Some(limit) = self.budget.limit() else {
             return;

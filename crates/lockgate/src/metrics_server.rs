@@ -53,19 +53,16 @@ pub(crate) struct Readiness(AtomicU8);
 pub(crate) enum Phase {
     /// Not every listener accepts yet.
     Starting = 0,
-    /// All listeners accept.
     Ready = 1,
     /// Exchanges in progress end; the load balancer should send no more.
     Draining = 2,
 }
 
 impl Readiness {
-    /// Enters `phase`.
     pub(crate) fn enter(&self, phase: Phase) {
         self.0.store(phase as u8, Ordering::Release);
     }
 
-    /// The phase now.
     pub(crate) fn phase(&self) -> Phase {
         match self.0.load(Ordering::Acquire) {
             0 => Phase::Starting,

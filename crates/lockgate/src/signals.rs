@@ -43,7 +43,6 @@ impl Signals {
         })
     }
 
-    /// The next signal.
     pub(crate) async fn next(&mut self) -> SignalAction {
         tokio::select! {
             _ = self.terminate.recv() => SignalAction::Stop,

@@ -69,14 +69,12 @@ pub(crate) struct Inherited {
     /// a socket that is closed here goes on queueing connections, as it does in systemd
     /// anyway.
     pub(crate) socket: OwnedFd,
-    /// Where it is bound.
     pub(crate) address: InheritedAddress,
 }
 
 /// Where an inherited socket is bound.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum InheritedAddress {
-    /// A TCP address.
     Tcp(SocketAddr),
     /// The path of a Unix socket.
     Unix(PathBuf),

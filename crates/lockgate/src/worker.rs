@@ -25,11 +25,9 @@ pub(crate) struct CurrentOrder(AtomicU8);
 pub(crate) enum WorkerOrder {
     /// Accept no connection yet: another worker may still need a descriptor for itself.
     Prepare = 0,
-    /// Accept and serve.
     Serve = 1,
     /// Accept the backlog, and end when all connections have ended.
     Stop = 2,
-    /// Cut every connection.
     Cut = 3,
 }
 

@@ -51,7 +51,6 @@ pub(super) struct SharedRules {
 }
 
 impl SharedRules {
-    /// The files of users.
     pub(super) fn checkers(self) -> Vec<Arc<Checker>> {
         self.checkers
             .into_iter()
@@ -145,7 +144,6 @@ impl SharedRules {
         map
     }
 
-    /// A rate limit.
     pub(super) fn limit(&mut self, written: &config::RateLimit) -> Limited {
         let buckets = self.buckets.get_or_insert_with(|| Buckets::new(BUCKETS));
         let limit = self
@@ -176,7 +174,6 @@ impl SharedRules {
         Arc::clone(shape)
     }
 
-    /// A file of users.
     pub(super) fn basic(
         &mut self,
         mistakes: &mut MistakeLog<'_>,
@@ -335,7 +332,6 @@ pub(super) fn types(
     })
 }
 
-/// A redirect.
 pub(super) fn redirect(
     mistakes: &mut MistakeLog<'_>,
     route: &config::Route,
@@ -347,7 +343,6 @@ pub(super) fn redirect(
     Some(Action::Redirect { to, status })
 }
 
-/// A fixed response.
 pub(super) fn respond(
     mistakes: &mut MistakeLog<'_>,
     route: &config::Route,

@@ -601,7 +601,6 @@ pub(super) fn served(
     }
 }
 
-/// Limits of heads.
 fn heads(written: &config::Limits) -> Limits {
     Limits {
         head: usize::try_from(written.head).unwrap_or(usize::MAX),

@@ -285,7 +285,6 @@ fn own_first(certs: Vec<config::CertFiles>) -> Vec<config::CertFiles> {
     kept
 }
 
-/// TLS to endpoints.
 pub(super) fn connector(
     mistakes: &mut MistakeLog<'_>,
     written: &config::UpstreamTls,

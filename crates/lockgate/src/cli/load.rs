@@ -31,7 +31,6 @@ pub(crate) struct LoadOptions {
     pub(crate) push: Option<Gateway>,
 }
 
-/// The kind of load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LoadKind {
     /// Requests for the URLs, in turn.

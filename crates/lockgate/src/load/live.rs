@@ -37,7 +37,6 @@ pub(crate) enum ProgressDisplay {
     Quiet,
     /// One line a second.
     Lines,
-    /// The block.
     Block,
 }
 
@@ -205,7 +204,6 @@ impl Screen {
         let _ = out.write_all(text.as_bytes());
     }
 
-    /// Removes the block.
     fn clear(&mut self, out: &mut impl Write) {
         if self.drawn > 0 {
             let _ = out.write_all(format!("{}\x1b[J", self.back()).as_bytes());

@@ -16,7 +16,6 @@ pub(super) type ReportForm = fn(&Report) -> String;
 
 /// The reports that the options name.
 pub(super) struct Outputs {
-    /// The form for stdout.
     stdout: ReportForm,
     files: Vec<(ReportForm, ReportFile)>,
 }
@@ -60,7 +59,6 @@ impl Outputs {
         written
     }
 
-    /// The form for stdout.
     pub(super) fn stdout(&self) -> ReportForm {
         self.stdout
     }

@@ -12,18 +12,14 @@ const MOUNTED: &str = "/sys/fs/cgroup";
 pub(super) enum Cgroup {
     /// None, or none that this process can see.
     None,
-    /// Version 1.
     V1 {
         /// The mount point of the controller.
         mount: PathBuf,
-        /// The cgroup, below that.
         path: PathBuf,
     },
-    /// Version 2.
     V2 {
         /// The mount point of the tree.
         mount: PathBuf,
-        /// The cgroup, below that.
         path: PathBuf,
     },
 }

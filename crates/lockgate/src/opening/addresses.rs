@@ -96,7 +96,6 @@ impl Opening<'_> {
         );
     }
 
-    /// The metrics address.
     pub(super) fn metrics(
         &mut self,
         address: &Address,
