@@ -19,8 +19,6 @@ pub(crate) use compare::check_load;
 use lockgate_compare::Options as Comparison;
 use lockgate_compare::guard::Guard;
 
-use crate::quick_start::DemoOptions;
-
 /// The configuration file where neither `-c` nor [`CONFIG_VARIABLE`] names one.
 pub(crate) const DEFAULT_CONFIG: &str = "/etc/lockgate/lockgate.toml";
 /// The environment variable that names the configuration file; `-c` wins over it.
@@ -38,7 +36,7 @@ pub(crate) enum Command {
     Proxy {
         listen: String,
         upstream: String,
-        tls: ListenerTls,
+        tls: Option<ListenerTls>,
     },
     /// Serve the files of a folder without a configuration file.
     Serve(serve::ServeOptions),
@@ -101,7 +99,6 @@ pub(crate) enum WarningPolicy {
 /// TLS of the listener of `proxy`, `serve` or `tunnel`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ListenerTls {
-    Plain,
     /// TLS with a self-signed certificate made at start.
     SelfSigned,
     /// TLS with the certificate and key of two PEM files.
@@ -210,17 +207,7 @@ enum CommandArgs {
     Check(CheckArgs),
     /// Run a demo without a configuration file: a built-in page and application over HTTPS
     #[command(after_help = "Example:\n  lockgate demo --listen 127.0.0.1:9443")]
-    Demo {
-        /// The address of the site
-        #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8443", value_parser = socket_address)]
-        listen: SocketAddr,
-        /// The address of the relay [default: the port after that of the site]
-        #[arg(long, value_name = "ADDR", value_parser = socket_address)]
-        relay: Option<SocketAddr>,
-        /// The address of /metrics, /top, /health and /ready
-        #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9090", value_parser = socket_address)]
-        metrics: SocketAddr,
-    },
+    Demo(DemoOptions),
     /// Relay TCP connections from one address to another, without a configuration file
     #[command(
         after_help = "Examples:\n  lockgate proxy :8443 127.0.0.1:8080 --tls self\n  \
@@ -242,14 +229,14 @@ enum CommandArgs {
     #[command(after_help = "Examples:\n  lockgate serve ./public\n  \
         lockgate serve ./dist --spa --tls self\n  \
         lockgate serve /srv/files --listen :8000 --listing")]
-    Serve(serve::ServeArgs),
+    Serve(serve::ServeOptions),
     /// Run an HTTP proxy for tunnels (CONNECT), without a configuration file
     #[command(after_help = "Examples:\n  lockgate tunnel :3128\n  \
         lockgate tunnel 127.0.0.1:3128 --allow '*.example.org:443' --allow 10.1.0.0/16:22\n  \
         lockgate tunnel :3128 --auth users.htpasswd --tls /etc/tls/proxy.pem,/etc/tls/proxy.key\n\n\
         Without --allow, tunnels may lead to port 443 of every public host. Without --auth, only clients in loopback and \
         private networks may open tunnels.")]
-    Tunnel(tunnel::TunnelArgs),
+    Tunnel(tunnel::TunnelOptions),
     /// Measure programs side by side and compare the results
     #[command(
         after_help = "Examples:\n  lockgate compare proxies.toml --html proxies.html\n  \
@@ -274,6 +261,27 @@ enum CommandArgs {
         #[arg(long)]
         json: bool,
     },
+}
+
+// No doc comment: clap would print it instead of the command's.
+#[derive(Args, Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DemoOptions {
+    /// The address of the site
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8443", value_parser = socket_address)]
+    pub(crate) listen: SocketAddr,
+    /// The address of the relay [default: the port after that of the site]
+    #[arg(long, value_name = "ADDR", value_parser = socket_address)]
+    pub(crate) relay: Option<SocketAddr>,
+    /// The address of /metrics, /top, /health and /ready
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9090", value_parser = socket_address)]
+    pub(crate) metrics: SocketAddr,
+}
+
+impl DemoOptions {
+    /// The address of the relay, by default the next port of the site's address.
+    pub(crate) fn relay(&self) -> SocketAddr {
+        self.relay.unwrap_or_else(|| next_port(self.listen))
+    }
 }
 
 #[derive(Args, Default)]
@@ -343,18 +351,7 @@ impl CommandArgs {
                 let config = once(std::mem::take(&mut args.config).file())?;
                 Ok(Command::Check(args.resolve(config)))
             }
-            Self::Demo {
-                listen,
-                relay,
-                metrics,
-            } => {
-                let relay = relay.unwrap_or_else(|| next_port(listen));
-                without_file(Command::Demo(DemoOptions {
-                    listen,
-                    relay,
-                    metrics,
-                }))
-            }
+            Self::Demo(options) => without_file(Command::Demo(options)),
             Self::Proxy {
                 listen,
                 upstream,
@@ -362,10 +359,10 @@ impl CommandArgs {
             } => without_file(Command::Proxy {
                 listen,
                 upstream,
-                tls: tls.unwrap_or(ListenerTls::Plain),
+                tls,
             }),
-            Self::Serve(args) => without_file(Command::Serve(args.resolve())),
-            Self::Tunnel(args) => without_file(Command::Tunnel(args.resolve())),
+            Self::Serve(options) => without_file(Command::Serve(options)),
+            Self::Tunnel(options) => without_file(Command::Tunnel(options)),
             Self::Load(args) => {
                 let load = args
                     .resolve()
@@ -613,25 +610,25 @@ mod tests {
     #[test]
     fn demo_listens_on_loopback_unless_told() {
         let demo = |listen: &str, relay: &str, metrics: &str| {
-            let address = |text: &str| text.parse().unwrap();
-            Command::Demo(DemoOptions {
-                listen: address(listen),
-                relay: address(relay),
-                metrics: address(metrics),
-            })
+            let address = |text: &str| text.parse::<SocketAddr>().unwrap();
+            (address(listen), address(relay), address(metrics))
+        };
+        let parse = |typed: &str| match parse(typed).unwrap() {
+            Command::Demo(options) => (options.listen, options.relay(), options.metrics),
+            other => panic!("{other:?}"),
         };
         assert_eq!(
-            parse("demo").unwrap(),
+            parse("demo"),
             demo("127.0.0.1:8443", "127.0.0.1:8444", "127.0.0.1:9090")
         );
         let typed = "demo --listen [::1]:1 --metrics 0.0.0.0:2";
         assert_eq!(
-            parse(typed).unwrap(),
+            parse(typed),
             demo("[::1]:1", "[::1]:2", "0.0.0.0:2")
         );
         let typed = "demo --listen 127.0.0.1:0 --relay 127.0.0.2:3";
         assert_eq!(
-            parse(typed).unwrap(),
+            parse(typed),
             demo("127.0.0.1:0", "127.0.0.2:3", "127.0.0.1:9090")
         );
     }
@@ -645,11 +642,11 @@ mod tests {
         };
         assert_eq!(
             parse("proxy :8443 unix:/a.sock").unwrap(),
-            proxy(ListenerTls::Plain)
+            proxy(None)
         );
         assert_eq!(
             parse("proxy :8443 unix:/a.sock --tls self").unwrap(),
-            proxy(ListenerTls::SelfSigned)
+            proxy(Some(ListenerTls::SelfSigned))
         );
         let files = ListenerTls::Files {
             cert: "a.pem".into(),
@@ -657,7 +654,7 @@ mod tests {
         };
         assert_eq!(
             parse("proxy --tls a.pem,a.key :8443 unix:/a.sock").unwrap(),
-            proxy(files)
+            proxy(Some(files))
         );
     }
 
@@ -666,7 +663,7 @@ mod tests {
         let bare = serve::ServeOptions {
             root: "public".into(),
             listen: serve::Listen::Address("127.0.0.1:8000".parse().unwrap()),
-            tls: ListenerTls::Plain,
+            tls: None,
             spa: false,
             listing: false,
         };
@@ -692,7 +689,7 @@ mod tests {
             );
         }
         let all = serve::ServeOptions {
-            tls: ListenerTls::SelfSigned,
+            tls: Some(ListenerTls::SelfSigned),
             spa: true,
             listing: true,
             ..bare
@@ -712,7 +709,7 @@ mod tests {
             clients: Vec::new(),
             private: false,
             auth: None,
-            tls: ListenerTls::Plain,
+            tls: None,
         };
         assert_eq!(
             parse("tunnel :3128").unwrap(),
@@ -724,7 +721,7 @@ mod tests {
             clients: vec!["192.0.2.0/24".into()],
             private: true,
             auth: Some("users".into()),
-            tls: ListenerTls::SelfSigned,
+            tls: Some(ListenerTls::SelfSigned),
             ..bare
         };
         let typed = "tunnel :3128 --allow *.a.test:443 --allow 10.0.0.0/8:22,80 --deny b.a.test --clients 192.0.2.0/24 \

@@ -42,25 +42,23 @@ pub(crate) struct Exposition {
     /// All pools, those of relays included.
     pools: Vec<Arc<Pool>>,
     standings: Standings,
-    shards: Arc<Shards<WorkerCells>>,
-    shared: Arc<Shared>,
-    tops: Vec<Published>,
-    lost: Vec<Arc<AtomicU64>>,
-    file: Option<Arc<Configuration>>,
+    state: SharedState,
     started: SystemTime,
 }
 
+/// The state that the workers share with the exposition.
+pub(crate) struct SharedState {
+    pub(crate) shards: Arc<Shards<WorkerCells>>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) tops: Vec<Published>,
+    /// The number of lost lines of each access log.
+    pub(crate) lost: Vec<Arc<AtomicU64>>,
+    /// The file that the configuration was read from, if it was one.
+    pub(crate) file: Option<Arc<Configuration>>,
+}
+
 impl Exposition {
-    /// Exposes the counts of `shards` and the shared state; `lost` counts the lost lines of each access
-    /// log.
-    pub(crate) fn new(
-        assembly: &Assembly,
-        file: Option<Arc<Configuration>>,
-        shards: Arc<Shards<WorkerCells>>,
-        shared: Arc<Shared>,
-        tops: Vec<Published>,
-        lost: Vec<Arc<AtomicU64>>,
-    ) -> Self {
+    pub(crate) fn new(assembly: &Assembly, state: SharedState) -> Self {
         let listeners = &assembly.listeners;
         let name = |planned: &PlannedListener| planned.listener.name.clone();
         let acceptors = |planned: &PlannedListener| {
@@ -84,33 +82,29 @@ impl Exposition {
             upstreams: assembly.upstreams.clone(),
             pools: assembly.pools.clone(),
             standings: assembly.prober.standings(),
-            shards,
-            shared,
-            tops,
-            lost,
-            file,
+            state,
             started: SystemTime::now(),
         }
     }
 
     /// The limit of connections.
     pub(crate) fn connection_limit(&self) -> usize {
-        self.shared.connections.size()
+        self.state.shared.connections.size()
     }
 
     /// The limit of sockets towards endpoints.
     pub(crate) fn socket_limit(&self) -> usize {
-        self.shared.sockets.size()
+        self.state.shared.sockets.size()
     }
 
     pub(crate) fn metrics(&self) -> String {
         let mut text = Text::new();
-        metrics::write(&mut text, &self.shards, &self.names);
-        relay::write(&mut text, &self.shards, &self.relays);
+        metrics::write(&mut text, &self.state.shards, &self.names);
+        relay::write(&mut text, &self.state.shards, &self.relays);
         self.process(&mut text);
         self.configuration(&mut text);
         self.upstream(&mut text);
-        http::write(&mut text, &self.shards, &self.sites, &self.states());
+        http::write(&mut text, &self.state.shards, &self.sites, &self.states());
         self.checks(&mut text);
         self.certificates(&mut text);
         self.clients(&mut text);
@@ -130,18 +124,18 @@ impl Exposition {
             "lockgate_connections_limit",
             "The limit of connections.",
         )
-        .sample(&[], self.shared.connections.size() as i64);
+        .sample(&[], self.state.shared.connections.size() as i64);
         text.gauge(
             "lockgate_clients",
             "Connected clients: IPv4 addresses and IPv6 /64 networks.",
         )
-        .sample(&[], self.shared.clients.count() as i64);
+        .sample(&[], self.state.shared.clients.count() as i64);
         text.counter(
             "lockgate_connections_evicted_total",
             "Idle connections that were closed because other clients waited.",
         )
-        .sample(&[], self.shared.connections.gave_way());
-        let handshakes = &self.shared.handshakes;
+        .sample(&[], self.state.shared.connections.gave_way());
+        let handshakes = &self.state.shared.handshakes;
         text.gauge(
             "lockgate_tls_handshakes_in_flight",
             "Handshakes with clients in progress.",
@@ -160,6 +154,7 @@ impl Exposition {
         self.sockets(text);
         memory(text);
         let lost: u64 = self
+            .state
             .lost
             .iter()
             .map(|lost| lost.load(Ordering::Relaxed))
@@ -177,7 +172,7 @@ impl Exposition {
     }
 
     fn configuration(&self, text: &mut Text) {
-        let Some(configuration) = self.file.as_deref() else {
+        let Some(configuration) = self.state.file.as_deref() else {
             return;
         };
         let Configuration {
@@ -213,7 +208,7 @@ impl Exposition {
     }
 
     fn sockets(&self, text: &mut Text) {
-        let sockets = &self.shared.sockets;
+        let sockets = &self.state.shared.sockets;
         let (open, idle) = (sockets.open() as i64, sockets.idle() as i64);
         let mut family = text.gauge(
             "lockgate_upstream_sockets",
@@ -438,7 +433,7 @@ impl Exposition {
     }
 
     fn accounts(&self) -> impl Iterator<Item = Arc<Accounts>> {
-        self.tops.iter().filter_map(|top| top.load_full())
+        self.state.tops.iter().filter_map(|top| top.load_full())
     }
 }
 

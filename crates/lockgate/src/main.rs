@@ -59,7 +59,7 @@ fn main() -> ExitCode {
             listen,
             upstream,
             tls,
-        } => quick_start::proxy(&listen, &upstream, &tls),
+        } => quick_start::proxy(&listen, &upstream, tls.as_ref()),
         Command::Serve(serve) => quick_start::serve(&serve),
         Command::Tunnel(tunnel) => quick_start::tunnel(&tunnel),
         Command::Load(load) => load::run(&load),

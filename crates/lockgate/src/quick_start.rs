@@ -21,7 +21,7 @@ use crate::start::RunningServer;
 use crate::supervisor;
 use crate::{print, self_signed};
 
-pub(crate) use demo::{DemoOptions, demo};
+pub(crate) use demo::demo;
 
 /// A private temporary folder, removed at the end of the command.
 struct TempFolder(PathBuf);
@@ -67,7 +67,7 @@ fn write_private(path: &Path, text: &str) -> io::Result<()> {
 ///
 /// # Errors
 /// When a self-signed certificate is needed and cannot be made.
-pub(crate) fn proxy(listen: &str, upstream: &str, tls: &ListenerTls) -> anyhow::Result<ExitCode> {
+pub(crate) fn proxy(listen: &str, upstream: &str, tls: Option<&ListenerTls>) -> anyhow::Result<ExitCode> {
     let mut folder = None;
     let tls = tls_line(tls, &mut folder)?;
     let config = format!(
@@ -96,7 +96,7 @@ pub(crate) fn serve(serve: &ServeOptions) -> anyhow::Result<ExitCode> {
         bail!("{shown} has a name that no configuration can have: not UTF-8, or with `${{`");
     };
     let mut folder = None;
-    let tls = tls_line(&serve.tls, &mut folder)?;
+    let tls = tls_line(serve.tls.as_ref(), &mut folder)?;
     let (key, listen) = match &serve.listen {
         Listen::Port(port) => (format!(":{port}"), String::new()),
         Listen::Address(address) => {
@@ -112,7 +112,7 @@ pub(crate) fn serve(serve: &ServeOptions) -> anyhow::Result<ExitCode> {
         spa = serve.spa,
         listing = serve.listing,
     );
-    let scheme = if serve.tls == ListenerTls::Plain {
+    let scheme = if serve.tls.is_none() {
         "http"
     } else {
         "https"
@@ -160,7 +160,7 @@ fn announcement(root: &str, scheme: &str, address: &Address) -> String {
 pub(crate) fn tunnel(tunnel: &TunnelOptions) -> anyhow::Result<ExitCode> {
     let mut folder = None;
     let mut config = format!("[tunnel.{}]\n", quote(&tunnel.listen));
-    config += &tls_line(&tunnel.tls, &mut folder)?;
+    config += &tls_line(tunnel.tls.as_ref(), &mut folder)?;
     for (key, list) in [
         ("allow", &tunnel.allow),
         ("deny", &tunnel.deny),
@@ -178,7 +178,7 @@ pub(crate) fn tunnel(tunnel: &TunnelOptions) -> anyhow::Result<ExitCode> {
         let file = std::path::absolute(file).context("the file of users")?;
         config += &format!("auth = {{ basic = {} }}\n", quote(&file.to_string_lossy()));
     }
-    let scheme = if tunnel.tls == ListenerTls::Plain {
+    let scheme = if tunnel.tls.is_none() {
         "http"
     } else {
         "https"
@@ -212,11 +212,11 @@ pub(crate) fn tunnel(tunnel: &TunnelOptions) -> anyhow::Result<ExitCode> {
 }
 
 /// The line that gives a listener its TLS; `folder` holds the certificate that is made for it.
-fn tls_line(tls: &ListenerTls, folder: &mut Option<TempFolder>) -> anyhow::Result<String> {
+fn tls_line(tls: Option<&ListenerTls>, folder: &mut Option<TempFolder>) -> anyhow::Result<String> {
     let (cert, key) = match tls {
-        ListenerTls::Plain => return Ok(String::new()),
-        ListenerTls::Files { cert, key } => (cert.clone(), key.clone()),
-        ListenerTls::SelfSigned => folder
+        None => return Ok(String::new()),
+        Some(ListenerTls::Files { cert, key }) => (cert.clone(), key.clone()),
+        Some(ListenerTls::SelfSigned) => folder
             .insert(TempFolder::new().context("temporary directory")?)
             .certificate()?,
     };

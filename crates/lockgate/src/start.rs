@@ -29,7 +29,7 @@ use tokio::sync::oneshot;
 use crate::assemble::Assembly;
 use crate::configuration::Configuration;
 use crate::descriptors::{self, Division};
-use crate::exposition::Exposition;
+use crate::exposition::{Exposition, SharedState};
 use crate::log_writer::LogWriter;
 use crate::memory::{self, MemoryLimit, MemoryMonitor};
 use crate::metrics_server::{self, Readiness};
@@ -146,15 +146,14 @@ pub(crate) fn start_workers(
         tops.push(top);
         preparing.push(is_prepared);
     }
-    let lost = logs.iter().map(LogWriter::lost).collect();
-    let exposition = Arc::new(Exposition::new(
-        &assembly,
-        file.clone(),
+    let state = SharedState {
         shards,
         shared,
         tops,
-        lost,
-    ));
+        lost: logs.iter().map(LogWriter::lost).collect(),
+        file: file.clone(),
+    };
+    let exposition = Arc::new(Exposition::new(&assembly, state));
     let (metrics, metrics_at) = metrics.unzip();
     let left = threads.len();
     let memory = memory::allowed(config.limits.memory);

@@ -9,14 +9,24 @@ use clap::Args;
 
 use super::ListenerTls;
 
-/// The options of a file server.
-#[derive(Clone, Debug, PartialEq, Eq)]
+// No doc comment: clap would print it instead of the command's.
+#[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServeOptions {
+    /// The folder to serve; files outside of it are never served
+    #[arg(value_name = "DIR")]
     pub(crate) root: PathBuf,
+    /// The address to listen on: ADDR:PORT, :PORT for every address, or unix:/PATH. The default is
+    /// for this machine only
+    #[arg(long, value_name = "ADDR", default_value_t = Listen::DEFAULT)]
     pub(crate) listen: Listen,
-    pub(crate) tls: ListenerTls,
-    /// Whether `/index.html` is sent for a missing file.
+    /// Use TLS and HTTP/2 with the files of a certificate and its key; `self` makes a certificate
+    #[arg(long, value_name = "self|CERT,KEY")]
+    pub(crate) tls: Option<ListenerTls>,
+    /// Send /index.html for missing pages, for an application with its routes in the browser
+    #[arg(long)]
     pub(crate) spa: bool,
+    /// List the files of folders without an index.html
+    #[arg(long)]
     pub(crate) listing: bool,
 }
 
@@ -62,45 +72,6 @@ impl fmt::Display for Listen {
             Self::Port(port) => write!(f, ":{port}"),
             Self::Address(address) => address.fmt(f),
             Self::Unix(written) => f.write_str(written),
-        }
-    }
-}
-
-#[derive(Args)]
-pub(super) struct ServeArgs {
-    /// The folder to serve; files outside of it are never served
-    #[arg(value_name = "DIR")]
-    root: PathBuf,
-    /// The address to listen on: ADDR:PORT, :PORT for every address, or unix:/PATH. The default is
-    /// for this machine only
-    #[arg(long, value_name = "ADDR", default_value_t = Listen::DEFAULT)]
-    listen: Listen,
-    /// Use TLS and HTTP/2 with the files of a certificate and its key; `self` makes a certificate
-    #[arg(long, value_name = "self|CERT,KEY")]
-    tls: Option<ListenerTls>,
-    /// Send /index.html for missing pages, for an application with its routes in the browser
-    #[arg(long)]
-    spa: bool,
-    /// List the files of folders without an index.html
-    #[arg(long)]
-    listing: bool,
-}
-
-impl ServeArgs {
-    pub(super) fn resolve(self) -> ServeOptions {
-        let Self {
-            root,
-            listen,
-            tls,
-            spa,
-            listing,
-        } = self;
-        ServeOptions {
-            root,
-            listen,
-            tls: tls.unwrap_or(ListenerTls::Plain),
-            spa,
-            listing,
         }
     }
 }

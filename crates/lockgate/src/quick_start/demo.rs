@@ -1,7 +1,6 @@
 //! `lockgate demo`: a site over HTTPS and HTTP/2 with a folder of files and an application of two endpoints,
 //! a relay, and metrics, with everything that they need built in.
 
-use std::net::SocketAddr;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,20 +9,13 @@ use std::thread;
 use anyhow::Context;
 
 use super::{TempFolder, quote, run};
+use crate::cli::DemoOptions;
 use crate::echo_app::{self, ConnectionPrefix};
 use crate::print::out;
 use crate::start::RunningServer;
 
 /// The page of the site.
 const PAGE: &str = include_str!("demo.html");
-
-/// The addresses of the demo.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct DemoOptions {
-    pub(crate) listen: SocketAddr,
-    pub(crate) relay: SocketAddr,
-    pub(crate) metrics: SocketAddr,
-}
 
 /// Runs the demo.
 ///
@@ -61,7 +53,7 @@ pub(crate) fn demo(demo: &DemoOptions) -> anyhow::Result<ExitCode> {
         second = socket(&second),
         address = quote(&demo.listen.ip().to_string()),
         root = file(&root),
-        relay = quote(&demo.relay.to_string()),
+        relay = quote(&demo.relay().to_string()),
         relayed = socket(&relayed),
     );
     Ok(run(&config, "demo", |running| {
