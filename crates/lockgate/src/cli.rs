@@ -125,7 +125,7 @@ impl Command {
         arguments: impl IntoIterator<Item = OsString>,
         variable: Option<OsString>,
     ) -> Result<Self, clap::Error> {
-        let args = Cli::try_parse_from(arguments).map_err(foreign::instead)?;
+        let args = Cli::try_parse_from(arguments).map_err(foreign::replace)?;
         if let Some(word) = &args.signal {
             return Err(foreign::signal(word));
         }

@@ -45,9 +45,9 @@ pub(crate) fn run(load: &LoadOptions) -> anyhow::Result<ExitCode> {
         .map(|gateway| Push::start(gateway, &plan.stages))
         .transpose()?;
     let made = lockgate_load::run(plan, &stop, |progress| {
-        view.tell(&progress);
+        view.update(&progress);
         if let Some(warning) = push.as_mut().and_then(|push| push.tell(&progress)) {
-            view.say(&warning);
+            view.print(&warning);
         }
     });
     let report = made?;

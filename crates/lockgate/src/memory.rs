@@ -59,11 +59,11 @@ pub(crate) fn allowed(written: Memory) -> MemoryLimit {
     match written {
         Memory::Off => MemoryLimit::of(None, "limits.memory is off"),
         Memory::Bytes(bytes) => MemoryLimit::of(Some(bytes), "limits.memory"),
-        Memory::Auto => by_itself(Cgroup::own().limit(), machine(&read("/proc/meminfo"))),
+        Memory::Auto => automatic(Cgroup::own().limit(), machine(&read("/proc/meminfo"))),
     }
 }
 
-fn by_itself(cgroup: Option<(u64, PathBuf)>, machine: Option<u64>) -> MemoryLimit {
+fn automatic(cgroup: Option<(u64, PathBuf)>, machine: Option<u64>) -> MemoryLimit {
     let percent = |bytes: u64, percent: u64| bytes / 100 * percent;
     match (cgroup, machine) {
         (Some((limit, at)), machine) if machine.is_none_or(|machine| limit <= machine) => {
@@ -219,15 +219,15 @@ mod tests {
     #[test]
     fn the_memory_limit_is_by_cgroup_before_machine() {
         let cgroup = |bytes| Some((bytes, PathBuf::from("/sys/fs/cgroup/memory.max")));
-        let both = by_itself(cgroup(GB), Some(4 * GB));
+        let both = automatic(cgroup(GB), Some(4 * GB));
         assert_eq!(
             both,
             MemoryLimit::of_cgroup(800_000_000, "80 % of /sys/fs/cgroup/memory.max".to_owned())
         );
         // Version 1 says "no limit" by a number that no machine has.
-        assert_eq!(by_itself(cgroup(1 << 62), Some(4 * GB)).bytes, Some(2 * GB));
-        assert_eq!(by_itself(None, Some(4 * GB)).bytes, Some(2 * GB));
-        assert_eq!(by_itself(None, None).bytes, None);
+        assert_eq!(automatic(cgroup(1 << 62), Some(4 * GB)).bytes, Some(2 * GB));
+        assert_eq!(automatic(None, Some(4 * GB)).bytes, Some(2 * GB));
+        assert_eq!(automatic(None, None).bytes, None);
         assert_eq!(allowed(Memory::Bytes(7)).bytes, Some(7));
         assert_eq!(allowed(Memory::Off).bytes, None);
     }

@@ -180,7 +180,7 @@ async fn accept(
                     connection.await;
                     drop(slot);
                 });
-                slots.fill(head_received, task);
+                slots.occupy(head_received, task);
             }
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
@@ -469,7 +469,7 @@ mod tests {
                     std::future::pending::<()>().await;
                     drop((open, slot));
                 });
-                slots.fill(head_received, task);
+                slots.occupy(head_received, task);
             }
             assert_eq!(
                 (closed.recv().await, closed.recv().await),

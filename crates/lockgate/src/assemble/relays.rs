@@ -43,7 +43,7 @@ impl Assembler<'_> {
             .filter_map(|relay| relay.tls.as_ref())
             .flat_map(|tls| tls.alpn.clone())
             .collect();
-        alpn.extend(sites::offered(&sites::beside(self.config, tcp)));
+        alpn.extend(sites::offered_alpn(&sites::tls_sites_at(self.config, tcp)));
         alpn.sort_unstable();
         alpn.dedup();
         let (name, handshake) = (tcp.name.clone(), tcp.timeouts.handshake);
@@ -156,7 +156,7 @@ impl Assembler<'_> {
         others: bool,
     ) -> Option<Option<(Vec<HostPattern>, SecureSites)>> {
         let config = self.config;
-        let sites = sites::beside(config, tcp);
+        let sites = sites::tls_sites_at(config, tcp);
         if sites.is_empty() {
             return Some(None);
         }

@@ -358,7 +358,7 @@ pub(super) fn respond(
 }
 
 /// The rules of a route for which the configuration sets none.
-pub(super) fn bare(written: &config::Rates) -> Rules {
+pub(super) fn defaults(written: &config::Rates) -> Rules {
     Rules {
         target: TargetRewrite::None,
         request_headers: HeaderRules::default(),

@@ -154,7 +154,7 @@ impl Assembler<'_> {
     ) -> Option<PlannedListener> {
         let config = self.config;
         let first = sites.first()?.site;
-        let spoken = spoken(sites);
+        let spoken = protocols_of(sites);
         let (tls, table) = if secure {
             let SecureSites { tls, sites } = self.secure_sites(sites, Neighbours::Sites)?;
             (Some(tls), sites)
@@ -173,7 +173,7 @@ impl Assembler<'_> {
             address: address(addr),
             // Clients send first, with TLS and without.
             options: options(&config.socket, Some(DEFERRED)),
-            alpn: if secure { offered(sites) } else { Vec::new() },
+            alpn: if secure { offered_alpn(sites) } else { Vec::new() },
             plain: if secure { Vec::new() } else { spoken },
             at: first.at.clone(),
         })
@@ -190,7 +190,7 @@ impl Assembler<'_> {
             .rings
             .acceptors(&mut self.mistakes, &written, neighbours);
         // The mistakes of both are reported at once.
-        let table = self.table(sites, &spoken(sites));
+        let table = self.table(sites, &protocols_of(sites));
         let ((tls, rules), mut table) = (tls?, table?);
         for (site, rules) in table.sites.iter_mut().zip(rules) {
             site.tls_rules = rules;
@@ -322,7 +322,7 @@ impl Assembler<'_> {
             name: String::new(),
             action: Action::Secure(self.config.ports.https),
             admission: Admission::default(),
-            rules: rules::bare(&self.config.rates),
+            rules: rules::defaults(&self.config.rates),
         });
         table.route_places.push(served.site.at.clone());
         table.add(served, hosts, vec![rule], Arc::default());
@@ -406,7 +406,7 @@ impl Assembler<'_> {
                 .iter()
                 .map(|name| name.clone().into_bytes())
                 .collect(),
-            rules: rules::bare(&self.config.rates),
+            rules: rules::defaults(&self.config.rates),
         })
     }
 
@@ -519,7 +519,7 @@ impl SiteTable {
 }
 
 /// The sites with TLS on the address of `tcp`.
-pub(super) fn beside<'a>(config: &'a Config, tcp: &config::Tcp) -> Vec<SiteAtAddress<'a>> {
+pub(super) fn tls_sites_at<'a>(config: &'a Config, tcp: &config::Tcp) -> Vec<SiteAtAddress<'a>> {
     let is_here = |site: &config::Site| {
         site.listen
             .iter()
@@ -540,7 +540,7 @@ pub(super) fn beside<'a>(config: &'a Config, tcp: &config::Tcp) -> Vec<SiteAtAdd
 }
 
 /// The protocols that the sites offer by ALPN.
-pub(super) fn offered(sites: &[SiteAtAddress<'_>]) -> Vec<String> {
+pub(super) fn offered_alpn(sites: &[SiteAtAddress<'_>]) -> Vec<String> {
     let mut offered: Vec<String> = Vec::new();
     for name in sites
         .iter()
@@ -556,7 +556,7 @@ pub(super) fn offered(sites: &[SiteAtAddress<'_>]) -> Vec<String> {
 
 /// The protocols of the sites on an address. Sites that only redirect there do not count: their
 /// protocols are those of another address.
-fn spoken(sites: &[SiteAtAddress<'_>]) -> Vec<Protocol> {
+fn protocols_of(sites: &[SiteAtAddress<'_>]) -> Vec<Protocol> {
     let serving = sites.iter().filter(|one| !one.redirects);
     let mut spoken: Vec<Protocol> = serving
         .flat_map(|one| one.site.protocols.iter().copied())
@@ -589,7 +589,7 @@ pub(super) fn served(
         router,
         sites,
         routes,
-        limits: heads(&config.limits),
+        limits: head_limits(&config.limits),
         head: config.timeouts.head,
         idle: config.timeouts.idle,
         requests: config.limits.requests.unwrap_or(u64::MAX),
@@ -601,7 +601,7 @@ pub(super) fn served(
     }
 }
 
-fn heads(written: &config::Limits) -> Limits {
+fn head_limits(written: &config::Limits) -> Limits {
     Limits {
         head: usize::try_from(written.head).unwrap_or(usize::MAX),
         fields: written.fields,

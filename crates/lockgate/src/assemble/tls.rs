@@ -129,7 +129,7 @@ impl TicketRings {
             places.push(place);
         }
         for (_, group) in &mut groups {
-            group.certs = own_first(std::mem::take(&mut group.certs));
+            group.certs = last_of_each(std::mem::take(&mut group.certs));
         }
         // Not lazily: the mistakes of all are reported at once.
         let made: Vec<_> = groups
@@ -143,7 +143,7 @@ impl TicketRings {
                 .map(|acceptor| acceptor.store().describe())
                 .unwrap_or_default();
             for host in &site.hosts {
-                uncovered(mistakes, site, host, &names);
+                warn_uncovered(mistakes, site, host, &names);
             }
         }
         Some((Acceptors::new(made, names, default), places))
@@ -230,7 +230,7 @@ fn is_only(written: &config::Tls) -> bool {
 }
 
 /// Warns of a host that no certificate covers.
-fn uncovered(
+fn warn_uncovered(
     mistakes: &mut MistakeLog<'_>,
     site: &config::Site,
     host: &config::Host,
@@ -274,7 +274,7 @@ fn uncovered(
 }
 
 /// Each certificate once, at its last place: each site lists its own before those of `[tls]`.
-fn own_first(certs: Vec<config::CertFiles>) -> Vec<config::CertFiles> {
+fn last_of_each(certs: Vec<config::CertFiles>) -> Vec<config::CertFiles> {
     let mut kept: Vec<config::CertFiles> = Vec::new();
     for one in certs.into_iter().rev() {
         if !kept.contains(&one) {

@@ -134,7 +134,7 @@ impl Assembler<'_> {
     /// The rules of forwarded requests: fields between a client and its proxy are removed (RFC 9110
     /// §11.7).
     fn forwarded(&self, tunnel: &config::Tunnel) -> Rules {
-        let bare = rules::bare(&self.config.rates);
+        let bare = rules::defaults(&self.config.rates);
         if !tunnel.forward {
             return bare;
         }

@@ -303,7 +303,7 @@ fn action(route: &Value) -> String {
             text(&route["to"]),
             route["status"]
         ),
-        _ => format!("answered with {}", route["status"]),
+        _ => format!("responds with {}", route["status"]),
     }
 }
 

@@ -49,7 +49,7 @@ pub(super) fn signal(word: &str) -> clap::Error {
 }
 
 /// The error instead of clap's, where a command of another server was given.
-pub(super) fn instead(found: clap::Error) -> clap::Error {
+pub(super) fn replace(found: clap::Error) -> clap::Error {
     let typed = match (found.kind(), found.get(ContextKind::InvalidSubcommand)) {
         (ErrorKind::InvalidSubcommand, Some(ContextValue::String(word))) => word.clone(),
         _ => return found,

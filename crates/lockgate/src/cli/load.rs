@@ -93,7 +93,7 @@ pub(super) struct LoadArgs {
     #[arg(long, requires = "http2", conflicts_with_all = ["method", "body_random"], help_heading = "Request")]
     grpc: bool,
     /// Duration of each stage: 10s, 500ms, 5m [default: 10s]
-    #[arg(short, long, value_name = "TIME", value_parser = lasting, help_heading = "Amount of load")]
+    #[arg(short, long, value_name = "TIME", value_parser = positive_time, help_heading = "Amount of load")]
     duration: Option<Duration>,
     /// End after this many requests instead
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with_all = ["duration", "step"], help_heading = "Amount of load")]
@@ -109,7 +109,7 @@ pub(super) struct LoadArgs {
     per_connection: Option<u64>,
     /// Time limit of a request, from its due time; with --page of a whole load [default: 10s; 60s
     /// with --page]
-    #[arg(long, value_name = "TIME", value_parser = lasting, help_heading = "Amount of load")]
+    #[arg(long, value_name = "TIME", value_parser = positive_time, help_heading = "Amount of load")]
     timeout: Option<Duration>,
     /// Number of threads
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_least_one, help_heading = "Amount of load")]
@@ -500,7 +500,7 @@ fn time(written: &str) -> Result<Duration, String> {
     }
 }
 
-fn lasting(written: &str) -> Result<Duration, String> {
+fn positive_time(written: &str) -> Result<Duration, String> {
     match duration(written) {
         Ok(Duration::ZERO) => Err("0 is too short: write 10s, 500ms".into()),
         read => read.map_err(|error| error.to_string()),

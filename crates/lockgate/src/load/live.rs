@@ -109,7 +109,7 @@ impl LiveView {
     }
 
     /// Shows the progress of the engine.
-    pub(crate) fn tell(&mut self, progress: &Progress<'_>) {
+    pub(crate) fn update(&mut self, progress: &Progress<'_>) {
         self.live.tell(progress);
         match self.shown {
             ProgressDisplay::Quiet => {}
@@ -128,7 +128,7 @@ impl LiveView {
     }
 
     /// Prints a line above the block, also where nothing else is shown.
-    pub(crate) fn say(&self, text: &str) {
+    pub(crate) fn print(&self, text: &str) {
         self.show(ScreenUpdate::Line(format!("lockgate: {text}")));
     }
 

@@ -82,7 +82,7 @@ impl ConnectionSlots {
     }
 
     /// Remembers the connection that has the slot.
-    pub(super) fn fill(&mut self, head_received: HeadReceived, task: JoinHandle<()>) {
+    pub(super) fn occupy(&mut self, head_received: HeadReceived, task: JoinHandle<()>) {
         self.taken.push_back(OpenConnection {
             since: Instant::now(),
             head_received,

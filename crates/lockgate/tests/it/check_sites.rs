@@ -84,7 +84,7 @@ fn check_shows_the_route_table_of_each_address() {
         "    POST /old/{id}  redirected to /new/{id} with 308",
         "    /*              to 10.0.0.1:80, 10.0.0.2:80 (pool app), checked by GET /up every 2s",
         "  host         a.test, *.b.test",
-        "    /*  answered with 404",
+        "    /*  responds with 404",
     ] {
         assert!(
             ended.stdout.lines().any(|said| said == line),
@@ -312,7 +312,7 @@ fn check_reads_error_page_files() {
     assert!(
         ended
             .stdout
-            .contains("/a  answered with 200 · 1 page of errors"),
+            .contains("/a  responds with 200 · 1 page of errors"),
         "{}",
         ended.stdout
     );
