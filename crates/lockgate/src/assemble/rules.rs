@@ -228,7 +228,7 @@ impl SharedRules {
         let mut pages = Some(Pages::default());
         for (status, path, at) in written {
             let page = self.pages.entry(path.clone()).or_insert_with(|| {
-                let cure = "a file of at most 1 MB whose name ends in .html, .json or .txt";
+                let cure = "a file of at most 1 MB with a name that ends in .html, .json or .txt";
                 let complain = |error: String| {
                     let message = format!("{}: {error}", path.display());
                     mistakes.file(path, Code::PageUnreadable, at, message, cure);

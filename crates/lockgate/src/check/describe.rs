@@ -403,11 +403,11 @@ fn balance(pool: &Pool) -> Vec<String> {
 
 /// The rates that bytes are limited to, in short.
 fn shape(shape: &Shape, each: &str) -> String {
-    let of = |who: &str, rates: Directions| {
+    let of = |per: &str, rates: Directions| {
         rates
             .each()
             .into_iter()
-            .map(|rate| format!("{rate}{who}"))
+            .map(|rate| format!("{rate}{per}"))
             .collect::<Vec<_>>()
     };
     let each = [

@@ -178,7 +178,7 @@ fn tunnels(listener: &Value) {
     let tunnels = &listener["tunnels"];
     out!(
         "  tunnels for  {}",
-        or(&join(&tunnels["clients"]), "everybody")
+        or(&join(&tunnels["clients"]), "all clients")
     );
     if let Some(file) = tunnels["users"].as_str() {
         out!("  password of  {file}");
