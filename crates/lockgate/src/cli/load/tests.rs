@@ -1,4 +1,4 @@
-//! What words mean, and what is said of those that mean nothing.
+//! Arguments of `load`, their values, and the errors for wrong ones.
 
 use clap::Parser as _;
 
@@ -10,7 +10,7 @@ struct Words {
     typed: LoadArgs,
 }
 
-/// What these words and a URL mean, or what is said about them.
+/// The options of these arguments and a URL, or the error.
 fn parse(words: &[&str]) -> Result<LoadOptions, String> {
     let all = ["load"].iter().chain(words).chain(&["http://a"]);
     let words = Words::try_parse_from(all).map_err(|error| error.to_string())?;
