@@ -63,7 +63,10 @@ fn read(mut table: Table<'_>, mistakes: &mut Mistakes<'_>) -> Option<Plan> {
         .filter_map(|(name, table)| read_program(name, table, job.as_ref(), mistakes))
         .collect();
     if programs.iter().filter(|program| program.baseline).count() > 1 {
-        mistakes.add(&(0..0), "several programs have `baseline`: only one may have it");
+        mistakes.add(
+            &(0..0),
+            "several programs have `baseline`: only one may have it",
+        );
     }
     let loads = table.tables("load", mistakes);
     if none {
@@ -221,7 +224,10 @@ fn read_service(
             .components()
             .all(|part| matches!(part, std::path::Component::Normal(_)));
         if !inside || name.value.is_empty() {
-            mistakes.add(&name.at, "the name of a file must be below the program's directory");
+            mistakes.add(
+                &name.at,
+                "the name of a file must be below the program's directory",
+            );
         }
     }
     let Some(ready) = ready
@@ -355,7 +361,10 @@ fn read_load(
             .into_iter()
             .filter(|option| has(option))
         {
-            mistakes.add(&written.at, format!("{other} cannot be used in a comparison"));
+            mistakes.add(
+                &written.at,
+                format!("{other} cannot be used in a comparison"),
+            );
         }
     }
     Some(Load {

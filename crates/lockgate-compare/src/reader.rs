@@ -112,7 +112,10 @@ impl<'a> Table<'a> {
                 at: value.span(),
             }),
             _ => {
-                mistakes.add(&value.span(), format!("`{name}` must be a number of at least 1"));
+                mistakes.add(
+                    &value.span(),
+                    format!("`{name}` must be a number of at least 1"),
+                );
                 None
             }
         }
@@ -216,10 +219,7 @@ impl<'a> Table<'a> {
     pub(crate) fn end(self, mistakes: &mut Mistakes<'_>) {
         for entry in &self.entries {
             let known = self.known.iter().copied();
-            mistakes.add(
-                &entry.at,
-                unknown("there is no key", &entry.name, known),
-            );
+            mistakes.add(&entry.at, unknown("there is no key", &entry.name, known));
         }
     }
 }

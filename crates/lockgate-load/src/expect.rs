@@ -93,9 +93,10 @@ impl Expect {
             BodyCheck::Sha256(hash) => Some(hash),
         };
         match (hash, response.hash) {
-            (Some(wanted), Some(hash)) if hash != wanted => {
-                Err((Failure::Body, "the right length, but other bytes".to_owned()))
-            }
+            (Some(wanted), Some(hash)) if hash != wanted => Err((
+                Failure::Body,
+                "the right length, but other bytes".to_owned(),
+            )),
             _ => Ok(()),
         }
     }

@@ -38,9 +38,7 @@ pub enum WordError {
     #[error("`{0}` is no range: write both of its ends, as in 1k..25k")]
     Range(String),
     /// No spike.
-    #[error(
-        "`{0}` is no spike: write its rate, its beginning and its duration, as in 10k@5s+2s"
-    )]
+    #[error("`{0}` is no spike: write its rate, its beginning and its duration, as in 10k@5s+2s")]
     Spike(String),
     /// No time.
     #[error("`{0}` is no time: write a number and its unit, such as 500ms, 10s, 1.5m, 2h")]
@@ -192,7 +190,9 @@ pub enum ProfileError {
     )]
     TooManySteps(f64),
     /// A spike on what is not level.
-    #[error("--spike needs a single rate before and after it: write --rate 1k, or leave --spike out")]
+    #[error(
+        "--spike needs a single rate before and after it: write --rate 1k, or leave --spike out"
+    )]
     SpikeOnRange,
     /// A spike that would be cut.
     #[error(

@@ -155,7 +155,11 @@ fn details(report: &Report, stage: &StageResult) -> String {
     }
     if stage.counts.cut > 0 {
         let cut = units::counted(stage.counts.cut, "exchange was", "exchanges were");
-        writeln!(out, "  {cut} unfinished at the end, counted neither as success nor as failure").expect("memory");
+        writeln!(
+            out,
+            "  {cut} unfinished at the end, counted neither as success nor as failure"
+        )
+        .expect("memory");
     }
     out.push_str(&latency(report.run.model, stage));
     out.push_str(&traffic(stage, &summary));

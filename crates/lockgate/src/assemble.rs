@@ -174,7 +174,11 @@ pub(crate) enum ReadAccess {
 
 /// Assembles `config`; mistakes and warnings are added to `report`. `None` when there is a mistake, or
 /// a file that this process may not read.
-pub(crate) fn assemble(config: &Config, access: ReadAccess, report: &mut Report) -> Option<Assembly> {
+pub(crate) fn assemble(
+    config: &Config,
+    access: ReadAccess,
+    report: &mut Report,
+) -> Option<Assembly> {
     let mistakes = MistakeLog {
         report,
         access,
@@ -183,7 +187,11 @@ pub(crate) fn assemble(config: &Config, access: ReadAccess, report: &mut Report)
     let (rings, mut pools) = (TicketRings::default(), AssembledPools::default());
     pools.resolver.set_name_servers(&config.name_servers);
     let fetcher = values::fetcher(&config.values, &mut pools.resolver);
-    let (sites, tunnels, relays) = (AssembledSites::default(), tunnels::TunnelLookups::default(), Vec::new());
+    let (sites, tunnels, relays) = (
+        AssembledSites::default(),
+        tunnels::TunnelLookups::default(),
+        Vec::new(),
+    );
     let mut assembler = Assembler {
         config,
         mistakes,

@@ -27,7 +27,9 @@ pub(crate) const CONFIG_VARIABLE: &str = "LOCKGATE_CONFIG";
 /// One invocation, with every default filled in.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Command {
-    Run { config: PathBuf },
+    Run {
+        config: PathBuf,
+    },
     /// Check a configuration file and print its mistakes.
     Check(CheckOptions),
     /// Serve a built-in page and application with a self-signed certificate.
@@ -48,7 +50,9 @@ pub(crate) enum Command {
     Compare(Comparison),
     /// Run a program for `compare` and end everything that it started.
     Guard(Guard),
-    Version { output: OutputFormat },
+    Version {
+        output: OutputFormat,
+    },
 }
 
 /// The file that `check` examines, and how it reports.
@@ -364,9 +368,7 @@ impl CommandArgs {
             Self::Serve(options) => without_file(Command::Serve(options)),
             Self::Tunnel(options) => without_file(Command::Tunnel(options)),
             Self::Load(args) => {
-                let load = args
-                    .resolve()
-                    .map_err(|text| usage(ErrorKind::Io, &text))?;
+                let load = args.resolve().map_err(|text| usage(ErrorKind::Io, &text))?;
                 without_file(Command::Load(Box::new(load)))
             }
             Self::Compare(args) => without_file(Command::Compare(args.resolve())),
@@ -403,7 +405,11 @@ impl CheckArgs {
 }
 
 fn output(json: bool) -> OutputFormat {
-    if json { OutputFormat::Json } else { OutputFormat::Text }
+    if json {
+        OutputFormat::Json
+    } else {
+        OutputFormat::Text
+    }
 }
 
 /// The next port of the same address; any port where `address` has any.

@@ -74,7 +74,9 @@ impl Configuration {
             .take(LOGGED)
             .for_each(log);
         match (errors, differs) {
-            (0, false) => tracing::info!(%file, "the configuration file is the same as the running configuration"),
+            (0, false) => {
+                tracing::info!(%file, "the configuration file is the same as the running configuration")
+            }
             (0, true) => {
                 tracing::warn!(%file, "the configuration file differs from the running configuration: restart to use it")
             }
@@ -104,7 +106,8 @@ impl Configuration {
                 differs: true,
                 ..
             } => Some(
-                "the configuration file differs from the running configuration: restart to use it".to_owned(),
+                "the configuration file differs from the running configuration: restart to use it"
+                    .to_owned(),
             ),
             FileCheck { errors: 1, .. } => {
                 Some("the configuration file has 1 error: see `lockgate check`".to_owned())

@@ -106,7 +106,8 @@ impl FileWatcher {
             self.pending = true;
         }
         if let Some(events) = &self.events {
-            let quiet = async { while timeout(self.intervals.settle, drain(events)).await.is_ok() {} };
+            let quiet =
+                async { while timeout(self.intervals.settle, drain(events)).await.is_ok() {} };
             // A directory that never falls quiet is compared anyway.
             drop(timeout(self.intervals.longest, quiet).await);
         }

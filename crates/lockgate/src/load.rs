@@ -12,9 +12,9 @@ use lockgate_load::Stop;
 use lockgate_load::result::End;
 use lockgate_report::push::Push;
 
-use crate::cli::load::{LoadOptions, LoadKind};
+use crate::cli::load::{LoadKind, LoadOptions};
 use interrupts::Interrupts;
-use live::{ProgressDisplay, LiveView};
+use live::{LiveView, ProgressDisplay};
 use outputs::Outputs;
 
 /// The exit code where the condition of `--fail-if` holds.

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{Access, OFlags, access};
 
 use crate::folders::{parent, writable};
-use line_sink::{LineSink, BlockingFile};
+use line_sink::{BlockingFile, LineSink};
 
 /// The number of buffers that may wait for the thread: some 32 KB each, so that a hung disk costs 2 MB
 /// at the most.
@@ -200,7 +200,10 @@ impl LossWarnings {
                 tracing::warn!(lost, %error, "the access log cannot be written");
             }
             Some((lost, None)) => {
-                tracing::warn!(lost, "lines of the access log were lost: its destination was too slow")
+                tracing::warn!(
+                    lost,
+                    "lines of the access log were lost: its destination was too slow"
+                )
             }
             None => {}
         }
@@ -291,8 +294,12 @@ impl OpenLog {
 fn open(target: &LogDestination) -> io::Result<(File, u64)> {
     // Standard streams by descriptor, not by `io::stdout()`: that would cut buffers into lines.
     let (path, rotation) = match target {
-        LogDestination::Stdout => return Ok((io::stdout().as_fd().try_clone_to_owned()?.into(), 0)),
-        LogDestination::Stderr => return Ok((io::stderr().as_fd().try_clone_to_owned()?.into(), 0)),
+        LogDestination::Stdout => {
+            return Ok((io::stdout().as_fd().try_clone_to_owned()?.into(), 0));
+        }
+        LogDestination::Stderr => {
+            return Ok((io::stderr().as_fd().try_clone_to_owned()?.into(), 0));
+        }
         LogDestination::File { path, rotation } => (path, rotation),
     };
     let file = appending().create(true).mode(0o640).open(path)?;

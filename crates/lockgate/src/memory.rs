@@ -183,7 +183,11 @@ impl MemoryMonitor {
         match level {
             Level::Easy => tracing::info!(used, limit, "there is enough memory again"),
             Level::Lean => {
-                tracing::warn!(used, limit, "memory is scarce: caches and buffers are not kept")
+                tracing::warn!(
+                    used,
+                    limit,
+                    "memory is scarce: caches and buffers are not kept"
+                )
             }
             Level::Full => {
                 tracing::warn!(

@@ -25,7 +25,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
-use slots::{HeadReceived, ConnectionSlots};
+use slots::{ConnectionSlots, HeadReceived};
 
 pub(crate) use hosts::AllowedHosts;
 use hosts::HostRefusal;
@@ -100,7 +100,10 @@ const PLAIN: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8")
 ///
 /// # Errors
 /// When the runtime cannot take the listener over; afterwards it does not return.
-pub(crate) async fn serve(listener: MetricsListener, endpoints: Arc<MetricsRoutes>) -> io::Result<()> {
+pub(crate) async fn serve(
+    listener: MetricsListener,
+    endpoints: Arc<MetricsRoutes>,
+) -> io::Result<()> {
     let deadlines = Deadlines {
         head: HEAD,
         whole: WHOLE,
@@ -233,7 +236,10 @@ where
         };
         let response = match checked {
             Ok(()) => respond(request.method(), request.uri().path(), &endpoints),
-            Err(HostRefusal::Malformed) => plain(StatusCode::BAD_REQUEST, "the request must have one Host field\n"),
+            Err(HostRefusal::Malformed) => plain(
+                StatusCode::BAD_REQUEST,
+                "the request must have one Host field\n",
+            ),
             Err(HostRefusal::Foreign) => {
                 log_first_refusal(&request);
                 plain(StatusCode::MISDIRECTED_REQUEST, FOREIGN)
@@ -261,7 +267,10 @@ fn respond(method: &Method, path: &str, endpoints: &MetricsRoutes) -> Response<F
     let allowed = *method == Method::GET || *method == Method::HEAD;
     match path {
         "/metrics" | "/top" | "/health" | "/ready" if !allowed => {
-            let mut refusal = plain(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are supported\n");
+            let mut refusal = plain(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "only GET and HEAD are supported\n",
+            );
             refusal
                 .headers_mut()
                 .insert(ALLOW, HeaderValue::from_static("GET, HEAD"));

@@ -15,8 +15,8 @@ use lockgate_net::listen::{Address, Bound, Trial};
 use rustix::fs::{Access, access};
 
 use crate::assemble::{self, Assembly, ReadAccess};
-use crate::privileges::ServiceUser;
 use crate::folders::writable;
+use crate::privileges::ServiceUser;
 use crate::{descriptors, metrics_server, privileges, state};
 
 pub(crate) use logs::Logs;

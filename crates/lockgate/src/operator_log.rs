@@ -157,7 +157,12 @@ mod tests {
         }
     }
 
-    fn written(level: LevelFilter, format: OperatorLogFormat, colour: Colour, say: impl FnOnce()) -> String {
+    fn written(
+        level: LevelFilter,
+        format: OperatorLogFormat,
+        colour: Colour,
+        say: impl FnOnce(),
+    ) -> String {
         let page = Page::default();
         let to = page.clone();
         let subscriber = subscriber(level, format, colour, move || to.clone());
@@ -167,9 +172,14 @@ mod tests {
 
     #[test]
     fn text_has_level_words_and_fields() {
-        let said = written(LevelFilter::INFO, OperatorLogFormat::Text, Colour::Never, || {
-            tracing::warn!(file = "a.pem", "certificate expires soon");
-        });
+        let said = written(
+            LevelFilter::INFO,
+            OperatorLogFormat::Text,
+            Colour::Never,
+            || {
+                tracing::warn!(file = "a.pem", "certificate expires soon");
+            },
+        );
         assert!(
             said.contains("WARN certificate expires soon file=\"a.pem\""),
             "{said}"
@@ -179,10 +189,15 @@ mod tests {
 
     #[test]
     fn json_is_one_flat_object_a_line() {
-        let said = written(LevelFilter::INFO, OperatorLogFormat::Json, Colour::Always, || {
-            tracing::info!(workers = 2, "listening");
-            tracing::info!("drained");
-        });
+        let said = written(
+            LevelFilter::INFO,
+            OperatorLogFormat::Json,
+            Colour::Always,
+            || {
+                tracing::info!(workers = 2, "listening");
+                tracing::info!("drained");
+            },
+        );
         let lines: Vec<serde_json::Value> = said
             .lines()
             .map(|line| serde_json::from_str(line).expect(line))
@@ -207,21 +222,32 @@ mod tests {
 
     #[test]
     fn what_a_library_thinks_of_a_peer_is_left_out() {
-        let said = written(LevelFilter::INFO, OperatorLogFormat::Text, Colour::Never, || {
-            tracing::warn!(target: "h2::proto::ping_pong", "a PING that we never sent");
-        });
+        let said = written(
+            LevelFilter::INFO,
+            OperatorLogFormat::Text,
+            Colour::Never,
+            || {
+                tracing::warn!(target: "h2::proto::ping_pong", "a PING that we never sent");
+            },
+        );
         assert_eq!(said, "");
     }
 
     #[test]
     fn milder_events_than_the_level_are_left_out() {
-        let said = written(LevelFilter::ERROR, OperatorLogFormat::Text, Colour::Never, || {
-            tracing::warn!("mild")
-        });
+        let said = written(
+            LevelFilter::ERROR,
+            OperatorLogFormat::Text,
+            Colour::Never,
+            || tracing::warn!("mild"),
+        );
         assert_eq!(said, "");
-        let said = written(LevelFilter::OFF, OperatorLogFormat::Text, Colour::Never, || {
-            tracing::error!("grave")
-        });
+        let said = written(
+            LevelFilter::OFF,
+            OperatorLogFormat::Text,
+            Colour::Never,
+            || tracing::error!("grave"),
+        );
         assert_eq!(said, "");
     }
 
@@ -241,9 +267,12 @@ mod tests {
 
     #[test]
     fn text_on_a_terminal_is_coloured() {
-        let said = written(LevelFilter::INFO, OperatorLogFormat::Text, Colour::Always, || {
-            tracing::info!("listening")
-        });
+        let said = written(
+            LevelFilter::INFO,
+            OperatorLogFormat::Text,
+            Colour::Always,
+            || tracing::info!("listening"),
+        );
         assert!(said.contains("\x1b["), "{said:?}");
     }
 }

@@ -301,7 +301,9 @@ mod tests {
             ("0", "is root"),
             ("0:4242", "is root"),
         ] {
-            let error = ServiceUser::look_up(written).expect_err(written).to_string();
+            let error = ServiceUser::look_up(written)
+                .expect_err(written)
+                .to_string();
             assert!(error.contains(says), "{written}: {error}");
         }
     }
@@ -311,7 +313,10 @@ mod tests {
         let nobody = ServiceUser::look_up("nobody").unwrap();
         let other = ServiceUser::look_up("nobody:4343").unwrap();
         assert_eq!(other.ids(), (nobody.ids().0, 4343));
-        assert_eq!(ServiceUser::look_up("4242:4343").unwrap().ids(), (4242, 4343));
+        assert_eq!(
+            ServiceUser::look_up("4242:4343").unwrap().ids(),
+            (4242, 4343)
+        );
         assert_eq!(
             ServiceUser::look_up(&nobody.ids().0.to_string()).unwrap(),
             nobody

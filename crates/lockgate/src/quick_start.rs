@@ -67,7 +67,11 @@ fn write_private(path: &Path, text: &str) -> io::Result<()> {
 ///
 /// # Errors
 /// When a self-signed certificate is needed and cannot be made.
-pub(crate) fn proxy(listen: &str, upstream: &str, tls: Option<&ListenerTls>) -> anyhow::Result<ExitCode> {
+pub(crate) fn proxy(
+    listen: &str,
+    upstream: &str,
+    tls: Option<&ListenerTls>,
+) -> anyhow::Result<ExitCode> {
     let mut folder = None;
     let tls = tls_line(tls, &mut folder)?;
     let config = format!(
@@ -112,11 +116,7 @@ pub(crate) fn serve(serve: &ServeOptions) -> anyhow::Result<ExitCode> {
         spa = serve.spa,
         listing = serve.listing,
     );
-    let scheme = if serve.tls.is_none() {
-        "http"
-    } else {
-        "https"
-    };
+    let scheme = if serve.tls.is_none() { "http" } else { "https" };
     Ok(run(&config, "serve", |running| {
         if let [address, ..] = running.bound.as_slice() {
             out!("{}", announcement(root, scheme, address));

@@ -165,7 +165,12 @@ fn ask_system(name: Arc<Name>) -> LookupFuture {
     })
 }
 
-async fn keep_resolved(resolved: RegisteredName, lookup: LookupFn, intervals: RefreshIntervals, answered: Arc<Semaphore>) {
+async fn keep_resolved(
+    resolved: RegisteredName,
+    lookup: LookupFn,
+    intervals: RefreshIntervals,
+    answered: Arc<Semaphore>,
+) {
     let RegisteredName { name, woken } = resolved;
     let random = Random::new();
     let mut failures = 0;
@@ -229,13 +234,24 @@ async fn keep_service_resolved(
             answered.add_permits(1);
         }
         sleep(intervals.least).await;
-        let rest = pause(&random, failures, RefreshIntervals { refresh, ..intervals }).saturating_sub(intervals.least);
+        let rest = pause(
+            &random,
+            failures,
+            RefreshIntervals {
+                refresh,
+                ..intervals
+            },
+        )
+        .saturating_sub(intervals.least);
         let _ = timeout(rest, service.woken.notified()).await;
     }
 }
 
 /// The records of a service with the addresses of their hosts, and their TTL.
-async fn resolve_service(servers: &[SocketAddr], name: &str) -> io::Result<(Vec<ResolvedRecord>, Duration)> {
+async fn resolve_service(
+    servers: &[SocketAddr],
+    name: &str,
+) -> io::Result<(Vec<ResolvedRecord>, Duration)> {
     let (mut records, ttl) = name_server::ask(servers, name).await?;
     // In a fixed order, so that always the same records remain of too many.
     records.sort_by(|one, other| {

@@ -155,7 +155,9 @@ impl<F: FnMut(Piece<'_>) -> Result<(), Fault>> ResponseReader<F> {
                 continue;
             }
             if head.status == 101 {
-                return Err(garbage("status 101 without a request for an upgrade".to_owned()));
+                return Err(garbage(
+                    "status 101 without a request for an upgrade".to_owned(),
+                ));
             }
             let length =
                 framing::response(self.method, head).map_err(|error| garbage(error.to_string()))?;

@@ -276,7 +276,9 @@ async fn tunnel(
     }
     // Whoever is asked speaks first in no protocol that we speak.
     if !inbox.is_empty() {
-        return Err(fault("it sent unexpected bytes after its response".to_owned()));
+        return Err(fault(
+            "it sent unexpected bytes after its response".to_owned(),
+        ));
     }
     Ok(stream.into_parts().socket)
 }

@@ -75,7 +75,9 @@ pub enum ConnectorError {
     #[error("endpoints cannot be verified: the system has no CAs in {}; install ca-certificates or name a CA file", SYSTEM_BUNDLES.join(", "))]
     NoSystemCas,
     /// A name that is neither a host name nor an IP address, or is empty.
-    #[error("no certificate can cover the name {name:?}; set the name of the endpoint's certificate")]
+    #[error(
+        "no certificate can cover the name {name:?}; set the name of the endpoint's certificate"
+    )]
     BadName {
         /// The name as written.
         name: String,

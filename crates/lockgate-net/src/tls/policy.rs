@@ -38,7 +38,10 @@ pub enum PolicyError {
         name: String,
     },
     /// An unknown or unsupported group.
-    #[error("unknown key exchange group {name:?}; known are {}", names_of(Group::ALL))]
+    #[error(
+        "unknown key exchange group {name:?}; known are {}",
+        names_of(Group::ALL)
+    )]
     UnknownGroup {
         /// The name as written.
         name: String,

@@ -108,10 +108,7 @@ pub const EXCHANGE: &[Field] = &[
         "retries",
         "the number of retries; absent if there were none",
     ),
-    field(
-        "grpc_status",
-        "of a gRPC call: its final status",
-    ),
+    field("grpc_status", "of a gRPC call: its final status"),
     field(
         "cause",
         "what went wrong: see the causes below; absent if nothing did",

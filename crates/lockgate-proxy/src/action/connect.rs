@@ -291,8 +291,12 @@ impl Connect {
         let found = match self.names.known(host, self.fresh) {
             Some(found) => found,
             None => {
-                let busy =
-                    || Failure::because(Fault::TooManyRequests, "too many names are being looked up for this client");
+                let busy = || {
+                    Failure::because(
+                        Fault::TooManyRequests,
+                        "too many names are being looked up for this client",
+                    )
+                };
                 let mut place = self
                     .look_ups
                     .enter(exchange.request.values.client.key_or_nobody())

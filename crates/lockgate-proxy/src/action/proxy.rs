@@ -309,6 +309,9 @@ fn target(request: &OutgoingRequest<'_>) -> Result<Target, Failure> {
         } else {
             Fault::Malformed
         };
-        Failure::because(fault, format!("the request cannot be sent over HTTP/2: {error}"))
+        Failure::because(
+            fault,
+            format!("the request cannot be sent over HTTP/2: {error}"),
+        )
     })
 }

@@ -244,7 +244,11 @@ impl fmt::Display for Lines<'_> {
         }
         match self.mistakes.more {
             0 => Ok(()),
-            more => write!(f, "\n{}: {more} more mistakes like these", self.path.display()),
+            more => write!(
+                f,
+                "\n{}: {more} more mistakes like these",
+                self.path.display()
+            ),
         }
     }
 }

@@ -34,9 +34,7 @@ pub enum PatternError {
     Star,
     /// A brace that is not around a whole segment, or a name of other characters than letters,
     /// digits and `_`.
-    #[error(
-        "braces must enclose a whole segment, with a name of letters, digits and _: {{id}}"
-    )]
+    #[error("braces must enclose a whole segment, with a name of letters, digits and _: {{id}}")]
     Brace,
     /// Two parameters of one name.
     #[error("two parameters have the name {0:?}")]

@@ -55,7 +55,9 @@ pub enum TemplateError {
     #[error("there is no placeholder {{{0}}} here")]
     Unknown(String),
     /// `{*}` where the route's path has no star.
-    #[error("{{*}} stands for the part of the path that /* matches, and the path of this route does not end in /*")]
+    #[error(
+        "{{*}} stands for the part of the path that /* matches, and the path of this route does not end in /*"
+    )]
     NoRest,
     /// A brace that is no placeholder's, in a URL.
     #[error("write a brace in a URL as %7B or %7D")]

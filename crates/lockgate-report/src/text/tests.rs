@@ -17,7 +17,10 @@ fn a_run_is_said_with_its_model_and_all_its_figures() {
         &text,
         "lockgate load https://a.example/\n  target       https://a.example/ → status 200, 170 bytes, HTTP/1.1, TLS 1.3",
     );
-    has(&text, "closed loop: a slow response delays the next request");
+    has(
+        &text,
+        "closed loop: a slow response delays the next request",
+    );
     has(
         &text,
         "64 connections on 2 threads, pinned to CPUs 0, 1; a request may take 10.0 s",

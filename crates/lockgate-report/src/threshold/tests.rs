@@ -90,7 +90,9 @@ fn a_run_does_not_pass_because_nothing_worked() {
     report.stages.push(stage);
     assert_eq!(
         broken("p99 > 20ms", &report),
-        ["closed loop, round 1: p99 is infinite, because no request succeeded (fails if p99 > 20.0 ms)"]
+        [
+            "closed loop, round 1: p99 is infinite, because no request succeeded (fails if p99 > 20.0 ms)"
+        ]
     );
     assert_eq!(broken("error_rate > 50%", &report).len(), 1);
     assert_eq!(broken("rate < 1", &report).len(), 1);

@@ -173,7 +173,11 @@ impl Assembler<'_> {
             address: address(addr),
             // Clients send first, with TLS and without.
             options: options(&config.socket, Some(DEFERRED)),
-            alpn: if secure { offered_alpn(sites) } else { Vec::new() },
+            alpn: if secure {
+                offered_alpn(sites)
+            } else {
+                Vec::new()
+            },
             plain: if secure { Vec::new() } else { spoken },
             at: first.at.clone(),
         })
@@ -311,7 +315,12 @@ impl Assembler<'_> {
     }
 
     /// Adds a site that is only redirected.
-    fn redirect(&mut self, table: &mut SiteTable, served: &SiteAtAddress<'_>, hosts: Vec<HostPattern>) {
+    fn redirect(
+        &mut self,
+        table: &mut SiteTable,
+        served: &SiteAtAddress<'_>,
+        hosts: Vec<HostPattern>,
+    ) {
         let pattern = Pattern::everything();
         let rule = Rule {
             method: None,

@@ -366,7 +366,12 @@ fn report_error(
     }
 }
 
-fn report_warning(mistakes: &mut MistakeLog<'_>, listener: &At, written: &config::Tls, warning: &Warning) {
+fn report_warning(
+    mistakes: &mut MistakeLog<'_>,
+    listener: &At,
+    written: &config::Tls,
+    warning: &Warning,
+) {
     let (code, cert) = match warning {
         Warning::Expired { cert, .. } | Warning::NotYetValid { cert, .. } => {
             (Code::CertificateExpired, Some(cert))
@@ -441,7 +446,10 @@ fn place_of_file<'a>(written: &'a config::Tls, cert: &Path, path: &Path) -> Opti
 }
 
 /// The files of certificates, without certificates of authorities that a pattern also matched.
-fn certificates(mistakes: &mut MistakeLog<'_>, written: &[config::CertFiles]) -> Vec<tls::CertFiles> {
+fn certificates(
+    mistakes: &mut MistakeLog<'_>,
+    written: &[config::CertFiles],
+) -> Vec<tls::CertFiles> {
     let mut certs = Vec::new();
     for one in written {
         let files = files(one);

@@ -19,7 +19,9 @@ use lockgate_proxy::site::{self, Action, Admission, Gatekeeper};
 use lockgate_proxy::transform::{HeaderOp, HeaderRule, HeaderRules};
 
 use super::sites::served;
-use super::{Assembler, DEFERRED, PlannedListener, accept_proxy, address, options, pools, rules, shape};
+use super::{
+    Assembler, DEFERRED, PlannedListener, accept_proxy, address, options, pools, rules, shape,
+};
 
 /// Names that one client may have looked up at once: half of the look-ups that may hang before all
 /// wait. A browser that opens with all of its tabs needs fewer.
@@ -43,7 +45,11 @@ impl Default for TunnelLookups {
 
 impl Assembler<'_> {
     /// A listener of tunnels; `place` is its index among the sites of the process.
-    pub(super) fn tunnel(&mut self, tunnel: &config::Tunnel, place: usize) -> Option<PlannedListener> {
+    pub(super) fn tunnel(
+        &mut self,
+        tunnel: &config::Tunnel,
+        place: usize,
+    ) -> Option<PlannedListener> {
         let config = self.config;
         let tls = tunnel
             .tls

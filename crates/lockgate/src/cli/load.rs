@@ -19,7 +19,10 @@ use lockgate_net::tls::{CaSource, CertFiles};
 use lockgate_report::push::Gateway;
 use lockgate_report::threshold::Threshold;
 
-use values::{at_least_one, field, hash, length, positive_time, proxy_version, size, statuses, time, varying, watched};
+use values::{
+    at_least_one, field, hash, length, positive_time, proxy_version, size, statuses, time, varying,
+    watched,
+};
 
 /// The run that `load` makes, and its reports.
 #[derive(Clone, Debug, PartialEq)]
@@ -164,20 +167,10 @@ pub(super) struct LoadArgs {
     #[arg(long, value_name = "NAME: A|B|C", value_parser = varying, help_heading = "Request")]
     header_any: Vec<Varying>,
     /// The text of the body or message
-    #[arg(
-        long,
-        value_name = "TEXT",
-        group = "what",
-        help_heading = "Request"
-    )]
+    #[arg(long, value_name = "TEXT", group = "what", help_heading = "Request")]
     body: Option<String>,
     /// A file with the body or message
-    #[arg(
-        long,
-        value_name = "FILE",
-        group = "what",
-        help_heading = "Request"
-    )]
+    #[arg(long, value_name = "FILE", group = "what", help_heading = "Request")]
     body_file: Option<PathBuf>,
     /// A body of this many bytes, the same in each request: 10KB
     #[arg(long, value_name = "SIZE", value_parser = size, group = "what", help_heading = "Request")]
@@ -456,7 +449,11 @@ impl LoadArgs {
             html,
         };
         files.check()?;
-        let kind = if self.page { LoadKind::Page } else { LoadKind::Targets };
+        let kind = if self.page {
+            LoadKind::Page
+        } else {
+            LoadKind::Targets
+        };
         Ok(LoadOptions {
             options,
             kind,

@@ -170,10 +170,7 @@ fn demo_listens_on_loopback_unless_told() {
         demo("127.0.0.1:8443", "127.0.0.1:8444", "127.0.0.1:9090")
     );
     let typed = "demo --listen [::1]:1 --metrics 0.0.0.0:2";
-    assert_eq!(
-        parse(typed),
-        demo("[::1]:1", "[::1]:2", "0.0.0.0:2")
-    );
+    assert_eq!(parse(typed), demo("[::1]:1", "[::1]:2", "0.0.0.0:2"));
     let typed = "demo --listen 127.0.0.1:0 --relay 127.0.0.2:3";
     assert_eq!(
         parse(typed),
@@ -188,10 +185,7 @@ fn proxy_is_plain_unless_told() {
         upstream: "unix:/a.sock".into(),
         tls,
     };
-    assert_eq!(
-        parse("proxy :8443 unix:/a.sock").unwrap(),
-        proxy(None)
-    );
+    assert_eq!(parse("proxy :8443 unix:/a.sock").unwrap(), proxy(None));
     assert_eq!(
         parse("proxy :8443 unix:/a.sock --tls self").unwrap(),
         proxy(Some(ListenerTls::SelfSigned))

@@ -19,11 +19,8 @@ impl Exposition {
             "When the process started, in seconds since 1970.",
         )
         .sample(&[], seconds(self.started));
-        text.gauge(
-            "lockgate_connections_limit",
-            "The limit of connections.",
-        )
-        .sample(&[], self.state.shared.connections.size() as i64);
+        text.gauge("lockgate_connections_limit", "The limit of connections.")
+            .sample(&[], self.state.shared.connections.size() as i64);
         text.gauge(
             "lockgate_clients",
             "Connected clients: IPv4 addresses and IPv6 /64 networks.",

@@ -156,7 +156,7 @@ fn neighbours_are_not_reported() {
     block_on(async {
         let mut watch = watch(&[&file]);
         fs::write(dir.join("b.pem"), "b").unwrap();
-        watch.stir().await;
+        watch.wait_for_event().await;
         assert_eq!(watch.update_stamps(), Vec::<PathBuf>::new());
         fs::write(&file, "newer").unwrap();
         assert_eq!(watch.changed().await, [file.as_path()]);

@@ -282,7 +282,10 @@ mod tests {
             columns: 80,
             rows: 3,
         };
-        let drawn = written(&mut screen, ScreenUpdate::Block(lines(&["a", "b", "c", "d"]), low));
+        let drawn = written(
+            &mut screen,
+            ScreenUpdate::Block(lines(&["a", "b", "c", "d"]), low),
+        );
         assert_eq!(drawn.matches('\n').count(), 2);
         let wider = written(
             &mut screen,

@@ -60,7 +60,11 @@ impl AllowedHosts {
             .map(|authority| authority.as_str())
             .or(host);
         let ours = host.is_none_or(|host| self.has(host)) && self.allows_origin(fields);
-        if ours { Ok(()) } else { Err(HostRefusal::Foreign) }
+        if ours {
+            Ok(())
+        } else {
+            Err(HostRefusal::Foreign)
+        }
     }
 
     /// Whether the origin of the page that fetches, if there is one, is allowed.
@@ -168,7 +172,11 @@ mod tests {
             ":9090",
             "2130706433",
         ] {
-            assert_eq!(checked(&[("host", host)]), Err(HostRefusal::Foreign), "{host}");
+            assert_eq!(
+                checked(&[("host", host)]),
+                Err(HostRefusal::Foreign),
+                "{host}"
+            );
         }
     }
 

@@ -206,8 +206,7 @@ fn a_host_of_another_is_refused_with_the_key_and_missing_is_malformed() {
                 .await
                 .starts_with("HTTP/1.1 400 ")
         );
-        let rebound =
-            "GET /top HTTP/1.1\r\nhost: localhost\r\norigin: http://evil.example\r\n\r\n";
+        let rebound = "GET /top HTTP/1.1\r\nhost: localhost\r\norigin: http://evil.example\r\n\r\n";
         assert!(ask(address, rebound).await.starts_with("HTTP/1.1 421 "));
         assert!(
             ask(address, "GET /top HTTP/1.0\r\n\r\n")
@@ -262,7 +261,10 @@ fn a_unix_socket_serves_too() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("metrics.sock");
         let listener = StdUnixListener::bind(&path).unwrap();
-        tokio::spawn(serve(MetricsListener::Unix(listener), endpoints(&Arc::default())));
+        tokio::spawn(serve(
+            MetricsListener::Unix(listener),
+            endpoints(&Arc::default()),
+        ));
         let mut stream = UnixStream::connect(&path).await.unwrap();
         let answer = exchange(&mut stream, "GET /health HTTP/1.0\r\n\r\n").await;
         assert!(answer.ends_with("ok\n"), "{answer}");

@@ -117,7 +117,9 @@ impl Opening<'_> {
                 } = bound?;
                 let socket = sockets.into_iter().next()?;
                 let listener = match &address {
-                    Address::Unix(_) => metrics_server::MetricsListener::Unix(UnixListener::from(socket)),
+                    Address::Unix(_) => {
+                        metrics_server::MetricsListener::Unix(UnixListener::from(socket))
+                    }
                     _ => metrics_server::MetricsListener::Tcp(TcpListener::from(socket)),
                 };
                 Some((listener, address))

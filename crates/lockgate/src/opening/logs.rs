@@ -7,7 +7,7 @@ use lockgate_config::{AccessLog, At, Code, LogTarget};
 use super::Opening;
 use crate::assemble::ReadAccess;
 use crate::folders::parent;
-use crate::log_writer::{self, LogWriter, LogDestination};
+use crate::log_writer::{self, LogDestination, LogWriter};
 
 /// The writers of the access logs.
 pub(crate) struct Logs {
@@ -69,7 +69,9 @@ impl Opening<'_> {
         match opened {
             Ok(opened) => opened,
             // The user of the start may be able to open it, if it exists.
-            Err(error) if self.access == ReadAccess::Less && error.kind() != io::ErrorKind::NotFound => {
+            Err(error)
+                if self.access == ReadAccess::Less && error.kind() != io::ErrorKind::NotFound =>
+            {
                 None
             }
             Err(error) => {

@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::log_writer::line_sink::{LineSink, BlockingFile};
+use crate::log_writer::line_sink::{BlockingFile, LineSink};
 
 /// The number of lines that may wait for the thread: some 200 bytes each.
 const WAITING: usize = 1024;
@@ -179,12 +179,21 @@ mod tests {
         // first to come to a `warn!`, would switch it off for all others.
         static SUBSCRIBER: Once = Once::new();
         SUBSCRIBER.call_once(|| {
-            let subscriber = subscriber(LevelFilter::INFO, OperatorLogFormat::Text, Colour::Never, io::sink);
+            let subscriber = subscriber(
+                LevelFilter::INFO,
+                OperatorLogFormat::Text,
+                Colour::Never,
+                io::sink,
+            );
             tracing::subscriber::set_global_default(subscriber).unwrap();
         });
         let (read, write) = rustix::pipe::pipe().unwrap();
         let of = |fd: OwnedFd| File::from(fd);
-        (Box::leak(Box::new(StderrOutput::new())), of(read), of(write))
+        (
+            Box::leak(Box::new(StderrOutput::new())),
+            of(read),
+            of(write),
+        )
     }
 
     /// Fills the pipe to its last byte.
@@ -239,10 +248,12 @@ mod tests {
             say(output, &format!("line {number}\n"));
         }
         thread::spawn(move || {
-            let subscriber =
-                subscriber(LevelFilter::INFO, OperatorLogFormat::Text, Colour::Never, move || {
-                    output.line()
-                });
+            let subscriber = subscriber(
+                LevelFilter::INFO,
+                OperatorLogFormat::Text,
+                Colour::Never,
+                move || output.line(),
+            );
             let writing = StderrThread {
                 output,
                 target: LineSink::new(BlockingFile(write), 0),
@@ -256,9 +267,7 @@ mod tests {
         }
         let told = next(&mut read);
         assert!(
-            told.ends_with(
-                "lines of this log were lost: standard error was too slow lost=3\n"
-            ),
+            told.ends_with("lines of this log were lost: standard error was too slow lost=3\n"),
             "{told}"
         );
         say(output, "then on\n");

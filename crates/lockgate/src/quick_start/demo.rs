@@ -28,8 +28,18 @@ pub(crate) fn demo(demo: &DemoOptions) -> anyhow::Result<ExitCode> {
     std::fs::create_dir(&root)
         .and_then(|()| std::fs::write(root.join("index.html"), PAGE))
         .context("page")?;
-    let first = application(&folder, "app-1.sock", "application 1 of 2", ConnectionPrefix::None)?;
-    let second = application(&folder, "app-2.sock", "application 2 of 2", ConnectionPrefix::None)?;
+    let first = application(
+        &folder,
+        "app-1.sock",
+        "application 1 of 2",
+        ConnectionPrefix::None,
+    )?;
+    let second = application(
+        &folder,
+        "app-2.sock",
+        "application 2 of 2",
+        ConnectionPrefix::None,
+    )?;
     let relayed = application(
         &folder,
         "relayed.sock",

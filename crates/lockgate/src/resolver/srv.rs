@@ -187,7 +187,10 @@ impl SrvService {
             None => {
                 let (host, port) = record;
                 let endpoint = slot.endpoint.label.as_str();
-                tracing::info!(endpoint, "{host}:{port} is no longer a record of the service");
+                tracing::info!(
+                    endpoint,
+                    "{host}:{port} is no longer a record of the service"
+                );
                 (slot.record, slot.state) = (None, State::Used);
                 self.members(number)
                     .for_each(|member| member.assume(1, true));
@@ -206,15 +209,15 @@ impl SrvService {
 
     /// The members for a slot, one in each pool.
     fn members(&self, number: usize) -> impl Iterator<Item = &Member> {
-        self.pools
-            .iter()
-            .filter_map(move |service_pool| service_pool.pool.members().get(service_pool.first + number))
+        self.pools.iter().filter_map(move |service_pool| {
+            service_pool.pool.members().get(service_pool.first + number)
+        })
     }
 
     /// A slot for a new record: an unused one, else one without kept connections to its last endpoint.
     fn free_slot(&self, now: Instant) -> Option<usize> {
         let kept = self
-            .users
+            .pools
             .iter()
             .map(|one| one.pool.settings.keeping.lifetime)
             .max()
@@ -251,7 +254,9 @@ impl SrvService {
         let alias = format!("{}:{}", srv.target, srv.port);
         for service_pool in &self.pools {
             if let Some(member) = service_pool.pool.members().get(service_pool.first + number) {
-                service_pool.pool.stand_for(service_pool.first + number, &alias);
+                service_pool
+                    .pool
+                    .stand_for(service_pool.first + number, &alias);
                 member.rise(clock::now());
             }
         }

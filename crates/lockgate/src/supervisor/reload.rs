@@ -18,7 +18,9 @@ impl RunningServer {
             match ring.rotate_if_due(Instant::now()) {
                 Ok(Rotation::NotDue) => {}
                 Ok(Rotation::Rotated) => tracing::info!("session tickets have a new key"),
-                Err(error) => tracing::error!(%error, "session tickets have no new key: the old one stays in use"),
+                Err(error) => {
+                    tracing::error!(%error, "session tickets have no new key: the old one stays in use")
+                }
             }
         }
     }

@@ -44,7 +44,10 @@ fn a_page_shows_the_last_values_that_were_fetched() {
         "WARN".to_owned(),
         "the value cannot be fetched: the last one stays in use".to_owned(),
     );
-    let again = ("INFO".to_owned(), "the value can be fetched again".to_owned());
+    let again = (
+        "INFO".to_owned(),
+        "the value can be fetched again".to_owned(),
+    );
     assert_eq!(
         logged_about(&gate.stderr().json(), "motd"),
         [cannot.clone(), again]

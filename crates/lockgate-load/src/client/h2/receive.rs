@@ -187,7 +187,9 @@ impl Connection {
 
     fn take_continuation(&mut self, frame: &Frame, payload: &[u8]) -> Result<(), Fault> {
         let Some(mut block) = self.block.take() else {
-            return Err(garbage("a CONTINUATION frame without a field section to continue"));
+            return Err(garbage(
+                "a CONTINUATION frame without a field section to continue",
+            ));
         };
         block.wire += frame::HEAD + payload.len();
         if block.wire > HEAD_LIST {

@@ -156,8 +156,11 @@ impl Proxy {
                 }
                 // Events may come hours apart: nothing is written that would tell.
                 if pumped.is_pending() && down.poll_gone(cx).is_ready() {
-                    let failure =
-                        Failure::silent(Cause::ClientReset, Side::Downstream, "during the response");
+                    let failure = Failure::silent(
+                        Cause::ClientReset,
+                        Side::Downstream,
+                        "during the response",
+                    );
                     return Poll::Ready(Err(failure));
                 }
                 ready!(pumped).map_err(|fault| match fault {

@@ -275,7 +275,13 @@ impl Connection {
         let Some(table) = &self.worker.shared.per_client else {
             return Ok(None);
         };
-        let full = || Ending::because(Cause::Limit, Side::Lockgate, "too many connections of this client");
+        let full = || {
+            Ending::because(
+                Cause::Limit,
+                Side::Lockgate,
+                "too many connections of this client",
+            )
+        };
         let mut place = table.enter(client.ip()).ok_or_else(full)?;
         self.guard
             .within(place.wait())

@@ -64,9 +64,7 @@ fn chosen(pool: &Pool, count: usize) -> Vec<usize> {
 #[test]
 fn those_of_the_best_priority_serve_by_their_weights_and_others_are_backups() {
     let (mut service, pool) = service();
-    assert!(
-        up(&pool).is_empty() && pool.choose(Wish::Any, MemberSet::default(), 0, 0).is_none()
-    );
+    assert!(up(&pool).is_empty() && pool.choose(Wish::Any, MemberSet::default(), 0, 0).is_none());
     service.publish(
         vec![record(5, 9, 3), record(1, 1, 1), record(1, 3, 2)],
         Instant::now(),

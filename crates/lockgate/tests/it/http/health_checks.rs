@@ -406,7 +406,10 @@ fn a_health_check_of_relays_expects_its_configured_text() {
         origin.address()
     );
     let down = gate.says("the endpoint is down");
-    assert_eq!(down["why"], "the received bytes lack the expected text", "{down}");
+    assert_eq!(
+        down["why"], "the received bytes lack the expected text",
+        "{down}"
+    );
 }
 
 /// An origin with requests that a test answers; its health checks are answered by its state.

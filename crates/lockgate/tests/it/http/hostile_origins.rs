@@ -60,7 +60,10 @@ fn an_ambiguous_response_head_is_a_502_with_its_cause() {
         (ok("Content-Length: -5\r\n"), "not a number"),
         (ok("Content-Length: +5\r\n"), "not a number"),
         (ok("Content-Length: 5 \u{b}\r\n"), "value"),
-        (ok("Content-Length: 99999999999999999999\r\n"), "not a number"),
+        (
+            ok("Content-Length: 99999999999999999999\r\n"),
+            "not a number",
+        ),
         (ok("Content-Length:\r\n"), "not a number"),
         (ok("Transfer-Encoding: gzip\r\n"), "chunked"),
         (ok("Transfer-Encoding: gzip, chunked\r\n"), "chunked"),

@@ -87,7 +87,10 @@ fn hup_logs_mistakes_of_the_configuration_file() {
     gate.says("no/such.log");
     gate.wait_for_sample("lockgate_config_check_errors", &[], 2.0);
     assert_eq!(gate.sample("lockgate_config_differs", &[]), 1.0);
-    echoes(&mut Wire::connect(gate.address()), "the running configuration stays");
+    echoes(
+        &mut Wire::connect(gate.address()),
+        "the running configuration stays",
+    );
 }
 
 #[test]
