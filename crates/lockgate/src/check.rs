@@ -7,7 +7,7 @@ use lockgate_net::listen::Trial;
 use serde_json::{Value, json};
 
 use crate::assemble::Assembly;
-use crate::cli::{AddressCheck, CheckOptions, Detail, OutputFormat, WarningPolicy};
+use crate::cli::{AddressCheck, CheckOptions, Detail, PrintFormat, WarningPolicy};
 use crate::examine::{Examination, examine};
 use crate::opening::Mode;
 use crate::print::{self, out};
@@ -44,8 +44,8 @@ pub(crate) fn run(check: &CheckOptions) -> ExitCode {
         _ => None,
     };
     match check.output {
-        OutputFormat::Json => print_json(&report, served.as_ref()),
-        OutputFormat::Text => {
+        PrintFormat::Json => print_json(&report, served.as_ref()),
+        PrintFormat::Text => {
             print::report(&report);
             if let Some(served) = &served {
                 text::print(served);

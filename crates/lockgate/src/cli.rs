@@ -45,13 +45,13 @@ pub(crate) enum Command {
     /// Serve tunnels without a configuration file.
     Tunnel(tunnel::TunnelOptions),
     /// Generate load and measure the responses.
-    Load(Box<load::LoadOptions>),
+    Load(Box<load::LoadCommand>),
     /// Measure programs side by side.
     Compare(Comparison),
     /// Run a program for `compare` and end everything that it started.
     Guard(Guard),
     Version {
-        output: OutputFormat,
+        output: PrintFormat,
     },
 }
 
@@ -60,7 +60,7 @@ pub(crate) enum Command {
 pub(crate) struct CheckOptions {
     pub(crate) config: PathBuf,
     pub(crate) detail: Detail,
-    pub(crate) output: OutputFormat,
+    pub(crate) output: PrintFormat,
     pub(crate) warnings: WarningPolicy,
     pub(crate) addresses: AddressCheck,
 }
@@ -76,7 +76,7 @@ pub(crate) enum Detail {
 
 /// The format of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum OutputFormat {
+pub(crate) enum PrintFormat {
     Text,
     Json,
 }
@@ -404,11 +404,11 @@ impl CheckArgs {
     }
 }
 
-fn output(json: bool) -> OutputFormat {
+fn output(json: bool) -> PrintFormat {
     if json {
-        OutputFormat::Json
+        PrintFormat::Json
     } else {
-        OutputFormat::Text
+        PrintFormat::Text
     }
 }
 

@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep, timeout};
 ///
 /// Make it *before* the files are read for the first time: changes in between are then reported.
 pub(crate) struct FileWatcher {
-    files: BTreeMap<PathBuf, Option<FileStamp>>,
+    files: BTreeMap<PathBuf, Option<WatchedStamp>>,
     events: Option<pipe::Receiver>,
     watched: BTreeSet<i32>,
     intervals: PollIntervals,
@@ -151,7 +151,7 @@ impl FileWatcher {
     fn update_stamps(&mut self) -> Vec<PathBuf> {
         let mut changed = Vec::new();
         for (file, stamp) in &mut self.files {
-            let now = FileStamp::of(file);
+            let now = WatchedStamp::of(file);
             if std::mem::replace(stamp, now) != now {
                 changed.push(file.clone());
             }
@@ -162,7 +162,7 @@ impl FileWatcher {
 
 /// The metadata that tells one state of a file from another, through symbolic links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct FileStamp {
+struct WatchedStamp {
     device: u64,
     inode: u64,
     size: u64,
@@ -171,7 +171,7 @@ struct FileStamp {
     status_changed: (i64, i64),
 }
 
-impl FileStamp {
+impl WatchedStamp {
     fn of(file: &Path) -> Option<Self> {
         let seen = fs::metadata(file).ok()?;
         Some(Self {

@@ -35,7 +35,7 @@ mod worker;
 use std::path::Path;
 use std::process::ExitCode;
 
-use cli::{Command, OutputFormat};
+use cli::{Command, PrintFormat};
 use configuration::Configuration;
 use examine::examine;
 use lockgate_net::listen::Trial;
@@ -92,11 +92,11 @@ fn run(config: &Path) -> ExitCode {
     }
 }
 
-fn version(output: OutputFormat) -> ExitCode {
+fn version(output: PrintFormat) -> ExitCode {
     let version = env!("CARGO_PKG_VERSION");
     match output {
-        OutputFormat::Text => out!("lockgate {version}"),
-        OutputFormat::Json => out!(
+        PrintFormat::Text => out!("lockgate {version}"),
+        PrintFormat::Json => out!(
             "{}",
             serde_json::json!({ "name": "lockgate", "version": version })
         ),

@@ -15,7 +15,7 @@ fn check(config: &str) -> CheckOptions {
     CheckOptions {
         config: config.into(),
         detail: Detail::Mistakes,
-        output: OutputFormat::Text,
+        output: PrintFormat::Text,
         warnings: WarningPolicy::Printed,
         addresses: AddressCheck::OfMachine,
     }
@@ -145,7 +145,7 @@ fn check_takes_its_switches() {
     let all = CheckOptions {
         config: "a.toml".into(),
         detail: Detail::Everything,
-        output: OutputFormat::Json,
+        output: PrintFormat::Json,
         warnings: WarningPolicy::Fatal,
         addresses: AddressCheck::Bind,
     };
@@ -276,13 +276,13 @@ fn version_speaks_json_too() {
     assert_eq!(
         parse("version").unwrap(),
         Command::Version {
-            output: OutputFormat::Text
+            output: PrintFormat::Text
         }
     );
     assert_eq!(
         parse("version --json").unwrap(),
         Command::Version {
-            output: OutputFormat::Json
+            output: PrintFormat::Json
         }
     );
 }
