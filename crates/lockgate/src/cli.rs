@@ -45,7 +45,7 @@ pub(crate) enum Command {
     /// Serve tunnels without a configuration file.
     Tunnel(tunnel::TunnelOptions),
     /// Generate load and measure the responses.
-    Load(Box<load::LoadCommand>),
+    Load(Box<load::LoadRun>),
     /// Measure programs side by side.
     Compare(Comparison),
     /// Run a program for `compare` and end everything that it started.

@@ -12,7 +12,7 @@ use lockgate_load::Stop;
 use lockgate_load::result::End;
 use lockgate_report::push::Push;
 
-use crate::cli::load::{LoadKind, LoadCommand};
+use crate::cli::load::{LoadKind, LoadRun};
 use interrupts::Interrupts;
 use live::{LiveView, ProgressDisplay};
 use outputs::Outputs;
@@ -25,7 +25,7 @@ const BROKEN: u8 = 3;
 ///
 /// # Errors
 /// When it cannot begin, or a report cannot be written.
-pub(crate) fn run(load: &LoadCommand) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(load: &LoadRun) -> anyhow::Result<ExitCode> {
     if load.kind == LoadKind::Page {
         return page::run(load);
     }

@@ -26,7 +26,7 @@ use values::{
 
 /// The run that `load` makes, and its reports.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct LoadCommand {
+pub(crate) struct LoadRun {
     pub(crate) options: Options,
     pub(crate) kind: LoadKind,
     /// The condition that fails the command.
@@ -334,7 +334,7 @@ const ECHOED: usize = 64;
 impl LoadArgs {
     /// # Errors
     /// A file that cannot be read, two reports with the same file.
-    pub(super) fn resolve(self) -> Result<LoadCommand, String> {
+    pub(super) fn resolve(self) -> Result<LoadRun, String> {
         let echoes = self
             .urls
             .iter()
@@ -454,7 +454,7 @@ impl LoadArgs {
         } else {
             LoadKind::Targets
         };
-        Ok(LoadCommand {
+        Ok(LoadRun {
             options,
             kind,
             fail_if: self.fail_if,

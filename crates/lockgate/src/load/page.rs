@@ -10,13 +10,13 @@ use lockgate_report::page as report;
 
 use super::interrupts::Interrupts;
 use super::outputs::{self, ReportFile};
-use crate::cli::load::LoadCommand;
+use crate::cli::load::LoadRun;
 
 /// Makes the loads, and prints a line about each to stderr. Signals end them as they end any other run.
 ///
 /// # Errors
 /// When there is no page, or a report cannot be written.
-pub(super) fn run(load: &LoadCommand) -> anyhow::Result<ExitCode> {
+pub(super) fn run(load: &LoadRun) -> anyhow::Result<ExitCode> {
     let plan = PagePlan::new(&load.options)?;
     let file = load
         .files

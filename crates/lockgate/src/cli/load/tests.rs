@@ -11,7 +11,7 @@ struct Words {
 }
 
 /// The options of these arguments and a URL, or the error.
-fn parse(words: &[&str]) -> Result<LoadCommand, String> {
+fn parse(words: &[&str]) -> Result<LoadRun, String> {
     let all = ["load"].iter().chain(words).chain(&["http://a"]);
     let words = Words::try_parse_from(all).map_err(|error| error.to_string())?;
     words.typed.resolve()
