@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use crate::codes::Code;
-use crate::keys::{self, Unset, Way};
+use crate::keys::{self, KeyPath};
+use crate::language::{Unset, names};
 
-/// The text of `docs/config.md`.
+/// The whole text of `docs/config.md`.
 pub fn reference() -> String {
     let body = body();
     INTRODUCTION.replace("{contents}", contents(&body).trim_end()) + &body
@@ -16,7 +17,7 @@ fn body() -> String {
     let mut text = CHAPTERS.to_owned();
     let mut explained: BTreeMap<(&str, &str), String> = BTreeMap::new();
     let mut repeated = Repeated::default();
-    for way in keys::ways() {
+    for way in keys::key_paths() {
         let Some(key) = way.last() else { continue };
         let name = keys::full_name(&way);
         if let Some(chapter) = chapter(&way) {
@@ -91,7 +92,7 @@ impl Repeated {
 }
 
 /// The title of the chapter that begins with a key: each table at the top that others stand in.
-fn chapter(way: &Way) -> Option<String> {
+fn chapter(way: &KeyPath) -> Option<String> {
     match way.as_slice() {
         [first] if first.name == keys::ROOT.first().map_or("", |key| key.name) => {
             Some("## Keys at the top\n\nThey stand before the first `[table]`.\n\n".to_owned())
@@ -140,7 +141,7 @@ fn contents(body: &str) -> String {
     text
 }
 
-fn section(way: &Way, name: &str) -> String {
+fn section(way: &KeyPath, name: &str) -> String {
     let Some(key) = way.last() else {
         return String::new();
     };
@@ -157,15 +158,6 @@ fn section(way: &Way, name: &str) -> String {
     }
     text.push_str(&format!("\n```toml\n{}\n```\n\n", keys::example(way)));
     text
-}
-
-/// Names as code, after what they are.
-pub(crate) fn names<T: std::fmt::Display>(
-    before: &str,
-    names: impl IntoIterator<Item = T>,
-) -> String {
-    let names: Vec<_> = names.into_iter().map(|name| format!("`{name}`")).collect();
-    format!("{before}{}", names.join(", "))
 }
 
 /// The anchor that GitHub makes of a heading: lower case, spaces as dashes, other punctuation left

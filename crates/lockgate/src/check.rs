@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use lockgate_config::{Report, Severity};
-use lockgate_net::listen::Trial;
+use lockgate_net::listen::BindCheck;
 use serde_json::{Value, json};
 
 use crate::assemble::Assembly;
@@ -25,8 +25,8 @@ const WARNINGS: u8 = 2;
 /// Checks a configuration file and what a start needs; opens and starts nothing.
 pub(crate) fn run(check: &CheckOptions) -> ExitCode {
     let trial = match check.addresses {
-        AddressCheck::OfMachine => Trial::Address,
-        AddressCheck::Bind => Trial::Port,
+        AddressCheck::OfMachine => BindCheck::Address,
+        AddressCheck::Bind => BindCheck::Port,
     };
     let Examination {
         mut report,

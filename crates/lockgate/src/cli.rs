@@ -16,8 +16,8 @@ use std::str::FromStr;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand, error::ErrorKind};
 pub(crate) use compare::check_load;
-use lockgate_compare::Options as Comparison;
-use lockgate_compare::guard::Guard;
+use lockgate_compare::CompareOptions as Comparison;
+use lockgate_compare::guard::ProcessGuard;
 
 /// The configuration file where neither `-c` nor [`CONFIG_VARIABLE`] names one.
 pub(crate) const DEFAULT_CONFIG: &str = "/etc/lockgate/lockgate.toml";
@@ -49,7 +49,7 @@ pub(crate) enum Command {
     /// Measure programs side by side.
     Compare(Comparison),
     /// Run a program for `compare` and end everything that it started.
-    Guard(Guard),
+    Guard(ProcessGuard),
     Version {
         output: PrintFormat,
     },

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use lockgate_config::{Draft, Report, read};
+use lockgate_config::{ConfigDraft, Report, read};
 
 use crate::assemble::Assembly;
 use crate::opening::{self, Mode};
@@ -12,7 +12,7 @@ use crate::opening::{self, Mode};
 pub(crate) struct Examination {
     pub(crate) report: Report,
     /// The parsed file; `None` when it cannot be read.
-    pub(crate) draft: Option<Draft>,
+    pub(crate) draft: Option<ConfigDraft>,
     /// The assembled configuration; `None` with a mistake.
     pub(crate) assembly: Option<Assembly>,
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use lockgate_metrics::{Listing, Order, Shards, Text, TopEntry, TopSnapshot, Traffic};
+use lockgate_metrics::{TopListing, TopOrder, Shards, ExpositionText, TopEntry, TopSnapshot, Traffic};
 use lockgate_net::tls::Acceptor;
 use lockgate_proxy::clock;
 use lockgate_proxy::metrics::http::{self, EndpointState};
@@ -16,7 +16,7 @@ use lockgate_proxy::metrics::relay::{self, RelayName};
 use lockgate_proxy::metrics::{self, WorkerCells};
 use lockgate_proxy::popular::PopularSnapshot;
 use lockgate_proxy::upstream::{Endpoint, Member, Pool};
-use lockgate_proxy::worker::{Accounts, Published, Shared};
+use lockgate_proxy::worker::{Accounts, Published, ProcessState};
 use serde_json::{Value, json};
 
 use crate::assemble::{Assembly, PlannedListener};
@@ -49,7 +49,7 @@ pub(crate) struct Exposition {
 /// The state that the workers share with the exposition.
 pub(crate) struct SharedState {
     pub(crate) shards: Arc<Shards<WorkerCells>>,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<ProcessState>,
     pub(crate) tops: Vec<Published>,
     /// The number of lost lines of each access log.
     pub(crate) lost: Vec<Arc<AtomicU64>>,
@@ -98,7 +98,7 @@ impl Exposition {
     }
 
     pub(crate) fn metrics(&self) -> String {
-        let mut text = Text::new();
+        let mut text = ExpositionText::new();
         metrics::write(&mut text, &self.state.shards, &self.names);
         relay::write(&mut text, &self.state.shards, &self.relays);
         self.process(&mut text);
@@ -118,7 +118,7 @@ impl Exposition {
             .filter(|endpoint| !endpoint.is_vacant())
     }
 
-    fn upstream(&self, text: &mut Text) {
+    fn upstream(&self, text: &mut ExpositionText) {
         if !self.pools.is_empty() {
             let mut family =
                 text.gauge("lockgate_upstream_up", "1 while an endpoint may be chosen; 0 while its health checks fail, while others are preferred after a failure, and after a failed connect until it serves again.");
@@ -188,7 +188,7 @@ impl Exposition {
         members.map(state).collect()
     }
 
-    fn checks(&self, text: &mut Text) {
+    fn checks(&self, text: &mut ExpositionText) {
         let standings = self.standings.now();
         if standings.is_empty() {
             return;
@@ -213,21 +213,22 @@ impl Exposition {
         }
     }
 
-    fn certificates(&self, text: &mut Text) {
+    fn certificates(&self, text: &mut ExpositionText) {
         // One certificate may serve several listeners and have several names: its file tells it
         // apart.
         let mut expiries = BTreeMap::new();
         for (listener, acceptor) in &self.acceptors {
             for certificate in acceptor.store().describe() {
                 let name = certificate
+                    .facts
                     .names
                     .first()
                     .cloned()
-                    .unwrap_or_else(|| certificate.subject.clone());
+                    .unwrap_or_else(|| certificate.facts.subject.clone());
                 let path = certificate.path.display().to_string();
                 expiries.insert(
                     (listener.clone(), path, name),
-                    seconds(certificate.not_after),
+                    seconds(certificate.facts.not_after),
                 );
             }
         }
@@ -244,8 +245,8 @@ impl Exposition {
     }
 
     /// Gauges, not counters: the bytes of a client that enters the list leave `other`.
-    fn clients(&self, text: &mut Text) {
-        let listing = self.snapshot().top(SERIES, Order::Bytes);
+    fn clients(&self, text: &mut ExpositionText) {
+        let listing = self.snapshot().top(SERIES, TopOrder::Bytes);
         let mut family = text.gauge(
             "lockgate_client_bytes",
             "Bytes of the clients with the most traffic.",
@@ -278,7 +279,7 @@ impl Exposition {
 
     /// The traffic of clients and their requests as JSON, the largest first.
     pub(crate) fn top(&self) -> String {
-        let listing = self.snapshot().top(LISTED, Order::Bytes);
+        let listing = self.snapshot().top(LISTED, TopOrder::Bytes);
         let clients: Vec<Value> = listing.entries.iter().map(client).collect();
         let popular =
             PopularSnapshot::merge(self.accounts().map(|accounts| accounts.popular.clone()));
@@ -303,7 +304,7 @@ impl Exposition {
     }
 }
 
-fn each_client(listing: &Listing<IpAddr>, mut sample: impl FnMut(&str, &Traffic)) {
+fn each_client(listing: &TopListing<IpAddr>, mut sample: impl FnMut(&str, &Traffic)) {
     for entry in &listing.entries {
         sample(&entry.key.to_string(), &entry.traffic);
     }
@@ -319,7 +320,7 @@ fn client(entry: &TopEntry<IpAddr>) -> Value {
 
 /// A list with entries that count requests (in `received`); `name` is the JSON name of the key.
 fn requests(name: &str, top: &TopSnapshot<Box<str>>) -> Value {
-    let entries = top.top(LISTED, Order::Bytes).entries;
+    let entries = top.top(LISTED, TopOrder::Bytes).entries;
     entries
         .iter()
         .map(|entry| {

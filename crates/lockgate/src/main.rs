@@ -38,13 +38,13 @@ use std::process::ExitCode;
 use cli::{Command, PrintFormat};
 use configuration::Configuration;
 use examine::examine;
-use lockgate_net::listen::Trial;
-use lockgate_net::memory::Counting;
+use lockgate_net::listen::BindCheck;
+use lockgate_net::memory::CountingAllocator;
 use opening::Mode;
 use print::out;
 
 #[global_allocator]
-static ALLOCATOR: Counting<mimalloc::MiMalloc> = Counting(mimalloc::MiMalloc);
+static ALLOCATOR: CountingAllocator<mimalloc::MiMalloc> = CountingAllocator(mimalloc::MiMalloc);
 
 fn main() -> ExitCode {
     // With huge pages a buffer is resident as a whole once one page of it is written: 16 KB more for
@@ -78,7 +78,7 @@ fn run(config: &Path) -> ExitCode {
         Ok(draft) if !draft.report().has_errors() => draft,
         // The other mistakes that would stop a start are reported with those in the file.
         _ => {
-            print::report(&examine(config, Mode::Check(Trial::Port)).report);
+            print::report(&examine(config, Mode::Check(BindCheck::Port)).report);
             return ExitCode::FAILURE;
         }
     };

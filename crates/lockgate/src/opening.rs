@@ -10,8 +10,8 @@ mod logs;
 use std::path::Path;
 use std::thread;
 
-use lockgate_config::{Action, Code, Config, Loaded, Report, Workers};
-use lockgate_net::listen::{Address, Bound, Trial};
+use lockgate_config::{Code, Config, LoadedConfig, Report, RouteAction, Workers};
+use lockgate_net::listen::{BindCheck, BoundListener, ListenAddress};
 use rustix::fs::{Access, access};
 
 use crate::assemble::{self, Assembly, ReadAccess};
@@ -27,7 +27,7 @@ pub(crate) enum Mode {
     /// Everything is opened, and stays open.
     Start,
     /// Nothing is opened; the process becomes the user, to try the files as that user.
-    Check(Trial),
+    Check(BindCheck),
     /// Nothing is opened, and the process keeps its user: it serves.
     Serving,
 }
@@ -36,14 +36,14 @@ pub(crate) enum Mode {
 pub(crate) struct Prepared {
     pub(crate) config: Config,
     pub(crate) assembly: Assembly,
-    pub(crate) bound: Vec<Bound>,
-    pub(crate) metrics: Option<(metrics_server::MetricsListener, Address)>,
+    pub(crate) bound: Vec<BoundListener>,
+    pub(crate) metrics: Option<(metrics_server::MetricsListener, ListenAddress)>,
     pub(crate) logs: Logs,
     pub(crate) workers: usize,
 }
 
 /// Takes every step that can fail; mistakes are added to `report`, and then nothing runs.
-pub(crate) fn prepare(loaded: &Loaded, report: &mut Report) -> Option<Prepared> {
+pub(crate) fn prepare(loaded: &LoadedConfig, report: &mut Report) -> Option<Prepared> {
     match descriptors::raise() {
         Ok(raised) => tracing::debug!(
             from = raised.from,
@@ -85,7 +85,7 @@ pub(crate) fn prepare(loaded: &Loaded, report: &mut Report) -> Option<Prepared> 
 
 /// Tries the steps of a start, and leaves nothing behind; mistakes are added to `report`. In
 /// [`Mode::Check`] the process becomes the user for good.
-pub(crate) fn rehearse(loaded: &Loaded, mode: Mode, report: &mut Report) -> Option<Assembly> {
+pub(crate) fn rehearse(loaded: &LoadedConfig, mode: Mode, report: &mut Report) -> Option<Assembly> {
     Opening {
         loaded,
         report,
@@ -100,13 +100,13 @@ pub(crate) fn rehearse(loaded: &Loaded, mode: Mode, report: &mut Report) -> Opti
 /// The results of the steps; empty where a step is only tried.
 struct OpenedResources {
     assembly: Option<Assembly>,
-    bound: Vec<Bound>,
-    metrics: Option<(metrics_server::MetricsListener, Address)>,
+    bound: Vec<BoundListener>,
+    metrics: Option<(metrics_server::MetricsListener, ListenAddress)>,
     logs: Option<Logs>,
 }
 
 struct Opening<'a> {
-    loaded: &'a Loaded,
+    loaded: &'a LoadedConfig,
     report: &'a mut Report,
     mode: Mode,
     access: ReadAccess,
@@ -250,7 +250,7 @@ impl Opening<'_> {
             .iter()
             .flat_map(|site| &site.routes);
         let served = routes.filter_map(|route| match &route.action {
-            Action::Files(files) => Some(files),
+            RouteAction::Files(files) => Some(files),
             _ => None,
         });
         let mut reported: Vec<&Path> = Vec::new();

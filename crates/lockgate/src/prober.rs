@@ -160,7 +160,7 @@ impl Probe {
             None => {}
             Some(Transition::Up) => {
                 // What it did before it fell says nothing of what it does now.
-                member.endpoint().forgive();
+                member.endpoint().reset_history();
                 member.rise(clock::now());
                 tracing::info!(endpoint, pool, "the endpoint is up");
             }

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockgate_net::dial::interleave;
-use lockgate_proxy::upstream::name::Name;
+use lockgate_proxy::upstream::endpoint_name::EndpointName;
 use lockgate_proxy::upstream::{Endpoint, Pool, Random};
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
@@ -36,7 +36,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_millis(500);
 const HOST_LIMIT: Duration = Duration::from_secs(5);
 
 type LookupFuture = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
-type LookupFn = Arc<dyn Fn(Arc<Name>) -> LookupFuture + Send + Sync>;
+type LookupFn = Arc<dyn Fn(Arc<EndpointName>) -> LookupFuture + Send + Sync>;
 
 /// The names to resolve, once [`EndpointResolver::start`] is called.
 #[derive(Default)]
@@ -48,7 +48,7 @@ pub(crate) struct EndpointResolver {
 }
 
 struct RegisteredName {
-    name: Arc<Name>,
+    name: Arc<EndpointName>,
     woken: Arc<Notify>,
 }
 
@@ -76,12 +76,12 @@ const INTERVALS: RefreshIntervals = RefreshIntervals {
 impl EndpointResolver {
     /// The shared cell of `host` and `port`: the same one for the same pair, so that it is resolved
     /// once.
-    pub(crate) fn register(&mut self, host: &str, port: u16) -> Arc<Name> {
+    pub(crate) fn register(&mut self, host: &str, port: u16) -> Arc<EndpointName> {
         let resolved = self.names.entry((host.into(), port)).or_insert_with(|| {
             let woken = Arc::new(Notify::new());
             let wake = Arc::clone(&woken);
             RegisteredName {
-                name: Arc::new(Name::new(host, port, move || wake.notify_one())),
+                name: Arc::new(EndpointName::new(host, port, move || wake.notify_one())),
                 woken,
             }
         });
@@ -157,7 +157,7 @@ impl Resolving {
     }
 }
 
-fn ask_system(name: Arc<Name>) -> LookupFuture {
+fn ask_system(name: Arc<EndpointName>) -> LookupFuture {
     Box::pin(async move {
         Ok(tokio::net::lookup_host((name.host(), name.port()))
             .await?
@@ -302,10 +302,10 @@ fn some_address(addresses: Vec<SocketAddr>) -> io::Result<Vec<SocketAddr>> {
     Ok(addresses)
 }
 
-fn publish_if_changed(name: &Name, found: Vec<SocketAddr>) {
+fn publish_if_changed(name: &EndpointName, found: Vec<SocketAddr>) {
     let found = interleave(found);
     let old = name.addresses();
-    // Name servers rotate their answers: another order is not another answer.
+    // EndpointName servers rotate their answers: another order is not another answer.
     if same_set(&old, &found) {
         return;
     }

@@ -4,7 +4,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use lockgate_net::listen::{Address, Bound, Owner};
+use lockgate_net::listen::{ListenAddress, BoundListener, SocketOwner};
 
 /// The file of a Unix socket that this process bound, as it was then: at the end it may be another
 /// process's.
@@ -15,13 +15,13 @@ pub(crate) struct SocketFile {
 
 impl SocketFile {
     /// Those of listeners and of the metrics address.
-    pub(crate) fn of(bound: &[Bound], metrics: Option<&Address>) -> Vec<Self> {
+    pub(crate) fn of(bound: &[BoundListener], metrics: Option<&ListenAddress>) -> Vec<Self> {
         let ours = bound
             .iter()
-            .filter(|bound| bound.owner == Owner::Us)
+            .filter(|bound| bound.owner == SocketOwner::Us)
             .map(|bound| &bound.address);
         let paths = ours.chain(metrics).filter_map(|address| match address {
-            Address::Unix(path) => Some(path.clone()),
+            ListenAddress::Unix(path) => Some(path.clone()),
             _ => None,
         });
         paths

@@ -8,11 +8,11 @@ use std::thread::{self, JoinHandle};
 
 use lockgate_config::{AccessFormat, AccessLog, Config};
 use lockgate_metrics::{Counter, Shards};
-use lockgate_net::listen::Address;
-use lockgate_net::socket::Family;
+use lockgate_net::listen::ListenAddress;
+use lockgate_net::socket::SocketFamily;
 use lockgate_proxy::access_log::{Format, Log, MaskIp, Sample, Style};
 use lockgate_proxy::clients::Clients;
-use lockgate_proxy::clock::Pulse;
+use lockgate_proxy::clock::Ticker;
 use lockgate_proxy::files;
 use lockgate_proxy::limits::PerClient;
 use lockgate_proxy::limits::connections::Connections;
@@ -22,7 +22,7 @@ use lockgate_proxy::metrics::http::HttpCells;
 use lockgate_proxy::metrics::relay::RelayCells;
 use lockgate_proxy::metrics::{ListenerCells, WorkerCells};
 use lockgate_proxy::request_id::RequestIds;
-use lockgate_proxy::worker::{Published, Setup, Shared};
+use lockgate_proxy::worker::{Published, Setup, ProcessState};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::oneshot;
 
@@ -43,17 +43,17 @@ pub(crate) struct RunningServer {
     /// The file that the configuration was read from, if it was one.
     pub(crate) file: Option<Arc<Configuration>>,
     pub(crate) assembly: Assembly,
-    pub(crate) bound: Vec<Address>,
+    pub(crate) bound: Vec<ListenAddress>,
     pub(crate) socket_files: Vec<SocketFile>,
     pub(crate) metrics: Option<metrics_server::MetricsListener>,
-    pub(crate) metrics_at: Option<Address>,
+    pub(crate) metrics_at: Option<ListenAddress>,
     pub(crate) readiness: Arc<Readiness>,
     pub(crate) exposition: Arc<Exposition>,
     pub(crate) memory: MemoryLimit,
     pub(crate) monitor: MemoryMonitor,
     pub(crate) logs: Option<Logs>,
     pub(crate) orders: Arc<CurrentOrder>,
-    pub(crate) pulses: Vec<Arc<Pulse>>,
+    pub(crate) tickers: Vec<Arc<Ticker>>,
     pub(crate) threads: Vec<JoinHandle<()>>,
     /// A message from each worker that has every descriptor that it needs for itself.
     pub(crate) preparing: Vec<oneshot::Receiver<()>>,
@@ -82,8 +82,8 @@ pub(crate) fn start_workers(
     let nofile = descriptors::limit();
     let files = descriptors::file_limit(nofile, workers, files::DESCRIPTORS);
     let division = divide(nofile, &config, workers, assembly.held_by_worker(files));
-    let pulses: Vec<_> = (0..workers).map(|_| Pulse::new()).collect();
-    let shared = Arc::new(shared(&config, division, &pulses));
+    let tickers: Vec<_> = (0..workers).map(|_| Ticker::new()).collect();
+    let shared = Arc::new(shared(&config, division, &tickers));
     let shards = Arc::new(counters(&assembly, workers));
     let orders = Arc::new(CurrentOrder::default());
     let (end, ended) = unbounded_channel();
@@ -95,14 +95,14 @@ pub(crate) fn start_workers(
         .collect();
     let mask = mask_of_metrics(&config);
     let (mut tops, mut threads, mut preparing) = (Vec::new(), Vec::new(), Vec::new());
-    for (number, pulse) in pulses.iter().enumerate() {
+    for (number, ticker) in tickers.iter().enumerate() {
         let (top, Some(cells)) = (Published::default(), shards.shard(number)) else {
             break;
         };
         let (log, site_logs) = worker_logs(&config, &logs);
         let setup = Setup {
             shared: Arc::clone(&shared),
-            pulse: Arc::clone(pulse),
+            ticker: Arc::clone(ticker),
             cells,
             top: Arc::clone(&top),
             mask,
@@ -115,10 +115,10 @@ pub(crate) fn start_workers(
         };
         let own = assembly.listeners.iter().zip(&mut sockets).filter_map(
             |(planned, (sockets, owner))| {
-                let family = if matches!(planned.address, Address::Unix(_)) {
-                    Family::Unix
+                let family = if matches!(planned.address, ListenAddress::Unix(_)) {
+                    SocketFamily::Unix
                 } else {
-                    Family::Tcp
+                    SocketFamily::Tcp
                 };
                 Some(WorkerSocket {
                     fd: sockets.next()?,
@@ -172,7 +172,7 @@ pub(crate) fn start_workers(
         exposition,
         logs: Some(logs),
         orders,
-        pulses,
+        tickers,
         threads,
         preparing,
         ended,
@@ -206,14 +206,14 @@ fn divide(nofile: u64, config: &Config, workers: usize, held: usize) -> Division
 }
 
 /// The state that all workers share.
-fn shared(config: &Config, division: Division, pulses: &[Arc<Pulse>]) -> Shared {
-    let woken: Arc<[Arc<Pulse>]> = pulses.into();
+fn shared(config: &Config, division: Division, tickers: &[Arc<Ticker>]) -> ProcessState {
+    let woken: Arc<[Arc<Ticker>]> = tickers.into();
     let trusted = config.trusted.clone();
-    Shared {
+    ProcessState {
         connections: Connections::new(division.connections, &woken),
         handshakes: Handshakes::new(config.limits.handshakes),
         sockets: Arc::new(Sockets::new(division.sockets, &woken)),
-        workers: pulses.len(),
+        workers: tickers.len(),
         per_client: config.limits.per_client.map(PerClient::new),
         clients: Clients::new(),
         trusted: Box::new(move |ip| trusted.iter().any(|cidr| cidr.contains(ip))),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use lockgate_config::{Loaded, Report};
+use lockgate_config::{LoadedConfig, Report};
 use lockgate_proxy::clock::TICK;
 use lockgate_proxy::downstream::Service;
 use tokio::task::JoinSet;
@@ -41,7 +41,7 @@ const UNCLEAN: u8 = 3;
 /// `file` is the file of the configuration, if it has one; `greet` is called once everything is bound
 /// and runs.
 pub(crate) fn run(
-    loaded: &Loaded,
+    loaded: &LoadedConfig,
     file: Option<Arc<Configuration>>,
     greet: impl FnOnce(&RunningServer),
 ) -> ExitCode {
@@ -138,7 +138,7 @@ impl RunningServer {
     /// process.
     fn begin(&self) {
         self.orders.give(WorkerOrder::Serve);
-        self.pulses.iter().for_each(|pulse| pulse.nudge());
+        self.tickers.iter().for_each(|ticker| ticker.nudge());
     }
 
     /// Serves until a signal asks for a stop; false when a worker has died.
@@ -155,7 +155,7 @@ impl RunningServer {
             tokio::select! {
                 _ = tick.tick() => {
                     self.monitor.tick();
-                    self.pulses.iter().for_each(|pulse| pulse.tick());
+                    self.tickers.iter().for_each(|ticker| ticker.tick());
                 }
                 _ = rotation.tick() => self.rotate(),
                 Some(changed) = changes.recv() => self.reload(&changed),
@@ -244,7 +244,7 @@ impl RunningServer {
         };
         let sockets = self.exposition.socket_limit();
         tracing::info!(
-            workers = self.pulses.len(),
+            workers = self.tickers.len(),
             connections,
             limited_by,
             sockets,
@@ -340,7 +340,7 @@ impl RunningServer {
                 () = &mut over => return true,
                 _ = tick.tick() => {
                     self.monitor.tick();
-                    self.pulses.iter().for_each(|pulse| pulse.tick());
+                    self.tickers.iter().for_each(|ticker| ticker.tick());
                     systemd::extend_timeout(TICK * 20);
                 }
                 action = signals.next() => match action {
@@ -362,7 +362,7 @@ impl RunningServer {
                 () = &mut over => return false,
                 _ = tick.tick() => {
                     self.monitor.tick();
-                    self.pulses.iter().for_each(|pulse| pulse.nudge());
+                    self.tickers.iter().for_each(|ticker| ticker.nudge());
                     systemd::extend_timeout(TICK * 20);
                 }
                 ended = self.ended.recv() => {

@@ -7,10 +7,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use lockgate_net::listen::{self, Owner};
-use lockgate_net::shape::Line;
-use lockgate_net::socket::Family;
-use lockgate_proxy::clock::Pulse;
+use lockgate_net::listen::{self, SocketOwner};
+use lockgate_net::socket::SocketFamily;
+use lockgate_net::traffic_shaping::ShapingQueue;
+use lockgate_proxy::clock::Ticker;
 use lockgate_proxy::downstream::{Listener, accept};
 use lockgate_proxy::worker::{Setup, Worker};
 use tokio::sync::oneshot;
@@ -50,8 +50,8 @@ impl CurrentOrder {
 /// A listening socket of one worker, and the listener that serves its connections.
 pub(crate) struct WorkerSocket {
     pub(crate) fd: OwnedFd,
-    pub(crate) family: Family,
-    pub(crate) owner: Owner,
+    pub(crate) family: SocketFamily,
+    pub(crate) owner: SocketOwner,
     pub(crate) listener: Arc<Listener>,
 }
 
@@ -84,8 +84,8 @@ pub(crate) fn run(task: WorkerTask) -> io::Result<usize> {
 }
 
 async fn serve(task: WorkerTask) -> io::Result<usize> {
-    let pulse: Arc<Pulse> = Arc::clone(&task.setup.pulse);
-    let line = Line::new()?;
+    let ticker: Arc<Ticker> = Arc::clone(&task.setup.ticker);
+    let line = ShapingQueue::new()?;
     let worker = Worker::new(task.setup, Rc::clone(&line));
     // The task ends with the runtime.
     tokio::task::spawn_local(async move { line.run().await });
@@ -99,7 +99,7 @@ async fn serve(task: WorkerTask) -> io::Result<usize> {
     // The supervisor waits for this, and is never gone before.
     let _ = task.prepared.send(());
     while task.orders.read() == WorkerOrder::Prepare {
-        pulse.next().await;
+        ticker.next().await;
     }
     let accepting: Vec<_> = listening
         .into_iter()
@@ -110,9 +110,9 @@ async fn serve(task: WorkerTask) -> io::Result<usize> {
         .collect();
     let mut cut = 0;
     loop {
-        pulse.next().await;
-        worker.answer();
-        if pulse.take_tick() {
+        ticker.next().await;
+        worker.yield_idle();
+        if ticker.take_tick() {
             worker.tick();
         }
         match task.orders.read() {

@@ -4,10 +4,11 @@
 use std::time::Duration;
 
 use crate::model::{Coding, MediaRange, Origin};
+use crate::table::CheckedTable;
 use crate::values::*;
 
 use super::Unset::{Absent, Required, Within};
-use super::{Defaulted, Key, Names, Row};
+use super::{ConfigKey, Defaulted, KeyRow, MapKeys};
 
 /// How long responses may be kept, as `cache` says it. A policy of nothing adds nothing.
 #[derive(Debug, Clone)]
@@ -27,7 +28,7 @@ impl CacheRules {
 }
 
 const CACHED: Map<Unless<False, CachePolicy>> = Map {
-    names: Names::Cached,
+    names: MapKeys::Cached,
     of: Unless(False, CachePolicy),
     beside: &[],
 };
@@ -45,7 +46,7 @@ const EACH_ORIGIN: OneOrMore<WebOrigin> = OneOrMore(List {
 
 const OVER_TLS: &str = r#"tls = "/etc/tls/app.pem""#;
 
-pub(crate) const CACHE: Key<CacheRules> = Key::new(
+pub(crate) const CACHE: ConfigKey<CacheRules> = ConfigKey::new(
     "cache",
     &Either(&[
         &As(False, CacheRules::nothing),
@@ -68,7 +69,7 @@ pub(crate) const CACHE: Key<CacheRules> = Key::new(
      adds no `Cache-Control`. Error responses keep their own.",
 );
 
-pub(crate) const COMPRESS: Key<Form<bool>> = Key::new(
+pub(crate) const COMPRESS: ConfigKey<ShortOrLong<bool>> = ConfigKey::new(
     "compress",
     &Short {
         short: Flag,
@@ -82,7 +83,7 @@ pub(crate) const COMPRESS: Key<Form<bool>> = Key::new(
      (BREACH).",
 );
 
-pub(crate) const CORS: Defaulted<Form<Switch<Items<Option<Origin>>>>> = Key::defaulted(
+pub(crate) const CORS: Defaulted<ShortOrLong<Switch<Items<Option<Origin>>>>> = ConfigKey::defaulted(
     "cors",
     &Short {
         short: OrFlag(EACH_ORIGIN),
@@ -96,7 +97,7 @@ pub(crate) const CORS: Defaulted<Form<Switch<Items<Option<Origin>>>>> = Key::def
 )
 .inside(r#"origins = "https://app.example.com""#);
 
-pub(crate) const SECURE: Defaulted<Form<bool>> = Key::defaulted(
+pub(crate) const SECURE: Defaulted<ShortOrLong<bool>> = ConfigKey::defaulted(
     "secure",
     &Short {
         short: Flag,
@@ -112,10 +113,9 @@ pub(crate) const SECURE: Defaulted<Form<bool>> = Key::defaulted(
 );
 
 table! {
-    /// `compress`.
     mod compress;
 
-    const CODINGS: Defaulted<Items<Coding>> = Key::defaulted(
+    const CODINGS: Defaulted<Items<Coding>> = ConfigKey::defaulted(
         "codings",
         &List { of: CODING, least: 1 },
         r#"["zstd", "br", "gzip"]"#,
@@ -124,7 +124,7 @@ table! {
          is used.",
     );
 
-    const TYPES: Defaulted<Items<MediaRange>> = Key::defaulted(
+    const TYPES: Defaulted<Items<MediaRange>> = ConfigKey::defaulted(
         "types",
         &List { of: Media, least: 1 },
         r#"["text/*", "application/javascript", "application/json", "application/ld+json", "application/manifest+json", "application/xml", "application/atom+xml", "application/rss+xml", "application/xhtml+xml", "application/wasm", "application/vnd.ms-fontobject", "font/otf", "font/ttf", "image/bmp", "image/svg+xml", "image/x-icon"]"#,
@@ -132,7 +132,7 @@ table! {
         "The media types that are compressed.",
     );
 
-    const MIN: Defaulted<u64> = Key::defaulted(
+    const MIN: Defaulted<u64> = ConfigKey::defaulted(
         "min",
         &Size { min: 0, max: 1 << 30 },
         r#""1KB""#,
@@ -140,7 +140,7 @@ table! {
         "Shorter responses are not compressed. Responses of unknown length are.",
     );
 
-    const LEVEL: Key<Table> = Key::new(
+    const LEVEL: ConfigKey<CheckedTable> = ConfigKey::new(
         "level",
         &TableOf(level::ALL),
         Within,
@@ -151,28 +151,27 @@ table! {
 }
 
 table! {
-    /// `compress.level`.
     mod level;
 
-    const ZSTD: Key<u8> = Key::new(
+    const ZSTD: ConfigKey<u8> = ConfigKey::new(
         "zstd",
-        &Number::new(1, 19),
+        &WholeNumber::new(1, 19),
         Absent("3, and 6 for cached files"),
         "6",
         "The level of zstd.",
     );
 
-    const BR: Key<u8> = Key::new(
+    const BR: ConfigKey<u8> = ConfigKey::new(
         "br",
-        &Number::new(0, 11),
+        &WholeNumber::new(0, 11),
         Absent("4, and 5 for cached files"),
         "5",
         "The level of Brotli.",
     );
 
-    const GZIP: Key<u8> = Key::new(
+    const GZIP: ConfigKey<u8> = ConfigKey::new(
         "gzip",
-        &Number::new(1, 9),
+        &WholeNumber::new(1, 9),
         Absent("4, and 6 for cached files"),
         "5",
         "The level of gzip.",
@@ -180,10 +179,9 @@ table! {
 }
 
 table! {
-    /// `cors`.
     mod cors;
 
-    const ORIGINS: Key<Items<Option<Origin>>> = Key::new(
+    const ORIGINS: ConfigKey<Items<Option<Origin>>> = ConfigKey::new(
         "origins",
         &EACH_ORIGIN,
         Required,
@@ -192,15 +190,15 @@ table! {
          or `\"*\"` for every origin.",
     );
 
-    const METHODS: Defaulted<Items<String>> = Key::defaulted(
+    const METHODS: Defaulted<Items<String>> = ConfigKey::defaulted(
         "methods",
-        &List { of: Method, least: 1 },
+        &List { of: MethodName, least: 1 },
         r#"["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]"#,
         r#"["GET", "POST"]"#,
         "The methods that these origins may use.",
     );
 
-    const HEADERS: Defaulted<Switch<Items<String>>> = Key::defaulted(
+    const HEADERS: Defaulted<Switch<Items<String>>> = ConfigKey::defaulted(
         "headers",
         &OrFlag(List { of: Token, least: 1 }),
         "true",
@@ -209,7 +207,7 @@ table! {
          asks for, `false` only those that need no preflight.",
     );
 
-    const EXPOSE: Defaulted<Items<String>> = Key::defaulted(
+    const EXPOSE: Defaulted<Items<String>> = ConfigKey::defaulted(
         "expose",
         &List { of: Token, least: 0 },
         "[]",
@@ -217,7 +215,7 @@ table! {
         "The response fields that scripts may read, besides those that browsers always allow.",
     );
 
-    const CREDENTIALS: Defaulted<bool> = Key::defaulted(
+    const CREDENTIALS: Defaulted<bool> = ConfigKey::defaulted(
         "credentials",
         &Flag,
         "false",
@@ -225,7 +223,7 @@ table! {
         "Whether requests may carry cookies and passwords. Cannot be combined with every origin.",
     );
 
-    const MAX_AGE: Defaulted<Duration> = Key::defaulted(
+    const MAX_AGE: Defaulted<Duration> = ConfigKey::defaulted(
         "max_age",
         &Time { min: 0 },
         r#""1h""#,
@@ -235,10 +233,9 @@ table! {
 }
 
 table! {
-    /// `headers.secure`.
     mod secure;
 
-    const HSTS: Defaulted<Option<Duration>> = Key::defaulted(
+    const HSTS: Defaulted<Option<Duration>> = ConfigKey::defaulted(
         "hsts",
         &Unless(False, Age),
         r#""1y""#,
@@ -248,7 +245,7 @@ table! {
     )
     .site(OVER_TLS);
 
-    const SUBDOMAINS: Defaulted<bool> = Key::defaulted(
+    const SUBDOMAINS: Defaulted<bool> = ConfigKey::defaulted(
         "subdomains",
         &Flag,
         "false",

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::model::{HttpUrl, MediaRange};
+use crate::table::CheckedTable;
 use crate::values::*;
 
 use super::Unset::{Absent, Required};
-use super::{Defaulted, Key, Names, Row};
+use super::{ConfigKey, Defaulted, KeyRow, MapKeys};
 
 const RULE_LIST: List<TableOf> = List {
     of: TableOf(rule::ALL),
@@ -17,7 +18,7 @@ const RULE_LIST: List<TableOf> = List {
 const BESIDE_WITH: &str = r#"with = "b""#;
 const BESIDE_SELECT: &str = r#"select = "head""#;
 
-pub(crate) const REWRITE_BODY: Defaulted<Form<Option<Items<Table>>>> = Key::defaulted(
+pub(crate) const REWRITE_BODY: Defaulted<ShortOrLong<Option<Items<CheckedTable>>>> = ConfigKey::defaulted(
     "rewrite_body",
     &Short { short: Unless(False, RULE_LIST), long: TableOf(rewrite_body::ALL) },
     "false",
@@ -30,10 +31,9 @@ pub(crate) const REWRITE_BODY: Defaulted<Form<Option<Items<Table>>>> = Key::defa
 .inside(r#"rules = [{ text = "a", with = "b" }]"#);
 
 table! {
-    /// `rewrite_body`, as a table.
     mod rewrite_body;
 
-    const RULES: Key<Items<Table>> = Key::new(
+    const RULES: ConfigKey<Items<CheckedTable>> = ConfigKey::new(
         "rules",
         &RULE_LIST,
         Required,
@@ -41,7 +41,7 @@ table! {
         "The rules. Each has one of `text`, `regex` and `select`.",
     );
 
-    const TYPES: Defaulted<Items<MediaRange>> = Key::defaulted(
+    const TYPES: Defaulted<Items<MediaRange>> = ConfigKey::defaulted(
         "types",
         &List { of: Media, least: 1 },
         r#"["text/html"]"#,
@@ -52,7 +52,7 @@ table! {
          matches. Such rules do not suit `text/event-stream`.",
     );
 
-    const MAX: Defaulted<u64> = Key::defaulted(
+    const MAX: Defaulted<u64> = ConfigKey::defaulted(
         "max",
         &Size { min: 1_000, max: 1 << 40 },
         r#""16MB""#,
@@ -65,7 +65,7 @@ table! {
     /// A rule of `rewrite_body`.
     mod rule;
 
-    const TEXT: Key<String> = Key::new(
+    const TEXT: ConfigKey<String> = ConfigKey::new(
         "text",
         &Body,
         Absent("`regex` or `select`"),
@@ -74,7 +74,7 @@ table! {
     )
     .with(BESIDE_WITH);
 
-    const REGEX: Key<String> = Key::new(
+    const REGEX: ConfigKey<String> = ConfigKey::new(
         "regex",
         &Body,
         Absent("`text` or `select`"),
@@ -84,7 +84,7 @@ table! {
     )
     .with(BESIDE_WITH);
 
-    const WITH: Key<String> = Key::new(
+    const WITH: ConfigKey<String> = ConfigKey::new(
         "with",
         &Body,
         Absent("an operation of `select`"),
@@ -103,7 +103,7 @@ table! {
     .with(r#"text = "@version@""#)
     .atop("values.version.file = \"/etc/version\"");
 
-    const SELECT: Key<String> = Key::new(
+    const SELECT: ConfigKey<String> = ConfigKey::new(
         "select",
         &Body,
         Absent("`text` or `regex`"),
@@ -117,7 +117,7 @@ table! {
     )
     .with("remove = true");
 
-    const APPEND: Key<String> = Key::new(
+    const APPEND: ConfigKey<String> = ConfigKey::new(
         "append",
         &Body,
         Absent("another operation"),
@@ -127,7 +127,7 @@ table! {
     )
     .with(BESIDE_SELECT);
 
-    const PREPEND: Key<String> = Key::new(
+    const PREPEND: ConfigKey<String> = ConfigKey::new(
         "prepend",
         &Body,
         Absent("another operation"),
@@ -136,7 +136,7 @@ table! {
     )
     .with(BESIDE_SELECT);
 
-    const BEFORE: Key<String> = Key::new(
+    const BEFORE: ConfigKey<String> = ConfigKey::new(
         "before",
         &Body,
         Absent("another operation"),
@@ -145,7 +145,7 @@ table! {
     )
     .with(BESIDE_SELECT);
 
-    const AFTER: Key<String> = Key::new(
+    const AFTER: ConfigKey<String> = ConfigKey::new(
         "after",
         &Body,
         Absent("another operation"),
@@ -154,7 +154,7 @@ table! {
     )
     .with(BESIDE_SELECT);
 
-    const REPLACE: Key<String> = Key::new(
+    const REPLACE: ConfigKey<String> = ConfigKey::new(
         "replace",
         &Body,
         Absent("another operation"),
@@ -163,7 +163,7 @@ table! {
     )
     .with(BESIDE_SELECT);
 
-    const INNER: Key<String> = Key::new(
+    const INNER: ConfigKey<String> = ConfigKey::new(
         "inner",
         &Body,
         Absent("another operation"),
@@ -172,7 +172,7 @@ table! {
     )
     .with(BESIDE_SELECT);
 
-    const REMOVE: Defaulted<bool> = Key::defaulted(
+    const REMOVE: Defaulted<bool> = ConfigKey::defaulted(
         "remove",
         &Flag,
         "false",
@@ -181,9 +181,9 @@ table! {
     )
     .with(BESIDE_SELECT);
 
-    const SET: Key<MapOf<Option<String>>> = Key::new(
+    const SET: ConfigKey<MapOf<Option<String>>> = ConfigKey::new(
         "set",
-        &Map { names: Names::Attributes, of: Unless(False, Body), beside: &[] },
+        &Map { names: MapKeys::Attributes, of: Unless(False, Body), beside: &[] },
         Absent("another operation"),
         r#"{ nonce = "{id}", onload = false }"#,
         "Attributes to set on the element. `false` removes one.",
@@ -192,10 +192,9 @@ table! {
 }
 
 table! {
-    /// `[values.NAME]`.
     mod value;
 
-    const FILE: Key<PathBuf> = Key::new(
+    const FILE: ConfigKey<PathBuf> = ConfigKey::new(
         "file",
         &FilePath,
         Absent("`url`"),
@@ -203,7 +202,7 @@ table! {
         "A file with the text. The last line break is dropped.",
     );
 
-    const URL: Key<HttpUrl> = Key::new(
+    const URL: ConfigKey<HttpUrl> = ConfigKey::new(
         "url",
         &PlainUrl,
         Absent("`file`"),
@@ -212,7 +211,7 @@ table! {
          than 200 keeps the previous text.",
     );
 
-    const EVERY: Defaulted<Duration> = Key::defaulted(
+    const EVERY: Defaulted<Duration> = ConfigKey::defaulted(
         "every",
         &Time { min: 1_000 },
         r#""10s""#,
@@ -222,9 +221,9 @@ table! {
     )
     .with(r#"file = "/etc/version""#);
 
-    const DEFAULT: Key<String> = Key::new(
+    const DEFAULT: ConfigKey<String> = ConfigKey::new(
         "default",
-        &Line,
+        &SingleLine,
         Absent("an empty text"),
         r#""1.0""#,
         "The text until the first fetch has succeeded.",

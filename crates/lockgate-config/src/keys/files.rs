@@ -6,12 +6,12 @@ use crate::model::Symlinks;
 use crate::values::*;
 
 use super::Unset::Absent;
-use super::{Defaulted, Key, Names};
+use super::{ConfigKey, Defaulted, MapKeys};
 
 /// A verb without which the others change nothing.
 const BESIDE: &str = r#"root = "/srv/www""#;
 
-pub(crate) const ROOT: Key<PathBuf> = Key::new(
+pub(crate) const ROOT: ConfigKey<PathBuf> = ConfigKey::new(
     "root",
     &FilePath,
     Absent("`proxy`, `redirect`, `respond`, or the verb of the site"),
@@ -23,7 +23,7 @@ pub(crate) const ROOT: Key<PathBuf> = Key::new(
      large file in place breaks responses that are being sent.",
 );
 
-pub(crate) const INDEX: Defaulted<Items<String>> = Key::defaulted(
+pub(crate) const INDEX: Defaulted<Items<String>> = ConfigKey::defaulted(
     "index",
     &List {
         of: FileName,
@@ -35,7 +35,7 @@ pub(crate) const INDEX: Defaulted<Items<String>> = Key::defaulted(
 )
 .with(BESIDE);
 
-pub(crate) const CLEAN_URLS: Defaulted<bool> = Key::defaulted(
+pub(crate) const CLEAN_URLS: Defaulted<bool> = ConfigKey::defaulted(
     "clean_urls",
     &Flag,
     "false",
@@ -45,7 +45,7 @@ pub(crate) const CLEAN_URLS: Defaulted<bool> = Key::defaulted(
 )
 .with(BESIDE);
 
-pub(crate) const TRY: Key<Items<String>> = Key::new(
+pub(crate) const TRY: ConfigKey<Items<String>> = ConfigKey::new(
     "try",
     &List {
         of: TryPath,
@@ -59,7 +59,7 @@ pub(crate) const TRY: Key<Items<String>> = Key::new(
 )
 .with(BESIDE);
 
-pub(crate) const SPA: Defaulted<Switch<String>> = Key::defaulted(
+pub(crate) const SPA: Defaulted<Switch<String>> = ConfigKey::defaulted(
     "spa",
     &OrFlag(InsidePath),
     "false",
@@ -70,7 +70,7 @@ pub(crate) const SPA: Defaulted<Switch<String>> = Key::defaulted(
 )
 .with(BESIDE);
 
-pub(crate) const NOT_FOUND: Defaulted<Option<String>> = Key::defaulted(
+pub(crate) const NOT_FOUND: Defaulted<Option<String>> = ConfigKey::defaulted(
     "not_found",
     &Unless(False, InsidePath),
     "false",
@@ -79,7 +79,7 @@ pub(crate) const NOT_FOUND: Defaulted<Option<String>> = Key::defaulted(
 )
 .with(BESIDE);
 
-pub(crate) const LISTING: Defaulted<bool> = Key::defaulted(
+pub(crate) const LISTING: Defaulted<bool> = ConfigKey::defaulted(
     "listing",
     &Flag,
     "false",
@@ -89,7 +89,7 @@ pub(crate) const LISTING: Defaulted<bool> = Key::defaulted(
 )
 .with(BESIDE);
 
-pub(crate) const HIDDEN: Defaulted<bool> = Key::defaulted(
+pub(crate) const HIDDEN: Defaulted<bool> = ConfigKey::defaulted(
     "hidden",
     &Flag,
     "false",
@@ -98,7 +98,7 @@ pub(crate) const HIDDEN: Defaulted<bool> = Key::defaulted(
 )
 .with(BESIDE);
 
-pub(crate) const SYMLINKS: Defaulted<Symlinks> = Key::defaulted(
+pub(crate) const SYMLINKS: Defaulted<Symlinks> = ConfigKey::defaulted(
     "symlinks",
     &Words(&[("inside", Symlinks::Inside), ("follow", Symlinks::Follow)]),
     r#""inside""#,
@@ -107,9 +107,9 @@ pub(crate) const SYMLINKS: Defaulted<Symlinks> = Key::defaulted(
 )
 .with(BESIDE);
 
-pub(crate) const TYPES: Defaulted<MapOf<String>> = Key::defaulted(
+pub(crate) const TYPES: Defaulted<MapOf<String>> = ConfigKey::defaulted(
     "types",
-    &Map { names: Names::FileTypes, of: MediaType, beside: &[] },
+    &Map { names: MapKeys::FileTypes, of: MediaType, beside: &[] },
     "{}",
     r#"{ ".wasm" = "application/wasm", "/feed/*" = "application/rss+xml" }"#,
     "Media types of files, by file extension or by request path (`\"/x\"` or `\"/x/*\"`). They take \
@@ -118,7 +118,7 @@ pub(crate) const TYPES: Defaulted<MapOf<String>> = Key::defaulted(
 )
 .with(BESIDE);
 
-pub(crate) const CHARSET: Defaulted<Option<String>> = Key::defaulted(
+pub(crate) const CHARSET: Defaulted<Option<String>> = ConfigKey::defaulted(
     "charset",
     &Unless(False, Token),
     r#""utf-8""#,
@@ -127,7 +127,7 @@ pub(crate) const CHARSET: Defaulted<Option<String>> = Key::defaulted(
 )
 .with(BESIDE);
 
-pub(crate) const PRECOMPRESSED: Defaulted<bool> = Key::defaulted(
+pub(crate) const PRECOMPRESSED: Defaulted<bool> = ConfigKey::defaulted(
     "precompressed",
     &Flag,
     "true",

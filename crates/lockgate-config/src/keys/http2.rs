@@ -1,9 +1,9 @@
 //! The keys of `http2`: what one client connection may ask for.
 
 use crate::model::Allowance;
-use crate::values::{Burst, Number, Size};
+use crate::values::{Burst, Size, WholeNumber};
 
-use super::{Defaulted, Key, Row};
+use super::{ConfigKey, Defaulted, KeyRow};
 
 /// RFC 9113 §6.9.2: so large is the window of a connection before SETTINGS, and it cannot be made
 /// smaller.
@@ -13,9 +13,9 @@ const DEFAULT_WINDOW: u64 = 64 << 10;
 const LARGEST_WINDOW: u64 = 2_000_000_000;
 
 table! {
-    const STREAMS: Defaulted<u32> = Key::defaulted(
+    const STREAMS: Defaulted<u32> = ConfigKey::defaulted(
         "streams",
-        &Number::new(1, 10_000),
+        &WholeNumber::new(1, 10_000),
         "128",
         "64",
         "Concurrent requests on one connection; a client holds back further ones. The heads of a \
@@ -23,7 +23,7 @@ table! {
          request beyond that is refused with REFUSED_STREAM, and the client may send it again.",
     );
 
-    const WINDOW: Defaulted<u64> = Key::defaulted(
+    const WINDOW: Defaulted<u64> = ConfigKey::defaulted(
         "window",
         &Size { min: DEFAULT_WINDOW, max: LARGEST_WINDOW },
         r#""1MB""#,
@@ -33,7 +33,7 @@ table! {
          trip.",
     );
 
-    const CONNECTION_WINDOW: Defaulted<u64> = Key::defaulted(
+    const CONNECTION_WINDOW: Defaulted<u64> = ConfigKey::defaulted(
         "connection_window",
         &Size { min: DEFAULT_WINDOW, max: LARGEST_WINDOW },
         r#""8MB""#,
@@ -41,7 +41,7 @@ table! {
         "The same limit for all requests of one connection together. At least `window`.",
     );
 
-    const RESETS: Defaulted<Allowance> = Key::defaulted(
+    const RESETS: Defaulted<Allowance> = ConfigKey::defaulted(
         "resets",
         &Burst,
         r#""20/s burst 200""#,
@@ -52,7 +52,7 @@ table! {
          SETTINGS do not count.",
     );
 
-    const CONTROL: Defaulted<Allowance> = Key::defaulted(
+    const CONTROL: Defaulted<Allowance> = ConfigKey::defaulted(
         "control",
         &Burst,
         r#""100/s burst 1000""#,

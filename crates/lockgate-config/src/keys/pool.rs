@@ -4,12 +4,13 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::model::{EndpointAddr, HashKey, Protocol, ProxyVersion};
+use crate::table::CheckedTable;
 use crate::values::*;
 
 use super::Unset::{Absent, Required, Within};
-use super::{AT_LEAST_1MS, Defaulted, Key, PROXY_VERSIONS, Row, tcp, tls};
+use super::{AT_LEAST_1MS, ConfigKey, Defaulted, KeyRow, PROXY_VERSIONS, tcp, tls};
 
-pub(super) const PROTOCOL_KEY: Defaulted<Protocol> = Key::defaulted(
+pub(super) const PROTOCOL_KEY: Defaulted<Protocol> = ConfigKey::defaulted(
     "protocol",
     &Words(&[
         ("http1", Protocol::Http1),
@@ -28,7 +29,7 @@ pub(super) const PROTOCOL_KEY: Defaulted<Protocol> = Key::defaulted(
      WebSockets need an endpoint that supports extended CONNECT (RFC 8441).",
 );
 
-pub(super) const PROXY_PROTOCOL_KEY: Key<ProxyVersion> = Key::new(
+pub(super) const PROXY_PROTOCOL_KEY: ConfigKey<ProxyVersion> = ConfigKey::new(
     "proxy_protocol",
     &PROXY_VERSIONS,
     Absent("none is sent"),
@@ -40,16 +41,16 @@ pub(super) const PROXY_PROTOCOL_KEY: Key<ProxyVersion> = Key::new(
 
 /// How endpoints are chosen for clients that belong to none.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Order {
+pub(crate) enum BalanceMethod {
     P2c,
     Least,
     RoundRobin,
 }
 
-const ORDERS: Words<Order> = Words(&[
-    ("p2c", Order::P2c),
-    ("least", Order::Least),
-    ("round-robin", Order::RoundRobin),
+const ORDERS: Words<BalanceMethod> = Words(&[
+    ("p2c", BalanceMethod::P2c),
+    ("least", BalanceMethod::Least),
+    ("round-robin", BalanceMethod::RoundRobin),
 ]);
 
 const TCP: Words<()> = Words(&[("tcp", ())]);
@@ -67,7 +68,7 @@ const STATUSES: List<Statuses> = List {
 };
 
 table! {
-    const ENDPOINTS: Key<Items<Form<EndpointAddr>>> = Key::new(
+    const ENDPOINTS: ConfigKey<Items<ShortOrLong<EndpointAddr>>> = ConfigKey::new(
         "endpoints",
         &tcp::ENDPOINTS,
         Required,
@@ -83,7 +84,7 @@ table! {
 
     const PROTOCOL: Defaulted<Protocol> = PROTOCOL_KEY;
 
-    const BALANCE: Key<Form<Order>> = Key::new(
+    const BALANCE: ConfigKey<ShortOrLong<BalanceMethod>> = ConfigKey::new(
         "balance",
         &Short { short: ORDERS, long: TableOf(balance::ALL) },
         Absent("`\"p2c\"` for sites, `\"least\"` for `[tcp]`"),
@@ -94,7 +95,7 @@ table! {
          counts as in flight until it ends.",
     );
 
-    const HEALTH: Defaulted<Form<Option<Option<String>>>> = Key::defaulted(
+    const HEALTH: Defaulted<ShortOrLong<Option<Option<String>>>> = ConfigKey::defaulted(
         "health",
         &Short { short: Unless(False, Unless(TCP, UrlPath)), long: TableOf(health::ALL) },
         "false",
@@ -103,7 +104,7 @@ table! {
          `protocol`, or `\"tcp\"`: whether a connection succeeds.",
     );
 
-    const EJECT: Key<Form<()>> = Key::new(
+    const EJECT: ConfigKey<ShortOrLong<()>> = ConfigKey::new(
         "eject",
         &Short { short: False, long: TableOf(eject::ALL) },
         Within,
@@ -124,7 +125,7 @@ table! {
          `false` turns ejection off; only the short pause of the last rule stays.",
     );
 
-    const SLOW_START: Defaulted<Duration> = Key::defaulted(
+    const SLOW_START: Defaulted<Duration> = ConfigKey::defaulted(
         "slow_start",
         &Time { min: 0 },
         r#""0s""#,
@@ -134,7 +135,7 @@ table! {
          Lockgate.",
     );
 
-    const QUEUE: Key<Table> = Key::new(
+    const QUEUE: ConfigKey<CheckedTable> = ConfigKey::new(
         "queue",
         &TableOf(queue::ALL),
         Within,
@@ -144,7 +145,7 @@ table! {
          `limits.connections`.",
     );
 
-    const IDLE: Key<Table> = Key::new(
+    const IDLE: ConfigKey<CheckedTable> = ConfigKey::new(
         "idle",
         &TableOf(idle::ALL),
         Within,
@@ -153,7 +154,7 @@ table! {
          sockets: see `limits.connections`.",
     );
 
-    const RETRY: Key<Form<()>> = Key::new(
+    const RETRY: ConfigKey<ShortOrLong<()>> = ConfigKey::new(
         "retry",
         &Short { short: False, long: TableOf(retry::ALL) },
         Within,
@@ -164,10 +165,10 @@ table! {
          it did not process them. `false` never retries.",
     );
 
-    const TLS: Key<Table> = tcp::TLS_TO;
-    const PROXY_PROTOCOL: Key<ProxyVersion> = PROXY_PROTOCOL_KEY;
+    const TLS: ConfigKey<CheckedTable> = tcp::TLS_TO;
+    const PROXY_PROTOCOL: ConfigKey<ProxyVersion> = PROXY_PROTOCOL_KEY;
 
-    const MAINTENANCE: Key<Table> = Key::new(
+    const MAINTENANCE: ConfigKey<CheckedTable> = ConfigKey::new(
         "maintenance",
         &TableOf(maintenance::ALL),
         Absent("a page with 503"),
@@ -178,10 +179,9 @@ table! {
 }
 
 table! {
-    /// `health`.
     mod health;
 
-    const PATH: Key<String> = Key::new(
+    const PATH: ConfigKey<String> = ConfigKey::new(
         "path",
         &UrlPath,
         Absent("only whether a connection succeeds, as with `\"tcp\"`"),
@@ -189,9 +189,9 @@ table! {
         "The request's path, optionally with a query.",
     );
 
-    const GRPC: Defaulted<Switch<String>> = Key::defaulted(
+    const GRPC: Defaulted<Switch<String>> = ConfigKey::defaulted(
         "grpc",
-        &OrFlag(Name),
+        &OrFlag(Identifier),
         "false",
         r#""package.Service""#,
         "Uses the gRPC health protocol (`grpc.health.v1.Health/Check`), for the whole server \
@@ -200,7 +200,7 @@ table! {
     )
     .around(r#"protocol = "h2c""#);
 
-    const TCP: Key<bool> = Key::new(
+    const TCP: ConfigKey<bool> = ConfigKey::new(
         "tcp",
         &Flag,
         Absent("`true` without `path` and `grpc`"),
@@ -210,7 +210,7 @@ table! {
     )
     .with(r#"expect = "PONG""#);
 
-    const SEND: Key<String> = Key::new(
+    const SEND: ConfigKey<String> = ConfigKey::new(
         "send",
         &Body,
         Absent("nothing"),
@@ -219,16 +219,16 @@ table! {
     )
     .with("tcp = true");
 
-    const METHOD: Defaulted<String> = Key::defaulted(
+    const METHOD: Defaulted<String> = ConfigKey::defaulted(
         "method",
-        &Method,
+        &MethodName,
         r#""GET""#,
         r#""HEAD""#,
         "The request's method.",
     )
     .with(r#"path = "/health""#);
 
-    const EVERY: Defaulted<Duration> = Key::defaulted(
+    const EVERY: Defaulted<Duration> = ConfigKey::defaulted(
         "every",
         &Time { min: 10 },
         r#""2s""#,
@@ -236,7 +236,7 @@ table! {
         "The time from one check to the next.",
     );
 
-    const TIMEOUT: Defaulted<Duration> = Key::defaulted(
+    const TIMEOUT: Defaulted<Duration> = ConfigKey::defaulted(
         "timeout",
         &AT_LEAST_1MS,
         r#""1s""#,
@@ -244,23 +244,23 @@ table! {
         "The time after which a check has failed.",
     );
 
-    const FALL: Defaulted<u32> = Key::defaulted(
+    const FALL: Defaulted<u32> = ConfigKey::defaulted(
         "fall",
-        &Number::new(1, 1_000),
+        &WholeNumber::new(1, 1_000),
         "3",
         "2",
         "The number of failures in a row after which an endpoint is down.",
     );
 
-    const RISE: Defaulted<u32> = Key::defaulted(
+    const RISE: Defaulted<u32> = ConfigKey::defaulted(
         "rise",
-        &Number::new(1, 1_000),
+        &WholeNumber::new(1, 1_000),
         "2",
         "1",
         "The number of successes in a row after which it is up again.",
     );
 
-    const EXPECT: Key<Expected> = Key::new(
+    const EXPECT: ConfigKey<Expected> = ConfigKey::new(
         "expect",
         &Either(&[
             &As(Body, Expected::Text),
@@ -273,24 +273,24 @@ table! {
     )
     .with(r#"path = "/health""#);
 
-    const BODY: Key<String> = Key::new(
+    const BODY: ConfigKey<String> = ConfigKey::new(
         "body",
-        &Line,
+        &SingleLine,
         Absent("any"),
         r#""ready""#,
         "A text that the body must contain within its first 64 KB.",
     )
     .with(r#"path = "/health""#);
 
-    const PORT: Key<u16> = Key::new(
+    const PORT: ConfigKey<u16> = ConfigKey::new(
         "port",
-        &Number::new(1, 65_535),
+        &WholeNumber::new(1, 65_535),
         Absent("the port of each endpoint"),
         "8081",
         "Another port for the checks.",
     );
 
-    const TLS: Key<Form<()>> = Key::new(
+    const TLS: ConfigKey<ShortOrLong<()>> = ConfigKey::new(
         "tls",
         &Short { short: False, long: TableOf(tls::upstream::ALL) },
         Absent("the `tls` of the pool"),
@@ -300,10 +300,9 @@ table! {
 }
 
 table! {
-    /// `balance`.
     mod balance;
 
-    const HASH: Key<HashKey> = Key::new(
+    const HASH: ConfigKey<HashKey> = ConfigKey::new(
         "hash",
         &HashBy,
         Absent("`sticky`"),
@@ -318,7 +317,7 @@ table! {
          `max` is passed over.",
     );
 
-    const STICKY: Key<Sticky> = Key::new(
+    const STICKY: ConfigKey<Sticky> = ConfigKey::new(
         "sticky",
         &StickyBy,
         Absent("`hash`"),
@@ -342,18 +341,17 @@ table! {
 }
 
 table! {
-    /// `eject`.
     mod eject;
 
-    const ERRORS: Defaulted<u8> = Key::defaulted(
+    const ERRORS: Defaulted<u8> = ConfigKey::defaulted(
         "errors",
-        &Number::new(1, 100),
+        &WholeNumber::new(1, 100),
         "5",
         "3",
         "The number of failures in a row before ejection.",
     );
 
-    const FOR: Defaulted<Duration> = Key::defaulted(
+    const FOR: Defaulted<Duration> = ConfigKey::defaulted(
         "for",
         &AT_LEAST_1MS,
         r#""10s""#,
@@ -361,7 +359,7 @@ table! {
         "How long an ejection lasts.",
     );
 
-    const STATUSES: Key<Items<RangeInclusive<u16>>> = Key::new(
+    const STATUSES: ConfigKey<Items<RangeInclusive<u16>>> = ConfigKey::new(
         "statuses",
         &List { of: Statuses { from: 500 }, least: 1 },
         Absent("none"),
@@ -376,18 +374,17 @@ table! {
 }
 
 table! {
-    /// `queue`.
     mod queue;
 
-    const MAX: Defaulted<usize> = Key::defaulted(
+    const MAX: Defaulted<usize> = ConfigKey::defaulted(
         "max",
-        &Number::new(0, 1_000_000),
+        &WholeNumber::new(0, 1_000_000),
         "1000",
         "100",
         "How many requests may wait, per process. 0 refuses at once.",
     );
 
-    const WAIT: Defaulted<Duration> = Key::defaulted(
+    const WAIT: Defaulted<Duration> = ConfigKey::defaulted(
         "wait",
         &AT_LEAST_1MS,
         r#""2s""#,
@@ -399,18 +396,17 @@ table! {
 }
 
 table! {
-    /// `idle`.
     mod idle;
 
-    const MAX: Defaulted<usize> = Key::defaulted(
+    const MAX: Defaulted<usize> = ConfigKey::defaulted(
         "max",
-        &Number::new(0, 100_000),
+        &WholeNumber::new(0, 100_000),
         "256",
         "32",
         "How many idle connections to one endpoint each worker keeps. 0 keeps none.",
     );
 
-    const FOR: Defaulted<Duration> = Key::defaulted(
+    const FOR: Defaulted<Duration> = ConfigKey::defaulted(
         "for",
         &AT_LEAST_1MS,
         r#""60s""#,
@@ -418,9 +414,9 @@ table! {
         "How long a connection may stay idle.",
     );
 
-    const REQUESTS: Defaulted<u64> = Key::defaulted(
+    const REQUESTS: Defaulted<u64> = ConfigKey::defaulted(
         "requests",
-        &Number::count(),
+        &WholeNumber::count(),
         "10000",
         "1000",
         "How many requests one connection may carry, over HTTP/2 too.",
@@ -428,18 +424,17 @@ table! {
 }
 
 table! {
-    /// `retry`.
     mod retry;
 
-    const TIMES: Defaulted<u32> = Key::defaulted(
+    const TIMES: Defaulted<u32> = ConfigKey::defaulted(
         "times",
-        &Number::new(1, 10),
+        &WholeNumber::new(1, 10),
         "1",
         "2",
         "How many times one request may be retried.",
     );
 
-    const BUDGET: Defaulted<u8> = Key::defaulted(
+    const BUDGET: Defaulted<u8> = ConfigKey::defaulted(
         "budget",
         &Percent,
         r#""20%""#,
@@ -449,18 +444,17 @@ table! {
 }
 
 table! {
-    /// `maintenance`.
     mod maintenance;
 
-    const STATUS: Defaulted<u16> = Key::defaulted(
+    const STATUS: Defaulted<u16> = ConfigKey::defaulted(
         "status",
-        &Number::new(200, 599),
+        &WholeNumber::new(200, 599),
         "503",
         "200",
         "The status.",
     );
 
-    const BODY: Defaulted<String> = Key::defaulted(
+    const BODY: Defaulted<String> = ConfigKey::defaulted(
         "body",
         &Body,
         r#""""#,
@@ -471,7 +465,7 @@ table! {
     const TYPE: Defaulted<String> = super::TYPE.with(r#"body = "<p>back soon""#);
 }
 
-pub(crate) const TYPE: Defaulted<String> = Key::defaulted(
+pub(crate) const TYPE: Defaulted<String> = ConfigKey::defaulted(
     "type",
     &FieldValue,
     r#""text/plain; charset=utf-8""#,

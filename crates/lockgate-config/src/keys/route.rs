@@ -4,15 +4,18 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::model::{Cidr, LimitKey, Protocol, ProxyVersion};
+use crate::table::CheckedTable;
 use crate::values::*;
 
 use super::Unset::{Absent, Required, Within};
 use super::answers::SECURE;
 use super::tcp::{DESTINATION, Destination};
-use super::{Defaulted, Key, Names, OFF, Row, answers, content, files, pool, shape, tcp, timeouts};
+use super::{
+    ConfigKey, Defaulted, KeyRow, MapKeys, OFF, answers, content, files, pool, shape, tcp, timeouts,
+};
 
 /// The keys that a site and each of its paths can have, in the order of the reference.
-pub(crate) const ALL: &[Row] = &[
+pub(crate) const ALL: &[KeyRow] = &[
     PROXY.row(),
     files::ROOT.row(),
     REDIRECT.row(),
@@ -51,7 +54,7 @@ pub(crate) const ALL: &[Row] = &[
 ];
 
 /// A change to the fields of one name: nothing removes them, lines replace them, a table adds.
-pub(crate) type FieldChange = Form<Option<Items<String>>>;
+pub(crate) type FieldChange = ShortOrLong<Option<Items<String>>>;
 
 const LINES: OneOrMore<FieldValue> = OneOrMore(List {
     of: FieldValue,
@@ -63,7 +66,7 @@ const FIELD: Short<Unless<False, OneOrMore<FieldValue>>> = Short {
     long: TableOf(add::ALL),
 };
 
-const STATUS: Number<u16> = Number::new(200, 599);
+const STATUS: WholeNumber<u16> = WholeNumber::new(200, 599);
 
 /// A short form of `respond`.
 #[derive(Debug, Clone)]
@@ -84,7 +87,7 @@ pub(crate) enum RawPaths {
     Sent,
 }
 
-pub(crate) const PROXY: Key<Form<Destination>> = Key::new(
+pub(crate) const PROXY: ConfigKey<ShortOrLong<Destination>> = ConfigKey::new(
     "proxy",
     &Short {
         short: DESTINATION,
@@ -98,10 +101,10 @@ pub(crate) const PROXY: Key<Form<Destination>> = Key::new(
 )
 .inside(r#"to = "10.0.0.1:443""#);
 
-pub(crate) const REDIRECT: Key<Form<String>> = Key::new(
+pub(crate) const REDIRECT: ConfigKey<ShortOrLong<String>> = ConfigKey::new(
     "redirect",
     &Short {
-        short: Template,
+        short: UrlTemplate,
         long: TableOf(redirect::ALL),
     },
     Absent("`proxy`, `root`, `respond`, or the verb of the site"),
@@ -112,7 +115,7 @@ pub(crate) const REDIRECT: Key<Form<String>> = Key::new(
 )
 .inside(r#"to = "https://www.example.org{path}""#);
 
-pub(crate) const RESPOND: Key<Form<ShortResponse>> = Key::new(
+pub(crate) const RESPOND: ConfigKey<ShortOrLong<ShortResponse>> = ConfigKey::new(
     "respond",
     &Short {
         short: RESPONSE_SHORT,
@@ -124,7 +127,7 @@ pub(crate) const RESPOND: Key<Form<ShortResponse>> = Key::new(
 )
 .inside(r#"body = "hello\n""#);
 
-pub(crate) const STRIP_PREFIX: Defaulted<bool> = Key::defaulted(
+pub(crate) const STRIP_PREFIX: Defaulted<bool> = ConfigKey::defaulted(
     "strip_prefix",
     &Flag,
     "false",
@@ -133,19 +136,19 @@ pub(crate) const STRIP_PREFIX: Defaulted<bool> = Key::defaulted(
      in `root`.",
 );
 
-pub(crate) const REWRITE: Defaulted<Option<String>> = Key::defaulted(
+pub(crate) const REWRITE: Defaulted<Option<String>> = ConfigKey::defaulted(
     "rewrite",
-    &Unless(False, Template),
+    &Unless(False, UrlTemplate),
     "false",
     r#""/v1/{*}""#,
     "The path that the application sees, with the placeholders of `redirect`. If it has no `?`, the \
      query is kept.",
 );
 
-pub(crate) const HEADERS: Defaulted<MapOf<FieldChange>> = Key::defaulted(
+pub(crate) const HEADERS: Defaulted<MapOf<FieldChange>> = ConfigKey::defaulted(
     "headers",
     &Map {
-        names: Names::AnswerFields,
+        names: MapKeys::AnswerFields,
         of: FIELD,
         beside: &[SECURE.row()],
     },
@@ -158,10 +161,10 @@ pub(crate) const HEADERS: Defaulted<MapOf<FieldChange>> = Key::defaulted(
      `Content-Type`, and fields that belong to the status, such as `WWW-Authenticate` and `Allow`.",
 );
 
-pub(crate) const REQUEST_HEADERS: Defaulted<MapOf<FieldChange>> = Key::defaulted(
+pub(crate) const REQUEST_HEADERS: Defaulted<MapOf<FieldChange>> = ConfigKey::defaulted(
     "request_headers",
     &Map {
-        names: Names::RequestFields,
+        names: MapKeys::RequestFields,
         of: FIELD,
         beside: &[],
     },
@@ -173,7 +176,7 @@ pub(crate) const REQUEST_HEADERS: Defaulted<MapOf<FieldChange>> = Key::defaulted
      sets).",
 );
 
-pub(crate) const BODY: Key<Table> = Key::new(
+pub(crate) const BODY: ConfigKey<CheckedTable> = ConfigKey::new(
     "body",
     &TableOf(body::ALL),
     Within,
@@ -181,10 +184,10 @@ pub(crate) const BODY: Key<Table> = Key::new(
     "Limits of request bodies.",
 );
 
-pub(crate) const LIMIT: Defaulted<Form<Option<WrittenLimit>>> = Key::defaulted(
+pub(crate) const LIMIT: Defaulted<ShortOrLong<Option<WrittenLimit>>> = ConfigKey::defaulted(
     "limit",
     &Short {
-        short: Unless(False, Limit),
+        short: Unless(False, LimitText),
         long: TableOf(limit::ALL),
     },
     "false",
@@ -195,7 +198,7 @@ pub(crate) const LIMIT: Defaulted<Form<Option<WrittenLimit>>> = Key::defaulted(
 )
 .inside(r#"rate = "20/s""#);
 
-pub(crate) const AUTH: Defaulted<Form<()>> = Key::defaulted(
+pub(crate) const AUTH: Defaulted<ShortOrLong<()>> = ConfigKey::defaulted(
     "auth",
     &Short {
         short: False,
@@ -208,12 +211,12 @@ pub(crate) const AUTH: Defaulted<Form<()>> = Key::defaulted(
      requests of `cors` need neither.",
 );
 
-pub(crate) const ALLOW: Defaulted<Option<Items<Cidr>>> = Key::defaulted(
+pub(crate) const ALLOW: Defaulted<Option<Items<Cidr>>> = ConfigKey::defaulted(
     "allow",
     &Unless(
         False,
         List {
-            of: Network,
+            of: CidrNetwork,
             least: 1,
         },
     ),
@@ -222,12 +225,12 @@ pub(crate) const ALLOW: Defaulted<Option<Items<Cidr>>> = Key::defaulted(
     "The only clients that are served. Others get 403.",
 );
 
-pub(crate) const DENY: Defaulted<Option<Items<Cidr>>> = Key::defaulted(
+pub(crate) const DENY: Defaulted<Option<Items<Cidr>>> = ConfigKey::defaulted(
     "deny",
     &Unless(
         False,
         List {
-            of: Network,
+            of: CidrNetwork,
             least: 1,
         },
     ),
@@ -236,7 +239,7 @@ pub(crate) const DENY: Defaulted<Option<Items<Cidr>>> = Key::defaulted(
     "Clients that get 403, even if `allow` has them.",
 );
 
-pub(crate) const TIMEOUTS: Key<Table> = Key::new(
+pub(crate) const TIMEOUTS: ConfigKey<CheckedTable> = ConfigKey::new(
     "timeouts",
     &TableOf(timeouts::route::ALL),
     Absent("the global `timeouts`"),
@@ -244,7 +247,7 @@ pub(crate) const TIMEOUTS: Key<Table> = Key::new(
     "Deadlines, merged over the global `[timeouts]` key by key.",
 );
 
-pub(crate) const REWRITE_LOCATION: Defaulted<bool> = Key::defaulted(
+pub(crate) const REWRITE_LOCATION: Defaulted<bool> = ConfigKey::defaulted(
     "rewrite_location",
     &Flag,
     "true",
@@ -253,7 +256,7 @@ pub(crate) const REWRITE_LOCATION: Defaulted<bool> = Key::defaulted(
      `strip_prefix`, and where they name the endpoint.",
 );
 
-pub(crate) const TRACE: Defaulted<Switch<u8>> = Key::defaulted(
+pub(crate) const TRACE: Defaulted<Switch<u8>> = ConfigKey::defaulted(
     "trace",
     &OrFlag(Percent),
     "false",
@@ -264,10 +267,10 @@ pub(crate) const TRACE: Defaulted<Switch<u8>> = Key::defaulted(
      `tracestate`. The access log has the trace as `trace_id`.",
 );
 
-pub(crate) const ERROR_PAGES: Defaulted<MapOf<Option<PathBuf>>> = Key::defaulted(
+pub(crate) const ERROR_PAGES: Defaulted<MapOf<Option<PathBuf>>> = ConfigKey::defaulted(
     "error_pages",
     &Map {
-        names: Names::Errors,
+        names: MapKeys::Errors,
         of: Unless(False, FilePath),
         beside: &[],
     },
@@ -276,7 +279,7 @@ pub(crate) const ERROR_PAGES: Defaulted<MapOf<Option<PathBuf>>> = Key::defaulted
     "Files that replace Lockgate's own error pages, by status. They are read at the start.",
 );
 
-pub(crate) const REDIRECTS: Defaulted<Option<PathBuf>> = Key::defaulted(
+pub(crate) const REDIRECTS: Defaulted<Option<PathBuf>> = ConfigKey::defaulted(
     "redirects",
     &Unless(False, FilePath),
     "false",
@@ -289,7 +292,7 @@ pub(crate) const REDIRECTS: Defaulted<Option<PathBuf>> = Key::defaulted(
      without a route still gets 404.",
 );
 
-pub(crate) const PATHS: Defaulted<RawPaths> = Key::defaulted(
+pub(crate) const PATHS: Defaulted<RawPaths> = ConfigKey::defaulted(
     "paths",
     &Words(&[("strict", RawPaths::Refused), ("as-is", RawPaths::Sent)]),
     r#""strict""#,
@@ -299,9 +302,9 @@ pub(crate) const PATHS: Defaulted<RawPaths> = Key::defaulted(
      the same route.",
 );
 
-pub(super) const REALM: Defaulted<String> = Key::defaulted(
+pub(super) const REALM: Defaulted<String> = ConfigKey::defaulted(
     "realm",
-    &Line,
+    &SingleLine,
     r#""restricted""#,
     r#""api""#,
     "The text that the browser shows when it asks for the password.",
@@ -312,29 +315,27 @@ const BESIDE_BASIC: &str = r#"basic = "/etc/lockgate/htpasswd""#;
 const BESIDE_FORWARD: &str = r#"forward = "127.0.0.1:4181""#;
 
 table! {
-    /// `proxy`, as a table.
     mod proxy;
 
-    const TO: Key<Destination> = tcp::TO;
-    const TLS: Key<Table> = tcp::TLS_TO;
+    const TO: ConfigKey<Destination> = tcp::TO;
+    const TLS: ConfigKey<CheckedTable> = tcp::TLS_TO;
 
     const PROTOCOL: Defaulted<Protocol> = pool::PROTOCOL_KEY;
-    const PROXY_PROTOCOL: Key<ProxyVersion> = pool::PROXY_PROTOCOL_KEY;
+    const PROXY_PROTOCOL: ConfigKey<ProxyVersion> = pool::PROXY_PROTOCOL_KEY;
 }
 
 table! {
-    /// `redirect`, as a table.
     mod redirect;
 
-    const TO: Key<String> = Key::new(
+    const TO: ConfigKey<String> = ConfigKey::new(
         "to",
-        &Template,
+        &UrlTemplate,
         Required,
         r#""https://www.example.org{path}""#,
         "The target, as in the short form.",
     );
 
-    const STATUS: Defaulted<u16> = Key::defaulted(
+    const STATUS: Defaulted<u16> = ConfigKey::defaulted(
         "status",
         &OneOf(&[301, 302, 303, 307, 308]),
         "308",
@@ -344,10 +345,9 @@ table! {
 }
 
 table! {
-    /// `respond`, as a table.
     mod respond;
 
-    const STATUS: Defaulted<u16> = Key::defaulted(
+    const STATUS: Defaulted<u16> = ConfigKey::defaulted(
         "status",
         &super::STATUS,
         "200",
@@ -355,7 +355,7 @@ table! {
         "The status.",
     );
 
-    const BODY: Defaulted<String> = Key::defaulted(
+    const BODY: Defaulted<String> = ConfigKey::defaulted(
         "body",
         &Body,
         r#""""#,
@@ -371,7 +371,7 @@ table! {
     /// A change that adds lines.
     mod add;
 
-    const ADD: Key<Items<String>> = Key::new(
+    const ADD: ConfigKey<Items<String>> = ConfigKey::new(
         "add",
         &LINES,
         Required,
@@ -381,10 +381,9 @@ table! {
 }
 
 table! {
-    /// `body`.
     mod body;
 
-    const MAX: Defaulted<Option<u64>> = Key::defaulted(
+    const MAX: Defaulted<Option<u64>> = ConfigKey::defaulted(
         "max",
         &Unless(OFF, Size { min: 0, max: u64::MAX }),
         r#""off""#,
@@ -392,9 +391,9 @@ table! {
         "The longest request body. A longer one gets 413.",
     );
 
-    const MIN_RATE: Key<Option<u64>> = Key::new(
+    const MIN_RATE: ConfigKey<Option<u64>> = ConfigKey::new(
         "min_rate",
-        &Unless(OFF, Rate),
+        &Unless(OFF, ByteRate),
         Absent("`rates.min_in`"),
         r#""10KB/s""#,
         "The minimum rate of a request body, while it is expected and Lockgate reads it.",
@@ -402,10 +401,9 @@ table! {
 }
 
 table! {
-    /// `limit`, as a table.
     mod limit;
 
-    const RATE: Key<(u32, Duration)> = Key::new(
+    const RATE: ConfigKey<(u32, Duration)> = ConfigKey::new(
         "rate",
         &Frequency,
         Required,
@@ -413,7 +411,7 @@ table! {
         "The number of requests per second, minute or hour.",
     );
 
-    const PER: Defaulted<LimitKey> = Key::defaulted(
+    const PER: Defaulted<LimitKey> = ConfigKey::defaulted(
         "per",
         &LimitBy,
         r#""client""#,
@@ -422,17 +420,17 @@ table! {
          /64), a field of the request, or `\"route\"` for all requests of the route together.",
     );
 
-    const BURST: Key<u32> = Key::new(
+    const BURST: ConfigKey<u32> = ConfigKey::new(
         "burst",
-        &Number::new(1, 1_000_000),
+        &WholeNumber::new(1, 1_000_000),
         Absent("the number in `rate`"),
         "40",
         "How many requests may arrive at once.",
     );
 
-    const STATUS: Defaulted<u16> = Key::defaulted(
+    const STATUS: Defaulted<u16> = ConfigKey::defaulted(
         "status",
-        &Number::new(400, 599),
+        &WholeNumber::new(400, 599),
         "429",
         "503",
         "The status of a refused request.",
@@ -440,10 +438,9 @@ table! {
 }
 
 table! {
-    /// `auth`.
     mod auth;
 
-    const BASIC: Key<PathBuf> = Key::new(
+    const BASIC: ConfigKey<PathBuf> = ConfigKey::new(
         "basic",
         &FilePath,
         Absent("`forward`"),
@@ -456,7 +453,7 @@ table! {
 
     const REALM: Defaulted<String> = super::REALM;
 
-    const FORWARD: Key<Destination> = Key::new(
+    const FORWARD: ConfigKey<Destination> = ConfigKey::new(
         "forward",
         &DESTINATION,
         Absent("`basic`"),
@@ -470,7 +467,7 @@ table! {
          gets 502, 503 or 504. TLS and HTTP/2 are settings of its pool.",
     );
 
-    const PATH: Defaulted<String> = Key::defaulted(
+    const PATH: Defaulted<String> = ConfigKey::defaulted(
         "path",
         &UrlPath,
         r#""/""#,
@@ -479,7 +476,7 @@ table! {
     )
     .with(BESIDE_FORWARD);
 
-    const COPY: Key<Items<String>> = Key::new(
+    const COPY: ConfigKey<Items<String>> = ConfigKey::new(
         "copy",
         &List { of: RequestField, least: 1 },
         Absent("none"),

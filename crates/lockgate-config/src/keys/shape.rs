@@ -1,14 +1,14 @@
 //! `shape`: the rates that bytes are held to.
 
-use crate::values::{False, Form, Rate, Short, TableOf, Unless};
+use crate::values::{ByteRate, False, Short, ShortOrLong, TableOf, Unless};
 
 use super::Unset::Absent;
-use super::{Defaulted, Key, Row};
+use super::{ConfigKey, Defaulted, KeyRow};
 
-pub(crate) const SHAPE: Defaulted<Form<Option<u64>>> = Key::defaulted(
+pub(crate) const SHAPE: Defaulted<ShortOrLong<Option<u64>>> = ConfigKey::defaulted(
     "shape",
     &Short {
-        short: Unless(False, Rate),
+        short: Unless(False, ByteRate),
         long: TableOf(listener::ALL),
     },
     "false",
@@ -23,10 +23,10 @@ pub(crate) const SHAPE: Defaulted<Form<Option<u64>>> = Key::defaulted(
 );
 
 /// `shape` of a `[tunnel]` table.
-pub(crate) const TUNNEL: Defaulted<Form<Option<u64>>> = Key::defaulted(
+pub(crate) const TUNNEL: Defaulted<ShortOrLong<Option<u64>>> = ConfigKey::defaulted(
     "shape",
     &Short {
-        short: Unless(False, Rate),
+        short: Unless(False, ByteRate),
         long: TableOf(tunnel::ALL),
     },
     "false",
@@ -34,12 +34,12 @@ pub(crate) const TUNNEL: Defaulted<Form<Option<u64>>> = Key::defaulted(
     "Bandwidth limits, in and out, as in a `[tcp]` table. The short form is `per_tunnel`.",
 );
 
-const BOTH: Short<Rate> = Short {
-    short: Rate,
+const BOTH: Short<ByteRate> = Short {
+    short: ByteRate,
     long: TableOf(directions::ALL),
 };
 
-pub(crate) const PER_CLIENT: Key<Form<u64>> = Key::new(
+pub(crate) const PER_CLIENT: ConfigKey<ShortOrLong<u64>> = ConfigKey::new(
     "per_client",
     &BOTH,
     Absent("no limit"),
@@ -49,7 +49,7 @@ pub(crate) const PER_CLIENT: Key<Form<u64>> = Key::new(
      address and are not limited.",
 );
 
-pub(crate) const TOTAL: Key<Form<u64>> = Key::new(
+pub(crate) const TOTAL: ConfigKey<ShortOrLong<u64>> = ConfigKey::new(
     "total",
     &BOTH,
     Absent("no limit"),
@@ -61,7 +61,7 @@ table! {
     /// `shape` of `[tcp]` tables, sites and paths.
     mod listener;
 
-    const PER_CONNECTION: Key<Form<u64>> = Key::new(
+    const PER_CONNECTION: ConfigKey<ShortOrLong<u64>> = ConfigKey::new(
         "per_connection",
         &BOTH,
         Absent("no limit"),
@@ -69,15 +69,15 @@ table! {
         "The rate of each client connection: all its requests together.",
     );
 
-    const PER_CLIENT: Key<Form<u64>> = super::PER_CLIENT;
-    const TOTAL: Key<Form<u64>> = super::TOTAL;
+    const PER_CLIENT: ConfigKey<ShortOrLong<u64>> = super::PER_CLIENT;
+    const TOTAL: ConfigKey<ShortOrLong<u64>> = super::TOTAL;
 }
 
 table! {
     /// `shape` of `[tunnel]` tables.
     mod tunnel;
 
-    const PER_TUNNEL: Key<Form<u64>> = Key::new(
+    const PER_TUNNEL: ConfigKey<ShortOrLong<u64>> = ConfigKey::new(
         "per_tunnel",
         &BOTH,
         Absent("no limit"),
@@ -86,9 +86,9 @@ table! {
          forwarded request.",
     );
 
-    const PER_CLIENT: Key<Form<u64>> = super::PER_CLIENT;
+    const PER_CLIENT: ConfigKey<ShortOrLong<u64>> = super::PER_CLIENT;
 
-    const PER_USER: Key<Form<u64>> = Key::new(
+    const PER_USER: ConfigKey<ShortOrLong<u64>> = ConfigKey::new(
         "per_user",
         &BOTH,
         Absent("no limit"),
@@ -97,24 +97,24 @@ table! {
     )
     .around(r#"auth = { basic = "/etc/lockgate/htpasswd" }"#);
 
-    const TOTAL: Key<Form<u64>> = super::TOTAL;
+    const TOTAL: ConfigKey<ShortOrLong<u64>> = super::TOTAL;
 }
 
 table! {
     /// A rate for each direction.
     mod directions;
 
-    const IN: Key<u64> = Key::new(
+    const IN: ConfigKey<u64> = ConfigKey::new(
         "in",
-        &Rate,
+        &ByteRate,
         Absent("no limit"),
         r#""1MB/s""#,
         "The rate from clients.",
     );
 
-    const OUT: Key<u64> = Key::new(
+    const OUT: ConfigKey<u64> = ConfigKey::new(
         "out",
-        &Rate,
+        &ByteRate,
         Absent("no limit"),
         r#""10MB/s""#,
         "The rate to clients.",

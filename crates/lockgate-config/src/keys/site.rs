@@ -3,24 +3,24 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use crate::model::{AcceptProxy, AccessFormat, Host, LogTarget, Protocol};
+use crate::model::{AcceptProxy, Host, Protocol};
 use crate::pattern::PathKey;
 use crate::values::*;
 
 use super::Unset::{Absent, Within};
-use super::top::LOG_PLACE;
-use super::{Defaulted, Key, PROXY_HEADER, Row, SPOKEN, route, tls};
+use super::access_log::{self, AccessLogForm};
+use super::{ConfigKey, Defaulted, KeyRow, PROXY_HEADER, SPOKEN, route, tls};
 
 pub(crate) use reached::{ACCEPT_PROXY, ALIAS, LISTEN, PROTOCOLS, TLS};
 pub(crate) use whole::{ACCESS_LOG, PATH};
 
 /// The keys of a site.
-pub(crate) const ALL: &[Row] = &joined::<
+pub(crate) const ALL: &[KeyRow] = &joined::<
     { reached::ALL.len() + route::ALL.len() + whole::ALL.len() },
 >(&[reached::ALL, route::ALL, whole::ALL]);
 
-/// Several lists as one.
-const fn joined<const N: usize>(lists: &[&[Row]]) -> [Row; N] {
+/// Several lists of keys as one.
+const fn joined<const N: usize>(lists: &[&[KeyRow]]) -> [KeyRow; N] {
     let mut all = [TLS.row(); N];
     let (mut list, mut at) = (0, 0);
     while list < lists.len() {
@@ -40,7 +40,7 @@ table! {
     /// How clients reach a site.
     mod reached;
 
-    const ALIAS: Defaulted<Items<Host>> = Key::defaulted(
+    const ALIAS: Defaulted<Items<Host>> = ConfigKey::defaulted(
         "alias",
         &List { of: SiteHost, least: 0 },
         "[]",
@@ -48,7 +48,7 @@ table! {
         "More hosts of the same site, without ports.",
     );
 
-    const LISTEN: Defaulted<Items<IpAddr>> = Key::defaulted(
+    const LISTEN: Defaulted<Items<IpAddr>> = ConfigKey::defaulted(
         "listen",
         &List { of: Ip, least: 1 },
         r#"["0.0.0.0", "[::]"]"#,
@@ -56,7 +56,7 @@ table! {
         "The addresses to bind, without ports.",
     );
 
-    const TLS: Key<Form<Option<PathBuf>>> = Key::new(
+    const TLS: ConfigKey<ShortOrLong<Option<PathBuf>>> = ConfigKey::new(
         "tls",
         &Short { short: Unless(False, FilePath), long: TableOf(tls::site::ALL) },
         Absent("`[tls]` if the key has no port, else plain HTTP"),
@@ -66,7 +66,7 @@ table! {
     )
     .inside(r#"cert = "/etc/tls/app.pem""#);
 
-    const PROTOCOLS: Key<Items<Protocol>> = Key::new(
+    const PROTOCOLS: ConfigKey<Items<Protocol>> = ConfigKey::new(
         "protocols",
         &SPOKEN,
         Absent("`[\"h2\", \"http1\"]` over TLS, `[\"http1\"]` without"),
@@ -78,7 +78,7 @@ table! {
          affected.",
     );
 
-    const ACCEPT_PROXY: Defaulted<AcceptProxy> = Key::defaulted(
+    const ACCEPT_PROXY: Defaulted<AcceptProxy> = ConfigKey::defaulted(
         "accept_proxy",
         &PROXY_HEADER,
         "false",
@@ -93,9 +93,9 @@ table! {
     /// What only a whole site has.
     mod whole;
 
-    const ACCESS_LOG: Key<Form<Option<(AccessFormat, LogTarget)>>> = Key::new(
+    const ACCESS_LOG: ConfigKey<AccessLogForm> = ConfigKey::new(
         "access_log",
-        &LOG_PLACE,
+        &access_log::FORM,
         Absent("the global `access_log`"),
         r#""combined:/var/log/lockgate/app.log""#,
         "A log of its own for the requests of this site, with its own format, or `false` for none. \
@@ -103,7 +103,7 @@ table! {
          share a log; two sites with different formats cannot write to one file.",
     );
 
-    const PATH: Key<Vec<Keyed<PathKey>>> = Key::new(
+    const PATH: ConfigKey<Vec<Keyed<PathKey>>> = ConfigKey::new(
         "path",
         &Tables::of(route::ALL),
         Within,

@@ -4,26 +4,29 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::model::{AcceptProxy, EndpointAddr, ProxyVersion, SentHeader};
+use crate::table::CheckedTable;
 use crate::values::*;
 
 use super::Unset::{Absent, Required};
-use super::{AT_LEAST_1MS, Defaulted, Key, Names, OFF, PROXY_HEADER, Row, shape, timeouts, tls};
+use super::{
+    AT_LEAST_1MS, ConfigKey, Defaulted, KeyRow, MapKeys, OFF, PROXY_HEADER, shape, timeouts, tls,
+};
 
 /// Where requests or bytes go.
 #[derive(Debug, Clone)]
 pub(crate) enum Destination {
-    One(Upstream),
-    Many(Items<Form<EndpointAddr>>),
+    One(PoolOrEndpoint),
+    Many(Items<ShortOrLong<EndpointAddr>>),
 }
 
 pub(super) const DESTINATION: Either<Destination> = Either(&[
-    &As(Target, Destination::One),
+    &As(PoolOrAddress, Destination::One),
     &As(ENDPOINTS, Destination::Many),
 ]);
 
-pub(super) const ENDPOINTS: List<Short<Endpoint>> = List {
+pub(super) const ENDPOINTS: List<Short<UpstreamAddress>> = List {
     of: Short {
-        short: Endpoint,
+        short: UpstreamAddress,
         long: TableOf(endpoint::ALL),
     },
     least: 1,
@@ -36,12 +39,12 @@ const RELAYED: Short<Either<Destination>> = Short {
 };
 
 table! {
-    const TLS: Defaulted<Form<Option<PathBuf>>> = TLS_OFF;
-    const PROXY: Key<Form<Destination>> = WHERE_TO.or_absent("`sni`, `alpn` and `default` say where the bytes go");
+    const TLS: Defaulted<ShortOrLong<Option<PathBuf>>> = TLS_OFF;
+    const PROXY: ConfigKey<ShortOrLong<Destination>> = WHERE_TO.or_absent("`sni`, `alpn` and `default` say where the bytes go");
 
-    const SNI: Key<MapOf<Form<Destination>>> = Key::new(
+    const SNI: ConfigKey<MapOf<ShortOrLong<Destination>>> = ConfigKey::new(
         "sni",
-        &Map { names: Names::Servers, of: RELAYED, beside: &[] },
+        &Map { names: MapKeys::Servers, of: RELAYED, beside: &[] },
         Absent("server names are ignored"),
         r#"{ "mail.example.com" = "10.0.0.5:443", "*.example.net" = { proxy = "10.0.0.6:80", tls = { cert = "/etc/tls/net.pem" } } }"#,
         "Where connections go, by the server name in the ClientHello: an exact name, or \
@@ -54,9 +57,9 @@ table! {
     )
     .inside(r#"proxy = "10.0.0.6:80""#);
 
-    const ALPN: Key<MapOf<Form<Destination>>> = Key::new(
+    const ALPN: ConfigKey<MapOf<ShortOrLong<Destination>>> = ConfigKey::new(
         "alpn",
-        &Map { names: Names::Protocols, of: RELAYED, beside: &[] },
+        &Map { names: MapKeys::Protocols, of: RELAYED, beside: &[] },
         Absent("ALPN is ignored"),
         r#"{ "acme-tls/1" = "127.0.0.1:10443" }"#,
         "Where connections go, by a protocol that the client offers by ALPN (RFC 7301), whatever \
@@ -64,7 +67,7 @@ table! {
     )
     .inside(r#"proxy = "10.0.0.6:80""#);
 
-    const DEFAULT: Key<Form<Destination>> = Key::new(
+    const DEFAULT: ConfigKey<ShortOrLong<Destination>> = ConfigKey::new(
         "default",
         &RELAYED,
         Absent("a client with another name is refused"),
@@ -74,9 +77,9 @@ table! {
     )
     .inside(r#"proxy = "10.0.0.6:80""#);
 
-    const PROXY_PROTOCOL: Key<SentHeader> = SENT_HEADER;
+    const PROXY_PROTOCOL: ConfigKey<SentHeader> = SENT_HEADER;
 
-    const ACCEPT_PROXY: Defaulted<AcceptProxy> = Key::defaulted(
+    const ACCEPT_PROXY: Defaulted<AcceptProxy> = ConfigKey::defaulted(
         "accept_proxy",
         &PROXY_HEADER,
         "false",
@@ -87,7 +90,7 @@ table! {
     )
     .atop(r#"trusted = ["10.0.0.0/8"]"#);
 
-    const TIMEOUTS: Key<Table> = Key::new(
+    const TIMEOUTS: ConfigKey<CheckedTable> = ConfigKey::new(
         "timeouts",
         &TableOf(timeouts::relay::ALL),
         Absent("the global `timeouts`"),
@@ -95,7 +98,7 @@ table! {
         "Deadlines of this listener, merged over the global `[timeouts]` key by key.",
     );
 
-    const MAX_LIFETIME: Defaulted<Option<Duration>> = Key::defaulted(
+    const MAX_LIFETIME: Defaulted<Option<Duration>> = ConfigKey::defaulted(
         "max_lifetime",
         &Unless(OFF, AT_LEAST_1MS),
         r#""off""#,
@@ -103,10 +106,10 @@ table! {
         "The time after which a connection is closed, even if it is active.",
     );
 
-    const SHAPE: Defaulted<Form<Option<u64>>> = shape::SHAPE;
+    const SHAPE: Defaulted<ShortOrLong<Option<u64>>> = shape::SHAPE;
 }
 
-const TLS_OFF: Defaulted<Form<Option<PathBuf>>> = Key::defaulted(
+const TLS_OFF: Defaulted<ShortOrLong<Option<PathBuf>>> = ConfigKey::defaulted(
     "tls",
     &Short {
         short: Unless(False, FilePath),
@@ -119,7 +122,7 @@ const TLS_OFF: Defaulted<Form<Option<PathBuf>>> = Key::defaulted(
 )
 .inside(r#"cert = "/etc/tls/app.pem""#);
 
-const WHERE_TO: Key<Form<Destination>> = Key::new(
+const WHERE_TO: ConfigKey<ShortOrLong<Destination>> = ConfigKey::new(
     "proxy",
     &Short {
         short: DESTINATION,
@@ -134,7 +137,7 @@ const WHERE_TO: Key<Form<Destination>> = Key::new(
 )
 .inside(r#"to = "10.0.0.1:443""#);
 
-const SENT_HEADER: Key<SentHeader> = Key::new(
+const SENT_HEADER: ConfigKey<SentHeader> = ConfigKey::new(
     "proxy_protocol",
     &Words(&[
         ("v1", SentHeader::Own(ProxyVersion::V1)),
@@ -150,7 +153,7 @@ const SENT_HEADER: Key<SentHeader> = Key::new(
      value holds for all `sni`, `alpn` and `default` entries of the table that have none.",
 );
 
-pub(super) const TO: Key<Destination> = Key::new(
+pub(super) const TO: ConfigKey<Destination> = ConfigKey::new(
     "to",
     &DESTINATION,
     Required,
@@ -159,7 +162,7 @@ pub(super) const TO: Key<Destination> = Key::new(
      `protocol`.",
 );
 
-pub(super) const TLS_TO: Key<Table> = Key::new(
+pub(super) const TLS_TO: ConfigKey<CheckedTable> = ConfigKey::new(
     "tls",
     &TableOf(tls::upstream::ALL),
     Absent("no TLS"),
@@ -171,36 +174,35 @@ table! {
     /// An entry of `sni` and `alpn`, and `default`.
     mod relay;
 
-    const PROXY: Key<Form<Destination>> = WHERE_TO;
-    const TLS: Defaulted<Form<Option<PathBuf>>> = TLS_OFF;
+    const PROXY: ConfigKey<ShortOrLong<Destination>> = WHERE_TO;
+    const TLS: Defaulted<ShortOrLong<Option<PathBuf>>> = TLS_OFF;
 
-    const PROXY_PROTOCOL: Key<SentHeader> = SENT_HEADER;
+    const PROXY_PROTOCOL: ConfigKey<SentHeader> = SENT_HEADER;
 }
 
 table! {
-    /// One endpoint.
     mod endpoint;
 
-    const ADDR: Key<EndpointAddr> = Key::new(
+    const ADDR: ConfigKey<EndpointAddr> = ConfigKey::new(
         "addr",
-        &Endpoint,
+        &UpstreamAddress,
         Required,
         r#""10.0.0.1:8080""#,
         "The address.",
     );
 
-    const WEIGHT: Defaulted<u16> = Key::defaulted(
+    const WEIGHT: Defaulted<u16> = ConfigKey::defaulted(
         "weight",
-        &Number::new(1, 256),
+        &WholeNumber::new(1, 256),
         "1",
         "2",
         "Its share of the load, relative to the other endpoints.",
     )
     .with(r#"addr = "10.0.0.1:8080""#);
 
-    const MAX: Key<usize> = Key::new(
+    const MAX: ConfigKey<usize> = ConfigKey::new(
         "max",
-        &Number::count(),
+        &WholeNumber::count(),
         Absent("no limit"),
         "200",
         "Connections or requests in flight to the endpoint at once, per process, over all tables \
@@ -208,7 +210,7 @@ table! {
     )
     .with(r#"addr = "10.0.0.1:8080""#);
 
-    const BACKUP: Defaulted<bool> = Key::defaulted(
+    const BACKUP: Defaulted<bool> = ConfigKey::defaulted(
         "backup",
         &Flag,
         "false",
@@ -221,9 +223,8 @@ table! {
 }
 
 table! {
-    /// `proxy`, as a table.
     mod proxy;
 
-    const TO: Key<Destination> = super::TO;
-    const TLS: Key<Table> = TLS_TO;
+    const TO: ConfigKey<Destination> = super::TO;
+    const TLS: ConfigKey<CheckedTable> = TLS_TO;
 }

@@ -1,13 +1,13 @@
-//! The keys of `timeouts` tables: each deadline once, whatever has it.
+//! The keys of `timeouts` tables: each deadline once, for all tables that have it.
 
 use std::time::Duration;
 
 use crate::values::Unless;
 
-use super::{AT_LEAST_1MS, Defaulted, Key, OFF, Row};
+use super::{AT_LEAST_1MS, ConfigKey, Defaulted, KeyRow, OFF};
 
 table! {
-    const HANDSHAKE: Defaulted<Duration> = Key::defaulted(
+    const HANDSHAKE: Defaulted<Duration> = ConfigKey::defaulted(
         "handshake",
         &AT_LEAST_1MS,
         r#""10s""#,
@@ -17,7 +17,7 @@ table! {
          it was made.",
     );
 
-    const HEAD: Defaulted<Duration> = Key::defaulted(
+    const HEAD: Defaulted<Duration> = ConfigKey::defaulted(
         "head",
         &AT_LEAST_1MS,
         r#""10s""#,
@@ -25,7 +25,7 @@ table! {
         "From the first byte of a request to the end of its head.",
     );
 
-    const IDLE: Defaulted<Duration> = Key::defaulted(
+    const IDLE: Defaulted<Duration> = ConfigKey::defaulted(
         "idle",
         &AT_LEAST_1MS,
         r#""75s""#,
@@ -34,7 +34,7 @@ table! {
          other clients have no place: see `limits.connections`.",
     );
 
-    const CONNECT: Defaulted<Duration> = Key::defaulted(
+    const CONNECT: Defaulted<Duration> = ConfigKey::defaulted(
         "connect",
         &AT_LEAST_1MS,
         r#""5s""#,
@@ -43,7 +43,7 @@ table! {
          while all endpoints are at their `max`.",
     );
 
-    const RESPONSE: Defaulted<Option<Duration>> = Key::defaulted(
+    const RESPONSE: Defaulted<Option<Duration>> = ConfigKey::defaulted(
         "response",
         &Unless(OFF, AT_LEAST_1MS),
         r#""60s""#,
@@ -51,7 +51,7 @@ table! {
         "From the end of a request to the first byte of its response.",
     );
 
-    const TUNNEL_IDLE: Defaulted<Duration> = Key::defaulted(
+    const TUNNEL_IDLE: Defaulted<Duration> = ConfigKey::defaulted(
         "tunnel_idle",
         &AT_LEAST_1MS,
         r#""1h""#,

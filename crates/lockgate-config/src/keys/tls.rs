@@ -7,7 +7,7 @@ use crate::model::{CaSource, ClientAuthMode, Group, Suite, TlsVersion};
 use crate::values::*;
 
 use super::Unset::{Absent, Required, Within};
-use super::{Defaulted, Key, Row};
+use super::{ConfigKey, Defaulted, KeyRow};
 
 /// A policy that has a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,7 @@ fn system(_: ()) -> CaSource {
 }
 
 table! {
-    const POLICY: Defaulted<Form<PolicyName>> = Key::defaulted(
+    const POLICY: Defaulted<ShortOrLong<PolicyName>> = ConfigKey::defaulted(
         "policy",
         &Short { short: POLICIES, long: TableOf(policy::ALL) },
         r#""intermediate""#,
@@ -37,7 +37,7 @@ table! {
          secrecy, `\"modern\"` is TLS 1.3 only. A table changes `\"intermediate\"` key by key.",
     );
 
-    const CERTS: Defaulted<Items<Form<PathBuf>>> = Key::defaulted(
+    const CERTS: Defaulted<Items<ShortOrLong<PathBuf>>> = ConfigKey::defaulted(
         "certs",
         &List { of: Short { short: FilePattern, long: TableOf(cert::ALL) }, least: 0 },
         "[]",
@@ -46,7 +46,7 @@ table! {
          Patterns are expanded at the start.",
     );
 
-    const DEFAULT: Key<Form<PathBuf>> = Key::new(
+    const DEFAULT: ConfigKey<ShortOrLong<PathBuf>> = ConfigKey::new(
         "default",
         &Short { short: FilePath, long: TableOf(cert::ALL) },
         Absent("such a client is refused, unless the table names exactly one certificate"),
@@ -54,7 +54,7 @@ table! {
         "The certificate for clients without a server name, or with one that no certificate covers.",
     );
 
-    const TICKETS: Key<Form<()>> = Key::new(
+    const TICKETS: ConfigKey<ShortOrLong<()>> = ConfigKey::new(
         "tickets",
         &Short { short: False, long: TableOf(tickets::ALL) },
         Within,
@@ -63,7 +63,7 @@ table! {
          them off. With `keys`, `rotate` and `keep` do not apply.",
     );
 
-    const CLIENT_AUTH: Defaulted<Form<()>> = Key::defaulted(
+    const CLIENT_AUTH: Defaulted<ShortOrLong<()>> = ConfigKey::defaulted(
         "client_auth",
         &Short { short: False, long: TableOf(client_auth::ALL) },
         "false",
@@ -74,18 +74,17 @@ table! {
 }
 
 table! {
-    /// `policy`.
     mod policy;
 
-    const VERSIONS: Key<Items<TlsVersion>> = Key::new(
+    const VERSIONS: ConfigKey<Items<TlsVersion>> = ConfigKey::new(
         "versions",
-        &List { of: Version, least: 1 },
+        &List { of: VersionName, least: 1 },
         Absent("both"),
         r#"["1.3"]"#,
         "TLS versions: `\"1.2\"`, `\"1.3\"`.",
     );
 
-    const SUITES: Key<Items<Suite>> = Key::new(
+    const SUITES: ConfigKey<Items<Suite>> = ConfigKey::new(
         "suites",
         &List { of: SuiteName, least: 1 },
         Absent("the suites of `\"intermediate\"` for these versions, AES before ChaCha20"),
@@ -94,7 +93,7 @@ table! {
          prefix `TLS13_`.",
     );
 
-    const GROUPS: Key<Items<Group>> = Key::new(
+    const GROUPS: ConfigKey<Items<Group>> = ConfigKey::new(
         "groups",
         &List { of: GroupName, least: 1 },
         Absent("`X25519MLKEM768`, `X25519`, `secp256r1`, `secp384r1`"),
@@ -104,10 +103,9 @@ table! {
 }
 
 table! {
-    /// One certificate.
     mod cert;
 
-    const CERT: Key<PathBuf> = Key::new(
+    const CERT: ConfigKey<PathBuf> = ConfigKey::new(
         "cert",
         &FilePath,
         Required,
@@ -115,7 +113,7 @@ table! {
         "The certificate and its chain, in PEM.",
     );
 
-    const KEY: Key<PathBuf> = Key::new(
+    const KEY: ConfigKey<PathBuf> = ConfigKey::new(
         "key",
         &FilePath,
         Absent("in the same file, or beside it with the extension `.key`"),
@@ -124,7 +122,7 @@ table! {
     )
     .with(r#"cert = "/etc/tls/app.pem""#);
 
-    const OCSP: Key<PathBuf> = Key::new(
+    const OCSP: ConfigKey<PathBuf> = ConfigKey::new(
         "ocsp",
         &FilePath,
         Absent("none is sent"),
@@ -135,10 +133,9 @@ table! {
 }
 
 table! {
-    /// `tickets`.
     mod tickets;
 
-    const ROTATE: Defaulted<Duration> = Key::defaulted(
+    const ROTATE: Defaulted<Duration> = ConfigKey::defaulted(
         "rotate",
         &Time { min: 60_000 },
         r#""12h""#,
@@ -146,15 +143,15 @@ table! {
         "How long one key issues tickets.",
     );
 
-    const KEEP: Defaulted<u8> = Key::defaulted(
+    const KEEP: Defaulted<u8> = ConfigKey::defaulted(
         "keep",
-        &Number::new(1, 16),
+        &WholeNumber::new(1, 16),
         "3",
         "2",
         "How many keys are accepted, including the current one.",
     );
 
-    const KEYS: Key<PathBuf> = Key::new(
+    const KEYS: ConfigKey<PathBuf> = ConfigKey::new(
         "keys",
         &FilePath,
         Absent("keys are made at the start and never leave the process"),
@@ -165,10 +162,9 @@ table! {
 }
 
 table! {
-    /// `client_auth`.
     mod client_auth;
 
-    const MODE: Defaulted<ClientAuthMode> = Key::defaulted(
+    const MODE: Defaulted<ClientAuthMode> = ConfigKey::defaulted(
         "mode",
         &Words(&[
             ("require", ClientAuthMode::Require),
@@ -180,7 +176,7 @@ table! {
          clients without any certificate.",
     );
 
-    const CA: Key<PathBuf> = Key::new(
+    const CA: ConfigKey<PathBuf> = ConfigKey::new(
         "ca",
         &FilePath,
         Required,
@@ -192,10 +188,9 @@ table! {
 }
 
 table! {
-    /// TLS to endpoints.
     mod upstream;
 
-    const NAME: Key<String> = Key::new(
+    const NAME: ConfigKey<String> = ConfigKey::new(
         "name",
         &HostName,
         Absent("the host or address of each endpoint; needed for a Unix socket"),
@@ -203,7 +198,7 @@ table! {
         "The server name that is sent, and that the endpoint's certificate must contain.",
     );
 
-    const CA: Defaulted<CaSource> = Key::defaulted(
+    const CA: Defaulted<CaSource> = ConfigKey::defaulted(
         "ca",
         &Either(&[&As(SYSTEM, system), &As(FilePath, CaSource::File)]),
         r#""system""#,
@@ -211,9 +206,9 @@ table! {
         "The authorities of the endpoint's certificate: the system's, or a PEM file.",
     );
 
-    const ALPN: Defaulted<Items<String>> = Key::defaulted(
+    const ALPN: Defaulted<Items<String>> = ConfigKey::defaulted(
         "alpn",
-        &List { of: Name, least: 0 },
+        &List { of: Identifier, least: 0 },
         "[]",
         r#"["postgresql"]"#,
         "Application protocols to offer, in order of preference.",
@@ -224,7 +219,7 @@ table! {
     /// TLS of a site or a tunnel. HTTP says itself which protocols are offered.
     mod site;
 
-    const CERT: Key<PathBuf> = Key::new(
+    const CERT: ConfigKey<PathBuf> = ConfigKey::new(
         "cert",
         &FilePath,
         Absent("the certificates of `certs`"),
@@ -233,7 +228,7 @@ table! {
          `certs`.",
     );
 
-    const KEY: Key<PathBuf> = Key::new(
+    const KEY: ConfigKey<PathBuf> = ConfigKey::new(
         "key",
         &FilePath,
         Absent("in the same file, or beside it with the extension `.key`"),
@@ -241,7 +236,7 @@ table! {
         "The private key of `cert`.",
     );
 
-    const OCSP: Key<PathBuf> = Key::new(
+    const OCSP: ConfigKey<PathBuf> = ConfigKey::new(
         "ocsp",
         &FilePath,
         Absent("none is sent"),
@@ -249,38 +244,38 @@ table! {
         "An OCSP response for `cert`, in DER.",
     );
 
-    const CERTS: Defaulted<Items<Form<PathBuf>>> = super::CERTS;
-    const DEFAULT: Key<Form<PathBuf>> = super::DEFAULT;
+    const CERTS: Defaulted<Items<ShortOrLong<PathBuf>>> = super::CERTS;
+    const DEFAULT: ConfigKey<ShortOrLong<PathBuf>> = super::DEFAULT;
 
-    const POLICY: Defaulted<Form<PolicyName>> = super::POLICY;
-    const TICKETS: Key<Form<()>> = super::TICKETS;
+    const POLICY: Defaulted<ShortOrLong<PolicyName>> = super::POLICY;
+    const TICKETS: ConfigKey<ShortOrLong<()>> = super::TICKETS;
 
-    const CLIENT_AUTH: Defaulted<Form<()>> = super::CLIENT_AUTH;
+    const CLIENT_AUTH: Defaulted<ShortOrLong<()>> = super::CLIENT_AUTH;
 }
 
 table! {
     /// TLS of a `[tcp]` table.
     mod tcp;
 
-    const CERT: Key<PathBuf> = site::CERT;
-    const KEY: Key<PathBuf> = site::KEY;
+    const CERT: ConfigKey<PathBuf> = site::CERT;
+    const KEY: ConfigKey<PathBuf> = site::KEY;
 
-    const OCSP: Key<PathBuf> = site::OCSP;
-    const CERTS: Defaulted<Items<Form<PathBuf>>> = super::CERTS;
+    const OCSP: ConfigKey<PathBuf> = site::OCSP;
+    const CERTS: Defaulted<Items<ShortOrLong<PathBuf>>> = super::CERTS;
 
-    const DEFAULT: Key<Form<PathBuf>> = super::DEFAULT;
+    const DEFAULT: ConfigKey<ShortOrLong<PathBuf>> = super::DEFAULT;
 
-    const ALPN: Defaulted<Items<String>> = Key::defaulted(
+    const ALPN: Defaulted<Items<String>> = ConfigKey::defaulted(
         "alpn",
-        &List { of: Name, least: 0 },
+        &List { of: Identifier, least: 0 },
         "[]",
         r#"["postgresql"]"#,
         "Application protocols to accept, in order of preference. The application must then speak \
          the negotiated protocol. Without this key ALPN is not answered.",
     );
 
-    const POLICY: Defaulted<Form<PolicyName>> = super::POLICY;
-    const TICKETS: Key<Form<()>> = super::TICKETS;
+    const POLICY: Defaulted<ShortOrLong<PolicyName>> = super::POLICY;
+    const TICKETS: ConfigKey<ShortOrLong<()>> = super::TICKETS;
 
-    const CLIENT_AUTH: Defaulted<Form<()>> = super::CLIENT_AUTH;
+    const CLIENT_AUTH: Defaulted<ShortOrLong<()>> = super::CLIENT_AUTH;
 }

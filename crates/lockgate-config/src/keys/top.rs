@@ -5,17 +5,19 @@ use std::time::Duration;
 
 use crate::address::ListenAddr;
 use crate::host::SiteKey;
-use crate::model::{AccessFormat, Cidr, EndpointAddr, Level, LogFormat, LogTarget, Memory};
+use crate::model::{Cidr, EndpointAddr, LogFormat, LogLevel, Memory};
+use crate::table::CheckedTable;
 use crate::values::*;
 
 use super::Unset::{Absent, Required, Within};
+use super::access_log::{self, AccessLogForm};
 use super::{
-    AUTO, Defaulted, Key, OFF, Row, content, http2, pool, ports, rates, site, tcp, timeouts, tls,
-    tunnel,
+    AUTO, ConfigKey, Defaulted, KeyRow, OFF, content, http2, pool, ports, rates, site, tcp,
+    timeouts, tls, tunnel,
 };
 
 table! {
-    const INCLUDE: Key<Items<PathBuf>> = Key::new(
+    const INCLUDE: ConfigKey<Items<PathBuf>> = ConfigKey::new(
         "include",
         &List { of: FilePattern, least: 0 },
         Absent("no other file is read"),
@@ -24,25 +26,25 @@ table! {
          or the table of one listener, that appears twice is an error that names both places.",
     );
 
-    const WORKERS: Defaulted<Option<usize>> = Key::defaulted(
+    const WORKERS: Defaulted<Option<usize>> = ConfigKey::defaulted(
         "workers",
-        &Unless(AUTO, Number::new(1, 1024)),
+        &Unless(AUTO, WholeNumber::new(1, 1024)),
         r#""auto""#,
         "4",
         "The number of worker threads that serve connections. `\"auto\"` is the CPU quota of the \
          process.",
     );
 
-    const USER: Key<String> = Key::new(
+    const USER: ConfigKey<String> = ConfigKey::new(
         "user",
-        &Name,
+        &Identifier,
         Absent("the user that started Lockgate"),
         r#""lockgate""#,
         "The user to run as, after addresses are bound and keys are read. Files that Lockgate reads \
          again when they change must be readable by this user; one that is not is a warning.",
     );
 
-    const STATE: Key<PathBuf> = Key::new(
+    const STATE: ConfigKey<PathBuf> = ConfigKey::new(
         "state",
         &FilePath,
         Absent("the configuration is not kept"),
@@ -53,9 +55,9 @@ table! {
          run -c /var/lib/lockgate/last-good.toml`, or copy it over your file.",
     );
 
-    const TRUSTED: Defaulted<Items<Cidr>> = Key::defaulted(
+    const TRUSTED: Defaulted<Items<Cidr>> = ConfigKey::defaulted(
         "trusted",
-        &List { of: Network, least: 0 },
+        &List { of: CidrNetwork, least: 0 },
         "[]",
         r#"["10.0.0.0/8"]"#,
         "The networks and addresses of proxies in front of Lockgate. Lockgate believes what they \
@@ -73,18 +75,18 @@ table! {
          set it with `request_headers`.",
     );
 
-    const METRICS: Defaulted<Form<Option<ListenAddr>>> = Key::defaulted(
+    const METRICS: Defaulted<ShortOrLong<Option<ListenAddr>>> = ConfigKey::defaulted(
         "metrics",
-        &Short { short: Unless(False, Listener), long: TableOf(metrics::ALL) },
+        &Short { short: Unless(False, BindAddress), long: TableOf(metrics::ALL) },
         "false",
         r#""127.0.0.1:9090""#,
         "The address of `/metrics`, `/top`, `/health` and `/ready`, in plain HTTP: `\"ADDR:PORT\"` \
          or `\"unix:PATH\"`. The short form is the value of `at`.",
     );
 
-    const ACCESS_LOG: Defaulted<Form<Option<(AccessFormat, LogTarget)>>> = Key::defaulted(
+    const ACCESS_LOG: Defaulted<AccessLogForm> = ConfigKey::defaulted(
         "access_log",
-        &LOG_PLACE,
+        &access_log::FORM,
         r#""stdout""#,
         r#"{ to = "/var/log/lockgate/access.log", mask_ip = true }"#,
         "The access log: one line for each request, and for each connection of a `[tcp]` table. The \
@@ -92,7 +94,7 @@ table! {
          `\"combined:/var/log/lockgate/access.log\"`. `false` writes none.",
     );
 
-    const LOG: Key<Form<Level>> = Key::new(
+    const LOG: ConfigKey<ShortOrLong<LogLevel>> = ConfigKey::new(
         "log",
         &Short { short: LEVELS, long: TableOf(log::ALL) },
         Within,
@@ -100,7 +102,7 @@ table! {
         "The operator log, on stderr. The short form is the value of `level`.",
     );
 
-    const DRAIN: Key<Table> = Key::new(
+    const DRAIN: ConfigKey<CheckedTable> = ConfigKey::new(
         "drain",
         &TableOf(drain::ALL),
         Within,
@@ -108,7 +110,7 @@ table! {
         "How Lockgate stops after TERM or INT.",
     );
 
-    const LIMITS: Key<Table> = Key::new(
+    const LIMITS: ConfigKey<CheckedTable> = ConfigKey::new(
         "limits",
         &TableOf(limits::ALL),
         Within,
@@ -117,7 +119,7 @@ table! {
          in the kernel's queue; none fails.",
     );
 
-    const TIMEOUTS: Key<Table> = Key::new(
+    const TIMEOUTS: ConfigKey<CheckedTable> = ConfigKey::new(
         "timeouts",
         &TableOf(timeouts::ALL),
         Within,
@@ -125,7 +127,7 @@ table! {
         "Deadlines, for every listener that sets none of its own.",
     );
 
-    const RATES: Key<Table> = Key::new(
+    const RATES: ConfigKey<CheckedTable> = ConfigKey::new(
         "rates",
         &TableOf(rates::ALL),
         Within,
@@ -137,7 +139,7 @@ table! {
          up to `http2.streams`.",
     );
 
-    const HTTP2: Key<Table> = Key::new(
+    const HTTP2: ConfigKey<CheckedTable> = ConfigKey::new(
         "http2",
         &TableOf(http2::ALL),
         Within,
@@ -165,7 +167,7 @@ table! {
          `timeouts.idle`.",
     );
 
-    const DNS: Key<Table> = Key::new(
+    const DNS: ConfigKey<CheckedTable> = ConfigKey::new(
         "dns",
         &TableOf(dns::ALL),
         Within,
@@ -174,7 +176,7 @@ table! {
          resolved by the system.",
     );
 
-    const SOCKET: Key<Table> = Key::new(
+    const SOCKET: ConfigKey<CheckedTable> = ConfigKey::new(
         "socket",
         &TableOf(socket::ALL),
         Within,
@@ -182,7 +184,7 @@ table! {
         "Socket options.",
     );
 
-    const PORTS: Key<Table> = Key::new(
+    const PORTS: ConfigKey<CheckedTable> = ConfigKey::new(
         "ports",
         &TableOf(ports::ALL),
         Within,
@@ -190,7 +192,7 @@ table! {
         "The ports of sites whose key has no port.",
     );
 
-    const TLS: Key<Table> = Key::new(
+    const TLS: ConfigKey<CheckedTable> = ConfigKey::new(
         "tls",
         &TableOf(tls::ALL),
         Within,
@@ -200,7 +202,7 @@ table! {
     )
     .inside(r#"certs = ["/etc/tls/*.pem"]"#);
 
-    const SITE: Key<Vec<Keyed<SiteKey>>> = Key::new(
+    const SITE: ConfigKey<Vec<Keyed<SiteKey>>> = ConfigKey::new(
         "site",
         &Tables::of(site::ALL),
         Absent("no sites; at least one `[site]`, `[tcp]` or `[tunnel]` table is needed"),
@@ -217,7 +219,7 @@ table! {
     )
     .inside(r#"proxy = "127.0.0.1:3000""#);
 
-    const POOL: Key<Vec<Keyed<TableName>>> = Key::new(
+    const POOL: ConfigKey<Vec<Keyed<TableName>>> = ConfigKey::new(
         "pool",
         &Tables::of(pool::ALL),
         Absent("endpoints stand in the tables that use them"),
@@ -226,7 +228,7 @@ table! {
     )
     .inside(r#"endpoints = ["10.0.0.1:8080"]"#);
 
-    const VALUES: Key<Vec<Keyed<TableName>>> = Key::new(
+    const VALUES: ConfigKey<Vec<Keyed<TableName>>> = ConfigKey::new(
         "values",
         &Tables::of(content::value::ALL),
         Absent("no texts are fetched"),
@@ -236,7 +238,7 @@ table! {
     )
     .inside(r#"file = "/etc/version""#);
 
-    const TUNNEL: Key<Vec<Keyed<ListenAddr>>> = Key::new(
+    const TUNNEL: ConfigKey<Vec<Keyed<ListenAddr>>> = ConfigKey::new(
         "tunnel",
         &Tables::of(tunnel::ALL),
         Absent("no tunnels"),
@@ -246,7 +248,7 @@ table! {
          405, unless `forward` allows them.",
     );
 
-    const TCP: Key<Vec<Keyed<ListenAddr>>> = Key::new(
+    const TCP: ConfigKey<Vec<Keyed<ListenAddr>>> = ConfigKey::new(
         "tcp",
         &Tables::of(tcp::ALL),
         Absent("no TCP relays; at least one `[site]`, `[tcp]` or `[tunnel]` table is needed"),
@@ -261,18 +263,17 @@ table! {
 }
 
 table! {
-    /// `metrics`.
     mod metrics;
 
-    const AT: Key<ListenAddr> = Key::new(
+    const AT: ConfigKey<ListenAddr> = ConfigKey::new(
         "at",
-        &Listener,
+        &BindAddress,
         Required,
         r#""127.0.0.1:9090""#,
         "The address, or the path of a Unix socket.",
     );
 
-    const HOSTS: Defaulted<Items<String>> = Key::defaulted(
+    const HOSTS: Defaulted<Items<String>> = ConfigKey::defaulted(
         "hosts",
         &List { of: HostName, least: 0 },
         "[]",
@@ -284,124 +285,17 @@ table! {
     .with(r#"at = "127.0.0.1:9090""#);
 }
 
-/// Streams of the process that a log can go to.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Stream {
-    Stdout,
-    Stderr,
-}
-
-impl Stream {
-    fn target(self) -> LogTarget {
-        match self {
-            Stream::Stdout => LogTarget::Stdout,
-            Stream::Stderr => LogTarget::Stderr,
-        }
-    }
-
-    fn json(self) -> (AccessFormat, LogTarget) {
-        (AccessFormat::Json, self.target())
-    }
-}
-
-const STREAMS: Words<Stream> = Words(&[("stdout", Stream::Stdout), ("stderr", Stream::Stderr)]);
-
-const FORMATS: Words<AccessFormat> = Words(&[
-    ("json", AccessFormat::Json),
-    ("combined", AccessFormat::Combined),
-    ("logfmt", AccessFormat::Logfmt),
+const LEVELS: Words<LogLevel> = Words(&[
+    ("error", LogLevel::Error),
+    ("warn", LogLevel::Warn),
+    ("info", LogLevel::Info),
+    ("debug", LogLevel::Debug),
 ]);
 
-const LEVELS: Words<Level> = Words(&[
-    ("error", Level::Error),
-    ("warn", Level::Warn),
-    ("info", Level::Info),
-    ("debug", Level::Debug),
-]);
-
-type LogForm = Short<Unless<False, Either<(AccessFormat, LogTarget)>>>;
-
-/// Where an access log goes, or its table.
-pub(super) const LOG_PLACE: LogForm = Short {
-    short: Unless(False, Either(&[&As(STREAMS, Stream::json), &FormattedLog])),
-    long: TableOf(access_log::ALL),
-};
-
 table! {
-    /// `access_log`, of all and of a site.
-    mod access_log;
-
-    const TO: Defaulted<LogTarget> = Key::defaulted(
-        "to",
-        &Either(&[&As(STREAMS, Stream::target), &As(LogFile, LogTarget::File)]),
-        r#""stdout""#,
-        r#""/var/log/lockgate/access.log""#,
-        "Where the log is written: `\"stdout\"`, `\"stderr\"` or a file (with at least one `/`). \
-         USR1 reopens the file.",
-    );
-
-    const FORMAT: Defaulted<AccessFormat> = Key::defaulted(
-        "format",
-        &FORMATS,
-        r#""json""#,
-        r#""combined""#,
-        "The format of a line: a JSON object, the combined format of nginx and Apache, or \
-         `key=value` pairs.",
-    );
-
-    const SAMPLE: Defaulted<u8> = Key::defaulted(
-        "sample",
-        &Percent,
-        r#""100%""#,
-        r#""10%""#,
-        "The percentage of lines that are written.",
-    );
-
-    const MASK_IP: Defaulted<bool> = Key::defaulted(
-        "mask_ip",
-        &Flag,
-        "false",
-        "true",
-        "Whether client addresses are shortened, to /24 and /48. Then `/top` and the metrics also \
-         show networks instead of clients.",
-    );
-
-    const ROTATE: Defaulted<Form<()>> = Key::defaulted(
-        "rotate",
-        &Short { short: OFF, long: TableOf(rotate::ALL) },
-        r#""off""#,
-        r#"{ size = "100MB", keep = 10 }"#,
-        "When a log file is closed and a new one begun. Only for a file.",
-    )
-    .with(r#"to = "/var/log/lockgate/access.log""#);
-}
-
-table! {
-    /// `access_log.rotate`.
-    mod rotate;
-
-    const SIZE: Defaulted<u64> = Key::defaulted(
-        "size",
-        &Size { min: 1_000, max: u64::MAX },
-        r#""100MB""#,
-        r#""20MB""#,
-        "The size past which a new file is begun.",
-    );
-
-    const KEEP: Defaulted<u32> = Key::defaulted(
-        "keep",
-        &Number::new(0, 10_000),
-        "10",
-        "3",
-        "How many old files are kept.",
-    );
-}
-
-table! {
-    /// `log`.
     mod log;
 
-    const LEVEL: Defaulted<Level> = Key::defaulted(
+    const LEVEL: Defaulted<LogLevel> = ConfigKey::defaulted(
         "level",
         &LEVELS,
         r#""info""#,
@@ -409,7 +303,7 @@ table! {
         "The least severe level that is written.",
     );
 
-    const FORMAT: Defaulted<LogFormat> = Key::defaulted(
+    const FORMAT: Defaulted<LogFormat> = ConfigKey::defaulted(
         "format",
         &Words(&[("text", LogFormat::Text), ("json", LogFormat::Json)]),
         r#""text""#,
@@ -419,10 +313,9 @@ table! {
 }
 
 table! {
-    /// `drain`.
     mod drain;
 
-    const DELAY: Defaulted<Duration> = Key::defaulted(
+    const DELAY: Defaulted<Duration> = ConfigKey::defaulted(
         "delay",
         &Time { min: 0 },
         r#""0s""#,
@@ -431,7 +324,7 @@ table! {
          a load balancer in front can react.",
     );
 
-    const DEADLINE: Defaulted<Duration> = Key::defaulted(
+    const DEADLINE: Defaulted<Duration> = ConfigKey::defaulted(
         "deadline",
         &Time { min: 0 },
         r#""30s""#,
@@ -442,12 +335,11 @@ table! {
 }
 
 table! {
-    /// `limits`.
     mod limits;
 
-    const CONNECTIONS: Defaulted<Option<usize>> = Key::defaulted(
+    const CONNECTIONS: Defaulted<Option<usize>> = ConfigKey::defaulted(
         "connections",
-        &Unless(AUTO, Number::count()),
+        &Unless(AUTO, WholeNumber::count()),
         r#""auto""#,
         "20000",
         "Client connections at once. `\"auto\"` follows from the descriptor limit, which is raised \
@@ -477,9 +369,9 @@ table! {
          clients, its further streams wait.",
     );
 
-    const PER_CLIENT: Defaulted<Option<usize>> = Key::defaulted(
+    const PER_CLIENT: Defaulted<Option<usize>> = ConfigKey::defaulted(
         "per_client",
-        &Unless(OFF, Number::count()),
+        &Unless(OFF, WholeNumber::count()),
         r#""off""#,
         "100",
         "Connections at once from one client address (of IPv6 the /64), whether or not places are \
@@ -487,16 +379,16 @@ table! {
          are closed. Over HTTP/2, each connection may have `http2.streams` requests at once.",
     );
 
-    const HANDSHAKES: Defaulted<usize> = Key::defaulted(
+    const HANDSHAKES: Defaulted<usize> = ConfigKey::defaulted(
         "handshakes",
-        &Number::count(),
+        &WholeNumber::count(),
         "1024",
         "256",
         "TLS handshakes that are computed at once. Others wait, at most for `timeouts.handshake`, \
          and clients take turns. A handshake that waits for its client does not count.",
     );
 
-    const MEMORY: Defaulted<Memory> = Key::defaulted(
+    const MEMORY: Defaulted<Memory> = ConfigKey::defaulted(
         "memory",
         &Either(&[
             &Words(&[("auto", Memory::Auto), ("off", Memory::Off)]),
@@ -512,7 +404,7 @@ table! {
          those in `trusted`.",
     );
 
-    const HEAD: Defaulted<u64> = Key::defaulted(
+    const HEAD: Defaulted<u64> = ConfigKey::defaulted(
         "head",
         &Size { min: 1_000, max: 65_536 },
         r#""64KB""#,
@@ -520,17 +412,17 @@ table! {
         "The longest head of a request or response. A longer one is refused.",
     );
 
-    const FIELDS: Defaulted<usize> = Key::defaulted(
+    const FIELDS: Defaulted<usize> = ConfigKey::defaulted(
         "fields",
-        &Number::new(1, 10_000),
+        &WholeNumber::new(1, 10_000),
         "128",
         "64",
         "The most fields in a head, and in trailers.",
     );
 
-    const REQUESTS: Defaulted<Option<u64>> = Key::defaulted(
+    const REQUESTS: Defaulted<Option<u64>> = ConfigKey::defaulted(
         "requests",
-        &Unless(OFF, Number::count()),
+        &Unless(OFF, WholeNumber::count()),
         r#""off""#,
         "1000",
         "Requests on one client connection. It is closed after the last one.",
@@ -538,12 +430,11 @@ table! {
 }
 
 table! {
-    /// `dns`.
     mod dns;
 
-    const SERVERS: Key<Items<EndpointAddr>> = Key::new(
+    const SERVERS: ConfigKey<Items<EndpointAddr>> = ConfigKey::new(
         "servers",
-        &List { of: Endpoint, least: 1 },
+        &List { of: UpstreamAddress, least: 1 },
         Absent("the name servers of /etc/resolv.conf"),
         r#"["10.0.0.53:53", "[fd00::53]:53"]"#,
         "Addresses of name servers, with ports, in the order in which they are asked.",
@@ -551,19 +442,18 @@ table! {
 }
 
 table! {
-    /// `socket`.
     mod socket;
 
-    const BACKLOG: Defaulted<u32> = Key::defaulted(
+    const BACKLOG: Defaulted<u32> = ConfigKey::defaulted(
         "backlog",
-        &Number::new(1, 65_535),
+        &WholeNumber::new(1, 65_535),
         "4096",
         "1024",
         "How many connections may wait to be accepted, per worker; all workers share a Unix socket. \
          The kernel's `net.core.somaxconn` caps it.",
     );
 
-    const FAST_OPEN: Defaulted<bool> = Key::defaulted(
+    const FAST_OPEN: Defaulted<bool> = ConfigKey::defaulted(
         "fast_open",
         &Flag,
         "false",
@@ -571,7 +461,7 @@ table! {
         "TCP Fast Open on listeners. The kernel's `net.ipv4.tcp_fastopen` must allow it.",
     );
 
-    const KEEPALIVE: Defaulted<Option<Duration>> = Key::defaulted(
+    const KEEPALIVE: Defaulted<Option<Duration>> = ConfigKey::defaulted(
         "keepalive",
         &Unless(OFF, Time { min: 1_000 }),
         r#""60s""#,

@@ -4,17 +4,18 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::model::{AcceptProxy, Cidr, Protocol, ProxyVersion};
+use crate::table::CheckedTable;
 use crate::tunnel_rule::TunnelRule;
 use crate::values::*;
 
 use super::Unset::{Absent, Required, Within};
 use super::{
-    AT_LEAST_1MS, Defaulted, Key, OFF, PROXY_HEADER, PROXY_VERSIONS, Row, SPOKEN, route, shape,
-    timeouts, tls,
+    AT_LEAST_1MS, ConfigKey, Defaulted, KeyRow, OFF, PROXY_HEADER, PROXY_VERSIONS, SPOKEN, route,
+    shape, timeouts, tls,
 };
 
 table! {
-    const TLS: Defaulted<Form<Option<PathBuf>>> = Key::defaulted(
+    const TLS: Defaulted<ShortOrLong<Option<PathBuf>>> = ConfigKey::defaulted(
         "tls",
         &Short { short: Unless(False, FilePath), long: TableOf(tls::site::ALL) },
         "false",
@@ -24,7 +25,7 @@ table! {
     )
     .inside(r#"cert = "/etc/tls/proxy.pem""#);
 
-    const PROTOCOLS: Key<Items<Protocol>> = Key::new(
+    const PROTOCOLS: ConfigKey<Items<Protocol>> = ConfigKey::new(
         "protocols",
         &SPOKEN,
         Absent("`[\"h2\", \"http1\"]` over TLS, `[\"http1\"]` without"),
@@ -33,7 +34,7 @@ table! {
          `http2.streams` tunnels.",
     );
 
-    const ACCEPT_PROXY: Defaulted<AcceptProxy> = Key::defaulted(
+    const ACCEPT_PROXY: Defaulted<AcceptProxy> = ConfigKey::defaulted(
         "accept_proxy",
         &PROXY_HEADER,
         "false",
@@ -42,9 +43,9 @@ table! {
     )
     .atop(r#"trusted = ["10.0.0.0/8"]"#);
 
-    const CLIENTS: Key<Items<Cidr>> = Key::new(
+    const CLIENTS: ConfigKey<Items<Cidr>> = ConfigKey::new(
         "clients",
-        &List { of: Network, least: 1 },
+        &List { of: CidrNetwork, least: 1 },
         Absent("with `auth`, every client; else loopback, private and link-local addresses, and clients of the Unix socket"),
         r#"["10.0.0.0/8", "192.0.2.0/24"]"#,
         "The client addresses that are served; others get 403. A proxy that is open to all \
@@ -53,7 +54,7 @@ table! {
          there.",
     );
 
-    const ALLOW: Key<Items<TunnelRule>> = Key::new(
+    const ALLOW: ConfigKey<Items<TunnelRule>> = ConfigKey::new(
         "allow",
         &List { of: TunnelTarget, least: 1 },
         Absent("every host on port 443, and 80 with `forward`"),
@@ -65,7 +66,7 @@ table! {
          address against the rules again; it connects only to the checked address.",
     );
 
-    const DENY: Key<Items<TunnelRule>> = Key::new(
+    const DENY: ConfigKey<Items<TunnelRule>> = ConfigKey::new(
         "deny",
         &List { of: TunnelTarget, least: 1 },
         Absent("no target"),
@@ -74,7 +75,7 @@ table! {
          does not deny its addresses.",
     );
 
-    const PRIVATE: Defaulted<bool> = Key::defaulted(
+    const PRIVATE: Defaulted<bool> = ConfigKey::defaulted(
         "private",
         &Flag,
         "false",
@@ -85,7 +86,7 @@ table! {
          `\"10.1.0.0/16:22\"` allows its own addresses, `\"0.0.0.0/0:22\"` no private ones.",
     );
 
-    const AUTH: Defaulted<Form<()>> = Key::defaulted(
+    const AUTH: Defaulted<ShortOrLong<()>> = ConfigKey::defaulted(
         "auth",
         &Short { short: False, long: TableOf(auth::ALL) },
         "false",
@@ -93,27 +94,27 @@ table! {
         "Access by password, which clients send as `Proxy-Authorization`. Others get 407.",
     );
 
-    const LIMIT: Defaulted<Form<Option<WrittenLimit>>> = route::LIMIT;
+    const LIMIT: Defaulted<ShortOrLong<Option<WrittenLimit>>> = route::LIMIT;
 
-    const MAX_PER_CLIENT: Defaulted<Option<usize>> = Key::defaulted(
+    const MAX_PER_CLIENT: Defaulted<Option<usize>> = ConfigKey::defaulted(
         "max_per_client",
-        &Unless(OFF, Number::count()),
+        &Unless(OFF, WholeNumber::count()),
         r#""off""#,
         "100",
         "Tunnels at once of one client address (of IPv6 the /64), on all workers. Further ones get \
          429. A forwarded request counts only after it has switched to another protocol.",
     );
 
-    const MAX_PER_USER: Defaulted<Option<usize>> = Key::defaulted(
+    const MAX_PER_USER: Defaulted<Option<usize>> = ConfigKey::defaulted(
         "max_per_user",
-        &Unless(OFF, Number::count()),
+        &Unless(OFF, WholeNumber::count()),
         r#""off""#,
         "100",
         "Tunnels at once of one user of `auth`, on all workers. Further ones get 429.",
     )
     .with(r#"auth = { basic = "/etc/lockgate/htpasswd" }"#);
 
-    const MAX_LIFETIME: Defaulted<Option<Duration>> = Key::defaulted(
+    const MAX_LIFETIME: Defaulted<Option<Duration>> = ConfigKey::defaulted(
         "max_lifetime",
         &Unless(OFF, AT_LEAST_1MS),
         r#""off""#,
@@ -121,7 +122,7 @@ table! {
         "The time after which a tunnel is closed, even if it is active.",
     );
 
-    const MAX_BYTES: Defaulted<Option<u64>> = Key::defaulted(
+    const MAX_BYTES: Defaulted<Option<u64>> = ConfigKey::defaulted(
         "max_bytes",
         &Unless(OFF, Size { min: 1, max: u64::MAX }),
         r#""off""#,
@@ -132,9 +133,9 @@ table! {
          has more than 1,024 connections.",
     );
 
-    const SHAPE: Defaulted<Form<Option<u64>>> = shape::TUNNEL;
+    const SHAPE: Defaulted<ShortOrLong<Option<u64>>> = shape::TUNNEL;
 
-    const PROXY_PROTOCOL: Key<ProxyVersion> = Key::new(
+    const PROXY_PROTOCOL: ConfigKey<ProxyVersion> = ConfigKey::new(
         "proxy_protocol",
         &PROXY_VERSIONS,
         Absent("none is sent"),
@@ -142,7 +143,7 @@ table! {
         "Sends a PROXY header with the client's address to the target, for targets that expect one.",
     );
 
-    const FORWARD: Defaulted<bool> = Key::defaulted(
+    const FORWARD: Defaulted<bool> = ConfigKey::defaulted(
         "forward",
         &Flag,
         "false",
@@ -153,7 +154,7 @@ table! {
          the request. `timeouts.response` of the global table applies.",
     );
 
-    const DNS: Key<Table> = Key::new(
+    const DNS: ConfigKey<CheckedTable> = ConfigKey::new(
         "dns",
         &TableOf(dns::ALL),
         Within,
@@ -161,7 +162,7 @@ table! {
         "Resolution of target names.",
     );
 
-    const TIMEOUTS: Key<Table> = Key::new(
+    const TIMEOUTS: ConfigKey<CheckedTable> = ConfigKey::new(
         "timeouts",
         &TableOf(timeouts::relay::ALL),
         Absent("the global `timeouts`"),
@@ -175,7 +176,7 @@ table! {
     /// `dns` of a tunnel.
     mod dns;
 
-    const TTL: Defaulted<Duration> = Key::defaulted(
+    const TTL: Defaulted<Duration> = ConfigKey::defaulted(
         "ttl",
         &Time { min: 0 },
         r#""60s""#,
@@ -191,7 +192,7 @@ table! {
     /// `auth` of a tunnel.
     mod auth;
 
-    const BASIC: Key<PathBuf> = Key::new(
+    const BASIC: ConfigKey<PathBuf> = ConfigKey::new(
         "basic",
         &FilePath,
         Required,

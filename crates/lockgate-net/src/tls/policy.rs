@@ -28,13 +28,13 @@ pub enum PolicyError {
     /// An unknown or unsupported TLS version.
     #[error("unknown TLS version {name:?}; known are 1.2 and 1.3")]
     UnknownVersion {
-        /// The name as written.
+        /// The name as the configuration has it.
         name: String,
     },
     /// An unknown or unsupported suite.
     #[error("unknown cipher suite {name:?}; known are {}", names_of(Suite::ALL))]
     UnknownSuite {
-        /// The name as written.
+        /// The name as the configuration has it.
         name: String,
     },
     /// An unknown or unsupported group.
@@ -43,25 +43,25 @@ pub enum PolicyError {
         names_of(Group::ALL)
     )]
     UnknownGroup {
-        /// The name as written.
+        /// The name as the configuration has it.
         name: String,
     },
-    /// A repeated name.
+    /// A name that is in a list twice.
     #[error("{name} is named twice")]
     Repeated {
-        /// The name.
+        /// The canonical spelling of the name.
         name: &'static str,
     },
     /// A version without a suite.
     #[error("no cipher suite works with TLS {}", .version.name())]
     NoSuite {
-        /// The version.
+        /// The version that nothing serves.
         version: Version,
     },
     /// A suite that could never be chosen.
     #[error("{} is for TLS {}, which is not among the versions", .suite.name(), .suite.version().name())]
     SuiteWithoutVersion {
-        /// The suite.
+        /// The suite that no version uses.
         suite: Suite,
     },
     /// TLS 1.2 without a classical group: it has no post-quantum groups.
@@ -78,7 +78,7 @@ macro_rules! named {
         pub enum $kind { $($(#[$of])* $variant,)+ }
 
         impl $kind {
-            /// All values.
+            /// All values, the preferred one first.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
 
             /// The value with this name, in any case.
@@ -99,7 +99,7 @@ macro_rules! named {
             }
         }
 
-        impl Named for $kind {
+        impl NamedSetting for $kind {
             fn name(self) -> &'static str {
                 Self::name(self)
             }
@@ -107,7 +107,7 @@ macro_rules! named {
     };
 }
 
-trait Named: Copy + PartialEq {
+trait NamedSetting: Copy + PartialEq {
     fn name(self) -> &'static str;
 }
 
@@ -187,7 +187,7 @@ impl Policy {
         Self::default_for(vec![Version::Tls12, Version::Tls13])
     }
 
-    /// TLS 1.3 only.
+    /// TLS 1.3 only, with all its suites.
     pub fn modern() -> Self {
         Self::default_for(vec![Version::Tls13])
     }
@@ -266,7 +266,7 @@ impl Policy {
         Ok(self)
     }
 
-    /// The versions.
+    /// The versions that may be negotiated.
     pub fn versions(&self) -> &[Version] {
         &self.versions
     }
@@ -297,7 +297,7 @@ impl Policy {
     }
 }
 
-fn parse<T: Named>(
+fn parse<T: NamedSetting>(
     names: &[&str],
     parse: impl Fn(&str) -> Option<T>,
     unknown: impl Fn(&str) -> PolicyError,
@@ -313,7 +313,7 @@ fn parse<T: Named>(
     Ok(all)
 }
 
-fn names_of<T: Named>(all: &[T]) -> String {
+fn names_of<T: NamedSetting>(all: &[T]) -> String {
     all.iter()
         .map(|one| one.name())
         .collect::<Vec<_>>()

@@ -11,7 +11,7 @@ use super::matchers::{media_range, pattern_of};
 /// The values of `Cache-Control` by path and media type.
 pub(super) fn caching(
     mistakes: &mut MistakeLog<'_>,
-    route: &config::Route,
+    route: &config::SiteRoute,
     written: &config::Caching,
 ) -> Option<Caching> {
     let path = |(path, said): &(config::Pattern, Option<String>)| {

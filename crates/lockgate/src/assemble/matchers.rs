@@ -8,14 +8,14 @@ use lockgate_proxy::transform::MediaRange;
 use super::MistakeLog;
 
 /// The paths of `route`.
-pub(super) fn pattern(mistakes: &mut MistakeLog<'_>, route: &config::Route) -> Option<Pattern> {
+pub(super) fn pattern(mistakes: &mut MistakeLog<'_>, route: &config::SiteRoute) -> Option<Pattern> {
     pattern_of(mistakes, route, &route.pattern)
 }
 
 /// A pattern in a table of `route`.
 pub(super) fn pattern_of(
     mistakes: &mut MistakeLog<'_>,
-    route: &config::Route,
+    route: &config::SiteRoute,
     written: &config::Pattern,
 ) -> Option<Pattern> {
     let config::Pattern::Path { segments, tail } = written else {

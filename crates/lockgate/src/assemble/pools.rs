@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use lockgate_config as config;
 use lockgate_config::Config;
-use lockgate_net::proxy_protocol::{Addresses, Tlvs, Version, encode_v1, encode_v2};
+use lockgate_net::proxy_protocol::{HeaderVersion, ProxiedAddresses, Tlvs, encode_v1, encode_v2};
 use lockgate_net::tls::Connector;
 use lockgate_proxy::answer::Page;
 use lockgate_proxy::upstream::{
-    Affinity, Balance, Eject, Endpoint, Keeping, Key, Member, Place, Pool, Queue, Retry, Sessions,
+    Affinity, Balance, Eject, Endpoint, IdleSettings, AffinityKey, Member, EndpointAddress, Pool, Queue, Retry, Sessions,
     Settings, Sticky,
 };
 
@@ -54,7 +54,7 @@ impl AssembledPools {
     fn make(
         &mut self,
         mistakes: &mut MistakeLog<'_>,
-        written: &config::Pool,
+        written: &config::EndpointPool,
         user: &str,
     ) -> Option<Arc<Pool>> {
         let name = self.name(written, user);
@@ -72,12 +72,12 @@ impl AssembledPools {
         for one in &written.endpoints {
             let place = match &one.addr {
                 config::EndpointAddr::Ip(address) => {
-                    (address.ip().to_string(), Place::Ip(*address))
+                    (address.ip().to_string(), EndpointAddress::Ip(*address))
                 }
-                config::EndpointAddr::Unix(path) => (String::new(), Place::Unix(path.clone())),
+                config::EndpointAddr::Unix(path) => (String::new(), EndpointAddress::Unix(path.clone())),
                 config::EndpointAddr::Name { host, port } => (
                     host.clone(),
-                    Place::Name(self.resolver.register(host, *port)),
+                    EndpointAddress::Name(self.resolver.register(host, *port)),
                 ),
                 config::EndpointAddr::Srv(name) => {
                     services.push((name, members.len(), one.backup));
@@ -121,7 +121,7 @@ impl AssembledPools {
 
     /// Its own name, or that of the first table that uses it: no two pools have the same name, since
     /// metrics tell pools apart by it.
-    fn name(&self, written: &config::Pool, user: &str) -> String {
+    fn name(&self, written: &config::EndpointPool, user: &str) -> String {
         let taken = |name: &str| self.all.iter().any(|known| known.settings.name == name);
         let name = written.name.as_deref().unwrap_or(user);
         if !taken(name) {
@@ -149,7 +149,7 @@ impl AssembledPools {
         &mut self,
         mistakes: &mut MistakeLog<'_>,
         name: &str,
-        pool: &config::Pool,
+        pool: &config::EndpointPool,
         written: &config::Health,
         own: Option<&Arc<Connector>>,
     ) -> Option<Check> {
@@ -185,8 +185,10 @@ impl AssembledPools {
         let mut preface = Vec::new();
         match pool.proxy_protocol.map(version) {
             None => {}
-            Some(Version::V1) => encode_v1(&mut preface, &Addresses::Local),
-            Some(Version::V2) => encode_v2(&mut preface, &Addresses::Local, &Tlvs::default()),
+            Some(HeaderVersion::V1) => encode_v1(&mut preface, &ProxiedAddresses::Local),
+            Some(HeaderVersion::V2) => {
+                encode_v2(&mut preface, &ProxiedAddresses::Local, &Tlvs::default())
+            }
         }
         Some(Check {
             ask,
@@ -202,8 +204,8 @@ impl AssembledPools {
 
     fn endpoint(
         &mut self,
-        written: &config::Endpoint,
-        (host, place): (String, Place),
+        written: &config::WeightedEndpoint,
+        (host, place): (String, EndpointAddress),
     ) -> Arc<Endpoint> {
         if let Some(known) = self.endpoints.get(&written.addr) {
             return Arc::clone(known);
@@ -223,11 +225,11 @@ impl AssembledPools {
 /// A member without a record so far, which is never chosen until it has one.
 fn vacant_member(endpoint: Arc<Endpoint>) -> Member {
     let member = Member::new(endpoint, 1).as_backup();
-    member.fall();
+    member.mark_down();
     member
 }
 
-fn settings(name: &str, written: &config::Pool, members: &[Member]) -> Settings {
+fn settings(name: &str, written: &config::EndpointPool, members: &[Member]) -> Settings {
     let maintenance = written.maintenance.as_ref().map(|answer| {
         let body = answer.body.clone().into_bytes();
         (
@@ -241,7 +243,7 @@ fn settings(name: &str, written: &config::Pool, members: &[Member]) -> Settings 
     Settings {
         name: name.to_owned(),
         http2: written.protocol != config::Protocol::Http1,
-        keeping: Keeping {
+        idle_settings: IdleSettings {
             max: written.idle.max,
             lifetime: super::millis(written.idle.age),
             requests: written.idle.requests,
@@ -283,19 +285,19 @@ fn settings(name: &str, written: &config::Pool, members: &[Member]) -> Settings 
     }
 }
 
-fn hash_key(written: &config::HashKey) -> Key {
+fn hash_key(written: &config::HashKey) -> AffinityKey {
     match written {
-        config::HashKey::Client => Key::Client,
-        config::HashKey::Sni => Key::ServerName,
-        config::HashKey::Header(name) => Key::Field(name.as_bytes().into()),
-        config::HashKey::Cookie(name) => Key::Cookie(name.as_bytes().into()),
+        config::HashKey::Client => AffinityKey::Client,
+        config::HashKey::Sni => AffinityKey::ServerName,
+        config::HashKey::Header(name) => AffinityKey::Field(name.as_bytes().into()),
+        config::HashKey::Cookie(name) => AffinityKey::Cookie(name.as_bytes().into()),
     }
 }
 
 /// A version of the PROXY protocol.
-pub(super) fn version(written: config::ProxyVersion) -> Version {
+pub(super) fn version(written: config::ProxyVersion) -> HeaderVersion {
     match written {
-        config::ProxyVersion::V1 => Version::V1,
-        config::ProxyVersion::V2 => Version::V2,
+        config::ProxyVersion::V1 => HeaderVersion::V1,
+        config::ProxyVersion::V2 => HeaderVersion::V2,
     }
 }

@@ -10,10 +10,11 @@ use std::sync::Arc;
 use std::thread;
 
 use lockgate_config as config;
-use lockgate_config::{At, Cidr, Code};
+use lockgate_config::{Cidr, Code, SourceSpan};
+use lockgate_net::token_bucket::TokenRate;
 use lockgate_proxy::admit::basic_auth::Checker;
 use lockgate_proxy::admit::networks::Networks;
-use lockgate_proxy::admit::rate_limit::{BUCKETS, Buckets, Rate, RateLimit};
+use lockgate_proxy::admit::rate_limit::{BUCKETS, Buckets, RateLimit};
 use lockgate_proxy::admit::verifier::Verifier;
 use lockgate_proxy::answer::{Page, Pages};
 use lockgate_proxy::route::Pattern;
@@ -59,7 +60,7 @@ impl SharedRules {
     }
 
     /// The networks, rate limit and users of `route`.
-    pub(super) fn admission(&mut self, route: &config::Route, auth: Option<Auth>) -> Admission {
+    pub(super) fn admission(&mut self, route: &config::SiteRoute, auth: Option<Auth>) -> Admission {
         let written = &route.rules;
         Admission {
             networks: Networks::new(&networks(&written.allow), &networks(&written.deny)),
@@ -72,7 +73,7 @@ impl SharedRules {
     pub(super) fn rules(
         &mut self,
         mistakes: &mut MistakeLog<'_>,
-        route: &config::Route,
+        route: &config::SiteRoute,
         pattern: &Pattern,
         auth: Option<&Auth>,
         fetcher: &Fetcher,
@@ -152,7 +153,7 @@ impl SharedRules {
             .or_insert_with(|| {
                 let at_least_one = |count| NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN);
                 let (count, burst) = (at_least_one(written.count), at_least_one(written.burst));
-                buckets.limit(Rate::new(count, written.every, burst))
+                buckets.limit(TokenRate::new(count, written.every, burst))
             });
         let by = match &written.per {
             config::LimitKey::Client => By::Client,
@@ -216,7 +217,7 @@ impl SharedRules {
     pub(super) fn pages(
         &mut self,
         mistakes: &mut MistakeLog<'_>,
-        written: &[(u16, PathBuf, At)],
+        written: &[(u16, PathBuf, SourceSpan)],
     ) -> Option<Arc<Pages>> {
         let files: Vec<_> = written
             .iter()
@@ -280,7 +281,7 @@ fn page(path: &Path) -> Result<Page, String> {
 }
 
 /// Whether a folder can be served; a missing one may be made later, which is a warning.
-pub(super) fn folder(mistakes: &mut MistakeLog<'_>, files: &config::Files) -> bool {
+pub(super) fn folder(mistakes: &mut MistakeLog<'_>, files: &config::StaticFiles) -> bool {
     match std::fs::metadata(&files.root) {
         Ok(metadata) if metadata.is_dir() => true,
         Ok(_) => {
@@ -306,9 +307,9 @@ pub(super) fn folder(mistakes: &mut MistakeLog<'_>, files: &config::Files) -> bo
 /// The paths that are tried instead of the request's (`try`).
 pub(super) fn attempts(
     mistakes: &mut MistakeLog<'_>,
-    route: &config::Route,
+    route: &config::SiteRoute,
     pattern: &Pattern,
-    files: &config::Files,
+    files: &config::StaticFiles,
 ) -> Option<Vec<Template>> {
     let attempts = files.attempts.iter();
     attempts
@@ -319,7 +320,7 @@ pub(super) fn attempts(
 /// The media types that a route sets itself.
 pub(super) fn types(
     mistakes: &mut MistakeLog<'_>,
-    route: &config::Route,
+    route: &config::SiteRoute,
     written: &config::FileTypes,
 ) -> Option<Types> {
     let mut path = |(path, media_type): &(config::Pattern, String)| {
@@ -334,7 +335,7 @@ pub(super) fn types(
 
 pub(super) fn redirect(
     mistakes: &mut MistakeLog<'_>,
-    route: &config::Route,
+    route: &config::SiteRoute,
     pattern: &Pattern,
     to: &str,
     status: u16,
@@ -345,7 +346,7 @@ pub(super) fn redirect(
 
 pub(super) fn respond(
     mistakes: &mut MistakeLog<'_>,
-    route: &config::Route,
+    route: &config::SiteRoute,
     pattern: &Pattern,
     answer: &config::Answer,
 ) -> Option<Action> {
@@ -380,7 +381,7 @@ pub(super) fn defaults(written: &config::Rates) -> Rules {
 
 fn target(
     mistakes: &mut MistakeLog<'_>,
-    route: &config::Route,
+    route: &config::SiteRoute,
     pattern: &Pattern,
 ) -> Option<TargetRewrite> {
     match &route.rules.rewrite {
@@ -394,7 +395,7 @@ fn target(
 
 fn headers(
     mistakes: &mut MistakeLog<'_>,
-    route: &config::Route,
+    route: &config::SiteRoute,
     written: &[config::HeaderRule],
     pattern: &Pattern,
 ) -> Option<HeaderRules> {
@@ -424,7 +425,7 @@ fn headers(
 
 fn template(
     mistakes: &mut MistakeLog<'_>,
-    route: &config::Route,
+    route: &config::SiteRoute,
     text: &str,
     purpose: Purpose,
     pattern: &Pattern,

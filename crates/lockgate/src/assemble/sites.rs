@@ -1,21 +1,21 @@
 //! Sites as they run: sites on one address become one listener, with one table of hosts and paths.
 
 use std::collections::HashMap;
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::sync::Arc;
 use std::time::Duration;
 
 use lockgate_config as config;
-use lockgate_config::{At, Code, Config, Host, ListenAddr, Protocol, SiteListener};
-use lockgate_http::h1::Limits;
-use lockgate_net::threads::Threads;
+use lockgate_config::{Code, Config, Host, ListenAddr, Protocol, SiteListener, SourceSpan};
+use lockgate_http::h1::HeadLimits;
+use lockgate_net::thread_pool::ThreadPool;
+use lockgate_net::token_bucket::TokenRate;
 use lockgate_proxy::action::forward_auth::ForwardAuth;
 use lockgate_proxy::action::proxy::Proxy;
 use lockgate_proxy::admit::basic_auth::Checker;
 use lockgate_proxy::answer::Pages;
 use lockgate_proxy::downstream::{Listener, SecureSites, Service};
 use lockgate_proxy::files::{Files, Symlinks};
-use lockgate_proxy::h2::Allowance;
 use lockgate_proxy::route::{Clash, HostPattern, Pattern, Router, Rule, SiteRoutes, Unreachable};
 use lockgate_proxy::site::{self, Action, Admission, Auth};
 use lockgate_proxy::upstream::Pool;
@@ -41,11 +41,11 @@ pub(super) struct AssembledSites {
 #[derive(Clone)]
 struct FileThreads {
     /// They wait for the disk.
-    disk: Arc<Threads>,
+    disk: Arc<ThreadPool>,
     /// It lists folders.
-    lister: Arc<Threads>,
+    lister: Arc<ThreadPool>,
     /// They compress responses.
-    compressors: Arc<Threads>,
+    compressors: Arc<ThreadPool>,
 }
 
 /// The time limit of an authorization service where the site's responses have none.
@@ -65,7 +65,7 @@ impl AssembledSites {
 /// One site at one address.
 #[derive(Clone, Copy)]
 pub(super) struct SiteAtAddress<'a> {
-    pub(super) site: &'a config::Site,
+    pub(super) site: &'a config::HostedSite,
     /// Its index in the configuration.
     place: usize,
     /// Whether its requests are only redirected to HTTPS here.
@@ -79,8 +79,8 @@ struct SiteTable {
     sites: Vec<site::Site>,
     routes: Vec<site::Route>,
     /// The places of the sites and routes in the configuration, for mistakes.
-    site_places: Vec<At>,
-    route_places: Vec<At>,
+    site_places: Vec<SourceSpan>,
+    route_places: Vec<SourceSpan>,
 }
 
 impl Assembler<'_> {
@@ -339,30 +339,32 @@ impl Assembler<'_> {
 
     fn route(
         &mut self,
-        site: &config::Site,
-        route: &config::Route,
+        site: &config::HostedSite,
+        route: &config::SiteRoute,
     ) -> Option<(Pattern, site::Route)> {
         let pattern = matchers::pattern(&mut self.mistakes, route)?;
         let action = match &route.action {
-            config::Action::Proxy(pool) => self
+            config::RouteAction::Proxy(pool) => self
                 .proxy(site, *pool, &route.rules.timeouts)
                 .map(Action::Proxy),
-            config::Action::Files(files) => self.files(route, &pattern, files).map(Action::Files),
-            config::Action::Redirect { to, status } => {
+            config::RouteAction::Files(files) => {
+                self.files(route, &pattern, files).map(Action::Files)
+            }
+            config::RouteAction::Redirect { to, status } => {
                 rules::redirect(&mut self.mistakes, route, &pattern, to, *status)
             }
-            config::Action::Respond(answer) => {
+            config::RouteAction::Respond(answer) => {
                 rules::respond(&mut self.mistakes, route, &pattern, answer)
             }
         };
         let auth = match &route.rules.auth {
             None => Some(None),
-            Some(config::Auth::Basic(written)) => self
+            Some(config::AuthMethod::Basic(written)) => self
                 .sites
                 .guards
                 .basic(&mut self.mistakes, written)
                 .map(|basic| Some(Auth::Basic(basic))),
-            Some(config::Auth::Forward(written)) => {
+            Some(config::AuthMethod::Forward(written)) => {
                 let made = self.forward_auth(site, written, &route.rules.timeouts);
                 made.map(|service| Some(Auth::Forward(Box::new(service))))
             }
@@ -391,7 +393,7 @@ impl Assembler<'_> {
 
     fn forward_auth(
         &mut self,
-        site: &config::Site,
+        site: &config::HostedSite,
         written: &config::ForwardAuth,
         timeouts: &config::Timeouts,
     ) -> Option<ForwardAuth> {
@@ -421,9 +423,9 @@ impl Assembler<'_> {
 
     fn files(
         &mut self,
-        route: &config::Route,
+        route: &config::SiteRoute,
         pattern: &Pattern,
-        files: &config::Files,
+        files: &config::StaticFiles,
     ) -> Option<Arc<Files>> {
         let there = rules::folder(&mut self.mistakes, files);
         let attempts = rules::attempts(&mut self.mistakes, route, pattern, files);
@@ -431,9 +433,9 @@ impl Assembler<'_> {
         let place = self.sites.files;
         self.sites.files += 1;
         let threads = self.sites.threads.get_or_insert_with(|| FileThreads {
-            disk: Threads::new("disk", DISK_THREADS),
-            lister: Threads::new("listings", NonZeroUsize::MIN),
-            compressors: Threads::new("compress", DISK_THREADS),
+            disk: ThreadPool::new("disk", DISK_THREADS),
+            lister: ThreadPool::new("listings", NonZeroUsize::MIN),
+            compressors: ThreadPool::new("compress", DISK_THREADS),
         });
         let (attempts, types, threads) = (attempts?, types?, threads.clone());
         there.then(|| {
@@ -463,11 +465,12 @@ impl Assembler<'_> {
 
     fn proxy(
         &mut self,
-        site: &config::Site,
+        site: &config::HostedSite,
         number: usize,
         timeouts: &config::Timeouts,
     ) -> Option<Proxy> {
-        let is_its = |route: &&config::Route| route.action == config::Action::Proxy(number);
+        let is_its =
+            |route: &&config::SiteRoute| route.action == config::RouteAction::Proxy(number);
         // The site's own route comes last; a pool without a name has that of its site and route.
         let user = match site.routes.iter().rev().find(is_its) {
             Some(route) if !route.name.is_empty() => format!("{} {}", site.name, route.name),
@@ -529,7 +532,7 @@ impl SiteTable {
 
 /// The sites with TLS on the address of `tcp`.
 pub(super) fn tls_sites_at<'a>(config: &'a Config, tcp: &config::Tcp) -> Vec<SiteAtAddress<'a>> {
-    let is_here = |site: &config::Site| {
+    let is_here = |site: &config::HostedSite| {
         site.listen
             .iter()
             .any(|at| at.secure && at.addr == tcp.listen)
@@ -610,8 +613,8 @@ pub(super) fn served(
     }
 }
 
-fn head_limits(written: &config::Limits) -> Limits {
-    Limits {
+fn head_limits(written: &config::ProcessLimits) -> HeadLimits {
+    HeadLimits {
         head: usize::try_from(written.head).unwrap_or(usize::MAX),
         fields: written.fields,
     }
@@ -619,10 +622,10 @@ fn head_limits(written: &config::Limits) -> Limits {
 
 /// The limits of one HTTP/2 connection.
 fn http2(written: &config::Http2) -> site::Http2 {
-    let allowance = |written: config::Allowance| Allowance {
-        count: written.count,
-        every: u64::try_from(written.every.as_millis()).unwrap_or(u64::MAX),
-        burst: written.burst,
+    let at_least_one = |count| NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN);
+    let allowance = |written: config::Allowance| {
+        let (count, burst) = (at_least_one(written.count), at_least_one(written.burst));
+        TokenRate::new(count, written.every, burst)
     };
     site::Http2 {
         streams: written.streams,

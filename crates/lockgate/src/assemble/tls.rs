@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use lockgate_config as config;
-use lockgate_config::{At, Code};
+use lockgate_config::{Code, SourceSpan};
 use lockgate_net::tls::{
     self, Acceptor, Acceptors, CertError, Connector, ConnectorError, Policy, TicketRing,
     TlsSetupError, Warning,
@@ -28,8 +28,8 @@ impl TicketRings {
     pub(super) fn acceptor(
         &mut self,
         mistakes: &mut MistakeLog<'_>,
-        at: &At,
-        written: &config::Tls,
+        at: &SourceSpan,
+        written: &config::DownstreamTls,
     ) -> Option<Arc<Acceptor>> {
         let versions: Vec<_> = written
             .versions
@@ -86,10 +86,10 @@ impl TicketRings {
     pub(super) fn acceptors(
         &mut self,
         mistakes: &mut MistakeLog<'_>,
-        sites: &[&config::Site],
+        sites: &[&config::HostedSite],
         neighbours: Neighbours,
     ) -> Option<(Acceptors, Vec<usize>)> {
-        let mut groups: Vec<(&At, config::Tls)> = Vec::new();
+        let mut groups: Vec<(&SourceSpan, config::DownstreamTls)> = Vec::new();
         let (mut names, mut places, mut default) = (Vec::new(), Vec::new(), 0);
         for site in sites {
             let written = site.tls.as_ref()?;
@@ -97,7 +97,7 @@ impl TicketRings {
                 .iter()
                 .position(|(_, group)| same_rules(group, written))
                 .unwrap_or_else(|| {
-                    let group = config::Tls {
+                    let group = config::DownstreamTls {
                         certs: Vec::new(),
                         default: None,
                         ..written.clone()
@@ -119,10 +119,10 @@ impl TicketRings {
                 match host {
                     config::Host::Any => default = place,
                     config::Host::Exact(name) => {
-                        names.push((tls::Name::Exact(name.clone()), place))
+                        names.push((tls::SniPattern::Exact(name.clone()), place))
                     }
                     config::Host::Under(name) => {
-                        names.push((tls::Name::Under(name.clone()), place))
+                        names.push((tls::SniPattern::Under(name.clone()), place))
                     }
                 }
             }
@@ -153,7 +153,7 @@ impl TicketRings {
     fn ring(
         &mut self,
         mistakes: &mut MistakeLog<'_>,
-        at: &At,
+        at: &SourceSpan,
         written: &config::Tickets,
     ) -> Option<Option<Arc<TicketRing>>> {
         if let Some((_, ring)) = self.0.iter().find(|(known, _)| known == written) {
@@ -209,8 +209,8 @@ fn is_ip(host: &config::Host) -> bool {
 }
 
 /// Whether two settings differ in nothing but the certificates.
-fn same_rules(one: &config::Tls, other: &config::Tls) -> bool {
-    let rules = |tls: &config::Tls| config::Tls {
+fn same_rules(one: &config::DownstreamTls, other: &config::DownstreamTls) -> bool {
+    let rules = |tls: &config::DownstreamTls| config::DownstreamTls {
         certs: Vec::new(),
         default: None,
         ..tls.clone()
@@ -219,7 +219,7 @@ fn same_rules(one: &config::Tls, other: &config::Tls) -> bool {
 }
 
 /// Whether the default is the only certificate of a table: both have the same place.
-fn is_only(written: &config::Tls) -> bool {
+fn is_only(written: &config::DownstreamTls) -> bool {
     let same = |one: &config::CertFiles, other: &config::CertFiles| {
         one == other && one.at.to_string() == other.at.to_string()
     };
@@ -232,14 +232,14 @@ fn is_only(written: &config::Tls) -> bool {
 /// Warns of a host that no certificate covers.
 fn warn_uncovered(
     mistakes: &mut MistakeLog<'_>,
-    site: &config::Site,
+    site: &config::HostedSite,
     host: &config::Host,
     certs: &[tls::CertSummary],
 ) {
     let has = |wanted: &str| {
         certs
             .iter()
-            .any(|cert| cert.names.iter().any(|name| name == wanted))
+            .any(|cert| cert.facts.names.iter().any(|name| name == wanted))
     };
     let (covered, shown) = match host {
         config::Host::Any => return,
@@ -249,7 +249,7 @@ fn warn_uncovered(
                 .trim_end_matches(']')
                 .parse::<IpAddr>();
             let by_address =
-                address.is_ok_and(|ip| certs.iter().any(|cert| cert.addresses.contains(&ip)));
+                address.is_ok_and(|ip| certs.iter().any(|cert| cert.facts.addresses.contains(&ip)));
             let parent = host
                 .split_once('.')
                 .map(|(_, parent)| format!("*.{parent}"));
@@ -333,8 +333,8 @@ pub(super) fn connector(
 
 fn report_error(
     mistakes: &mut MistakeLog<'_>,
-    listener: &At,
-    written: &config::Tls,
+    listener: &SourceSpan,
+    written: &config::DownstreamTls,
     error: &TlsSetupError,
 ) {
     let message = error.to_string();
@@ -368,8 +368,8 @@ fn report_error(
 
 fn report_warning(
     mistakes: &mut MistakeLog<'_>,
-    listener: &At,
-    written: &config::Tls,
+    listener: &SourceSpan,
+    written: &config::DownstreamTls,
     warning: &Warning,
 ) {
     let (code, cert) = match warning {
@@ -432,7 +432,11 @@ fn file_mistake(files: &tls::CertFiles, error: &CertError) -> CertFileMistake {
 }
 
 /// The place in the configuration that names the file at `path`, one of the files of `cert`.
-fn place_of_file<'a>(written: &'a config::Tls, cert: &Path, path: &Path) -> Option<&'a At> {
+fn place_of_file<'a>(
+    written: &'a config::DownstreamTls,
+    cert: &Path,
+    path: &Path,
+) -> Option<&'a SourceSpan> {
     let files = written
         .certs
         .iter()
@@ -453,7 +457,7 @@ fn certificates(
     let mut certs = Vec::new();
     for one in written {
         let files = files(one);
-        if one.named == config::Named::ByPattern && files.are_authorities() {
+        if one.named == config::CertNaming::ByPattern && files.are_authorities() {
             let message = format!(
                 "{}: certificates of authorities, which are not served",
                 files.cert.display()

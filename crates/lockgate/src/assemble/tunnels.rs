@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use lockgate_config as config;
 use lockgate_config::{Host, TargetName, TargetRule};
-use lockgate_http::forwarding::Client;
-use lockgate_net::names::Names;
+use lockgate_http::forwarding::ForwardedClient;
+use lockgate_net::name_cache::NameCache;
 use lockgate_proxy::action::connect::{Connect, Forward};
 use lockgate_proxy::action::proxy::Proxy;
 use lockgate_proxy::admit::networks::Networks;
 use lockgate_proxy::admit::targets::{Named, Rule, Targets};
 use lockgate_proxy::downstream::{Listener, Service};
-use lockgate_proxy::exchange::Bounds;
+use lockgate_proxy::exchange::TunnelLimits;
 use lockgate_proxy::limits::{AtOnce, PerClient};
 use lockgate_proxy::route::{self, HostPattern, Pattern, Router, SiteRoutes};
 use lockgate_proxy::rules::Rules;
@@ -30,14 +30,14 @@ const LOOK_UPS: usize = 32;
 /// The look-ups of names, which the tunnels of all listeners share.
 #[derive(Clone)]
 pub(super) struct TunnelLookups {
-    names: Arc<Names>,
+    names: Arc<NameCache>,
     look_ups: Arc<PerClient>,
 }
 
 impl Default for TunnelLookups {
     fn default() -> Self {
         Self {
-            names: Names::new(),
+            names: NameCache::new(),
             look_ups: PerClient::new(LOOK_UPS),
         }
     }
@@ -47,7 +47,7 @@ impl Assembler<'_> {
     /// A listener of tunnels; `place` is its index among the sites of the process.
     pub(super) fn tunnel(
         &mut self,
-        tunnel: &config::Tunnel,
+        tunnel: &config::TunnelListener,
         place: usize,
     ) -> Option<PlannedListener> {
         let config = self.config;
@@ -139,7 +139,7 @@ impl Assembler<'_> {
 
     /// The rules of forwarded requests: fields between a client and its proxy are removed (RFC 9110
     /// §11.7).
-    fn forwarded(&self, tunnel: &config::Tunnel) -> Rules {
+    fn forwarded(&self, tunnel: &config::TunnelListener) -> Rules {
         let bare = rules::defaults(&self.config.rates);
         if !tunnel.forward {
             return bare;
@@ -159,7 +159,7 @@ impl Assembler<'_> {
         }
     }
 
-    fn connect(&mut self, tunnel: &config::Tunnel) -> Connect {
+    fn connect(&mut self, tunnel: &config::TunnelListener) -> Connect {
         let TunnelLookups { names, look_ups } = self.tunnels.clone();
         let rules = |written: &[TargetRule]| written.iter().map(rule).collect();
         Connect {
@@ -167,7 +167,7 @@ impl Assembler<'_> {
             names,
             fresh: tunnel.dns_ttl,
             connect: tunnel.timeouts.connect,
-            bounds: Bounds {
+            tunnel_limits: TunnelLimits {
                 idle: tunnel.timeouts.tunnel_idle,
                 keepalive: self.config.socket.keepalive,
                 lifetime: tunnel.max_lifetime,
@@ -185,7 +185,7 @@ impl Assembler<'_> {
                     whole: None,
                     tunnel_idle: tunnel.timeouts.tunnel_idle,
                 },
-                client: Client::unnamed(),
+                client: ForwardedClient::anonymous(),
             }),
         }
     }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use lockgate_config::{At, Code, Config, EndpointAddr, Report, ValueSource};
+use lockgate_config::{Code, Config, EndpointAddr, Report, SourceSpan, ValueSource};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -51,7 +51,7 @@ pub(super) fn warn_unresolved(config: &Config, report: &mut Report) {
 type HostPort = (String, u16);
 
 /// Every name that is looked up while Lockgate runs, and its first place in the configuration.
-fn names(config: &Config) -> BTreeMap<HostPort, At> {
+fn names(config: &Config) -> BTreeMap<HostPort, SourceSpan> {
     let endpoints = config
         .pools
         .iter()

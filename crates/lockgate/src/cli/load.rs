@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use clap::Args;
 use lockgate_load::expect::{BodyCheck, Expect, Length};
-use lockgate_load::options::{Connections, Options, Requests, Threads, Timing, Tls};
-use lockgate_load::profile::{Profile, Rates, Spike, duration};
-use lockgate_load::schedule::Rate;
+use lockgate_load::options::{ConnectionOptions, LoadOptions, RequestOptions, ThreadOptions, TimingOptions, TlsOptions};
+use lockgate_load::profile::{Profile, RequestRates, Spike, duration};
+use lockgate_load::schedule::RequestRate;
 use lockgate_load::shared_link::LinkRate;
-use lockgate_load::target::{Body, Varying};
-use lockgate_net::proxy_protocol::Version;
+use lockgate_load::target::{RequestBody, Varying};
+use lockgate_net::proxy_protocol::HeaderVersion;
 use lockgate_net::tls::{CaSource, CertFiles};
 use lockgate_report::push::Gateway;
 use lockgate_report::threshold::Threshold;
@@ -27,7 +27,7 @@ use values::{
 /// The run that `load` makes, and its reports.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LoadRun {
-    pub(crate) options: Options,
+    pub(crate) options: LoadOptions,
     pub(crate) kind: LoadKind,
     /// The condition that fails the command.
     pub(crate) fail_if: Option<Threshold>,
@@ -133,7 +133,7 @@ pub(super) struct LoadArgs {
     /// Requests per second, sent on schedule even when responses are late (open loop): 1k, 60/min,
     /// a ramp 1k..25k
     #[arg(long, value_name = "RATE", help_heading = "Open loop")]
-    rate: Option<Rates>,
+    rate: Option<RequestRates>,
     /// Go through the range in steps of this rate
     #[arg(
         long,
@@ -141,7 +141,7 @@ pub(super) struct LoadArgs {
         requires = "rate",
         help_heading = "Open loop"
     )]
-    step: Option<Rate>,
+    step: Option<RequestRate>,
     /// Duration of each step
     #[arg(long, value_name = "TIME", value_parser = duration, requires = "step", help_heading = "Open loop")]
     every: Option<Duration>,
@@ -211,7 +211,7 @@ pub(super) struct LoadArgs {
     link: Option<LinkRate>,
     /// Send a PROXY header at the beginning of each connection: v1 or v2
     #[arg(long, value_name = "v1|v2", value_parser = proxy_version, help_heading = "Connection")]
-    proxy_protocol: Option<Version>,
+    proxy_protocol: Option<HeaderVersion>,
 
     /// Accept any certificate
     #[arg(long, conflicts_with = "ca", help_heading = "TLS")]
@@ -360,9 +360,9 @@ impl LoadArgs {
         } else {
             Length::First
         });
-        let options = Options {
+        let options = LoadOptions {
             command: std::env::args().skip(1).collect(),
-            requests: Requests {
+            requests: RequestOptions {
                 urls: self.urls,
                 weights: self.weights,
                 method: self.method,
@@ -372,7 +372,7 @@ impl LoadArgs {
                 grpc: self.grpc,
                 priorities: self.priorities,
             },
-            connections: Connections {
+            connections: ConnectionOptions {
                 number: self.connections.unwrap_or(match (self.page, self.http2) {
                     (true, true) => 1,
                     (true, false) => 6,
@@ -386,7 +386,7 @@ impl LoadArgs {
                 proxy_protocol: self.proxy_protocol,
                 link: self.link,
             },
-            timing: Timing {
+            timing: TimingOptions {
                 profile,
                 duration: self.duration,
                 count: self.count,
@@ -398,7 +398,7 @@ impl LoadArgs {
                     10
                 })),
             },
-            tls: Tls {
+            tls: TlsOptions {
                 ca: match (self.insecure, self.ca) {
                     (true, _) => CaSource::Anyone,
                     (false, Some(path)) => CaSource::File(path),
@@ -422,7 +422,7 @@ impl LoadArgs {
             },
             stop_on: self.stop_on,
             anyway: self.anyway,
-            threads: Threads {
+            threads: ThreadOptions {
                 number: self.threads,
                 cpus: self.cpus,
             },
@@ -464,26 +464,26 @@ impl LoadArgs {
         })
     }
 
-    fn body(&self) -> Result<Option<Body>, String> {
+    fn body(&self) -> Result<Option<RequestBody>, String> {
         if let Some(path) = &self.body_file {
             let bytes =
                 std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
-            return Ok(Some(Body::Fixed(bytes.into())));
+            return Ok(Some(RequestBody::Fixed(bytes.into())));
         }
         let text = self
             .body
             .as_ref()
-            .map(|text| Body::Fixed(text.as_bytes().into()));
+            .map(|text| RequestBody::Fixed(text.as_bytes().into()));
         Ok(text
             .or(self.body_size.map(pattern))
-            .or(self.body_random.map(Body::Random)))
+            .or(self.body_random.map(RequestBody::Random)))
     }
 }
 
 /// Bytes that are text, and differ from one place to the next.
-fn pattern(length: usize) -> Body {
+fn pattern(length: usize) -> RequestBody {
     let bytes: Arc<[u8]> = (b'a'..=b'z').cycle().take(length).collect();
-    Body::Fixed(bytes)
+    RequestBody::Fixed(bytes)
 }
 
 #[cfg(test)]

@@ -2,15 +2,15 @@
 
 use std::sync::atomic::Ordering;
 
-use lockgate_metrics::Text;
-use lockgate_net::memory::{self as counted, Kind};
+use lockgate_metrics::ExpositionText;
+use lockgate_net::memory::{self as counted, MemoryKind};
 
 use super::{Exposition, seconds};
 use crate::configuration::Configuration;
 use crate::operator_log;
 
 impl Exposition {
-    pub(super) fn process(&self, text: &mut Text) {
+    pub(super) fn process(&self, text: &mut ExpositionText) {
         let version = [("version", env!("CARGO_PKG_VERSION"))];
         text.gauge("lockgate_build_info", "Always 1; the version is the label.")
             .sample(&version, 1_i64);
@@ -67,7 +67,7 @@ impl Exposition {
         .sample(&[], operator_log::lost());
     }
 
-    pub(super) fn configuration(&self, text: &mut Text) {
+    pub(super) fn configuration(&self, text: &mut ExpositionText) {
         let Some(configuration) = self.state.file.as_deref() else {
             return;
         };
@@ -103,7 +103,7 @@ impl Exposition {
         .sample(&[], i64::from(last.differs));
     }
 
-    fn sockets(&self, text: &mut Text) {
+    fn sockets(&self, text: &mut ExpositionText) {
         let sockets = &self.state.shared.sockets;
         let (open, idle) = (sockets.open() as i64, sockets.idle() as i64);
         let mut family = text.gauge(
@@ -142,7 +142,7 @@ impl Exposition {
     }
 }
 
-fn memory(text: &mut Text) {
+fn memory(text: &mut ExpositionText) {
     let budget = counted::process();
     if let Some(limit) = budget.limit() {
         text.gauge(
@@ -155,7 +155,7 @@ fn memory(text: &mut Text) {
         "lockgate_memory_bytes",
         "Memory in use by kind: allocations, zstd's contexts, an estimate of the kernel's buffers, and the measured rest.",
     );
-    for (kind, name) in Kind::ALL {
+    for (kind, name) in MemoryKind::ALL {
         family.sample(&[("kind", name)], budget.used(kind) as i64);
     }
     family.sample(&[("kind", "surplus")], budget.surplus() as i64);

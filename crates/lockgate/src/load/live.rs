@@ -12,9 +12,9 @@ use std::thread;
 use std::time::Duration;
 
 use lockgate_config::Color;
-use lockgate_load::Progress;
-use lockgate_load::plan::Stage;
-use lockgate_report::live::{Line, Live, Tone};
+use lockgate_load::RunProgress;
+use lockgate_load::plan::LoadStage;
+use lockgate_report::live::{Live, LiveLine, Tone};
 
 use crate::print;
 
@@ -66,7 +66,7 @@ pub(crate) struct LiveView {
 /// One update of the screen.
 #[derive(Debug)]
 enum ScreenUpdate {
-    Block(Vec<Line>, TerminalSize),
+    Block(Vec<LiveLine>, TerminalSize),
     Line(String),
 }
 
@@ -82,7 +82,7 @@ impl LiveView {
     ///
     /// # Errors
     /// When there can be no thread.
-    pub(crate) fn new(shown: ProgressDisplay, stages: &[Stage]) -> io::Result<Self> {
+    pub(crate) fn new(shown: ProgressDisplay, stages: &[LoadStage]) -> io::Result<Self> {
         let (frames, waiting) = sync_channel(WAITING);
         let (writes, written) = channel::<()>();
         let write = move || {
@@ -109,8 +109,8 @@ impl LiveView {
     }
 
     /// Shows the progress of the engine.
-    pub(crate) fn update(&mut self, progress: &Progress<'_>) {
-        self.live.tell(progress);
+    pub(crate) fn update(&mut self, progress: &RunProgress<'_>) {
+        self.live.observe(progress);
         match self.shown {
             ProgressDisplay::Quiet => {}
             ProgressDisplay::Lines => {
@@ -181,7 +181,7 @@ impl Screen {
 
     /// Draws the block over the one that stands there, in one write, so that nothing is ever seen
     /// half.
-    fn block(&mut self, lines: &[Line], size: TerminalSize, out: &mut impl Write) {
+    fn block(&mut self, lines: &[LiveLine], size: TerminalSize, out: &mut impl Write) {
         if self.columns != size.columns {
             // Only the terminal knows where lines of another width are now: they stay.
             self.drawn = 0;
@@ -230,10 +230,10 @@ mod tests {
         rows: 24,
     };
 
-    fn lines(texts: &[&str]) -> Vec<Line> {
+    fn lines(texts: &[&str]) -> Vec<LiveLine> {
         texts
             .iter()
-            .map(|text| Line {
+            .map(|text| LiveLine {
                 text: (*text).to_owned(),
                 tone: Tone::Plain,
             })
@@ -311,7 +311,7 @@ mod tests {
                 drawn: 0,
                 columns: 0,
             };
-            let alarm = Line {
+            let alarm = LiveLine {
                 text: "7 failed".to_owned(),
                 tone: Tone::Alarm,
             };

@@ -6,13 +6,13 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use lockgate_load::result::Report;
+use lockgate_load::result::RunResult;
 use lockgate_report::{csv, hdr, html, json, text};
 
 use crate::cli::load::ReportFiles;
 
 /// A function that renders a report in one form.
-pub(super) type ReportForm = fn(&Report) -> String;
+pub(super) type ReportForm = fn(&RunResult) -> String;
 
 /// The reports that the options name.
 pub(super) struct Outputs {
@@ -51,7 +51,7 @@ impl Outputs {
     ///
     /// # Errors
     /// When one cannot be written: the first of them. The others are written all the same.
-    pub(super) fn write(self, report: &Report) -> anyhow::Result<()> {
+    pub(super) fn write(self, report: &RunResult) -> anyhow::Result<()> {
         let mut written = Ok(());
         for (form, output) in self.files {
             written = written.and(output.write(&form(report)));

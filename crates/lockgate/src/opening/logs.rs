@@ -2,7 +2,7 @@
 
 use std::io;
 
-use lockgate_config::{AccessLog, At, Code, LogTarget};
+use lockgate_config::{AccessLog, Code, LogTarget, SourceSpan};
 
 use super::Opening;
 use crate::assemble::ReadAccess;
@@ -50,7 +50,7 @@ impl Opening<'_> {
     }
 
     /// Opens one access log; `None` where it cannot be opened, or is only tried.
-    fn log(&mut self, log: &AccessLog, at: Option<&At>) -> Option<LogWriter> {
+    fn log(&mut self, log: &AccessLog, at: Option<&SourceSpan>) -> Option<LogWriter> {
         let target = match &log.to {
             LogTarget::Stdout => LogDestination::Stdout,
             LogTarget::Stderr => LogDestination::Stderr,

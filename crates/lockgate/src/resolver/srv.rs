@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use lockgate_net::dns::Srv;
 use lockgate_proxy::clock;
-use lockgate_proxy::upstream::name::Name;
+use lockgate_proxy::upstream::endpoint_name::EndpointName;
 use lockgate_proxy::upstream::{Endpoint, Member, Pool};
 use tokio::sync::Notify;
 
@@ -31,7 +31,7 @@ pub(super) struct SrvService {
 
 /// One endpoint of a service, for one record at a time.
 struct RecordSlot {
-    name: Arc<Name>,
+    name: Arc<EndpointName>,
     endpoint: Arc<Endpoint>,
     /// The host and port of its record.
     record: Option<(String, u16)>,
@@ -67,8 +67,8 @@ impl SrvService {
         let woken = Arc::new(Notify::new());
         let slot = |number: usize| {
             let wake = Arc::clone(&woken);
-            let cell = Arc::new(Name::of_record(name, move || wake.notify_one()));
-            let place = lockgate_proxy::upstream::Place::Name(Arc::clone(&cell));
+            let cell = Arc::new(EndpointName::of_record(name, move || wake.notify_one()));
+            let place = lockgate_proxy::upstream::EndpointAddress::Name(Arc::clone(&cell));
             let label = format!("srv:{name}#{number}");
             let endpoint = Arc::new(Endpoint::new(label, String::new(), place, max));
             RecordSlot {
@@ -193,7 +193,7 @@ impl SrvService {
                 );
                 (slot.record, slot.state) = (None, State::Used);
                 self.members(number)
-                    .for_each(|member| member.assume(1, true));
+                    .for_each(|member| member.set_weight(1, true));
                 false
             }
         }
@@ -201,7 +201,7 @@ impl SrvService {
 
     /// Takes a slot out of use: its record is gone.
     fn vacate(&self, number: usize) {
-        self.members(number).for_each(Member::fall);
+        self.members(number).for_each(Member::mark_down);
         if let Some(slot) = self.slots.get(number) {
             slot.name.publish(Vec::new());
         }
@@ -219,7 +219,7 @@ impl SrvService {
         let kept = self
             .pools
             .iter()
-            .map(|one| one.pool.settings.keeping.lifetime)
+            .map(|one| one.pool.settings.idle_settings.lifetime)
             .max()
             .unwrap_or_default();
         let is_free = |slot: &RecordSlot| match slot.state {
@@ -248,7 +248,7 @@ impl SrvService {
         );
         slot.record = Some((srv.target.clone(), srv.port));
         slot.state = State::Used;
-        slot.endpoint.forgive();
+        slot.endpoint.reset_history();
         slot.name.publish(addresses);
         self.set_weight(number, srv, best);
         let alias = format!("{}:{}", srv.target, srv.port);
@@ -256,8 +256,8 @@ impl SrvService {
             if let Some(member) = service_pool.pool.members().get(service_pool.first + number) {
                 service_pool
                     .pool
-                    .stand_for(service_pool.first + number, &alias);
-                member.rise(clock::now());
+                    .set_alias(service_pool.first + number, &alias);
+                member.mark_up(clock::now());
             }
         }
     }
@@ -268,7 +268,7 @@ impl SrvService {
         let weight = (u32::from(srv.weight) * 10).max(1);
         for service_pool in &self.pools {
             if let Some(member) = service_pool.pool.members().get(service_pool.first + number) {
-                member.assume(weight, service_pool.backup || srv.priority > best);
+                member.set_weight(weight, service_pool.backup || srv.priority > best);
             }
         }
     }

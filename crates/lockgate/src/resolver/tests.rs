@@ -160,7 +160,7 @@ fn the_system_knows_localhost() {
 
 #[test]
 fn another_order_is_not_another_answer() {
-    let name = Name::new("app.internal", 1, || {});
+    let name = EndpointName::new("app.internal", 1, || {});
     publish_if_changed(&name, addresses(&["10.0.0.1:1", "10.0.0.2:1"]));
     let first = Arc::clone(&name.addresses());
     publish_if_changed(

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use lockgate_net::tls::{Acceptor, KeysReloaded, Rotation, TicketRing, TlsSetupError};
+use lockgate_net::tls::{Acceptor, KeyRotation, KeysReloaded, TicketRing, TlsSetupError};
 use lockgate_proxy::admit::basic_auth::Checker;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -16,8 +16,8 @@ impl RunningServer {
     pub(super) fn rotate(&self) {
         for ring in &self.assembly.rings {
             match ring.rotate_if_due(Instant::now()) {
-                Ok(Rotation::NotDue) => {}
-                Ok(Rotation::Rotated) => tracing::info!("session tickets have a new key"),
+                Ok(KeyRotation::NotDue) => {}
+                Ok(KeyRotation::Rotated) => tracing::info!("session tickets have a new key"),
                 Err(error) => {
                     tracing::error!(%error, "session tickets have no new key: the old one stays in use")
                 }

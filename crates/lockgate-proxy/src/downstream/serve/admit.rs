@@ -5,13 +5,14 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use lockgate_http::head::{BodyLength, RequestHead};
+use lockgate_net::nanos::Nanos;
 
 use super::Exchange;
 use super::refusal::Refusal;
 use crate::admit::rate_limit::{Decision, Key};
 use crate::admit::verifier::Outcome as Verdict;
 use crate::answer::{Advice, Fault};
-use crate::boxed::boxed;
+use crate::box_future::boxed;
 use crate::client_address::ClientAddress;
 use crate::site::{Auth, Basic, By, Gatekeeper, Limited, Route};
 
@@ -98,7 +99,7 @@ fn within<'s>(
     limited: &'s Limited,
     head: &RequestHead,
     client: IpAddr,
-    now: u64,
+    now: Nanos,
 ) -> Result<(), Refusal<'s>> {
     let key = match &limited.by {
         By::Client => Key::Client(client),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use lockgate_load::expect::{BodyCheck, Length};
 use lockgate_load::profile::duration;
 use lockgate_load::target::Varying;
-use lockgate_net::proxy_protocol::Version;
+use lockgate_net::proxy_protocol::HeaderVersion;
 
 pub(super) fn at_least_one(written: &str) -> Result<usize, String> {
     match written.parse() {
@@ -117,10 +117,10 @@ pub(super) fn hash(written: &str) -> Result<BodyCheck, String> {
     }
 }
 
-pub(super) fn proxy_version(written: &str) -> Result<Version, String> {
+pub(super) fn proxy_version(written: &str) -> Result<HeaderVersion, String> {
     match written {
-        "v1" => Ok(Version::V1),
-        "v2" => Ok(Version::V2),
+        "v1" => Ok(HeaderVersion::V1),
+        "v2" => Ok(HeaderVersion::V2),
         _ => Err("write v1 or v2".into()),
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use lockgate_proxy::member_set::MemberSet;
-use lockgate_proxy::upstream::{Balance, Settings, Wish};
+use lockgate_proxy::upstream::{Balance, Settings, Preference};
 
 use super::*;
 
@@ -12,7 +12,7 @@ fn service() -> (SrvService, Arc<Pool>) {
     let mut service = SrvService::new("_app._tcp.test", None);
     let members = service.endpoints().into_iter().map(|endpoint| {
         let member = Member::new(endpoint, 1).as_backup();
-        member.fall();
+        member.mark_down();
         member
     });
     let pool = Pool::new(
@@ -40,9 +40,9 @@ fn record(priority: u16, weight: u16, port: u16) -> ResolvedRecord {
 fn up(pool: &Pool) -> Vec<String> {
     let members = pool.members().iter().filter(|member| member.is_up());
     let shown = members.map(|member| {
-        let targets = member.endpoint().place().targets();
+        let targets = member.endpoint().address().targets();
         let port = match &targets[..] {
-            [lockgate_net::dial::Target::Tcp(address)] => address.port(),
+            [lockgate_net::dial::EndpointAddress::Tcp(address)] => address.port(),
             other => panic!("{other:?}"),
         };
         format!("{port}{}", if member.is_backup() { "b" } else { "" })
@@ -54,7 +54,7 @@ fn up(pool: &Pool) -> Vec<String> {
 fn chosen(pool: &Pool, count: usize) -> Vec<usize> {
     (0..count)
         .map(|_| {
-            pool.choose(Wish::Any, MemberSet::default(), 0, 0)
+            pool.choose(Preference::Any, MemberSet::default(), 0, 0)
                 .unwrap()
                 .0
         })
@@ -64,7 +64,7 @@ fn chosen(pool: &Pool, count: usize) -> Vec<usize> {
 #[test]
 fn those_of_the_best_priority_serve_by_their_weights_and_others_are_backups() {
     let (mut service, pool) = service();
-    assert!(up(&pool).is_empty() && pool.choose(Wish::Any, MemberSet::default(), 0, 0).is_none());
+    assert!(up(&pool).is_empty() && pool.choose(Preference::Any, MemberSet::default(), 0, 0).is_none());
     service.publish(
         vec![record(5, 9, 3), record(1, 1, 1), record(1, 3, 2)],
         Instant::now(),
@@ -90,7 +90,7 @@ fn a_pool_always_has_a_member_while_records_replace_each_other() {
     let done = AtomicBool::new(false);
     std::thread::scope(|threads| {
         let looks = threads.spawn(|| {
-            let has_member = || pool.choose(Wish::Any, MemberSet::default(), 0, 0).is_some();
+            let has_member = || pool.choose(Preference::Any, MemberSet::default(), 0, 0).is_some();
             // A member that comes up behind the search is found by the next one: requests
             // search again.
             while !done.load(Ordering::Relaxed) {
@@ -165,7 +165,7 @@ fn a_record_whose_host_does_not_resolve_stays_where_it_was_and_is_nowhere_if_it_
 fn what_was_taken_down_by_checks_stays_down_while_its_record_stays() {
     let (mut service, pool) = service();
     service.publish(vec![record(0, 1, 1), record(0, 1, 2)], Instant::now());
-    pool.members()[0].fall();
+    pool.members()[0].mark_down();
     service.publish(vec![record(0, 2, 1), record(0, 1, 2)], Instant::now());
     assert_eq!(up(&pool), ["2"]);
 }
@@ -184,9 +184,9 @@ fn whom_a_client_belongs_to_does_not_hang_on_the_place_that_a_record_has() {
     );
     let whose = |pool: &Pool, hash: u64| {
         let (place, _) = pool
-            .choose(Wish::Hashed(hash), MemberSet::default(), 0, 0)
+            .choose(Preference::Hashed(hash), MemberSet::default(), 0, 0)
             .unwrap();
-        format!("{:?}", pool.members()[place].endpoint().place().targets())
+        format!("{:?}", pool.members()[place].endpoint().address().targets())
     };
     for hash in (0..64_u64).map(|number| number.wrapping_mul(0x9e37_79b9_7f4a_7c15)) {
         assert_eq!(whose(&first, hash), whose(&second, hash));
