@@ -213,8 +213,7 @@ fn read_program(
             let templates = template::names().map(|name| (name, name));
             let template_name = table.choice(&template, "there is no template", templates)?;
             let Some(job) = job else {
-                let mistake =
-                    "a template needs [job], which is missing or has a mistake";
+                let mistake = "a template needs [job], which is missing or has a mistake";
                 table.mistakes.add(template.span(), mistake);
                 return None;
             };

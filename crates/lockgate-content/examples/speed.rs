@@ -6,7 +6,10 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use lockgate_content::StepProgress;
-use lockgate_content::change::{Changer, Changes, DocumentKind, SelectorEdit, TemplatePart, ChangePlan, ChangeRule, ChangeTemplate};
+use lockgate_content::change::{
+    ChangePlan, ChangeRule, ChangeTemplate, Changer, Changes, DocumentKind, SelectorEdit,
+    TemplatePart,
+};
 use lockgate_content::coding::{Coding, ContentEncoder, encode_all};
 
 /// The time of each measurement.
@@ -111,7 +114,10 @@ fn codings(page: &[u8]) {
 }
 
 fn template(text: &str) -> ChangeTemplate {
-    ChangeTemplate(vec![TemplatePart::Text(text.into()), TemplatePart::Value(0)])
+    ChangeTemplate(vec![
+        TemplatePart::Text(text.into()),
+        TemplatePart::Value(0),
+    ])
 }
 
 fn changes(page: &[u8]) {
@@ -158,7 +164,8 @@ fn changes(page: &[u8]) {
     );
     for (name, rules) in rules {
         let changes = Changes::compile(&rules).expect("rules without a fault");
-        let plan = || ChangePlan::new(&changes, DocumentKind::Html, page, 1 << 20).expect("short enough");
+        let plan =
+            || ChangePlan::new(&changes, DocumentKind::Html, page, 1 << 20).expect("short enough");
         let made = plan();
         let planned = time(|| drop(black_box(plan())));
         let filled = time(|| {

@@ -129,7 +129,9 @@ pub enum Recipient {
 ///
 /// # Errors
 /// When it is no number, or there are several.
-pub fn decrement_max_forwards(head: &RequestHead) -> Result<(Recipient, Option<u64>), MaxForwardsError> {
+pub fn decrement_max_forwards(
+    head: &RequestHead,
+) -> Result<(Recipient, Option<u64>), MaxForwardsError> {
     if !matches!(head.method, Method::Options | Method::Trace) {
         return Ok((Recipient::Next, None));
     }
@@ -261,7 +263,12 @@ impl ForwardedClient {
     /// Passes `X-Forwarded-For`, `-Proto` and `-Host`, and `Forwarded` (RFC 7239 §4) to `add`, each
     /// with the parts of its value. `sent` are the request's fields; `host` is its host as it was
     /// written, with its port.
-    pub fn write_fields(&self, host: &[u8], sent: &Fields, mut add: impl FnMut(&'static str, &[&[u8]])) {
+    pub fn write_fields(
+        &self,
+        host: &[u8],
+        sent: &Fields,
+        mut add: impl FnMut(&'static str, &[&[u8]]),
+    ) {
         if self.anonymous {
             return;
         }
@@ -465,7 +472,10 @@ mod tests {
             ("if_match", "*"),
             ("Accept_Encoding", "gzip"),
         ]);
-        assert_eq!(shown(&sent, passes_in_trailers), ["X-Sum: 1", "grpc-status: 0"]);
+        assert_eq!(
+            shown(&sent, passes_in_trailers),
+            ["X-Sum: 1", "grpc-status: 0"]
+        );
     }
 
     /// RFC 9112 §9.3.

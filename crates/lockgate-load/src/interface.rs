@@ -123,10 +123,7 @@ mod tests {
             Interface::towards(&DialTarget::Tcp("127.0.0.1:80".parse().unwrap())),
             None
         );
-        assert_eq!(
-            Interface::towards(&DialTarget::Unix("/x".into())),
-            None
-        );
+        assert_eq!(Interface::towards(&DialTarget::Unix("/x".into())), None);
     }
 
     #[test]

@@ -48,10 +48,7 @@ pub async fn dial(target: &DialTarget) -> io::Result<Socket> {
 ///
 /// # Errors
 /// As [`dial`].
-pub async fn dial_with_buffer(
-    target: &DialTarget,
-    receive: Option<usize>,
-) -> io::Result<Socket> {
+pub async fn dial_with_buffer(target: &DialTarget, receive: Option<usize>) -> io::Result<Socket> {
     match target {
         DialTarget::Tcp(address) => dial_tcp(*address, receive).await,
         DialTarget::Unix(path) => dial_unix(path),

@@ -524,10 +524,12 @@ impl Watch {
         let millis = now.saturating_sub(self.looked_at.replace(now));
         let (min_rate, meter) = (self.min_rate.get(), &self.meter);
         match self.waiting.get() {
-            WaitReason::ForBody => {
-                self.body
-                    .is_slow(millis, meter.received.get(), min_rate.min_in, min_rate.grace)
-            }
+            WaitReason::ForBody => self.body.is_slow(
+                millis,
+                meter.received.get(),
+                min_rate.min_in,
+                min_rate.grace,
+            ),
             WaitReason::ForRoom => {
                 self.room
                     .is_slow(millis, meter.sent.get(), min_rate.min_out, min_rate.grace)

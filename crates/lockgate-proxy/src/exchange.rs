@@ -25,7 +25,10 @@ use crate::route::Pattern;
 use crate::rules::Rules;
 use crate::shaping::Shapers;
 use crate::transform::Values;
-use crate::upstream::{DialError, Endpoint, ConnectionPermit, InFlight, PrivateConnections, Lease, UpstreamConnection, Preference};
+use crate::upstream::{
+    ConnectionPermit, DialError, Endpoint, InFlight, Lease, Preference, PrivateConnections,
+    UpstreamConnection,
+};
 use crate::worker::Worker;
 
 /// A request with its route.

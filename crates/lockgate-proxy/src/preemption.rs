@@ -52,7 +52,9 @@ impl Reason {
     fn of(waiting: WaitReason, millis: u64, is_greedy: bool, idle: Idle) -> Option<Self> {
         let is_still = millis >= STILL;
         match waiting {
-            WaitReason::ForRequest | WaitReason::ForClose if is_still && !is_greedy => Some(Self::Rests),
+            WaitReason::ForRequest | WaitReason::ForClose if is_still && !is_greedy => {
+                Some(Self::Rests)
+            }
             WaitReason::ForClose => is_greedy.then_some(Self::GreedyRests),
             WaitReason::ForRequest if is_greedy => Some(if is_still {
                 Self::GreedyRests

@@ -2,7 +2,7 @@
 
 use std::task::{Context, Poll, ready};
 
-use crate::body::{ReadError, BodyWriter, BodyReader, WriteError};
+use crate::body::{BodyReader, BodyWriter, ReadError, WriteError};
 use crate::transform::HeaderRules;
 
 /// Pieces of data that move in one poll; then the worker's other connections are served.
@@ -47,7 +47,8 @@ pub(crate) fn poll_pump(
                 sink.finish(source.trailers(), |field| !rules.takes_out(field.name));
             }
             Poll::Ready(Ok(())) => {
-                let Poll::Ready(taken) = sink.poll_write(cx, source.data(), source.is_last()) else {
+                let Poll::Ready(taken) = sink.poll_write(cx, source.data(), source.is_last())
+                else {
                     source.release_memory(cx);
                     return Poll::Pending;
                 };

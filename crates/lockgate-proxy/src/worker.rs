@@ -25,7 +25,7 @@ use tokio::sync::Notify;
 
 use crate::access_log::{Log, MaskIp};
 use crate::clients::Clients;
-use crate::clock::{PendingResponse, Clock, Cut, Ticker, WaitReason, Watch};
+use crate::clock::{Clock, Cut, PendingResponse, Ticker, WaitReason, Watch};
 use crate::files;
 use crate::limits::connections::Connections;
 use crate::limits::handshakes::Handshakes;
@@ -328,7 +328,9 @@ impl Worker {
         let Some(member) = upstream.pool().members().get(member) else {
             return;
         };
-        member.endpoint().record_wait(since.elapsed(), self.clock.now());
+        member
+            .endpoint()
+            .record_wait(since.elapsed(), self.clock.now());
         if !member.is_up() && tried.is_some_and(|tried| upstream.has_another(tried)) {
             watch.cut(Cut::EndpointDown);
         }

@@ -21,7 +21,9 @@ pub(crate) fn model(model: LoadModel) -> &'static str {
 pub(crate) fn end(end: &RunEnd) -> Option<String> {
     match end {
         RunEnd::Complete => None,
-        RunEnd::Interrupted => Some("INTERRUPTED: these are the measurements until then".to_owned()),
+        RunEnd::Interrupted => {
+            Some("INTERRUPTED: these are the measurements until then".to_owned())
+        }
         RunEnd::Stopped(status) => Some(format!("STOPPED by a response with status {status}")),
     }
 }

@@ -362,7 +362,10 @@ fn shape(written: &config::Shape) -> Arc<Shape> {
 /// Deadlines begin afterwards, so this must be short beside them.
 const DEFERRED: Duration = Duration::from_secs(1);
 
-fn options(socket: &config::SocketOptions, defer_accept: Option<Duration>) -> listen::ListenOptions {
+fn options(
+    socket: &config::SocketOptions,
+    defer_accept: Option<Duration>,
+) -> listen::ListenOptions {
     listen::ListenOptions {
         backlog: socket.backlog,
         fast_open: socket.fast_open,

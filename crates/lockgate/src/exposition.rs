@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use lockgate_metrics::{TopListing, TopOrder, Shards, ExpositionText, TopEntry, TopSnapshot, Traffic};
+use lockgate_metrics::{
+    ExpositionText, Shards, TopEntry, TopListing, TopOrder, TopSnapshot, Traffic,
+};
 use lockgate_net::tls::Acceptor;
 use lockgate_proxy::clock;
 use lockgate_proxy::metrics::http::{self, EndpointState};
@@ -16,7 +18,7 @@ use lockgate_proxy::metrics::relay::{self, RelayName};
 use lockgate_proxy::metrics::{self, WorkerCells};
 use lockgate_proxy::popular::PopularSnapshot;
 use lockgate_proxy::upstream::{Endpoint, Member, Pool};
-use lockgate_proxy::worker::{Accounts, Published, ProcessState};
+use lockgate_proxy::worker::{Accounts, ProcessState, Published};
 use serde_json::{Value, json};
 
 use crate::assemble::{Assembly, PlannedListener};

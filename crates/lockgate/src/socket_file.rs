@@ -4,7 +4,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use lockgate_net::listen::{ListenAddress, BoundListener, SocketOwner};
+use lockgate_net::listen::{BoundListener, ListenAddress, SocketOwner};
 
 /// The file of a Unix socket that this process bound, as it was then: at the end it may be another
 /// process's.

@@ -22,7 +22,7 @@ use lockgate_proxy::metrics::http::HttpCells;
 use lockgate_proxy::metrics::relay::RelayCells;
 use lockgate_proxy::metrics::{ListenerCells, WorkerCells};
 use lockgate_proxy::request_id::RequestIds;
-use lockgate_proxy::worker::{Published, Setup, ProcessState};
+use lockgate_proxy::worker::{ProcessState, Published, Setup};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::oneshot;
 

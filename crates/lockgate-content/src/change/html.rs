@@ -28,7 +28,10 @@ const STEP: usize = 16 * 1024;
 pub(super) enum HtmlEvent<'a> {
     Text(&'a [u8]),
     /// The insertion of a replacement, with its values or without.
-    PutIn { insert: usize, values: bool },
+    PutIn {
+        insert: usize,
+        values: bool,
+    },
 }
 
 /// A document on its way through the selectors.

@@ -182,8 +182,8 @@ pub(super) async fn open(
 }
 
 fn refused(address: &dial::DialTarget, error: &io::Error) -> ExchangeError {
-    let retry = matches!(address, dial::DialTarget::Unix(_))
-        && error.kind() == io::ErrorKind::WouldBlock;
+    let retry =
+        matches!(address, dial::DialTarget::Unix(_)) && error.kind() == io::ErrorKind::WouldBlock;
     // AddrNotAvailable means that no local port is left, since connections do not choose their own
     // address.
     let exhausted = dial::is_exhaustion(error) || error.kind() == io::ErrorKind::AddrNotAvailable;

@@ -231,8 +231,8 @@ fn the_longest_v1_lines_of_the_specification_are_read() {
 #[test]
 fn malformed_v2_headers_are_refused() {
     use ProxyError::{
-        AddressBlock, Checksum, Command, Datagram, Family, NotProxy, TlvLength,
-        TlvText, TlvTooLong, TlvTwice, TooLong, Version,
+        AddressBlock, Checksum, Command, Datagram, Family, NotProxy, TlvLength, TlvText,
+        TlvTooLong, TlvTwice, TooLong, Version,
     };
     let too_long = u16::try_from(HEADER_MAX - 15).unwrap().to_be_bytes();
     let announces_too_much = [&raw(0x21, 0x11, b"")[..14], &too_long[..]].concat();

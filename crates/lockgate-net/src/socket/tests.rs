@@ -135,7 +135,10 @@ fn a_new_socket_reads_and_writes_without_waiting_for_readiness() {
             near.poll_recv(&mut noop_context(), &mut room),
             Poll::Ready(Ok(7))
         ));
-        assert!(near.poll_send(&mut noop_context(), b"at once, too").is_ready());
+        assert!(
+            near.poll_send(&mut noop_context(), b"at once, too")
+                .is_ready()
+        );
     });
 }
 

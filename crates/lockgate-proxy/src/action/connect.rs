@@ -26,12 +26,14 @@ use crate::admit::targets::{Refused, Targets};
 use crate::answer::Fault;
 use crate::client_address::ClientAddress;
 use crate::clock::Clock;
-use crate::exchange::{TunnelLimits, Dispatch, ExchangeFailure, Shares, SwitchedConnection, lap};
+use crate::exchange::{Dispatch, ExchangeFailure, Shares, SwitchedConnection, TunnelLimits, lap};
 use crate::h1::H1Connection;
 use crate::limits::sockets::Share;
 use crate::limits::{self, AtOnce, PerClient};
 use crate::message::ClientExchange;
-use crate::upstream::{Endpoint, WaitBudget, EndpointAddress, Queue, SocketSlot, UpstreamPool, UpstreamConnection};
+use crate::upstream::{
+    Endpoint, EndpointAddress, Queue, SocketSlot, UpstreamConnection, UpstreamPool, WaitBudget,
+};
 
 /// Addresses of one name that are tried, at the most.
 const ATTEMPTS: usize = 8;
@@ -209,7 +211,11 @@ impl Connect {
         ));
         exchange.outcome.endpoint = Some(Arc::clone(&endpoint));
         let stream = Stream::new(socket, None, Vec::new());
-        let mut up = Box::new(H1Connection::new(stream, &exchange.request.worker.blocks, &[]));
+        let mut up = Box::new(H1Connection::new(
+            stream,
+            &exchange.request.worker.blocks,
+            &[],
+        ));
         if let Some(version) = self.proxy_protocol {
             up.writer
                 .head()
@@ -231,7 +237,11 @@ impl Connect {
         Ok((up, endpoint))
     }
 
-    fn shares(&self, client: ClientAddress, user: Option<&Arc<str>>) -> Result<Shares, ExchangeFailure> {
+    fn shares(
+        &self,
+        client: ClientAddress,
+        user: Option<&Arc<str>>,
+    ) -> Result<Shares, ExchangeFailure> {
         let full = |whose| ExchangeFailure::because(Fault::TooManyRequests, whose);
         let mut shares = Shares::default();
         if let Some(table) = &self.per_client {
@@ -291,8 +301,12 @@ impl Connect {
         let found = match self.names.known(host, self.fresh) {
             Some(found) => found,
             None => {
-                let busy =
-                    || ExchangeFailure::because(Fault::TooManyRequests, "too many names are being looked up for this client");
+                let busy = || {
+                    ExchangeFailure::because(
+                        Fault::TooManyRequests,
+                        "too many names are being looked up for this client",
+                    )
+                };
                 let mut place = self
                     .look_ups
                     .enter(exchange.request.values.client.key_or_nobody())

@@ -23,8 +23,8 @@ use crate::h2::RequestPseudoFields;
 use crate::limits::sockets::Share;
 use crate::member_set::MemberSet;
 use crate::message::{ClientExchange, OutgoingRequest};
-use crate::upstream::EndpointFailure::Unserved;
 use crate::metrics::http::LeaseCells;
+use crate::upstream::EndpointFailure::Unserved;
 use crate::upstream::{DialError, Lease, LeaseRequest, ReusePolicy, UpstreamPool, WaitBudget};
 
 use replay::Replay;
@@ -130,7 +130,12 @@ impl Proxy {
                 .set(lease.has_own_socket());
             exchange.outcome.reused = lease.requests > 0;
             exchange.outcome.endpoint = Some(Arc::clone(lease.endpoint()));
-            let cells = exchange.request.worker.cells.http.endpoint(lease.endpoint_index());
+            let cells = exchange
+                .request
+                .worker
+                .cells
+                .http
+                .endpoint(lease.endpoint_index());
             if let Some(cells) = cells {
                 lease
                     .dialled
@@ -266,8 +271,13 @@ impl Proxy {
             let now = guard.clock().now();
             if !matches!(reuse, ReusePolicy::New(_))
                 && let Some(private) = private.pop()
-                && let Some(lease) =
-                    private.take(upstream, share_of.map(Share::count), now, *preference, tried)
+                && let Some(lease) = private.take(
+                    upstream,
+                    share_of.map(Share::count),
+                    now,
+                    *preference,
+                    tried,
+                )
             {
                 return Ok(lease);
             }

@@ -24,7 +24,7 @@ use crate::answer::{ErrorAnswer, Fault, Form};
 use crate::body::ReadError;
 use crate::box_future::boxed;
 use crate::clock::{Cut, WaitReason};
-use crate::exchange::{TunnelLimits, ExchangeFailure, Shares, SwitchedConnection};
+use crate::exchange::{ExchangeFailure, Shares, SwitchedConnection, TunnelLimits};
 use crate::h1::H1Connection;
 use crate::message::Persistence;
 use crate::shaping::Shapers;
@@ -132,8 +132,14 @@ impl Connection {
                             let (_in_flight, _shares) = (in_flight, shares);
                             let cells = self.worker.cells.http.site(site);
                             let (down, guard) = (&mut down, &self.guard);
-                            let ended =
-                                tunnel::run(down, &mut *call, guard, &tunnel_limits, cells, shapers);
+                            let ended = tunnel::run(
+                                down,
+                                &mut *call,
+                                guard,
+                                &tunnel_limits,
+                                cells,
+                                shapers,
+                            );
                             let ended = boxed(|| ended).await;
                             return Served::Over(over(ended));
                         }
@@ -304,7 +310,11 @@ impl Connection {
     }
 
     /// Both connections as a relay of whatever they have agreed to speak.
-    async fn switch(&mut self, mut down: H1Connection, mut up: H1Connection) -> Result<Box<Relay>, Ending> {
+    async fn switch(
+        &mut self,
+        mut down: H1Connection,
+        mut up: H1Connection,
+    ) -> Result<Box<Relay>, Ending> {
         let preface = RelayPreface {
             upstream: down.reader.take_received(),
             downstream: Vec::new(),

@@ -30,7 +30,9 @@ use crate::body::BodyReader;
 use crate::box_future::boxed;
 use crate::clock::{Cut, Guard, WaitReason};
 use crate::exchange::{ExchangeFailure, SwitchedConnection};
-use crate::h2::{FrameIo, AbuseLimits, Io, DownstreamStream, SendScheduler, HeadVerdict, Violation};
+use crate::h2::{
+    AbuseLimits, DownstreamStream, FrameIo, HeadVerdict, Io, SendScheduler, Violation,
+};
 use crate::memory::weighed;
 use crate::message::{ClientExchange, Persistence};
 use crate::site::{Http2, Sites};
@@ -474,7 +476,9 @@ impl Streams {
         self.frame_io
             .borrow_mut()
             .abuse_limits()
-            .map_or(HeadVerdict::Read, |abuse_limits| abuse_limits.accept(stream))
+            .map_or(HeadVerdict::Read, |abuse_limits| {
+                abuse_limits.accept(stream)
+            })
     }
 
     /// Refuses a request for whose head there is no room beside those of the open streams; it may

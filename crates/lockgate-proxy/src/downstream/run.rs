@@ -73,7 +73,9 @@ impl Connection {
                         self.guard.watch().set_wait(WaitReason::Otherwise);
                         cells.upgraded.inc();
                         tunnel_limits.begin(&self.guard);
-                        let ending = self.relay(&mut relay, tunnel_limits.idle, tunnel_limits.keepalive).await;
+                        let ending = self
+                            .relay(&mut relay, tunnel_limits.idle, tunnel_limits.keepalive)
+                            .await;
                         cells.upgraded.dec();
                         ending
                     }

@@ -241,7 +241,8 @@ impl<'e, 's, D: ClientExchange> Exchange<'e, 's, D> {
             if let Err(refusal) = self.admit(route, received.length).await {
                 return self.refuse(refusal).await;
             }
-            self.down.limit_body(route.rules.body_max.unwrap_or(u64::MAX));
+            self.down
+                .limit_body(route.rules.body_max.unwrap_or(u64::MAX));
             let id = self.record.id;
             let host = self.host(&target);
             let values = self.values(&target, &host, &id);

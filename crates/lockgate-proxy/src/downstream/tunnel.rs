@@ -86,7 +86,9 @@ pub(super) async fn run(
             meter
                 .received
                 .set(meter.received.get() + down.bytes_read() - received);
-            meter.sent.set(meter.sent.get() + down.bytes_written() - sent);
+            meter
+                .sent
+                .set(meter.sent.get() + down.bytes_written() - sent);
             meter.held.set(
                 shapers
                     .as_ref()

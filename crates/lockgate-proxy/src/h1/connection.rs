@@ -12,7 +12,7 @@ use lockgate_net::listen;
 use lockgate_net::stream::{BufferPool, Stream};
 
 use super::{MessageReader, MessageWriter, heads};
-use crate::body::{ReadError, BodyWriter, BodyReader, Tunnel, WriteError};
+use crate::body::{BodyReader, BodyWriter, ReadError, Tunnel, WriteError};
 use crate::message::{ClientExchange, OutgoingRequest, Persistence};
 
 /// An HTTP/1 connection, to a client or an endpoint.

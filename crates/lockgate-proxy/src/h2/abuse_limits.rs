@@ -14,7 +14,7 @@ use lockgate_http::priority::{self, Priority};
 use lockgate_net::nanos::Nanos;
 use lockgate_net::token_bucket::{TokenBucket, TokenRate};
 
-use super::field_sections::{FieldSections, SectionUse, HeadVerdict};
+use super::field_sections::{FieldSections, HeadVerdict, SectionUse};
 use super::partial_message::PartialMessage;
 
 /// WINDOW_UPDATE frames that a connection may send before it has received data.

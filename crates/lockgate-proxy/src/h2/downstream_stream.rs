@@ -19,7 +19,7 @@ use lockgate_net::listen;
 use super::outgoing::Outgoing;
 use super::send_scheduler::ScheduledStream;
 use super::{FrameIo, Incoming, SendScheduler, heads};
-use crate::body::{ReadError, Reset, BodyWriter, BodyReader, Tunnel, WriteError};
+use crate::body::{BodyReader, BodyWriter, ReadError, Reset, Tunnel, WriteError};
 use crate::message::{ClientExchange, Persistence};
 
 /// A client's stream. Dropped before the response is complete, it is reset.
@@ -271,8 +271,11 @@ impl ClientExchange for DownstreamStream {
             .send_response(heads::response(request, answer, length), ended);
         self.outgoing.begin(stream, ended);
         if !ended {
-            self.outgoing
-                .schedule(ScheduledStream::new(&self.scheduler, self.id, priority(request, answer)));
+            self.outgoing.schedule(ScheduledStream::new(
+                &self.scheduler,
+                self.id,
+                priority(request, answer),
+            ));
         }
         self.answered = true;
     }

@@ -145,7 +145,11 @@ impl FieldSections {
         } else {
             IncomingSection::Unused
         });
-        if trailers { SectionUse::Needed } else { SectionUse::Useless }
+        if trailers {
+            SectionUse::Needed
+        } else {
+            SectionUse::Useless
+        }
     }
 
     /// Scans the next bytes of a section. For bytes outside any, the crate ends the connection.
@@ -450,7 +454,11 @@ mod tests {
             sections.begin(1);
             head.chunks(1).for_each(|byte| sections.observe(byte));
             sections.end_section();
-            assert_eq!(sections.accept(1), HeadVerdict::Malformed(wrong), "{head:x?}");
+            assert_eq!(
+                sections.accept(1),
+                HeadVerdict::Malformed(wrong),
+                "{head:x?}"
+            );
         }
     }
 
@@ -458,9 +466,21 @@ mod tests {
     fn headers_for_closed_streams_are_useless() {
         let mut sections = FieldSections::new(1_024, 128);
         come(&mut sections, 5, GET);
-        assert_eq!(come(&mut sections, 3, GET), SectionUse::Useless, "below the highest");
-        assert_eq!(come(&mut sections, 5, &[0x90]), SectionUse::Needed, "trailers");
-        assert_eq!(come(&mut sections, 5, &[0x90]), SectionUse::Useless, "trailers again");
+        assert_eq!(
+            come(&mut sections, 3, GET),
+            SectionUse::Useless,
+            "below the highest"
+        );
+        assert_eq!(
+            come(&mut sections, 5, &[0x90]),
+            SectionUse::Needed,
+            "trailers"
+        );
+        assert_eq!(
+            come(&mut sections, 5, &[0x90]),
+            SectionUse::Useless,
+            "trailers again"
+        );
         come(&mut sections, 7, GET);
         sections.accept(7);
         sections.forget(7);
@@ -503,7 +523,11 @@ mod tests {
         let head = [GET, &literal(b"x", &[b'x'; 4_000])].concat();
         for number in 0..1_000 {
             come(&mut sections, 2 * number + 1, &head);
-            assert_eq!(sections.accept(2 * number + 1), HeadVerdict::Read, "{number}");
+            assert_eq!(
+                sections.accept(2 * number + 1),
+                HeadVerdict::Read,
+                "{number}"
+            );
         }
     }
 

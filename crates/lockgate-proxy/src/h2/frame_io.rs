@@ -13,8 +13,8 @@ use lockgate_net::acknowledge::ReadPauses;
 use lockgate_net::stream::{BufferPool, ReadBuffer, Stream, StreamError};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::endpoint_frames::EndpointFrames;
 use super::abuse_limits::AbuseLimits;
+use super::endpoint_frames::EndpointFrames;
 
 /// Bytes of gathered frames beyond which the crate must wait: gathered frames cannot be reordered
 /// by priority.
@@ -54,7 +54,8 @@ impl FrameIo {
     pub fn new(
         stream: Stream,
         blocks: &Rc<BufferPool>,
-        received: &[u8], abuse_limits: Option<AbuseLimits>,
+        received: &[u8],
+        abuse_limits: Option<AbuseLimits>,
     ) -> Self {
         let mut inbox = ReadBuffer::new(blocks);
         inbox.extend(received);
@@ -127,8 +128,14 @@ impl FrameIo {
     /// for, unless bytes sent in this turn carry the acknowledgement.
     pub fn await_rest(&mut self) {
         let (within, partial_message) = match (&mut self.abuse_limits, &mut self.endpoint_frames) {
-            (Some(abuse_limits), _) => (abuse_limits.is_within_frame(), abuse_limits.partial_message()),
-            (None, Some(endpoint_frames)) => (endpoint_frames.is_within_frame(), endpoint_frames.partial_message()),
+            (Some(abuse_limits), _) => (
+                abuse_limits.is_within_frame(),
+                abuse_limits.partial_message(),
+            ),
+            (None, Some(endpoint_frames)) => (
+                endpoint_frames.is_within_frame(),
+                endpoint_frames.partial_message(),
+            ),
             (None, None) => return,
         };
         if (within || partial_message.is_awaited()) && self.stream.await_rest() {
@@ -192,7 +199,10 @@ impl FrameIo {
             return Poll::Pending;
         }
         if self.inbox.is_empty() {
-            let full = self.abuse_limits.as_ref().is_some_and(|abuse_limits| abuse_limits.is_full());
+            let full = self
+                .abuse_limits
+                .as_ref()
+                .is_some_and(|abuse_limits| abuse_limits.is_full());
             if self.reads == 0 || full {
                 cx.waker().wake_by_ref();
                 return Poll::Pending;

@@ -92,7 +92,10 @@ impl RequestPseudoFields {
     /// The same for an endpoint with this host and port, which replace a missing host (RFC 9113
     /// §8.3.1).
     pub fn at(&self, endpoint: Option<(&str, u16)>) -> Self {
-        let authority = self.authority.clone().or_else(|| Some(endpoint_authority(endpoint)));
+        let authority = self
+            .authority
+            .clone()
+            .or_else(|| Some(endpoint_authority(endpoint)));
         Self {
             method: self.method.clone(),
             path: self.path.clone(),
@@ -289,7 +292,10 @@ pub(super) fn interim(answer: &ResponseHead) -> Response<()> {
     response
 }
 
-pub(super) fn encode_trailers(fields: &Fields, mut passes: impl FnMut(&Field<'_>) -> bool) -> HeaderMap {
+pub(super) fn encode_trailers(
+    fields: &Fields,
+    mut passes: impl FnMut(&Field<'_>) -> bool,
+) -> HeaderMap {
     let mut map = HeaderMap::with_capacity(fields.len());
     for field in fields.iter() {
         if passes(&field) && words::response::passes(&field) {

@@ -91,7 +91,12 @@ mod tests {
     use super::*;
 
     /// Looks each second from `from` on, and returns each order with its time.
-    fn orders(keepalive: &mut Keepalive, from: u64, seconds: u64, seen: ConnectionActivity) -> Vec<(u64, KeepaliveAction)> {
+    fn orders(
+        keepalive: &mut Keepalive,
+        from: u64,
+        seconds: u64,
+        seen: ConnectionActivity,
+    ) -> Vec<(u64, KeepaliveAction)> {
         let looks =
             (from..from + seconds).filter_map(|at| Some((at, keepalive.check(at * 1_000, seen)?)));
         looks.collect()
@@ -125,7 +130,10 @@ mod tests {
         assert_eq!(orders(&mut keepalive, 0, 10_000, seen), []);
         // Of a request that comes then the wait begins anew.
         keepalive.note_request(80);
-        assert_eq!(orders(&mut keepalive, 10_000, 12, seen), [(10_010, KeepaliveAction::Ping)]);
+        assert_eq!(
+            orders(&mut keepalive, 10_000, 12, seen),
+            [(10_010, KeepaliveAction::Ping)]
+        );
     }
 
     #[test]
@@ -142,10 +150,16 @@ mod tests {
             pings.extend(orders(&mut keepalive, round * 20, 20, seen));
             seen.received += 17;
         }
-        assert_eq!(pings, [(10, KeepaliveAction::Ping), (30, KeepaliveAction::Ping)]);
+        assert_eq!(
+            pings,
+            [(10, KeepaliveAction::Ping), (30, KeepaliveAction::Ping)]
+        );
         seen.answered = 2;
         keepalive.note_request(seen.received);
-        assert_eq!(orders(&mut keepalive, 500, 11, seen), [(510, KeepaliveAction::Ping)]);
+        assert_eq!(
+            orders(&mut keepalive, 500, 11, seen),
+            [(510, KeepaliveAction::Ping)]
+        );
     }
 
     #[test]

@@ -4,30 +4,30 @@
 //! Only this module names types of the h2 crate, but for the drivers of the connections of clients
 //! and of the prober.
 
-mod endpoint_frames;
-mod upstream_stream;
-mod frame_io;
 mod abuse_limits;
+mod cancelled_requests;
+mod downstream_stream;
+mod endpoint_frames;
+mod field_sections;
+mod frame_io;
 mod heads;
 mod incoming;
 mod keepalive_ping;
 mod outgoing;
-mod field_sections;
-mod shared_connection;
-mod downstream_stream;
-mod send_scheduler;
 mod partial_message;
-mod cancelled_requests;
+mod send_scheduler;
+mod shared_connection;
+mod upstream_stream;
 
-pub use upstream_stream::UpstreamStream;
-pub use frame_io::{FrameIo, Io};
 pub use abuse_limits::{AbuseLimits, Violation};
+pub use downstream_stream::DownstreamStream;
+pub use field_sections::HeadVerdict;
+pub use frame_io::{FrameIo, Io};
 pub use heads::RequestPseudoFields;
 pub use incoming::Incoming;
-pub use field_sections::HeadVerdict;
-pub use shared_connection::{MOST, SharedConnection};
-pub use downstream_stream::DownstreamStream;
 pub use send_scheduler::SendScheduler;
+pub use shared_connection::{MOST, SharedConnection};
+pub use upstream_stream::UpstreamStream;
 
 use crate::body::Reset;
 

@@ -56,7 +56,9 @@ impl ScheduledStream {
     /// Notes that `count` bytes were given to the crate.
     pub(super) fn sent(&mut self, count: usize) {
         let scheduler = &self.scheduler;
-        scheduler.room.set(scheduler.room.get().saturating_sub(count));
+        scheduler
+            .room
+            .set(scheduler.room.get().saturating_sub(count));
         scheduler.taken.set(scheduler.taken.get() + 1);
         self.last = scheduler.taken.get();
         self.written = scheduler.written.get();
@@ -76,7 +78,10 @@ impl ScheduledStream {
         let Priority {
             urgency,
             incremental,
-        } = self.scheduler.priority(self.stream).unwrap_or(self.priority);
+        } = self
+            .scheduler
+            .priority(self.stream)
+            .unwrap_or(self.priority);
         Rank {
             urgency,
             incremental,

@@ -17,8 +17,8 @@ use h2::{Ping, PingPong, SendStream};
 use lockgate_http::h2::SectionError;
 use lockgate_net::stream::{BufferPool, Stream, StreamError};
 
-use super::keepalive_ping::{Keepalive, KeepaliveAction, ConnectionActivity};
 use super::cancelled_requests::CancelledRequests;
+use super::keepalive_ping::{ConnectionActivity, Keepalive, KeepaliveAction};
 use super::{FrameIo, Io};
 use crate::body::{ReadError, Reset};
 
@@ -78,7 +78,10 @@ impl SharedConnection {
     ///
     /// # Errors
     /// When it does not speak HTTP/2, or has gone.
-    pub async fn handshake(stream: Stream, blocks: &Rc<BufferPool>) -> io::Result<(Rc<Self>, Driver)> {
+    pub async fn handshake(
+        stream: Stream,
+        blocks: &Rc<BufferPool>,
+    ) -> io::Result<(Rc<Self>, Driver)> {
         let secure = stream.is_secure();
         let frame_io = Rc::new(RefCell::new(FrameIo::to_endpoint(
             stream,
@@ -246,7 +249,9 @@ impl SharedConnection {
     fn seen(&self) -> ConnectionActivity {
         let mut frame_io = self.frame_io.borrow_mut();
         let ((sent, received), blocked) = (frame_io.bytes_moved(), frame_io.is_blocked());
-        let answered = frame_io.endpoint_frames().map_or(0, |frames| frames.frames());
+        let answered = frame_io
+            .endpoint_frames()
+            .map_or(0, |frames| frames.frames());
         ConnectionActivity {
             sent,
             received,
@@ -317,7 +322,8 @@ impl SharedConnection {
 
     /// Gives a place back, and forgets its request.
     pub(super) fn release(&self, stream: Option<u32>) {
-        if let (Some(stream), Some(frames)) = (stream, self.frame_io.borrow_mut().endpoint_frames()) {
+        if let (Some(stream), Some(frames)) = (stream, self.frame_io.borrow_mut().endpoint_frames())
+        {
             frames.end_request(stream);
         }
         self.streams.set(self.streams.get() - 1);
@@ -336,7 +342,9 @@ impl SharedConnection {
 
     fn record_failure(&self, why: impl Into<String>) {
         self.leaving.set(true);
-        self.close_reason.borrow_mut().get_or_insert_with(|| why.into());
+        self.close_reason
+            .borrow_mut()
+            .get_or_insert_with(|| why.into());
     }
 
     fn wake(&self) {
@@ -416,7 +424,9 @@ impl Driver {
         });
         drop(frame_io);
         match (ended, sent) {
-            (Poll::Ready(Ok(())), _) => shared.record_failure(broken.unwrap_or_else(|| CLOSED.to_owned())),
+            (Poll::Ready(Ok(())), _) => {
+                shared.record_failure(broken.unwrap_or_else(|| CLOSED.to_owned()))
+            }
             (Poll::Ready(Err(error)), _) => {
                 shared.record_failure(broken.unwrap_or_else(|| error.to_string()))
             }
@@ -424,7 +434,9 @@ impl Driver {
                 shared.record_failure(broken.unwrap_or_else(|| error.to_string()));
             }
             // The crate has accepted a section that we could not parse: its fields are unchecked.
-            (Poll::Pending, _) if lost => shared.record_failure("a field section cannot be decoded"),
+            (Poll::Pending, _) if lost => {
+                shared.record_failure("a field section cannot be decoded")
+            }
             (Poll::Pending, _) => {
                 shared
                     .max_streams

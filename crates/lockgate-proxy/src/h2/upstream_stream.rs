@@ -14,7 +14,7 @@ use lockgate_http::head::{BodyLength, Method, ResponseHead};
 use super::heads::{self, RequestPseudoFields};
 use super::outgoing::Outgoing;
 use super::{Incoming, SharedConnection};
-use crate::body::{ReadError, Reset, BodyWriter, BodyReader, Tunnel, WriteError};
+use crate::body::{BodyReader, BodyWriter, ReadError, Reset, Tunnel, WriteError};
 use crate::h1;
 use crate::message::OutgoingRequest;
 

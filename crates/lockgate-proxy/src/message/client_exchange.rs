@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use lockgate_http::head::{BodyLength, RequestHead, ResponseHead};
 
-use crate::body::{ReadError, BodyWriter, BodyReader, WriteError};
+use crate::body::{BodyReader, BodyWriter, ReadError, WriteError};
 
 /// Whether a client's connection takes another request after a response (RFC 9112 §9.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -134,9 +134,10 @@ impl OutgoingRequest<'_> {
         if let Some(cookies) = self.other_cookies() {
             sink.add("Cookie", &[cookies]);
         }
-        self.client.write_fields(self.target.host, fields, |name, parts| {
-            sink.add(name, parts)
-        });
+        self.client
+            .write_fields(self.target.host, fields, |name, parts| {
+                sink.add(name, parts)
+            });
         if !self.client.is_anonymous() {
             sink.add("X-Request-Id", &[self.id]);
         }

@@ -6,7 +6,7 @@ use lockgate_http::fields::Fields;
 use lockgate_net::relay::Meter;
 use lockgate_net::traffic_shaping::Shaper;
 
-use crate::body::{ReadError, BodyReader};
+use crate::body::{BodyReader, ReadError};
 
 /// A body of which no more data is visible than its rate allows. Allowance that is left when this
 /// is dropped goes to others.

@@ -10,7 +10,7 @@ use lockgate_http::fields::{Fields, Known};
 
 use super::Compress;
 use super::compress::{made, named};
-use crate::body::{ReadError, BodyReader, TransformError};
+use crate::body::{BodyReader, ReadError, TransformError};
 
 /// Bytes that a stage takes, and about as many as it gives, before what it gave goes on: a few
 /// bytes can stand for gigabytes, and nobody waits for all of them.

@@ -4,10 +4,10 @@ use std::net::IpAddr;
 
 use lockgate_http::fields::Fields;
 
+use super::preference::Preference;
 use super::random::mix;
 use super::sessions::Sessions;
 use super::sticky::{Sticky, cookies};
-use super::preference::Preference;
 use crate::limits;
 
 /// The attribute of a client that is hashed. Where it is missing or empty, the address is.
@@ -54,7 +54,9 @@ impl Affinity {
     pub fn preference(&self, affinity_input: &AffinityInput<'_>, now: u64) -> Preference {
         match self {
             Self::Hash(key) => key.preference(affinity_input),
-            Self::Sticky(sticky) => affinity_input.fields.map_or(Preference::Any, |fields| sticky.preference(fields)),
+            Self::Sticky(sticky) => affinity_input
+                .fields
+                .map_or(Preference::Any, |fields| sticky.preference(fields)),
             Self::Session(sessions) => {
                 let address = AffinityKey::Client.preference(affinity_input);
                 match (
@@ -63,7 +65,9 @@ impl Affinity {
                         .and_then(|session| sessions.find(session, now)),
                     address,
                 ) {
-                    (Some(member), Preference::Hashed(hash)) => Preference::Session(member, Some(hash)),
+                    (Some(member), Preference::Hashed(hash)) => {
+                        Preference::Session(member, Some(hash))
+                    }
                     (Some(member), _) => Preference::Session(member, None),
                     (None, address) => address,
                 }
@@ -79,8 +83,12 @@ impl AffinityKey {
         let own = match self {
             Self::Client => None,
             Self::ServerName => affinity_input.server_name.map(str::as_bytes),
-            Self::Field(name) => affinity_input.fields.and_then(|fields| fields.named(name).next()),
-            Self::Cookie(name) => affinity_input.fields.and_then(|fields| cookies(fields, name).next()),
+            Self::Field(name) => affinity_input
+                .fields
+                .and_then(|fields| fields.named(name).next()),
+            Self::Cookie(name) => affinity_input
+                .fields
+                .and_then(|fields| cookies(fields, name).next()),
         };
         match (
             own.filter(|value| !value.is_empty()),
@@ -146,7 +154,10 @@ mod tests {
         assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
         assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1:2:3"));
         assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
-        assert_eq!(preference(&AffinityKey::Client, None, None, &[]), Preference::Any);
+        assert_eq!(
+            preference(&AffinityKey::Client, None, None, &[]),
+            Preference::Any
+        );
     }
 
     #[test]
@@ -190,7 +201,12 @@ mod tests {
                 address,
             ),
             (&cookie, None, &[("cookie", "id=")], address),
-            (&AffinityKey::ServerName, Some("a.test"), &[], hashed("a.test")),
+            (
+                &AffinityKey::ServerName,
+                Some("a.test"),
+                &[],
+                hashed("a.test"),
+            ),
             (&AffinityKey::ServerName, None, &[], address),
         ] {
             assert_eq!(
@@ -207,7 +223,10 @@ mod tests {
             fields: None,
         };
         assert_eq!(
-            (field.preference(&relay), AffinityKey::ServerName.preference(&relay)),
+            (
+                field.preference(&relay),
+                AffinityKey::ServerName.preference(&relay)
+            ),
             (Preference::Any, hashed("a.test"))
         );
     }
@@ -234,14 +253,33 @@ mod tests {
         };
         let (known, other) = (Some(&b"known"[..]), Some(&b"other"[..]));
         for (ip, session, now, expected) in [
-            (Some("192.0.2.1"), known, 0, Preference::Session(3, Some(address))),
+            (
+                Some("192.0.2.1"),
+                known,
+                0,
+                Preference::Session(3, Some(address)),
+            ),
             (Some("192.0.2.1"), other, 0, Preference::Hashed(address)),
-            (Some("192.0.2.1"), Some(&b""[..]), 0, Preference::Hashed(address)),
-            (Some("192.0.2.1"), known, u64::MAX, Preference::Hashed(address)),
+            (
+                Some("192.0.2.1"),
+                Some(&b""[..]),
+                0,
+                Preference::Hashed(address),
+            ),
+            (
+                Some("192.0.2.1"),
+                known,
+                u64::MAX,
+                Preference::Hashed(address),
+            ),
             (None, known, 0, Preference::Session(3, None)),
             (None, None, 0, Preference::Any),
         ] {
-            assert_eq!(preference(ip, session, now), expected, "{ip:?} {session:?} {now}");
+            assert_eq!(
+                preference(ip, session, now),
+                expected,
+                "{ip:?} {session:?} {now}"
+            );
         }
     }
 

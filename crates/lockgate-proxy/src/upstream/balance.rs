@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use arc_swap::ArcSwapOption;
 
 use super::affinity::hash;
-use super::outlier_detection::Condition;
 use super::endpoint::Endpoint;
+use super::outlier_detection::Condition;
 use super::random::mix;
 
 /// The load balancing method of a pool.
@@ -118,7 +118,11 @@ impl Member {
         if slow_start == 0 {
             return 1.0;
         }
-        match self.risen.load(Ordering::Relaxed).max(self.endpoint.ejection_end()) {
+        match self
+            .risen
+            .load(Ordering::Relaxed)
+            .max(self.endpoint.ejection_end())
+        {
             0 => 1.0,
             since if now.saturating_sub(since) >= slow_start => 1.0,
             since => (now.saturating_sub(since) as f32 / slow_start as f32).max(SMALLEST),
@@ -212,12 +216,15 @@ impl Balancer {
             },
             _ => Availability::Out,
         };
-        let weight = |member: &Member| member.weight() as f32 * member.weight_share(self.slow_start, now);
+        let weight =
+            |member: &Member| member.weight() as f32 * member.weight_share(self.slow_start, now);
         if let [_] = members {
             return (standing(0) < Availability::Full).then_some(0);
         }
         match balance {
-            Balance::LatencyAware => self.power_of_two_choices(members, standing, weight, random, now),
+            Balance::LatencyAware => {
+                self.power_of_two_choices(members, standing, weight, random, now)
+            }
             Balance::Least => least(
                 self.next.fetch_add(1, Ordering::Relaxed),
                 members,
@@ -351,7 +358,11 @@ impl Availability {
 
 /// A random member, by weight, among the best available: each replaces the one before with the
 /// probability of its weight among all so far.
-fn weighted_random(members: &[Member], standing: impl Fn(usize) -> Availability, random: u64) -> Option<usize> {
+fn weighted_random(
+    members: &[Member],
+    standing: impl Fn(usize) -> Availability,
+    random: u64,
+) -> Option<usize> {
     let (mut best, mut total, mut chosen, mut full) = (Availability::Unavailable, 0, None, false);
     for (at, member) in members.iter().enumerate() {
         let found = standing(at);

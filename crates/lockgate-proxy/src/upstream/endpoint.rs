@@ -11,10 +11,10 @@ use std::time::Duration;
 use lockgate_net::acknowledge::EndpointStalls;
 use lockgate_net::dial::DialTarget;
 
-use super::outlier_detection::{OutlierDetection, Condition, Eject, EndpointFailure};
-use super::latency::Latency;
 use super::endpoint_name::EndpointName;
+use super::latency::Latency;
 use super::notice::Notice;
+use super::outlier_detection::{Condition, Eject, EndpointFailure, OutlierDetection};
 use super::socket_slots::SocketSlot;
 use crate::limits::sockets::Share;
 use crate::limits::{Limit, Permit};
@@ -249,7 +249,9 @@ impl Endpoint {
     pub fn try_take(self: &Arc<Self>) -> Option<ConnectionPermit> {
         match &self.max {
             None => Some(ConnectionPermit::new(self, None)),
-            Some(limit) => limit.try_take().map(|permit| ConnectionPermit::new(self, Some(permit))),
+            Some(limit) => limit
+                .try_take()
+                .map(|permit| ConnectionPermit::new(self, Some(permit))),
         }
     }
 
@@ -435,7 +437,9 @@ mod tests {
         endpoint.record_response(Duration::from_millis(1), 0);
         assert!(!endpoint.failed(EndpointFailure::Unserved, 0, eject, || true));
         assert!(endpoint.ejections() == 0 && endpoint.latency().now(0).is_some());
-        assert!(endpoint.failed(EndpointFailure::Unserved, 7, eject, || true) && endpoint.is_ejected(7));
+        assert!(
+            endpoint.failed(EndpointFailure::Unserved, 7, eject, || true) && endpoint.is_ejected(7)
+        );
         assert_eq!(
             (
                 endpoint.ejections(),

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 use super::{DialError, Endpoint, EndpointFailure, IdleSettings, Pool, SocketSlots};
 use crate::clock::{Cut, Guard};
-use crate::h2::{UpstreamStream, MOST, SharedConnection};
+use crate::h2::{MOST, SharedConnection, UpstreamStream};
 
 /// Which connections a request may reuse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,7 +79,11 @@ impl Default for H2Pool {
 
 impl H2Pool {
     /// Reserves a stream on a connection, if one has room.
-    pub(super) fn reserve(&self, reuse: ReusePolicy, idle_settings: IdleSettings) -> Option<LeasedStream> {
+    pub(super) fn reserve(
+        &self,
+        reuse: ReusePolicy,
+        idle_settings: IdleSettings,
+    ) -> Option<LeasedStream> {
         let mut connections = self.connections.borrow_mut();
         connections.retain(|one| !one.is_closed());
         connections.iter().find_map(|one| {
@@ -175,7 +179,9 @@ impl H2Pool {
                 .await?;
             let stream = Stream::new(dialled.socket, dialled.session, Vec::new());
             guard.phase(connect);
-            let begun = guard.within(SharedConnection::handshake(stream, &blocks)).await;
+            let begun = guard
+                .within(SharedConnection::handshake(stream, &blocks))
+                .await;
             let begun = match begun {
                 Ok(begun) => begun,
                 Err(Cut::Deadline) => Err(io::Error::new(
@@ -187,7 +193,12 @@ impl H2Pool {
             begun
                 .map(|(shared, driver)| (shared, driver, dialled.permit))
                 .map_err(|error| {
-                    pool.failed(&endpoint, EndpointFailure::Unreachable, &error, guard.clock().now());
+                    pool.failed(
+                        &endpoint,
+                        EndpointFailure::Unreachable,
+                        &error,
+                        guard.clock().now(),
+                    );
                     DialError::Failed {
                         endpoint: endpoint.label.clone(),
                         error: Arc::new(error),

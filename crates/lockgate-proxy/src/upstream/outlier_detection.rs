@@ -205,7 +205,14 @@ mod tests {
             // Requests in flight fail as well, and count as no further failure.
             failed(EndpointFailure::Unreachable, now + 1);
             let gone = [0, span - 1, span].map(|later| avoidance.condition(now + later));
-            assert_eq!(gone, [Condition::Unavailable, Condition::Unavailable, Condition::Healthy]);
+            assert_eq!(
+                gone,
+                [
+                    Condition::Unavailable,
+                    Condition::Unavailable,
+                    Condition::Healthy
+                ]
+            );
             now += span;
         }
         assert!((0..100).all(|_| failed(EndpointFailure::Reset, now).is_none()));

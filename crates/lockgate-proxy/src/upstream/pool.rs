@@ -19,16 +19,16 @@ use lockgate_net::tls::handshake;
 use lockgate_net::tls::session::TlsSession;
 
 use super::affinity::AffinityInput;
-use super::outlier_detection::{Condition, EndpointFailure};
-use super::balance::{Balance, Balancer, Member, Availability};
+use super::balance::{Availability, Balance, Balancer, Member};
 use super::dial_error::DialError;
-use super::endpoint::{Endpoint, ConnectionPermit, EndpointAddress};
+use super::endpoint::{ConnectionPermit, Endpoint, EndpointAddress};
 use super::notice::Notice;
-use super::wait_budget::WaitBudget;
+use super::outlier_detection::{Condition, EndpointFailure};
+use super::preference::Preference;
 use super::random::mix;
 use super::settings::Settings;
 use super::socket_slots::SocketSlots;
-use super::preference::Preference;
+use super::wait_budget::WaitBudget;
 use crate::box_future::boxed;
 use crate::clock::{Clock, Cut, Guard};
 use crate::member_set::MemberSet;
@@ -94,7 +94,9 @@ impl Pool {
         self.settings
             .affinity
             .as_ref()
-            .map_or(Preference::Any, |affinity| affinity.preference(affinity_input, now))
+            .map_or(Preference::Any, |affinity| {
+                affinity.preference(affinity_input, now)
+            })
     }
 
     /// Gives the member with this index the clients of `alias`, an SRV record as text.
@@ -137,7 +139,10 @@ impl Pool {
             return false;
         };
         let is_good = |member| Availability::of(member, now) == Availability::Good;
-        let is_its = match (self.named(preference, MemberSet::default(), now), preference) {
+        let is_its = match (
+            self.named(preference, MemberSet::default(), now),
+            preference,
+        ) {
             (Some(named), _) => named == at,
             (None, Preference::Hashed(hash)) => {
                 self.balancer
@@ -160,7 +165,8 @@ impl Pool {
     /// The member with this index, unless it was tried, or is avoided.
     fn available(&self, at: usize, tried: MemberSet, now: u64) -> Option<&Member> {
         let member = self.members.get(at).filter(|_| !tried.contains(at))?;
-        (member.is_up() && member.endpoint().condition(now) != Condition::Unavailable).then_some(member)
+        (member.is_up() && member.endpoint().condition(now) != Condition::Unavailable)
+            .then_some(member)
     }
 
     fn take(
@@ -183,7 +189,9 @@ impl Pool {
             return Some((at, permit));
         }
         let (balance, random) = match preference {
-            Preference::Any | Preference::Member(_) | Preference::Session(_, None) => (balance, random),
+            Preference::Any | Preference::Member(_) | Preference::Session(_, None) => {
+                (balance, random)
+            }
             Preference::Hashed(hash) | Preference::Session(_, Some(hash)) => (Balance::Hash, hash),
         };
         loop {
@@ -273,15 +281,15 @@ impl Pool {
         // `tried` has no room for members behind the 64th: the number of attempts is that of members.
         for _ in &self.members {
             let random = mix(self.relays.fetch_add(1, Ordering::Relaxed));
-            let (member, permit) = match self.take(balance, preference, tried, random, guard.clock().now())
-            {
-                Some(chosen) => chosen,
-                None => match self.queue(guard, &wait_budget, preference, tried).await {
-                    Ok(chosen) => chosen,
-                    Err(error @ DialError::Cut(_)) => return Err(error),
-                    Err(error) => return Err(last.unwrap_or(error)),
-                },
-            };
+            let (member, permit) =
+                match self.take(balance, preference, tried, random, guard.clock().now()) {
+                    Some(chosen) => chosen,
+                    None => match self.queue(guard, &wait_budget, preference, tried).await {
+                        Ok(chosen) => chosen,
+                        Err(error @ DialError::Cut(_)) => return Err(error),
+                        Err(error) => return Err(last.unwrap_or(error)),
+                    },
+                };
             tried.insert(member);
             let slot = slots.take(guard, &wait_budget).await?;
             let permit = permit.as_relay().with_slot(slot);
@@ -334,7 +342,12 @@ impl Pool {
                     }
                 }
                 Ok(Err(error)) => {
-                    self.failed(&endpoint, EndpointFailure::Unreachable, &error, guard.clock().now());
+                    self.failed(
+                        &endpoint,
+                        EndpointFailure::Unreachable,
+                        &error,
+                        guard.clock().now(),
+                    );
                     return Err(DialError::Failed {
                         endpoint: endpoint.label.clone(),
                         error: Arc::new(error),
@@ -433,10 +446,13 @@ async fn dial_target(target: &DialTarget, clock: &Clock) -> io::Result<Socket> {
 }
 
 /// The first free place of those that are waited for, with its index.
-async fn first_free<F: Future<Output = ConnectionPermit>>(waiting: &mut [Pin<Box<F>>]) -> (usize, ConnectionPermit) {
+async fn first_free<F: Future<Output = ConnectionPermit>>(
+    waiting: &mut [Pin<Box<F>>],
+) -> (usize, ConnectionPermit) {
     poll_fn(|cx| {
         let places = waiting.iter_mut().enumerate();
-        let mut polled = places.map(|(at, place)| place.as_mut().poll(cx).map(|permit| (at, permit)));
+        let mut polled =
+            places.map(|(at, place)| place.as_mut().poll(cx).map(|permit| (at, permit)));
         polled.find(Poll::is_ready).unwrap_or(Poll::Pending)
     })
     .await
@@ -496,7 +512,8 @@ mod tests {
             )
         };
         let none = MemberSet::default();
-        let chosen = |pool: &Pool, preference, tried| pool.choose(preference, tried, 0, 0).map(|(at, _)| at);
+        let chosen =
+            |pool: &Pool, preference, tried| pool.choose(preference, tried, 0, 0).map(|(at, _)| at);
         for hash in 0..20 {
             let preference = Preference::Session(0, Some(hash));
             let pool = fresh();
@@ -509,7 +526,12 @@ mod tests {
             let permit = pool.choose(preference, none, 0, 0).unwrap();
             assert_ne!(chosen(&pool, preference, none), Some(0), "it is full");
             drop(permit);
-            pool.failed(pool.members()[0].endpoint(), EndpointFailure::Unserved, &"", 0);
+            pool.failed(
+                pool.members()[0].endpoint(),
+                EndpointFailure::Unserved,
+                &"",
+                0,
+            );
             assert_ne!(chosen(&pool, preference, none), Some(0), "it is ejected");
             let pool = fresh();
             pool.members()[0].mark_down();
@@ -519,7 +541,10 @@ mod tests {
                 "it is down"
             );
         }
-        assert_eq!(chosen(&fresh(), Preference::Session(0, None), none), Some(0));
+        assert_eq!(
+            chosen(&fresh(), Preference::Session(0, None), none),
+            Some(0)
+        );
         assert!(chosen(&fresh(), Preference::Session(9, None), none).is_some());
     }
 
@@ -535,7 +560,9 @@ mod tests {
                 },
             );
             for member in pool.members() {
-                (0..5).for_each(|_| pool.failed(member.endpoint(), EndpointFailure::Unserved, &"", 0));
+                (0..5).for_each(|_| {
+                    pool.failed(member.endpoint(), EndpointFailure::Unserved, &"", 0)
+                });
             }
             let count = pool
                 .members()
@@ -548,7 +575,12 @@ mod tests {
         for gone in [
             |pool: &Pool| pool.members()[0].mark_down(),
             |pool: &Pool| {
-                pool.failed(pool.members()[0].endpoint(), EndpointFailure::Unreachable, &"", 0);
+                pool.failed(
+                    pool.members()[0].endpoint(),
+                    EndpointFailure::Unreachable,
+                    &"",
+                    0,
+                );
             },
         ] {
             let eject = Some(Eject {
@@ -564,7 +596,12 @@ mod tests {
                 },
             );
             gone(&pool);
-            pool.failed(pool.members()[1].endpoint(), EndpointFailure::Unserved, &"", 0);
+            pool.failed(
+                pool.members()[1].endpoint(),
+                EndpointFailure::Unserved,
+                &"",
+                0,
+            );
             assert!(!pool.members()[1].endpoint().is_ejected(0));
         }
     }

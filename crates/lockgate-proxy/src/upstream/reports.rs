@@ -4,16 +4,22 @@
 
 use std::fmt::Display;
 
-use super::outlier_detection::{Condition, EndpointFailure};
 use super::balance::Member;
 use super::endpoint::Endpoint;
+use super::outlier_detection::{Condition, EndpointFailure};
 use super::pool::Pool;
 
 impl Pool {
     /// Notes that an endpoint of the pool has failed, for the reason `why`. It is ejected only while
     /// half of the pool is left, up and available: a failure of all is not the fault of one, and
     /// the others must bear its load.
-    pub fn failed(&self, endpoint: &Endpoint, failure: EndpointFailure, why: &dyn Display, now: u64) {
+    pub fn failed(
+        &self,
+        endpoint: &Endpoint,
+        failure: EndpointFailure,
+        why: &dyn Display,
+        now: u64,
+    ) {
         let remains = |member: &&Member| {
             let other = &**member.endpoint();
             !std::ptr::eq(other, endpoint)

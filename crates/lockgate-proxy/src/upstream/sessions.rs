@@ -208,7 +208,10 @@ mod tests {
             sessions.learn(&id(member), member, 0);
             assert_eq!(sessions.find(&id(member), 0), found);
         }
-        assert_eq!(SessionEntry::load(&AtomicU64::new(u64::MAX)).word(), u64::MAX);
+        assert_eq!(
+            SessionEntry::load(&AtomicU64::new(u64::MAX)).word(),
+            u64::MAX
+        );
         // 31 years.
         let late = (1 << MINUTE_BITS) * MINUTE;
         sessions.learn(&id(1), 1, late);

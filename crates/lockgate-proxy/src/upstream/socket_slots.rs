@@ -151,7 +151,11 @@ impl SocketSlots {
         }
     }
 
-    async fn wait(self: &Rc<Self>, guard: &Guard, wait_budget: &WaitBudget) -> Result<SocketSlot, DialError> {
+    async fn wait(
+        self: &Rc<Self>,
+        guard: &Guard,
+        wait_budget: &WaitBudget,
+    ) -> Result<SocketSlot, DialError> {
         let place = self
             .process
             .take(guard.clock(), || self.relieve(guard.clock()));
@@ -175,7 +179,11 @@ impl SocketSlots {
     }
 
     /// The same within a request's budget: returns whether time is left for another attempt.
-    pub(crate) async fn make_room(&self, guard: &Guard, wait_budget: &WaitBudget) -> Result<bool, Cut> {
+    pub(crate) async fn make_room(
+        &self,
+        guard: &Guard,
+        wait_budget: &WaitBudget,
+    ) -> Result<bool, Cut> {
         match wait_budget
             .within(guard, self.free_descriptor(guard.clock()))
             .await

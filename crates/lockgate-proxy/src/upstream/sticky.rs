@@ -186,7 +186,10 @@ mod tests {
         };
         for (lines, expected) in [
             (vec![format!("lg={first}")], Preference::Member(0)),
-            (vec![format!("a=b; lg={second} ; c=d")], Preference::Member(1)),
+            (
+                vec![format!("a=b; lg={second} ; c=d")],
+                Preference::Member(1),
+            ),
             (
                 vec!["a=b".to_owned(), format!("lg={second}")],
                 Preference::Member(1),

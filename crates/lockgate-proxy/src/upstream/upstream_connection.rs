@@ -7,9 +7,9 @@ use lockgate_http::fields::{Field, Fields};
 use lockgate_http::h1::framing;
 use lockgate_http::head::{BodyLength, Method, ResponseHead};
 
-use crate::body::{ReadError, BodyWriter, BodyReader, Tunnel, WriteError};
+use crate::body::{BodyReader, BodyWriter, ReadError, Tunnel, WriteError};
 use crate::h1::H1Connection;
-use crate::h2::{UpstreamStream, RequestPseudoFields};
+use crate::h2::{RequestPseudoFields, UpstreamStream};
 use crate::message::OutgoingRequest;
 
 /// The connection of a request to its endpoint.
@@ -33,7 +33,11 @@ macro_rules! either {
 
 impl UpstreamConnection {
     /// Begins a request, which leaves with the first data or by a flush. HTTP/2 needs `target`.
-    pub fn send_request(&mut self, request: &OutgoingRequest<'_>, target: Option<RequestPseudoFields>) {
+    pub fn send_request(
+        &mut self,
+        request: &OutgoingRequest<'_>,
+        target: Option<RequestPseudoFields>,
+    ) {
         match (self, target) {
             (Self::H1(link), _) => link.send_request(request),
             (Self::H2(call), Some(target)) => call.send_request(request, target),

@@ -64,7 +64,12 @@ impl fmt::Debug for UpstreamPool {
 
 impl UpstreamPool {
     /// A pool without connections. Its first member has the index `first` among the process's.
-    pub fn new(pool: Arc<Pool>, first: usize, blocks: &Rc<BufferPool>, slots: &Rc<SocketSlots>) -> Rc<Self> {
+    pub fn new(
+        pool: Arc<Pool>,
+        first: usize,
+        blocks: &Rc<BufferPool>,
+        slots: &Rc<SocketSlots>,
+    ) -> Rc<Self> {
         let upstream = Self::at(Some(first), pool, blocks, slots);
         let keeper = Rc::downgrade(&upstream) as Weak<dyn IdleSockets>;
         slots.register(keeper);
@@ -139,7 +144,12 @@ impl UpstreamPool {
     }
 
     /// Takes an idle HTTP/1 connection to a member, if the policy allows one that is there.
-    pub(super) fn take_idle(&self, member: usize, reuse: ReusePolicy, now: u64) -> Option<IdleConnection> {
+    pub(super) fn take_idle(
+        &self,
+        member: usize,
+        reuse: ReusePolicy,
+        now: u64,
+    ) -> Option<IdleConnection> {
         let certain = match reuse {
             ReusePolicy::Any => false,
             ReusePolicy::Alive => true,

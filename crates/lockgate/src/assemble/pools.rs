@@ -9,8 +9,8 @@ use lockgate_net::proxy_protocol::{HeaderVersion, ProxiedAddresses, Tlvs, encode
 use lockgate_net::tls::Connector;
 use lockgate_proxy::answer::Page;
 use lockgate_proxy::upstream::{
-    Affinity, Balance, Eject, Endpoint, IdleSettings, AffinityKey, Member, EndpointAddress, Pool, Queue, Retry, Sessions,
-    Settings, Sticky,
+    Affinity, AffinityKey, Balance, Eject, Endpoint, EndpointAddress, IdleSettings, Member, Pool,
+    Queue, Retry, Sessions, Settings, Sticky,
 };
 
 use super::{MistakeLog, tls};
@@ -74,7 +74,9 @@ impl AssembledPools {
                 config::EndpointAddr::Ip(address) => {
                     (address.ip().to_string(), EndpointAddress::Ip(*address))
                 }
-                config::EndpointAddr::Unix(path) => (String::new(), EndpointAddress::Unix(path.clone())),
+                config::EndpointAddr::Unix(path) => {
+                    (String::new(), EndpointAddress::Unix(path.clone()))
+                }
                 config::EndpointAddr::Name { host, port } => (
                     host.clone(),
                     EndpointAddress::Name(self.resolver.register(host, *port)),

@@ -172,7 +172,12 @@ fn served(config: &Config, sites: &site::Sites, planned: &PlannedListener) -> Va
     })
 }
 
-fn site(config: &Config, written: &HostedSite, one: &site::Site, planned: &PlannedListener) -> Value {
+fn site(
+    config: &Config,
+    written: &HostedSite,
+    one: &site::Site,
+    planned: &PlannedListener,
+) -> Value {
     let secure = planned.listener.tls_of_sites().is_some();
     let is_here = |at: &&lockgate_config::SiteListener| {
         at.secure == secure && assemble::address(&at.addr) == planned.address

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use clap::Args;
 use lockgate_load::expect::{BodyCheck, Expect, Length};
-use lockgate_load::options::{ConnectionOptions, LoadOptions, RequestOptions, ThreadOptions, TimingOptions, TlsOptions};
+use lockgate_load::options::{
+    ConnectionOptions, LoadOptions, RequestOptions, ThreadOptions, TimingOptions, TlsOptions,
+};
 use lockgate_load::profile::{Profile, RequestRates, Spike, duration};
 use lockgate_load::schedule::RequestRate;
 use lockgate_load::shared_link::LinkRate;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use lockgate_proxy::member_set::MemberSet;
-use lockgate_proxy::upstream::{Endpoint, EndpointFailure, EndpointAddress, Settings, Preference};
+use lockgate_proxy::upstream::{Endpoint, EndpointAddress, EndpointFailure, Preference, Settings};
 use lockgate_testkit::{DEADLINE, Origin, Wire};
 
 use super::*;
@@ -110,7 +110,8 @@ fn an_endpoint_falls_and_rises_by_what_it_answers() {
         );
         assert!(now.took.is_some());
         assert_eq!(
-            pool.choose(Preference::Any, MemberSet::default(), 0, 0).is_some(),
+            pool.choose(Preference::Any, MemberSet::default(), 0, 0)
+                .is_some(),
             up
         );
     }

@@ -41,7 +41,8 @@ pub(super) async fn ask(servers: &[SocketAddr], name: &str) -> io::Result<(Vec<S
     let mut last = io::Error::other("no name server is configured");
     for server in servers.iter().cycle().take(ROUNDS * servers.len()) {
         let id = (random.next() >> 48) as u16;
-        let asked = encode_query(id, name).ok_or_else(|| io::Error::other("this is no host name"))?;
+        let asked =
+            encode_query(id, name).ok_or_else(|| io::Error::other("this is no host name"))?;
         match exchange(*server, &asked).await {
             Ok(found) => return Ok(found),
             Err(error) => {

@@ -45,7 +45,10 @@ struct Reader(ContentDecoder);
 
 impl Reader {
     fn new(coding: &str) -> Self {
-        Self(ContentDecoder::new(Coded::of(coding.as_bytes()).unwrap(), MOST))
+        Self(ContentDecoder::new(
+            Coded::of(coding.as_bytes()).unwrap(),
+            MOST,
+        ))
     }
 
     fn read(&mut self, mut bytes: &[u8]) -> String {

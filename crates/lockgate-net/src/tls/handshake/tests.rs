@@ -232,7 +232,10 @@ pub(crate) fn client_pair(
         }
     });
     assert!(!server.is_handshaking());
-    (TlsSession::new(keys, secrets, HandshakeRest::default()), server)
+    (
+        TlsSession::new(keys, secrets, HandshakeRest::default()),
+        server,
+    )
 }
 
 /// One end's keys, and its secrets of both directions.

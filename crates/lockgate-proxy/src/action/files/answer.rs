@@ -195,7 +195,8 @@ impl Files {
                     let job = move || coding::encode_all(coding, level, &whole);
                     let made = self.compressors.submit(job).map_err(|_| busy())?;
                     let made = exchange.guard.within(made).await;
-                    let made = made.map_err(|cut| ExchangeFailure::cut(cut, Fault::ResponseTimeout))?;
+                    let made =
+                        made.map_err(|cut| ExchangeFailure::cut(cut, Fault::ResponseTimeout))?;
                     encoded = made.map_err(|_| busy())?;
                 } else {
                     let encoders = &request.worker.encoders;
@@ -500,7 +501,9 @@ impl Files {
                 return Ok(());
             }
             Ok(Err(Broken::Client(error))) => ExchangeFailure::client(&error),
-            Ok(Err(broken)) => ExchangeFailure::silent(Cause::Internal, Side::Lockgate, broken.to_string()),
+            Ok(Err(broken)) => {
+                ExchangeFailure::silent(Cause::Internal, Side::Lockgate, broken.to_string())
+            }
             Err(cut) => ExchangeFailure {
                 fault: None,
                 ..ExchangeFailure::cut(cut, Fault::ResponseTimeout)

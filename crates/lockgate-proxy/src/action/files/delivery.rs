@@ -178,7 +178,10 @@ impl Delivery {
                 }
                 Some(Part::File { .. }) => {
                     let polled = self.poll_file(cx, down, files, now, allowed);
-                    spend(shaper.as_deref_mut(), (down.bytes_written() - before) as usize);
+                    spend(
+                        shaper.as_deref_mut(),
+                        (down.bytes_written() - before) as usize,
+                    );
                     ready!(polled)?;
                 }
                 Some(Part::Encoded { .. }) => ready!(self.poll_encoded(cx, down, files))?,
@@ -338,7 +341,12 @@ impl Delivery {
                 encoder: Some(encoder),
             })
         };
-        self.reading = Some(files.compressors.submit_continuation(job).map_err(|_| Broken::Busy)?);
+        self.reading = Some(
+            files
+                .compressors
+                .submit_continuation(job)
+                .map_err(|_| Broken::Busy)?,
+        );
         Poll::Ready(Ok(()))
     }
 }

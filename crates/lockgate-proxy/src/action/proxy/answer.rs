@@ -17,7 +17,7 @@ use super::replay::Replay;
 use super::upload::{self, Upload};
 use crate::access_log::{Cause, Side};
 use crate::answer::{Fault, grpc};
-use crate::body::{ReadError, BodyWriter, BodyReader};
+use crate::body::{BodyReader, BodyWriter, ReadError};
 use crate::box_future::boxed;
 use crate::clock::WaitReason;
 use crate::exchange::{Dispatch, ExchangeFailure, RoutedRequest, SwitchedConnection};
@@ -28,7 +28,7 @@ use crate::rules::Rules;
 use crate::shaping::ShapedBody;
 use crate::transform::body::{Stage, Transformation};
 use crate::transform::{Cors, Origin, Public};
-use crate::upstream::{Lease, UpstreamConnection, Preference};
+use crate::upstream::{Lease, Preference, UpstreamConnection};
 
 /// How long what is left of a request's body may stand still, once its answer has been delivered.
 const REST: Duration = Duration::from_secs(30);
@@ -49,8 +49,8 @@ impl Proxy {
         let length = lease
             .link
             .begin_response(exchange.request.received().method, answer);
-        let length =
-            length.map_err(|error| ExchangeFailure::because(Fault::BadResponse, error.to_string()))?;
+        let length = length
+            .map_err(|error| ExchangeFailure::because(Fault::BadResponse, error.to_string()))?;
         let stays = forwarding::keeps_alive(answer.version, &answer.fields)
             && length != BodyLength::UntilClose;
         let kept = stays
@@ -156,8 +156,7 @@ impl Proxy {
                 }
                 // Events may come hours apart: nothing is written that would tell.
                 if pumped.is_pending() && down.poll_gone(cx).is_ready() {
-                    let failure =
-                        ExchangeFailure::silent(
+                    let failure = ExchangeFailure::silent(
                         Cause::ClientReset,
                         Side::Downstream,
                         "during the response",
@@ -399,5 +398,7 @@ async fn switch<D: ClientExchange>(
     if !whole || !h1::confirms_upgrade(&exchange.request.outgoing, answer) {
         return Err(ExchangeFailure::of(Fault::UpgradeFailed));
     }
-    exchange.switch(answer, SwitchedConnection::of(lease, idle)).await
+    exchange
+        .switch(answer, SwitchedConnection::of(lease, idle))
+        .await
 }

@@ -17,9 +17,9 @@ use super::replay::Replay;
 use super::upload::{self, Upload};
 use crate::access_log::{Cause, Side};
 use crate::answer::Fault;
-use crate::body::{ReadError, BodyWriter};
+use crate::body::{BodyWriter, ReadError};
 use crate::box_future::boxed;
-use crate::clock::{PendingResponse, Cut, Guard, WaitReason};
+use crate::clock::{Cut, Guard, PendingResponse, WaitReason};
 use crate::exchange::{Dispatch, ExchangeFailure};
 use crate::h2::RequestPseudoFields;
 use crate::message::ClientExchange;
@@ -73,7 +73,11 @@ impl Unanswered {
     }
 
     /// The endpoint broke off.
-    fn broken(up: &UpstreamConnection, how: BrokeOff, detail: impl Into<Cow<'static, str>>) -> Self {
+    fn broken(
+        up: &UpstreamConnection,
+        how: BrokeOff,
+        detail: impl Into<Cow<'static, str>>,
+    ) -> Self {
         let begun = up.has_begun_response();
         // RFC 9209 §2.3.8, §2.3.18: it is another error once a part of the answer was received.
         let fault = match (how, begun) {

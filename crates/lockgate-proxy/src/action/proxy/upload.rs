@@ -5,7 +5,7 @@ use std::task::{Context, Poll, ready};
 use lockgate_net::traffic_shaping::Shaper;
 
 use super::replay::Replay;
-use crate::body::{BodyWriter, BodyReader, WriteError};
+use crate::body::{BodyReader, BodyWriter, WriteError};
 use crate::clock::{Guard, WaitReason};
 use crate::exchange::ExchangeFailure;
 use crate::pump::{PumpError, poll_pump};

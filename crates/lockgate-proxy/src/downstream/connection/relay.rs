@@ -17,7 +17,7 @@ use crate::clock::{Cut, WaitReason};
 use crate::downstream::ending::{Ending, cut_short, ending};
 use crate::downstream::{Relaying, SentHeader};
 use crate::shaping::Shape;
-use crate::upstream::{SessionIdReader, AffinityInput, DialError, Pool};
+use crate::upstream::{AffinityInput, DialError, Pool, SessionIdReader};
 
 /// How long session tickets wait for an answer to share a packet with.
 const MOMENT: Duration = Duration::from_millis(100);

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use lockgate_http::fields::{Field, Fields};
 use lockgate_http::head::{BodyLength, RequestHead, ResponseHead};
 
-use crate::body::{ReadError, BodyWriter, BodyReader, WriteError};
+use crate::body::{BodyReader, BodyWriter, ReadError, WriteError};
 use crate::message::{ClientExchange, Persistence};
 
 /// Bytes of a body that are kept: services that send people elsewhere to log in need few.

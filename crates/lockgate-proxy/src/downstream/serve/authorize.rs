@@ -45,7 +45,8 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
             let host = self.host(target);
             let id = self.record.id;
             let pool = worker.upstream(auth.proxy.upstream).pool();
-            let preference = pool.preference(&self.affinity_input(&self.head.fields), guard.clock().now());
+            let preference =
+                pool.preference(&self.affinity_input(&self.head.fields), guard.clock().now());
             let addresses = pool
                 .settings
                 .proxy_protocol

@@ -74,7 +74,10 @@ impl<'s, D> Exchange<'_, 's, D> {
         };
         let worker = &self.serving.connection.worker;
         let pool = worker.upstream(proxy.upstream).pool();
-        pool.preference(&self.affinity_input(fields), self.serving.guard.clock().now())
+        pool.preference(
+            &self.affinity_input(fields),
+            self.serving.guard.clock().now(),
+        )
     }
 
     /// What is known of the client for the choice of an endpoint.

@@ -163,7 +163,11 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
     }
 
     /// Answers by an error, unless the client can be told nothing any more.
-    async fn respond_error(mut self, failure: ExchangeFailure, overrides: ErrorOverrides<'_>) -> NextStep {
+    async fn respond_error(
+        mut self,
+        failure: ExchangeFailure,
+        overrides: ErrorOverrides<'_>,
+    ) -> NextStep {
         let ending = Ending::because(failure.cause, failure.side, failure.detail.clone());
         let fault = failure.fault;
         self.record.failure = Some(failure);
@@ -363,7 +367,9 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
         let guard = self.serving.guard;
         // What a client still sends when it has a response is not waited for.
         let is_stopping = self.serving.connection.worker.is_stopping();
-        let persistence = self.persistence.and(self.down.is_complete() && !is_stopping);
+        let persistence = self
+            .persistence
+            .and(self.down.is_complete() && !is_stopping);
         let (mut response, mut body) = (response, body);
         if grpc::is_call(self.head) {
             if grpc::status(&response.fields).is_none() {

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::*;
 use crate::upstream::affinity::hash;
+use crate::upstream::endpoint::{EndpointAddress, InFlight};
 use crate::upstream::outlier_detection::Eject;
 use crate::upstream::outlier_detection::EndpointFailure;
-use crate::upstream::endpoint::{InFlight, EndpointAddress};
 use crate::upstream::random::Random;
 
 fn members(weights: &[u32]) -> Vec<Member> {
@@ -236,8 +236,10 @@ fn equal_endpoints_get_equal_shares_and_weights_proportional_ones() {
 #[test]
 fn small_latency_differences_do_not_decide() {
     let pool = Script::new(Balance::LatencyAware, &[1, 1]);
-    pool.endpoint(0).record_response(Duration::from_micros(80), 0);
-    pool.endpoint(1).record_response(Duration::from_micros(800), 0);
+    pool.endpoint(0)
+        .record_response(Duration::from_micros(80), 0);
+    pool.endpoint(1)
+        .record_response(Duration::from_micros(800), 0);
     assert!(about(pool.shares()[0], 1000, 0.5));
 }
 
@@ -263,7 +265,8 @@ fn a_slow_endpoint_gets_under_a_twentieth_of_requests() {
 #[test]
 fn an_endpoint_without_responses_gets_one_request_until_it_responds() {
     let mut pool = Script::new(Balance::LatencyAware, &[1, 1]);
-    pool.endpoint(1).record_response(Duration::from_millis(5), 0);
+    pool.endpoint(1)
+        .record_response(Duration::from_millis(5), 0);
     let shares = pool.load(10, &[u64::MAX, 5], 1_000);
     assert_eq!(shares[0], 1, "{shares:?}");
 }
@@ -272,7 +275,8 @@ fn an_endpoint_without_responses_gets_one_request_until_it_responds() {
 fn a_hanging_endpoint_gets_no_further_requests() {
     let pool = Script::new(Balance::LatencyAware, &[1, 1]);
     for at in [0, 1] {
-        pool.endpoint(at).record_response(Duration::from_millis(5), 0);
+        pool.endpoint(at)
+            .record_response(Duration::from_millis(5), 0);
     }
     pool.endpoint(0).record_wait(Duration::from_millis(100), 0);
     assert_eq!(pool.shares(), [0, 1000]);
@@ -350,9 +354,13 @@ fn a_backup_is_used_only_when_no_other_is_up() {
         pool.members[1].mark_up(0);
         pool.fail(1, EndpointFailure::Unreachable);
         assert!(pool.next() > 1, "{balance:?}");
-        [2, 3].into_iter().for_each(|at| pool.members[at].mark_down());
+        [2, 3]
+            .into_iter()
+            .for_each(|at| pool.members[at].mark_down());
         assert_eq!(pool.next(), 1, "{balance:?}: better than nobody");
-        [2, 3].into_iter().for_each(|at| pool.members[at].mark_up(0));
+        [2, 3]
+            .into_iter()
+            .for_each(|at| pool.members[at].mark_up(0));
         pool.now = 1_000;
         assert_eq!(pool.shares(), [0, 1000, 0, 0], "{balance:?}");
     }

@@ -53,7 +53,8 @@ fn worker<F>(
         );
         let idle = Rc::<Idle>::default();
         slots.register(Rc::downgrade(&idle) as Weak<dyn IdleSockets>);
-        let (ticker, answering, ticking) = (Arc::clone(ticker), Rc::clone(&slots), Rc::clone(&clock));
+        let (ticker, answering, ticking) =
+            (Arc::clone(ticker), Rc::clone(&slots), Rc::clone(&clock));
         let ticks = tokio::task::spawn_local(async move {
             loop {
                 ticker.next().await;
@@ -196,7 +197,10 @@ fn only_as_many_idle_sockets_yield_as_are_needed() {
 fn waiting_for_a_client_share_leaves_idle_sockets_alone() {
     let process = Arc::new(Sockets::new(4, &Arc::from([Ticker::new()])));
     alone(|clock| async move {
-        let (slots, idle) = (SocketSlots::new(Arc::clone(&process), 0), Rc::<Idle>::default());
+        let (slots, idle) = (
+            SocketSlots::new(Arc::clone(&process), 0),
+            Rc::<Idle>::default(),
+        );
         slots.register(Rc::downgrade(&idle) as Weak<dyn IdleSockets>);
         let clients = Clients::new();
         let connected = Connected::new(clients.of([192, 0, 2, 1].into(), Standing::Ordinary));
@@ -298,7 +302,10 @@ fn sockets_never_exceed_the_limit_and_every_wait_ends() {
                                     let share = match slots.try_share(Some(connected.account())) {
                                         Ok(share) => share,
                                         Err(account) => Some(
-                                            slots.wait_for_share(account, &guard, &patient()).await.unwrap(),
+                                            slots
+                                                .wait_for_share(account, &guard, &patient())
+                                                .await
+                                                .unwrap(),
                                         ),
                                     };
                                     let kept = idle.0.borrow_mut().pop_back();

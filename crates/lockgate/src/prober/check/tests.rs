@@ -263,7 +263,10 @@ fn a_check_may_only_connect_and_at_another_port_and_at_a_names_second_address() 
     let folder = Folder::new();
     let path = folder.path("app.sock");
     let _unix = Origin::unix(&path);
-    assert_eq!(run(&check, &endpoint(EndpointAddress::Unix(path), "")), Ok(()));
+    assert_eq!(
+        run(&check, &endpoint(EndpointAddress::Unix(path), "")),
+        Ok(())
+    );
 }
 
 #[test]

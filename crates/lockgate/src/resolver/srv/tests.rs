@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use lockgate_proxy::member_set::MemberSet;
-use lockgate_proxy::upstream::{Balance, Settings, Preference};
+use lockgate_proxy::upstream::{Balance, Preference, Settings};
 
 use super::*;
 
@@ -64,7 +64,12 @@ fn chosen(pool: &Pool, count: usize) -> Vec<usize> {
 #[test]
 fn those_of_the_best_priority_serve_by_their_weights_and_others_are_backups() {
     let (mut service, pool) = service();
-    assert!(up(&pool).is_empty() && pool.choose(Preference::Any, MemberSet::default(), 0, 0).is_none());
+    assert!(
+        up(&pool).is_empty()
+            && pool
+                .choose(Preference::Any, MemberSet::default(), 0, 0)
+                .is_none()
+    );
     service.publish(
         vec![record(5, 9, 3), record(1, 1, 1), record(1, 3, 2)],
         Instant::now(),
@@ -90,7 +95,10 @@ fn a_pool_always_has_a_member_while_records_replace_each_other() {
     let done = AtomicBool::new(false);
     std::thread::scope(|threads| {
         let looks = threads.spawn(|| {
-            let has_member = || pool.choose(Preference::Any, MemberSet::default(), 0, 0).is_some();
+            let has_member = || {
+                pool.choose(Preference::Any, MemberSet::default(), 0, 0)
+                    .is_some()
+            };
             // A member that comes up behind the search is found by the next one: requests
             // search again.
             while !done.load(Ordering::Relaxed) {
