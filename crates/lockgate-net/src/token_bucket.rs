@@ -126,7 +126,9 @@ impl SharedTokenBucket {
     fn update(&self, next: impl Fn(u64) -> u64) -> u64 {
         // There always is a next word.
         self.full_at
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| Some(next(word)))
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| {
+                Some(next(word))
+            })
             .unwrap_or_else(|word| word)
     }
 }

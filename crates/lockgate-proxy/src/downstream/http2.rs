@@ -191,7 +191,7 @@ impl Streams {
         let mut requests = match begun {
             Ok(Ok(requests)) => requests,
             Ok(Err(error)) => return self.broken(&error),
-            Err(cut) => return cut_short(cut, "preface of HTTP/2"),
+            Err(cut) => return cut_short(cut, "HTTP/2 preface"),
         };
         // A request that came with the preface is in flight before any phase begins.
         guard.end_phase();

@@ -27,19 +27,17 @@ pub(super) enum Segment {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
     /// Paths begin with a slash.
-    #[error("a path begins with a slash")]
+    #[error("a path must begin with a slash")]
     NoSlash,
     /// `*` stands for the rest, so it is the last segment, and nothing else is in that.
-    #[error("a star stands alone behind the last slash")]
+    #[error("a star must be alone after the last slash")]
     Star,
     /// A brace that is not around a whole segment, or a name of other characters than letters,
     /// digits and `_`.
-    #[error(
-        "braces are around a whole segment, and in them is a name of letters, digits and _: {{id}}"
-    )]
+    #[error("braces must enclose a whole segment, with a name of letters, digits and _: {{id}}")]
     Brace,
     /// Two parameters of one name.
-    #[error("two parameters are called {0:?}")]
+    #[error("two parameters have the name {0:?}")]
     Twice(String),
 }
 

@@ -55,10 +55,12 @@ pub enum TemplateError {
     #[error("there is no placeholder {{{0}}} here")]
     Unknown(String),
     /// `{*}` where the route's path has no star.
-    #[error("{{*}} is what /* stands for, and the route's path does not end in it")]
+    #[error(
+        "{{*}} stands for the part of the path that /* matches, and the path of this route does not end in /*"
+    )]
     NoRest,
     /// A brace that is no placeholder's, in a URL.
-    #[error("a brace in a URL is written %7B or %7D")]
+    #[error("write a brace in a URL as %7B or %7D")]
     Brace,
     /// A target that begins with no slash, or a redirect that begins with neither one slash nor
     /// `http(s)://`.
@@ -68,10 +70,10 @@ pub enum TemplateError {
     #[error("{{{0}}} would be part of the host: put a slash before it, or write {{path}}")]
     InHost(String),
     /// A fragment, which never goes to a server.
-    #[error("a target has no fragment")]
+    #[error("a request-target cannot have a fragment")]
     Fragment,
     /// A control character in a field or a URL.
-    #[error("control characters do not belong here")]
+    #[error("control characters are not allowed")]
     Control,
 }
 

@@ -186,7 +186,7 @@ impl H2Pool {
                 Ok(begun) => begun,
                 Err(Cut::Deadline) => Err(io::Error::new(
                     io::ErrorKind::TimedOut,
-                    "no HTTP/2: no SETTINGS in time",
+                    "the endpoint sent no HTTP/2 SETTINGS in time",
                 )),
                 Err(cut) => return Err(DialError::Cut(cut)),
             };

@@ -1,16 +1,16 @@
-//! What clients may do with a route's answers, as it runs: keep them, take them compressed, show
-//! them to other sites.
+//! The caching, compression and CORS of a route, as they run.
 
 use lockgate_config as config;
 use lockgate_content::coding::Coding;
 use lockgate_proxy::transform::cors::{Origin, Origins};
-use lockgate_proxy::transform::{Caching, Compress, Cors, MediaRange};
+use lockgate_proxy::transform::{Caching, Compress, Cors};
 
-use super::Mistakes;
-use super::rules::pattern_of;
+use super::MistakeLog;
+use super::matchers::{media_range, pattern_of};
 
+/// The values of `Cache-Control` by path and media type.
 pub(super) fn caching(
-    mistakes: &mut Mistakes<'_>,
+    mistakes: &mut MistakeLog<'_>,
     route: &config::SiteRoute,
     written: &config::Caching,
 ) -> Option<Caching> {
@@ -29,6 +29,7 @@ pub(super) fn caching(
     })
 }
 
+/// The codings of compressed responses, and which responses are compressed.
 pub(super) fn compress(written: &config::Compression) -> Compress {
     let levels = &written.levels;
     let coding = |coding: &config::Coding| match coding {
@@ -43,6 +44,7 @@ pub(super) fn compress(written: &config::Compression) -> Compress {
     }
 }
 
+/// The cross-origin requests that browsers may make.
 pub(super) fn cors(written: &config::Cors) -> Cors {
     let origin = |origin: &config::Origin| match origin {
         config::Origin::Exact(exact) => Origin::Exact(exact.clone()),
@@ -58,12 +60,5 @@ pub(super) fn cors(written: &config::Cors) -> Cors {
         expose: written.expose.join(", "),
         credentials: written.credentials,
         max_age: written.max_age.as_secs(),
-    }
-}
-
-pub(super) fn media_range(written: &config::MediaRange) -> MediaRange {
-    match written {
-        config::MediaRange::Exact(exact) => MediaRange::Exact(exact.clone()),
-        config::MediaRange::Under(over) => MediaRange::Under(over.clone()),
     }
 }

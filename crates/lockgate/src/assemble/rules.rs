@@ -1,4 +1,4 @@
-//! One route as it runs: its pattern, what answers, and what its requests are held to.
+//! One route as it runs: its action, admission, limits, and changes to headers.
 //!
 //! Reads the files of users and the pages of errors, each once.
 
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::thread;
 
 use lockgate_config as config;
-use lockgate_config::{Cidr, Code, Segment, SourceSpan};
+use lockgate_config::{Cidr, Code, SourceSpan};
 use lockgate_net::token_bucket::TokenRate;
 use lockgate_proxy::admit::basic_auth::Checker;
 use lockgate_proxy::admit::networks::Networks;
@@ -26,32 +26,32 @@ use lockgate_proxy::transform::{
     HeaderOp, HeaderRule, HeaderRules, Purpose, RedirectMap, TargetRewrite, Template, Types,
 };
 
-use super::{Mistakes, answers, changes, millis, shape};
+use super::matchers::pattern_of;
+use super::{MistakeLog, answers, changes, millis, shape};
 use crate::fetcher::Fetcher;
 
-/// The longest page of an error: every failure sends one.
+/// The longest error page in bytes: every failure may send one.
 const LONGEST_PAGE: u64 = 1 << 20;
 
-/// What routes share: the table of rate limits, files of users, pages.
+/// The state that routes share: rate limits, files of users, error pages, redirect maps.
 #[derive(Default)]
-pub(super) struct Guards {
+pub(super) struct SharedRules {
     buckets: Option<Arc<Buckets>>,
-    /// By the place where they were written: routes that inherit a limit share it.
+    /// Rate limits by their place in the configuration: routes that inherit one share it.
     limits: HashMap<String, RateLimit>,
-    /// The same of rates of bytes.
+    /// Byte rates, likewise.
     shapes: HashMap<String, Arc<Shape>>,
     verifier: Option<Arc<Verifier>>,
-    /// In the order in which they are met; nothing for a file with a mistake.
+    /// Files of users in the order of their first use; `None` for one with a mistake.
     checkers: Vec<(PathBuf, Option<Arc<Checker>>)>,
     pages: HashMap<PathBuf, Option<Page>>,
-    /// Routes with the same files share them.
+    /// Sets of error pages: routes with the same files share one.
     page_sets: HashMap<Vec<(u16, PathBuf)>, Arc<Pages>>,
-    /// By their files; routes with the same one share it.
+    /// Redirect maps by their files: routes with the same file share one.
     redirects: HashMap<PathBuf, Option<Arc<RedirectMap>>>,
 }
 
-impl Guards {
-    /// The files of users.
+impl SharedRules {
     pub(super) fn checkers(self) -> Vec<Arc<Checker>> {
         self.checkers
             .into_iter()
@@ -59,7 +59,7 @@ impl Guards {
             .collect()
     }
 
-    /// Who may use `route`, and how often.
+    /// The networks, rate limit and users of `route`.
     pub(super) fn admission(&mut self, route: &config::SiteRoute, auth: Option<Auth>) -> Admission {
         let written = &route.rules;
         Admission {
@@ -69,17 +69,17 @@ impl Guards {
         }
     }
 
-    /// What the requests of `route` and their answers are held to.
+    /// The rules that apply to the requests of `route` and to their responses.
     pub(super) fn rules(
         &mut self,
-        mistakes: &mut Mistakes<'_>,
+        mistakes: &mut MistakeLog<'_>,
         route: &config::SiteRoute,
         pattern: &Pattern,
         auth: Option<&Auth>,
         fetcher: &Fetcher,
     ) -> Option<Rules> {
         let written = &route.rules;
-        // All of them before the first that fails ends it: every mistake is told at once.
+        // All of them are made before the first failure returns: every mistake is reported at once.
         let target = target(mistakes, route, pattern);
         let request_headers = headers(mistakes, route, &written.request_headers, pattern);
         let headers = headers(mistakes, route, &written.headers, pattern);
@@ -118,7 +118,7 @@ impl Guards {
 
     fn redirects(
         &mut self,
-        mistakes: &mut Mistakes<'_>,
+        mistakes: &mut MistakeLog<'_>,
         written: &config::RedirectMap,
     ) -> Option<Arc<RedirectMap>> {
         if let Some(known) = self.redirects.get(&written.file) {
@@ -145,7 +145,6 @@ impl Guards {
         map
     }
 
-    /// How often requests may come.
     pub(super) fn limit(&mut self, written: &config::RateLimit) -> Limited {
         let buckets = self.buckets.get_or_insert_with(|| Buckets::new(BUCKETS));
         let limit = self
@@ -176,10 +175,9 @@ impl Guards {
         Arc::clone(shape)
     }
 
-    /// A file of users.
     pub(super) fn basic(
         &mut self,
-        mistakes: &mut Mistakes<'_>,
+        mistakes: &mut MistakeLog<'_>,
         written: &config::BasicAuth,
     ) -> Option<Basic> {
         let known = self.checkers.iter().find(|(path, _)| *path == written.file);
@@ -215,10 +213,10 @@ impl Guards {
         })
     }
 
-    /// Pages by status, read once whoever has them.
+    /// Error pages by status; each file is read once.
     pub(super) fn pages(
         &mut self,
-        mistakes: &mut Mistakes<'_>,
+        mistakes: &mut MistakeLog<'_>,
         written: &[(u16, PathBuf, SourceSpan)],
     ) -> Option<Arc<Pages>> {
         let files: Vec<_> = written
@@ -231,7 +229,7 @@ impl Guards {
         let mut pages = Some(Pages::default());
         for (status, path, at) in written {
             let page = self.pages.entry(path.clone()).or_insert_with(|| {
-                let cure = "a file of at most 1 MB whose name ends in .html, .json or .txt";
+                let cure = "a file of at most 1 MB with a name that ends in .html, .json or .txt";
                 let complain = |error: String| {
                     let message = format!("{}: {error}", path.display());
                     mistakes.file(path, Code::PageUnreadable, at, message, cure);
@@ -249,8 +247,8 @@ impl Guards {
     }
 }
 
-/// Hashes take long and are waited for: two at once, where that leaves the workers half of the
-/// machine.
+/// Threads that verify password hashes, which takes long: two, where that leaves the workers half of
+/// the machine.
 fn verifying_threads() -> NonZeroUsize {
     match thread::available_parallelism().map_or(1, NonZeroUsize::get) {
         0..4 => NonZeroUsize::MIN,
@@ -263,7 +261,7 @@ fn page(path: &Path) -> Result<Page, String> {
         Some("html" | "htm") => "text/html; charset=utf-8",
         Some("json") => "application/json",
         Some("txt") => "text/plain; charset=utf-8",
-        _ => return Err("its name does not say what it is".to_owned()),
+        _ => return Err("its extension is not known".to_owned()),
     };
     let read = |path: &Path| -> io::Result<Vec<u8>> {
         let mut body = Vec::new();
@@ -282,36 +280,8 @@ fn page(path: &Path) -> Result<Page, String> {
     })
 }
 
-/// The paths of `route`.
-pub(super) fn pattern(mistakes: &mut Mistakes<'_>, route: &config::SiteRoute) -> Option<Pattern> {
-    pattern_of(mistakes, route, &route.pattern)
-}
-
-/// A pattern in a table of `route`.
-pub(super) fn pattern_of(
-    mistakes: &mut Mistakes<'_>,
-    route: &config::SiteRoute,
-    written: &config::Pattern,
-) -> Option<Pattern> {
-    let config::Pattern::Path { segments, tail } = written else {
-        return Some(Pattern::everything());
-    };
-    let mut text = String::new();
-    for segment in segments {
-        match segment {
-            Segment::Literal(literal) => text.extend(["/", literal]),
-            Segment::Param(name) => text.extend(["/{", name, "}"]),
-        }
-    }
-    text.push_str(if *tail { "/*" } else { "" });
-    let complain = |error: lockgate_proxy::route::PatternError| {
-        mistakes.error(Code::BadPath, &route.at, error.to_string(), "");
-    };
-    Pattern::parse(&text).map_err(complain).ok()
-}
-
-/// Whether there is a folder to serve, or may be one later.
-pub(super) fn folder(mistakes: &mut Mistakes<'_>, files: &config::StaticFiles) -> bool {
+/// Whether a folder can be served; a missing one may be made later, which is a warning.
+pub(super) fn folder(mistakes: &mut MistakeLog<'_>, files: &config::StaticFiles) -> bool {
     match std::fs::metadata(&files.root) {
         Ok(metadata) if metadata.is_dir() => true,
         Ok(_) => {
@@ -334,9 +304,9 @@ pub(super) fn folder(mistakes: &mut Mistakes<'_>, files: &config::StaticFiles) -
     }
 }
 
-/// What is looked for instead of a path.
+/// The paths that are tried instead of the request's (`try`).
 pub(super) fn attempts(
-    mistakes: &mut Mistakes<'_>,
+    mistakes: &mut MistakeLog<'_>,
     route: &config::SiteRoute,
     pattern: &Pattern,
     files: &config::StaticFiles,
@@ -347,9 +317,9 @@ pub(super) fn attempts(
         .collect()
 }
 
-/// Media types of a route's own.
+/// The media types that a route sets itself.
 pub(super) fn types(
-    mistakes: &mut Mistakes<'_>,
+    mistakes: &mut MistakeLog<'_>,
     route: &config::SiteRoute,
     written: &config::FileTypes,
 ) -> Option<Types> {
@@ -363,9 +333,8 @@ pub(super) fn types(
     })
 }
 
-/// Looks elsewhere.
 pub(super) fn redirect(
-    mistakes: &mut Mistakes<'_>,
+    mistakes: &mut MistakeLog<'_>,
     route: &config::SiteRoute,
     pattern: &Pattern,
     to: &str,
@@ -375,9 +344,8 @@ pub(super) fn redirect(
     Some(Action::Redirect { to, status })
 }
 
-/// Answers.
 pub(super) fn respond(
-    mistakes: &mut Mistakes<'_>,
+    mistakes: &mut MistakeLog<'_>,
     route: &config::SiteRoute,
     pattern: &Pattern,
     answer: &config::Answer,
@@ -390,8 +358,8 @@ pub(super) fn respond(
     }))
 }
 
-/// What holds where nothing was written.
-pub(super) fn bare(written: &config::Rates) -> Rules {
+/// The rules of a route for which the configuration sets none.
+pub(super) fn defaults(written: &config::Rates) -> Rules {
     Rules {
         target: TargetRewrite::None,
         request_headers: HeaderRules::default(),
@@ -412,7 +380,7 @@ pub(super) fn bare(written: &config::Rates) -> Rules {
 }
 
 fn target(
-    mistakes: &mut Mistakes<'_>,
+    mistakes: &mut MistakeLog<'_>,
     route: &config::SiteRoute,
     pattern: &Pattern,
 ) -> Option<TargetRewrite> {
@@ -426,7 +394,7 @@ fn target(
 }
 
 fn headers(
-    mistakes: &mut Mistakes<'_>,
+    mistakes: &mut MistakeLog<'_>,
     route: &config::SiteRoute,
     written: &[config::HeaderRule],
     pattern: &Pattern,
@@ -456,7 +424,7 @@ fn headers(
 }
 
 fn template(
-    mistakes: &mut Mistakes<'_>,
+    mistakes: &mut MistakeLog<'_>,
     route: &config::SiteRoute,
     text: &str,
     purpose: Purpose,
@@ -484,7 +452,7 @@ pub(super) fn rates(written: &config::Rates) -> Rates {
     }
 }
 
-/// Networks as the heart knows them.
+/// Networks as the proxy has them.
 pub(super) fn networks(written: &[Cidr]) -> Vec<(std::net::IpAddr, u8)> {
     written
         .iter()

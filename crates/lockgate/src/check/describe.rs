@@ -1,4 +1,4 @@
-//! What each address will serve, as one JSON value that both outputs are made of.
+//! The settings of each listener as one JSON value, which both outputs are made of.
 
 use std::ops::RangeInclusive;
 use std::time::{Duration, SystemTime};
@@ -14,10 +14,10 @@ use lockgate_proxy::downstream::Service;
 use lockgate_proxy::site;
 use serde_json::{Value, json};
 
-use super::words;
-use crate::assemble::{self, Assembly, Planned};
+use super::units;
+use crate::assemble::{self, Assembly, PlannedListener};
 
-/// Every listener, in the order in which they are assembled.
+/// Every listener, in the order of the assembly.
 pub(super) fn listeners(config: &Config, assembly: &Assembly) -> Value {
     let (mut relays, mut tunnels) = (config.tcp.iter(), config.tunnels.iter());
     let listeners =
@@ -35,7 +35,7 @@ pub(super) fn listeners(config: &Config, assembly: &Assembly) -> Value {
 }
 
 /// A listener of a `[tcp]` table.
-fn tcp(config: &Config, tcp: &Tcp, planned: &Planned) -> Value {
+fn tcp(config: &Config, tcp: &Tcp, planned: &PlannedListener) -> Value {
     let mut described = match planned.listener.sites() {
         None => json!({ "listener": tcp.name, "accept_proxy": tcp.accept_proxy.name() }),
         Some(sites) => served(config, sites, planned),
@@ -96,7 +96,7 @@ fn relay(config: &Config, written: &RelayDestination, acceptors: Option<&Accepto
     )
 }
 
-fn tunnel(tunnel: &TunnelListener, planned: &Planned) -> Value {
+fn tunnel(tunnel: &TunnelListener, planned: &PlannedListener) -> Value {
     let acceptor = planned.listener.tls.iter().flat_map(Acceptors::all).next();
     let targets = |rules: &[TargetRule]| rules.iter().map(ToString::to_string).collect::<Vec<_>>();
     json!({
@@ -128,8 +128,9 @@ fn tunnel(tunnel: &TunnelListener, planned: &Planned) -> Value {
     })
 }
 
-/// A listener of sites. Where its hosts have different rules of TLS, each has the place of its own.
-fn served(config: &Config, sites: &site::Sites, planned: &Planned) -> Value {
+/// A listener of sites. Where its sites have different TLS settings, each site has the index of its
+/// own.
+fn served(config: &Config, sites: &site::Sites, planned: &PlannedListener) -> Value {
     let written = |one: &site::Site| config.sites.get(one.place);
     let groups = planned
         .listener
@@ -146,7 +147,7 @@ fn served(config: &Config, sites: &site::Sites, planned: &Planned) -> Value {
     } else {
         tls.remove(0)
     };
-    // All sites on one address say the same.
+    // All sites on one address have the same.
     let accept_proxy = sites
         .sites
         .first()
@@ -171,12 +172,17 @@ fn served(config: &Config, sites: &site::Sites, planned: &Planned) -> Value {
     })
 }
 
-fn site(config: &Config, written: &HostedSite, one: &site::Site, planned: &Planned) -> Value {
+fn site(
+    config: &Config,
+    written: &HostedSite,
+    one: &site::Site,
+    planned: &PlannedListener,
+) -> Value {
     let secure = planned.listener.tls_of_sites().is_some();
     let is_here = |at: &&lockgate_config::SiteListener| {
         at.secure == secure && assemble::address(&at.addr) == planned.address
     };
-    // Of hosts that are redirected, not those that another site serves here.
+    // Redirected hosts, without those that another site serves here.
     let redirects = written
         .listen
         .iter()
@@ -223,7 +229,7 @@ fn host(host: &Host) -> String {
     }
 }
 
-/// Whom requests or connections go to.
+/// The endpoints of a pool, and how they are chosen and checked.
 fn pool(pool: &EndpointPool) -> Value {
     json!({
         "pool": pool.name,
@@ -232,10 +238,10 @@ fn pool(pool: &EndpointPool) -> Value {
         "endpoint_tls": pool.tls.is_some(),
         "endpoint_protocol": pool.protocol.name(),
         "balance": balance(pool),
-        "check": pool.health.as_ref().map(|health| (&health.probe, words::duration(health.every))).map(|(probe, every)| match probe {
+        "check": pool.health.as_ref().map(|health| (&health.probe, units::duration(health.every))).map(|(probe, every)| match probe {
             Probe::Tcp { send, expect: None } if send.is_empty() => format!("tcp every {every}"),
-            // What is sent may hold a password.
-            Probe::Tcp { .. } => format!("what is said over tcp every {every}"),
+            // The text that is sent may hold a password.
+            Probe::Tcp { .. } => format!("a TCP dialogue every {every}"),
             Probe::Grpc { service } if service.is_empty() => {
                 format!("the gRPC health protocol every {every}")
             }
@@ -290,17 +296,17 @@ fn path(pattern: &Pattern) -> String {
     segments.iter().map(segment).chain(tail).collect()
 }
 
-/// In short, what is not as it is without a word.
+/// The rules of a route that are not the defaults, in short.
 fn modifiers(config: &Config, rules: &RouteModifiers) -> Vec<String> {
     let mut short = Vec::new();
     let mut add = |text: Option<String>| short.extend(text);
     let some = |count: usize, one: &str, more: &str| {
-        (count > 0).then(|| format!("{} {more}", words::counted(count, one)))
+        (count > 0).then(|| format!("{} {more}", units::counted(count, one)))
     };
     add(rules.strip_prefix.then(|| "strip_prefix".to_owned()));
     add(rules.rewrite.as_ref().map(|to| format!("rewrite to {to}")));
     add(rules.auth.as_ref().map(|auth| match auth {
-        AuthMethod::Basic(basic) => format!("password of {}", basic.file.display()),
+        AuthMethod::Basic(basic) => format!("password from {}", basic.file.display()),
         AuthMethod::Forward(service) => {
             let of = config
                 .pools
@@ -311,36 +317,36 @@ fn modifiers(config: &Config, rules: &RouteModifiers) -> Vec<String> {
             let copied = if service.copy.is_empty() {
                 String::new()
             } else {
-                format!(" and says {}", service.copy.join(", "))
+                format!(", which sets {}", service.copy.join(", "))
             };
-            format!("{of} is asked for {}{copied}", service.path)
+            format!("authorized by {of} at {}{copied}", service.path)
         }
     }));
     add(rules
         .trace
-        .map(|share| format!("traces begin, {share}% recorded")));
+        .map(|share| format!("traces start here, {share}% recorded")));
     add(rules.limit.as_ref().map(limit));
     add(rules.shape.as_ref().map(|one| shape(one, " a connection")));
     add(some(rules.allow.len(), "network", "allowed"));
     add(some(rules.deny.len(), "network", "denied"));
     add(rules
         .body_max
-        .map(|max| format!("body up to {}", words::size(max))));
+        .map(|max| format!("body up to {}", units::size(max))));
     add(some(
         rules.request_headers.len(),
         "field",
         "of requests changed",
     ));
-    add(some(rules.headers.len(), "field", "of answers changed"));
+    add(some(rules.headers.len(), "field", "of responses changed"));
     add(some(rules.error_pages.len(), "page", "of errors"));
     add(rules.redirects.as_ref().map(|map| {
         format!(
             "{} of {}",
-            words::counted(map.entries.len(), "redirect"),
+            units::counted(map.entries.len(), "redirect"),
             map.file.display()
         )
     }));
-    add(rules.raw_paths.then(|| "paths as they are".to_owned()));
+    add(rules.raw_paths.then(|| "raw paths".to_owned()));
     short
 }
 
@@ -353,13 +359,12 @@ fn limit(limit: &RateLimit) -> String {
     format!(
         "{} in {}{per}, burst {}",
         limit.count,
-        words::duration(limit.every),
+        units::duration(limit.every),
         limit.burst
     )
 }
 
-/// How an endpoint is chosen and comes back, in short, as far as that is not as it is without a
-/// word.
+/// How endpoints are chosen and ejected, in short, where that is not the default.
 fn balance(pool: &EndpointPool) -> Vec<String> {
     let chosen = pool.balance.as_ref().map(|balance| match balance {
         Balance::P2c => "by p2c".to_owned(),
@@ -392,25 +397,25 @@ fn balance(pool: &EndpointPool) -> Vec<String> {
                 .iter()
                 .map(|range| format!(" or {}", of(range)))
                 .collect::<String>();
-            let failures = words::counted(usize::from(*errors), "failure");
+            let failures = units::counted(usize::from(*errors), "failure");
             Some(format!(
                 "ejected for {} after {failures}{statuses}",
-                words::duration(*time)
+                units::duration(*time)
             ))
         }
     };
     let slowly = Some(pool.slow_start).filter(|time| !time.is_zero());
-    let slowly = slowly.map(|time| format!("the whole share within {}", words::duration(time)));
+    let slowly = slowly.map(|time| format!("slow start of {}", units::duration(time)));
     [chosen, ejected, slowly].into_iter().flatten().collect()
 }
 
-/// The rates that bytes are held to, in short.
+/// The rates that bytes are limited to, in short.
 fn shape(shape: &Shape, each: &str) -> String {
-    let of = |who: &str, rates: Directions| {
+    let of = |per: &str, rates: Directions| {
         rates
             .each()
             .into_iter()
-            .map(|rate| format!("{rate}{who}"))
+            .map(|rate| format!("{rate}{per}"))
             .collect::<Vec<_>>()
     };
     let each = [

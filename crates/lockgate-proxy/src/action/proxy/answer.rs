@@ -159,7 +159,7 @@ impl Proxy {
                     let failure = ExchangeFailure::silent(
                         Cause::ClientReset,
                         Side::Downstream,
-                        "within the answer",
+                        "during the response",
                     );
                     return Poll::Ready(Err(failure));
                 }
