@@ -83,19 +83,20 @@ pub(crate) const COMPRESS: ConfigKey<ShortOrLong<bool>> = ConfigKey::new(
      (BREACH).",
 );
 
-pub(crate) const CORS: Defaulted<ShortOrLong<Switch<Items<Option<Origin>>>>> = ConfigKey::defaulted(
-    "cors",
-    &Short {
-        short: OrFlag(EACH_ORIGIN),
-        long: TableOf(cors::ALL),
-    },
-    "false",
-    r#"["https://app.example.com", "https://*.example.org"]"#,
-    "Which other origins may read responses in a browser (CORS). `true` allows every origin, \
+pub(crate) const CORS: Defaulted<ShortOrLong<Switch<Items<Option<Origin>>>>> =
+    ConfigKey::defaulted(
+        "cors",
+        &Short {
+            short: OrFlag(EACH_ORIGIN),
+            long: TableOf(cors::ALL),
+        },
+        "false",
+        r#"["https://app.example.com", "https://*.example.org"]"#,
+        "Which other origins may read responses in a browser (CORS). `true` allows every origin, \
      without cookies; a text or a list names origins. Lockgate answers preflight requests (OPTIONS \
      with `Access-Control-Request-Method`) and replaces the application's own CORS fields.",
-)
-.inside(r#"origins = "https://app.example.com""#);
+    )
+    .inside(r#"origins = "https://app.example.com""#);
 
 pub(crate) const SECURE: Defaulted<ShortOrLong<bool>> = ConfigKey::defaulted(
     "secure",
