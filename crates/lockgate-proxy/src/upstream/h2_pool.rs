@@ -219,7 +219,7 @@ impl H2Pool {
         dial.done.replace(Some(told));
         dial.told.notify_waiters();
         drop((pool, dial));
-        if let Some((driver, _hold)) = driven {
+        if let Some((driver, _permit)) = driven {
             driver.run().await;
             // The socket is dropped before its place.
             self.connections.borrow_mut().retain(|one| !one.is_closed());
