@@ -276,7 +276,7 @@ impl Streams {
             .data_frame_budget(OVERHEAD)
             // The gate counts them as they leave: this holds for those that do not, to a client
             // that reads nothing.
-            .max_local_error_reset_streams(Some(resets.saturating_add(RESETS))))
+            .max_local_error_reset_streams(Some(resets.saturating_add(RESETS)))
             .enable_connect_protocol()
             .handshake(Io(Rc::clone(&self.frame_io)));
         let begun = poll_fn(|cx| {

@@ -264,11 +264,8 @@ impl Asking<'_> {
                 if down.poll_broken(cx).is_ready()
                     || (self.uploaded || up.is_blocked()) && down.poll_gone(cx).is_ready() =>
             {
-                let failure = ExchangeFailure::silent(
-                    Cause::ClientReset,
-                    Side::Downstream,
-                    "while waiting",
-                );
+                let failure =
+                    ExchangeFailure::silent(Cause::ClientReset, Side::Downstream, "while waiting");
                 return Poll::Ready(Err(Unanswered::end(failure)));
             }
             Poll::Pending => return Poll::Pending,

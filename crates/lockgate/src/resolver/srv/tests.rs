@@ -42,7 +42,7 @@ fn up(pool: &Pool) -> Vec<String> {
     let shown = members.map(|member| {
         let targets = member.endpoint().address().targets();
         let port = match &targets[..] {
-            [lockgate_net::dial::EndpointAddress::Tcp(address)] => address.port(),
+            [lockgate_net::dial::DialTarget::Tcp(address)] => address.port(),
             other => panic!("{other:?}"),
         };
         format!("{port}{}", if member.is_backup() { "b" } else { "" })
@@ -128,7 +128,7 @@ fn a_slot_gets_another_record_only_when_no_connection_can_be_kept() {
     };
     service.publish(all(100), start);
     assert_eq!(up(&pool).len(), 32);
-    let busy = pool.members()[0].endpoint().begin();
+    let busy = pool.members()[0].endpoint().begin_request();
     // All old records are gone; no slot is free yet.
     let later = |seconds| start + Duration::from_secs(seconds);
     service.publish(all(200), later(1));
