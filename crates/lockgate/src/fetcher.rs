@@ -141,7 +141,7 @@ impl Fetching {
             .await
             .is_err()
         {
-            tracing::warn!("starting although not every value was had yet");
+            tracing::warn!("starting although some values could not be fetched yet");
         }
     }
 }
@@ -161,11 +161,11 @@ impl Kept {
                         self.value.store(Arc::new(text.into()));
                     }
                     if failing {
-                        tracing::info!(value = self.name, "the value is had again");
+                        tracing::info!(value = self.name, "the value can be fetched again");
                     }
                 }
                 Err(why) if !failing => {
-                    tracing::warn!(value = self.name, %why, "the value cannot be had: the last one stays");
+                    tracing::warn!(value = self.name, %why, "the value cannot be fetched: the last one stays in use");
                 }
                 Err(_) => {}
             }
