@@ -330,7 +330,7 @@ mod tests {
         }
         .to_string();
         assert_eq!(told.lines().count(), 21);
-        assert!(told.ends_with("users: 30 more like these"));
+        assert!(told.ends_with("users: 30 more mistakes like these"));
     }
 
     #[test]

@@ -124,11 +124,11 @@ fn the_status_decides_and_interim_answers_do_not() {
         ),
         (
             "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n",
-            Err("answered 503"),
+            Err("status 503"),
         ),
         (
             "HTTP/1.1 301 Moved\r\nLocation: /\r\n\r\n",
-            Err("answered 301"),
+            Err("status 301"),
         ),
         (
             "HTTP/1.1 100 Continue\r\n\r\n",
@@ -141,11 +141,11 @@ fn the_status_decides_and_interim_answers_do_not() {
         ("", Err("no response before the connection ended")),
         (
             "SSH-2.0-OpenSSH_9.2\r\n\r\n",
-            Err("the answer is malformed: the first line is malformed"),
+            Err("the response is malformed: the first line is malformed"),
         ),
         (
             "HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n",
-            Err("the answer is malformed: Content-Length is no length"),
+            Err("the response is malformed: Content-Length is not a number"),
         ),
     ] {
         assert_eq!(
@@ -198,7 +198,7 @@ fn the_body_is_looked_through_as_far_as_it_is_bounded() {
                 "{ok}Transfer-Encoding: chunked\r\n\r\n{}",
                 "1;padding-padding\r\nx\r\n".repeat(30_000)
             ),
-            Err("the answer is malformed: chunk extensions are malformed or too long".to_owned()),
+            Err("the response is malformed: chunk extensions are malformed or too long".to_owned()),
         ),
     ] {
         assert_eq!(
@@ -219,7 +219,7 @@ fn an_answer_that_does_not_come_is_late() {
     // The backlog takes the connection, and nobody ever answers.
     assert_eq!(
         run(&check, &at(origin.socket_address())),
-        Err("no answer within 20ms".into())
+        Err("no response within 20ms".into())
     );
 }
 
