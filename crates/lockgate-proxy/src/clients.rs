@@ -14,7 +14,7 @@ use foldhash::fast::RandomState;
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 
-use crate::limits::{Counted, client};
+use crate::limits::{CountGuard, client};
 
 const SHARDS: usize = 64;
 
@@ -22,15 +22,15 @@ const SHARDS: usize = 64;
 #[derive(Debug)]
 pub struct Clients {
     hasher: RandomState,
-    shards: Box<[Shard]>,
+    shards: Box<[AccountShard]>,
 }
 
-type Shard = Mutex<HashMap<Key, Weak<Account>, RandomState>>;
-type Key = (IpAddr, Standing);
+type AccountShard = Mutex<HashMap<AccountKey, Weak<ClientAccount>, RandomState>>;
+type AccountKey = (IpAddr, ClientClass);
 
 /// Whether shares hold for a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Standing {
+pub enum ClientClass {
     /// It may hold its share of what is scarce.
     Ordinary,
     /// A trusted peer or a peer on a Unix socket: it speaks for many clients, and may hold all
@@ -41,43 +41,43 @@ pub enum Standing {
 /// What one client holds. The account exists as long as one of its connections.
 #[derive(Debug)]
 #[repr(align(64))] // On a cache line of its own: clients do not slow each other down.
-pub struct Account {
+pub struct ClientAccount {
     /// Its connections.
-    pub connections: Held,
+    pub connections: HeldCount,
     /// Sockets towards endpoints that its streams use, where each has one.
-    pub sockets: Held,
+    pub sockets: HeldCount,
     /// Whose turn it is of the handshakes that wait for a place.
-    handshakes: Waits,
+    handshakes: WaitLine,
     /// Whose turn it is of the requests that wait for the client's share of sockets.
-    shares: Waits,
+    shares: WaitLine,
     freed: Notify,
-    key: Key,
+    key: AccountKey,
     table: Weak<Clients>,
 }
 
 /// A connection that its client's account counts until this is dropped.
 #[derive(Debug)]
-pub struct Connected(Arc<Account>);
+pub struct CountedConnection(Arc<ClientAccount>);
 
 /// How much of one thing a client holds.
 #[derive(Debug, Default)]
-pub struct Held(AtomicUsize);
+pub struct HeldCount(AtomicUsize);
 
 /// The waits of a client for one thing: one of them is first, and the others are behind it.
 #[derive(Debug)]
-struct Waits {
+struct WaitLine {
     first: Semaphore,
     count: AtomicUsize,
 }
 
 /// The turn of one of a client's waits; dropping it gives it to the next.
 #[derive(Debug)]
-pub struct Turn<'a> {
+pub struct WaitTurn<'a> {
     _first: SemaphorePermit<'a>,
-    _wait: Counted<'a>,
+    _wait: CountGuard<'a>,
 }
 
-impl Default for Waits {
+impl Default for WaitLine {
     fn default() -> Self {
         Self {
             first: Semaphore::new(1),
@@ -86,36 +86,36 @@ impl Default for Waits {
     }
 }
 
-impl Waits {
-    async fn turn(&self) -> Turn<'_> {
-        let wait = Counted::one(&self.count);
-        Turn {
+impl WaitLine {
+    async fn turn(&self) -> WaitTurn<'_> {
+        let wait = CountGuard::one(&self.count);
+        WaitTurn {
             _first: self.first.acquire().await.expect("it is never closed"),
             _wait: wait,
         }
     }
 }
 
-impl Connected {
+impl CountedConnection {
     /// Counts one more connection.
-    pub fn new(account: Arc<Account>) -> Self {
+    pub fn new(account: Arc<ClientAccount>) -> Self {
         account.connections.add(1);
         Self(account)
     }
 
     /// The client's account.
-    pub fn account(&self) -> &Arc<Account> {
+    pub fn account(&self) -> &Arc<ClientAccount> {
         &self.0
     }
 }
 
-impl Drop for Connected {
+impl Drop for CountedConnection {
     fn drop(&mut self) {
         self.0.connections.remove(1);
     }
 }
 
-impl Held {
+impl HeldCount {
     /// How much that is now.
     pub fn now(&self) -> usize {
         self.0.load(Ordering::SeqCst)
@@ -145,7 +145,7 @@ impl Clients {
     }
 
     /// The account of the client at `ip`. A client without an address is at the unspecified one.
-    pub fn of(self: &Arc<Self>, ip: IpAddr, standing: Standing) -> Arc<Account> {
+    pub fn of(self: &Arc<Self>, ip: IpAddr, standing: ClientClass) -> Arc<ClientAccount> {
         let key = (client(ip), standing);
         // The lock is held for one look-up, never over a wait.
         let mut shard = self
@@ -156,11 +156,11 @@ impl Clients {
             return account;
         }
         let table = Arc::downgrade(self);
-        let account = Arc::new(Account {
-            connections: Held::default(),
-            sockets: Held::default(),
-            handshakes: Waits::default(),
-            shares: Waits::default(),
+        let account = Arc::new(ClientAccount {
+            connections: HeldCount::default(),
+            sockets: HeldCount::default(),
+            handshakes: WaitLine::default(),
+            shares: WaitLine::default(),
             freed: Notify::new(),
             key,
             table,
@@ -171,16 +171,17 @@ impl Clients {
 
     /// How many clients are connected.
     pub fn count(&self) -> usize {
-        let count = |shard: &Shard| shard.lock().unwrap_or_else(PoisonError::into_inner).len();
+        let count =
+            |shard: &AccountShard| shard.lock().unwrap_or_else(PoisonError::into_inner).len();
         self.shards.iter().map(count).sum()
     }
 
-    fn shard(&self, key: Key) -> &Shard {
+    fn shard(&self, key: AccountKey) -> &AccountShard {
         &self.shards[self.hasher.hash_one(key) as usize % SHARDS]
     }
 }
 
-impl Account {
+impl ClientAccount {
     /// The client's address; of an IPv6 client its /64.
     pub fn client(&self) -> IpAddr {
         self.key.0
@@ -188,12 +189,12 @@ impl Account {
 
     /// Whether the client may hold more than its share.
     pub fn is_exempt(&self) -> bool {
-        self.key.1 == Standing::Exempt
+        self.key.1 == ClientClass::Exempt
     }
 
     /// Waits until a handshake of the client may wait for a place among those of others. An exempt
     /// client's need not.
-    pub(crate) async fn handshake_turn(&self) -> Option<Turn<'_>> {
+    pub(crate) async fn handshake_turn(&self) -> Option<WaitTurn<'_>> {
         if self.is_exempt() {
             None
         } else {
@@ -202,7 +203,7 @@ impl Account {
     }
 
     /// Waits until the request is the first of those of the client that wait for its share.
-    pub(crate) async fn share_turn(&self) -> Turn<'_> {
+    pub(crate) async fn share_turn(&self) -> WaitTurn<'_> {
         self.shares.turn().await
     }
 
@@ -224,7 +225,7 @@ impl Account {
     }
 }
 
-impl Drop for Account {
+impl Drop for ClientAccount {
     fn drop(&mut self) {
         let Some(table) = self.table.upgrade() else {
             return;
@@ -254,7 +255,7 @@ mod tests {
     #[test]
     fn connections_of_one_client_share_an_account() {
         let clients = Clients::new();
-        let of = |text| clients.of(ip(text), Standing::Ordinary);
+        let of = |text| clients.of(ip(text), ClientClass::Ordinary);
         let held = [
             of("192.0.2.1"),
             of("::ffff:192.0.2.1"),
@@ -272,7 +273,7 @@ mod tests {
     #[test]
     fn an_exempt_account_is_never_that_of_an_ordinary_client() {
         let clients = Clients::new();
-        let [ordinary, exempt] = [Standing::Ordinary, Standing::Exempt]
+        let [ordinary, exempt] = [ClientClass::Ordinary, ClientClass::Exempt]
             .map(|standing| clients.of(ip("192.0.2.1"), standing));
         assert!(!Arc::ptr_eq(&ordinary, &exempt) && exempt.is_exempt() && !ordinary.is_exempt());
     }
@@ -280,15 +281,15 @@ mod tests {
     #[test]
     fn client_accounts_are_exact_while_threads_come_and_go() {
         let clients = Clients::new();
-        let kept = clients.of(ip("192.0.2.1"), Standing::Ordinary);
+        let kept = clients.of(ip("192.0.2.1"), ClientClass::Ordinary);
         std::thread::scope(|scope| {
             for thread in 0..4_u8 {
                 let clients = &clients;
                 scope.spawn(move || {
                     for turn in 0..2_000_u32 {
                         let last = (turn + u32::from(thread)) as u8 % 3 + 1;
-                        let account = clients.of([192, 0, 2, last].into(), Standing::Ordinary);
-                        let connection = Connected::new(account);
+                        let account = clients.of([192, 0, 2, last].into(), ClientClass::Ordinary);
+                        let connection = CountedConnection::new(account);
                         assert!(connection.account().connections.now() >= 1);
                     }
                 });
@@ -296,7 +297,7 @@ mod tests {
         });
         assert!(Arc::ptr_eq(
             &kept,
-            &clients.of(ip("192.0.2.1"), Standing::Ordinary)
+            &clients.of(ip("192.0.2.1"), ClientClass::Ordinary)
         ));
         assert_eq!((clients.count(), kept.connections.now()), (1, 0));
     }

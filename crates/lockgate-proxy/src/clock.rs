@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use lockgate_net::relay::Meter;
 use tokio::sync::Notify;
 
-use crate::clients::Connected;
+use crate::clients::CountedConnection;
 use crate::member_set::MemberSet;
 
 /// How often the supervisor ticks.
@@ -368,7 +368,7 @@ pub struct Watch {
     pub client: Cell<Option<IpAddr>>,
     /// The account of its client, once that is known; none where this is part of another
     /// connection.
-    pub account: OnceCell<Connected>,
+    pub account: OnceCell<CountedConnection>,
     /// Which listener it came by, where its bytes count for one.
     pub listener: Cell<Option<usize>>,
     /// Which of the worker's relays it is, if it is one.

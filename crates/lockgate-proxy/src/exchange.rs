@@ -11,18 +11,18 @@ use std::time::{Duration, Instant};
 use lockgate_http::head::{RequestHead, ResponseHead};
 use lockgate_net::proxy_protocol::Version as ProxyVersion;
 
-use crate::access_log::{Cause, OpenedBy, Side};
-use crate::answer::Fault;
+use crate::access_log::{Cause, CauseSide, TunnelRequest};
 use crate::body::ReadError;
-use crate::clients::Account;
+use crate::clients::ClientAccount;
 use crate::clock::{Cut, Guard, Waiting};
-use crate::limits::Share;
+use crate::error_response::HttpFault;
+use crate::limits::KeyedPermit;
 use crate::member_set::MemberSet;
 use crate::message::{Downstream, OutgoingRequest, Persistence};
 use crate::metrics::http::SiteCells;
 use crate::request_id::RequestId;
 use crate::route::Pattern;
-use crate::rules::Rules;
+use crate::rules::RouteRules;
 use crate::shaping::Shapers;
 use crate::transform::Values;
 use crate::upstream::{DialError, Endpoint, Hold, InFlight, Kept, Lease, Wire, Wish};
@@ -39,7 +39,7 @@ pub struct Request<'a> {
     /// What the route matches.
     pub pattern: &'a Pattern,
     /// What the exchange is held to.
-    pub rules: &'a Rules,
+    pub rules: &'a RouteRules,
 }
 
 impl<'a> Request<'a> {
@@ -56,10 +56,10 @@ pub struct Dispatch<'a, D> {
     /// The deadlines.
     pub guard: &'a Guard,
     /// What the client holds of what the process has.
-    pub account: Option<&'a Arc<Account>>,
+    pub account: Option<&'a Arc<ClientAccount>>,
     /// The account whose share of sockets towards endpoints this uses: that of a stream. A
     /// connection of HTTP/1 uses one at a time.
-    pub share_of: Option<&'a Arc<Account>>,
+    pub share_of: Option<&'a Arc<ClientAccount>>,
     /// Where the body comes from and the answer goes.
     pub down: &'a mut D,
     /// To which endpoint the client belongs.
@@ -143,8 +143,8 @@ pub struct Opener {
 
 impl Opener {
     /// As the log has it.
-    pub fn told(&self) -> OpenedBy<'_> {
-        OpenedBy {
+    pub fn told(&self) -> TunnelRequest<'_> {
+        TunnelRequest {
             id: self.id.as_str(),
             host: &self.host,
             user: self.user.as_deref(),
@@ -156,9 +156,9 @@ impl Opener {
 #[derive(Debug, Default)]
 pub struct Shares {
     /// Of its client's.
-    pub client: Option<Share<IpAddr>>,
+    pub client: Option<KeyedPermit<IpAddr>>,
     /// Of its user's.
-    pub user: Option<Share<Arc<str>>>,
+    pub user: Option<KeyedPermit<Arc<str>>>,
 }
 
 /// What holds for a connection that is relayed after HTTP has ended.
@@ -229,7 +229,7 @@ impl<D: Downstream> Dispatch<'_, D> {
             .await
         {
             Ok(flushed) => flushed.map_err(|error| Failure::client(&error))?,
-            Err(cut) => return Err(Failure::cut(cut, Fault::ResponseTimeout)),
+            Err(cut) => return Err(Failure::cut(cut, HttpFault::ResponseTimeout)),
         }
         let shapers = self.shapers.take();
         self.outcome.switched = Some(Box::new(Switched {
@@ -255,23 +255,23 @@ impl Outcome {
 #[derive(Debug)]
 pub struct Failure {
     /// What a client is told, if it is still to be told something.
-    pub fault: Option<Fault>,
+    pub fault: Option<HttpFault>,
     /// The word in the log.
     pub cause: Cause,
     /// At whose side.
-    pub side: Side,
+    pub side: CauseSide,
     /// For the log: what a client is not told.
     pub detail: Cow<'static, str>,
 }
 
 impl Failure {
     /// One that a client is told of.
-    pub fn of(fault: Fault) -> Self {
+    pub fn of(fault: HttpFault) -> Self {
         Self::because(fault, Cow::Borrowed(""))
     }
 
     /// The same, with more for the log.
-    pub fn because(fault: Fault, detail: impl Into<Cow<'static, str>>) -> Self {
+    pub fn because(fault: HttpFault, detail: impl Into<Cow<'static, str>>) -> Self {
         Self {
             fault: Some(fault),
             cause: fault.cause(),
@@ -281,7 +281,7 @@ impl Failure {
     }
 
     /// One after which there is nobody to be told.
-    pub fn silent(cause: Cause, side: Side, detail: impl Into<Cow<'static, str>>) -> Self {
+    pub fn silent(cause: Cause, side: CauseSide, detail: impl Into<Cow<'static, str>>) -> Self {
         Self {
             fault: None,
             cause,
@@ -292,7 +292,7 @@ impl Failure {
 
     /// The client's connection has broken.
     pub fn client(error: &impl fmt::Display) -> Self {
-        Self::silent(Cause::ClientReset, Side::Downstream, error.to_string())
+        Self::silent(Cause::ClientReset, CauseSide::Downstream, error.to_string())
     }
 
     /// The client's body cannot be read to its end.
@@ -302,30 +302,30 @@ impl Failure {
             ReadError::Reset(error) => Self::client(error),
             ReadError::Cut => Self::silent(
                 Cause::ClientClosed,
-                Side::Downstream,
+                CauseSide::Downstream,
                 "in the middle of the body",
             ),
-            ReadError::TooLong => Self::of(Fault::ContentTooLarge),
+            ReadError::TooLong => Self::of(HttpFault::ContentTooLarge),
             ReadError::Head(_)
             | ReadError::Section(_)
             | ReadError::Framing(_)
             | ReadError::Body(_)
-            | ReadError::Transform(_) => Self::because(Fault::Malformed, error.to_string()),
+            | ReadError::Transform(_) => Self::because(HttpFault::Malformed, error.to_string()),
         }
     }
 
     /// We cut the exchange short; `fault` is what a deadline means.
-    pub fn cut(cut: Cut, fault: Fault) -> Self {
+    pub fn cut(cut: Cut, fault: HttpFault) -> Self {
         match cut {
             Cut::Deadline => Self::of(fault),
-            Cut::Idle => Self::silent(Cause::Idle, Side::Lockgate, ""),
-            Cut::Lifetime => Self::silent(Cause::Lifetime, Side::Lockgate, ""),
-            Cut::Spent => Self::silent(Cause::Limit, Side::Lockgate, "bytes"),
-            Cut::Drain => Self::silent(Cause::Drain, Side::Lockgate, ""),
-            Cut::Slow => Self::because(Fault::RequestTimeout, "below the minimum rate"),
-            Cut::EndpointDown => Self::of(Fault::EndpointDown),
-            Cut::Memory => Self::silent(Cause::Limit, Side::Lockgate, "memory"),
-            Cut::Crowded => Self::silent(Cause::Limit, Side::Lockgate, "its place was wanted"),
+            Cut::Idle => Self::silent(Cause::Idle, CauseSide::Lockgate, ""),
+            Cut::Lifetime => Self::silent(Cause::Lifetime, CauseSide::Lockgate, ""),
+            Cut::Spent => Self::silent(Cause::Limit, CauseSide::Lockgate, "bytes"),
+            Cut::Drain => Self::silent(Cause::Drain, CauseSide::Lockgate, ""),
+            Cut::Slow => Self::because(HttpFault::RequestTimeout, "below the minimum rate"),
+            Cut::EndpointDown => Self::of(HttpFault::EndpointDown),
+            Cut::Memory => Self::silent(Cause::Limit, CauseSide::Lockgate, "memory"),
+            Cut::Crowded => Self::silent(Cause::Limit, CauseSide::Lockgate, "its place was wanted"),
         }
     }
 }
@@ -333,9 +333,9 @@ impl Failure {
 impl From<DialError> for Failure {
     fn from(error: DialError) -> Self {
         match error {
-            DialError::Cut(cut) => Self::cut(cut, Fault::ConnectionTimeout),
+            DialError::Cut(cut) => Self::cut(cut, HttpFault::ConnectionTimeout),
             DialError::Left => {
-                Self::silent(Cause::ClientReset, Side::Downstream, error.to_string())
+                Self::silent(Cause::ClientReset, CauseSide::Downstream, error.to_string())
             }
             error => Self::because(error.fault(), error.to_string()),
         }

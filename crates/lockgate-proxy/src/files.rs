@@ -2,12 +2,12 @@
 //!
 //! # Layout
 //! - `resolve`: from a path to a file, a redirect, a directory or nothing.
-//! - `load`, `file`: what is read of a file and held.
+//! - `representation`, `file`: what is read of a file and held.
 //! - `cache`: what a worker keeps of it.
 
 pub(crate) mod cache;
 pub(crate) mod file;
-pub(crate) mod load;
+pub(crate) mod representation;
 pub(crate) mod resolve;
 
 use std::path::PathBuf;
@@ -18,14 +18,14 @@ use lockgate_http::media_type;
 use lockgate_net::files::{Errno, Root, Stamp, Wait};
 use lockgate_net::threads::Threads;
 
-pub use cache::{Cache, DESCRIPTORS};
+pub use cache::{DESCRIPTORS, FileCache};
 pub use lockgate_net::files::Symlinks;
 
 use crate::transform::{Rewrite, Template, Types};
 
-use cache::Hit;
-use file::Loaded;
-use resolve::{Resolved, Wanted, absolute, is_absence};
+use cache::CachedFile;
+use file::LoadedFile;
+use resolve::{FileQuery, ResolvedPath, absolute, is_absence};
 
 /// The codings of siblings, and what is behind their names; what is wanted alike goes in this
 /// order.
@@ -73,10 +73,10 @@ pub struct Files {
 }
 
 /// What a thread or the worker itself brings from the file system.
-pub(crate) enum Brought {
+pub(crate) enum LoadResult {
     /// What was there before is still there.
     Same,
-    File(Box<Loaded>, u16),
+    File(Box<LoadedFile>, u16),
     Moved(Vec<u8>),
     Directory(Vec<u8>),
     Missing,
@@ -86,38 +86,38 @@ impl Files {
     /// Asks the file system, and reads what is found there unless it is what was `before`.
     pub(crate) fn bring(
         &self,
-        wanted: &Wanted,
-        before: Option<&Before>,
+        wanted: &FileQuery,
+        before: Option<&CachedState>,
         rewrite: Option<&Arc<Rewrite>>,
         wait: Wait,
-    ) -> Result<Brought, Errno> {
+    ) -> Result<LoadResult, Errno> {
         let root = match Root::open(&self.root, self.symlinks, wait) {
             // One that is not there yet has nothing in it.
-            Err(error) if is_absence(error) => return Ok(Brought::Missing),
+            Err(error) if is_absence(error) => return Ok(LoadResult::Missing),
             opened => opened?,
         };
         Ok(match self.resolve(&root, wanted)? {
-            Resolved::File {
+            ResolvedPath::File {
                 at,
                 stamp,
                 status,
                 instead,
             } => {
                 if before.is_some_and(|before| before.is(self, &root, &at, stamp, status)) {
-                    return Ok(Brought::Same);
+                    return Ok(LoadResult::Same);
                 }
                 let own = absolute(&at);
                 let stands_for_it = instead || !wanted.attempts.is_empty();
                 let path = if stands_for_it { &own } else { &wanted.asked };
-                let mut loaded = Loaded::load(self, &root, path, &at, wait)?;
+                let mut loaded = LoadedFile::load(self, &root, path, &at, wait)?;
                 if let Some(rewrite) = rewrite.filter(|rewrite| rewrite.takes(&loaded.media_type)) {
                     loaded.change(rewrite, wait)?;
                 }
-                Brought::File(Box::new(loaded), status)
+                LoadResult::File(Box::new(loaded), status)
             }
-            Resolved::Moved(to) => Brought::Moved(to),
-            Resolved::Directory(at) => Brought::Directory(at),
-            Resolved::Missing => Brought::Missing,
+            ResolvedPath::Moved(to) => LoadResult::Moved(to),
+            ResolvedPath::Directory(at) => LoadResult::Directory(at),
+            ResolvedPath::Missing => LoadResult::Missing,
         })
     }
 
@@ -136,7 +136,7 @@ impl Files {
 
 /// What a file was when it was read.
 #[derive(Clone)]
-pub(crate) struct Before {
+pub(crate) struct CachedState {
     at: Vec<u8>,
     own: Stamp,
     /// Nothing where they do not matter, as the file was changed.
@@ -146,8 +146,8 @@ pub(crate) struct Before {
     settled: bool,
 }
 
-impl Before {
-    pub(crate) fn of(hit: &Hit) -> Self {
+impl CachedState {
+    pub(crate) fn of(hit: &CachedFile) -> Self {
         let loaded = &hit.file.loaded;
         Self {
             at: loaded.at.clone(),
@@ -172,7 +172,8 @@ impl Before {
                 .ok()
                 .map(|(_, stamp)| stamp);
             // One that was left alone for its age is left alone still.
-            before.is_none() && now.is_none_or(|now| load::is_stale(&now, &stamp)) || *before == now
+            before.is_none() && now.is_none_or(|now| representation::is_stale(&now, &stamp))
+                || *before == now
         };
         let Some(siblings) = self.siblings.as_ref().filter(|_| files.precompressed) else {
             return same;

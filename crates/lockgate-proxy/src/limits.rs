@@ -22,12 +22,12 @@ pub type Permit = OwnedSemaphorePermit;
 
 /// A number of things that may be had at once by the whole process.
 #[derive(Debug, Clone)]
-pub struct Limit {
+pub struct ProcessLimit {
     free: Arc<Semaphore>,
     size: usize,
 }
 
-impl Limit {
+impl ProcessLimit {
     /// Allows `size` at once.
     pub fn new(size: usize) -> Self {
         let size = size.min(Semaphore::MAX_PERMITS);
@@ -63,16 +63,16 @@ impl Limit {
 
 /// One more of a count, until it is dropped.
 #[derive(Debug)]
-pub struct Counted<'a>(&'a AtomicUsize);
+pub struct CountGuard<'a>(&'a AtomicUsize);
 
-impl<'a> Counted<'a> {
+impl<'a> CountGuard<'a> {
     pub(crate) fn one(count: &'a AtomicUsize) -> Self {
         count.fetch_add(1, Ordering::SeqCst);
         Self(count)
     }
 }
 
-impl Drop for Counted<'_> {
+impl Drop for CountGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
@@ -84,23 +84,23 @@ impl Drop for Counted<'_> {
 pub struct PerClient {
     size: usize,
     hasher: RandomState,
-    shards: Box<[Shard]>,
+    shards: Box<[ClientShard]>,
 }
 
-type Shard = Mutex<HashMap<IpAddr, Arc<Client>, RandomState>>;
+type ClientShard = Mutex<HashMap<IpAddr, Arc<ClientConnections>, RandomState>>;
 
 /// One client's connections.
 #[derive(Debug)]
-struct Client {
-    limit: Limit,
+struct ClientConnections {
+    limit: ProcessLimit,
     /// Those that hold a place or wait for one.
     present: AtomicUsize,
 }
 
 /// The outcome of asking for a place among a client's connections.
 #[derive(Debug)]
-pub struct Place {
-    client: Arc<Client>,
+pub struct PerClientPermit {
+    client: Arc<ClientConnections>,
     key: IpAddr,
     table: Arc<PerClient>,
     permit: Option<Permit>,
@@ -121,7 +121,7 @@ impl PerClient {
     /// A place for a connection of `ip`, still to be waited for; `None` when as many wait already
     /// as may be served: what waits costs a descriptor, so one client must not have all of
     /// them.
-    pub fn enter(self: &Arc<Self>, ip: IpAddr) -> Option<Place> {
+    pub fn enter(self: &Arc<Self>, ip: IpAddr) -> Option<PerClientPermit> {
         let key = client(ip);
         // The lock is held for one look-up, never over a wait.
         let mut shard = self
@@ -129,8 +129,8 @@ impl PerClient {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         let client = shard.entry(key).or_insert_with(|| {
-            Arc::new(Client {
-                limit: Limit::new(self.size),
+            Arc::new(ClientConnections {
+                limit: ProcessLimit::new(self.size),
                 present: AtomicUsize::new(0),
             })
         });
@@ -138,7 +138,7 @@ impl PerClient {
             return None;
         }
         client.present.fetch_add(1, Ordering::Relaxed);
-        Some(Place {
+        Some(PerClientPermit {
             client: Arc::clone(client),
             key,
             table: Arc::clone(self),
@@ -146,19 +146,19 @@ impl PerClient {
         })
     }
 
-    fn shard(&self, key: IpAddr) -> &Shard {
+    fn shard(&self, key: IpAddr) -> &ClientShard {
         &self.shards[self.hasher.hash_one(key) as usize % SHARDS]
     }
 }
 
-impl Place {
+impl PerClientPermit {
     /// Waits until the client's earlier connections leave room.
     pub async fn wait(&mut self) {
         self.permit = Some(self.client.limit.take().await);
     }
 }
 
-impl Drop for Place {
+impl Drop for PerClientPermit {
     fn drop(&mut self) {
         self.permit = None;
         let mut shard = self
@@ -175,7 +175,7 @@ impl Drop for Place {
 /// How much of one thing each may have at once, whoever they are: tunnels of a client, of a user.
 /// Nobody waits.
 #[derive(Debug)]
-pub struct AtOnce<K> {
+pub struct KeyedLimit<K> {
     size: usize,
     hasher: RandomState,
     shards: Box<[Mutex<HashMap<K, usize, RandomState>>]>,
@@ -183,12 +183,12 @@ pub struct AtOnce<K> {
 
 /// One of those that somebody may have; dropping it gives it back.
 #[derive(Debug)]
-pub struct Share<K: Hash + Eq> {
+pub struct KeyedPermit<K: Hash + Eq> {
     key: K,
-    table: Arc<AtOnce<K>>,
+    table: Arc<KeyedLimit<K>>,
 }
 
-impl<K: Hash + Eq + Clone> AtOnce<K> {
+impl<K: Hash + Eq + Clone> KeyedLimit<K> {
     /// Allows each `size`.
     pub fn new(size: usize) -> Arc<Self> {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
@@ -200,7 +200,7 @@ impl<K: Hash + Eq + Clone> AtOnce<K> {
     }
 
     /// One more for `key`; `None` when it has as many as it may.
-    pub fn take(self: &Arc<Self>, key: &K) -> Option<Share<K>> {
+    pub fn take(self: &Arc<Self>, key: &K) -> Option<KeyedPermit<K>> {
         let mut shard = self
             .shard(key)
             .lock()
@@ -210,20 +210,20 @@ impl<K: Hash + Eq + Clone> AtOnce<K> {
             return None;
         }
         *count += 1;
-        Some(Share {
+        Some(KeyedPermit {
             key: key.clone(),
             table: Arc::clone(self),
         })
     }
 }
 
-impl<K: Hash + Eq> AtOnce<K> {
+impl<K: Hash + Eq> KeyedLimit<K> {
     fn shard(&self, key: &K) -> &Mutex<HashMap<K, usize, RandomState>> {
         &self.shards[self.hasher.hash_one(key) as usize % SHARDS]
     }
 }
 
-impl<K: Hash + Eq> Drop for Share<K> {
+impl<K: Hash + Eq> Drop for KeyedPermit<K> {
     fn drop(&mut self) {
         let mut shard = self
             .table
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn a_limit_is_used_until_its_permit_is_dropped() {
-        let limit = Limit::new(1);
+        let limit = ProcessLimit::new(1);
         let taken = limit.try_take();
         assert!(taken.is_some());
         assert_eq!(limit.used(), 1);
@@ -287,7 +287,7 @@ mod tests {
 
     #[test]
     fn concurrent_shares_are_limited_per_key_and_forgotten_when_empty() {
-        let table = AtOnce::new(2);
+        let table = KeyedLimit::new(2);
         let (one, other) = (Arc::<str>::from("one"), Arc::<str>::from("other"));
         let shares = [table.take(&one), table.take(&one)];
         assert!(shares.iter().all(Option::is_some));

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::rc::Rc;
 
-use crate::clients::{Account, Connected};
+use crate::clients::{ClientAccount, CountedConnection};
 use crate::clock::{Clock, Cut, Waiting, Watch};
 
 /// Milliseconds without a byte after which an exchange stands still.
@@ -22,7 +22,7 @@ const CLOSED_AT_ONCE: usize = 32;
 
 /// Which connections that wait for nothing are closed for others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Idle {
+pub(crate) enum IdleAge {
     /// Those that have done so for a while.
     Long,
     /// Those since a moment ago, too.
@@ -31,7 +31,7 @@ pub(crate) enum Idle {
 
 /// Why a connection is closed for others; the first of these go first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Reason {
+enum PreemptionReason {
     /// Its client has more than its part, and it has waited for nothing for a while, or is only to
     /// be closed by the client.
     GreedyRests,
@@ -47,9 +47,9 @@ enum Reason {
     Idles,
 }
 
-impl Reason {
+impl PreemptionReason {
     /// Of a connection that has waited or stood still for so many milliseconds.
-    fn of(waiting: Waiting, millis: u64, is_greedy: bool, idle: Idle) -> Option<Self> {
+    fn of(waiting: Waiting, millis: u64, is_greedy: bool, idle: IdleAge) -> Option<Self> {
         let is_still = millis >= STILL;
         match waiting {
             Waiting::ForRequest | Waiting::ForClose if is_still && !is_greedy => Some(Self::Rests),
@@ -59,7 +59,7 @@ impl Reason {
             } else {
                 Self::GreedyIdles
             }),
-            Waiting::ForRequest => (idle == Idle::Any).then_some(Self::Idles),
+            Waiting::ForRequest => (idle == IdleAge::Any).then_some(Self::Idles),
             Waiting::ForOpening => is_greedy.then_some(Self::GreedyOpens),
             Waiting::Otherwise | Waiting::ForBody | Waiting::ForRoom => {
                 (is_greedy && is_still).then_some(Self::GreedyStands)
@@ -72,7 +72,7 @@ impl Reason {
 /// Closes connections of one worker where `wanted` are, and says how many. Of those with one reason
 /// those go first whose client has most, and of these the longest there. A client with more than
 /// `part` has more than its part.
-pub(crate) fn close_connections(clock: &Clock, wanted: usize, part: usize, idle: Idle) -> usize {
+pub(crate) fn close_connections(clock: &Clock, wanted: usize, part: usize, idle: IdleAge) -> usize {
     let now = clock.now();
     let first = Cell::new(0);
     let order = |watch: &Watch| {
@@ -83,19 +83,19 @@ pub(crate) fn close_connections(clock: &Clock, wanted: usize, part: usize, idle:
             _ => watch.still_for(now),
         };
         // Accounts are read of those that may give way only: other workers write them.
-        Reason::of(waiting, millis, true, idle)?;
-        let account = watch.account.get().map(Connected::account);
+        PreemptionReason::of(waiting, millis, true, idle)?;
+        let account = watch.account.get().map(CountedConnection::account);
         let held = account.map_or(0, |account| account.connections.now());
         let is_greedy = held > part && !account.is_some_and(|account| account.is_exempt());
-        let reason = Reason::of(waiting, millis, is_greedy, idle)?;
-        first.set(first.get() + usize::from(reason <= Reason::GreedyOpens));
+        let reason = PreemptionReason::of(waiting, millis, is_greedy, idle)?;
+        first.set(first.get() + usize::from(reason <= PreemptionReason::GreedyOpens));
         Some((reason, Reverse(held), watch.since()))
     };
     clock.make_room(order, |_| wanted.max((first.get() / 8).min(CLOSED_AT_ONCE)))
 }
 
 /// An exchange that uses a socket.
-struct Exchange {
+struct SocketUse {
     watch: Rc<Watch>,
     client: IpAddr,
     still: u64,
@@ -114,7 +114,7 @@ fn end_at(now: u64, clock: &Clock, mut wanted: impl FnMut() -> bool) -> usize {
             let (client, still) = (account.client(), watch.still_for(now));
             *counts.entry(client).or_default() += 1;
             if still >= STILL && !account.is_exempt() {
-                exchanges.push(Exchange {
+                exchanges.push(SocketUse {
                     watch: Rc::clone(watch),
                     client,
                     still,
@@ -128,7 +128,7 @@ fn end_at(now: u64, clock: &Clock, mut wanted: impl FnMut() -> bool) -> usize {
     exchanges.sort_by_key(|exchange| Reverse(exchange.still));
     let mut ended = 0;
     loop {
-        let held = |exchange: &Exchange| counts.get(&exchange.client).copied().unwrap_or(0);
+        let held = |exchange: &SocketUse| counts.get(&exchange.client).copied().unwrap_or(0);
         let most = exchanges
             .iter()
             .enumerate()
@@ -150,7 +150,7 @@ fn end_at(now: u64, clock: &Clock, mut wanted: impl FnMut() -> bool) -> usize {
 }
 
 /// The account of the client of a connection, or of a stream of it.
-fn account(watch: &Watch) -> Option<&Account> {
+fn account(watch: &Watch) -> Option<&ClientAccount> {
     let connection = watch
         .stream_of
         .get()
@@ -174,7 +174,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::clients::{Clients, Connected, Standing};
+    use crate::clients::{ClientClass, Clients, CountedConnection};
     use crate::clock::{Guard, Pulse};
 
     /// Exchanges of one worker, of clients by number, begun a while ago.
@@ -193,10 +193,16 @@ mod tests {
             }
         }
 
-        fn add(&mut self, client: u8, standing: Standing, waiting: Waiting) -> &Guard {
+        fn add(&mut self, client: u8, standing: ClientClass, waiting: Waiting) -> &Guard {
             let guard = self.clock.watch();
             let account = self.clients.of(IpAddr::from([192, 0, 2, client]), standing);
-            assert!(guard.watch().account.set(Connected::new(account)).is_ok());
+            assert!(
+                guard
+                    .watch()
+                    .account
+                    .set(CountedConnection::new(account))
+                    .is_ok()
+            );
             guard.watch().uses_socket.set(true);
             guard.watch().waits(waiting);
             self.exchanges.push((client, guard));
@@ -205,7 +211,7 @@ mod tests {
 
         fn many(&mut self, count: usize, client: u8) {
             for _ in 0..count {
-                self.add(client, Standing::Ordinary, Waiting::ForRoom);
+                self.add(client, ClientClass::Ordinary, Waiting::ForRoom);
             }
         }
 
@@ -233,14 +239,14 @@ mod tests {
     #[test]
     fn preemption_order_follows_wait_reason_and_share_of_the_client() {
         let order = [
-            Reason::of(Waiting::ForClose, 0, true, Idle::Long),
-            Reason::of(Waiting::ForRequest, STILL, true, Idle::Long),
-            Reason::of(Waiting::ForOpening, 0, true, Idle::Long),
-            Reason::of(Waiting::ForClose, STILL, false, Idle::Long),
-            Reason::of(Waiting::ForRequest, STILL, false, Idle::Long),
-            Reason::of(Waiting::ForRoom, STILL, true, Idle::Long),
-            Reason::of(Waiting::ForRequest, 0, true, Idle::Long),
-            Reason::of(Waiting::ForRequest, 0, false, Idle::Any),
+            PreemptionReason::of(Waiting::ForClose, 0, true, IdleAge::Long),
+            PreemptionReason::of(Waiting::ForRequest, STILL, true, IdleAge::Long),
+            PreemptionReason::of(Waiting::ForOpening, 0, true, IdleAge::Long),
+            PreemptionReason::of(Waiting::ForClose, STILL, false, IdleAge::Long),
+            PreemptionReason::of(Waiting::ForRequest, STILL, false, IdleAge::Long),
+            PreemptionReason::of(Waiting::ForRoom, STILL, true, IdleAge::Long),
+            PreemptionReason::of(Waiting::ForRequest, 0, true, IdleAge::Long),
+            PreemptionReason::of(Waiting::ForRequest, 0, false, IdleAge::Any),
         ];
         assert!(
             order.iter().all(Option::is_some) && order.is_sorted(),
@@ -254,7 +260,7 @@ mod tests {
             (Waiting::ForBody, STILL - 1, true),
             (Waiting::ForTunnel, STILL, true),
         ] {
-            let reason = Reason::of(waiting, millis, is_greedy, Idle::Long);
+            let reason = PreemptionReason::of(waiting, millis, is_greedy, IdleAge::Long);
             assert_eq!(
                 reason, None,
                 "{waiting:?} for {millis} ms, greedy {is_greedy}"
@@ -266,9 +272,9 @@ mod tests {
     fn idle_connections_of_the_largest_client_are_preempted_first() {
         let mut begun = Begun::new();
         for client in [1, 2, 2, 2, 3, 3] {
-            begun.add(client, Standing::Ordinary, Waiting::ForOpening);
+            begun.add(client, ClientClass::Ordinary, Waiting::ForOpening);
         }
-        let close = |wanted| close_connections(&begun.clock, wanted, 1, Idle::Long);
+        let close = |wanted| close_connections(&begun.clock, wanted, 1, IdleAge::Long);
         assert_eq!((close(1), begun.lives()), (1, [1, 2, 2]));
         assert_eq!(
             (close(9), begun.lives()),
@@ -306,9 +312,9 @@ mod tests {
         );
         let mut waits = Begun::new();
         for _ in 0..10 {
-            waits.add(1, Standing::Ordinary, Waiting::ForPlace);
-            waits.add(2, Standing::Exempt, Waiting::ForRoom);
-            waits.add(3, Standing::Ordinary, Waiting::ForTunnel);
+            waits.add(1, ClientClass::Ordinary, Waiting::ForPlace);
+            waits.add(2, ClientClass::Exempt, Waiting::ForRoom);
+            waits.add(3, ClientClass::Ordinary, Waiting::ForTunnel);
         }
         assert_eq!(waits.left(STILL, 30), [10, 10, 10]);
     }
@@ -318,7 +324,7 @@ mod tests {
         let mut begun = Begun::new();
         begun.many(1, 2);
         let connection = begun
-            .add(1, Standing::Ordinary, Waiting::ForStreams)
+            .add(1, ClientClass::Ordinary, Waiting::ForStreams)
             .shared();
         for _ in 0..10 {
             let stream = begun.clock.watch();

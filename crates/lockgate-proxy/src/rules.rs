@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use crate::answer::Pages;
+use crate::error_response::ErrorPages;
 use crate::shaping::Shape;
 use crate::transform::{Caching, Compress, Cors, HeaderRules, RedirectMap, Rewrite, TargetRewrite};
 
 /// What the requests of a route and their answers are held to.
 #[derive(Debug)]
-pub struct Rules {
+pub struct RouteRules {
     /// What becomes of the path.
     pub target: TargetRewrite,
     /// Changes to a request's fields.
@@ -35,7 +35,7 @@ pub struct Rules {
     /// Whether `Location` and cookie paths are put back to what the client sees.
     pub rewrite_location: bool,
     /// What is shown instead of our own pages.
-    pub pages: Arc<Pages>,
+    pub pages: Arc<ErrorPages>,
     /// Paths that lead elsewhere, before the action is asked.
     pub redirects: Option<Arc<RedirectMap>>,
     /// Whether paths that an origin could read otherwise are let through.

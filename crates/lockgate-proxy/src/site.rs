@@ -7,22 +7,22 @@ use std::time::Duration;
 
 use lockgate_http::h1::Limits;
 
-use crate::action::connect::Connect;
 use crate::action::forward_auth::ForwardAuth;
+use crate::action::forward_proxy::Connect;
 use crate::action::proxy::Proxy;
-use crate::admit::basic_auth::Checker;
+use crate::admit::basic_auth::PasswordFile;
 use crate::admit::networks::Networks;
 use crate::admit::rate_limit::RateLimit;
-use crate::answer::Pages;
+use crate::error_response::ErrorPages;
 use crate::files::Files;
 use crate::h2::Allowance;
 use crate::route::Router;
-use crate::rules::{Rates, Rules};
+use crate::rules::{Rates, RouteRules};
 use crate::transform::Template;
 
 /// The sites of one listener.
 #[derive(Debug)]
-pub struct Sites {
+pub struct ListenerSites {
     /// Hosts to places in `sites`, methods and paths to places in `routes`.
     pub router: Router,
     /// In the order of the router.
@@ -75,7 +75,7 @@ pub struct Site {
     /// Where its requests are logged.
     pub log: SiteLog,
     /// What is shown instead of our own pages where no route has the request.
-    pub pages: Arc<Pages>,
+    pub pages: Arc<ErrorPages>,
     /// Which of the listener's rules of TLS its connections are made by: a request over others is
     /// misdirected (421).
     pub tls_rules: usize,
@@ -102,7 +102,7 @@ pub struct Route {
     /// Who may use it, and how often.
     pub admission: Admission,
     /// What requests and answers are held to.
-    pub rules: Rules,
+    pub rules: RouteRules,
 }
 
 /// What answers a request.
@@ -122,14 +122,14 @@ pub enum Action {
         status: u16,
     },
     /// We do: this.
-    Respond(Fixed),
+    Respond(FixedResponse),
     /// We do: the same over TLS, at this port.
     Secure(u16),
 }
 
 /// A fixed answer.
 #[derive(Debug)]
-pub struct Fixed {
+pub struct FixedResponse {
     /// From 200 to 599.
     pub status: u16,
     /// Its body.
@@ -144,25 +144,25 @@ pub struct Admission {
     /// Who is served.
     pub networks: Networks,
     /// How often.
-    pub limit: Option<Limited>,
+    pub limit: Option<RequestLimit>,
     /// Who may come.
     pub auth: Option<Auth>,
 }
 
 /// How often requests of a route may come.
 #[derive(Debug)]
-pub struct Limited {
+pub struct RequestLimit {
     /// The table's share.
     pub limit: RateLimit,
     /// Who is counted apart.
-    pub by: By,
+    pub by: LimitScope,
     /// What is answered past it.
     pub status: u16,
 }
 
 /// Who is counted apart by a limit.
 #[derive(Debug)]
-pub enum By {
+pub enum LimitScope {
     /// Each client.
     Client,
     /// Each value of this field.
@@ -175,16 +175,16 @@ pub enum By {
 #[derive(Debug)]
 pub enum Auth {
     /// Whoever knows a password.
-    Basic(Basic),
+    Basic(BasicAuth),
     /// Whom a service lets in.
     Forward(Box<ForwardAuth>),
 }
 
 /// A password that every request must bring.
 #[derive(Debug)]
-pub struct Basic {
+pub struct BasicAuth {
     /// Who may come.
-    pub checker: Arc<Checker>,
+    pub checker: Arc<PasswordFile>,
     /// What the browser shows.
     pub realm: String,
     /// To whom it is brought.

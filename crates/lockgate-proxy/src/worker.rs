@@ -23,18 +23,18 @@ use lockgate_net::splice::Pipes;
 use lockgate_net::stream::Blocks;
 use tokio::sync::Notify;
 
-use crate::access_log::{Log, MaskIp};
+use crate::access_log::{AccessLog, MaskIp};
 use crate::clients::Clients;
 use crate::clock::{Asked, Clock, Cut, Pulse, Waiting, Watch};
 use crate::files;
-use crate::limits::connections::Connections;
-use crate::limits::handshakes::Handshakes;
-use crate::limits::sockets::Sockets;
+use crate::limits::connections::ConnectionLimit;
+use crate::limits::handshakes::HandshakeLimit;
+use crate::limits::sockets::SocketLimit;
 use crate::limits::{self, PerClient, Permit};
 use crate::metrics::WorkerCells;
-use crate::popular::{Popular, PopularSnapshot};
-use crate::preemption::{Idle, close_connections};
+use crate::preemption::{IdleAge, close_connections};
 use crate::request_id::RequestIds;
+use crate::top_requests::{TopRequests, TopRequestsSnapshot};
 use crate::upstream::{Pool, Slots, Upstream};
 
 /// Clients whose traffic one worker tracks: see `lockgate_metrics::Top`.
@@ -53,11 +53,11 @@ const SPARE: usize = 64;
 /// What all workers share: settings that do not change, and the limits of the process.
 pub struct Shared {
     /// Connections of clients at once.
-    pub connections: Connections,
+    pub connections: ConnectionLimit,
     /// Handshakes with clients.
-    pub handshakes: Handshakes,
+    pub handshakes: HandshakeLimit,
     /// Sockets towards endpoints at once.
-    pub sockets: Arc<Sockets>,
+    pub sockets: Arc<SocketLimit>,
     /// Workers that share all of this.
     pub workers: usize,
     /// Connections of each client at once, if that is limited.
@@ -87,7 +87,7 @@ pub struct Accounts {
     /// The traffic of its clients.
     pub clients: TopSnapshot<IpAddr>,
     /// What they asked for.
-    pub popular: PopularSnapshot,
+    pub popular: TopRequestsSnapshot,
 }
 
 /// The accounts of one worker as of about a second ago; written by the worker, read by anybody.
@@ -107,9 +107,9 @@ pub struct Setup {
     /// Under which addresses clients have an account.
     pub mask: MaskIp,
     /// The access log, unless it is off.
-    pub log: Option<Log>,
+    pub log: Option<AccessLog>,
     /// Those of sites.
-    pub site_logs: Vec<Log>,
+    pub site_logs: Vec<AccessLog>,
     /// Pipes that it may have open for splicing.
     pub pipes: usize,
     /// The pools of the sites.
@@ -135,11 +135,11 @@ pub struct Worker {
     /// Counters.
     pub cells: Shard<WorkerCells>,
     /// The access log, unless it is off.
-    pub log: RefCell<Option<Log>>,
+    pub log: RefCell<Option<AccessLog>>,
     /// Those of sites.
-    pub site_logs: RefCell<Vec<Log>>,
+    pub site_logs: RefCell<Vec<AccessLog>>,
     /// Files that were asked for lately.
-    pub files: files::Cache,
+    pub files: files::FileCache,
     /// What compresses, while it has nothing to do.
     pub encoders: RefCell<Encoders>,
     /// Heads of requests that nobody uses now.
@@ -152,7 +152,7 @@ pub struct Worker {
     upstreams: Box<[Rc<Upstream>]>,
     date: Cell<(u64, [u8; date::LENGTH])>,
     /// What is asked for most.
-    pub popular: RefCell<Popular>,
+    pub popular: RefCell<TopRequests>,
     top: RefCell<Top<IpAddr>>,
     published: Published,
     published_at: Cell<u64>,
@@ -213,7 +213,7 @@ impl Worker {
         let upstreams = setup.pools.into_iter().map(upstream).collect();
         Rc::new(Self {
             blocks,
-            files: files::Cache::new(setup.files),
+            files: files::FileCache::new(setup.files),
             encoders: RefCell::default(),
             requests: Spare::default(),
             answers: Spare::default(),
@@ -261,7 +261,10 @@ impl Worker {
         if let Some(log) = &mut *self.log.borrow_mut() {
             log.flush();
         }
-        self.site_logs.borrow_mut().iter_mut().for_each(Log::flush);
+        self.site_logs
+            .borrow_mut()
+            .iter_mut()
+            .for_each(AccessLog::flush);
         if self.clock.now() >= self.tidied_at.get() + TIDIED_EVERY {
             self.tidied_at.set(self.clock.now());
             self.blocks.tidy();
@@ -368,14 +371,14 @@ impl Worker {
     /// Looks whether another worker wants what is idle here.
     pub fn answer(&self) {
         if self.shared.connections.wanted() > 0 {
-            self.make_room(Idle::Long);
+            self.make_room(IdleAge::Long);
         }
         self.slots.answer(&self.clock);
     }
 
     /// Closes connections of clients if another client waits for one of their places; says how
     /// many.
-    fn make_room(&self, idle: Idle) -> usize {
+    fn make_room(&self, idle: IdleAge) -> usize {
         let connections = &self.shared.connections;
         let (wanted, now) = (connections.wanted(), self.clock.now());
         // Looking costs as much as there are connections: several listeners that wait need not do
@@ -399,7 +402,7 @@ impl Worker {
         let _waiting = connections.wait();
         let mut place = pin!(connections.take());
         let mut tick = pin!(self.clock.next_tick());
-        let (mut asked, mut which) = (false, Idle::Long);
+        let (mut asked, mut which) = (false, IdleAge::Long);
         poll_fn(|cx| {
             loop {
                 if let Poll::Ready(place) = place.as_mut().poll(cx) {
@@ -414,7 +417,7 @@ impl Worker {
                     tick.set(self.clock.next_tick());
                     // Places may be free in a moment: of connections that have waited in the
                     // backlog many are dead.
-                    (asked, which) = (false, Idle::Any);
+                    (asked, which) = (false, IdleAge::Any);
                 } else {
                     return Poll::Pending;
                 }

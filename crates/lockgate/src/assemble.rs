@@ -24,8 +24,8 @@ use lockgate_config as config;
 use lockgate_config::{At, Code, Config, Protocol, Report};
 use lockgate_net::listen::{self, Address, Bound};
 use lockgate_net::tls::{Connector, TicketRing};
-use lockgate_proxy::admit::basic_auth::Checker;
-use lockgate_proxy::downstream::{AcceptProxy, Listener, Service};
+use lockgate_proxy::admit::basic_auth::PasswordFile;
+use lockgate_proxy::downstream::{AcceptProxy, ListenerService, ListenerSettings};
 use lockgate_proxy::metrics::relay::RelayName;
 use lockgate_proxy::shaping::{Directions, Shape};
 use lockgate_proxy::site::{Action, Route};
@@ -66,7 +66,7 @@ pub(crate) struct Assembly {
     /// Every value that is to be fetched.
     pub(crate) fetcher: Fetcher,
     /// Files of users, each once.
-    pub(crate) checkers: Vec<Arc<Checker>>,
+    pub(crate) checkers: Vec<Arc<PasswordFile>>,
 }
 
 impl Assembly {
@@ -95,8 +95,8 @@ impl Assembly {
                 continue;
             };
             // Nobody has it yet but we.
-            let Some(Listener {
-                service: Service::Http(sites),
+            let Some(ListenerSettings {
+                service: ListenerService::Http(sites),
                 ..
             }) = Arc::get_mut(listener)
             else {
@@ -152,7 +152,7 @@ impl Assembly {
 /// A listener and how to bind it.
 pub(crate) struct Planned {
     /// What it does.
-    pub(crate) listener: Arc<Listener>,
+    pub(crate) listener: Arc<ListenerSettings>,
     /// Where it listens.
     pub(crate) address: Address,
     /// How.

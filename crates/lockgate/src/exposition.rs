@@ -13,7 +13,7 @@ use lockgate_proxy::clock;
 use lockgate_proxy::metrics::http::{self, EndpointState};
 use lockgate_proxy::metrics::relay::{self, RelayName};
 use lockgate_proxy::metrics::{self, WorkerCells};
-use lockgate_proxy::popular::PopularSnapshot;
+use lockgate_proxy::top_requests::TopRequestsSnapshot;
 use lockgate_proxy::upstream::{Endpoint, Member, Pool};
 use lockgate_proxy::worker::{Accounts, Published, Shared};
 use serde_json::{Value, json};
@@ -423,7 +423,7 @@ impl Exposition {
         let listing = self.snapshot().top(LISTED, Order::Bytes);
         let clients: Vec<Value> = listing.entries.iter().map(client).collect();
         let popular =
-            PopularSnapshot::merge(self.accounts().map(|accounts| accounts.popular.clone()));
+            TopRequestsSnapshot::merge(self.accounts().map(|accounts| accounts.popular.clone()));
         let top = json!({
             "clients": clients,
             "other": traffic(&listing.other),

@@ -11,14 +11,14 @@ use lockgate_config::{AccessFormat, AccessLog};
 use lockgate_metrics::{Counter, Shards};
 use lockgate_net::listen::{Address, Bound, Owner};
 use lockgate_net::socket::Family;
-use lockgate_proxy::access_log::{Format, Log, MaskIp, Sample, Style};
+use lockgate_proxy::access_log::{AccessLog, LineFormat, LineStyle, LogSample, MaskIp};
 use lockgate_proxy::clients::Clients;
 use lockgate_proxy::clock::Pulse;
 use lockgate_proxy::files;
 use lockgate_proxy::limits::PerClient;
-use lockgate_proxy::limits::connections::Connections;
-use lockgate_proxy::limits::handshakes::Handshakes;
-use lockgate_proxy::limits::sockets::Sockets;
+use lockgate_proxy::limits::connections::ConnectionLimit;
+use lockgate_proxy::limits::handshakes::HandshakeLimit;
+use lockgate_proxy::limits::sockets::SocketLimit;
 use lockgate_proxy::metrics::http::HttpCells;
 use lockgate_proxy::metrics::relay::RelayCells;
 use lockgate_proxy::metrics::{ListenerCells, WorkerCells};
@@ -37,19 +37,19 @@ use crate::supervisor::Running;
 use crate::worker::{self, Orders, Own, Task};
 
 /// What lines of the access log look like.
-fn style(log: &AccessLog) -> Style {
-    Style {
+fn style(log: &AccessLog) -> LineStyle {
+    LineStyle {
         format: match log.format {
-            AccessFormat::Json => Format::Json,
-            AccessFormat::Combined => Format::Combined,
-            AccessFormat::Logfmt => Format::Logfmt,
+            AccessFormat::Json => LineFormat::Json,
+            AccessFormat::Combined => LineFormat::Combined,
+            AccessFormat::Logfmt => LineFormat::Logfmt,
         },
         mask: if log.mask_ip {
             MaskIp::Mask
         } else {
             MaskIp::Keep
         },
-        sample: Sample::percent(f64::from(log.sample)),
+        sample: LogSample::percent(f64::from(log.sample)),
     }
 }
 
@@ -94,9 +94,9 @@ pub(crate) fn start_workers(
     let woken: Arc<[Arc<Pulse>]> = pulses.clone().into();
     let trusted = config.trusted.clone();
     let shared = Arc::new(Shared {
-        connections: Connections::new(connections, &woken),
-        handshakes: Handshakes::new(config.limits.handshakes),
-        sockets: Arc::new(Sockets::new(sockets, &woken)),
+        connections: ConnectionLimit::new(connections, &woken),
+        handshakes: HandshakeLimit::new(config.limits.handshakes),
+        sockets: Arc::new(SocketLimit::new(sockets, &woken)),
         workers,
         per_client: config.limits.per_client.map(PerClient::new),
         clients: Clients::new(),
@@ -143,8 +143,9 @@ pub(crate) fn start_workers(
         .chain(config.site_logs.iter().map(|(log, _)| log))
         .any(|log| log.mask_ip);
     let mask = if masks { MaskIp::Mask } else { MaskIp::Keep };
-    let end_of =
-        |writer: &LogWriter, log: &AccessLog| Log::new(writer.sender(), writer.lost(), style(log));
+    let end_of = |writer: &LogWriter, log: &AccessLog| {
+        AccessLog::new(writer.sender(), writer.lost(), style(log))
+    };
     for (number, pulse) in pulses.iter().enumerate() {
         let (top, Some(cells)) = (Published::default(), shards.shard(number)) else {
             break;

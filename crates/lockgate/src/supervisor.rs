@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use lockgate_config::{Config, Loaded, Report};
 use lockgate_net::listen::Address;
 use lockgate_net::tls::{Acceptor, KeysReloaded, Rotation, TicketRing, TlsSetupError};
-use lockgate_proxy::admit::basic_auth::Checker;
+use lockgate_proxy::admit::basic_auth::PasswordFile;
 use lockgate_proxy::clock::{Pulse, TICK};
-use lockgate_proxy::downstream::Service;
+use lockgate_proxy::downstream::ListenerService;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -257,10 +257,10 @@ impl Running {
     fn announce(&self) {
         for (planned, address) in self.assembly.listeners.iter().zip(&self.bound) {
             let what = match (&planned.listener.service, &planned.listener.tls) {
-                (Service::Http(_), Some(_)) => "https",
-                (Service::Http(_), None) => "http",
-                (Service::Relay(_), Some(_)) | (Service::ByHello(_), _) => "tls",
-                (Service::Relay(_), None) => "tcp",
+                (ListenerService::Http(_), Some(_)) => "https",
+                (ListenerService::Http(_), None) => "http",
+                (ListenerService::Relay(_), Some(_)) | (ListenerService::Sni(_), _) => "tls",
+                (ListenerService::Relay(_), None) => "tcp",
             };
             tracing::info!(listener = %planned.listener.name, %address, what, "listening");
         }
@@ -480,7 +480,7 @@ fn reload_certificates(listener: &str, acceptor: &Acceptor) {
     }
 }
 
-fn reload_users(checker: &Checker, changed: bool) {
+fn reload_users(checker: &PasswordFile, changed: bool) {
     match checker.reload() {
         Ok(()) if changed => tracing::info!(path = %checker.path().display(), "users replaced"),
         Ok(()) => {}

@@ -11,7 +11,7 @@ use lockgate_net::listen::{self, Owner};
 use lockgate_net::shape::Line;
 use lockgate_net::socket::Family;
 use lockgate_proxy::clock::Pulse;
-use lockgate_proxy::downstream::{Listener, accept};
+use lockgate_proxy::downstream::{ListenerSettings, accept};
 use lockgate_proxy::worker::{Setup, Worker};
 use tokio::sync::oneshot;
 
@@ -54,7 +54,7 @@ pub(crate) struct Own {
     pub(crate) fd: OwnedFd,
     pub(crate) family: Family,
     pub(crate) owner: Owner,
-    pub(crate) listener: Arc<Listener>,
+    pub(crate) listener: Arc<ListenerSettings>,
 }
 
 /// What one worker needs to run.

@@ -4,23 +4,23 @@
 //! Does not write lines: `exchange` and the record of a connection do, and a test holds their
 //! fields against these tables.
 
-use super::{Cause, Side};
+use super::{Cause, CauseSide};
 
 /// A field of a line, and its meaning.
 #[derive(Debug, Clone, Copy)]
-pub struct Field {
+pub struct LogField {
     /// The name in JSON and logfmt.
     pub name: &'static str,
     /// The meaning, with its unit.
     pub meaning: &'static str,
 }
 
-const fn field(name: &'static str, meaning: &'static str) -> Field {
-    Field { name, meaning }
+const fn field(name: &'static str, meaning: &'static str) -> LogField {
+    LogField { name, meaning }
 }
 
 /// The fields of the line of an exchange (a request and its answer), in the order of the line.
-pub const EXCHANGE: &[Field] = &[
+pub const EXCHANGE: &[LogField] = &[
     field(
         "time",
         "when the first byte of the request came: ISO 8601 in UTC with milliseconds",
@@ -145,7 +145,7 @@ pub const EXCHANGE: &[Field] = &[
 
 /// The fields of the line of a connection (a relay, a tunnel, an upgrade, or one that ended before
 /// HTTP began), in the order of the line.
-pub const CONNECTION: &[Field] = &[
+pub const CONNECTION: &[LogField] = &[
     field(
         "time",
         "when the connection was accepted, or the tunnel began: ISO 8601 in UTC with milliseconds",
@@ -307,7 +307,7 @@ impl Cause {
     }
 }
 
-impl Side {
+impl CauseSide {
     /// What the side means.
     pub const fn meaning(self) -> &'static str {
         match self {
@@ -322,7 +322,7 @@ impl Side {
 mod tests {
     use serde_json::Value;
 
-    use super::super::exchange::tests::line_with_every_field;
+    use super::super::exchange_entry::tests::line_with_every_field;
     use super::super::tests::connection_with_every_field;
     use super::*;
 

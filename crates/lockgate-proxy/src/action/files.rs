@@ -2,14 +2,14 @@
 //! §8, §13, §14).
 //!
 //! # Layout
-//! - `answer`: which form and which part of it is sent.
+//! - `response`: which form and which part of it is sent.
 //! - `delivery`: the body.
-//! - `listing`, `listings`: a directory as a page; what the thread that makes them keeps.
+//! - `listing`, `listing_cache`: a directory as a page; what the thread that makes them keeps.
 
-mod answer;
 mod delivery;
 mod listing;
-mod listings;
+mod listing_cache;
+mod response;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,18 +17,18 @@ use std::sync::Arc;
 use lockgate_http::target;
 use lockgate_net::files::{Errno, Wait, would_wait};
 
-use crate::answer::Fault;
+use crate::error_response::HttpFault;
 use crate::exchange::{Dispatch, Failure, Request};
-use crate::files::cache::Hit;
-use crate::files::file::File;
-use crate::files::resolve::{Wanted, absolute};
-use crate::files::{Before, Brought, Files};
+use crate::files::cache::CachedFile;
+use crate::files::file::ServedFile;
+use crate::files::resolve::{FileQuery, absolute};
+use crate::files::{CachedState, Files, LoadResult};
 use crate::message::Downstream;
 use crate::transform::TargetRewrite;
 
 /// What was found for a request.
-enum Found {
-    File(Rc<Hit>),
+enum FileLookup {
+    File(Rc<CachedFile>),
     Moved(Vec<u8>),
     Directory(Vec<u8>),
     Missing,
@@ -45,10 +45,10 @@ impl Files {
     ) -> Result<(), Failure> {
         let path = self.path(exchange)?;
         match self.find(exchange, &path).await? {
-            Found::File(hit) => self.send(exchange, &hit).await,
-            Found::Moved(to) => self.redirect(exchange, &to).await,
-            Found::Directory(at) => self.list(exchange, &path, at).await,
-            Found::Missing => Err(Failure::of(Fault::NotFound)),
+            FileLookup::File(hit) => self.send(exchange, &hit).await,
+            FileLookup::Moved(to) => self.redirect(exchange, &to).await,
+            FileLookup::Directory(at) => self.list(exchange, &path, at).await,
+            FileLookup::Missing => Err(Failure::of(HttpFault::NotFound)),
         }
     }
 
@@ -74,7 +74,7 @@ impl Files {
         self: &Arc<Self>,
         exchange: &Dispatch<'_, D>,
         path: &[u8],
-    ) -> Result<Found, Failure> {
+    ) -> Result<FileLookup, Failure> {
         let (worker, now) = (exchange.request.worker, exchange.guard.clock().now());
         let page = takes_pages(exchange, path);
         // What is asked for as a page may be found where the same path, asked for as a script, is
@@ -93,20 +93,20 @@ impl Files {
             .as_ref()
             .filter(|hit| hit.is_current(now) && hit.file.is_untouched())
         {
-            return Ok(Found::File(Rc::clone(hit)));
+            return Ok(FileLookup::File(Rc::clone(hit)));
         }
         let attempts = self.attempts.iter().map(|attempt| {
             let mut target = Vec::new();
             attempt.render(&exchange.request.values, &mut target);
             decoded(&target)
         });
-        let wanted = Wanted {
+        let wanted = FileQuery {
             path: path.to_vec(),
             asked: decoded(exchange.request.values.path)?,
             attempts: attempts.collect::<Result<_, _>>()?,
             page,
         };
-        let before = known.as_ref().map(|hit| Before::of(hit));
+        let before = known.as_ref().map(|hit| CachedState::of(hit));
         let mut brought = self.fetch(exchange, &wanted, before.as_ref()).await?;
         if matches!(brought, Err(Errno::MFILE | Errno::NFILE)) {
             // Those that are held are only held because they may be asked for again.
@@ -114,11 +114,11 @@ impl Files {
             brought = self.fetch(exchange, &wanted, before.as_ref()).await?;
         }
         match (brought.map_err(unreadable)?, known) {
-            (Brought::Same, Some(hit)) => {
+            (LoadResult::Same, Some(hit)) => {
                 hit.confirm(now);
-                Ok(Found::File(hit))
+                Ok(FileLookup::File(hit))
             }
-            (Brought::File(loaded, status), _) => {
+            (LoadResult::File(loaded, status), _) => {
                 let rules = exchange.request.rules;
                 // The page of what is not there is not to be kept for what may come.
                 let caching = rules.cache.as_ref().filter(|_| status == 200);
@@ -129,19 +129,19 @@ impl Files {
                 let stands_in = |page: &Vec<u8>| absolute(&loaded.at) == absolute(page);
                 let by_accept =
                     self.spa.as_ref().is_some_and(stands_in) && name_of(path).contains(&b'.');
-                let file = File::new(*loaded, rules.compress.as_ref());
-                let hit = Hit::new(file, status, caching, by_accept, now);
+                let file = ServedFile::new(*loaded, rules.compress.as_ref());
+                let hit = CachedFile::new(file, status, caching, by_accept, now);
                 worker.files.put(self.place, &key, Rc::clone(&hit));
-                Ok(Found::File(hit))
+                Ok(FileLookup::File(hit))
             }
             (other, known) => {
                 if known.is_some() {
                     worker.files.forget(self.place, &key);
                 }
                 Ok(match other {
-                    Brought::Moved(to) => Found::Moved(to),
-                    Brought::Directory(at) => Found::Directory(at),
-                    _ => Found::Missing,
+                    LoadResult::Moved(to) => FileLookup::Moved(to),
+                    LoadResult::Directory(at) => FileLookup::Directory(at),
+                    _ => FileLookup::Missing,
                 })
             }
         }
@@ -151,9 +151,9 @@ impl Files {
     async fn fetch<D: Downstream>(
         self: &Arc<Self>,
         exchange: &Dispatch<'_, D>,
-        wanted: &Wanted,
-        before: Option<&Before>,
-    ) -> Result<Result<Brought, Errno>, Failure> {
+        wanted: &FileQuery,
+        before: Option<&CachedState>,
+    ) -> Result<Result<LoadResult, Errno>, Failure> {
         let rewrite = exchange.request.rules.rewrite.as_ref();
         let brought = self.bring(wanted, before, rewrite, Wait::No);
         if !brought.as_ref().is_err_and(|error| would_wait(*error)) {
@@ -165,7 +165,7 @@ impl Files {
         let brought = self.threads.submit(job).map_err(|_| busy())?;
         let brought = exchange.guard.within(brought).await;
         brought
-            .map_err(|cut| Failure::cut(cut, Fault::ResponseTimeout))?
+            .map_err(|cut| Failure::cut(cut, HttpFault::ResponseTimeout))?
             .map_err(|_| busy())
     }
 }
@@ -173,7 +173,7 @@ impl Files {
 fn decoded(target: &[u8]) -> Result<Vec<u8>, Failure> {
     let end = memchr::memchr(b'?', target).unwrap_or(target.len());
     let malformed =
-        |error: target::TargetError| Failure::because(Fault::Malformed, error.to_string());
+        |error: target::TargetError| Failure::because(HttpFault::Malformed, error.to_string());
     target::decode(&target[..end])
         .map(|path| path.into_owned())
         .map_err(malformed)
@@ -195,22 +195,22 @@ fn name_of(path: &[u8]) -> &[u8] {
 }
 
 fn busy() -> Failure {
-    Failure::because(Fault::Exhausted, "too much waits for a disk")
+    Failure::because(HttpFault::Exhausted, "too much waits for a disk")
 }
 
 fn unreadable(error: Errno) -> Failure {
     let fault = match error {
-        Errno::ACCESS | Errno::PERM => Fault::Forbidden,
+        Errno::ACCESS | Errno::PERM => HttpFault::Forbidden,
         // It is written to all the time.
-        Errno::BUSY => Fault::Exhausted,
-        Errno::MFILE | Errno::NFILE | Errno::NOMEM => Fault::Exhausted,
+        Errno::BUSY => HttpFault::Exhausted,
+        Errno::MFILE | Errno::NFILE | Errno::NOMEM => HttpFault::Exhausted,
         Errno::FBIG => {
             return Failure::because(
-                Fault::FileUnreadable,
+                HttpFault::FileUnreadable,
                 "what is changed of it makes it too long",
             );
         }
-        _ => Fault::FileUnreadable,
+        _ => HttpFault::FileUnreadable,
     };
     Failure::because(fault, error.to_string())
 }

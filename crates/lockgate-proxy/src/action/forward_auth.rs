@@ -10,7 +10,7 @@ use lockgate_http::head::RequestHead;
 
 use super::proxy::Proxy;
 use crate::message::OutgoingHead;
-use crate::rules::Rules;
+use crate::rules::RouteRules;
 
 /// Of names that begin so, requests say elsewhere what they are about: services that are asked in
 /// another way believe them.
@@ -29,7 +29,7 @@ pub struct ForwardAuth {
     /// Fields that the request gets from its answer, and never from the client.
     pub copy: Vec<Vec<u8>>,
     /// What holds for the exchange with it: nothing.
-    pub rules: Rules,
+    pub rules: RouteRules,
 }
 
 impl ForwardAuth {

@@ -4,9 +4,9 @@
 //! fails before anything was answered may be tried again; what was begun is delivered as far as it
 //! comes, and never as more than it is.
 
-mod answer;
-mod ask;
 mod replay;
+mod request;
+mod response;
 mod upload;
 
 use std::future::poll_fn;
@@ -16,11 +16,11 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use crate::answer::Fault;
 use crate::clock::Asked;
+use crate::error_response::HttpFault;
 use crate::exchange::{Dispatch, Failure, lap};
 use crate::h2::Target;
-use crate::limits::sockets::Share;
+use crate::limits::sockets::SocketShare;
 use crate::member_set::MemberSet;
 use crate::message::{Downstream, OutgoingRequest};
 use crate::upstream::Failure::Unserved;
@@ -44,7 +44,7 @@ pub struct Proxy {
 }
 
 /// Why a request is sent once more.
-struct Before {
+struct FailedAttempt {
     failure: Failure,
     /// The place of the endpoint that has failed.
     place: Option<usize>,
@@ -93,7 +93,7 @@ impl Proxy {
         let mut tried = MemberSet::default();
         let patience = upstream.pool().patience();
         let mut clock = exchange.began;
-        let mut before: Option<Before> = None;
+        let mut before: Option<FailedAttempt> = None;
         let statuses = upstream.pool().settings.eject.map(|eject| eject.statuses);
         let is_failure = |status| statuses.is_some_and(|statuses| statuses.has(status));
         loop {
@@ -184,7 +184,7 @@ impl Proxy {
                         cells.answered(answer.status, took);
                     }
                     let result = self.answer(exchange, lease, &mut replay, &mut answer).await;
-                    exchange.request.worker.answers.give(answer);
+                    exchange.request.worker.answers.give(response);
                     if let Some(cells) = cells {
                         cells.in_flight.dec();
                     }
@@ -192,7 +192,7 @@ impl Proxy {
                 }
                 Err(unanswered) => unanswered,
             };
-            exchange.request.worker.answers.give(answer);
+            exchange.request.worker.answers.give(response);
             if let Some(cells) = cells {
                 cells.in_flight.dec();
                 if let Some(fault) = unanswered.failure.fault {
@@ -231,7 +231,7 @@ impl Proxy {
                     wanted = Wanted::New(clock);
                 }
             }
-            before = Some(Before {
+            before = Some(FailedAttempt {
                 failure: unanswered.failure,
                 place,
                 counts: !stale,
@@ -266,8 +266,13 @@ impl Proxy {
             let now = guard.clock().now();
             if !matches!(wanted, Wanted::New(_))
                 && let Some(private) = private.pop()
-                && let Some(lease) =
-                    private.take(upstream, share_of.map(Share::count), now, *wish, tried)
+                && let Some(lease) = private.take(
+                    upstream,
+                    share_of.map(SocketShare::count),
+                    now,
+                    *wish,
+                    tried,
+                )
             {
                 return Ok(lease);
             }
@@ -305,9 +310,9 @@ impl Proxy {
 fn target(request: &OutgoingRequest<'_>) -> Result<Target, Failure> {
     Target::of(request).map_err(|error| {
         let fault = if error.status() == 414 {
-            Fault::TargetTooLong
+            HttpFault::TargetTooLong
         } else {
-            Fault::Malformed
+            HttpFault::Malformed
         };
         Failure::because(fault, format!("not for HTTP/2: {error}"))
     })

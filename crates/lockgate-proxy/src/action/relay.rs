@@ -12,7 +12,7 @@ use crate::upstream::{Dialled, Hold};
 
 /// A client's connection, ready to be relayed.
 #[derive(Debug)]
-pub struct Client {
+pub struct ClientTransport {
     /// Its socket.
     pub socket: Socket,
     /// Its TLS, if it has any.
@@ -25,7 +25,7 @@ pub struct Client {
 
 /// What endpoints are told about a client by a PROXY header.
 #[derive(Debug)]
-pub struct Introduction<'a> {
+pub struct ClientIntroduction<'a> {
     /// In which form.
     pub version: Version,
     /// The client's address and the one it connected to, if they are known.
@@ -42,7 +42,7 @@ pub struct Introduction<'a> {
 /// # Errors
 /// When the endpoint's TLS cannot be used.
 pub fn join(
-    client: Client,
+    client: ClientTransport,
     dialled: Dialled,
     header: Vec<u8>,
 ) -> Result<(Relay, Hold), SessionError> {
@@ -66,7 +66,7 @@ pub fn join(
     Ok((Relay::new(down, up, preface)?, dialled.hold))
 }
 
-impl Introduction<'_> {
+impl ClientIntroduction<'_> {
     /// Appends the header.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let addresses = match self.addresses {

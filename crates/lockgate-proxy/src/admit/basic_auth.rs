@@ -1,6 +1,6 @@
 //! Basic authentication (RFC 7617): from the value of `Authorization` to a user of the file.
 //!
-//! A worker asks [`Checker::cached`] first, which takes a microsecond and no allocation; only what
+//! A worker asks [`PasswordFile::cached`] first, which takes a microsecond and no allocation; only what
 //! it does not know is checked, on another thread. Does not say 401: [`challenge`] is what goes
 //! into it.
 
@@ -14,9 +14,9 @@ use arc_swap::ArcSwap;
 use base64ct::{Base64, Encoding};
 use tokio::sync::oneshot;
 
-use super::htpasswd::{Account, Htpasswd, LoadError, User};
-use super::remembered::Seal;
-use super::verifier::{Job, Outcome, Verifier};
+use super::credential_cache::Seal;
+use super::htpasswd::{Htpasswd, LoadError, PasswordEntry, UserName};
+use super::password_pool::{PasswordOutcome, PasswordPool, PasswordQuery};
 
 /// Bytes that user, colon and password may have together.
 pub const LONGEST: usize = 512;
@@ -121,18 +121,18 @@ pub fn challenge(realm: &str) -> String {
 
 /// One file of users, and what it takes to check against it.
 #[derive(Debug)]
-pub struct Checker {
+pub struct PasswordFile {
     path: PathBuf,
     users: ArcSwap<Htpasswd>,
-    verifier: Arc<Verifier>,
+    verifier: Arc<PasswordPool>,
 }
 
-impl Checker {
+impl PasswordFile {
     /// Reads the file at `path`. The verifier is the process's, whatever the number of files.
     ///
     /// # Errors
     /// As [`Htpasswd::load`].
-    pub fn load(path: &Path, verifier: Arc<Verifier>) -> Result<Self, LoadError> {
+    pub fn load(path: &Path, verifier: Arc<PasswordPool>) -> Result<Self, LoadError> {
         let users = ArcSwap::from_pointee(Htpasswd::load(path)?);
         Ok(Self {
             path: path.to_owned(),
@@ -160,7 +160,7 @@ impl Checker {
     /// The user of a value of `Authorization` that was found right not long before `now`
     /// (milliseconds, on one clock for all workers). `None` says nothing but that it must be
     /// checked.
-    pub fn cached(&self, authorization: &[u8], now: u64) -> Option<User> {
+    pub fn cached(&self, authorization: &[u8], now: u64) -> Option<UserName> {
         let credentials = Credentials::parse(authorization).ok()?;
         let users = self.users.load();
         let (account, decoy) = self.whose(&users, &credentials)?;
@@ -179,12 +179,12 @@ impl Checker {
         authorization: &[u8],
         client: IpAddr,
         now: u64,
-    ) -> impl Future<Output = Outcome> + Send + use<> {
+    ) -> impl Future<Output = PasswordOutcome> + Send + use<> {
         let asked = self.ask(authorization, client, now);
         async move {
             match asked {
-                Some(outcome) => outcome.await.unwrap_or(Outcome::Busy),
-                None => Outcome::Refused,
+                Some(outcome) => outcome.await.unwrap_or(PasswordOutcome::Busy),
+                None => PasswordOutcome::Refused,
             }
         }
     }
@@ -194,12 +194,12 @@ impl Checker {
         authorization: &[u8],
         client: IpAddr,
         now: u64,
-    ) -> Option<oneshot::Receiver<Outcome>> {
+    ) -> Option<oneshot::Receiver<PasswordOutcome>> {
         let credentials = Credentials::parse(authorization).ok()?;
         let users = self.users.load();
         let (account, decoy) = self.whose(&users, &credentials)?;
         let (answer, outcome) = oneshot::channel();
-        self.verifier.submit(Job {
+        self.verifier.submit(PasswordQuery {
             account: Arc::clone(account),
             decoy,
             password: credentials.password().into(),
@@ -218,7 +218,7 @@ impl Checker {
         &self,
         users: &'a Htpasswd,
         credentials: &Credentials,
-    ) -> Option<(&'a Arc<Account>, bool)> {
+    ) -> Option<(&'a Arc<PasswordEntry>, bool)> {
         let user = credentials.user();
         match users.find(user) {
             Some(account) => Some((account, false)),
@@ -226,7 +226,7 @@ impl Checker {
         }
     }
 
-    fn seal(&self, credentials: &Credentials, account: &Account) -> Seal {
+    fn seal(&self, credentials: &Credentials, account: &PasswordEntry) -> Seal {
         self.verifier
             .remembered()
             .seal(credentials.user(), credentials.password(), &account.hash)
@@ -250,15 +250,15 @@ mod tests {
         format!("Basic {coded}").into_bytes()
     }
 
-    fn checker(users: &str) -> (tempfile::TempDir, Checker) {
+    fn checker(users: &str) -> (tempfile::TempDir, PasswordFile) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("users");
         fs::write(&path, users).unwrap();
-        let checker = Checker::load(&path, Verifier::new(NonZeroUsize::MIN)).unwrap();
+        let checker = PasswordFile::load(&path, PasswordPool::new(NonZeroUsize::MIN)).unwrap();
         (folder, checker)
     }
 
-    fn wait(outcome: impl Future<Output = Outcome>) -> Outcome {
+    fn wait(outcome: impl Future<Output = PasswordOutcome>) -> PasswordOutcome {
         tokio::runtime::Builder::new_current_thread()
             .build()
             .unwrap()
@@ -359,7 +359,7 @@ mod tests {
         assert_eq!(checker.cached(&right, 0), None);
         assert_eq!(
             wait(checker.check(&right, CLIENT, 0)),
-            Outcome::Accepted("alice".into())
+            PasswordOutcome::Accepted("alice".into())
         );
         assert_eq!(checker.cached(&right, 1).as_deref(), Some("alice"));
         assert_eq!(checker.cached(&basic("alice:open sesamE"), 1), None);
@@ -382,14 +382,14 @@ mod tests {
             let value = basic(wrong);
             assert_eq!(
                 wait(checker.check(&value, CLIENT, 0)),
-                Outcome::Refused,
+                PasswordOutcome::Refused,
                 "{wrong}"
             );
             assert_eq!(checker.cached(&value, 0), None);
         }
         assert_eq!(
             wait(checker.check(b"Bearer x", CLIENT, 0)),
-            Outcome::Refused
+            PasswordOutcome::Refused
         );
     }
 
@@ -398,7 +398,7 @@ mod tests {
         let (_folder, checker) = checker("# nobody yet\n");
         assert_eq!(
             wait(checker.check(&basic("alice:open sesame"), CLIENT, 0)),
-            Outcome::Refused
+            PasswordOutcome::Refused
         );
     }
 
@@ -409,7 +409,7 @@ mod tests {
         for value in [&alice, &bob] {
             assert!(matches!(
                 wait(checker.check(value, CLIENT, 0)),
-                Outcome::Accepted(_)
+                PasswordOutcome::Accepted(_)
             ));
         }
         fs::write(checker.path(), BOB).unwrap();
@@ -421,14 +421,17 @@ mod tests {
             ),
             (None, Some("bob"))
         );
-        assert_eq!(wait(checker.check(&alice, CLIENT, 1)), Outcome::Refused);
+        assert_eq!(
+            wait(checker.check(&alice, CLIENT, 1)),
+            PasswordOutcome::Refused
+        );
         // A new password for the same name.
         fs::write(checker.path(), ALICE.replace("alice:", "bob:")).unwrap();
         checker.reload().unwrap();
         assert_eq!(checker.cached(&bob, 2), None);
         assert_eq!(
             wait(checker.check(&basic("bob:open sesame"), CLIENT, 2)),
-            Outcome::Accepted("bob".into())
+            PasswordOutcome::Accepted("bob".into())
         );
     }
 
@@ -439,12 +442,15 @@ mod tests {
         let carol = basic("carol:open sesame");
         assert_eq!(
             wait(checker.check(&carol, CLIENT, 0)),
-            Outcome::Accepted("carol".into())
+            PasswordOutcome::Accepted("carol".into())
         );
         fs::write(checker.path(), ALICE).unwrap();
         checker.reload().unwrap();
         assert_eq!(checker.cached(&carol, 1), None);
-        assert_eq!(wait(checker.check(&carol, CLIENT, 1)), Outcome::Refused);
+        assert_eq!(
+            wait(checker.check(&carol, CLIENT, 1)),
+            PasswordOutcome::Refused
+        );
     }
 
     #[test]
@@ -461,7 +467,7 @@ mod tests {
         let right = basic("alice:open sesame");
         assert_eq!(
             wait(checker.check(&right, CLIENT, 0)),
-            Outcome::Accepted("alice".into())
+            PasswordOutcome::Accepted("alice".into())
         );
     }
 }

@@ -23,32 +23,32 @@ const LONGEST: u64 = 16 << 20;
 const TOLD: usize = 20;
 
 /// The name of a user who is who he says.
-pub type User = Arc<str>;
+pub type UserName = Arc<str>;
 
 /// One line of the file.
 #[derive(Debug)]
-pub(super) struct Account {
-    pub(super) name: User,
+pub(super) struct PasswordEntry {
+    pub(super) name: UserName,
     pub(super) hash: PasswordHash,
 }
 
 /// The users of one file.
 #[derive(Debug, Default)]
 pub struct Htpasswd {
-    accounts: Vec<Arc<Account>>,
-    by_name: HashMap<User, Arc<Account>, RandomState>,
+    accounts: Vec<Arc<PasswordEntry>>,
+    by_name: HashMap<UserName, Arc<PasswordEntry>, RandomState>,
 }
 
 /// The lines that are not taken.
 #[derive(Debug, Default)]
-pub struct Mistakes {
+pub struct HtpasswdMistakes {
     /// The first 20, by line; at least one.
     pub told: Vec<Mistake>,
     /// How many more there are.
     pub more: usize,
 }
 
-impl Mistakes {
+impl HtpasswdMistakes {
     fn push(&mut self, line: usize, problem: Problem) {
         if self.told.len() < TOLD {
             self.told.push(Mistake { line, problem });
@@ -115,12 +115,12 @@ pub enum LoadError {
         path: PathBuf,
     },
     /// It has mistakes, at least one.
-    #[error("{}", Lines { path, mistakes })]
-    Mistakes {
+    #[error("{}", MistakeLines { path, mistakes })]
+    HtpasswdMistakes {
         /// The file.
         path: PathBuf,
         /// Which ones.
-        mistakes: Mistakes,
+        mistakes: HtpasswdMistakes,
     },
 }
 
@@ -155,11 +155,11 @@ impl Htpasswd {
     ///
     /// # Errors
     /// The lines that are neither empty, nor a comment, nor a user with a hash that can be checked.
-    pub fn parse(text: &[u8]) -> Result<Self, Mistakes> {
+    pub fn parse(text: &[u8]) -> Result<Self, HtpasswdMistakes> {
         let text = text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(text);
         let mut users = Self::default();
-        let mut lines: HashMap<User, usize, RandomState> = HashMap::default();
-        let mut mistakes = Mistakes::default();
+        let mut lines: HashMap<UserName, usize, RandomState> = HashMap::default();
+        let mut mistakes = HtpasswdMistakes::default();
         for (line, bytes) in (1..).zip(text.split(|&byte| byte == b'\n')) {
             match account(bytes) {
                 Ok(None) => {}
@@ -196,20 +196,20 @@ impl Htpasswd {
         self.accounts.is_empty()
     }
 
-    pub(super) fn find(&self, user: &str) -> Option<&Arc<Account>> {
+    pub(super) fn find(&self, user: &str) -> Option<&Arc<PasswordEntry>> {
         self.by_name.get(user)
     }
 
     /// Some user's account, the same for the same number: what a name that nobody has is checked
     /// against, so that it takes as long as a name that somebody has.
-    pub(super) fn decoy(&self, number: u64) -> Option<&Arc<Account>> {
+    pub(super) fn decoy(&self, number: u64) -> Option<&Arc<PasswordEntry>> {
         let count = u64::try_from(self.accounts.len()).ok()?;
         self.accounts
             .get(usize::try_from(number.checked_rem(count)?).ok()?)
     }
 }
 
-fn account(line: &[u8]) -> Result<Option<Account>, Problem> {
+fn account(line: &[u8]) -> Result<Option<PasswordEntry>, Problem> {
     let line = line.trim_ascii();
     if line.is_empty() || line.starts_with(b"#") {
         return Ok(None);
@@ -224,19 +224,19 @@ fn account(line: &[u8]) -> Result<Option<Account>, Problem> {
         user: name.to_owned(),
         error,
     })?;
-    Ok(Some(Account {
+    Ok(Some(PasswordEntry {
         name: name.into(),
         hash,
     }))
 }
 
 /// Mistakes as lines of `file:line: why`.
-struct Lines<'a> {
+struct MistakeLines<'a> {
     path: &'a Path,
-    mistakes: &'a Mistakes,
+    mistakes: &'a HtpasswdMistakes,
 }
 
-impl fmt::Display for Lines<'_> {
+impl fmt::Display for MistakeLines<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, Mistake { line, problem }) in self.mistakes.told.iter().enumerate() {
             let end = if number == 0 { "" } else { "\n" };

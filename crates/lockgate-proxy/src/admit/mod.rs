@@ -4,10 +4,10 @@
 //! 503.
 
 pub mod basic_auth;
+mod credential_cache;
 pub mod htpasswd;
 pub mod networks;
 pub mod password_hash;
+pub mod password_pool;
 pub mod rate_limit;
-mod remembered;
 pub mod targets;
-pub mod verifier;

@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// What was said of a network. `Deny` comes last, so that it is the inner one of two equal
 /// networks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Verdict {
+enum NetworkVerdict {
     Allow,
     Deny,
 }
@@ -18,17 +18,17 @@ enum Verdict {
 /// their number.
 #[derive(Debug, Clone, Default)]
 pub struct Networks {
-    v4: Ranges<u32>,
-    v6: Ranges<u128>,
+    v4: AddressRanges<u32>,
+    v6: AddressRanges<u128>,
     /// Something is allowed, so what matches nothing is not.
     closed: bool,
 }
 
 /// Where a stretch of addresses begins and what holds for it; it ends where the next one begins.
 #[derive(Debug, Clone, Default)]
-struct Ranges<T> {
+struct AddressRanges<T> {
     begins: Vec<T>,
-    verdicts: Vec<Option<Verdict>>,
+    verdicts: Vec<Option<NetworkVerdict>>,
 }
 
 impl Networks {
@@ -36,8 +36,10 @@ impl Networks {
     /// IPv4-mapped network (`::ffff:192.0.2.0/120`) is the IPv4 network that it stands for. A
     /// prefix longer than its address is one address.
     pub fn new(allow: &[(IpAddr, u8)], deny: &[(IpAddr, u8)]) -> Self {
-        let allowed = allow.iter().map(|&network| (network, Verdict::Allow));
-        let denied = deny.iter().map(|&network| (network, Verdict::Deny));
+        let allowed = allow
+            .iter()
+            .map(|&network| (network, NetworkVerdict::Allow));
+        let denied = deny.iter().map(|&network| (network, NetworkVerdict::Deny));
         let (mut v4, mut v6) = (Vec::new(), Vec::new());
         for ((address, prefix), verdict) in allowed.chain(denied) {
             match canonical(address, prefix) {
@@ -51,8 +53,8 @@ impl Networks {
                 }
             }
         }
-        let v4 = Ranges::new(v4, |last| last.checked_add(1));
-        let v6 = Ranges::new(v6, |last| last.checked_add(1));
+        let v4 = AddressRanges::new(v4, |last| last.checked_add(1));
+        let v6 = AddressRanges::new(v6, |last| last.checked_add(1));
         Self {
             v4,
             v6,
@@ -67,7 +69,7 @@ impl Networks {
             IpAddr::V4(ip) => self.v4.find(ip.to_bits()),
             IpAddr::V6(ip) => self.v6.find(ip.to_bits()),
         };
-        verdict.map_or(!self.closed, |verdict| verdict == Verdict::Allow)
+        verdict.map_or(!self.closed, |verdict| verdict == NetworkVerdict::Allow)
     }
 }
 
@@ -80,17 +82,17 @@ impl Networks {
     }
 }
 
-impl<T: Copy + Ord> Ranges<T> {
+impl<T: Copy + Ord> AddressRanges<T> {
     /// Lays nested networks (first address, prefix, verdict, last address) side by side. Two
     /// networks are either apart or one is in the other, so a stack of those that are open at
     /// an address has the longest prefix on top.
-    fn new(mut networks: Vec<(T, u8, Verdict, T)>, after: impl Fn(T) -> Option<T>) -> Self {
+    fn new(mut networks: Vec<(T, u8, NetworkVerdict, T)>, after: impl Fn(T) -> Option<T>) -> Self {
         networks.sort_unstable();
         let mut ranges = Self {
             begins: Vec::new(),
             verdicts: Vec::new(),
         };
-        let mut open: Vec<(T, Verdict)> = Vec::new();
+        let mut open: Vec<(T, NetworkVerdict)> = Vec::new();
         for (first, _, verdict, last) in networks {
             while let Some((ended, _)) = open.pop_if(|(last, _)| *last < first) {
                 ranges.close(ended, &open, &after);
@@ -105,7 +107,7 @@ impl<T: Copy + Ord> Ranges<T> {
     }
 
     /// Behind a network's last address holds what surrounds it.
-    fn close(&mut self, ended: T, open: &[(T, Verdict)], after: impl Fn(T) -> Option<T>) {
+    fn close(&mut self, ended: T, open: &[(T, NetworkVerdict)], after: impl Fn(T) -> Option<T>) {
         if let Some(next) = after(ended) {
             self.begin(next, open.last().map(|(_, verdict)| *verdict));
         }
@@ -113,7 +115,7 @@ impl<T: Copy + Ord> Ranges<T> {
 
     /// Where two begin at one address, the later call knows better: an inner network, or what
     /// surrounds both.
-    fn begin(&mut self, at: T, verdict: Option<Verdict>) {
+    fn begin(&mut self, at: T, verdict: Option<NetworkVerdict>) {
         if self.begins.last() == Some(&at) {
             self.begins.pop();
             self.verdicts.pop();
@@ -122,7 +124,7 @@ impl<T: Copy + Ord> Ranges<T> {
         self.verdicts.push(verdict);
     }
 
-    fn find(&self, ip: T) -> Option<Verdict> {
+    fn find(&self, ip: T) -> Option<NetworkVerdict> {
         let behind = self.begins.partition_point(|&begin| begin <= ip);
         self.verdicts.get(behind.checked_sub(1)?).copied().flatten()
     }

@@ -37,14 +37,14 @@ const SECOND: u64 = 1_000_000_000;
 
 /// So many requests in so long, and how many at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rate {
+pub struct GcraRate {
     /// Nanoseconds in which one request is earned.
     interval: u64,
     /// Nanoseconds in which an exhausted bucket is full again.
     depth: u64,
 }
 
-impl Rate {
+impl GcraRate {
     /// `count` in each `period`, with up to `burst` at once. A rate above one in a nanosecond is
     /// one in a nanosecond.
     pub fn new(count: NonZeroU32, period: Duration, burst: NonZeroU32) -> Self {
@@ -59,7 +59,7 @@ impl Rate {
 
 /// Whose request it is, under one limit.
 #[derive(Debug, Clone, Copy)]
-pub enum Key<'a> {
+pub enum LimitKey<'a> {
     /// The client; an IPv6 client is its /64, within which it can choose its address freely.
     Client(IpAddr),
     /// The value of the header that the limit is about. Where it is absent, the client is the key.
@@ -89,13 +89,13 @@ pub struct Buckets {
     limits: AtomicU32,
     /// Buckets that one shard may have.
     room: usize,
-    shards: Box<[Mutex<Shard>]>,
+    shards: Box<[Mutex<LimitShard>]>,
 }
 
-type Shard = HashMap<u64, Bucket, BuildHasherDefault<AlreadyHashed>>;
+type LimitShard = HashMap<u64, GcraState, BuildHasherDefault<AlreadyHashed>>;
 
 #[derive(Debug, Clone, Copy)]
-struct Bucket {
+struct GcraState {
     /// When it is full again, in the caller's nanoseconds.
     full_at: u64,
     limit: u32,
@@ -105,7 +105,7 @@ struct Bucket {
 #[derive(Debug, Clone)]
 pub struct RateLimit {
     id: u32,
-    rate: Rate,
+    rate: GcraRate,
     buckets: Arc<Buckets>,
 }
 
@@ -122,7 +122,7 @@ impl Buckets {
     }
 
     /// A limit of its own: its buckets are no other limit's, also where keys are the same.
-    pub fn limit(self: &Arc<Self>, rate: Rate) -> RateLimit {
+    pub fn limit(self: &Arc<Self>, rate: GcraRate) -> RateLimit {
         RateLimit {
             id: self.limits.fetch_add(1, Ordering::Relaxed),
             rate,
@@ -148,7 +148,7 @@ impl RateLimit {
     /// Counts a request of `key` at `now`, in nanoseconds since anything, if it may go on.
     ///
     /// Every worker must mean the same by `now`; that one is a little behind another does no harm.
-    pub fn ask(&self, key: Key<'_>, now: u64) -> Decision {
+    pub fn ask(&self, key: LimitKey<'_>, now: u64) -> Decision {
         let name = self.name(key);
         // The map takes its place from the upper and lower bits, so the shard is chosen by those in
         // the middle.
@@ -166,7 +166,7 @@ impl RateLimit {
             }
             Entry::Vacant(place) => {
                 let (full_at, decision) = self.rate.decide(now, now);
-                place.insert(Bucket {
+                place.insert(GcraState {
                     full_at,
                     limit: self.id,
                 });
@@ -177,28 +177,28 @@ impl RateLimit {
 
     /// 64 bits that stand for limit and key: among 131,072 of them two are alike once in two
     /// thousand million tables.
-    fn name(&self, key: Key<'_>) -> u64 {
+    fn name(&self, key: LimitKey<'_>) -> u64 {
         let mut hasher = self.buckets.names.build_hasher();
         hasher.write_u32(self.id);
         match key {
-            Key::Client(ip) => {
+            LimitKey::Client(ip) => {
                 hasher.write_u8(0);
                 match limits::client(ip) {
                     IpAddr::V4(ip) => hasher.write_u32(ip.to_bits()),
                     IpAddr::V6(ip) => hasher.write_u128(ip.to_bits()),
                 }
             }
-            Key::Value(value) => {
+            LimitKey::Value(value) => {
                 hasher.write_u8(1);
                 hasher.write(value);
             }
-            Key::Route => hasher.write_u8(2),
+            LimitKey::Route => hasher.write_u8(2),
         }
         hasher.finish()
     }
 }
 
-impl Rate {
+impl GcraRate {
     /// When the bucket is full again after this request, and whether it may go on.
     fn decide(self, full_at: u64, now: u64) -> (u64, Decision) {
         let then = full_at.max(now).saturating_add(self.interval);
@@ -219,7 +219,7 @@ impl Rate {
 }
 
 /// Gives up an eighth of a full shard, as said above.
-fn make_room(shard: &mut Shard, room: usize, now: u64) {
+fn make_room(shard: &mut LimitShard, room: usize, now: u64) {
     let enough = room - room / GIVEN_UP;
     shard.retain(|_, bucket| bucket.full_at > now);
     while shard.len() > enough {
@@ -277,12 +277,12 @@ mod tests {
     const MS: u64 = 1_000_000;
     const IP: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
 
-    fn rate(count: u32, seconds: u64, burst: u32) -> Rate {
+    fn rate(count: u32, seconds: u64, burst: u32) -> GcraRate {
         let some = |number| NonZeroU32::new(number).unwrap();
-        Rate::new(some(count), Duration::from_secs(seconds), some(burst))
+        GcraRate::new(some(count), Duration::from_secs(seconds), some(burst))
     }
 
-    fn allowed(limit: &RateLimit, key: Key<'_>, now: u64, times: usize) -> usize {
+    fn allowed(limit: &RateLimit, key: LimitKey<'_>, now: u64, times: usize) -> usize {
         (0..times)
             .filter(|_| limit.ask(key, now) == Decision::Allowed)
             .count()
@@ -291,7 +291,7 @@ mod tests {
     #[test]
     fn a_burst_passes_and_then_the_rate_limit_holds() {
         let limit = Buckets::new(BUCKETS).limit(rate(20, 1, 40));
-        let client = Key::Client(IP);
+        let client = LimitKey::Client(IP);
         assert_eq!(allowed(&limit, client, 0, 100), 40);
         assert_eq!(
             limit.ask(client, 49 * MS),
@@ -312,15 +312,15 @@ mod tests {
             (1000, 1, 1, 1),
         ] {
             let limit = Buckets::new(BUCKETS).limit(rate(count, seconds, burst));
-            assert_eq!(allowed(&limit, Key::Route, 7, 100), burst as usize);
+            assert_eq!(allowed(&limit, LimitKey::Route, 7, 100), burst as usize);
             assert_eq!(
-                limit.ask(Key::Route, 7),
+                limit.ask(LimitKey::Route, 7),
                 Decision::Refused {
                     retry_after: expected
                 }
             );
             assert_eq!(
-                limit.ask(Key::Route, 7 + expected * SECOND),
+                limit.ask(LimitKey::Route, 7 + expected * SECOND),
                 Decision::Allowed
             );
         }
@@ -329,7 +329,7 @@ mod tests {
     #[test]
     fn two_workers_together_allow_exactly_the_burst() {
         let limit = Buckets::new(BUCKETS).limit(rate(1, 3600, 1000));
-        let worker = || allowed(&limit, Key::Client(IP), 5, 5000);
+        let worker = || allowed(&limit, LimitKey::Client(IP), 5, 5000);
         let both = thread::scope(|scope| {
             let workers = [scope.spawn(worker), scope.spawn(worker)];
             workers
@@ -343,23 +343,23 @@ mod tests {
     #[test]
     fn a_worker_with_a_slow_clock_gains_no_tokens() {
         let limit = Buckets::new(BUCKETS).limit(rate(1, 1, 2));
-        assert_eq!(allowed(&limit, Key::Route, 10 * SECOND, 5), 2);
+        assert_eq!(allowed(&limit, LimitKey::Route, 10 * SECOND, 5), 2);
         assert_eq!(
-            limit.ask(Key::Route, 9 * SECOND),
+            limit.ask(LimitKey::Route, 9 * SECOND),
             Decision::Refused { retry_after: 1 }
         );
         assert_eq!(
-            limit.ask(Key::Route, 0),
+            limit.ask(LimitKey::Route, 0),
             Decision::Refused { retry_after: 1 }
         );
-        assert_eq!(allowed(&limit, Key::Route, 11 * SECOND, 5), 1);
+        assert_eq!(allowed(&limit, LimitKey::Route, 11 * SECOND, 5), 1);
     }
 
     #[test]
     fn rate_limits_with_equal_keys_are_separate() {
         let buckets = Buckets::new(BUCKETS);
         let (one, other) = (buckets.limit(rate(1, 60, 3)), buckets.limit(rate(1, 60, 5)));
-        for key in [Key::Client(IP), Key::Value(b"x"), Key::Route] {
+        for key in [LimitKey::Client(IP), LimitKey::Value(b"x"), LimitKey::Route] {
             assert_eq!(allowed(&one, key, 0, 10), 3);
             assert_eq!(allowed(&other, key, 0, 10), 5);
         }
@@ -369,11 +369,11 @@ mod tests {
     fn a_header_key_and_a_client_key_are_separate_buckets() {
         let limit = Buckets::new(BUCKETS).limit(rate(1, 60, 1));
         for key in [
-            Key::Client(IP),
-            Key::Value(&[1, 2, 0, 192]),
-            Key::Value(&[192, 0, 2, 1]),
-            Key::Value(b""),
-            Key::Route,
+            LimitKey::Client(IP),
+            LimitKey::Value(&[1, 2, 0, 192]),
+            LimitKey::Value(&[192, 0, 2, 1]),
+            LimitKey::Value(b""),
+            LimitKey::Route,
         ] {
             assert_eq!(allowed(&limit, key, 0, 2), 1, "{key:?}");
         }
@@ -382,7 +382,8 @@ mod tests {
     #[test]
     fn the_rate_limit_key_of_ipv6_is_its_64_prefix() {
         let limit = Buckets::new(BUCKETS).limit(rate(1, 60, 1));
-        let ask = |ip: &str| limit.ask(Key::Client(ip.parse().unwrap()), 0) == Decision::Allowed;
+        let ask =
+            |ip: &str| limit.ask(LimitKey::Client(ip.parse().unwrap()), 0) == Decision::Allowed;
         assert!(ask("2001:db8::1") && !ask("2001:db8::ffff:1:2:3") && ask("2001:db8:0:1::1"));
         assert!(ask("192.0.2.9") && !ask("::ffff:192.0.2.9"));
     }
@@ -393,7 +394,7 @@ mod tests {
         let limit = buckets.limit(rate(1, 3600, 5));
         for number in 0..300_000u32 {
             assert_eq!(
-                limit.ask(Key::Value(&number.to_be_bytes()), u64::from(number)),
+                limit.ask(LimitKey::Value(&number.to_be_bytes()), u64::from(number)),
                 Decision::Allowed
             );
         }
@@ -408,13 +409,13 @@ mod tests {
     fn full_buckets_are_evicted_first() {
         let buckets = Buckets::new(1024);
         let limit = buckets.limit(rate(1, 1, 2));
-        let exhausted = Key::Client(IP);
+        let exhausted = LimitKey::Client(IP);
         for number in 0..1000u32 {
-            limit.ask(Key::Value(&number.to_be_bytes()), 0);
+            limit.ask(LimitKey::Value(&number.to_be_bytes()), 0);
         }
         assert_eq!(allowed(&limit, exhausted, SECOND, 3), 2);
         for number in 1000..1200u32 {
-            limit.ask(Key::Value(&number.to_be_bytes()), SECOND);
+            limit.ask(LimitKey::Value(&number.to_be_bytes()), SECOND);
         }
         assert_eq!(allowed(&limit, exhausted, SECOND, 3), 0);
     }
@@ -423,11 +424,11 @@ mod tests {
     fn a_flood_of_keys_does_not_refill_an_exhausted_bucket() {
         let buckets = Buckets::new(1024);
         let limit = buckets.limit(rate(10, 3600, 3));
-        assert_eq!(allowed(&limit, Key::Client(IP), 0, 10), 3);
+        assert_eq!(allowed(&limit, LimitKey::Client(IP), 0, 10), 3);
         for number in 0..100_000u32 {
-            limit.ask(Key::Value(&number.to_be_bytes()), u64::from(number));
+            limit.ask(LimitKey::Value(&number.to_be_bytes()), u64::from(number));
         }
-        assert_eq!(allowed(&limit, Key::Client(IP), 100_000, 10), 0);
+        assert_eq!(allowed(&limit, LimitKey::Client(IP), 100_000, 10), 0);
         assert!(buckets.len() <= 1024);
     }
 
@@ -445,25 +446,25 @@ mod tests {
             .map(|last| IpAddr::from([198, 51, 100, last]))
             .collect();
         for &client in &clients {
-            assert_eq!(allowed(&fast, Key::Client(client), 0, 5), 2);
+            assert_eq!(allowed(&fast, LimitKey::Client(client), 0, 5), 2);
         }
         for number in 0..100_000u32 {
-            slow.ask(Key::Value(&number.to_be_bytes()), 1);
+            slow.ask(LimitKey::Value(&number.to_be_bytes()), 1);
         }
         assert!(
             clients
                 .iter()
-                .all(|&client| allowed(&fast, Key::Client(client), 2, 5) == 0)
+                .all(|&client| allowed(&fast, LimitKey::Client(client), 2, 5) == 0)
         );
     }
 
     #[test]
     fn extreme_rates_and_times_do_not_overflow() {
         let most = NonZeroU32::MAX;
-        let fast = Buckets::new(BUCKETS).limit(Rate::new(most, Duration::from_nanos(1), most));
-        assert_eq!(fast.ask(Key::Route, u64::MAX), Decision::Allowed);
-        let slow = Buckets::new(BUCKETS).limit(Rate::new(NonZeroU32::MIN, Duration::MAX, most));
-        assert_eq!(slow.ask(Key::Route, u64::MAX), Decision::Allowed);
-        assert_eq!(slow.ask(Key::Route, 0), Decision::Allowed);
+        let fast = Buckets::new(BUCKETS).limit(GcraRate::new(most, Duration::from_nanos(1), most));
+        assert_eq!(fast.ask(LimitKey::Route, u64::MAX), Decision::Allowed);
+        let slow = Buckets::new(BUCKETS).limit(GcraRate::new(NonZeroU32::MIN, Duration::MAX, most));
+        assert_eq!(slow.ask(LimitKey::Route, u64::MAX), Decision::Allowed);
+        assert_eq!(slow.ask(LimitKey::Route, 0), Decision::Allowed);
     }
 }

@@ -17,8 +17,8 @@ use lockgate_net::listen::{self, Owner, Peer};
 use lockgate_net::memory::{self, Level};
 use lockgate_net::socket::{PeerState, Socket};
 
-use super::Listener;
-use super::connection::Connection;
+use super::ListenerSettings;
+use super::connection::ClientConnection;
 use crate::limits::Permit;
 use crate::worker::Worker;
 
@@ -41,10 +41,10 @@ pub async fn accept(
     worker: Rc<Worker>,
     socket: listen::Listener,
     place: usize,
-    listener: Arc<Listener>,
+    listener: Arc<ListenerSettings>,
 ) {
     let warned = Cell::new(None);
-    let mut turn = Turn::first();
+    let mut turn = AcceptBudget::first();
     // Whether connections have waited in the backlog for a place, and still do.
     let mut crowded = false;
     while let Some(waiting) = unless_stopped(&worker, socket.ready())
@@ -89,7 +89,7 @@ pub async fn accept(
         if turn.is_over() {
             let others = Instant::now();
             tokio::task::yield_now().await;
-            turn = Turn::after(others.elapsed());
+            turn = AcceptBudget::after(others.elapsed());
         }
     }
     if socket.owner() == Owner::Us {
@@ -101,13 +101,13 @@ pub async fn accept(
 ///
 /// Half as long as these had: where thousands come at once, a fixed number each time around would
 /// be the fewer a second the more there are, and the last would wait for seconds.
-struct Turn {
+struct AcceptBudget {
     began: Instant,
     length: Duration,
     accepted: u32,
 }
 
-impl Turn {
+impl AcceptBudget {
     fn first() -> Self {
         Self::after(Duration::ZERO)
     }
@@ -136,7 +136,7 @@ async fn empty(
     worker: &Rc<Worker>,
     socket: &listen::Listener,
     place: usize,
-    listener: &Arc<Listener>,
+    listener: &Arc<ListenerSettings>,
 ) {
     if let Err(error) = socket.refuse_openings() {
         tracing::warn!(listener = %listener.name, %error, "connections that are just being made may be reset");
@@ -173,7 +173,7 @@ fn next(listener: &listen::Listener) -> io::Result<Option<(Socket, Peer)>> {
 
 /// Whether the client has reset its connection, or ended it where it cannot have sent a request:
 /// under TLS.
-fn is_abandoned(accepted: &Socket, listener: &Listener) -> bool {
+fn is_abandoned(accepted: &Socket, listener: &ListenerSettings) -> bool {
     match accepted.peer() {
         PeerState::Open => false,
         PeerState::Ended => listener.tls.is_some(),
@@ -184,16 +184,21 @@ fn is_abandoned(accepted: &Socket, listener: &Listener) -> bool {
 fn start(
     worker: &Rc<Worker>,
     place: usize,
-    listener: &Arc<Listener>,
+    listener: &Arc<ListenerSettings>,
     socket: Socket,
     peer: Peer,
     permit: Permit,
 ) {
-    let connection = Connection::new(worker, Arc::clone(listener), place, peer, permit);
+    let connection = ClientConnection::new(worker, Arc::clone(listener), place, peer, permit);
     tokio::task::spawn_local(connection.serve(socket));
 }
 
-fn warn(worker: &Worker, listener: &Listener, error: &io::Error, warned: &Cell<Option<u64>>) {
+fn warn(
+    worker: &Worker,
+    listener: &ListenerSettings,
+    error: &io::Error,
+    warned: &Cell<Option<u64>>,
+) {
     let now = worker.clock.now();
     if warned.get().is_none_or(|last| now >= last + WARN_EVERY) {
         warned.set(Some(now));

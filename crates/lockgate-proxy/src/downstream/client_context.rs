@@ -11,10 +11,10 @@ use lockgate_http::forwarded_for;
 use lockgate_http::forwarding::Client;
 use lockgate_net::listen::Peer;
 
-use super::connection::Connection;
+use super::connection::ClientConnection;
 use crate::client_address::ClientAddress;
 use crate::shaping::{Shape, Shaped};
-use crate::site::Sites;
+use crate::site::ListenerSites;
 use crate::upstream::Kept;
 
 /// Milliseconds between two lines about clients that are not known.
@@ -41,7 +41,7 @@ pub(super) struct ClientContext {
 }
 
 impl ClientContext {
-    pub(super) fn of(connection: &Connection) -> Self {
+    pub(super) fn of(connection: &ClientConnection) -> Self {
         let address = ClientAddress::from(connection.client);
         let trusted = match address {
             ClientAddress::Ip(ip) => (connection.worker.shared.trusted)(ip),
@@ -91,8 +91,8 @@ impl ClientContext {
     /// the last in X-Forwarded-For that is not.
     pub(super) fn address_of(
         &self,
-        connection: &Connection,
-        sites: &Sites,
+        connection: &ClientConnection,
+        sites: &ListenerSites,
         fields: &Fields,
     ) -> ClientAddress {
         let mut client = self.address;
@@ -135,7 +135,7 @@ impl ClientContext {
 }
 
 /// Counts a request whose client is not known, and now and then says which proxy has sent it.
-fn warn_of_unknown(connection: &Connection, hop: &[u8]) {
+fn warn_of_unknown(connection: &ClientConnection, hop: &[u8]) {
     let worker = &connection.worker;
     worker.cells.http.unknown_clients.inc();
     let now = worker.clock.now();

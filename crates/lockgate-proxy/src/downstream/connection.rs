@@ -16,24 +16,24 @@ use lockgate_net::proxy_protocol::Version as ProxyVersion;
 use lockgate_net::relay::{Meter, Times};
 use lockgate_net::tls::handshake::Negotiated;
 
-use super::ending::Ending;
 use super::opening::ServerName;
-use super::{Listener, Relaying};
-use crate::access_log::{Address, Record, Side, Span};
-use crate::action::relay::Introduction;
-use crate::clients::{Account, Connected};
+use super::termination::Termination;
+use super::{ListenerSettings, RelaySettings};
+use crate::access_log::{CauseSide, ConnectionEntry, DirectionTimes, LoggedAddress};
+use crate::action::relay::ClientIntroduction;
+use crate::clients::{ClientAccount, CountedConnection};
 use crate::clock::Guard;
 use crate::exchange::Opener;
 use crate::limits::Permit;
 use crate::metrics::ListenerCells;
-use crate::site::Sites;
+use crate::site::ListenerSites;
 use crate::upstream::Hold;
 use crate::worker::{Worker, unix_millis};
 
 /// A connection and what is to be said of it.
-pub(super) struct Connection {
+pub(super) struct ClientConnection {
     pub(super) worker: Rc<Worker>,
-    pub(super) listener: Arc<Listener>,
+    pub(super) listener: Arc<ListenerSettings>,
     place: usize,
     pub(super) guard: Guard,
     accepted: Instant,
@@ -64,15 +64,15 @@ pub(super) struct Connection {
 }
 
 /// What a connection is for.
-pub(super) enum Purpose<'l> {
-    Relay(&'l Relaying),
-    Http(&'l Sites),
+pub(super) enum ConnectionPurpose<'l> {
+    Relay(&'l RelaySettings),
+    Http(&'l ListenerSites),
 }
 
-impl Connection {
+impl ClientConnection {
     pub(super) fn new(
         worker: &Rc<Worker>,
-        listener: Arc<Listener>,
+        listener: Arc<ListenerSettings>,
         place: usize,
         peer: Peer,
         permit: Permit,
@@ -123,7 +123,7 @@ impl Connection {
         version: ProxyVersion,
         addresses: Option<(SocketAddr, SocketAddr)>,
     ) -> Vec<u8> {
-        let introduction = Introduction {
+        let introduction = ClientIntroduction {
             version,
             addresses,
             server_name: self.server_name.as_deref(),
@@ -147,12 +147,16 @@ impl Connection {
     }
 
     /// The client's account, once the client is known.
-    pub(super) fn account(&self) -> Option<&Arc<Account>> {
-        self.guard.watch().account.get().map(Connected::account)
+    pub(super) fn account(&self) -> Option<&Arc<ClientAccount>> {
+        self.guard
+            .watch()
+            .account
+            .get()
+            .map(CountedConnection::account)
     }
 
     /// The account whose share of sockets a request uses that came by this version of HTTP.
-    pub(super) fn share_of(&self, version: Version) -> Option<&Arc<Account>> {
+    pub(super) fn share_of(&self, version: Version) -> Option<&Arc<ClientAccount>> {
         self.account().filter(|_| version >= Version::Http2)
     }
 
@@ -160,7 +164,7 @@ impl Connection {
         self.worker.cells.listeners.get(self.place)
     }
 
-    pub(super) fn finish(&self, ending: &Ending) {
+    pub(super) fn finish(&self, ending: &Termination) {
         let watch = self.guard.watch();
         self.worker.account(watch);
         let (received, sent) = (watch.meter.received.get(), watch.meter.sent.get());
@@ -181,7 +185,7 @@ impl Connection {
             cells.ended[ending.cause.index()].inc();
         }
         // A probe that connects and leaves says nothing worth a line; that we failed it does.
-        if empty && ending.side == Side::Downstream {
+        if empty && ending.side == CauseSide::Downstream {
             return;
         }
         if self.exchanges.get() > 0 && !ending.loud {
@@ -200,13 +204,13 @@ impl Connection {
         opener: Option<&Opener>,
         hold: &Hold,
         meter: &Meter,
-        ending: &Ending,
+        ending: &Termination,
     ) {
         let Some(log) = &mut *self.worker.log.borrow_mut() else {
             return;
         };
         let took = began.elapsed();
-        log.write(&Record {
+        log.write(&ConnectionEntry {
             accepted: unix_millis().saturating_sub(took.as_millis() as u64),
             handshake: None,
             duration: took,
@@ -217,9 +221,14 @@ impl Connection {
         });
     }
 
-    fn record<'a>(&'a self, ending: &'a Ending, received: u64, sent: u64) -> Record<'a> {
+    fn record<'a>(
+        &'a self,
+        ending: &'a Termination,
+        received: u64,
+        sent: u64,
+    ) -> ConnectionEntry<'a> {
         let negotiated = self.negotiated.as_deref();
-        Record {
+        ConnectionEntry {
             id: self.id,
             accepted: self.accepted_at,
             listener: &self.listener.name,
@@ -252,10 +261,10 @@ impl Connection {
 }
 
 /// When the directions of what was relayed were open.
-fn spans(meter: &Meter, began: Instant) -> Option<[Span; 2]> {
+fn spans(meter: &Meter, began: Instant) -> Option<[DirectionTimes; 2]> {
     let since = |when: &Times| {
         let after = |at: Instant| at.saturating_duration_since(began);
-        Span {
+        DirectionTimes {
             first: when.first.get().map(after),
             end: when.end.get().map(after),
         }
@@ -266,9 +275,9 @@ fn spans(meter: &Meter, began: Instant) -> Option<[Span; 2]> {
         .then(|| [since(&meter.received_at), since(&meter.sent_at)])
 }
 
-pub(super) fn address(peer: Peer) -> Address {
+pub(super) fn address(peer: Peer) -> LoggedAddress {
     match peer {
-        Peer::Ip(address) => Address::Ip(address),
-        Peer::Unix => Address::Unix,
+        Peer::Ip(address) => LoggedAddress::Ip(address),
+        Peer::Unix => LoggedAddress::Unix,
     }
 }

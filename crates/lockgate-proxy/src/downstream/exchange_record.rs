@@ -9,13 +9,13 @@ use lockgate_http::head::{Method, RequestHead, Version};
 use lockgate_http::target::without_userinfo;
 use lockgate_http::trace::TraceId;
 
-use super::connection::{Connection, address};
+use super::connection::{ClientConnection, address};
 use crate::access_log::{self, CLIENT_LEFT};
-use crate::answer::Fault;
 use crate::client_address::ClientAddress;
+use crate::error_response::HttpFault;
 use crate::exchange::{Failure, Outcome};
 use crate::request_id::RequestId;
-use crate::site::{Action, Route, SiteLog, Sites};
+use crate::site::{Action, ListenerSites, Route, SiteLog};
 use crate::worker::unix_millis;
 
 /// The record of one exchange, from its beginning to its line in the log.
@@ -58,7 +58,7 @@ impl ExchangeRecord<'_> {
     }
 }
 
-impl Connection {
+impl ClientConnection {
     /// Notes a request whose head could not be read, and which was answered by `sent` bytes.
     pub(super) fn unread(
         &self,
@@ -66,11 +66,11 @@ impl Connection {
         began: Instant,
         sent: u64,
         failure: Failure,
-        sites: &Sites,
+        sites: &ListenerSites,
     ) {
         let mut record = ExchangeRecord::new(id, began, ClientAddress::from(self.client));
         record.sent = sent;
-        record.outcome.status = failure.fault.map_or(CLIENT_LEFT, Fault::status);
+        record.outcome.status = failure.fault.map_or(CLIENT_LEFT, HttpFault::status);
         record.failure = Some(failure);
         self.note((&RequestHead::default(), None), sites, &record);
     }
@@ -80,7 +80,7 @@ impl Connection {
     pub(super) fn note(
         &self,
         (head, target): (&RequestHead, Option<&Asked<'_>>),
-        sites: &Sites,
+        sites: &ListenerSites,
         record: &ExchangeRecord<'_>,
     ) {
         self.exchanges.set(self.exchanges.get() + 1);
@@ -136,20 +136,20 @@ impl Connection {
         let client = match record.client {
             client if client == ClientAddress::from(self.client) => address(self.client),
             // Whoever speaks for a client does not say which port it had.
-            ClientAddress::Ip(ip) => access_log::Address::Ip(SocketAddr::new(ip, 0)),
-            ClientAddress::Unix => access_log::Address::Unix,
-            ClientAddress::Unknown => access_log::Address::Unknown,
+            ClientAddress::Ip(ip) => access_log::LoggedAddress::Ip(SocketAddr::new(ip, 0)),
+            ClientAddress::Unix => access_log::LoggedAddress::Unix,
+            ClientAddress::Unknown => access_log::LoggedAddress::Unknown,
         };
-        log.write_exchange(&access_log::Exchange {
+        log.write_exchange(&access_log::ExchangeEntry {
             id: record.id.as_str(),
             trace: record.trace.as_ref().map(TraceId::as_str),
             began: unix_millis().saturating_sub(took.as_millis() as u64),
-            downstream: access_log::Downstream {
+            downstream: access_log::LoggedConnection {
                 connection: self.id,
                 listener: &self.listener.name,
                 client,
                 peer: address(self.peer),
-                tls: negotiated.map(|agreed| access_log::Tls {
+                tls: negotiated.map(|agreed| access_log::LoggedTls {
                     version: agreed.version,
                     cipher: agreed.cipher,
                     alpn: agreed.alpn.as_deref(),
@@ -158,7 +158,7 @@ impl Connection {
                     client_cn: agreed.peer_name.as_deref(),
                 }),
             },
-            request: access_log::Request {
+            request: access_log::LoggedRequest {
                 method: head.method_name(),
                 scheme: if secure.unwrap_or(negotiated.is_some()) {
                     "https"
@@ -198,7 +198,7 @@ impl Connection {
                 .map(|route| route.name.as_str())
                 .filter(|name| !name.is_empty()),
             upstream: (record.upstream.is_some() || outcome.endpoint.is_some()).then(|| {
-                access_log::Upstream {
+                access_log::LoggedUpstream {
                     pool: record.upstream.map(|upstream| {
                         self.worker.upstream(upstream).pool().settings.name.as_str()
                     }),
@@ -211,11 +211,14 @@ impl Connection {
                     retries: outcome.retries,
                 }
             }),
-            failure: record.failure.as_ref().map(|failure| access_log::Failure {
-                cause: failure.cause,
-                side: failure.side,
-                detail: Some(failure.detail.as_ref()).filter(|detail| !detail.is_empty()),
-            }),
+            failure: record
+                .failure
+                .as_ref()
+                .map(|failure| access_log::LoggedFailure {
+                    cause: failure.cause,
+                    side: failure.side,
+                    detail: Some(failure.detail.as_ref()).filter(|detail| !detail.is_empty()),
+                }),
         });
     }
 

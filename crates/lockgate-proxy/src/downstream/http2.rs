@@ -18,22 +18,22 @@ use lockgate_net::memory::{Level, level};
 use lockgate_net::stream::Stream as Connected;
 
 use super::client_context::ClientContext;
-use super::connection::Connection;
-use super::ending::{Ending, cut_short};
-use super::http::{LINGER, SILENCE, over};
-use super::serve::{NextStep, Serving, deliver, pace};
-use super::tunnel::{self, Ended};
-use crate::access_log::{Cause, Side};
-use crate::action::relay::Client;
-use crate::answer::{ErrorAnswer, Fault, Form};
+use super::connection::ClientConnection;
+use super::http1::{LINGER, SILENCE, termination_of_tunnel};
+use super::serve::{NextStep, ServeContext, deliver, min_rate};
+use super::termination::{Termination, termination_of_cut};
+use super::tunnel::{self, TunnelEnd};
+use crate::access_log::{Cause, CauseSide};
+use crate::action::relay::ClientTransport;
 use crate::body::Source;
 use crate::boxed::boxed;
 use crate::clock::{Cut, Guard, Waiting};
+use crate::error_response::{BodyFormat, ErrorResponse, HttpFault};
 use crate::exchange::{Failure, Switched};
 use crate::h2::{Carrier, Gate, Io, Stream, Turns, Verdict, Violation};
-use crate::memory::weighed;
+use crate::memory::charged;
 use crate::message::{Downstream, Persistence};
-use crate::site::{Http2, Sites};
+use crate::site::{Http2, ListenerSites};
 use crate::upstream::Wire;
 
 /// What of one answer may wait in the connection for others to leave.
@@ -60,11 +60,11 @@ const FAREWELL_READS: usize = 64;
 /// Streams of one connection that wait while memory is full; those beyond are refused.
 const WAITING: usize = 4;
 
-type Requests = h2::server::Connection<Io, Bytes>;
+type H2Requests = h2::server::Connection<Io, Bytes>;
 
 /// What the streams of one connection share.
-pub(super) struct Streams {
-    connection: Connection,
+pub(super) struct ClientStreams {
+    connection: ClientConnection,
     client: ClientContext,
     carrier: Rc<RefCell<Carrier>>,
     turns: Rc<Turns>,
@@ -74,18 +74,18 @@ pub(super) struct Streams {
 }
 
 /// How far the connection's end has come.
-enum Leaving {
+enum ConnectionShutdown {
     /// It goes on.
     No,
     /// No new requests are taken; those that have begun are answered.
     Gracefully,
     /// It is over but for our last words.
-    Now(Ending),
+    Now(Termination),
 }
 
 /// What may come of bodies before endpoints have taken it. It grows while they do: who only fills
 /// our memory does not get more of it.
-struct Windows {
+struct BodyWindows {
     /// Of one body.
     stream: u32,
     /// Of all of them.
@@ -94,7 +94,7 @@ struct Windows {
     since: u64,
 }
 
-impl Windows {
+impl BodyWindows {
     /// A few bodies that nobody takes leave room for others.
     const BODIES: u32 = 16;
 
@@ -109,7 +109,7 @@ impl Windows {
     }
 
     /// Grow when endpoints have taken a few times what one body may have.
-    fn grow(&mut self, requests: &mut Requests, used: u64, limits: &Http2) {
+    fn grow(&mut self, requests: &mut H2Requests, used: u64, limits: &Http2) {
         if Level::Easy < level() {
             return;
         }
@@ -131,12 +131,12 @@ impl Windows {
     }
 }
 
-impl Streams {
-    pub(super) fn connection(&self) -> &Connection {
+impl ClientStreams {
+    pub(super) fn connection(&self) -> &ClientConnection {
         &self.connection
     }
 
-    fn sites(&self) -> &Sites {
+    fn sites(&self) -> &ListenerSites {
         self.connection
             .listener
             .sites()
@@ -144,9 +144,12 @@ impl Streams {
     }
 
     /// Serves requests until the connection is over, and says how it ended.
-    pub(super) async fn serve(connection: Connection, client: Client) -> (Rc<Self>, Ending) {
+    pub(super) async fn serve(
+        connection: ClientConnection,
+        client: ClientTransport,
+    ) -> (Rc<Self>, Termination) {
         let worker = Rc::clone(&connection.worker);
-        let Client {
+        let ClientTransport {
             socket,
             session,
             received,
@@ -180,7 +183,7 @@ impl Streams {
         (streams, ending)
     }
 
-    async fn drive(self: &Rc<Self>) -> Ending {
+    async fn drive(self: &Rc<Self>) -> Termination {
         let (sites, guard) = (self.sites(), &self.connection.guard);
         guard.phase(sites.head);
         guard.watch().waits(Waiting::ForOpening);
@@ -189,23 +192,25 @@ impl Streams {
         let mut requests = match begun {
             Ok(Ok(requests)) => requests,
             Ok(Err(error)) => return self.broken(&error),
-            Err(cut) => return cut_short(cut, "preface of HTTP/2"),
+            Err(cut) => return termination_of_cut(cut, "preface of HTTP/2"),
         };
         // A request that came with the preface is in flight before any phase begins.
         guard.settle();
-        guard.watch().hold_to(pace(sites.rates));
+        guard.watch().hold_to(min_rate(sites.rates));
         let mut stopping = pin!(self.connection.worker.stopping());
-        let (mut leaving, mut idle) = (Leaving::No, false);
-        let mut windows = Windows::first(&sites.http2);
+        let (mut leaving, mut idle) = (ConnectionShutdown::No, false);
+        let mut windows = BodyWindows::first(&sites.http2);
         loop {
             let turn = guard.within(poll_fn(|cx| {
                 windows.grow(&mut requests, self.turns.used(), &sites.http2);
-                if matches!(leaving, Leaving::No) && stopping.as_mut().poll(cx).is_ready() {
-                    leaving = Leaving::Gracefully;
+                if matches!(leaving, ConnectionShutdown::No)
+                    && stopping.as_mut().poll(cx).is_ready()
+                {
+                    leaving = ConnectionShutdown::Gracefully;
                     requests.graceful_shutdown();
                 }
                 let turned = self.poll_turn(cx, &mut requests, &mut leaving);
-                if turned.is_pending() && !matches!(leaving, Leaving::Now(_)) {
+                if turned.is_pending() && !matches!(leaving, ConnectionShutdown::Now(_)) {
                     self.phase(&mut idle);
                 }
                 turned
@@ -213,7 +218,7 @@ impl Streams {
             let cut = match turn.await {
                 Ok(ended) => {
                     let ending = match leaving {
-                        Leaving::Now(ending) => ending,
+                        ConnectionShutdown::Now(ending) => ending,
                         _ => ended,
                     };
                     boxed(|| self.linger()).await;
@@ -221,15 +226,15 @@ impl Streams {
                 }
                 Err(cut) => cut,
             };
-            if let Leaving::Now(ending) = leaving {
+            if let ConnectionShutdown::Now(ending) = leaving {
                 // Whoever does not take our last words is over for the reason that they tell.
                 return ending;
             }
             let ending = match cut {
-                Cut::Deadline if idle => Ending::new(Cause::Idle, Side::Lockgate),
+                Cut::Deadline if idle => Termination::new(Cause::Idle, CauseSide::Lockgate),
                 // Of requests in flight it ends more than their own lines can say.
-                cut if !idle => cut_short(cut, "HTTP/2").loud(),
-                cut => cut_short(cut, "HTTP/2"),
+                cut if !idle => termination_of_cut(cut, "HTTP/2").loud(),
+                cut => termination_of_cut(cut, "HTTP/2"),
             };
             if cut == Cut::Memory {
                 // What it has not taken is not to stay in the kernel.
@@ -242,7 +247,7 @@ impl Streams {
             // It is told so, and of which requests nothing was looked at (RFC 9113 §6.8); what is
             // in flight has had its time.
             requests.abrupt_shutdown(Reason::NO_ERROR);
-            leaving = Leaving::Now(ending);
+            leaving = ConnectionShutdown::Now(ending);
             guard.phase(FAREWELL);
             if cut != Cut::Deadline {
                 let _ = poll_fn(|cx| {
@@ -251,7 +256,7 @@ impl Streams {
                 .await;
             }
             if cut == Cut::Crowded
-                && let Leaving::Now(ending) = leaving
+                && let ConnectionShutdown::Now(ending) = leaving
             {
                 // Another client waits for its place, and nothing of this one is on its way.
                 return ending;
@@ -260,10 +265,10 @@ impl Streams {
     }
 
     /// SETTINGS, and the client's preface.
-    async fn begin(&self) -> Result<Requests, h2::Error> {
+    async fn begin(&self) -> Result<H2Requests, h2::Error> {
         let sites = self.sites();
         let limits = sites.http2;
-        let windows = Windows::first(&limits);
+        let windows = BodyWindows::first(&limits);
         let mut handshake = Builder::new()
             .max_concurrent_streams(limits.streams)
             .initial_window_size(windows.stream)
@@ -295,9 +300,9 @@ impl Streams {
     fn poll_turn(
         self: &Rc<Self>,
         cx: &mut Context<'_>,
-        requests: &mut Requests,
-        leaving: &mut Leaving,
-    ) -> Poll<Ending> {
+        requests: &mut H2Requests,
+        leaving: &mut ConnectionShutdown,
+    ) -> Poll<Termination> {
         let mut driver = self.driver.borrow_mut();
         if !driver
             .as_ref()
@@ -314,11 +319,11 @@ impl Streams {
                 }
                 Poll::Ready(Some(Err(error))) => break Some(self.broken(&error)),
                 Poll::Ready(None) => {
-                    break Some(Ending::new(Cause::ClientClosed, Side::Downstream));
+                    break Some(Termination::new(Cause::ClientClosed, CauseSide::Downstream));
                 }
                 Poll::Pending => match self.violation() {
-                    Some(violation) if !matches!(leaving, Leaving::Now(_)) => {
-                        *leaving = Leaving::Now(self.violated(violation));
+                    Some(violation) if !matches!(leaving, ConnectionShutdown::Now(_)) => {
+                        *leaving = ConnectionShutdown::Now(self.violated(violation));
                         self.connection.guard.phase(FAREWELL);
                         requests.abrupt_shutdown(match violation {
                             Violation::Sections => Reason::COMPRESSION_ERROR,
@@ -348,7 +353,11 @@ impl Streams {
                 let told = carrier
                     .take_broken()
                     .map_or_else(|| error.to_string(), |error| error.to_string());
-                Poll::Ready(Ending::because(Cause::ClientReset, Side::Downstream, told))
+                Poll::Ready(Termination::because(
+                    Cause::ClientReset,
+                    CauseSide::Downstream,
+                    told,
+                ))
             }
             (None, _) => Poll::Pending,
         }
@@ -380,33 +389,33 @@ impl Streams {
         self.carrier.borrow_mut().gate()?.settle()
     }
 
-    fn violated(&self, violation: Violation) -> Ending {
+    fn violated(&self, violation: Violation) -> Termination {
         self.connection.violates(violation.label());
-        Ending::because(Cause::Limit, Side::Downstream, violation.as_str()).loud()
+        Termination::because(Cause::Limit, CauseSide::Downstream, violation.as_str()).loud()
     }
 
     /// How a connection ended whose frames could not be read or sent.
-    fn broken(&self, error: &h2::Error) -> Ending {
+    fn broken(&self, error: &h2::Error) -> Termination {
         if let Some(error) = self.carrier.borrow_mut().take_broken() {
-            return Ending::because(Cause::ClientReset, Side::Downstream, error);
+            return Termination::because(Cause::ClientReset, CauseSide::Downstream, error);
         }
         match error.reason() {
             Some(Reason::NO_ERROR) | None => {
-                Ending::because(Cause::ClientClosed, Side::Downstream, error)
+                Termination::because(Cause::ClientClosed, CauseSide::Downstream, error)
             }
             Some(_) if error.is_remote() => {
-                Ending::because(Cause::ClientReset, Side::Downstream, error)
+                Termination::because(Cause::ClientReset, CauseSide::Downstream, error)
             }
             // The crate's word for a block that it does not decode, because it is too large (RFC
             // 9113 §4.3, §10.5.1).
             Some(Reason::COMPRESSION_ERROR) => self.violated(Violation::Sections),
             Some(Reason::ENHANCE_YOUR_CALM) => {
                 self.connection.violates("calm");
-                Ending::because(Cause::Limit, Side::Downstream, error).loud()
+                Termination::because(Cause::Limit, CauseSide::Downstream, error).loud()
             }
             Some(_) => {
                 self.connection.violates("protocol");
-                Ending::because(Cause::RefusedByRule, Side::Downstream, error).loud()
+                Termination::because(Cause::RefusedByRule, CauseSide::Downstream, error).loud()
             }
         }
     }
@@ -415,8 +424,8 @@ impl Streams {
         self: &Rc<Self>,
         request: http::Request<h2::RecvStream>,
         mut respond: SendResponse<Bytes>,
-        requests: &mut Requests,
-        leaving: &mut Leaving,
+        requests: &mut H2Requests,
+        leaving: &mut ConnectionShutdown,
     ) {
         let verdict = self.verdict(respond.stream_id().as_u32());
         if verdict == Verdict::Refuse {
@@ -456,8 +465,10 @@ impl Streams {
             Instant::now(),
         );
         tokio::task::spawn_local(exchange);
-        if matches!(leaving, Leaving::No) && self.client.requests() >= self.sites().requests {
-            *leaving = Leaving::Gracefully;
+        if matches!(leaving, ConnectionShutdown::No)
+            && self.client.requests() >= self.sites().requests
+        {
+            *leaving = ConnectionShutdown::Gracefully;
             requests.graceful_shutdown();
         }
     }
@@ -480,7 +491,7 @@ impl Streams {
             .request_ids
             .id(connection.id, self.client.begin());
         let detail = "the heads of the connection's open streams are too large together";
-        let failure = Failure::silent(Cause::Limit, Side::Lockgate, detail);
+        let failure = Failure::silent(Cause::Limit, CauseSide::Lockgate, detail);
         connection.unread(id, Instant::now(), 0, failure, self.sites());
     }
 
@@ -494,7 +505,7 @@ impl Streams {
         mut stream: Stream,
         began: Instant,
     ) -> impl Future<Output = ()> {
-        let open = Open(self);
+        let open = OpenStream(self);
         async move {
             let Self {
                 connection, client, ..
@@ -509,14 +520,14 @@ impl Streams {
                     // Until an endpoint is asked, as over HTTP/1: passwords may take long to be
                     // checked.
                     guard.phase(open.0.sites().head);
-                    let serving = Serving {
+                    let serving = ServeContext {
                         connection,
                         sites: open.0.sites(),
                         client,
                         guard: &guard,
                     };
                     let part = boxed(|| serving.respond(&mut stream, &head, began));
-                    let next = weighed(connection.guard.shared(), part).await;
+                    let next = charged(connection.guard.shared(), part).await;
                     match next {
                         NextStep::Tunnel { switched, site } => {
                             boxed(|| {
@@ -569,9 +580,9 @@ impl Streams {
         let began = Instant::now();
         let ended = tunnel::run(stream, &mut up, guard, &bounds, cells, shapers).await;
         match (ended, method, &up) {
-            (Ok(Ended::Whole), ..) => {}
+            (Ok(TunnelEnd::Whole), ..) => {}
             // RFC 9113 §8.5: the end of one is told as that of the other, an error as an error.
-            (Ok(Ended::ByEndpoint), Method::Connect, _) => stream.reset(Reason::CONNECT_ERROR),
+            (Ok(TunnelEnd::ByEndpoint), Method::Connect, _) => stream.reset(Reason::CONNECT_ERROR),
             (_, Method::Connect, Wire::H1(link)) => {
                 link.stream.socket().reset_on_close();
                 stream.reset(Reason::CANCEL);
@@ -579,8 +590,13 @@ impl Streams {
             _ => stream.reset(Reason::CANCEL),
         }
         let meter = &guard.watch().meter;
-        self.connection
-            .tunnelled(began, opener.as_deref(), &hold, meter, &over(ended));
+        self.connection.tunnelled(
+            began,
+            opener.as_deref(),
+            &hold,
+            meter,
+            &termination_of_tunnel(ended),
+        );
     }
 
     /// Answers what is no request.
@@ -592,10 +608,10 @@ impl Streams {
         began: Instant,
     ) {
         let fault = match error.status() {
-            414 => Fault::TargetTooLong,
-            431 => Fault::HeadTooLarge,
-            501 => Fault::NotImplemented,
-            _ => Fault::Malformed,
+            414 => HttpFault::TargetTooLong,
+            431 => HttpFault::HeadTooLarge,
+            501 => HttpFault::NotImplemented,
+            _ => HttpFault::Malformed,
         };
         let failure = Failure::because(fault, error.to_string());
         let connection = &self.connection;
@@ -604,11 +620,11 @@ impl Streams {
             .shared
             .request_ids
             .id(connection.id, self.client.begin());
-        let error = ErrorAnswer {
+        let error = ErrorResponse {
             id: id.as_str(),
             ..ErrorAnswer::of(fault)
         };
-        let (mut answer, body) = error.make(Form::default(), None);
+        let (mut answer, body) = error.make(BodyFormat::default(), None);
         answer.fields.append(b"Date", &connection.worker.date());
         guard.phase(self.sites().head);
         // Whether it arrives or not, the stream is over.
@@ -670,9 +686,9 @@ async fn outlast(stream: &mut Stream, guard: &Guard, limit: Duration) {
 }
 
 /// A stream that is open, also when its task is dropped.
-struct Open(Rc<Streams>);
+struct OpenStream(Rc<ClientStreams>);
 
-impl Drop for Open {
+impl Drop for OpenStream {
     fn drop(&mut self) {
         let open = self.0.open.get() - 1;
         self.0.open.set(open);

@@ -6,62 +6,62 @@ use std::sync::Arc;
 
 use lockgate_net::socket::Socket;
 
-use super::connection::{Connection, Purpose};
-use super::ending::{Ending, cut_short};
-use super::http::Served;
-use super::http2::Streams;
+use super::connection::{ClientConnection, ConnectionPurpose};
+use super::http1::Http1End;
+use super::http2::ClientStreams;
 use super::opening::{self, OpeningError};
-use crate::access_log::{Cause, Side};
-use crate::action::relay::Client;
+use super::termination::{Termination, termination_of_cut};
+use crate::access_log::{Cause, CauseSide};
+use crate::action::relay::ClientTransport;
 use crate::boxed::boxed;
 use crate::clock::{Cut, Waiting};
 use crate::limits;
-use crate::memory::weighed;
-use crate::site::Sites;
+use crate::memory::charged;
+use crate::site::ListenerSites;
 
 /// What came of a connection's opening.
-enum Opened {
+enum OpenedConnection {
     /// It is over.
-    Over(Ending),
+    Over(Termination),
     /// It goes on as HTTP/2, with its place among those of its client.
-    Http2(Client, Option<limits::Place>),
+    Http2(ClientTransport, Option<limits::PerClientPermit>),
 }
 
-impl Connection {
+impl ClientConnection {
     /// Does everything there is to do with it.
     pub(super) async fn serve(mut self, socket: Socket) {
         // Boxed: what it takes is given back before HTTP/2's long life begins.
         let watch = self.guard.shared();
-        match weighed(Rc::clone(&watch), boxed(|| self.run(socket))).await {
-            Opened::Over(ending) => self.finish(&ending),
-            Opened::Http2(client, _place) => {
+        match charged(Rc::clone(&watch), boxed(|| self.run(socket))).await {
+            OpenedConnection::Over(ending) => self.finish(&ending),
+            OpenedConnection::Http2(client, _place) => {
                 let (streams, ending) =
-                    weighed(watch, boxed(|| Streams::serve(self, client))).await;
+                    charged(watch, boxed(|| ClientStreams::serve(self, client))).await;
                 streams.connection().finish(&ending);
             }
         }
     }
 
-    async fn run(&mut self, socket: Socket) -> Opened {
+    async fn run(&mut self, socket: Socket) -> OpenedConnection {
         let listener = Arc::clone(&self.listener);
         self.guard.phase(self.listener.handshake);
         // Boxed: what opening takes is given back before the connection's long life begins.
         let (mut client, place, purpose) = match boxed(|| self.open(socket, &listener)).await {
             Ok(opened) => opened,
-            Err(ending) => return Opened::Over(ending),
+            Err(ending) => return OpenedConnection::Over(ending),
         };
         let ending = match purpose {
-            Purpose::Http(sites) => {
+            ConnectionPurpose::Http(sites) => {
                 match boxed(|| self.is_http2(&mut client, sites)).await {
-                    Ok(true) => return Opened::Http2(client, place),
+                    Ok(true) => return OpenedConnection::Http2(client, place),
                     Ok(false) => {}
-                    Err(ending) => return Opened::Over(ending),
+                    Err(ending) => return OpenedConnection::Over(ending),
                 }
                 // Given back before what may be a long life as a relay.
                 let served = boxed(|| self.http(client, sites)).await;
                 match served {
-                    Served::Over(ending) => ending,
-                    Served::Switched {
+                    Http1End::Over(ending) => ending,
+                    Http1End::Switched {
                         mut relay,
                         bounds,
                         site,
@@ -79,7 +79,8 @@ impl Connection {
                     }
                 }
             }
-            Purpose::Relay(relaying) => match boxed(|| self.join(client, relaying)).await {
+            ConnectionPurpose::Relay(relaying) => match boxed(|| self.join(client, relaying)).await
+            {
                 Ok(mut relay) => {
                     self.shape(&mut relay, relaying.shape.as_ref());
                     self.relay(&mut relay, relaying.idle, relaying.keepalive)
@@ -88,12 +89,16 @@ impl Connection {
                 Err(ending) => ending,
             },
         };
-        Opened::Over(ending)
+        OpenedConnection::Over(ending)
     }
 
     /// Whether a client that has opened speaks HTTP/2: ALPN says so, and without TLS what it says
     /// first.
-    async fn is_http2(&mut self, client: &mut Client, sites: &Sites) -> Result<bool, Ending> {
+    async fn is_http2(
+        &mut self,
+        client: &mut ClientTransport,
+        sites: &ListenerSites,
+    ) -> Result<bool, Termination> {
         if let Some(negotiated) = &self.negotiated {
             return Ok(negotiated.alpn.as_deref() == Some(b"h2") || !sites.http1);
         }
@@ -114,13 +119,17 @@ impl Connection {
         match known {
             Ok(Ok(known)) => Ok(known),
             Ok(Err(OpeningError::Closed)) => {
-                Err(Ending::new(Cause::ClientClosed, Side::Downstream))
+                Err(Termination::new(Cause::ClientClosed, CauseSide::Downstream))
             }
-            Ok(Err(error)) => Err(Ending::because(Cause::ClientReset, Side::Downstream, error)),
+            Ok(Err(error)) => Err(Termination::because(
+                Cause::ClientReset,
+                CauseSide::Downstream,
+                error,
+            )),
             Err(Cut::Deadline) if client.received.is_empty() => {
-                Err(Ending::new(Cause::Idle, Side::Lockgate))
+                Err(Termination::new(Cause::Idle, CauseSide::Lockgate))
             }
-            Err(cut) => Err(cut_short(cut, "first request")),
+            Err(cut) => Err(termination_of_cut(cut, "first request")),
         }
     }
 }

@@ -5,7 +5,7 @@
 //! was answered, does not compile. It is handed on as a few references, in blocks and not async
 //! functions: what those would keep of it twice, every request that waits would hold.
 
-mod admit;
+mod admission;
 mod auth_response;
 mod authorize;
 mod dispatch;
@@ -25,26 +25,26 @@ use lockgate_http::head::{BodyLength, RequestHead, Version};
 use lockgate_http::trace::TraceId;
 
 use super::client_context::ClientContext;
-use super::connection::Connection;
-use super::ending::Ending;
+use super::connection::ClientConnection;
 use super::exchange_record::ExchangeRecord;
-use crate::answer::Fault;
+use super::termination::Termination;
 use crate::body::ReadError;
 use crate::boxed::boxed;
 use crate::clock::Guard;
+use crate::error_response::HttpFault;
 use crate::exchange::Switched;
 use crate::memory;
 use crate::message::{Downstream, OutgoingHead, Persistence};
 use crate::metrics::http::SiteCells;
 use crate::request_id::RequestId;
-use crate::site::{Auth, Sites};
+use crate::site::{Auth, ListenerSites};
 use crate::transform::Values;
 
 use dispatch::Backend;
 use locate::{Located, LocatedRoute};
 use refusal::Refusal;
 
-pub(super) use respond::{deliver, pace};
+pub(super) use respond::{deliver, min_rate};
 
 /// Bytes of a method (RFC 9112 §3: a longer one than any that is implemented is 501); registered
 /// ones have up to 17.
@@ -55,9 +55,9 @@ pub(super) enum NextStep {
     /// It may bring another request.
     Request,
     /// It is over.
-    End(Ending),
+    End(Termination),
     /// It is over once what we said has arrived.
-    Close(Ending),
+    Close(Termination),
     /// It speaks something else from here on.
     Tunnel {
         /// The other end.
@@ -69,9 +69,9 @@ pub(super) enum NextStep {
 
 /// What the requests of one connection are served with.
 #[derive(Clone, Copy)]
-pub(super) struct Serving<'s> {
-    pub(super) connection: &'s Connection,
-    pub(super) sites: &'s Sites,
+pub(super) struct ServeContext<'s> {
+    pub(super) connection: &'s ClientConnection,
+    pub(super) sites: &'s ListenerSites,
     pub(super) client: &'s ClientContext,
     /// The deadlines of this request.
     pub(super) guard: &'s Guard,
@@ -79,7 +79,7 @@ pub(super) struct Serving<'s> {
 
 /// A request that has not been answered.
 struct Exchange<'e, 's, D> {
-    serving: &'e Serving<'s>,
+    serving: &'e ServeContext<'s>,
     /// The head as it was received.
     head: &'e RequestHead,
     /// What the client asks for, if that can be read.
@@ -100,7 +100,7 @@ struct Received {
     hops: Option<u64>,
 }
 
-impl<'s> Serving<'s> {
+impl<'s> ServeContext<'s> {
     /// The client's address and the one that it has connected to.
     fn addresses(&self, down: &impl Downstream) -> Option<(SocketAddr, SocketAddr)> {
         self.client
@@ -183,27 +183,27 @@ impl<'e, 's, D: Downstream> Exchange<'e, 's, D> {
 
     /// Begins the request's body, once there is memory for it.
     async fn receive(&mut self) -> Result<Received, Refusal<'s>> {
-        let Serving {
+        let ServeContext {
             connection,
             sites,
             client,
             guard,
         } = *self.serving;
         let (worker, head) = (&connection.worker, self.head);
-        let room = memory::room(guard, |cx| self.down.settle(cx)).await;
+        let room = memory::wait_for_memory(guard, |cx| self.down.settle(cx)).await;
         room.map_err(|_| {
             worker.cells.memory_refused.inc();
-            Refusal::because(Fault::Exhausted, "memory")
+            Refusal::because(HttpFault::Exhausted, "memory")
         })?;
         let length = self.down.begin_request(head).map_err(|error| match error {
             ReadError::Framing(error) if error.status() == 501 => {
-                Refusal::because(Fault::NotImplemented, error.to_string())
+                Refusal::because(HttpFault::NotImplemented, error.to_string())
             }
             error => Refusal::malformed(&error),
         })?;
         if head.method_name().len() > LONGEST_METHOD {
             let why = "the method is too long";
-            return Err(Refusal::because(Fault::NotImplemented, why));
+            return Err(Refusal::because(HttpFault::NotImplemented, why));
         }
         let (recipient, hops) =
             forwarding::count_hop(head).map_err(|error| Refusal::malformed(&error))?;
@@ -275,7 +275,7 @@ impl<'e, 's, D: Downstream> Exchange<'e, 's, D> {
             }
             match Backend::of(&route.action, received.recipient, self.head.method) {
                 Some(backend) => {
-                    let request = dispatch::Parts {
+                    let request = dispatch::DispatchParts {
                         backend,
                         wish,
                         target,

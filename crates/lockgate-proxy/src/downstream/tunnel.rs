@@ -19,7 +19,7 @@ use crate::transform::HeaderRules;
 
 /// How a tunnel ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ended {
+pub(super) enum TunnelEnd {
     /// Both sides have said that they were done.
     Whole,
     /// The client's has broken, or what it sent.
@@ -39,12 +39,12 @@ pub(super) async fn run(
     bounds: &Bounds,
     cells: &SiteCells,
     mut shapers: Option<Box<Shapers>>,
-) -> Result<Ended, Cut> {
+) -> Result<TunnelEnd, Cut> {
     if down.begin_tunnel().is_err() {
-        return Ok(Ended::ByClient);
+        return Ok(TunnelEnd::ByClient);
     }
     if up.begin_tunnel().is_err() {
-        return Ok(Ended::ByEndpoint);
+        return Ok(TunnelEnd::ByEndpoint);
     }
     let watch = guard.watch();
     guard.settle();
@@ -52,7 +52,7 @@ pub(super) async fn run(
     watch.waits(Waiting::ForTunnel);
     cells.upgraded.inc();
     let meter = &watch.meter;
-    let (mut going, mut coming) = (Way::Open, Way::Open);
+    let (mut going, mut coming) = (DirectionState::Open, DirectionState::Open);
     let ended = guard
         .within(poll_fn(|cx| {
             let (received, sent) = (down.taken(), down.moved());
@@ -60,7 +60,7 @@ pub(super) async fn run(
             if let Some(shapers) = &mut shapers {
                 (on_received, on_sent) = (shapers.received.as_mut(), shapers.sent.as_mut());
             }
-            let (client, endpoint) = (Ended::ByClient, Ended::ByEndpoint);
+            let (client, endpoint) = (TunnelEnd::ByClient, TunnelEnd::ByEndpoint);
             let ended = poll_way(
                 cx,
                 &mut going,
@@ -92,14 +92,17 @@ pub(super) async fn run(
                     .as_ref()
                     .is_some_and(|shapers| shapers.is_waited_for()),
             );
-            meter.note(going != Way::Open, coming != Way::Open);
-            if going == Way::Told && coming == Way::Told {
-                Poll::Ready(Ended::Whole)
+            meter.note(
+                going != DirectionState::Open,
+                coming != DirectionState::Open,
+            );
+            if going == DirectionState::Told && coming == DirectionState::Told {
+                Poll::Ready(TunnelEnd::Whole)
             } else if down.poll_broken(cx).is_ready() {
-                Poll::Ready(Ended::ByClient)
-            } else if coming != Way::Open && up.poll_broken(cx).is_ready() {
+                Poll::Ready(TunnelEnd::ByClient)
+            } else if coming != DirectionState::Open && up.poll_broken(cx).is_ready() {
                 // Before, what it has sent is handed on.
-                Poll::Ready(Ended::ByEndpoint)
+                Poll::Ready(TunnelEnd::ByEndpoint)
             } else {
                 Poll::Pending
             }
@@ -112,14 +115,14 @@ pub(super) async fn run(
 /// Moves what goes one way, and says how the tunnel ends where one of both breaks.
 fn poll_way(
     cx: &mut Context<'_>,
-    way: &mut Way,
-    (source, by_source): (&mut impl Tunnel, Ended),
-    (sink, by_sink): (&mut impl Tunnel, Ended),
+    way: &mut DirectionState,
+    (source, by_source): (&mut impl Tunnel, TunnelEnd),
+    (sink, by_sink): (&mut impl Tunnel, TunnelEnd),
     shaper: Option<&mut Shaper>,
     meter: &Meter,
-) -> Poll<Ended> {
+) -> Poll<TunnelEnd> {
     // What has moved as much as it may is cut by whoever has said so.
-    if *way == Way::Open && meter.left() > 0 {
+    if *way == DirectionState::Open && meter.left() > 0 {
         let none = HeaderRules::default();
         let pumped = match shaper {
             None => poll_pump(cx, source, sink, &none, |_| {}),
@@ -134,16 +137,16 @@ fn poll_way(
         match pumped {
             // RFC 9113 §8.5: nothing but data belongs there.
             Poll::Ready(Ok(())) if source.trailers().is_some() => return Poll::Ready(by_source),
-            Poll::Ready(Ok(())) => *way = Way::Finished,
+            Poll::Ready(Ok(())) => *way = DirectionState::Finished,
             Poll::Ready(Err(PumpError::Source(_))) => return Poll::Ready(by_source),
             Poll::Ready(Err(PumpError::Sink(_))) => return Poll::Ready(by_sink),
             Poll::Pending => {}
         }
     }
     // Each hears that the other has ended, and may still speak.
-    if *way == Way::Finished {
+    if *way == DirectionState::Finished {
         match sink.poll_end(cx) {
-            Poll::Ready(Ok(())) => *way = Way::Told,
+            Poll::Ready(Ok(())) => *way = DirectionState::Told,
             Poll::Ready(Err(_)) => return Poll::Ready(by_sink),
             Poll::Pending => {}
         }
@@ -153,7 +156,7 @@ fn poll_way(
 
 /// How far one direction has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum DirectionState {
     Open,
     /// All of it has left.
     Finished,

@@ -14,8 +14,8 @@ use lockgate_http::head::ResponseHead;
 use lockgate_net::memory::{self, Level};
 
 use super::CODINGS;
-use super::file::File;
-use super::load::Copies;
+use super::file::ServedFile;
+use super::representation::CopyBudget;
 
 /// Bytes of one generation: keys, contents, and what is around them.
 const BYTES: u64 = 16 << 20;
@@ -28,8 +28,8 @@ const TRUSTED: u64 = 500;
 
 /// What a path led to.
 #[derive(Debug)]
-pub(crate) struct Hit {
-    pub(crate) file: Rc<File>,
+pub(crate) struct CachedFile {
+    pub(crate) file: Rc<ServedFile>,
     /// 200, or 404 for the page of what was not found.
     pub(crate) status: u16,
     /// The value of Cache-Control, if it has one.
@@ -41,9 +41,9 @@ pub(crate) struct Hit {
     heads: [OnceCell<Box<ResponseHead>>; CODINGS.len() + 1],
 }
 
-impl Hit {
+impl CachedFile {
     pub(crate) fn new(
-        file: Rc<File>,
+        file: Rc<ServedFile>,
         status: u16,
         caching: Option<Box<str>>,
         by_accept: bool,
@@ -79,14 +79,14 @@ impl Hit {
     }
 }
 
-type Generation = HashMap<Box<[u8]>, Rc<Hit>, foldhash::fast::RandomState>;
+type Generation = HashMap<Box<[u8]>, Rc<CachedFile>, foldhash::fast::RandomState>;
 
 /// The files of one worker, by what was asked for.
 #[derive(Debug, Default)]
-pub struct Cache {
+pub struct FileCache {
     generations: RefCell<Generations>,
     /// What of larger files was read where it had to pass through us.
-    pub(crate) copies: Copies,
+    pub(crate) copies: CopyBudget,
 }
 
 #[derive(Debug, Default)]
@@ -107,7 +107,7 @@ impl Generations {
         self.key.extend_from_slice(path);
     }
 
-    fn insert(&mut self, key: Box<[u8]>, hit: Rc<Hit>) {
+    fn insert(&mut self, key: Box<[u8]>, hit: Rc<CachedFile>) {
         let (bytes, descriptors) = (
             hit.file.bytes() + key.len() as u64 + AROUND,
             hit.file.descriptors(),
@@ -127,7 +127,7 @@ impl Generations {
     }
 }
 
-impl Cache {
+impl FileCache {
     /// An empty one, of which each of two generations may have `descriptors` open.
     pub fn new(descriptors: usize) -> Self {
         let generations = Generations {
@@ -136,12 +136,12 @@ impl Cache {
         };
         Self {
             generations: RefCell::new(generations),
-            copies: Copies::default(),
+            copies: CopyBudget::default(),
         }
     }
 
     /// What was found for `path` in the files with this number.
-    pub(crate) fn get(&self, place: usize, path: &[u8]) -> Option<Rc<Hit>> {
+    pub(crate) fn get(&self, place: usize, path: &[u8]) -> Option<Rc<CachedFile>> {
         let generations = &mut *self.generations.borrow_mut();
         generations.key(place, path);
         if let Some(hit) = generations.young.get(&*generations.key) {
@@ -153,7 +153,7 @@ impl Cache {
     }
 
     /// Keeps what was found.
-    pub(crate) fn put(&self, place: usize, path: &[u8], hit: Rc<Hit>) {
+    pub(crate) fn put(&self, place: usize, path: &[u8], hit: Rc<CachedFile>) {
         if memory::level() > Level::Easy {
             return;
         }

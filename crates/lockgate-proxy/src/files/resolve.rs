@@ -11,7 +11,7 @@ use super::Files;
 
 /// What a path leads to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Resolved {
+pub(crate) enum ResolvedPath {
     /// A file, by its path below the root.
     File {
         at: Vec<u8>,
@@ -54,9 +54,9 @@ fn look(root: &Root, at: &[u8]) -> Result<Option<(Kind, Stamp)>, Errno> {
     }
 }
 
-fn file(root: &Root, at: Vec<u8>) -> Result<Option<Resolved>, Errno> {
+fn file(root: &Root, at: Vec<u8>) -> Result<Option<ResolvedPath>, Errno> {
     Ok(match look(root, &at)? {
-        Some((Kind::File, stamp)) => Some(Resolved::File {
+        Some((Kind::File, stamp)) => Some(ResolvedPath::File {
             at,
             stamp,
             status: 200,
@@ -68,7 +68,7 @@ fn file(root: &Root, at: Vec<u8>) -> Result<Option<Resolved>, Errno> {
 
 /// A question: what is asked for.
 #[derive(Debug, Clone)]
-pub(crate) struct Wanted {
+pub(crate) struct FileQuery {
     /// The decoded path, without what is stripped.
     pub(crate) path: Vec<u8>,
     /// The same as it was asked for, which rules by path go by.
@@ -81,7 +81,7 @@ pub(crate) struct Wanted {
 
 impl Files {
     /// What is served for it.
-    pub(crate) fn resolve(&self, root: &Root, wanted: &Wanted) -> Result<Resolved, Errno> {
+    pub(crate) fn resolve(&self, root: &Root, wanted: &FileQuery) -> Result<ResolvedPath, Errno> {
         let path = [wanted.path.clone()];
         let attempts = if wanted.attempts.is_empty() {
             &path[..]
@@ -90,9 +90,9 @@ impl Files {
         };
         for attempt in attempts {
             match self.lead(root, attempt)? {
-                Resolved::Missing => {}
+                ResolvedPath::Missing => {}
                 // What is tried in its place is no path that anybody asks for.
-                Resolved::Moved(_) if *attempt != wanted.path => {}
+                ResolvedPath::Moved(_) if *attempt != wanted.path => {}
                 found => return Ok(found),
             }
         }
@@ -103,7 +103,7 @@ impl Files {
             if let Some(at) = instead
                 && let Some((Kind::File, stamp)) = look(root, relative(at))?
             {
-                return Ok(Resolved::File {
+                return Ok(ResolvedPath::File {
                     at: relative(at).to_vec(),
                     stamp,
                     status,
@@ -111,24 +111,24 @@ impl Files {
                 });
             }
         }
-        Ok(Resolved::Missing)
+        Ok(ResolvedPath::Missing)
     }
 
-    fn lead(&self, root: &Root, path: &[u8]) -> Result<Resolved, Errno> {
+    fn lead(&self, root: &Root, path: &[u8]) -> Result<ResolvedPath, Errno> {
         let at = relative(path);
         if !self.hidden && is_hidden(at) {
-            return Ok(Resolved::Missing);
+            return Ok(ResolvedPath::Missing);
         }
         if self.clean_urls
             && let Some(clean) = self.cleaned(root, path)?
         {
-            return Ok(Resolved::Moved(clean));
+            return Ok(ResolvedPath::Moved(clean));
         }
         let directory = at.is_empty() || at.ends_with(b"/");
         let bare = at.strip_suffix(b"/").unwrap_or(at);
         match look(root, if directory { bare } else { at })? {
             Some((Kind::Directory, _)) if directory => self.directory(root, at),
-            Some((Kind::File, stamp)) if !directory => Ok(Resolved::File {
+            Some((Kind::File, stamp)) if !directory => Ok(ResolvedPath::File {
                 at: at.to_vec(),
                 stamp,
                 status: 200,
@@ -141,19 +141,19 @@ impl Files {
                 let at = [at, b"/"].concat();
                 // A redirect to nothing would only say that there is something.
                 Ok(match self.directory(root, &at)? {
-                    Resolved::Missing => Resolved::Missing,
-                    _ => Resolved::Moved(absolute(&at)),
+                    ResolvedPath::Missing => ResolvedPath::Missing,
+                    _ => ResolvedPath::Moved(absolute(&at)),
                 })
             }
-            None if !directory => Ok(self.page(root, at)?.unwrap_or(Resolved::Missing)),
+            None if !directory => Ok(self.page(root, at)?.unwrap_or(ResolvedPath::Missing)),
             // Clean URLs have no last slash but those of directories.
-            None if self.page(root, bare)?.is_some() => Ok(Resolved::Moved(absolute(bare))),
-            _ => Ok(Resolved::Missing),
+            None if self.page(root, bare)?.is_some() => Ok(ResolvedPath::Moved(absolute(bare))),
+            _ => Ok(ResolvedPath::Missing),
         }
     }
 
     /// The page that a path without an extension stands for.
-    fn page(&self, root: &Root, at: &[u8]) -> Result<Option<Resolved>, Errno> {
+    fn page(&self, root: &Root, at: &[u8]) -> Result<Option<ResolvedPath>, Errno> {
         if !self.clean_urls || at.is_empty() || at.ends_with(b"/") {
             return Ok(None);
         }
@@ -176,16 +176,16 @@ impl Files {
         Ok(Some(absolute(if is_index { folder } else { stem })))
     }
 
-    fn directory(&self, root: &Root, at: &[u8]) -> Result<Resolved, Errno> {
+    fn directory(&self, root: &Root, at: &[u8]) -> Result<ResolvedPath, Errno> {
         for index in &self.index {
             if let Some(found) = file(root, [at, index.as_bytes()].concat())? {
                 return Ok(found);
             }
         }
         Ok(if self.listing {
-            Resolved::Directory(at.to_vec())
+            ResolvedPath::Directory(at.to_vec())
         } else {
-            Resolved::Missing
+            ResolvedPath::Missing
         })
     }
 }

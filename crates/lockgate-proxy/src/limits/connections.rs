@@ -6,13 +6,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use super::{Counted, Limit, Permit};
+use super::{CountGuard, Permit, ProcessLimit};
 use crate::clock::Pulse;
 
 /// The places for connections of clients, for the process.
 #[derive(Debug)]
-pub struct Connections {
-    places: Limit,
+pub struct ConnectionLimit {
+    places: ProcessLimit,
     /// Listeners that wait for a place.
     waiting: AtomicUsize,
     /// Of these, those for which no connection has given way yet.
@@ -21,11 +21,11 @@ pub struct Connections {
     workers: Arc<[Arc<Pulse>]>,
 }
 
-impl Connections {
+impl ConnectionLimit {
     /// Allows `size` at once; `workers` are woken where some are to give way.
     pub fn new(size: usize, workers: &Arc<[Arc<Pulse>]>) -> Self {
         Self {
-            places: Limit::new(size),
+            places: ProcessLimit::new(size),
             waiting: AtomicUsize::new(0),
             wanted: AtomicUsize::new(0),
             gave_way: AtomicU64::new(0),
@@ -59,8 +59,8 @@ impl Connections {
     }
 
     /// Counts a listener that waits until what is returned is dropped.
-    pub fn wait(&self) -> Counted<'_> {
-        Counted::one(&self.waiting)
+    pub fn wait(&self) -> CountGuard<'_> {
+        CountGuard::one(&self.waiting)
     }
 
     /// Wants a place for each listener that waits, whatever has given way for it so far.
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn one_connection_gives_way_for_each_waiting_listener() {
-        let connections = Connections::new(1, &Arc::from([]));
+        let connections = ConnectionLimit::new(1, &Arc::from([]));
         connections.want();
         assert!(!connections.is_to_give_way(), "no listener waits");
         let waiting = (connections.wait(), connections.wait());

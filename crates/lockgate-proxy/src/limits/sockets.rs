@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::Poll;
 
-use super::{Counted, Limit, Permit};
-use crate::clients::Account;
+use super::{CountGuard, Permit, ProcessLimit};
+use crate::clients::ClientAccount;
 use crate::clock::{Clock, Pulse};
 
 /// Sockets that the streams of a client may use, or wait for, however many others have: so many
@@ -19,10 +19,10 @@ const FEW: usize = 6;
 
 /// The places for sockets towards endpoints, for the process.
 #[derive(Debug)]
-pub struct Sockets {
-    places: Limit,
+pub struct SocketLimit {
+    places: ProcessLimit,
     /// Sockets that no request uses now; one cell for each worker.
-    idle: Box<[Idle]>,
+    idle: Box<[IdleCount]>,
     /// For a place.
     waiting: AtomicUsize,
     /// Of those that wait for a place, those for which no idle one was chosen to give way.
@@ -39,33 +39,33 @@ pub struct Sockets {
 /// On a cache line of its own: its worker writes it with every request.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-struct Idle(AtomicUsize);
+struct IdleCount(AtomicUsize);
 
 /// One socket that a stream of a client uses; dropping it ends that.
 #[derive(Debug)]
-pub struct Share(Arc<Account>);
+pub struct SocketShare(Arc<ClientAccount>);
 
-impl Share {
+impl SocketShare {
     /// Counts one more for the client, whatever its share is.
-    pub fn count(account: &Arc<Account>) -> Self {
+    pub fn count(account: &Arc<ClientAccount>) -> Self {
         account.sockets.add(1);
         Self(Arc::clone(account))
     }
 }
 
-impl Drop for Share {
+impl Drop for SocketShare {
     fn drop(&mut self) {
         self.0.sockets.remove(1);
         self.0.freed();
     }
 }
 
-impl Sockets {
+impl SocketLimit {
     /// Allows `size` at once; `workers` are woken where idle ones are to give way.
     pub fn new(size: usize, workers: &Arc<[Arc<Pulse>]>) -> Self {
         Self {
-            places: Limit::new(size),
-            idle: workers.iter().map(|_| Idle::default()).collect(),
+            places: ProcessLimit::new(size),
+            idle: workers.iter().map(|_| IdleCount::default()).collect(),
             waiting: AtomicUsize::new(0),
             asked: AtomicUsize::new(0),
             sharing: AtomicUsize::new(0),
@@ -107,8 +107,8 @@ impl Sockets {
     }
 
     /// Counts one that waits until what is returned is dropped.
-    pub fn wait(&self) -> Counted<'_> {
-        Counted::one(&self.waiting)
+    pub fn wait(&self) -> CountGuard<'_> {
+        CountGuard::one(&self.waiting)
     }
 
     /// How many have waited for one, for want of a place or of a share.
@@ -176,7 +176,7 @@ impl Sockets {
     /// Waits for a place, in the order of asking. Before it waits, and with every tick, `relieve`
     /// is called: to close an idle one.
     pub async fn take(&self, clock: &Clock, mut relieve: impl FnMut()) -> Permit {
-        let _waiting = Counted::one(&self.waiting);
+        let _waiting = CountGuard::one(&self.waiting);
         self.waited.fetch_add(1, Ordering::Relaxed);
         self.ask();
         let mut place = pin!(self.places.take());
@@ -208,7 +208,7 @@ impl Sockets {
     /// one (Choudhury and Hahne, Dynamic Queue Length Thresholds, 1998). While there is plenty, no
     /// stream waits for that. A few are in the share of every client, also when all places are
     /// taken: it then waits for a place, as clients of HTTP/1 do.
-    fn may_use(&self, account: &Account) -> bool {
+    fn may_use(&self, account: &ClientAccount) -> bool {
         let used = account.sockets.now();
         let free = self.places.size() - self.places.used();
         used < FEW.min(self.places.size() / 16) || used < free || used < free + self.idle()
@@ -216,13 +216,13 @@ impl Sockets {
 
     /// One more socket for a stream of a client, where the share allows that now and no other
     /// stream of the client waits for it.
-    pub fn try_share(&self, account: &Arc<Account>) -> Option<Share> {
-        (!account.waits_for_share() && self.may_use(account)).then(|| Share::count(account))
+    pub fn try_share(&self, account: &Arc<ClientAccount>) -> Option<SocketShare> {
+        (!account.waits_for_share() && self.may_use(account)).then(|| SocketShare::count(account))
     }
 
     /// Waits until a client's share allows it one more, in the order in which the client asked.
-    pub async fn share(&self, account: &Arc<Account>, clock: &Clock) -> Share {
-        let _waiting = Counted::one(&self.sharing);
+    pub async fn share(&self, account: &Arc<ClientAccount>, clock: &Clock) -> SocketShare {
+        let _waiting = CountGuard::one(&self.sharing);
         self.shares.fetch_add(1, Ordering::Relaxed);
         let turn = account.share_turn().await;
         while !self.may_use(account) {
@@ -240,7 +240,7 @@ impl Sockets {
             })
             .await;
         }
-        let share = Share::count(account);
+        let share = SocketShare::count(account);
         drop(turn);
         share
     }

@@ -11,7 +11,7 @@ use lockgate_metrics::{Bounds, Counter, Gauge, Histogram, HistogramSnapshot, Sha
 
 use super::WorkerCells;
 use crate::access_log::Cause;
-use crate::answer::{Fault, grpc};
+use crate::error_response::{HttpFault, grpc};
 
 /// Classes of a status; what is none of the first five was made up by an origin.
 const CODES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "other"];
@@ -153,7 +153,7 @@ pub struct EndpointCells {
     answers: [Counter; CODES.len()],
     connects: Counter,
     connect_micros: Counter,
-    failures: [Counter; Fault::ALL.len()],
+    failures: [Counter; HttpFault::ALL.len()],
 }
 
 impl Default for EndpointCells {
@@ -167,7 +167,7 @@ impl Default for EndpointCells {
             answers: Default::default(),
             connects: Counter::new(),
             connect_micros: Counter::new(),
-            failures: [const { Counter::new() }; Fault::ALL.len()],
+            failures: [const { Counter::new() }; HttpFault::ALL.len()],
         }
     }
 }
@@ -187,7 +187,7 @@ impl EndpointCells {
     }
 
     /// Counts what went wrong here, whether it was made good elsewhere or not.
-    pub fn failed(&self, fault: Fault) {
+    pub fn failed(&self, fault: HttpFault) {
         self.failures[fault.index()].inc();
     }
 }
@@ -214,14 +214,14 @@ pub fn write(
     endpoints: &[EndpointState],
 ) {
     if !sites.is_empty() {
-        Sites {
+        SiteFamilies {
             shards,
             names: sites,
         }
         .write(text);
     }
     if !endpoints.is_empty() {
-        Endpoints {
+        EndpointFamilies {
             shards,
             states: endpoints,
         }
@@ -229,12 +229,12 @@ pub fn write(
     }
 }
 
-struct Sites<'a> {
+struct SiteFamilies<'a> {
     shards: &'a Shards<WorkerCells>,
     names: &'a [String],
 }
 
-impl Sites<'_> {
+impl SiteFamilies<'_> {
     fn write(&self, text: &mut Text) {
         let mut family = text.counter("lockgate_requests_total", "Exchanges that are over.");
         for (site, name) in self.each() {
@@ -395,12 +395,12 @@ impl Sites<'_> {
     }
 }
 
-struct Endpoints<'a> {
+struct EndpointFamilies<'a> {
     shards: &'a Shards<WorkerCells>,
     states: &'a [EndpointState],
 }
 
-impl Endpoints<'_> {
+impl EndpointFamilies<'_> {
     fn write(&self, text: &mut Text) {
         let mut family = text.gauge(
             "lockgate_upstream_latency_ewma_seconds",
@@ -482,7 +482,7 @@ impl Endpoints<'_> {
         for (place, [pool, endpoint], _) in self.each() {
             // Several faults have one type.
             let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
-            for fault in Fault::ALL {
+            for fault in HttpFault::ALL {
                 *sums.entry(fault.proxy_error()).or_default() +=
                     self.counter(place, |cells| &cells.failures[fault.index()]);
             }
@@ -630,8 +630,8 @@ mod tests {
             let endpoint = cells.http.endpoint(Some(0)).unwrap();
             endpoint.connected(Duration::from_micros(750));
             endpoint.answered(502, Duration::from_millis(2));
-            endpoint.failed(Fault::QueueFull);
-            endpoint.failed(Fault::QueueTimeout);
+            endpoint.failed(HttpFault::QueueFull);
+            endpoint.failed(HttpFault::QueueTimeout);
             endpoint.idle.inc();
             assert!(
                 [Some(1), None]

@@ -34,7 +34,7 @@ impl HostPattern {
 
 /// The sites of one address by their hosts.
 #[derive(Debug, Default)]
-pub(crate) struct Hosts {
+pub(crate) struct HostTable {
     exact: HashMap<Box<str>, usize, RandomState>,
     under: HashMap<Box<str>, usize, RandomState>,
     /// The length of the longest name in `under`: no longer suffix need be looked for.
@@ -42,7 +42,7 @@ pub(crate) struct Hosts {
     any: Option<usize>,
 }
 
-impl Hosts {
+impl HostTable {
     /// Adds a host of a site; what is there already is a clash, also with the same site.
     pub(crate) fn insert(&mut self, pattern: &HostPattern, site: usize) -> Result<(), Clash> {
         let (earlier, host) = match pattern {
@@ -104,8 +104,8 @@ fn normal(host: &str) -> String {
 mod tests {
     use super::*;
 
-    fn hosts(patterns: &[&str]) -> Result<Hosts, Clash> {
-        let mut hosts = Hosts::default();
+    fn hosts(patterns: &[&str]) -> Result<HostTable, Clash> {
+        let mut hosts = HostTable::default();
         for (site, text) in patterns.iter().enumerate() {
             hosts.insert(&pattern(text), site)?;
         }

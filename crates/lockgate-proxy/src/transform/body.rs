@@ -19,7 +19,7 @@ const PIECE: usize = 16 * 1024;
 const STEPS: usize = 64;
 
 /// One thing that is done to a body.
-pub enum Stage {
+pub enum BodyStage {
     /// Its coding is undone.
     Decode(Decoder),
     /// It is changed.
@@ -28,7 +28,7 @@ pub enum Stage {
     Encode(Encoder),
 }
 
-impl Stage {
+impl BodyStage {
     /// Takes from the front of `input`, which is shortened by that, and appends what is ready to
     /// `out`.
     fn step(&mut self, input: &mut &[u8], out: &mut Vec<u8>) -> Result<Progress, TransformError> {
@@ -54,8 +54,8 @@ impl Stage {
 }
 
 /// A stage with what it has made.
-struct Place {
-    stage: Stage,
+struct StageBuffer {
+    stage: BodyStage,
     /// What it has made for the next one, from `at` on.
     made: Vec<u8>,
     at: usize,
@@ -65,7 +65,7 @@ struct Place {
     ended: bool,
 }
 
-impl Place {
+impl StageBuffer {
     fn ready(&self) -> &[u8] {
         &self.made[self.at..]
     }
@@ -99,7 +99,7 @@ impl Place {
 /// What becomes of a body: stages that take from each other, each a piece at a time, so that memory
 /// is theirs and that of a piece between two of them, whatever comes.
 pub struct Transformation {
-    places: Vec<Place>,
+    places: Vec<StageBuffer>,
     /// Whether the encoder has something that no flush has brought out.
     holds: bool,
     /// Whether all of the body has come.
@@ -108,8 +108,8 @@ pub struct Transformation {
 
 impl Transformation {
     /// By these, one after the other; at least one.
-    pub fn new(stages: Vec<Stage>) -> Self {
-        let place = |stage| Place {
+    pub fn new(stages: Vec<BodyStage>) -> Self {
+        let place = |stage| StageBuffer {
             stage,
             made: Vec::new(),
             at: 0,
@@ -133,10 +133,10 @@ impl Transformation {
 
     /// Bytes that its stages take from C's allocator, about, which none of Rust sees.
     pub fn native_bytes(&self) -> usize {
-        let bytes = |place: &Place| match &place.stage {
-            Stage::Decode(decoder) => decoder.native_bytes(),
-            Stage::Encode(encoder) => encoder.native_bytes(),
-            Stage::Change(_) => 0,
+        let bytes = |place: &StageBuffer| match &place.stage {
+            BodyStage::Decode(decoder) => decoder.native_bytes(),
+            BodyStage::Encode(encoder) => encoder.native_bytes(),
+            BodyStage::Change(_) => 0,
         };
         self.places.iter().map(bytes).sum()
     }
@@ -144,14 +144,14 @@ impl Transformation {
     /// The encoder, for another body.
     pub fn into_encoder(self) -> Option<Encoder> {
         self.places.into_iter().find_map(|place| match place.stage {
-            Stage::Encode(encoder) => Some(encoder),
-            Stage::Decode(_) | Stage::Change(_) => None,
+            BodyStage::Encode(encoder) => Some(encoder),
+            BodyStage::Decode(_) | BodyStage::Change(_) => None,
         })
     }
 
     /// What has come out.
     fn ready(&self) -> &[u8] {
-        self.places.last().map_or(&[], Place::ready)
+        self.places.last().map_or(&[], StageBuffer::ready)
     }
 
     /// Whether all has.
@@ -172,7 +172,7 @@ impl Transformation {
             if !place.has_work(input, over) {
                 continue;
             }
-            self.holds |= matches!(place.stage, Stage::Encode(_));
+            self.holds |= matches!(place.stage, BodyStage::Encode(_));
             let taken = place.work(input)?;
             return Ok(Some(match before.last_mut() {
                 Some(before) => {
@@ -187,8 +187,8 @@ impl Transformation {
 
     /// Brings out what the encoder holds back.
     fn flush(&mut self) {
-        if let Some(Place {
-            stage: Stage::Encode(encoder),
+        if let Some(StageBuffer {
+            stage: BodyStage::Encode(encoder),
             made,
             ..
         }) = self.places.last_mut()
@@ -428,17 +428,17 @@ mod tests {
         fn settle(&mut self, _: &mut Context<'_>) {}
     }
 
-    fn changer() -> Stage {
+    fn changer() -> BodyStage {
         let rule = Rule::Text {
             find: b"@".to_vec(),
             with: "[at]".into(),
         };
         let changes = Changes::compile(&[rule]).unwrap();
-        Stage::Change(Changer::new(&changes, Document::Other, &[], u64::MAX))
+        BodyStage::Change(Changer::new(&changes, Document::Other, &[], u64::MAX))
     }
 
     /// The output up to each pause and to the end, and the most that was ready at once.
-    fn run(stages: Vec<Stage>, mut source: Pieces) -> Result<(Vec<Vec<u8>>, usize), ReadError> {
+    fn run(stages: Vec<BodyStage>, mut source: Pieces) -> Result<(Vec<Vec<u8>>, usize), ReadError> {
         let mut transformation = Transformation::new(stages);
         let (mut out, mut most) = (vec![Vec::new()], 0);
         loop {
@@ -468,9 +468,9 @@ mod tests {
         let coded = encode_all(Coding::Zstd, 3, content.as_bytes());
         for size in [1, 100, 1 << 20] {
             let stages = vec![
-                Stage::Decode(Decoder::new(Coded::Zstd, u64::MAX)),
+                BodyStage::Decode(Decoder::new(Coded::Zstd, u64::MAX)),
                 changer(),
-                Stage::Encode(Encoder::new(Coding::Gzip, 4)),
+                BodyStage::Encode(Encoder::new(Coding::Gzip, 4)),
             ];
             let (out, _) = run(stages, Pieces::new(coded.chunks(size))).unwrap();
             let out = decode_all(Coded::Gzip, &out.concat(), u64::MAX).unwrap();
@@ -482,7 +482,7 @@ mod tests {
     fn a_pause_in_the_body_flushes_the_encoder() {
         for coding in Coding::ALL {
             let pieces = [&b"one"[..], b"", b"two", b"", b"three"];
-            let stages = vec![changer(), Stage::Encode(Encoder::new(coding, 4))];
+            let stages = vec![changer(), BodyStage::Encode(Encoder::new(coding, 4))];
             let (out, _) = run(stages, Pieces::new(pieces)).unwrap();
             let mut decoder = Decoder::new(coding.into(), 100);
             let read = out.iter().map(|bytes| {
@@ -502,7 +502,7 @@ mod tests {
         for coding in Coding::ALL {
             let coded = encode_all(coding, 3, &zeros);
             let stages = vec![
-                Stage::Decode(Decoder::new(coding.into(), u64::MAX)),
+                BodyStage::Decode(Decoder::new(coding.into(), u64::MAX)),
                 changer(),
             ];
             let (out, most) = run(stages, Pieces::new([&coded[..]])).unwrap();
@@ -526,8 +526,8 @@ mod tests {
             u64::MAX,
         );
         let stages = vec![
-            Stage::Decode(Decoder::new(Coded::Zstd, u64::MAX)),
-            Stage::Change(changer),
+            BodyStage::Decode(Decoder::new(Coded::Zstd, u64::MAX)),
+            BodyStage::Change(changer),
         ];
         let mut transformation = Transformation::new(stages);
         let mut body = transformation.of(&mut source);
@@ -545,7 +545,7 @@ mod tests {
             (9, &coded[..9], DecodeError::Truncated),
             (9, b"content", DecodeError::Invalid),
         ] {
-            let stages = vec![Stage::Decode(Decoder::new(Coded::Gzip, max))];
+            let stages = vec![BodyStage::Decode(Decoder::new(Coded::Gzip, max))];
             match run(stages, Pieces::new([pieces])) {
                 Err(ReadError::Transform(TransformError::Decode(found))) => {
                     assert_eq!(found, error)
@@ -558,7 +558,7 @@ mod tests {
             with: "[at]".into(),
         };
         let changes = Changes::compile(&[rule]).unwrap();
-        let stages = vec![Stage::Change(Changer::new(
+        let stages = vec![BodyStage::Change(Changer::new(
             &changes,
             Document::Other,
             &[],
@@ -571,7 +571,7 @@ mod tests {
 
     #[test]
     fn an_empty_body_is_still_decodable_after_compression() {
-        let stages = vec![changer(), Stage::Encode(Encoder::new(Coding::Zstd, 3))];
+        let stages = vec![changer(), BodyStage::Encode(Encoder::new(Coding::Zstd, 3))];
         let (out, _) = run(stages, Pieces::new([])).unwrap();
         assert_eq!(decode_all(Coded::Zstd, &out.concat(), 0).unwrap(), b"");
     }

@@ -13,7 +13,7 @@ use lockgate_http::date::Calendar;
 use lockgate_http::fields::{Fields, Known};
 use lockgate_http::media_type;
 
-use super::body::{self, Stage};
+use super::body::{self, BodyStage};
 use super::media_range::MediaRange;
 use super::{Template, Values};
 
@@ -22,7 +22,7 @@ pub struct Rewrite {
     /// What is changed.
     pub changes: Changes,
     /// The values in it, by their numbers.
-    pub values: Vec<Value>,
+    pub values: Vec<RewriteValue>,
     /// What is changed: others stay what they are.
     pub types: Vec<MediaRange>,
     /// The longest body that may come out, in bytes.
@@ -32,7 +32,7 @@ pub struct Rewrite {
 }
 
 /// A value that is filled in.
-pub enum Value {
+pub enum RewriteValue {
     /// Of the request.
     Template(Template),
     /// The time in UTC, in whole seconds: `2026-11-22T16:47:27Z` (RFC 3339).
@@ -40,11 +40,11 @@ pub enum Value {
     /// How many bodies have been changed by this route, this one with them.
     Counter(AtomicU64),
     /// What was read elsewhere lately.
-    Fetched(Fetched),
+    Fetched(FetchedValue),
 }
 
 /// A value that somebody keeps up to date.
-pub type Fetched = Arc<ArcSwap<Box<[u8]>>>;
+pub type FetchedValue = Arc<ArcSwap<Box<[u8]>>>;
 
 impl Rewrite {
     /// Whether a body of this type is changed.
@@ -90,7 +90,7 @@ impl Rewrite {
         request: &Values<'_>,
         status: u16,
         fields: &mut Fields,
-        stages: &mut Vec<Stage>,
+        stages: &mut Vec<BodyStage>,
     ) {
         let Some(content_type) = fields
             .named(b"content-type")
@@ -114,8 +114,8 @@ impl Rewrite {
         let values = self.fill(request);
         let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
         let changer = Changer::new(&self.changes, Document::of(content_type), &values, self.max);
-        stages.extend(coding.map(|coded| Stage::Decode(Decoder::new(coded, self.max))));
-        stages.push(Stage::Change(changer));
+        stages.extend(coding.map(|coded| BodyStage::Decode(Decoder::new(coded, self.max))));
+        stages.push(BodyStage::Change(changer));
         body::became_another(fields);
         // Of what is filled in anew each time there are no validators.
         let gone: [&[u8]; 2] = [b"etag", b"last-modified"];
@@ -127,7 +127,7 @@ impl Rewrite {
     }
 }
 
-impl Value {
+impl RewriteValue {
     // Into a vector all can be written.
     fn of(&self, request: &Values<'_>) -> Vec<u8> {
         let mut text = Vec::new();

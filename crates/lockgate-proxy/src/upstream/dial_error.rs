@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use lockgate_net::tls::handshake::HandshakeError;
 
-use crate::answer::Fault;
 use crate::clock::Cut;
+use crate::error_response::HttpFault;
 
 /// No endpoint could be reached.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -42,28 +42,28 @@ pub enum DialError {
 
 impl DialError {
     /// What a client is told of it.
-    pub fn fault(&self) -> Fault {
+    pub fn fault(&self) -> HttpFault {
         match self {
             Self::Failed { error, .. } => unreachable(error),
-            Self::Down => Fault::NoEndpoint,
-            Self::QueueFull => Fault::QueueFull,
-            Self::Full => Fault::QueueTimeout,
-            Self::Exhausted(_) => Fault::Exhausted,
-            Self::Cut(_) | Self::Left => Fault::ConnectionTimeout,
+            Self::Down => HttpFault::NoEndpoint,
+            Self::QueueFull => HttpFault::QueueFull,
+            Self::Full => HttpFault::QueueTimeout,
+            Self::Exhausted(_) => HttpFault::Exhausted,
+            Self::Cut(_) | Self::Left => HttpFault::ConnectionTimeout,
         }
     }
 }
 
-fn unreachable(error: &io::Error) -> Fault {
+fn unreachable(error: &io::Error) -> HttpFault {
     let handshake = error
         .get_ref()
         .and_then(|error| error.downcast_ref::<HandshakeError>());
     match (handshake, error.kind()) {
-        (Some(handshake), _) if handshake.is_certificate() => Fault::TlsCertificate,
-        (Some(_), _) => Fault::TlsProtocol,
-        (None, io::ErrorKind::TimedOut) => Fault::ConnectionTimeout,
+        (Some(handshake), _) if handshake.is_certificate() => HttpFault::TlsCertificate,
+        (Some(_), _) => HttpFault::TlsProtocol,
+        (None, io::ErrorKind::TimedOut) => HttpFault::ConnectionTimeout,
         // The system says the same of a Unix socket that is not there.
-        (None, io::ErrorKind::NotFound) if error.raw_os_error().is_none() => Fault::Dns,
-        _ => Fault::ConnectionRefused,
+        (None, io::ErrorKind::NotFound) if error.raw_os_error().is_none() => HttpFault::Dns,
+        _ => HttpFault::ConnectionRefused,
     }
 }

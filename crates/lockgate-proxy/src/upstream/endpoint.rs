@@ -17,8 +17,8 @@ use super::latency::Latency;
 use super::name::Name;
 use super::notice::Notice;
 use super::slots::Slot;
-use crate::limits::sockets::Share;
-use crate::limits::{Limit, Permit};
+use crate::limits::sockets::SocketShare;
+use crate::limits::{Permit, ProcessLimit};
 
 /// Where an endpoint is.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ pub struct Endpoint {
     /// What it has shown of how it sends.
     pub habits: Habits,
     place: Place,
-    max: Option<Limit>,
+    max: Option<ProcessLimit>,
     connections: AtomicUsize,
     ejections: AtomicU64,
     /// When its last ejection ends or has ended; 0 without any.
@@ -88,7 +88,7 @@ impl Endpoint {
             host,
             habits: Habits::default(),
             place,
-            max: max.map(Limit::new),
+            max: max.map(ProcessLimit::new),
             connections: AtomicUsize::new(0),
             ejections: AtomicU64::new(0),
             back: AtomicU64::new(0),
@@ -306,7 +306,7 @@ pub struct Hold {
     /// The place of its socket, where it has one of its own.
     slot: Option<Slot>,
     /// What it takes of its client's share of sockets.
-    share: Option<Share>,
+    share: Option<SocketShare>,
     _permit: Option<Permit>,
 }
 
@@ -334,7 +334,7 @@ impl Hold {
 
     /// The same, with what it takes of the client's share.
     #[inline]
-    pub fn of_share(mut self, share: Option<Share>) -> Self {
+    pub fn of_share(mut self, share: Option<SocketShare>) -> Self {
         self.share = share;
         self
     }

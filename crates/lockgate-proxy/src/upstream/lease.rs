@@ -17,10 +17,10 @@ use super::{
     Slot, Slots, Wanted, Wire, Wish,
 };
 use crate::boxed::boxed;
-use crate::clients::Account;
+use crate::clients::ClientAccount;
 use crate::clock::Guard;
 use crate::h1::Link;
-use crate::limits::sockets::Share;
+use crate::limits::sockets::SocketShare;
 use crate::member_set::MemberSet;
 use crate::metrics::http::{HttpCells, SiteCells};
 
@@ -169,7 +169,7 @@ impl Upstream {
     /// When no endpoint can be reached in time.
     pub async fn lease(
         self: &Rc<Self>,
-        (guard, share_of, patience): (&Guard, Option<&Arc<Account>>, &Patience),
+        (guard, share_of, patience): (&Guard, Option<&Arc<ClientAccount>>, &Patience),
         connect: Duration,
         wanted: Wanted,
         header: &[u8],
@@ -277,11 +277,11 @@ impl Upstream {
     /// Waits for the client's share of sockets.
     async fn portion(
         &self,
-        account: &Arc<Account>,
+        account: &Arc<ClientAccount>,
         guard: &Guard,
         patience: &Patience,
         site: &SiteCells,
-    ) -> Result<Share, DialError> {
+    ) -> Result<SocketShare, DialError> {
         let _waiting = Waiting::begin(site);
         self.slots.share(account, guard, patience).await
     }

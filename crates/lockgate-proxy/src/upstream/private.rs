@@ -8,7 +8,7 @@ use super::lease::{lives, spent};
 use super::slots::Keeper;
 use super::{Lease, Slot, Upstream, Wire, Wish};
 use crate::h1::Link;
-use crate::limits::sockets::Share;
+use crate::limits::sockets::SocketShare;
 use crate::member_set::MemberSet;
 
 /// Those of one client's connection that no request uses now; the one used last is at the end.
@@ -96,7 +96,7 @@ impl Private {
     pub fn take(
         self,
         upstream: &Rc<Upstream>,
-        share: Option<Share>,
+        share: Option<SocketShare>,
         now: u64,
         wish: Wish,
         tried: &mut MemberSet,

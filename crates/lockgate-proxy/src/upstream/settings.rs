@@ -8,7 +8,7 @@ use super::affinity::Affinity;
 use super::avoidance::Eject;
 use super::sessions::Sessions;
 use super::sticky::Sticky;
-use crate::answer::Page;
+use crate::error_response::ErrorPage;
 
 /// The settings of a pool.
 #[derive(Debug, Default)]
@@ -34,7 +34,7 @@ pub struct Settings {
     /// connection.
     pub proxy_protocol: Option<Version>,
     /// What is answered, by which status, while no endpoint is up.
-    pub maintenance: Option<(u16, Page)>,
+    pub maintenance: Option<(u16, ErrorPage)>,
 }
 
 impl Settings {

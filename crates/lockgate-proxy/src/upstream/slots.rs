@@ -9,15 +9,15 @@ use std::sync::Arc;
 
 use super::{DialError, Patience};
 use crate::boxed::boxed;
-use crate::clients::Account;
+use crate::clients::ClientAccount;
 use crate::clock::{Clock, Cut, Guard};
 use crate::limits::Permit;
-use crate::limits::sockets::{Share, Sockets};
+use crate::limits::sockets::{SocketLimit, SocketShare};
 use crate::preemption::end_still_exchanges;
 
 /// The sockets of one worker.
 pub struct Slots {
-    process: Arc<Sockets>,
+    process: Arc<SocketLimit>,
     worker: usize,
     idle: Cell<usize>,
     keepers: RefCell<Vec<Weak<dyn Keeper>>>,
@@ -50,7 +50,7 @@ impl fmt::Debug for Slots {
 
 impl Slots {
     /// Those of the worker with this number, without any.
-    pub fn new(process: Arc<Sockets>, worker: usize) -> Rc<Self> {
+    pub fn new(process: Arc<SocketLimit>, worker: usize) -> Rc<Self> {
         Rc::new(Self {
             process,
             worker,
@@ -194,8 +194,8 @@ impl Slots {
     /// The client's account, if its share allows no more now.
     pub fn try_share<'a>(
         &self,
-        account: Option<&'a Arc<Account>>,
-    ) -> Result<Option<Share>, &'a Arc<Account>> {
+        account: Option<&'a Arc<ClientAccount>>,
+    ) -> Result<Option<SocketShare>, &'a Arc<ClientAccount>> {
         match account.filter(|account| !account.is_exempt()) {
             None => Ok(None),
             Some(account) => self.process.try_share(account).map(Some).ok_or(account),
@@ -208,10 +208,10 @@ impl Slots {
     /// When it does not in time, or the connection was cut.
     pub async fn share(
         &self,
-        account: &Arc<Account>,
+        account: &Arc<ClientAccount>,
         guard: &Guard,
         patience: &Patience,
-    ) -> Result<Share, DialError> {
+    ) -> Result<SocketShare, DialError> {
         let share = self.process.share(account, guard.clock());
         patience
             .within(guard, share)

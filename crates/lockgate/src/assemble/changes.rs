@@ -8,7 +8,7 @@ use lockgate_config as config;
 use lockgate_config::{BodyChange, Code, ElementEdit};
 use lockgate_content::change::{Changes, Edit, Part, Rule, Template};
 use lockgate_proxy::route::Pattern;
-use lockgate_proxy::transform::rewrite::Value;
+use lockgate_proxy::transform::rewrite::RewriteValue;
 use lockgate_proxy::transform::{self, Purpose, Rewrite};
 
 use super::{Mistakes, answers};
@@ -20,7 +20,7 @@ struct Values<'a> {
     fetcher: &'a Fetcher,
     /// By what stands between the braces.
     names: Vec<String>,
-    values: Vec<Value>,
+    values: Vec<RewriteValue>,
 }
 
 impl Values<'_> {
@@ -76,10 +76,10 @@ impl Values<'_> {
             return Some(part(number));
         }
         let value = match name {
-            "time" => Value::Time,
-            "counter" => Value::Counter(AtomicU64::new(0)),
+            "time" => RewriteValue::Time,
+            "counter" => RewriteValue::Counter(AtomicU64::new(0)),
             _ => match name.strip_prefix("value:") {
-                Some(fetched) => Value::Fetched(self.fetcher.fetched(fetched)?),
+                Some(fetched) => RewriteValue::Fetched(self.fetcher.fetched(fetched)?),
                 None => {
                     let text = format!("{{{name}}}");
                     let template =
@@ -88,7 +88,7 @@ impl Values<'_> {
                     template
                         .fixed()
                         .is_none()
-                        .then_some(Value::Template(template))?
+                        .then_some(RewriteValue::Template(template))?
                 }
             },
         };

@@ -8,7 +8,7 @@ use lockgate_config as config;
 use lockgate_config::Config;
 use lockgate_net::proxy_protocol::{Addresses, Tlvs, Version, encode_v1, encode_v2};
 use lockgate_net::tls::Connector;
-use lockgate_proxy::answer::Page;
+use lockgate_proxy::error_response::ErrorPage;
 use lockgate_proxy::upstream::{
     Affinity, Balance, Eject, Endpoint, Keeping, Key, Member, Place, Pool, Queue, Retry, Sessions,
     Settings, Sticky,
@@ -233,7 +233,7 @@ fn settings(name: &str, written: &config::Pool, members: &[Member]) -> Settings 
         let body = answer.body.clone().into_bytes();
         (
             answer.status,
-            Page {
+            ErrorPage {
                 body,
                 media_type: answer.media_type.clone(),
             },

@@ -11,15 +11,17 @@ use std::thread;
 
 use lockgate_config as config;
 use lockgate_config::{At, Cidr, Code, Segment};
-use lockgate_proxy::admit::basic_auth::Checker;
+use lockgate_proxy::admit::basic_auth::PasswordFile;
 use lockgate_proxy::admit::networks::Networks;
-use lockgate_proxy::admit::rate_limit::{BUCKETS, Buckets, Rate, RateLimit};
-use lockgate_proxy::admit::verifier::Verifier;
-use lockgate_proxy::answer::{Page, Pages};
+use lockgate_proxy::admit::password_pool::PasswordPool;
+use lockgate_proxy::admit::rate_limit::{BUCKETS, Buckets, GcraRate, RateLimit};
+use lockgate_proxy::error_response::{ErrorPage, ErrorPages};
 use lockgate_proxy::route::Pattern;
-use lockgate_proxy::rules::{Rates, Rules};
+use lockgate_proxy::rules::{Rates, RouteRules};
 use lockgate_proxy::shaping::Shape;
-use lockgate_proxy::site::{Action, Admission, Auth, Basic, By, Fixed, Gatekeeper, Limited};
+use lockgate_proxy::site::{
+    Action, Admission, Auth, BasicAuth, FixedResponse, Gatekeeper, LimitScope, RequestLimit,
+};
 use lockgate_proxy::transform::redirect_map::{Moved, RedirectError};
 use lockgate_proxy::transform::{
     HeaderOp, HeaderRule, HeaderRules, Purpose, RedirectMap, TargetRewrite, Template, Types,
@@ -39,19 +41,19 @@ pub(super) struct Guards {
     limits: HashMap<String, RateLimit>,
     /// The same of rates of bytes.
     shapes: HashMap<String, Arc<Shape>>,
-    verifier: Option<Arc<Verifier>>,
+    verifier: Option<Arc<PasswordPool>>,
     /// In the order in which they are met; nothing for a file with a mistake.
-    checkers: Vec<(PathBuf, Option<Arc<Checker>>)>,
-    pages: HashMap<PathBuf, Option<Page>>,
+    checkers: Vec<(PathBuf, Option<Arc<PasswordFile>>)>,
+    pages: HashMap<PathBuf, Option<ErrorPage>>,
     /// Routes with the same files share them.
-    page_sets: HashMap<Vec<(u16, PathBuf)>, Arc<Pages>>,
+    page_sets: HashMap<Vec<(u16, PathBuf)>, Arc<ErrorPages>>,
     /// By their files; routes with the same one share it.
     redirects: HashMap<PathBuf, Option<Arc<RedirectMap>>>,
 }
 
 impl Guards {
     /// The files of users.
-    pub(super) fn checkers(self) -> Vec<Arc<Checker>> {
+    pub(super) fn checkers(self) -> Vec<Arc<PasswordFile>> {
         self.checkers
             .into_iter()
             .filter_map(|(_, checker)| checker)
@@ -76,7 +78,7 @@ impl Guards {
         pattern: &Pattern,
         auth: Option<&Auth>,
         fetcher: &Fetcher,
-    ) -> Option<Rules> {
+    ) -> Option<RouteRules> {
         let written = &route.rules;
         // All of them before the first that fails ends it: every mistake is told at once.
         let target = target(mistakes, route, pattern);
@@ -87,7 +89,7 @@ impl Guards {
             None => Some(None),
             Some(map) => self.redirects(mistakes, map).map(Some),
         };
-        Some(Rules {
+        Some(RouteRules {
             target: target?,
             request_headers: match auth {
                 Some(Auth::Forward(service)) => request_headers?.reserving(&service.copy),
@@ -145,7 +147,7 @@ impl Guards {
     }
 
     /// How often requests may come.
-    pub(super) fn limit(&mut self, written: &config::RateLimit) -> Limited {
+    pub(super) fn limit(&mut self, written: &config::RateLimit) -> RequestLimit {
         let buckets = self.buckets.get_or_insert_with(|| Buckets::new(BUCKETS));
         let limit = self
             .limits
@@ -153,14 +155,16 @@ impl Guards {
             .or_insert_with(|| {
                 let at_least_one = |count| NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN);
                 let (count, burst) = (at_least_one(written.count), at_least_one(written.burst));
-                buckets.limit(Rate::new(count, written.every, burst))
+                buckets.limit(GcraRate::new(count, written.every, burst))
             });
         let by = match &written.per {
-            config::LimitKey::Client => By::Client,
-            config::LimitKey::Header(name) => By::Field(name.to_ascii_lowercase().into_bytes()),
-            config::LimitKey::Route => By::Route,
+            config::LimitKey::Client => LimitScope::Client,
+            config::LimitKey::Header(name) => {
+                LimitScope::Field(name.to_ascii_lowercase().into_bytes())
+            }
+            config::LimitKey::Route => LimitScope::Route,
         };
-        Limited {
+        RequestLimit {
             limit: limit.clone(),
             by,
             status: written.status,
@@ -180,15 +184,15 @@ impl Guards {
         &mut self,
         mistakes: &mut Mistakes<'_>,
         written: &config::BasicAuth,
-    ) -> Option<Basic> {
+    ) -> Option<BasicAuth> {
         let known = self.checkers.iter().find(|(path, _)| *path == written.file);
         let checker = match known {
             Some((_, checker)) => checker.clone(),
             None => {
                 let verifier = self
                     .verifier
-                    .get_or_insert_with(|| Verifier::new(verifying_threads()));
-                let checker = match Checker::load(&written.file, Arc::clone(verifier)) {
+                    .get_or_insert_with(|| PasswordPool::new(verifying_threads()));
+                let checker = match PasswordFile::load(&written.file, Arc::clone(verifier)) {
                     Ok(checker) => Some(Arc::new(checker)),
                     Err(error) => {
                         let cure = "a line for each user, as `htpasswd -B FILE USER` writes it";
@@ -207,7 +211,7 @@ impl Guards {
                 checker
             }
         };
-        Some(Basic {
+        Some(BasicAuth {
             checker: checker?,
             realm: written.realm.clone(),
             to: Gatekeeper::Site,
@@ -219,7 +223,7 @@ impl Guards {
         &mut self,
         mistakes: &mut Mistakes<'_>,
         written: &[(u16, PathBuf, At)],
-    ) -> Option<Arc<Pages>> {
+    ) -> Option<Arc<ErrorPages>> {
         let files: Vec<_> = written
             .iter()
             .map(|(status, path, _)| (*status, path.clone()))
@@ -227,7 +231,7 @@ impl Guards {
         if let Some(known) = self.page_sets.get(&files) {
             return Some(Arc::clone(known));
         }
-        let mut pages = Some(Pages::default());
+        let mut pages = Some(ErrorPages::default());
         for (status, path, at) in written {
             let page = self.pages.entry(path.clone()).or_insert_with(|| {
                 let cure = "a file of at most 1 MB whose name ends in .html, .json or .txt";
@@ -257,7 +261,7 @@ fn verifying_threads() -> NonZeroUsize {
     }
 }
 
-fn page(path: &Path) -> Result<Page, String> {
+fn page(path: &Path) -> Result<ErrorPage, String> {
     let media_type = match path.extension().and_then(|extension| extension.to_str()) {
         Some("html" | "htm") => "text/html; charset=utf-8",
         Some("json") => "application/json",
@@ -275,7 +279,7 @@ fn page(path: &Path) -> Result<Page, String> {
     if body.len() as u64 > LONGEST_PAGE {
         return Err("longer than 1 MB".to_owned());
     }
-    Ok(Page {
+    Ok(ErrorPage {
         body,
         media_type: media_type.to_owned(),
     })
@@ -382,7 +386,7 @@ pub(super) fn respond(
     answer: &config::Answer,
 ) -> Option<Action> {
     let body = template(mistakes, route, &answer.body, Purpose::Text, pattern)?;
-    Some(Action::Respond(Fixed {
+    Some(Action::Respond(FixedResponse {
         status: answer.status,
         body,
         media_type: answer.media_type.clone(),
@@ -390,8 +394,8 @@ pub(super) fn respond(
 }
 
 /// What holds where nothing was written.
-pub(super) fn bare(written: &config::Rates) -> Rules {
-    Rules {
+pub(super) fn bare(written: &config::Rates) -> RouteRules {
+    RouteRules {
         target: TargetRewrite::None,
         request_headers: HeaderRules::default(),
         headers: HeaderRules::default(),

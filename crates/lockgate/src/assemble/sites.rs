@@ -12,12 +12,14 @@ use lockgate_http::h1::Limits;
 use lockgate_net::threads::Threads;
 use lockgate_proxy::action::forward_auth::ForwardAuth;
 use lockgate_proxy::action::proxy::Proxy;
-use lockgate_proxy::admit::basic_auth::Checker;
-use lockgate_proxy::answer::Pages;
-use lockgate_proxy::downstream::{Listener, SecureSites, Service};
+use lockgate_proxy::admit::basic_auth::PasswordFile;
+use lockgate_proxy::downstream::{ListenerService, ListenerSettings, SecureSites};
+use lockgate_proxy::error_response::ErrorPages;
 use lockgate_proxy::files::{Files, Symlinks};
 use lockgate_proxy::h2::Allowance;
-use lockgate_proxy::route::{Clash, HostPattern, Pattern, Router, Rule, SiteRoutes, Unreachable};
+use lockgate_proxy::route::{
+    Clash, HostPattern, Pattern, RouteEntry, Router, SiteRoutes, Unreachable,
+};
 use lockgate_proxy::site::{self, Action, Admission, Auth};
 use lockgate_proxy::upstream::Pool;
 
@@ -58,7 +60,7 @@ const DISK_THREADS: NonZeroUsize = NonZeroUsize::new(4).unwrap();
 
 impl Sites {
     /// The pools that sites use, and the files of users.
-    pub(super) fn shared(self) -> (Vec<Arc<Pool>>, Vec<Arc<Checker>>) {
+    pub(super) fn shared(self) -> (Vec<Arc<Pool>>, Vec<Arc<PasswordFile>>) {
         (self.upstreams, self.guards.checkers())
     }
 }
@@ -162,12 +164,12 @@ impl Assembler<'_> {
         } else {
             (None, self.table(sites, &spoken)?)
         };
-        let listener = Listener {
+        let listener = ListenerSettings {
             name,
             tls,
             accept_proxy: accept_proxy(first.accept_proxy),
             handshake: config.timeouts.handshake,
-            service: Service::Http(Box::new(table)),
+            service: ListenerService::Http(Box::new(table)),
         };
         Some(Planned {
             listener: Arc::new(listener),
@@ -199,7 +201,7 @@ impl Assembler<'_> {
         Some(SecureSites { tls, sites: table })
     }
 
-    fn table(&mut self, sites: &[Served<'_>], spoken: &[Protocol]) -> Option<site::Sites> {
+    fn table(&mut self, sites: &[Served<'_>], spoken: &[Protocol]) -> Option<site::ListenerSites> {
         let config = self.config;
         let mut table = Table::default();
         let mut whole = true;
@@ -224,7 +226,7 @@ impl Assembler<'_> {
             }
         };
         self.unreachable(&table, &unreachable);
-        whole.then(|| site::Sites {
+        whole.then(|| site::ListenerSites {
             http1: spoken.contains(&Protocol::Http1),
             h2c: spoken.contains(&Protocol::H2c),
             ..served(config, router, table.sites, table.routes)
@@ -295,7 +297,7 @@ impl Assembler<'_> {
                 .method
                 .as_ref()
                 .map(|method| method.clone().into_bytes());
-            own.push(Rule {
+            own.push(RouteEntry {
                 method,
                 pattern,
                 value: table.routes.len(),
@@ -314,7 +316,7 @@ impl Assembler<'_> {
     /// Adds a site that is only redirected.
     fn redirect(&mut self, table: &mut Table, served: &Served<'_>, hosts: Vec<HostPattern>) {
         let pattern = Pattern::everything();
-        let rule = Rule {
+        let rule = RouteEntry {
             method: None,
             pattern,
             value: table.routes.len(),
@@ -499,8 +501,8 @@ impl Table {
         &mut self,
         served: &Served<'_>,
         hosts: Vec<HostPattern>,
-        routes: Vec<Rule>,
-        pages: Arc<Pages>,
+        routes: Vec<RouteEntry>,
+        pages: Arc<ErrorPages>,
     ) {
         self.hosts.push(SiteRoutes { hosts, routes });
         let name = served.site.name.clone();
@@ -586,8 +588,8 @@ pub(super) fn served(
     router: Router,
     sites: Vec<site::Site>,
     routes: Vec<site::Route>,
-) -> site::Sites {
-    site::Sites {
+) -> site::ListenerSites {
+    site::ListenerSites {
         router,
         sites,
         routes,

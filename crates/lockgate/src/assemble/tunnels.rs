@@ -6,15 +6,15 @@ use lockgate_config as config;
 use lockgate_config::{Host, TargetName, TargetRule};
 use lockgate_http::forwarding::Client;
 use lockgate_net::names::Names;
-use lockgate_proxy::action::connect::{Connect, Forward};
+use lockgate_proxy::action::forward_proxy::{Connect, Forward};
 use lockgate_proxy::action::proxy::Proxy;
 use lockgate_proxy::admit::networks::Networks;
-use lockgate_proxy::admit::targets::{Named, Rule, Targets};
-use lockgate_proxy::downstream::{Listener, Service};
+use lockgate_proxy::admit::targets::{TargetPattern, TargetRule, TunnelTargets};
+use lockgate_proxy::downstream::{ListenerService, ListenerSettings};
 use lockgate_proxy::exchange::Bounds;
-use lockgate_proxy::limits::{AtOnce, PerClient};
+use lockgate_proxy::limits::{KeyedLimit, PerClient};
 use lockgate_proxy::route::{self, HostPattern, Pattern, Router, SiteRoutes};
-use lockgate_proxy::rules::Rules;
+use lockgate_proxy::rules::RouteRules;
 use lockgate_proxy::site::{self, Action, Admission, Gatekeeper};
 use lockgate_proxy::transform::{HeaderOp, HeaderRule, HeaderRules};
 
@@ -58,7 +58,7 @@ impl Assembler<'_> {
             Some(tls) => Some(tls?.into()),
         };
         let auth = auth?.map(|auth| {
-            site::Auth::Basic(site::Basic {
+            site::Auth::Basic(site::BasicAuth {
                 to: Gatekeeper::Proxy,
                 ..auth
             })
@@ -77,12 +77,12 @@ impl Assembler<'_> {
                 limit,
                 auth,
             },
-            rules: Rules {
+            rules: RouteRules {
                 shape,
                 ..self.forwarded(tunnel)
             },
         };
-        let rule = route::Rule {
+        let rule = route::RouteEntry {
             method: None,
             pattern: Pattern::everything(),
             value: 0,
@@ -99,18 +99,18 @@ impl Assembler<'_> {
             pages: Arc::default(),
             tls_rules: 0,
         };
-        let sites = site::Sites {
+        let sites = site::ListenerSites {
             tunnels: true,
             http1: tunnel.protocols.contains(&config::Protocol::Http1),
             h2c: tunnel.protocols.contains(&config::Protocol::H2c),
             ..served(config, router, vec![site], vec![route])
         };
-        let listener = Listener {
+        let listener = ListenerSettings {
             name: tunnel.name.clone(),
             tls,
             accept_proxy: accept_proxy(tunnel.accept_proxy),
             handshake: tunnel.timeouts.handshake,
-            service: Service::Http(Box::new(sites)),
+            service: ListenerService::Http(Box::new(sites)),
         };
         Some(Planned {
             listener: Arc::new(listener),
@@ -133,7 +133,7 @@ impl Assembler<'_> {
 
     /// What is taken out of what is forwarded: the words between a client and its proxy (RFC 9110
     /// §11.7).
-    fn forwarded(&self, tunnel: &config::Tunnel) -> Rules {
+    fn forwarded(&self, tunnel: &config::Tunnel) -> RouteRules {
         let bare = rules::bare(&self.config.rates);
         if !tunnel.forward {
             return bare;
@@ -146,7 +146,7 @@ impl Assembler<'_> {
             HeaderRules::new(names.iter().map(remove).collect())
                 .expect("each of them may be removed")
         };
-        Rules {
+        RouteRules {
             request_headers: without(&["proxy-authorization", "proxy-authenticate"]),
             headers: without(&["proxy-authenticate", "proxy-authentication-info"]),
             ..bare
@@ -157,7 +157,7 @@ impl Assembler<'_> {
         let Shared { names, look_ups } = self.tunnels.clone();
         let rules = |written: &[TargetRule]| written.iter().map(rule).collect();
         Connect {
-            targets: Targets::new(rules(&tunnel.allow), rules(&tunnel.deny), tunnel.private),
+            targets: TunnelTargets::new(rules(&tunnel.allow), rules(&tunnel.deny), tunnel.private),
             names,
             fresh: tunnel.dns_ttl,
             connect: tunnel.timeouts.connect,
@@ -169,8 +169,8 @@ impl Assembler<'_> {
             },
             proxy_protocol: tunnel.proxy_protocol.map(pools::version),
             look_ups,
-            per_client: tunnel.max_per_client.map(AtOnce::new),
-            per_user: tunnel.max_per_user.map(AtOnce::new),
+            per_client: tunnel.max_per_client.map(KeyedLimit::new),
+            per_user: tunnel.max_per_user.map(KeyedLimit::new),
             forward: tunnel.forward.then(|| Forward {
                 proxy: Proxy {
                     upstream: usize::MAX,
@@ -185,14 +185,14 @@ impl Assembler<'_> {
     }
 }
 
-fn rule(written: &TargetRule) -> Rule {
+fn rule(written: &TargetRule) -> TargetRule {
     let named = match &written.named {
-        TargetName::Host(Host::Any) => Named::Any,
-        TargetName::Host(Host::Exact(host)) => Named::Exact(host.clone()),
-        TargetName::Host(Host::Under(host)) => Named::Under(host.clone()),
-        TargetName::Network(network) => Named::Network(network.addr(), network.prefix()),
+        TargetName::Host(Host::Any) => TargetPattern::Any,
+        TargetName::Host(Host::Exact(host)) => TargetPattern::Exact(host.clone()),
+        TargetName::Host(Host::Under(host)) => TargetPattern::Under(host.clone()),
+        TargetName::Network(network) => TargetPattern::Network(network.addr(), network.prefix()),
     };
-    Rule {
+    TargetRule {
         named,
         ports: written.ports.clone(),
     }

@@ -9,7 +9,7 @@ use lockgate_config::{
     SentHeader, Shape, Site, TargetRule, Tcp, Tls, Tunnel, Way,
 };
 use lockgate_net::tls::{Acceptor, Acceptors};
-use lockgate_proxy::downstream::Service;
+use lockgate_proxy::downstream::ListenerService;
 use lockgate_proxy::site;
 use serde_json::{Value, json};
 
@@ -24,11 +24,13 @@ pub(super) fn listeners(config: &Config, assembly: &Assembly) -> Value {
             .listeners
             .iter()
             .filter_map(|planned| match &planned.listener.service {
-                Service::Relay(_) | Service::ByHello(_) => {
+                ListenerService::Relay(_) | ListenerService::Sni(_) => {
                     Some(tcp(config, relays.next()?, planned))
                 }
-                Service::Http(sites) if sites.tunnels => Some(tunnel(tunnels.next()?, planned)),
-                Service::Http(sites) => Some(served(config, sites, planned)),
+                ListenerService::Http(sites) if sites.tunnels => {
+                    Some(tunnel(tunnels.next()?, planned))
+                }
+                ListenerService::Http(sites) => Some(served(config, sites, planned)),
             });
     listeners.collect()
 }
@@ -40,7 +42,7 @@ fn tcp(config: &Config, tcp: &Tcp, planned: &Planned) -> Value {
         Some(sites) => served(config, sites, planned),
     };
     let more = match (&tcp.way, &planned.listener.service) {
-        (Way::Hello(written), Service::ByHello(by_hello)) => {
+        (Way::Hello(written), ListenerService::Sni(by_hello)) => {
             let asked = written.alpn.iter().map(|(name, _)| json!({ "alpn": name }));
             let asked = asked.chain(
                 written

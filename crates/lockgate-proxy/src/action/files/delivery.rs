@@ -19,8 +19,8 @@ use tokio::sync::oneshot;
 
 use crate::body::WriteError;
 use crate::files::Files;
-use crate::files::file::File;
-use crate::files::load::Content;
+use crate::files::file::ServedFile;
+use crate::files::representation::FileContent;
 use crate::message::Downstream;
 
 /// How much of a file is asked for at once: every call ends with a segment that may be short.
@@ -36,7 +36,7 @@ const RESIDENT: u64 = 1_000;
 
 /// Why a body did not come to its end.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Broken {
+pub(super) enum DeliveryError {
     /// The client has gone.
     #[error(transparent)]
     Client(#[from] WriteError),
@@ -53,24 +53,24 @@ pub(super) enum Broken {
 }
 
 /// A part of a body.
-pub(super) enum Part {
+pub(super) enum BodyPart {
     Bytes(Bytes),
     File {
-        file: Rc<File>,
+        file: Rc<ServedFile>,
         coding: Coding,
         offset: u64,
         len: u64,
     },
     /// All of a file, compressed as it is read; the encoder is away while a thread has it.
     Encoded {
-        file: Rc<File>,
+        file: Rc<ServedFile>,
         encoder: Option<Box<Encoder>>,
         offset: u64,
         len: u64,
     },
 }
 
-impl Part {
+impl BodyPart {
     /// How many bytes it will be; nothing where nobody knows yet.
     fn len(&self) -> Option<u64> {
         match self {
@@ -82,10 +82,10 @@ impl Part {
 }
 
 /// What is being read by a thread, and compressed where there is an encoder.
-type Reading = oneshot::Receiver<Result<Read, Errno>>;
+type PendingRead = oneshot::Receiver<Result<ReadPiece, Errno>>;
 
 #[derive(Default)]
-struct Read {
+struct ReadPiece {
     bytes: Bytes,
     /// How much of the file that is.
     taken: u64,
@@ -95,10 +95,10 @@ struct Read {
 /// A body on its way.
 #[derive(Default)]
 pub(super) struct Delivery {
-    parts: VecDeque<Part>,
+    parts: VecDeque<BodyPart>,
     /// What was read of the first part, where it must pass through us.
     piece: Bytes,
-    reading: Option<Reading>,
+    reading: Option<PendingRead>,
     /// Whether something of a file has been sent: the rest must be of the same.
     begun: bool,
     /// How much of a file is read at once.
@@ -106,7 +106,7 @@ pub(super) struct Delivery {
 }
 
 impl Delivery {
-    pub(super) fn new(parts: impl IntoIterator<Item = Part>) -> Self {
+    pub(super) fn new(parts: impl IntoIterator<Item = BodyPart>) -> Self {
         let parts = parts
             .into_iter()
             .filter(|part| part.len() != Some(0))
@@ -120,7 +120,7 @@ impl Delivery {
 
     /// Bytes that are left; nothing where nobody knows yet.
     pub(super) fn len(&self) -> Option<u64> {
-        let parts: Option<u64> = self.parts.iter().map(Part::len).sum();
+        let parts: Option<u64> = self.parts.iter().map(BodyPart::len).sum();
         parts.map(|parts| parts + self.piece.len() as u64)
     }
 
@@ -142,10 +142,10 @@ impl Delivery {
         files: &Files,
         now: u64,
         mut shaper: Option<&mut Shaper>,
-    ) -> Poll<Result<(), Broken>> {
+    ) -> Poll<Result<(), DeliveryError>> {
         for _ in 0..TURNS {
             if down.is_taken() {
-                return down.poll_flush(cx).map_err(Broken::from);
+                return down.poll_flush(cx).map_err(DeliveryError::from);
             }
             let mut allowed = usize::MAX;
             if let Some(shaper) = shaper.as_deref_mut()
@@ -172,16 +172,16 @@ impl Delivery {
             }
             match self.parts.front_mut() {
                 None => down.finish(None, |_| true),
-                Some(Part::Bytes(bytes)) => {
+                Some(BodyPart::Bytes(bytes)) => {
                     self.piece = std::mem::take(bytes);
                     self.parts.pop_front();
                 }
-                Some(Part::File { .. }) => {
+                Some(BodyPart::File { .. }) => {
                     let polled = self.poll_file(cx, down, files, now, allowed);
                     spend(shaper.as_deref_mut(), (down.moved() - before) as usize);
                     ready!(polled)?;
                 }
-                Some(Part::Encoded { .. }) => ready!(self.poll_encoded(cx, down, files))?,
+                Some(BodyPart::Encoded { .. }) => ready!(self.poll_encoded(cx, down, files))?,
             }
         }
         cx.waker().wake_by_ref();
@@ -196,9 +196,9 @@ impl Delivery {
         files: &Files,
         now: u64,
         allowed: usize,
-    ) -> Poll<Result<(), Broken>> {
+    ) -> Poll<Result<(), DeliveryError>> {
         let (last, begun) = (self.parts.len() == 1, self.begun);
-        let Some(Part::File {
+        let Some(BodyPart::File {
             file,
             coding,
             offset,
@@ -210,23 +210,24 @@ impl Delivery {
         let form = file.form(*coding);
         let wanted = (*len).min(PIECE);
         let moved = match &form.content {
-            Content::Held(bytes) => {
+            FileContent::Held(bytes) => {
                 let [start, end] =
                     [*offset, *offset + *len].map(|at| usize::try_from(at).unwrap_or(usize::MAX));
                 self.piece = bytes.slice(start.min(bytes.len())..end.min(bytes.len()));
                 self.piece.len() as u64
             }
             // Before it was begun it was looked at where it was found.
-            Content::Open(_) if begun && self.reading.is_none() && !form.is_unchanged() => {
-                return Poll::Ready(Err(Broken::Changed));
+            FileContent::Open(_) if begun && self.reading.is_none() && !form.is_unchanged() => {
+                return Poll::Ready(Err(DeliveryError::Changed));
             }
-            Content::Open(descriptor) => match &mut self.reading {
+            FileContent::Open(descriptor) => match &mut self.reading {
                 Some(reading) => {
-                    let read = ready!(Pin::new(reading).poll(cx)).map_err(|_| Broken::Busy)?;
+                    let read =
+                        ready!(Pin::new(reading).poll(cx)).map_err(|_| DeliveryError::Busy)?;
                     self.reading = None;
-                    self.piece = read.map_err(Broken::Unreadable)?.bytes;
+                    self.piece = read.map_err(DeliveryError::Unreadable)?.bytes;
                     if !form.is_unchanged() {
-                        return Poll::Ready(Err(Broken::Changed));
+                        return Poll::Ready(Err(DeliveryError::Changed));
                     }
                     self.piece.len() as u64
                 }
@@ -248,7 +249,7 @@ impl Delivery {
                         ) {
                             // It may have been written over since it was looked at.
                             Ok(_) if !form.is_unchanged() => {
-                                return Poll::Ready(Err(Broken::Changed));
+                                return Poll::Ready(Err(DeliveryError::Changed));
                             }
                             Ok(read) => {
                                 self.step = (self.step * 2).min(COPIED);
@@ -261,7 +262,9 @@ impl Delivery {
                                     Some(order(&files.threads, descriptor, *offset, wanted)?);
                                 return Poll::Ready(Ok(()));
                             }
-                            Err(error) => return Poll::Ready(Err(Broken::Unreadable(error))),
+                            Err(error) => {
+                                return Poll::Ready(Err(DeliveryError::Unreadable(error)));
+                            }
                         },
                     }
                 }
@@ -273,7 +276,7 @@ impl Delivery {
         };
         // It has become shorter.
         if moved == 0 {
-            return Poll::Ready(Err(Broken::Changed));
+            return Poll::Ready(Err(DeliveryError::Changed));
         }
         (*offset, *len) = (*offset + moved, *len - moved);
         self.begun = true;
@@ -290,8 +293,8 @@ impl Delivery {
         cx: &mut Context<'_>,
         down: &mut D,
         files: &Files,
-    ) -> Poll<Result<(), Broken>> {
-        let Some(Part::Encoded {
+    ) -> Poll<Result<(), DeliveryError>> {
+        let Some(BodyPart::Encoded {
             file,
             encoder,
             offset,
@@ -302,11 +305,11 @@ impl Delivery {
         };
         let own = &file.loaded.own;
         if let Some(reading) = &mut self.reading {
-            let read = ready!(Pin::new(reading).poll(cx)).map_err(|_| Broken::Busy)?;
+            let read = ready!(Pin::new(reading).poll(cx)).map_err(|_| DeliveryError::Busy)?;
             self.reading = None;
-            let read = read.map_err(Broken::Unreadable)?;
+            let read = read.map_err(DeliveryError::Unreadable)?;
             if read.taken == 0 || !own.is_unchanged() {
-                return Poll::Ready(Err(Broken::Changed));
+                return Poll::Ready(Err(DeliveryError::Changed));
             }
             (*offset, *len) = (*offset + read.taken, *len - read.taken);
             (self.piece, *encoder) = (read.bytes, read.encoder);
@@ -316,8 +319,9 @@ impl Delivery {
             return Poll::Ready(Ok(()));
         }
         ready!(down.poll_room(cx))?;
-        let (Content::Open(descriptor), Some(mut encoder)) = (&own.content, encoder.take()) else {
-            return Poll::Ready(Err(Broken::Busy));
+        let (FileContent::Open(descriptor), Some(mut encoder)) = (&own.content, encoder.take())
+        else {
+            return Poll::Ready(Err(DeliveryError::Busy));
         };
         let (descriptor, offset, wanted, last) = (
             Arc::clone(descriptor),
@@ -332,13 +336,18 @@ impl Delivery {
             if last {
                 encoder.finish(&mut encoded);
             }
-            Ok(Read {
+            Ok(ReadPiece {
                 bytes: encoded.into(),
                 taken: bytes.len() as u64,
                 encoder: Some(encoder),
             })
         };
-        self.reading = Some(files.compressors.go_on(job).map_err(|_| Broken::Busy)?);
+        self.reading = Some(
+            files
+                .compressors
+                .go_on(job)
+                .map_err(|_| DeliveryError::Busy)?,
+        );
         Poll::Ready(Ok(()))
     }
 }
@@ -364,15 +373,15 @@ fn order(
     file: &Arc<OwnedFd>,
     offset: u64,
     wanted: u64,
-) -> Result<Reading, Broken> {
+) -> Result<PendingRead, DeliveryError> {
     let (file, len) = (Arc::clone(file), wanted.min(at_once(COPIED)));
     let job = move || {
-        read(&file, offset, len, Wait::Yes).map(|bytes| Read {
+        read(&file, offset, len, Wait::Yes).map(|bytes| ReadPiece {
             bytes,
             ..Read::default()
         })
     };
-    threads.go_on(job).map_err(|_| Broken::Busy)
+    threads.go_on(job).map_err(|_| DeliveryError::Busy)
 }
 
 /// Whether the kernel has a part of a file in memory, as far as its first and last bytes tell.

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use lockgate_http::date;
 use lockgate_net::files::{Entry, Kind};
 
-use crate::answer::Form;
+use crate::error_response::BodyFormat;
 use crate::escape;
 use crate::files::resolve::escaped;
 
@@ -15,19 +15,19 @@ pub(super) const MOST: usize = 10_000;
 /// The order of a listing, as its query says it: `?sort=size&order=desc`. Directories come first in
 /// any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Order {
-    by: By,
+pub(super) struct ListingOrder {
+    by: SortKey,
     descending: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum By {
+enum SortKey {
     Name,
     Size,
     Time,
 }
 
-impl Order {
+impl ListingOrder {
     /// What a query says; what it does not know is by name.
     pub(super) fn of(query: &[u8]) -> Self {
         let value = |name: &[u8]| {
@@ -36,9 +36,9 @@ impl Order {
                 .find_map(|pair| pair.strip_prefix(name)?.strip_prefix(b"="))
         };
         let by = match value(b"sort") {
-            Some(b"size") => By::Size,
-            Some(b"time") => By::Time,
-            _ => By::Name,
+            Some(b"size") => SortKey::Size,
+            Some(b"time") => SortKey::Time,
+            _ => SortKey::Name,
         };
         Self {
             by,
@@ -53,9 +53,9 @@ impl Order {
     fn compare(self, a: &Entry, b: &Entry) -> Ordering {
         let first = |entry: &Entry| entry.kind != Kind::Directory;
         let inner = match self.by {
-            By::Name => a.name.cmp(&b.name),
-            By::Size => a.size.cmp(&b.size),
-            By::Time => a.modified.cmp(&b.modified),
+            SortKey::Name => a.name.cmp(&b.name),
+            SortKey::Size => a.size.cmp(&b.size),
+            SortKey::Time => a.modified.cmp(&b.modified),
         };
         let inner = inner.then_with(|| a.name.cmp(&b.name));
         first(a).cmp(&first(b)).then(if self.descending {
@@ -68,23 +68,23 @@ impl Order {
 
 /// What is in a directory.
 #[derive(Debug)]
-pub(super) struct Listing<'a> {
+pub(super) struct DirectoryListing<'a> {
     /// The path as it was asked for, decoded.
     pub(super) path: &'a [u8],
     /// In this order.
     pub(super) entries: &'a [Entry],
     /// How many names there are beside these.
     pub(super) more: usize,
-    pub(super) order: Order,
+    pub(super) order: ListingOrder,
 }
 
-impl Listing<'_> {
+impl DirectoryListing<'_> {
     /// Writes it.
-    pub(super) fn write(&self, form: Form, out: &mut Vec<u8>) {
+    pub(super) fn write(&self, form: BodyFormat, out: &mut Vec<u8>) {
         match form {
-            Form::Html => self.html(out),
-            Form::Json => self.json(out),
-            Form::Text => self.text(out),
+            BodyFormat::Html => self.html(out),
+            BodyFormat::Json => self.json(out),
+            BodyFormat::Text => self.text(out),
         }
     }
 
@@ -142,9 +142,9 @@ impl Listing<'_> {
         escape::html(out, &path);
         out.extend_from_slice(b"</h1>\n<table>\n<tr>");
         for (by, name, title) in [
-            (By::Name, "name", "Name"),
-            (By::Size, "size", "Size"),
-            (By::Time, "time", "Changed"),
+            (SortKey::Name, "name", "Name"),
+            (SortKey::Size, "size", "Size"),
+            (SortKey::Time, "time", "Changed"),
         ] {
             // The one that it is sorted by turns it around.
             let order = if self.order.by == by && !self.order.descending {

@@ -9,11 +9,11 @@ use crate::body::{Sink, Source, WriteError};
 use crate::clock::{Guard, Waiting};
 use crate::exchange::Failure;
 use crate::pump::{PumpError, poll_pump};
-use crate::rules::Rules;
+use crate::rules::RouteRules;
 use crate::shaping::Held;
 
 /// Why the request's body did not arrive.
-pub(super) enum Upload {
+pub(super) enum UploadError {
     /// It is the client's doing.
     Client(Failure),
     /// The endpoint takes no more.
@@ -24,13 +24,13 @@ pub(super) enum Upload {
 pub(super) fn poll(
     cx: &mut Context<'_>,
     guard: &Guard,
-    rules: &Rules,
+    rules: &RouteRules,
     down: &mut impl Source,
     up: &mut impl Sink,
     replay: &mut Replay,
     shaper: Option<&mut Shaper>,
-) -> Poll<Result<(), Upload>> {
-    let broken = |error: WriteError| Upload::Broken(error.to_string());
+) -> Poll<Result<(), UploadError>> {
+    let broken = |error: WriteError| UploadError::Broken(error.to_string());
     while let Some(data) = replay.again() {
         let last = down.is_over() && down.is_last();
         let taken = ready!(up.poll_take(cx, data, last)).map_err(broken)?;
@@ -58,7 +58,7 @@ pub(super) fn poll(
     match pumped {
         Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
         Poll::Ready(Err(PumpError::Source(error))) => {
-            Poll::Ready(Err(Upload::Client(Failure::upload(&error))))
+            Poll::Ready(Err(UploadError::Client(Failure::upload(&error))))
         }
         Poll::Ready(Err(PumpError::Sink(error))) => Poll::Ready(Err(broken(error))),
         Poll::Pending => {

@@ -9,17 +9,22 @@ use std::future::poll_fn;
 use lockgate_net::client_hello::{self, First};
 use lockgate_net::stream::{Inbox, Stream, StreamError};
 
-use super::Connection;
+use super::ClientConnection;
 use super::open::{FAREWELL, FAREWELL_READS};
-use crate::action::relay::Client;
-use crate::answer::{ErrorAnswer, Fault, Form, Page};
+use crate::action::relay::ClientTransport;
+use crate::error_response::{BodyFormat, ErrorPage, ErrorResponse, HttpFault};
 
 /// The most of a head that is heard before it is answered.
 const HEAD: usize = 16 * 1024;
 
-impl Connection {
+impl ClientConnection {
     /// Answers a client whose first bytes are a request of HTTP/1; says whether it did.
-    pub(super) async fn maintenance(&self, client: Client, status: u16, page: &Page) -> bool {
+    pub(super) async fn maintenance(
+        &self,
+        client: ClientTransport,
+        status: u16,
+        page: &ErrorPage,
+    ) -> bool {
         if self
             .negotiated
             .as_ref()
@@ -62,12 +67,12 @@ impl Connection {
         true
     }
 
-    fn words(&self, status: u16, page: &Page, has_body: bool) -> Vec<u8> {
-        let answer = ErrorAnswer {
+    fn words(&self, status: u16, page: &ErrorPage, has_body: bool) -> Vec<u8> {
+        let answer = ErrorResponse {
             status,
-            ..ErrorAnswer::of(Fault::NoEndpoint)
+            ..ErrorAnswer::of(HttpFault::NoEndpoint)
         };
-        let (mut head, body) = answer.make(Form::Text, Some(page));
+        let (mut head, body) = answer.make(BodyFormat::Text, Some(page));
         head.fields.append(b"Date", &self.worker.date());
         head.fields.append(b"Connection", b"close");
         let mut words = format!("HTTP/1.1 {} ", head.status).into_bytes();

@@ -13,16 +13,16 @@ use lockgate_net::tls::handshake::{self, HandshakeError};
 use lockgate_net::tls::session::Session;
 use lockgate_net::tls::{Acceptor, Acceptors};
 
-use super::{Connection, Purpose};
-use crate::access_log::{Cause, Side};
-use crate::action::relay::Client;
+use super::{ClientConnection, ConnectionPurpose};
+use crate::access_log::{Cause, CauseSide};
+use crate::action::relay::ClientTransport;
 use crate::client_address::ClientAddress;
-use crate::clients::{Connected, Standing};
+use crate::clients::{ClientClass, CountedConnection};
 use crate::clock::{Cut, Waiting};
-use crate::downstream::by_hello::{ByHello, Chosen};
-use crate::downstream::ending::{Ending, cut_short};
 use crate::downstream::opening::{self, AcceptProxy, OpeningError, ServerName};
-use crate::downstream::{Listener, Relaying, Service, Way};
+use crate::downstream::sni_router::{HelloRoute, SniRouter};
+use crate::downstream::termination::{Termination, termination_of_cut};
+use crate::downstream::{ListenerService, ListenerSettings, RelayRoute, RelaySettings};
 use crate::{limits, memory};
 
 /// For a client that is told something before the close to read it: a reset could overtake it.
@@ -31,16 +31,23 @@ pub(super) const FAREWELL: Duration = Duration::from_secs(2);
 pub(super) const FAREWELL_READS: usize = 16;
 
 /// What shakes hands with a client, and its place among those of the address.
-type Rules = (usize, Arc<Acceptor>);
+type ChosenAcceptor = (usize, Arc<Acceptor>);
 
-impl Connection {
+impl ClientConnection {
     /// PROXY header, the client's place among its own connections, TLS; and what the connection is
     /// for.
     pub(in crate::downstream) async fn open<'l>(
         &mut self,
         socket: Socket,
-        listener: &'l Listener,
-    ) -> Result<(Client, Option<limits::Place>, Purpose<'l>), Ending> {
+        listener: &'l ListenerSettings,
+    ) -> Result<
+        (
+            ClientTransport,
+            Option<limits::PerClientPermit>,
+            ConnectionPurpose<'l>,
+        ),
+        Termination,
+    > {
         let mut received = Vec::new();
         if listener.accept_proxy != AcceptProxy::Never {
             self.introduced(&socket, &mut received).await?;
@@ -48,29 +55,29 @@ impl Connection {
         let place = self.enter().await?;
         let began = Instant::now();
         let (purpose, rules) = match &listener.service {
-            Service::Relay(relaying) => {
+            ListenerService::Relay(relaying) => {
                 self.live(relaying);
                 if listener.tls.is_none() && relaying.pool.settings.sessions().is_some() {
                     self.overhear(&socket, &mut received).await?;
                 }
                 (
-                    Purpose::Relay(relaying),
+                    ConnectionPurpose::Relay(relaying),
                     self.rules(&socket, listener.tls.as_ref(), &mut received)
                         .await?,
                 )
             }
-            Service::Http(sites) => (
-                Purpose::Http(sites),
+            ListenerService::Http(sites) => (
+                ConnectionPurpose::Http(sites),
                 self.rules(&socket, listener.tls.as_ref(), &mut received)
                     .await?,
             ),
-            Service::ByHello(by_hello) => self.way(&socket, by_hello, &mut received).await?,
+            ListenerService::Sni(router) => self.way(&socket, router, &mut received).await?,
         };
         let Some((place_of_rules, acceptor)) = rules else {
             self.spoke |= !received.is_empty();
             self.guard.watch().meter.received.set(received.len() as u64);
             return Ok((
-                Client {
+                ClientTransport {
                     socket,
                     session: None,
                     received,
@@ -83,7 +90,7 @@ impl Connection {
         self.rules = place_of_rules;
         let (session, unsent) = self.shake(&socket, &acceptor, received, began).await?;
         Ok((
-            Client {
+            ClientTransport {
                 socket,
                 session: Some(session),
                 received: Vec::new(),
@@ -95,7 +102,7 @@ impl Connection {
     }
 
     /// Holds a connection to the time that it may take in all.
-    fn live(&self, relaying: &Relaying) {
+    fn live(&self, relaying: &RelaySettings) {
         if let Some(lifetime) = relaying.max_lifetime {
             self.guard
                 .live(lifetime.saturating_sub(self.accepted.elapsed()));
@@ -108,7 +115,7 @@ impl Connection {
         socket: &Socket,
         acceptors: Option<&Acceptors>,
         received: &mut Vec<u8>,
-    ) -> Result<Option<Rules>, Ending> {
+    ) -> Result<Option<ChosenAcceptor>, Termination> {
         let Some(acceptors) = acceptors else {
             return Ok(None);
         };
@@ -122,13 +129,13 @@ impl Connection {
     async fn way<'l>(
         &mut self,
         socket: &Socket,
-        by_hello: &'l ByHello,
+        router: &'l SniRouter,
         received: &mut Vec<u8>,
-    ) -> Result<(Purpose<'l>, Option<Rules>), Ending> {
+    ) -> Result<(ConnectionPurpose<'l>, Option<ChosenAcceptor>), Termination> {
         let mut session = None;
         let choose = |hello: &Hello<'_>| {
-            let chosen = by_hello.choose(hello)?;
-            if let Chosen::Relay(Way {
+            let chosen = router.choose(hello)?;
+            if let HelloRoute::Relay(RelayRoute {
                 tls: None,
                 relaying,
             }) = &chosen
@@ -142,12 +149,14 @@ impl Connection {
             .hello(socket, received, choose, |_| OpeningError::NoWay)
             .await?
         {
-            Chosen::Relay(way) => {
+            HelloRoute::Relay(way) => {
                 self.session = session;
                 self.live(&way.relaying);
-                (Purpose::Relay(&way.relaying), way.tls.as_ref())
+                (ConnectionPurpose::Relay(&way.relaying), way.tls.as_ref())
             }
-            Chosen::Sites(secure) => (Purpose::Http(&secure.sites), Some(&secure.tls)),
+            HelloRoute::Sites(secure) => {
+                (ConnectionPurpose::Http(&secure.sites), Some(&secure.tls))
+            }
         };
         let Some(acceptors) = acceptors else {
             return Ok((purpose, None));
@@ -161,7 +170,11 @@ impl Connection {
     /// Which TLS session a client wants to resume whose bytes are relayed as they are. They are the
     /// endpoint's to judge: where there is no ClientHello, or none in time, they are relayed
     /// all the same.
-    async fn overhear(&mut self, socket: &Socket, received: &mut Vec<u8>) -> Result<(), Ending> {
+    async fn overhear(
+        &mut self,
+        socket: &Socket,
+        received: &mut Vec<u8>,
+    ) -> Result<(), Termination> {
         let look = |hello: &Hello<'_>| Box::from(&*hello.session_id);
         let hello = opening::client_hello(socket, received, self.begins(received.is_empty()), look);
         let hello = self.guard.within(hello).await;
@@ -172,11 +185,13 @@ impl Connection {
                 self.session = Some(session);
                 Ok(())
             }
-            Ok(Err(OpeningError::Io(error))) => {
-                Err(Ending::because(Cause::ClientReset, Side::Downstream, error))
-            }
+            Ok(Err(OpeningError::Io(error))) => Err(Termination::because(
+                Cause::ClientReset,
+                CauseSide::Downstream,
+                error,
+            )),
             Ok(Err(_)) | Err(Cut::Deadline) => Ok(()),
-            Err(cut) => Err(cut_short(cut, "ClientHello")),
+            Err(cut) => Err(termination_of_cut(cut, "ClientHello")),
         }
     }
 
@@ -200,7 +215,7 @@ impl Connection {
         received: &mut Vec<u8>,
         choose: impl FnOnce(&Hello<'_>) -> Option<T>,
         otherwise: fn(ServerName) -> OpeningError,
-    ) -> Result<T, Ending> {
+    ) -> Result<T, Termination> {
         let hello =
             opening::client_hello(socket, received, self.begins(received.is_empty()), choose);
         let hello = self.guard.within(hello).await;
@@ -221,7 +236,11 @@ impl Connection {
         }
     }
 
-    async fn introduced(&mut self, socket: &Socket, received: &mut Vec<u8>) -> Result<(), Ending> {
+    async fn introduced(
+        &mut self,
+        socket: &Socket,
+        received: &mut Vec<u8>,
+    ) -> Result<(), Termination> {
         let trusted = match self.peer {
             Peer::Ip(address) => (self.worker.shared.trusted)(address.ip()),
             // Whoever may open the socket's file was let in by its permissions.
@@ -246,7 +265,7 @@ impl Connection {
             }
             Ok(Ok(None)) => Ok(()),
             Ok(Err(error)) => Err(self.refuse(socket, error).await),
-            Err(cut) => Err(cut_short(cut, "PROXY header")),
+            Err(cut) => Err(termination_of_cut(cut, "PROXY header")),
         }
     }
 
@@ -254,19 +273,21 @@ impl Connection {
     fn count(&self) {
         let shared = &self.worker.shared;
         let (ip, standing) = match self.client {
-            Peer::Ip(client) if !(shared.trusted)(client.ip()) => (client.ip(), Standing::Ordinary),
+            Peer::Ip(client) if !(shared.trusted)(client.ip()) => {
+                (client.ip(), ClientClass::Ordinary)
+            }
             client => (
                 ClientAddress::from(client).key_or_nobody(),
-                Standing::Exempt,
+                ClientClass::Exempt,
             ),
         };
-        let connected = Connected::new(shared.clients.of(ip, standing));
+        let connected = CountedConnection::new(shared.clients.of(ip, standing));
         // A connection opens once.
         let _ = self.guard.watch().account.set(connected);
     }
 
     /// Takes the client's place among its own connections, where these are limited.
-    async fn enter(&self) -> Result<Option<limits::Place>, Ending> {
+    async fn enter(&self) -> Result<Option<limits::PerClientPermit>, Termination> {
         self.count();
         let Peer::Ip(client) = self.client else {
             return Ok(None);
@@ -275,14 +296,20 @@ impl Connection {
         let Some(table) = &self.worker.shared.per_client else {
             return Ok(None);
         };
-        let full = || Ending::because(Cause::Limit, Side::Lockgate, "connections of this client");
+        let full = || {
+            Termination::because(
+                Cause::Limit,
+                CauseSide::Lockgate,
+                "connections of this client",
+            )
+        };
         let mut place = table.enter(client.ip()).ok_or_else(full)?;
         self.guard
             .within(place.wait())
             .await
             .map_err(|cut| match cut {
                 Cut::Deadline => full(),
-                cut => cut_short(cut, "waiting for a place"),
+                cut => termination_of_cut(cut, "waiting for a place"),
             })?;
         Ok(Some(place))
     }
@@ -293,12 +320,12 @@ impl Connection {
         acceptor: &Acceptor,
         received: Vec<u8>,
         began: Instant,
-    ) -> Result<(Box<Session>, Vec<u8>), Ending> {
-        if let Err(cut) = memory::room(&self.guard, |_| ()).await {
+    ) -> Result<(Box<Session>, Vec<u8>), Termination> {
+        if let Err(cut) = memory::wait_for_memory(&self.guard, |_| ()).await {
             self.worker.cells.memory_refused.inc();
             return Err(match cut {
-                Cut::Deadline => Ending::because(Cause::Limit, Side::Lockgate, "memory"),
-                cut => cut_short(cut, "waiting for memory"),
+                Cut::Deadline => Termination::because(Cause::Limit, CauseSide::Lockgate, "memory"),
+                cut => termination_of_cut(cut, "waiting for memory"),
             });
         }
         let (handshakes, account) = (
@@ -321,9 +348,9 @@ impl Connection {
             .await;
         watch.waits(Waiting::Otherwise);
         if matches!(made, Err(Cut::Deadline)) && queued.get() {
-            return Err(Ending::because(
+            return Err(Termination::because(
                 Cause::Limit,
-                Side::Lockgate,
+                CauseSide::Lockgate,
                 "handshakes at once",
             ));
         }
@@ -342,17 +369,17 @@ impl Connection {
         }
     }
 
-    fn timed_out(&self, cut: Cut) -> Ending {
+    fn timed_out(&self, cut: Cut) -> Termination {
         if cut == Cut::Deadline
             && self.spoke
             && let Some(cells) = self.cells()
         {
             cells.failed("timeout");
         }
-        cut_short(cut, "TLS handshake")
+        termination_of_cut(cut, "TLS handshake")
     }
 
-    async fn handshake_failed(&self, socket: &Socket, error: &HandshakeError) -> Ending {
+    async fn handshake_failed(&self, socket: &Socket, error: &HandshakeError) -> Termination {
         if let Some(cells) = self.cells() {
             cells.failed(error.reason());
         }
@@ -361,11 +388,11 @@ impl Connection {
             self.guard.phase(FAREWELL);
             let _ = self.guard.within(say_farewell(socket, &[])).await;
         }
-        Ending::because(Cause::HandshakeFailed, Side::Downstream, error)
+        Termination::because(Cause::HandshakeFailed, CauseSide::Downstream, error)
     }
 
     /// Ends a connection that did not open: tells the client why, where there is a way to.
-    async fn refuse(&self, socket: &Socket, error: OpeningError) -> Ending {
+    async fn refuse(&self, socket: &Socket, error: OpeningError) -> Termination {
         if let (Some(reason), Some(cells)) = (error.handshake_reason(), self.cells()) {
             cells.failed(reason);
         }
@@ -376,19 +403,23 @@ impl Connection {
             let _ = self.guard.within(say_farewell(socket, &farewell)).await;
         }
         match error {
-            OpeningError::Closed => Ending::new(Cause::ClientClosed, Side::Downstream),
-            OpeningError::Io(error) => Ending::because(Cause::ClientReset, Side::Downstream, error),
-            OpeningError::Stranger => Ending::because(Cause::RefusedByRule, Side::Lockgate, error),
-            OpeningError::Proxy(_) => {
-                Ending::because(Cause::RefusedByRule, Side::Downstream, error)
+            OpeningError::Closed => Termination::new(Cause::ClientClosed, CauseSide::Downstream),
+            OpeningError::Io(error) => {
+                Termination::because(Cause::ClientReset, CauseSide::Downstream, error)
             }
-            _ => Ending::because(Cause::HandshakeFailed, Side::Downstream, error),
+            OpeningError::Stranger => {
+                Termination::because(Cause::RefusedByRule, CauseSide::Lockgate, error)
+            }
+            OpeningError::Proxy(_) => {
+                Termination::because(Cause::RefusedByRule, CauseSide::Downstream, error)
+            }
+            _ => Termination::because(Cause::HandshakeFailed, CauseSide::Downstream, error),
         }
     }
 }
 
 /// What of `acceptors` a client gets that asks for `name`.
-fn chosen(acceptors: &Acceptors, name: Option<&str>) -> Option<Rules> {
+fn chosen(acceptors: &Acceptors, name: Option<&str>) -> Option<ChosenAcceptor> {
     acceptors
         .choose(name)
         .map(|(place, acceptor)| (place, Arc::clone(acceptor)))

@@ -9,13 +9,13 @@ use lockgate_net::listen::{self, Peer};
 use lockgate_net::proxy_protocol::Version;
 use lockgate_net::relay::{End, Relay, Tap};
 
-use super::Connection;
-use crate::access_log::{Cause, Side};
-use crate::action::relay::{Client, Introduction, join};
+use super::ClientConnection;
+use crate::access_log::{Cause, CauseSide};
+use crate::action::relay::{ClientIntroduction, ClientTransport, join};
 use crate::boxed::boxed;
 use crate::clock::{Cut, Waiting};
-use crate::downstream::ending::{Ending, cut_short, ending};
-use crate::downstream::{Relaying, SentHeader};
+use crate::downstream::termination::{Termination, termination_of_cut, termination_of_relay};
+use crate::downstream::{RelaySettings, SentHeader};
 use crate::shaping::Shape;
 use crate::upstream::{Answer, Asker, DialError, Pool};
 
@@ -24,13 +24,13 @@ const MOMENT: Duration = Duration::from_millis(100);
 /// How long a connection lives before it is worth the system calls that only long-lived ones need.
 const YOUTH: Duration = Duration::from_secs(5);
 
-impl Connection {
+impl ClientConnection {
     /// Connects to an endpoint and joins the client to it.
     pub(in crate::downstream) async fn join(
         &mut self,
-        client: Client,
-        relaying: &Relaying,
-    ) -> Result<Relay, Ending> {
+        client: ClientTransport,
+        relaying: &RelaySettings,
+    ) -> Result<Relay, Termination> {
         let watch = self.guard.watch();
         watch.relay.set(Some(relaying.place));
         watch.waits(Waiting::ForTunnel);
@@ -64,12 +64,13 @@ impl Connection {
                 if let Some(cells) = self.worker.cells.relays.get(relaying.place) {
                     cells.connect.record(took);
                 }
-                let (mut relay, hold) = join(client, dialled, header)
-                    .map_err(|error| Ending::because(Cause::Internal, Side::Lockgate, error))?;
+                let (mut relay, hold) = join(client, dialled, header).map_err(|error| {
+                    Termination::because(Cause::Internal, CauseSide::Lockgate, error)
+                })?;
                 self.endpoint = Some(hold);
                 if relaying.pool.settings.sessions().is_some() {
                     let (pool, answer) = (Arc::clone(&relaying.pool), Answer::default());
-                    relay.tap(Box::new(Learner {
+                    relay.tap(Box::new(SessionSniffer {
                         pool,
                         member,
                         now,
@@ -78,9 +79,13 @@ impl Connection {
                 }
                 return Ok(relay);
             }
-            Err(DialError::Cut(cut)) => return Err(cut_short(cut, "connecting")),
+            Err(DialError::Cut(cut)) => return Err(termination_of_cut(cut, "connecting")),
             Err(error @ (DialError::Full | DialError::QueueFull | DialError::Exhausted(_))) => {
-                return Err(Ending::because(Cause::Limit, Side::Lockgate, error));
+                return Err(Termination::because(
+                    Cause::Limit,
+                    CauseSide::Lockgate,
+                    error,
+                ));
             }
             Err(error) => error,
         };
@@ -94,17 +99,21 @@ impl Connection {
             && boxed(|| self.maintenance(client, *status, page)).await
         {
             let detail = format_args!("{error}, and the client was told so");
-            return Err(Ending::because(
+            return Err(Termination::because(
                 Cause::ConnectFailed,
-                Side::Upstream,
+                CauseSide::Upstream,
                 detail,
             ));
         }
-        Err(Ending::because(Cause::ConnectFailed, Side::Upstream, error))
+        Err(Termination::because(
+            Cause::ConnectFailed,
+            CauseSide::Upstream,
+            error,
+        ))
     }
 
     /// What the endpoint is told before the first byte, if anything.
-    fn introduction(&mut self, client: &Client, relaying: &Relaying) -> Vec<u8> {
+    fn introduction(&mut self, client: &ClientTransport, relaying: &RelaySettings) -> Vec<u8> {
         let version = match relaying.proxy_protocol {
             None => return Vec::new(),
             Some(SentHeader::Pass) if !self.header.is_empty() => {
@@ -113,7 +122,7 @@ impl Connection {
             Some(SentHeader::Pass) => Version::V2,
             Some(SentHeader::Own(version)) => version,
         };
-        let introduction = Introduction {
+        let introduction = ClientIntroduction {
             version,
             addresses: self.addresses(|| listen::local_address(&client.socket).ok()),
             server_name: self.server_name.as_deref(),
@@ -149,9 +158,9 @@ impl Connection {
         relay: &mut Relay,
         idle: Duration,
         keepalive: Option<Duration>,
-    ) -> Ending {
+    ) -> Termination {
         let Some(hold) = &self.endpoint else {
-            return Ending::new(Cause::Internal, Side::Lockgate);
+            return Termination::new(Cause::Internal, CauseSide::Lockgate);
         };
         let habits = &hold.endpoint().habits;
         let meter = &self.guard.watch().meter;
@@ -185,14 +194,14 @@ impl Connection {
                 .await;
         }
         match outcome {
-            Ok(end) => ending(end),
+            Ok(end) => termination_of_relay(end),
             Err(cut) => {
                 relay.abandon().await;
                 if cut == Cut::Memory {
                     // What it has not taken is not to stay in the kernel.
                     relay.reset();
                 }
-                cut_short(cut, "relay")
+                termination_of_cut(cut, "relay")
             }
         }
     }
@@ -200,7 +209,7 @@ impl Connection {
 
 /// Hears which TLS session an endpoint makes or resumes.
 #[derive(Debug)]
-struct Learner {
+struct SessionSniffer {
     pool: Arc<Pool>,
     /// The place of the endpoint.
     member: usize,
@@ -209,7 +218,7 @@ struct Learner {
     answer: Answer,
 }
 
-impl Tap for Learner {
+impl Tap for SessionSniffer {
     fn hear(&mut self, bytes: &[u8]) -> ControlFlow<()> {
         let Some(session) = self.answer.session(bytes) else {
             return ControlFlow::Continue(());

@@ -7,10 +7,10 @@ use lockgate_http::asked::Asked;
 use lockgate_http::head::BodyLength;
 
 use super::auth_response::{AuthDownstream, AuthResponse};
-use super::{Exchange, Serving};
+use super::{Exchange, ServeContext};
 use crate::action::forward_auth::ForwardAuth;
-use crate::answer::Fault;
 use crate::clock::Waiting;
+use crate::error_response::HttpFault;
 use crate::exchange::{Dispatch, Failure, Outcome, Request};
 use crate::message::{Downstream, OutgoingHead, OutgoingRequest, Persistence};
 use crate::route::Pattern;
@@ -32,7 +32,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
         target: &Asked<'_>,
         outgoing: &mut OutgoingHead<'_>,
     ) -> Result<(), Denial> {
-        let Serving {
+        let ServeContext {
             connection,
             sites,
             client,
@@ -111,7 +111,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
             Err(failure) => Denial::Failure(failure),
             Ok(()) if response.is_cut => {
                 let why = "a body that is too long";
-                Denial::Failure(Failure::because(Fault::BadResponse, why))
+                Denial::Failure(Failure::because(HttpFault::BadResponse, why))
             }
             Ok(()) => Denial::Response(response),
         })

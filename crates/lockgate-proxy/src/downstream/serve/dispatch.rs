@@ -7,14 +7,14 @@ use lockgate_http::asked::Asked;
 use lockgate_http::forwarding::Recipient;
 use lockgate_http::head::{BodyLength, Method};
 
-use super::respond::Answerer;
-use super::{Exchange, NextStep, Serving, pace};
-use crate::access_log::{Cause, Side};
-use crate::action::connect::{Connect, Forward};
+use super::respond::ErrorOrigin;
+use super::{Exchange, NextStep, ServeContext, min_rate};
+use crate::access_log::{Cause, CauseSide};
+use crate::action::forward_proxy::{Connect, Forward};
 use crate::action::proxy::Proxy;
 use crate::boxed::boxed;
 use crate::clock::Waiting;
-use crate::downstream::ending::Ending;
+use crate::downstream::termination::Termination;
 use crate::exchange::{Dispatch, Failure, Opener, Request};
 use crate::files::Files;
 use crate::message::{Downstream, OutgoingHead, OutgoingRequest};
@@ -54,7 +54,7 @@ impl<'s> Backend<'s> {
 }
 
 /// What a request is dispatched with.
-pub(super) struct Parts<'a, 's> {
+pub(super) struct DispatchParts<'a, 's> {
     pub(super) backend: Backend<'s>,
     pub(super) wish: Wish,
     pub(super) target: Asked<'a>,
@@ -72,9 +72,9 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
         clippy::manual_async_fn,
         reason = "an async function keeps room for its arguments twice"
     )]
-    pub(super) fn dispatch(self, parts: Parts<'_, 's>) -> impl Future<Output = NextStep> {
+    pub(super) fn dispatch(self, parts: DispatchParts<'_, 's>) -> impl Future<Output = NextStep> {
         async move {
-            let Serving {
+            let ServeContext {
                 connection,
                 sites,
                 client,
@@ -104,7 +104,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
             let addresses = sends_header
                 .then(|| self.serving.addresses(self.down))
                 .flatten();
-            guard.watch().hold_to(pace(rules.rates));
+            guard.watch().hold_to(min_rate(rules.rates));
             let shape = rules.shape.as_ref();
             let shapers = shape.map(|shape| self.shapers(shape, &parts.route.action));
             let site = self.record.site.map(|site| sites.sites[site].place);
@@ -158,11 +158,12 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
         record.received = self.down.taken();
         match result {
             Err(failure) if record.outcome.status == 0 => {
-                return self.fail((Answerer::Application, failure)).await;
+                return self.fail((ErrorOrigin::Application, failure)).await;
             }
             Err(failure) => {
                 record.sent = self.down.moved();
-                let ending = Ending::because(failure.cause, failure.side, failure.detail.clone());
+                let ending =
+                    Termination::because(failure.cause, failure.side, failure.detail.clone());
                 record.failure = Some(failure);
                 return NextStep::End(ending);
             }
@@ -180,7 +181,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
                 NextStep::Tunnel { switched, site }
             }
             None if record.outcome.reusable => NextStep::Request,
-            None => NextStep::Close(Ending::new(Cause::ClientClosed, Side::Lockgate)),
+            None => NextStep::Close(Termination::new(Cause::ClientClosed, CauseSide::Lockgate)),
         }
     }
 

@@ -9,8 +9,8 @@ use lockgate_http::readings::{readings, without_parameters};
 use lockgate_http::target::{Authority, TargetError, decode};
 
 use super::refusal::Refusal;
-use super::{Exchange, Serving};
-use crate::answer::Fault;
+use super::{Exchange, ServeContext};
+use crate::error_response::HttpFault;
 use crate::route::{NoRoute, Pattern};
 use crate::site::Route;
 use crate::transform::{Cors, Template, Values};
@@ -35,7 +35,7 @@ pub(super) struct LocatedRoute<'e, 's> {
 impl<'e, 's, D> Exchange<'e, 's, D> {
     /// Finds the site and the route of the request.
     pub(super) fn locate(&mut self) -> Result<Located<'e, 's>, Refusal<'s>> {
-        let Serving {
+        let ServeContext {
             connection,
             sites,
             client,
@@ -47,15 +47,18 @@ impl<'e, 's, D> Exchange<'e, 's, D> {
             .as_ref()
             .map_err(|error| Refusal::malformed(error))?;
         if head.method == Method::Connect && !sites.tunnels {
-            return Err(Refusal::because(Fault::NotImplemented, "CONNECT to a site"));
+            return Err(Refusal::because(
+                HttpFault::NotImplemented,
+                "CONNECT to a site",
+            ));
         }
         let secure = connection.negotiated.is_some();
         let name = target.authority.as_ref().map(Authority::name);
         let Some(site) = sites.router.site(name.as_deref()) else {
             let fault = if secure {
-                Fault::Misdirected
+                HttpFault::Misdirected
             } else {
-                Fault::NotFound
+                HttpFault::NotFound
             };
             return Err(Refusal::because(fault, "no site has this host"));
         };
@@ -63,12 +66,12 @@ impl<'e, 's, D> Exchange<'e, 's, D> {
         self.serving.cells(site).in_flight.inc();
         if secure && sites.sites[site].tls_rules != connection.rules {
             return Err(Refusal::because(
-                Fault::Misdirected,
+                HttpFault::Misdirected,
                 "the host has other rules of TLS",
             ));
         }
         if sites.tunnels {
-            let nowhere = |_| Refusal::because(Fault::NotFound, "no route");
+            let nowhere = |_| Refusal::because(HttpFault::NotFound, "no route");
             let found = sites
                 .router
                 .route(site, head.method_name(), b"/")
@@ -81,7 +84,10 @@ impl<'e, 's, D> Exchange<'e, 's, D> {
         }
         // RFC 9110 §7.4: it must have come by TLS, ours or that of a gateway that is trusted.
         if target.secure == Some(true) && !secure && !trusted {
-            return Err(Refusal::because(Fault::Misdirected, "https without TLS"));
+            return Err(Refusal::because(
+                HttpFault::Misdirected,
+                "https without TLS",
+            ));
         }
         if target.path == b"*" {
             return Ok(Located::Server);
@@ -104,7 +110,7 @@ impl<'e, 's, D> Exchange<'e, 's, D> {
             .router
             .route(site, method, &path)
             .map_err(|none| match none {
-                NoRoute::Path => Refusal::because(Fault::NotFound, "no route has this path"),
+                NoRoute::Path => Refusal::because(HttpFault::NotFound, "no route has this path"),
                 NoRoute::Method { allow } => Refusal::method_not_allowed(allow),
             })?;
         let route = &sites.routes[found.route];

@@ -12,10 +12,12 @@ use super::auth_response::AuthResponse;
 use super::authorize::Denial;
 use super::refusal::Refusal;
 use super::{Exchange, NextStep};
-use crate::access_log::{Cause, Side};
-use crate::answer::{Advice, ErrorAnswer, Fault, Form, Page, Pages, grpc};
+use crate::access_log::{Cause, CauseSide};
 use crate::clock::{Guard, Pace, Waiting};
-use crate::downstream::ending::{Ending, cut_short};
+use crate::downstream::termination::{Termination, termination_of_cut};
+use crate::error_response::{
+    Advice, BodyFormat, ErrorPage, ErrorPages, ErrorResponse, HttpFault, grpc,
+};
 use crate::exchange::Failure;
 use crate::message::{Downstream, Persistence};
 use crate::rules::Rates;
@@ -48,14 +50,14 @@ struct ErrorOverrides<'a> {
     /// What the client is asked to do.
     advice: Advice<'a>,
     /// What is shown instead of our own page.
-    page: Option<&'a Page>,
+    page: Option<&'a ErrorPage>,
     /// Who has failed, where it is somebody else's failure.
-    of: Answerer,
+    of: ErrorOrigin,
 }
 
 /// Who was asked.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Answerer {
+pub(super) enum ErrorOrigin {
     /// What answers the request.
     #[default]
     Application,
@@ -63,9 +65,9 @@ pub(super) enum Answerer {
     AuthService,
 }
 
-impl Answerer {
+impl ErrorOrigin {
     /// What the client is told of a fault.
-    fn detail(self, fault: Fault) -> Cow<'static, str> {
+    fn detail(self, fault: HttpFault) -> Cow<'static, str> {
         let detail = fault.detail();
         match (self, detail.strip_prefix("the application ")) {
             (Self::Application, _) => detail.into(),
@@ -118,7 +120,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
             ..ErrorOverrides::default()
         };
         // Behind what could not be read may be what is no HTTP.
-        self.persistence = self.persistence.and(fault != Fault::Malformed);
+        self.persistence = self.persistence.and(fault != HttpFault::Malformed);
         let failure = Failure::because(fault, detail);
         self.respond_error(failure, overrides).await
     }
@@ -130,18 +132,18 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
             Denial::Failure(failure) => {
                 let detail = format!("the auth service: {}", failure.detail).into();
                 let failure = Failure { detail, ..failure };
-                self.fail((Answerer::AuthService, failure)).await
+                self.fail((ErrorOrigin::AuthService, failure)).await
             }
         }
     }
 
     /// Says that no endpoint has answered, if the client can still be told.
-    pub(super) async fn fail(self, (of, failure): (Answerer, Failure)) -> NextStep {
+    pub(super) async fn fail(self, (of, failure): (ErrorOrigin, Failure)) -> NextStep {
         let worker = &self.serving.connection.worker;
         let upstream = self
             .record
             .upstream
-            .filter(|_| failure.fault == Some(Fault::NoEndpoint));
+            .filter(|_| failure.fault == Some(HttpFault::NoEndpoint));
         let maintenance = upstream.and_then(|upstream| {
             let (status, page) = worker
                 .upstream(upstream)
@@ -164,17 +166,17 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
 
     /// Answers by an error, unless the client can be told nothing any more.
     async fn respond_error(mut self, failure: Failure, overrides: ErrorOverrides<'_>) -> NextStep {
-        let ending = Ending::because(failure.cause, failure.side, failure.detail.clone());
+        let ending = Termination::because(failure.cause, failure.side, failure.detail.clone());
         let fault = failure.fault;
         self.record.failure = Some(failure);
         let Some(fault) = fault else {
             return NextStep::End(ending);
         };
         let (id, head) = (self.record.id, self.head);
-        let usual = ErrorAnswer::of(fault);
+        let usual = ErrorResponse::of(fault);
         let status = overrides.status.unwrap_or(usual.status);
         let detail = overrides.of.detail(fault);
-        let error = ErrorAnswer {
+        let error = ErrorResponse {
             id: id.as_str(),
             status,
             advice: overrides.advice,
@@ -187,7 +189,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
             let page = overrides
                 .page
                 .or_else(|| self.pages().and_then(|pages| pages.get(status)));
-            error.make(Form::of_accept(head.fields.named(b"accept")), page)
+            error.make(BodyFormat::of_accept(head.fields.named(b"accept")), page)
         };
         self.apply_response_rules(&mut response.fields);
         self.add_date(&mut response.fields);
@@ -247,7 +249,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
             // RFC 9110 §9.3.8 would have us show the request to its sender, and with it what
             // scripts of a page must not see: we do not trace.
             Action::Proxy(_) => {
-                let refusal = Refusal::because(Fault::NotImplemented, "TRACE goes no further");
+                let refusal = Refusal::because(HttpFault::NotImplemented, "TRACE goes no further");
                 return self.refuse(refusal).await;
             }
             Action::Redirect { to, status } => {
@@ -359,7 +361,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
 
     /// Sends a response of our own, however long the client takes for it as long as it keeps to its
     /// rate.
-    async fn send(self, response: ResponseHead, body: &[u8], ending: Ending) -> NextStep {
+    async fn send(self, response: ResponseHead, body: &[u8], ending: Termination) -> NextStep {
         let guard = self.serving.guard;
         // What a client still sends when it has a response is not waited for.
         let is_stopping = self.serving.connection.worker.is_stopping();
@@ -378,7 +380,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
         self.record.sent = body.len() as u64;
         // What was late so far, the head or an endpoint, is what the response may be about.
         guard.settle();
-        guard.watch().hold_to(pace(self.rates()));
+        guard.watch().hold_to(min_rate(self.rates()));
         match deliver(self.down, guard, self.head, &response, body, persistence).await {
             Ok(()) if persistence.is_kept() => NextStep::Request,
             Ok(()) => NextStep::Close(ending),
@@ -395,7 +397,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
     }
 
     /// The pages of the request's route; where it has none, of its site.
-    fn pages(&self) -> Option<&'s Pages> {
+    fn pages(&self) -> Option<&'s ErrorPages> {
         let site = |site: usize| &*self.serving.sites.sites[site].pages;
         match self.record.route {
             Some(route) => Some(&route.rules.pages),
@@ -411,8 +413,8 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
 }
 
 /// How a connection ends whose last request was answered.
-fn answered() -> Ending {
-    Ending::new(Cause::ClientClosed, Side::Lockgate)
+fn answered() -> Termination {
+    Termination::new(Cause::ClientClosed, CauseSide::Lockgate)
 }
 
 /// Sends a whole response.
@@ -423,7 +425,7 @@ pub(in crate::downstream) async fn deliver<D: Downstream>(
     response: &ResponseHead,
     body: &[u8],
     persistence: Persistence,
-) -> Result<(), Ending> {
+) -> Result<(), Termination> {
     let watch = guard.watch();
     watch.waits(Waiting::ForRoom);
     let length = if body.is_empty() {
@@ -444,13 +446,13 @@ pub(in crate::downstream) async fn deliver<D: Downstream>(
     let delivered = delivered.await;
     watch.waits(Waiting::Otherwise);
     match delivered {
-        Ok(delivered) => delivered.map_err(|error| Ending::of(Failure::client(&error))),
-        Err(cut) => Err(cut_short(cut, "answer")),
+        Ok(delivered) => delivered.map_err(|error| Termination::of(Failure::client(&error))),
+        Err(cut) => Err(termination_of_cut(cut, "answer")),
     }
 }
 
 /// The rates as the clock holds a client to them.
-pub(in crate::downstream) fn pace(rates: Rates) -> Pace {
+pub(in crate::downstream) fn min_rate(rates: Rates) -> Pace {
     Pace {
         min_in: rates.min_in,
         min_out: rates.min_out,

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::*;
-use crate::clients::{Clients, Connected, Standing};
+use crate::clients::{ClientClass, Clients, CountedConnection};
 use crate::clock::Pulse;
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -36,7 +36,7 @@ impl Keeper for Idle {
 
 /// Runs `work` in a worker of its own, until it ends.
 fn worker<F>(
-    process: &Arc<Sockets>,
+    process: &Arc<SocketLimit>,
     number: usize,
     pulse: &Arc<Pulse>,
     work: impl FnOnce(Rc<Slots>, Rc<Clock>, Rc<Idle>) -> F,
@@ -79,7 +79,7 @@ fn ticking(pulses: &[Arc<Pulse>], done: &AtomicUsize) {
 #[test]
 fn an_idle_socket_of_another_worker_yields_to_a_request() {
     let pulses = [Pulse::new(), Pulse::new()];
-    let process = Arc::new(Sockets::new(1, &Arc::from(pulses.to_vec())));
+    let process = Arc::new(SocketLimit::new(1, &Arc::from(pulses.to_vec())));
     let (filled, tell) = std::sync::mpsc::channel();
     let done = AtomicUsize::new(0);
     thread::scope(|scope| {
@@ -141,7 +141,7 @@ async fn waits<F: Future>(mut future: Pin<&mut F>) {
 fn only_as_many_idle_sockets_yield_as_are_needed() {
     const WORKERS: usize = 4;
     let pulses: Vec<_> = (0..=WORKERS).map(|_| Pulse::new()).collect();
-    let process = Arc::new(Sockets::new(3 * WORKERS, &Arc::from(pulses)));
+    let process = Arc::new(SocketLimit::new(3 * WORKERS, &Arc::from(pulses)));
     alone(|clock| async move {
         let workers: Vec<_> = (0..WORKERS)
             .map(|number| Slots::new(Arc::clone(&process), number))
@@ -194,12 +194,13 @@ fn only_as_many_idle_sockets_yield_as_are_needed() {
 /// A client at its share is not served sooner by sockets that others keep.
 #[test]
 fn waiting_for_a_client_share_leaves_idle_sockets_alone() {
-    let process = Arc::new(Sockets::new(4, &Arc::from([Pulse::new()])));
+    let process = Arc::new(SocketLimit::new(4, &Arc::from([Pulse::new()])));
     alone(|clock| async move {
         let (slots, idle) = (Slots::new(Arc::clone(&process), 0), Rc::<Idle>::default());
         slots.register(Rc::downgrade(&idle) as Weak<dyn Keeper>);
         let clients = Clients::new();
-        let connected = Connected::new(clients.of([192, 0, 2, 1].into(), Standing::Ordinary));
+        let connected =
+            CountedConnection::new(clients.of([192, 0, 2, 1].into(), ClientClass::Ordinary));
         let more = || {
             slots
                 .try_share(Some(connected.account()))
@@ -227,7 +228,7 @@ fn waiting_for_a_client_share_leaves_idle_sockets_alone() {
 
 #[test]
 fn keepers_of_departed_clients_are_forgotten() {
-    let slots = Slots::new(Arc::new(Sockets::new(1, &Arc::from([]))), 0);
+    let slots = Slots::new(Arc::new(SocketLimit::new(1, &Arc::from([]))), 0);
     let stays = Rc::<Idle>::default();
     slots.register(Rc::downgrade(&stays) as Weak<dyn Keeper>);
     for _ in 0..10_000 {
@@ -240,7 +241,7 @@ fn keepers_of_departed_clients_are_forgotten() {
 /// `queue.wait` is for all waits of a request together.
 #[test]
 fn queue_wait_covers_share_and_socket_together() {
-    let process = Arc::new(Sockets::new(1, &Arc::from([Pulse::new()])));
+    let process = Arc::new(SocketLimit::new(1, &Arc::from([Pulse::new()])));
     alone(|clock| async move {
         let slots = Slots::new(Arc::clone(&process), 0);
         let (held, guard, patience) = (slots.try_take().unwrap(), clock.watch(), patient());
@@ -269,7 +270,7 @@ fn sockets_never_exceed_the_limit_and_every_wait_ends() {
     const PLACES: usize = 7;
     const TASKS: usize = 40;
     let pulses: Vec<_> = (0..4).map(|_| Pulse::new()).collect();
-    let process = Arc::new(Sockets::new(PLACES, &Arc::from(pulses.clone())));
+    let process = Arc::new(SocketLimit::new(PLACES, &Arc::from(pulses.clone())));
     let (clients, open, done) = (
         Clients::new(),
         Arc::new(AtomicUsize::new(0)),
@@ -291,8 +292,9 @@ fn sockets_never_exceed_the_limit_and_every_wait_ends() {
                             let (clients, open) = (Arc::clone(&clients), Arc::clone(&open));
                             tokio::task::spawn_local(async move {
                                 let client = [192, 0, 2, (task % 3) as u8].into();
-                                let connected =
-                                    Connected::new(clients.of(client, Standing::Ordinary));
+                                let connected = CountedConnection::new(
+                                    clients.of(client, ClientClass::Ordinary),
+                                );
                                 let guard = clock.watch();
                                 for turn in 0..30 {
                                     let share = match slots.try_share(Some(connected.account())) {
@@ -348,11 +350,13 @@ fn sockets_never_exceed_the_limit_and_every_wait_ends() {
 
 #[test]
 fn greedy_clients_get_a_fair_share_of_scarce_sockets() {
-    let process = Arc::new(Sockets::new(60, &Arc::from([])));
+    let process = Arc::new(SocketLimit::new(60, &Arc::from([])));
     let slots = Slots::new(Arc::clone(&process), 0);
     let clients = Clients::new();
     let connected: Vec<_> = (1..=5)
-        .map(|last| Connected::new(clients.of([192, 0, 2, last].into(), Standing::Ordinary)))
+        .map(|last| {
+            CountedConnection::new(clients.of([192, 0, 2, last].into(), ClientClass::Ordinary))
+        })
         .collect();
     let mut held: Vec<Vec<_>> = (0..5).map(|_| Vec::new()).collect();
     let mut grow = || {
@@ -374,7 +378,7 @@ fn greedy_clients_get_a_fair_share_of_scarce_sockets() {
             .all(|client| client.account().sockets.now() == 10)
     );
     assert_eq!(process.open(), 50);
-    let trusted = clients.of([192, 0, 2, 9].into(), Standing::Exempt);
+    let trusted = clients.of([192, 0, 2, 9].into(), ClientClass::Exempt);
     assert!(
         matches!(slots.try_share(Some(&trusted)), Ok(None)),
         "it is not held to any"

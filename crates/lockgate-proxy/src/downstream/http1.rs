@@ -14,21 +14,21 @@ use lockgate_net::relay::{Preface, Relay, Side as RelaySide};
 use lockgate_net::stream::Stream;
 
 use super::client_context::ClientContext;
-use super::connection::Connection;
-use super::ending::{Ending, cut_short};
-use super::serve::{NextStep, Serving, deliver};
-use super::tunnel::{self, Ended};
-use crate::access_log::{Cause, Side};
-use crate::action::relay::Client;
-use crate::answer::{ErrorAnswer, Fault, Form};
+use super::connection::ClientConnection;
+use super::serve::{NextStep, ServeContext, deliver};
+use super::termination::{Termination, termination_of_cut};
+use super::tunnel::{self, TunnelEnd};
+use crate::access_log::{Cause, CauseSide};
+use crate::action::relay::ClientTransport;
 use crate::body::ReadError;
 use crate::boxed::boxed;
 use crate::clock::{Cut, Waiting};
+use crate::error_response::{BodyFormat, ErrorResponse, HttpFault};
 use crate::exchange::{Bounds, Failure, Shares, Switched};
 use crate::h1::Link;
 use crate::message::Persistence;
 use crate::shaping::Shapers;
-use crate::site::Sites;
+use crate::site::ListenerSites;
 use crate::upstream::{InFlight, Wire};
 
 /// How long a client that still sends is listened to after our last word. Many read an answer only
@@ -39,7 +39,7 @@ pub(super) const SILENCE: Duration = Duration::from_secs(2);
 /// What is read of it in one turn; then the worker's other connections have theirs.
 const LINGER_READS: usize = 16;
 
-impl Ending {
+impl Termination {
     /// How long the client is listened to after its last answer.
     pub(super) fn linger(&self) -> Duration {
         if self.cause == Cause::TooSlow {
@@ -51,9 +51,9 @@ impl Ending {
 }
 
 /// What came of a connection that spoke HTTP.
-pub(super) enum Served {
+pub(super) enum Http1End {
     /// It is over.
-    Over(Ending),
+    Over(Termination),
     /// It speaks something else from here on.
     Switched {
         /// Both sides.
@@ -69,10 +69,14 @@ pub(super) enum Served {
     },
 }
 
-impl Connection {
+impl ClientConnection {
     /// Serves requests until the connection is over, or speaks something else.
-    pub(super) async fn http(&mut self, client: Client, sites: &Sites) -> Served {
-        let Client {
+    pub(super) async fn http(
+        &mut self,
+        client: ClientTransport,
+        sites: &ListenerSites,
+    ) -> Http1End {
+        let ClientTransport {
             socket,
             session,
             received,
@@ -85,9 +89,9 @@ impl Connection {
         loop {
             let (head, began) = match self.head(&mut down, sites).await {
                 Ok(read) => read,
-                Err(ending) => return Served::Over(ending),
+                Err(ending) => return Http1End::Over(ending),
             };
-            let serving = Serving {
+            let serving = ServeContext {
                 connection: self,
                 sites,
                 client: &context,
@@ -98,11 +102,11 @@ impl Connection {
                 // What it has not taken is not to stay in the kernel.
                 down.stream.socket().reset_on_close();
             }
-            let goes = matches!(next, NextStep::Close(_)) && says_goodbye(&head);
+            let goes = matches!(next, NextStep::Close(_)) && is_last_request(&head);
             self.worker.requests.give(head);
             match next {
                 NextStep::Request => {}
-                NextStep::End(ending) => return Served::Over(ending),
+                NextStep::End(ending) => return Http1End::Over(ending),
                 NextStep::Close(ending) => {
                     // Of who said that this was the last nothing more comes (RFC 9112 §9.6), but
                     // for TLS's own farewell.
@@ -110,7 +114,7 @@ impl Connection {
                     if !done || down.stream.is_secure() {
                         self.linger(&mut down, &ending).await;
                     }
-                    return Served::Over(ending);
+                    return Http1End::Over(ending);
                 }
                 NextStep::Tunnel { switched, site } => {
                     let Switched {
@@ -135,7 +139,7 @@ impl Connection {
                             let ended =
                                 tunnel::run(down, &mut *call, guard, &bounds, cells, shapers);
                             let ended = boxed(|| ended).await;
-                            return Served::Over(over(ended));
+                            return Http1End::Over(termination_of_tunnel(ended));
                         }
                     };
                     return match boxed(|| self.switch(down, up)).await {
@@ -145,7 +149,7 @@ impl Connection {
                             {
                                 relay.shape(received, sent);
                             }
-                            Served::Switched {
+                            Http1End::Switched {
                                 relay,
                                 bounds,
                                 site,
@@ -153,7 +157,7 @@ impl Connection {
                                 _shares: shares,
                             }
                         }
-                        Err(ending) => Served::Over(ending),
+                        Err(ending) => Http1End::Over(ending),
                     };
                 }
             }
@@ -164,8 +168,8 @@ impl Connection {
     async fn head(
         &mut self,
         down: &mut Link,
-        sites: &Sites,
-    ) -> Result<(Box<RequestHead>, Instant), Ending> {
+        sites: &ListenerSites,
+    ) -> Result<(Box<RequestHead>, Instant), Termination> {
         let mut began = None;
         // Only from the first byte on: a connection that waits holds no memory for it.
         let mut head: Option<Box<RequestHead>> = None;
@@ -201,15 +205,15 @@ impl Connection {
                 return Ok((head, began));
             }
             (Ok(Ok(_)), _) => {
-                part(&mut down.stream).await;
-                return Err(Ending::new(Cause::ClientClosed, Side::Downstream));
+                send_close_notify(&mut down.stream).await;
+                return Err(Termination::new(Cause::ClientClosed, CauseSide::Downstream));
             }
             (Ok(Err(ReadError::Head(error))), _) => {
                 let fault = match error.status() {
-                    414 => Fault::TargetTooLong,
-                    431 => Fault::HeadTooLarge,
-                    505 => Fault::Version,
-                    _ => Fault::Malformed,
+                    414 => HttpFault::TargetTooLong,
+                    431 => HttpFault::HeadTooLarge,
+                    505 => HttpFault::Version,
+                    _ => HttpFault::Malformed,
                 };
                 Failure::because(fault, error.to_string())
             }
@@ -221,26 +225,28 @@ impl Connection {
                 .await;
                 Failure::client(&error)
             }
-            (Ok(Err(error)), _) => {
-                Failure::silent(Cause::ClientClosed, Side::Downstream, error.to_string())
-            }
+            (Ok(Err(error)), _) => Failure::silent(
+                Cause::ClientClosed,
+                CauseSide::Downstream,
+                error.to_string(),
+            ),
             (Err(cut), _) if began.is_none() => {
-                part(&mut down.stream).await;
+                send_close_notify(&mut down.stream).await;
                 return Err(match cut {
-                    Cut::Deadline => Ending::new(Cause::Idle, Side::Lockgate),
-                    cut => cut_short(cut, "between requests"),
+                    Cut::Deadline => Termination::new(Cause::Idle, CauseSide::Lockgate),
+                    cut => termination_of_cut(cut, "between requests"),
                 });
             }
-            (Err(cut), _) => Failure::cut(cut, Fault::RequestTimeout),
+            (Err(cut), _) => Failure::cut(cut, HttpFault::RequestTimeout),
         };
         self.spoke |= began.is_some();
         if let Some(fault) = failure.fault {
             let id = self.worker.shared.request_ids.id(self.id, 0);
-            let error = ErrorAnswer {
+            let error = ErrorResponse {
                 id: id.as_str(),
                 ..ErrorAnswer::of(fault)
             };
-            let (mut answer, body) = error.make(Form::default(), None);
+            let (mut answer, body) = error.make(BodyFormat::default(), None);
             answer.fields.append(b"Date", &self.worker.date());
             self.guard.phase(LINGER);
             // Whether it arrives or not, the connection is over.
@@ -253,18 +259,22 @@ impl Connection {
                 Persistence::Close,
             )
             .await;
-            let ending = Ending::new(fault.cause(), fault.side());
+            let ending = Termination::new(fault.cause(), fault.side());
             self.linger(down, &ending).await;
             let began = began.unwrap_or_else(Instant::now);
             self.unread(id, began, body.len() as u64, failure, sites);
             return Err(ending);
         }
-        Err(Ending::because(failure.cause, failure.side, failure.detail))
+        Err(Termination::because(
+            failure.cause,
+            failure.side,
+            failure.detail,
+        ))
     }
 
     /// Sends what is left and waits for the client to close: closing with its bytes unread would
     /// reset the connection, and the reset could overtake the answer (RFC 9112 §9.6).
-    async fn linger(&self, down: &mut Link, ending: &Ending) {
+    async fn linger(&self, down: &mut Link, ending: &Termination) {
         self.guard.phase(ending.linger());
         self.guard.idle(SILENCE);
         self.guard.watch().waits(Waiting::ForClose);
@@ -304,7 +314,7 @@ impl Connection {
     }
 
     /// Both connections as a relay of whatever they have agreed to speak.
-    async fn switch(&mut self, mut down: Link, mut up: Link) -> Result<Box<Relay>, Ending> {
+    async fn switch(&mut self, mut down: Link, mut up: Link) -> Result<Box<Relay>, Termination> {
         let preface = Preface {
             upstream: down.reader.take_received(),
             downstream: Vec::new(),
@@ -321,7 +331,7 @@ impl Connection {
                 .await,
             Ok(Ok(()))
         ) {
-            return Err(Ending::new(Cause::ClientReset, Side::Downstream));
+            return Err(Termination::new(Cause::ClientReset, CauseSide::Downstream));
         }
         let (down, up) = (down.stream.into_parts(), up.stream.into_parts());
         let side = |socket, session| match session {
@@ -333,13 +343,13 @@ impl Connection {
             side(up.socket, up.session),
             preface,
         )
-        .map_err(|error| Ending::because(Cause::Internal, Side::Lockgate, error))?;
+        .map_err(|error| Termination::because(Cause::Internal, CauseSide::Lockgate, error))?;
         Ok(Box::new(relay))
     }
 }
 
 /// Whether a request is its connection's last, and it is certain where it ends.
-fn says_goodbye(head: &RequestHead) -> bool {
+fn is_last_request(head: &RequestHead) -> bool {
     !forwarding::keeps_alive(head.version, &head.fields)
         && framing::request(head).is_ok()
         // Behind it may be what is no HTTP.
@@ -347,18 +357,18 @@ fn says_goodbye(head: &RequestHead) -> bool {
 }
 
 /// How a connection ended that had become a tunnel.
-pub(super) fn over(ended: Result<Ended, Cut>) -> Ending {
+pub(super) fn termination_of_tunnel(ended: Result<TunnelEnd, Cut>) -> Termination {
     match ended {
-        Ok(Ended::Whole) => Ending::new(Cause::ClientClosed, Side::Downstream),
-        Ok(Ended::ByClient) => Ending::new(Cause::ClientReset, Side::Downstream),
-        Ok(Ended::ByEndpoint) => Ending::new(Cause::UpstreamReset, Side::Upstream),
-        Err(cut) => cut_short(cut, "tunnel"),
+        Ok(TunnelEnd::Whole) => Termination::new(Cause::ClientClosed, CauseSide::Downstream),
+        Ok(TunnelEnd::ByClient) => Termination::new(Cause::ClientReset, CauseSide::Downstream),
+        Ok(TunnelEnd::ByEndpoint) => Termination::new(Cause::UpstreamReset, CauseSide::Upstream),
+        Err(cut) => termination_of_cut(cut, "tunnel"),
     }
 }
 
 /// Ends TLS between two requests, where nothing is cut off (RFC 8446 §6.1). A connection without
 /// TLS needs no such word.
-async fn part(stream: &mut Stream) {
+async fn send_close_notify(stream: &mut Stream) {
     if stream.is_secure() {
         // Who has gone already does not miss it.
         let _ = poll_fn(|cx| Poll::Ready(stream.poll_finish(cx).is_ready())).await;

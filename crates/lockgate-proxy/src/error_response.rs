@@ -3,15 +3,15 @@
 //! Pure functions from what happened to a head and a body. Does not decide that an error is
 //! answered, and does not know what else the connection has to say (`Date`, `Connection`).
 
+mod body_format;
 mod fault;
-mod form;
 pub mod grpc;
 mod page;
 pub mod proxy_status;
 
-pub use fault::Fault;
-pub use form::Form;
-pub use page::{Page, Pages};
+pub use body_format::BodyFormat;
+pub use fault::HttpFault;
+pub use page::{ErrorPage, ErrorPages};
 
 use std::borrow::Cow;
 
@@ -38,9 +38,9 @@ pub enum Advice<'a> {
 
 /// An error as a client is told it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ErrorAnswer<'a> {
+pub struct ErrorResponse<'a> {
     /// What went wrong, for `Proxy-Status`.
-    pub fault: Fault,
+    pub fault: HttpFault,
     /// Three digits.
     pub status: u16,
     /// The word in log, metric and page.
@@ -53,10 +53,10 @@ pub struct ErrorAnswer<'a> {
     pub advice: Advice<'a>,
 }
 
-impl ErrorAnswer<'_> {
+impl ErrorResponse<'_> {
     /// What is usually said of `fault`; the fields may be set to something else.
-    pub const fn of(fault: Fault) -> Self {
-        ErrorAnswer {
+    pub const fn of(fault: HttpFault) -> Self {
+        ErrorResponse {
             fault,
             status: fault.status(),
             cause: fault.cause(),
@@ -68,8 +68,12 @@ impl ErrorAnswer<'_> {
 
     /// The answer's head and body.
     ///
-    /// `page` takes the place of the body that is built in, and then `form` is not asked.
-    pub fn make<'p>(&self, form: Form, page: Option<&'p Page>) -> (ResponseHead, Cow<'p, [u8]>) {
+    /// `page` takes the place of the body that is built in, and then `body_format` is not asked.
+    pub fn make<'p>(
+        &self,
+        form: BodyFormat,
+        page: Option<&'p ErrorPage>,
+    ) -> (ResponseHead, Cow<'p, [u8]>) {
         let mut head = ResponseHead::of(self.status);
         let (media_type, mut content) = match page {
             Some(page) => (
@@ -78,7 +82,7 @@ impl ErrorAnswer<'_> {
             ),
             None => {
                 let mut built_in = Vec::with_capacity(2_048);
-                page::write(&mut built_in, form, self);
+                page::write(&mut built_in, body_format, self);
                 (form.media_type(), Cow::Owned(built_in))
             }
         };
@@ -160,11 +164,11 @@ mod tests {
 
     #[test]
     fn an_error_response_has_proxy_status_and_an_explaining_body() {
-        let answer = ErrorAnswer {
+        let answer = ErrorResponse {
             id: "0123",
-            ..ErrorAnswer::of(Fault::ConnectionRefused)
+            ..ErrorAnswer::of(HttpFault::ConnectionRefused)
         };
-        let (head, body) = answer.make(Form::Text, None);
+        let (head, body) = answer.make(BodyFormat::Text, None);
         let mut fields = Vec::new();
         head.fields.write(&mut fields, |_| true);
         let expected = concat!(
@@ -181,9 +185,9 @@ mod tests {
 
     #[test]
     fn every_fault_in_every_form_is_a_complete_response() {
-        for fault in Fault::ALL {
-            for form in [Form::Text, Form::Html, Form::Json] {
-                let (head, body) = ErrorAnswer::of(fault).make(form, None);
+        for fault in HttpFault::ALL {
+            for form in [BodyFormat::Text, BodyFormat::Html, BodyFormat::Json] {
+                let (head, body) = ErrorResponse::of(fault).make(body_format, None);
                 assert_eq!(head.status, fault.status());
                 assert_eq!(value(&head, "content-type"), Some(form.media_type()));
                 assert_eq!(
@@ -199,11 +203,11 @@ mod tests {
     #[test]
     fn error_responses_204_and_304_have_no_content_length() {
         for status in [204, 304] {
-            let answer = ErrorAnswer {
+            let answer = ErrorResponse {
                 status,
-                ..ErrorAnswer::of(Fault::NoEndpoint)
+                ..ErrorAnswer::of(HttpFault::NoEndpoint)
             };
-            let (head, body) = answer.make(Form::Text, None);
+            let (head, body) = answer.make(BodyFormat::Text, None);
             assert_eq!(
                 (value(&head, "content-length"), value(&head, "content-type")),
                 (None, None)
@@ -214,8 +218,8 @@ mod tests {
 
     #[test]
     fn every_fault_ends_a_grpc_call_with_status_and_message() {
-        for fault in Fault::ALL {
-            let head = ErrorAnswer::of(fault).make_grpc();
+        for fault in HttpFault::ALL {
+            let head = ErrorResponse::of(fault).make_grpc();
             assert_eq!(
                 (head.status, value(&head, "content-type")),
                 (200, Some("application/grpc"))
@@ -229,15 +233,15 @@ mod tests {
 
     #[test]
     fn a_configured_error_page_replaces_only_body_and_type() {
-        let page = Page {
+        let page = ErrorPage {
             body: b"back soon\n".to_vec(),
             media_type: "text/x-own".to_owned(),
         };
-        let answer = ErrorAnswer {
+        let answer = ErrorResponse {
             advice: Advice::RetryAfter(30),
-            ..ErrorAnswer::of(Fault::NoEndpoint)
+            ..ErrorAnswer::of(HttpFault::NoEndpoint)
         };
-        let (head, body) = answer.make(Form::Html, Some(&page));
+        let (head, body) = answer.make(BodyFormat::Html, Some(&page));
         assert_eq!(&*body, b"back soon\n");
         assert_eq!(value(&head, "content-type"), Some("text/x-own"));
         assert_eq!(value(&head, "retry-after"), Some("30"));
@@ -252,35 +256,35 @@ mod tests {
     fn error_responses_carry_challenge_allow_and_retry_after() {
         for (fault, advice, name, expected) in [
             (
-                Fault::Unauthorized,
+                HttpFault::Unauthorized,
                 Advice::Challenge("the \"inner\" \\ ring\r\n"),
                 "www-authenticate",
                 r#"Basic realm="the \"inner\" \\ ring??", charset="UTF-8""#,
             ),
             (
-                Fault::ProxyUnauthorized,
+                HttpFault::ProxyUnauthorized,
                 Advice::ProxyChallenge("way out"),
                 "proxy-authenticate",
                 r#"Basic realm="way out", charset="UTF-8""#,
             ),
             (
-                Fault::MethodNotAllowed,
+                HttpFault::MethodNotAllowed,
                 Advice::Allow("GET, HEAD"),
                 "allow",
                 "GET, HEAD",
             ),
             (
-                Fault::TooManyRequests,
+                HttpFault::TooManyRequests,
                 Advice::RetryAfter(0),
                 "retry-after",
                 "0",
             ),
         ] {
-            let answer = ErrorAnswer {
+            let answer = ErrorResponse {
                 advice,
                 ..ErrorAnswer::of(fault)
             };
-            let (head, _) = answer.make(Form::Text, None);
+            let (head, _) = answer.make(BodyFormat::Text, None);
             assert_eq!(value(&head, name), Some(expected));
         }
     }

@@ -8,9 +8,9 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use super::line::{Fields, Json, Logfmt, Syntax, key, write_ip, write_number};
-use super::stamp::Stamps;
-use super::{Address, Cause, Format, MaskIp, Side};
+use super::line::{Json, LineSyntax, LineWriter, Logfmt, key, write_ip, write_number};
+use super::timestamp::Timestamps;
+use super::{Cause, CauseSide, LineFormat, LoggedAddress, MaskIp};
 use crate::escape::{self, Space};
 
 /// Most bytes of a target that are written.
@@ -26,7 +26,7 @@ pub const CLIENT_LEFT: u16 = 499;
 
 /// What the log says of one exchange. Borrowed: it lives for the call that writes it.
 #[derive(Debug, Clone, Copy)]
-pub struct Exchange<'a> {
+pub struct ExchangeEntry<'a> {
     /// The request's id.
     pub id: &'a str,
     /// The trace that it is a part of.
@@ -34,9 +34,9 @@ pub struct Exchange<'a> {
     /// When the request's first byte came: milliseconds since 1970-01-01 UTC.
     pub began: u64,
     /// The client's connection.
-    pub downstream: Downstream<'a>,
+    pub downstream: LoggedConnection<'a>,
     /// What was asked for, as far as it could be read.
-    pub request: Request<'a>,
+    pub request: LoggedRequest<'a>,
     /// Of the answer, or [`CLIENT_LEFT`].
     pub status: u16,
     /// Of a call of gRPC, how it has ended.
@@ -52,29 +52,29 @@ pub struct Exchange<'a> {
     /// The route that was taken, as configured.
     pub route: Option<&'a str>,
     /// The origin's side, if there was any.
-    pub upstream: Option<Upstream<'a>>,
+    pub upstream: Option<LoggedUpstream<'a>>,
     /// What went wrong, if something did.
-    pub failure: Option<Failure<'a>>,
+    pub failure: Option<LoggedFailure<'a>>,
 }
 
 /// The connection that an exchange came on.
 #[derive(Debug, Clone, Copy)]
-pub struct Downstream<'a> {
+pub struct LoggedConnection<'a> {
     /// The connection's id.
     pub connection: u64,
     /// The listener's address as configured.
     pub listener: &'a str,
     /// The true client, after PROXY and the forwarding fields of those who are trusted.
-    pub client: Address,
+    pub client: LoggedAddress,
     /// Who connected to us.
-    pub peer: Address,
+    pub peer: LoggedAddress,
     /// What TLS agreed on.
-    pub tls: Option<Tls<'a>>,
+    pub tls: Option<LoggedTls<'a>>,
 }
 
 /// What TLS with the client agreed on.
 #[derive(Debug, Clone, Copy)]
-pub struct Tls<'a> {
+pub struct LoggedTls<'a> {
     /// The version.
     pub version: &'a str,
     /// The cipher suite.
@@ -91,7 +91,7 @@ pub struct Tls<'a> {
 
 /// What was asked for. All of it is as the client sent it; what could not be read is empty.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Request<'a> {
+pub struct LoggedRequest<'a> {
     /// The method.
     pub method: &'a [u8],
     /// `http` or `https`, as the client sees it.
@@ -127,7 +127,7 @@ pub struct Timings {
 
 /// Who served an exchange.
 #[derive(Debug, Clone, Copy)]
-pub struct Upstream<'a> {
+pub struct LoggedUpstream<'a> {
     /// The pool, as configured; a tunnel's target is in none.
     pub pool: Option<&'a str>,
     /// The last endpoint that was tried.
@@ -142,16 +142,16 @@ pub struct Upstream<'a> {
 
 /// What went wrong.
 #[derive(Debug, Clone, Copy)]
-pub struct Failure<'a> {
+pub struct LoggedFailure<'a> {
     /// The cause.
     pub cause: Cause,
     /// At whose side.
-    pub side: Side,
+    pub side: CauseSide,
     /// More about it, for people.
     pub detail: Option<&'a str>,
 }
 
-impl Exchange<'_> {
+impl ExchangeEntry<'_> {
     /// Whether it is logged whatever the sample: something went wrong, here or at the origin.
     pub fn is_error(&self) -> bool {
         // Of gRPC: UNKNOWN, DEADLINE_EXCEEDED, INTERNAL, UNAVAILABLE, DATA_LOSS.
@@ -164,20 +164,22 @@ impl Exchange<'_> {
     pub(super) fn write(
         &self,
         out: &mut Vec<u8>,
-        stamps: &mut Stamps,
-        format: Format,
+        stamps: &mut Timestamps,
+        format: LineFormat,
         mask: MaskIp,
     ) {
         match format {
-            Format::Json => self.write_fields(Fields::<Json>::begin(out, stamps, self.began), mask),
-            Format::Logfmt => {
-                self.write_fields(Fields::<Logfmt>::begin(out, stamps, self.began), mask);
+            LineFormat::Json => {
+                self.write_fields(LineWriter::<Json>::begin(out, stamps, self.began), mask)
             }
-            Format::Combined => self.write_combined(out, stamps, mask),
+            LineFormat::Logfmt => {
+                self.write_fields(LineWriter::<Logfmt>::begin(out, stamps, self.began), mask);
+            }
+            LineFormat::Combined => self.write_combined(out, stamps, mask),
         }
     }
 
-    fn write_fields<S: Syntax>(&self, mut fields: Fields<'_, S>, mask: MaskIp) {
+    fn write_fields<S: LineSyntax>(&self, mut fields: LineWriter<'_, S>, mask: MaskIp) {
         let Self {
             downstream,
             request,
@@ -250,7 +252,7 @@ impl Exchange<'_> {
 
     /// `CLIENT - USER [TIME] "REQUEST" STATUS BYTES "REFERER" "AGENT"`, as Apache and nginx write
     /// it.
-    fn write_combined(&self, out: &mut Vec<u8>, stamps: &mut Stamps, mask: MaskIp) {
+    fn write_combined(&self, out: &mut Vec<u8>, stamps: &mut Timestamps, mask: MaskIp) {
         write_client(out, self.downstream.client, mask);
         out.extend_from_slice(b" - ");
         match self.request.user {
@@ -262,7 +264,7 @@ impl Exchange<'_> {
         out.extend_from_slice(b" [");
         stamps.write_common(out, self.began);
         out.extend_from_slice(b"] \"");
-        let Request {
+        let LoggedRequest {
             method,
             target,
             protocol,
@@ -300,16 +302,16 @@ impl Exchange<'_> {
 }
 
 /// The client's address where a format has but one place for it.
-pub(super) fn write_client(out: &mut Vec<u8>, client: Address, mask: MaskIp) {
+pub(super) fn write_client(out: &mut Vec<u8>, client: LoggedAddress, mask: MaskIp) {
     match client {
-        Address::Ip(address) => {
+        LoggedAddress::Ip(address) => {
             let ip: IpAddr = mask.shown(address.ip());
             write_ip(out, ip);
         }
         // As nginx has it.
-        Address::Unix => out.extend_from_slice(b"unix:"),
+        LoggedAddress::Unix => out.extend_from_slice(b"unix:"),
         // The word of the format for what is not there.
-        Address::Unknown => out.push(b'-'),
+        LoggedAddress::Unknown => out.push(b'-'),
     }
 }
 

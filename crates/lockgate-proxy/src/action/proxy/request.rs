@@ -14,16 +14,16 @@ use lockgate_net::stream::StreamError;
 
 use super::Proxy;
 use super::replay::Replay;
-use super::upload::{self, Upload};
-use crate::access_log::{Cause, Side};
-use crate::answer::Fault;
+use super::upload::{self, UploadError};
+use crate::access_log::{Cause, CauseSide};
 use crate::body::{ReadError, Sink};
 use crate::boxed::boxed;
 use crate::clock::{Asked, Cut, Guard, Waiting};
+use crate::error_response::HttpFault;
 use crate::exchange::{Dispatch, Failure};
 use crate::h2::Target;
 use crate::message::Downstream;
-use crate::rules::Rules;
+use crate::rules::RouteRules;
 use crate::upstream::Failure::{Broken, Unserved};
 use crate::upstream::{self, Lease, Wire};
 
@@ -31,7 +31,7 @@ use crate::upstream::{self, Lease, Wire};
 const INTERIM: u32 = 32;
 
 /// How an attempt failed before anything was answered.
-pub(super) struct Unanswered {
+pub(super) struct AttemptFailure {
     pub(super) failure: Failure,
     /// Whether any byte of the request has left.
     pub(super) sent: bool,
@@ -50,17 +50,17 @@ pub(super) struct Unanswered {
 
 /// How a connection, or a stream, has ended before there was an answer.
 #[derive(Clone, Copy)]
-enum BrokeOff {
+enum UpstreamEnd {
     Closed,
     Reset,
     /// The stream alone.
     Refused,
 }
 
-impl Unanswered {
+impl AttemptFailure {
     fn end(failure: Failure) -> Self {
         // An answer that cannot be read is the endpoint's.
-        let blames = (failure.fault == Some(Fault::BadResponse)).then_some(Unserved);
+        let blames = (failure.fault == Some(HttpFault::BadResponse)).then_some(Unserved);
         Self {
             failure,
             sent: true,
@@ -73,17 +73,17 @@ impl Unanswered {
     }
 
     /// The endpoint broke off.
-    fn broken(up: &Wire, how: BrokeOff, detail: impl Into<Cow<'static, str>>) -> Self {
+    fn broken(up: &Wire, how: UpstreamEnd, detail: impl Into<Cow<'static, str>>) -> Self {
         let begun = up.has_begun_answer();
         // RFC 9209 §2.3.8, §2.3.18: it is another error once a part of the answer was received.
         let fault = match (how, begun) {
-            (BrokeOff::Closed, false) => Fault::ConnectionClosed,
-            (BrokeOff::Reset | BrokeOff::Refused, false) => Fault::ConnectionTerminated,
-            (BrokeOff::Closed, true) => Fault::ResponseIncomplete,
-            (BrokeOff::Reset | BrokeOff::Refused, true) => Fault::ResponseReset,
+            (UpstreamEnd::Closed, false) => HttpFault::ConnectionClosed,
+            (UpstreamEnd::Reset | UpstreamEnd::Refused, false) => HttpFault::ConnectionTerminated,
+            (UpstreamEnd::Closed, true) => HttpFault::ResponseIncomplete,
+            (UpstreamEnd::Reset | UpstreamEnd::Refused, true) => HttpFault::ResponseReset,
         };
         let failure = Failure::because(fault, detail);
-        let reset = matches!(how, BrokeOff::Refused);
+        let reset = matches!(how, UpstreamEnd::Refused);
         let blames = (!reset).then_some(Broken);
         Self {
             failure,
@@ -97,11 +97,11 @@ impl Unanswered {
     }
 
     /// We do not wait any longer.
-    fn cut(up: &Wire, cut: Cut, asking: &Asking<'_>) -> Self {
+    fn cut(up: &Wire, cut: Cut, asking: &PendingRequest<'_>) -> Self {
         let fault = if asking.uploaded {
-            Fault::ResponseTimeout
+            HttpFault::ResponseTimeout
         } else {
-            Fault::WriteTimeout
+            HttpFault::WriteTimeout
         };
         let late = matches!(cut, Cut::Deadline | Cut::EndpointDown);
         // Where the client holds its body back, the endpoint may be waiting for that.
@@ -134,7 +134,7 @@ impl Proxy {
         asked: Asked,
         replay: &mut Replay,
         answer: &mut ResponseHead,
-    ) -> Result<(), Unanswered> {
+    ) -> Result<(), AttemptFailure> {
         let guard = exchange.guard;
         let expects = exchange
             .request
@@ -146,14 +146,14 @@ impl Proxy {
         guard.settle();
         if !up.takes(&exchange.request.outgoing) {
             let failure = Failure::because(
-                Fault::UpgradeFailed,
+                HttpFault::UpgradeFailed,
                 "the endpoint takes no WebSocket over HTTP/2",
             );
-            return Err(Unanswered::end(failure));
+            return Err(AttemptFailure::end(failure));
         }
         up.ask(&exchange.request.outgoing, target);
         exchange.outcome.awaited = false;
-        let mut asking = Asking {
+        let mut asking = PendingRequest {
             guard,
             rules: exchange.request.rules,
             response: self.response,
@@ -178,7 +178,7 @@ impl Proxy {
             match guard.within(asked).await {
                 Ok(Ok(())) => {}
                 Ok(Err(unanswered)) => return Err(unanswered),
-                Err(cut) => return Err(Unanswered::cut(up, cut, &asking)),
+                Err(cut) => return Err(AttemptFailure::cut(up, cut, &asking)),
             }
             if !answer.is_interim() {
                 // What was not asked for may never be read, and then would be the next request.
@@ -190,23 +190,23 @@ impl Proxy {
             let asked = guard.watch().asked.take();
             boxed(|| interim(exchange, answer))
                 .await
-                .map_err(Unanswered::end)?;
+                .map_err(AttemptFailure::end)?;
             guard.watch().asked.set(asked);
             if answer.status == 100 {
                 asking.invite();
             }
         }
-        Err(Unanswered::end(Failure::because(
-            Fault::BadResponse,
+        Err(AttemptFailure::end(Failure::because(
+            HttpFault::BadResponse,
             "too many interim answers",
         )))
     }
 }
 
 /// A request that is being sent.
-struct Asking<'a> {
+struct PendingRequest<'a> {
     guard: &'a Guard,
-    rules: &'a Rules,
+    rules: &'a RouteRules,
     /// How long the endpoint has, once it is the one that is waited for.
     response: Option<Duration>,
     /// For the tick, once the endpoint has the whole of it.
@@ -224,7 +224,7 @@ struct Asking<'a> {
     broken: Option<String>,
 }
 
-impl Asking<'_> {
+impl PendingRequest<'_> {
     fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -233,26 +233,26 @@ impl Asking<'_> {
         replay: &mut Replay,
         shaper: Option<&mut Shaper>,
         answer: &mut ResponseHead,
-    ) -> Poll<Result<(), Unanswered>> {
+    ) -> Poll<Result<(), AttemptFailure>> {
         if !self.uploaded
             && let Err(failure) = self.upload(cx, down, up, replay, shaper)
         {
-            return Poll::Ready(Err(Unanswered::end(failure)));
+            return Poll::Ready(Err(AttemptFailure::end(failure)));
         }
         let (how, detail) = match up.poll_answer(cx, answer) {
             Poll::Ready(Ok(true)) => return Poll::Ready(Ok(())),
-            Poll::Ready(Ok(false)) => (BrokeOff::Closed, "closed before it answered".to_owned()),
-            Poll::Ready(Err(error @ ReadError::Cut)) => (BrokeOff::Closed, error.to_string()),
+            Poll::Ready(Ok(false)) => (UpstreamEnd::Closed, "closed before it answered".to_owned()),
+            Poll::Ready(Err(error @ ReadError::Cut)) => (UpstreamEnd::Closed, error.to_string()),
             Poll::Ready(Err(ReadError::Stream(error))) if is_end(&error) => {
-                (BrokeOff::Closed, error.to_string())
+                (UpstreamEnd::Closed, error.to_string())
             }
-            Poll::Ready(Err(ReadError::Stream(error))) => (BrokeOff::Reset, error.to_string()),
+            Poll::Ready(Err(ReadError::Stream(error))) => (UpstreamEnd::Reset, error.to_string()),
             // What we have ended ourselves, its own doing was the reason.
             Poll::Ready(Err(ReadError::Reset(reset))) if up.is_lost() => {
-                (BrokeOff::Reset, reset.to_string())
+                (UpstreamEnd::Reset, reset.to_string())
             }
             Poll::Ready(Err(ReadError::Reset(reset))) if reset.by_peer => {
-                (BrokeOff::Refused, reset.to_string())
+                (UpstreamEnd::Refused, reset.to_string())
             }
             Poll::Ready(Err(error)) => return Poll::Ready(Err(unreadable(&error))),
             // While its body is read, that says so itself.
@@ -261,18 +261,18 @@ impl Asking<'_> {
                     || (self.uploaded || up.is_blocked()) && down.poll_gone(cx).is_ready() =>
             {
                 let failure =
-                    Failure::silent(Cause::ClientReset, Side::Downstream, "while it waited");
-                return Poll::Ready(Err(Unanswered::end(failure)));
+                    Failure::silent(Cause::ClientReset, CauseSide::Downstream, "while it waited");
+                return Poll::Ready(Err(AttemptFailure::end(failure)));
             }
             Poll::Pending => return Poll::Pending,
         };
         // It may have said why before it broke, and that may be told only with the next event.
         let (how, detail) = match (self.broken.take(), how) {
-            (Some(error), BrokeOff::Refused) => (how, error),
-            (Some(error), _) => (BrokeOff::Reset, error),
+            (Some(error), UpstreamEnd::Refused) => (how, error),
+            (Some(error), _) => (UpstreamEnd::Reset, error),
             (None, _) => (how, detail),
         };
-        Poll::Ready(Err(Unanswered::broken(up, how, detail)))
+        Poll::Ready(Err(AttemptFailure::broken(up, how, detail)))
     }
 
     /// Sends what there is of the body.
@@ -285,9 +285,9 @@ impl Asking<'_> {
         shaper: Option<&mut Shaper>,
     ) -> Result<(), Failure> {
         match upload::poll(cx, self.guard, self.rules, down, up, replay, shaper) {
-            Poll::Ready(Err(Upload::Client(failure))) => return Err(failure),
+            Poll::Ready(Err(UploadError::Client(failure))) => return Err(failure),
             Poll::Ready(done) => {
-                if let Err(Upload::Broken(error)) = done {
+                if let Err(UploadError::Broken(error)) = done {
                     self.broken = Some(error);
                 }
                 self.uploaded = true;
@@ -352,14 +352,14 @@ pub(super) fn is_end(error: &StreamError) -> bool {
     }
 }
 
-fn unreadable(error: &ReadError) -> Unanswered {
+fn unreadable(error: &ReadError) -> AttemptFailure {
     let fault = match error {
         ReadError::Head(HeadError::TooLong | HeadError::TooManyFields) => {
-            Fault::ResponseHeadTooLarge
+            HttpFault::ResponseHeadTooLarge
         }
-        _ => Fault::BadResponse,
+        _ => HttpFault::BadResponse,
     };
-    Unanswered::end(Failure::because(fault, error.to_string()))
+    AttemptFailure::end(Failure::because(fault, error.to_string()))
 }
 
 /// Hands on an answer before the answer (RFC 9110 §15.2).
@@ -377,7 +377,7 @@ async fn interim<D: Downstream>(
         // A part of it may have left: what we said now would be taken for its rest.
         Err(cut) => Err(Failure {
             fault: None,
-            ..Failure::cut(cut, Fault::ResponseTimeout)
+            ..Failure::cut(cut, HttpFault::ResponseTimeout)
         }),
     }
 }

@@ -6,27 +6,27 @@ use lockgate_net::tls::{Acceptor, Acceptors};
 
 use std::sync::Arc;
 
-use super::Relaying;
-use crate::route::hosts::{HostPattern, Hosts};
-use crate::site::Sites;
+use super::RelaySettings;
+use crate::route::hosts::{HostPattern, HostTable};
+use crate::site::ListenerSites;
 
 /// The ways of one address.
 #[derive(Debug)]
-pub struct ByHello {
+pub struct SniRouter {
     alpn: Vec<(Box<[u8]>, usize)>,
     /// The place behind the last of `ways` is that of the sites.
-    hosts: Hosts,
-    ways: Vec<Way>,
+    hosts: HostTable,
+    ways: Vec<RelayRoute>,
     sites: Option<SecureSites>,
 }
 
 /// A relay that a ClientHello leads to.
 #[derive(Debug)]
-pub struct Way {
+pub struct RelayRoute {
     /// TLS with clients; `None`: it is the endpoint's, and passed through.
     pub tls: Option<Acceptors>,
     /// What then happens to the bytes.
-    pub relaying: Relaying,
+    pub relaying: RelaySettings,
 }
 
 /// Sites and their TLS.
@@ -35,23 +35,23 @@ pub struct SecureSites {
     /// Which certificates and rules clients get.
     pub tls: Acceptors,
     /// The sites.
-    pub sites: Sites,
+    pub sites: ListenerSites,
 }
 
 /// Where a ClientHello leads.
-pub(super) enum Chosen<'h> {
-    Relay(&'h Way),
+pub(super) enum HelloRoute<'h> {
+    Relay(&'h RelayRoute),
     Sites(&'h SecureSites),
 }
 
-impl ByHello {
+impl SniRouter {
     /// Each way has the protocols and names that lead to it; of a name that is given twice the last
     /// counts, and what the sites have comes after all others.
     pub fn new(
-        ways: Vec<(Vec<Asked>, Way)>,
+        ways: Vec<(Vec<HelloMatch>, RelayRoute)>,
         sites: Option<(Vec<HostPattern>, SecureSites)>,
     ) -> Self {
-        let (mut alpn, mut hosts) = (Vec::new(), Hosts::default());
+        let (mut alpn, mut hosts) = (Vec::new(), HostTable::default());
         let mut all = Vec::new();
         let (of_sites, sites) = sites.unzip();
         // A clash leaves what was inserted last.
@@ -59,8 +59,8 @@ impl ByHello {
         for (asked, way) in ways {
             for one in asked {
                 match one {
-                    Asked::Protocol(name) => alpn.push((name.into_boxed_slice(), all.len())),
-                    Asked::Name(host) => lead(&host, all.len()),
+                    HelloMatch::Protocol(name) => alpn.push((name.into_boxed_slice(), all.len())),
+                    HelloMatch::Name(host) => lead(&host, all.len()),
                 }
             }
             all.push(way);
@@ -77,7 +77,7 @@ impl ByHello {
     }
 
     /// Where this one leads; `None` calls for the alert unrecognized_name (RFC 6066 §3).
-    pub(super) fn choose(&self, hello: &Hello<'_>) -> Option<Chosen<'_>> {
+    pub(super) fn choose(&self, hello: &Hello<'_>) -> Option<HelloRoute<'_>> {
         let of = |offered: &[u8]| self.alpn.iter().find(|(name, _)| **name == *offered);
         let by_alpn = if self.alpn.is_empty() {
             None
@@ -89,8 +89,8 @@ impl ByHello {
             None => self.hosts.find(hello.server_name.as_deref())?,
         };
         match self.ways.get(place) {
-            Some(way) => Some(Chosen::Relay(way)),
-            None => self.sites.as_ref().map(Chosen::Sites),
+            Some(way) => Some(HelloRoute::Relay(way)),
+            None => self.sites.as_ref().map(HelloRoute::Sites),
         }
     }
 
@@ -100,7 +100,7 @@ impl ByHello {
     }
 
     /// Every relay.
-    pub fn ways(&self) -> &[Way] {
+    pub fn ways(&self) -> &[RelayRoute] {
         &self.ways
     }
 
@@ -124,7 +124,7 @@ impl ByHello {
 
 /// What a ClientHello may ask for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Asked {
+pub enum HelloMatch {
     /// One of the protocols that it offers by ALPN (RFC 7301): it goes before every name.
     Protocol(Vec<u8>),
     /// The server name (RFC 6066 §3); `Any` is every other one, and none.

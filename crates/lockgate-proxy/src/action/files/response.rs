@@ -15,18 +15,18 @@ use lockgate_http::head::{BodyLength, Method, ResponseHead, Version};
 use lockgate_http::range::{self, Boundary, Multipart, Selection};
 use lockgate_net::memory::{self, Level};
 
-use super::delivery::{Broken, Delivery, Part};
-use super::listing::Order;
-use super::listings::{self, Page, Wanted};
+use super::delivery::{BodyPart, Delivery, DeliveryError};
+use super::listing::ListingOrder;
+use super::listing_cache::{self, ListingRequest, ListingView};
 use super::{busy, unreadable};
-use crate::access_log::{Cause, Side};
-use crate::answer::{Fault, Form};
+use crate::access_log::{Cause, CauseSide};
 use crate::clock::Waiting;
+use crate::error_response::{BodyFormat, HttpFault};
 use crate::exchange::{Dispatch, Failure};
 use crate::files::Files;
-use crate::files::cache::Hit;
-use crate::files::file::{File, now};
-use crate::files::load::{Content, encoded_tag};
+use crate::files::cache::CachedFile;
+use crate::files::file::{ServedFile, now};
+use crate::files::representation::{FileContent, encoded_tag};
 use crate::files::resolve::{absolute, escaped};
 use crate::message::Downstream;
 use crate::shaping::give_back;
@@ -51,7 +51,7 @@ impl Files {
     pub(super) async fn send<D: Downstream>(
         &self,
         exchange: &mut Dispatch<'_, D>,
-        hit: &Hit,
+        hit: &CachedFile,
     ) -> Result<(), Failure> {
         let file = &hit.file;
         if let Some(plan) = &file.loaded.plan {
@@ -73,7 +73,7 @@ impl Files {
             made = encoded_tag(&form.etag, coding);
             &made
         };
-        let mut said = Said {
+        let mut said = ResponseMeta {
             status: hit.status,
             coding,
             etag,
@@ -118,12 +118,12 @@ impl Files {
     async fn send_whole<D: Downstream>(
         &self,
         exchange: &mut Dispatch<'_, D>,
-        hit: &Hit,
+        hit: &CachedFile,
         coding: Coding,
     ) -> Result<(), Failure> {
         let form = hit.file.form(coding);
         let prepared = hit.prepared(coding, || {
-            let said = Said {
+            let said = ResponseMeta {
                 status: 200,
                 coding,
                 etag: &form.etag,
@@ -154,12 +154,12 @@ impl Files {
     async fn send_filled<D: Downstream>(
         &self,
         exchange: &mut Dispatch<'_, D>,
-        hit: &Hit,
+        hit: &CachedFile,
         plan: &Arc<Plan>,
     ) -> Result<(), Failure> {
         let request = &exchange.request;
         let Some(rewrite) = &request.rules.rewrite else {
-            return Err(Failure::of(Fault::FileUnreadable));
+            return Err(Failure::of(HttpFault::FileUnreadable));
         };
         let values = rewrite.fill(&request.values);
         let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
@@ -167,7 +167,7 @@ impl Files {
         // Values are the client's, and may have thousands of places.
         if filled.length() > rewrite.max {
             return Err(Failure::because(
-                Fault::FileUnreadable,
+                HttpFault::FileUnreadable,
                 "its values make it too long",
             ));
         }
@@ -195,7 +195,7 @@ impl Files {
                     let job = move || coding::encode_all(coding, level, &whole);
                     let made = self.compressors.submit(job).map_err(|_| busy())?;
                     let made = exchange.guard.within(made).await;
-                    let made = made.map_err(|cut| Failure::cut(cut, Fault::ResponseTimeout))?;
+                    let made = made.map_err(|cut| Failure::cut(cut, HttpFault::ResponseTimeout))?;
                     encoded = made.map_err(|_| busy())?;
                 } else {
                     let encoders = &request.worker.encoders;
@@ -206,7 +206,7 @@ impl Files {
                     encoder.whole(&whole, &mut encoded);
                     encoders.borrow_mut().give_back(encoder);
                 }
-                vec![Part::Bytes(encoded.into())]
+                vec![BodyPart::Bytes(encoded.into())]
             }
         };
         self.apply(exchange, &mut answer);
@@ -219,7 +219,7 @@ impl Files {
     async fn choose<D: Downstream>(
         &self,
         exchange: &Dispatch<'_, D>,
-        file: &File,
+        file: &ServedFile,
     ) -> Result<Coding, Failure> {
         let request = &exchange.request;
         let asked = &request.received().fields;
@@ -242,7 +242,7 @@ impl Files {
             .guard
             .within(file.make(coding, compress, &self.compressors))
             .await;
-        match made.map_err(|cut| Failure::cut(cut, Fault::ResponseTimeout))? {
+        match made.map_err(|cut| Failure::cut(cut, HttpFault::ResponseTimeout))? {
             Ok((is_smaller, grown)) => {
                 request.worker.files.grew(grown);
                 Ok(if is_smaller { coding } else { Coding::Identity })
@@ -256,9 +256,9 @@ impl Files {
     fn select<D: Downstream>(
         &self,
         exchange: &Dispatch<'_, D>,
-        file: &Rc<File>,
-        said: &mut Said<'_>,
-        parts: &mut Vec<Part>,
+        file: &Rc<ServedFile>,
+        said: &mut ResponseMeta<'_>,
+        parts: &mut Vec<BodyPart>,
     ) -> Result<(), Failure> {
         let (head, coding) = (exchange.request.received(), said.coding);
         let size = file.form(coding).len();
@@ -275,12 +275,12 @@ impl Files {
                 for part in multipart.parts() {
                     let mut head = Vec::new();
                     multipart.head(*part, &mut head);
-                    parts.push(Part::Bytes(head.into()));
+                    parts.push(BodyPart::Bytes(head.into()));
                     parts.push(self.part(exchange, file, coding, part.offset, part.length));
                 }
                 let mut end = Vec::new();
                 multipart.end(&mut end);
-                parts.push(Part::Bytes(end.into()));
+                parts.push(BodyPart::Bytes(end.into()));
                 (said.status, said.media_type) = (206, Some(multipart.content_type()));
             }
             Selection::Unsatisfiable => {
@@ -295,15 +295,15 @@ impl Files {
     fn encoded<D: Downstream>(
         &self,
         exchange: &Dispatch<'_, D>,
-        file: &Rc<File>,
+        file: &Rc<ServedFile>,
         made: Made,
-    ) -> Part {
+    ) -> BodyPart {
         let compress = exchange.request.rules.compress.as_ref();
         let level = compress.map_or(made.fast_level(), |compress| compress.fast_level(made));
         let len = file.loaded.own.len();
         let mut encoder = Box::new(Encoder::new(made, level));
         encoder.begin(Some(len));
-        Part::Encoded {
+        BodyPart::Encoded {
             file: Rc::clone(file),
             encoder: Some(encoder),
             offset: 0,
@@ -315,16 +315,16 @@ impl Files {
     fn part<D: Downstream>(
         &self,
         exchange: &Dispatch<'_, D>,
-        file: &Rc<File>,
+        file: &Rc<ServedFile>,
         coding: Coding,
         offset: u64,
         len: u64,
-    ) -> Part {
+    ) -> BodyPart {
         let form = file.form(coding);
         let bytes = match &form.content {
-            Content::Held(bytes) => Some(bytes.clone()),
-            Content::Open(_) if exchange.down.takes_files() => None,
-            Content::Open(_) => {
+            FileContent::Held(bytes) => Some(bytes.clone()),
+            FileContent::Open(_) if exchange.down.takes_files() => None,
+            FileContent::Open(_) => {
                 let (bytes, grown) =
                     file.bytes_at_once(coding, &exchange.request.worker.files.copies);
                 exchange.request.worker.files.grew(grown);
@@ -335,9 +335,9 @@ impl Files {
             Some(bytes) => {
                 let [start, end] =
                     [offset, offset + len].map(|at| usize::try_from(at).unwrap_or(usize::MAX));
-                Part::Bytes(bytes.slice(start.min(bytes.len())..end.min(bytes.len())))
+                BodyPart::Bytes(bytes.slice(start.min(bytes.len())..end.min(bytes.len())))
             }
-            None => Part::File {
+            None => BodyPart::File {
                 file: Rc::clone(file),
                 coding,
                 offset,
@@ -382,11 +382,11 @@ impl Files {
         path: &[u8],
         at: Vec<u8>,
     ) -> Result<(), Failure> {
-        let form = Form::of_accept(exchange.request.received().fields.named(b"accept"));
-        let order = Order::of(exchange.request.values.query.unwrap_or_default());
-        let wanted = Wanted {
+        let form = BodyFormat::of_accept(exchange.request.received().fields.named(b"accept"));
+        let order = ListingOrder::of(exchange.request.values.query.unwrap_or_default());
+        let wanted = ListingRequest {
             at,
-            page: Page {
+            page: ListingView {
                 path: path.to_vec(),
                 order,
                 form,
@@ -396,12 +396,12 @@ impl Files {
         // Reading a directory may always have to wait.
         let listed = self
             .lister
-            .submit(move || listings::list(&files, &wanted))
+            .submit(move || listing_cache::list(&files, &wanted))
             .map_err(|_| busy())?;
         let listed = exchange.guard.within(listed).await;
-        let listed = listed.map_err(|cut| Failure::cut(cut, Fault::ResponseTimeout))?;
+        let listed = listed.map_err(|cut| Failure::cut(cut, HttpFault::ResponseTimeout))?;
         let body = listed.map_err(|_| busy())?.map_err(unreadable)?;
-        let media_type = if form == Form::Json {
+        let media_type = if form == BodyFormat::Json {
             "application/json"
         } else {
             form.media_type()
@@ -411,8 +411,12 @@ impl Files {
         answer.fields.append(b"Vary", b"Accept");
         answer.fields.append(b"Cache-Control", b"no-cache");
         self.apply(exchange, &mut answer);
-        self.deliver(exchange, &mut answer, Delivery::new([Part::Bytes(body)]))
-            .await
+        self.deliver(
+            exchange,
+            &mut answer,
+            Delivery::new([BodyPart::Bytes(body)]),
+        )
+        .await
     }
 
     /// What the route's rules change of an answer.
@@ -499,11 +503,13 @@ impl Files {
                 outcome.reusable = persistence.is_kept();
                 return Ok(());
             }
-            Ok(Err(Broken::Client(error))) => Failure::client(&error),
-            Ok(Err(broken)) => Failure::silent(Cause::Internal, Side::Lockgate, broken.to_string()),
+            Ok(Err(DeliveryError::Client(error))) => Failure::client(&error),
+            Ok(Err(broken)) => {
+                Failure::silent(Cause::Internal, CauseSide::Lockgate, broken.to_string())
+            }
             Err(cut) => Failure {
                 fault: None,
-                ..Failure::cut(cut, Fault::ResponseTimeout)
+                ..Failure::cut(cut, HttpFault::ResponseTimeout)
             },
         };
         // As with answers of origins: where the close would be the end of the body, and of who
@@ -517,13 +523,13 @@ impl Files {
 
 /// The pieces of a document, without a copy of what is always the same, unless these are many and
 /// small.
-fn filled_parts(plan: &Arc<Plan>, filled: &Filled<'_>) -> Vec<Part> {
+fn filled_parts(plan: &Arc<Plan>, filled: &Filled<'_>) -> Vec<BodyPart> {
     if filled.count() > SEVERAL {
         let mut whole = Vec::new();
         filled.copy_to(&mut whole);
-        return vec![Part::Bytes(whole.into())];
+        return vec![BodyPart::Bytes(whole.into())];
     }
-    let text = Bytes::from_owner(Text(Arc::clone(plan)));
+    let text = Bytes::from_owner(PlanText(Arc::clone(plan)));
     let piece = |number| {
         let piece = filled.piece(number).unwrap_or_default();
         // By turns, a piece of the text and a value.
@@ -532,22 +538,22 @@ fn filled_parts(plan: &Arc<Plan>, filled: &Filled<'_>) -> Vec<Part> {
         } else {
             Bytes::copy_from_slice(piece)
         };
-        Part::Bytes(bytes)
+        BodyPart::Bytes(bytes)
     };
     (0..filled.count()).map(piece).collect()
 }
 
 /// The text of a plan, for who sends parts of it.
-struct Text(Arc<Plan>);
+struct PlanText(Arc<Plan>);
 
-impl AsRef<[u8]> for Text {
+impl AsRef<[u8]> for PlanText {
     fn as_ref(&self) -> &[u8] {
         self.0.text()
     }
 }
 
 /// What is said of an answer.
-struct Said<'a> {
+struct ResponseMeta<'a> {
     status: u16,
     coding: Coding,
     etag: &'a [u8],
@@ -557,8 +563,8 @@ struct Said<'a> {
     media_type: Option<Vec<u8>>,
 }
 
-impl Said<'_> {
-    fn head(&self, hit: &Hit) -> ResponseHead {
+impl ResponseMeta<'_> {
+    fn head(&self, hit: &CachedFile) -> ResponseHead {
         let Self {
             status,
             coding,
@@ -608,7 +614,7 @@ impl Said<'_> {
 /// What parts are told apart by.
 fn boundary() -> Result<Boundary, Failure> {
     let mut random = [0; 16];
-    let none = |_| Failure::because(Fault::FileUnreadable, "no random numbers");
+    let none = |_| Failure::because(HttpFault::FileUnreadable, "no random numbers");
     aws_lc_rs::rand::fill(&mut random).map_err(none)?;
     Ok(Boundary::of(u128::from_ne_bytes(random)))
 }

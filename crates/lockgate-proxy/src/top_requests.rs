@@ -23,7 +23,7 @@ const ONE_IN: u32 = 16;
 /// The accounts of one worker. A request counts 1 as *received*, so the rates are requests per
 /// second.
 #[derive(Debug)]
-pub struct Popular {
+pub struct TopRequests {
     hosts: Top<Box<str>, RandomState>,
     pages: Top<Box<str>, RandomState>,
     referers: Top<Box<str>, RandomState>,
@@ -33,7 +33,7 @@ pub struct Popular {
     seen: u32,
 }
 
-impl Default for Popular {
+impl Default for TopRequests {
     fn default() -> Self {
         let [hosts, pages, referers] =
             [HOSTS, PAGES, REFERERS].map(|keys| Top::with_hasher(keys, RandomState::default()));
@@ -48,7 +48,7 @@ impl Default for Popular {
     }
 }
 
-impl Popular {
+impl TopRequests {
     /// Counts a request; `now` is in milliseconds of any clock, the same for all calls of all
     /// workers.
     ///
@@ -116,8 +116,8 @@ impl Popular {
     }
 
     /// Reads all of it; `now` as in [`record`](Self::record).
-    pub fn snapshot(&self, now: u64) -> PopularSnapshot {
-        PopularSnapshot {
+    pub fn snapshot(&self, now: u64) -> TopRequestsSnapshot {
+        TopRequestsSnapshot {
             hosts: self.hosts.snapshot(now),
             pages: self.pages.snapshot(now),
             referers: self.referers.snapshot(now),
@@ -127,7 +127,7 @@ impl Popular {
 
 /// The accounts of one worker, or of several merged, at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PopularSnapshot {
+pub struct TopRequestsSnapshot {
     /// Requests per host of the configuration.
     pub hosts: TopSnapshot<Box<str>>,
     /// Requests per page: host and path.
@@ -136,7 +136,7 @@ pub struct PopularSnapshot {
     pub referers: TopSnapshot<Box<str>>,
 }
 
-impl PopularSnapshot {
+impl TopRequestsSnapshot {
     /// Adds up the accounts of several workers.
     pub fn merge(snapshots: impl IntoIterator<Item = Self>) -> Self {
         let (mut hosts, mut pages, mut referers) = (Vec::new(), Vec::new(), Vec::new());
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn top_hosts_pages_and_referers_omit_queries_and_credentials() {
-        let mut popular = Popular::default();
+        let mut popular = TopRequests::default();
         for (host, path, referer) in [
             (
                 "a.example",
@@ -209,7 +209,8 @@ mod tests {
                 (path.map(str::as_bytes), referer.map(str::as_bytes))
             });
         }
-        let snapshot = PopularSnapshot::merge([popular.snapshot(5_000), popular.snapshot(5_000)]);
+        let snapshot =
+            TopRequestsSnapshot::merge([popular.snapshot(5_000), popular.snapshot(5_000)]);
         let hosts = listed(&snapshot.hosts);
         assert_eq!(hosts[0], ("a.example".to_owned(), 6));
         assert_eq!(hosts.len(), 3);
@@ -244,7 +245,7 @@ mod tests {
 
     #[test]
     fn top_requests_are_sampled_only_in_busy_seconds() {
-        let mut popular = Popular::default();
+        let mut popular = TopRequests::default();
         let requests = LOOKED_AT + 1_000 * ONE_IN;
         (0..requests).for_each(|_| popular.record(1_500, "a", || (Some(b"/"), None)));
         assert_eq!(
@@ -260,7 +261,7 @@ mod tests {
 
     #[test]
     fn top_requests_are_found_in_bounded_memory() {
-        let mut popular = Popular::default();
+        let mut popular = TopRequests::default();
         for n in 0..50_000_u64 {
             // Each in a second of its own, so that each is sampled.
             let path = format!("/{n}/{}", "x".repeat(1_000));
@@ -302,7 +303,7 @@ mod tests {
             ("new names, busy", u64::MAX, 50_000),
             ("new names, quiet", u64::MAX, 100),
         ] {
-            let mut popular = Popular::default();
+            let mut popular = TopRequests::default();
             let paths: Vec<String> = (0..100_000_u64)
                 .map(|n| format!("/page/{}", n % names))
                 .collect();

@@ -3,11 +3,11 @@
 //!
 //! Does not write anything: the answer is in [`answer`](super), its field in `proxy_status`.
 
-use crate::access_log::{Cause, Side};
+use crate::access_log::{Cause, CauseSide};
 
 /// What was wrong with an exchange that Lockgate answers itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Fault {
+pub enum HttpFault {
     /// The request cannot be read in one way only.
     Malformed,
     /// The request's head or body did not come in time.
@@ -93,11 +93,11 @@ pub enum Fault {
 }
 
 /// What there is to say about one fault.
-struct Row {
+struct FaultRow {
     status: u16,
     error: &'static str,
     cause: Cause,
-    side: Side,
+    side: CauseSide,
     detail: &'static str,
 }
 
@@ -105,10 +105,10 @@ const fn row(
     status: u16,
     error: &'static str,
     cause: Cause,
-    side: Side,
+    side: CauseSide,
     detail: &'static str,
-) -> Row {
-    Row {
+) -> FaultRow {
+    FaultRow {
         status,
         error,
         cause,
@@ -122,7 +122,7 @@ const REQUEST: &str = "http_request_error";
 /// The client asked for what it may not have (RFC 9209 §2.3.17).
 const DENIED: &str = "http_request_denied";
 
-impl Fault {
+impl HttpFault {
     /// Every fault.
     pub const ALL: [Self; 41] = [
         Self::Malformed,
@@ -170,9 +170,9 @@ impl Fault {
 
     /// The causes are those of the access log. What breaks the protocol is refused by its rules,
     /// and the side says who broke it.
-    const fn row(self) -> Row {
+    const fn row(self) -> FaultRow {
         use Cause::{ConnectFailed, Limit, RefusedByRule, TooSlow, UpstreamClosed, UpstreamReset};
-        use Side::{Downstream, Lockgate, Upstream};
+        use CauseSide::{Downstream, Lockgate, Upstream};
         match self {
             Self::Malformed => row(
                 400,
@@ -529,7 +529,7 @@ impl Fault {
     }
 
     /// Who was at fault.
-    pub const fn side(self) -> Side {
+    pub const fn side(self) -> CauseSide {
         self.row().side
     }
 
@@ -586,14 +586,14 @@ mod tests {
 
     #[test]
     fn every_proxy_status_error_type_is_registered() {
-        for fault in Fault::ALL {
+        for fault in HttpFault::ALL {
             assert!(REGISTERED.contains(&fault.proxy_error()), "{fault:?}");
         }
     }
 
     #[test]
     fn fault_sides_agree_with_4xx_and_5xx_status_codes() {
-        for (place, fault) in Fault::ALL.into_iter().enumerate() {
+        for (place, fault) in HttpFault::ALL.into_iter().enumerate() {
             assert_eq!(fault.index(), place);
             assert!(
                 !lockgate_http::status::reason(fault.status()).is_empty(),
@@ -607,9 +607,9 @@ mod tests {
                 "{fault:?}"
             );
             match fault.status() {
-                501 | 505 => assert_eq!(fault.side(), Side::Downstream),
-                400..=499 => assert_ne!(fault.side(), Side::Upstream, "{fault:?}"),
-                500..=599 => assert_ne!(fault.side(), Side::Downstream, "{fault:?}"),
+                501 | 505 => assert_eq!(fault.side(), CauseSide::Downstream),
+                400..=499 => assert_ne!(fault.side(), CauseSide::Upstream, "{fault:?}"),
+                500..=599 => assert_ne!(fault.side(), CauseSide::Downstream, "{fault:?}"),
                 other => panic!("{fault:?} is answered {other}"),
             }
         }

@@ -21,15 +21,15 @@ use lockgate_net::socket::Socket;
 use lockgate_net::stream::Stream;
 
 use super::proxy::Proxy;
-use crate::access_log::{Cause, Side};
-use crate::admit::targets::{Refused, Targets};
-use crate::answer::Fault;
+use crate::access_log::{Cause, CauseSide};
+use crate::admit::targets::{TargetRefusal, TunnelTargets};
 use crate::client_address::ClientAddress;
 use crate::clock::Clock;
+use crate::error_response::HttpFault;
 use crate::exchange::{Bounds, Dispatch, Failure, Shares, Switched, lap};
 use crate::h1::Link;
-use crate::limits::sockets::Share;
-use crate::limits::{self, AtOnce, PerClient};
+use crate::limits::sockets::SocketShare;
+use crate::limits::{self, KeyedLimit, PerClient};
 use crate::message::Downstream;
 use crate::upstream::{Endpoint, Patience, Place, Queue, Slot, Upstream, Wire};
 
@@ -44,7 +44,7 @@ const PAUSE: u32 = 3;
 #[derive(Debug)]
 pub struct Connect {
     /// Where they may lead.
-    pub targets: Targets,
+    pub targets: TunnelTargets,
     /// What is known of names; all listeners share it.
     pub names: Arc<Names>,
     /// How old may be what is known.
@@ -59,9 +59,9 @@ pub struct Connect {
     /// answers must not take the time of the others. All listeners share it.
     pub look_ups: Arc<PerClient>,
     /// Tunnels that one client may have at once, if that is limited.
-    pub per_client: Option<Arc<AtOnce<IpAddr>>>,
+    pub per_client: Option<Arc<KeyedLimit<IpAddr>>>,
     /// Tunnels that one user may have at once, if that is limited.
-    pub per_user: Option<Arc<AtOnce<Arc<str>>>>,
+    pub per_user: Option<Arc<KeyedLimit<Arc<str>>>>,
     /// Whether requests for `http:` are forwarded, and how.
     pub forward: Option<Forward>,
 }
@@ -128,13 +128,13 @@ impl Connect {
             ),
             (Some(true), _) => {
                 return Err(Failure::because(
-                    Fault::NotImplemented,
+                    HttpFault::NotImplemented,
                     "https is asked for by CONNECT",
                 ));
             }
             _ => {
                 return Err(Failure::because(
-                    Fault::Malformed,
+                    HttpFault::Malformed,
                     "no URL, as proxies are asked for",
                 ));
             }
@@ -167,20 +167,20 @@ impl Connect {
         &self,
         exchange: &mut Dispatch<'_, D>,
         patience: &Patience,
-    ) -> Result<(Slot, Option<Share>), Failure> {
+    ) -> Result<(Slot, Option<SocketShare>), Failure> {
         let (slots, guard) = (&exchange.request.worker.slots, exchange.guard);
         let share = match slots.try_share(exchange.share_of) {
             Ok(share) => share,
             Err(account) => {
                 let share = slots.share(account, guard, patience);
-                Some(while_wanted(exchange, patience.left(), Fault::Exhausted, share).await??)
+                Some(while_wanted(exchange, patience.left(), HttpFault::Exhausted, share).await??)
             }
         };
         let slot = match slots.try_take() {
             Some(slot) => slot,
             None => {
                 let slot = slots.take(guard, patience);
-                while_wanted(exchange, patience.left(), Fault::Exhausted, slot).await??
+                while_wanted(exchange, patience.left(), HttpFault::Exhausted, slot).await??
             }
         };
         Ok((slot, share))
@@ -222,17 +222,17 @@ impl Connect {
             {
                 Ok(sent) => {
                     sent.map_err(|error| {
-                        Failure::because(Fault::TargetRefused, error.to_string())
+                        Failure::because(HttpFault::TargetRefused, error.to_string())
                     })?;
                 }
-                Err(cut) => return Err(Failure::cut(cut, Fault::TargetTimeout)),
+                Err(cut) => return Err(Failure::cut(cut, HttpFault::TargetTimeout)),
             }
         }
         Ok((up, endpoint))
     }
 
     fn shares(&self, client: ClientAddress, user: Option<&Arc<str>>) -> Result<Shares, Failure> {
-        let full = |whose| Failure::because(Fault::TooManyRequests, whose);
+        let full = |whose| Failure::because(HttpFault::TooManyRequests, whose);
         let mut shares = Shares::default();
         if let Some(table) = &self.per_client {
             let share = table.take(&limits::client(client.key_or_nobody()));
@@ -252,10 +252,10 @@ impl Connect {
         host: &str,
         port: u16,
     ) -> Result<Vec<SocketAddr>, Failure> {
-        let refused = |refused: Refused| {
+        let refused = |refused: TargetRefusal| {
             let fault = match refused {
-                Refused::Denied | Refused::NotAllowed => Fault::TargetForbidden,
-                Refused::Private(_) | Refused::Nobody => Fault::TargetPrivate,
+                TargetRefusal::Denied | TargetRefusal::NotAllowed => HttpFault::TargetForbidden,
+                TargetRefusal::Private(_) | TargetRefusal::Nobody => HttpFault::TargetPrivate,
             };
             Failure::because(fault, refused.to_string())
         };
@@ -291,8 +291,9 @@ impl Connect {
         let found = match self.names.known(host, self.fresh) {
             Some(found) => found,
             None => {
-                let busy =
-                    || Failure::because(Fault::TooManyRequests, "names that are being looked up");
+                let busy = || {
+                    Failure::because(HttpFault::TooManyRequests, "names that are being looked up")
+                };
                 let mut place = self
                     .look_ups
                     .enter(exchange.request.values.client.key_or_nobody())
@@ -301,7 +302,7 @@ impl Connect {
                     place.wait().await;
                     self.names.look_up(host, self.fresh, place).await
                 };
-                while_wanted(exchange, self.connect, Fault::TargetDnsTimeout, asked).await?
+                while_wanted(exchange, self.connect, HttpFault::TargetDnsTimeout, asked).await?
             }
         };
         found.map_err(unresolved)
@@ -318,20 +319,21 @@ impl Connect {
         let clock = guard.clock();
         let dialled = loop {
             let dialled = dial::race(addresses, || ticks(clock));
-            let dialled = while_wanted(exchange, self.connect, Fault::TargetTimeout, dialled).await;
+            let dialled =
+                while_wanted(exchange, self.connect, HttpFault::TargetTimeout, dialled).await;
             if !matches!(&dialled, Ok(Err(error)) if is_exhaustion(error)) {
                 break dialled;
             }
             let room = slots.make_room(guard, patience);
-            let room = while_wanted(exchange, patience.left(), Fault::Exhausted, room).await?;
-            if !room.map_err(|cut| Failure::cut(cut, Fault::Exhausted))? {
+            let room = while_wanted(exchange, patience.left(), HttpFault::Exhausted, room).await?;
+            if !room.map_err(|cut| Failure::cut(cut, HttpFault::Exhausted))? {
                 break dialled;
             }
         };
         let unreachable = match &dialled {
             Ok(Ok(_)) => false,
             Ok(Err(error)) => !is_exhaustion(error),
-            Err(failure) => failure.fault == Some(Fault::TargetTimeout),
+            Err(failure) => failure.fault == Some(HttpFault::TargetTimeout),
         };
         if unreachable {
             // Perhaps it has moved.
@@ -339,14 +341,14 @@ impl Connect {
         }
         dialled?.map_err(|error| {
             let fault = match error.kind() {
-                _ if is_exhaustion(&error) => Fault::Exhausted,
+                _ if is_exhaustion(&error) => HttpFault::Exhausted,
                 // Of our own: all ports to that address are taken (connect(2)).
-                io::ErrorKind::AddrNotAvailable => Fault::Exhausted,
+                io::ErrorKind::AddrNotAvailable => HttpFault::Exhausted,
                 io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset => {
-                    Fault::TargetRefused
+                    HttpFault::TargetRefused
                 }
-                io::ErrorKind::TimedOut => Fault::TargetTimeout,
-                _ => Fault::TargetUnroutable,
+                io::ErrorKind::TimedOut => HttpFault::TargetTimeout,
+                _ => HttpFault::TargetUnroutable,
             };
             Failure::because(fault, error.to_string())
         })
@@ -355,7 +357,7 @@ impl Connect {
 
 /// Whom a request for a tunnel is for: a name in lower case or an address, and a port.
 fn target<D>(exchange: &Dispatch<'_, D>) -> Result<(String, u16), Failure> {
-    let malformed = |why| Err(Failure::because(Fault::Malformed, why));
+    let malformed = |why| Err(Failure::because(HttpFault::Malformed, why));
     if exchange.request.outgoing.length != BodyLength::Empty {
         // RFC 9110 §9.3.6: it has no meaning, and some would take it for the first bytes of the
         // tunnel.
@@ -373,7 +375,7 @@ fn target<D>(exchange: &Dispatch<'_, D>) -> Result<(String, u16), Failure> {
 /// One that somebody can listen on.
 fn port(port: u16) -> Result<u16, Failure> {
     if port == 0 {
-        Err(Failure::because(Fault::Malformed, "port 0"))
+        Err(Failure::because(HttpFault::Malformed, "port 0"))
     } else {
         Ok(port)
     }
@@ -383,8 +385,8 @@ fn port(port: u16) -> Result<u16, Failure> {
 /// the latter is our limit, and says nothing of the name.
 fn unresolved(error: NameError) -> Failure {
     match error {
-        NameError::Failed(said) => Failure::because(Fault::TargetUnknown, said.to_string()),
-        NameError::Busy => Failure::because(Fault::Exhausted, error.to_string()),
+        NameError::Failed(said) => Failure::because(HttpFault::TargetUnknown, said.to_string()),
+        NameError::Busy => Failure::because(HttpFault::Exhausted, error.to_string()),
     }
 }
 
@@ -405,7 +407,7 @@ fn literal(host: &str) -> Option<IpAddr> {
 async fn while_wanted<D: Downstream, F: Future>(
     exchange: &mut Dispatch<'_, D>,
     limit: Duration,
-    late: Fault,
+    late: HttpFault,
     future: F,
 ) -> Result<F::Output, Failure> {
     let Dispatch { guard, down, .. } = exchange;
@@ -419,7 +421,7 @@ async fn while_wanted<D: Downstream, F: Future>(
         Ok(Some(output)) => Ok(output),
         Ok(None) => Err(Failure::silent(
             Cause::ClientReset,
-            Side::Downstream,
+            CauseSide::Downstream,
             "while it waited",
         )),
         Err(cut) => Err(Failure::cut(cut, late)),
@@ -441,7 +443,11 @@ mod tests {
         let busy = unresolved(NameError::Busy);
         assert_eq!(
             (busy.fault, busy.cause, busy.side),
-            (Some(Fault::Exhausted), Cause::Limit, Side::Lockgate)
+            (
+                Some(HttpFault::Exhausted),
+                Cause::Limit,
+                CauseSide::Lockgate
+            )
         );
         assert!(
             format!("{busy:?}").contains("too many names are being looked up"),
@@ -450,7 +456,7 @@ mod tests {
         let unknown = unresolved(NameError::Failed("no such name".into()));
         assert_eq!(
             (unknown.fault, unknown.side),
-            (Some(Fault::TargetUnknown), Side::Upstream)
+            (Some(HttpFault::TargetUnknown), CauseSide::Upstream)
         );
     }
 }

@@ -12,22 +12,22 @@ use lockgate_http::target::{self, Authority};
 use lockgate_net::memory::{self, Charge, Kind, Level};
 
 use super::Proxy;
-use super::ask::is_end;
 use super::replay::Replay;
-use super::upload::{self, Upload};
-use crate::access_log::{Cause, Side};
-use crate::answer::{Fault, grpc};
+use super::request::is_end;
+use super::upload::{self, UploadError};
+use crate::access_log::{Cause, CauseSide};
 use crate::body::{ReadError, Sink, Source};
 use crate::boxed::boxed;
 use crate::clock::Waiting;
+use crate::error_response::{HttpFault, grpc};
 use crate::exchange::{Dispatch, Failure, Request, Switched};
 use crate::h1;
 use crate::message::Downstream;
 use crate::pump::{PumpError, poll_pump};
-use crate::rules::Rules;
+use crate::rules::RouteRules;
 use crate::shaping::Held;
-use crate::transform::body::{Stage, Transformation};
-use crate::transform::{Cors, Origin, Public};
+use crate::transform::body::{BodyStage, Transformation};
+use crate::transform::{Cors, OriginAuthority, PublicUrl};
 use crate::upstream::{Lease, Wire, Wish};
 
 /// How long what is left of a request's body may stand still, once its answer has been delivered.
@@ -50,7 +50,7 @@ impl Proxy {
             .link
             .begin_answer(exchange.request.received().method, answer);
         let length =
-            length.map_err(|error| Failure::because(Fault::BadResponse, error.to_string()))?;
+            length.map_err(|error| Failure::because(HttpFault::BadResponse, error.to_string()))?;
         let stays = forwarding::keeps_alive(answer.version, &answer.fields)
             && length != BodyLength::UntilClose;
         let kept = stays
@@ -120,7 +120,7 @@ impl Proxy {
         let exchanged = guard.within(poll_fn(|cx| {
             if uploading {
                 match upload::poll(cx, guard, rules, down, up, replay, received.as_deref_mut()) {
-                    Poll::Ready(Err(Upload::Client(failure))) if delivering => {
+                    Poll::Ready(Err(UploadError::Client(failure))) if delivering => {
                         return Poll::Ready(Err(failure));
                     }
                     // An origin that answers may have heard enough.
@@ -156,8 +156,11 @@ impl Proxy {
                 }
                 // Events may come hours apart: nothing is written that would tell.
                 if pumped.is_pending() && down.poll_gone(cx).is_ready() {
-                    let failure =
-                        Failure::silent(Cause::ClientReset, Side::Downstream, "within the answer");
+                    let failure = Failure::silent(
+                        Cause::ClientReset,
+                        CauseSide::Downstream,
+                        "within the answer",
+                    );
                     return Poll::Ready(Err(failure));
                 }
                 ready!(pumped).map_err(|fault| match fault {
@@ -190,12 +193,12 @@ impl Proxy {
         }
         let delivered = match exchanged {
             Ok(delivered) => delivered,
-            Err(cut) if delivering => Err(Failure::cut(cut, Fault::ResponseTimeout)),
+            Err(cut) if delivering => Err(Failure::cut(cut, HttpFault::ResponseTimeout)),
             // The client has its answer, and takes too long to say the rest.
             Err(_) => Ok(()),
         };
         if let Err(failure) = delivered {
-            if failure.side == Side::Upstream {
+            if failure.side == CauseSide::Upstream {
                 // What has come is delivered, and its end is not: the client must not take it for
                 // the whole.
                 guard.watch().waits(Waiting::ForRoom);
@@ -206,7 +209,7 @@ impl Proxy {
             // Where the close is the end of the body (RFC 9112 §8) only a reset says that it is
             // not. And the kernel holds megabytes for who takes nothing: with a reset
             // they are gone, after a close they stay until it gives up.
-            let slow = failure.cause == Cause::TooSlow && failure.side == Side::Downstream;
+            let slow = failure.cause == Cause::TooSlow && failure.side == CauseSide::Downstream;
             if onward == BodyLength::UntilClose || slow {
                 exchange.down.abort();
             }
@@ -235,7 +238,7 @@ fn transformed(
     answer: &mut ResponseHead,
     length: BodyLength,
 ) -> Option<Transformation> {
-    let Rules {
+    let RouteRules {
         rewrite, compress, ..
     } = request.rules;
     let bodiless = length == BodyLength::Empty;
@@ -266,7 +269,7 @@ fn transformed(
                 .encoders
                 .borrow_mut()
                 .take(coding, level, None);
-            stages.push(Stage::Encode(encoder));
+            stages.push(BodyStage::Encode(encoder));
         }
     }
     (!stages.is_empty() && !bodiless).then(|| Transformation::new(stages))
@@ -288,7 +291,7 @@ fn transform(request: &Request<'_>, lease: &Lease, answer: &mut ResponseHead) {
         let endpoint = lease
             .endpoint()
             .authority()
-            .map(|(host, port)| Origin { host, port });
+            .map(|(host, port)| OriginAuthority { host, port });
         let named = outgoing
             .head
             .other_host()
@@ -305,9 +308,9 @@ fn transform(request: &Request<'_>, lease: &Lease, answer: &mut ResponseHead) {
                 .into_iter()
                 .chain([own])
                 .flatten();
-            origins.extend(ports.map(|port| Origin { host, port }));
+            origins.extend(ports.map(|port| OriginAuthority { host, port }));
         }
-        let public = Public {
+        let public = PublicUrl {
             secure: client.is_secure(),
             authority: outgoing.target.host,
             origins: &origins,
@@ -366,15 +369,15 @@ fn grpc_status(lease: &Lease, fields: &Fields) -> Option<u16> {
 /// The answer was begun: all that can be said is that it has not ended.
 fn truncated(error: &ReadError) -> Failure {
     let fault = match error {
-        ReadError::Cut => Fault::ResponseIncomplete,
-        ReadError::Stream(error) if is_end(error) => Fault::ResponseIncomplete,
-        ReadError::Stream(_) | ReadError::Reset(_) => Fault::ResponseReset,
+        ReadError::Cut => HttpFault::ResponseIncomplete,
+        ReadError::Stream(error) if is_end(error) => HttpFault::ResponseIncomplete,
+        ReadError::Stream(_) | ReadError::Reset(_) => HttpFault::ResponseReset,
         ReadError::Head(_)
         | ReadError::Section(_)
         | ReadError::Framing(_)
         | ReadError::Body(_)
         | ReadError::Transform(_)
-        | ReadError::TooLong => Fault::BadResponse,
+        | ReadError::TooLong => HttpFault::BadResponse,
     };
     Failure::because(fault, error.to_string())
 }
@@ -390,7 +393,7 @@ async fn switch<D: Downstream>(
     // the other protocol.
     let whole = exchange.down.is_over() && lease.link.is_flushed();
     if !whole || !h1::agrees(&exchange.request.outgoing, answer) {
-        return Err(Failure::of(Fault::UpgradeFailed));
+        return Err(Failure::of(HttpFault::UpgradeFailed));
     }
     exchange.switch(answer, Switched::of(lease, idle)).await
 }

@@ -10,7 +10,7 @@ use crate::upstream::Pool;
 
 /// How bytes are relayed.
 #[derive(Debug)]
-pub struct Relaying {
+pub struct RelaySettings {
     /// Its place among those that each worker counts.
     pub place: usize,
     /// Where to.
@@ -39,7 +39,7 @@ pub enum SentHeader {
     Pass,
 }
 
-impl Relaying {
+impl RelaySettings {
     /// Whether it needs the header that has come.
     pub(super) fn passes_header(&self) -> bool {
         self.proxy_protocol == Some(SentHeader::Pass)

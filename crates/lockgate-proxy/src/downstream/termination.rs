@@ -1,0 +1,90 @@
+//! How a client's connection ended, for its line in the log.
+
+use lockgate_net::relay::{End, Which};
+use lockgate_net::stream::StreamError;
+use lockgate_net::tls::session::SessionError;
+
+use crate::access_log::{Cause, CauseSide};
+use crate::clock::Cut;
+use crate::exchange::Failure;
+
+/// How a connection ended.
+pub(super) struct Termination {
+    pub(super) cause: Cause,
+    pub(super) side: CauseSide,
+    pub(super) detail: Option<String>,
+    /// Whether it is said even of a connection whose requests have their own lines.
+    pub(super) loud: bool,
+}
+
+impl Termination {
+    pub(super) fn new(cause: Cause, side: CauseSide) -> Self {
+        Self {
+            cause,
+            side,
+            detail: None,
+            loud: false,
+        }
+    }
+
+    pub(super) fn because(cause: Cause, side: CauseSide, detail: impl ToString) -> Self {
+        Self {
+            cause,
+            side,
+            detail: Some(detail.to_string()),
+            loud: false,
+        }
+    }
+
+    pub(super) fn loud(self) -> Self {
+        Self { loud: true, ..self }
+    }
+
+    pub(super) fn of(failure: Failure) -> Self {
+        Self::because(failure.cause, failure.side, failure.detail)
+    }
+}
+
+/// What a cut means for the log; `phase` is what it interrupted.
+pub(super) fn termination_of_cut(cut: Cut, phase: &str) -> Termination {
+    match cut {
+        Cut::Deadline | Cut::Slow => {
+            Termination::because(Cause::TooSlow, CauseSide::Downstream, phase)
+        }
+        Cut::EndpointDown => Termination::because(Cause::TooSlow, CauseSide::Upstream, phase),
+        Cut::Idle => Termination::new(Cause::Idle, CauseSide::Lockgate),
+        Cut::Lifetime => Termination::new(Cause::Lifetime, CauseSide::Lockgate),
+        Cut::Spent => Termination::because(Cause::Limit, CauseSide::Lockgate, "bytes"),
+        Cut::Drain => Termination::because(Cause::Drain, CauseSide::Lockgate, phase),
+        Cut::Memory => Termination::because(Cause::Limit, CauseSide::Lockgate, "memory"),
+        Cut::Crowded => Termination::because(
+            Cause::Limit,
+            CauseSide::Lockgate,
+            "idle, and its place was wanted",
+        ),
+    }
+}
+
+pub(super) fn termination_of_relay(end: End) -> Termination {
+    match end {
+        End::Finished(Which::Downstream) => {
+            Termination::new(Cause::ClientClosed, CauseSide::Downstream)
+        }
+        End::Finished(Which::Upstream) => {
+            Termination::new(Cause::UpstreamClosed, CauseSide::Upstream)
+        }
+        End::Failed(Which::Downstream, StreamError::Tls(SessionError::Alerted(alert))) => {
+            Termination::because(
+                Cause::ClientClosed,
+                CauseSide::Downstream,
+                format_args!("alert {alert}"),
+            )
+        }
+        End::Failed(Which::Downstream, error) => {
+            Termination::because(Cause::ClientReset, CauseSide::Downstream, error)
+        }
+        End::Failed(Which::Upstream, error) => {
+            Termination::because(Cause::UpstreamReset, CauseSide::Upstream, error)
+        }
+    }
+}
