@@ -43,7 +43,7 @@ pub enum Cause {
     UpstreamReset,
     /// Nothing moved for as long as is allowed.
     Idle,
-    /// It lived as long as is allowed.
+    /// The connection lived as long as is allowed.
     Lifetime,
     /// A peer that was waited for did not keep up the minimum rate or missed a deadline.
     TooSlow,
@@ -104,7 +104,7 @@ impl Cause {
     }
 }
 
-/// At whose side a connection ended.
+/// The side at which a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum CauseSide {
@@ -135,14 +135,14 @@ impl CauseSide {
     }
 }
 
-/// The address of whoever is at the other end of a downstream connection.
+/// The address of the other end of a downstream connection, as the log has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LoggedAddress {
     /// An IP address and port.
     Ip(SocketAddr),
-    /// A Unix socket, whose clients have no address.
+    /// A Unix socket: its clients have no address.
     Unix,
-    /// That of a client whose trusted proxy has not named it.
+    /// A client that its trusted proxy has not named.
     Unknown,
 }
 
@@ -180,14 +180,14 @@ impl MaskIp {
     }
 }
 
-/// How a record becomes a line.
+/// The format of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LineFormat {
     /// One JSON object.
     #[default]
     Json,
-    /// What Apache and nginx call combined. A connection that is relayed has no request: `-` stands
-    /// for what is missing.
+    /// The combined format of Apache and nginx. A relayed connection has no request: `-` stands for
+    /// what is missing.
     Combined,
     /// `name=value`, with the names of the JSON.
     Logfmt,
@@ -212,7 +212,7 @@ impl DirectionTimes {
     }
 }
 
-/// What the log says of one connection. Borrowed: it lives for the call that writes it.
+/// The log entry of one connection. Borrowed: it lives for the call that writes it.
 #[derive(Debug, Clone, Copy)]
 pub struct ConnectionEntry<'a> {
     /// The connection's id.
@@ -223,7 +223,7 @@ pub struct ConnectionEntry<'a> {
     pub listener: &'a str,
     /// The true client, after a PROXY header.
     pub client: LoggedAddress,
-    /// Who connected to us.
+    /// The peer that has connected to us.
     pub peer: LoggedAddress,
     /// The request that it began with, where it is an upgrade or a tunnel.
     pub opened: Option<TunnelRequest<'a>>,
@@ -245,9 +245,9 @@ pub struct ConnectionEntry<'a> {
     pub sent: u64,
     /// Both directions, received and sent, of what was relayed.
     pub spans: Option<[DirectionTimes; 2]>,
-    /// How long TLS with downstream took to agree, or to fail.
+    /// The duration of the TLS handshake with downstream, finished or failed.
     pub handshake: Option<Duration>,
-    /// How long connecting to an endpoint took, or failed.
+    /// The duration of connecting to an endpoint, finished or failed.
     pub connect: Option<Duration>,
     /// From accept to the end.
     pub duration: Duration,
@@ -255,7 +255,7 @@ pub struct ConnectionEntry<'a> {
     pub endpoint: Option<&'a str>,
     /// Why it ended.
     pub cause: Cause,
-    /// At whose side it ended.
+    /// The side at which it ended.
     pub side: CauseSide,
     /// More about the cause, for people.
     pub detail: Option<&'a str>,
@@ -267,11 +267,11 @@ const HOST: usize = 512;
 /// A request after which its connection spoke something else.
 #[derive(Debug, Clone, Copy)]
 pub struct TunnelRequest<'a> {
-    /// Its id.
+    /// The request's id.
     pub id: &'a str,
     /// Host and port that it asked for.
     pub host: &'a [u8],
-    /// Who asked, if a password said so.
+    /// The user, if a password proved it.
     pub user: Option<&'a str>,
 }
 

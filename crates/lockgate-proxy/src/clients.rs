@@ -31,24 +31,24 @@ type AccountKey = (IpAddr, ClientClass);
 /// Whether shares hold for a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ClientClass {
-    /// It may hold its share of what is scarce.
+    /// A client that may hold its share of scarce resources.
     Ordinary,
     /// A trusted peer or a peer on a Unix socket: it speaks for many clients, and may hold all
     /// there is.
     Exempt,
 }
 
-/// What one client holds. The account exists as long as one of its connections.
+/// The account of one client. It exists as long as one of its connections.
 #[derive(Debug)]
 #[repr(align(64))] // On a cache line of its own: clients do not slow each other down.
 pub struct ClientAccount {
-    /// Its connections.
+    /// The number of its connections.
     pub connections: HeldCount,
     /// Sockets towards endpoints that its streams use, where each has one.
     pub sockets: HeldCount,
-    /// Whose turn it is of the handshakes that wait for a place.
+    /// The handshakes that wait for a place, in turn.
     handshakes: WaitLine,
-    /// Whose turn it is of the requests that wait for the client's share of sockets.
+    /// The requests that wait for the client's share of sockets, in turn.
     shares: WaitLine,
     freed: Notify,
     key: AccountKey,
@@ -59,7 +59,7 @@ pub struct ClientAccount {
 #[derive(Debug)]
 pub struct CountedConnection(Arc<ClientAccount>);
 
-/// How much of one thing a client holds.
+/// The number of units of one resource that a client holds.
 #[derive(Debug, Default)]
 pub struct HeldCount(AtomicUsize);
 
@@ -116,7 +116,7 @@ impl Drop for CountedConnection {
 }
 
 impl HeldCount {
-    /// How much that is now.
+    /// The present number.
     pub fn now(&self) -> usize {
         self.0.load(Ordering::SeqCst)
     }
@@ -169,7 +169,7 @@ impl Clients {
         account
     }
 
-    /// How many clients are connected.
+    /// The number of connected clients.
     pub fn count(&self) -> usize {
         let count =
             |shard: &AccountShard| shard.lock().unwrap_or_else(PoisonError::into_inner).len();

@@ -20,7 +20,7 @@ use lockgate_http::head::ResponseHead;
 
 use crate::access_log::Cause;
 
-/// What an answer asks of a client beyond its status.
+/// The advice of a response to its client beyond the status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Advice<'a> {
     /// Nothing.
@@ -28,7 +28,7 @@ pub enum Advice<'a> {
     None,
     /// To come again after so many seconds (429, 503).
     RetryAfter(u32),
-    /// To say who it is, by the Basic scheme, for this realm (401).
+    /// To authenticate by the Basic scheme, for this realm (401).
     Challenge(&'a str),
     /// The same to a proxy (407).
     ProxyChallenge(&'a str),
@@ -39,7 +39,7 @@ pub enum Advice<'a> {
 /// An error as a client is told it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ErrorResponse<'a> {
-    /// What went wrong, for `Proxy-Status`.
+    /// The fault, for `Proxy-Status`.
     pub fault: HttpFault,
     /// Three digits.
     pub status: u16,
@@ -49,12 +49,12 @@ pub struct ErrorResponse<'a> {
     pub detail: &'a str,
     /// The request's id; empty if there is none.
     pub id: &'a str,
-    /// What the client is asked to do.
+    /// The advice to the client.
     pub advice: Advice<'a>,
 }
 
 impl ErrorResponse<'_> {
-    /// What is usually said of `fault`; the fields may be set to something else.
+    /// The usual response to `fault`; its fields may be changed.
     pub const fn of(fault: HttpFault) -> Self {
         ErrorResponse {
             fault,
@@ -86,7 +86,7 @@ impl ErrorResponse<'_> {
                 (form.media_type(), Cow::Owned(built_in))
             }
         };
-        // RFC 9110 §8.6, §15.3.5: these end with their head, whatever is said of a length.
+        // RFC 9110 §8.6, §15.3.5: these end with their head, even where a length is given.
         if matches!(self.status, 204 | 304) {
             content = Cow::default();
         } else {

@@ -35,20 +35,20 @@ pub(crate) const CODINGS: [(Coding, &str); 3] = [
     (Coding::Gzip, ".gz"),
 ];
 
-/// How the files of one route are served.
+/// The settings of a route that serves files.
 #[derive(Debug)]
 pub struct Files {
     /// Their number among those of the process.
     pub place: usize,
     /// The directory.
     pub root: PathBuf,
-    /// Where symbolic links may lead.
+    /// The rule for symbolic links.
     pub symlinks: Symlinks,
-    /// What is served for a directory: the first of these that is there.
+    /// The names of index files: the first that exists is served for a directory.
     pub index: Vec<String>,
     /// Whether pages are found without their `.html`, and only so.
     pub clean_urls: bool,
-    /// What is tried instead of the path.
+    /// The paths that are tried instead of the request's.
     pub attempts: Vec<Template>,
     /// The page that stands for every path that an application has made up.
     pub spa: Option<Vec<u8>>,
@@ -60,21 +60,21 @@ pub struct Files {
     pub hidden: bool,
     /// Media types that go over those that are known.
     pub types: Types,
-    /// What is said of text.
+    /// The charset of text.
     pub charset: Option<String>,
-    /// Whether siblings with `.zst`, `.br` and `.gz` are sent to who takes them.
+    /// Whether siblings with `.zst`, `.br` and `.gz` are sent to clients that accept them.
     pub precompressed: bool,
-    /// What waits for a disk.
+    /// The threads for blocking reads.
     pub threads: Arc<Threads>,
-    /// What lists directories, on one thread: no file waits for it.
+    /// The one thread that lists directories: no file waits for it.
     pub lister: Arc<Threads>,
-    /// What compresses: no file waits for it that is not compressed.
+    /// The threads that compress: only compressed files wait for them.
     pub compressors: Arc<Threads>,
 }
 
-/// What a thread or the worker itself brings from the file system.
+/// The result of a look into the file system.
 pub(crate) enum LoadResult {
-    /// What was there before is still there.
+    /// The file is unchanged.
     Same,
     File(Box<LoadedFile>, u16),
     Moved(Vec<u8>),
@@ -134,7 +134,7 @@ impl Files {
     }
 }
 
-/// What a file was when it was read.
+/// The state of a file when it was read.
 #[derive(Clone)]
 pub(crate) struct CachedState {
     at: Vec<u8>,

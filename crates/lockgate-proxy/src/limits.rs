@@ -1,8 +1,8 @@
 //! What is promised for the process, not for a worker: how many connections and handshakes at once.
 //!
-//! The only state that workers share and write. What is full is waited for, first come first
-//! served; what waits in the listener's backlog costs nothing. Does not know why somebody waits or
-//! how long they may.
+//! The only state that workers share and write. A full limit is waited for, first come first
+//! served; connections in the listener's backlog cost nothing. Does not know the purpose of a wait
+//! or its deadline.
 
 pub mod connections;
 pub mod handshakes;
@@ -37,17 +37,17 @@ impl ProcessLimit {
         }
     }
 
-    /// How many there may be.
+    /// The size of the limit.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// How many there are.
+    /// The number in use.
     pub fn used(&self) -> usize {
         self.size - self.free.available_permits()
     }
 
-    /// Takes one now, or not at all; nobody who waits already is overtaken.
+    /// Takes one now, or not at all; no earlier wait is overtaken.
     pub fn try_take(&self) -> Option<Permit> {
         Arc::clone(&self.free).try_acquire_owned().ok()
     }
@@ -93,7 +93,7 @@ type ClientShard = Mutex<HashMap<IpAddr, Arc<ClientConnections>, RandomState>>;
 #[derive(Debug)]
 struct ClientConnections {
     limit: ProcessLimit,
-    /// Those that hold a place or wait for one.
+    /// The connections that hold a slot or wait for one.
     present: AtomicUsize,
 }
 
@@ -172,8 +172,7 @@ impl Drop for PerClientPermit {
     }
 }
 
-/// How much of one thing each may have at once, whoever they are: tunnels of a client, of a user.
-/// Nobody waits.
+/// A limit for each key, such as a client or a user: its number of tunnels. Without waiting.
 #[derive(Debug)]
 pub struct KeyedLimit<K> {
     size: usize,
@@ -181,7 +180,7 @@ pub struct KeyedLimit<K> {
     shards: Box<[Mutex<HashMap<K, usize, RandomState>>]>,
 }
 
-/// One of those that somebody may have; dropping it gives it back.
+/// The right to one unit of a key's limit; dropping it gives it back.
 #[derive(Debug)]
 pub struct KeyedPermit<K: Hash + Eq> {
     key: K,
@@ -232,13 +231,13 @@ impl<K: Hash + Eq> Drop for KeyedPermit<K> {
             .unwrap_or_else(PoisonError::into_inner);
         match shard.get_mut(&self.key) {
             Some(count @ 2..) => *count -= 1,
-            // Who has none is forgotten.
+            // A key without permits is forgotten.
             _ => drop(shard.remove(&self.key)),
         }
     }
 }
 
-/// Whose an address is, wherever clients are told apart: an IPv6 client is its /64.
+/// The address that stands for a client in all tables: an IPv6 client is its /64.
 pub(crate) fn client(ip: IpAddr) -> IpAddr {
     match ip.to_canonical() {
         IpAddr::V6(ip) => IpAddr::V6(Ipv6Addr::from_bits(ip.to_bits() & !u128::from(u64::MAX))),

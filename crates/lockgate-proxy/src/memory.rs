@@ -1,5 +1,5 @@
-//! What gives way where the memory of the process runs out: what waits, what is let go of, and
-//! whose connections end.
+//! The shedding of load where the memory of the process runs out: which requests wait, which
+//! buffers are freed, and which connections are cut.
 //!
 //! How much is in use, `lockgate_net::memory` counts. A connection is charged with what its tasks
 //! have allocated and not freed. What would grow asks [`room`] first; a tick in which too much is
@@ -18,10 +18,10 @@ use lockgate_net::memory::{self, Level};
 use crate::clock::{Clock, Cut, Guard, Waiting, Watch};
 use crate::limits;
 
-/// Milliseconds without a byte after which a connection may be cut that waits for somebody else
-/// than its client.
+/// Milliseconds without a byte after which a connection may be cut that does not wait for its
+/// client.
 const STILL: u64 = 2_000;
-/// What a connection must hold to be worth cutting.
+/// Bytes that a connection must hold to be worth cutting.
 const WORTH: usize = 4 * 1024;
 
 /// A part of what a connection does, which charges that with what it takes.
@@ -78,14 +78,14 @@ pub async fn wait_for_memory(
 /// Why a connection may be cut; the first are cut first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum CutOrder {
-    /// Its client is waited for, and nothing moves.
+    /// The connection waits for its client, and nothing moves.
     Stalled,
-    /// Nothing has moved for a while, whoever is waited for.
+    /// Nothing has moved for a while.
     Still,
-    /// Its client is waited for, and is slow.
+    /// The connection waits for its client, which is slow.
     Slow,
-    /// It has waited for a place for a while. It holds little, but where only such connections are
-    /// left, each would keep the others waiting until all of them are refused.
+    /// The connection has waited for a place for a while. It holds little, but where only such
+    /// connections are left, each would keep the others waiting until all of them are refused.
     Queued,
 }
 

@@ -58,11 +58,11 @@ pub struct WorkerCells {
     pub memory_cut: Counter,
     /// Requests and handshakes that were refused for the same reason.
     pub memory_refused: Counter,
-    /// Of exchanges.
+    /// The counters of HTTP.
     pub http: http::HttpCells,
 }
 
-/// What one worker counts for one listener.
+/// The counters of one listener in one worker.
 #[derive(Debug)]
 pub struct ListenerCells {
     /// Accepted connections.

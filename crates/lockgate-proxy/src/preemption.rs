@@ -1,9 +1,9 @@
 //! What ends for others where places run out: connections of clients, and exchanges that use a
 //! socket towards an endpoint.
 //!
-//! Those that wait for nothing go first, then those that stand still, of the clients that have more
-//! than their part. A client whose answers stay unread, whose bodies never end or whose endpoint
-//! hangs would else keep all others waiting. What moves goes on.
+//! Idle ones go first, then those that stand still, of the clients that hold more than their part.
+//! A client that leaves responses unread, sends bodies without end or uses an endpoint that hangs
+//! would else keep all others waiting. Exchanges that move bytes go on.
 
 use std::cell::Cell;
 use std::cmp::Reverse;
@@ -16,39 +16,39 @@ use crate::clock::{Clock, Cut, Waiting, Watch};
 
 /// Milliseconds without a byte after which an exchange stands still.
 pub(crate) const STILL: u64 = 2_000;
-/// Of the connections that may go first, an eighth are closed at once where one is wanted, and no
-/// more than this: looking for them costs as much for one.
+/// Connections that are closed at once at the most where one place is wanted: an eighth of those
+/// that may go first. The search costs as much for one.
 const CLOSED_AT_ONCE: usize = 32;
 
 /// Which connections that wait for nothing are closed for others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IdleAge {
-    /// Those that have done so for a while.
+    /// Connections that are idle for a while.
     Long,
-    /// Those since a moment ago, too.
+    /// Connections that have just become idle, too.
     Any,
 }
 
 /// Why a connection is closed for others; the first of these go first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum PreemptionReason {
-    /// Its client has more than its part, and it has waited for nothing for a while, or is only to
-    /// be closed by the client.
+    /// The connection of a greedy client that is idle for a while, or is only to be closed by the
+    /// client.
     GreedyRests,
-    /// Its client has more than its part, and it is not open yet.
+    /// The connection of a greedy client that is not open yet.
     GreedyOpens,
-    /// It has waited for nothing for a while, or for the client to close it.
+    /// A connection that is idle for a while, or only to be closed by the client.
     Rests,
-    /// Its client has more than its part, and it is under way and stands still.
+    /// The connection of a greedy client that is under way and stands still.
     GreedyStands,
-    /// Its client has more than its part, and it waits for nothing since a moment ago.
+    /// The connection of a greedy client that has just become idle.
     GreedyIdles,
-    /// It waits for nothing since a moment ago, as a connection does that was just made.
+    /// A connection that has just become idle, or was just made.
     Idles,
 }
 
 impl PreemptionReason {
-    /// Of a connection that has waited or stood still for so many milliseconds.
+    /// The reason to close a connection that has waited or stood still for so many milliseconds.
     fn of(waiting: Waiting, millis: u64, is_greedy: bool, idle: IdleAge) -> Option<Self> {
         let is_still = millis >= STILL;
         match waiting {
@@ -69,16 +69,16 @@ impl PreemptionReason {
     }
 }
 
-/// Closes connections of one worker where `wanted` are, and says how many. Of those with one reason
-/// those go first whose client has most, and of these the longest there. A client with more than
-/// `part` has more than its part.
+/// Closes connections of one worker where `wanted` are, and tells how many. Of those with one
+/// reason it takes those of the clients that hold most, and of these the oldest. A client with more
+/// than `part` is greedy.
 pub(crate) fn close_connections(clock: &Clock, wanted: usize, part: usize, idle: IdleAge) -> usize {
     let now = clock.now();
     let first = Cell::new(0);
     let order = |watch: &Watch| {
         let waiting = watch.waiting();
         let millis = match waiting {
-            // Whatever it still sends.
+            // Even if it still sends.
             Waiting::ForRequest | Waiting::ForClose => now.saturating_sub(watch.since()),
             _ => watch.still_for(now),
         };
@@ -124,7 +124,7 @@ fn end_at(now: u64, clock: &Clock, mut wanted: impl FnMut() -> bool) -> usize {
     });
     // As if there were one client more: that is the one for which this is done.
     let part = counts.values().sum::<usize>() / (counts.len() + 1);
-    // Of the longest still ones the first is taken whose client has most.
+    // Of the exchanges that stand still, that of the client that holds most is ended first.
     exchanges.sort_by_key(|exchange| Reverse(exchange.still));
     let mut ended = 0;
     loop {
@@ -225,7 +225,7 @@ mod tests {
             self.lives()
         }
 
-        /// How many of each client have not ended.
+        /// The number of exchanges of each client that have not ended.
         fn lives(&self) -> [usize; 3] {
             [1, 2, 3].map(|client| {
                 self.exchanges

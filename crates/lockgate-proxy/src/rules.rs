@@ -7,10 +7,10 @@ use crate::error_response::ErrorPages;
 use crate::shaping::Shape;
 use crate::transform::{Caching, Compress, Cors, HeaderRules, RedirectMap, Rewrite, TargetRewrite};
 
-/// What the requests of a route and their answers are held to.
+/// The rules of a route for its requests and their responses.
 #[derive(Debug)]
 pub struct RouteRules {
-    /// What becomes of the path.
+    /// The rewrite of the target.
     pub target: TargetRewrite,
     /// Changes to a request's fields.
     pub request_headers: HeaderRules,
@@ -24,17 +24,17 @@ pub struct RouteRules {
     pub shape: Option<Arc<Shape>>,
     /// Whether requests that are of no trace begin one: so many of a hundred are to be recorded.
     pub trace: Option<u8>,
-    /// How long answers may be kept.
+    /// The caching of responses.
     pub cache: Option<Caching>,
-    /// What is changed of bodies.
+    /// The rewrite of bodies.
     pub rewrite: Option<Arc<Rewrite>>,
     /// Which answers are compressed.
     pub compress: Option<Compress>,
-    /// Whose pages may read them.
+    /// The pages of other origins that may read responses.
     pub cors: Option<Cors>,
     /// Whether `Location` and cookie paths are put back to what the client sees.
     pub rewrite_location: bool,
-    /// What is shown instead of our own pages.
+    /// The error pages instead of the built-in ones.
     pub pages: Arc<ErrorPages>,
     /// Paths that lead elsewhere, before the action is asked.
     pub redirects: Option<Arc<RedirectMap>>,

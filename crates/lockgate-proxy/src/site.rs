@@ -1,4 +1,4 @@
-//! Sites as they run: whose request it is, what is done with it, and the rules that it is held to.
+//! Sites as they run: their routes, the actions of these, and the rules that requests are held to.
 //!
 //! Made once, shared by the workers. Does not serve: the loop of a connection asks here.
 
@@ -37,20 +37,20 @@ pub struct ListenerSites {
     pub idle: Duration,
     /// Requests that one connection may have.
     pub requests: u64,
-    /// Minimum rates of clients whose request has no route.
+    /// Minimum rates of a client until its request has a route.
     pub rates: Rates,
-    /// What one connection may ask for over HTTP/2.
+    /// The limits of one connection over HTTP/2.
     pub http2: Http2,
-    /// Whether what is asked for is the target of a tunnel, which one route answers whatever its
-    /// path.
+    /// Whether a request's target is that of a tunnel, which one route serves for every path.
     pub tunnels: bool,
-    /// Whether clients may speak HTTP/1: over TLS ALPN says so, without it whatever comes first.
+    /// Whether clients may speak HTTP/1: over TLS ALPN decides, without it the client's first
+    /// bytes.
     pub http1: bool,
     /// Whether clients may speak HTTP/2 without TLS, by prior knowledge (RFC 9113 §3.3).
     pub h2c: bool,
 }
 
-/// What one connection may ask for over HTTP/2.
+/// The limits of one connection over HTTP/2.
 #[derive(Debug, Clone, Copy)]
 pub struct Http2 {
     /// Requests at once.
@@ -68,23 +68,23 @@ pub struct Http2 {
 /// One site.
 #[derive(Debug)]
 pub struct Site {
-    /// Its key as configured.
+    /// The site's key as configured.
     pub name: String,
-    /// Its place among the process's sites, for counters.
+    /// The site's index in the process, for counters.
     pub place: usize,
-    /// Where its requests are logged.
+    /// The log of its requests.
     pub log: SiteLog,
-    /// What is shown instead of our own pages where no route has the request.
+    /// The error pages for requests without a route.
     pub pages: Arc<ErrorPages>,
     /// Which of the listener's rules of TLS its connections are made by: a request over others is
     /// misdirected (421).
     pub tls_rules: usize,
 }
 
-/// Where the requests of a site are logged.
+/// The log of a site's requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SiteLog {
-    /// Where everything is.
+    /// The log of all sites.
     Shared,
     /// Nowhere.
     Off,
@@ -92,25 +92,25 @@ pub enum SiteLog {
     Own(usize),
 }
 
-/// What is done with the requests of one route.
+/// One route: the action for its requests, their admission and their rules.
 #[derive(Debug)]
 pub struct Route {
-    /// Its key as configured; empty for that of the site itself.
+    /// The route's key as configured; empty for that of the site itself.
     pub name: String,
-    /// What answers.
+    /// The action for a request.
     pub action: Action,
-    /// Who may use it, and how often.
+    /// The admission of its requests.
     pub admission: Admission,
-    /// What requests and answers are held to.
+    /// The rules for requests and responses.
     pub rules: RouteRules,
 }
 
-/// What answers a request.
+/// The action for a request.
 #[derive(Debug)]
 pub enum Action {
     /// An endpoint.
     Proxy(Proxy),
-    /// Whomever the client names, by a tunnel.
+    /// The target that the client names, by a tunnel.
     Connect(Box<Connect>),
     /// A file.
     Files(Arc<Files>),
@@ -132,66 +132,66 @@ pub enum Action {
 pub struct FixedResponse {
     /// From 200 to 599.
     pub status: u16,
-    /// Its body.
+    /// The body.
     pub body: Template,
     /// The body's media type.
     pub media_type: String,
 }
 
-/// Who may use a route, and how often.
+/// The admission of a route's requests.
 #[derive(Debug, Default)]
 pub struct Admission {
-    /// Who is served.
+    /// The networks that are served.
     pub networks: Networks,
-    /// How often.
+    /// The rate limit.
     pub limit: Option<RequestLimit>,
-    /// Who may come.
+    /// The authentication.
     pub auth: Option<Auth>,
 }
 
-/// How often requests of a route may come.
+/// A rate limit of a route.
 #[derive(Debug)]
 pub struct RequestLimit {
     /// The table's share.
     pub limit: RateLimit,
-    /// Who is counted apart.
+    /// The scope of one bucket.
     pub by: LimitScope,
-    /// What is answered past it.
+    /// The status past the limit.
     pub status: u16,
 }
 
-/// Who is counted apart by a limit.
+/// The scope of one bucket of a limit.
 #[derive(Debug)]
 pub enum LimitScope {
     /// Each client.
     Client,
     /// Each value of this field.
     Field(Vec<u8>),
-    /// Nobody.
+    /// All requests together.
     Route,
 }
 
-/// Who may come.
+/// The authentication of a route's requests.
 #[derive(Debug)]
 pub enum Auth {
-    /// Whoever knows a password.
+    /// By a password.
     Basic(BasicAuth),
-    /// Whom a service lets in.
+    /// By an auth service.
     Forward(Box<ForwardAuth>),
 }
 
 /// A password that every request must bring.
 #[derive(Debug)]
 pub struct BasicAuth {
-    /// Who may come.
+    /// The file of users.
     pub checker: Arc<PasswordFile>,
-    /// What the browser shows.
+    /// The realm that the browser shows.
     pub realm: String,
-    /// To whom it is brought.
+    /// The authenticator.
     pub to: Gatekeeper,
 }
 
-/// Who asks for a password (RFC 9110 §11.6, §11.7).
+/// The authenticator of a client: it asks for the password (RFC 9110 §11.6, §11.7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gatekeeper {
     /// The site: 401.

@@ -52,11 +52,11 @@ impl TopRequests {
     /// Counts a request; `now` is in milliseconds of any clock, the same for all calls of all
     /// workers.
     ///
-    /// `host` is the name in the configuration, or `other`. `what` says the path and the referer,
-    /// if it is asked. The path may have a query, which is left out: it is not the page, and
-    /// has what nobody should see. Without a path only the host counts: for answers that are
-    /// not a page, so that who asks for a thousand names that do not exist does not push out
-    /// those that do.
+    /// `host` is the name in the configuration, or `other`. `what` gives the path and the referer,
+    /// if it is called. The path may have a query, which is left out: it is not the page, and may
+    /// hold secrets. Without a path only the host counts: for responses that are not a page, so
+    /// that a client that asks for a thousand names that do not exist does not push out those that
+    /// do.
     pub fn record<'a>(
         &mut self,
         now: u64,

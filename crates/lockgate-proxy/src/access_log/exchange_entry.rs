@@ -20,11 +20,11 @@ const FIELD: usize = 1024;
 /// Most bytes of a method, host or user that are written.
 const NAME: usize = 256;
 
-/// The status of an exchange whose client left before there was an answer: never sent, only logged
-/// and counted.
+/// The status of an exchange that ended before its response, because the client left: never sent,
+/// only logged and counted.
 pub const CLIENT_LEFT: u16 = 499;
 
-/// What the log says of one exchange. Borrowed: it lives for the call that writes it.
+/// The log entry of one exchange. Borrowed: it lives for the call that writes it.
 #[derive(Debug, Clone, Copy)]
 pub struct ExchangeEntry<'a> {
     /// The request's id.
@@ -35,17 +35,17 @@ pub struct ExchangeEntry<'a> {
     pub began: u64,
     /// The client's connection.
     pub downstream: LoggedConnection<'a>,
-    /// What was asked for, as far as it could be read.
+    /// The request, as far as it could be read.
     pub request: LoggedRequest<'a>,
-    /// Of the answer, or [`CLIENT_LEFT`].
+    /// The response's status, or [`CLIENT_LEFT`].
     pub status: u16,
-    /// Of a call of gRPC, how it has ended.
+    /// The status of a gRPC call.
     pub grpc_status: Option<u16>,
     /// Bytes of the request's body.
     pub received: u64,
     /// Bytes of the answer's body.
     pub sent: u64,
-    /// How long it took.
+    /// The durations of its phases.
     pub timings: Timings,
     /// The site that has the host.
     pub site: Option<&'a str>,
@@ -53,7 +53,7 @@ pub struct ExchangeEntry<'a> {
     pub route: Option<&'a str>,
     /// The origin's side, if there was any.
     pub upstream: Option<LoggedUpstream<'a>>,
-    /// What went wrong, if something did.
+    /// The failure, if there was one.
     pub failure: Option<LoggedFailure<'a>>,
 }
 
@@ -64,15 +64,15 @@ pub struct LoggedConnection<'a> {
     pub connection: u64,
     /// The listener's address as configured.
     pub listener: &'a str,
-    /// The true client, after PROXY and the forwarding fields of those who are trusted.
+    /// The true client, after PROXY headers and the forwarding fields of trusted peers.
     pub client: LoggedAddress,
-    /// Who connected to us.
+    /// The peer that has connected to us.
     pub peer: LoggedAddress,
-    /// What TLS agreed on.
+    /// TLS with the client, if the connection has it.
     pub tls: Option<LoggedTls<'a>>,
 }
 
-/// What TLS with the client agreed on.
+/// The negotiated TLS with the client.
 #[derive(Debug, Clone, Copy)]
 pub struct LoggedTls<'a> {
     /// The version.
@@ -89,7 +89,7 @@ pub struct LoggedTls<'a> {
     pub client_cn: Option<&'a str>,
 }
 
-/// What was asked for. All of it is as the client sent it; what could not be read is empty.
+/// The request as the client sent it; a part that could not be read is empty.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LoggedRequest<'a> {
     /// The method.
@@ -102,15 +102,15 @@ pub struct LoggedRequest<'a> {
     pub target: &'a [u8],
     /// `HTTP/1.1`
     pub protocol: &'static str,
-    /// Who proved to be that user; never one that was only claimed.
+    /// The user that a password proved; never a name that was only claimed.
     pub user: Option<&'a [u8]>,
-    /// Its `Referer`.
+    /// The `Referer` field.
     pub referer: Option<&'a [u8]>,
-    /// Its `User-Agent`.
+    /// The `User-Agent` field.
     pub user_agent: Option<&'a [u8]>,
 }
 
-/// How long an exchange took, and where: phases that it never came to are `None`.
+/// The durations of an exchange's phases. A phase that was not reached is `None`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Timings {
     /// From the request's first byte to the answer's last.
@@ -125,7 +125,7 @@ pub struct Timings {
     pub body: Option<Duration>,
 }
 
-/// Who served an exchange.
+/// The pool and the endpoint that served an exchange.
 #[derive(Debug, Clone, Copy)]
 pub struct LoggedUpstream<'a> {
     /// The pool, as configured; a tunnel's target is in none.
@@ -136,23 +136,23 @@ pub struct LoggedUpstream<'a> {
     pub reused: bool,
     /// The endpoints that were tried before, in vain, with commas between them; empty for none.
     pub tried: &'a str,
-    /// How often the request was sent again.
+    /// The number of retries.
     pub retries: u32,
 }
 
-/// What went wrong.
+/// The failure of an exchange.
 #[derive(Debug, Clone, Copy)]
 pub struct LoggedFailure<'a> {
     /// The cause.
     pub cause: Cause,
-    /// At whose side.
+    /// The side at fault.
     pub side: CauseSide,
     /// More about it, for people.
     pub detail: Option<&'a str>,
 }
 
 impl ExchangeEntry<'_> {
-    /// Whether it is logged whatever the sample: something went wrong, here or at the origin.
+    /// Whether it is logged independently of the sample: an error here or at the origin.
     pub fn is_error(&self) -> bool {
         // Of gRPC: UNKNOWN, DEADLINE_EXCEEDED, INTERNAL, UNAVAILABLE, DATA_LOSS.
         let broken = matches!(self.grpc_status, Some(2 | 4 | 13..=15));

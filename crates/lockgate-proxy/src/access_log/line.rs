@@ -11,12 +11,12 @@ use super::timestamp::Timestamps;
 use super::{LoggedAddress, MaskIp};
 use crate::escape;
 
-/// How fields and their values are put down. A parameter of types: what does not vary within a line
-/// is decided when the program is compiled, and names become a move or two.
+/// The syntax of a line: JSON or logfmt. A type parameter, so that the constant parts of a line are
+/// put together at compile time and a name costs a move or two.
 pub(super) trait LineSyntax {
-    /// What stands around the time, and ends the line.
+    /// The text before and after the time, and at the end of the line.
     const AROUND: [&'static [u8]; 3];
-    /// What stands around words and digits.
+    /// The quote around words and digits.
     const QUOTE: &'static [u8];
 
     /// A name, with what stands before its value.

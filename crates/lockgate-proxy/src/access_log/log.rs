@@ -10,7 +10,7 @@ use super::{Cause, ConnectionEntry, ExchangeEntry, LineFormat, MaskIp};
 /// Bytes of lines at which a worker hands its buffer over without waiting for the tick.
 const HAND_OVER: usize = 32 * 1024;
 
-/// How much is logged of what went well; what went wrong is logged always.
+/// The share of successful connections and exchanges that is logged; failed ones always are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogSample(u64);
 
@@ -18,7 +18,7 @@ impl LogSample {
     /// Everything.
     pub const ALL: Self = Self(1 << 32);
 
-    /// So much of a hundred; less than none is none, more than all is all.
+    /// A percentage, clamped to 0–100.
     pub fn percent(percent: f64) -> Self {
         Self((percent.clamp(0.0, 100.0) / 100.0 * (1_u64 << 32) as f64) as u64)
     }
@@ -38,14 +38,14 @@ impl Default for LogSample {
     }
 }
 
-/// What lines look like, and which there are.
+/// The format of the lines, and the share that is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LineStyle {
     /// The format.
     pub format: LineFormat,
     /// Whether addresses are written in full.
     pub mask: MaskIp,
-    /// How much of what went well.
+    /// The share of successful ones that is logged.
     pub sample: LogSample,
 }
 

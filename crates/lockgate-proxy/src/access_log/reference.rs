@@ -234,7 +234,7 @@ pub const CONNECTION: &[LogField] = &[
 ];
 
 impl Cause {
-    /// What the cause means.
+    /// The meaning of the cause.
     pub const fn meaning(self) -> &'static str {
         match self {
             Self::ClientClosed => "The client closed its connection in an orderly way.",
@@ -263,7 +263,7 @@ impl Cause {
         }
     }
 
-    /// What an operator does about the cause when there is too much of it.
+    /// The advice to an operator that sees the cause too often.
     pub const fn remedy(self) -> &'static str {
         match self {
             Self::ClientClosed => "Nothing: this is how most connections end.",
@@ -308,7 +308,7 @@ impl Cause {
 }
 
 impl CauseSide {
-    /// What the side means.
+    /// The meaning of the side.
     pub const fn meaning(self) -> &'static str {
         match self {
             Self::Downstream => "the client, or the network towards it",

@@ -26,7 +26,7 @@ use crate::files::{CachedState, Files, LoadResult};
 use crate::message::Downstream;
 use crate::transform::TargetRewrite;
 
-/// What was found for a request.
+/// The result of looking a path up.
 enum FileLookup {
     File(Rc<CachedFile>),
     Moved(Vec<u8>),
@@ -125,7 +125,7 @@ impl Files {
                 let caching = caching
                     .and_then(|cache| cache.of(&loaded.path, &loaded.media_type, Some(&loaded.at)))
                     .map(Box::from);
-                // What is asked for by a name with a dot is a page for who takes pages only.
+                // A name with a dot is taken for a page only for clients that accept HTML only.
                 let stands_in = |page: &Vec<u8>| absolute(&loaded.at) == absolute(page);
                 let by_accept =
                     self.spa.as_ref().is_some_and(stands_in) && name_of(path).contains(&b'.');
@@ -189,7 +189,7 @@ fn takes_pages<D>(exchange: &Dispatch<'_, D>, path: &[u8]) -> bool {
         || accepts.any(|accept| memchr::memmem::find(accept, b"text/html").is_some())
 }
 
-/// What stands behind the last slash.
+/// The last segment of a path.
 fn name_of(path: &[u8]) -> &[u8] {
     path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
 }

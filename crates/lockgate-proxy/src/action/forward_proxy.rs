@@ -1,8 +1,8 @@
 //! Opens tunnels (CONNECT, RFC 9110 §9.3.6): asks the rules, looks the target up, dials it, and
 //! says so. What is asked of a proxy without a tunnel goes the same way.
 //!
-//! Each address that a name stands for is asked about, and only those that may be are dialled. Does
-//! not move bytes: both connections are joined by whoever runs the client's.
+//! Checks each address of a name, and dials only the allowed ones. Does not move bytes: the owner
+//! of the client's connection joins both connections.
 
 use std::future::poll_fn;
 use std::io;
@@ -35,23 +35,23 @@ use crate::upstream::{Endpoint, Patience, Place, Queue, Slot, Upstream, Wire};
 
 /// Addresses of one name that are tried, at the most.
 const ATTEMPTS: usize = 8;
-/// Where `http:` is when no port is named (RFC 9110 §4.2.1).
+/// The default port of `http:` (RFC 9110 §4.2.1).
 const HTTP_PORT: u16 = 80;
 /// Ticks between two attempts: the 250 ms that RFC 8305 §5 asks for, as well as ticks can tell.
 const PAUSE: u32 = 3;
 
-/// What is done with requests for tunnels.
+/// The settings of a forward proxy: it opens tunnels, and forwards requests where that is allowed.
 #[derive(Debug)]
 pub struct Connect {
-    /// Where they may lead.
+    /// The allowed targets.
     pub targets: TunnelTargets,
-    /// What is known of names; all listeners share it.
+    /// The DNS cache; all listeners share it.
     pub names: Arc<Names>,
-    /// How old may be what is known.
+    /// The age up to which a cached name is used.
     pub fresh: Duration,
     /// For the look-up of a name, and again for connecting to its addresses.
     pub connect: Duration,
-    /// What tunnels are held to.
+    /// The limits of a tunnel.
     pub bounds: Bounds,
     /// The PROXY header that targets are sent, if any.
     pub proxy_protocol: Option<ProxyVersion>,
@@ -66,12 +66,12 @@ pub struct Connect {
     pub forward: Option<Forward>,
 }
 
-/// How requests are forwarded that clients ask a proxy for (RFC 9112 §3.2.2).
+/// The settings for requests that a client asks a proxy to forward (RFC 9112 §3.2.2).
 #[derive(Debug)]
 pub struct Forward {
     /// The deadlines; it has no pool.
     pub proxy: Proxy,
-    /// Whom targets are told of: nobody.
+    /// The client that targets are told of: none.
     pub client: Client,
 }
 
@@ -106,11 +106,11 @@ impl Connect {
         exchange.switch(&ResponseHead::of(200), switched).await
     }
 
-    /// Forwards a request for a URL, in absolute-form or by the fields of HTTP/2, to whom it names,
-    /// over a connection of its own.
+    /// Forwards a request for a URL, in absolute-form or by the fields of HTTP/2, to the URL's
+    /// host, over a connection of its own.
     ///
     /// # Errors
-    /// As [`Self::run`], and where there is no answer or not the whole of it.
+    /// As [`Self::run`], and where there is no response or only a part of it.
     pub async fn forward<D: Downstream>(
         &self,
         proxy: &Proxy,
@@ -245,7 +245,7 @@ impl Connect {
         Ok(shares)
     }
 
-    /// Those of the target's addresses that a tunnel may lead to.
+    /// The addresses of the target that a tunnel may lead to.
     async fn addresses<D: Downstream>(
         &self,
         exchange: &mut Dispatch<'_, D>,
@@ -355,7 +355,7 @@ impl Connect {
     }
 }
 
-/// Whom a request for a tunnel is for: a name in lower case or an address, and a port.
+/// The target of a tunnel: a name in lower case or an address, and a port.
 fn target<D>(exchange: &Dispatch<'_, D>) -> Result<(String, u16), Failure> {
     let malformed = |why| Err(Failure::because(HttpFault::Malformed, why));
     if exchange.request.outgoing.length != BodyLength::Empty {
@@ -372,7 +372,7 @@ fn target<D>(exchange: &Dispatch<'_, D>) -> Result<(String, u16), Failure> {
     }
 }
 
-/// One that somebody can listen on.
+/// A port that a server can listen on.
 fn port(port: u16) -> Result<u16, Failure> {
     if port == 0 {
         Err(Failure::because(HttpFault::Malformed, "port 0"))
@@ -381,8 +381,8 @@ fn port(port: u16) -> Result<u16, Failure> {
     }
 }
 
-/// What a client is told whose target has no address, or whose target's name nobody has time for:
-/// the latter is our limit, and says nothing of the name.
+/// The error for a target without an address, or for a name that is not looked up because too many
+/// others are: the latter is our limit, and tells nothing about the name.
 fn unresolved(error: NameError) -> Failure {
     match error {
         NameError::Failed(said) => Failure::because(HttpFault::TargetUnknown, said.to_string()),

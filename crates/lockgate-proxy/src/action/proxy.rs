@@ -28,7 +28,7 @@ use crate::upstream::{DialError, Lease, Patience, Upstream, Wanted};
 
 use replay::Replay;
 
-/// What is done with requests that go to a pool.
+/// The deadlines of requests to a pool.
 #[derive(Debug)]
 pub struct Proxy {
     /// Which of the worker's upstreams, if it is one of these.
@@ -37,7 +37,8 @@ pub struct Proxy {
     pub connect: Duration,
     /// From a request that was sent to the head of its answer, if that is limited.
     pub response: Option<Duration>,
-    /// From the head of an answer to its end, where somebody waits for the whole of it.
+    /// From the head of a response to its end, where the whole of it is waited for: by an auth
+    /// request.
     pub whole: Option<Duration>,
     /// For a connection that was switched to another protocol, and on which nothing moves.
     pub tunnel_idle: Duration,
@@ -66,7 +67,7 @@ impl Proxy {
         self.run_by(upstream, exchange)
     }
 
-    /// The same, whoever `upstream` is.
+    /// Answers the exchange by an endpoint of this upstream.
     ///
     /// # Errors
     /// As [`Self::run`].
@@ -81,7 +82,8 @@ impl Proxy {
         } else {
             None
         };
-        // What must not be sent twice is sent where the kernel says that somebody listens.
+        // A request that must not be sent twice goes to an endpoint that the kernel says is
+        // listening.
         let idempotent = exchange.request.received().method.is_idempotent();
         let mut wanted = if idempotent {
             Wanted::Any
@@ -113,7 +115,7 @@ impl Proxy {
                     exchange.outcome.tried = exchange.outcome.tried.union(tried);
                     return Err(error.into());
                 }
-                // Nobody else could be asked: what happened says more than that.
+                // No other endpoint could be asked: the earlier failure tells more than that.
                 (Err(_), Some(before)) => {
                     exchange.outcome.tried = exchange.outcome.tried.union(tried);
                     return Err(before.failure);
@@ -305,8 +307,8 @@ impl Proxy {
     }
 }
 
-/// What HTTP/2 needs of a request; where there is none, that is the client's fault, and no endpoint
-/// is asked.
+/// The pseudo-header fields of HTTP/2 for a request; a request without them is the client's
+/// mistake, and no endpoint is asked.
 fn target(request: &OutgoingRequest<'_>) -> Result<Target, Failure> {
     Target::of(request).map_err(|error| {
         let fault = if error.status() == 414 {

@@ -1,4 +1,4 @@
-//! Bytes to an endpoint and back, whatever they mean.
+//! The join of a client's connection and an endpoint's: bytes both ways, without looking at them.
 
 use std::net::SocketAddr;
 
@@ -13,17 +13,17 @@ use crate::upstream::{Dialled, Hold};
 /// A client's connection, ready to be relayed.
 #[derive(Debug)]
 pub struct ClientTransport {
-    /// Its socket.
+    /// The client's socket.
     pub socket: Socket,
-    /// Its TLS, if it has any.
+    /// The client's TLS, if it has any.
     pub session: Option<Box<Session>>,
-    /// What was read of its bytes already.
+    /// Bytes that were read already.
     pub received: Vec<u8>,
-    /// What is to be sent to it before anything else, as it goes over the wire.
+    /// Bytes that are sent to the client before all others, as they go over the wire.
     pub unsent: Vec<u8>,
 }
 
-/// What endpoints are told about a client by a PROXY header.
+/// The contents of the PROXY header that introduces a client to an endpoint.
 #[derive(Debug)]
 pub struct ClientIntroduction<'a> {
     /// In which form.
@@ -32,7 +32,7 @@ pub struct ClientIntroduction<'a> {
     pub addresses: Option<(SocketAddr, SocketAddr)>,
     /// The name it asked for.
     pub server_name: Option<&'a str>,
-    /// What its TLS agreed on.
+    /// The client's negotiated TLS.
     pub negotiated: Option<&'a Negotiated>,
 }
 

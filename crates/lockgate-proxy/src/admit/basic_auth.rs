@@ -128,7 +128,7 @@ pub struct PasswordFile {
 }
 
 impl PasswordFile {
-    /// Reads the file at `path`. The verifier is the process's, whatever the number of files.
+    /// Reads the file at `path`. The pool is the process's, for any number of files.
     ///
     /// # Errors
     /// As [`Htpasswd::load`].
@@ -141,14 +141,14 @@ impl PasswordFile {
         })
     }
 
-    /// The file, for whoever watches it.
+    /// The file's path, for the file watcher.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Reads the file anew, for requests from now on; with a mistake in it, the users stay as they
-    /// are. What was remembered of a user whose line has changed or gone is remembered no
-    /// longer.
+    /// are. Cached passwords of a user are no longer valid once the user's line has changed or
+    /// gone.
     ///
     /// # Errors
     /// As [`Htpasswd::load`].
@@ -171,9 +171,9 @@ impl PasswordFile {
         (known && !decoy).then(|| Arc::clone(&account.name))
     }
 
-    /// Checks a value of `Authorization` on another thread. What cannot be right is refused at
-    /// once; a name that nobody has takes as long as one that somebody has. The question is
-    /// asked now, not when the answer is first waited for; dropping the future takes it back.
+    /// Checks a value of `Authorization` on another thread. A value that cannot be right is refused
+    /// at once; an unknown name takes as long as a known one. The check is queued now, not when the
+    /// future is first polled; dropping the future withdraws it.
     pub fn check(
         &self,
         authorization: &[u8],
@@ -211,9 +211,9 @@ impl PasswordFile {
         Some(outcome)
     }
 
-    /// The account of the name that was sent; of a name that nobody has, somebody's as a decoy,
-    /// always the same one, so that asking twice tells no more than asking once. `None` if
-    /// there is no user at all.
+    /// The entry of the name that was sent. For an unknown name a decoy: another user's entry,
+    /// always the same one, so that asking twice tells no more than asking once. `None` if there is
+    /// no user at all.
     fn whose<'a>(
         &self,
         users: &'a Htpasswd,

@@ -1,9 +1,9 @@
 //! Passwords that were right a while ago, so that a client that sends one with each request costs a
 //! microsecond.
 //!
-//! What is kept is no password but an HMAC over user, password and stored hash, under a key of this
-//! process that is never written anywhere: who reads the table can test no guess with it. A changed
-//! file changes the stored hash, and so what was remembered is right no longer. Knows no clock.
+//! The cache holds no password but an HMAC over user, password and stored hash, under a key of this
+//! process that is never written anywhere: a reader of the table can test no guess with it. A
+//! changed file changes the stored hash, and so invalidates the entry. Knows no clock.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
@@ -31,8 +31,8 @@ pub(super) struct CredentialCache {
     table: ArcSwap<SealTable>,
 }
 
-/// By the first eight bytes of the seal. Their place in a map may take telling long: nobody else
-/// can compute them.
+/// By the first eight bytes of the seal. A look-up need not take constant time: no one else can
+/// compute the seals.
 type SealTable = HashMap<u64, SealEntry, RandomState>;
 
 #[derive(Clone, Copy)]
@@ -64,8 +64,7 @@ impl CredentialCache {
         seal
     }
 
-    /// A number for a name that nobody has: always the same one in this process, another one in the
-    /// next.
+    /// A number for an unknown name: always the same one in this process, another one in the next.
     pub(super) fn number(&self, user: &str) -> u64 {
         self.names.hash_one(user)
     }
@@ -79,7 +78,7 @@ impl CredentialCache {
         })
     }
 
-    /// What `seal` stands for was right at `now`, in milliseconds.
+    /// Records that the credentials of `seal` were right at `now`, in milliseconds.
     pub(super) fn insert(&self, seal: Seal, now: u64) {
         self.table.rcu(|table| {
             let mut table = SealTable::clone(table);

@@ -22,7 +22,7 @@ const LONGEST: u64 = 16 << 20;
 /// millions.
 const TOLD: usize = 20;
 
-/// The name of a user who is who he says.
+/// The name of an authenticated user.
 pub type UserName = Arc<str>;
 
 /// One line of the file.
@@ -44,7 +44,7 @@ pub struct Htpasswd {
 pub struct HtpasswdMistakes {
     /// The first 20, by line; at least one.
     pub told: Vec<Mistake>,
-    /// How many more there are.
+    /// The number of further mistakes.
     pub more: usize,
 }
 
@@ -61,13 +61,13 @@ impl HtpasswdMistakes {
 /// One line that is not taken, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistake {
-    /// Its number, from 1.
+    /// The line's number, from 1.
     pub line: usize,
     /// Why.
     pub problem: Problem,
 }
 
-/// What is wrong with a line.
+/// A mistake in a line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// Bytes that are no text.
@@ -82,7 +82,7 @@ pub enum Problem {
     /// The same name on two lines.
     #[error("user \"{user}\" is on line {first} already; remove one of them")]
     Twice {
-        /// Who.
+        /// The user's name.
         user: String,
         /// The line of the first.
         first: usize,
@@ -90,7 +90,7 @@ pub enum Problem {
     /// A password that could not be checked, or too easily guessed.
     #[error("user \"{user}\": {error}")]
     Hash {
-        /// Whose.
+        /// The user's name.
         user: String,
         /// Why.
         error: HashError,
@@ -100,7 +100,7 @@ pub enum Problem {
 /// Why a file of users is not taken.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// It could not be read.
+    /// The file could not be read.
     #[error("{}: {error}", path.display())]
     Read {
         /// The file.
@@ -108,13 +108,13 @@ pub enum LoadError {
         /// The system's reason.
         error: io::Error,
     },
-    /// It is longer than 16 MB.
+    /// The file is longer than 16 MB.
     #[error("{}: longer than 16 MB, so not a file of users", path.display())]
     TooLong {
         /// The file.
         path: PathBuf,
     },
-    /// It has mistakes, at least one.
+    /// The file has mistakes, at least one.
     #[error("{}", MistakeLines { path, mistakes })]
     HtpasswdMistakes {
         /// The file.
@@ -186,12 +186,12 @@ impl Htpasswd {
         }
     }
 
-    /// How many users there are.
+    /// The number of users.
     pub fn len(&self) -> usize {
         self.accounts.len()
     }
 
-    /// Whether nobody gets in.
+    /// Whether there is no user.
     pub fn is_empty(&self) -> bool {
         self.accounts.is_empty()
     }
@@ -200,8 +200,8 @@ impl Htpasswd {
         self.by_name.get(user)
     }
 
-    /// Some user's account, the same for the same number: what a name that nobody has is checked
-    /// against, so that it takes as long as a name that somebody has.
+    /// The entry that an unknown name is checked against, so that it takes as long as a known one;
+    /// the same for the same number.
     pub(super) fn decoy(&self, number: u64) -> Option<&Arc<PasswordEntry>> {
         let count = u64::try_from(self.accounts.len()).ok()?;
         self.accounts

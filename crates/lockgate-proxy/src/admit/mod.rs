@@ -1,4 +1,5 @@
-//! Who may ask, and how often: what is decided about a request before anything is done for it.
+//! The admission of requests: networks, rates and passwords, checked before anything is done for a
+//! request.
 //!
 //! Each room answers one question; the loop that serves requests asks, and says 401, 403, 429 or
 //! 503.

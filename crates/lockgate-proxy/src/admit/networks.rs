@@ -1,21 +1,19 @@
 //! `allow` and `deny`: whether an address may come in, by the networks that were written down.
 //!
-//! The order in which they were written never matters: the longest prefix decides, and of two equal
-//! ones `deny` does. Where none matches, a client is let in unless something is allowed. Does not
-//! know whose address it is asked about: trust in PROXY headers and `X-Forwarded-For` comes before.
+//! The order of the rules never matters: the longest prefix decides, and of two equal ones `deny`
+//! does. Where none matches, a client is let in unless something is allowed. The caller decides
+//! which address is the client's: trust in PROXY headers and `X-Forwarded-For` comes before.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What was said of a network. `Deny` comes last, so that it is the inner one of two equal
-/// networks.
+/// The rule for a network. `Deny` comes last, so that it is the inner one of two equal networks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum NetworkVerdict {
     Allow,
     Deny,
 }
 
-/// The networks of one place in the configuration, ready to be asked: a binary search, whatever
-/// their number.
+/// The networks of one table of the configuration, sorted for a binary search.
 #[derive(Debug, Clone, Default)]
 pub struct Networks {
     v4: AddressRanges<u32>,
@@ -24,7 +22,7 @@ pub struct Networks {
     closed: bool,
 }
 
-/// Where a stretch of addresses begins and what holds for it; it ends where the next one begins.
+/// The first address of each range and its rule; a range ends where the next one begins.
 #[derive(Debug, Clone, Default)]
 struct AddressRanges<T> {
     begins: Vec<T>,
@@ -113,8 +111,8 @@ impl<T: Copy + Ord> AddressRanges<T> {
         }
     }
 
-    /// Where two begin at one address, the later call knows better: an inner network, or what
-    /// surrounds both.
+    /// Begins a range. Where two begin at one address the later call decides: an inner network, or
+    /// the surroundings of both.
     fn begin(&mut self, at: T, verdict: Option<NetworkVerdict>) {
         if self.begins.last() == Some(&at) {
             self.begins.pop();

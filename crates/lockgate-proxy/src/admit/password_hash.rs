@@ -1,7 +1,7 @@
 //! One stored password: which ways of hashing are taken, and whether a password is the one.
 //!
-//! Whatever is taken can be checked: form and cost are looked at when it is read. Checking is made
-//! to be slow, so it never happens on a worker ([`super::password_pool`]).
+//! Only hashes that can be checked are accepted: format and cost are looked at when a hash is read.
+//! A check is slow on purpose, so it never happens on a worker ([`super::password_pool`]).
 
 use std::fmt;
 
@@ -17,8 +17,8 @@ const SHA_ROUNDS: std::ops::RangeInclusive<u32> = 1_000..=10_000_000;
 const ARGON2_MEMORY: u32 = 1 << 18;
 const ARGON2_WORK: u64 = 1 << 22;
 
-/// A hash that was read from a file and can be checked. It is never shown: who has it can guess at
-/// leisure.
+/// A hash that was read from a file and can be checked. It is never shown: its holder can test
+/// guesses at leisure.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PasswordHash {
     text: Box<str>,
@@ -41,7 +41,7 @@ pub enum HashError {
     /// `{SHA}`, `{SSHA}`, `$sha1$`.
     #[error("the password is hashed with SHA-1, which is guessed too fast; {ANEW}")]
     Sha1,
-    /// What 13 characters of the alphabet of crypt(3) look like.
+    /// 13 characters of the alphabet of crypt(3).
     #[error("the password looks like DES crypt, which knows only 8 characters of it; {ANEW}")]
     Des,
     /// Nothing that looks like a hash.
@@ -56,7 +56,7 @@ pub enum HashError {
     /// Begins as one that is known.
     #[error("the hash is damaged or was cut short; {ANEW}")]
     Malformed,
-    /// So slow to check that a few requests would keep everybody waiting.
+    /// So slow to check that a few requests would keep all others waiting.
     #[error(
         "the hash takes seconds to check (at most: bcrypt cost 17, 10000000 rounds of SHA-2, 256 MB of argon2); {ANEW}"
     )]

@@ -1,11 +1,11 @@
 //! The threads that check passwords, which takes 1 ms to seconds each: never a worker's time.
 //!
-//! There is one for the process, for all files of users; its threads start with the first password.
-//! One of them only hands out, so that a question is judged at once however long the checks of
-//! others take: a password that many connections send at once is checked once, and clients take
-//! turns, one check each. One client cannot fill what waits, and several cannot keep another out;
-//! past either bound the answer is [`PasswordOutcome::Busy`]. A check that nobody waits for any more is not
-//! made.
+//! There is one pool for the process and all files of users; its threads start with the first
+//! password. One of them is the dispatcher, so that a query is judged at once however long other
+//! checks take: a password that many connections send at once is checked once, and clients take
+//! turns, one check each. One client cannot fill the queue, and several cannot keep another out;
+//! past either bound the outcome is [`PasswordOutcome::Busy`]. A check without a waiting request is
+//! not made.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -25,13 +25,13 @@ use crate::limits;
 const QUEUE: usize = 1024;
 /// Different passwords that may wait: seconds, at the usual cost of bcrypt.
 const WAITING: usize = 64;
-/// Of these, how many may be one client's.
+/// The share of one client in these.
 const OF_ONE_CLIENT: usize = 8;
 
-/// What became of a user and a password.
+/// The outcome of a check of user and password.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PasswordOutcome {
-    /// He is who he says.
+    /// The password is the user's.
     Accepted(UserName),
     /// He is not, or there is no such user, or nothing that could be one was sent.
     Refused,
@@ -49,15 +49,14 @@ pub struct PasswordPool {
 
 /// One request's question.
 pub(super) struct PasswordQuery {
-    /// Whose hash is checked against.
+    /// The entry with the hash to check against.
     pub(super) account: Arc<PasswordEntry>,
-    /// The account is not that of the user who was named: the answer is no, however the check
-    /// ends.
+    /// The entry is not that of the named user: the outcome is a refusal, however the check ends.
     pub(super) decoy: bool,
     pub(super) password: Box<str>,
     pub(super) seal: Seal,
     pub(super) client: IpAddr,
-    /// Milliseconds, on the clock of those who ask.
+    /// Milliseconds, on the clock of the workers.
     pub(super) now: u64,
     pub(super) answer: oneshot::Sender<PasswordOutcome>,
 }
@@ -142,17 +141,17 @@ impl fmt::Debug for PasswordPool {
     }
 }
 
-/// What happens at the desk.
+/// An event for the dispatcher.
 enum PoolEvent {
     /// A question has come.
     Asked(PasswordQuery),
     /// The thread with this number has nothing to check.
     Idle(usize),
-    /// Nobody will ask any more.
+    /// The pool is dropped: no more queries come.
     End,
 }
 
-/// Judges what is asked, and keeps those who check busy.
+/// The dispatcher: judges queries, and keeps the checking threads busy.
 fn hand_out(events: &Receiver<PoolEvent>, checkers: &[SyncSender<PasswordCheck>]) {
     let mut waiting = CheckQueue::default();
     let mut idle: Vec<&SyncSender<PasswordCheck>> = checkers.iter().collect();
@@ -166,14 +165,14 @@ fn hand_out(events: &Receiver<PoolEvent>, checkers: &[SyncSender<PasswordCheck>]
             && let Some(check) = waiting.next()
             && let Some(checker) = idle.pop()
         {
-            // It has room for one. Where its thread has ended, whoever waits is told that we are
-            // busy.
+            // The channel has room for one. Where the thread has ended, the requests that wait are
+            // told that the pool is busy.
             let _ = checker.send(check);
         }
     }
 }
 
-/// What is still to be checked, by client: the first in line is the next to have one check made.
+/// The checks that wait, by client: the first client in line is the next to have one check made.
 #[derive(Default)]
 struct CheckQueue {
     clients: VecDeque<ClientChecks>,
@@ -185,7 +184,7 @@ struct ClientChecks {
     checks: VecDeque<PasswordCheck>,
 }
 
-/// One password to be checked, and all who wait for it.
+/// One password to be checked, and all requests that wait for it.
 struct PasswordCheck {
     first: PasswordQuery,
     others: Vec<oneshot::Sender<PasswordOutcome>>,
@@ -244,7 +243,7 @@ impl CheckQueue {
         true
     }
 
-    /// The next one that somebody still waits for; its client goes to the end of the line.
+    /// The next check with a waiting request; its client goes to the end of the line.
     fn next(&mut self) -> Option<PasswordCheck> {
         while let Some(mut client) = self.clients.pop_front() {
             let next =
@@ -288,7 +287,7 @@ impl PasswordCheck {
 
     fn answer(self, outcome: &PasswordOutcome) {
         for answer in self.others.into_iter().chain([self.first.answer]) {
-            // Who has gone meanwhile needs no answer.
+            // A request that has ended meanwhile needs no answer.
             let _ = answer.send(outcome.clone());
         }
     }

@@ -7,11 +7,11 @@
 //!
 //! **At the cap** (many more clients, or made-up header values, than there is room for) a shard
 //! gives up an eighth of its buckets: those that are full again; if that is not enough, the least
-//! used ones *of the limit that has the most*. So a flood under one limit makes the buckets of
-//! another one go only where that has more of them than the flood; and under its own limit it drops
-//! its own once-used buckets before one that is exhausted. Who wants an exhausted bucket
+//! used ones *of the limit that has the most*. So a flood under one limit removes the buckets of
+//! another one only where that has more of them than the flood; and under its own limit it drops
+//! its own once-used buckets before one that is exhausted. A client that wants an exhausted bucket
 //! forgotten must exhaust as many others as there is room for, and had more requests from those
-//! than he regains by it. Nobody is ever refused because the table is full.
+//! than it regains. No request is ever refused because the table is full.
 //!
 //! Knows no clock: the caller says what time it is.
 
@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use crate::limits;
 
-/// Buckets of the process when nobody says otherwise: some 7 MB when all are in use.
+/// The default number of buckets of the process: some 7 MB when all are in use.
 pub const BUCKETS: usize = 131_072;
 const SHARDS: usize = 64;
 /// A shard at its cap gives up this part of its buckets at once, so that a flood pays for looking
@@ -35,7 +35,7 @@ const SHARDS: usize = 64;
 const GIVEN_UP: usize = 8;
 const SECOND: u64 = 1_000_000_000;
 
-/// So many requests in so long, and how many at once.
+/// A rate in the terms of GCRA: so many requests in so long, and a burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GcraRate {
     /// Nanoseconds in which one request is earned.
@@ -57,23 +57,23 @@ impl GcraRate {
     }
 }
 
-/// Whose request it is, under one limit.
+/// The key of a bucket within one limit.
 #[derive(Debug, Clone, Copy)]
 pub enum LimitKey<'a> {
     /// The client; an IPv6 client is its /64, within which it can choose its address freely.
     Client(IpAddr),
     /// The value of the header that the limit is about. Where it is absent, the client is the key.
     Value(&'a [u8]),
-    /// Everybody together.
+    /// One bucket for all.
     Route,
 }
 
-/// What is answered to one request.
+/// The decision on one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
-    /// It was counted, and may go on.
+    /// The request was counted and is admitted.
     Allowed,
-    /// It was not counted.
+    /// The request was not counted.
     Refused {
         /// Whole seconds until one would be allowed, at least 1: the value of `Retry-After`.
         retry_after: u64,
@@ -83,7 +83,7 @@ pub enum Decision {
 /// The buckets of all limits. There is one for the process.
 #[derive(Debug)]
 pub struct Buckets {
-    /// SipHash with keys of this process: who does not know them finds no two values that share a
+    /// SipHash with keys of this process: without these no client finds two values that share a
     /// bucket.
     names: RandomState,
     limits: AtomicU32,
@@ -240,7 +240,7 @@ fn make_room(shard: &mut LimitShard, room: usize, now: u64) {
         // Under one limit, the one that is full again soonest is the least used, and of equally
         // used ones the oldest.
         least_used.sort_unstable();
-        // At most half of it; then whoever has the most by now.
+        // At most half of them; then those of the limit that has the most by now.
         let excess = (shard.len() - enough).min(least_used.len().div_ceil(2));
         for (_, name) in least_used.into_iter().take(excess) {
             shard.remove(&name);
@@ -248,7 +248,7 @@ fn make_room(shard: &mut LimitShard, room: usize, now: u64) {
     }
 }
 
-/// What is hashed here are names, which are hashes.
+/// The hasher of the shards: their keys are hashes already.
 #[derive(Debug, Default, Clone, Copy)]
 struct AlreadyHashed(u64);
 

@@ -1,5 +1,5 @@
-//! Where tunnels may lead: `allow` and `deny` of host names, networks and ports, and which
-//! addresses are nobody's business from outside.
+//! The targets of tunnels: `allow` and `deny` of host names, networks and ports, and the addresses
+//! that are not public.
 //!
 //! Names are asked about before they are looked up, and each address that they stand for again:
 //! what was asked about is what is dialled, so that a name cannot change its mind in between (DNS
@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
 
-/// What one rule is about.
+/// The hosts that one rule is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TargetPattern {
     /// Every host, by name or address.
@@ -18,7 +18,8 @@ pub enum TargetPattern {
     Exact(String),
     /// Every host below this one, and not itself.
     Under(String),
-    /// What has an address in this network, by name or not: address and length of the prefix.
+    /// Every host with an address in this network, by name or not: address and length of the
+    /// prefix.
     Network(IpAddr, u8),
 }
 
@@ -48,11 +49,11 @@ pub enum TargetRefusal {
     /// `allow` lacks it.
     #[error("`allow` does not have it")]
     NotAllowed,
-    /// It has an address that is not public.
+    /// The target's address is not public.
     #[error("{0}, and `private` is false")]
     Private(&'static str),
-    /// It has an address that nobody has (RFC 1122 §3.2.1.3, RFC 4291 §2.5.2), by which systems
-    /// mean themselves: past every rule about the loopback.
+    /// The target's address is the unspecified one (RFC 1122 §3.2.1.3, RFC 4291 §2.5.2), by which
+    /// systems mean themselves: it would get past every rule about the loopback.
     #[error("nobody has this address")]
     Nobody,
 }
@@ -71,7 +72,7 @@ impl TunnelTargets {
     /// Whether it is worth looking up `host`, a name in lower case without a final dot.
     ///
     /// # Errors
-    /// When it would be refused whatever its addresses are.
+    /// When the target is refused independently of its addresses.
     pub fn may_look_up(&self, host: &str, port: u16) -> Result<(), TargetRefusal> {
         if self.deny.has_host(host, port) {
             return Err(TargetRefusal::Denied);
@@ -165,7 +166,7 @@ impl TargetRules {
             .any(|network| has(&network.ports, port))
     }
 
-    /// Those that `ip` is in.
+    /// The networks that `ip` is in.
     fn networks(&self, ip: IpAddr, port: u16) -> impl Iterator<Item = &NetworkRule> {
         let about = move |network: &&NetworkRule| {
             within(ip, network.first, network.prefix) && has(&network.ports, port)
@@ -207,7 +208,7 @@ fn reached(ip: IpAddr) -> IpAddr {
     }
 }
 
-/// A network whose addresses are not public.
+/// A network of addresses that are not public.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct SpecialNetwork {
     prefix: u8,
@@ -234,8 +235,8 @@ const SPECIAL_V4: [([u8; 4], u8, &str); 16] = [
     ([168, 63, 129, 16], 32, "a cloud's metadata"),
 ];
 
-/// What of 2000::/3 is not public (IANA IPv6 Special-Purpose Address Registry): Teredo, ORCHID and
-/// others of the IETF, documentation, 6to4, which leads to an IPv4 address of its own.
+/// The parts of 2000::/3 that are not public (IANA IPv6 Special-Purpose Address Registry): Teredo,
+/// ORCHID and others of the IETF, documentation, 6to4, which leads to an IPv4 address of its own.
 const SPECIAL_V6: [([u16; 2], u8, &str); 4] = [
     ([0x2001, 0], 23, "a reserved address"),
     ([0x2001, 0xdb8], 32, "an address for documentation"),
@@ -243,9 +244,8 @@ const SPECIAL_V6: [([u16; 2], u8, &str); 4] = [
     ([0x3fff, 0], 20, "an address for documentation"),
 ];
 
-/// Whether an address is not public, and of which network it is. Everything outside of 2000::/3 is
-/// not, whatever it is for: the loopback, unique local and link-local addresses, multicast, NAT64
-/// within a site.
+/// The special network of an address that is not public. Nothing outside of 2000::/3 is public: the
+/// loopback, unique local and link-local addresses, multicast, NAT64 within a site.
 fn special(ip: IpAddr) -> Option<SpecialNetwork> {
     match ip {
         IpAddr::V4(_) => {

@@ -30,8 +30,8 @@ const WARN_EVERY: u64 = 10_000;
 const LAST_TICKS: u32 = 4;
 /// Connections accepted in a row before the clock is looked at.
 const BATCH: u32 = 16;
-/// What accepting may take before the worker's other connections have their turn; longer only if
-/// theirs was.
+/// The time that accepting may take before the worker's other connections have their turn; longer
+/// only if theirs was.
 const TURN: Duration = Duration::from_millis(1);
 
 /// Accepts on `socket` until the worker stops, and then what is left in the backlog.
@@ -97,7 +97,7 @@ pub async fn accept(
     }
 }
 
-/// What is accepted before the worker's other connections go on.
+/// The time for accepting before the worker's other connections go on.
 ///
 /// Half as long as these had: where thousands come at once, a fixed number each time around would
 /// be the fewer a second the more there are, and the last would wait for seconds.

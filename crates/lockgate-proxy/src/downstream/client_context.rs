@@ -22,7 +22,7 @@ const TOLD_EVERY: u64 = 60_000;
 /// Bytes that such a line shows of what was sent.
 const LONGEST_HOP: usize = 64;
 
-/// What the exchanges of one client's connection have in common.
+/// The state that the exchanges of one client's connection share.
 #[derive(Debug)]
 pub(super) struct ClientContext {
     /// The other end, or the client that a PROXY header named.
@@ -34,7 +34,7 @@ pub(super) struct ClientContext {
     addresses: OnceCell<Option<(SocketAddr, SocketAddr)>>,
     /// Requests so far.
     requests: Cell<u64>,
-    /// Its connections to endpoints that are told of it.
+    /// The connections to endpoints that were introduced to this client, and serve it alone.
     pub(super) private: Rc<Kept>,
     /// By the rates that it was held to so far: what it has left of them.
     shaped: RefCell<Vec<(Arc<Shape>, Shaped)>>,
@@ -120,7 +120,7 @@ impl ClientContext {
         client
     }
 
-    /// What the connection has left of the rates of `shape`.
+    /// The rest of the connection's rates of `shape`.
     pub(super) fn with_shaped<T>(&self, shape: &Arc<Shape>, with: impl FnOnce(&Shaped) -> T) -> T {
         let mut shaped = self.shaped.borrow_mut();
         let known = shaped
@@ -134,7 +134,7 @@ impl ClientContext {
     }
 }
 
-/// Counts a request whose client is not known, and now and then says which proxy has sent it.
+/// Counts a request with an unknown client, and now and then names the proxy that has sent it.
 fn warn_of_unknown(connection: &ClientConnection, hop: &[u8]) {
     let worker = &connection.worker;
     worker.cells.http.unknown_clients.inc();

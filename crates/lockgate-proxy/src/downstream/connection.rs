@@ -44,7 +44,7 @@ pub(super) struct ClientConnection {
     pub(super) client: Peer,
     /// The header itself, where it is to be passed on.
     header: Vec<u8>,
-    /// Where the client connected to, if a PROXY header said so.
+    /// The address that the client connected to, if a PROXY header named it.
     destination: Option<SocketAddr>,
     pub(super) server_name: ServerName,
     /// The TLS session that it wants to resume, until an endpoint has been chosen by it.
@@ -63,7 +63,7 @@ pub(super) struct ClientConnection {
     _permit: Permit,
 }
 
-/// What a connection is for.
+/// The purpose of a connection.
 pub(super) enum ConnectionPurpose<'l> {
     Relay(&'l RelaySettings),
     Http(&'l ListenerSites),
@@ -155,7 +155,7 @@ impl ClientConnection {
             .map(CountedConnection::account)
     }
 
-    /// The account whose share of sockets a request uses that came by this version of HTTP.
+    /// The account that is charged with the socket of a request by this version of HTTP.
     pub(super) fn share_of(&self, version: Version) -> Option<&Arc<ClientAccount>> {
         self.account().filter(|_| version >= Version::Http2)
     }

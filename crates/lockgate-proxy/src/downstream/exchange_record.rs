@@ -59,7 +59,7 @@ impl ExchangeRecord<'_> {
 }
 
 impl ClientConnection {
-    /// Notes a request whose head could not be read, and which was answered by `sent` bytes.
+    /// Records a request with an unreadable head, to which `sent` bytes were sent.
     pub(super) fn unread(
         &self,
         id: RequestId,
@@ -135,7 +135,7 @@ impl ClientConnection {
             .and_then(|target| target.secure.or(head.secure));
         let client = match record.client {
             client if client == ClientAddress::from(self.client) => address(self.client),
-            // Whoever speaks for a client does not say which port it had.
+            // A trusted peer does not tell the client's port.
             ClientAddress::Ip(ip) => access_log::LoggedAddress::Ip(SocketAddr::new(ip, 0)),
             ClientAddress::Unix => access_log::LoggedAddress::Unix,
             ClientAddress::Unknown => access_log::LoggedAddress::Unknown,

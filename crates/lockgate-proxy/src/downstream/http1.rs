@@ -31,16 +31,16 @@ use crate::shaping::Shapers;
 use crate::site::ListenerSites;
 use crate::upstream::{InFlight, Wire};
 
-/// How long a client that still sends is listened to after our last word. Many read an answer only
-/// when they have sent all of their body, however much that is.
+/// The time for which a client that still sends is read from after our last byte. Many read a
+/// response only when they have sent all of their body, however long it is.
 pub(super) const LINGER: Duration = Duration::from_secs(30);
 /// The same, of one that has fallen silent, or was too slow before.
 pub(super) const SILENCE: Duration = Duration::from_secs(2);
-/// What is read of it in one turn; then the worker's other connections have theirs.
+/// Reads in one turn; then the worker's other connections have theirs.
 const LINGER_READS: usize = 16;
 
 impl Termination {
-    /// How long the client is listened to after its last answer.
+    /// The time for which the client is read from after its last response.
     pub(super) fn linger(&self) -> Duration {
         if self.cause == Cause::TooSlow {
             SILENCE
@@ -50,21 +50,21 @@ impl Termination {
     }
 }
 
-/// What came of a connection that spoke HTTP.
+/// The end of HTTP/1 on a connection.
 pub(super) enum Http1End {
-    /// It is over.
+    /// The connection is over.
     Over(Termination),
-    /// It speaks something else from here on.
+    /// The connection goes on as a relay.
     Switched {
         /// Both sides.
         relay: Box<Relay>,
-        /// What holds for it.
+        /// The limits of the relay.
         bounds: Bounds,
-        /// Whose it is, for counters.
+        /// The index of its site, for counters.
         site: Option<usize>,
-        /// What counts for the endpoint as long as this lasts.
+        /// The endpoint's count of exchanges, as long as this lasts.
         _in_flight: InFlight,
-        /// What it takes of what may be there at once.
+        /// The client's and the user's shares of tunnels.
         _shares: Shares,
     },
 }
@@ -108,8 +108,8 @@ impl ClientConnection {
                 NextStep::Request => {}
                 NextStep::End(ending) => return Http1End::Over(ending),
                 NextStep::Close(ending) => {
-                    // Of who said that this was the last nothing more comes (RFC 9112 §9.6), but
-                    // for TLS's own farewell.
+                    // After its last request a client sends nothing more (RFC 9112 §9.6) but the
+                    // close_notify of its TLS.
                     let done = goes && down.reader.has_ended() && !down.reader.holds_bytes();
                     if !done || down.stream.is_secure() {
                         self.linger(&mut down, &ending).await;
@@ -313,7 +313,7 @@ impl ClientConnection {
             .await;
     }
 
-    /// Both connections as a relay of whatever they have agreed to speak.
+    /// Joins both connections as a relay of the protocol that they have switched to.
     async fn switch(&mut self, mut down: Link, mut up: Link) -> Result<Box<Relay>, Termination> {
         let preface = Preface {
             upstream: down.reader.take_received(),
@@ -356,7 +356,7 @@ fn is_last_request(head: &RequestHead) -> bool {
         && head.method != Method::Connect
 }
 
-/// How a connection ended that had become a tunnel.
+/// The termination of a connection that had become a tunnel.
 pub(super) fn termination_of_tunnel(ended: Result<TunnelEnd, Cut>) -> Termination {
     match ended {
         Ok(TunnelEnd::Whole) => Termination::new(Cause::ClientClosed, CauseSide::Downstream),
@@ -370,7 +370,7 @@ pub(super) fn termination_of_tunnel(ended: Result<TunnelEnd, Cut>) -> Terminatio
 /// TLS needs no such word.
 async fn send_close_notify(stream: &mut Stream) {
     if stream.is_secure() {
-        // Who has gone already does not miss it.
+        // A client that has gone already does not miss it.
         let _ = poll_fn(|cx| Poll::Ready(stream.poll_finish(cx).is_ready())).await;
     }
 }

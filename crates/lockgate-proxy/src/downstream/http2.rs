@@ -36,25 +36,24 @@ use crate::message::{Downstream, Persistence};
 use crate::site::{Http2, ListenerSites};
 use crate::upstream::Wire;
 
-/// What of one answer may wait in the connection for others to leave.
+/// Bytes of one response that may wait in the connection for others to leave.
 const HELD: usize = 64 * 1024;
 /// Field sections that are longer than we take by no more than this get an answer, and not only the
 /// crate's.
 const BEYOND: usize = 16 * 1024;
-/// What one body may have that was not used, at first: what HTTP/2 begins with (RFC 9113 §6.9.2).
+/// The first window of one body: the initial one of HTTP/2 (RFC 9113 §6.9.2).
 const FIRST_WINDOW: u32 = 65_535;
-/// What waits in the kernel to be sent, at the most: an answer that is wanted more than those that
-/// have begun comes behind it.
+/// Bytes that may wait in the kernel to be sent: a response of higher priority comes behind them.
 const UNSENT: i32 = 64 * 1024;
-/// What small pieces of bodies may cost beside their bytes, each some 256, before anybody has taken
-/// them: messages of gRPC come by the thousand, and wait where an application is slow. By itself
-/// the crate allows half of the window: 512 pieces.
+/// The overhead of small pieces of bodies, each some 256 bytes, before they are taken: messages of
+/// gRPC come by the thousand, and wait where an application is slow. By itself the crate allows
+/// half of the window: 512 pieces.
 const OVERHEAD: usize = 4 * 1024 * 1024;
 /// Streams that the crate may reset for a client's mistakes beyond those that the gate allows.
 const RESETS: usize = 1_024;
 /// For a client to take our last words.
 const FAREWELL: Duration = Duration::from_secs(2);
-/// What it may still send meanwhile, in reads.
+/// Reads from a client after our last frame.
 const FAREWELL_READS: usize = 64;
 
 /// Streams of one connection that wait while memory is full; those beyond are refused.
@@ -62,40 +61,40 @@ const WAITING: usize = 4;
 
 type H2Requests = h2::server::Connection<Io, Bytes>;
 
-/// What the streams of one connection share.
+/// The streams of one connection, and the state that they share.
 pub(super) struct ClientStreams {
     connection: ClientConnection,
     client: ClientContext,
     carrier: Rc<RefCell<Carrier>>,
     turns: Rc<Turns>,
     open: Cell<usize>,
-    /// Whoever drives the connection, to be told when the last stream has ended.
+    /// The waker of the task that drives the connection, woken when the last stream has ended.
     driver: RefCell<Option<Waker>>,
 }
 
-/// How far the connection's end has come.
+/// The progress of a connection's shutdown.
 enum ConnectionShutdown {
-    /// It goes on.
+    /// The connection goes on.
     No,
     /// No new requests are taken; those that have begun are answered.
     Gracefully,
-    /// It is over but for our last words.
+    /// The connection is over but for our last frames.
     Now(Termination),
 }
 
-/// What may come of bodies before endpoints have taken it. It grows while they do: who only fills
-/// our memory does not get more of it.
+/// The flow-control windows for bodies that endpoints have not taken. They grow while endpoints
+/// take bodies: a client that only fills our memory gets no more of it.
 struct BodyWindows {
-    /// Of one body.
+    /// The window of one body.
     stream: u32,
-    /// Of all of them.
+    /// The window of all bodies.
     connection: u32,
     /// Bytes that were used when they last grew.
     since: u64,
 }
 
 impl BodyWindows {
-    /// A few bodies that nobody takes leave room for others.
+    /// A few bodies that are not taken leave room for others.
     const BODIES: u32 = 16;
 
     fn first(limits: &Http2) -> Self {
@@ -227,7 +226,8 @@ impl ClientStreams {
                 Err(cut) => cut,
             };
             if let ConnectionShutdown::Now(ending) = leaving {
-                // Whoever does not take our last words is over for the reason that they tell.
+                // A client that does not take our last frames is disconnected for the reason that
+                // they tell.
                 return ending;
             }
             let ending = match cut {
@@ -363,7 +363,7 @@ impl ClientStreams {
         }
     }
 
-    /// What is waited for until the next turn.
+    /// Sets the phase of the wait for the next turn.
     fn phase(&self, idle: &mut bool) {
         let guard = &self.connection.guard;
         let blocked = self.carrier.borrow().is_blocked();
@@ -394,7 +394,7 @@ impl ClientStreams {
         Termination::because(Cause::Limit, CauseSide::Downstream, violation.as_str()).loud()
     }
 
-    /// How a connection ended whose frames could not be read or sent.
+    /// The termination of a connection after an error of its frames.
     fn broken(&self, error: &h2::Error) -> Termination {
         if let Some(error) = self.carrier.borrow_mut().take_broken() {
             return Termination::because(Cause::ClientReset, CauseSide::Downstream, error);
@@ -435,7 +435,7 @@ impl ClientStreams {
             return respond.send_reset(Reason::REFUSED_STREAM);
         }
         if level() == Level::Full && self.open.get() >= WAITING {
-            // It may be asked again, whatever it is (RFC 9113 §8.7).
+            // The request may be sent again, with any method (RFC 9113 §8.7).
             if let Some(gate) = self.carrier.borrow_mut().gate() {
                 gate.ends(respond.stream_id().as_u32(), true);
                 gate.refuses();
@@ -480,8 +480,8 @@ impl ClientStreams {
             .map_or(Verdict::Read, |gate| gate.accept(stream))
     }
 
-    /// Refuses a request for whose head there is no room beside those of the open streams; it may
-    /// be asked again (RFC 9113 §8.7).
+    /// Refuses a request because the heads of the open streams take all the room; it may be sent
+    /// again (RFC 9113 §8.7).
     fn crowded(&self, mut respond: SendResponse<Bytes>) {
         respond.send_reset(Reason::REFUSED_STREAM);
         let connection = &self.connection;
@@ -495,7 +495,7 @@ impl ClientStreams {
         connection.unread(id, Instant::now(), 0, failure, self.sites());
     }
 
-    /// One request, whose head was read, and its answer.
+    /// Serves one request, of which the head was read.
     ///
     /// A block and not a function that is async: that would keep room for its arguments twice.
     fn exchange(
@@ -546,7 +546,8 @@ impl ClientStreams {
                 }
                 Err(refused) => boxed(|| open.0.refuse(&mut stream, &guard, refused, began)).await,
             }
-            // Its bytes the carrier has counted; for how long they were held, nobody else knows.
+            // The carrier has counted the bytes; the time for which they were held is known here
+            // only.
             let held_for = &connection.guard.watch().meter.held_for;
             held_for.set(held_for.get() + guard.watch().meter.held_for.get());
             worker.requests.give(head);

@@ -8,10 +8,10 @@ use lockgate_net::tls::{Acceptor, Acceptors};
 use super::{AcceptProxy, RelaySettings, SniRouter};
 use crate::site::ListenerSites;
 
-/// What is done with the connections of one listener.
+/// The settings of one listener: TLS, PROXY headers, and the service behind it.
 #[derive(Debug)]
 pub struct ListenerSettings {
-    /// As it was written, for logs and metrics.
+    /// The address as configured, for logs and metrics.
     pub name: String,
     /// TLS with clients; `None`: bytes as they are, or each way has its own.
     pub tls: Option<Acceptors>,
@@ -19,18 +19,18 @@ pub struct ListenerSettings {
     pub accept_proxy: AcceptProxy,
     /// For the PROXY header and the TLS handshake together.
     pub handshake: Duration,
-    /// What they are for.
+    /// The service behind it.
     pub service: ListenerService,
 }
 
-/// What the connections of a listener are for.
+/// The service of a listener's connections.
 #[derive(Debug)]
 pub enum ListenerService {
     /// Their bytes are relayed unread.
     Relay(RelaySettings),
     /// They speak HTTP.
     Http(Box<ListenerSites>),
-    /// What their ClientHello asks for decides.
+    /// The ClientHello decides.
     Sni(Box<SniRouter>),
 }
 

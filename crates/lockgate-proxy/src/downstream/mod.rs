@@ -1,4 +1,4 @@
-//! The client's side: accepting connections, and what comes first on them.
+//! The client's side: accepting connections, and their opening.
 
 mod accept;
 mod client_context;

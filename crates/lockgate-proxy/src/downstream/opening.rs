@@ -1,8 +1,8 @@
-//! What comes before the application's bytes: a PROXY header where one is expected, a ClientHello
+//! The bytes before those of the application: a PROXY header where one is expected, a ClientHello
 //! where TLS is.
 //!
-//! Bytes are read once into one buffer, in whatever pieces they come, and handed on. Has no
-//! deadline of its own.
+//! Bytes are read once into one buffer, in pieces of any size, and handed on. Has no deadline of
+//! its own.
 
 use std::future::poll_fn;
 use std::io;
@@ -13,7 +13,7 @@ use lockgate_net::client_hello::{self, First, Hello, HelloError, Peek};
 use lockgate_net::proxy_protocol::{self, Addresses, Guess, ProxyError};
 use lockgate_net::socket::Socket;
 
-/// What one read asks for: a ClientHello with a post-quantum key share has 1.7 KB.
+/// Bytes that one read asks for: a ClientHello with a post-quantum key share has 1.7 KB.
 const READ: usize = 4096;
 /// The fatal alert for a name that we have no certificate for (RFC 6066 §3).
 const UNRECOGNIZED_NAME: u8 = 112;
@@ -31,7 +31,7 @@ This port speaks TLS, and you spoke plain HTTP to it. Try https://.\n";
 pub enum AcceptProxy {
     /// They do not: a header would be data.
     Never,
-    /// Those from trusted addresses may.
+    /// Clients from trusted addresses may.
     Optional,
     /// All do, from trusted addresses.
     Require,
@@ -63,7 +63,7 @@ pub(super) enum OpeningError {
 }
 
 impl OpeningError {
-    /// What the client is told before the connection is closed.
+    /// The last bytes to the client before the close.
     pub(super) fn farewell(&self) -> Vec<u8> {
         match self {
             Self::Hello(error) => client_hello::fatal_alert(error.alert()).to_vec(),
@@ -115,9 +115,8 @@ async fn receive(socket: &Socket, received: &mut Vec<u8>) -> Result<(), OpeningE
     }
 }
 
-/// Takes the PROXY header off the front of what comes, into `header` if somebody wants it; `None`
-/// where there is none or it speaks for the proxy itself. `begins` is called when something has
-/// come.
+/// Takes the PROXY header off the front of what is received; `None` where there is none or it
+/// speaks for the proxy itself.
 pub(super) async fn proxy_header(
     socket: &Socket,
     expected: AcceptProxy,
@@ -157,11 +156,11 @@ pub(super) async fn proxy_header(
     }
 }
 
-/// What a client of HTTP/2 says first (RFC 9113 §3.4).
+/// The connection preface of an HTTP/2 client (RFC 9113 §3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Whether what comes is HTTP/2, by prior knowledge; `received` keeps it, and `begins` is called
-/// when something has come.
+/// Whether the client speaks HTTP/2, by prior knowledge; `received` keeps its bytes, and `begins`
+/// is called when some have come.
 pub(super) async fn prior_knowledge(
     socket: &Socket,
     received: &mut Vec<u8>,
@@ -182,8 +181,8 @@ pub(super) async fn prior_knowledge(
     }
 }
 
-/// Reads a whole ClientHello: the name that it asks for, and what `look` sees in it. `received`
-/// keeps it for whoever shakes hands. `begins` is called when something has come.
+/// Reads a whole ClientHello: its server name, and the result of `look`. `received` keeps it for
+/// the handshake. `begins` is called when bytes have come.
 pub(super) async fn client_hello<T>(
     socket: &Socket,
     received: &mut Vec<u8>,

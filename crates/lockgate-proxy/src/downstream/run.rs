@@ -19,11 +19,11 @@ use crate::limits;
 use crate::memory::charged;
 use crate::site::ListenerSites;
 
-/// What came of a connection's opening.
+/// The result of a connection's opening.
 enum OpenedConnection {
-    /// It is over.
+    /// The connection is over.
     Over(Termination),
-    /// It goes on as HTTP/2, with its place among those of its client.
+    /// The connection goes on as HTTP/2, with its slot among those of its client.
     Http2(ClientTransport, Option<limits::PerClientPermit>),
 }
 

@@ -50,24 +50,24 @@ pub(super) use respond::{deliver, min_rate};
 /// ones have up to 17.
 const LONGEST_METHOD: usize = 64;
 
-/// What a client's connection does next.
+/// The next step of a client's connection.
 pub(super) enum NextStep {
-    /// It may bring another request.
+    /// The connection may bring another request.
     Request,
-    /// It is over.
+    /// The connection is over.
     End(Termination),
-    /// It is over once what we said has arrived.
+    /// The connection is over once our last bytes have arrived.
     Close(Termination),
-    /// It speaks something else from here on.
+    /// The connection becomes a tunnel.
     Tunnel {
         /// The other end.
         switched: Box<Switched>,
-        /// Whose it is.
+        /// The index of its site.
         site: Option<usize>,
     },
 }
 
-/// What the requests of one connection are served with.
+/// The context of the requests of one connection.
 #[derive(Clone, Copy)]
 pub(super) struct ServeContext<'s> {
     pub(super) connection: &'s ClientConnection,
@@ -82,17 +82,17 @@ struct Exchange<'e, 's, D> {
     serving: &'e ServeContext<'s>,
     /// The head as it was received.
     head: &'e RequestHead,
-    /// What the client asks for, if that can be read.
+    /// The target of the request, if it can be read.
     target: &'e Result<Asked<'e>, AskedError>,
-    /// Where the body comes from and the response goes.
+    /// The client's side: the body comes from it, and the response goes to it.
     down: &'e mut D,
-    /// What is known of it for the log and the counters.
+    /// The record for the log and the counters.
     record: &'e mut ExchangeRecord<'s>,
     /// Whether another request may follow. Until it is certain where this one ends, none can.
     persistence: Persistence,
 }
 
-/// What [`Exchange::receive`] learns of a request before its route is known.
+/// The results of [`Exchange::receive`].
 struct Received {
     length: BodyLength,
     recipient: Recipient,
@@ -306,7 +306,7 @@ impl<'e, 's, D: Downstream> Exchange<'e, 's, D> {
         }
     }
 
-    /// What templates may name.
+    /// The values of a template's placeholders.
     fn values<'a>(&self, target: &Asked<'a>, host: &'a str, id: &'a RequestId) -> Values<'a>
     where
         'e: 'a,

@@ -25,7 +25,7 @@ pub struct SniRouter {
 pub struct RelayRoute {
     /// TLS with clients; `None`: it is the endpoint's, and passed through.
     pub tls: Option<Acceptors>,
-    /// What then happens to the bytes.
+    /// The settings of its relay.
     pub relaying: RelaySettings,
 }
 
@@ -38,7 +38,7 @@ pub struct SecureSites {
     pub sites: ListenerSites,
 }
 
-/// Where a ClientHello leads.
+/// The route of a ClientHello.
 pub(super) enum HelloRoute<'h> {
     Relay(&'h RelayRoute),
     Sites(&'h SecureSites),
@@ -76,7 +76,7 @@ impl SniRouter {
         }
     }
 
-    /// Where this one leads; `None` calls for the alert unrecognized_name (RFC 6066 §3).
+    /// The route of a ClientHello; `None` calls for the alert unrecognized_name (RFC 6066 §3).
     pub(super) fn choose(&self, hello: &Hello<'_>) -> Option<HelloRoute<'_>> {
         let of = |offered: &[u8]| self.alpn.iter().find(|(name, _)| **name == *offered);
         let by_alpn = if self.alpn.is_empty() {
@@ -109,7 +109,7 @@ impl SniRouter {
         self.sites.as_ref()
     }
 
-    /// The same, while nobody serves them yet.
+    /// The same, before the workers have them.
     pub fn sites_mut(&mut self) -> Option<&mut SecureSites> {
         self.sites.as_mut()
     }
@@ -122,7 +122,7 @@ impl SniRouter {
     }
 }
 
-/// What a ClientHello may ask for.
+/// A part of a ClientHello that a route is chosen by.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HelloMatch {
     /// One of the protocols that it offers by ALPN (RFC 7301): it goes before every name.

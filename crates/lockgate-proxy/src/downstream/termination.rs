@@ -8,12 +8,12 @@ use crate::access_log::{Cause, CauseSide};
 use crate::clock::Cut;
 use crate::exchange::Failure;
 
-/// How a connection ended.
+/// The end of a connection: its cause, the side, and the detail.
 pub(super) struct Termination {
     pub(super) cause: Cause,
     pub(super) side: CauseSide,
     pub(super) detail: Option<String>,
-    /// Whether it is said even of a connection whose requests have their own lines.
+    /// Whether it is logged even if the connection's requests have their own lines.
     pub(super) loud: bool,
 }
 
@@ -45,7 +45,7 @@ impl Termination {
     }
 }
 
-/// What a cut means for the log; `phase` is what it interrupted.
+/// The termination by a cut; `phase` is the interrupted one.
 pub(super) fn termination_of_cut(cut: Cut, phase: &str) -> Termination {
     match cut {
         Cut::Deadline | Cut::Slow => {

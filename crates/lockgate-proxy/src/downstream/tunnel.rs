@@ -17,7 +17,7 @@ use crate::pump::{PumpError, poll_pump};
 use crate::shaping::{Held, Shapers};
 use crate::transform::HeaderRules;
 
-/// How a tunnel ended.
+/// The end of a tunnel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TunnelEnd {
     /// Both sides have said that they were done.
@@ -121,7 +121,7 @@ fn poll_way(
     shaper: Option<&mut Shaper>,
     meter: &Meter,
 ) -> Poll<TunnelEnd> {
-    // What has moved as much as it may is cut by whoever has said so.
+    // A tunnel that has moved as many bytes as it may is cut by its limit.
     if *way == DirectionState::Open && meter.left() > 0 {
         let none = HeaderRules::default();
         let pumped = match shaper {
@@ -154,12 +154,12 @@ fn poll_way(
     Poll::Pending
 }
 
-/// How far one direction has come.
+/// The progress of one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum DirectionState {
     Open,
     /// All of it has left.
     Finished,
-    /// And whoever takes it knows.
+    /// All of it has left, and the receiver knows.
     Told,
 }

@@ -3,7 +3,7 @@
 /// The form of an error's body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum BodyFormat {
-    /// One for people at a terminal, and whoever does not say.
+    /// Plain text: for people at a terminal, and clients without a preference.
     #[default]
     Text,
     /// A page.
@@ -13,8 +13,8 @@ pub enum BodyFormat {
 }
 
 impl BodyFormat {
-    /// What the lines of `Accept` prefer. A page or a problem is for whom names its type: `*/*`
-    /// says nothing.
+    /// The format that the lines of `Accept` prefer. A page or a problem is for clients that name
+    /// its type: `*/*` is no preference.
     pub fn of_accept<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let mut best = (0, Self::Text);
         for range in lines
@@ -26,7 +26,7 @@ impl BodyFormat {
                 continue;
             };
             let weight = parts.find_map(weight).unwrap_or(1_000);
-            // Of equals the first: that is the order of those who write no weights.
+            // Of equals the first: the order that a client without weights means.
             if weight > best.0 {
                 best = (weight, form);
             }

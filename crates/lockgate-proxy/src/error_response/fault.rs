@@ -5,7 +5,7 @@
 
 use crate::access_log::{Cause, CauseSide};
 
-/// What was wrong with an exchange that Lockgate answers itself.
+/// The fault of an exchange that Lockgate responds to itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HttpFault {
     /// The request cannot be read in one way only.
@@ -42,7 +42,7 @@ pub enum HttpFault {
     ConnectionTimeout,
     /// TLS with the endpoint failed.
     TlsProtocol,
-    /// The endpoint did not prove who it is.
+    /// The endpoint's certificate was not accepted.
     TlsCertificate,
     /// No endpoint is up.
     NoEndpoint,
@@ -82,7 +82,7 @@ pub enum HttpFault {
     TargetPrivate,
     /// The name of a tunnel's target does not resolve.
     TargetUnknown,
-    /// It did not resolve in time.
+    /// The name did not resolve in time.
     TargetDnsTimeout,
     /// A tunnel's target refuses connections.
     TargetRefused,
@@ -92,7 +92,7 @@ pub enum HttpFault {
     TargetTimeout,
 }
 
-/// What there is to say about one fault.
+/// The answers to the questions about one fault.
 struct FaultRow {
     status: u16,
     error: &'static str,
@@ -168,8 +168,8 @@ impl HttpFault {
         Self::TargetTimeout,
     ];
 
-    /// The causes are those of the access log. What breaks the protocol is refused by its rules,
-    /// and the side says who broke it.
+    /// The causes are those of the access log. A breach of the protocol is refused by its rules,
+    /// and the side tells which peer broke it.
     const fn row(self) -> FaultRow {
         use Cause::{ConnectFailed, Limit, RefusedByRule, TooSlow, UpstreamClosed, UpstreamReset};
         use CauseSide::{Downstream, Lockgate, Upstream};
@@ -528,12 +528,12 @@ impl HttpFault {
         self.row().cause
     }
 
-    /// Who was at fault.
+    /// The side at fault.
     pub const fn side(self) -> CauseSide {
         self.row().side
     }
 
-    /// What a client is told: never an address, a file or a name of what is behind.
+    /// The text for the client: never an address, a file or a name behind us.
     pub const fn detail(self) -> &'static str {
         self.row().detail
     }

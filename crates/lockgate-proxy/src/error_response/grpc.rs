@@ -10,7 +10,7 @@ pub const STATUSES: usize = 18;
 /// Bytes of a message.
 const LONGEST: usize = 256;
 
-/// Whether a request is a call of gRPC, whose client looks for a status of its own and shows it
+/// Whether a request is a call of gRPC: such a client looks for a gRPC status and shows that
 /// instead of ours. Over HTTP/1 there are none; gRPC-Web has its own form.
 pub fn is_call(head: &RequestHead) -> bool {
     head.version == Version::Http2
@@ -58,10 +58,10 @@ pub(super) fn answer(status: u16, message: &str) -> ResponseHead {
     head
 }
 
-/// What a call is told instead of an answer that is none of gRPC: a redirect, what the
-/// configuration says, the denial of a service that was asked. Its status is what clients make of
-/// it themselves ("HTTP to gRPC Status Code Mapping"), in a message that they can read; what it
-/// says beside its content is left.
+/// The gRPC response in place of one that is not gRPC: a redirect, a configured response, the
+/// denial of an auth service. Its status is the one that clients derive themselves ("HTTP to gRPC
+/// Status Code Mapping"), with a message that they can read; its fields that do not describe the
+/// content are kept.
 pub fn instead_of(said: &ResponseHead) -> ResponseHead {
     let message = format!("{} {}", said.status, reason(said.status));
     let mut head = answer(status_of(said.status), message.trim_end());

@@ -6,10 +6,10 @@ use lockgate_http::status::reason;
 use super::{BodyFormat, ErrorResponse};
 use crate::escape;
 
-/// A body that was written by somebody else.
+/// An error page of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ErrorPage {
-    /// As it is sent.
+    /// The body as it is sent.
     pub body: Vec<u8>,
     /// For `Content-Type`; the caller's to have checked: it goes over the wire as it is.
     pub media_type: String,

@@ -1,4 +1,4 @@
-//! The field that tells programs who generated an answer and why (RFC 9209).
+//! The Proxy-Status field: the generator of a response and its reason, for programs (RFC 9209).
 
 use super::fault::HttpFault;
 

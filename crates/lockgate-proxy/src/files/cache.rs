@@ -1,9 +1,8 @@
 //! Files that were asked for lately, of one worker: bounded memory, and never older than half a
 //! second.
 //!
-//! Two generations: what is asked for is or comes into the young one, and when that is full the old
-//! one goes and the young one takes its place. So it is bounded without a list of who was used
-//! last.
+//! Two generations: an entry that is used is put into the young one; when that is full it replaces
+//! the old one. So the cache is bounded without a list of the last uses.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
@@ -21,12 +20,12 @@ use super::representation::CopyBudget;
 const BYTES: u64 = 16 << 20;
 /// Descriptors of one generation; there are two.
 pub const DESCRIPTORS: usize = 128;
-/// What an entry needs beside its key and content.
+/// The overhead of an entry beside its key and content.
 const AROUND: u64 = 1024;
 /// Milliseconds for which an entry is taken for what the file system has.
 const TRUSTED: u64 = 500;
 
-/// What a path led to.
+/// A file in the cache, as a path has led to it.
 #[derive(Debug)]
 pub(crate) struct CachedFile {
     pub(crate) file: Rc<ServedFile>,
@@ -73,7 +72,7 @@ impl CachedFile {
         self.heads[coding as usize].get_or_init(|| Box::new(make()))
     }
 
-    /// It was looked at, and is still what it was.
+    /// Notes that the file was looked at and is unchanged.
     pub(crate) fn confirm(&self, now: u64) {
         self.checked.set(now);
     }
@@ -85,7 +84,7 @@ type Generation = HashMap<Box<[u8]>, Rc<CachedFile>, foldhash::fast::RandomState
 #[derive(Debug, Default)]
 pub struct FileCache {
     generations: RefCell<Generations>,
-    /// What of larger files was read where it had to pass through us.
+    /// The copies of larger files, where these are copied through us.
     pub(crate) copies: CopyBudget,
 }
 
@@ -95,7 +94,7 @@ struct Generations {
     old: Generation,
     bytes: u64,
     descriptors: u64,
-    /// How many of these a generation may have.
+    /// The number of descriptors that a generation may have.
     most: u64,
     key: Vec<u8>,
 }
@@ -140,7 +139,7 @@ impl FileCache {
         }
     }
 
-    /// What was found for `path` in the files with this number.
+    /// The entry of `path` in the files with this index.
     pub(crate) fn get(&self, place: usize, path: &[u8]) -> Option<Rc<CachedFile>> {
         let generations = &mut *self.generations.borrow_mut();
         generations.key(place, path);

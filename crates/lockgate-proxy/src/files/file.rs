@@ -1,4 +1,4 @@
-//! One file as a worker serves it: its content, its compressed forms, and what is said of it.
+//! One file as a worker serves it: its content, its compressed representations, and its fields.
 
 use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
@@ -20,14 +20,13 @@ use super::{CODINGS, Files};
 use crate::transform::compress::{self, named};
 use crate::transform::{Compress, Rewrite};
 
-/// Of files up to this size what was read is kept, where it must pass through us, and what was
-/// compressed.
+/// The size up to which copies and compressed representations of a file are kept.
 const KEPT: u64 = 1 << 20;
 
-/// What was read of a file, wherever that was.
+/// A file as it was read.
 #[derive(Debug)]
 pub(crate) struct LoadedFile {
-    /// Its path below the root.
+    /// The file's path below the root.
     pub(crate) at: Vec<u8>,
     /// The path that rules by path go by: what was asked for, or its own where it stands for what
     /// is not there.
@@ -37,7 +36,7 @@ pub(crate) struct LoadedFile {
     pub(crate) siblings: [Option<Representation>; CODINGS.len()],
     /// With its charset.
     pub(crate) media_type: Vec<u8>,
-    /// What it is with the values of each request, if it is another each time.
+    /// The plan of a rewrite that depends on the request.
     pub(crate) plan: Option<Arc<Plan>>,
     /// Whether its content is no longer what is on the disk.
     pub(crate) changed: bool,
@@ -77,7 +76,7 @@ impl LoadedFile {
 }
 
 impl LoadedFile {
-    /// Changes it once, as far as that is the same for everybody.
+    /// Rewrites it once, as far as the result is the same for all requests.
     pub(crate) fn change(&mut self, rewrite: &Rewrite, wait: Wait) -> Result<(), Errno> {
         // To look through a document takes longer than to send it.
         if wait == Wait::No {
@@ -119,11 +118,11 @@ pub(crate) struct ServedFile {
     pub(crate) last_modified: [u8; date::LENGTH],
     /// Seconds since 1970; nothing where rules have a part in what it is.
     pub(crate) modified: Option<u64>,
-    /// Whether it is compressed for who takes that.
+    /// Whether it is compressed for clients that accept that.
     pub(crate) compressible: bool,
     /// Forms that were made of it; nothing where that saves nothing.
     made: [AsyncOnce<Option<Representation>>; CODINGS.len()],
-    /// Of larger forms, what was read of them where it had to pass through us.
+    /// Copies of larger representations, where these are copied through us.
     read: [OnceCell<Bytes>; CODINGS.len() + 1],
     /// Until when, in milliseconds, the kernel is taken to have all of it in memory.
     pub(crate) resident: Cell<u64>,
@@ -160,7 +159,7 @@ impl ServedFile {
             .unwrap_or(&self.loaded.own)
     }
 
-    /// Whether who asks has a choice.
+    /// Whether the response depends on Accept-Encoding.
     pub(crate) fn varies(&self) -> bool {
         self.compressible || self.loaded.siblings.iter().any(Option::is_some)
     }
@@ -213,7 +212,7 @@ impl ServedFile {
         if let Some(form) = cell.get() {
             return Ok((form.is_some(), 0));
         }
-        // Who comes meanwhile waits for the same.
+        // Requests that come meanwhile wait for the same.
         let form = cell
             .get_or_try_init(|| async {
                 let own = &self.loaded.own;

@@ -18,11 +18,11 @@ use lockgate_net::memory::{self, Level};
 /// Files up to this size are held in memory, and leave with their heads in one write. Of larger
 /// ones the descriptor is held: from there on sendfile(2) is cheaper (see `docs/perf.md`).
 pub(crate) const HELD: u64 = 64 * 1024;
-/// How often a worker reads a file that is being written, before it leaves that to a thread …
+/// Attempts of a worker to read a file that is being written, before it leaves that to a thread …
 const ATTEMPTS: usize = 3;
 /// … and how often that does.
 const PATIENCE: usize = 10;
-/// How long a thread leaves it alone in between.
+/// The pause of a thread between two attempts.
 const PAUSE: Duration = Duration::from_millis(2);
 /// A sibling that is older than its file by more seconds is that of another version.
 const STALE: i64 = 10;
@@ -161,8 +161,8 @@ fn read_all(file: &OwnedFd, len: u64, wait: Wait) -> Result<Vec<u8>, Errno> {
     Ok(bytes)
 }
 
-/// How many bytes of copies are in use, by whomever: of the cache, and of answers that clients take
-/// as slowly as they may.
+/// The bytes of copies in use: those of the cache, and those of responses that clients take as
+/// slowly as they may.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CopyBudget(Arc<AtomicU64>);
 
@@ -214,9 +214,9 @@ impl Drop for BudgetedCopy {
     }
 }
 
-/// From inode, size and the time of the last change of any kind: one that is rolled back, by
-/// whatever tool, has another inode or time, and thereby another tag than the one it replaces. That
-/// of its bytes alone is what `cp -p` and archives set back.
+/// The entity tag, from inode, size and the time of the last change of any kind: a file that is
+/// rolled back, by any tool, has another inode or time, and so another tag than the file it
+/// replaces. The time of its bytes alone is set back by `cp -p` and archives.
 fn etag(stamp: &Stamp) -> Vec<u8> {
     let mut etag = Vec::with_capacity(48);
     let Stamp {

@@ -9,7 +9,7 @@ use lockgate_net::files::{Errno, Kind, Root, Stamp};
 
 use super::Files;
 
-/// What a path leads to.
+/// The result of resolving a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ResolvedPath {
     /// A file, by its path below the root.
@@ -45,7 +45,7 @@ pub(crate) fn is_absence(error: Errno) -> bool {
     )
 }
 
-/// What is at a path, if there is something.
+/// The kind and the stamp of a path, if it exists.
 fn look(root: &Root, at: &[u8]) -> Result<Option<(Kind, Stamp)>, Errno> {
     match root.look(at) {
         Ok(found) => Ok(Some(found)),
@@ -73,14 +73,14 @@ pub(crate) struct FileQuery {
     pub(crate) path: Vec<u8>,
     /// The same as it was asked for, which rules by path go by.
     pub(crate) asked: Vec<u8>,
-    /// What is tried instead of it, in this order; empty where it is the path alone.
+    /// The paths that are tried in its place, in this order; empty for the path alone.
     pub(crate) attempts: Vec<Vec<u8>>,
     /// Whether the application's page may stand for it.
     pub(crate) page: bool,
 }
 
 impl Files {
-    /// What is served for it.
+    /// Resolves a query.
     pub(crate) fn resolve(&self, root: &Root, wanted: &FileQuery) -> Result<ResolvedPath, Errno> {
         let path = [wanted.path.clone()];
         let attempts = if wanted.attempts.is_empty() {
@@ -91,7 +91,8 @@ impl Files {
         for attempt in attempts {
             match self.lead(root, attempt)? {
                 ResolvedPath::Missing => {}
-                // What is tried in its place is no path that anybody asks for.
+                // A path that is tried in its place is no path of a request: there is no redirect
+                // to it.
                 ResolvedPath::Moved(_) if *attempt != wanted.path => {}
                 found => return Ok(found),
             }
@@ -160,7 +161,7 @@ impl Files {
         file(root, [at, b".html"].concat())
     }
 
-    /// Where the page of a path that spells it out is found.
+    /// The clean URL of a page, if the path spells out its extension.
     fn cleaned(&self, root: &Root, path: &[u8]) -> Result<Option<Vec<u8>>, Errno> {
         let Some(stem) = path.strip_suffix(b".html") else {
             return Ok(None);

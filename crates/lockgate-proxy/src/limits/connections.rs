@@ -15,7 +15,7 @@ pub struct ConnectionLimit {
     places: ProcessLimit,
     /// Listeners that wait for a place.
     waiting: AtomicUsize,
-    /// Of these, those for which no connection has given way yet.
+    /// The listeners among these for which no connection has given way yet.
     wanted: AtomicUsize,
     gave_way: AtomicU64,
     workers: Arc<[Arc<Pulse>]>,
@@ -33,17 +33,17 @@ impl ConnectionLimit {
         }
     }
 
-    /// How many there may be.
+    /// The size of the limit.
     pub fn size(&self) -> usize {
         self.places.size()
     }
 
-    /// How many there are.
+    /// The number in use.
     pub fn used(&self) -> usize {
         self.places.used()
     }
 
-    /// How many were closed because their places were wanted.
+    /// The number of connections that were closed to make room.
     pub fn gave_way(&self) -> u64 {
         self.gave_way.load(Ordering::Relaxed)
     }
@@ -63,13 +63,13 @@ impl ConnectionLimit {
         CountGuard::one(&self.waiting)
     }
 
-    /// Wants a place for each listener that waits, whatever has given way for it so far.
+    /// Wants a place for each listener that waits, however many connections have given way so far.
     pub fn want(&self) {
         self.wanted
             .store(self.waiting.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// How many are wanted.
+    /// The number of places that are wanted.
     pub fn wanted(&self) -> usize {
         // A listener that no longer waits may have left its wish behind.
         self.wanted

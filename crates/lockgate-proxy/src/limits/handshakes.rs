@@ -1,4 +1,4 @@
-//! TLS handshakes: how many are computed at once, and whose turn it is. A handshake that waits for
+//! TLS handshakes: how many are computed at once, and in which order. A handshake that waits for
 //! its client holds no place.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,17 +24,17 @@ impl HandshakeLimit {
         }
     }
 
-    /// How many may be computed at once.
+    /// The size of the limit.
     pub fn size(&self) -> usize {
         self.places.size()
     }
 
-    /// How many have begun and not ended, computed or waiting for their clients.
+    /// The number of unfinished handshakes, computed or waiting for their clients.
     pub fn begun(&self) -> usize {
         self.begun.load(Ordering::Relaxed)
     }
 
-    /// How many wait for a place.
+    /// The number of handshakes that wait for a place.
     pub fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }

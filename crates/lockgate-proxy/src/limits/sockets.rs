@@ -25,7 +25,7 @@ pub struct SocketLimit {
     idle: Box<[IdleCount]>,
     /// For a place.
     waiting: AtomicUsize,
-    /// Of those that wait for a place, those for which no idle one was chosen to give way.
+    /// The waits for a place for which no idle socket was chosen to give way.
     asked: AtomicUsize,
     /// For a client's share.
     sharing: AtomicUsize,
@@ -46,7 +46,7 @@ struct IdleCount(AtomicUsize);
 pub struct SocketShare(Arc<ClientAccount>);
 
 impl SocketShare {
-    /// Counts one more for the client, whatever its share is.
+    /// Counts one more for the client, even past its share.
     pub fn count(account: &Arc<ClientAccount>) -> Self {
         account.sockets.add(1);
         Self(Arc::clone(account))
@@ -77,17 +77,17 @@ impl SocketLimit {
         }
     }
 
-    /// How many there may be.
+    /// The size of the limit.
     pub fn size(&self) -> usize {
         self.places.size()
     }
 
-    /// How many there are, idle ones among them.
+    /// The number of open sockets, idle ones among them.
     pub fn open(&self) -> usize {
         self.places.used()
     }
 
-    /// How many no request uses.
+    /// The number of idle sockets.
     pub fn idle(&self) -> usize {
         self.idle
             .iter()
@@ -95,13 +95,14 @@ impl SocketLimit {
             .sum()
     }
 
-    /// How many requests and relays wait for one, for a place or for their client's share.
+    /// The number of requests and relays that wait for a socket: for a place, or for their client's
+    /// share.
     pub fn waiting(&self) -> usize {
         self.wanted() + self.sharing.load(Ordering::Relaxed)
     }
 
-    /// How many wait for a place: idle ones give way to these. A client at its share is not served
-    /// sooner by them.
+    /// The number of waits for a place: idle sockets give way to these. A client at its share is
+    /// not served sooner by them.
     pub fn wanted(&self) -> usize {
         self.waiting.load(Ordering::SeqCst)
     }
@@ -111,12 +112,12 @@ impl SocketLimit {
         CountGuard::one(&self.waiting)
     }
 
-    /// How many have waited for one, for want of a place or of a share.
+    /// The numbers of waits so far: for a place, and for a share.
     pub fn waited(&self) -> [u64; 2] {
         [&self.waited, &self.shares].map(|count| count.load(Ordering::Relaxed))
     }
 
-    /// How many idle ones were closed because their places were wanted.
+    /// The number of idle sockets that were closed to make room.
     pub fn gave_way(&self) -> u64 {
         self.gave_way.load(Ordering::Relaxed)
     }
@@ -126,7 +127,7 @@ impl SocketLimit {
         self.gave_way.fetch_add(count as u64, Ordering::Relaxed);
     }
 
-    /// How many were taken from exchanges that stood still.
+    /// The number of sockets that were taken from stalled exchanges.
     pub fn preempted(&self) -> u64 {
         self.preempted.load(Ordering::Relaxed)
     }
@@ -148,14 +149,14 @@ impl SocketLimit {
         self.asked.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// How many idle ones are to give way.
+    /// The number of idle sockets that are to give way.
     pub fn asked(&self) -> usize {
         // Some that have asked may have got a place otherwise.
         self.asked.load(Ordering::SeqCst).min(self.wanted())
     }
 
-    /// Chooses one that is to give way: whoever has it closes it. So no more are closed than are
-    /// wanted, whatever the number of workers that look.
+    /// Chooses an idle socket to give way: its worker closes it. So no more are closed than are
+    /// wanted, for any number of workers that look.
     pub fn choose(&self) -> bool {
         let left = |asked: usize| asked.min(self.wanted()).checked_sub(1);
         self.asked

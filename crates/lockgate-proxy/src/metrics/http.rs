@@ -1,6 +1,6 @@
 //! What is counted of exchanges: per site and per endpoint, and its names in Prometheus text.
 //!
-//! Sites and endpoints are those of the configuration; whatever has no site counts as `other`. A
+//! Sites and endpoints are those of the configuration; requests without a site count as `other`. A
 //! request costs a handful of additions to cells of its own worker.
 
 use std::collections::BTreeMap;
@@ -49,7 +49,7 @@ pub struct HttpCells {
     sites: Vec<SiteCells>,
     other: SiteCells,
     endpoints: Vec<EndpointCells>,
-    /// Requests whose trusted proxy has named no client.
+    /// Requests of trusted proxies that named no client.
     pub unknown_clients: Counter,
 }
 
@@ -77,7 +77,7 @@ impl HttpCells {
     }
 }
 
-/// What one worker counts for one site.
+/// The counters of one site in one worker.
 #[derive(Debug)]
 pub struct SiteCells {
     /// Exchanges that are going on.
@@ -90,11 +90,11 @@ pub struct SiteCells {
     pub sent: Counter,
     /// Requests that wait for an endpoint to become free.
     pub queued: Gauge,
-    /// How long those waited that had to.
+    /// The durations of waits for an endpoint.
     pub queue_wait: Histogram,
     /// Connections that went over to another protocol.
     pub upgrades: Counter,
-    /// Those of them that are open.
+    /// The upgraded connections that are open.
     pub upgraded: Gauge,
     requests: [[Counter; CODES.len()]; METHODS.len()],
     errors: [Counter; Cause::ALL.len()],
@@ -137,7 +137,7 @@ impl SiteCells {
     }
 }
 
-/// What one worker counts for one endpoint.
+/// The counters of one endpoint in one worker.
 #[derive(Debug)]
 pub struct EndpointCells {
     /// Exchanges with it that are going on.
@@ -195,11 +195,11 @@ impl EndpointCells {
 /// An endpoint as it is shown.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EndpointState {
-    /// Its pool, as configured.
+    /// The pool, as configured.
     pub pool: String,
-    /// Its address, as configured.
+    /// The address, as configured.
     pub endpoint: String,
-    /// Whether there is nobody: then it is not shown.
+    /// Whether its place in the pool is vacant: then it is not shown.
     pub vacant: bool,
     /// The moving average of its response times, once there is one.
     pub latency: Option<Duration>,

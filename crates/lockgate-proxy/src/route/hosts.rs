@@ -10,13 +10,13 @@ use super::clash::Clash;
 /// Which hosts a site serves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HostPattern {
-    /// Whatever no other site of this address serves, and requests that name no host (HTTP/1.0).
+    /// Every host without a site at this address, and requests that name no host (HTTP/1.0).
     Any,
     /// This one, in any case, without port.
     Exact(String),
     /// For `*.example.com` given as `example.com`: every name below it, however many labels deeper,
-    /// but not itself. As in DNS (RFC 4592), not as in certificates, whose `*` is one label
-    /// (RFC 6125 §6.4.3).
+    /// but not itself. As in DNS (RFC 4592), and unlike certificates, where `*` is one label (RFC
+    /// 6125 §6.4.3).
     Under(String),
 }
 
@@ -95,7 +95,7 @@ impl HostTable {
     }
 }
 
-/// As [`Authority::name`] gives it, also of what no request can name.
+/// The host as [`Authority::name`] gives it, also one that no request can name.
 fn normal(host: &str) -> String {
     Authority { host, port: None }.name().into_owned()
 }

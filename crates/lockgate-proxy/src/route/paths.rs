@@ -20,7 +20,7 @@ pub struct RouteEntry {
     pub method: Option<Vec<u8>>,
     /// Which paths it is for.
     pub pattern: Pattern,
-    /// What the shell calls it, in [`Found`](super::RouteMatch) and in mistakes.
+    /// The shell's number of the route, in [`RouteMatch`](super::RouteMatch) and in mistakes.
     pub value: usize,
 }
 
@@ -47,9 +47,9 @@ pub(super) struct PathTree {
 struct PathNode {
     literals: Literals,
     param: Option<u32>,
-    /// Of patterns that end here.
+    /// The rules of patterns that end here.
     here: MethodTable,
-    /// Of patterns that end here in `/*`.
+    /// The rules of patterns that end here in `/*`.
     below: MethodTable,
 }
 
@@ -60,11 +60,11 @@ struct MethodTable {
     named: Vec<(Box<[u8]>, u32)>,
 }
 
-/// Where the walk through the tree has come to rules.
+/// The place of matching rules on the walk through the tree.
 enum TreeMatch {
     /// The path ends here.
     End,
-    /// So many segments deep is a prefix of it.
+    /// A prefix of the path, so many segments deep.
     Prefix(usize),
 }
 
@@ -229,7 +229,7 @@ impl MethodTable {
         self.any.is_none() && self.named.is_empty()
     }
 
-    /// Takes a place, or says who has it.
+    /// Takes the place of a method, or tells which rule has it.
     fn insert(&mut self, method: Option<&[u8]>, rule: u32) -> Option<u32> {
         match method {
             None if self.any.is_some() => self.any,

@@ -8,19 +8,19 @@ use super::pattern::Pattern;
 /// A site as the shell gives it.
 #[derive(Debug, Clone)]
 pub struct SiteRoutes {
-    /// Its own host and its aliases.
+    /// The site's host and its aliases.
     pub hosts: Vec<HostPattern>,
-    /// Its routes, in any order. A site that serves every path has one for `/*`.
+    /// The site's routes, in any order. A site that serves every path has one for `/*`.
     pub routes: Vec<RouteEntry>,
 }
 
 /// The route of a request.
 #[derive(Debug, Clone, Copy)]
 pub struct RouteMatch<'r> {
-    /// What the shell called it: [`RouteEntry::value`].
+    /// The shell's number of the route: [`RouteEntry::value`].
     pub route: usize,
-    /// Its pattern, which finds the prefix, the rest and the parameters in the path when they are
-    /// asked for.
+    /// The route's pattern: it finds the prefix, the rest and the parameters in the path when they
+    /// are asked for.
     pub pattern: &'r Pattern,
 }
 

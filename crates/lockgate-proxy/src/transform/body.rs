@@ -12,19 +12,19 @@ use super::Compress;
 use super::compress::{made, named};
 use crate::body::{ReadError, Source, TransformError};
 
-/// Bytes that a stage takes, and about as many as it gives, before what it gave goes on: a few
-/// bytes can stand for gigabytes, and nobody waits for all of them.
+/// Bytes that a stage takes, and about as many as it gives, before they go on: a few bytes can
+/// stand for gigabytes, and a body is never decoded as a whole.
 const PIECE: usize = 16 * 1024;
 /// Steps without a byte that could go on; then the worker's other connections have their turn.
 const STEPS: usize = 64;
 
 /// One thing that is done to a body.
 pub enum BodyStage {
-    /// Its coding is undone.
+    /// A coding is undone.
     Decode(Decoder),
-    /// It is changed.
+    /// The body is rewritten.
     Change(Changer),
-    /// It gets a coding.
+    /// A coding is applied.
     Encode(Encoder),
 }
 
@@ -56,7 +56,7 @@ impl BodyStage {
 /// A stage with what it has made.
 struct StageBuffer {
     stage: BodyStage,
-    /// What it has made for the next one, from `at` on.
+    /// The output for the next stage, from `at` on.
     made: Vec<u8>,
     at: usize,
     /// Whether it has more to give of what it took.
@@ -96,8 +96,8 @@ impl StageBuffer {
     }
 }
 
-/// What becomes of a body: stages that take from each other, each a piece at a time, so that memory
-/// is theirs and that of a piece between two of them, whatever comes.
+/// The transformation of a body: stages that take from each other, each a piece at a time, so that
+/// memory is theirs and that of a piece between two of them, for a body of any length.
 pub struct Transformation {
     places: Vec<StageBuffer>,
     /// Whether the encoder has something that no flush has brought out.
@@ -149,7 +149,7 @@ impl Transformation {
         })
     }
 
-    /// What has come out.
+    /// The output of the last stage.
     fn ready(&self) -> &[u8] {
         self.places.last().map_or(&[], StageBuffer::ready)
     }
@@ -266,9 +266,9 @@ impl<S: Source> Source for Transformed<'_, S> {
 }
 
 impl Compress {
-    /// The coding that an origin's answer gets for who asked with these fields, and its level; the
-    /// answer's fields are made to say so. Nothing for what has a coding, is a part, or is not
-    /// to be transformed (RFC 9110 §7.7).
+    /// The coding of an origin's response to a request with these fields, and its level; the
+    /// response's fields are changed accordingly. `None` for a response that has a coding, is a
+    /// part, or is not to be transformed (RFC 9110 §7.7).
     pub fn begin(
         &self,
         asked: &Fields,
@@ -299,9 +299,9 @@ impl Compress {
         Some((coding, self.fast_level(coding)))
     }
 
-    /// An origin that finds the tag which [`begin`](Self::begin) has made weak says its own in a
-    /// 304. Who asks must see the one of what it has (RFC 9110 §15.4.5), or it does not know
-    /// what is still good (RFC 9111 §4.3.4).
+    /// Weakens the tag of a 304. An origin that finds the tag which [`begin`](Self::begin) has made
+    /// weak answers with its own. The client must see the tag of its copy (RFC 9110 §15.4.5), or it
+    /// does not know which copy is still good (RFC 9111 §4.3.4).
     pub fn recall(&self, asked: &Fields, status: u16, fields: &mut Fields) {
         let strong = fields
             .named(b"etag")
@@ -320,7 +320,7 @@ impl Compress {
     }
 }
 
-/// Whether nobody on the way may change it (RFC 9111 §5.2.2.6).
+/// Whether no intermediary may change it (RFC 9111 §5.2.2.6).
 pub fn is_fixed(fields: &Fields) -> bool {
     fields
         .named(b"cache-control")

@@ -14,18 +14,18 @@ use lockgate_http::target::Authority;
 pub struct OriginAuthority<'a> {
     /// A name, an IPv4 address, or an IPv6 address in brackets.
     pub host: &'a str,
-    /// Its port.
+    /// The port.
     pub port: u16,
 }
 
-/// What the client asked for, and what the origin was asked instead.
+/// The URL that the client asked for, and the origins that were asked instead.
 #[derive(Debug, Clone, Copy)]
 pub struct PublicUrl<'a> {
     /// Whether the client came over TLS.
     pub secure: bool,
     /// Host and port as the client wrote them; empty if it named none.
     pub authority: &'a [u8],
-    /// What the origin might call itself.
+    /// The names that the origin might use for itself.
     pub origins: &'a [OriginAuthority<'a>],
     /// The raw prefix that was left out of the path:
     /// [`TargetRewrite::stripped`](super::TargetRewrite::stripped).
@@ -198,7 +198,7 @@ impl PublicUrl<'_> {
     }
 }
 
-/// How a URL with an authority begins.
+/// The beginning of a URL with an authority.
 #[derive(Debug, Clone, Copy)]
 enum LinkScheme {
     Http,

@@ -19,31 +19,31 @@ use super::{Template, Values};
 
 /// A route's changes of bodies.
 pub struct Rewrite {
-    /// What is changed.
+    /// The changes.
     pub changes: Changes,
     /// The values in it, by their numbers.
     pub values: Vec<RewriteValue>,
-    /// What is changed: others stay what they are.
+    /// The media types of bodies that are changed.
     pub types: Vec<MediaRange>,
     /// The longest body that may come out, in bytes.
     pub max: u64,
-    /// What these rules are told from others by, in entity tags.
+    /// The mark of these rules in entity tags.
     pub tag: String,
 }
 
 /// A value that is filled in.
 pub enum RewriteValue {
-    /// Of the request.
+    /// A template, filled in with the request's values.
     Template(Template),
     /// The time in UTC, in whole seconds: `2026-11-22T16:47:27Z` (RFC 3339).
     Time,
-    /// How many bodies have been changed by this route, this one with them.
+    /// The number of bodies that this route has changed, with the present one.
     Counter(AtomicU64),
-    /// What was read elsewhere lately.
+    /// The contents of a URL or file, fetched lately.
     Fetched(FetchedValue),
 }
 
-/// A value that somebody keeps up to date.
+/// The contents of a URL or file, kept up to date in the background.
 pub type FetchedValue = Arc<ArcSwap<Box<[u8]>>>;
 
 impl Rewrite {
@@ -82,9 +82,9 @@ impl Rewrite {
         }
     }
 
-    /// What changes an origin's answer as it comes, if something does; its fields are made to say
-    /// so. Parts are not changed: what they are parts of is not known. Nor is what has a coding
-    /// that we do not know, or is not to be transformed (RFC 9110 §7.7).
+    /// Adds the stages that change an origin's response as it comes, if it is to be changed; its
+    /// fields are changed accordingly. Parts are not changed: the whole is not known. Nor is a body
+    /// with a coding that we do not know, or one that is not to be transformed (RFC 9110 §7.7).
     pub fn begin(
         &self,
         request: &Values<'_>,

@@ -23,10 +23,11 @@ use crate::files::file::ServedFile;
 use crate::files::representation::FileContent;
 use crate::message::Downstream;
 
-/// How much of a file is asked for at once: every call ends with a segment that may be short.
+/// Bytes of a file that one sendfile call asks for: every call ends with a segment that may be
+/// short.
 const PIECE: u64 = 1024 * 1024;
-/// How much of it is read at once where it must pass through us: at first, and once the client has
-/// shown that it takes it.
+/// Bytes of a file that one read asks for, where they are copied through us: at first, and once the
+/// client has shown that it takes them.
 const FIRST: u64 = 16 * 1024;
 const COPIED: u64 = 128 * 1024;
 /// Parts that move in one turn; then the worker's other connections have theirs.
@@ -40,11 +41,11 @@ pub(super) enum DeliveryError {
     /// The client has gone.
     #[error(transparent)]
     Client(#[from] WriteError),
-    /// The file was changed or cut while it was sent: nobody gets half of the one and half of the
-    /// other.
+    /// The file was changed or cut while it was sent: no client gets half of one version and half
+    /// of the other.
     #[error("the file was changed while it was sent")]
     Changed,
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("the file cannot be read: {0}")]
     Unreadable(Errno),
     /// Too many others wait for the disk.
@@ -71,7 +72,7 @@ pub(super) enum BodyPart {
 }
 
 impl BodyPart {
-    /// How many bytes it will be; nothing where nobody knows yet.
+    /// Its length in bytes; `None` where it is not known yet.
     fn len(&self) -> Option<u64> {
         match self {
             Self::Bytes(bytes) => Some(bytes.len() as u64),
@@ -81,13 +82,13 @@ impl BodyPart {
     }
 }
 
-/// What is being read by a thread, and compressed where there is an encoder.
+/// The result of a read on a thread, compressed where there is an encoder.
 type PendingRead = oneshot::Receiver<Result<ReadPiece, Errno>>;
 
 #[derive(Default)]
 struct ReadPiece {
     bytes: Bytes,
-    /// How much of the file that is.
+    /// Bytes of the file that were read.
     taken: u64,
     encoder: Option<Box<Encoder>>,
 }
@@ -96,12 +97,12 @@ struct ReadPiece {
 #[derive(Default)]
 pub(super) struct Delivery {
     parts: VecDeque<BodyPart>,
-    /// What was read of the first part, where it must pass through us.
+    /// Bytes that were read of the first part, where they are copied through us.
     piece: Bytes,
     reading: Option<PendingRead>,
     /// Whether something of a file has been sent: the rest must be of the same.
     begun: bool,
-    /// How much of a file is read at once.
+    /// Bytes of a file that one read asks for.
     step: u64,
 }
 
@@ -118,7 +119,7 @@ impl Delivery {
         }
     }
 
-    /// Bytes that are left; nothing where nobody knows yet.
+    /// Bytes that are left; `None` where their number is not known yet.
     pub(super) fn len(&self) -> Option<u64> {
         let parts: Option<u64> = self.parts.iter().map(BodyPart::len).sum();
         parts.map(|parts| parts + self.piece.len() as u64)
@@ -231,8 +232,8 @@ impl Delivery {
                     }
                     self.piece.len() as u64
                 }
-                // Nothing is read that nobody takes: it can be read again as long as the file is
-                // there.
+                // Bytes that the client does not take are not read: they can be read again as long
+                // as the file is there.
                 None if !down.takes_files() && down.poll_room(cx)?.is_pending() => {
                     return Poll::Pending;
                 }
@@ -352,7 +353,7 @@ impl Delivery {
     }
 }
 
-/// How much is read at once, where usually it is `step`: what a client does not take is held.
+/// Bytes that one read asks for, usually `step`: what a client does not take is held in memory.
 fn at_once(step: u64) -> u64 {
     if memory::level() == Level::Easy {
         step

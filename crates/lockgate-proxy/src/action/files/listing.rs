@@ -28,7 +28,7 @@ enum SortKey {
 }
 
 impl ListingOrder {
-    /// What a query says; what it does not know is by name.
+    /// The order that a query asks for; an unknown one is by name.
     pub(super) fn of(query: &[u8]) -> Self {
         let value = |name: &[u8]| {
             query
@@ -66,14 +66,14 @@ impl ListingOrder {
     }
 }
 
-/// What is in a directory.
+/// The entries of a directory, to be written in one of the formats.
 #[derive(Debug)]
 pub(super) struct DirectoryListing<'a> {
     /// The path as it was asked for, decoded.
     pub(super) path: &'a [u8],
     /// In this order.
     pub(super) entries: &'a [Entry],
-    /// How many names there are beside these.
+    /// The number of names beside these.
     pub(super) more: usize,
     pub(super) order: ListingOrder,
 }

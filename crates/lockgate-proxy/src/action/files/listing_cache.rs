@@ -17,15 +17,15 @@ use crate::error_response::BodyFormat;
 use crate::files::Files;
 use crate::files::resolve::is_hidden;
 
-/// How long a listing is taken for what the file system has: sizes and times of files change
-/// without the directory.
+/// The age up to which a listing is served from the cache: sizes and times of files change without
+/// the directory.
 const KEPT: Duration = Duration::from_secs(1);
 /// Bytes that are kept: of names, and of what was made of them.
 const BYTES: usize = 16 << 20;
-/// What one name or one page needs beside its own bytes.
+/// The overhead of one name or one page beside its own bytes.
 const AROUND: usize = 64;
 
-/// What is asked for.
+/// A request for a listing.
 #[derive(Debug)]
 pub(super) struct ListingRequest {
     /// The directory, by its path below the root.
@@ -57,7 +57,7 @@ pub(super) fn list(files: &Files, wanted: &ListingRequest) -> Result<Bytes, Errn
     MADE.with_borrow_mut(|made| made.get(&folder, wanted, Instant::now()))
 }
 
-/// What of a route's settings decides about a listing.
+/// The settings of a route that a listing depends on.
 #[derive(Debug)]
 struct ListingSource<'a> {
     place: usize,
@@ -66,7 +66,7 @@ struct ListingSource<'a> {
     hidden: bool,
 }
 
-/// What was made within the last second.
+/// The listings of the last second.
 #[derive(Debug, Default)]
 struct ListingCache {
     /// By the number of the files and the path below their root.

@@ -247,7 +247,7 @@ impl Files {
                 request.worker.files.grew(grown);
                 Ok(if is_smaller { coding } else { Coding::Identity })
             }
-            // It was changed, or nobody has the time: it goes as it is.
+            // The file was changed, or the threads are busy: it is sent uncompressed.
             Err(_) => Ok(Coding::Identity),
         }
     }
@@ -291,7 +291,7 @@ impl Files {
         Ok(())
     }
 
-    /// What is too large to be kept is compressed as it is sent.
+    /// A file that is too large to keep its compressed form: it is compressed as it is sent.
     fn encoded<D: Downstream>(
         &self,
         exchange: &Dispatch<'_, D>,
@@ -419,7 +419,7 @@ impl Files {
         .await
     }
 
-    /// What the route's rules change of an answer.
+    /// Applies the route's rules to a response.
     fn apply<D>(&self, exchange: &Dispatch<'_, D>, answer: &mut ResponseHead) {
         let request = &exchange.request;
         let mut scratch = request.worker.blocks.text();
@@ -430,7 +430,7 @@ impl Files {
         request.worker.blocks.take_back(scratch);
     }
 
-    /// Sends an answer whose body is `delivery`; adds what it has of its own.
+    /// Sends a response with the body `delivery`; adds the fields of its own.
     async fn deliver<D: Downstream>(
         &self,
         exchange: &mut Dispatch<'_, D>,
@@ -512,8 +512,8 @@ impl Files {
                 ..Failure::cut(cut, HttpFault::ResponseTimeout)
             },
         };
-        // As with answers of origins: where the close would be the end of the body, and of who
-        // takes nothing.
+        // As with responses of origins: only a reset marks the body as incomplete where the close
+        // would be its end, and frees the kernel's buffers where the client takes nothing.
         if length == BodyLength::UntilClose || failure.cause == Cause::TooSlow {
             down.abort();
         }
@@ -543,7 +543,7 @@ fn filled_parts(plan: &Arc<Plan>, filled: &Filled<'_>) -> Vec<BodyPart> {
     (0..filled.count()).map(piece).collect()
 }
 
-/// The text of a plan, for who sends parts of it.
+/// The text of a plan, shared by the parts of one body.
 struct PlanText(Arc<Plan>);
 
 impl AsRef<[u8]> for PlanText {
@@ -552,14 +552,14 @@ impl AsRef<[u8]> for PlanText {
     }
 }
 
-/// What is said of an answer.
+/// The status and the fields of a response from a file.
 struct ResponseMeta<'a> {
     status: u16,
     coding: Coding,
     etag: &'a [u8],
     /// The value of Content-Range; empty for none.
     range: Vec<u8>,
-    /// Where it is not the file's.
+    /// The media type, where it is not the file's.
     media_type: Option<Vec<u8>>,
 }
 
@@ -611,7 +611,7 @@ impl ResponseMeta<'_> {
     }
 }
 
-/// What parts are told apart by.
+/// A random boundary of a multipart response.
 fn boundary() -> Result<Boundary, Failure> {
     let mut random = [0; 16];
     let none = |_| Failure::because(HttpFault::FileUnreadable, "no random numbers");

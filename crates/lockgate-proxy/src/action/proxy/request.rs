@@ -30,7 +30,7 @@ use crate::upstream::{self, Lease, Wire};
 /// Interim answers that one request may get: none has a reason for more.
 const INTERIM: u32 = 32;
 
-/// How an attempt failed before anything was answered.
+/// The failure of an attempt before the response began.
 pub(super) struct AttemptFailure {
     pub(super) failure: Failure,
     /// Whether any byte of the request has left.
@@ -44,11 +44,11 @@ pub(super) struct AttemptFailure {
     /// Whether the endpoint has reset the stream alone: over HTTP/2 that is an answer to what the
     /// client has sent.
     pub(super) reset: bool,
-    /// What it says of the endpoint, if that is to blame.
+    /// The verdict on the endpoint, if that is to blame.
     pub(super) blames: Option<upstream::Failure>,
 }
 
-/// How a connection, or a stream, has ended before there was an answer.
+/// The way in which a connection or a stream ended before the response.
 #[derive(Clone, Copy)]
 enum UpstreamEnd {
     Closed,
@@ -207,7 +207,7 @@ impl Proxy {
 struct PendingRequest<'a> {
     guard: &'a Guard,
     rules: &'a RouteRules,
-    /// How long the endpoint has, once it is the one that is waited for.
+    /// The response timeout, from the moment on which only the endpoint is waited for.
     response: Option<Duration>,
     /// For the tick, once the endpoint has the whole of it.
     asked: Asked,
@@ -218,7 +218,7 @@ struct PendingRequest<'a> {
     /// Whether the client goes on to send: until it is told to, it waits for the origin, and not
     /// we for the client (RFC 9110 §10.1.1).
     invited: bool,
-    /// What the endpoint had taken when it began to take no more.
+    /// The bytes that the endpoint had taken when it stopped taking more.
     stuck: Option<u64>,
     /// Why the rest could not be sent.
     broken: Option<String>,

@@ -30,7 +30,7 @@ use crate::transform::body::{BodyStage, Transformation};
 use crate::transform::{Cors, OriginAuthority, PublicUrl};
 use crate::upstream::{Lease, Wire, Wish};
 
-/// How long what is left of a request's body may stand still, once its answer has been delivered.
+/// The idle limit for the rest of a request's body, once its response has been delivered.
 const REST: Duration = Duration::from_secs(30);
 
 impl Proxy {
@@ -55,7 +55,7 @@ impl Proxy {
             && length != BodyLength::UntilClose;
         let kept = stays
             && (exchange.outcome.awaited || exchange.request.outgoing.length == BodyLength::Empty);
-        // What is done to the body decides what is said of its length.
+        // A changed body has another length.
         let mut transformation = transformed(&exchange.request, answer, length);
         let native = transformation
             .as_ref()
@@ -169,7 +169,7 @@ impl Proxy {
                 })?;
                 delivering = false;
             }
-            // Nobody is owed anything any more: who does not move is not waited for long.
+            // Both sides have what they are owed: a peer that moves nothing is not waited for long.
             if uploading
                 && wanted
                 && up.poll_broken(cx).is_pending()
@@ -206,9 +206,9 @@ impl Proxy {
                     .within(poll_fn(|cx| exchange.down.poll_left(cx)))
                     .await;
             }
-            // Where the close is the end of the body (RFC 9112 §8) only a reset says that it is
-            // not. And the kernel holds megabytes for who takes nothing: with a reset
-            // they are gone, after a close they stay until it gives up.
+            // Where the close is the end of the body (RFC 9112 §8) only a reset tells that it is
+            // incomplete. And the kernel holds megabytes for a client that takes nothing: with a
+            // reset they are freed, after a close they stay until it gives up.
             let slow = failure.cause == Cause::TooSlow && failure.side == CauseSide::Downstream;
             if onward == BodyLength::UntilClose || slow {
                 exchange.down.abort();
@@ -231,8 +231,8 @@ impl Proxy {
     }
 }
 
-/// What changes and compresses an answer's body, if something does: its fields say so already,
-/// those of an answer to HEAD too.
+/// The stages that rewrite and compress a response's body, if there are any: its fields are changed
+/// accordingly, those of a response to HEAD too.
 fn transformed(
     request: &Request<'_>,
     answer: &mut ResponseHead,
@@ -337,7 +337,7 @@ fn transform(request: &Request<'_>, lease: &Lease, answer: &mut ResponseHead) {
     if let Some(cors) = &rules.cors {
         cors.apply(&request.received().fields, &mut answer.fields);
     }
-    // RFC 9110 §6.6.1: who has a clock sees to it that there is one.
+    // RFC 9110 §6.6.1: a recipient with a clock adds a missing Date.
     if answer.fields.first(Known::Date).is_none() {
         answer.fields.append(b"Date", &worker.date());
     }
@@ -357,7 +357,7 @@ fn stick<D>(exchange: &Dispatch<'_, D>, lease: &Lease, answer: &mut ResponseHead
     }
 }
 
-/// How a call of gRPC has ended: there are none but over HTTP/2.
+/// The status of a gRPC call: only HTTP/2 has such calls.
 fn grpc_status(lease: &Lease, fields: &Fields) -> Option<u16> {
     if matches!(lease.link, Wire::H2(_)) {
         grpc::status(fields)

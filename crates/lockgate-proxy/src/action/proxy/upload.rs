@@ -14,7 +14,7 @@ use crate::shaping::Held;
 
 /// Why the request's body did not arrive.
 pub(super) enum UploadError {
-    /// It is the client's doing.
+    /// The client is at fault.
     Client(Failure),
     /// The endpoint takes no more.
     Broken(String),

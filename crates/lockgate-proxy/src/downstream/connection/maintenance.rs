@@ -1,8 +1,8 @@
-//! The answer that a relay gives where nobody is up: to clients that speak HTTP/1, as far as we can
-//! read them.
+//! The response of a relay with no endpoint up: to clients that speak HTTP/1, as far as we can read
+//! them.
 //!
-//! TLS that is passed through cannot be read, and whatever else comes has no words for it: those
-//! are closed.
+//! TLS that is passed through cannot be read, and other protocols have no such response: those
+//! connections are closed.
 
 use std::future::poll_fn;
 
@@ -18,7 +18,7 @@ use crate::error_response::{BodyFormat, ErrorPage, ErrorResponse, HttpFault};
 const HEAD: usize = 16 * 1024;
 
 impl ClientConnection {
-    /// Answers a client whose first bytes are a request of HTTP/1; says whether it did.
+    /// Responds to a client that begins with a request of HTTP/1; tells whether it did.
     pub(super) async fn maintenance(
         &self,
         client: ClientTransport,
@@ -41,7 +41,7 @@ impl ClientConnection {
             .within(speaks_http(&mut stream, &mut inbox))
             .await;
         if matches!(begins, Ok(Ok(true))) {
-            // Who does not come to its end in time is answered all the same.
+            // A client that does not finish its head in time gets the response all the same.
             let _ = self.guard.within(hear_head(&mut stream, &mut inbox)).await;
         }
         self.guard
@@ -87,8 +87,8 @@ impl ClientConnection {
     }
 }
 
-/// Reads what is left of a request's head, up to [`HEAD`]: who still sends it would not hear an
-/// answer.
+/// Reads the rest of a request's head, up to [`HEAD`]: a client that is still sending would not
+/// read a response.
 async fn hear_head(stream: &mut Stream, inbox: &mut Inbox) -> Result<(), StreamError> {
     let mut heard = 0;
     loop {
@@ -104,7 +104,7 @@ async fn hear_head(stream: &mut Stream, inbox: &mut Inbox) -> Result<(), StreamE
     }
 }
 
-/// Whether what comes begins like a request of HTTP/1: ten bytes say it at most.
+/// Whether the first bytes are those of an HTTP/1 request: ten bytes tell at most.
 async fn speaks_http(stream: &mut Stream, inbox: &mut Inbox) -> Result<bool, StreamError> {
     loop {
         match client_hello::first(inbox.bytes()) {

@@ -1,5 +1,4 @@
-//! A connection's first steps, each under the deadline of the opening: who the client is, what it
-//! asks for, its TLS.
+//! The opening of a connection, each step under its deadline: PROXY header, ClientHello, TLS.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -27,10 +26,10 @@ use crate::{limits, memory};
 
 /// For a client that is told something before the close to read it: a reset could overtake it.
 pub(super) const FAREWELL: Duration = Duration::from_secs(2);
-/// What such a client may send meanwhile.
+/// Reads from such a client before the close.
 pub(super) const FAREWELL_READS: usize = 16;
 
-/// What shakes hands with a client, and its place among those of the address.
+/// The acceptor for a client's handshake, with its index among those of the address.
 type ChosenAcceptor = (usize, Arc<Acceptor>);
 
 impl ClientConnection {
@@ -109,7 +108,7 @@ impl ClientConnection {
         }
     }
 
-    /// What shakes hands with a client, if anything does.
+    /// The acceptor for a client's handshake, if TLS is ended here.
     async fn rules(
         &mut self,
         socket: &Socket,
@@ -125,7 +124,7 @@ impl ClientConnection {
             .map(Some)
     }
 
-    /// Where a ClientHello leads. TLS that nobody takes off stays in `received`.
+    /// Routes by the ClientHello. Bytes of TLS that is passed through stay in `received`.
     async fn way<'l>(
         &mut self,
         socket: &Socket,
@@ -167,9 +166,9 @@ impl ClientConnection {
         }
     }
 
-    /// Which TLS session a client wants to resume whose bytes are relayed as they are. They are the
-    /// endpoint's to judge: where there is no ClientHello, or none in time, they are relayed
-    /// all the same.
+    /// Learns the TLS session that a client wants to resume, where its TLS is passed through. The
+    /// bytes are the endpoint's to judge: without a ClientHello, or with none in time, they are
+    /// relayed all the same.
     async fn overhear(
         &mut self,
         socket: &Socket,
@@ -243,7 +242,7 @@ impl ClientConnection {
     ) -> Result<(), Termination> {
         let trusted = match self.peer {
             Peer::Ip(address) => (self.worker.shared.trusted)(address.ip()),
-            // Whoever may open the socket's file was let in by its permissions.
+            // The permissions of the socket's file have let the peer in.
             Peer::Unix => true,
         };
         let expected = self.listener.accept_proxy;
@@ -418,7 +417,7 @@ impl ClientConnection {
     }
 }
 
-/// What of `acceptors` a client gets that asks for `name`.
+/// The acceptor for clients that ask for `name`.
 fn chosen(acceptors: &Acceptors, name: Option<&str>) -> Option<ChosenAcceptor> {
     acceptors
         .choose(name)

@@ -19,9 +19,9 @@ use crate::downstream::{RelaySettings, SentHeader};
 use crate::shaping::Shape;
 use crate::upstream::{Answer, Asker, DialError, Pool};
 
-/// How long session tickets wait for an answer to share a packet with.
+/// The time that session tickets wait for a response to share a packet with.
 const MOMENT: Duration = Duration::from_millis(100);
-/// How long a connection lives before it is worth the system calls that only long-lived ones need.
+/// The age at which a connection is worth the system calls that only long-lived ones need.
 const YOUTH: Duration = Duration::from_secs(5);
 
 impl ClientConnection {
@@ -112,7 +112,7 @@ impl ClientConnection {
         ))
     }
 
-    /// What the endpoint is told before the first byte, if anything.
+    /// The bytes that an endpoint gets before all others, if any: a PROXY header.
     fn introduction(&mut self, client: &ClientTransport, relaying: &RelaySettings) -> Vec<u8> {
         let version = match relaying.proxy_protocol {
             None => return Vec::new(),

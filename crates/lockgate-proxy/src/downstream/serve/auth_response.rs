@@ -131,7 +131,7 @@ impl Downstream for AuthDownstream<'_> {
 
     fn allow(&mut self, _most: u64) {}
 
-    /// Of these none is about the request.
+    /// None of these is about the client's request.
     fn interim(&mut self, _request: &RequestHead, _answer: &ResponseHead) {}
 
     fn respond(
@@ -162,7 +162,7 @@ impl Downstream for AuthDownstream<'_> {
         Poll::Ready(Ok(None))
     }
 
-    /// It was not asked to.
+    /// The question does not ask for a switch.
     fn switch(&mut self, _request: &RequestHead, _answer: &ResponseHead) {}
 
     fn discard(&mut self) {}

@@ -24,8 +24,8 @@ pub(super) enum Denial {
 }
 
 impl<'s, D: Downstream> Exchange<'_, 's, D> {
-    /// Asks `auth` about the request, of whose body nothing is read. Where it is authorized, its
-    /// fields are as the service has said. Without a response none is.
+    /// Asks `auth` about the request without its body. An authorized request gets the fields
+    /// that the service answers with. Without a response it is not authorized.
     pub(super) async fn authorize(
         &mut self,
         (auth, pattern): (&'s ForwardAuth, &Pattern),

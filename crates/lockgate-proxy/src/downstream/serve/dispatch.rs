@@ -1,5 +1,4 @@
-//! A request whose response is not made here: its backend, the exchange with that, and what follows
-//! it.
+//! The dispatch of a request to its backend, and the step after the exchange with that.
 
 use std::sync::Arc;
 
@@ -24,7 +23,7 @@ use crate::site::{Action, Route};
 use crate::transform::Values;
 use crate::upstream::Wish;
 
-/// What answers a request that is not answered here.
+/// The backend of a request: it responds where Lockgate itself does not.
 #[derive(Clone, Copy)]
 pub(super) enum Backend<'s> {
     /// An endpoint of a pool.
@@ -53,7 +52,7 @@ impl<'s> Backend<'s> {
     }
 }
 
-/// What a request is dispatched with.
+/// The request of a dispatch, with its route and its backend.
 pub(super) struct DispatchParts<'a, 's> {
     pub(super) backend: Backend<'s>,
     pub(super) wish: Wish,
@@ -151,7 +150,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
         }
     }
 
-    /// What follows a request that a backend has answered, or has not.
+    /// The next step after an exchange with a backend.
     async fn finish(self, result: Result<(), Failure>) -> NextStep {
         self.serving.guard.watch().waits(Waiting::Otherwise);
         let record = &mut *self.record;
@@ -185,8 +184,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
         }
     }
 
-    /// What a request may move, of what its connection has left. A tunnel is held to its rate on
-    /// its own.
+    /// The shapers of a request: the rest of its connection's rates. A tunnel has rates of its own.
     fn shapers(&self, shape: &Arc<Shape>, action: &Action) -> Box<Shapers> {
         let (client, user) = (self.record.client.key(), self.record.user.as_ref());
         let line = &self.serving.connection.worker.line;

@@ -15,7 +15,7 @@ use crate::route::{NoRoute, Pattern};
 use crate::site::Route;
 use crate::transform::{Cors, Template, Values};
 
-/// What a request is for.
+/// The resource that a request is for.
 pub(super) enum Located<'e, 's> {
     /// The server as a whole (`OPTIONS *`).
     Server,
@@ -143,9 +143,9 @@ impl<'e, 's, D> Exchange<'e, 's, D> {
     }
 }
 
-/// Where a request of a route with a map is led, and with which status. A path that has two
-/// readings leads nowhere, and nothing to where it was asked for: "/docs/* /docs" must not go round
-/// in circles.
+/// The redirect of a request by its route's map, with its status. A path with two readings is not
+/// redirected, and none to the URL that was asked for: "/docs/* /docs" must not go round in
+/// circles.
 pub(super) fn moved<'r>(route: &'r Route, values: &Values<'_>) -> Option<(&'r Template, u16)> {
     let map = route.rules.redirects.as_deref()?;
     let (to, status) = map.find(&merged(decode(values.path).ok()?))?;
@@ -162,8 +162,8 @@ pub(super) fn moved<'r>(route: &'r Route, values: &Values<'_>) -> Option<(&'r Te
     (!same).then_some((to, status))
 }
 
-/// Slashes in a row are one for whoever decides by paths: origins take them so, and "//admin" must
-/// not pass by a rule for "/admin/*".
+/// Merges slashes in a row for decisions by path: origins do so too, and "//admin" must not pass by
+/// a rule for "/admin/*".
 fn merged(path: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
     if memchr::memmem::find(&path, b"//").is_none() {
         return path;

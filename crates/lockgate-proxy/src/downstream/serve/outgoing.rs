@@ -77,7 +77,7 @@ impl<'s, D> Exchange<'_, 's, D> {
         pool.wish(&self.asker(fields), self.serving.guard.clock().now())
     }
 
-    /// What is known of the client for the choice of an endpoint.
+    /// The input for the choice of an endpoint.
     pub(super) fn asker<'f>(&'f self, fields: &'f Fields) -> Asker<'f> {
         Asker {
             client: self.record.client.key(),

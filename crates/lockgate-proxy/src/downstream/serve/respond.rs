@@ -28,11 +28,11 @@ use crate::transform::{Cors, Template, Values};
 const FILES: &str = "GET, HEAD, OPTIONS";
 /// The one that opens tunnels.
 const TUNNELS: &str = "CONNECT";
-/// Those of a proxy that forwards requests as well; any other may be asked for too.
+/// The methods of a proxy that forwards requests as well; others may be sent too.
 const FORWARDED: &str = "CONNECT, GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH";
 
-/// What an error says of itself whatever the rules are: it is not kept as long as what was asked
-/// for, has a type of its own, and what a client is to do belongs to its status.
+/// The fields of an error that no rule changes: it is not cached as long as the resource, has a
+/// type of its own, and its advice belongs to its status.
 const ITS_OWN: [&[u8]; 6] = [
     b"Cache-Control",
     b"Content-Type",
@@ -42,23 +42,23 @@ const ITS_OWN: [&[u8]; 6] = [
     b"Retry-After",
 ];
 
-/// What goes beside an answer that we give ourselves.
+/// The parts of an error response that differ from the usual ones.
 #[derive(Debug, Default)]
 struct ErrorOverrides<'a> {
     /// The status, where it is not the usual one.
     status: Option<u16>,
-    /// What the client is asked to do.
+    /// The advice to the client.
     advice: Advice<'a>,
-    /// What is shown instead of our own page.
+    /// The page instead of the built-in one.
     page: Option<&'a ErrorPage>,
-    /// Who has failed, where it is somebody else's failure.
+    /// The service that has failed.
     of: ErrorOrigin,
 }
 
-/// Who was asked.
+/// The service that was asked.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ErrorOrigin {
-    /// What answers the request.
+    /// The backend of the request.
     #[default]
     Application,
     /// The service that says whether the request may.
@@ -66,7 +66,7 @@ pub(super) enum ErrorOrigin {
 }
 
 impl ErrorOrigin {
-    /// What the client is told of a fault.
+    /// The detail of a fault, as the client is told it.
     fn detail(self, fault: HttpFault) -> Cow<'static, str> {
         let detail = fault.detail();
         match (self, detail.strip_prefix("the application ")) {
@@ -204,7 +204,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
         self.send(response, &body, ending).await
     }
 
-    /// What the route's rules change of an error.
+    /// Applies the route's rules to an error.
     fn apply_response_rules(&self, fields: &mut Fields) {
         let rules = self.record.route.map(|route| &route.rules.headers);
         let Some(rules) = rules.filter(|rules| !rules.is_empty()) else {
@@ -412,7 +412,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
     }
 }
 
-/// How a connection ends whose last request was answered.
+/// The termination of a connection after its last response.
 fn answered() -> Termination {
     Termination::new(Cause::ClientClosed, CauseSide::Lockgate)
 }

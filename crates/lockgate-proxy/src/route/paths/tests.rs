@@ -218,7 +218,7 @@ fn matches(pattern: &Pattern, path: &[u8]) -> bool {
         })
 }
 
-/// How specific a route is for a request that it matches: greater goes first.
+/// The specificity of a route for a request that it matches: the greater goes first.
 fn rank(rule: &RouteEntry, method: &[u8]) -> impl Ord + use<> {
     let segments = rule.pattern.segments();
     let is_literal = |segment: &Segment| matches!(segment, Segment::Literal(_));
