@@ -4,29 +4,21 @@
 //! fails before anything was answered may be tried again; what was begun is delivered as far as it
 //! comes, and never as more than it is.
 
+mod attempts;
 mod replay;
 mod request;
 mod response;
 mod upload;
 
-use std::future::poll_fn;
-use std::pin::pin;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::clock::Asked;
-use crate::error_response::HttpFault;
-use crate::exchange::{Dispatch, Failure, lap};
-use crate::h2::Target;
-use crate::limits::sockets::SocketShare;
-use crate::member_set::MemberSet;
-use crate::message::{Downstream, OutgoingRequest};
-use crate::upstream::Failure::Unserved;
-use crate::upstream::{DialError, Lease, Patience, Upstream, Wanted};
+use crate::exchange::{Dispatch, Failure};
+use crate::message::Downstream;
+use crate::upstream::Upstream;
 
-use replay::Replay;
+use attempts::Attempts;
+use request::PendingRequest;
 
 /// The deadlines of requests to a pool.
 #[derive(Debug)]
@@ -42,15 +34,6 @@ pub struct Proxy {
     pub whole: Option<Duration>,
     /// For a connection that was switched to another protocol, and on which nothing moves.
     pub tunnel_idle: Duration,
-}
-
-/// Why a request is sent once more.
-struct FailedAttempt {
-    failure: Failure,
-    /// The place of the endpoint that has failed.
-    place: Option<usize>,
-    /// Whether it counts as a retry.
-    counts: bool,
 }
 
 impl Proxy {
@@ -77,245 +60,38 @@ impl Proxy {
         exchange: &mut Dispatch<'_, D>,
     ) -> Result<(), Failure> {
         upstream.count();
-        let target = if upstream.pool().settings.http2 {
-            Some(target(&exchange.request.outgoing)?)
-        } else {
-            None
-        };
-        // A request that must not be sent twice goes to an endpoint that the kernel says is
-        // listening.
-        let idempotent = exchange.request.received().method.is_idempotent();
-        let mut wanted = if idempotent {
-            Wanted::Any
-        } else {
-            Wanted::Certain
-        };
-        // Over HTTP/2 endpoints say what they have not looked at, also where something was sent.
-        let mut replay = Replay::new(idempotent || upstream.pool().settings.http2);
-        let mut tried = MemberSet::default();
-        let patience = upstream.pool().patience();
-        let mut clock = exchange.began;
-        let mut before: Option<FailedAttempt> = None;
-        let statuses = upstream.pool().settings.eject.map(|eject| eject.statuses);
-        let is_failure = |status| statuses.is_some_and(|statuses| statuses.has(status));
+        let mut attempts = Attempts::new(self, upstream, exchange)?;
         loop {
-            let leased = self
-                .lease(exchange, &upstream, &patience, wanted, &mut tried)
-                .await;
-            let mut lease = match (leased, before.take()) {
-                (Ok(lease), None) => lease,
-                (Ok(lease), Some(before)) => {
-                    if let Some(cells) = exchange.request.worker.cells.http.endpoint(before.place) {
-                        cells.retries.inc();
-                    }
-                    exchange.outcome.retries += u32::from(before.counts);
-                    lease
-                }
-                (Err(error @ (DialError::Cut(_) | DialError::Left)), _) | (Err(error), None) => {
-                    exchange.outcome.tried = exchange.outcome.tried.union(tried);
-                    return Err(error.into());
-                }
-                // No other endpoint could be asked: the earlier failure tells more than that.
-                (Err(_), Some(before)) => {
-                    exchange.outcome.tried = exchange.outcome.tried.union(tried);
-                    return Err(before.failure);
-                }
-            };
-            exchange.outcome.tried = exchange.outcome.tried.union(tried).without(lease.member());
-            let took = lap(&mut clock);
-            exchange.outcome.leased(took, lease.dialled);
-            exchange
-                .guard
-                .watch()
-                .uses_socket
-                .set(lease.has_own_socket());
-            exchange.outcome.reused = lease.requests > 0;
-            exchange.outcome.endpoint = Some(Arc::clone(lease.endpoint()));
-            let cells = exchange.request.worker.cells.http.endpoint(lease.place());
-            if let Some(cells) = cells {
-                lease
-                    .dialled
-                    .map_or_else(|| cells.reused.inc(), |took| cells.connected(took));
-                cells.in_flight.inc();
-            }
-            let mut answer = exchange.request.worker.answers.take();
-            let place = lease.place();
-            let again =
-                idempotent && exchange.outcome.retries < upstream.pool().settings.retry.times;
-            let asking = Asked {
-                upstream: self.upstream,
-                member: lease.member(),
-                since: clock,
-                tried: again.then_some(tried),
-            };
-            let target = target
-                .as_ref()
-                .map(|target| target.at(lease.endpoint().authority()));
-            let asked = self
-                .ask(
-                    exchange,
-                    &mut lease.link,
-                    target,
-                    asking,
-                    &mut replay,
-                    &mut answer,
-                )
-                .await;
+            let mut lease = attempts.lease(exchange).await?;
+            let worker = exchange.request.worker;
+            let cells = worker.cells.http.endpoint(lease.place());
+            let mut response = worker.answers.take();
+            let (asked, target) = (attempts.asked(exchange, &lease), attempts.target(&lease));
+            let upload = &mut attempts.upload;
+            let mut pending =
+                PendingRequest::new(&mut lease.link, upload, &mut response, self.response, asked);
+            let sent = pending.send(exchange, target).await;
             let waited = exchange.guard.watch().asked.take();
-            let unanswered = match asked {
-                Ok(()) => {
-                    let took = lap(&mut clock);
-                    exchange.outcome.first_byte = Some(took);
-                    let now = exchange.guard.clock().now();
-                    // Where it did not wait for the whole request, its haste says little.
-                    if let Some(Asked { since, .. }) = waited {
-                        lease
-                            .endpoint()
-                            .answered(clock.saturating_duration_since(since), now);
-                    }
-                    match is_failure(answer.status) {
-                        true => {
-                            let why = format_args!("it answers {}", answer.status);
-                            upstream
-                                .pool()
-                                .failed(lease.endpoint(), Unserved, &why, now);
-                        }
-                        false => upstream.pool().succeeded(lease.endpoint(), now),
-                    }
-                    if let Some(cells) = cells {
-                        cells.answered(answer.status, took);
-                    }
-                    let result = self.answer(exchange, lease, &mut replay, &mut answer).await;
-                    exchange.request.worker.answers.give(response);
-                    if let Some(cells) = cells {
-                        cells.in_flight.dec();
-                    }
-                    return result;
+            let Err(failure) = sent else {
+                attempts.note_response(exchange, &lease, response.status, waited);
+                let upload = &mut attempts.upload;
+                let result = self
+                    .send_response(exchange, lease, upload, &mut response)
+                    .await;
+                worker.answers.give(response);
+                if let Some(cells) = cells {
+                    cells.in_flight.dec();
                 }
-                Err(unanswered) => unanswered,
+                return result;
             };
-            exchange.request.worker.answers.give(response);
+            worker.answers.give(response);
             if let Some(cells) = cells {
                 cells.in_flight.dec();
-                if let Some(fault) = unanswered.failure.fault {
+                if let Some(fault) = failure.failure.fault {
                     cells.failed(fault);
                 }
             }
-            let stale = unanswered.is_stale(&lease);
-            let overtaken = lease.is_overtaken(exchange.guard.clock().now());
-            let refused = lease.link.is_refused();
-            // A reset is an answer, of which the client is told 502.
-            let answered = (unanswered.reset && is_failure(502)).then_some(Unserved);
-            if let Some(failure) = unanswered
-                .blames
-                .or(answered)
-                .filter(|_| !stale && !refused)
-            {
-                let now = exchange.guard.clock().now();
-                upstream
-                    .pool()
-                    .failed(lease.endpoint(), failure, &unanswered.failure.detail, now);
-            }
-            let harmless = !unanswered.sent || idempotent;
-            let repeatable = unanswered.worth && harmless && replay.rewind();
-            if !repeatable || !(stale || self.may_retry(exchange, &upstream, overtaken)) {
-                return Err(unanswered.failure);
-            }
-            if stale {
-                // Its own fault it was not; but where one idle connection was dead, the others
-                // probably are.
-                tried = MemberSet::default();
-                wanted = Wanted::New(clock);
-            } else if refused && !upstream.has_another(tried) {
-                // The connection had no room for it, or ends: the endpoint is well.
-                tried = MemberSet::default();
-                if lease.link.is_lost() {
-                    wanted = Wanted::New(clock);
-                }
-            }
-            before = Some(FailedAttempt {
-                failure: unanswered.failure,
-                place,
-                counts: !stale,
-            });
+            attempts.note_failure(exchange, &lease, failure)?;
         }
     }
-
-    /// A connection to an endpoint, unless the client leaves before there is one.
-    async fn lease<D: Downstream>(
-        &self,
-        exchange: &mut Dispatch<'_, D>,
-        upstream: &Rc<Upstream>,
-        patience: &Patience,
-        wanted: Wanted,
-        tried: &mut MemberSet,
-    ) -> Result<Lease, DialError> {
-        let Dispatch {
-            request,
-            guard,
-            share_of,
-            down,
-            private,
-            introduction,
-            cells,
-            wish,
-            ..
-        } = exchange;
-        let cells = (&request.worker.cells.http, *cells);
-        let mut header = Vec::new();
-        let mut wanted = wanted;
-        if let Some(version) = upstream.pool().settings.proxy_protocol {
-            let now = guard.clock().now();
-            if !matches!(wanted, Wanted::New(_))
-                && let Some(private) = private.pop()
-                && let Some(lease) = private.take(
-                    upstream,
-                    share_of.map(SocketShare::count),
-                    now,
-                    *wish,
-                    tried,
-                )
-            {
-                return Ok(lease);
-            }
-            header = introduction(version);
-            wanted = Wanted::New(Instant::now());
-        }
-        let (by, to) = ((*guard, *share_of, patience), (*wish, tried));
-        let mut leased = pin!(upstream.lease(by, self.connect, wanted, &header, to, cells));
-        poll_fn(|cx| match leased.as_mut().poll(cx) {
-            // It neither keeps its place in the queue nor is served for nothing.
-            Poll::Pending if down.poll_gone(cx).is_ready() => Poll::Ready(Err(DialError::Left)),
-            Poll::Pending => {
-                down.settle(cx);
-                Poll::Pending
-            }
-            leased => leased,
-        })
-        .await
-    }
-
-    /// Whether the endpoint's failure may be made good by another one.
-    fn may_retry<D>(
-        &self,
-        exchange: &Dispatch<'_, D>,
-        upstream: &Upstream,
-        overtaken: bool,
-    ) -> bool {
-        let left = exchange.outcome.retries < upstream.pool().settings.retry.times;
-        left && (overtaken || upstream.may_retry())
-    }
-}
-
-/// The pseudo-header fields of HTTP/2 for a request; a request without them is the client's
-/// mistake, and no endpoint is asked.
-fn target(request: &OutgoingRequest<'_>) -> Result<Target, Failure> {
-    Target::of(request).map_err(|error| {
-        let fault = if error.status() == 414 {
-            HttpFault::TargetTooLong
-        } else {
-            HttpFault::Malformed
-        };
-        Failure::because(fault, format!("not for HTTP/2: {error}"))
-    })
 }

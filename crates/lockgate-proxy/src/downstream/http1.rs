@@ -17,7 +17,7 @@ use super::client_context::ClientContext;
 use super::connection::ClientConnection;
 use super::serve::{NextStep, ServeContext, deliver};
 use super::termination::{Termination, termination_of_cut};
-use super::tunnel::{self, TunnelEnd};
+use super::tunnel::{TunnelEnd, TunnelRun};
 use crate::access_log::{Cause, CauseSide};
 use crate::action::relay::ClientTransport;
 use crate::body::ReadError;
@@ -135,10 +135,13 @@ impl ClientConnection {
                         Wire::H2(mut call) => {
                             let (_in_flight, _shares) = (in_flight, shares);
                             let cells = self.worker.cells.http.site(site);
-                            let (down, guard) = (&mut down, &self.guard);
-                            let ended =
-                                tunnel::run(down, &mut *call, guard, &bounds, cells, shapers);
-                            let ended = boxed(|| ended).await;
+                            let mut tunnel = TunnelRun {
+                                guard: &self.guard,
+                                bounds: &bounds,
+                                cells,
+                                shapers,
+                            };
+                            let ended = boxed(|| tunnel.run(&mut down, &mut *call)).await;
                             return Http1End::Over(termination_of_tunnel(ended));
                         }
                     };
@@ -262,7 +265,7 @@ impl ClientConnection {
             let ending = Termination::new(fault.cause(), fault.side());
             self.linger(down, &ending).await;
             let began = began.unwrap_or_else(Instant::now);
-            self.unread(id, began, body.len() as u64, failure, sites);
+            self.finish_unreadable(id, began, body.len() as u64, failure, sites);
             return Err(ending);
         }
         Err(Termination::because(

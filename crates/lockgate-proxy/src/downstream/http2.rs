@@ -22,7 +22,7 @@ use super::connection::ClientConnection;
 use super::http1::{LINGER, SILENCE, termination_of_tunnel};
 use super::serve::{NextStep, ServeContext, deliver, min_rate};
 use super::termination::{Termination, termination_of_cut};
-use super::tunnel::{self, TunnelEnd};
+use super::tunnel::{TunnelEnd, TunnelRun};
 use crate::access_log::{Cause, CauseSide};
 use crate::action::relay::ClientTransport;
 use crate::body::Source;
@@ -492,7 +492,7 @@ impl ClientStreams {
             .id(connection.id, self.client.begin());
         let detail = "the heads of the connection's open streams are too large together";
         let failure = Failure::silent(Cause::Limit, CauseSide::Lockgate, detail);
-        connection.unread(id, Instant::now(), 0, failure, self.sites());
+        connection.finish_unreadable(id, Instant::now(), 0, failure, self.sites());
     }
 
     /// Serves one request, of which the head was read.
@@ -544,7 +544,9 @@ impl ClientStreams {
                         }
                     }
                 }
-                Err(refused) => boxed(|| open.0.refuse(&mut stream, &guard, refused, began)).await,
+                Err((error, method)) => {
+                    boxed(|| open.0.refuse(&mut stream, &guard, error, method, began)).await
+                }
             }
             // The carrier has counted the bytes; the time for which they were held is known here
             // only.
@@ -579,7 +581,13 @@ impl ClientStreams {
             let _ = link.stream.socket().probe(idle);
         }
         let began = Instant::now();
-        let ended = tunnel::run(stream, &mut up, guard, &bounds, cells, shapers).await;
+        let mut tunnel = TunnelRun {
+            guard,
+            bounds: &bounds,
+            cells,
+            shapers,
+        };
+        let ended = tunnel.run(stream, &mut up).await;
         match (ended, method, &up) {
             (Ok(TunnelEnd::Whole), ..) => {}
             // RFC 9113 §8.5: the end of one is told as that of the other, an error as an error.
@@ -605,7 +613,8 @@ impl ClientStreams {
         &self,
         stream: &mut Stream,
         guard: &Guard,
-        (error, method): (HeadError, Method),
+        error: HeadError,
+        method: Method,
         began: Instant,
     ) {
         let fault = match error.status() {
@@ -637,7 +646,7 @@ impl ClientStreams {
             &body
         };
         let _ = deliver(stream, guard, &head, &answer, body, Persistence::KeepAlive).await;
-        connection.unread(id, began, body.len() as u64, failure, self.sites());
+        connection.finish_unreadable(id, began, body.len() as u64, failure, self.sites());
     }
 
     /// Waits for the client to close: closing with its bytes unread would reset the connection, and

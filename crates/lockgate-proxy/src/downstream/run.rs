@@ -9,7 +9,7 @@ use lockgate_net::socket::Socket;
 use super::connection::{ClientConnection, ConnectionPurpose};
 use super::http1::Http1End;
 use super::http2::ClientStreams;
-use super::opening::{self, OpeningError};
+use super::opening::{FirstBytes, OpeningError};
 use super::termination::{Termination, termination_of_cut};
 use crate::access_log::{Cause, CauseSide};
 use crate::action::relay::ClientTransport;
@@ -112,8 +112,11 @@ impl ClientConnection {
             guard.phase(sites.head);
             guard.watch().waits(Waiting::ForOpening);
         };
-        let known = opening::prior_knowledge(&client.socket, &mut client.received, begins);
-        let known = guard.within(known).await;
+        let mut first = FirstBytes {
+            socket: &client.socket,
+            received: &mut client.received,
+        };
+        let known = guard.within(first.prior_knowledge(begins)).await;
         guard.watch().waits(Waiting::Otherwise);
         self.spoke |= !client.received.is_empty();
         match known {

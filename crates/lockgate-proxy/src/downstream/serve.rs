@@ -26,7 +26,7 @@ use lockgate_http::trace::TraceId;
 
 use super::client_context::ClientContext;
 use super::connection::ClientConnection;
-use super::exchange_record::ExchangeRecord;
+use super::exchange_record::{ExchangeRecord, ReadRequest};
 use super::termination::Termination;
 use crate::body::ReadError;
 use crate::boxed::boxed;
@@ -133,8 +133,12 @@ impl<'s> ServeContext<'s> {
         if let Some(site) = record.site {
             self.cells(site).in_flight.dec();
         }
+        let request = ReadRequest {
+            head,
+            target: target.as_ref().ok(),
+        };
         self.connection
-            .note((head, target.as_ref().ok()), self.sites, &record);
+            .finish_exchange(&request, self.sites, &record);
         next
     }
 
@@ -251,8 +255,7 @@ impl<'e, 's, D: Downstream> Exchange<'e, 's, D> {
             self.begin_trace(route, &mut outgoing);
             let is_authorized = match &route.admission.auth {
                 Some(Auth::Forward(service)) => {
-                    let denied =
-                        boxed(|| self.authorize((service, pattern), &target, &mut outgoing));
+                    let denied = boxed(|| self.authorize(service, pattern, &target, &mut outgoing));
                     if let Err(denial) = denied.await {
                         return self.deny(denial).await;
                     }

@@ -13,8 +13,8 @@ use crate::body::Tunnel;
 use crate::clock::{Cut, Guard, Waiting};
 use crate::exchange::Bounds;
 use crate::metrics::http::SiteCells;
-use crate::pump::{PumpError, poll_pump};
-use crate::shaping::{Held, Shapers};
+use crate::pump::{Pump, PumpError};
+use crate::shaping::Shapers;
 use crate::transform::HeaderRules;
 
 /// The end of a tunnel.
@@ -28,130 +28,91 @@ pub(super) enum TunnelEnd {
     ByEndpoint,
 }
 
-/// Moves bytes both ways until both have ended, or one is gone, or `bounds` are reached.
-///
-/// # Errors
-/// When we cut it.
-pub(super) async fn run(
-    down: &mut impl Tunnel,
-    up: &mut impl Tunnel,
-    guard: &Guard,
-    bounds: &Bounds,
-    cells: &SiteCells,
-    mut shapers: Option<Box<Shapers>>,
-) -> Result<TunnelEnd, Cut> {
-    if down.begin_tunnel().is_err() {
-        return Ok(TunnelEnd::ByClient);
-    }
-    if up.begin_tunnel().is_err() {
-        return Ok(TunnelEnd::ByEndpoint);
-    }
-    let watch = guard.watch();
-    guard.settle();
-    bounds.begin(guard);
-    watch.waits(Waiting::ForTunnel);
-    cells.upgraded.inc();
-    let meter = &watch.meter;
-    let (mut going, mut coming) = (DirectionState::Open, DirectionState::Open);
-    let ended = guard
-        .within(poll_fn(|cx| {
-            let (received, sent) = (down.taken(), down.moved());
-            let (mut on_received, mut on_sent) = (None, None);
-            if let Some(shapers) = &mut shapers {
-                (on_received, on_sent) = (shapers.received.as_mut(), shapers.sent.as_mut());
-            }
-            let (client, endpoint) = (TunnelEnd::ByClient, TunnelEnd::ByEndpoint);
-            let ended = poll_way(
-                cx,
-                &mut going,
-                (&mut *down, client),
-                (&mut *up, endpoint),
-                on_received,
-                meter,
-            );
-            if ended.is_ready() {
-                return ended;
-            }
-            let ended = poll_way(
-                cx,
-                &mut coming,
-                (&mut *up, endpoint),
-                (&mut *down, client),
-                on_sent,
-                meter,
-            );
-            if ended.is_ready() {
-                return ended;
-            }
-            meter
-                .received
-                .set(meter.received.get() + down.taken() - received);
-            meter.sent.set(meter.sent.get() + down.moved() - sent);
-            meter.held.set(
-                shapers
-                    .as_ref()
-                    .is_some_and(|shapers| shapers.is_waited_for()),
-            );
-            meter.note(
-                going != DirectionState::Open,
-                coming != DirectionState::Open,
-            );
-            if going == DirectionState::Told && coming == DirectionState::Told {
-                Poll::Ready(TunnelEnd::Whole)
-            } else if down.poll_broken(cx).is_ready() {
-                Poll::Ready(TunnelEnd::ByClient)
-            } else if coming != DirectionState::Open && up.poll_broken(cx).is_ready() {
-                // Before, what it has sent is handed on.
-                Poll::Ready(TunnelEnd::ByEndpoint)
-            } else {
-                Poll::Pending
-            }
-        }))
-        .await;
-    cells.upgraded.dec();
-    ended
+/// A tunnel that is about to begin.
+pub(super) struct TunnelRun<'a> {
+    pub(super) guard: &'a Guard,
+    pub(super) bounds: &'a Bounds,
+    pub(super) cells: &'a SiteCells,
+    pub(super) shapers: Option<Box<Shapers>>,
 }
 
-/// Moves what goes one way, and says how the tunnel ends where one of both breaks.
-fn poll_way(
-    cx: &mut Context<'_>,
-    way: &mut DirectionState,
-    (source, by_source): (&mut impl Tunnel, TunnelEnd),
-    (sink, by_sink): (&mut impl Tunnel, TunnelEnd),
-    shaper: Option<&mut Shaper>,
-    meter: &Meter,
-) -> Poll<TunnelEnd> {
-    // A tunnel that has moved as many bytes as it may is cut by its limit.
-    if *way == DirectionState::Open && meter.left() > 0 {
-        let none = HeaderRules::default();
-        let pumped = match shaper {
-            None => poll_pump(cx, source, sink, &none, |_| {}),
-            Some(shaper) => poll_pump(
-                cx,
-                &mut Held::new(source, shaper, meter),
-                sink,
-                &none,
-                |_| {},
-            ),
-        };
-        match pumped {
-            // RFC 9113 §8.5: nothing but data belongs there.
-            Poll::Ready(Ok(())) if source.trailers().is_some() => return Poll::Ready(by_source),
-            Poll::Ready(Ok(())) => *way = DirectionState::Finished,
-            Poll::Ready(Err(PumpError::Source(_))) => return Poll::Ready(by_source),
-            Poll::Ready(Err(PumpError::Sink(_))) => return Poll::Ready(by_sink),
-            Poll::Pending => {}
+impl TunnelRun<'_> {
+    /// Moves bytes both ways until both have ended, or one is gone, or the bounds are reached.
+    ///
+    /// # Errors
+    /// When we cut it.
+    pub(super) async fn run(
+        &mut self,
+        down: &mut impl Tunnel,
+        up: &mut impl Tunnel,
+    ) -> Result<TunnelEnd, Cut> {
+        if down.begin_tunnel().is_err() {
+            return Ok(TunnelEnd::ByClient);
         }
-    }
-    // Each hears that the other has ended, and may still speak.
-    if *way == DirectionState::Finished {
-        match sink.poll_end(cx) {
-            Poll::Ready(Ok(())) => *way = DirectionState::Told,
-            Poll::Ready(Err(_)) => return Poll::Ready(by_sink),
-            Poll::Pending => {}
+        if up.begin_tunnel().is_err() {
+            return Ok(TunnelEnd::ByEndpoint);
         }
+        let Self {
+            guard,
+            bounds,
+            cells,
+            shapers,
+        } = self;
+        let watch = guard.watch();
+        guard.settle();
+        bounds.begin(guard);
+        watch.waits(Waiting::ForTunnel);
+        cells.upgraded.inc();
+        let (client, endpoint) = (TunnelEnd::ByClient, TunnelEnd::ByEndpoint);
+        let mut going = Direction::new(client, endpoint, &watch.meter);
+        let mut coming = Direction::new(endpoint, client, &watch.meter);
+        let meter = &watch.meter;
+        let ended = guard
+            .within(poll_fn(|cx| {
+                let (received, sent) = (down.taken(), down.moved());
+                let (on_received, on_sent) = match shapers {
+                    Some(shapers) => (shapers.received.as_mut(), shapers.sent.as_mut()),
+                    None => (None, None),
+                };
+                let mut ended = going.poll(cx, down, up, on_received);
+                if ended.is_pending() {
+                    ended = coming.poll(cx, up, down, on_sent);
+                }
+                if ended.is_ready() {
+                    return ended;
+                }
+                meter
+                    .received
+                    .set(meter.received.get() + down.taken() - received);
+                meter.sent.set(meter.sent.get() + down.moved() - sent);
+                let is_held = shapers.as_deref().is_some_and(Shapers::is_waited_for);
+                meter.held.set(is_held);
+                meter.note(going.has_ended(), coming.has_ended());
+                if going.state == DirectionState::Told && coming.state == DirectionState::Told {
+                    Poll::Ready(TunnelEnd::Whole)
+                } else if down.poll_broken(cx).is_ready() {
+                    Poll::Ready(TunnelEnd::ByClient)
+                } else if coming.has_ended() && up.poll_broken(cx).is_ready() {
+                    // Before, what it has sent is handed on.
+                    Poll::Ready(TunnelEnd::ByEndpoint)
+                } else {
+                    Poll::Pending
+                }
+            }))
+            .await;
+        cells.upgraded.dec();
+        ended
     }
-    Poll::Pending
+}
+
+/// One direction of a tunnel.
+struct Direction<'a> {
+    state: DirectionState,
+    /// The tunnel's end if the source breaks.
+    by_source: TunnelEnd,
+    /// The tunnel's end if the sink breaks.
+    by_sink: TunnelEnd,
+    meter: &'a Meter,
 }
 
 /// The progress of one direction.
@@ -162,4 +123,56 @@ enum DirectionState {
     Finished,
     /// All of it has left, and the receiver knows.
     Told,
+}
+
+impl<'a> Direction<'a> {
+    fn new(by_source: TunnelEnd, by_sink: TunnelEnd, meter: &'a Meter) -> Self {
+        Self {
+            state: DirectionState::Open,
+            by_source,
+            by_sink,
+            meter,
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        self.state != DirectionState::Open
+    }
+
+    /// Moves bytes from `source` to `sink`; completes with the tunnel's end when one of both
+    /// breaks.
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        source: &mut impl Tunnel,
+        sink: &mut impl Tunnel,
+        shaper: Option<&mut Shaper>,
+    ) -> Poll<TunnelEnd> {
+        // A tunnel that has moved as many bytes as it may is cut by its limit.
+        if self.state == DirectionState::Open && self.meter.left() > 0 {
+            let pump = Pump {
+                rules: &HeaderRules::default(),
+                meter: self.meter,
+            };
+            match pump.poll(cx, source, sink, shaper, |_| {}) {
+                // RFC 9113 §8.5: nothing but data belongs there.
+                Poll::Ready(Ok(())) if source.trailers().is_some() => {
+                    return Poll::Ready(self.by_source);
+                }
+                Poll::Ready(Ok(())) => self.state = DirectionState::Finished,
+                Poll::Ready(Err(PumpError::Source(_))) => return Poll::Ready(self.by_source),
+                Poll::Ready(Err(PumpError::Sink(_))) => return Poll::Ready(self.by_sink),
+                Poll::Pending => {}
+            }
+        }
+        // Each hears that the other has ended, and may still speak.
+        if self.state == DirectionState::Finished {
+            match sink.poll_end(cx) {
+                Poll::Ready(Ok(())) => self.state = DirectionState::Told,
+                Poll::Ready(Err(_)) => return Poll::Ready(self.by_sink),
+                Poll::Pending => {}
+            }
+        }
+        Poll::Pending
+    }
 }

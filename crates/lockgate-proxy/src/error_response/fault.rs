@@ -117,9 +117,49 @@ const fn row(
     }
 }
 
-/// The client asked for what cannot be served (RFC 9209 §2.3.16).
+/// The client has broken the protocol.
+const fn malformed(status: u16, detail: &'static str) -> FaultRow {
+    let side = CauseSide::Downstream;
+    row(status, REQUEST, Cause::RefusedByRule, side, detail)
+}
+
+/// A rule does not allow the request.
+const fn refused(status: u16, detail: &'static str) -> FaultRow {
+    let side = CauseSide::Lockgate;
+    row(status, REQUEST, Cause::RefusedByRule, side, detail)
+}
+
+/// A rule denies the client access.
+const fn denied(status: u16, detail: &'static str) -> FaultRow {
+    let side = CauseSide::Lockgate;
+    row(status, DENIED, Cause::RefusedByRule, side, detail)
+}
+
+/// The request is past a limit.
+const fn limited(status: u16, detail: &'static str) -> FaultRow {
+    row(status, REQUEST, Cause::Limit, CauseSide::Lockgate, detail)
+}
+
+/// All connections to an origin are in use.
+const fn busy(detail: &'static str) -> FaultRow {
+    let error = "connection_limit_reached";
+    row(503, error, Cause::Limit, CauseSide::Lockgate, detail)
+}
+
+/// There is no connection to the origin.
+const fn unreachable(status: u16, error: &'static str, detail: &'static str) -> FaultRow {
+    let (cause, side) = (Cause::ConnectFailed, CauseSide::Upstream);
+    row(status, error, cause, side, detail)
+}
+
+/// The origin has failed on a connection.
+const fn broken(status: u16, error: &'static str, cause: Cause, detail: &'static str) -> FaultRow {
+    row(status, error, cause, CauseSide::Upstream, detail)
+}
+
+/// The request cannot be served (RFC 9209 §2.3.16).
 const REQUEST: &str = "http_request_error";
-/// The client asked for what it may not have (RFC 9209 §2.3.17).
+/// The client has no access (RFC 9209 §2.3.17).
 const DENIED: &str = "http_request_denied";
 
 impl HttpFault {
@@ -171,16 +211,10 @@ impl HttpFault {
     /// The causes are those of the access log. A breach of the protocol is refused by its rules,
     /// and the side tells which peer broke it.
     const fn row(self) -> FaultRow {
-        use Cause::{ConnectFailed, Limit, RefusedByRule, TooSlow, UpstreamClosed, UpstreamReset};
-        use CauseSide::{Downstream, Lockgate, Upstream};
+        use Cause::{Limit, RefusedByRule, TooSlow, UpstreamClosed, UpstreamReset};
+        use CauseSide::{Downstream, Lockgate};
         match self {
-            Self::Malformed => row(
-                400,
-                REQUEST,
-                RefusedByRule,
-                Downstream,
-                "the request is malformed",
-            ),
+            Self::Malformed => malformed(400, "the request is malformed"),
             Self::RequestTimeout => row(
                 408,
                 REQUEST,
@@ -188,216 +222,102 @@ impl HttpFault {
                 Downstream,
                 "the request took too long",
             ),
-            Self::ContentTooLarge => row(
-                413,
-                REQUEST,
-                Limit,
-                Lockgate,
-                "the request's body is too large",
-            ),
-            Self::TargetTooLong => row(
-                414,
-                REQUEST,
-                Limit,
-                Lockgate,
-                "the address asked for is too long",
-            ),
-            Self::HeadTooLarge => row(
-                431,
-                REQUEST,
-                Limit,
-                Lockgate,
-                "the request's head is too large",
-            ),
-            Self::Version => row(
-                505,
-                REQUEST,
-                RefusedByRule,
-                Downstream,
-                "this version of HTTP is not spoken here",
-            ),
-            Self::NotImplemented => row(
-                501,
-                REQUEST,
-                RefusedByRule,
-                Downstream,
-                "the request needs what is not known here",
-            ),
-            Self::Unauthorized => row(
-                401,
-                DENIED,
-                RefusedByRule,
-                Lockgate,
-                "a user and a password are needed",
-            ),
-            Self::Forbidden => row(
-                403,
-                DENIED,
-                RefusedByRule,
-                Lockgate,
-                "this is not open to you",
-            ),
-            Self::NotFound => row(
-                404,
-                REQUEST,
-                RefusedByRule,
-                Lockgate,
-                "there is nothing at this address",
-            ),
-            Self::MethodNotAllowed => row(
-                405,
-                REQUEST,
-                RefusedByRule,
-                Lockgate,
-                "this address does not take the method",
-            ),
-            Self::Misdirected => row(
-                421,
-                REQUEST,
-                RefusedByRule,
-                Lockgate,
-                "this connection is for another host",
-            ),
-            Self::TooManyRequests => row(
-                429,
-                REQUEST,
-                Limit,
-                Lockgate,
-                "too many requests: try again later",
-            ),
-            Self::Dns => row(
-                502,
-                "dns_error",
-                ConnectFailed,
-                Upstream,
-                "the application's name does not resolve",
-            ),
-            Self::ConnectionRefused => row(
+            Self::ContentTooLarge => limited(413, "the request's body is too large"),
+            Self::TargetTooLong => limited(414, "the address asked for is too long"),
+            Self::HeadTooLarge => limited(431, "the request's head is too large"),
+            Self::Version => malformed(505, "this version of HTTP is not spoken here"),
+            Self::NotImplemented => malformed(501, "the request needs what is not known here"),
+            Self::Unauthorized => denied(401, "a user and a password are needed"),
+            Self::Forbidden => denied(403, "this is not open to you"),
+            Self::NotFound => refused(404, "there is nothing at this address"),
+            Self::MethodNotAllowed => refused(405, "this address does not take the method"),
+            Self::Misdirected => refused(421, "this connection is for another host"),
+            Self::TooManyRequests => limited(429, "too many requests: try again later"),
+            Self::Dns => unreachable(502, "dns_error", "the application's name does not resolve"),
+            Self::ConnectionRefused => unreachable(
                 502,
                 "connection_refused",
-                ConnectFailed,
-                Upstream,
                 "the application cannot be reached",
             ),
-            Self::ConnectionTimeout => row(
+            Self::ConnectionTimeout => unreachable(
                 504,
                 "connection_timeout",
-                ConnectFailed,
-                Upstream,
                 "the application did not take the connection in time",
             ),
-            Self::TlsProtocol => row(
-                502,
-                "tls_protocol_error",
-                ConnectFailed,
-                Upstream,
-                "TLS with the application failed",
-            ),
-            Self::TlsCertificate => row(
+            Self::TlsProtocol => {
+                unreachable(502, "tls_protocol_error", "TLS with the application failed")
+            }
+            Self::TlsCertificate => unreachable(
                 502,
                 "tls_certificate_error",
-                ConnectFailed,
-                Upstream,
                 "the application did not prove who it is",
             ),
-            Self::NoEndpoint => row(
-                503,
-                "destination_unavailable",
-                ConnectFailed,
-                Upstream,
-                "the application is not up",
-            ),
-            Self::QueueFull => row(
-                503,
-                "connection_limit_reached",
-                Limit,
-                Lockgate,
-                "the application is busy: the queue is full",
-            ),
-            Self::QueueTimeout => row(
-                503,
-                "connection_limit_reached",
-                Limit,
-                Lockgate,
-                "the application is busy: waited as long as is allowed",
-            ),
-            Self::ConnectionClosed => row(
+            Self::NoEndpoint => {
+                unreachable(503, "destination_unavailable", "the application is not up")
+            }
+            Self::QueueFull => busy("the application is busy: the queue is full"),
+            Self::QueueTimeout => busy("the application is busy: waited as long as is allowed"),
+            Self::ConnectionClosed => broken(
                 502,
                 "connection_terminated",
                 UpstreamClosed,
-                Upstream,
                 "the application hung up",
             ),
-            Self::ConnectionTerminated => row(
+            Self::ConnectionTerminated => broken(
                 502,
                 "connection_terminated",
                 UpstreamReset,
-                Upstream,
                 "the application broke off",
             ),
-            Self::WriteTimeout => row(
+            Self::WriteTimeout => broken(
                 504,
                 "connection_write_timeout",
                 TooSlow,
-                Upstream,
                 "the application did not take the request in time",
             ),
-            Self::ResponseTimeout => row(
+            Self::ResponseTimeout => broken(
                 504,
                 "http_response_timeout",
                 TooSlow,
-                Upstream,
                 "the application did not answer in time",
             ),
-            Self::EndpointDown => row(
+            Self::EndpointDown => broken(
                 503,
                 "destination_unavailable",
                 TooSlow,
-                Upstream,
                 "the application went down before it answered",
             ),
-            Self::ResponseIncomplete => row(
+            Self::ResponseIncomplete => broken(
                 502,
                 "http_response_incomplete",
                 UpstreamClosed,
-                Upstream,
                 "the answer ended early",
             ),
-            Self::ResponseReset => row(
+            Self::ResponseReset => broken(
                 502,
                 "http_response_incomplete",
                 UpstreamReset,
-                Upstream,
                 "the answer was broken off",
             ),
-            Self::BadResponse => row(
+            Self::BadResponse => broken(
                 502,
                 "http_protocol_error",
                 RefusedByRule,
-                Upstream,
                 "the answer is malformed",
             ),
-            Self::ResponseHeadTooLarge => row(
+            Self::ResponseHeadTooLarge => broken(
                 502,
                 "http_response_header_section_size",
                 Limit,
-                Upstream,
                 "the answer's head is too large",
             ),
-            Self::UpgradeFailed => row(
+            Self::UpgradeFailed => broken(
                 502,
                 "http_upgrade_failed",
                 RefusedByRule,
-                Upstream,
                 "the application switched to another protocol than was asked for",
             ),
-            Self::Exhausted => row(
-                503,
-                "connection_limit_reached",
-                Limit,
-                Lockgate,
-                "this server is at its limits: try again",
-            ),
+            Self::Exhausted => busy("this server is at its limits: try again"),
             Self::FileUnreadable => row(
                 500,
                 "proxy_internal_error",
@@ -405,20 +325,10 @@ impl HttpFault {
                 Lockgate,
                 "the file cannot be read",
             ),
-            Self::ProxyUnauthorized => row(
-                407,
-                DENIED,
-                RefusedByRule,
-                Lockgate,
-                "this proxy needs a user and a password",
-            ),
-            Self::TargetForbidden => row(
-                403,
-                DENIED,
-                RefusedByRule,
-                Lockgate,
-                "the rules of this proxy do not allow this target",
-            ),
+            Self::ProxyUnauthorized => denied(407, "this proxy needs a user and a password"),
+            Self::TargetForbidden => {
+                denied(403, "the rules of this proxy do not allow this target")
+            }
             Self::TargetPrivate => row(
                 403,
                 "destination_ip_prohibited",
@@ -426,39 +336,25 @@ impl HttpFault {
                 Lockgate,
                 "the target has no public address, and this proxy leads to no other",
             ),
-            Self::TargetUnknown => row(
-                502,
-                "dns_error",
-                ConnectFailed,
-                Upstream,
-                "the target's name does not resolve",
-            ),
-            Self::TargetDnsTimeout => row(
+            Self::TargetUnknown => {
+                unreachable(502, "dns_error", "the target's name does not resolve")
+            }
+            Self::TargetDnsTimeout => unreachable(
                 504,
                 "dns_timeout",
-                ConnectFailed,
-                Upstream,
                 "the target's name did not resolve in time",
             ),
-            Self::TargetRefused => row(
-                502,
-                "connection_refused",
-                ConnectFailed,
-                Upstream,
-                "the target refuses connections",
-            ),
-            Self::TargetUnroutable => row(
+            Self::TargetRefused => {
+                unreachable(502, "connection_refused", "the target refuses connections")
+            }
+            Self::TargetUnroutable => unreachable(
                 502,
                 "destination_ip_unroutable",
-                ConnectFailed,
-                Upstream,
                 "the target cannot be reached",
             ),
-            Self::TargetTimeout => row(
+            Self::TargetTimeout => unreachable(
                 504,
                 "connection_timeout",
-                ConnectFailed,
-                Upstream,
                 "the target did not take the connection in time",
             ),
         }

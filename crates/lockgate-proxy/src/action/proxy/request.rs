@@ -1,4 +1,4 @@
-//! A request on its way to an endpoint, until there is the head of an answer.
+//! A request on its way to an endpoint, until there is the head of a response.
 
 use std::borrow::Cow;
 use std::future::poll_fn;
@@ -12,18 +12,15 @@ use lockgate_http::head::{BodyLength, ResponseHead};
 use lockgate_net::shape::Shaper;
 use lockgate_net::stream::StreamError;
 
-use super::Proxy;
-use super::replay::Replay;
-use super::upload::{self, UploadError};
+use super::upload::{RequestUpload, UploadError};
 use crate::access_log::{Cause, CauseSide};
 use crate::body::{ReadError, Sink};
 use crate::boxed::boxed;
-use crate::clock::{Asked, Cut, Guard, Waiting};
+use crate::clock::{Asked, Cut, Waiting};
 use crate::error_response::HttpFault;
 use crate::exchange::{Dispatch, Failure};
 use crate::h2::Target;
 use crate::message::Downstream;
-use crate::rules::RouteRules;
 use crate::upstream::Failure::{Broken, Unserved};
 use crate::upstream::{self, Lease, Wire};
 
@@ -97,18 +94,18 @@ impl AttemptFailure {
     }
 
     /// We do not wait any longer.
-    fn cut(up: &Wire, cut: Cut, asking: &PendingRequest<'_>) -> Self {
-        let fault = if asking.uploaded {
+    fn cut(request: &PendingRequest<'_, '_>, cut: Cut) -> Self {
+        let fault = if request.uploaded {
             HttpFault::ResponseTimeout
         } else {
             HttpFault::WriteTimeout
         };
         let late = matches!(cut, Cut::Deadline | Cut::EndpointDown);
         // Where the client holds its body back, the endpoint may be waiting for that.
-        let blames = (late && (asking.invited || asking.uploaded)).then_some(Unserved);
+        let blames = (late && (request.invited || request.uploaded)).then_some(Unserved);
         Self {
             failure: Failure::cut(cut, fault),
-            sent: up.has_sent(),
+            sent: request.up.has_sent(),
             worth: late,
             late,
             begun: false,
@@ -124,91 +121,13 @@ impl AttemptFailure {
     }
 }
 
-impl Proxy {
-    /// Sends the request, and reads until there is the head of an answer.
-    pub(super) async fn ask<D: Downstream>(
-        &self,
-        exchange: &mut Dispatch<'_, D>,
-        up: &mut Wire,
-        target: Option<Target>,
-        asked: Asked,
-        replay: &mut Replay,
-        answer: &mut ResponseHead,
-    ) -> Result<(), AttemptFailure> {
-        let guard = exchange.guard;
-        let expects = exchange
-            .request
-            .outgoing
-            .head
-            .fields()
-            .first(Known::Expect)
-            .is_some();
-        guard.settle();
-        if !up.takes(&exchange.request.outgoing) {
-            let failure = Failure::because(
-                HttpFault::UpgradeFailed,
-                "the endpoint takes no WebSocket over HTTP/2",
-            );
-            return Err(AttemptFailure::end(failure));
-        }
-        up.ask(&exchange.request.outgoing, target);
-        exchange.outcome.awaited = false;
-        let mut asking = PendingRequest {
-            guard,
-            rules: exchange.request.rules,
-            response: self.response,
-            asked,
-            uploaded: false,
-            at_once: true,
-            invited: exchange.request.outgoing.length == BodyLength::Empty || !expects,
-            stuck: None,
-            broken: None,
-        };
-        if !asking.invited {
-            asking.limit();
-        }
-        for _ in 0..INTERIM {
-            let down = &mut *exchange.down;
-            let mut shaper = exchange
-                .shapers
-                .as_mut()
-                .and_then(|shapers| shapers.received.as_mut());
-            let asked =
-                poll_fn(|cx| asking.poll(cx, down, up, replay, shaper.as_deref_mut(), answer));
-            match guard.within(asked).await {
-                Ok(Ok(())) => {}
-                Ok(Err(unanswered)) => return Err(unanswered),
-                Err(cut) => return Err(AttemptFailure::cut(up, cut, &asking)),
-            }
-            if !answer.is_interim() {
-                // What was not asked for may never be read, and then would be the next request.
-                exchange.outcome.awaited |= asking.uploaded && !expects;
-                return Ok(());
-            }
-            exchange.outcome.awaited |= answer.status == 100;
-            // While the client takes it, the endpoint is not waited for.
-            let asked = guard.watch().asked.take();
-            boxed(|| interim(exchange, answer))
-                .await
-                .map_err(AttemptFailure::end)?;
-            guard.watch().asked.set(asked);
-            if answer.status == 100 {
-                asking.invite();
-            }
-        }
-        Err(AttemptFailure::end(Failure::because(
-            HttpFault::BadResponse,
-            "too many interim answers",
-        )))
-    }
-}
-
 /// A request that is being sent.
-struct PendingRequest<'a> {
-    guard: &'a Guard,
-    rules: &'a RouteRules,
+pub(super) struct PendingRequest<'r, 'g> {
+    up: &'r mut Wire,
+    upload: &'r mut RequestUpload<'g>,
+    response: &'r mut ResponseHead,
     /// The response timeout, from the moment on which only the endpoint is waited for.
-    response: Option<Duration>,
+    timeout: Option<Duration>,
     /// For the tick, once the endpoint has the whole of it.
     asked: Asked,
     /// Whether it has.
@@ -224,22 +143,94 @@ struct PendingRequest<'a> {
     broken: Option<String>,
 }
 
-impl PendingRequest<'_> {
+impl<'r, 'g> PendingRequest<'r, 'g> {
+    pub(super) fn new(
+        up: &'r mut Wire,
+        upload: &'r mut RequestUpload<'g>,
+        response: &'r mut ResponseHead,
+        timeout: Option<Duration>,
+        asked: Asked,
+    ) -> Self {
+        Self {
+            up,
+            upload,
+            response,
+            timeout,
+            asked,
+            uploaded: false,
+            at_once: true,
+            invited: true,
+            stuck: None,
+            broken: None,
+        }
+    }
+
+    /// Sends the request, and reads until there is the head of a response.
+    pub(super) async fn send<D: Downstream>(
+        &mut self,
+        exchange: &mut Dispatch<'_, D>,
+        target: Option<Target>,
+    ) -> Result<(), AttemptFailure> {
+        let (guard, outgoing) = (exchange.guard, &exchange.request.outgoing);
+        let expects = outgoing.head.fields().first(Known::Expect).is_some();
+        guard.settle();
+        if !self.up.takes(outgoing) {
+            let why = "the endpoint takes no WebSocket over HTTP/2";
+            let failure = Failure::because(HttpFault::UpgradeFailed, why);
+            return Err(AttemptFailure::end(failure));
+        }
+        self.up.ask(outgoing, target);
+        exchange.outcome.awaited = false;
+        self.invited = outgoing.length == BodyLength::Empty || !expects;
+        if !self.invited {
+            self.limit();
+        }
+        for _ in 0..INTERIM {
+            let down = &mut *exchange.down;
+            let mut shaper = exchange
+                .shapers
+                .as_mut()
+                .and_then(|shapers| shapers.received.as_mut());
+            let polled = poll_fn(|cx| self.poll(cx, down, shaper.as_deref_mut()));
+            match guard.within(polled).await {
+                Ok(Ok(())) => {}
+                Ok(Err(failure)) => return Err(failure),
+                Err(cut) => return Err(AttemptFailure::cut(self, cut)),
+            }
+            if !self.response.is_interim() {
+                // What was not asked for may never be read, and then would be the next request.
+                exchange.outcome.awaited |= self.uploaded && !expects;
+                return Ok(());
+            }
+            exchange.outcome.awaited |= self.response.status == 100;
+            // While the client takes it, the endpoint is not waited for.
+            let asked = guard.watch().asked.take();
+            boxed(|| send_interim(exchange, self.response))
+                .await
+                .map_err(AttemptFailure::end)?;
+            guard.watch().asked.set(asked);
+            if self.response.status == 100 {
+                self.invite();
+            }
+        }
+        Err(AttemptFailure::end(Failure::because(
+            HttpFault::BadResponse,
+            "too many interim answers",
+        )))
+    }
+
     fn poll(
         &mut self,
         cx: &mut Context<'_>,
         down: &mut impl Downstream,
-        up: &mut Wire,
-        replay: &mut Replay,
         shaper: Option<&mut Shaper>,
-        answer: &mut ResponseHead,
     ) -> Poll<Result<(), AttemptFailure>> {
         if !self.uploaded
-            && let Err(failure) = self.upload(cx, down, up, replay, shaper)
+            && let Err(failure) = self.upload(cx, down, shaper)
         {
             return Poll::Ready(Err(AttemptFailure::end(failure)));
         }
-        let (how, detail) = match up.poll_answer(cx, answer) {
+        let (how, detail) = match self.up.poll_answer(cx, self.response) {
             Poll::Ready(Ok(true)) => return Poll::Ready(Ok(())),
             Poll::Ready(Ok(false)) => (UpstreamEnd::Closed, "closed before it answered".to_owned()),
             Poll::Ready(Err(error @ ReadError::Cut)) => (UpstreamEnd::Closed, error.to_string()),
@@ -247,21 +238,21 @@ impl PendingRequest<'_> {
                 (UpstreamEnd::Closed, error.to_string())
             }
             Poll::Ready(Err(ReadError::Stream(error))) => (UpstreamEnd::Reset, error.to_string()),
-            // What we have ended ourselves, its own doing was the reason.
-            Poll::Ready(Err(ReadError::Reset(reset))) if up.is_lost() => {
+            // A stream that we have ended ourselves, for the endpoint's doing.
+            Poll::Ready(Err(ReadError::Reset(reset))) if self.up.is_lost() => {
                 (UpstreamEnd::Reset, reset.to_string())
             }
             Poll::Ready(Err(ReadError::Reset(reset))) if reset.by_peer => {
                 (UpstreamEnd::Refused, reset.to_string())
             }
             Poll::Ready(Err(error)) => return Poll::Ready(Err(unreadable(&error))),
-            // While its body is read, that says so itself.
+            // While its body is read, the body tells itself that the client has gone.
             Poll::Pending
                 if down.poll_broken(cx).is_ready()
-                    || (self.uploaded || up.is_blocked()) && down.poll_gone(cx).is_ready() =>
+                    || (self.uploaded || self.up.is_blocked()) && down.poll_gone(cx).is_ready() =>
             {
-                let failure =
-                    Failure::silent(Cause::ClientReset, CauseSide::Downstream, "while it waited");
+                let why = "while it waited";
+                let failure = Failure::silent(Cause::ClientReset, CauseSide::Downstream, why);
                 return Poll::Ready(Err(AttemptFailure::end(failure)));
             }
             Poll::Pending => return Poll::Pending,
@@ -272,7 +263,7 @@ impl PendingRequest<'_> {
             (Some(error), _) => (UpstreamEnd::Reset, error),
             (None, _) => (how, detail),
         };
-        Poll::Ready(Err(AttemptFailure::broken(up, how, detail)))
+        Poll::Ready(Err(AttemptFailure::broken(self.up, how, detail)))
     }
 
     /// Sends what there is of the body.
@@ -280,26 +271,26 @@ impl PendingRequest<'_> {
         &mut self,
         cx: &mut Context<'_>,
         down: &mut impl Downstream,
-        up: &mut Wire,
-        replay: &mut Replay,
         shaper: Option<&mut Shaper>,
     ) -> Result<(), Failure> {
-        match upload::poll(cx, self.guard, self.rules, down, up, replay, shaper) {
+        let polled = self.upload.poll(cx, down, self.up, shaper);
+        let watch = self.upload.guard.watch();
+        match polled {
             Poll::Ready(Err(UploadError::Client(failure))) => return Err(failure),
             Poll::Ready(done) => {
                 if let Err(UploadError::Broken(error)) = done {
                     self.broken = Some(error);
                 }
                 self.uploaded = true;
-                self.guard.watch().waits(Waiting::Otherwise);
+                watch.waits(Waiting::Otherwise);
                 // How long the client has taken to send it is not the endpoint's doing.
                 let since = if self.at_once {
                     self.asked.since
                 } else {
                     Instant::now()
                 };
-                let tried = self.asked.tried.filter(|_| replay.is_whole());
-                self.guard.watch().asked.set(Some(Asked {
+                let tried = self.asked.tried.filter(|_| self.upload.replay.is_whole());
+                watch.asked.set(Some(Asked {
                     since,
                     tried,
                     ..self.asked
@@ -308,18 +299,18 @@ impl PendingRequest<'_> {
             }
             Poll::Pending if !self.invited && down.taken() == 0 => {
                 self.at_once = false;
-                self.guard.watch().waits(Waiting::Otherwise);
+                watch.waits(Waiting::Otherwise);
             }
             Poll::Pending => {
                 self.at_once = false;
                 self.invite();
-                let stuck = up.is_blocked().then(|| up.moved());
+                let stuck = self.up.is_blocked().then(|| self.up.moved());
                 if stuck != self.stuck {
                     self.stuck = stuck;
                     if stuck.is_some() {
                         self.limit()
                     } else {
-                        self.guard.settle()
+                        self.upload.guard.settle()
                     }
                 }
             }
@@ -330,14 +321,14 @@ impl PendingRequest<'_> {
     /// From here on the client is waited for.
     fn invite(&mut self) {
         if !std::mem::replace(&mut self.invited, true) && !self.uploaded {
-            self.guard.settle();
+            self.upload.guard.settle();
         }
     }
 
     /// From here on the endpoint is waited for.
     fn limit(&self) {
-        if let Some(response) = self.response {
-            self.guard.phase(response);
+        if let Some(timeout) = self.timeout {
+            self.upload.guard.phase(timeout);
         }
     }
 }
@@ -363,7 +354,7 @@ fn unreadable(error: &ReadError) -> AttemptFailure {
 }
 
 /// Hands on an answer before the answer (RFC 9110 §15.2).
-async fn interim<D: Downstream>(
+async fn send_interim<D: Downstream>(
     exchange: &mut Dispatch<'_, D>,
     answer: &ResponseHead,
 ) -> Result<(), Failure> {

@@ -1,8 +1,8 @@
-//! An endpoint's answer on its way to the client.
+//! An endpoint's response on its way to the client.
 
 use std::borrow::Cow;
 use std::future::poll_fn;
-use std::task::{Poll, ready};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use lockgate_http::fields::{Fields, Known};
@@ -10,11 +10,11 @@ use lockgate_http::forwarding;
 use lockgate_http::head::{BodyLength, Method, ResponseHead, Version};
 use lockgate_http::target::{self, Authority};
 use lockgate_net::memory::{self, Charge, Kind, Level};
+use lockgate_net::shape::Shaper;
 
 use super::Proxy;
-use super::replay::Replay;
 use super::request::is_end;
-use super::upload::{self, UploadError};
+use super::upload::{RequestUpload, UploadError};
 use crate::access_log::{Cause, CauseSide};
 use crate::body::{ReadError, Sink, Source};
 use crate::boxed::boxed;
@@ -22,10 +22,10 @@ use crate::clock::Waiting;
 use crate::error_response::{HttpFault, grpc};
 use crate::exchange::{Dispatch, Failure, Request, Switched};
 use crate::h1;
-use crate::message::Downstream;
-use crate::pump::{PumpError, poll_pump};
+use crate::message::{Downstream, Persistence};
+use crate::pump::{Pump, PumpError};
 use crate::rules::RouteRules;
-use crate::shaping::Held;
+use crate::shaping::Shapers;
 use crate::transform::body::{BodyStage, Transformation};
 use crate::transform::{Cors, OriginAuthority, PublicUrl};
 use crate::upstream::{Lease, Wire, Wish};
@@ -33,167 +33,225 @@ use crate::upstream::{Lease, Wire, Wish};
 /// The idle limit for the rest of a request's body, once its response has been delivered.
 const REST: Duration = Duration::from_secs(30);
 
+/// The framing of a response, and the fate of both connections after it.
+struct ResponsePlan {
+    /// The length of the body as the client gets it.
+    length: BodyLength,
+    /// The stages that the body passes through.
+    transformation: Option<Transformation>,
+    /// Whether the request's body has not all been sent.
+    is_uploading: bool,
+    /// Whether the endpoint gets the rest of it even after the response.
+    is_rest_wanted: bool,
+    /// Whether the endpoint's connection is kept.
+    keeps_endpoint: bool,
+    /// Whether the client's connection is kept.
+    persistence: Persistence,
+}
+
+impl ResponsePlan {
+    /// Begins the body of the response, and decides how it goes on.
+    fn of<D: Downstream>(
+        exchange: &Dispatch<'_, D>,
+        lease: &mut Lease,
+        response: &mut ResponseHead,
+    ) -> Result<Self, Failure> {
+        let (request, outcome) = (&exchange.request, &exchange.outcome);
+        let length = lease.link.begin_answer(request.received().method, response);
+        let length =
+            length.map_err(|error| Failure::because(HttpFault::BadResponse, error.to_string()))?;
+        let stays = forwarding::keeps_alive(response.version, &response.fields)
+            && length != BodyLength::UntilClose;
+        let was_awaited = outcome.awaited || request.outgoing.length == BodyLength::Empty;
+        // A changed body has another length.
+        let transformation = transformation_of(request, response, length);
+        let length = match (length, &transformation) {
+            (BodyLength::Chunked | BodyLength::UntilClose, _) | (_, Some(_)) => {
+                if request.received().version >= Version::Http11 {
+                    BodyLength::Chunked
+                } else {
+                    BodyLength::UntilClose
+                }
+            }
+            (length, None) => length,
+        };
+        let is_uploading = !lease.link.is_taken();
+        // RFC 9112 §9.6: an endpoint that closes after its answer has heard enough. One that stays
+        // may have answered before it reads the rest, and gets it, unless the client was
+        // told to wait and was never asked for it.
+        let outgoing = request.outgoing.head.fields();
+        let expects = outgoing.first(Known::Expect).is_some();
+        let is_rest_wanted =
+            is_uploading && stays && (!expects || outcome.awaited || exchange.down.taken() > 0);
+        let persistence = exchange.persistence.and(
+            length != BodyLength::UntilClose
+                && (exchange.down.is_over() || is_rest_wanted)
+                // Since the request came, the end may have begun.
+                && !request.worker.is_stopping(),
+        );
+        Ok(Self {
+            length,
+            transformation,
+            is_uploading,
+            is_rest_wanted,
+            keeps_endpoint: stays && was_awaited,
+            persistence,
+        })
+    }
+}
+
+/// The bodies of an exchange once the response has begun: the rest of the request's, and the
+/// response's.
+struct Bodies<'r, 'g> {
+    upload: &'r mut RequestUpload<'g>,
+    transformation: Option<Transformation>,
+    is_uploading: bool,
+    is_rest_wanted: bool,
+    /// Whether the response's body has not all been sent.
+    is_delivering: bool,
+    /// The bytes that had been sent on the client's connection before.
+    sent_before: u64,
+    /// The bytes of the request's body that had been sent when the response was complete.
+    uploaded: Option<u64>,
+}
+
+impl Bodies<'_, '_> {
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        down: &mut impl Downstream,
+        up: &mut Wire,
+        shapers: Option<&mut Shapers>,
+    ) -> Poll<Result<(), Failure>> {
+        let guard = self.upload.guard;
+        let (received, sent) = match shapers {
+            Some(shapers) => (shapers.received.as_mut(), shapers.sent.as_mut()),
+            None => (None, None),
+        };
+        if self.is_uploading {
+            match self.upload.poll(cx, down, up, received) {
+                Poll::Ready(Err(UploadError::Client(failure))) if self.is_delivering => {
+                    return Poll::Ready(Err(failure));
+                }
+                // An origin that answers may have heard enough.
+                Poll::Ready(_) => self.is_uploading = false,
+                Poll::Pending => {}
+            }
+        }
+        if self.is_delivering {
+            ready!(self.poll_response(cx, down, up, sent))?;
+            self.is_delivering = false;
+        }
+        // Both sides have what they are owed: a peer that moves nothing is not waited for long.
+        if self.is_uploading
+            && self.is_rest_wanted
+            && up.poll_broken(cx).is_pending()
+            && down.poll_gone(cx).is_pending()
+        {
+            if self.uploaded.replace(up.moved()) != Some(up.moved()) {
+                guard.phase(REST);
+            }
+            return Poll::Pending;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Moves the response's body.
+    fn poll_response(
+        &mut self,
+        cx: &mut Context<'_>,
+        down: &mut impl Downstream,
+        up: &mut Wire,
+        shaper: Option<&mut Shaper>,
+    ) -> Poll<Result<(), Failure>> {
+        let watch = self.upload.guard.watch();
+        let pump = Pump {
+            rules: &self.upload.rules.headers,
+            meter: &watch.meter,
+        };
+        let pumped = match &mut self.transformation {
+            None => pump.poll(cx, up, down, shaper, |_| {}),
+            Some(transformation) => pump.poll(cx, &mut transformation.of(up), down, shaper, |_| {}),
+        };
+        watch.meter.sent.set(self.sent_before + down.moved());
+        if pumped.is_pending() && down.is_blocked() {
+            watch.waits(Waiting::ForRoom);
+        } else if !self.is_uploading {
+            watch.waits(Waiting::Otherwise);
+        }
+        // Events may come hours apart: nothing is written that would tell.
+        if pumped.is_pending() && down.poll_gone(cx).is_ready() {
+            let why = "within the answer";
+            let failure = Failure::silent(Cause::ClientReset, CauseSide::Downstream, why);
+            return Poll::Ready(Err(failure));
+        }
+        pumped.map_err(|error| match error {
+            PumpError::Source(error) => incomplete(&error),
+            PumpError::Sink(error) => Failure::client(&error),
+        })
+    }
+}
+
 impl Proxy {
-    /// Hands the answer on.
-    pub(super) async fn answer<D: Downstream>(
+    /// Hands the response on.
+    pub(super) async fn send_response<D: Downstream>(
         &self,
         exchange: &mut Dispatch<'_, D>,
         mut lease: Lease,
-        replay: &mut Replay,
-        answer: &mut ResponseHead,
+        upload: &mut RequestUpload<'_>,
+        response: &mut ResponseHead,
     ) -> Result<(), Failure> {
-        if answer.status == 101 {
-            stick(exchange, &lease, answer);
-            return boxed(|| switch(exchange, lease, answer, self.tunnel_idle)).await;
+        if response.status == 101 {
+            set_sticky_cookie(exchange, &lease, response);
+            return boxed(|| switch(exchange, lease, response, self.tunnel_idle)).await;
         }
-        let length = lease
-            .link
-            .begin_answer(exchange.request.received().method, answer);
-        let length =
-            length.map_err(|error| Failure::because(HttpFault::BadResponse, error.to_string()))?;
-        let stays = forwarding::keeps_alive(answer.version, &answer.fields)
-            && length != BodyLength::UntilClose;
-        let kept = stays
-            && (exchange.outcome.awaited || exchange.request.outgoing.length == BodyLength::Empty);
-        // A changed body has another length.
-        let mut transformation = transformed(&exchange.request, answer, length);
+        let ResponsePlan {
+            length,
+            transformation,
+            is_uploading,
+            is_rest_wanted,
+            keeps_endpoint,
+            persistence,
+        } = ResponsePlan::of(exchange, &mut lease, response)?;
         let native = transformation
             .as_ref()
             .map_or(0, Transformation::native_bytes);
         let _native = (native > 0).then(|| Charge::new(Kind::Coding, native));
-        let length = if transformation.is_some() {
-            BodyLength::Chunked
-        } else {
-            length
-        };
-        let onward = match length {
-            BodyLength::Chunked | BodyLength::UntilClose
-                if exchange.request.received().version >= Version::Http11 =>
-            {
-                BodyLength::Chunked
-            }
-            BodyLength::Chunked => BodyLength::UntilClose,
-            length => length,
-        };
-        let mut uploading = !lease.link.is_taken();
-        // RFC 9112 §9.6: an endpoint that closes after its answer has heard enough. One that stays
-        // may have answered before it reads the rest, and gets it, unless the client was
-        // told to wait and was never asked for it.
-        let expects = exchange
-            .request
-            .outgoing
-            .head
-            .fields()
-            .first(Known::Expect)
-            .is_some();
-        let wanted = uploading
-            && stays
-            && (!expects || exchange.outcome.awaited || exchange.down.taken() > 0);
-        let persistence = exchange.persistence.and(
-            onward != BodyLength::UntilClose
-                && (exchange.down.is_over() || wanted)
-                // Since the request came, the end may have begun.
-                && !exchange.request.worker.is_stopping(),
-        );
-        transform(&exchange.request, &lease, answer);
-        stick(exchange, &lease, answer);
+        apply_response_rules(&exchange.request, &lease, response);
+        set_sticky_cookie(exchange, &lease, response);
         exchange
             .down
-            .respond(exchange.request.received(), answer, onward, persistence);
-        exchange.outcome.status = answer.status;
-        exchange.outcome.grpc_status = grpc_status(&lease, &answer.fields);
-        let (guard, rules) = (exchange.guard, exchange.request.rules);
+            .respond(exchange.request.received(), response, length, persistence);
+        exchange.outcome.status = response.status;
+        exchange.outcome.grpc_status = grpc_status(&lease, &response.fields);
+        let guard = exchange.guard;
         self.whole
             .map_or_else(|| guard.settle(), |whole| guard.phase(whole));
-        let (down, up) = (&mut *exchange.down, &mut lease.link);
-        let (mut received, mut sent) = match &mut exchange.shapers {
-            Some(shapers) => (shapers.received.as_mut(), shapers.sent.as_mut()),
-            None => (None, None),
-        };
-        let before = guard.watch().meter.sent.get();
-        let mut delivering = true;
-        // What of the body has gone since the answer was all there.
-        let mut moved = None;
-        // An answer has begun: there is no other attempt, but this one may not have sent again all
+        // A response has begun: there is no other attempt, but this one may not have sent again all
         // that was taken.
-        replay.settle();
+        upload.replay.settle();
+        let mut bodies = Bodies {
+            upload,
+            transformation,
+            is_uploading,
+            is_rest_wanted,
+            is_delivering: true,
+            sent_before: guard.watch().meter.sent.get(),
+            uploaded: None,
+        };
+        let (down, shapers) = (&mut *exchange.down, &mut exchange.shapers);
         let exchanged = guard.within(poll_fn(|cx| {
-            if uploading {
-                match upload::poll(cx, guard, rules, down, up, replay, received.as_deref_mut()) {
-                    Poll::Ready(Err(UploadError::Client(failure))) if delivering => {
-                        return Poll::Ready(Err(failure));
-                    }
-                    // An origin that answers may have heard enough.
-                    Poll::Ready(_) => uploading = false,
-                    Poll::Pending => {}
-                }
-            }
-            if delivering {
-                let meter = &guard.watch().meter;
-                let pumped = match (&mut transformation, sent.as_deref_mut()) {
-                    (None, None) => poll_pump(cx, up, down, &rules.headers, |_| {}),
-                    (None, Some(shaper)) => poll_pump(
-                        cx,
-                        &mut Held::new(up, shaper, meter),
-                        down,
-                        &rules.headers,
-                        |_| {},
-                    ),
-                    (Some(transformation), None) => {
-                        poll_pump(cx, &mut transformation.of(up), down, &rules.headers, |_| {})
-                    }
-                    (Some(transformation), Some(shaper)) => {
-                        let mut changed = transformation.of(up);
-                        let mut changed = Held::new(&mut changed, shaper, meter);
-                        poll_pump(cx, &mut changed, down, &rules.headers, |_| {})
-                    }
-                };
-                guard.watch().meter.sent.set(before + down.moved());
-                if pumped.is_pending() && down.is_blocked() {
-                    guard.watch().waits(Waiting::ForRoom);
-                } else if !uploading {
-                    guard.watch().waits(Waiting::Otherwise);
-                }
-                // Events may come hours apart: nothing is written that would tell.
-                if pumped.is_pending() && down.poll_gone(cx).is_ready() {
-                    let failure = Failure::silent(
-                        Cause::ClientReset,
-                        CauseSide::Downstream,
-                        "within the answer",
-                    );
-                    return Poll::Ready(Err(failure));
-                }
-                ready!(pumped).map_err(|fault| match fault {
-                    PumpError::Source(error) => truncated(&error),
-                    PumpError::Sink(error) => Failure::client(&error),
-                })?;
-                delivering = false;
-            }
-            // Both sides have what they are owed: a peer that moves nothing is not waited for long.
-            if uploading
-                && wanted
-                && up.poll_broken(cx).is_pending()
-                && down.poll_gone(cx).is_pending()
-            {
-                if moved.replace(up.moved()) != Some(up.moved()) {
-                    guard.phase(REST);
-                }
-                return Poll::Pending;
-            }
-            Poll::Ready(Ok(()))
+            bodies.poll(cx, down, &mut lease.link, shapers.as_deref_mut())
         }));
         let exchanged = exchanged.await;
-        if let Some(encoder) = transformation.and_then(Transformation::into_encoder) {
-            exchange
-                .request
-                .worker
-                .encoders
-                .borrow_mut()
-                .give_back(encoder);
+        let is_delivering = bodies.is_delivering;
+        if let Some(encoder) = bodies.transformation.and_then(Transformation::into_encoder) {
+            let encoders = &exchange.request.worker.encoders;
+            encoders.borrow_mut().give_back(encoder);
         }
         let delivered = match exchanged {
             Ok(delivered) => delivered,
-            Err(cut) if delivering => Err(Failure::cut(cut, HttpFault::ResponseTimeout)),
+            Err(cut) if is_delivering => Err(Failure::cut(cut, HttpFault::ResponseTimeout)),
             // The client has its answer, and takes too long to say the rest.
             Err(_) => Ok(()),
         };
@@ -210,7 +268,7 @@ impl Proxy {
             // incomplete. And the kernel holds megabytes for a client that takes nothing: with a
             // reset they are freed, after a close they stay until it gives up.
             let slow = failure.cause == Cause::TooSlow && failure.side == CauseSide::Downstream;
-            if onward == BodyLength::UntilClose || slow {
+            if length == BodyLength::UntilClose || slow {
                 exchange.down.abort();
             }
             return Err(failure);
@@ -220,7 +278,7 @@ impl Proxy {
             exchange.outcome.grpc_status = told.or_else(|| grpc_status(&lease, trailers));
         }
         exchange.outcome.reusable = persistence.is_kept() && exchange.down.is_over();
-        if kept {
+        if keeps_endpoint {
             if lease.pool().settings.proxy_protocol.is_some() {
                 lease.keep_private(exchange.private, guard.clock().now());
             } else {
@@ -233,7 +291,7 @@ impl Proxy {
 
 /// The stages that rewrite and compress a response's body, if there are any: its fields are changed
 /// accordingly, those of a response to HEAD too.
-fn transformed(
+fn transformation_of(
     request: &Request<'_>,
     answer: &mut ResponseHead,
     length: BodyLength,
@@ -276,7 +334,7 @@ fn transformed(
 }
 
 /// The changes that the route makes to an answer.
-fn transform(request: &Request<'_>, lease: &Lease, answer: &mut ResponseHead) {
+fn apply_response_rules(request: &Request<'_>, lease: &Lease, answer: &mut ResponseHead) {
     let Request {
         worker,
         outgoing,
@@ -344,7 +402,7 @@ fn transform(request: &Request<'_>, lease: &Lease, answer: &mut ResponseHead) {
 }
 
 /// Tells the client to which endpoint it belongs from here on, where it does not know that.
-fn stick<D>(exchange: &Dispatch<'_, D>, lease: &Lease, answer: &mut ResponseHead) {
+fn set_sticky_cookie<D>(exchange: &Dispatch<'_, D>, lease: &Lease, answer: &mut ResponseHead) {
     if let Some(sticky) = lease.settings().sticky()
         && exchange.wish != Wish::Member(lease.member())
     {
@@ -367,7 +425,7 @@ fn grpc_status(lease: &Lease, fields: &Fields) -> Option<u16> {
 }
 
 /// The answer was begun: all that can be said is that it has not ended.
-fn truncated(error: &ReadError) -> Failure {
+fn incomplete(error: &ReadError) -> Failure {
     let fault = match error {
         ReadError::Cut => HttpFault::ResponseIncomplete,
         ReadError::Stream(error) if is_end(error) => HttpFault::ResponseIncomplete,

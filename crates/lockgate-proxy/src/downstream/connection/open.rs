@@ -18,7 +18,7 @@ use crate::action::relay::ClientTransport;
 use crate::client_address::ClientAddress;
 use crate::clients::{ClientClass, CountedConnection};
 use crate::clock::{Cut, Waiting};
-use crate::downstream::opening::{self, AcceptProxy, OpeningError, ServerName};
+use crate::downstream::opening::{AcceptProxy, FirstBytes, OpeningError, ServerName};
 use crate::downstream::sni_router::{HelloRoute, SniRouter};
 use crate::downstream::termination::{Termination, termination_of_cut};
 use crate::downstream::{ListenerService, ListenerSettings, RelayRoute, RelaySettings};
@@ -29,12 +29,16 @@ pub(super) const FAREWELL: Duration = Duration::from_secs(2);
 /// Reads from such a client before the close.
 pub(super) const FAREWELL_READS: usize = 16;
 
-/// The acceptor for a client's handshake, with its index among those of the address.
-type ChosenAcceptor = (usize, Arc<Acceptor>);
+/// The acceptor for a client's handshake.
+struct ChosenAcceptor {
+    /// Its index among those of the address.
+    index: usize,
+    acceptor: Arc<Acceptor>,
+}
 
 impl ClientConnection {
-    /// PROXY header, the client's place among its own connections, TLS; and what the connection is
-    /// for.
+    /// Reads the PROXY header, takes the client's slot among its own connections, and shakes hands;
+    /// tells the purpose of the connection.
     pub(in crate::downstream) async fn open<'l>(
         &mut self,
         socket: Socket,
@@ -48,60 +52,55 @@ impl ClientConnection {
         Termination,
     > {
         let mut received = Vec::new();
+        let mut first = FirstBytes {
+            socket: &socket,
+            received: &mut received,
+        };
         if listener.accept_proxy != AcceptProxy::Never {
-            self.introduced(&socket, &mut received).await?;
+            self.read_proxy_header(&mut first).await?;
         }
-        let place = self.enter().await?;
+        let slot = self.take_client_slot().await?;
         let began = Instant::now();
-        let (purpose, rules) = match &listener.service {
+        let (purpose, chosen) = match &listener.service {
             ListenerService::Relay(relaying) => {
-                self.live(relaying);
+                self.limit_lifetime(relaying);
                 if listener.tls.is_none() && relaying.pool.settings.sessions().is_some() {
-                    self.overhear(&socket, &mut received).await?;
+                    self.peek_client_hello(&mut first).await?;
                 }
-                (
-                    ConnectionPurpose::Relay(relaying),
-                    self.rules(&socket, listener.tls.as_ref(), &mut received)
-                        .await?,
-                )
+                let acceptor = self.choose_acceptor(&mut first, listener.tls.as_ref());
+                (ConnectionPurpose::Relay(relaying), acceptor.await?)
             }
-            ListenerService::Http(sites) => (
-                ConnectionPurpose::Http(sites),
-                self.rules(&socket, listener.tls.as_ref(), &mut received)
-                    .await?,
-            ),
-            ListenerService::Sni(router) => self.way(&socket, router, &mut received).await?,
+            ListenerService::Http(sites) => {
+                let acceptor = self.choose_acceptor(&mut first, listener.tls.as_ref());
+                (ConnectionPurpose::Http(sites), acceptor.await?)
+            }
+            ListenerService::Sni(router) => self.route_by_hello(&mut first, router).await?,
         };
-        let Some((place_of_rules, acceptor)) = rules else {
-            self.spoke |= !received.is_empty();
-            self.guard.watch().meter.received.set(received.len() as u64);
-            return Ok((
-                ClientTransport {
-                    socket,
-                    session: None,
-                    received,
-                    unsent: Vec::new(),
-                },
-                place,
-                purpose,
-            ));
+        let (session, received, unsent) = match chosen {
+            Some(ChosenAcceptor { index, acceptor }) => {
+                self.rules = index;
+                let (session, unsent) = self
+                    .shake_hands(&socket, &acceptor, received, began)
+                    .await?;
+                (Some(session), Vec::new(), unsent)
+            }
+            None => {
+                self.spoke |= !received.is_empty();
+                self.guard.watch().meter.received.set(received.len() as u64);
+                (None, received, Vec::new())
+            }
         };
-        self.rules = place_of_rules;
-        let (session, unsent) = self.shake(&socket, &acceptor, received, began).await?;
-        Ok((
-            ClientTransport {
-                socket,
-                session: Some(session),
-                received: Vec::new(),
-                unsent,
-            },
-            place,
-            purpose,
-        ))
+        let client = ClientTransport {
+            socket,
+            session,
+            received,
+            unsent,
+        };
+        Ok((client, slot, purpose))
     }
 
     /// Holds a connection to the time that it may take in all.
-    fn live(&self, relaying: &RelaySettings) {
+    fn limit_lifetime(&self, relaying: &RelaySettings) {
         if let Some(lifetime) = relaying.max_lifetime {
             self.guard
                 .live(lifetime.saturating_sub(self.accepted.elapsed()));
@@ -109,27 +108,23 @@ impl ClientConnection {
     }
 
     /// The acceptor for a client's handshake, if TLS is ended here.
-    async fn rules(
+    async fn choose_acceptor(
         &mut self,
-        socket: &Socket,
+        first: &mut FirstBytes<'_>,
         acceptors: Option<&Acceptors>,
-        received: &mut Vec<u8>,
     ) -> Result<Option<ChosenAcceptor>, Termination> {
         let Some(acceptors) = acceptors else {
             return Ok(None);
         };
         let choose = |hello: &Hello<'_>| chosen(acceptors, hello.server_name.as_deref());
-        self.hello(socket, received, choose, unknown)
-            .await
-            .map(Some)
+        self.hello(first, choose, unknown).await.map(Some)
     }
 
     /// Routes by the ClientHello. Bytes of TLS that is passed through stay in `received`.
-    async fn way<'l>(
+    async fn route_by_hello<'l>(
         &mut self,
-        socket: &Socket,
+        first: &mut FirstBytes<'_>,
         router: &'l SniRouter,
-        received: &mut Vec<u8>,
     ) -> Result<(ConnectionPurpose<'l>, Option<ChosenAcceptor>), Termination> {
         let mut session = None;
         let choose = |hello: &Hello<'_>| {
@@ -144,13 +139,10 @@ impl ClientConnection {
             }
             Some(chosen)
         };
-        let (purpose, acceptors) = match self
-            .hello(socket, received, choose, |_| OpeningError::NoWay)
-            .await?
-        {
+        let (purpose, acceptors) = match self.hello(first, choose, |_| OpeningError::NoWay).await? {
             HelloRoute::Relay(way) => {
                 self.session = session;
-                self.live(&way.relaying);
+                self.limit_lifetime(&way.relaying);
                 (ConnectionPurpose::Relay(&way.relaying), way.tls.as_ref())
             }
             HelloRoute::Sites(secure) => {
@@ -162,21 +154,20 @@ impl ClientConnection {
         };
         match chosen(acceptors, self.server_name.as_deref()) {
             Some(rules) => Ok((purpose, Some(rules))),
-            None => Err(self.refuse(socket, unknown(self.server_name.clone())).await),
+            None => {
+                let error = unknown(self.server_name.clone());
+                Err(self.refuse(first.socket, error).await)
+            }
         }
     }
 
     /// Learns the TLS session that a client wants to resume, where its TLS is passed through. The
     /// bytes are the endpoint's to judge: without a ClientHello, or with none in time, they are
     /// relayed all the same.
-    async fn overhear(
-        &mut self,
-        socket: &Socket,
-        received: &mut Vec<u8>,
-    ) -> Result<(), Termination> {
+    async fn peek_client_hello(&mut self, first: &mut FirstBytes<'_>) -> Result<(), Termination> {
         let look = |hello: &Hello<'_>| Box::from(&*hello.session_id);
-        let hello = opening::client_hello(socket, received, self.begins(received.is_empty()), look);
-        let hello = self.guard.within(hello).await;
+        let begins = self.begins(first.received.is_empty());
+        let hello = self.guard.within(first.client_hello(begins, look)).await;
         self.guard.watch().waits(Waiting::Otherwise);
         match hello {
             Ok(Ok((name, session))) => {
@@ -210,36 +201,31 @@ impl ClientConnection {
     /// what `otherwise` says.
     async fn hello<T>(
         &mut self,
-        socket: &Socket,
-        received: &mut Vec<u8>,
+        first: &mut FirstBytes<'_>,
         choose: impl FnOnce(&Hello<'_>) -> Option<T>,
         otherwise: fn(ServerName) -> OpeningError,
     ) -> Result<T, Termination> {
-        let hello =
-            opening::client_hello(socket, received, self.begins(received.is_empty()), choose);
-        let hello = self.guard.within(hello).await;
+        let begins = self.begins(first.received.is_empty());
+        let hello = self.guard.within(first.client_hello(begins, choose)).await;
         self.guard.watch().waits(Waiting::Otherwise);
-        self.spoke |= !received.is_empty();
+        self.spoke |= !first.received.is_empty();
         match hello {
             Ok(Ok((name, chosen))) => {
                 self.server_name = name;
                 match chosen {
                     Some(chosen) => Ok(chosen),
-                    None => Err(self
-                        .refuse(socket, otherwise(self.server_name.clone()))
-                        .await),
+                    None => {
+                        let error = otherwise(self.server_name.clone());
+                        Err(self.refuse(first.socket, error).await)
+                    }
                 }
             }
-            Ok(Err(error)) => Err(self.refuse(socket, error).await),
+            Ok(Err(error)) => Err(self.refuse(first.socket, error).await),
             Err(cut) => Err(self.timed_out(cut)),
         }
     }
 
-    async fn introduced(
-        &mut self,
-        socket: &Socket,
-        received: &mut Vec<u8>,
-    ) -> Result<(), Termination> {
+    async fn read_proxy_header(&mut self, first: &mut FirstBytes<'_>) -> Result<(), Termination> {
         let trusted = match self.peer {
             Peer::Ip(address) => (self.worker.shared.trusted)(address.ip()),
             // The permissions of the socket's file have let the peer in.
@@ -251,10 +237,10 @@ impl ClientConnection {
         let kept = passed.then_some(&mut self.header);
         let begins = || watch.waits(Waiting::ForOpening);
         watch.waits(Waiting::ForRequest);
-        let header = opening::proxy_header(socket, expected, trusted, received, kept, begins);
+        let header = first.proxy_header(expected, trusted, kept, begins);
         let header = self.guard.within(header).await;
         watch.waits(Waiting::Otherwise);
-        self.spoke |= !received.is_empty();
+        self.spoke |= !first.received.is_empty();
         match header {
             Ok(Ok(Some((source, destination)))) => {
                 self.spoke = true;
@@ -263,13 +249,13 @@ impl ClientConnection {
                 Ok(())
             }
             Ok(Ok(None)) => Ok(()),
-            Ok(Err(error)) => Err(self.refuse(socket, error).await),
+            Ok(Err(error)) => Err(self.refuse(first.socket, error).await),
             Err(cut) => Err(termination_of_cut(cut, "PROXY header")),
         }
     }
 
     /// Counts the connection in its client's account.
-    fn count(&self) {
+    fn open_account(&self) {
         let shared = &self.worker.shared;
         let (ip, standing) = match self.client {
             Peer::Ip(client) if !(shared.trusted)(client.ip()) => {
@@ -286,8 +272,8 @@ impl ClientConnection {
     }
 
     /// Takes the client's place among its own connections, where these are limited.
-    async fn enter(&self) -> Result<Option<limits::PerClientPermit>, Termination> {
-        self.count();
+    async fn take_client_slot(&self) -> Result<Option<limits::PerClientPermit>, Termination> {
+        self.open_account();
         let Peer::Ip(client) = self.client else {
             return Ok(None);
         };
@@ -313,7 +299,7 @@ impl ClientConnection {
         Ok(Some(place))
     }
 
-    async fn shake(
+    async fn shake_hands(
         &mut self,
         socket: &Socket,
         acceptor: &Acceptor,
@@ -419,9 +405,11 @@ impl ClientConnection {
 
 /// The acceptor for clients that ask for `name`.
 fn chosen(acceptors: &Acceptors, name: Option<&str>) -> Option<ChosenAcceptor> {
-    acceptors
-        .choose(name)
-        .map(|(place, acceptor)| (place, Arc::clone(acceptor)))
+    let (index, acceptor) = acceptors.choose(name)?;
+    Some(ChosenAcceptor {
+        index,
+        acceptor: Arc::clone(acceptor),
+    })
 }
 
 fn unknown(name: ServerName) -> OpeningError {

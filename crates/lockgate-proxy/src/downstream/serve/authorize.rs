@@ -28,7 +28,8 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
     /// that the service answers with. Without a response it is not authorized.
     pub(super) async fn authorize(
         &mut self,
-        (auth, pattern): (&'s ForwardAuth, &Pattern),
+        auth: &'s ForwardAuth,
+        pattern: &Pattern,
         target: &Asked<'_>,
         outgoing: &mut OutgoingHead<'_>,
     ) -> Result<(), Denial> {

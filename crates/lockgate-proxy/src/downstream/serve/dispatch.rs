@@ -157,7 +157,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
         record.received = self.down.taken();
         match result {
             Err(failure) if record.outcome.status == 0 => {
-                return self.fail((ErrorOrigin::Application, failure)).await;
+                return self.fail(ErrorOrigin::Application, failure).await;
             }
             Err(failure) => {
                 record.sent = self.down.moved();

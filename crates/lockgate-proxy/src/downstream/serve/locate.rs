@@ -35,22 +35,46 @@ pub(super) struct LocatedRoute<'e, 's> {
 impl<'e, 's, D> Exchange<'e, 's, D> {
     /// Finds the site and the route of the request.
     pub(super) fn locate(&mut self) -> Result<Located<'e, 's>, Refusal<'s>> {
+        let target = *self
+            .target
+            .as_ref()
+            .map_err(|error| Refusal::malformed(error))?;
+        let site = self.locate_site(&target)?;
         let ServeContext {
             connection,
             sites,
             client,
             ..
         } = *self.serving;
-        let (head, trusted) = (self.head, client.is_trusted());
-        let target = *self
-            .target
-            .as_ref()
-            .map_err(|error| Refusal::malformed(error))?;
-        if head.method == Method::Connect && !sites.tunnels {
-            return Err(Refusal::because(
-                HttpFault::NotImplemented,
-                "CONNECT to a site",
-            ));
+        if sites.tunnels {
+            let found = sites.router.route(site, self.head.method_name(), b"/");
+            let found = found.map_err(|_| Refusal::because(HttpFault::NotFound, "no route"))?;
+            return Ok(Located::Route(LocatedRoute {
+                target,
+                route: &sites.routes[found.route],
+                pattern: found.pattern,
+            }));
+        }
+        // RFC 9110 §7.4: it must have come by TLS, ours or that of a gateway that is trusted.
+        let secure = connection.negotiated.is_some() || client.is_trusted();
+        if target.secure == Some(true) && !secure {
+            let why = "https without TLS";
+            return Err(Refusal::because(HttpFault::Misdirected, why));
+        }
+        if target.path == b"*" {
+            return Ok(Located::Server);
+        }
+        self.locate_route(site, target)
+    }
+
+    /// The site of the request's host.
+    fn locate_site(&mut self, target: &Asked<'_>) -> Result<usize, Refusal<'s>> {
+        let ServeContext {
+            connection, sites, ..
+        } = *self.serving;
+        if self.head.method == Method::Connect && !sites.tunnels {
+            let why = "CONNECT to a site";
+            return Err(Refusal::because(HttpFault::NotImplemented, why));
         }
         let secure = connection.negotiated.is_some();
         let name = target.authority.as_ref().map(Authority::name);
@@ -65,39 +89,20 @@ impl<'e, 's, D> Exchange<'e, 's, D> {
         self.record.site = Some(site);
         self.serving.cells(site).in_flight.inc();
         if secure && sites.sites[site].tls_rules != connection.rules {
-            return Err(Refusal::because(
-                HttpFault::Misdirected,
-                "the host has other rules of TLS",
-            ));
+            let why = "the host has other rules of TLS";
+            return Err(Refusal::because(HttpFault::Misdirected, why));
         }
-        if sites.tunnels {
-            let nowhere = |_| Refusal::because(HttpFault::NotFound, "no route");
-            let found = sites
-                .router
-                .route(site, head.method_name(), b"/")
-                .map_err(nowhere)?;
-            return Ok(Located::Route(LocatedRoute {
-                target,
-                route: &sites.routes[found.route],
-                pattern: found.pattern,
-            }));
-        }
-        // RFC 9110 §7.4: it must have come by TLS, ours or that of a gateway that is trusted.
-        if target.secure == Some(true) && !secure && !trusted {
-            return Err(Refusal::because(
-                HttpFault::Misdirected,
-                "https without TLS",
-            ));
-        }
-        if target.path == b"*" {
-            return Ok(Located::Server);
-        }
+        Ok(site)
+    }
+
+    /// The route of the request's path and method within a site.
+    fn locate_route(&self, site: usize, target: Asked<'e>) -> Result<Located<'e, 's>, Refusal<'s>> {
+        let (head, sites) = (self.head, self.serving.sites);
         let (path, ambiguous) = match decode(target.path) {
             Ok(path) => (merged(path), None),
-            Err(TargetError::Ambiguous) => (
-                merged(Cow::Borrowed(target.path)),
-                Some(TargetError::Ambiguous),
-            ),
+            Err(error @ TargetError::Ambiguous) => {
+                (merged(Cow::Borrowed(target.path)), Some(error))
+            }
             Err(error) => return Err(Refusal::malformed(&error)),
         };
         // Whether a request may be made is said by its own route, be it that of another method.
@@ -114,19 +119,19 @@ impl<'e, 's, D> Exchange<'e, 's, D> {
                 NoRoute::Method { allow } => Refusal::method_not_allowed(allow),
             })?;
         let route = &sites.routes[found.route];
-        let leads_here = |reading: &[u8]| {
+        let is_same_route = |reading: &[u8]| {
             let read = sites.router.route(site, method, reading);
             read.is_ok_and(|read| read.route == found.route)
         };
         match ambiguous {
             Some(error) if !route.rules.raw_paths => Err(Refusal::malformed(&error)),
             // Also where such paths are let through, no reading may lead to where other rules hold.
-            Some(error) if !readings(target.path).all(|reading| leads_here(&reading)) => {
+            Some(error) if !readings(target.path).all(|reading| is_same_route(&reading)) => {
                 Err(Refusal::malformed(&error))
             }
             // Some take no notice of what follows a semicolon.
             None if memchr::memchr(b';', &path).is_some()
-                && !leads_here(&without_parameters(&path))
+                && !is_same_route(&without_parameters(&path))
                 && !found.pattern.to_string().contains(';') =>
             {
                 Err(Refusal::malformed(&TargetError::Ambiguous))

@@ -132,13 +132,13 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
             Denial::Failure(failure) => {
                 let detail = format!("the auth service: {}", failure.detail).into();
                 let failure = Failure { detail, ..failure };
-                self.fail((ErrorOrigin::AuthService, failure)).await
+                self.fail(ErrorOrigin::AuthService, failure).await
             }
         }
     }
 
     /// Says that no endpoint has answered, if the client can still be told.
-    pub(super) async fn fail(self, (of, failure): (ErrorOrigin, Failure)) -> NextStep {
+    pub(super) async fn fail(self, of: ErrorOrigin, failure: Failure) -> NextStep {
         let worker = &self.serving.connection.worker;
         let upstream = self
             .record
