@@ -69,7 +69,7 @@ impl ErrorResponse<'_> {
     /// The answer's head and body.
     ///
     /// `page` takes the place of the body that is built in, and then `body_format` is not asked.
-    pub fn make<'p>(
+    pub fn render<'p>(
         &self,
         form: BodyFormat,
         page: Option<&'p ErrorPage>,
@@ -99,22 +99,22 @@ impl ErrorResponse<'_> {
             b"Proxy-Status",
             &proxy_status::value(self.fault, self.detail),
         );
-        self.advise(&mut head.fields);
+        self.add_advice(&mut head.fields);
         (head, content)
     }
 
     /// The same for a call of gRPC: a head without a body.
-    pub fn make_grpc(&self) -> ResponseHead {
+    pub fn render_grpc(&self) -> ResponseHead {
         let mut head = grpc::answer(self.fault.grpc_status(), self.detail);
         head.fields.append(
             b"Proxy-Status",
             &proxy_status::value(self.fault, self.detail),
         );
-        self.advise(&mut head.fields);
+        self.add_advice(&mut head.fields);
         head
     }
 
-    fn advise(&self, fields: &mut Fields) {
+    fn add_advice(&self, fields: &mut Fields) {
         match self.advice {
             Advice::None => {}
             Advice::RetryAfter(seconds) => {
@@ -168,7 +168,7 @@ mod tests {
             id: "0123",
             ..ErrorAnswer::of(HttpFault::ConnectionRefused)
         };
-        let (head, body) = answer.make(BodyFormat::Text, None);
+        let (head, body) = answer.render(BodyFormat::Text, None);
         let mut fields = Vec::new();
         head.fields.write(&mut fields, |_| true);
         let expected = concat!(
@@ -207,7 +207,7 @@ mod tests {
                 status,
                 ..ErrorAnswer::of(HttpFault::NoEndpoint)
             };
-            let (head, body) = answer.make(BodyFormat::Text, None);
+            let (head, body) = answer.render(BodyFormat::Text, None);
             assert_eq!(
                 (value(&head, "content-length"), value(&head, "content-type")),
                 (None, None)
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn every_fault_ends_a_grpc_call_with_status_and_message() {
         for fault in HttpFault::ALL {
-            let head = ErrorResponse::of(fault).make_grpc();
+            let head = ErrorResponse::of(fault).render_grpc();
             assert_eq!(
                 (head.status, value(&head, "content-type")),
                 (200, Some("application/grpc"))
@@ -241,7 +241,7 @@ mod tests {
             advice: Advice::RetryAfter(30),
             ..ErrorAnswer::of(HttpFault::NoEndpoint)
         };
-        let (head, body) = answer.make(BodyFormat::Html, Some(&page));
+        let (head, body) = answer.render(BodyFormat::Html, Some(&page));
         assert_eq!(&*body, b"back soon\n");
         assert_eq!(value(&head, "content-type"), Some("text/x-own"));
         assert_eq!(value(&head, "retry-after"), Some("30"));
@@ -284,7 +284,7 @@ mod tests {
                 advice,
                 ..ErrorAnswer::of(fault)
             };
-            let (head, _) = answer.make(BodyFormat::Text, None);
+            let (head, _) = answer.render(BodyFormat::Text, None);
             assert_eq!(value(&head, name), Some(expected));
         }
     }

@@ -39,7 +39,7 @@ pub(crate) const CODINGS: [(Coding, &str); 3] = [
 #[derive(Debug)]
 pub struct Files {
     /// Their number among those of the process.
-    pub place: usize,
+    pub id: usize,
     /// The directory.
     pub root: PathBuf,
     /// The rule for symbolic links.
@@ -84,7 +84,7 @@ pub(crate) enum LoadResult {
 
 impl Files {
     /// Asks the file system, and reads what is found there unless it is what was `before`.
-    pub(crate) fn bring(
+    pub(crate) fn load(
         &self,
         wanted: &FileQuery,
         before: Option<&CachedState>,

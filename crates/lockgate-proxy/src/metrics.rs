@@ -112,7 +112,7 @@ impl ListenerCells {
     }
 
     /// Counts a finished handshake.
-    pub fn shook(&self, negotiated: &Negotiated, took: Duration) {
+    pub fn handshake_finished(&self, negotiated: &Negotiated, took: Duration) {
         let version = usize::from(negotiated.version == VERSIONS[1]);
         let resumed = usize::from(negotiated.resumed);
         let none = self.alpn.len() - 1;

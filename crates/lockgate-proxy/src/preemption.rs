@@ -103,7 +103,7 @@ struct SocketUse {
 
 /// Ends exchanges of one worker as long as they are `wanted`, which is asked once for each; says
 /// how many.
-pub(crate) fn end_still_exchanges(clock: &Clock, wanted: impl FnMut() -> bool) -> usize {
+pub(crate) fn end_stalled_exchanges(clock: &Clock, wanted: impl FnMut() -> bool) -> usize {
     end_at(clock.now(), clock, wanted)
 }
 

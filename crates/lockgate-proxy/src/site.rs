@@ -71,7 +71,7 @@ pub struct Site {
     /// The site's key as configured.
     pub name: String,
     /// The site's index in the process, for counters.
-    pub place: usize,
+    pub index: usize,
     /// The log of its requests.
     pub log: SiteLog,
     /// The error pages for requests without a route.

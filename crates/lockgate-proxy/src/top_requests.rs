@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn top_hosts_pages_and_referers_omit_queries_and_credentials() {
-        let mut popular = TopRequests::default();
+        let mut top_requests = TopRequests::default();
         for (host, path, referer) in [
             (
                 "a.example",
@@ -205,12 +205,14 @@ mod tests {
             ("b.example", Some("/"), None),
             ("other", None, Some("https://ignored.example/")),
         ] {
-            popular.record(5_000, host, || {
+            top_requests.record(5_000, host, || {
                 (path.map(str::as_bytes), referer.map(str::as_bytes))
             });
         }
-        let snapshot =
-            TopRequestsSnapshot::merge([popular.snapshot(5_000), popular.snapshot(5_000)]);
+        let snapshot = TopRequestsSnapshot::merge([
+            top_requests.snapshot(5_000),
+            top_requests.snapshot(5_000),
+        ]);
         let hosts = listed(&snapshot.hosts);
         assert_eq!(hosts[0], ("a.example".to_owned(), 6));
         assert_eq!(hosts.len(), 3);
@@ -245,37 +247,37 @@ mod tests {
 
     #[test]
     fn top_requests_are_sampled_only_in_busy_seconds() {
-        let mut popular = TopRequests::default();
+        let mut top_requests = TopRequests::default();
         let requests = LOOKED_AT + 1_000 * ONE_IN;
-        (0..requests).for_each(|_| popular.record(1_500, "a", || (Some(b"/"), None)));
+        (0..requests).for_each(|_| top_requests.record(1_500, "a", || (Some(b"/"), None)));
         assert_eq!(
-            listed(&popular.snapshot(1_500).hosts),
+            listed(&top_requests.snapshot(1_500).hosts),
             owned(&[("a", u64::from(requests))])
         );
-        popular.record(2_000, "a", || (Some(b"/"), None));
+        top_requests.record(2_000, "a", || (Some(b"/"), None));
         assert_eq!(
-            listed(&popular.snapshot(2_000).pages),
+            listed(&top_requests.snapshot(2_000).pages),
             owned(&[("a/", u64::from(requests) + 1)])
         );
     }
 
     #[test]
     fn top_requests_are_found_in_bounded_memory() {
-        let mut popular = TopRequests::default();
+        let mut top_requests = TopRequests::default();
         for n in 0..50_000_u64 {
             // Each in a second of its own, so that each is sampled.
             let path = format!("/{n}/{}", "x".repeat(1_000));
             let referer = format!("https://{n}.example/");
-            popular.record(n * 1_000, "a", || {
+            top_requests.record(n * 1_000, "a", || {
                 (Some(path.as_bytes()), Some(referer.as_bytes()))
             });
             if n.is_multiple_of(10) {
-                popular.record(n * 1_000, "a", || {
+                top_requests.record(n * 1_000, "a", || {
                     (Some(b"/popular"), Some(b"https://often.example/"))
                 });
             }
         }
-        let snapshot = popular.snapshot(0);
+        let snapshot = top_requests.snapshot(0);
         assert_eq!(
             (snapshot.pages.tracked(), snapshot.referers.tracked()),
             (PAGES, REFERERS)
@@ -303,14 +305,14 @@ mod tests {
             ("new names, busy", u64::MAX, 50_000),
             ("new names, quiet", u64::MAX, 100),
         ] {
-            let mut popular = TopRequests::default();
+            let mut top_requests = TopRequests::default();
             let paths: Vec<String> = (0..100_000_u64)
                 .map(|n| format!("/page/{}", n % names))
                 .collect();
             let began = std::time::Instant::now();
             for (n, path) in paths.iter().enumerate() {
                 let now = n as u64 * 1_000 / per_second;
-                popular.record(now, "a.example", || {
+                top_requests.record(now, "a.example", || {
                     (Some(path.as_bytes()), Some(b"https://b.example/"))
                 });
             }

@@ -87,7 +87,7 @@ pub struct Accounts {
     /// The traffic of its clients.
     pub clients: TopSnapshot<IpAddr>,
     /// What they asked for.
-    pub popular: TopRequestsSnapshot,
+    pub top_requests: TopRequestsSnapshot,
 }
 
 /// The accounts of one worker as of about a second ago; written by the worker, read by anybody.
@@ -152,7 +152,7 @@ pub struct Worker {
     upstreams: Box<[Rc<Upstream>]>,
     date: Cell<(u64, [u8; date::LENGTH])>,
     /// What is asked for most.
-    pub popular: RefCell<TopRequests>,
+    pub top_requests: RefCell<TopRequests>,
     top: RefCell<Top<IpAddr>>,
     published: Published,
     published_at: Cell<u64>,
@@ -227,7 +227,7 @@ impl Worker {
             cells: setup.cells,
             log: RefCell::new(setup.log),
             site_logs: RefCell::new(setup.site_logs),
-            popular: RefCell::default(),
+            top_requests: RefCell::default(),
             top: RefCell::new(Top::new(TOP_CLIENTS)),
             mask: setup.mask,
             published: setup.top,
@@ -254,7 +254,7 @@ impl Worker {
             let now = unix_millis();
             let accounts = Accounts {
                 clients: self.top.borrow().snapshot(now),
-                popular: self.popular.borrow().snapshot(self.clock.now()),
+                top_requests: self.top_requests.borrow().snapshot(self.clock.now()),
             };
             self.published.store(Some(Arc::new(accounts)));
         }

@@ -422,15 +422,17 @@ impl Exposition {
     pub(crate) fn top(&self) -> String {
         let listing = self.snapshot().top(LISTED, Order::Bytes);
         let clients: Vec<Value> = listing.entries.iter().map(client).collect();
-        let popular =
-            TopRequestsSnapshot::merge(self.accounts().map(|accounts| accounts.popular.clone()));
+        let top_requests = TopRequestsSnapshot::merge(
+            self.accounts()
+                .map(|accounts| accounts.top_requests.clone()),
+        );
         let top = json!({
             "clients": clients,
             "other": traffic(&listing.other),
             "total": traffic(&listing.total),
-            "hosts": requests("host", &popular.hosts),
-            "pages": requests("page", &popular.pages),
-            "referers": requests("referer", &popular.referers),
+            "hosts": requests("host", &top_requests.hosts),
+            "pages": requests("page", &top_requests.pages),
+            "referers": requests("referer", &top_requests.referers),
             "checks": self.standings.now().iter().map(check).collect::<Vec<_>>(),
         });
         format!("{top:#}\n")

@@ -88,7 +88,7 @@ impl Files {
             key.push(0);
             key.extend_from_slice(exchange.request.values.path);
         }
-        let known = worker.files.get(self.place, &key);
+        let known = worker.files.get(self.id, &key);
         if let Some(hit) = known
             .as_ref()
             .filter(|hit| hit.is_current(now) && hit.file.is_untouched())
@@ -107,13 +107,13 @@ impl Files {
             page,
         };
         let before = known.as_ref().map(|hit| CachedState::of(hit));
-        let mut brought = self.fetch(exchange, &wanted, before.as_ref()).await?;
-        if matches!(brought, Err(Errno::MFILE | Errno::NFILE)) {
+        let mut loaded = self.fetch(exchange, &wanted, before.as_ref()).await?;
+        if matches!(loaded, Err(Errno::MFILE | Errno::NFILE)) {
             // Those that are held are only held because they may be asked for again.
             worker.files.clear();
-            brought = self.fetch(exchange, &wanted, before.as_ref()).await?;
+            loaded = self.fetch(exchange, &wanted, before.as_ref()).await?;
         }
-        match (brought.map_err(unreadable)?, known) {
+        match (loaded.map_err(unreadable)?, known) {
             (LoadResult::Same, Some(hit)) => {
                 hit.confirm(now);
                 Ok(FileLookup::File(hit))
@@ -131,12 +131,12 @@ impl Files {
                     self.spa.as_ref().is_some_and(stands_in) && name_of(path).contains(&b'.');
                 let file = ServedFile::new(*loaded, rules.compress.as_ref());
                 let hit = CachedFile::new(file, status, caching, by_accept, now);
-                worker.files.put(self.place, &key, Rc::clone(&hit));
+                worker.files.put(self.id, &key, Rc::clone(&hit));
                 Ok(FileLookup::File(hit))
             }
             (other, known) => {
                 if known.is_some() {
-                    worker.files.forget(self.place, &key);
+                    worker.files.forget(self.id, &key);
                 }
                 Ok(match other {
                     LoadResult::Moved(to) => FileLookup::Moved(to),
@@ -155,16 +155,16 @@ impl Files {
         before: Option<&CachedState>,
     ) -> Result<Result<LoadResult, Errno>, Failure> {
         let rewrite = exchange.request.rules.rewrite.as_ref();
-        let brought = self.bring(wanted, before, rewrite, Wait::No);
-        if !brought.as_ref().is_err_and(|error| would_wait(*error)) {
-            return Ok(brought);
+        let loaded = self.load(wanted, before, rewrite, Wait::No);
+        if !loaded.as_ref().is_err_and(|error| would_wait(*error)) {
+            return Ok(loaded);
         }
         let (files, wanted, before) = (Arc::clone(self), wanted.clone(), before.cloned());
         let rewrite = rewrite.cloned();
-        let job = move || files.bring(&wanted, before.as_ref(), rewrite.as_ref(), Wait::Yes);
-        let brought = self.threads.submit(job).map_err(|_| busy())?;
-        let brought = exchange.guard.within(brought).await;
-        brought
+        let job = move || files.load(&wanted, before.as_ref(), rewrite.as_ref(), Wait::Yes);
+        let loaded = self.threads.submit(job).map_err(|_| busy())?;
+        let loaded = exchange.guard.within(loaded).await;
+        loaded
             .map_err(|cut| Failure::cut(cut, HttpFault::ResponseTimeout))?
             .map_err(|_| busy())
     }

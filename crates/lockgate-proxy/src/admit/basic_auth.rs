@@ -163,7 +163,7 @@ impl PasswordFile {
     pub fn cached(&self, authorization: &[u8], now: u64) -> Option<UserName> {
         let credentials = Credentials::parse(authorization).ok()?;
         let users = self.users.load();
-        let (account, decoy) = self.whose(&users, &credentials)?;
+        let (account, decoy) = self.find_entry(&users, &credentials)?;
         let known = self
             .verifier
             .remembered()
@@ -197,7 +197,7 @@ impl PasswordFile {
     ) -> Option<oneshot::Receiver<PasswordOutcome>> {
         let credentials = Credentials::parse(authorization).ok()?;
         let users = self.users.load();
-        let (account, decoy) = self.whose(&users, &credentials)?;
+        let (account, decoy) = self.find_entry(&users, &credentials)?;
         let (answer, outcome) = oneshot::channel();
         self.verifier.submit(PasswordQuery {
             account: Arc::clone(account),
@@ -214,7 +214,7 @@ impl PasswordFile {
     /// The entry of the name that was sent. For an unknown name a decoy: another user's entry,
     /// always the same one, so that asking twice tells no more than asking once. `None` if there is
     /// no user at all.
-    fn whose<'a>(
+    fn find_entry<'a>(
         &self,
         users: &'a Htpasswd,
         credentials: &Credentials,

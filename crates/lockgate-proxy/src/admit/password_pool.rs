@@ -100,7 +100,7 @@ impl PasswordPool {
                 (checkers.len(), desk.clone(), Arc::clone(&self.remembered));
             let check = move || {
                 for check in handed {
-                    check.carry_out(&remembered);
+                    check.run(&remembered);
                     if desk.send(PoolEvent::Idle(place)).is_err() {
                         return;
                     }
@@ -110,9 +110,9 @@ impl PasswordPool {
                 checkers.push(checks);
             }
         }
-        let hands_out = !checkers.is_empty()
-            && spawn("passwords".to_owned(), move || hand_out(&events, &checkers));
-        hands_out.then_some(desk)
+        let dispatches = !checkers.is_empty()
+            && spawn("passwords".to_owned(), move || dispatch(&events, &checkers));
+        dispatches.then_some(desk)
     }
 }
 
@@ -152,7 +152,7 @@ enum PoolEvent {
 }
 
 /// The dispatcher: judges queries, and keeps the checking threads busy.
-fn hand_out(events: &Receiver<PoolEvent>, checkers: &[SyncSender<PasswordCheck>]) {
+fn dispatch(events: &Receiver<PoolEvent>, checkers: &[SyncSender<PasswordCheck>]) {
     let mut waiting = CheckQueue::default();
     let mut idle: Vec<&SyncSender<PasswordCheck>> = checkers.iter().collect();
     while let Ok(event) = events.recv() {
@@ -264,7 +264,7 @@ impl PasswordCheck {
         !self.first.answer.is_closed() || self.others.iter().any(|other| !other.is_closed())
     }
 
-    fn carry_out(self, remembered: &CredentialCache) {
+    fn run(self, remembered: &CredentialCache) {
         let PasswordQuery {
             account,
             decoy,
@@ -337,7 +337,7 @@ mod tests {
             outcomes.push(outcome);
         }
         assert_eq!(waiting.len(), 1);
-        waiting.next().unwrap().carry_out(&remembered);
+        waiting.next().unwrap().run(&remembered);
         let accepted = PasswordOutcome::Accepted("alice".into());
         assert!(
             outcomes
@@ -451,7 +451,7 @@ mod tests {
             first: job,
             others: Vec::new(),
         }
-        .carry_out(&remembered);
+        .run(&remembered);
         assert_eq!(outcome.blocking_recv(), Ok(PasswordOutcome::Refused));
         assert!(!remembered.has(&[1; 32], 0));
     }

@@ -34,7 +34,7 @@ use crate::worker::{Worker, unix_millis};
 pub(super) struct ClientConnection {
     pub(super) worker: Rc<Worker>,
     pub(super) listener: Arc<ListenerSettings>,
-    place: usize,
+    index: usize,
     pub(super) guard: Guard,
     accepted: Instant,
     accepted_at: u64,
@@ -73,16 +73,16 @@ impl ClientConnection {
     pub(super) fn new(
         worker: &Rc<Worker>,
         listener: Arc<ListenerSettings>,
-        place: usize,
+        index: usize,
         peer: Peer,
         permit: Permit,
     ) -> Self {
         let guard = worker.clock.watch();
-        guard.watch().listener.set(Some(place));
+        guard.watch().listener.set(Some(index));
         let connection = Self {
             worker: Rc::clone(worker),
             listener,
-            place,
+            index,
             guard,
             accepted: Instant::now(),
             accepted_at: unix_millis(),
@@ -111,14 +111,14 @@ impl ClientConnection {
     }
 
     /// Counts a client that broke the rules of HTTP/2.
-    pub(super) fn violates(&self, reason: &str) {
+    pub(super) fn count_violation(&self, reason: &str) {
         if let Some(cells) = self.cells() {
             cells.violated(reason);
         }
     }
 
     /// The PROXY header that tells an endpoint of the client.
-    pub(super) fn introduce(
+    pub(super) fn proxy_header(
         &self,
         version: ProxyVersion,
         addresses: Option<(SocketAddr, SocketAddr)>,
@@ -161,17 +161,17 @@ impl ClientConnection {
     }
 
     fn cells(&self) -> Option<&ListenerCells> {
-        self.worker.cells.listeners.get(self.place)
+        self.worker.cells.listeners.get(self.index)
     }
 
-    pub(super) fn finish(&self, ending: &Termination) {
+    pub(super) fn finish(&self, termination: &Termination) {
         let watch = self.guard.watch();
         self.worker.account(watch);
         let (received, sent) = (watch.meter.received.get(), watch.meter.sent.get());
         let empty = !self.spoke && received == 0 && sent == 0;
         if let Some(cells) = self.cells() {
             cells.open.dec();
-            cells.ended[ending.cause.index()].inc();
+            cells.ended[termination.cause.index()].inc();
             if empty {
                 cells.empty.inc();
             }
@@ -182,29 +182,29 @@ impl ClientConnection {
             .and_then(|place| self.worker.cells.relays.get(place))
         {
             cells.open.dec();
-            cells.ended[ending.cause.index()].inc();
+            cells.ended[termination.cause.index()].inc();
         }
         // A probe that connects and leaves says nothing worth a line; that we failed it does.
-        if empty && ending.side == CauseSide::Downstream {
+        if empty && termination.side == CauseSide::Downstream {
             return;
         }
-        if self.exchanges.get() > 0 && !ending.loud {
+        if self.exchanges.get() > 0 && !termination.is_always_logged {
             return;
         }
         if let Some(log) = &mut *self.worker.log.borrow_mut() {
-            log.write(&self.record(ending, received, sent));
+            log.write(&self.log_entry(termination, received, sent));
         }
     }
 
     /// Writes the line of a tunnel that has been one of its streams: over HTTP/1 it would have been
     /// a connection.
-    pub(super) fn tunnelled(
+    pub(super) fn log_tunnel(
         &self,
         began: Instant,
         opener: Option<&Opener>,
         hold: &Hold,
         meter: &Meter,
-        ending: &Termination,
+        termination: &Termination,
     ) {
         let Some(log) = &mut *self.worker.log.borrow_mut() else {
             return;
@@ -217,13 +217,13 @@ impl ClientConnection {
             spans: spans(meter, began),
             endpoint: Some(&hold.endpoint().label),
             opened: opener.map(Opener::told),
-            ..self.record(ending, meter.received.get(), meter.sent.get())
+            ..self.log_entry(termination, meter.received.get(), meter.sent.get())
         });
     }
 
     fn record<'a>(
         &'a self,
-        ending: &'a Termination,
+        termination: &'a Termination,
         received: u64,
         sent: u64,
     ) -> ConnectionEntry<'a> {
@@ -253,9 +253,9 @@ impl ClientConnection {
                 .endpoint
                 .as_ref()
                 .map(|hold| hold.endpoint().label.as_str()),
-            cause: ending.cause,
-            side: ending.side,
-            detail: ending.detail.as_deref(),
+            cause: termination.cause,
+            side: termination.side,
+            detail: termination.detail.as_deref(),
         }
     }
 }

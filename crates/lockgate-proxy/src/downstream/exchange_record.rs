@@ -149,7 +149,7 @@ impl ClientConnection {
         took: Duration,
     ) {
         let (head, status) = (request.head, record.status());
-        let cells = self.worker.cells.http.site(site.map(|site| site.place));
+        let cells = self.worker.cells.http.site(site.map(|site| site.index));
         cells.finished(head.method, status, took);
         cells.received.add(record.received);
         cells.sent.add(record.sent);
@@ -166,7 +166,7 @@ impl ClientConnection {
             self.guard.clock().now(),
             site.map_or("other", |site| site.name.as_str()),
         );
-        self.worker.popular.borrow_mut().record(now, host, || {
+        self.worker.top_requests.borrow_mut().record(now, host, || {
             let target = request.target.filter(|_| status < 400);
             let page = target.map(|target| target.path);
             (page, head.fields.named(b"referer").next())

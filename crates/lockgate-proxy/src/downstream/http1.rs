@@ -71,7 +71,7 @@ pub(super) enum Http1End {
 
 impl ClientConnection {
     /// Serves requests until the connection is over, or speaks something else.
-    pub(super) async fn http(
+    pub(super) async fn serve_http1(
         &mut self,
         client: ClientTransport,
         sites: &ListenerSites,
@@ -87,17 +87,17 @@ impl ClientConnection {
         let mut down = Link::new(stream, &self.worker.blocks, &received);
         down.reader.limit(sites.limits);
         loop {
-            let (head, began) = match self.head(&mut down, sites).await {
+            let (head, began) = match self.read_head(&mut down, sites).await {
                 Ok(read) => read,
-                Err(ending) => return Http1End::Over(ending),
+                Err(termination) => return Http1End::Over(termination),
             };
-            let serving = ServeContext {
+            let context = ServeContext {
                 connection: self,
                 sites,
                 client: &context,
                 guard: &self.guard,
             };
-            let next = boxed(|| serving.respond(&mut down, &head, began)).await;
+            let next = boxed(|| context.respond(&mut down, &head, began)).await;
             if self.guard.is_cut_for_memory() {
                 // What it has not taken is not to stay in the kernel.
                 down.stream.socket().reset_on_close();
@@ -106,15 +106,15 @@ impl ClientConnection {
             self.worker.requests.give(head);
             match next {
                 NextStep::Request => {}
-                NextStep::End(ending) => return Http1End::Over(ending),
-                NextStep::Close(ending) => {
+                NextStep::End(termination) => return Http1End::Over(termination),
+                NextStep::Close(termination) => {
                     // After its last request a client sends nothing more (RFC 9112 §9.6) but the
                     // close_notify of its TLS.
                     let done = goes && down.reader.has_ended() && !down.reader.holds_bytes();
                     if !done || down.stream.is_secure() {
-                        self.linger(&mut down, &ending).await;
+                        self.linger(&mut down, &termination).await;
                     }
-                    return Http1End::Over(ending);
+                    return Http1End::Over(termination);
                 }
                 NextStep::Tunnel { switched, site } => {
                     let Switched {
@@ -145,7 +145,7 @@ impl ClientConnection {
                             return Http1End::Over(termination_of_tunnel(ended));
                         }
                     };
-                    return match boxed(|| self.switch(down, up)).await {
+                    return match boxed(|| self.join_upgraded(down, up)).await {
                         Ok(mut relay) => {
                             if let Some(Shapers { received, sent }) =
                                 shapers.map(|shapers| *shapers)
@@ -160,7 +160,7 @@ impl ClientConnection {
                                 _shares: shares,
                             }
                         }
-                        Err(ending) => Http1End::Over(ending),
+                        Err(termination) => Http1End::Over(termination),
                     };
                 }
             }
@@ -168,7 +168,7 @@ impl ClientConnection {
     }
 
     /// Waits for a request's head; says when its first byte was there.
-    async fn head(
+    async fn read_head(
         &mut self,
         down: &mut Link,
         sites: &ListenerSites,
@@ -249,7 +249,7 @@ impl ClientConnection {
                 id: id.as_str(),
                 ..ErrorAnswer::of(fault)
             };
-            let (mut answer, body) = error.make(BodyFormat::default(), None);
+            let (mut answer, body) = error.render(BodyFormat::default(), None);
             answer.fields.append(b"Date", &self.worker.date());
             self.guard.phase(LINGER);
             // Whether it arrives or not, the connection is over.
@@ -262,11 +262,11 @@ impl ClientConnection {
                 Persistence::Close,
             )
             .await;
-            let ending = Termination::new(fault.cause(), fault.side());
-            self.linger(down, &ending).await;
+            let termination = Termination::new(fault.cause(), fault.side());
+            self.linger(down, &termination).await;
             let began = began.unwrap_or_else(Instant::now);
             self.finish_unreadable(id, began, body.len() as u64, failure, sites);
-            return Err(ending);
+            return Err(termination);
         }
         Err(Termination::because(
             failure.cause,
@@ -277,8 +277,8 @@ impl ClientConnection {
 
     /// Sends what is left and waits for the client to close: closing with its bytes unread would
     /// reset the connection, and the reset could overtake the answer (RFC 9112 §9.6).
-    async fn linger(&self, down: &mut Link, ending: &Termination) {
-        self.guard.phase(ending.linger());
+    async fn linger(&self, down: &mut Link, termination: &Termination) {
+        self.guard.phase(termination.linger());
         self.guard.idle(SILENCE);
         self.guard.watch().waits(Waiting::ForClose);
         let received = &self.guard.watch().meter.received;
@@ -317,7 +317,11 @@ impl ClientConnection {
     }
 
     /// Joins both connections as a relay of the protocol that they have switched to.
-    async fn switch(&mut self, mut down: Link, mut up: Link) -> Result<Box<Relay>, Termination> {
+    async fn join_upgraded(
+        &mut self,
+        mut down: Link,
+        mut up: Link,
+    ) -> Result<Box<Relay>, Termination> {
         let preface = Preface {
             upstream: down.reader.take_received(),
             downstream: Vec::new(),

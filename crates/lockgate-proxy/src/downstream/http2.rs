@@ -177,9 +177,9 @@ impl ClientStreams {
             open: Cell::new(0),
             driver: RefCell::default(),
         });
-        let ending = boxed(|| streams.drive()).await;
+        let termination = boxed(|| streams.drive()).await;
         streams.turns.end();
-        (streams, ending)
+        (streams, termination)
     }
 
     async fn drive(self: &Rc<Self>) -> Termination {
@@ -210,30 +210,30 @@ impl ClientStreams {
                 }
                 let turned = self.poll_turn(cx, &mut requests, &mut leaving);
                 if turned.is_pending() && !matches!(leaving, ConnectionShutdown::Now(_)) {
-                    self.phase(&mut idle);
+                    self.set_phase(&mut idle);
                 }
                 turned
             }));
             let cut = match turn.await {
                 Ok(ended) => {
-                    let ending = match leaving {
-                        ConnectionShutdown::Now(ending) => ending,
+                    let termination = match leaving {
+                        ConnectionShutdown::Now(termination) => termination,
                         _ => ended,
                     };
                     boxed(|| self.linger()).await;
-                    return ending;
+                    return termination;
                 }
                 Err(cut) => cut,
             };
-            if let ConnectionShutdown::Now(ending) = leaving {
+            if let ConnectionShutdown::Now(termination) = leaving {
                 // A client that does not take our last frames is disconnected for the reason that
                 // they tell.
-                return ending;
+                return termination;
             }
-            let ending = match cut {
+            let termination = match cut {
                 Cut::Deadline if idle => Termination::new(Cause::Idle, CauseSide::Lockgate),
                 // Of requests in flight it ends more than their own lines can say.
-                cut if !idle => termination_of_cut(cut, "HTTP/2").loud(),
+                cut if !idle => termination_of_cut(cut, "HTTP/2").always_logged(),
                 cut => termination_of_cut(cut, "HTTP/2"),
             };
             if cut == Cut::Memory {
@@ -242,12 +242,12 @@ impl ClientStreams {
             }
             if matches!(cut, Cut::Slow | Cut::Memory) {
                 // It would not take this either.
-                return ending;
+                return termination;
             }
             // It is told so, and of which requests nothing was looked at (RFC 9113 §6.8); what is
             // in flight has had its time.
             requests.abrupt_shutdown(Reason::NO_ERROR);
-            leaving = ConnectionShutdown::Now(ending);
+            leaving = ConnectionShutdown::Now(termination);
             guard.phase(FAREWELL);
             if cut != Cut::Deadline {
                 let _ = poll_fn(|cx| {
@@ -256,10 +256,10 @@ impl ClientStreams {
                 .await;
             }
             if cut == Cut::Crowded
-                && let ConnectionShutdown::Now(ending) = leaving
+                && let ConnectionShutdown::Now(termination) = leaving
             {
                 // Another client waits for its place, and nothing of this one is on its way.
-                return ending;
+                return termination;
             }
         }
     }
@@ -315,7 +315,7 @@ impl ClientStreams {
         let ended = loop {
             match requests.poll_accept(cx) {
                 Poll::Ready(Some(Ok((request, respond)))) => {
-                    self.open(request, respond, requests, leaving)
+                    self.open_stream(request, respond, requests, leaving)
                 }
                 Poll::Ready(Some(Err(error))) => break Some(self.broken(&error)),
                 Poll::Ready(None) => {
@@ -348,7 +348,7 @@ impl ClientStreams {
         meter.sent.set(sent_bytes);
         meter.received.set(received);
         match (ended, sent) {
-            (Some(ending), _) => Poll::Ready(ending),
+            (Some(termination), _) => Poll::Ready(termination),
             (None, Poll::Ready(Err(error))) => {
                 let told = carrier
                     .take_broken()
@@ -364,7 +364,7 @@ impl ClientStreams {
     }
 
     /// Sets the phase of the wait for the next turn.
-    fn phase(&self, idle: &mut bool) {
+    fn set_phase(&self, idle: &mut bool) {
         let guard = &self.connection.guard;
         let blocked = self.carrier.borrow().is_blocked();
         // What is left of the last answer is still to arrive.
@@ -390,8 +390,9 @@ impl ClientStreams {
     }
 
     fn violated(&self, violation: Violation) -> Termination {
-        self.connection.violates(violation.label());
-        Termination::because(Cause::Limit, CauseSide::Downstream, violation.as_str()).loud()
+        self.connection.count_violation(violation.label());
+        Termination::because(Cause::Limit, CauseSide::Downstream, violation.as_str())
+            .always_logged()
     }
 
     /// The termination of a connection after an error of its frames.
@@ -410,17 +411,18 @@ impl ClientStreams {
             // 9113 §4.3, §10.5.1).
             Some(Reason::COMPRESSION_ERROR) => self.violated(Violation::Sections),
             Some(Reason::ENHANCE_YOUR_CALM) => {
-                self.connection.violates("calm");
-                Termination::because(Cause::Limit, CauseSide::Downstream, error).loud()
+                self.connection.count_violation("calm");
+                Termination::because(Cause::Limit, CauseSide::Downstream, error).always_logged()
             }
             Some(_) => {
-                self.connection.violates("protocol");
-                Termination::because(Cause::RefusedByRule, CauseSide::Downstream, error).loud()
+                self.connection.count_violation("protocol");
+                Termination::because(Cause::RefusedByRule, CauseSide::Downstream, error)
+                    .always_logged()
             }
         }
     }
 
-    fn open(
+    fn open_stream(
         self: &Rc<Self>,
         request: http::Request<h2::RecvStream>,
         mut respond: SendResponse<Bytes>,
@@ -429,7 +431,7 @@ impl ClientStreams {
     ) {
         let verdict = self.verdict(respond.stream_id().as_u32());
         if verdict == Verdict::Refuse {
-            return self.crowded(respond);
+            return self.refuse_stream(respond);
         }
         if verdict == Verdict::Lost {
             return respond.send_reset(Reason::REFUSED_STREAM);
@@ -458,7 +460,7 @@ impl ClientStreams {
         let method = Method::of(parts.method.as_str().as_bytes());
         drop(parts);
         let stream = Stream::new(body, respond, limits, &self.carrier, &self.turns);
-        let exchange = Rc::clone(self).exchange(
+        let exchange = Rc::clone(self).serve_stream(
             read.map_err(|error| (error, method)),
             head,
             stream,
@@ -482,7 +484,7 @@ impl ClientStreams {
 
     /// Refuses a request because the heads of the open streams take all the room; it may be sent
     /// again (RFC 9113 §8.7).
-    fn crowded(&self, mut respond: SendResponse<Bytes>) {
+    fn refuse_stream(&self, mut respond: SendResponse<Bytes>) {
         respond.send_reset(Reason::REFUSED_STREAM);
         let connection = &self.connection;
         let id = connection
@@ -498,7 +500,7 @@ impl ClientStreams {
     /// Serves one request, of which the head was read.
     ///
     /// A block and not a function that is async: that would keep room for its arguments twice.
-    fn exchange(
+    fn serve_stream(
         self: Rc<Self>,
         read: Result<(), (HeadError, Method)>,
         head: Box<RequestHead>,
@@ -520,13 +522,13 @@ impl ClientStreams {
                     // Until an endpoint is asked, as over HTTP/1: passwords may take long to be
                     // checked.
                     guard.phase(open.0.sites().head);
-                    let serving = ServeContext {
+                    let context = ServeContext {
                         connection,
                         sites: open.0.sites(),
                         client,
                         guard: &guard,
                     };
-                    let part = boxed(|| serving.respond(&mut stream, &head, began));
+                    let part = boxed(|| context.respond(&mut stream, &head, began));
                     let next = charged(connection.guard.shared(), part).await;
                     match next {
                         NextStep::Tunnel { switched, site } => {
@@ -538,14 +540,20 @@ impl ClientStreams {
                         }
                         NextStep::End(_) => {}
                         NextStep::Request | NextStep::Close(_) if stream.is_over() => {}
-                        NextStep::Request => boxed(|| outlast(&mut stream, &guard, LINGER)).await,
-                        NextStep::Close(ending) => {
-                            boxed(|| outlast(&mut stream, &guard, ending.linger())).await
+                        NextStep::Request => {
+                            boxed(|| drain_body(&mut stream, &guard, LINGER)).await
+                        }
+                        NextStep::Close(termination) => {
+                            boxed(|| drain_body(&mut stream, &guard, termination.linger())).await
                         }
                     }
                 }
                 Err((error, method)) => {
-                    boxed(|| open.0.refuse(&mut stream, &guard, error, method, began)).await
+                    boxed(|| {
+                        open.0
+                            .respond_unreadable(&mut stream, &guard, error, method, began)
+                    })
+                    .await
                 }
             }
             // The carrier has counted the bytes; the time for which they were held is known here
@@ -599,7 +607,7 @@ impl ClientStreams {
             _ => stream.reset(Reason::CANCEL),
         }
         let meter = &guard.watch().meter;
-        self.connection.tunnelled(
+        self.connection.log_tunnel(
             began,
             opener.as_deref(),
             &hold,
@@ -609,7 +617,7 @@ impl ClientStreams {
     }
 
     /// Answers what is no request.
-    async fn refuse(
+    async fn respond_unreadable(
         &self,
         stream: &mut Stream,
         guard: &Guard,
@@ -634,7 +642,7 @@ impl ClientStreams {
             id: id.as_str(),
             ..ErrorAnswer::of(fault)
         };
-        let (mut answer, body) = error.make(BodyFormat::default(), None);
+        let (mut answer, body) = error.render(BodyFormat::default(), None);
         answer.fields.append(b"Date", &connection.worker.date());
         guard.phase(self.sites().head);
         // Whether it arrives or not, the stream is over.
@@ -673,7 +681,7 @@ impl ClientStreams {
 
 /// Takes what a client still sends when it has its answer. A reset that tells it to stop (RFC 9113
 /// §8.1) comes with the answer or overtakes it in the client, and many then never read it.
-async fn outlast(stream: &mut Stream, guard: &Guard, limit: Duration) {
+async fn drain_body(stream: &mut Stream, guard: &Guard, limit: Duration) {
     guard.phase(limit);
     guard.idle(SILENCE);
     stream.allow(u64::MAX);

@@ -12,7 +12,7 @@ use crate::upstream::Pool;
 #[derive(Debug)]
 pub struct RelaySettings {
     /// The index of its counters in each worker.
-    pub place: usize,
+    pub index: usize,
     /// The pool of its endpoints.
     pub pool: Arc<Pool>,
     /// The PROXY header that endpoints are sent, if any.

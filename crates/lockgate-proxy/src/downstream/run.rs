@@ -33,11 +33,11 @@ impl ClientConnection {
         // Boxed: what it takes is given back before HTTP/2's long life begins.
         let watch = self.guard.shared();
         match charged(Rc::clone(&watch), boxed(|| self.run(socket))).await {
-            OpenedConnection::Over(ending) => self.finish(&ending),
+            OpenedConnection::Over(termination) => self.finish(&termination),
             OpenedConnection::Http2(client, _place) => {
-                let (streams, ending) =
+                let (streams, termination) =
                     charged(watch, boxed(|| ClientStreams::serve(self, client))).await;
-                streams.connection().finish(&ending);
+                streams.connection().finish(&termination);
             }
         }
     }
@@ -48,19 +48,19 @@ impl ClientConnection {
         // Boxed: what opening takes is given back before the connection's long life begins.
         let (mut client, place, purpose) = match boxed(|| self.open(socket, &listener)).await {
             Ok(opened) => opened,
-            Err(ending) => return OpenedConnection::Over(ending),
+            Err(termination) => return OpenedConnection::Over(termination),
         };
-        let ending = match purpose {
+        let termination = match purpose {
             ConnectionPurpose::Http(sites) => {
                 match boxed(|| self.is_http2(&mut client, sites)).await {
                     Ok(true) => return OpenedConnection::Http2(client, place),
                     Ok(false) => {}
-                    Err(ending) => return OpenedConnection::Over(ending),
+                    Err(termination) => return OpenedConnection::Over(termination),
                 }
                 // Given back before what may be a long life as a relay.
-                let served = boxed(|| self.http(client, sites)).await;
+                let served = boxed(|| self.serve_http1(client, sites)).await;
                 match served {
-                    Http1End::Over(ending) => ending,
+                    Http1End::Over(termination) => termination,
                     Http1End::Switched {
                         mut relay,
                         bounds,
@@ -73,9 +73,10 @@ impl ClientConnection {
                         self.guard.watch().waits(Waiting::Otherwise);
                         cells.upgraded.inc();
                         bounds.begin(&self.guard);
-                        let ending = self.relay(&mut relay, bounds.idle, bounds.keepalive).await;
+                        let termination =
+                            self.relay(&mut relay, bounds.idle, bounds.keepalive).await;
                         cells.upgraded.dec();
-                        ending
+                        termination
                     }
                 }
             }
@@ -86,10 +87,10 @@ impl ClientConnection {
                     self.relay(&mut relay, relaying.idle, relaying.keepalive)
                         .await
                 }
-                Err(ending) => ending,
+                Err(termination) => termination,
             },
         };
-        OpenedConnection::Over(ending)
+        OpenedConnection::Over(termination)
     }
 
     /// Whether a client that has opened speaks HTTP/2: ALPN says so, and without TLS what it says

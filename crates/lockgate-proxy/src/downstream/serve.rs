@@ -79,7 +79,7 @@ pub(super) struct ServeContext<'s> {
 
 /// A request that has not been answered.
 struct Exchange<'e, 's, D> {
-    serving: &'e ServeContext<'s>,
+    context: &'e ServeContext<'s>,
     /// The head as it was received.
     head: &'e RequestHead,
     /// The target of the request, if it can be read.
@@ -122,7 +122,7 @@ impl<'s> ServeContext<'s> {
         (record.number, record.trace) = (number, TraceId::of(&head.fields));
         let target = asked(head);
         let exchange = Exchange {
-            serving: &self,
+            context: &self,
             head,
             target: &target,
             down,
@@ -148,7 +148,7 @@ impl<'s> ServeContext<'s> {
             .worker
             .cells
             .http
-            .site(Some(self.sites.sites[site].place))
+            .site(Some(self.sites.sites[site].index))
     }
 
     fn request_id(&self, head: &RequestHead) -> RequestId {
@@ -192,7 +192,7 @@ impl<'e, 's, D: Downstream> Exchange<'e, 's, D> {
             sites,
             client,
             guard,
-        } = *self.serving;
+        } = *self.context;
         let (worker, head) = (&connection.worker, self.head);
         let room = memory::wait_for_memory(guard, |cx| self.down.settle(cx)).await;
         room.map_err(|_| {
@@ -246,7 +246,7 @@ impl<'e, 's, D: Downstream> Exchange<'e, 's, D> {
             }
             self.down.allow(route.rules.body_max.unwrap_or(u64::MAX));
             let id = self.record.id;
-            let host = self.host(&target);
+            let host = self.host_name(&target);
             let values = self.values(&target, &host, &id);
             let mut outgoing = OutgoingHead::of(self.head, target.host);
             if let Some(hops) = received.hops {
@@ -273,7 +273,7 @@ impl<'e, 's, D: Downstream> Exchange<'e, 's, D> {
             if let Err(refusal) = self.apply_request_rules(route, &values, &mut outgoing) {
                 return self.refuse(refusal).await;
             }
-            if let Some((to, status)) = locate::moved(route, &values) {
+            if let Some((to, status)) = locate::redirect_of(route, &values) {
                 return self.respond_redirect(route, &values, to, status).await;
             }
             match Backend::of(&route.action, received.recipient, self.head.method) {
@@ -297,11 +297,11 @@ impl<'e, 's, D: Downstream> Exchange<'e, 's, D> {
 
     /// The name for templates. A request without one has come to a site for any host: then it is
     /// the address that it came to.
-    fn host<'a>(&self, target: &Asked<'a>) -> Cow<'a, str> {
+    fn host_name<'a>(&self, target: &Asked<'a>) -> Cow<'a, str> {
         if let Some(authority) = &target.authority {
             return authority.name();
         }
-        let addresses = self.serving.addresses(self.down);
+        let addresses = self.context.addresses(self.down);
         match addresses.map(|(_, to)| to.ip().to_canonical()) {
             Some(IpAddr::V4(ip)) => ip.to_string().into(),
             Some(IpAddr::V6(ip)) => format!("[{ip}]").into(),
@@ -318,7 +318,7 @@ impl<'e, 's, D: Downstream> Exchange<'e, 's, D> {
             path: target.path,
             query: target.query,
             host,
-            secure: self.serving.connection.negotiated.is_some(),
+            secure: self.context.connection.negotiated.is_some(),
             method: self.head.method_name(),
             client: self.record.client,
             id: id.as_bytes(),

@@ -14,7 +14,7 @@ pub(super) struct Termination {
     pub(super) side: CauseSide,
     pub(super) detail: Option<String>,
     /// Whether it is logged even if the connection's requests have their own lines.
-    pub(super) loud: bool,
+    pub(super) is_always_logged: bool,
 }
 
 impl Termination {
@@ -23,7 +23,7 @@ impl Termination {
             cause,
             side,
             detail: None,
-            loud: false,
+            is_always_logged: false,
         }
     }
 
@@ -32,12 +32,15 @@ impl Termination {
             cause,
             side,
             detail: Some(detail.to_string()),
-            loud: false,
+            is_always_logged: false,
         }
     }
 
-    pub(super) fn loud(self) -> Self {
-        Self { loud: true, ..self }
+    pub(super) fn always_logged(self) -> Self {
+        Self {
+            is_always_logged: true,
+            ..self
+        }
     }
 
     pub(super) fn of(failure: Failure) -> Self {

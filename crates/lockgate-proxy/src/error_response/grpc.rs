@@ -62,7 +62,7 @@ pub(super) fn answer(status: u16, message: &str) -> ResponseHead {
 /// denial of an auth service. Its status is the one that clients derive themselves ("HTTP to gRPC
 /// Status Code Mapping"), with a message that they can read; its fields that do not describe the
 /// content are kept.
-pub fn instead_of(said: &ResponseHead) -> ResponseHead {
+pub fn translate(said: &ResponseHead) -> ResponseHead {
     let message = format!("{} {}", said.status, reason(said.status));
     let mut head = answer(status_of(said.status), message.trim_end());
     for field in said.fields.iter() {

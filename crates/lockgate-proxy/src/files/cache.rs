@@ -100,9 +100,9 @@ struct Generations {
 }
 
 impl Generations {
-    fn key(&mut self, place: usize, path: &[u8]) {
+    fn key(&mut self, id: usize, path: &[u8]) {
         self.key.clear();
-        self.key.extend_from_slice(&(place as u32).to_le_bytes());
+        self.key.extend_from_slice(&(id as u32).to_le_bytes());
         self.key.extend_from_slice(path);
     }
 
@@ -140,9 +140,9 @@ impl FileCache {
     }
 
     /// The entry of `path` in the files with this index.
-    pub(crate) fn get(&self, place: usize, path: &[u8]) -> Option<Rc<CachedFile>> {
+    pub(crate) fn get(&self, id: usize, path: &[u8]) -> Option<Rc<CachedFile>> {
         let generations = &mut *self.generations.borrow_mut();
-        generations.key(place, path);
+        generations.key(id, path);
         if let Some(hit) = generations.young.get(&*generations.key) {
             return Some(Rc::clone(hit));
         }
@@ -152,21 +152,21 @@ impl FileCache {
     }
 
     /// Keeps what was found.
-    pub(crate) fn put(&self, place: usize, path: &[u8], hit: Rc<CachedFile>) {
+    pub(crate) fn put(&self, id: usize, path: &[u8], hit: Rc<CachedFile>) {
         if memory::level() > Level::Easy {
             return;
         }
         let generations = &mut *self.generations.borrow_mut();
-        generations.key(place, path);
+        generations.key(id, path);
         let key = generations.key.as_slice().into();
         generations.old.remove(&*generations.key);
         generations.insert(key, hit);
     }
 
     /// Forgets what was found.
-    pub(crate) fn forget(&self, place: usize, path: &[u8]) {
+    pub(crate) fn forget(&self, id: usize, path: &[u8]) {
         let generations = &mut *self.generations.borrow_mut();
-        generations.key(place, path);
+        generations.key(id, path);
         generations.young.remove(&*generations.key);
         generations.old.remove(&*generations.key);
     }

@@ -293,7 +293,7 @@ impl Compress {
             .chain([lockgate_http::coding::Coding::Identity])
             .collect();
         let coding = made(Accepted::of(asked).best(&offered)?)?;
-        became_another(fields);
+        drop_representation_fields(fields);
         weaken(fields);
         fields.append(b"Content-Encoding", coding.token().as_bytes());
         Some((coding, self.fast_level(coding)))
@@ -330,7 +330,7 @@ pub fn is_fixed(fields: &Fields) -> bool {
 
 /// Takes out what was said of the bytes that are no longer these: their number, their parts, their
 /// coding, their digests.
-pub fn became_another(fields: &mut Fields) {
+pub fn drop_representation_fields(fields: &mut Fields) {
     fields.remove(Known::ContentLength);
     let gone: [&[u8]; 6] = [
         b"accept-ranges",

@@ -116,7 +116,7 @@ impl Rewrite {
         let changer = Changer::new(&self.changes, Document::of(content_type), &values, self.max);
         stages.extend(coding.map(|coded| BodyStage::Decode(Decoder::new(coded, self.max))));
         stages.push(BodyStage::Change(changer));
-        body::became_another(fields);
+        body::drop_representation_fields(fields);
         // Of what is filled in anew each time there are no validators.
         let gone: [&[u8]; 2] = [b"etag", b"last-modified"];
         fields.retain(|field| {

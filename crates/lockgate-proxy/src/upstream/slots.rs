@@ -13,7 +13,7 @@ use crate::clients::ClientAccount;
 use crate::clock::{Clock, Cut, Guard};
 use crate::limits::Permit;
 use crate::limits::sockets::{SocketLimit, SocketShare};
-use crate::preemption::end_still_exchanges;
+use crate::preemption::end_stalled_exchanges;
 
 /// The sockets of one worker.
 pub struct Slots {
@@ -81,7 +81,7 @@ impl Slots {
             self.give_way(|| self.process.choose());
         }
         if self.process.asked() > 0 {
-            let ended = end_still_exchanges(clock, || self.process.choose());
+            let ended = end_stalled_exchanges(clock, || self.process.choose());
             self.process.preempt(ended);
         }
     }

@@ -97,7 +97,7 @@ impl Assembler<'_> {
                 self.relays.len() - 1
             });
         let relaying = RelaySettings {
-            place,
+            index: place,
             pool,
             proxy_protocol: relay.proxy_protocol.map(|header| match header {
                 config::SentHeader::Own(version) => SentHeader::Own(pools::version(version)),

@@ -432,7 +432,7 @@ impl Assembler<'_> {
         let (attempts, types, threads) = (attempts?, types?, threads.clone());
         there.then(|| {
             Arc::new(Files {
-                place,
+                id: place,
                 root: files.root.clone(),
                 symlinks: match files.symlinks {
                     config::Symlinks::Inside => Symlinks::Inside,
@@ -513,7 +513,7 @@ impl Table {
         };
         self.sites.push(site::Site {
             name,
-            place: served.place,
+            index: served.place,
             log,
             pages,
             tls_rules: 0,

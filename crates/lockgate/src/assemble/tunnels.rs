@@ -94,7 +94,7 @@ impl Assembler<'_> {
         let (router, _) = Router::build(vec![any]).ok()?;
         let site = site::Site {
             name: tunnel.name.clone(),
-            place,
+            index: place,
             log: site::SiteLog::Shared,
             pages: Arc::default(),
             tls_rules: 0,

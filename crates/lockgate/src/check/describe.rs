@@ -129,7 +129,7 @@ fn tunnel(tunnel: &Tunnel, planned: &Planned) -> Value {
 
 /// A listener of sites. Where its hosts have different rules of TLS, each has the place of its own.
 fn served(config: &Config, sites: &site::Sites, planned: &Planned) -> Value {
-    let written = |one: &site::Site| config.sites.get(one.place);
+    let written = |one: &site::Site| config.sites.get(one.index);
     let groups = planned
         .listener
         .tls_of_sites()

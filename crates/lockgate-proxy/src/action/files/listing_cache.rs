@@ -49,7 +49,7 @@ pub(super) fn list(files: &Files, wanted: &ListingRequest) -> Result<Bytes, Errn
         static MADE: RefCell<ListingCache> = RefCell::default();
     }
     let folder = ListingSource {
-        place: files.place,
+        id: files.id,
         root: &files.root,
         symlinks: files.symlinks,
         hidden: files.hidden,
@@ -60,7 +60,7 @@ pub(super) fn list(files: &Files, wanted: &ListingRequest) -> Result<Bytes, Errn
 /// The settings of a route that a listing depends on.
 #[derive(Debug)]
 struct ListingSource<'a> {
-    place: usize,
+    id: usize,
     root: &'a Path,
     symlinks: Symlinks,
     hidden: bool,
@@ -93,7 +93,7 @@ impl ListingCache {
         let root = Root::open(folder.root, folder.symlinks, Wait::Yes)?;
         // Looked at before it is read: a change in between is seen by the next.
         let (_, stamp) = root.look(&wanted.at)?;
-        let key = (folder.place, wanted.at.clone());
+        let key = (folder.id, wanted.at.clone());
         let is_current = |known: &CachedDirectory| known.stamp == stamp && now < known.read + KEPT;
         if !self.directories.get(&key).is_some_and(is_current) {
             let (entries, more) =

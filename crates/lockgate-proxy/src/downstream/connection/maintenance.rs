@@ -19,7 +19,7 @@ const HEAD: usize = 16 * 1024;
 
 impl ClientConnection {
     /// Responds to a client that begins with a request of HTTP/1; tells whether it did.
-    pub(super) async fn maintenance(
+    pub(super) async fn respond_maintenance(
         &self,
         client: ClientTransport,
         status: u16,
@@ -38,11 +38,11 @@ impl ClientConnection {
         self.guard.phase(self.listener.handshake);
         let begins = self
             .guard
-            .within(speaks_http(&mut stream, &mut inbox))
+            .within(begins_http(&mut stream, &mut inbox))
             .await;
         if matches!(begins, Ok(Ok(true))) {
             // A client that does not finish its head in time gets the response all the same.
-            let _ = self.guard.within(hear_head(&mut stream, &mut inbox)).await;
+            let _ = self.guard.within(read_head(&mut stream, &mut inbox)).await;
         }
         self.guard
             .watch()
@@ -53,51 +53,53 @@ impl ClientConnection {
             return false;
         }
         let has_body = !inbox.bytes().starts_with(b"HEAD ");
-        let words = self.words(status, page, has_body);
+        let response = self.maintenance_response(status, page, has_body);
         self.guard.phase(FAREWELL);
         if !matches!(
-            self.guard.within(tell(&mut stream, &inbox, &words)).await,
+            self.guard
+                .within(send(&mut stream, &inbox, &response))
+                .await,
             Ok(Ok(()))
         ) {
             return false;
         }
-        self.guard.watch().meter.sent.set(words.len() as u64);
+        self.guard.watch().meter.sent.set(response.len() as u64);
         self.guard.phase(FAREWELL);
-        let _ = self.guard.within(hear_out(&mut stream, &mut inbox)).await;
+        let _ = self.guard.within(drain(&mut stream, &mut inbox)).await;
         true
     }
 
-    fn words(&self, status: u16, page: &ErrorPage, has_body: bool) -> Vec<u8> {
+    fn maintenance_response(&self, status: u16, page: &ErrorPage, has_body: bool) -> Vec<u8> {
         let answer = ErrorResponse {
             status,
             ..ErrorAnswer::of(HttpFault::NoEndpoint)
         };
-        let (mut head, body) = answer.make(BodyFormat::Text, Some(page));
+        let (mut head, body) = answer.render(BodyFormat::Text, Some(page));
         head.fields.append(b"Date", &self.worker.date());
         head.fields.append(b"Connection", b"close");
-        let mut words = format!("HTTP/1.1 {} ", head.status).into_bytes();
-        words.extend_from_slice(head.reason());
-        words.extend_from_slice(b"\r\n");
-        head.fields.write(&mut words, |_| true);
-        words.extend_from_slice(b"\r\n");
+        let mut response = format!("HTTP/1.1 {} ", head.status).into_bytes();
+        response.extend_from_slice(head.reason());
+        response.extend_from_slice(b"\r\n");
+        head.fields.write(&mut response, |_| true);
+        response.extend_from_slice(b"\r\n");
         if has_body {
-            words.extend_from_slice(&body);
+            response.extend_from_slice(&body);
         }
-        words
+        response
     }
 }
 
 /// Reads the rest of a request's head, up to [`HEAD`]: a client that is still sending would not
 /// read a response.
-async fn hear_head(stream: &mut Stream, inbox: &mut Inbox) -> Result<(), StreamError> {
-    let mut heard = 0;
+async fn read_head(stream: &mut Stream, inbox: &mut Inbox) -> Result<(), StreamError> {
+    let mut searched = 0;
     loop {
         // What was looked at before is not looked at again, however small the pieces are.
-        let new = inbox.bytes().get(heard..).unwrap_or_default();
+        let new = inbox.bytes().get(searched..).unwrap_or_default();
         if new.windows(4).any(|end| end == b"\r\n\r\n") || inbox.bytes().len() > HEAD {
             return Ok(());
         }
-        heard = inbox.bytes().len().saturating_sub(3);
+        searched = inbox.bytes().len().saturating_sub(3);
         if !poll_fn(|cx| stream.poll_read(cx, inbox)).await? {
             return Ok(());
         }
@@ -105,7 +107,7 @@ async fn hear_head(stream: &mut Stream, inbox: &mut Inbox) -> Result<(), StreamE
 }
 
 /// Whether the first bytes are those of an HTTP/1 request: ten bytes tell at most.
-async fn speaks_http(stream: &mut Stream, inbox: &mut Inbox) -> Result<bool, StreamError> {
+async fn begins_http(stream: &mut Stream, inbox: &mut Inbox) -> Result<bool, StreamError> {
     loop {
         match client_hello::first(inbox.bytes()) {
             First::Http => return Ok(!inbox.bytes().starts_with(b"PRI ")),
@@ -118,17 +120,17 @@ async fn speaks_http(stream: &mut Stream, inbox: &mut Inbox) -> Result<bool, Str
     }
 }
 
-async fn tell(stream: &mut Stream, inbox: &Inbox, words: &[u8]) -> Result<(), StreamError> {
+async fn send(stream: &mut Stream, inbox: &Inbox, response: &[u8]) -> Result<(), StreamError> {
     let blocks = inbox.blocks();
     let mut sent = 0;
-    while sent < words.len() {
-        sent += poll_fn(|cx| stream.poll_write(cx, &blocks, &[&words[sent..]])).await?;
+    while sent < response.len() {
+        sent += poll_fn(|cx| stream.poll_write(cx, &blocks, &[&response[sent..]])).await?;
     }
     poll_fn(|cx| stream.poll_finish(cx)).await
 }
 
-/// Hears some of what the client still says: a reset could overtake our words.
-async fn hear_out(stream: &mut Stream, inbox: &mut Inbox) {
+/// Hears some of what the client still says: a reset could overtake our response.
+async fn drain(stream: &mut Stream, inbox: &mut Inbox) {
     for _ in 0..FAREWELL_READS {
         inbox.consume(inbox.bytes().len());
         if !matches!(poll_fn(|cx| stream.poll_read(cx, inbox)).await, Ok(true)) {

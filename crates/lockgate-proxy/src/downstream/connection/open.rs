@@ -117,7 +117,9 @@ impl ClientConnection {
             return Ok(None);
         };
         let choose = |hello: &Hello<'_>| chosen(acceptors, hello.server_name.as_deref());
-        self.hello(first, choose, unknown).await.map(Some)
+        self.read_client_hello(first, choose, unknown)
+            .await
+            .map(Some)
     }
 
     /// Routes by the ClientHello. Bytes of TLS that is passed through stay in `received`.
@@ -139,7 +141,10 @@ impl ClientConnection {
             }
             Some(chosen)
         };
-        let (purpose, acceptors) = match self.hello(first, choose, |_| OpeningError::NoWay).await? {
+        let (purpose, acceptors) = match self
+            .read_client_hello(first, choose, |_| OpeningError::NoWay)
+            .await?
+        {
             HelloRoute::Relay(way) => {
                 self.session = session;
                 self.limit_lifetime(&way.relaying);
@@ -166,7 +171,7 @@ impl ClientConnection {
     /// relayed all the same.
     async fn peek_client_hello(&mut self, first: &mut FirstBytes<'_>) -> Result<(), Termination> {
         let look = |hello: &Hello<'_>| Box::from(&*hello.session_id);
-        let begins = self.begins(first.received.is_empty());
+        let begins = self.note_waiting(first.received.is_empty());
         let hello = self.guard.within(first.client_hello(begins, look)).await;
         self.guard.watch().waits(Waiting::Otherwise);
         match hello {
@@ -187,7 +192,7 @@ impl ClientConnection {
 
     /// Notes that the client is waited for, of which nothing has come yet if it is `silent`; and
     /// gives what is to be called when something has.
-    fn begins(&self, silent: bool) -> impl Fn() {
+    fn note_waiting(&self, silent: bool) -> impl Fn() {
         let watch = self.guard.watch();
         watch.waits(if silent {
             Waiting::ForRequest
@@ -199,13 +204,13 @@ impl ClientConnection {
 
     /// Reads a ClientHello and what `choose` makes of it; where that is nothing, the client is told
     /// what `otherwise` says.
-    async fn hello<T>(
+    async fn read_client_hello<T>(
         &mut self,
         first: &mut FirstBytes<'_>,
         choose: impl FnOnce(&Hello<'_>) -> Option<T>,
         otherwise: fn(ServerName) -> OpeningError,
     ) -> Result<T, Termination> {
-        let begins = self.begins(first.received.is_empty());
+        let begins = self.note_waiting(first.received.is_empty());
         let hello = self.guard.within(first.client_hello(begins, choose)).await;
         self.guard.watch().waits(Waiting::Otherwise);
         self.spoke |= !first.received.is_empty();
@@ -344,7 +349,7 @@ impl ClientConnection {
         match made {
             Ok(Ok(made)) => {
                 if let Some(cells) = self.cells() {
-                    cells.shook(&made.negotiated, took);
+                    cells.handshake_finished(&made.negotiated, took);
                 }
                 self.negotiated = Some(Box::new(made.negotiated));
                 Ok((made.session, made.unsent))
@@ -371,7 +376,7 @@ impl ClientConnection {
         if matches!(error, HandshakeError::Tls(_)) {
             // The alert is sent; it must arrive.
             self.guard.phase(FAREWELL);
-            let _ = self.guard.within(say_farewell(socket, &[])).await;
+            let _ = self.guard.within(send_and_close(socket, &[])).await;
         }
         Termination::because(Cause::HandshakeFailed, CauseSide::Downstream, error)
     }
@@ -385,7 +390,7 @@ impl ClientConnection {
         if !farewell.is_empty() {
             self.guard.phase(FAREWELL);
             // Whether the client waits for it or not, the connection is over.
-            let _ = self.guard.within(say_farewell(socket, &farewell)).await;
+            let _ = self.guard.within(send_and_close(socket, &farewell)).await;
         }
         match error {
             OpeningError::Closed => Termination::new(Cause::ClientClosed, CauseSide::Downstream),
@@ -418,7 +423,7 @@ fn unknown(name: ServerName) -> OpeningError {
 
 /// Sends the last words and waits until the client has closed: closing with its bytes unread would
 /// reset the connection, and the reset could overtake what we said.
-pub(super) async fn say_farewell(socket: &Socket, words: &[u8]) -> std::io::Result<()> {
+pub(super) async fn send_and_close(socket: &Socket, words: &[u8]) -> std::io::Result<()> {
     let mut sent = 0;
     while sent < words.len() {
         sent += poll_fn(|cx| socket.poll_send(cx, &words[sent..])).await?;

@@ -32,9 +32,9 @@ impl ClientConnection {
         relaying: &RelaySettings,
     ) -> Result<Relay, Termination> {
         let watch = self.guard.watch();
-        watch.relay.set(Some(relaying.place));
+        watch.relay.set(Some(relaying.index));
         watch.waits(Waiting::ForTunnel);
-        if let Some(cells) = self.worker.cells.relays.get(relaying.place) {
+        if let Some(cells) = self.worker.cells.relays.get(relaying.index) {
             cells.begun.inc();
             cells.open.inc();
         }
@@ -61,7 +61,7 @@ impl ClientConnection {
                 if let Some(cells) = self.cells() {
                     cells.connect.record(took);
                 }
-                if let Some(cells) = self.worker.cells.relays.get(relaying.place) {
+                if let Some(cells) = self.worker.cells.relays.get(relaying.index) {
                     cells.connect.record(took);
                 }
                 let (mut relay, hold) = join(client, dialled, header).map_err(|error| {
@@ -96,7 +96,7 @@ impl ClientConnection {
             .as_ref()
             .filter(|_| matches!(error, DialError::Down));
         if let Some((status, page)) = answer
-            && boxed(|| self.maintenance(client, *status, page)).await
+            && boxed(|| self.respond_maintenance(client, *status, page)).await
         {
             let detail = format_args!("{error}, and the client was told so");
             return Err(Termination::because(

@@ -36,7 +36,7 @@ impl<'s, D> Exchange<'_, 's, D> {
                 limited,
                 self.head,
                 client,
-                self.serving.guard.clock().nanos(),
+                self.context.guard.clock().nanos(),
             )?;
         }
         if let Some(Auth::Basic(auth)) = &admission.auth {
@@ -78,7 +78,7 @@ impl<'s, D> Exchange<'_, 's, D> {
         let (Some(credentials), None) = (said.next(), said.next()) else {
             return Err(challenge());
         };
-        let guard = self.serving.guard;
+        let guard = self.context.guard;
         let now = guard.clock().now();
         if let Some(user) = auth.checker.cached(credentials, now) {
             return Ok(user);

@@ -38,12 +38,12 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
             sites,
             client,
             guard,
-        } = *self.serving;
+        } = *self.context;
         let worker = &connection.worker;
         let mut outcome = Outcome::default();
         let (answered, response) = {
             let question = auth.question(self.head, outgoing.fields(), target);
-            let host = self.host(target);
+            let host = self.host_name(target);
             let id = self.record.id;
             let pool = worker.upstream(auth.proxy.upstream).pool();
             let wish = pool.wish(&self.asker(&self.head.fields), guard.clock().now());
@@ -51,7 +51,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
                 .settings
                 .proxy_protocol
                 .is_some()
-                .then(|| self.serving.addresses(self.down))
+                .then(|| self.context.addresses(self.down))
                 .flatten();
             let request = Request {
                 worker,
@@ -72,7 +72,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
                 pattern,
                 rules: &auth.rules,
             };
-            let site = self.record.site.map(|site| sites.sites[site].place);
+            let site = self.record.site.map(|site| sites.sites[site].index);
             let mut gone = |cx: &mut std::task::Context<'_>| self.down.poll_gone(cx);
             let mut down = AuthDownstream::new(&mut gone);
             let mut dispatch = Dispatch {
@@ -82,7 +82,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
                 share_of: connection.share_of(self.head.version),
                 down: &mut down,
                 private: &Rc::default(),
-                introduction: &|version| connection.introduce(version, addresses),
+                introduction: &|version| connection.proxy_header(version, addresses),
                 wish,
                 shapers: None,
                 cells: worker.cells.http.site(site),

@@ -78,7 +78,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
                 sites,
                 client,
                 guard,
-            } = *self.serving;
+            } = *self.context;
             let (worker, backend, rules) = (&connection.worker, parts.backend, &parts.route.rules);
             let told = match backend {
                 Backend::Forward(_, forward) => &forward.client,
@@ -101,12 +101,12 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
                 Backend::Folder(_) => false,
             };
             let addresses = sends_header
-                .then(|| self.serving.addresses(self.down))
+                .then(|| self.context.addresses(self.down))
                 .flatten();
             guard.watch().hold_to(min_rate(rules.rates));
             let shape = rules.shape.as_ref();
             let shapers = shape.map(|shape| self.shapers(shape, &parts.route.action));
-            let site = self.record.site.map(|site| sites.sites[site].place);
+            let site = self.record.site.map(|site| sites.sites[site].index);
             let mut dispatch = Dispatch {
                 request: Request {
                     worker,
@@ -130,7 +130,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
                 down: &mut *self.down,
                 wish: parts.wish,
                 private: &client.private,
-                introduction: &|version| connection.introduce(version, addresses),
+                introduction: &|version| connection.proxy_header(version, addresses),
                 shapers,
                 cells: worker.cells.http.site(site),
                 began: self.record.began,
@@ -152,7 +152,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
 
     /// The next step after an exchange with a backend.
     async fn finish(self, result: Result<(), Failure>) -> NextStep {
-        self.serving.guard.watch().waits(Waiting::Otherwise);
+        self.context.guard.watch().waits(Waiting::Otherwise);
         let record = &mut *self.record;
         record.received = self.down.taken();
         match result {
@@ -161,10 +161,10 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
             }
             Err(failure) => {
                 record.sent = self.down.moved();
-                let ending =
+                let termination =
                     Termination::because(failure.cause, failure.side, failure.detail.clone());
                 record.failure = Some(failure);
-                return NextStep::End(ending);
+                return NextStep::End(termination);
             }
             Ok(()) => record.sent = self.down.moved(),
         }
@@ -176,7 +176,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
                     host: host.into(),
                     user: record.user.clone(),
                 }));
-                let site = record.site.map(|site| self.serving.sites.sites[site].place);
+                let site = record.site.map(|site| self.context.sites.sites[site].index);
                 NextStep::Tunnel { switched, site }
             }
             None if record.outcome.reusable => NextStep::Request,
@@ -187,11 +187,11 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
     /// The shapers of a request: the rest of its connection's rates. A tunnel has rates of its own.
     fn shapers(&self, shape: &Arc<Shape>, action: &Action) -> Box<Shapers> {
         let (client, user) = (self.record.client.key(), self.record.user.as_ref());
-        let line = &self.serving.connection.worker.line;
+        let line = &self.context.connection.worker.line;
         let of = |connection: &Shaped| Box::new(shape.shapers(connection, client, user, line));
         if matches!(action, Action::Connect(_)) {
             return of(&shape.connection());
         }
-        self.serving.client.with_shaped(shape, of)
+        self.context.client.with_shaped(shape, of)
     }
 }

@@ -45,7 +45,7 @@ impl<'e, 's, D> Exchange<'e, 's, D> {
             sites,
             client,
             ..
-        } = *self.serving;
+        } = *self.context;
         if sites.tunnels {
             let found = sites.router.route(site, self.head.method_name(), b"/");
             let found = found.map_err(|_| Refusal::because(HttpFault::NotFound, "no route"))?;
@@ -71,7 +71,7 @@ impl<'e, 's, D> Exchange<'e, 's, D> {
     fn locate_site(&mut self, target: &Asked<'_>) -> Result<usize, Refusal<'s>> {
         let ServeContext {
             connection, sites, ..
-        } = *self.serving;
+        } = *self.context;
         if self.head.method == Method::Connect && !sites.tunnels {
             let why = "CONNECT to a site";
             return Err(Refusal::because(HttpFault::NotImplemented, why));
@@ -87,7 +87,7 @@ impl<'e, 's, D> Exchange<'e, 's, D> {
             return Err(Refusal::because(fault, "no site has this host"));
         };
         self.record.site = Some(site);
-        self.serving.cells(site).in_flight.inc();
+        self.context.cells(site).in_flight.inc();
         if secure && sites.sites[site].tls_rules != connection.rules {
             let why = "the host has other rules of TLS";
             return Err(Refusal::because(HttpFault::Misdirected, why));
@@ -97,7 +97,7 @@ impl<'e, 's, D> Exchange<'e, 's, D> {
 
     /// The route of the request's path and method within a site.
     fn locate_route(&self, site: usize, target: Asked<'e>) -> Result<Located<'e, 's>, Refusal<'s>> {
-        let (head, sites) = (self.head, self.serving.sites);
+        let (head, sites) = (self.head, self.context.sites);
         let (path, ambiguous) = match decode(target.path) {
             Ok(path) => (merged(path), None),
             Err(error @ TargetError::Ambiguous) => {
@@ -151,7 +151,10 @@ impl<'e, 's, D> Exchange<'e, 's, D> {
 /// The redirect of a request by its route's map, with its status. A path with two readings is not
 /// redirected, and none to the URL that was asked for: "/docs/* /docs" must not go round in
 /// circles.
-pub(super) fn moved<'r>(route: &'r Route, values: &Values<'_>) -> Option<(&'r Template, u16)> {
+pub(super) fn redirect_of<'r>(
+    route: &'r Route,
+    values: &Values<'_>,
+) -> Option<(&'r Template, u16)> {
     let map = route.rules.redirects.as_deref()?;
     let (to, status) = map.find(&merged(decode(values.path).ok()?))?;
     let mut location = Vec::new();

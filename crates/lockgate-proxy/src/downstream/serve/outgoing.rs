@@ -24,7 +24,7 @@ impl<'s, D> Exchange<'_, 's, D> {
         let Some(share) = route.rules.trace else {
             return;
         };
-        let connection = self.serving.connection;
+        let connection = self.context.connection;
         let (ids, number) = (&connection.worker.shared.request_ids, self.record.number);
         let trace = ids.trace(connection.id, number);
         let parent = ids.span(connection.id, number);
@@ -52,7 +52,7 @@ impl<'s, D> Exchange<'_, 's, D> {
         }
         let rules = &route.rules.request_headers;
         if !rules.is_empty() {
-            let blocks = &self.serving.connection.worker.blocks;
+            let blocks = &self.context.connection.worker.blocks;
             let mut scratch = blocks.text();
             rules.apply(outgoing.change(), values, &mut scratch);
             blocks.take_back(scratch);
@@ -72,16 +72,16 @@ impl<'s, D> Exchange<'_, 's, D> {
         let Action::Proxy(proxy) = action else {
             return Wish::Any;
         };
-        let worker = &self.serving.connection.worker;
+        let worker = &self.context.connection.worker;
         let pool = worker.upstream(proxy.upstream).pool();
-        pool.wish(&self.asker(fields), self.serving.guard.clock().now())
+        pool.wish(&self.asker(fields), self.context.guard.clock().now())
     }
 
     /// The input for the choice of an endpoint.
     pub(super) fn asker<'f>(&'f self, fields: &'f Fields) -> Asker<'f> {
         Asker {
             client: self.record.client.key(),
-            server_name: self.serving.connection.server_name.as_deref(),
+            server_name: self.context.connection.server_name.as_deref(),
             session: None,
             fields: Some(fields),
         }

@@ -139,7 +139,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
 
     /// Says that no endpoint has answered, if the client can still be told.
     pub(super) async fn fail(self, of: ErrorOrigin, failure: Failure) -> NextStep {
-        let worker = &self.serving.connection.worker;
+        let worker = &self.context.connection.worker;
         let upstream = self
             .record
             .upstream
@@ -166,11 +166,11 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
 
     /// Answers by an error, unless the client can be told nothing any more.
     async fn respond_error(mut self, failure: Failure, overrides: ErrorOverrides<'_>) -> NextStep {
-        let ending = Termination::because(failure.cause, failure.side, failure.detail.clone());
+        let termination = Termination::because(failure.cause, failure.side, failure.detail.clone());
         let fault = failure.fault;
         self.record.failure = Some(failure);
         let Some(fault) = fault else {
-            return NextStep::End(ending);
+            return NextStep::End(termination);
         };
         let (id, head) = (self.record.id, self.head);
         let usual = ErrorResponse::of(fault);
@@ -184,12 +184,12 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
             ..usual
         };
         let (mut response, body) = if grpc::is_call(head) {
-            (error.make_grpc(), Cow::default())
+            (error.render_grpc(), Cow::default())
         } else {
             let page = overrides
                 .page
                 .or_else(|| self.pages().and_then(|pages| pages.get(status)));
-            error.make(BodyFormat::of_accept(head.fields.named(b"accept")), page)
+            error.render(BodyFormat::of_accept(head.fields.named(b"accept")), page)
         };
         self.apply_response_rules(&mut response.fields);
         self.add_date(&mut response.fields);
@@ -201,7 +201,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
         let may_follow = head.version >= Version::Http11 && head.method != Method::Connect;
         self.persistence = self.persistence.and(may_follow);
         self.down.discard();
-        self.send(response, &body, ending).await
+        self.send(response, &body, termination).await
     }
 
     /// Applies the route's rules to an error.
@@ -211,14 +211,14 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
             return;
         };
         let Ok(target) = self.target else { return };
-        let (host, id) = (self.host(target), self.record.id);
+        let (host, id) = (self.host_name(target), self.record.id);
         let values = self.values(target, &host, &id);
         let is_own = |name: &[u8]| ITS_OWN.iter().any(|own| own.eq_ignore_ascii_case(name));
         let own = fields.iter().filter(|field| is_own(field.name));
         let said: Vec<_> = own
             .map(|field| (field.name.to_vec(), field.value.to_vec()))
             .collect();
-        let blocks = &self.serving.connection.worker.blocks;
+        let blocks = &self.context.connection.worker.blocks;
         let mut scratch = blocks.text();
         rules.apply(fields, &values, &mut scratch);
         blocks.take_back(scratch);
@@ -309,7 +309,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
         if !local.media_type.is_empty() && !local.body.is_empty() {
             fields.append(b"Content-Type", local.media_type.as_bytes());
         }
-        let blocks = &self.serving.connection.worker.blocks;
+        let blocks = &self.context.connection.worker.blocks;
         let mut scratch = blocks.text();
         route.rules.headers.apply(fields, values, &mut scratch);
         blocks.take_back(scratch);
@@ -361,15 +361,15 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
 
     /// Sends a response of our own, however long the client takes for it as long as it keeps to its
     /// rate.
-    async fn send(self, response: ResponseHead, body: &[u8], ending: Termination) -> NextStep {
-        let guard = self.serving.guard;
+    async fn send(self, response: ResponseHead, body: &[u8], termination: Termination) -> NextStep {
+        let guard = self.context.guard;
         // What a client still sends when it has a response is not waited for.
-        let is_stopping = self.serving.connection.worker.is_stopping();
+        let is_stopping = self.context.connection.worker.is_stopping();
         let persistence = self.persistence.and(self.down.is_over() && !is_stopping);
         let (mut response, mut body) = (response, body);
         if grpc::is_call(self.head) {
             if grpc::status(&response.fields).is_none() {
-                (response, body) = (grpc::instead_of(&response), b"");
+                (response, body) = (grpc::translate(&response), b"");
             }
             self.record.outcome.grpc_status = grpc::status(&response.fields);
         }
@@ -383,13 +383,13 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
         guard.watch().hold_to(min_rate(self.rates()));
         match deliver(self.down, guard, self.head, &response, body, persistence).await {
             Ok(()) if persistence.is_kept() => NextStep::Request,
-            Ok(()) => NextStep::Close(ending),
-            Err(ending) => NextStep::End(ending),
+            Ok(()) => NextStep::Close(termination),
+            Err(termination) => NextStep::End(termination),
         }
     }
 
     fn add_date(&self, fields: &mut Fields) {
-        fields.append(b"Date", &self.serving.connection.worker.date());
+        fields.append(b"Date", &self.context.connection.worker.date());
     }
 
     fn cors(&self) -> Option<&'s Cors> {
@@ -398,7 +398,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
 
     /// The pages of the request's route; where it has none, of its site.
     fn pages(&self) -> Option<&'s ErrorPages> {
-        let site = |site: usize| &*self.serving.sites.sites[site].pages;
+        let site = |site: usize| &*self.context.sites.sites[site].pages;
         match self.record.route {
             Some(route) => Some(&route.rules.pages),
             None => self.record.site.map(site),
@@ -408,7 +408,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
     /// The rates that the client is held to.
     fn rates(&self) -> Rates {
         let route = self.record.route;
-        route.map_or(self.serving.sites.rates, |route| route.rules.rates)
+        route.map_or(self.context.sites.rates, |route| route.rules.rates)
     }
 }
 
