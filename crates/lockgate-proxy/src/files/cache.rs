@@ -139,7 +139,7 @@ impl FileCache {
         }
     }
 
-    /// The entry of `path` in the files with this index.
+    /// The entry of `path` in the files with this id.
     pub(crate) fn get(&self, id: usize, path: &[u8]) -> Option<Rc<CachedFile>> {
         let generations = &mut *self.generations.borrow_mut();
         generations.key(id, path);

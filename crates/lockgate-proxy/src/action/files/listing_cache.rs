@@ -177,7 +177,7 @@ mod tests {
 
     fn folder(root: &Path) -> ListingSource<'_> {
         ListingSource {
-            place: 0,
+            id: 0,
             root,
             symlinks: Symlinks::Inside,
             hidden: false,
