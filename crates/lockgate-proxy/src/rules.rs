@@ -3,9 +3,14 @@
 
 use std::sync::Arc;
 
+use lockgate_http::fields::Fields;
+use lockgate_net::stream::Blocks;
+
 use crate::error_response::ErrorPages;
 use crate::shaping::Shape;
-use crate::transform::{Caching, Compress, Cors, HeaderRules, RedirectMap, Rewrite, TargetRewrite};
+use crate::transform::{
+    Caching, Compress, Cors, HeaderRules, RedirectMap, Rewrite, TargetRewrite, Values,
+};
 
 /// The rules of a route for its requests and their responses.
 #[derive(Debug)]
@@ -51,4 +56,11 @@ pub struct Rates {
     pub min_out: Option<u64>,
     /// Milliseconds for which it may stay below.
     pub grace: u64,
+}
+
+/// Changes fields by rules; values are put together in one of the worker's buffers.
+pub fn apply(rules: &HeaderRules, fields: &mut Fields, values: &Values<'_>, blocks: &Blocks) {
+    let mut scratch = blocks.text();
+    rules.apply(fields, values, &mut scratch);
+    blocks.take_back(scratch);
 }

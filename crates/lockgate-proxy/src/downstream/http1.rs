@@ -15,7 +15,7 @@ use lockgate_net::stream::Stream;
 
 use super::client_context::ClientContext;
 use super::connection::ClientConnection;
-use super::serve::{NextStep, ServeContext, deliver};
+use super::serve::{NextStep, ServeContext};
 use super::termination::{Termination, termination_of_cut};
 use super::tunnel::{TunnelEnd, TunnelRun};
 use crate::access_log::{Cause, CauseSide};
@@ -23,7 +23,7 @@ use crate::action::relay::ClientTransport;
 use crate::body::ReadError;
 use crate::boxed::boxed;
 use crate::clock::{Cut, Waiting};
-use crate::error_response::{BodyFormat, ErrorResponse, HttpFault};
+use crate::error_response::{ErrorResponse, HttpFault};
 use crate::exchange::{Bounds, Failure, Shares, Switched};
 use crate::h1::Link;
 use crate::message::Persistence;
@@ -209,16 +209,10 @@ impl ClientConnection {
             }
             (Ok(Ok(_)), _) => {
                 send_close_notify(&mut down.stream).await;
-                return Err(Termination::new(Cause::ClientClosed, CauseSide::Downstream));
+                return Err(Termination::client_closed());
             }
             (Ok(Err(ReadError::Head(error))), _) => {
-                let fault = match error.status() {
-                    414 => HttpFault::TargetTooLong,
-                    431 => HttpFault::HeadTooLarge,
-                    505 => HttpFault::Version,
-                    _ => HttpFault::Malformed,
-                };
-                Failure::because(fault, error.to_string())
+                Failure::because(HttpFault::of_head(error.status()), error.to_string())
             }
             (Ok(Err(ReadError::Stream(error))), _) => {
                 poll_fn(|cx| {
@@ -236,7 +230,7 @@ impl ClientConnection {
             (Err(cut), _) if began.is_none() => {
                 send_close_notify(&mut down.stream).await;
                 return Err(match cut {
-                    Cut::Deadline => Termination::new(Cause::Idle, CauseSide::Lockgate),
+                    Cut::Deadline => Termination::idle(),
                     cut => termination_of_cut(cut, "between requests"),
                 });
             }
@@ -249,23 +243,14 @@ impl ClientConnection {
                 id: id.as_str(),
                 ..ErrorAnswer::of(fault)
             };
-            let (mut answer, body) = error.render(BodyFormat::default(), None);
-            answer.fields.append(b"Date", &self.worker.date());
             self.guard.phase(LINGER);
-            // Whether it arrives or not, the connection is over.
-            let _ = deliver(
-                down,
-                &self.guard,
-                &RequestHead::default(),
-                &answer,
-                &body,
-                Persistence::Close,
-            )
-            .await;
+            let (guard, head) = (&self.guard, RequestHead::default());
+            let sending = self.send_error(down, guard, &head, &error, Persistence::Close);
+            let sent = sending.await;
             let termination = Termination::new(fault.cause(), fault.side());
             self.linger(down, &termination).await;
             let began = began.unwrap_or_else(Instant::now);
-            self.finish_unreadable(id, began, body.len() as u64, failure, sites);
+            self.finish_unreadable(id, began, sent, failure, sites);
             return Err(termination);
         }
         Err(Termination::because(
@@ -350,7 +335,7 @@ impl ClientConnection {
             side(up.socket, up.session),
             preface,
         )
-        .map_err(|error| Termination::because(Cause::Internal, CauseSide::Lockgate, error))?;
+        .map_err(|error| Termination::internal(error))?;
         Ok(Box::new(relay))
     }
 }
@@ -366,7 +351,7 @@ fn is_last_request(head: &RequestHead) -> bool {
 /// The termination of a connection that had become a tunnel.
 pub(super) fn termination_of_tunnel(ended: Result<TunnelEnd, Cut>) -> Termination {
     match ended {
-        Ok(TunnelEnd::Whole) => Termination::new(Cause::ClientClosed, CauseSide::Downstream),
+        Ok(TunnelEnd::Whole) => Termination::client_closed(),
         Ok(TunnelEnd::ByClient) => Termination::new(Cause::ClientReset, CauseSide::Downstream),
         Ok(TunnelEnd::ByEndpoint) => Termination::new(Cause::UpstreamReset, CauseSide::Upstream),
         Err(cut) => termination_of_cut(cut, "tunnel"),

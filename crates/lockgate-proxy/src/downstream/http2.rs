@@ -20,7 +20,7 @@ use lockgate_net::stream::Stream as Connected;
 use super::client_context::ClientContext;
 use super::connection::ClientConnection;
 use super::http1::{LINGER, SILENCE, termination_of_tunnel};
-use super::serve::{NextStep, ServeContext, deliver, min_rate};
+use super::serve::{NextStep, ServeContext, min_rate};
 use super::termination::{Termination, termination_of_cut};
 use super::tunnel::{TunnelEnd, TunnelRun};
 use crate::access_log::{Cause, CauseSide};
@@ -28,7 +28,7 @@ use crate::action::relay::ClientTransport;
 use crate::body::Source;
 use crate::boxed::boxed;
 use crate::clock::{Cut, Guard, Waiting};
-use crate::error_response::{BodyFormat, ErrorResponse, HttpFault};
+use crate::error_response::{ErrorResponse, HttpFault};
 use crate::exchange::{Failure, Switched};
 use crate::h2::{Carrier, Gate, Io, Stream, Turns, Verdict, Violation};
 use crate::memory::charged;
@@ -231,7 +231,7 @@ impl ClientStreams {
                 return termination;
             }
             let termination = match cut {
-                Cut::Deadline if idle => Termination::new(Cause::Idle, CauseSide::Lockgate),
+                Cut::Deadline if idle => Termination::idle(),
                 // Of requests in flight it ends more than their own lines can say.
                 cut if !idle => termination_of_cut(cut, "HTTP/2").always_logged(),
                 cut => termination_of_cut(cut, "HTTP/2"),
@@ -319,7 +319,7 @@ impl ClientStreams {
                 }
                 Poll::Ready(Some(Err(error))) => break Some(self.broken(&error)),
                 Poll::Ready(None) => {
-                    break Some(Termination::new(Cause::ClientClosed, CauseSide::Downstream));
+                    break Some(Termination::client_closed());
                 }
                 Poll::Pending => match self.violation() {
                     Some(violation) if !matches!(leaving, ConnectionShutdown::Now(_)) => {
@@ -353,11 +353,7 @@ impl ClientStreams {
                 let told = carrier
                     .take_broken()
                     .map_or_else(|| error.to_string(), |error| error.to_string());
-                Poll::Ready(Termination::because(
-                    Cause::ClientReset,
-                    CauseSide::Downstream,
-                    told,
-                ))
+                Poll::Ready(Termination::client_reset(told))
             }
             (None, _) => Poll::Pending,
         }
@@ -398,15 +394,13 @@ impl ClientStreams {
     /// The termination of a connection after an error of its frames.
     fn broken(&self, error: &h2::Error) -> Termination {
         if let Some(error) = self.carrier.borrow_mut().take_broken() {
-            return Termination::because(Cause::ClientReset, CauseSide::Downstream, error);
+            return Termination::client_reset(error);
         }
         match error.reason() {
             Some(Reason::NO_ERROR) | None => {
                 Termination::because(Cause::ClientClosed, CauseSide::Downstream, error)
             }
-            Some(_) if error.is_remote() => {
-                Termination::because(Cause::ClientReset, CauseSide::Downstream, error)
-            }
+            Some(_) if error.is_remote() => Termination::client_reset(error),
             // The crate's word for a block that it does not decode, because it is too large (RFC
             // 9113 §4.3, §10.5.1).
             Some(Reason::COMPRESSION_ERROR) => self.violated(Violation::Sections),
@@ -625,12 +619,7 @@ impl ClientStreams {
         method: Method,
         began: Instant,
     ) {
-        let fault = match error.status() {
-            414 => HttpFault::TargetTooLong,
-            431 => HttpFault::HeadTooLarge,
-            501 => HttpFault::NotImplemented,
-            _ => HttpFault::Malformed,
-        };
+        let fault = HttpFault::of_head(error.status());
         let failure = Failure::because(fault, error.to_string());
         let connection = &self.connection;
         let id = connection
@@ -642,19 +631,13 @@ impl ClientStreams {
             id: id.as_str(),
             ..ErrorAnswer::of(fault)
         };
-        let (mut answer, body) = error.render(BodyFormat::default(), None);
-        answer.fields.append(b"Date", &connection.worker.date());
         guard.phase(self.sites().head);
-        // Whether it arrives or not, the stream is over.
         let mut head = RequestHead::default();
         head.method = method;
-        let body = if method == Method::Head {
-            &[][..]
-        } else {
-            &body
-        };
-        let _ = deliver(stream, guard, &head, &answer, body, Persistence::KeepAlive).await;
-        connection.finish_unreadable(id, began, body.len() as u64, failure, self.sites());
+        let sent = connection
+            .send_error(stream, guard, &head, &error, Persistence::KeepAlive)
+            .await;
+        connection.finish_unreadable(id, began, sent, failure, self.sites());
     }
 
     /// Waits for the client to close: closing with its bytes unread would reset the connection, and

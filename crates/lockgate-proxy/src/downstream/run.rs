@@ -122,17 +122,9 @@ impl ClientConnection {
         self.spoke |= !client.received.is_empty();
         match known {
             Ok(Ok(known)) => Ok(known),
-            Ok(Err(OpeningError::Closed)) => {
-                Err(Termination::new(Cause::ClientClosed, CauseSide::Downstream))
-            }
-            Ok(Err(error)) => Err(Termination::because(
-                Cause::ClientReset,
-                CauseSide::Downstream,
-                error,
-            )),
-            Err(Cut::Deadline) if client.received.is_empty() => {
-                Err(Termination::new(Cause::Idle, CauseSide::Lockgate))
-            }
+            Ok(Err(OpeningError::Closed)) => Err(Termination::client_closed()),
+            Ok(Err(error)) => Err(Termination::client_reset(error)),
+            Err(Cut::Deadline) if client.received.is_empty() => Err(Termination::idle()),
             Err(cut) => Err(termination_of_cut(cut, "first request")),
         }
     }

@@ -16,6 +16,7 @@ mod respond;
 
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
 use std::time::Instant;
 
 use lockgate_http::asked::{Asked, AskedError, asked};
@@ -39,12 +40,13 @@ use crate::metrics::http::SiteCells;
 use crate::request_id::RequestId;
 use crate::site::{Auth, ListenerSites};
 use crate::transform::Values;
+use crate::worker::Worker;
 
 use dispatch::Backend;
 use locate::{Located, LocatedRoute};
 use refusal::Refusal;
 
-pub(super) use respond::{deliver, min_rate};
+pub(super) use respond::min_rate;
 
 /// Bytes of a method (RFC 9112 §3: a longer one than any that is implemented is 501); registered
 /// ones have up to 17.
@@ -160,6 +162,13 @@ impl<'s> ServeContext<'s> {
         let ids = &self.connection.worker.shared.request_ids;
         told.and_then(RequestId::accept)
             .unwrap_or_else(|| ids.id(self.connection.id, self.client.requests()))
+    }
+}
+
+impl<'s, D> Exchange<'_, 's, D> {
+    /// The worker that serves the connection.
+    fn worker(&self) -> &'s Rc<Worker> {
+        &self.context.connection.worker
     }
 }
 

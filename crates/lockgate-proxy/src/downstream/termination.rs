@@ -36,6 +36,38 @@ impl Termination {
         }
     }
 
+    /// The client has closed its connection.
+    pub(super) fn client_closed() -> Self {
+        Self::new(Cause::ClientClosed, CauseSide::Downstream)
+    }
+
+    /// The client's connection has broken.
+    pub(super) fn client_reset(detail: impl ToString) -> Self {
+        Self::because(Cause::ClientReset, CauseSide::Downstream, detail)
+    }
+
+    pub(super) fn handshake_failed(error: impl ToString) -> Self {
+        Self::because(Cause::HandshakeFailed, CauseSide::Downstream, error)
+    }
+
+    pub(super) fn connect_failed(error: impl ToString) -> Self {
+        Self::because(Cause::ConnectFailed, CauseSide::Upstream, error)
+    }
+
+    /// Nothing has moved for as long as is allowed.
+    pub(super) fn idle() -> Self {
+        Self::new(Cause::Idle, CauseSide::Lockgate)
+    }
+
+    /// A limit of ours was reached.
+    pub(super) fn limit(detail: impl ToString) -> Self {
+        Self::because(Cause::Limit, CauseSide::Lockgate, detail)
+    }
+
+    pub(super) fn internal(error: impl ToString) -> Self {
+        Self::because(Cause::Internal, CauseSide::Lockgate, error)
+    }
+
     pub(super) fn always_logged(self) -> Self {
         Self {
             is_always_logged: true,
@@ -55,24 +87,18 @@ pub(super) fn termination_of_cut(cut: Cut, phase: &str) -> Termination {
             Termination::because(Cause::TooSlow, CauseSide::Downstream, phase)
         }
         Cut::EndpointDown => Termination::because(Cause::TooSlow, CauseSide::Upstream, phase),
-        Cut::Idle => Termination::new(Cause::Idle, CauseSide::Lockgate),
+        Cut::Idle => Termination::idle(),
         Cut::Lifetime => Termination::new(Cause::Lifetime, CauseSide::Lockgate),
-        Cut::Spent => Termination::because(Cause::Limit, CauseSide::Lockgate, "bytes"),
+        Cut::Spent => Termination::limit("bytes"),
         Cut::Drain => Termination::because(Cause::Drain, CauseSide::Lockgate, phase),
-        Cut::Memory => Termination::because(Cause::Limit, CauseSide::Lockgate, "memory"),
-        Cut::Crowded => Termination::because(
-            Cause::Limit,
-            CauseSide::Lockgate,
-            "idle, and its place was wanted",
-        ),
+        Cut::Memory => Termination::limit("memory"),
+        Cut::Crowded => Termination::limit("idle, and its place was wanted"),
     }
 }
 
 pub(super) fn termination_of_relay(end: End) -> Termination {
     match end {
-        End::Finished(Which::Downstream) => {
-            Termination::new(Cause::ClientClosed, CauseSide::Downstream)
-        }
+        End::Finished(Which::Downstream) => Termination::client_closed(),
         End::Finished(Which::Upstream) => {
             Termination::new(Cause::UpstreamClosed, CauseSide::Upstream)
         }
@@ -83,9 +109,7 @@ pub(super) fn termination_of_relay(end: End) -> Termination {
                 format_args!("alert {alert}"),
             )
         }
-        End::Failed(Which::Downstream, error) => {
-            Termination::because(Cause::ClientReset, CauseSide::Downstream, error)
-        }
+        End::Failed(Which::Downstream, error) => Termination::client_reset(error),
         End::Failed(Which::Upstream, error) => {
             Termination::because(Cause::UpstreamReset, CauseSide::Upstream, error)
         }

@@ -208,6 +208,17 @@ impl HttpFault {
         Self::TargetTimeout,
     ];
 
+    /// The fault of a request with an unreadable head, for which this status was found.
+    pub(crate) const fn of_head(status: u16) -> Self {
+        match status {
+            414 => Self::TargetTooLong,
+            431 => Self::HeadTooLarge,
+            501 => Self::NotImplemented,
+            505 => Self::Version,
+            _ => Self::Malformed,
+        }
+    }
+
     /// The causes are those of the access log. A breach of the protocol is refused by its rules,
     /// and the side tells which peer broke it.
     const fn row(self) -> FaultRow {

@@ -22,13 +22,14 @@ use super::{busy, unreadable};
 use crate::access_log::{Cause, CauseSide};
 use crate::clock::Waiting;
 use crate::error_response::{BodyFormat, HttpFault};
-use crate::exchange::{Dispatch, Failure};
+use crate::exchange::{Dispatch, Failure, Request};
 use crate::files::Files;
 use crate::files::cache::CachedFile;
 use crate::files::file::{ServedFile, now};
 use crate::files::representation::{FileContent, encoded_tag};
 use crate::files::resolve::{absolute, escaped};
 use crate::message::Downstream;
+use crate::rules;
 use crate::shaping::give_back;
 use crate::transform::compress;
 
@@ -421,13 +422,13 @@ impl Files {
 
     /// Applies the route's rules to a response.
     fn apply<D>(&self, exchange: &Dispatch<'_, D>, answer: &mut ResponseHead) {
-        let request = &exchange.request;
-        let mut scratch = request.worker.blocks.text();
-        request
-            .rules
-            .headers
-            .apply(&mut answer.fields, &request.values, &mut scratch);
-        request.worker.blocks.take_back(scratch);
+        let Request {
+            worker,
+            values,
+            rules,
+            ..
+        } = &exchange.request;
+        rules::apply(&rules.headers, &mut answer.fields, values, &worker.blocks);
     }
 
     /// Sends a response with the body `delivery`; adds the fields of its own.

@@ -24,7 +24,7 @@ use crate::exchange::{Dispatch, Failure, Request, Switched};
 use crate::h1;
 use crate::message::{Downstream, Persistence};
 use crate::pump::{Pump, PumpError};
-use crate::rules::RouteRules;
+use crate::rules::{self, RouteRules};
 use crate::shaping::Shapers;
 use crate::transform::body::{BodyStage, Transformation};
 use crate::transform::{Cors, OriginAuthority, PublicUrl};
@@ -382,11 +382,7 @@ fn apply_response_rules(request: &Request<'_>, lease: &Lease, answer: &mut Respo
     }
     if !rules.headers.is_empty() {
         forwarding::detach(&mut answer.fields);
-        let mut scratch = worker.blocks.text();
-        rules
-            .headers
-            .apply(&mut answer.fields, values, &mut scratch);
-        worker.blocks.take_back(scratch);
+        rules::apply(&rules.headers, &mut answer.fields, values, &worker.blocks);
     }
     if let Some(cache) = &rules.cache {
         let path = target::decode(values.path).unwrap_or(Cow::Borrowed(values.path));

@@ -180,11 +180,7 @@ impl ClientConnection {
                 self.session = Some(session);
                 Ok(())
             }
-            Ok(Err(OpeningError::Io(error))) => Err(Termination::because(
-                Cause::ClientReset,
-                CauseSide::Downstream,
-                error,
-            )),
+            Ok(Err(OpeningError::Io(error))) => Err(Termination::client_reset(error)),
             Ok(Err(_)) | Err(Cut::Deadline) => Ok(()),
             Err(cut) => Err(termination_of_cut(cut, "ClientHello")),
         }
@@ -286,13 +282,7 @@ impl ClientConnection {
         let Some(table) = &self.worker.shared.per_client else {
             return Ok(None);
         };
-        let full = || {
-            Termination::because(
-                Cause::Limit,
-                CauseSide::Lockgate,
-                "connections of this client",
-            )
-        };
+        let full = || Termination::limit("connections of this client");
         let mut place = table.enter(client.ip()).ok_or_else(full)?;
         self.guard
             .within(place.wait())
@@ -314,7 +304,7 @@ impl ClientConnection {
         if let Err(cut) = memory::wait_for_memory(&self.guard, |_| ()).await {
             self.worker.cells.memory_refused.inc();
             return Err(match cut {
-                Cut::Deadline => Termination::because(Cause::Limit, CauseSide::Lockgate, "memory"),
+                Cut::Deadline => Termination::limit("memory"),
                 cut => termination_of_cut(cut, "waiting for memory"),
             });
         }
@@ -338,11 +328,7 @@ impl ClientConnection {
             .await;
         watch.waits(Waiting::Otherwise);
         if matches!(made, Err(Cut::Deadline)) && queued.get() {
-            return Err(Termination::because(
-                Cause::Limit,
-                CauseSide::Lockgate,
-                "handshakes at once",
-            ));
+            return Err(Termination::limit("handshakes at once"));
         }
         let took = began.elapsed();
         self.handshake = Some(took);
@@ -378,7 +364,7 @@ impl ClientConnection {
             self.guard.phase(FAREWELL);
             let _ = self.guard.within(send_and_close(socket, &[])).await;
         }
-        Termination::because(Cause::HandshakeFailed, CauseSide::Downstream, error)
+        Termination::handshake_failed(error)
     }
 
     /// Ends a connection that did not open: tells the client why, where there is a way to.
@@ -393,17 +379,15 @@ impl ClientConnection {
             let _ = self.guard.within(send_and_close(socket, &farewell)).await;
         }
         match error {
-            OpeningError::Closed => Termination::new(Cause::ClientClosed, CauseSide::Downstream),
-            OpeningError::Io(error) => {
-                Termination::because(Cause::ClientReset, CauseSide::Downstream, error)
-            }
+            OpeningError::Closed => Termination::client_closed(),
+            OpeningError::Io(error) => Termination::client_reset(error),
             OpeningError::Stranger => {
                 Termination::because(Cause::RefusedByRule, CauseSide::Lockgate, error)
             }
             OpeningError::Proxy(_) => {
                 Termination::because(Cause::RefusedByRule, CauseSide::Downstream, error)
             }
-            _ => Termination::because(Cause::HandshakeFailed, CauseSide::Downstream, error),
+            _ => Termination::handshake_failed(error),
         }
     }
 }

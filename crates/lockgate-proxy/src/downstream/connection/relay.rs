@@ -64,9 +64,8 @@ impl ClientConnection {
                 if let Some(cells) = self.worker.cells.relays.get(relaying.index) {
                     cells.connect.record(took);
                 }
-                let (mut relay, hold) = join(client, dialled, header).map_err(|error| {
-                    Termination::because(Cause::Internal, CauseSide::Lockgate, error)
-                })?;
+                let (mut relay, hold) =
+                    join(client, dialled, header).map_err(|error| Termination::internal(error))?;
                 self.endpoint = Some(hold);
                 if relaying.pool.settings.sessions().is_some() {
                     let (pool, answer) = (Arc::clone(&relaying.pool), Answer::default());
@@ -81,11 +80,7 @@ impl ClientConnection {
             }
             Err(DialError::Cut(cut)) => return Err(termination_of_cut(cut, "connecting")),
             Err(error @ (DialError::Full | DialError::QueueFull | DialError::Exhausted(_))) => {
-                return Err(Termination::because(
-                    Cause::Limit,
-                    CauseSide::Lockgate,
-                    error,
-                ));
+                return Err(Termination::limit(error));
             }
             Err(error) => error,
         };
@@ -99,17 +94,9 @@ impl ClientConnection {
             && boxed(|| self.respond_maintenance(client, *status, page)).await
         {
             let detail = format_args!("{error}, and the client was told so");
-            return Err(Termination::because(
-                Cause::ConnectFailed,
-                CauseSide::Upstream,
-                detail,
-            ));
+            return Err(Termination::connect_failed(detail));
         }
-        Err(Termination::because(
-            Cause::ConnectFailed,
-            CauseSide::Upstream,
-            error,
-        ))
+        Err(Termination::connect_failed(error))
     }
 
     /// The bytes that an endpoint gets before all others, if any: a PROXY header.

@@ -7,6 +7,7 @@ use lockgate_http::trace::{Sampled, TraceId};
 use super::Exchange;
 use super::refusal::Refusal;
 use crate::message::OutgoingHead;
+use crate::rules;
 use crate::site::{Action, Route};
 use crate::transform::Values;
 use crate::upstream::{Asker, Wish};
@@ -52,10 +53,8 @@ impl<'s, D> Exchange<'_, 's, D> {
         }
         let rules = &route.rules.request_headers;
         if !rules.is_empty() {
-            let blocks = &self.context.connection.worker.blocks;
-            let mut scratch = blocks.text();
-            rules.apply(outgoing.change(), values, &mut scratch);
-            blocks.take_back(scratch);
+            let blocks = &self.worker().blocks;
+            rules::apply(rules, outgoing.change(), values, blocks);
             outgoing
                 .check_host()
                 .map_err(|error| Refusal::malformed(&error))?;
@@ -72,7 +71,7 @@ impl<'s, D> Exchange<'_, 's, D> {
         let Action::Proxy(proxy) = action else {
             return Wish::Any;
         };
-        let worker = &self.context.connection.worker;
+        let worker = self.worker();
         let pool = worker.upstream(proxy.upstream).pool();
         pool.wish(&self.asker(fields), self.context.guard.clock().now())
     }

@@ -14,13 +14,14 @@ use super::refusal::Refusal;
 use super::{Exchange, NextStep};
 use crate::access_log::{Cause, CauseSide};
 use crate::clock::{Guard, Pace, Waiting};
+use crate::downstream::connection::ClientConnection;
 use crate::downstream::termination::{Termination, termination_of_cut};
 use crate::error_response::{
     Advice, BodyFormat, ErrorPage, ErrorPages, ErrorResponse, HttpFault, grpc,
 };
 use crate::exchange::Failure;
 use crate::message::{Downstream, Persistence};
-use crate::rules::Rates;
+use crate::rules::{self, Rates};
 use crate::site::{Action, Route};
 use crate::transform::{Cors, Template, Values};
 
@@ -139,7 +140,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
 
     /// Says that no endpoint has answered, if the client can still be told.
     pub(super) async fn fail(self, of: ErrorOrigin, failure: Failure) -> NextStep {
-        let worker = &self.context.connection.worker;
+        let worker = self.worker();
         let upstream = self
             .record
             .upstream
@@ -218,10 +219,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
         let said: Vec<_> = own
             .map(|field| (field.name.to_vec(), field.value.to_vec()))
             .collect();
-        let blocks = &self.context.connection.worker.blocks;
-        let mut scratch = blocks.text();
-        rules.apply(fields, &values, &mut scratch);
-        blocks.take_back(scratch);
+        rules::apply(rules, fields, &values, &self.worker().blocks);
         fields.retain(|field| !is_own(field.name));
         for (name, value) in said {
             fields.append(&name, &value);
@@ -309,10 +307,8 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
         if !local.media_type.is_empty() && !local.body.is_empty() {
             fields.append(b"Content-Type", local.media_type.as_bytes());
         }
-        let blocks = &self.context.connection.worker.blocks;
-        let mut scratch = blocks.text();
-        route.rules.headers.apply(fields, values, &mut scratch);
-        blocks.take_back(scratch);
+        let blocks = &self.worker().blocks;
+        rules::apply(&route.rules.headers, fields, values, blocks);
         if let Some(cors) = &route.rules.cors {
             cors.apply(&self.head.fields, fields);
         }
@@ -364,7 +360,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
     async fn send(self, response: ResponseHead, body: &[u8], termination: Termination) -> NextStep {
         let guard = self.context.guard;
         // What a client still sends when it has a response is not waited for.
-        let is_stopping = self.context.connection.worker.is_stopping();
+        let is_stopping = self.worker().is_stopping();
         let persistence = self.persistence.and(self.down.is_over() && !is_stopping);
         let (mut response, mut body) = (response, body);
         if grpc::is_call(self.head) {
@@ -381,7 +377,12 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
         // What was late so far, the head or an endpoint, is what the response may be about.
         guard.settle();
         guard.watch().hold_to(min_rate(self.rates()));
-        match deliver(self.down, guard, self.head, &response, body, persistence).await {
+        let whole = WholeResponse {
+            head: &response,
+            body,
+            persistence,
+        };
+        match whole.send(self.down, guard, self.head).await {
             Ok(()) if persistence.is_kept() => NextStep::Request,
             Ok(()) => NextStep::Close(termination),
             Err(termination) => NextStep::End(termination),
@@ -389,7 +390,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
     }
 
     fn add_date(&self, fields: &mut Fields) {
-        fields.append(b"Date", &self.context.connection.worker.date());
+        fields.append(b"Date", &self.worker().date());
     }
 
     fn cors(&self) -> Option<&'s Cors> {
@@ -417,37 +418,77 @@ fn answered() -> Termination {
     Termination::new(Cause::ClientClosed, CauseSide::Lockgate)
 }
 
-/// Sends a whole response.
-pub(in crate::downstream) async fn deliver<D: Downstream>(
-    down: &mut D,
-    guard: &Guard,
-    head: &RequestHead,
-    response: &ResponseHead,
-    body: &[u8],
+/// A response whose body is all there.
+struct WholeResponse<'a> {
+    head: &'a ResponseHead,
+    body: &'a [u8],
     persistence: Persistence,
-) -> Result<(), Termination> {
-    let watch = guard.watch();
-    watch.waits(Waiting::ForRoom);
-    let length = if body.is_empty() {
-        BodyLength::Empty
-    } else {
-        BodyLength::Known(body.len() as u64)
-    };
-    down.respond(head, response, length, persistence);
-    let before = watch.meter.sent.get();
-    let mut sent = 0;
-    let delivered = guard.within(poll_fn(|cx| {
-        while !down.is_taken() {
-            sent += ready!(down.poll_take(cx, &body[sent..], true))?;
-            watch.meter.sent.set(before + sent as u64);
+}
+
+impl WholeResponse<'_> {
+    /// Sends it, under the phase of `guard`.
+    async fn send<D: Downstream>(
+        self,
+        down: &mut D,
+        guard: &Guard,
+        request: &RequestHead,
+    ) -> Result<(), Termination> {
+        let Self {
+            head,
+            body,
+            persistence,
+        } = self;
+        let watch = guard.watch();
+        watch.waits(Waiting::ForRoom);
+        let length = if body.is_empty() {
+            BodyLength::Empty
+        } else {
+            BodyLength::Known(body.len() as u64)
+        };
+        down.respond(request, head, length, persistence);
+        let before = watch.meter.sent.get();
+        let mut sent = 0;
+        let delivered = guard.within(poll_fn(|cx| {
+            while !down.is_taken() {
+                sent += ready!(down.poll_take(cx, &body[sent..], true))?;
+                watch.meter.sent.set(before + sent as u64);
+            }
+            down.poll_flush(cx)
+        }));
+        let delivered = delivered.await;
+        watch.waits(Waiting::Otherwise);
+        match delivered {
+            Ok(delivered) => delivered.map_err(|error| Termination::of(Failure::client(&error))),
+            Err(cut) => Err(termination_of_cut(cut, "answer")),
         }
-        down.poll_flush(cx)
-    }));
-    let delivered = delivered.await;
-    watch.waits(Waiting::Otherwise);
-    match delivered {
-        Ok(delivered) => delivered.map_err(|error| Termination::of(Failure::client(&error))),
-        Err(cut) => Err(termination_of_cut(cut, "answer")),
+    }
+}
+
+impl ClientConnection {
+    /// Sends an error to a client whose request could not be read; tells the length of its body.
+    pub(in crate::downstream) async fn send_error<D: Downstream>(
+        &self,
+        down: &mut D,
+        guard: &Guard,
+        request: &RequestHead,
+        error: &ErrorResponse<'_>,
+        persistence: Persistence,
+    ) -> u64 {
+        let (mut head, body) = error.render(BodyFormat::default(), None);
+        head.fields.append(b"Date", &self.worker.date());
+        let body = if request.method == Method::Head {
+            &[][..]
+        } else {
+            &body
+        };
+        let whole = WholeResponse {
+            head: &head,
+            body,
+            persistence,
+        };
+        // Whether it arrives or not, the connection or the stream is over.
+        let _ = whole.send(down, guard, request).await;
+        body.len() as u64
     }
 }
 
