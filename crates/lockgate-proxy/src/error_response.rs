@@ -1,4 +1,4 @@
-//! Answers that Lockgate gives itself because something went wrong.
+//! Responses that Lockgate gives itself because something went wrong.
 //!
 //! Pure functions from what happened to a head and a body. Does not decide that an error is
 //! answered, and does not know what else the connection has to say (`Date`, `Connection`).
@@ -66,7 +66,7 @@ impl ErrorResponse<'_> {
         }
     }
 
-    /// The answer's head and body.
+    /// The response's head and body.
     ///
     /// `page` takes the place of the body that is built in, and then `body_format` is not asked.
     pub fn render<'p>(

@@ -19,7 +19,7 @@ pub struct RouteRules {
     pub target: TargetRewrite,
     /// Changes to a request's fields.
     pub request_headers: HeaderRules,
-    /// Changes to an answer's fields.
+    /// Changes to a response's fields.
     pub headers: HeaderRules,
     /// Bytes of a request's body; more is 413.
     pub body_max: Option<u64>,
@@ -33,7 +33,7 @@ pub struct RouteRules {
     pub cache: Option<Caching>,
     /// The rewrite of bodies.
     pub rewrite: Option<Arc<Rewrite>>,
-    /// Which answers are compressed.
+    /// Which responses are compressed.
     pub compress: Option<Compress>,
     /// The pages of other origins that may read responses.
     pub cors: Option<Cors>,

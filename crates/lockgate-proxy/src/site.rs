@@ -33,7 +33,7 @@ pub struct ListenerSites {
     pub limits: Limits,
     /// From the first byte of a head to its last.
     pub head: Duration,
-    /// From an answer to the next request.
+    /// From a response to the next request.
     pub idle: Duration,
     /// Requests that one connection may have.
     pub requests: u64,
@@ -127,7 +127,7 @@ pub enum Action {
     Secure(u16),
 }
 
-/// A fixed answer.
+/// A fixed response.
 #[derive(Debug)]
 pub struct FixedResponse {
     /// From 200 to 599.

@@ -1,4 +1,4 @@
-//! One record per exchange, a request and its answer, and its line in each of the formats.
+//! One record per exchange, a request and its response, and its line in each of the formats.
 //!
 //! Authorization and Cookie have no place here: what is not in the record cannot be written.
 //!
@@ -43,7 +43,7 @@ pub struct ExchangeEntry<'a> {
     pub grpc_status: Option<u16>,
     /// Bytes of the request's body.
     pub received: u64,
-    /// Bytes of the answer's body.
+    /// Bytes of the response's body.
     pub sent: u64,
     /// The durations of its phases.
     pub timings: Timings,
@@ -113,13 +113,13 @@ pub struct LoggedRequest<'a> {
 /// The durations of an exchange's phases. A phase that was not reached is `None`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Timings {
-    /// From the request's first byte to the answer's last.
+    /// From the request's first byte to the response's last.
     pub duration: Duration,
     /// Until an endpoint was chosen and free.
     pub wait: Option<Duration>,
     /// Connecting to it.
     pub connect: Option<Duration>,
-    /// From then to the first byte of its answer.
+    /// From then to the first byte of its response.
     pub first_byte: Option<Duration>,
     /// From there to the end.
     pub body: Option<Duration>,

@@ -19,7 +19,7 @@ const fn field(name: &'static str, meaning: &'static str) -> LogField {
     LogField { name, meaning }
 }
 
-/// The fields of the line of an exchange (a request and its answer), in the order of the line.
+/// The fields of the line of an exchange (a request and its response), in the order of the line.
 pub const EXCHANGE: &[LogField] = &[
     field(
         "time",

@@ -26,7 +26,7 @@ pub struct ForwardAuth {
     pub proxy: Proxy,
     /// The path, and perhaps query, that it is asked for.
     pub target: String,
-    /// Fields that the request gets from its answer, and never from the client.
+    /// Fields that the request gets from its response, and never from the client.
     pub copy: Vec<Vec<u8>>,
     /// The rules of the exchange with it: none.
     pub rules: RouteRules,

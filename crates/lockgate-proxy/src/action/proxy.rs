@@ -1,4 +1,4 @@
-//! Hands a request to an endpoint and its answer to the client.
+//! Hands a request to an endpoint, and its response to the client.
 //!
 //! Request and answer run side by side: an origin may answer while the client still sends. What
 //! fails before anything was answered may be tried again; what was begun is delivered as far as it
@@ -27,7 +27,7 @@ pub struct Proxy {
     pub upstream: usize,
     /// For one attempt to connect.
     pub connect: Duration,
-    /// From a request that was sent to the head of its answer, if that is limited.
+    /// From a request that was sent to the head of its response, if that is limited.
     pub response: Option<Duration>,
     /// From the head of a response to its end, where the whole of it is waited for: by an auth
     /// request.
@@ -37,7 +37,7 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Answers the exchange by an endpoint's answer.
+    /// Has an endpoint of the pool respond.
     ///
     /// # Errors
     /// When there is none, or not the whole of it; nothing was answered if the outcome has no
@@ -50,7 +50,7 @@ impl Proxy {
         self.run_by(upstream, exchange)
     }
 
-    /// Answers the exchange by an endpoint of this upstream.
+    /// Has an endpoint of this upstream respond.
     ///
     /// # Errors
     /// As [`Self::run`].

@@ -261,7 +261,7 @@ impl ClientConnection {
     }
 
     /// Sends what is left and waits for the client to close: closing with its bytes unread would
-    /// reset the connection, and the reset could overtake the answer (RFC 9112 §9.6).
+    /// reset the connection, and the reset could overtake the response (RFC 9112 §9.6).
     async fn linger(&self, down: &mut Link, termination: &Termination) {
         self.guard.phase(termination.linger());
         self.guard.idle(SILENCE);
@@ -311,7 +311,7 @@ impl ClientConnection {
             upstream: down.reader.take_received(),
             downstream: Vec::new(),
         };
-        // What the endpoint has said behind its answer goes before anything else.
+        // What the endpoint has said behind its response goes before anything else.
         let early = up.reader.take_received();
         let meter = &self.guard.watch().meter;
         meter.sent.set(meter.sent.get() + early.len() as u64);
@@ -335,7 +335,7 @@ impl ClientConnection {
             side(up.socket, up.session),
             preface,
         )
-        .map_err(|error| Termination::internal(error))?;
+        .map_err(Termination::internal)?;
         Ok(Box::new(relay))
     }
 }

@@ -38,7 +38,7 @@ use crate::upstream::Wire;
 
 /// Bytes of one response that may wait in the connection for others to leave.
 const HELD: usize = 64 * 1024;
-/// Field sections that are longer than we take by no more than this get an answer, and not only the
+/// Field sections that are longer than we take by no more than this get a response, and not only the
 /// crate's.
 const BEYOND: usize = 16 * 1024;
 /// The first window of one body: the initial one of HTTP/2 (RFC 9113 §6.9.2).
@@ -363,7 +363,7 @@ impl ClientStreams {
     fn set_phase(&self, idle: &mut bool) {
         let guard = &self.connection.guard;
         let blocked = self.carrier.borrow().is_blocked();
-        // What is left of the last answer is still to arrive.
+        // What is left of the last response is still to arrive.
         let nothing = self.open.get() == 0 && !blocked;
         if nothing != *idle {
             *idle = nothing;
@@ -662,8 +662,8 @@ impl ClientStreams {
     }
 }
 
-/// Takes what a client still sends when it has its answer. A reset that tells it to stop (RFC 9113
-/// §8.1) comes with the answer or overtakes it in the client, and many then never read it.
+/// Takes what a client still sends when it has its response. A reset that tells it to stop (RFC 9113
+/// §8.1) comes with the response or overtakes it in the client, and many then never read it.
 async fn drain_body(stream: &mut Stream, guard: &Guard, limit: Duration) {
     guard.phase(limit);
     guard.idle(SILENCE);

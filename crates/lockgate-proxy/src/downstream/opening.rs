@@ -20,7 +20,7 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// The fatal alert for a name that we have no certificate for (RFC 6066 §3).
 const UNRECOGNIZED_NAME: u8 = 112;
 
-/// The answer to plain HTTP on a port that speaks TLS.
+/// The response to plain HTTP on a port that speaks TLS.
 pub(super) const PLAIN_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
 Content-Type: text/plain; charset=utf-8\r\n\
 Content-Length: 68\r\n\

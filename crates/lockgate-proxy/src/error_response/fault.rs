@@ -1,7 +1,7 @@
 //! Why Lockgate answers in the origin's place: one row for each reason, and every question about it
 //! answered there.
 //!
-//! Does not write anything: the answer is in [`answer`](super), its field in `proxy_status`.
+//! Does not write anything: the response is in [`response`](super), its field in `proxy_status`.
 
 use crate::access_log::{Cause, CauseSide};
 
@@ -60,13 +60,13 @@ pub enum HttpFault {
     ResponseTimeout,
     /// The endpoint was found to be down before it answered.
     EndpointDown,
-    /// The endpoint closed the connection in the middle of its answer.
+    /// The endpoint closed the connection in the middle of its response.
     ResponseIncomplete,
-    /// The endpoint reset the connection, or the stream, in the middle of its answer.
+    /// The endpoint reset the connection, or the stream, in the middle of its response.
     ResponseReset,
-    /// The endpoint's answer is no HTTP, or can be read in more than one way.
+    /// The endpoint's response is no HTTP, or can be read in more than one way.
     BadResponse,
-    /// The head of the endpoint's answer is longer, or has more fields, than allowed.
+    /// The head of the endpoint's response is longer, or has more fields, than allowed.
     ResponseHeadTooLarge,
     /// The endpoint switched to a protocol that was not asked for.
     UpgradeFailed,
@@ -371,7 +371,7 @@ impl HttpFault {
         }
     }
 
-    /// The status of the answer, unless the configuration asks for another.
+    /// The status of the response, unless the configuration asks for another.
     pub const fn status(self) -> u16 {
         self.row().status
     }

@@ -1,4 +1,4 @@
-//! What gRPC makes of an answer of HTTP/2: its status in a field, and errors of ours as answers
+//! What gRPC makes of a response of HTTP/2: its status in a field, and errors of ours as responses
 //! that have nothing but a head ("Trailers-Only", gRPC over HTTP2).
 
 use lockgate_http::fields::Fields;
@@ -43,7 +43,7 @@ pub fn status(fields: &Fields) -> Option<u16> {
     })
 }
 
-/// The answer that ends a call with this status.
+/// The response that ends a call with this status.
 pub(super) fn answer(status: u16, message: &str) -> ResponseHead {
     // The status of HTTP says that the message came through.
     let mut head = ResponseHead::of(200);

@@ -36,7 +36,7 @@ pub(crate) struct CachedFile {
     /// Whether another Accept may have led to something else.
     pub(crate) by_accept: bool,
     checked: Cell<u64>,
-    /// The heads of whole answers, by coding.
+    /// The heads of whole responses, by coding.
     heads: [OnceCell<Box<ResponseHead>>; CODINGS.len() + 1],
 }
 
@@ -63,7 +63,7 @@ impl CachedFile {
         now < self.checked.get() + TRUSTED
     }
 
-    /// The head of every answer that has all of a form; `make` makes it.
+    /// The head of every response that has all of a form; `make` makes it.
     pub(crate) fn prepared(
         &self,
         coding: Coding,

@@ -82,7 +82,7 @@ impl HttpCells {
 pub struct SiteCells {
     /// Exchanges that are going on.
     pub in_flight: Gauge,
-    /// From a request's first byte to its answer's last.
+    /// From a request's first byte to its response's last.
     pub duration: Histogram,
     /// Bytes of bodies from clients.
     pub received: Counter,
@@ -148,7 +148,7 @@ pub struct EndpointCells {
     pub reused: Counter,
     /// Requests that were sent again after a failure here.
     pub retries: Counter,
-    /// From a request's last head byte to the first byte of the answer.
+    /// From a request's last head byte to the first byte of the response.
     pub response: Histogram,
     answers: [Counter; CODES.len()],
     connects: Counter,
@@ -180,7 +180,7 @@ impl EndpointCells {
             .add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
     }
 
-    /// Counts an answer, `waited` after the request.
+    /// Counts a response, `waited` after the request.
     pub fn answered(&self, status: u16, waited: Duration) {
         self.answers[class(status)].inc();
         self.response.record(waited);

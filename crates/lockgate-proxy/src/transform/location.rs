@@ -1,4 +1,4 @@
-//! What an origin's answer says of where things are, as the client must see it: Location,
+//! What an origin's response says of where things are, as the client must see it: Location,
 //! Content-Location, Refresh and the path of cookies.
 //!
 //! An origin that stands behind a prefix or another scheme does not know it, unless it heeds
@@ -53,7 +53,7 @@ impl UrlField {
 }
 
 impl PublicUrl<'_> {
-    /// Makes the fields of an answer right for the client.
+    /// Makes the fields of a response right for the client.
     pub fn restore(&self, fields: &mut Fields) {
         fields.revise(|field, out| match UrlField::of(field.name) {
             Some(UrlField::Url) => self.url(field.value, out),

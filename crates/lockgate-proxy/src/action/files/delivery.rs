@@ -1,4 +1,4 @@
-//! The body of an answer that is made of bytes in memory and of parts of files.
+//! The body of a response that is made of bytes in memory and of parts of files.
 
 use std::collections::VecDeque;
 use std::future::Future;

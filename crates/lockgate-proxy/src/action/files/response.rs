@@ -1,4 +1,4 @@
-//! Which form and which part of a file an answer has, and what it says of it.
+//! The representation and the part of a file that a response has, and its fields.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -33,7 +33,7 @@ use crate::rules;
 use crate::shaping::give_back;
 use crate::transform::compress;
 
-/// The fields that make an answer another than the usual one.
+/// The request fields that may change the response.
 const CONDITIONS: [Known; 5] = [
     Known::IfMatch,
     Known::IfNoneMatch,
@@ -114,7 +114,7 @@ impl Files {
             .await
     }
 
-    /// Sends all of a form, in the way of nearly all answers: what is the same in each of them is
+    /// Sends all of a form, in the way of nearly all responses: what is the same in each of them is
     /// made once.
     async fn send_whole<D: Downstream>(
         &self,
@@ -472,7 +472,7 @@ impl Files {
             None if request.received().version >= Version::Http11 => BodyLength::Chunked,
             None => BodyLength::UntilClose,
         };
-        // What a client still sends when it has an answer is not waited for.
+        // What a client still sends when it has a response is not waited for.
         let persistence = exchange
             .persistence
             .and(length != BodyLength::UntilClose && down.is_over() && !worker.is_stopping());

@@ -245,7 +245,7 @@ impl<'a> Attempts<'a> {
         let is_refused = lease.link.is_refused();
         // Not for this failure, which is yet to be noted.
         let is_overtaken = lease.is_overtaken(now);
-        // A reset is an answer, of which the client is told 502.
+        // A reset is a response, of which the client is told 502.
         let answered = (failed.reset && self.is_failure(502)).then_some(Unserved);
         let blamed = failed.blames.or(answered);
         if let Some(failure) = blamed.filter(|_| !is_stale && !is_refused) {

@@ -24,7 +24,7 @@ use crate::message::Downstream;
 use crate::upstream::Failure::{Broken, Unserved};
 use crate::upstream::{self, Lease, Wire};
 
-/// Interim answers that one request may get: none has a reason for more.
+/// Interim responses that one request may get at the most.
 const INTERIM: u32 = 32;
 
 /// The failure of an attempt before the response began.
@@ -36,9 +36,9 @@ pub(super) struct AttemptFailure {
     pub(super) worth: bool,
     /// Whether the endpoint was waited for in vain.
     pub(super) late: bool,
-    /// Whether a part of the answer's head has come.
+    /// Whether a part of the response's head has come.
     begun: bool,
-    /// Whether the endpoint has reset the stream alone: over HTTP/2 that is an answer to what the
+    /// Whether the endpoint has reset the stream alone: over HTTP/2 that is a response to what the
     /// client has sent.
     pub(super) reset: bool,
     /// The verdict on the endpoint, if that is to blame.
@@ -56,7 +56,7 @@ enum UpstreamEnd {
 
 impl AttemptFailure {
     fn end(failure: Failure) -> Self {
-        // An answer that cannot be read is the endpoint's.
+        // A response that cannot be read is the endpoint's.
         let blames = (failure.fault == Some(HttpFault::BadResponse)).then_some(Unserved);
         Self {
             failure,
@@ -72,7 +72,7 @@ impl AttemptFailure {
     /// The endpoint broke off.
     fn broken(up: &Wire, how: UpstreamEnd, detail: impl Into<Cow<'static, str>>) -> Self {
         let begun = up.has_begun_answer();
-        // RFC 9209 §2.3.8, §2.3.18: it is another error once a part of the answer was received.
+        // RFC 9209 §2.3.8, §2.3.18: it is another error once a part of the response was received.
         let fault = match (how, begun) {
             (UpstreamEnd::Closed, false) => HttpFault::ConnectionClosed,
             (UpstreamEnd::Reset | UpstreamEnd::Refused, false) => HttpFault::ConnectionTerminated,
@@ -353,7 +353,7 @@ fn unreadable(error: &ReadError) -> AttemptFailure {
     AttemptFailure::end(Failure::because(fault, error.to_string()))
 }
 
-/// Hands on an answer before the answer (RFC 9110 §15.2).
+/// Hands on an interim response (RFC 9110 §15.2).
 async fn send_interim<D: Downstream>(
     exchange: &mut Dispatch<'_, D>,
     answer: &ResponseHead,

@@ -76,7 +76,7 @@ impl ResponsePlan {
             (length, None) => length,
         };
         let is_uploading = !lease.link.is_taken();
-        // RFC 9112 §9.6: an endpoint that closes after its answer has heard enough. One that stays
+        // RFC 9112 §9.6: an endpoint that closes after its response has heard enough. One that stays
         // may have answered before it reads the rest, and gets it, unless the client was
         // told to wait and was never asked for it.
         let outgoing = request.outgoing.head.fields();
@@ -252,7 +252,7 @@ impl Proxy {
         let delivered = match exchanged {
             Ok(delivered) => delivered,
             Err(cut) if is_delivering => Err(Failure::cut(cut, HttpFault::ResponseTimeout)),
-            // The client has its answer, and takes too long to say the rest.
+            // The client has its response, and takes too long to say the rest.
             Err(_) => Ok(()),
         };
         if let Err(failure) = delivered {
@@ -316,7 +316,7 @@ fn transformation_of(
         );
     }
     let asked = &request.received().fields;
-    // Encoders are large: while memory is scarce answers go as they are.
+    // Encoders are large: while memory is scarce responses go as they are.
     if let Some(compress) = compress.as_ref().filter(|_| memory::level() == Level::Easy) {
         compress.recall(asked, answer.status, &mut answer.fields);
         if let Some((coding, level)) = compress.begin(asked, answer.status, &mut answer.fields)
@@ -333,7 +333,7 @@ fn transformation_of(
     (!stages.is_empty() && !bodiless).then(|| Transformation::new(stages))
 }
 
-/// The changes that the route makes to an answer.
+/// The changes that the route makes to a response.
 fn apply_response_rules(request: &Request<'_>, lease: &Lease, answer: &mut ResponseHead) {
     let Request {
         worker,
@@ -420,7 +420,7 @@ fn grpc_status(lease: &Lease, fields: &Fields) -> Option<u16> {
     }
 }
 
-/// The answer was begun: all that can be said is that it has not ended.
+/// The response was begun: all that can be said is that it has not ended.
 fn incomplete(error: &ReadError) -> Failure {
     let fault = match error {
         ReadError::Cut => HttpFault::ResponseIncomplete,

@@ -65,7 +65,7 @@ impl ClientConnection {
                     cells.connect.record(took);
                 }
                 let (mut relay, hold) =
-                    join(client, dialled, header).map_err(|error| Termination::internal(error))?;
+                    join(client, dialled, header).map_err(Termination::internal)?;
                 self.endpoint = Some(hold);
                 if relaying.pool.settings.sessions().is_some() {
                     let (pool, answer) = (Arc::clone(&relaying.pool), Answer::default());
