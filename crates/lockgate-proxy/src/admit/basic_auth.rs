@@ -1,8 +1,8 @@
 //! Basic authentication (RFC 7617): from the value of `Authorization` to a user of the file.
 //!
-//! A worker asks [`PasswordFile::cached`] first, which takes a microsecond and no allocation; only what
-//! it does not know is checked, on another thread. Does not say 401: [`challenge`] is what goes
-//! into it.
+//! A worker asks [`PasswordFile::cached`] first, which takes a microsecond and no allocation; only
+//! what it does not know is checked, on another thread. Does not say 401: [`challenge`] is what
+//! goes into it.
 
 use std::fmt;
 use std::future::Future;

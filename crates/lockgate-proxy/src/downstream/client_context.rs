@@ -1,5 +1,5 @@
-//! What the exchanges of one client's connection have in common: the client's address and whether it
-//! is trusted, the connections to endpoints that are its own, and what is left of its rates.
+//! What the exchanges of one client's connection have in common: the client's address and whether
+//! it is trusted, the connections to endpoints that are its own, and what is left of its rates.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::net::SocketAddr;

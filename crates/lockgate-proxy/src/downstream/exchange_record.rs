@@ -244,8 +244,8 @@ impl ClientConnection {
         });
     }
 
-    /// Whether the request's URL is one of `https:`. A forward proxy is asked for URLs of others; to
-    /// a site of ours clients came by the scheme of their connection.
+    /// Whether the request's URL is one of `https:`. A forward proxy is asked for URLs of others;
+    /// to a site of ours clients came by the scheme of their connection.
     fn is_secure(&self, request: &ReadRequest<'_>, record: &ExchangeRecord<'_>) -> bool {
         let is_forwarded = record
             .route

@@ -38,8 +38,8 @@ use crate::upstream::Wire;
 
 /// Bytes of one response that may wait in the connection for others to leave.
 const HELD: usize = 64 * 1024;
-/// Field sections that are longer than we take by no more than this get a response, and not only the
-/// crate's.
+/// Field sections that are longer than we take by no more than this get a response, and not only
+/// the crate's.
 const BEYOND: usize = 16 * 1024;
 /// The first window of one body: the initial one of HTTP/2 (RFC 9113 §6.9.2).
 const FIRST_WINDOW: u32 = 65_535;
@@ -662,8 +662,8 @@ impl ClientStreams {
     }
 }
 
-/// Takes what a client still sends when it has its response. A reset that tells it to stop (RFC 9113
-/// §8.1) comes with the response or overtakes it in the client, and many then never read it.
+/// Takes what a client still sends when it has its response. A reset that tells it to stop (RFC
+/// 9113 §8.1) comes with the response or overtakes it in the client, and many then never read it.
 async fn drain_body(stream: &mut Stream, guard: &Guard, limit: Duration) {
     guard.phase(limit);
     guard.idle(SILENCE);

@@ -1,5 +1,5 @@
-//! A client's connection from its acceptance to its end: what it opens with, and the protocol that it
-//! speaks then.
+//! A client's connection from its acceptance to its end: what it opens with, and the protocol that
+//! it speaks then.
 
 use std::rc::Rc;
 use std::sync::Arc;

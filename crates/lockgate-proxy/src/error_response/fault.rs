@@ -1,7 +1,8 @@
 //! Why Lockgate answers in the origin's place: one row for each reason, and every question about it
 //! answered there.
 //!
-//! Does not write anything: the response is in [`response`](super), its field in `proxy_status`.
+//! Does not write anything: the response is in [`error_response`](super), its field in
+//! `proxy_status`.
 
 use crate::access_log::{Cause, CauseSide};
 

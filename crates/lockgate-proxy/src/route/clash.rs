@@ -1,4 +1,5 @@
-//! Mistakes of a table of hosts and paths: what a request could mean alike, and what none can reach.
+//! Mistakes of a table of hosts and paths: what a request could mean alike, and what none can
+//! reach.
 
 /// Two that a request could mean alike. The table is not made then.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -1,5 +1,5 @@
-//! The attempts of one request at the endpoints of a pool: the next endpoint, and the verdict on the
-//! one before.
+//! The attempts of one request at the endpoints of a pool: the next endpoint, and the verdict on
+//! the one before.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -292,8 +292,8 @@ impl<'a> Attempts<'a> {
     }
 }
 
-/// The pseudo-header fields of HTTP/2 for a request; a request without them is the client's mistake,
-/// and no endpoint is asked.
+/// The pseudo-header fields of HTTP/2 for a request; a request without them is the client's
+/// mistake, and no endpoint is asked.
 fn target(request: &OutgoingRequest<'_>) -> Result<Target, Failure> {
     Target::of(request).map_err(|error| {
         let fault = if error.status() == 414 {

@@ -76,9 +76,9 @@ impl ResponsePlan {
             (length, None) => length,
         };
         let is_uploading = !lease.link.is_taken();
-        // RFC 9112 §9.6: an endpoint that closes after its response has heard enough. One that stays
-        // may have answered before it reads the rest, and gets it, unless the client was
-        // told to wait and was never asked for it.
+        // RFC 9112 §9.6: an endpoint that closes after its response has heard enough. One that
+        // stays may have answered before it reads the rest, and gets it, unless the client was told
+        // to wait and was never asked for it.
         let outgoing = request.outgoing.head.fields();
         let expects = outgoing.first(Known::Expect).is_some();
         let is_rest_wanted =

@@ -13,8 +13,8 @@ use crate::message::{Downstream, Persistence};
 /// Bytes of a body that are kept: services that send people elsewhere to log in need few.
 const LONGEST: usize = 64 * 1024;
 
-/// The client's side of the exchange with an auth service: there is no body to be sent, the response
-/// is kept, and the client itself is only looked at for whether it has gone.
+/// The client's side of the exchange with an auth service: there is no body to be sent, the
+/// response is kept, and the client itself is only looked at for whether it has gone.
 pub(super) struct AuthDownstream<'c> {
     gone: &'c mut dyn FnMut(&mut Context<'_>) -> Poll<()>,
     response: AuthResponse,
