@@ -4,28 +4,19 @@
 //! One table for the process. Does not say how much a client may hold: that is for each thing that
 //! is scarce to say.
 
-use std::collections::HashMap;
-use std::hash::BuildHasher;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
-use foldhash::fast::RandomState;
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 
-use crate::limits::{CountGuard, client};
-
-const SHARDS: usize = 64;
+use crate::limits::{CountGuard, ShardedTable, client};
 
 /// The accounts of all clients that are connected. An IPv6 client is its /64.
 #[derive(Debug)]
-pub struct Clients {
-    hasher: RandomState,
-    shards: Box<[AccountShard]>,
-}
+pub struct Clients(ShardedTable<AccountKey, Weak<ClientAccount>>);
 
-type AccountShard = Mutex<HashMap<AccountKey, Weak<ClientAccount>, RandomState>>;
 type AccountKey = (IpAddr, ClientClass);
 
 /// Whether shares hold for a client.
@@ -137,21 +128,13 @@ impl HeldCount {
 impl Clients {
     /// A table without clients.
     pub fn new() -> Arc<Self> {
-        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Arc::new(Self {
-            hasher: RandomState::default(),
-            shards,
-        })
+        Arc::new(Self(ShardedTable::new()))
     }
 
     /// The account of the client at `ip`. A client without an address is at the unspecified one.
     pub fn of(self: &Arc<Self>, ip: IpAddr, standing: ClientClass) -> Arc<ClientAccount> {
         let key = (client(ip), standing);
-        // The lock is held for one look-up, never over a wait.
-        let mut shard = self
-            .shard(key)
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut shard = self.0.lock(&key);
         if let Some(account) = shard.get(&key).and_then(Weak::upgrade) {
             return account;
         }
@@ -171,13 +154,7 @@ impl Clients {
 
     /// The number of connected clients.
     pub fn count(&self) -> usize {
-        let count =
-            |shard: &AccountShard| shard.lock().unwrap_or_else(PoisonError::into_inner).len();
-        self.shards.iter().map(count).sum()
-    }
-
-    fn shard(&self, key: AccountKey) -> &AccountShard {
-        &self.shards[self.hasher.hash_one(key) as usize % SHARDS]
+        self.0.len()
     }
 }
 
@@ -230,10 +207,7 @@ impl Drop for ClientAccount {
         let Some(table) = self.table.upgrade() else {
             return;
         };
-        let mut shard = table
-            .shard(self.key)
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut shard = table.0.lock(&self.key);
         // The client may have come back meanwhile: that account is another one.
         if shard
             .get(&self.key)

@@ -12,10 +12,43 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use foldhash::fast::RandomState;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+const SHARDS: usize = 64;
+
+/// A table that all workers write, in shards with a lock each.
+#[derive(Debug)]
+pub(crate) struct ShardedTable<K, V> {
+    hasher: RandomState,
+    shards: Box<[Mutex<Shard<K, V>>]>,
+}
+
+type Shard<K, V> = HashMap<K, V, RandomState>;
+
+impl<K: Hash + Eq, V> ShardedTable<K, V> {
+    pub(crate) fn new() -> Self {
+        Self {
+            hasher: RandomState::default(),
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+        }
+    }
+
+    /// The shard of `key`, for one look-up: never held over a wait.
+    pub(crate) fn lock(&self, key: &K) -> MutexGuard<'_, Shard<K, V>> {
+        lock(&self.shards[self.hasher.hash_one(key) as usize % SHARDS])
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.shards.iter().map(|shard| lock(shard).len()).sum()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// The right to one of something limited; dropping it gives it back.
 pub type Permit = OwnedSemaphorePermit;
@@ -83,11 +116,8 @@ impl Drop for CountGuard<'_> {
 #[derive(Debug)]
 pub struct PerClient {
     size: usize,
-    hasher: RandomState,
-    shards: Box<[ClientShard]>,
+    clients: ShardedTable<IpAddr, Arc<ClientConnections>>,
 }
-
-type ClientShard = Mutex<HashMap<IpAddr, Arc<ClientConnections>, RandomState>>;
 
 /// One client's connections.
 #[derive(Debug)]
@@ -106,15 +136,12 @@ pub struct PerClientPermit {
     permit: Option<Permit>,
 }
 
-const SHARDS: usize = 64;
-
 impl PerClient {
     /// Allows each client `size` connections at once.
     pub fn new(size: usize) -> Arc<Self> {
         Arc::new(Self {
             size,
-            hasher: RandomState::default(),
-            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            clients: ShardedTable::new(),
         })
     }
 
@@ -123,11 +150,7 @@ impl PerClient {
     /// them.
     pub fn enter(self: &Arc<Self>, ip: IpAddr) -> Option<PerClientPermit> {
         let key = client(ip);
-        // The lock is held for one look-up, never over a wait.
-        let mut shard = self
-            .shard(key)
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut shard = self.clients.lock(&key);
         let client = shard.entry(key).or_insert_with(|| {
             Arc::new(ClientConnections {
                 limit: ProcessLimit::new(self.size),
@@ -145,10 +168,6 @@ impl PerClient {
             permit: None,
         })
     }
-
-    fn shard(&self, key: IpAddr) -> &ClientShard {
-        &self.shards[self.hasher.hash_one(key) as usize % SHARDS]
-    }
 }
 
 impl PerClientPermit {
@@ -161,11 +180,7 @@ impl PerClientPermit {
 impl Drop for PerClientPermit {
     fn drop(&mut self) {
         self.permit = None;
-        let mut shard = self
-            .table
-            .shard(self.key)
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut shard = self.table.clients.lock(&self.key);
         if self.client.present.fetch_sub(1, Ordering::Relaxed) == 1 {
             shard.remove(&self.key);
         }
@@ -176,8 +191,7 @@ impl Drop for PerClientPermit {
 #[derive(Debug)]
 pub struct KeyedLimit<K> {
     size: usize,
-    hasher: RandomState,
-    shards: Box<[Mutex<HashMap<K, usize, RandomState>>]>,
+    counts: ShardedTable<K, usize>,
 }
 
 /// The right to one unit of a key's limit; dropping it gives it back.
@@ -190,20 +204,15 @@ pub struct KeyedPermit<K: Hash + Eq> {
 impl<K: Hash + Eq + Clone> KeyedLimit<K> {
     /// Allows each `size`.
     pub fn new(size: usize) -> Arc<Self> {
-        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
         Arc::new(Self {
             size,
-            hasher: RandomState::default(),
-            shards,
+            counts: ShardedTable::new(),
         })
     }
 
     /// One more for `key`; `None` when it has as many as it may.
     pub fn take(self: &Arc<Self>, key: &K) -> Option<KeyedPermit<K>> {
-        let mut shard = self
-            .shard(key)
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut shard = self.counts.lock(key);
         let count = shard.entry(key.clone()).or_default();
         if *count >= self.size {
             return None;
@@ -216,19 +225,9 @@ impl<K: Hash + Eq + Clone> KeyedLimit<K> {
     }
 }
 
-impl<K: Hash + Eq> KeyedLimit<K> {
-    fn shard(&self, key: &K) -> &Mutex<HashMap<K, usize, RandomState>> {
-        &self.shards[self.hasher.hash_one(key) as usize % SHARDS]
-    }
-}
-
 impl<K: Hash + Eq> Drop for KeyedPermit<K> {
     fn drop(&mut self) {
-        let mut shard = self
-            .table
-            .shard(&self.key)
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut shard = self.table.counts.lock(&self.key);
         match shard.get_mut(&self.key) {
             Some(count @ 2..) => *count -= 1,
             // A key without permits is forgotten.
@@ -294,23 +293,13 @@ mod tests {
         assert!(table.take(&other).is_some());
         drop(shares);
         assert!(table.take(&one).is_some());
-        assert!(
-            table
-                .shards
-                .iter()
-                .all(|shard| shard.lock().unwrap().is_empty())
-        );
+        assert_eq!(table.counts.len(), 0);
     }
 
     #[test]
     fn a_client_without_connections_is_forgotten() {
         let table = PerClient::new(1);
         drop(table.enter("192.0.2.1".parse().unwrap()));
-        assert!(
-            table
-                .shards
-                .iter()
-                .all(|shard| shard.lock().unwrap().is_empty())
-        );
+        assert_eq!(table.clients.len(), 0);
     }
 }
