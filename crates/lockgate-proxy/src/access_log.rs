@@ -51,11 +51,11 @@ pub enum Cause {
     HandshakeFailed,
     /// No endpoint could be connected to.
     ConnectFailed,
-    /// A rule of the configuration says no.
+    /// A rule of the configuration refused it.
     RefusedByRule,
     /// A limit was reached.
     Limit,
-    /// Lockgate was told to stop and the deadline passed.
+    /// The deadline of a drain passed.
     Drain,
     /// A fault of Lockgate's own.
     Internal,
@@ -203,8 +203,8 @@ pub struct DirectionTimes {
 }
 
 impl DirectionTimes {
-    /// Bytes a second, where the connection took `duration`; nothing where that is too short to
-    /// say.
+    /// The rate in bytes a second, where the connection took `duration`; `None` where that is too
+    /// short.
     fn rate(self, bytes: u64, duration: Duration) -> Option<u64> {
         let millis = self.end.unwrap_or(duration).as_millis();
         let rate = (u128::from(bytes) * 1_000).checked_div(millis)?;

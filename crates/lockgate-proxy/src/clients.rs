@@ -1,8 +1,7 @@
 //! The accounts of the clients that are connected: what each of them holds of what the process has,
 //! over all workers.
 //!
-//! One table for the process. Does not say how much a client may hold: that is for each thing that
-//! is scarce to say.
+//! One table for the process. Does not limit a client's holdings: each scarce resource does.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,8 +23,8 @@ type AccountKey = (IpAddr, ClientClass);
 pub enum ClientClass {
     /// A client that may hold its share of scarce resources.
     Ordinary,
-    /// A trusted peer or a peer on a Unix socket: it speaks for many clients, and may hold all
-    /// there is.
+    /// A trusted peer or a peer on a Unix socket: it acts for many clients, and may hold all there
+    /// is.
     Exempt,
 }
 
@@ -119,7 +118,7 @@ impl HeldCount {
 
     /// Takes away what was added.
     pub fn remove(&self, less: usize) {
-        // A request that waits reads this after it has said that it waits: one of both sees the
+        // A request that waits reads this after it has announced its wait: one of both sees the
         // other.
         self.0.fetch_sub(less, Ordering::SeqCst);
     }
@@ -208,7 +207,7 @@ impl Drop for ClientAccount {
             return;
         };
         let mut shard = table.0.lock(&self.key);
-        // The client may have come back meanwhile: that account is another one.
+        // The client may be connected again: that account is another one.
         if shard
             .get(&self.key)
             .is_some_and(|account| account.strong_count() == 0)

@@ -1,7 +1,7 @@
 //! Responses that Lockgate gives itself because something went wrong.
 //!
-//! Pure functions from what happened to a head and a body. Does not decide that an error is
-//! answered, and does not know what else the connection has to say (`Date`, `Connection`).
+//! Pure functions from a fault to a head and a body. Does not decide that an error is sent, and
+//! does not add the fields of the connection (`Date`, `Connection`).
 
 mod body_format;
 mod fault;
@@ -26,7 +26,7 @@ pub enum Advice<'a> {
     /// Nothing.
     #[default]
     None,
-    /// To come again after so many seconds (429, 503).
+    /// To retry after so many seconds (429, 503).
     RetryAfter(u32),
     /// To authenticate by the Basic scheme, for this realm (401).
     Challenge(&'a str),
@@ -36,7 +36,7 @@ pub enum Advice<'a> {
     Allow(&'a str),
 }
 
-/// An error as a client is told it.
+/// An error response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ErrorResponse<'a> {
     /// The fault, for `Proxy-Status`.

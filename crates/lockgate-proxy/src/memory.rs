@@ -113,8 +113,8 @@ struct Candidate {
 }
 
 /// Cuts connections that together hold `excess` bytes, as far as there are some: those of clients
-/// that hold most, and of a client the largest. `spared` are clients that are never cut for this.
-/// Says how many were cut. What those hold that are cut already comes back without it.
+/// that hold most, and of a client the largest. `spared` clients are never cut for this. Returns
+/// the number of cuts. The bytes of connections that are cut already are freed without it.
 pub(crate) fn relieve(
     clock: &Clock,
     excess: usize,

@@ -33,9 +33,9 @@ pub const HANDSHAKE_REASONS: [&str; 14] = [
     "unknown_name",
 ];
 
-/// Why clients that speak HTTP/2 were disconnected: for requests that they took back, for frames
-/// without a use, for updates of windows; by the h2 crate, for what is too much (`calm`) or not
-/// HTTP/2 (`protocol`).
+/// Why clients of HTTP/2 were disconnected: for requests that they took back, for frames without a
+/// use, for updates of windows; by the h2 crate, for excess (`calm`) or a breach of the protocol
+/// (`protocol`).
 pub const VIOLATIONS: [&str; 6] = [
     "resets", "control", "updates", "sections", "calm", "protocol",
 ];
@@ -140,7 +140,7 @@ impl ListenerCells {
         }
     }
 
-    /// Counts a client that was disconnected for how it speaks HTTP/2; `reason` is one of
+    /// Counts a client that was disconnected for a violation of HTTP/2; `reason` is one of
     /// [`VIOLATIONS`].
     pub fn violated(&self, reason: &str) {
         let place = VIOLATIONS.iter().position(|&known| known == reason);

@@ -101,8 +101,8 @@ struct SocketUse {
     still: u64,
 }
 
-/// Ends exchanges of one worker as long as they are `wanted`, which is asked once for each; says
-/// how many.
+/// Ends exchanges of one worker as long as they are `wanted`, which is called once for each;
+/// returns their number.
 pub(crate) fn end_stalled_exchanges(clock: &Clock, wanted: impl FnMut() -> bool) -> usize {
     end_at(clock.now(), clock, wanted)
 }

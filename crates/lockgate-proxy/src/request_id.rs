@@ -1,5 +1,5 @@
-//! The name of one exchange, the same in the log, in what the origin is told and in an error that a
-//! client sees.
+//! The id of one exchange: the same in the log, in the request to the origin, and in an error to
+//! the client.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};

@@ -100,8 +100,8 @@ impl TopRequests {
 
     /// For how many requests this one counts; `None` if another one counts for it.
     ///
-    /// A thousand requests a second can be told from samples. Looking at each would cost as much
-    /// again as the rest of what is counted, above all where every name is a new one.
+    /// A thousand requests a second can be judged by samples. Looking at each would cost as much
+    /// again as the rest of the counting, above all where every name is a new one.
     fn weight(&mut self, now: u64) -> Option<u64> {
         if now / 1_000 != self.second {
             self.second = now / 1_000;

@@ -80,7 +80,7 @@ macro_rules! key {
 }
 pub(super) use key;
 
-/// Most bytes of a text that are written, unless it is said otherwise.
+/// Most bytes of a text that are written, by default.
 const LONGEST: usize = 512;
 /// Behind a text that was cut.
 const MORE: &[u8] = "…".as_bytes();

@@ -120,7 +120,7 @@ impl Files {
             }
             (LoadResult::File(loaded, status), _) => {
                 let rules = exchange.request.rules;
-                // The page of what is not there is not to be kept for what may come.
+                // An error page must not be cached in place of a file that may be created.
                 let caching = rules.cache.as_ref().filter(|_| status == 200);
                 let caching = caching
                     .and_then(|cache| cache.of(&loaded.path, &loaded.media_type, Some(&loaded.at)))

@@ -1,5 +1,5 @@
-//! Opens tunnels (CONNECT, RFC 9110 §9.3.6): asks the rules, looks the target up, dials it, and
-//! says so. What is asked of a proxy without a tunnel goes the same way.
+//! A forward proxy: opens tunnels (CONNECT, RFC 9110 §9.3.6) and forwards other requests. Both
+//! check the rules, look the target up, and dial it.
 //!
 //! Checks each address of a name, and dials only the allowed ones. Does not move bytes: the owner
 //! of the client's connection joins both connections.
@@ -71,7 +71,7 @@ pub struct Connect {
 pub struct Forward {
     /// The deadlines; it has no pool.
     pub proxy: Proxy,
-    /// The client that targets are told of: none.
+    /// The client that targets are introduced to: none.
     pub client: Client,
 }
 
@@ -186,7 +186,7 @@ impl Connect {
         Ok((slot, share))
     }
 
-    /// A connection to `host`, on which the PROXY header has gone if there is to be one.
+    /// A connection to `host`, on which the PROXY header was sent if there is to be one.
     async fn reach<D: Downstream>(
         &self,
         exchange: &mut Dispatch<'_, D>,

@@ -1,8 +1,8 @@
 //! Hands a request to an endpoint, and its response to the client.
 //!
-//! Request and answer run side by side: an origin may answer while the client still sends. What
-//! fails before anything was answered may be tried again; what was begun is delivered as far as it
-//! comes, and never as more than it is.
+//! Request and response run side by side: an origin may respond while the client still sends. A
+//! failure before the response began may be retried; a response that has begun is delivered as far
+//! as it comes, and never as complete when it is not.
 
 mod attempts;
 mod replay;

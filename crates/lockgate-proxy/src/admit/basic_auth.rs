@@ -1,8 +1,8 @@
 //! Basic authentication (RFC 7617): from the value of `Authorization` to a user of the file.
 //!
 //! A worker asks [`PasswordFile::cached`] first, which takes a microsecond and no allocation; only
-//! what it does not know is checked, on another thread. Does not say 401: [`challenge`] is what
-//! goes into it.
+//! unknown credentials are checked, on another thread. Does not send the 401: [`challenge`] is a
+//! part of it.
 
 use std::fmt;
 use std::future::Future;
@@ -42,7 +42,7 @@ pub enum CredentialsError {
     /// Other characters than those of base64, wrong padding, or bits that stand for nothing.
     #[error("not base64")]
     Base64,
-    /// Nothing says where the name ends.
+    /// No colon ends the name.
     #[error("no colon")]
     NoColon,
     /// Not UTF-8, which our challenge asks for (RFC 7617 §2.1), or with control characters (§2).
@@ -146,7 +146,7 @@ impl PasswordFile {
         &self.path
     }
 
-    /// Reads the file anew, for requests from now on; with a mistake in it, the users stay as they
+    /// Reads the file again, for requests from now on; with a mistake in it, the users stay as they
     /// are. Cached passwords of a user are no longer valid once the user's line has changed or
     /// gone.
     ///
@@ -157,9 +157,8 @@ impl PasswordFile {
         Ok(())
     }
 
-    /// The user of a value of `Authorization` that was found right not long before `now`
-    /// (milliseconds, on one clock for all workers). `None` says nothing but that it must be
-    /// checked.
+    /// The user of a value of `Authorization` that was right not long before `now` (milliseconds,
+    /// on one clock for all workers). `None` means only that it must be checked.
     pub fn cached(&self, authorization: &[u8], now: u64) -> Option<UserName> {
         let credentials = Credentials::parse(authorization).ok()?;
         let users = self.users.load();

@@ -18,7 +18,8 @@ use super::password_hash::PasswordHash;
 /// Right passwords that are remembered. Written by the threads that check, 1 ms of copying at this
 /// size beside the 10 ms and more that a check takes.
 const SIZE: usize = 16_384;
-/// Milliseconds for which one is remembered: an active user is checked anew six times in an hour.
+/// Milliseconds for which an entry is valid: the password of an active user is checked six times in
+/// an hour.
 const KEPT: u64 = 600_000;
 
 /// Stands for one user with one password, checked against one stored hash.

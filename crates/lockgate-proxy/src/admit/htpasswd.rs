@@ -1,9 +1,9 @@
 //! The file of users and their passwords, as `htpasswd` and `mkpasswd` write them: `user:hash` on
 //! each line.
 //!
-//! Lines that begin with `#` and empty ones are left out; what follows a second colon is a comment,
-//! as in Apache and nginx. A file with a mistake is not taken at all; its mistakes are told at
-//! once, the first of them by line.
+//! Lines that begin with `#` and empty ones are left out; the rest after a second colon is a
+//! comment, as in Apache and nginx. A file with a mistake is not taken at all; all its mistakes are
+//! reported together, the first of them by line.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,8 +18,8 @@ use super::password_hash::{HashError, PasswordHash};
 
 /// Some hundred thousand users; what is longer is not a file of them.
 const LONGEST: u64 = 16 << 20;
-/// Mistakes that are told and kept: in a file of another kind every line is one, and there may be
-/// millions.
+/// Mistakes that are kept and reported: in a file of another kind every line is one, and there may
+/// be millions.
 const TOLD: usize = 20;
 
 /// The name of an authenticated user.

@@ -1,7 +1,7 @@
 //! The admission of requests: networks, rates and passwords, checked before anything is done for a
 //! request.
 //!
-//! Each room answers one question; the loop that serves requests asks, and says 401, 403, 429 or
+//! Each module answers one question; the loop that serves requests asks, and sends 401, 403, 429 or
 //! 503.
 
 pub mod basic_auth;

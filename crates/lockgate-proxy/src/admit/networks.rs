@@ -1,4 +1,4 @@
-//! `allow` and `deny`: whether an address may come in, by the networks that were written down.
+//! `allow` and `deny`: whether an address may connect, by the networks of the configuration.
 //!
 //! The order of the rules never matters: the longest prefix decides, and of two equal ones `deny`
 //! does. Where none matches, a client is let in unless something is allowed. The caller decides
@@ -60,7 +60,7 @@ impl Networks {
         }
     }
 
-    /// Whether `ip` may come in. An IPv4-mapped address is asked about as IPv4: a dual-stack socket
+    /// Whether `ip` is admitted. An IPv4-mapped address is looked up as IPv4: a dual-stack socket
     /// shows those.
     pub fn admits(&self, ip: IpAddr) -> bool {
         let verdict = match ip.to_canonical() {
@@ -72,9 +72,8 @@ impl Networks {
 }
 
 impl Networks {
-    /// Whether a client without a known address may come in: only where nothing was written down.
-    /// It may be one of those that are denied, and nothing says that it is one of those that
-    /// are allowed.
+    /// Whether a client without a known address is admitted: only where there is no rule. It may be
+    /// one of the denied, and may not be one of the allowed.
     pub fn admits_unknown(&self) -> bool {
         !self.closed && self.v4.begins.is_empty() && self.v6.begins.is_empty()
     }

@@ -75,7 +75,7 @@ impl PasswordPool {
         &self.remembered
     }
 
-    /// Has it checked; the answer comes through its channel.
+    /// Queues a check; its outcome is sent to the query's channel.
     pub(super) fn submit(&self, job: PasswordQuery) {
         let sent = match self.desk.get_or_init(|| self.start()) {
             Some(desk) => desk.try_send(PoolEvent::Asked(job)),
@@ -143,7 +143,7 @@ impl fmt::Debug for PasswordPool {
 
 /// An event for the dispatcher.
 enum PoolEvent {
-    /// A question has come.
+    /// A query was submitted.
     Asked(PasswordQuery),
     /// The thread with this number has nothing to check.
     Idle(usize),

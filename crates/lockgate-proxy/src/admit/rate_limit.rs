@@ -13,7 +13,7 @@
 //! forgotten must exhaust as many others as there is room for, and had more requests from those
 //! than it regains. No request is ever refused because the table is full.
 //!
-//! Knows no clock: the caller says what time it is.
+//! Knows no clock: the caller passes the time.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -218,7 +218,7 @@ impl GcraRate {
     }
 }
 
-/// Gives up an eighth of a full shard, as said above.
+/// Gives up an eighth of a full shard, as described at the top.
 fn make_room(shard: &mut LimitShard, room: usize, now: u64) {
     let enough = room - room / GIVEN_UP;
     shard.retain(|_, bucket| bucket.full_at > now);

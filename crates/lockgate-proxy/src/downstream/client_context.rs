@@ -27,7 +27,7 @@ const LONGEST_HOP: usize = 64;
 pub(super) struct ClientContext {
     /// The other end, or the client that a PROXY header named.
     address: ClientAddress,
-    /// The client, as endpoints are told of it.
+    /// The client, as endpoints are introduced to it.
     pub(super) told: Client,
     /// The client's address and the one that it has connected to, once they were needed: a system
     /// call that few connections make.
@@ -68,13 +68,13 @@ impl ClientContext {
         self.requests.get()
     }
 
-    /// Counts one more request, and says which it is.
+    /// Counts one more request, and returns its number.
     pub(super) fn begin(&self) -> u64 {
         self.requests.set(self.requests.get() + 1);
         self.requests.get()
     }
 
-    /// Whether it may speak for others.
+    /// Whether it may name other clients.
     pub(super) fn is_trusted(&self) -> bool {
         self.told.is_trusted()
     }

@@ -30,7 +30,7 @@ use crate::site::ListenerSites;
 use crate::upstream::Hold;
 use crate::worker::{Worker, unix_millis};
 
-/// A connection and what is to be said of it.
+/// One client's connection, and all that its log entry tells.
 pub(super) struct ClientConnection {
     pub(super) worker: Rc<Worker>,
     pub(super) listener: Arc<ListenerSettings>,
@@ -184,7 +184,7 @@ impl ClientConnection {
             cells.open.dec();
             cells.ended[termination.cause.index()].inc();
         }
-        // A probe that connects and leaves says nothing worth a line; that we failed it does.
+        // A probe that connects and leaves is not worth a line; one that we have failed is.
         if empty && termination.side == CauseSide::Downstream {
             return;
         }

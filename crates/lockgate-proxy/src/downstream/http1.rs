@@ -1,5 +1,4 @@
-//! A client's connection that speaks HTTP/1: one exchange after the other, until one of both wants
-//! no more.
+//! A client's connection over HTTP/1: one exchange after the other, until one of both closes.
 //!
 //! Reads heads and ends connections. What becomes of a request is decided in `serve`.
 
@@ -70,7 +69,7 @@ pub(super) enum Http1End {
 }
 
 impl ClientConnection {
-    /// Serves requests until the connection is over, or speaks something else.
+    /// Serves requests until the connection is over, or switches protocols.
     pub(super) async fn serve_http1(
         &mut self,
         client: ClientTransport,
@@ -167,7 +166,7 @@ impl ClientConnection {
         }
     }
 
-    /// Waits for a request's head; says when its first byte was there.
+    /// Waits for a request's head, and returns it with the time of its first byte.
     async fn read_head(
         &mut self,
         down: &mut Link,
@@ -311,7 +310,7 @@ impl ClientConnection {
             upstream: down.reader.take_received(),
             downstream: Vec::new(),
         };
-        // What the endpoint has said behind its response goes before anything else.
+        // Bytes that the endpoint has sent behind its response go before all others.
         let early = up.reader.take_received();
         let meter = &self.guard.watch().meter;
         meter.sent.set(meter.sent.get() + early.len() as u64);

@@ -1,4 +1,4 @@
-//! A client's connection that speaks HTTP/2: its streams, each a task of its own, and its end.
+//! A client's connection over HTTP/2: its streams, each a task of its own, and its end.
 //!
 //! What becomes of a request is decided in `serve`, as it is for HTTP/1.
 
@@ -51,7 +51,7 @@ const UNSENT: i32 = 64 * 1024;
 const OVERHEAD: usize = 4 * 1024 * 1024;
 /// Streams that the crate may reset for a client's mistakes beyond those that the gate allows.
 const RESETS: usize = 1_024;
-/// For a client to take our last words.
+/// The time for a client to take our last frames.
 const FAREWELL: Duration = Duration::from_secs(2);
 /// Reads from a client after our last frame.
 const FAREWELL_READS: usize = 64;
@@ -142,7 +142,7 @@ impl ClientStreams {
             .expect("a relay reads nothing")
     }
 
-    /// Serves requests until the connection is over, and says how it ended.
+    /// Serves requests until the connection is over.
     pub(super) async fn serve(
         connection: ClientConnection,
         client: ClientTransport,
@@ -232,7 +232,7 @@ impl ClientStreams {
             }
             let termination = match cut {
                 Cut::Deadline if idle => Termination::idle(),
-                // Of requests in flight it ends more than their own lines can say.
+                // Of requests in flight it ends more than their own lines can tell.
                 cut if !idle => termination_of_cut(cut, "HTTP/2").always_logged(),
                 cut => termination_of_cut(cut, "HTTP/2"),
             };
@@ -244,8 +244,8 @@ impl ClientStreams {
                 // It would not take this either.
                 return termination;
             }
-            // It is told so, and of which requests nothing was looked at (RFC 9113 §6.8); what is
-            // in flight has had its time.
+            // GOAWAY tells it so, and which requests were not looked at (RFC 9113 §6.8); those in
+            // flight have had their time.
             requests.abrupt_shutdown(Reason::NO_ERROR);
             leaving = ConnectionShutdown::Now(termination);
             guard.phase(FAREWELL);
@@ -284,7 +284,7 @@ impl ClientStreams {
         let begun = poll_fn(|cx| {
             self.carrier.borrow_mut().begin_turn();
             let begun = Pin::new(&mut handshake).poll(cx);
-            // What broke is told by the next read.
+            // The next read tells which error broke it.
             let mut carrier = self.carrier.borrow_mut();
             let _ = carrier.poll_send(cx);
             // The preface may come in pieces, too.
@@ -592,7 +592,8 @@ impl ClientStreams {
         let ended = tunnel.run(stream, &mut up).await;
         match (ended, method, &up) {
             (Ok(TunnelEnd::Whole), ..) => {}
-            // RFC 9113 §8.5: the end of one is told as that of the other, an error as an error.
+            // RFC 9113 §8.5: the end of one is passed on as that of the other, an error as an
+            // error.
             (Ok(TunnelEnd::ByEndpoint), Method::Connect, _) => stream.reset(Reason::CONNECT_ERROR),
             (_, Method::Connect, Wire::H1(link)) => {
                 link.stream.socket().reset_on_close();
@@ -641,7 +642,7 @@ impl ClientStreams {
     }
 
     /// Waits for the client to close: closing with its bytes unread would reset the connection, and
-    /// the reset could overtake our last words.
+    /// the reset could overtake our last frames.
     async fn linger(&self) {
         let guard = &self.connection.guard;
         guard.phase(FAREWELL);
@@ -662,8 +663,8 @@ impl ClientStreams {
     }
 }
 
-/// Takes what a client still sends when it has its response. A reset that tells it to stop (RFC
-/// 9113 §8.1) comes with the response or overtakes it in the client, and many then never read it.
+/// Takes the rest of a request's body after its response. A reset that stops the client (RFC 9113
+/// §8.1) comes with the response or overtakes it in the client, and many then never read it.
 async fn drain_body(stream: &mut Stream, guard: &Guard, limit: Duration) {
     guard.phase(limit);
     guard.idle(SILENCE);

@@ -15,7 +15,7 @@ pub struct ListenerSettings {
     pub name: String,
     /// TLS with clients; `None`: bytes as they are, or each way has its own.
     pub tls: Option<Acceptors>,
-    /// Whether clients come through a proxy that says so.
+    /// Whether clients come through a proxy that sends a PROXY header.
     pub accept_proxy: AcceptProxy,
     /// For the PROXY header and the TLS handshake together.
     pub handshake: Duration,

@@ -28,7 +28,7 @@ Connection: close\r\n\
 \r\n\
 This port speaks TLS, and you spoke plain HTTP to it. Try https://.\n";
 
-/// Whether a listener's clients come through a proxy that tells their address.
+/// Whether a listener's clients come through a proxy that names them in a PROXY header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AcceptProxy {
     /// They do not: a header would be data.
@@ -124,8 +124,8 @@ impl FirstBytes<'_> {
         }
     }
 
-    /// Takes the PROXY header off the front of what is received, into `header` if that is given;
-    /// `None` where there is none or it speaks for the proxy itself. `begins` is called when bytes
+    /// Takes the PROXY header off the front of the received bytes, into `header` if that is given;
+    /// `None` where there is none or it is the proxy's own (LOCAL). `begins` is called when bytes
     /// have come.
     pub(super) async fn proxy_header(
         &mut self,

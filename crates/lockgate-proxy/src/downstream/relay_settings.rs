@@ -40,7 +40,7 @@ pub enum SentHeader {
 }
 
 impl RelaySettings {
-    /// Whether it needs the header that has come.
+    /// Whether it needs the client's PROXY header.
     pub(super) fn passes_header(&self) -> bool {
         self.proxy_protocol == Some(SentHeader::Pass)
     }

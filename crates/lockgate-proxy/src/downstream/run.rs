@@ -1,5 +1,4 @@
-//! A client's connection from its acceptance to its end: what it opens with, and the protocol that
-//! it speaks then.
+//! A client's connection from its acceptance to its end: its opening, and the protocol after that.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -93,8 +92,7 @@ impl ClientConnection {
         OpenedConnection::Over(termination)
     }
 
-    /// Whether a client that has opened speaks HTTP/2: ALPN says so, and without TLS what it says
-    /// first.
+    /// Whether an opened connection is one of HTTP/2: by ALPN, and without TLS by its first bytes.
     async fn is_http2(
         &mut self,
         client: &mut ClientTransport,

@@ -221,8 +221,7 @@ impl<'e, 's, D: Downstream> Exchange<'e, 's, D> {
         let (recipient, hops) =
             forwarding::count_hop(head).map_err(|error| Refusal::malformed(&error))?;
         let last = client.requests() >= sites.requests || worker.is_stopping();
-        // Another client waits for a place: this one is told that it gets its next response on a
-        // new connection.
+        // Another client waits for a place: this one gets its next response on a new connection.
         let gives_way = head.version < Version::Http2 && worker.shared.connections.is_to_give_way();
         let keeps_alive = forwarding::keeps_alive(head.version, &head.fields);
         self.persistence = Persistence::when(keeps_alive && !last && !gives_way);
@@ -233,7 +232,7 @@ impl<'e, 's, D: Downstream> Exchange<'e, 's, D> {
         })
     }
 
-    /// Serves a request as its route says: admits it, has it authorized, and dispatches it.
+    /// Serves a request by its route: admits it, has it authorized, and dispatches it.
     #[expect(
         clippy::manual_async_fn,
         reason = "an async function keeps room for its arguments twice"
@@ -304,8 +303,8 @@ impl<'e, 's, D: Downstream> Exchange<'e, 's, D> {
         }
     }
 
-    /// The name for templates. A request without one has come to a site for any host: then it is
-    /// the address that it came to.
+    /// The name of the host, for templates. A request without one is for a site with any host: then
+    /// it is the address that the client connected to.
     fn host_name<'a>(&self, target: &Asked<'a>) -> Cow<'a, str> {
         if let Some(authority) = &target.authority {
             return authority.name();

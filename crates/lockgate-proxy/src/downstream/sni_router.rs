@@ -45,8 +45,8 @@ pub(super) enum HelloRoute<'h> {
 }
 
 impl SniRouter {
-    /// Each way has the protocols and names that lead to it; of a name that is given twice the last
-    /// counts, and what the sites have comes after all others.
+    /// Each relay has the protocols and names that lead to it; of a name that is given twice the
+    /// last counts, and the hosts of the sites are looked up after all others.
     pub fn new(
         ways: Vec<(Vec<HelloMatch>, RelayRoute)>,
         sites: Option<(Vec<HostPattern>, SecureSites)>,
@@ -94,7 +94,7 @@ impl SniRouter {
         }
     }
 
-    /// Whether one of the relays needs the PROXY header that has come.
+    /// Whether one of the relays needs the client's PROXY header.
     pub(super) fn passes_header(&self) -> bool {
         self.ways.iter().any(|way| way.relaying.passes_header())
     }

@@ -20,7 +20,7 @@ use crate::transform::HeaderRules;
 /// The end of a tunnel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TunnelEnd {
-    /// Both sides have said that they were done.
+    /// Both sides have ended.
     Whole,
     /// The client's has broken, or what it sent.
     ByClient,
@@ -165,7 +165,7 @@ impl<'a> Direction<'a> {
                 Poll::Pending => {}
             }
         }
-        // Each hears that the other has ended, and may still speak.
+        // Each side is told that the other has ended, and may still send.
         if self.state == DirectionState::Finished {
             match sink.poll_end(cx) {
                 Poll::Ready(Ok(())) => self.state = DirectionState::Told,

@@ -377,9 +377,10 @@ impl HttpFault {
         self.row().status
     }
 
-    /// The status that ends a call of gRPC. As clients would make it of ours ("HTTP to gRPC Status
-    /// Code Mapping") where that says what is so: what may have been done is DEADLINE_EXCEEDED
-    /// when it took too long, what certainly was not is UNAVAILABLE, which clients send again.
+    /// The gRPC status of the fault. As clients would derive it from ours ("HTTP to gRPC Status
+    /// Code Mapping") where that is true: a request that may have been processed is
+    /// DEADLINE_EXCEEDED when it took too long, one that certainly was not is UNAVAILABLE, which
+    /// clients retry.
     pub const fn grpc_status(self) -> u16 {
         const DEADLINE_EXCEEDED: u16 = 4;
         const PERMISSION_DENIED: u16 = 7;

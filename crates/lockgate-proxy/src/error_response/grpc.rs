@@ -45,7 +45,7 @@ pub fn status(fields: &Fields) -> Option<u16> {
 
 /// The response that ends a call with this status.
 pub(super) fn answer(status: u16, message: &str) -> ResponseHead {
-    // The status of HTTP says that the message came through.
+    // The HTTP status tells only that the message came through.
     let mut head = ResponseHead::of(200);
     head.fields.append(b"Content-Type", b"application/grpc");
     head.fields.append(

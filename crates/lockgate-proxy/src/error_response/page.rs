@@ -68,7 +68,7 @@ fn text(out: &mut Vec<u8>, answer: &ErrorResponse<'_>) {
     out.push(b'\n');
 }
 
-/// RFC 9457 §3; `about:blank` says that the status is all there is to know of the type (§4.2.1).
+/// RFC 9457 §3; `about:blank` means that the status is the whole of the type (§4.2.1).
 fn json(out: &mut Vec<u8>, answer: &ErrorResponse<'_>) {
     out.extend_from_slice(b"{\"type\":\"about:blank\",\"title\":");
     escape::json(out, reason(answer.status).as_bytes());

@@ -194,8 +194,8 @@ impl ServedFile {
         self.has(coding) || self.loaded.own.len() <= KEPT
     }
 
-    /// Makes sure of a form that was chosen; says whether there is one, and how many more bytes are
-    /// held now.
+    /// Makes a chosen representation; tells whether there is one, and how many more bytes are held
+    /// now.
     pub(crate) async fn make(
         &self,
         coding: Coding,
@@ -278,8 +278,8 @@ impl ServedFile {
             .count() as u64
     }
 
-    /// The bytes of a form, if these are in memory or can be had without waiting; says how many
-    /// more are held now.
+    /// The bytes of a representation, if these are in memory or can be read without waiting; tells
+    /// how many more are held now.
     pub(crate) fn bytes_at_once(
         &self,
         coding: Coding,

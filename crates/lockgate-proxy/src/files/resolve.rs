@@ -27,8 +27,7 @@ pub(crate) enum ResolvedPath {
     Missing,
 }
 
-/// Whether an error says no more than that there is nothing: names that cannot be, and links that
-/// lead outside.
+/// Whether an error means that there is nothing: impossible names, and links that lead outside.
 pub(crate) fn is_absence(error: Errno) -> bool {
     matches!(
         error,
@@ -140,7 +139,7 @@ impl Files {
                     return Ok(page);
                 }
                 let at = [at, b"/"].concat();
-                // A redirect to nothing would only say that there is something.
+                // A redirect to nothing would only reveal that the directory exists.
                 Ok(match self.directory(root, &at)? {
                     ResolvedPath::Missing => ResolvedPath::Missing,
                     _ => ResolvedPath::Moved(absolute(&at)),

@@ -88,7 +88,7 @@ impl PathTree {
         paths
     }
 
-    /// Makes the place of a rule that will be the next, or says which one has it.
+    /// Makes a place for the next rule, or tells which rule has it.
     fn insert(&mut self, rule: &RouteEntry) -> Option<u32> {
         let mut node = 0;
         for segment in rule.pattern.segments() {

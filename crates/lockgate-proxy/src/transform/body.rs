@@ -223,7 +223,7 @@ impl<S: Source> Source for Transformed<'_, S> {
             match source.poll_data(cx) {
                 Poll::Ready(Ok(())) => transformation.over = source.is_over(),
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                // More may come in hours: what has come must not wait for it.
+                // More may come in hours: the bytes so far must not wait for it.
                 Poll::Pending if std::mem::take(&mut transformation.holds) => {
                     transformation.flush()
                 }
@@ -328,8 +328,8 @@ pub fn is_fixed(fields: &Fields) -> bool {
         .any(|directive| directive.trim_ascii().eq_ignore_ascii_case(b"no-transform"))
 }
 
-/// Takes out what was said of the bytes that are no longer these: their number, their parts, their
-/// coding, their digests.
+/// Removes the fields that describe the original bytes: their number, their parts, their coding,
+/// their digests.
 pub fn drop_representation_fields(fields: &mut Fields) {
     fields.remove(Known::ContentLength);
     let gone: [&[u8]; 6] = [

@@ -1,9 +1,9 @@
-//! What an origin's response says of where things are, as the client must see it: Location,
-//! Content-Location, Refresh and the path of cookies.
+//! The rewriting of locations in an origin's response, for the client: Location, Content-Location,
+//! Refresh and the path of cookies.
 //!
-//! An origin that stands behind a prefix or another scheme does not know it, unless it heeds
-//! `X-Forwarded-*`; what it says then is public already and stays. So does every URL of another
-//! host, and every value that is no such URL.
+//! An origin behind a prefix or another scheme does not know it, unless it heeds `X-Forwarded-*`;
+//! then its URLs are public already and stay. So does every URL of another host, and every value
+//! that is no such URL.
 
 use lockgate_http::fields::Fields;
 use lockgate_http::target::Authority;

@@ -117,7 +117,7 @@ impl Rewrite {
         stages.extend(coding.map(|coded| BodyStage::Decode(Decoder::new(coded, self.max))));
         stages.push(BodyStage::Change(changer));
         body::drop_representation_fields(fields);
-        // Of what is filled in anew each time there are no validators.
+        // Content that is filled in for each request has no validators.
         let gone: [&[u8]; 2] = [b"etag", b"last-modified"];
         fields.retain(|field| {
             !gone

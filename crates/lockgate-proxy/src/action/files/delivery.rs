@@ -35,7 +35,7 @@ const TURNS: usize = 16;
 /// Milliseconds for which a file that was all in the kernel's memory is taken to be still there.
 const RESIDENT: u64 = 1_000;
 
-/// Why a body did not come to its end.
+/// Why a body was not sent to its end.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DeliveryError {
     /// The client has gone.

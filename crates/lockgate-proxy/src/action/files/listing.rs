@@ -12,8 +12,7 @@ use crate::files::resolve::escaped;
 /// Names that one listing has; what is behind them is only counted.
 pub(super) const MOST: usize = 10_000;
 
-/// The order of a listing, as its query says it: `?sort=size&order=desc`. Directories come first in
-/// any.
+/// The order of a listing, from its query: `?sort=size&order=desc`. Directories are first in any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct ListingOrder {
     by: SortKey,

@@ -48,7 +48,7 @@ const AT_ONCE: usize = 128 * 1024;
 const SEVERAL: usize = 64;
 
 impl Files {
-    /// Sends a file or parts of it, or says that the client has it.
+    /// Sends a file or parts of it, or a 304.
     pub(super) async fn send<D: Downstream>(
         &self,
         exchange: &mut Dispatch<'_, D>,
@@ -312,7 +312,7 @@ impl Files {
         }
     }
 
-    /// A part of a file: from memory, where it is there or must come there.
+    /// A part of a file: from memory, where it is in memory or must be copied there.
     fn part<D: Downstream>(
         &self,
         exchange: &Dispatch<'_, D>,

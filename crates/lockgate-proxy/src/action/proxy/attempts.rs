@@ -52,7 +52,7 @@ struct FailedAttempt {
 
 impl<'a> Attempts<'a> {
     /// # Errors
-    /// When the request cannot be sent over HTTP/2, and endpoints speak that.
+    /// When the request cannot be sent over HTTP/2 to endpoints that require that.
     pub(super) fn new<D>(
         proxy: &'a Proxy,
         upstream: Rc<Upstream>,
@@ -65,7 +65,8 @@ impl<'a> Attempts<'a> {
             None
         };
         let is_idempotent = exchange.request.received().method.is_idempotent();
-        // Over HTTP/2 endpoints say what they have not looked at, also where something was sent.
+        // Over HTTP/2 endpoints tell which requests they have not looked at, also where bytes were
+        // sent.
         let replay = Replay::new(is_idempotent || http2);
         let upload = RequestUpload::new(exchange.guard, exchange.request.rules, replay);
         let patience = upstream.pool().patience();
@@ -215,7 +216,7 @@ impl<'a> Attempts<'a> {
         exchange.outcome.first_byte = Some(took);
         let now = exchange.guard.clock().now();
         let (pool, endpoint) = (self.upstream.pool(), lease.endpoint());
-        // Where it did not wait for the whole request, its haste says little.
+        // Where it did not wait for the whole request, its haste tells little.
         if let Some(Asked { since, .. }) = waited {
             endpoint.answered(self.clock.saturating_duration_since(since), now);
         }
@@ -245,7 +246,7 @@ impl<'a> Attempts<'a> {
         let is_refused = lease.link.is_refused();
         // Not for this failure, which is yet to be noted.
         let is_overtaken = lease.is_overtaken(now);
-        // A reset is a response, of which the client is told 502.
+        // A reset is a response, which the client gets as a 502.
         let answered = (failed.reset && self.is_failure(502)).then_some(Unserved);
         let blamed = failed.blames.or(answered);
         if let Some(failure) = blamed.filter(|_| !is_stale && !is_refused) {

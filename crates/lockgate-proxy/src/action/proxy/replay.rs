@@ -63,13 +63,13 @@ impl Replay {
         self.whole
     }
 
-    /// There will be no other attempt: this one still sends what is left to send again, and nothing
-    /// more is kept.
+    /// There will be no other attempt: this one still sends the rest of the kept bytes, and no more
+    /// are kept.
     pub(super) fn settle(&mut self) {
         self.whole = false;
     }
 
-    /// Begins anew; `false` when that is not possible.
+    /// Starts again from the beginning; `false` when that is not possible.
     pub(super) fn rewind(&mut self) -> bool {
         self.at = 0;
         self.whole

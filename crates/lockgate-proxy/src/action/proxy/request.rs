@@ -114,8 +114,8 @@ impl AttemptFailure {
         }
     }
 
-    /// Whether it says nothing of the endpoint: a connection that was kept may be closed at any
-    /// time, also when the request is on its way (RFC 9112 §9.5).
+    /// Whether the failure tells nothing about the endpoint: a connection that was kept may be
+    /// closed at any time, also when the request is on its way (RFC 9112 §9.5).
     pub(super) fn is_stale(&self, lease: &Lease) -> bool {
         lease.requests > 0 && !self.late && !self.begun && lease.link.is_lost()
     }
@@ -134,8 +134,8 @@ pub(super) struct PendingRequest<'r, 'g> {
     uploaded: bool,
     /// Whether nothing had to be waited for until then.
     at_once: bool,
-    /// Whether the client goes on to send: until it is told to, it waits for the origin, and not
-    /// we for the client (RFC 9110 §10.1.1).
+    /// Whether the client sends its body without waiting for a 100: until it gets that, the client
+    /// waits for the origin, and not we for the client (RFC 9110 §10.1.1).
     invited: bool,
     /// The bytes that the endpoint had taken when it stopped taking more.
     stuck: Option<u64>,
@@ -246,7 +246,7 @@ impl<'r, 'g> PendingRequest<'r, 'g> {
                 (UpstreamEnd::Refused, reset.to_string())
             }
             Poll::Ready(Err(error)) => return Poll::Ready(Err(unreadable(&error))),
-            // While its body is read, the body tells itself that the client has gone.
+            // While its body is read, the body itself tells that the client has gone.
             Poll::Pending
                 if down.poll_broken(cx).is_ready()
                     || (self.uploaded || self.up.is_blocked()) && down.poll_gone(cx).is_ready() =>
@@ -257,7 +257,8 @@ impl<'r, 'g> PendingRequest<'r, 'g> {
             }
             Poll::Pending => return Poll::Pending,
         };
-        // It may have said why before it broke, and that may be told only with the next event.
+        // The endpoint may have sent the reason before the connection broke; then it is read with
+        // the next event.
         let (how, detail) = match (self.broken.take(), how) {
             (Some(error), UpstreamEnd::Refused) => (how, error),
             (Some(error), _) => (UpstreamEnd::Reset, error),
@@ -365,7 +366,7 @@ async fn send_interim<D: Downstream>(
         .await
     {
         Ok(flushed) => flushed.map_err(|error| Failure::client(&error)),
-        // A part of it may have left: what we said now would be taken for its rest.
+        // A part of it may have left: an error now would be taken for its rest.
         Err(cut) => Err(Failure {
             fault: None,
             ..Failure::cut(cut, HttpFault::ResponseTimeout)

@@ -50,7 +50,7 @@ struct ResponsePlan {
 }
 
 impl ResponsePlan {
-    /// Begins the body of the response, and decides how it goes on.
+    /// Begins the body of the response, and plans its delivery.
     fn of<D: Downstream>(
         exchange: &Dispatch<'_, D>,
         lease: &mut Lease,
@@ -76,9 +76,9 @@ impl ResponsePlan {
             (length, None) => length,
         };
         let is_uploading = !lease.link.is_taken();
-        // RFC 9112 §9.6: an endpoint that closes after its response has heard enough. One that
-        // stays may have answered before it reads the rest, and gets it, unless the client was told
-        // to wait and was never asked for it.
+        // RFC 9112 §9.6: an endpoint that closes after its response needs no more. One that stays
+        // may have responded before it reads the rest, and gets it, unless the client waits for a
+        // 100 and was never sent one.
         let outgoing = request.outgoing.head.fields();
         let expects = outgoing.first(Known::Expect).is_some();
         let is_rest_wanted =
@@ -179,7 +179,7 @@ impl Bodies<'_, '_> {
         } else if !self.is_uploading {
             watch.waits(Waiting::Otherwise);
         }
-        // Events may come hours apart: nothing is written that would tell.
+        // Events may be hours apart: until then no write would tell.
         if pumped.is_pending() && down.poll_gone(cx).is_ready() {
             let why = "within the answer";
             let failure = Failure::silent(Cause::ClientReset, CauseSide::Downstream, why);
@@ -252,13 +252,13 @@ impl Proxy {
         let delivered = match exchanged {
             Ok(delivered) => delivered,
             Err(cut) if is_delivering => Err(Failure::cut(cut, HttpFault::ResponseTimeout)),
-            // The client has its response, and takes too long to say the rest.
+            // The client has its response, and takes too long to send the rest.
             Err(_) => Ok(()),
         };
         if let Err(failure) = delivered {
             if failure.side == CauseSide::Upstream {
-                // What has come is delivered, and its end is not: the client must not take it for
-                // the whole.
+                // The bytes so far are delivered without their end: the client must not take them
+                // for the whole body.
                 guard.watch().waits(Waiting::ForRoom);
                 let _ = guard
                     .within(poll_fn(|cx| exchange.down.poll_left(cx)))
@@ -420,7 +420,7 @@ fn grpc_status(lease: &Lease, fields: &Fields) -> Option<u16> {
     }
 }
 
-/// The response was begun: all that can be said is that it has not ended.
+/// The failure of a response that had begun: it is incomplete.
 fn incomplete(error: &ReadError) -> Failure {
     let fault = match error {
         ReadError::Cut => HttpFault::ResponseIncomplete,
@@ -436,7 +436,7 @@ fn incomplete(error: &ReadError) -> Failure {
     Failure::because(fault, error.to_string())
 }
 
-/// Both have agreed to speak something else from here on (RFC 9110 §7.8).
+/// Both peers have agreed to switch protocols (RFC 9110 §7.8).
 async fn switch<D: Downstream>(
     exchange: &mut Dispatch<'_, D>,
     lease: Lease,

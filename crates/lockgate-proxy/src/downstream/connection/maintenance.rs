@@ -129,7 +129,7 @@ async fn send(stream: &mut Stream, inbox: &Inbox, response: &[u8]) -> Result<(),
     poll_fn(|cx| stream.poll_finish(cx)).await
 }
 
-/// Hears some of what the client still says: a reset could overtake our response.
+/// Reads some of the bytes that the client still sends: a reset could overtake our response.
 async fn drain(stream: &mut Stream, inbox: &mut Inbox) {
     for _ in 0..FAREWELL_READS {
         inbox.consume(inbox.bytes().len());

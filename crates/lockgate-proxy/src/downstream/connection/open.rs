@@ -24,7 +24,7 @@ use crate::downstream::termination::{Termination, termination_of_cut};
 use crate::downstream::{ListenerService, ListenerSettings, RelayRoute, RelaySettings};
 use crate::{limits, memory};
 
-/// For a client that is told something before the close to read it: a reset could overtake it.
+/// The time for a client to read our last bytes before the close: a reset could overtake them.
 pub(super) const FAREWELL: Duration = Duration::from_secs(2);
 /// Reads from such a client before the close.
 pub(super) const FAREWELL_READS: usize = 16;
@@ -186,8 +186,8 @@ impl ClientConnection {
         }
     }
 
-    /// Notes that the client is waited for, of which nothing has come yet if it is `silent`; and
-    /// gives what is to be called when something has.
+    /// Notes that the client is waited for, which has sent nothing yet if it is `silent`; the
+    /// result is to be called when bytes have come.
     fn note_waiting(&self, silent: bool) -> impl Fn() {
         let watch = self.guard.watch();
         watch.waits(if silent {
@@ -198,8 +198,8 @@ impl ClientConnection {
         || watch.waits(Waiting::ForOpening)
     }
 
-    /// Reads a ClientHello and what `choose` makes of it; where that is nothing, the client is told
-    /// what `otherwise` says.
+    /// Reads a ClientHello and passes it to `choose`; where that chooses nothing, the client is
+    /// refused with `otherwise`.
     async fn read_client_hello<T>(
         &mut self,
         first: &mut FirstBytes<'_>,
@@ -405,8 +405,8 @@ fn unknown(name: ServerName) -> OpeningError {
     name.map_or(OpeningError::NoName, OpeningError::UnknownName)
 }
 
-/// Sends the last words and waits until the client has closed: closing with its bytes unread would
-/// reset the connection, and the reset could overtake what we said.
+/// Sends the last bytes and waits until the client has closed: closing with its bytes unread would
+/// reset the connection, and the reset could overtake ours.
 pub(super) async fn send_and_close(socket: &Socket, words: &[u8]) -> std::io::Result<()> {
     let mut sent = 0;
     while sent < words.len() {

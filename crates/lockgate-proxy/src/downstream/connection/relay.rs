@@ -139,7 +139,7 @@ impl ClientConnection {
         }
     }
 
-    /// Moves bytes until the connection is over, and says how it ended.
+    /// Moves bytes until the connection is over.
     pub(in crate::downstream) async fn relay(
         &mut self,
         relay: &mut Relay,

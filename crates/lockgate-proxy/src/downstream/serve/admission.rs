@@ -16,7 +16,7 @@ use crate::error_response::{Advice, HttpFault};
 use crate::site::{Auth, BasicAuth, Gatekeeper, LimitScope, RequestLimit, Route};
 
 impl<'s, D> Exchange<'_, 's, D> {
-    /// Admits the request, or says why not.
+    /// Admits the request, or refuses it.
     pub(super) async fn admit(
         &mut self,
         route: &'s Route,

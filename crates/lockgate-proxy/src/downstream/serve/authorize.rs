@@ -17,7 +17,7 @@ use crate::route::Pattern;
 
 /// Why a request was not authorized.
 pub(super) enum Denial {
-    /// The service has said so, by this response.
+    /// The service has denied it, by this response.
     Response(AuthResponse),
     /// The service could not be asked.
     Failure(Failure),

@@ -105,7 +105,7 @@ impl<'e, 's, D> Exchange<'e, 's, D> {
             }
             Err(error) => return Err(Refusal::malformed(&error)),
         };
-        // Whether a request may be made is said by its own route, be it that of another method.
+        // A preflight is answered by the route of the method that it asks for.
         let wanted = Cors::wanted(head).and_then(|method| {
             let found = sites.router.route(site, method, &path).ok()?;
             Some((method, sites.routes[found.route].rules.cors.as_ref()?))

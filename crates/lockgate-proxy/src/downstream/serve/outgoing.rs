@@ -38,7 +38,7 @@ impl<'s, D> Exchange<'_, 's, D> {
         self.record.trace = Some(TraceId::begin(trace, parent, sampled, outgoing.change()));
     }
 
-    /// Changes the request as the route's rules say.
+    /// Changes the request by the route's rules.
     pub(super) fn apply_request_rules(
         &self,
         route: &Route,

@@ -1,4 +1,4 @@
-//! Responses of our own: errors, and what the configuration says. Each consumes its exchange.
+//! Responses of our own: errors, and those of the configuration. Each consumes its exchange.
 
 use std::borrow::Cow;
 use std::future::poll_fn;
@@ -62,12 +62,12 @@ pub(super) enum ErrorOrigin {
     /// The backend of the request.
     #[default]
     Application,
-    /// The service that says whether the request may.
+    /// The service that authorizes requests.
     AuthService,
 }
 
 impl ErrorOrigin {
-    /// The detail of a fault, as the client is told it.
+    /// The detail of a fault, for the client.
     fn detail(self, fault: HttpFault) -> Cow<'static, str> {
         let detail = fault.detail();
         match (self, detail.strip_prefix("the application ")) {
@@ -78,7 +78,7 @@ impl ErrorOrigin {
     }
 }
 
-/// A response that the configuration says.
+/// A response of the configuration.
 struct LocalResponse<'a> {
     status: u16,
     location: Option<&'a [u8]>,
@@ -138,7 +138,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
         }
     }
 
-    /// Says that no endpoint has answered, if the client can still be told.
+    /// Responds that no endpoint has, if the client can still get a response.
     pub(super) async fn fail(self, of: ErrorOrigin, failure: Failure) -> NextStep {
         let worker = self.worker();
         let upstream = self
@@ -165,7 +165,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
         self.respond_error(failure, overrides).await
     }
 
-    /// Answers by an error, unless the client can be told nothing any more.
+    /// Responds with an error, unless the client can get no response any more.
     async fn respond_error(mut self, failure: Failure, overrides: ErrorOverrides<'_>) -> NextStep {
         let termination = Termination::because(failure.cause, failure.side, failure.detail.clone());
         let fault = failure.fault;
@@ -226,7 +226,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
         }
     }
 
-    /// Answers by what the route's action says, where no backend does.
+    /// Responds by the route's action, where it has no backend.
     pub(super) async fn respond_by_action(self, route: &'s Route, values: &Values<'_>) -> NextStep {
         let is_options = self.head.method == Method::Options;
         let mut text = Vec::new();
@@ -289,7 +289,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
         self.respond_local(route, values, &local).await
     }
 
-    /// Answers by what the configuration says.
+    /// Responds with a response of the configuration.
     async fn respond_local(
         self,
         route: &Route,
@@ -347,8 +347,8 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
         self.send(response, b"", answered()).await
     }
 
-    /// Answers `OPTIONS *`, which is about no resource: a no-op (RFC 9110 §9.3.7). Which methods
-    /// there are, each path says.
+    /// Responds to `OPTIONS *`, which is about no resource: a no-op (RFC 9110 §9.3.7). Each path
+    /// has its own methods.
     pub(super) async fn respond_alive(self) -> NextStep {
         let mut response = ResponseHead::of(204);
         self.add_date(&mut response.fields);
