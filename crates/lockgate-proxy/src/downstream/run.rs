@@ -10,7 +10,6 @@ use super::http1::Http1End;
 use super::http2::ClientStreams;
 use super::opening::{FirstBytes, OpeningError};
 use super::termination::{Termination, termination_of_cut};
-use crate::access_log::{Cause, CauseSide};
 use crate::action::relay::ClientTransport;
 use crate::boxed::boxed;
 use crate::clock::{Cut, Waiting};
