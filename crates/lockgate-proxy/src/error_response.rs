@@ -68,7 +68,7 @@ impl ErrorResponse<'_> {
 
     /// The response's head and body.
     ///
-    /// `page` takes the place of the body that is built in, and then `body_format` is not asked.
+    /// `page` takes the place of the body that is built in, and then `form` does not matter.
     pub fn render<'p>(
         &self,
         form: BodyFormat,
@@ -82,7 +82,7 @@ impl ErrorResponse<'_> {
             ),
             None => {
                 let mut built_in = Vec::with_capacity(2_048);
-                page::write(&mut built_in, body_format, self);
+                page::write(&mut built_in, form, self);
                 (form.media_type(), Cow::Owned(built_in))
             }
         };
@@ -166,7 +166,7 @@ mod tests {
     fn an_error_response_has_proxy_status_and_an_explaining_body() {
         let answer = ErrorResponse {
             id: "0123",
-            ..ErrorAnswer::of(HttpFault::ConnectionRefused)
+            ..ErrorResponse::of(HttpFault::ConnectionRefused)
         };
         let (head, body) = answer.render(BodyFormat::Text, None);
         let mut fields = Vec::new();
@@ -187,7 +187,7 @@ mod tests {
     fn every_fault_in_every_form_is_a_complete_response() {
         for fault in HttpFault::ALL {
             for form in [BodyFormat::Text, BodyFormat::Html, BodyFormat::Json] {
-                let (head, body) = ErrorResponse::of(fault).make(body_format, None);
+                let (head, body) = ErrorResponse::of(fault).render(form, None);
                 assert_eq!(head.status, fault.status());
                 assert_eq!(value(&head, "content-type"), Some(form.media_type()));
                 assert_eq!(
@@ -205,7 +205,7 @@ mod tests {
         for status in [204, 304] {
             let answer = ErrorResponse {
                 status,
-                ..ErrorAnswer::of(HttpFault::NoEndpoint)
+                ..ErrorResponse::of(HttpFault::NoEndpoint)
             };
             let (head, body) = answer.render(BodyFormat::Text, None);
             assert_eq!(
@@ -239,7 +239,7 @@ mod tests {
         };
         let answer = ErrorResponse {
             advice: Advice::RetryAfter(30),
-            ..ErrorAnswer::of(HttpFault::NoEndpoint)
+            ..ErrorResponse::of(HttpFault::NoEndpoint)
         };
         let (head, body) = answer.render(BodyFormat::Html, Some(&page));
         assert_eq!(&*body, b"back soon\n");
@@ -282,7 +282,7 @@ mod tests {
         ] {
             let answer = ErrorResponse {
                 advice,
-                ..ErrorAnswer::of(fault)
+                ..ErrorResponse::of(fault)
             };
             let (head, _) = answer.render(BodyFormat::Text, None);
             assert_eq!(value(&head, name), Some(expected));

@@ -116,7 +116,7 @@ pub enum LoadError {
     },
     /// The file has mistakes, at least one.
     #[error("{}", MistakeLines { path, mistakes })]
-    HtpasswdMistakes {
+    Mistakes {
         /// The file.
         path: PathBuf,
         /// Which ones.

@@ -221,7 +221,7 @@ impl ClientConnection {
         });
     }
 
-    fn record<'a>(
+    fn log_entry<'a>(
         &'a self,
         termination: &'a Termination,
         received: u64,

@@ -240,7 +240,7 @@ impl ClientConnection {
             let id = self.worker.shared.request_ids.id(self.id, 0);
             let error = ErrorResponse {
                 id: id.as_str(),
-                ..ErrorAnswer::of(fault)
+                ..ErrorResponse::of(fault)
             };
             self.guard.phase(LINGER);
             let (guard, head) = (&self.guard, RequestHead::default());

@@ -630,7 +630,7 @@ impl ClientStreams {
             .id(connection.id, self.client.begin());
         let error = ErrorResponse {
             id: id.as_str(),
-            ..ErrorAnswer::of(fault)
+            ..ErrorResponse::of(fault)
         };
         guard.phase(self.sites().head);
         let mut head = RequestHead::default();

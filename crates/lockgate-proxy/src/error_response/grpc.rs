@@ -127,7 +127,7 @@ mod tests {
             ] {
                 said.fields.append(name.as_bytes(), value.as_bytes());
             }
-            let head = instead_of(&said);
+            let head = translate(&said);
             assert_eq!(
                 (head.status, status(&head.fields)),
                 (200, Some(grpc)),

@@ -140,7 +140,7 @@ mod tests {
         ErrorResponse {
             detail: "<script>\"'&\n",
             id: "<b>",
-            ..ErrorAnswer::of(HttpFault::NotFound)
+            ..ErrorResponse::of(HttpFault::NotFound)
         }
     }
 
@@ -182,7 +182,7 @@ mod tests {
     fn a_text_error_has_three_lines() {
         let answer = ErrorResponse {
             id: "abc",
-            ..ErrorAnswer::of(HttpFault::ConnectionRefused)
+            ..ErrorResponse::of(HttpFault::ConnectionRefused)
         };
         assert_eq!(
             body(BodyFormat::Text, &answer),

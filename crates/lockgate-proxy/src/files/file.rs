@@ -44,7 +44,7 @@ pub(crate) struct LoadedFile {
 
 impl LoadedFile {
     /// Reads what is at `at`, for `path`.
-    pub(crate) fn representation(
+    pub(crate) fn load(
         files: &Files,
         root: &Root,
         path: &[u8],

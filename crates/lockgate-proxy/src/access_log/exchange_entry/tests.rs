@@ -101,7 +101,7 @@ fn unreadable() -> ExchangeEntry<'static> {
         },
         request: LoggedRequest {
             scheme: "http",
-            ..Request::default()
+            ..LoggedRequest::default()
         },
         status: 400,
         sent: 90,

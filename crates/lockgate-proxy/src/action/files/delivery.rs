@@ -379,7 +379,7 @@ fn order(
     let job = move || {
         read(&file, offset, len, Wait::Yes).map(|bytes| ReadPiece {
             bytes,
-            ..Read::default()
+            ..ReadPiece::default()
         })
     };
     threads.go_on(job).map_err(|_| DeliveryError::Busy)

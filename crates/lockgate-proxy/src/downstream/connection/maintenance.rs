@@ -72,7 +72,7 @@ impl ClientConnection {
     fn maintenance_response(&self, status: u16, page: &ErrorPage, has_body: bool) -> Vec<u8> {
         let answer = ErrorResponse {
             status,
-            ..ErrorAnswer::of(HttpFault::NoEndpoint)
+            ..ErrorResponse::of(HttpFault::NoEndpoint)
         };
         let (mut head, body) = answer.render(BodyFormat::Text, Some(page));
         head.fields.append(b"Date", &self.worker.date());
