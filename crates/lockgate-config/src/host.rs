@@ -11,7 +11,7 @@ use crate::address::{ListenAddr, is_name};
 /// The hosts that a site serves, as the Host field of a request names them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Host {
-    /// Every host.
+    /// Every host, also a missing one.
     Any,
     /// That one: a name in lower case without a final dot, an IPv4 address, or an IPv6 address in
     /// brackets.
@@ -25,9 +25,9 @@ pub enum Host {
 pub(crate) enum SiteKey {
     /// `example.com`: on the implied ports.
     Implied(Host),
-    /// `:8080`, `example.com:8443`.
+    /// A port, perhaps after a host: `:8080`, `example.com:8443`.
     Port(Host, u16),
-    /// `unix:/run/lockgate.sock`, for any host.
+    /// A Unix socket, for any host: `unix:/run/lockgate.sock`.
     Unix(PathBuf),
 }
 
@@ -41,7 +41,7 @@ pub(crate) enum HostError {
     BadPort,
     /// A port where only hosts stand.
     Port,
-    /// `*` for every host.
+    /// A `*` that stands for every host.
     Star,
     /// A `*` elsewhere than in front of the first dot.
     InnerStar,
@@ -137,7 +137,7 @@ impl Host {
     }
 }
 
-/// A name whose final dot, if any, has been removed.
+/// Whether a text is a host name without a final dot.
 fn plain(name: &str) -> bool {
     is_name(name) && !name.ends_with('.')
 }

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::newcomers::placeholders;
+use crate::foreign_names::placeholders;
 use crate::pattern::{Pattern, PatternError};
 
 /// One line of a file of redirects.

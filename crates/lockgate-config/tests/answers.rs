@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use lockgate_config::{
     Caching, Coding, Compression, Cors, Environment, HeaderChange, Levels, MediaRange, Origin,
-    Origins, Pattern, Route, Segment, parse_str_in,
+    Origins, Pattern, Segment, SiteRoute, parse_str_in,
 };
 
-fn routes_of(site: &str, inner: &str) -> Vec<Route> {
+fn routes_of(site: &str, inner: &str) -> Vec<SiteRoute> {
     let text = format!("[site.\"{site}\"]\n{inner}\n");
     match parse_str_in(&text, Path::new("/lockgate.toml"), &Environment::none()) {
         Ok(mut loaded) => {
@@ -20,7 +20,7 @@ fn routes_of(site: &str, inner: &str) -> Vec<Route> {
 }
 
 /// The routes of a site on port 1, which needs no certificate.
-fn routes(inner: &str) -> Vec<Route> {
+fn routes(inner: &str) -> Vec<SiteRoute> {
     routes_of(":1", inner)
 }
 

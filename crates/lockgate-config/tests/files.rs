@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use lockgate_config::{
-    Action, Environment, FileTypes, Files, Pattern, Route, Segment, Symlinks, parse_str_in,
+    Environment, FileTypes, Pattern, RouteAction, Segment, SiteRoute, StaticFiles, Symlinks,
+    parse_str_in,
 };
 
 /// The routes of a site on port 1, which needs no certificate.
-fn routes(inner: &str) -> Vec<Route> {
+fn routes(inner: &str) -> Vec<SiteRoute> {
     let text = format!("[site.\":1\"]\n{inner}\n");
     match parse_str_in(
         &text,
@@ -22,9 +23,9 @@ fn routes(inner: &str) -> Vec<Route> {
     }
 }
 
-fn files(route: &Route) -> &Files {
+fn files(route: &SiteRoute) -> &StaticFiles {
     match &route.action {
-        Action::Files(files) => files,
+        RouteAction::Files(files) => files,
         other => panic!("{other:?}"),
     }
 }
@@ -79,7 +80,7 @@ fn the_nearer_of_try_and_spa_holds() {
         "root = \"/srv\"\nspa = true\n[site.\":1\".path.\"/a/*\"]\ntry = [\"/{*}\", \"{path}/\"]\n\
          [site.\":1\".path.\"/b/*\"]\nspa = false\n[site.\":1\".path.\"/c/{id}\"]\nspa = \"/c.html\"\n",
     );
-    let tried = |route: &Route| (files(route).attempts.clone(), files(route).fallback.clone());
+    let tried = |route: &SiteRoute| (files(route).attempts.clone(), files(route).fallback.clone());
     assert_eq!(
         tried(&routes[0]),
         (vec!["/{*}".to_owned(), "{path}/".to_owned()], None)

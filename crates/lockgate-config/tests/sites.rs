@@ -4,10 +4,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use lockgate_config::{
-    AcceptProxy, AccessFormat, Action, Allowance, Answer, Auth, Balance, Config, Eject,
-    Environment, HashKey, HeaderChange, HeaderRule, Host, Http2, LimitKey, LogTarget, Pattern,
-    Pool, Probe, Protocol, ProxyVersion, Retry, Route, Segment, SentHeader, Site, SiteLog,
-    UpstreamTls, parse_str_in,
+    AcceptProxy, AccessFormat, Allowance, Answer, AuthMethod, Balance, Config, Eject, EndpointPool,
+    Environment, HashKey, HeaderChange, HeaderRule, Host, HostedSite, Http2, LimitKey, LogTarget,
+    Pattern, Probe, Protocol, ProxyVersion, Retry, RouteAction, Segment, SentHeader, SiteLog,
+    SiteRoute, UpstreamTls, parse_str_in,
 };
 
 fn config(text: &str) -> Config {
@@ -24,18 +24,18 @@ fn config(text: &str) -> Config {
     }
 }
 
-fn site(text: &str) -> Site {
+fn site(text: &str) -> HostedSite {
     config(text).sites.remove(0)
 }
 
 /// The routes of a site on port 1, which needs no certificate.
-fn routes(inner: &str) -> Vec<Route> {
+fn routes(inner: &str) -> Vec<SiteRoute> {
     site(&format!("[site.\":1\"]\n{inner}\n")).routes
 }
 
 /// `ADDR`, then `s` for TLS and `r` for a redirect.
 fn listeners(text: &str) -> Vec<String> {
-    let shown = |site: &Site| {
+    let shown = |site: &HostedSite| {
         let each = site.listen.iter().map(|listen| {
             let marks = [(listen.secure, "s"), (listen.redirects, "r")];
             let marks: String = marks
@@ -137,12 +137,12 @@ fn the_site_itself_is_the_last_route_and_paths_keep_its_verb() {
     assert_eq!(names, ["/a/*", "POST /b/{id}", ""]);
     assert_eq!(
         (&routes[0].action, &routes[2].action),
-        (&Action::Proxy(0), &Action::Proxy(0))
+        (&RouteAction::Proxy(0), &RouteAction::Proxy(0))
     );
     assert!(routes[0].rules.strip_prefix && !routes[2].rules.strip_prefix);
     assert_eq!(
         routes[1].action,
-        Action::Redirect {
+        RouteAction::Redirect {
             to: "/c/{id}?{query}".into(),
             status: 303
         }
@@ -226,7 +226,7 @@ fn a_site_may_answer_some_paths_only() {
     };
     assert_eq!(
         (routes.len(), &routes[0].action),
-        (1, &Action::Respond(answer))
+        (1, &RouteAction::Respond(answer))
     );
 }
 
@@ -321,7 +321,7 @@ fn modifiers_are_merged_by_key_and_false_removes() {
         (path.timeouts.connect, path.timeouts.tunnel_idle),
         (seconds(2), seconds(3600))
     );
-    let Some(Auth::Basic(basic)) = &own.auth else {
+    let Some(AuthMethod::Basic(basic)) = &own.auth else {
         panic!("{:?}", own.auth)
     };
     assert_eq!(
@@ -332,7 +332,7 @@ fn modifiers_are_merged_by_key_and_false_removes() {
         (&path.auth, path.allow.len(), own.allow.len()),
         (&None, 0, 1)
     );
-    let pages = |rules: &lockgate_config::Rules| {
+    let pages = |rules: &lockgate_config::RouteModifiers| {
         rules
             .error_pages
             .iter()
@@ -396,7 +396,7 @@ fn the_globals_of_http_have_their_defaults() {
     assert_eq!(config.sites[0].accept_proxy, AcceptProxy::Never);
 }
 
-fn pool(inner: &str) -> Pool {
+fn pool(inner: &str) -> EndpointPool {
     config(&format!(
         "[pool.app]\nendpoints = [\"10.0.0.1:1\"]\n{inner}\n[site.\":1\"]\nproxy = \"pool:app\"\n"
     ))
@@ -429,7 +429,7 @@ fn a_pool_without_a_word_is_that_of_an_inline_address() {
         )
     );
     assert_eq!(
-        Pool {
+        EndpointPool {
             name: None,
             ..named
         },
@@ -584,7 +584,7 @@ fn a_pool_is_shared_by_all_that_name_it() {
         .iter()
         .map(|route| &route.action)
         .collect();
-    assert_eq!(actions, [&Action::Proxy(1), &Action::Proxy(0)]);
+    assert_eq!(actions, [&RouteAction::Proxy(1), &RouteAction::Proxy(0)]);
     let ends: Vec<_> = config
         .pools
         .iter()
@@ -798,7 +798,9 @@ fn a_service_is_asked_where_the_nearest_table_says_so_and_routes_that_inherit_it
     let asked: Vec<_> = found
         .iter()
         .map(|route| match &route.rules.auth {
-            Some(Auth::Forward(auth)) => Some((auth.pool, auth.path.as_str(), auth.copy.join(","))),
+            Some(AuthMethod::Forward(auth)) => {
+                Some((auth.pool, auth.path.as_str(), auth.copy.join(",")))
+            }
             _ => None,
         })
         .collect();

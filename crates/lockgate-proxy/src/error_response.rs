@@ -4,6 +4,7 @@
 //! does not add the fields of the connection (`Date`, `Connection`).
 
 mod body_format;
+mod dial;
 mod fault;
 pub mod grpc;
 mod page;

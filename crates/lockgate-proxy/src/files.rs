@@ -15,8 +15,8 @@ use std::sync::Arc;
 
 use lockgate_http::coding::Coding;
 use lockgate_http::media_type;
-use lockgate_net::files::{Errno, Root, Stamp, Wait};
-use lockgate_net::threads::Threads;
+use lockgate_net::files::{DiskWait, Errno, FileVersion, Root};
+use lockgate_net::thread_pool::ThreadPool;
 
 pub use cache::{DESCRIPTORS, FileCache};
 pub use lockgate_net::files::Symlinks;
@@ -65,11 +65,11 @@ pub struct Files {
     /// Whether siblings with `.zst`, `.br` and `.gz` are sent to clients that accept them.
     pub precompressed: bool,
     /// The threads for blocking reads.
-    pub threads: Arc<Threads>,
+    pub threads: Arc<ThreadPool>,
     /// The one thread that lists directories: no file waits for it.
-    pub lister: Arc<Threads>,
+    pub lister: Arc<ThreadPool>,
     /// The threads that compress: only compressed files wait for them.
-    pub compressors: Arc<Threads>,
+    pub compressors: Arc<ThreadPool>,
 }
 
 /// The result of a look into the file system.
@@ -89,7 +89,7 @@ impl Files {
         wanted: &FileQuery,
         before: Option<&CachedState>,
         rewrite: Option<&Arc<Rewrite>>,
-        wait: Wait,
+        wait: DiskWait,
     ) -> Result<LoadResult, Errno> {
         let root = match Root::open(&self.root, self.symlinks, wait) {
             // One that is not there yet has nothing in it.
@@ -138,9 +138,9 @@ impl Files {
 #[derive(Clone)]
 pub(crate) struct CachedState {
     at: Vec<u8>,
-    own: Stamp,
+    own: FileVersion,
     /// Nothing where they do not matter, as the file was changed.
-    siblings: Option<[Option<Stamp>; CODINGS.len()]>,
+    siblings: Option<[Option<FileVersion>; CODINGS.len()]>,
     status: u16,
     /// Whether no change since could have gone unnoticed.
     settled: bool,
@@ -164,9 +164,9 @@ impl CachedState {
     }
 
     /// Whether what is found now is the same.
-    fn is(&self, files: &Files, root: &Root, at: &[u8], stamp: Stamp, status: u16) -> bool {
+    fn is(&self, files: &Files, root: &Root, at: &[u8], stamp: FileVersion, status: u16) -> bool {
         let same = self.settled && self.status == status && self.own == stamp && self.at == at;
-        let is = |(extension, before): (&str, &Option<Stamp>)| {
+        let is = |(extension, before): (&str, &Option<FileVersion>)| {
             let now = root
                 .look(&[at, extension.as_bytes()].concat())
                 .ok()

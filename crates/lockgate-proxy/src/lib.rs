@@ -11,7 +11,7 @@ pub mod access_log;
 pub mod action;
 pub mod admit;
 pub mod body;
-mod boxed;
+mod box_future;
 pub mod client_address;
 pub mod clients;
 pub mod clock;

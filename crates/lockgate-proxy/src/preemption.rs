@@ -12,7 +12,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 
 use crate::clients::{ClientAccount, CountedConnection};
-use crate::clock::{Clock, Cut, Waiting, Watch};
+use crate::clock::{Clock, Cut, WaitReason, Watch};
 
 /// Milliseconds without a byte after which an exchange stands still.
 pub(crate) const STILL: u64 = 2_000;
@@ -49,22 +49,24 @@ enum PreemptionReason {
 
 impl PreemptionReason {
     /// The reason to close a connection that has waited or stood still for so many milliseconds.
-    fn of(waiting: Waiting, millis: u64, is_greedy: bool, idle: IdleAge) -> Option<Self> {
+    fn of(waiting: WaitReason, millis: u64, is_greedy: bool, idle: IdleAge) -> Option<Self> {
         let is_still = millis >= STILL;
         match waiting {
-            Waiting::ForRequest | Waiting::ForClose if is_still && !is_greedy => Some(Self::Rests),
-            Waiting::ForClose => is_greedy.then_some(Self::GreedyRests),
-            Waiting::ForRequest if is_greedy => Some(if is_still {
+            WaitReason::ForRequest | WaitReason::ForClose if is_still && !is_greedy => {
+                Some(Self::Rests)
+            }
+            WaitReason::ForClose => is_greedy.then_some(Self::GreedyRests),
+            WaitReason::ForRequest if is_greedy => Some(if is_still {
                 Self::GreedyRests
             } else {
                 Self::GreedyIdles
             }),
-            Waiting::ForRequest => (idle == IdleAge::Any).then_some(Self::Idles),
-            Waiting::ForOpening => is_greedy.then_some(Self::GreedyOpens),
-            Waiting::Otherwise | Waiting::ForBody | Waiting::ForRoom => {
+            WaitReason::ForRequest => (idle == IdleAge::Any).then_some(Self::Idles),
+            WaitReason::ForOpening => is_greedy.then_some(Self::GreedyOpens),
+            WaitReason::Otherwise | WaitReason::ForBody | WaitReason::ForRoom => {
                 (is_greedy && is_still).then_some(Self::GreedyStands)
             }
-            Waiting::ForPlace | Waiting::ForStreams | Waiting::ForTunnel => None,
+            WaitReason::ForPlace | WaitReason::ForStreams | WaitReason::ForTunnel => None,
         }
     }
 }
@@ -79,7 +81,7 @@ pub(crate) fn close_connections(clock: &Clock, wanted: usize, part: usize, idle:
         let waiting = watch.waiting();
         let millis = match waiting {
             // Even if it still sends.
-            Waiting::ForRequest | Waiting::ForClose => now.saturating_sub(watch.since()),
+            WaitReason::ForRequest | WaitReason::ForClose => now.saturating_sub(watch.since()),
             _ => watch.still_for(now),
         };
         // Accounts are read of those that may give way only: other workers write them.
@@ -164,7 +166,7 @@ fn account(watch: &Watch) -> Option<&ClientAccount> {
 fn uses_socket(watch: &Watch) -> bool {
     let exchanges = matches!(
         watch.waiting(),
-        Waiting::Otherwise | Waiting::ForBody | Waiting::ForRoom
+        WaitReason::Otherwise | WaitReason::ForBody | WaitReason::ForRoom
     );
     exchanges && watch.uses_socket.get() && !watch.is_cut()
 }
@@ -175,7 +177,7 @@ mod tests {
 
     use super::*;
     use crate::clients::{ClientClass, Clients, CountedConnection};
-    use crate::clock::{Guard, Pulse};
+    use crate::clock::{Guard, Ticker};
 
     /// Exchanges of one worker, of clients by number, begun a while ago.
     struct Begun {
@@ -188,12 +190,12 @@ mod tests {
         fn new() -> Self {
             Self {
                 clients: Clients::new(),
-                clock: Clock::new(Pulse::new()),
+                clock: Clock::new(Ticker::new()),
                 exchanges: Vec::new(),
             }
         }
 
-        fn add(&mut self, client: u8, standing: ClientClass, waiting: Waiting) -> &Guard {
+        fn add(&mut self, client: u8, standing: ClientClass, waiting: WaitReason) -> &Guard {
             let guard = self.clock.watch();
             let account = self.clients.of(IpAddr::from([192, 0, 2, client]), standing);
             assert!(
@@ -204,20 +206,25 @@ mod tests {
                     .is_ok()
             );
             guard.watch().uses_socket.set(true);
-            guard.watch().waits(waiting);
+            guard.watch().set_wait(waiting);
             self.exchanges.push((client, guard));
             &self.exchanges.last().unwrap().1
         }
 
         fn many(&mut self, count: usize, client: u8) {
             for _ in 0..count {
-                self.add(client, ClientClass::Ordinary, Waiting::ForRoom);
+                self.add(client, ClientClass::Ordinary, WaitReason::ForRoom);
             }
         }
 
         /// Ends as many as `wanted` after `millis`; returns how many of each client are left.
-        fn left(&self, millis: u64, mut wanted: usize) -> [usize; 3] {
-            end_at(self.clock.now() + millis, &self.clock, || {
+        fn left(&self, millis: u64, wanted: usize) -> [usize; 3] {
+            self.left_at(self.clock.now() + millis, wanted)
+        }
+
+        /// Ends as many as `wanted` at the time `now`; returns how many of each client are left.
+        fn left_at(&self, now: u64, mut wanted: usize) -> [usize; 3] {
+            end_at(now, &self.clock, || {
                 let more = wanted > 0;
                 wanted = wanted.saturating_sub(1);
                 more
@@ -239,26 +246,26 @@ mod tests {
     #[test]
     fn preemption_order_follows_wait_reason_and_share_of_the_client() {
         let order = [
-            PreemptionReason::of(Waiting::ForClose, 0, true, IdleAge::Long),
-            PreemptionReason::of(Waiting::ForRequest, STILL, true, IdleAge::Long),
-            PreemptionReason::of(Waiting::ForOpening, 0, true, IdleAge::Long),
-            PreemptionReason::of(Waiting::ForClose, STILL, false, IdleAge::Long),
-            PreemptionReason::of(Waiting::ForRequest, STILL, false, IdleAge::Long),
-            PreemptionReason::of(Waiting::ForRoom, STILL, true, IdleAge::Long),
-            PreemptionReason::of(Waiting::ForRequest, 0, true, IdleAge::Long),
-            PreemptionReason::of(Waiting::ForRequest, 0, false, IdleAge::Any),
+            PreemptionReason::of(WaitReason::ForClose, 0, true, IdleAge::Long),
+            PreemptionReason::of(WaitReason::ForRequest, STILL, true, IdleAge::Long),
+            PreemptionReason::of(WaitReason::ForOpening, 0, true, IdleAge::Long),
+            PreemptionReason::of(WaitReason::ForClose, STILL, false, IdleAge::Long),
+            PreemptionReason::of(WaitReason::ForRequest, STILL, false, IdleAge::Long),
+            PreemptionReason::of(WaitReason::ForRoom, STILL, true, IdleAge::Long),
+            PreemptionReason::of(WaitReason::ForRequest, 0, true, IdleAge::Long),
+            PreemptionReason::of(WaitReason::ForRequest, 0, false, IdleAge::Any),
         ];
         assert!(
             order.iter().all(Option::is_some) && order.is_sorted(),
             "{order:?}"
         );
         for (waiting, millis, is_greedy) in [
-            (Waiting::ForRequest, STILL - 1, false),
-            (Waiting::ForClose, STILL - 1, false),
-            (Waiting::ForOpening, STILL, false),
-            (Waiting::ForBody, STILL, false),
-            (Waiting::ForBody, STILL - 1, true),
-            (Waiting::ForTunnel, STILL, true),
+            (WaitReason::ForRequest, STILL - 1, false),
+            (WaitReason::ForClose, STILL - 1, false),
+            (WaitReason::ForOpening, STILL, false),
+            (WaitReason::ForBody, STILL, false),
+            (WaitReason::ForBody, STILL - 1, true),
+            (WaitReason::ForTunnel, STILL, true),
         ] {
             let reason = PreemptionReason::of(waiting, millis, is_greedy, IdleAge::Long);
             assert_eq!(
@@ -272,7 +279,7 @@ mod tests {
     fn idle_connections_of_the_largest_client_are_preempted_first() {
         let mut begun = Begun::new();
         for client in [1, 2, 2, 2, 3, 3] {
-            begun.add(client, ClientClass::Ordinary, Waiting::ForOpening);
+            begun.add(client, ClientClass::Ordinary, WaitReason::ForOpening);
         }
         let close = |wanted| close_connections(&begun.clock, wanted, 1, IdleAge::Long);
         assert_eq!((close(1), begun.lives()), (1, [1, 2, 2]));
@@ -305,16 +312,18 @@ mod tests {
     fn exchanges_that_progress_or_queue_are_not_preempted() {
         let mut begun = Begun::new();
         begun.many(10, 1);
+        // The first began before the others, by as much as it took to begin them.
+        let first = begun.exchanges.first().unwrap().1.watch().since();
         assert_eq!(
-            begun.left(STILL - 1, 10)[0],
+            begun.left_at(first + STILL - 1, 10)[0],
             10,
             "not still for long enough"
         );
         let mut waits = Begun::new();
         for _ in 0..10 {
-            waits.add(1, ClientClass::Ordinary, Waiting::ForPlace);
-            waits.add(2, ClientClass::Exempt, Waiting::ForRoom);
-            waits.add(3, ClientClass::Ordinary, Waiting::ForTunnel);
+            waits.add(1, ClientClass::Ordinary, WaitReason::ForPlace);
+            waits.add(2, ClientClass::Exempt, WaitReason::ForRoom);
+            waits.add(3, ClientClass::Ordinary, WaitReason::ForTunnel);
         }
         assert_eq!(waits.left(STILL, 30), [10, 10, 10]);
     }
@@ -324,7 +333,7 @@ mod tests {
         let mut begun = Begun::new();
         begun.many(1, 2);
         let connection = begun
-            .add(1, ClientClass::Ordinary, Waiting::ForStreams)
+            .add(1, ClientClass::Ordinary, WaitReason::ForStreams)
             .shared();
         for _ in 0..10 {
             let stream = begun.clock.watch();

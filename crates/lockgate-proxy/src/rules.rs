@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use lockgate_http::fields::Fields;
-use lockgate_net::stream::Blocks;
+use lockgate_net::stream::BufferPool;
 
 use crate::error_response::ErrorPages;
 use crate::shaping::Shape;
@@ -59,7 +59,7 @@ pub struct Rates {
 }
 
 /// Changes fields by rules; values are put together in one of the worker's buffers.
-pub fn apply(rules: &HeaderRules, fields: &mut Fields, values: &Values<'_>, blocks: &Blocks) {
+pub fn apply(rules: &HeaderRules, fields: &mut Fields, values: &Values<'_>, blocks: &BufferPool) {
     let mut scratch = blocks.text();
     rules.apply(fields, values, &mut scratch);
     blocks.take_back(scratch);

@@ -5,7 +5,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockgate_http::h1::Limits;
+use lockgate_http::h1::HeadLimits;
+use lockgate_net::token_bucket::TokenRate;
 
 use crate::action::forward_auth::ForwardAuth;
 use crate::action::forward_proxy::Connect;
@@ -15,7 +16,6 @@ use crate::admit::networks::Networks;
 use crate::admit::rate_limit::RateLimit;
 use crate::error_response::ErrorPages;
 use crate::files::Files;
-use crate::h2::Allowance;
 use crate::route::Router;
 use crate::rules::{Rates, RouteRules};
 use crate::transform::Template;
@@ -30,7 +30,7 @@ pub struct ListenerSites {
     /// The routes of all of them.
     pub routes: Vec<Route>,
     /// Limits of the heads of requests.
-    pub limits: Limits,
+    pub limits: HeadLimits,
     /// From the first byte of a head to its last.
     pub head: Duration,
     /// From a response to the next request.
@@ -60,9 +60,9 @@ pub struct Http2 {
     /// The same for all bodies together.
     pub connection_window: u32,
     /// Requests that are taken back.
-    pub resets: Allowance,
+    pub resets: TokenRate,
     /// Frames that carry nothing for a request.
-    pub control: Allowance,
+    pub control: TokenRate,
 }
 
 /// One site.

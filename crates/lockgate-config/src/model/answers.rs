@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::pattern::Pattern;
 
 /// How long answers may be kept. The first of `paths` that matches holds, else the first of
-/// `types`, else `hashed` for a file whose name holds a hash of its content, else `otherwise`.
+/// `types`, else `hashed` for a file with a hash of its content in its name, else `otherwise`.
 ///
 /// Each is the value of Cache-Control; `None` is what the application says, or nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -16,21 +16,21 @@ pub struct Caching {
     pub types: Vec<(MediaRange, Option<String>)>,
     /// Of files with a hash in their name; only where files are served.
     pub hashed: Option<String>,
-    /// Of all else.
+    /// The policy of every other answer.
     pub otherwise: Option<String>,
 }
 
 /// One media type, or all with the same beginning. In lower case, without parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MediaRange {
-    /// `text/css`.
+    /// One media type: `text/css`.
     Exact(String),
-    /// `text` of `text/*`.
+    /// What stands before the slash: `text` of `text/*`.
     Under(String),
 }
 
 impl MediaRange {
-    /// Whether it has the value of a Content-Type, whose parameters do not count.
+    /// Whether the range has the media type of a Content-Type. Parameters do not count.
     pub fn matches(&self, media_type: &str) -> bool {
         let essence = media_type.split(';').next().unwrap_or_default().trim_end();
         match self {
@@ -58,29 +58,29 @@ pub struct Compression {
 /// A coding of content (RFC 9110 §8.4.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Coding {
-    /// RFC 8878.
+    /// `zstd`, as RFC 8878 defines it.
     Zstd,
-    /// RFC 7932.
+    /// `br`, as RFC 7932 defines it.
     Brotli,
-    /// RFC 1952.
+    /// `gzip`, as RFC 1952 defines it.
     Gzip,
 }
 
 /// Levels of codings; `None` leaves it to what is encoded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Levels {
-    /// From 1 to 19.
+    /// The level of `zstd`, from 1 to 19.
     pub zstd: Option<u8>,
-    /// From 0 to 11.
+    /// The level of `br`, from 0 to 11.
     pub brotli: Option<u8>,
-    /// From 1 to 9.
+    /// The level of `gzip`, from 1 to 9.
     pub gzip: Option<u8>,
 }
 
-/// Who may read answers in a browser from elsewhere (Fetch, "CORS protocol").
+/// The pages of other sites that may read answers in a browser (Fetch, "CORS protocol").
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cors {
-    /// Whose pages.
+    /// The origins of the pages that may read answers.
     pub origins: Origins,
     /// The methods that they may use, each once; never empty.
     pub methods: Vec<String>,
@@ -94,19 +94,19 @@ pub struct Cors {
     pub max_age: Duration,
 }
 
-/// Origins (RFC 6454).
+/// The origins that a CORS policy allows (RFC 6454).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origins {
-    /// Every one.
+    /// Every origin, also that of sandboxed pages.
     Any,
-    /// These; never empty.
+    /// A list of origins, never empty.
     Only(Vec<Origin>),
 }
 
 /// An origin, as browsers write it: in lower case, without the port that its scheme has anyway.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// `https://app.example.com:8443`.
+    /// One origin, such as `https://app.example.com:8443`.
     Exact(String),
     /// Any subdomain: what begins with the one and ends with the other, with a name between them.
     /// The one ends in `://`, the other begins with a dot.

@@ -3,18 +3,18 @@
 use std::path::PathBuf;
 
 use crate::pattern::Pattern;
-use crate::place::At;
+use crate::source::SourceSpan;
 
 /// The files of a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Files {
+pub struct StaticFiles {
     /// The folder, absolute, not opened yet.
     pub root: PathBuf,
-    /// Where it was written.
-    pub at: At,
+    /// The place of `root`, for mistakes that are found later.
+    pub at: SourceSpan,
     /// Names that stand for their folder, best first, each without a `/`; empty is none.
     pub index: Vec<String>,
-    /// Whether `/post` is `post.html`.
+    /// Whether `/post` is answered with `post.html`.
     pub clean_urls: bool,
     /// Paths that are looked for, in this order, with the placeholders `{path}`, `{*}` (only where
     /// the pattern has a tail or is `Any`) and the parameters of the pattern; each begins with
@@ -45,7 +45,7 @@ pub struct Files {
 pub enum Symlinks {
     /// Those that lead to a place inside of the root.
     Inside,
-    /// All.
+    /// All links, wherever they lead.
     Follow,
 }
 

@@ -8,18 +8,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    AcceptProxy, BodyRewrite, Caching, Cidr, Compression, Cors, Files, Host, ListenAddr, Pattern,
-    Shape, Timeouts, Tls,
+    AcceptProxy, BodyRewrite, Caching, Cidr, Compression, Cors, DownstreamTls, Host, ListenAddr,
+    Pattern, Shape, StaticFiles, Timeouts,
 };
-use crate::place::At;
 use crate::redirect_map::Moved;
+use crate::source::SourceSpan;
 
-/// The ports of sites whose key has none.
+/// The ports of sites without a port in their key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ports {
     /// Where plain HTTP is redirected from, or served where `tls = false`.
     pub http: u16,
-    /// Where TLS is served.
+    /// Where sites with TLS are served.
     pub https: u16,
 }
 
@@ -78,19 +78,19 @@ pub struct Http2 {
 pub struct Allowance {
     /// So often, at least 1, …
     pub count: u32,
-    /// … in each such time.
+    /// The time in which `count` requests may come.
     pub every: Duration,
     /// How often at once, at least 1.
     pub burst: u32,
 }
 
-/// One `[site."KEY"]` table.
+/// One `[site."KEY"]` table: hosts, listeners and routes.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Site {
-    /// The key as written.
+pub struct HostedSite {
+    /// The key of the table as it was written.
     pub name: String,
-    /// Where it was written.
-    pub at: At,
+    /// The key of the table, for mistakes that are found later.
+    pub at: SourceSpan,
     /// That of the key, then those of `alias`; never empty. On one address no two sites have the
     /// same host, but for listeners that redirect.
     pub hosts: Vec<Host>,
@@ -98,7 +98,7 @@ pub struct Site {
     /// listener.
     pub listen: Vec<SiteListener>,
     /// TLS of its secure listeners, with `[tls]` merged in; `None` when there are none.
-    pub tls: Option<Tls>,
+    pub tls: Option<DownstreamTls>,
     /// What is spoken where it is served, never empty, each once: over TLS `H2` and `Http1`, best
     /// first; without TLS `Http1` and `H2c`, in this order, the same for all sites that are
     /// served on one address. A listener that redirects speaks what those do, and HTTP/1.1
@@ -110,10 +110,10 @@ pub struct Site {
     pub access_log: SiteLog,
     /// Files that stand for our own pages of errors where no route has the request; one for each
     /// status.
-    pub error_pages: Vec<(u16, PathBuf, At)>,
+    pub error_pages: Vec<(u16, PathBuf, SourceSpan)>,
     /// One for each `path` table, by the text of their keys, then that of the site itself if it
     /// has a verb.
-    pub routes: Vec<Route>,
+    pub routes: Vec<SiteRoute>,
 }
 
 /// Where the requests of a site are logged.
@@ -121,16 +121,16 @@ pub struct Site {
 pub enum SiteLog {
     /// In `Config::access_log`, if there is one.
     Shared,
-    /// Nowhere.
+    /// No line is written.
     Off,
-    /// In one of `Config::site_logs`.
+    /// The log at this index of `Config::site_logs`.
     Own(usize),
 }
 
 /// One address of a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SiteListener {
-    /// The address.
+    /// The address that is bound.
     pub addr: ListenAddr,
     /// Whether TLS is spoken there; the same for all sites on one address, unless its port is 0.
     pub secure: bool,
@@ -141,29 +141,29 @@ pub struct SiteListener {
 
 /// What happens to the requests that a pattern matches.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Route {
+pub struct SiteRoute {
     /// The key as written, `"POST /x"`; empty for the site itself.
     pub name: String,
-    /// Where it was written.
-    pub at: At,
+    /// The key of the table, for mistakes that are found later.
+    pub at: SourceSpan,
     /// The only method; `None` is any.
     pub method: Option<String>,
-    /// The paths.
+    /// The paths that the route answers.
     pub pattern: Pattern,
-    /// What is done.
-    pub action: Action,
+    /// What answers the requests of the route.
+    pub action: RouteAction,
     /// What every request and answer is held to.
-    pub rules: Rules,
+    pub rules: RouteModifiers,
 }
 
-/// What answers a request.
+/// The action of a route: what answers its requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Action {
+pub enum RouteAction {
     /// A pool: an index into `Config::pools`.
     Proxy(usize),
     /// The files of a folder.
-    Files(Box<Files>),
-    /// A redirect.
+    Files(Box<StaticFiles>),
+    /// A redirect to another URL.
     Redirect {
         /// The target with its placeholders: `{*}` (only where the pattern has a tail or is
         /// `Any`), `{host}`, `{path}`, `{query}` and the parameters of the pattern.
@@ -171,14 +171,14 @@ pub enum Action {
         /// 301, 302, 303, 307 or 308.
         status: u16,
     },
-    /// A fixed answer.
+    /// An answer that is the same for every request.
     Respond(Answer),
 }
 
-/// A fixed answer.
+/// A fixed answer: its body is a text with placeholders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// From 200 to 599.
+    /// The status, from 200 to 599.
     pub status: u16,
     /// Its body; of a route with the placeholders of a redirect and `{client}`. Other braces are
     /// text.
@@ -189,7 +189,7 @@ pub struct Answer {
 
 /// What every request of a route and its answer are held to.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Rules {
+pub struct RouteModifiers {
     /// Whether what stands before the tail of the pattern is taken off the path that is sent on,
     /// or looked for.
     pub strip_prefix: bool,
@@ -208,12 +208,12 @@ pub struct Rules {
     pub limit: Option<RateLimit>,
     /// The rates that bodies are held to, and what upgrades carry.
     pub shape: Option<Shape>,
-    /// Who may come.
-    pub auth: Option<Auth>,
+    /// How clients must authenticate; `None` lets every client in.
+    pub auth: Option<AuthMethod>,
     /// Whether requests that are of no trace begin one: so many of a hundred, from 1 to 100, are
     /// to be recorded.
     pub trace: Option<u8>,
-    /// The only clients that are served; empty is everybody.
+    /// The only clients that are served; empty is every client.
     pub allow: Vec<Cidr>,
     /// Clients that are not served, also when `allow` has them.
     pub deny: Vec<Cidr>,
@@ -222,7 +222,7 @@ pub struct Rules {
     /// Whether `Location` and cookie paths of an answer are put back to what the client sees.
     pub rewrite_location: bool,
     /// Files that stand for our own pages of errors; one for each status from 400 to 599.
-    pub error_pages: Vec<(u16, PathBuf, At)>,
+    pub error_pages: Vec<(u16, PathBuf, SourceSpan)>,
     /// Whether paths that an origin could read otherwise are let through.
     pub raw_paths: bool,
     /// What is redirected before the action; shared by the routes that have the same.
@@ -233,17 +233,17 @@ pub struct Rules {
     pub compress: Option<Compression>,
     /// What is changed in bodies; `None` is nothing.
     pub rewrite_body: Option<BodyRewrite>,
-    /// Who may read answers from elsewhere; `None` is as the application says.
+    /// The pages of other sites that may read answers; `None` leaves it to the application.
     pub cors: Option<Cors>,
 }
 
 /// A file of redirects. Of its paths the exact one holds, else the longest.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RedirectMap {
-    /// The file.
+    /// The file, absolute, already read.
     pub file: PathBuf,
-    /// Where it was written.
-    pub at: At,
+    /// The key of the table, for mistakes that are found later.
+    pub at: SourceSpan,
     /// What it says, each path once.
     pub entries: Vec<Moved>,
 }
@@ -253,7 +253,7 @@ pub struct RedirectMap {
 pub struct HeaderRule {
     /// The name as written, a token (RFC 9110 §5.6.2) that is neither framing nor hop-by-hop.
     pub name: String,
-    /// What becomes of it.
+    /// The change to the fields of that name.
     pub change: HeaderChange,
 }
 
@@ -267,59 +267,59 @@ pub enum HeaderChange {
     Add(Vec<String>),
     /// This line, where there is none.
     Default(String),
-    /// None.
+    /// The fields are removed.
     Remove,
 }
 
 /// How often requests may come.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RateLimit {
-    /// So many, at least 1, …
+    /// The number of requests that may come in `every`, at least 1.
     pub count: u32,
-    /// … in each such time.
+    /// The time in which `count` requests may come.
     pub every: Duration,
-    /// Who is counted apart.
+    /// The clients or requests that are counted apart.
     pub per: LimitKey,
     /// How many may come at once, at least 1.
     pub burst: u32,
     /// The status of a refusal, from 400 to 599.
     pub status: u16,
     /// Where it was written; a route that inherits it has that of its site, and shares its counts.
-    pub at: At,
+    pub at: SourceSpan,
 }
 
-/// Who is counted apart.
+/// What requests are counted by: each has a count of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LimitKey {
     /// Each client address (IPv6: each /64).
     Client,
     /// Each value of this field of the request.
     Header(String),
-    /// Nobody: all requests of the route together.
+    /// The route: all its requests together.
     Route,
 }
 
-/// Who may come.
+/// How the clients of a route must authenticate.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Auth {
-    /// Whoever knows a password.
+pub enum AuthMethod {
+    /// By a user and a password.
     Basic(BasicAuth),
-    /// Whom a service lets in.
+    /// By a service that is asked about each request.
     Forward(ForwardAuth),
 }
 
 /// A service that is asked about every request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ForwardAuth {
-    /// Who is asked: an index into `Config::pools`.
+    /// The pool of the service: an index into `Config::pools`.
     pub pool: usize,
-    /// For which path, and perhaps query.
+    /// The path, and perhaps the query, that the service is asked for.
     pub path: String,
     /// Names of fields that the request gets from its answer, and never from the client; none is
     /// of framing, hop-by-hop or made by us.
     pub copy: Vec<String>,
     /// Where the service was written.
-    pub at: At,
+    pub at: SourceSpan,
 }
 
 /// A password that every request must bring (RFC 7617).
@@ -327,8 +327,8 @@ pub struct ForwardAuth {
 pub struct BasicAuth {
     /// The file of users, not opened yet.
     pub file: PathBuf,
-    /// What the browser shows.
+    /// The realm that browsers show when they ask for the password.
     pub realm: String,
     /// Where the file was written.
-    pub at: At,
+    pub at: SourceSpan,
 }

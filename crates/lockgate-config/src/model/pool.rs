@@ -1,27 +1,27 @@
-//! Groups of endpoints: who is in them, how one is chosen, checked, waited for and kept.
+//! Pools: their endpoints, and how these are chosen, checked, waited for and kept.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::{Answer, EndpointAddr, Protocol, ProxyVersion, UpstreamTls};
-use crate::place::At;
+use crate::source::SourceSpan;
 
 /// A group of endpoints: a `[pool.NAME]` table, or the addresses of one `proxy`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Pool {
+pub struct EndpointPool {
     /// Its name; `None` for addresses that were written inline.
     pub name: Option<String>,
-    /// Where it was written.
-    pub at: At,
+    /// The place in the configuration file, for mistakes that are found later.
+    pub at: SourceSpan,
     /// The addresses; at least one.
-    pub endpoints: Vec<Endpoint>,
+    pub endpoints: Vec<WeightedEndpoint>,
     /// What is spoken to them by sites; `[tcp]` tables only have pools with `Http1`, and speak
     /// nothing. `H2` has `tls`, `H2c` has none, and neither has a `proxy_protocol`.
     pub protocol: Protocol,
-    /// How one is chosen; `None`: by `P2c` for sites, by `Least` for `[tcp]`, whose pools tell
+    /// How one is chosen; `None`: by `P2c` for sites, by `Least` for `[tcp]`. Pools of `[tcp]` tell
     /// clients apart by `Client`, `Sni` and `Session` only.
     pub balance: Option<Balance>,
-    /// Active checks.
+    /// Active checks of the endpoints; `None` has none.
     pub health: Option<Health>,
     /// When an endpoint that keeps failing is left alone; `None` is never.
     pub eject: Option<Eject>,
@@ -29,11 +29,11 @@ pub struct Pool {
     pub slow_start: Duration,
     /// What happens when every endpoint is at its `max`.
     pub queue: Queue,
-    /// Connections kept for reuse.
-    pub idle: Idle,
+    /// Limits of the connections that are kept for reuse.
+    pub idle: IdleLimits,
     /// Repeated attempts; `None` repeats nothing.
     pub retry: Option<Retry>,
-    /// TLS to the endpoints.
+    /// TLS to the endpoints; `None` is plain TCP.
     pub tls: Option<UpstreamTls>,
     /// The PROXY header that is sent; a connection then belongs to one client connection.
     pub proxy_protocol: Option<ProxyVersion>,
@@ -43,8 +43,8 @@ pub struct Pool {
 
 /// One address of a pool.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Endpoint {
-    /// The address.
+pub struct WeightedEndpoint {
+    /// The address that is connected to.
     pub addr: EndpointAddr,
     /// Its share beside the others, from 1 to 256.
     pub weight: u16,
@@ -52,8 +52,8 @@ pub struct Endpoint {
     pub max: Option<usize>,
     /// Whether it is used only while no other is up.
     pub backup: bool,
-    /// Where it was written.
-    pub at: At,
+    /// The place in the configuration file, for mistakes that are found later.
+    pub at: SourceSpan,
 }
 
 /// How an endpoint is chosen.
@@ -63,7 +63,7 @@ pub enum Balance {
     P2c,
     /// The one with the least in flight.
     Least,
-    /// One after the other.
+    /// Every endpoint in turn, by weight.
     RoundRobin,
     /// The one that this leads to, always the same.
     Hash(HashKey),
@@ -87,10 +87,10 @@ pub enum HashKey {
     Cookie(String),
 }
 
-/// Active checks of endpoints.
+/// Active checks of the endpoints of a pool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Health {
-    /// What is asked.
+    /// What each check sends and expects.
     pub probe: Probe,
     /// From the start of one check to that of the next.
     pub every: Duration,
@@ -106,7 +106,7 @@ pub struct Health {
     pub tls: Option<UpstreamTls>,
 }
 
-/// What a check asks.
+/// What a check sends and expects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Probe {
     /// Whether a connection comes about, TLS included, and what is said on it.
@@ -119,9 +119,9 @@ pub enum Probe {
     /// A request, over the protocol of the pool; without TLS, or with a TLS of its own, HTTP/2
     /// stays HTTP/2.
     Http {
-        /// Its target.
+        /// The target of the request.
         path: String,
-        /// Its method.
+        /// The method of the request.
         method: String,
         /// The statuses that count as success; never empty.
         expect: Vec<RangeInclusive<u16>>,
@@ -141,24 +141,24 @@ pub enum Probe {
 pub struct Eject {
     /// After so many failures in a row, from 1 to 100.
     pub errors: u8,
-    /// For how long.
+    /// How long the endpoint is left alone.
     pub time: Duration,
     /// The statuses that are failures, from 500 to 599; mostly none.
     pub statuses: Vec<RangeInclusive<u16>>,
 }
 
-/// The queue of a pool whose endpoints are all at their `max`.
+/// The queue of a pool that has all endpoints at their `max`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Queue {
-    /// How many may wait; 0 is nobody.
+    /// How many requests may wait; 0 lets none wait.
     pub max: usize,
-    /// How long each.
+    /// How long one request may wait.
     pub wait: Duration,
 }
 
-/// Connections kept for reuse.
+/// Limits of the connections to one endpoint that are kept for reuse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Idle {
+pub struct IdleLimits {
     /// How many to one endpoint, for each worker; 0 keeps none.
     pub max: usize,
     /// How long one may lie idle.
@@ -167,7 +167,7 @@ pub struct Idle {
     pub requests: u64,
 }
 
-/// Repeated attempts.
+/// Limits of repeated attempts at one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retry {
     /// How often one request may be repeated, at least once.

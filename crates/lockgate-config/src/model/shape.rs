@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU64;
 
-use crate::place::At;
+use crate::source::SourceSpan;
 use crate::units::smallest;
 
 /// The rates of one table; at least one is given.
@@ -14,18 +14,18 @@ pub struct Shape {
     pub per_client: Directions,
     /// Of each user of a `[tunnel]` table that asks for a password; else none.
     pub per_user: Directions,
-    /// Of all clients.
+    /// The rates of all clients together.
     pub total: Directions,
     /// Where it was written; a route that inherits it has that of its site, and shares its rates.
-    pub at: At,
+    pub at: SourceSpan,
 }
 
 /// Bytes a second in each direction; `None` is no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Directions {
-    /// From clients.
+    /// The rate of bytes from clients.
     pub received: Option<NonZeroU64>,
-    /// To clients.
+    /// The rate of bytes to clients.
     pub sent: Option<NonZeroU64>,
 }
 
@@ -45,7 +45,7 @@ impl Directions {
         }
     }
 
-    /// Whether nothing is limited.
+    /// Whether neither direction is limited.
     pub fn is_empty(self) -> bool {
         self == Self::default()
     }

@@ -2,20 +2,26 @@
 //! where.
 
 use crate::codes::Code;
-use crate::newcomers::placeholders::{self, Foreign, Form};
+use crate::foreign_names::placeholders::{self, Foreign, Form};
 use crate::pattern::{Pattern, is_param};
-use crate::place::At;
+use crate::source::SourceSpan;
 
 use super::Resolver;
 
-/// What every request has.
+/// The placeholders that every request has.
 const REQUEST: [&str; 3] = ["host", "path", "query"];
 /// What can stand in a text besides, but not in a URL.
 const TEXT: [&str; 4] = ["client", "scheme", "method", "id"];
 
 impl Resolver<'_> {
     /// Every `{…}` of a target must stand for something: braces do not stand in URLs.
-    pub(super) fn target(&mut self, text: &str, at: &At, pattern: &Pattern, route: &At) -> bool {
+    pub(super) fn target(
+        &mut self,
+        text: &str,
+        at: &SourceSpan,
+        pattern: &Pattern,
+        route: &SourceSpan,
+    ) -> bool {
         self.placed(text, at, pattern, route, &REQUEST)
     }
 
@@ -23,9 +29,9 @@ impl Resolver<'_> {
     pub(super) fn placed(
         &mut self,
         text: &str,
-        at: &At,
+        at: &SourceSpan,
         pattern: &Pattern,
-        route: &At,
+        route: &SourceSpan,
         always: &[&str],
     ) -> bool {
         if let Some(found) = placeholders::foreign(text) {
@@ -48,14 +54,14 @@ impl Resolver<'_> {
                 Brace::Named(name) => (name, "the path has no such parameter"),
             };
             whole = false;
-            if self.warned(Code::BadPlaceholder, at) {
+            if self.was_reported(Code::BadPlaceholder, at) {
                 continue;
             }
             let message = format!("{} stands for nothing here", shown(name, at));
             let cure = match placeholders::ours(name).filter(|ours| always.contains(ours)) {
-                Some(ours) => meant(ours),
+                Some(ours) => placeholder_cure(ours),
                 None if name == "scheme" => "write https:// or http://".to_owned(),
-                None => format!("write {}", known(pattern, always)),
+                None => format!("write {}", known_placeholders(pattern, always)),
             };
             let pair = (route, "for this path");
             if route.rank() == at.rank() {
@@ -73,22 +79,22 @@ impl Resolver<'_> {
     fn foreign_in_target(
         &mut self,
         found: &Foreign<'_>,
-        at: &At,
+        at: &SourceSpan,
         pattern: &Pattern,
         always: &[&str],
     ) {
         self.report.withdraw(Code::LeftAsItIs, at);
-        if self.warned(Code::BadPlaceholder, at) {
+        if self.was_reported(Code::BadPlaceholder, at) {
             return;
         }
         let cure = match (found.form, found.ours.filter(|ours| always.contains(ours))) {
-            (Form::Marked, Some(ours)) => meant(ours),
-            (_, Some(ours)) => format!("{}; a `$` itself is %24", meant(ours)),
+            (Form::Marked, Some(ours)) => placeholder_cure(ours),
+            (_, Some(ours)) => format!("{}; a `$` itself is %24", placeholder_cure(ours)),
             (Form::Group, None) => format!(
                 "write one of {}; a `$` itself is %24",
-                known(pattern, always)
+                known_placeholders(pattern, always)
             ),
-            (_, None) => format!("write {}", known(pattern, always)),
+            (_, None) => format!("write {}", known_placeholders(pattern, always)),
         };
         let message = format!(
             "{} is a placeholder of another server",
@@ -100,7 +106,7 @@ impl Resolver<'_> {
     }
 
     /// A warning, since in a text it may be meant as it is.
-    fn foreign_in_text(&mut self, text: &str, at: &At) {
+    fn foreign_in_text(&mut self, text: &str, at: &SourceSpan) {
         let Some(Foreign {
             written,
             ours: Some(ours),
@@ -109,7 +115,7 @@ impl Resolver<'_> {
         else {
             return;
         };
-        if self.warned(Code::LeftAsItIs, at) || !at.text().contains(written) {
+        if self.was_reported(Code::LeftAsItIs, at) || !at.text().contains(written) {
             return;
         }
         let message = format!("`{written}` is kept as text");
@@ -125,12 +131,18 @@ impl Resolver<'_> {
 
     /// In other texts braces may mean themselves; what looks like a placeholder and is none is
     /// told.
-    pub(super) fn text(&mut self, text: &str, at: &At, pattern: &Pattern) {
-        self.text_with(text, at, pattern, &[]);
+    pub(super) fn text(&mut self, text: &str, at: &SourceSpan, pattern: &Pattern) {
+        self.template(text, at, pattern, &[]);
     }
 
     /// The same where `besides` stand for something, too.
-    pub(super) fn text_with(&mut self, text: &str, at: &At, pattern: &Pattern, besides: &[&str]) {
+    pub(super) fn template(
+        &mut self,
+        text: &str,
+        at: &SourceSpan,
+        pattern: &Pattern,
+        besides: &[&str],
+    ) {
         if besides.is_empty() {
             self.foreign_in_text(text, at);
         }
@@ -145,7 +157,7 @@ impl Resolver<'_> {
                 name == "*" || is_param(name) && !name.starts_with(|c: char| c.is_ascii_digit());
             if known_here
                 || !looks && ours.is_none()
-                || self.warned(Code::LeftAsItIs, at)
+                || self.was_reported(Code::LeftAsItIs, at)
                 || !at.text().contains(name)
             {
                 continue;
@@ -153,7 +165,10 @@ impl Resolver<'_> {
             let message = format!("`{{{name}}}` is kept as text");
             let cure = match placeholders::ours(name) {
                 Some(ours) => format!("write {{{ours}}}"),
-                None => format!("the placeholders here are {}", known(pattern, &all)),
+                None => format!(
+                    "the placeholders here are {}",
+                    known_placeholders(pattern, &all)
+                ),
             };
             let why = if placeholders::ours(name).is_some() {
                 FOREIGN
@@ -169,7 +184,7 @@ impl Resolver<'_> {
 const FOREIGN: &str = "it is a placeholder of another server";
 
 /// What was written, unless it came from outside.
-fn shown(written: &str, at: &At) -> String {
+fn shown(written: &str, at: &SourceSpan) -> String {
     if at.text().contains(written) {
         format!("`{written}`")
     } else {
@@ -177,7 +192,7 @@ fn shown(written: &str, at: &At) -> String {
     }
 }
 
-fn meant(ours: &str) -> String {
+fn placeholder_cure(ours: &str) -> String {
     let query = if ours == "path" {
         "; the query is kept"
     } else {
@@ -188,7 +203,7 @@ fn meant(ours: &str) -> String {
 
 enum Brace<'a> {
     Named(&'a str),
-    /// Without an end.
+    /// A brace that is not closed.
     Open,
 }
 
@@ -201,7 +216,7 @@ fn braces(text: &str) -> impl Iterator<Item = Brace<'_>> {
         })
 }
 
-fn known(pattern: &Pattern, always: &[&str]) -> String {
+fn known_placeholders(pattern: &Pattern, always: &[&str]) -> String {
     let tail = pattern.has_tail().then_some("*");
     let names = tail
         .into_iter()

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::codes::Code;
 use crate::keys::route;
 use crate::model::RedirectMap;
-use crate::place::{At, Source};
 use crate::redirect_map::{MapMistake, MapProblem, parse_redirects};
+use crate::source::{ConfigFile, SourceSpan};
 
 use super::{Resolver, View};
 
@@ -27,7 +27,7 @@ impl Resolver<'_> {
         map
     }
 
-    fn redirect_map(&mut self, file: &Path, at: &At) -> Option<RedirectMap> {
+    fn redirect_map(&mut self, file: &Path, at: &SourceSpan) -> Option<RedirectMap> {
         let text = match self.env.read_file(file) {
             Ok(text) => text,
             Err(error) => {
@@ -47,7 +47,7 @@ impl Resolver<'_> {
             Err(mistakes) => {
                 let dir = file.parent().unwrap_or(Path::new("/")).to_owned();
                 let order = AFTER_ALL + self.redirect_maps.len();
-                let source = Arc::new(Source {
+                let source = Arc::new(ConfigFile {
                     name: file.to_owned(),
                     dir,
                     order,
@@ -61,11 +61,15 @@ impl Resolver<'_> {
         }
     }
 
-    fn bad_redirect(&mut self, source: &Arc<Source>, MapMistake { span, problem, .. }: MapMistake) {
-        let at = At::new(source, span);
+    fn bad_redirect(
+        &mut self,
+        source: &Arc<ConfigFile>,
+        MapMistake { span, problem, .. }: MapMistake,
+    ) {
+        let at = SourceSpan::new(source, span);
         let (message, why, cure) = match problem {
             MapProblem::Twice(first) => {
-                let first = At::new(source, first);
+                let first = SourceSpan::new(source, first);
                 let texts = (
                     "this path is redirected twice",
                     "it is redirected again",

@@ -5,18 +5,20 @@ use std::path::PathBuf;
 use crate::codes::Code;
 use crate::host::SiteKey;
 use crate::keys::route::{self, FieldChange, RawPaths, ShortResponse, limit, redirect, respond};
-use crate::keys::{Defaulted, Row, answers, content, files as file_keys, shape, site};
+use crate::keys::{Defaulted, answers, content, files as file_keys, shape, site};
+use crate::language::KeyRow;
 use crate::model::{
-    Action, Answer, Cidr, HeaderChange, HeaderRule, Pattern, RateLimit, Rates, Route, Rules,
+    Answer, Cidr, HeaderChange, HeaderRule, Pattern, RateLimit, Rates, RouteAction, RouteModifiers,
+    SiteRoute,
 };
 use crate::pattern::PathKey;
-use crate::place::At;
-use crate::values::{Form, Items, Keyed, MapOf, Named, Switch, Typed};
+use crate::source::SourceSpan;
+use crate::values::{Items, Keyed, MapOf, ShortOrLong, Switch};
 
 use super::answers::{caching, compression};
 use super::{Resolver, View};
 
-/// What answers requests.
+/// The keys of a table that say what answers its requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verb {
     Proxy,
@@ -26,15 +28,15 @@ enum Verb {
 }
 
 /// The verbs and their keys.
-const VERBS: [(Verb, Row); 4] = [
+const VERBS: [(Verb, KeyRow); 4] = [
     (Verb::Proxy, route::PROXY.row()),
     (Verb::Root, file_keys::ROOT.row()),
     (Verb::Redirect, route::REDIRECT.row()),
     (Verb::Respond, route::RESPOND.row()),
 ];
 
-/// What only a request that is sent on has.
-const ONLY_PROXIED: [Row; 5] = [
+/// Keys that only a route with `proxy` has.
+const ONLY_PROXIED: [KeyRow; 5] = [
     route::REWRITE.row(),
     route::REQUEST_HEADERS.row(),
     route::BODY.row(),
@@ -42,8 +44,8 @@ const ONLY_PROXIED: [Row; 5] = [
     route::REWRITE_LOCATION.row(),
 ];
 
-/// What only responses with a body from elsewhere have.
-const NOT_HERE: [Row; 5] = [
+/// Keys that neither a redirect nor a fixed answer has.
+const NOT_HERE: [KeyRow; 5] = [
     shape::SHAPE.row(),
     route::STRIP_PREFIX.row(),
     answers::COMPRESS.row(),
@@ -51,8 +53,8 @@ const NOT_HERE: [Row; 5] = [
     answers::CACHE.row(),
 ];
 
-/// What only files have.
-const ONLY_FILES: [Row; 11] = [
+/// Keys that only a route with `root` has.
+const ONLY_FILES: [KeyRow; 11] = [
     file_keys::INDEX.row(),
     file_keys::CLEAN_URLS.row(),
     file_keys::TRY.row(),
@@ -73,20 +75,20 @@ impl Resolver<'_> {
         one: &Keyed<SiteKey>,
         site: &View<'_>,
         secure: bool,
-    ) -> Vec<Route> {
+    ) -> Vec<SiteRoute> {
         let any = Pattern::Any;
         let own = self.verb(site);
         let action = match own {
-            Said::Is(verb) => self.action(site, site, verb, &any, &one.at),
+            VerbChoice::Is(verb) => self.action(site, site, verb, &any, &one.at),
             _ => None,
         };
         let paths = one.table.value(&site::PATH).map_or(&[][..], Vec::as_slice);
-        if matches!(own, Said::Nothing) && paths.is_empty() && !site.mentions(&site::PATH) {
+        if matches!(own, VerbChoice::Nothing) && paths.is_empty() && !site.has(&site::PATH) {
             let cure = "add proxy = \"127.0.0.1:3000\", root = \"/srv/www\", redirect = \"https://example.org{path}\" or respond = 404";
             self.no_verb(&one.at, "site", cure);
         }
         let root = |path: &Keyed<PathKey>| path.name == "/";
-        if let ([path], Said::Nothing) = (paths, &own)
+        if let ([path], VerbChoice::Nothing) = (paths, &own)
             && root(path)
         {
             let message = "only `/` itself is answered";
@@ -102,13 +104,15 @@ impl Resolver<'_> {
             let alone = View::of(&path.table);
             let view = alone.clone().over(site.clone());
             let action = match self.verb(&alone) {
-                Said::Is(verb) => self.action(&alone, &view, verb, &key.pattern, &path.at),
-                Said::Broken => None,
-                Said::Nothing => match own {
-                    Said::Is(Verb::Root) => self.files(site, &view, &key.pattern, &path.at),
-                    Said::Is(_) => self.inherited(site, action.as_ref(), &key.pattern, &path.at),
-                    Said::Broken => None,
-                    Said::Nothing => {
+                VerbChoice::Is(verb) => self.action(&alone, &view, verb, &key.pattern, &path.at),
+                VerbChoice::Broken => None,
+                VerbChoice::Nothing => match own {
+                    VerbChoice::Is(Verb::Root) => self.files(site, &view, &key.pattern, &path.at),
+                    VerbChoice::Is(_) => {
+                        self.inherited(site, action.as_ref(), &key.pattern, &path.at)
+                    }
+                    VerbChoice::Broken => None,
+                    VerbChoice::Nothing => {
                         let cure = "add proxy, root, redirect or respond here or in its site";
                         self.no_verb(&path.at, "path", cure);
                         None
@@ -116,12 +120,12 @@ impl Resolver<'_> {
                 },
             };
             if let Some(action) = &action {
-                self.unused_modifiers(&alone, &[action], view.asks_somebody());
+                self.unused_modifiers(&alone, &[action], view.has_forward_auth());
             }
             let (files, route) = (served(action.as_ref()), &path.at);
             let rules = self.rules(&view, &key.pattern, route, files, secure);
             let Some(action) = action else { continue };
-            routes.push(Route {
+            routes.push(SiteRoute {
                 name: path.name.clone(),
                 at: path.at.clone(),
                 method: key.method.clone(),
@@ -132,19 +136,19 @@ impl Resolver<'_> {
         }
         // What was a mistake may have used them.
         let whole =
-            routes.len() == paths.len() && (action.is_some() || matches!(own, Said::Nothing));
+            routes.len() == paths.len() && (action.is_some() || matches!(own, VerbChoice::Nothing));
         if whole {
             // The site's own first: what it does is what is said.
-            let actions: Vec<&Action> = action
+            let actions: Vec<&RouteAction> = action
                 .iter()
                 .chain(routes.iter().map(|route| &route.action))
                 .collect();
-            self.unused_modifiers(site, &actions, site.asks_somebody());
+            self.unused_modifiers(site, &actions, site.has_forward_auth());
         }
         if let Some(action) = action {
             let rules = self.rules(site, &any, &one.at, served(Some(&action)), secure);
             let (name, at) = (String::new(), one.at.clone());
-            routes.push(Route {
+            routes.push(SiteRoute {
                 name,
                 at,
                 method: None,
@@ -156,19 +160,19 @@ impl Resolver<'_> {
         routes
     }
 
-    fn no_verb(&mut self, at: &At, what: &str, cure: &str) {
+    fn no_verb(&mut self, at: &SourceSpan, what: &str, cure: &str) {
         let message = format!("this {what} answers nothing");
         let why = "it has none of `proxy`, `root`, `redirect` and `respond`";
         self.report.push_at(Code::NoVerb, at, message, why, cure);
     }
 
-    fn verb(&mut self, view: &View<'_>) -> Said {
+    fn verb(&mut self, view: &View<'_>) -> VerbChoice {
         let places = VERBS.map(|(verb, key)| Some((verb, key, view.place_of(key)?)));
         let mut verbs = places.into_iter().flatten();
         let Some((verb, key, at)) = verbs.next() else {
-            return match view.is_strange() {
-                true => Said::Broken,
-                false => Said::Nothing,
+            return match view.has_unknown_keys() {
+                true => VerbChoice::Broken,
+                false => VerbChoice::Nothing,
             };
         };
         if let Some((_, other, other_at)) = verbs.next() {
@@ -182,11 +186,11 @@ impl Resolver<'_> {
             let texts = (message, why, cure);
             self.report
                 .push_pair(Code::TwoVerbs, b, texts, (a, "it does this already"));
-            return Said::Broken;
+            return VerbChoice::Broken;
         }
         match view.value_at(key) {
-            Some(_) => Said::Is(verb),
-            None => Said::Broken,
+            Some(_) => VerbChoice::Is(verb),
+            None => VerbChoice::Broken,
         }
     }
 
@@ -197,39 +201,44 @@ impl Resolver<'_> {
         merged: &View<'_>,
         verb: Verb,
         pattern: &Pattern,
-        route: &At,
-    ) -> Option<Action> {
+        route: &SourceSpan,
+    ) -> Option<RouteAction> {
         match verb {
             Verb::Root => self.files(view, merged, pattern, route),
             Verb::Proxy => {
                 let written = view.written(&route::PROXY)?;
                 let pool = self.proxy(written, &view.section(&route::PROXY))?;
-                self.requested(pool);
-                Some(Action::Proxy(pool))
+                self.check_site_pool(pool);
+                Some(RouteAction::Proxy(pool))
             }
             Verb::Redirect => self.redirect(view, pattern, route),
             Verb::Respond => self.respond(view, pattern),
         }
     }
 
-    fn redirect(&mut self, view: &View<'_>, pattern: &Pattern, route: &At) -> Option<Action> {
+    fn redirect(
+        &mut self,
+        view: &View<'_>,
+        pattern: &Pattern,
+        route: &SourceSpan,
+    ) -> Option<RouteAction> {
         let written = view.written(&route::REDIRECT)?;
         let long = view.section(&route::REDIRECT);
         let (to, at) = match written.value {
-            Form::Short(to) => (to, written.at),
-            Form::Long(_) => {
+            ShortOrLong::Short(to) => (to, written.at),
+            ShortOrLong::Long(_) => {
                 let to = long.written(&redirect::TO)?;
                 (to.value, to.at)
             }
         };
-        let whole = self.begins(to, at) && self.target(to, at, pattern, route);
-        whole.then(|| Action::Redirect {
+        let whole = self.is_redirect_target(to, at) && self.target(to, at, pattern, route);
+        whole.then(|| RouteAction::Redirect {
             to: to.clone(),
             status: long.get(&redirect::STATUS),
         })
     }
 
-    fn respond(&mut self, view: &View<'_>, pattern: &Pattern) -> Option<Action> {
+    fn respond(&mut self, view: &View<'_>, pattern: &Pattern) -> Option<RouteAction> {
         let written = view.written(&route::RESPOND)?;
         let long = view.section(&route::RESPOND);
         let mut answer = Answer {
@@ -238,21 +247,21 @@ impl Resolver<'_> {
             media_type: long.get(&respond::TYPE),
         };
         match written.value {
-            Form::Short(ShortResponse::Status(status)) => answer.status = *status,
-            Form::Short(ShortResponse::Body(body)) => answer.body.clone_from(body),
-            Form::Long(_) => {}
+            ShortOrLong::Short(ShortResponse::Status(status)) => answer.status = *status,
+            ShortOrLong::Short(ShortResponse::Body(body)) => answer.body.clone_from(body),
+            ShortOrLong::Long(_) => {}
         }
         let at = long
             .written(&respond::BODY)
             .map_or(written.at, |body| body.at);
         let answer = self.answer(answer, at)?;
         self.text(&answer.body, at, pattern);
-        Some(Action::Respond(answer))
+        Some(RouteAction::Respond(answer))
     }
 
     /// Whether a target is a path or a URL with a host; else browsers would make something else of
     /// it.
-    fn begins(&mut self, to: &str, at: &At) -> bool {
+    fn is_redirect_target(&mut self, to: &str, at: &SourceSpan) -> bool {
         let host = to
             .strip_prefix("https://")
             .or_else(|| to.strip_prefix("http://"));
@@ -283,11 +292,11 @@ impl Resolver<'_> {
     fn inherited(
         &mut self,
         site: &View<'_>,
-        action: Option<&Action>,
+        action: Option<&RouteAction>,
         pattern: &Pattern,
-        route: &At,
-    ) -> Option<Action> {
-        if let Some(Action::Redirect { to, .. }) = action {
+        route: &SourceSpan,
+    ) -> Option<RouteAction> {
+        if let Some(RouteAction::Redirect { to, .. }) = action {
             let at = site.written(&route::REDIRECT)?.at;
             let whole = self.target(to, at, pattern, route);
             return action.filter(|_| whole).cloned();
@@ -295,23 +304,23 @@ impl Resolver<'_> {
         action.cloned()
     }
 
-    /// What belongs to a verb that none of `actions` is. Where a service is asked who may come,
-    /// deadlines are also for that.
-    fn unused_modifiers(&mut self, view: &View<'_>, actions: &[&Action], asks: bool) {
+    /// Reports modifiers of a verb that none of `actions` is. Where a service authenticates
+    /// clients, deadlines are also for its requests.
+    fn unused_modifiers(&mut self, view: &View<'_>, actions: &[&RouteAction], asks: bool) {
         let Some(first) = actions.first() else { return };
         let what = match first {
-            Action::Proxy(_) => "requests are sent on, and no files are served",
-            Action::Files(_) => "files are served, and no request is sent on",
-            Action::Redirect { .. } => "a redirect is answered here",
-            Action::Respond(_) => "`respond` is answered here",
+            RouteAction::Proxy(_) => "requests are sent on, and no files are served",
+            RouteAction::Files(_) => "files are served, and no request is sent on",
+            RouteAction::Redirect { .. } => "a redirect is answered here",
+            RouteAction::Respond(_) => "`respond` is answered here",
         };
         let proxied = actions
             .iter()
-            .any(|action| matches!(action, Action::Proxy(_)));
+            .any(|action| matches!(action, RouteAction::Proxy(_)));
         let served = actions
             .iter()
-            .any(|action| matches!(action, Action::Files(_)));
-        let unused = |used: bool, keys: &'static [Row], cure| {
+            .any(|action| matches!(action, RouteAction::Files(_)));
+        let unused = |used: bool, keys: &'static [KeyRow], cure| {
             let keys = if used { &[] } else { keys };
             keys.iter().map(move |key| (*key, cure))
         };
@@ -324,14 +333,9 @@ impl Resolver<'_> {
         .filter(|(key, _)| !(asks && key.name == route::TIMEOUTS.row().name))
         .chain(unused(served, &ONLY_FILES, "remove it, or write root"));
         for (key, cure) in keys {
-            let Some(at) = view.place_of(key) else {
-                continue;
-            };
-            if self.warned(Code::NoEffect, at) {
-                continue;
+            if let Some(at) = view.place_of(key) {
+                self.no_effect(key.name, at, what, cure);
             }
-            let message = format!("`{}` has no effect", key.name);
-            self.report.push_at(Code::NoEffect, at, message, what, cure);
         }
     }
 
@@ -340,10 +344,10 @@ impl Resolver<'_> {
         &mut self,
         view: &View<'_>,
         pattern: &Pattern,
-        route: &At,
+        route: &SourceSpan,
         files: bool,
         over_tls: bool,
-    ) -> Rules {
+    ) -> RouteModifiers {
         let (strip_prefix, rewrite) = self.path_sent(view, pattern, route);
         let mut headers = self.fields(view, &route::HEADERS, pattern);
         for rule in self.secure(view, over_tls) {
@@ -357,7 +361,7 @@ impl Resolver<'_> {
         let auth = self.auth(view);
         let body = view.section(&route::BODY);
         let shared = self.shared.rates;
-        Rules {
+        RouteModifiers {
             strip_prefix,
             rewrite,
             headers,
@@ -393,7 +397,7 @@ impl Resolver<'_> {
         &mut self,
         view: &View<'_>,
         pattern: &Pattern,
-        route: &At,
+        route: &SourceSpan,
     ) -> (bool, Option<String>) {
         let (mut no_strip, mut no_rewrite) = (false, false);
         for (depth, layer) in view.layers.iter().enumerate() {
@@ -429,7 +433,13 @@ impl Resolver<'_> {
         (false, None)
     }
 
-    fn rewrite(&mut self, to: &str, at: &At, pattern: &Pattern, route: &At) -> bool {
+    fn rewrite(
+        &mut self,
+        to: &str,
+        at: &SourceSpan,
+        pattern: &Pattern,
+        route: &SourceSpan,
+    ) -> bool {
         if !to.starts_with('/') && !to.starts_with("{path}") {
             let message = "the rewritten path does not begin with `/`";
             let cure = "write a path such as \"/v1/{*}\"; the host stays that of the request";
@@ -440,18 +450,12 @@ impl Resolver<'_> {
     }
 
     /// A prefix is what stands before `/*`.
-    fn nothing_to_strip(&mut self, at: &At, pattern: &Pattern) {
+    fn nothing_to_strip(&mut self, at: &SourceSpan, pattern: &Pattern) {
         let prefix =
             matches!(pattern, Pattern::Path { segments, tail: true } if !segments.is_empty());
         if !prefix {
             let why = "there is no prefix: the path does not end in `/*`";
-            self.push_once(
-                Code::NoEffect,
-                at,
-                "`strip_prefix` has no effect",
-                why,
-                "remove it",
-            );
+            self.no_effect("strip_prefix", at, why, "remove it");
         }
     }
 
@@ -463,16 +467,16 @@ impl Resolver<'_> {
         pattern: &Pattern,
     ) -> Vec<HeaderRule> {
         let mut rules: Vec<HeaderRule> = Vec::new();
-        for one in maps(view, key) {
+        for one in view.entries(key) {
             let known = |rule: &HeaderRule| rule.name.eq_ignore_ascii_case(&one.name);
             if rules.iter().any(known) {
                 continue;
             }
             let lines = |items: &Items<String>| items.values().cloned().collect();
             let change = match &one.value {
-                Some(Form::Short(None)) => HeaderChange::Remove,
-                Some(Form::Short(Some(set))) => HeaderChange::Set(lines(set)),
-                Some(Form::Long(table)) => match table.entry(&route::add::ADD) {
+                Some(ShortOrLong::Short(None)) => HeaderChange::Remove,
+                Some(ShortOrLong::Short(Some(set))) => HeaderChange::Set(lines(set)),
+                Some(ShortOrLong::Long(table)) => match table.entry(&route::add::ADD) {
                     Some(_) => HeaderChange::Add(View::of(table).list(&route::add::ADD)),
                     None => continue,
                 },
@@ -492,27 +496,17 @@ impl Resolver<'_> {
     }
 }
 
-fn served(action: Option<&Action>) -> bool {
-    matches!(action, Some(Action::Files(_)))
+fn served(action: Option<&RouteAction>) -> bool {
+    matches!(action, Some(RouteAction::Files(_)))
 }
 
 /// What a table says about its verb.
 #[derive(Clone, Copy)]
-enum Said {
+enum VerbChoice {
     Nothing,
     Is(Verb),
-    /// It has been reported.
+    /// A mistake, which has been reported.
     Broken,
-}
-
-/// The entries of a map in every layer, the nearer first.
-pub(super) fn maps<'a, K, T>(view: &View<'a>, key: &K) -> impl Iterator<Item = &'a Named<T>>
-where
-    K: Typed<Value = MapOf<T>>,
-    T: 'static,
-{
-    let maps = view.layers.iter().filter_map(|layer| layer.value(key));
-    maps.flat_map(|map| &map.entries)
 }
 
 fn networks(view: &View<'_>, key: &Defaulted<Option<Items<Cidr>>>) -> Vec<Cidr> {
@@ -521,10 +515,10 @@ fn networks(view: &View<'_>, key: &Defaulted<Option<Items<Cidr>>>) -> Vec<Cidr> 
 }
 
 /// Those of every layer, by status, the nearer first.
-pub(super) fn error_pages(view: &View<'_>) -> Vec<(u16, PathBuf, At)> {
+pub(super) fn error_pages(view: &View<'_>) -> Vec<(u16, PathBuf, SourceSpan)> {
     let mut told = Vec::new();
     let mut pages = Vec::new();
-    for one in maps(view, &route::ERROR_PAGES) {
+    for one in view.entries(&route::ERROR_PAGES) {
         let Ok(status) = one.name.parse::<u16>() else {
             continue;
         };
@@ -543,8 +537,8 @@ pub(super) fn limit_of(view: &View<'_>) -> Option<RateLimit> {
     let written = view.written(&route::LIMIT)?;
     // The short form has no status: its default is that of the long one.
     let (short, long) = match written.value {
-        Form::Short(short) => (Some(short.as_ref()?), View::default()),
-        Form::Long(table) => (None, View::of(table)),
+        ShortOrLong::Short(short) => (Some(short.as_ref()?), View::default()),
+        ShortOrLong::Long(table) => (None, View::of(table)),
     };
     let (count, every) = match short {
         Some(short) => short.frequency,

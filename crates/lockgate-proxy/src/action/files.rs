@@ -15,15 +15,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use lockgate_http::target;
-use lockgate_net::files::{Errno, Wait, would_wait};
+use lockgate_net::files::{DiskWait, Errno, would_wait};
 
 use crate::error_response::HttpFault;
-use crate::exchange::{Dispatch, Failure, Request};
+use crate::exchange::{Dispatch, ExchangeFailure, RoutedRequest};
 use crate::files::cache::CachedFile;
 use crate::files::file::ServedFile;
 use crate::files::resolve::{FileQuery, absolute};
 use crate::files::{CachedState, Files, LoadResult};
-use crate::message::Downstream;
+use crate::message::ClientExchange;
 use crate::transform::TargetRewrite;
 
 /// The result of looking a path up.
@@ -39,22 +39,22 @@ impl Files {
     ///
     /// # Errors
     /// When nothing was answered, or the answer has broken off.
-    pub async fn run<D: Downstream>(
+    pub async fn run<D: ClientExchange>(
         self: &Arc<Self>,
         exchange: &mut Dispatch<'_, D>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), ExchangeFailure> {
         let path = self.path(exchange)?;
         match self.find(exchange, &path).await? {
             FileLookup::File(hit) => self.send(exchange, &hit).await,
             FileLookup::Moved(to) => self.redirect(exchange, &to).await,
             FileLookup::Directory(at) => self.list(exchange, &path, at).await,
-            FileLookup::Missing => Err(Failure::of(HttpFault::NotFound)),
+            FileLookup::Missing => Err(ExchangeFailure::of(HttpFault::NotFound)),
         }
     }
 
     /// The path that is looked for, decoded.
-    fn path<D>(&self, exchange: &Dispatch<'_, D>) -> Result<Vec<u8>, Failure> {
-        let Request {
+    fn path<D>(&self, exchange: &Dispatch<'_, D>) -> Result<Vec<u8>, ExchangeFailure> {
+        let RoutedRequest {
             values,
             pattern,
             rules,
@@ -70,11 +70,11 @@ impl Files {
         })
     }
 
-    async fn find<D: Downstream>(
+    async fn find<D: ClientExchange>(
         self: &Arc<Self>,
         exchange: &Dispatch<'_, D>,
         path: &[u8],
-    ) -> Result<FileLookup, Failure> {
+    ) -> Result<FileLookup, ExchangeFailure> {
         let (worker, now) = (exchange.request.worker, exchange.guard.clock().now());
         let page = takes_pages(exchange, path);
         // What is asked for as a page may be found where the same path, asked for as a script, is
@@ -148,32 +148,33 @@ impl Files {
     }
 
     /// Asks the file system, on a thread if that has to wait.
-    async fn fetch<D: Downstream>(
+    async fn fetch<D: ClientExchange>(
         self: &Arc<Self>,
         exchange: &Dispatch<'_, D>,
         wanted: &FileQuery,
         before: Option<&CachedState>,
-    ) -> Result<Result<LoadResult, Errno>, Failure> {
+    ) -> Result<Result<LoadResult, Errno>, ExchangeFailure> {
         let rewrite = exchange.request.rules.rewrite.as_ref();
-        let loaded = self.load(wanted, before, rewrite, Wait::No);
+        let loaded = self.load(wanted, before, rewrite, DiskWait::No);
         if !loaded.as_ref().is_err_and(|error| would_wait(*error)) {
             return Ok(loaded);
         }
         let (files, wanted, before) = (Arc::clone(self), wanted.clone(), before.cloned());
         let rewrite = rewrite.cloned();
-        let job = move || files.load(&wanted, before.as_ref(), rewrite.as_ref(), Wait::Yes);
+        let job = move || files.load(&wanted, before.as_ref(), rewrite.as_ref(), DiskWait::Yes);
         let loaded = self.threads.submit(job).map_err(|_| busy())?;
         let loaded = exchange.guard.within(loaded).await;
         loaded
-            .map_err(|cut| Failure::cut(cut, HttpFault::ResponseTimeout))?
+            .map_err(|cut| ExchangeFailure::cut(cut, HttpFault::ResponseTimeout))?
             .map_err(|_| busy())
     }
 }
 
-fn decoded(target: &[u8]) -> Result<Vec<u8>, Failure> {
+fn decoded(target: &[u8]) -> Result<Vec<u8>, ExchangeFailure> {
     let end = memchr::memchr(b'?', target).unwrap_or(target.len());
-    let malformed =
-        |error: target::TargetError| Failure::because(HttpFault::Malformed, error.to_string());
+    let malformed = |error: target::TargetError| {
+        ExchangeFailure::because(HttpFault::Malformed, error.to_string())
+    };
     target::decode(&target[..end])
         .map(|path| path.into_owned())
         .map_err(malformed)
@@ -194,23 +195,23 @@ fn name_of(path: &[u8]) -> &[u8] {
     path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
 }
 
-fn busy() -> Failure {
-    Failure::because(HttpFault::Exhausted, "too much waits for a disk")
+fn busy() -> ExchangeFailure {
+    ExchangeFailure::because(HttpFault::Exhausted, "too much waits for a disk")
 }
 
-fn unreadable(error: Errno) -> Failure {
+fn unreadable(error: Errno) -> ExchangeFailure {
     let fault = match error {
         Errno::ACCESS | Errno::PERM => HttpFault::Forbidden,
         // It is written to all the time.
         Errno::BUSY => HttpFault::Exhausted,
         Errno::MFILE | Errno::NFILE | Errno::NOMEM => HttpFault::Exhausted,
         Errno::FBIG => {
-            return Failure::because(
+            return ExchangeFailure::because(
                 HttpFault::FileUnreadable,
                 "what is changed of it makes it too long",
             );
         }
         _ => HttpFault::FileUnreadable,
     };
-    Failure::because(fault, error.to_string())
+    ExchangeFailure::because(fault, error.to_string())
 }

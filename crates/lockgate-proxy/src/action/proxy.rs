@@ -13,9 +13,9 @@ mod upload;
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::exchange::{Dispatch, Failure};
-use crate::message::Downstream;
-use crate::upstream::Upstream;
+use crate::exchange::{Dispatch, ExchangeFailure};
+use crate::message::ClientExchange;
+use crate::upstream::UpstreamPool;
 
 use attempts::Attempts;
 use request::PendingRequest;
@@ -42,10 +42,10 @@ impl Proxy {
     /// # Errors
     /// When there is none, or not the whole of it; nothing was answered if the outcome has no
     /// status.
-    pub fn run<D: Downstream>(
+    pub fn run<D: ClientExchange>(
         &self,
         exchange: &mut Dispatch<'_, D>,
-    ) -> impl Future<Output = Result<(), Failure>> {
+    ) -> impl Future<Output = Result<(), ExchangeFailure>> {
         let upstream = Rc::clone(exchange.request.worker.upstream(self.upstream));
         self.run_by(upstream, exchange)
     }
@@ -54,24 +54,24 @@ impl Proxy {
     ///
     /// # Errors
     /// As [`Self::run`].
-    pub async fn run_by<D: Downstream>(
+    pub async fn run_by<D: ClientExchange>(
         &self,
-        upstream: Rc<Upstream>,
+        upstream: Rc<UpstreamPool>,
         exchange: &mut Dispatch<'_, D>,
-    ) -> Result<(), Failure> {
-        upstream.count();
+    ) -> Result<(), ExchangeFailure> {
+        upstream.count_request();
         let mut attempts = Attempts::new(self, upstream, exchange)?;
         loop {
             let mut lease = attempts.lease(exchange).await?;
             let worker = exchange.request.worker;
-            let cells = worker.cells.http.endpoint(lease.place());
+            let cells = worker.cells.http.endpoint(lease.endpoint_index());
             let mut response = worker.answers.take();
             let (asked, target) = (attempts.asked(exchange, &lease), attempts.target(&lease));
             let upload = &mut attempts.upload;
             let mut pending =
                 PendingRequest::new(&mut lease.link, upload, &mut response, self.response, asked);
             let sent = pending.send(exchange, target).await;
-            let waited = exchange.guard.watch().asked.take();
+            let waited = exchange.guard.watch().pending.take();
             let Err(failure) = sent else {
                 attempts.note_response(exchange, &lease, response.status, waited);
                 let upload = &mut attempts.upload;

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use lockgate_net::listen::{self, Owner, Peer};
-use lockgate_net::memory::{self, Level};
+use lockgate_net::listen::{self, Peer, SocketOwner};
+use lockgate_net::memory::{self, MemoryLevel};
 use lockgate_net::socket::{PeerState, Socket};
 
 use super::ListenerSettings;
@@ -75,7 +75,7 @@ impl AcceptLoop {
             .and_then(Result::ok)
         {
             // What has no place in memory waits in the backlog, where it costs nothing.
-            if memory::level() == Level::Full {
+            if memory::level() == MemoryLevel::Full {
                 match self.unless_stopped(worker.clock.next_tick()).await {
                     Some(()) => continue,
                     None => break,
@@ -92,7 +92,7 @@ impl AcceptLoop {
                 Ok(Some((accepted, peer))) => {
                     let permit = match permit {
                         Some(permit) => permit,
-                        None => worker.place().await,
+                        None => worker.take_place().await,
                     };
                     self.start(accepted, peer, permit);
                 }
@@ -107,16 +107,16 @@ impl AcceptLoop {
                     // What has taken them is not counted: what is, and can be done without, makes
                     // room.
                     worker.files.clear();
-                    worker.slots.relieve_system(&worker.clock).await;
+                    worker.slots.free_descriptor(&worker.clock).await;
                 }
             }
-            if budget.is_over() {
+            if budget.is_complete() {
                 let others = Instant::now();
                 tokio::task::yield_now().await;
                 budget = AcceptBudget::after(others.elapsed());
             }
         }
-        if self.socket.owner() == Owner::Us {
+        if self.socket.owner() == SocketOwner::Us {
             self.empty_backlog().await;
         }
     }
@@ -129,7 +129,7 @@ impl AcceptLoop {
         }
         for _ in 0..LAST_TICKS {
             while let Ok(Some((accepted, peer))) = self.next() {
-                let permit = self.worker.place().await;
+                let permit = self.worker.take_place().await;
                 self.start(accepted, peer, permit);
             }
             self.worker.clock.next_tick().await;
@@ -216,6 +216,6 @@ impl AcceptBudget {
     fn is_over(&mut self) -> bool {
         self.accepted += 1;
         self.accepted.is_multiple_of(BATCH)
-            && (self.began.elapsed() >= self.length || memory::level() > Level::Easy)
+            && (self.began.elapsed() >= self.length || memory::level() > MemoryLevel::Easy)
     }
 }

@@ -10,10 +10,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lockgate_http::head::Version;
+use lockgate_http::head::HttpVersion;
 use lockgate_net::listen::Peer;
-use lockgate_net::proxy_protocol::Version as ProxyVersion;
-use lockgate_net::relay::{Meter, Times};
+use lockgate_net::proxy_protocol::HeaderVersion as ProxyVersion;
+use lockgate_net::relay::{DirectionTimes, Meter};
 use lockgate_net::tls::handshake::Negotiated;
 
 use super::opening::ServerName;
@@ -23,11 +23,11 @@ use crate::access_log::{CauseSide, ConnectionEntry, DirectionTimes, LoggedAddres
 use crate::action::relay::ClientIntroduction;
 use crate::clients::{ClientAccount, CountedConnection};
 use crate::clock::Guard;
-use crate::exchange::Opener;
+use crate::exchange::OpeningRequest;
 use crate::limits::Permit;
 use crate::metrics::ListenerCells;
 use crate::site::ListenerSites;
-use crate::upstream::Hold;
+use crate::upstream::ConnectionPermit;
 use crate::worker::{Worker, unix_millis};
 
 /// One client's connection, and all that its log entry tells.
@@ -54,12 +54,12 @@ pub(super) struct ClientConnection {
     pub(super) negotiated: Option<Box<Negotiated>>,
     handshake: Option<Duration>,
     connect: Option<Duration>,
-    pub(super) endpoint: Option<Hold>,
+    pub(super) endpoint: Option<ConnectionPermit>,
     pub(super) spoke: bool,
     /// Requests that have their own lines in the log.
     pub(super) exchanges: Cell<u64>,
     /// The last of them, where it was the end of HTTP.
-    pub(super) opener: Option<Box<Opener>>,
+    pub(super) opening: Option<Box<OpeningRequest>>,
     _permit: Permit,
 }
 
@@ -100,7 +100,7 @@ impl ClientConnection {
             endpoint: None,
             spoke: false,
             exchanges: Cell::new(0),
-            opener: None,
+            opening: None,
             _permit: permit,
         };
         if let Some(cells) = connection.cells() {
@@ -156,8 +156,8 @@ impl ClientConnection {
     }
 
     /// The account that is charged with the socket of a request by this version of HTTP.
-    pub(super) fn share_of(&self, version: Version) -> Option<&Arc<ClientAccount>> {
-        self.account().filter(|_| version >= Version::Http2)
+    pub(super) fn share_of(&self, version: HttpVersion) -> Option<&Arc<ClientAccount>> {
+        self.account().filter(|_| version >= HttpVersion::Http2)
     }
 
     fn cells(&self) -> Option<&ListenerCells> {
@@ -201,8 +201,8 @@ impl ClientConnection {
     pub(super) fn log_tunnel(
         &self,
         began: Instant,
-        opener: Option<&Opener>,
-        hold: &Hold,
+        opening: Option<&OpeningRequest>,
+        permit: &ConnectionPermit,
         meter: &Meter,
         termination: &Termination,
     ) {
@@ -215,8 +215,8 @@ impl ClientConnection {
             handshake: None,
             duration: took,
             spans: spans(meter, began),
-            endpoint: Some(&hold.endpoint().label),
-            opened: opener.map(Opener::told),
+            endpoint: Some(&permit.endpoint().label),
+            opened: opening.map(OpeningRequest::log_fields),
             ..self.log_entry(termination, meter.received.get(), meter.sent.get())
         });
     }
@@ -234,7 +234,7 @@ impl ClientConnection {
             listener: &self.listener.name,
             client: address(self.client),
             peer: address(self.peer),
-            opened: self.opener.as_deref().map(Opener::told),
+            opened: self.opening.as_deref().map(OpeningRequest::log_fields),
             sni: self.server_name.as_deref(),
             alpn: negotiated
                 .and_then(|agreed| agreed.alpn.as_deref())
@@ -252,7 +252,7 @@ impl ClientConnection {
             endpoint: self
                 .endpoint
                 .as_ref()
-                .map(|hold| hold.endpoint().label.as_str()),
+                .map(|permit| permit.endpoint().label.as_str()),
             cause: termination.cause,
             side: termination.side,
             detail: termination.detail.as_deref(),
@@ -262,7 +262,7 @@ impl ClientConnection {
 
 /// When the directions of what was relayed were open.
 fn spans(meter: &Meter, began: Instant) -> Option<[DirectionTimes; 2]> {
-    let since = |when: &Times| {
+    let since = |when: &DirectionTimes| {
         let after = |at: Instant| at.saturating_duration_since(began);
         DirectionTimes {
             first: when.first.get().map(after),

@@ -4,8 +4,8 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use lockgate_http::asked::Asked;
-use lockgate_http::head::{Method, RequestHead, Version};
+use lockgate_http::head::{HttpVersion, Method, RequestHead};
+use lockgate_http::request_target::RequestTarget;
 use lockgate_http::target::without_userinfo;
 use lockgate_http::trace::TraceId;
 
@@ -16,7 +16,7 @@ use crate::access_log::{
 };
 use crate::client_address::ClientAddress;
 use crate::error_response::HttpFault;
-use crate::exchange::{Failure, Outcome};
+use crate::exchange::{ExchangeFailure, ExchangeOutcome};
 use crate::request_id::RequestId;
 use crate::site::{Action, ListenerSites, Route, Site, SiteLog};
 use crate::worker::unix_millis;
@@ -37,14 +37,14 @@ pub(super) struct ExchangeRecord<'a> {
     pub(super) user: Option<std::sync::Arc<str>>,
     pub(super) received: u64,
     pub(super) sent: u64,
-    pub(super) outcome: Outcome,
-    pub(super) failure: Option<Failure>,
+    pub(super) outcome: ExchangeOutcome,
+    pub(super) failure: Option<ExchangeFailure>,
 }
 
 /// The request of an exchange, as far as it could be read.
 pub(super) struct ReadRequest<'a> {
     pub(super) head: &'a RequestHead,
-    pub(super) target: Option<&'a Asked<'a>>,
+    pub(super) target: Option<&'a RequestTarget<'a>>,
 }
 
 impl ExchangeRecord<'_> {
@@ -61,7 +61,7 @@ impl ExchangeRecord<'_> {
             user: None,
             received: 0,
             sent: 0,
-            outcome: Outcome::default(),
+            outcome: ExchangeOutcome::default(),
             failure: None,
         }
     }
@@ -75,7 +75,7 @@ impl ExchangeRecord<'_> {
     }
 
     fn timings(&self, duration: Duration) -> access_log::Timings {
-        let Outcome {
+        let ExchangeOutcome {
             wait,
             connect,
             first_byte,
@@ -102,7 +102,7 @@ impl ClientConnection {
         id: RequestId,
         began: Instant,
         sent: u64,
-        failure: Failure,
+        failure: ExchangeFailure,
         sites: &ListenerSites,
     ) {
         let mut record = ExchangeRecord::new(id, began, ClientAddress::from(self.client));
@@ -291,9 +291,9 @@ impl<'a> ReadRequest<'a> {
             host: self.target.map_or(b"", |target| target.host),
             target,
             protocol: match head.version {
-                Version::Http10 => "HTTP/1.0",
-                Version::Http11 => "HTTP/1.1",
-                Version::Http2 => "HTTP/2.0",
+                HttpVersion::Http10 => "HTTP/1.0",
+                HttpVersion::Http11 => "HTTP/1.1",
+                HttpVersion::Http2 => "HTTP/2.0",
             },
             user: user.map(str::as_bytes),
             referer: head.fields.named(b"referer").next(),

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use lockgate_http::forwarding;
 use lockgate_http::h1::{framing, parse};
 use lockgate_http::head::{BodyLength, Method, RequestHead};
-use lockgate_net::relay::{Preface, Relay, Side as RelaySide};
+use lockgate_net::relay::{Relay, RelayEnd as RelaySide, RelayPreface};
 use lockgate_net::stream::Stream;
 
 use super::client_context::ClientContext;
@@ -20,15 +20,15 @@ use super::tunnel::{TunnelEnd, TunnelRun};
 use crate::access_log::{Cause, CauseSide};
 use crate::action::relay::ClientTransport;
 use crate::body::ReadError;
-use crate::boxed::boxed;
-use crate::clock::{Cut, Waiting};
+use crate::box_future::boxed;
+use crate::clock::{Cut, WaitReason};
 use crate::error_response::{ErrorResponse, HttpFault};
-use crate::exchange::{Bounds, Failure, Shares, Switched};
-use crate::h1::Link;
+use crate::exchange::{ExchangeFailure, Shares, SwitchedConnection, TunnelLimits};
+use crate::h1::H1Connection;
 use crate::message::Persistence;
 use crate::shaping::Shapers;
 use crate::site::ListenerSites;
-use crate::upstream::{InFlight, Wire};
+use crate::upstream::{InFlight, UpstreamConnection};
 
 /// The time for which a client that still sends is read from after our last byte. Many read a
 /// response only when they have sent all of their body, however long it is.
@@ -58,7 +58,7 @@ pub(super) enum Http1End {
         /// Both sides.
         relay: Box<Relay>,
         /// The limits of the relay.
-        bounds: Bounds,
+        tunnel_limits: TunnelLimits,
         /// The index of its site, for counters.
         site: Option<usize>,
         /// The endpoint's count of exchanges, as long as this lasts.
@@ -83,8 +83,8 @@ impl ClientConnection {
         } = client;
         let context = ClientContext::of(self);
         let stream = Stream::new(socket, session, unsent);
-        let mut down = Link::new(stream, &self.worker.blocks, &received);
-        down.reader.limit(sites.limits);
+        let mut down = H1Connection::new(stream, &self.worker.blocks, &received);
+        down.reader.set_limits(sites.limits);
         loop {
             let (head, began) = match self.read_head(&mut down, sites).await {
                 Ok(read) => read,
@@ -116,27 +116,27 @@ impl ClientConnection {
                     return Http1End::Over(termination);
                 }
                 NextStep::Tunnel { switched, site } => {
-                    let Switched {
+                    let SwitchedConnection {
                         up,
-                        hold,
+                        permit,
                         in_flight,
-                        bounds,
+                        tunnel_limits,
                         shares,
                         shapers,
-                        opener,
+                        opening,
                     } = *switched;
-                    self.opener = opener;
-                    self.endpoint = Some(hold);
+                    self.opening = opening;
+                    self.endpoint = Some(permit);
                     // Its bytes are in the connection's own line.
                     self.exchanges.set(0);
                     let up = match up {
-                        Wire::H1(link) => *link,
-                        Wire::H2(mut call) => {
+                        UpstreamConnection::H1(link) => *link,
+                        UpstreamConnection::H2(mut call) => {
                             let (_in_flight, _shares) = (in_flight, shares);
                             let cells = self.worker.cells.http.site(site);
                             let mut tunnel = TunnelRun {
                                 guard: &self.guard,
-                                bounds: &bounds,
+                                bounds: &tunnel_limits,
                                 cells,
                                 shapers,
                             };
@@ -153,7 +153,7 @@ impl ClientConnection {
                             }
                             Http1End::Switched {
                                 relay,
-                                bounds,
+                                tunnel_limits,
                                 site,
                                 _in_flight: in_flight,
                                 _shares: shares,
@@ -169,7 +169,7 @@ impl ClientConnection {
     /// Waits for a request's head, and returns it with the time of its first byte.
     async fn read_head(
         &mut self,
-        down: &mut Link,
+        down: &mut H1Connection,
         sites: &ListenerSites,
     ) -> Result<(Box<RequestHead>, Instant), Termination> {
         let mut began = None;
@@ -177,9 +177,9 @@ impl ClientConnection {
         let mut head: Option<Box<RequestHead>> = None;
         let (guard, spare) = (&self.guard, &self.worker.requests);
         guard.phase(sites.idle);
-        guard.watch().waits(Waiting::ForRequest);
+        guard.watch().set_wait(WaitReason::ForRequest);
         guard.watch().uses_socket.set(false);
-        let Link { stream, reader, .. } = &mut *down;
+        let H1Connection { stream, reader, .. } = &mut *down;
         let read = guard.within(poll_fn(|cx| {
             let polled = reader.poll_head(cx, stream, |input, progress, limits| {
                 parse::request(
@@ -192,15 +192,15 @@ impl ClientConnection {
             if began.is_none() && (polled.is_ready() || reader.has_begun()) {
                 began = Some(Instant::now());
                 guard.phase(sites.head);
-                guard.watch().waits(Waiting::ForOpening);
+                guard.watch().set_wait(WaitReason::ForOpening);
             }
             if began.is_none() {
-                guard.watch().rests();
+                guard.watch().mark_at_rest();
             }
             polled
         }));
         let read = read.await;
-        guard.watch().waits(Waiting::Otherwise);
+        guard.watch().set_wait(WaitReason::Otherwise);
         let failure = match (read, began.zip(head)) {
             (Ok(Ok(true)), Some((began, head))) => {
                 self.spoke = true;
@@ -211,7 +211,7 @@ impl ClientConnection {
                 return Err(Termination::client_closed());
             }
             (Ok(Err(ReadError::Head(error))), _) => {
-                Failure::because(HttpFault::of_head(error.status()), error.to_string())
+                ExchangeFailure::because(HttpFault::of_head(error.status()), error.to_string())
             }
             (Ok(Err(ReadError::Stream(error))), _) => {
                 poll_fn(|cx| {
@@ -219,9 +219,9 @@ impl ClientConnection {
                     Poll::Ready(())
                 })
                 .await;
-                Failure::client(&error)
+                ExchangeFailure::client(&error)
             }
-            (Ok(Err(error)), _) => Failure::silent(
+            (Ok(Err(error)), _) => ExchangeFailure::silent(
                 Cause::ClientClosed,
                 CauseSide::Downstream,
                 error.to_string(),
@@ -233,7 +233,7 @@ impl ClientConnection {
                     cut => termination_of_cut(cut, "between requests"),
                 });
             }
-            (Err(cut), _) => Failure::cut(cut, HttpFault::RequestTimeout),
+            (Err(cut), _) => ExchangeFailure::cut(cut, HttpFault::RequestTimeout),
         };
         self.spoke |= began.is_some();
         if let Some(fault) = failure.fault {
@@ -261,12 +261,12 @@ impl ClientConnection {
 
     /// Sends what is left and waits for the client to close: closing with its bytes unread would
     /// reset the connection, and the reset could overtake the response (RFC 9112 §9.6).
-    async fn linger(&self, down: &mut Link, termination: &Termination) {
+    async fn linger(&self, down: &mut H1Connection, termination: &Termination) {
         self.guard.phase(termination.linger());
-        self.guard.idle(SILENCE);
-        self.guard.watch().waits(Waiting::ForClose);
+        self.guard.limit_idle(SILENCE);
+        self.guard.watch().set_wait(WaitReason::ForClose);
         let received = &self.guard.watch().meter.received;
-        let Link {
+        let H1Connection {
             stream,
             writer,
             reader,
@@ -303,10 +303,10 @@ impl ClientConnection {
     /// Joins both connections as a relay of the protocol that they have switched to.
     async fn join_upgraded(
         &mut self,
-        mut down: Link,
-        mut up: Link,
+        mut down: H1Connection,
+        mut up: H1Connection,
     ) -> Result<Box<Relay>, Termination> {
-        let preface = Preface {
+        let preface = RelayPreface {
             upstream: down.reader.take_received(),
             downstream: Vec::new(),
         };
@@ -315,7 +315,7 @@ impl ClientConnection {
         let meter = &self.guard.watch().meter;
         meter.sent.set(meter.sent.get() + early.len() as u64);
         down.writer.head().extend_from_slice(&early);
-        let Link { stream, writer, .. } = &mut down;
+        let H1Connection { stream, writer, .. } = &mut down;
         if !matches!(
             self.guard
                 .within(poll_fn(|cx| writer.poll_flush(cx, stream)))

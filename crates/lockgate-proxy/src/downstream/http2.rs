@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use h2::Reason;
 use h2::server::{Builder, SendResponse};
-use lockgate_http::h2::HeadError;
+use lockgate_http::h2::SectionError;
 use lockgate_http::head::{Method, RequestHead};
-use lockgate_net::memory::{Level, level};
+use lockgate_net::memory::{MemoryLevel, level};
 use lockgate_net::stream::Stream as Connected;
 
 use super::client_context::ClientContext;
@@ -25,16 +25,18 @@ use super::termination::{Termination, termination_of_cut};
 use super::tunnel::{TunnelEnd, TunnelRun};
 use crate::access_log::{Cause, CauseSide};
 use crate::action::relay::ClientTransport;
-use crate::body::Source;
-use crate::boxed::boxed;
-use crate::clock::{Cut, Guard, Waiting};
+use crate::body::BodyReader;
+use crate::box_future::boxed;
+use crate::clock::{Cut, Guard, WaitReason};
 use crate::error_response::{ErrorResponse, HttpFault};
-use crate::exchange::{Failure, Switched};
-use crate::h2::{Carrier, Gate, Io, Stream, Turns, Verdict, Violation};
+use crate::exchange::{ExchangeFailure, SwitchedConnection};
+use crate::h2::{
+    AbuseLimits, DownstreamStream, FrameIo, HeadVerdict, Io, SendScheduler, Violation,
+};
 use crate::memory::charged;
-use crate::message::{Downstream, Persistence};
+use crate::message::{ClientExchange, Persistence};
 use crate::site::{Http2, ListenerSites};
-use crate::upstream::Wire;
+use crate::upstream::UpstreamConnection;
 
 /// Bytes of one response that may wait in the connection for others to leave.
 const HELD: usize = 64 * 1024;
@@ -65,8 +67,8 @@ type H2Requests = h2::server::Connection<Io, Bytes>;
 pub(super) struct ClientStreams {
     connection: ClientConnection,
     client: ClientContext,
-    carrier: Rc<RefCell<Carrier>>,
-    turns: Rc<Turns>,
+    frame_io: Rc<RefCell<FrameIo>>,
+    scheduler: Rc<SendScheduler>,
     open: Cell<usize>,
     /// The waker of the task that drives the connection, woken when the last stream has ended.
     driver: RefCell<Option<Waker>>,
@@ -109,7 +111,7 @@ impl BodyWindows {
 
     /// Grow when endpoints have taken a few times what one body may have.
     fn grow(&mut self, requests: &mut H2Requests, used: u64, limits: &Http2) {
-        if Level::Easy < level() {
+        if MemoryLevel::Easy < level() {
             return;
         }
         if self.stream >= limits.window || used - self.since < 4 * u64::from(self.stream) {
@@ -158,8 +160,8 @@ impl ClientStreams {
         let sites = listener.sites().expect("a relay reads nothing");
         let limits = sites.http2;
         let longest = sites.limits.head + BEYOND;
-        let gate = Gate::new(
-            &worker.clock,
+        let abuse_limits = AbuseLimits::new(
+            worker.clock.now(),
             limits.resets,
             limits.control,
             longest,
@@ -167,41 +169,41 @@ impl ClientStreams {
         );
         socket.limit_unsent(UNSENT);
         let stream = Connected::new(socket, session, unsent);
-        let carrier = Carrier::new(stream, &worker.blocks, &received, Some(gate));
+        let frame_io = FrameIo::new(stream, &worker.blocks, &received, Some(abuse_limits));
         let context = ClientContext::of(&connection);
         let streams = Rc::new(Self {
             connection,
             client: context,
-            carrier: Rc::new(RefCell::new(carrier)),
-            turns: Turns::new(),
+            frame_io: Rc::new(RefCell::new(frame_io)),
+            scheduler: SendScheduler::new(),
             open: Cell::new(0),
             driver: RefCell::default(),
         });
         let termination = boxed(|| streams.drive()).await;
-        streams.turns.end();
+        streams.scheduler.end();
         (streams, termination)
     }
 
     async fn drive(self: &Rc<Self>) -> Termination {
         let (sites, guard) = (self.sites(), &self.connection.guard);
         guard.phase(sites.head);
-        guard.watch().waits(Waiting::ForOpening);
+        guard.watch().set_wait(WaitReason::ForOpening);
         let begun = guard.within(boxed(|| self.begin())).await;
-        guard.watch().waits(Waiting::Otherwise);
+        guard.watch().set_wait(WaitReason::Otherwise);
         let mut requests = match begun {
             Ok(Ok(requests)) => requests,
             Ok(Err(error)) => return self.broken(&error),
             Err(cut) => return termination_of_cut(cut, "preface of HTTP/2"),
         };
         // A request that came with the preface is in flight before any phase begins.
-        guard.settle();
+        guard.end_phase();
         guard.watch().hold_to(min_rate(sites.rates));
         let mut stopping = pin!(self.connection.worker.stopping());
         let (mut leaving, mut idle) = (ConnectionShutdown::No, false);
         let mut windows = BodyWindows::first(&sites.http2);
         loop {
             let turn = guard.within(poll_fn(|cx| {
-                windows.grow(&mut requests, self.turns.used(), &sites.http2);
+                windows.grow(&mut requests, self.scheduler.used(), &sites.http2);
                 if matches!(leaving, ConnectionShutdown::No)
                     && stopping.as_mut().poll(cx).is_ready()
                 {
@@ -238,7 +240,7 @@ impl ClientStreams {
             };
             if cut == Cut::Memory {
                 // What it has not taken is not to stay in the kernel.
-                self.carrier.borrow().stream().socket().reset_on_close();
+                self.frame_io.borrow().stream().socket().reset_on_close();
             }
             if matches!(cut, Cut::Slow | Cut::Memory) {
                 // It would not take this either.
@@ -278,22 +280,30 @@ impl ClientStreams {
             .data_frame_budget(OVERHEAD)
             // The gate counts them as they leave: this holds for those that do not, to a client
             // that reads nothing.
-            .max_local_error_reset_streams(Some(limits.resets.burst as usize + RESETS))
+            .max_local_error_reset_streams(Some(limits.resets.burst() as usize + RESETS))
             .enable_connect_protocol()
-            .handshake(Io(Rc::clone(&self.carrier)));
+            .handshake(Io(Rc::clone(&self.frame_io)));
         let begun = poll_fn(|cx| {
-            self.carrier.borrow_mut().begin_turn();
+            self.begin_turn();
             let begun = Pin::new(&mut handshake).poll(cx);
             // The next read tells which error broke it.
-            let mut carrier = self.carrier.borrow_mut();
-            let _ = carrier.poll_send(cx);
+            let mut frame_io = self.frame_io.borrow_mut();
+            let _ = frame_io.poll_send(cx);
             // The preface may come in pieces, too.
-            carrier.stream().await_rest();
+            frame_io.stream().await_rest();
             begun
         });
         let requests = begun.await?;
-        self.carrier.borrow_mut().enforce();
+        self.frame_io.borrow_mut().enforce();
         Ok(requests)
+    }
+
+    fn begin_turn(&self) {
+        let mut frame_io = self.frame_io.borrow_mut();
+        frame_io.begin_turn();
+        if let Some(abuse_limits) = frame_io.abuse_limits() {
+            abuse_limits.set_now(self.connection.worker.clock.now());
+        }
     }
 
     /// Does all that can be done now, and sends what came of it.
@@ -311,7 +321,7 @@ impl ClientStreams {
             *driver = Some(cx.waker().clone());
         }
         drop(driver);
-        self.carrier.borrow_mut().begin_turn();
+        self.begin_turn();
         let ended = loop {
             match requests.poll_accept(cx) {
                 Poll::Ready(Some(Ok((request, respond)))) => {
@@ -334,23 +344,23 @@ impl ClientStreams {
                 },
             }
         };
-        let mut carrier = self.carrier.borrow_mut();
-        if let Some(gate) = carrier.gate() {
-            self.turns.update(gate.take_priorities());
+        let mut frame_io = self.frame_io.borrow_mut();
+        if let Some(abuse_limits) = frame_io.abuse_limits() {
+            self.scheduler.update(abuse_limits.take_priorities());
         }
-        let sent = carrier.poll_send(cx);
-        carrier.await_rest();
+        let sent = frame_io.poll_send(cx);
+        frame_io.await_rest();
         if sent.is_ready() {
-            self.turns.refill();
+            self.scheduler.refill();
         }
-        let (sent_bytes, received) = carrier.moved();
+        let (sent_bytes, received) = frame_io.bytes_moved();
         let meter = &self.connection.guard.watch().meter;
         meter.sent.set(sent_bytes);
         meter.received.set(received);
         match (ended, sent) {
             (Some(termination), _) => Poll::Ready(termination),
             (None, Poll::Ready(Err(error))) => {
-                let told = carrier
+                let told = frame_io
                     .take_broken()
                     .map_or_else(|| error.to_string(), |error| error.to_string());
                 Poll::Ready(Termination::client_reset(told))
@@ -362,27 +372,27 @@ impl ClientStreams {
     /// Sets the phase of the wait for the next turn.
     fn set_phase(&self, idle: &mut bool) {
         let guard = &self.connection.guard;
-        let blocked = self.carrier.borrow().is_blocked();
+        let blocked = self.frame_io.borrow().is_blocked();
         // What is left of the last response is still to arrive.
         let nothing = self.open.get() == 0 && !blocked;
         if nothing != *idle {
             *idle = nothing;
             if nothing {
                 guard.phase(self.sites().idle);
-                guard.watch().rests();
+                guard.watch().mark_at_rest();
             } else {
-                guard.settle();
+                guard.end_phase();
             }
         }
-        guard.watch().waits(match nothing {
-            _ if blocked => Waiting::ForRoom,
-            true => Waiting::ForRequest,
-            false => Waiting::ForStreams,
+        guard.watch().set_wait(match nothing {
+            _ if blocked => WaitReason::ForRoom,
+            true => WaitReason::ForRequest,
+            false => WaitReason::ForStreams,
         });
     }
 
     fn violation(&self) -> Option<Violation> {
-        self.carrier.borrow_mut().gate()?.settle()
+        self.frame_io.borrow_mut().abuse_limits()?.settle()
     }
 
     fn violated(&self, violation: Violation) -> Termination {
@@ -393,7 +403,7 @@ impl ClientStreams {
 
     /// The termination of a connection after an error of its frames.
     fn broken(&self, error: &h2::Error) -> Termination {
-        if let Some(error) = self.carrier.borrow_mut().take_broken() {
+        if let Some(error) = self.frame_io.borrow_mut().take_broken() {
             return Termination::client_reset(error);
         }
         match error.reason() {
@@ -424,17 +434,17 @@ impl ClientStreams {
         leaving: &mut ConnectionShutdown,
     ) {
         let verdict = self.verdict(respond.stream_id().as_u32());
-        if verdict == Verdict::Refuse {
+        if verdict == HeadVerdict::Refuse {
             return self.refuse_stream(respond);
         }
-        if verdict == Verdict::Lost {
+        if verdict == HeadVerdict::Lost {
             return respond.send_reset(Reason::REFUSED_STREAM);
         }
-        if level() == Level::Full && self.open.get() >= WAITING {
+        if level() == MemoryLevel::Full && self.open.get() >= WAITING {
             // The request may be sent again, with any method (RFC 9113 §8.7).
-            if let Some(gate) = self.carrier.borrow_mut().gate() {
-                gate.ends(respond.stream_id().as_u32(), true);
-                gate.refuses();
+            if let Some(abuse_limits) = self.frame_io.borrow_mut().abuse_limits() {
+                abuse_limits.end_stream(respond.stream_id().as_u32(), true);
+                abuse_limits.note_refusal();
             }
             respond.send_reset(Reason::REFUSED_STREAM);
             self.connection.worker.cells.memory_refused.inc();
@@ -445,15 +455,15 @@ impl ClientStreams {
         let limits = self.sites().limits;
         let mut head = self.connection.worker.requests.take();
         let read = match verdict {
-            Verdict::Malformed(error) => Err(error),
-            Verdict::Read | Verdict::Refuse | Verdict::Lost => {
-                Stream::read(&parts, &limits, &mut head)
+            HeadVerdict::Malformed(error) => Err(error),
+            HeadVerdict::Read | HeadVerdict::Refuse | HeadVerdict::Lost => {
+                DownstreamStream::read(&parts, &limits, &mut head)
             }
         };
         // Of one that could not be read, no more is known.
         let method = Method::of(parts.method.as_str().as_bytes());
         drop(parts);
-        let stream = Stream::new(body, respond, limits, &self.carrier, &self.turns);
+        let stream = DownstreamStream::new(body, respond, limits, &self.frame_io, &self.scheduler);
         let exchange = Rc::clone(self).serve_stream(
             read.map_err(|error| (error, method)),
             head,
@@ -469,11 +479,13 @@ impl ClientStreams {
         }
     }
 
-    fn verdict(&self, stream: u32) -> Verdict {
-        self.carrier
+    fn verdict(&self, stream: u32) -> HeadVerdict {
+        self.frame_io
             .borrow_mut()
-            .gate()
-            .map_or(Verdict::Read, |gate| gate.accept(stream))
+            .abuse_limits()
+            .map_or(HeadVerdict::Read, |abuse_limits| {
+                abuse_limits.accept(stream)
+            })
     }
 
     /// Refuses a request because the heads of the open streams take all the room; it may be sent
@@ -487,7 +499,7 @@ impl ClientStreams {
             .request_ids
             .id(connection.id, self.client.begin());
         let detail = "the heads of the connection's open streams are too large together";
-        let failure = Failure::silent(Cause::Limit, CauseSide::Lockgate, detail);
+        let failure = ExchangeFailure::silent(Cause::Limit, CauseSide::Lockgate, detail);
         connection.finish_unreadable(id, Instant::now(), 0, failure, self.sites());
     }
 
@@ -496,9 +508,9 @@ impl ClientStreams {
     /// A block and not a function that is async: that would keep room for its arguments twice.
     fn serve_stream(
         self: Rc<Self>,
-        read: Result<(), (HeadError, Method)>,
+        read: Result<(), (SectionError, Method)>,
         head: Box<RequestHead>,
-        mut stream: Stream,
+        mut stream: DownstreamStream,
         began: Instant,
     ) -> impl Future<Output = ()> {
         let open = OpenStream(self);
@@ -533,7 +545,7 @@ impl ClientStreams {
                             .await;
                         }
                         NextStep::End(_) => {}
-                        NextStep::Request | NextStep::Close(_) if stream.is_over() => {}
+                        NextStep::Request | NextStep::Close(_) if stream.is_complete() => {}
                         NextStep::Request => {
                             boxed(|| drain_body(&mut stream, &guard, LINGER)).await
                         }
@@ -561,31 +573,31 @@ impl ClientStreams {
     /// A stream that has become a tunnel, for as long as it lasts.
     async fn tunnel(
         &self,
-        stream: &mut Stream,
+        stream: &mut DownstreamStream,
         method: Method,
-        switched: Switched,
+        switched: SwitchedConnection,
         guard: &Guard,
         site: Option<usize>,
     ) {
         // The endpoint counts it for as long as it lasts.
-        let Switched {
+        let SwitchedConnection {
             mut up,
-            hold,
+            permit,
             in_flight: _in_flight,
-            bounds,
+            tunnel_limits,
             shares: _shares,
             shapers,
-            opener,
+            opening,
         } = switched;
         let cells = self.connection.worker.cells.http.site(site);
-        if let (Some(idle), Wire::H1(link)) = (bounds.keepalive, &up) {
+        if let (Some(idle), UpstreamConnection::H1(link)) = (tunnel_limits.keepalive, &up) {
             // Without probes a dead peer is found by the idle limit.
             let _ = link.stream.socket().probe(idle);
         }
         let began = Instant::now();
         let mut tunnel = TunnelRun {
             guard,
-            bounds: &bounds,
+            bounds: &tunnel_limits,
             cells,
             shapers,
         };
@@ -595,7 +607,7 @@ impl ClientStreams {
             // RFC 9113 §8.5: the end of one is passed on as that of the other, an error as an
             // error.
             (Ok(TunnelEnd::ByEndpoint), Method::Connect, _) => stream.reset(Reason::CONNECT_ERROR),
-            (_, Method::Connect, Wire::H1(link)) => {
+            (_, Method::Connect, UpstreamConnection::H1(link)) => {
                 link.stream.socket().reset_on_close();
                 stream.reset(Reason::CANCEL);
             }
@@ -604,8 +616,8 @@ impl ClientStreams {
         let meter = &guard.watch().meter;
         self.connection.log_tunnel(
             began,
-            opener.as_deref(),
-            &hold,
+            opening.as_deref(),
+            &permit,
             meter,
             &termination_of_tunnel(ended),
         );
@@ -614,14 +626,14 @@ impl ClientStreams {
     /// Answers what is no request.
     async fn respond_unreadable(
         &self,
-        stream: &mut Stream,
+        stream: &mut DownstreamStream,
         guard: &Guard,
-        error: HeadError,
+        error: SectionError,
         method: Method,
         began: Instant,
     ) {
         let fault = HttpFault::of_head(error.status());
-        let failure = Failure::because(fault, error.to_string());
+        let failure = ExchangeFailure::because(fault, error.to_string());
         let connection = &self.connection;
         let id = connection
             .worker
@@ -646,12 +658,12 @@ impl ClientStreams {
     async fn linger(&self) {
         let guard = &self.connection.guard;
         guard.phase(FAREWELL);
-        guard.watch().waits(Waiting::ForClose);
+        guard.watch().set_wait(WaitReason::ForClose);
         let mut reads = 0;
         let _ = guard
             .within(poll_fn(|cx| {
                 while reads < FAREWELL_READS {
-                    match self.carrier.borrow_mut().poll_discard(cx) {
+                    match self.frame_io.borrow_mut().poll_discard(cx) {
                         Poll::Ready(true) => reads += 1,
                         Poll::Ready(false) => return Poll::Ready(()),
                         Poll::Pending => return Poll::Pending,
@@ -665,17 +677,17 @@ impl ClientStreams {
 
 /// Takes the rest of a request's body after its response. A reset that stops the client (RFC 9113
 /// §8.1) comes with the response or overtakes it in the client, and many then never read it.
-async fn drain_body(stream: &mut Stream, guard: &Guard, limit: Duration) {
+async fn drain_body(stream: &mut DownstreamStream, guard: &Guard, limit: Duration) {
     guard.phase(limit);
-    guard.idle(SILENCE);
-    stream.allow(u64::MAX);
+    guard.limit_idle(SILENCE);
+    stream.limit_body(u64::MAX);
     let received = &guard.watch().meter.received;
     // Whether the client comes to its end or not, the stream is over.
     let _ = guard
         .within(poll_fn(|cx| {
             loop {
                 match ready!(stream.poll_data(cx)) {
-                    Ok(()) if !stream.is_over() => {
+                    Ok(()) if !stream.is_complete() => {
                         let here = stream.data().len();
                         received.set(received.get() + here as u64);
                         stream.consume(here);

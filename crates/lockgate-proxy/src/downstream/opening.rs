@@ -9,8 +9,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::task::Poll;
 
-use lockgate_net::client_hello::{self, First, Hello, HelloError, Peek};
-use lockgate_net::proxy_protocol::{self, Addresses, Guess, ProxyError};
+use lockgate_net::client_hello::{self, ClientHello, FirstProtocol, HelloError, Peek};
+use lockgate_net::proxy_protocol::{self, PrefixMatch, ProxiedAddresses, ProxyError};
 use lockgate_net::socket::Socket;
 
 /// Bytes that one read asks for: a ClientHello with a post-quantum key share has 1.7 KB.
@@ -144,9 +144,9 @@ impl FirstBytes<'_> {
             begins();
             if expected == AcceptProxy::Optional {
                 match proxy_protocol::may_begin(self.received) {
-                    Guess::No => return Ok(None),
-                    Guess::Undecided => continue,
-                    Guess::Yes => {}
+                    PrefixMatch::No => return Ok(None),
+                    PrefixMatch::Undecided => continue,
+                    PrefixMatch::Yes => {}
                 }
             }
             if let Some(parsed) = proxy_protocol::parse(self.received)? {
@@ -155,11 +155,13 @@ impl FirstBytes<'_> {
                     header.extend(taken);
                 }
                 return Ok(match parsed.header.addresses {
-                    Addresses::Inet {
+                    ProxiedAddresses::Inet {
                         source,
                         destination,
                     } => Some((source, destination)),
-                    Addresses::Local | Addresses::Unknown | Addresses::Unix { .. } => None,
+                    ProxiedAddresses::Local
+                    | ProxiedAddresses::Unknown
+                    | ProxiedAddresses::Unix { .. } => None,
                 });
             }
         }
@@ -191,7 +193,7 @@ impl FirstBytes<'_> {
     pub(super) async fn client_hello<T>(
         &mut self,
         begins: impl Fn(),
-        look: impl FnOnce(&Hello<'_>) -> T,
+        look: impl FnOnce(&ClientHello<'_>) -> T,
     ) -> Result<(ServerName, T), OpeningError> {
         let mut at_least = 1;
         loop {
@@ -199,14 +201,14 @@ impl FirstBytes<'_> {
                 self.receive().await?;
                 begins();
             }
-            match client_hello::first(self.received) {
-                First::Tls => {}
-                First::Undecided => {
+            match client_hello::first_protocol(self.received) {
+                FirstProtocol::Tls => {}
+                FirstProtocol::Undecided => {
                     at_least = self.received.len() + 1;
                     continue;
                 }
-                First::Http => return Err(OpeningError::PlainHttp),
-                First::Other => return Err(OpeningError::NotTls),
+                FirstProtocol::Http => return Err(OpeningError::PlainHttp),
+                FirstProtocol::Other => return Err(OpeningError::NotTls),
             }
             match client_hello::peek(self.received)? {
                 Peek::NeedMore { at_least: more } => at_least = more,

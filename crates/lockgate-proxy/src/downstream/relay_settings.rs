@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockgate_net::proxy_protocol::Version as ProxyVersion;
+use lockgate_net::proxy_protocol::HeaderVersion as ProxyVersion;
 
 use crate::shaping::Shape;
 use crate::upstream::Pool;

@@ -11,8 +11,8 @@ use super::http2::ClientStreams;
 use super::opening::{FirstBytes, OpeningError};
 use super::termination::{Termination, termination_of_cut};
 use crate::action::relay::ClientTransport;
-use crate::boxed::boxed;
-use crate::clock::{Cut, Waiting};
+use crate::box_future::boxed;
+use crate::clock::{Cut, WaitReason};
 use crate::limits;
 use crate::memory::charged;
 use crate::site::ListenerSites;
@@ -61,18 +61,19 @@ impl ClientConnection {
                     Http1End::Over(termination) => termination,
                     Http1End::Switched {
                         mut relay,
-                        bounds,
+                        tunnel_limits,
                         site,
                         _in_flight,
                         _shares,
                     } => {
                         let worker = Rc::clone(&self.worker);
                         let cells = worker.cells.http.site(site);
-                        self.guard.watch().waits(Waiting::Otherwise);
+                        self.guard.watch().set_wait(WaitReason::Otherwise);
                         cells.upgraded.inc();
-                        bounds.begin(&self.guard);
-                        let termination =
-                            self.relay(&mut relay, bounds.idle, bounds.keepalive).await;
+                        tunnel_limits.begin(&self.guard);
+                        let termination = self
+                            .relay(&mut relay, tunnel_limits.idle, tunnel_limits.keepalive)
+                            .await;
                         cells.upgraded.dec();
                         termination
                     }
@@ -104,18 +105,18 @@ impl ClientConnection {
             return Ok(sites.h2c);
         }
         self.guard.phase(sites.idle);
-        self.guard.watch().waits(Waiting::ForRequest);
+        self.guard.watch().set_wait(WaitReason::ForRequest);
         let guard = &self.guard;
         let begins = || {
             guard.phase(sites.head);
-            guard.watch().waits(Waiting::ForOpening);
+            guard.watch().set_wait(WaitReason::ForOpening);
         };
         let mut first = FirstBytes {
             socket: &client.socket,
             received: &mut client.received,
         };
         let known = guard.within(first.prior_knowledge(begins)).await;
-        guard.watch().waits(Waiting::Otherwise);
+        guard.watch().set_wait(WaitReason::Otherwise);
         self.spoke |= !client.received.is_empty();
         match known {
             Ok(Ok(known)) => Ok(known),

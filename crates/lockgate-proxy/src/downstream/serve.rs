@@ -19,10 +19,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::time::Instant;
 
-use lockgate_http::asked::{Asked, AskedError, asked};
 use lockgate_http::fields::Known;
 use lockgate_http::forwarding::{self, Recipient};
-use lockgate_http::head::{BodyLength, RequestHead, Version};
+use lockgate_http::head::{BodyLength, HttpVersion, RequestHead};
+use lockgate_http::request_target::{RequestTarget, RequestTargetError};
 use lockgate_http::trace::TraceId;
 
 use super::client_context::ClientContext;
@@ -30,12 +30,12 @@ use super::connection::ClientConnection;
 use super::exchange_record::{ExchangeRecord, ReadRequest};
 use super::termination::Termination;
 use crate::body::ReadError;
-use crate::boxed::boxed;
+use crate::box_future::boxed;
 use crate::clock::Guard;
 use crate::error_response::HttpFault;
-use crate::exchange::Switched;
+use crate::exchange::SwitchedConnection;
 use crate::memory;
-use crate::message::{Downstream, OutgoingHead, Persistence};
+use crate::message::{ClientExchange, OutgoingHead, Persistence};
 use crate::metrics::http::SiteCells;
 use crate::request_id::RequestId;
 use crate::site::{Auth, ListenerSites};
@@ -63,7 +63,7 @@ pub(super) enum NextStep {
     /// The connection becomes a tunnel.
     Tunnel {
         /// The other end.
-        switched: Box<Switched>,
+        switched: Box<SwitchedConnection>,
         /// The index of its site.
         site: Option<usize>,
     },
@@ -85,7 +85,7 @@ struct Exchange<'e, 's, D> {
     /// The head as it was received.
     head: &'e RequestHead,
     /// The target of the request, if it can be read.
-    target: &'e Result<Asked<'e>, AskedError>,
+    target: &'e Result<RequestTarget<'e>, RequestTargetError>,
     /// The client's side: the body comes from it, and the response goes to it.
     down: &'e mut D,
     /// The record for the log and the counters.
@@ -104,13 +104,13 @@ struct Received {
 
 impl<'s> ServeContext<'s> {
     /// The client's address and the one that it has connected to.
-    fn addresses(&self, down: &impl Downstream) -> Option<(SocketAddr, SocketAddr)> {
+    fn addresses(&self, down: &impl ClientExchange) -> Option<(SocketAddr, SocketAddr)> {
         self.client
             .addresses(|| self.connection.addresses(|| down.local_address()))
     }
 
     /// Answers one request.
-    pub(super) async fn respond<D: Downstream>(
+    pub(super) async fn respond<D: ClientExchange>(
         self,
         down: &mut D,
         head: &RequestHead,
@@ -122,7 +122,7 @@ impl<'s> ServeContext<'s> {
             .address_of(self.connection, self.sites, &head.fields);
         let mut record = ExchangeRecord::new(self.request_id(head), began, address);
         (record.number, record.trace) = (number, TraceId::of(&head.fields));
-        let target = asked(head);
+        let target = RequestTarget::of(head);
         let exchange = Exchange {
             context: &self,
             head,
@@ -172,7 +172,7 @@ impl<'s, D> Exchange<'_, 's, D> {
     }
 }
 
-impl<'e, 's, D: Downstream> Exchange<'e, 's, D> {
+impl<'e, 's, D: ClientExchange> Exchange<'e, 's, D> {
     /// Brings the request to its response.
     #[expect(
         clippy::manual_async_fn,
@@ -203,7 +203,7 @@ impl<'e, 's, D: Downstream> Exchange<'e, 's, D> {
             guard,
         } = *self.context;
         let (worker, head) = (&connection.worker, self.head);
-        let room = memory::wait_for_memory(guard, |cx| self.down.settle(cx)).await;
+        let room = memory::wait_for_memory(guard, |cx| self.down.release_memory(cx)).await;
         room.map_err(|_| {
             worker.cells.memory_refused.inc();
             Refusal::because(HttpFault::Exhausted, "memory")
@@ -219,10 +219,11 @@ impl<'e, 's, D: Downstream> Exchange<'e, 's, D> {
             return Err(Refusal::because(HttpFault::NotImplemented, why));
         }
         let (recipient, hops) =
-            forwarding::count_hop(head).map_err(|error| Refusal::malformed(&error))?;
+            forwarding::decrement_max_forwards(head).map_err(|error| Refusal::malformed(&error))?;
         let last = client.requests() >= sites.requests || worker.is_stopping();
         // Another client waits for a place: this one gets its next response on a new connection.
-        let gives_way = head.version < Version::Http2 && worker.shared.connections.is_to_give_way();
+        let gives_way =
+            head.version < HttpVersion::Http2 && worker.shared.connections.is_to_give_way();
         let keeps_alive = forwarding::keeps_alive(head.version, &head.fields);
         self.persistence = Persistence::when(keeps_alive && !last && !gives_way);
         Ok(Received {
@@ -252,13 +253,14 @@ impl<'e, 's, D: Downstream> Exchange<'e, 's, D> {
             if let Err(refusal) = self.admit(route, received.length).await {
                 return self.refuse(refusal).await;
             }
-            self.down.allow(route.rules.body_max.unwrap_or(u64::MAX));
+            self.down
+                .limit_body(route.rules.body_max.unwrap_or(u64::MAX));
             let id = self.record.id;
             let host = self.host_name(&target);
             let values = self.values(&target, &host, &id);
             let mut outgoing = OutgoingHead::of(self.head, target.host);
             if let Some(hops) = received.hops {
-                forwarding::set_hops(hops, outgoing.change());
+                forwarding::set_max_forwards(hops, outgoing.change());
             }
             self.begin_trace(route, &mut outgoing);
             let is_authorized = match &route.admission.auth {
@@ -277,7 +279,7 @@ impl<'e, 's, D: Downstream> Exchange<'e, 's, D> {
             } else {
                 &self.head.fields
             };
-            let wish = self.wish(&route.action, vouched);
+            let preference = self.preference(&route.action, vouched);
             if let Err(refusal) = self.apply_request_rules(route, &values, &mut outgoing) {
                 return self.refuse(refusal).await;
             }
@@ -288,7 +290,7 @@ impl<'e, 's, D: Downstream> Exchange<'e, 's, D> {
                 Some(backend) => {
                     let request = dispatch::DispatchParts {
                         backend,
-                        wish,
+                        preference,
                         target,
                         outgoing: &outgoing,
                         values: &values,
@@ -305,7 +307,7 @@ impl<'e, 's, D: Downstream> Exchange<'e, 's, D> {
 
     /// The name of the host, for templates. A request without one is for a site with any host: then
     /// it is the address that the client connected to.
-    fn host_name<'a>(&self, target: &Asked<'a>) -> Cow<'a, str> {
+    fn host_name<'a>(&self, target: &RequestTarget<'a>) -> Cow<'a, str> {
         if let Some(authority) = &target.authority {
             return authority.name();
         }
@@ -318,7 +320,7 @@ impl<'e, 's, D: Downstream> Exchange<'e, 's, D> {
     }
 
     /// The values of a template's placeholders.
-    fn values<'a>(&self, target: &Asked<'a>, host: &'a str, id: &'a RequestId) -> Values<'a>
+    fn values<'a>(&self, target: &RequestTarget<'a>, host: &'a str, id: &'a RequestId) -> Values<'a>
     where
         'e: 'a,
     {

@@ -1,7 +1,7 @@
 //! Which way a connection goes by what its ClientHello asks for: a protocol of ALPN, then the
 //! server name. Without IO.
 
-use lockgate_net::client_hello::Hello;
+use lockgate_net::client_hello::ClientHello;
 use lockgate_net::tls::{Acceptor, Acceptors};
 
 use std::sync::Arc;
@@ -77,7 +77,7 @@ impl SniRouter {
     }
 
     /// The route of a ClientHello; `None` calls for the alert unrecognized_name (RFC 6066 §3).
-    pub(super) fn choose(&self, hello: &Hello<'_>) -> Option<HelloRoute<'_>> {
+    pub(super) fn choose(&self, hello: &ClientHello<'_>) -> Option<HelloRoute<'_>> {
         let of = |offered: &[u8]| self.alpn.iter().find(|(name, _)| **name == *offered);
         let by_alpn = if self.alpn.is_empty() {
             None

@@ -1,12 +1,12 @@
 //! How a client's connection ended, for its line in the log.
 
-use lockgate_net::relay::{End, Which};
+use lockgate_net::relay::{RelayOutcome, RelaySide};
 use lockgate_net::stream::StreamError;
 use lockgate_net::tls::session::SessionError;
 
 use crate::access_log::{Cause, CauseSide};
 use crate::clock::Cut;
-use crate::exchange::Failure;
+use crate::exchange::ExchangeFailure;
 
 /// The end of a connection: its cause, the side, and the detail.
 pub(super) struct Termination {
@@ -75,7 +75,7 @@ impl Termination {
         }
     }
 
-    pub(super) fn of(failure: Failure) -> Self {
+    pub(super) fn of(failure: ExchangeFailure) -> Self {
         Self::because(failure.cause, failure.side, failure.detail)
     }
 }
@@ -96,21 +96,22 @@ pub(super) fn termination_of_cut(cut: Cut, phase: &str) -> Termination {
     }
 }
 
-pub(super) fn termination_of_relay(end: End) -> Termination {
+pub(super) fn termination_of_relay(end: RelayOutcome) -> Termination {
     match end {
-        End::Finished(Which::Downstream) => Termination::client_closed(),
-        End::Finished(Which::Upstream) => {
+        RelayOutcome::Finished(RelaySide::Downstream) => Termination::client_closed(),
+        RelayOutcome::Finished(RelaySide::Upstream) => {
             Termination::new(Cause::UpstreamClosed, CauseSide::Upstream)
         }
-        End::Failed(Which::Downstream, StreamError::Tls(SessionError::Alerted(alert))) => {
-            Termination::because(
-                Cause::ClientClosed,
-                CauseSide::Downstream,
-                format_args!("alert {alert}"),
-            )
-        }
-        End::Failed(Which::Downstream, error) => Termination::client_reset(error),
-        End::Failed(Which::Upstream, error) => {
+        RelayOutcome::Failed(
+            RelaySide::Downstream,
+            StreamError::Tls(SessionError::Alerted(alert)),
+        ) => Termination::because(
+            Cause::ClientClosed,
+            CauseSide::Downstream,
+            format_args!("alert {alert}"),
+        ),
+        RelayOutcome::Failed(RelaySide::Downstream, error) => Termination::client_reset(error),
+        RelayOutcome::Failed(RelaySide::Upstream, error) => {
             Termination::because(Cause::UpstreamReset, CauseSide::Upstream, error)
         }
     }

@@ -7,11 +7,11 @@ use std::future::poll_fn;
 use std::task::{Context, Poll};
 
 use lockgate_net::relay::Meter;
-use lockgate_net::shape::Shaper;
+use lockgate_net::traffic_shaping::Shaper;
 
 use crate::body::Tunnel;
-use crate::clock::{Cut, Guard, Waiting};
-use crate::exchange::Bounds;
+use crate::clock::{Cut, Guard, WaitReason};
+use crate::exchange::TunnelLimits;
 use crate::metrics::http::SiteCells;
 use crate::pump::{Pump, PumpError};
 use crate::shaping::Shapers;
@@ -31,13 +31,13 @@ pub(super) enum TunnelEnd {
 /// A tunnel that is about to begin.
 pub(super) struct TunnelRun<'a> {
     pub(super) guard: &'a Guard,
-    pub(super) bounds: &'a Bounds,
+    pub(super) tunnel_limits: &'a TunnelLimits,
     pub(super) cells: &'a SiteCells,
     pub(super) shapers: Option<Box<Shapers>>,
 }
 
 impl TunnelRun<'_> {
-    /// Moves bytes both ways until both have ended, or one is gone, or the bounds are reached.
+    /// Moves bytes both ways until both have ended, or one is gone, or the tunnel_limits are reached.
     ///
     /// # Errors
     /// When we cut it.
@@ -54,14 +54,14 @@ impl TunnelRun<'_> {
         }
         let Self {
             guard,
-            bounds,
+            tunnel_limits,
             cells,
             shapers,
         } = self;
         let watch = guard.watch();
-        guard.settle();
-        bounds.begin(guard);
-        watch.waits(Waiting::ForTunnel);
+        guard.end_phase();
+        tunnel_limits.begin(guard);
+        watch.set_wait(WaitReason::ForTunnel);
         cells.upgraded.inc();
         let (client, endpoint) = (TunnelEnd::ByClient, TunnelEnd::ByEndpoint);
         let mut going = Direction::new(client, endpoint, &watch.meter);
@@ -69,7 +69,7 @@ impl TunnelRun<'_> {
         let meter = &watch.meter;
         let ended = guard
             .within(poll_fn(|cx| {
-                let (received, sent) = (down.taken(), down.moved());
+                let (received, sent) = (down.bytes_read(), down.bytes_written());
                 let (on_received, on_sent) = match shapers {
                     Some(shapers) => (shapers.received.as_mut(), shapers.sent.as_mut()),
                     None => (None, None),
@@ -83,8 +83,10 @@ impl TunnelRun<'_> {
                 }
                 meter
                     .received
-                    .set(meter.received.get() + down.taken() - received);
-                meter.sent.set(meter.sent.get() + down.moved() - sent);
+                    .set(meter.received.get() + down.bytes_read() - received);
+                meter
+                    .sent
+                    .set(meter.sent.get() + down.bytes_written() - sent);
                 let is_held = shapers.as_deref().is_some_and(Shapers::is_waited_for);
                 meter.held.set(is_held);
                 meter.note(going.has_ended(), coming.has_ended());

@@ -6,14 +6,7 @@ use lockgate_http::status::reason;
 use super::{BodyFormat, ErrorResponse};
 use crate::escape;
 
-/// An error page of the configuration.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ErrorPage {
-    /// The body as it is sent.
-    pub body: Vec<u8>,
-    /// For `Content-Type`; the caller's to have checked: it goes over the wire as it is.
-    pub media_type: String,
-}
+pub use crate::upstream::ErrorPage;
 
 /// Bodies by status, read when the program started.
 #[derive(Debug, Clone, Default)]

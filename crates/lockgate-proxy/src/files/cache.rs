@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use lockgate_http::coding::Coding;
 use lockgate_http::head::ResponseHead;
-use lockgate_net::memory::{self, Level};
+use lockgate_net::memory::{self, MemoryLevel};
 
 use super::CODINGS;
 use super::file::ServedFile;
@@ -153,7 +153,7 @@ impl FileCache {
 
     /// Keeps what was found.
     pub(crate) fn put(&self, id: usize, path: &[u8], hit: Rc<CachedFile>) {
-        if memory::level() > Level::Easy {
+        if memory::level() > MemoryLevel::Easy {
             return;
         }
         let generations = &mut *self.generations.borrow_mut();

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use lockgate_content::change::{Document, Plan};
+use lockgate_content::change::{ChangePlan, DocumentKind};
 use lockgate_content::coding;
 use lockgate_http::coding::{Accepted, Coding};
 use lockgate_http::date;
 use lockgate_http::fields::Fields;
-use lockgate_net::files::{Errno, Root, Wait};
-use lockgate_net::threads::Threads;
+use lockgate_net::files::{DiskWait, Errno, Root};
+use lockgate_net::thread_pool::ThreadPool;
 use tokio::sync::OnceCell as AsyncOnce;
 
 use super::representation::{self, CopyBudget, FileContent, Representation};
@@ -37,7 +37,7 @@ pub(crate) struct LoadedFile {
     /// With its charset.
     pub(crate) media_type: Vec<u8>,
     /// The plan of a rewrite that depends on the request.
-    pub(crate) plan: Option<Arc<Plan>>,
+    pub(crate) plan: Option<Arc<ChangePlan>>,
     /// Whether its content is no longer what is on the disk.
     pub(crate) changed: bool,
 }
@@ -49,7 +49,7 @@ impl LoadedFile {
         root: &Root,
         path: &[u8],
         at: &[u8],
-        wait: Wait,
+        wait: DiskWait,
     ) -> Result<Self, Errno> {
         let own = Representation::load(root, at, wait)?;
         let mut siblings = [const { None }; CODINGS.len()];
@@ -77,9 +77,9 @@ impl LoadedFile {
 
 impl LoadedFile {
     /// Rewrites it once, as far as the result is the same for all requests.
-    pub(crate) fn change(&mut self, rewrite: &Rewrite, wait: Wait) -> Result<(), Errno> {
+    pub(crate) fn change(&mut self, rewrite: &Rewrite, wait: DiskWait) -> Result<(), Errno> {
         // To look through a document takes longer than to send it.
-        if wait == Wait::No {
+        if wait == DiskWait::No {
             return Err(Errno::AGAIN);
         }
         let bytes = match &self.own.content {
@@ -88,9 +88,9 @@ impl LoadedFile {
             FileContent::Open(file) => representation::read(file, self.own.stamp.size, wait)?,
         };
         let max = usize::try_from(rewrite.max).unwrap_or(usize::MAX);
-        let plan = Plan::new(
+        let plan = ChangePlan::new(
             &rewrite.changes,
-            Document::of(&self.media_type),
+            DocumentKind::of(&self.media_type),
             &bytes,
             max,
         );
@@ -200,7 +200,7 @@ impl ServedFile {
         &self,
         coding: Coding,
         compress: &Compress,
-        threads: &Threads,
+        threads: &ThreadPool,
     ) -> Result<(bool, u64), Errno> {
         let (None, Some(made), Some(cell)) = (
             self.sibling(coding),
@@ -221,7 +221,7 @@ impl ServedFile {
                 let job = move || -> Result<Vec<u8>, Errno> {
                     let bytes = match &content {
                         FileContent::Held(bytes) => bytes.clone(),
-                        FileContent::Open(file) => representation::read(file, size, Wait::Yes)?,
+                        FileContent::Open(file) => representation::read(file, size, DiskWait::Yes)?,
                     };
                     Ok(coding::encode_all(made, level, &bytes))
                 };

@@ -2,15 +2,15 @@
 
 use std::task::{Context, Poll};
 
-use lockgate_content::Progress;
+use lockgate_content::StepProgress;
 use lockgate_content::change::Changer;
-use lockgate_content::coding::{Decoder, Encoder};
+use lockgate_content::coding::{ContentDecoder, ContentEncoder};
 use lockgate_http::coding::{Accepted, vary};
 use lockgate_http::fields::{Fields, Known};
 
 use super::Compress;
 use super::compress::{made, named};
-use crate::body::{ReadError, Source, TransformError};
+use crate::body::{BodyReader, ReadError, TransformError};
 
 /// Bytes that a stage takes, and about as many as it gives, before they go on: a few bytes can
 /// stand for gigabytes, and a body is never decoded as a whole.
@@ -21,35 +21,39 @@ const STEPS: usize = 64;
 /// One thing that is done to a body.
 pub enum BodyStage {
     /// A coding is undone.
-    Decode(Decoder),
+    Decode(ContentDecoder),
     /// The body is rewritten.
     Change(Changer),
     /// A coding is applied.
-    Encode(Encoder),
+    Encode(ContentEncoder),
 }
 
 impl BodyStage {
     /// Takes from the front of `input`, which is shortened by that, and appends what is ready to
     /// `out`.
-    fn step(&mut self, input: &mut &[u8], out: &mut Vec<u8>) -> Result<Progress, TransformError> {
+    fn step(
+        &mut self,
+        input: &mut &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<StepProgress, TransformError> {
         Ok(match self {
             Self::Decode(decoder) => decoder.step(input, out, PIECE)?,
             Self::Change(changer) => changer.step(input, out, PIECE)?,
             Self::Encode(encoder) => {
                 encoder.write(std::mem::take(input), out);
-                Progress::Done
+                StepProgress::Done
             }
         })
     }
 
     /// The same when there is no more input.
-    fn finish(&mut self, out: &mut Vec<u8>) -> Result<Progress, TransformError> {
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<StepProgress, TransformError> {
         match self {
             Self::Decode(decoder) => decoder.end()?,
             Self::Change(changer) => return Ok(changer.finish(out, PIECE)?),
             Self::Encode(encoder) => encoder.finish(out),
         }
-        Ok(Progress::Done)
+        Ok(StepProgress::Done)
     }
 }
 
@@ -88,10 +92,10 @@ impl StageBuffer {
         let piece = &input[..input.len().min(PIECE)];
         if self.full || !piece.is_empty() {
             let mut left = piece;
-            self.full = self.stage.step(&mut left, &mut self.made)? == Progress::Full;
+            self.full = self.stage.step(&mut left, &mut self.made)? == StepProgress::Full;
             return Ok(piece.len() - left.len());
         }
-        self.ended = self.stage.finish(&mut self.made)? == Progress::Done;
+        self.ended = self.stage.finish(&mut self.made)? == StepProgress::Done;
         Ok(0)
     }
 }
@@ -142,7 +146,7 @@ impl Transformation {
     }
 
     /// The encoder, for another body.
-    pub fn into_encoder(self) -> Option<Encoder> {
+    pub fn into_encoder(self) -> Option<ContentEncoder> {
         self.places.into_iter().find_map(|place| match place.stage {
             BodyStage::Encode(encoder) => Some(encoder),
             BodyStage::Decode(_) | BodyStage::Change(_) => None,
@@ -204,7 +208,7 @@ pub struct Transformed<'a, S> {
     source: &'a mut S,
 }
 
-impl<S: Source> Source for Transformed<'_, S> {
+impl<S: BodyReader> BodyReader for Transformed<'_, S> {
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
         let Self {
             transformation,
@@ -221,7 +225,7 @@ impl<S: Source> Source for Transformed<'_, S> {
                 continue;
             }
             match source.poll_data(cx) {
-                Poll::Ready(Ok(())) => transformation.over = source.is_over(),
+                Poll::Ready(Ok(())) => transformation.over = source.is_complete(),
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 // More may come in hours: the bytes so far must not wait for it.
                 Poll::Pending if std::mem::take(&mut transformation.holds) => {
@@ -248,20 +252,20 @@ impl<S: Source> Source for Transformed<'_, S> {
         self.transformation.has_ended() && self.source.trailers().is_none()
     }
 
-    fn is_over(&self) -> bool {
+    fn is_complete(&self) -> bool {
         self.transformation.has_ended() && self.transformation.ready().is_empty()
     }
 
-    fn taken(&self) -> u64 {
-        self.source.taken()
+    fn bytes_read(&self) -> u64 {
+        self.source.bytes_read()
     }
 
     fn trailers(&self) -> Option<&Fields> {
         self.source.trailers()
     }
 
-    fn settle(&mut self, cx: &mut Context<'_>) {
-        self.source.settle(cx);
+    fn release_memory(&mut self, cx: &mut Context<'_>) {
+        self.source.release_memory(cx);
     }
 }
 
@@ -364,7 +368,7 @@ mod tests {
     use std::collections::VecDeque;
     use std::task::Waker;
 
-    use lockgate_content::change::{ChangeError, Changes, Document, Rule};
+    use lockgate_content::change::{ChangeError, ChangeRule, Changes, DocumentKind};
     use lockgate_content::coding::{Coded, Coding, DecodeError, decode_all, encode_all};
 
     use super::*;
@@ -384,7 +388,7 @@ mod tests {
         }
     }
 
-    impl Source for Pieces {
+    impl BodyReader for Pieces {
         fn poll_data(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
             if self.left.front().is_some_and(Vec::is_empty) {
                 Poll::Pending
@@ -413,11 +417,11 @@ mod tests {
             false
         }
 
-        fn is_over(&self) -> bool {
+        fn is_complete(&self) -> bool {
             self.left.is_empty()
         }
 
-        fn taken(&self) -> u64 {
+        fn bytes_read(&self) -> u64 {
             0
         }
 
@@ -425,16 +429,16 @@ mod tests {
             None
         }
 
-        fn settle(&mut self, _: &mut Context<'_>) {}
+        fn release_memory(&mut self, _: &mut Context<'_>) {}
     }
 
     fn changer() -> BodyStage {
-        let rule = Rule::Text {
+        let rule = ChangeRule::Text {
             find: b"@".to_vec(),
             with: "[at]".into(),
         };
         let changes = Changes::compile(&[rule]).unwrap();
-        BodyStage::Change(Changer::new(&changes, Document::Other, &[], u64::MAX))
+        BodyStage::Change(Changer::new(&changes, DocumentKind::Other, &[], u64::MAX))
     }
 
     /// The output up to each pause and to the end, and the most that was ready at once.
@@ -445,7 +449,7 @@ mod tests {
             let mut body = transformation.of(&mut source);
             match body.poll_data(&mut Context::from_waker(Waker::noop())) {
                 Poll::Ready(Err(error)) => return Err(error),
-                Poll::Ready(Ok(())) if body.is_over() => return Ok((out, most)),
+                Poll::Ready(Ok(())) if body.is_complete() => return Ok((out, most)),
                 Poll::Ready(Ok(())) => {
                     let count = body.data().len();
                     most = most.max(count);
@@ -468,9 +472,9 @@ mod tests {
         let coded = encode_all(Coding::Zstd, 3, content.as_bytes());
         for size in [1, 100, 1 << 20] {
             let stages = vec![
-                BodyStage::Decode(Decoder::new(Coded::Zstd, u64::MAX)),
+                BodyStage::Decode(ContentDecoder::new(Coded::Zstd, u64::MAX)),
                 changer(),
-                BodyStage::Encode(Encoder::new(Coding::Gzip, 4)),
+                BodyStage::Encode(ContentEncoder::new(Coding::Gzip, 4)),
             ];
             let (out, _) = run(stages, Pieces::new(coded.chunks(size))).unwrap();
             let out = decode_all(Coded::Gzip, &out.concat(), u64::MAX).unwrap();
@@ -482,12 +486,13 @@ mod tests {
     fn a_pause_in_the_body_flushes_the_encoder() {
         for coding in Coding::ALL {
             let pieces = [&b"one"[..], b"", b"two", b"", b"three"];
-            let stages = vec![changer(), BodyStage::Encode(Encoder::new(coding, 4))];
+            let stages = vec![changer(), BodyStage::Encode(ContentEncoder::new(coding, 4))];
             let (out, _) = run(stages, Pieces::new(pieces)).unwrap();
-            let mut decoder = Decoder::new(coding.into(), 100);
+            let mut decoder = ContentDecoder::new(coding.into(), 100);
             let read = out.iter().map(|bytes| {
                 let mut read = Vec::new();
-                while decoder.step(&mut &bytes[..], &mut read, 100).unwrap() == Progress::Full {}
+                while decoder.step(&mut &bytes[..], &mut read, 100).unwrap() == StepProgress::Full {
+                }
                 String::from_utf8(read).unwrap()
             });
             let read: Vec<_> = read.filter(|read| !read.is_empty()).collect();
@@ -502,7 +507,7 @@ mod tests {
         for coding in Coding::ALL {
             let coded = encode_all(coding, 3, &zeros);
             let stages = vec![
-                BodyStage::Decode(Decoder::new(coding.into(), u64::MAX)),
+                BodyStage::Decode(ContentDecoder::new(coding.into(), u64::MAX)),
                 changer(),
             ];
             let (out, most) = run(stages, Pieces::new([&coded[..]])).unwrap();
@@ -515,18 +520,18 @@ mod tests {
     fn a_transform_without_output_yields_to_other_tasks() {
         let coded = encode_all(Coding::Zstd, 3, &vec![0; 20 << 20]);
         let mut source = Pieces::new([&coded[..]]);
-        let rule = Rule::Text {
+        let rule = ChangeRule::Text {
             find: vec![0],
             with: "".into(),
         };
         let changer = Changer::new(
             &Changes::compile(&[rule]).unwrap(),
-            Document::Other,
+            DocumentKind::Other,
             &[],
             u64::MAX,
         );
         let stages = vec![
-            BodyStage::Decode(Decoder::new(Coded::Zstd, u64::MAX)),
+            BodyStage::Decode(ContentDecoder::new(Coded::Zstd, u64::MAX)),
             BodyStage::Change(changer),
         ];
         let mut transformation = Transformation::new(stages);
@@ -545,7 +550,7 @@ mod tests {
             (9, &coded[..9], DecodeError::Truncated),
             (9, b"content", DecodeError::Invalid),
         ] {
-            let stages = vec![BodyStage::Decode(Decoder::new(Coded::Gzip, max))];
+            let stages = vec![BodyStage::Decode(ContentDecoder::new(Coded::Gzip, max))];
             match run(stages, Pieces::new([pieces])) {
                 Err(ReadError::Transform(TransformError::Decode(found))) => {
                     assert_eq!(found, error)
@@ -553,14 +558,14 @@ mod tests {
                 other => panic!("{error:?}: {other:?}"),
             }
         }
-        let rule = Rule::Text {
+        let rule = ChangeRule::Text {
             find: b"@".to_vec(),
             with: "[at]".into(),
         };
         let changes = Changes::compile(&[rule]).unwrap();
         let stages = vec![BodyStage::Change(Changer::new(
             &changes,
-            Document::Other,
+            DocumentKind::Other,
             &[],
             3,
         ))];
@@ -571,7 +576,10 @@ mod tests {
 
     #[test]
     fn an_empty_body_is_still_decodable_after_compression() {
-        let stages = vec![changer(), BodyStage::Encode(Encoder::new(Coding::Zstd, 3))];
+        let stages = vec![
+            changer(),
+            BodyStage::Encode(ContentEncoder::new(Coding::Zstd, 3)),
+        ];
         let (out, _) = run(stages, Pieces::new([])).unwrap();
         assert_eq!(decode_all(Coded::Zstd, &out.concat(), 0).unwrap(), b"");
     }

@@ -1,44 +1,42 @@
-//! What holds for all endpoints of a pool that serves requests.
+//! The settings of a pool.
 
 use std::time::Duration;
 
-use lockgate_net::proxy_protocol::Version;
+use lockgate_net::proxy_protocol::HeaderVersion;
 
 use super::affinity::Affinity;
-use super::avoidance::Eject;
+use super::outlier_detection::Eject;
 use super::sessions::Sessions;
 use super::sticky::Sticky;
-use crate::error_response::ErrorPage;
 
 /// The settings of a pool.
 #[derive(Debug, Default)]
 pub struct Settings {
-    /// What it is called, in logs and metrics.
+    /// Its name in logs and metrics.
     pub name: String,
-    /// Whether HTTP/2 is spoken to its endpoints, and requests share connections.
+    /// Whether its endpoints speak HTTP/2, so that requests share connections.
     pub http2: bool,
-    /// How connections are kept.
-    pub keeping: Keeping,
-    /// How requests that were not answered are tried again.
+    /// Limits of idle connections.
+    pub idle_settings: IdleSettings,
+    /// Limits of retries.
     pub retry: Retry,
-    /// How clients come to belong to an endpoint, if they do.
+    /// The affinity of clients, if any.
     pub affinity: Option<Affinity>,
-    /// When an endpoint that keeps failing is left alone, if ever.
+    /// The ejection of failing endpoints, if any.
     pub eject: Option<Eject>,
-    /// Milliseconds in which the share of an endpoint that comes back grows to the whole; 0 is at
-    /// once.
+    /// Milliseconds in which the share of a returning endpoint grows to the whole; 0 is at once.
     pub slow_start: u64,
-    /// How requests wait for endpoints that are at their `max`.
+    /// Limits of the queue for endpoints that are at their `max`.
     pub queue: Queue,
     /// The PROXY header that endpoints are sent; a connection then belongs to one client's
     /// connection.
-    pub proxy_protocol: Option<Version>,
-    /// What is answered, by which status, while no endpoint is up.
+    pub proxy_protocol: Option<HeaderVersion>,
+    /// The status and body of the response while no endpoint is up.
     pub maintenance: Option<(u16, ErrorPage)>,
 }
 
 impl Settings {
-    /// The cookie that clients get, if they do.
+    /// The cookie of affinity, if the pool has one.
     pub fn sticky(&self) -> Option<&Sticky> {
         if let Some(Affinity::Sticky(sticky)) = &self.affinity {
             Some(sticky)
@@ -47,7 +45,7 @@ impl Settings {
         }
     }
 
-    /// Where TLS sessions were made, if that is who clients belong to.
+    /// The members of TLS sessions, if the pool has affinity by session.
     pub fn sessions(&self) -> Option<&Sessions> {
         if let Some(Affinity::Session(sessions)) = &self.affinity {
             Some(sessions)
@@ -57,19 +55,27 @@ impl Settings {
     }
 }
 
-/// How long connections are kept, and how many.
+/// A response body of the configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ErrorPage {
+    /// The bytes of the body.
+    pub body: Vec<u8>,
+    /// The value of Content-Type, which the configuration has checked.
+    pub media_type: String,
+}
+
+/// Limits of idle connections.
 #[derive(Debug, Clone, Copy)]
-pub struct Keeping {
-    /// Idle ones to each endpoint, in each worker; more are closed when they have been idle for a
-    /// second.
+pub struct IdleSettings {
+    /// The most idle connections to each endpoint, in each worker; more are closed after a second.
     pub max: usize,
-    /// Milliseconds without a request after which one is closed.
+    /// Milliseconds without a request after which a connection is closed.
     pub lifetime: u64,
-    /// Requests after which one is closed.
+    /// Requests after which a connection is closed.
     pub requests: u64,
 }
 
-impl Default for Keeping {
+impl Default for IdleSettings {
     fn default() -> Self {
         Self {
             max: 256,
@@ -79,13 +85,13 @@ impl Default for Keeping {
     }
 }
 
-/// How often a request may be tried again.
+/// Limits of retries.
 #[derive(Debug, Clone, Copy)]
 pub struct Retry {
     /// Attempts beyond the first; 0 is none.
     pub times: u32,
-    /// Of a hundred requests to the pool so many may be tried again: where all fail, more attempts
-    /// only add load.
+    /// The share of requests to the pool that may be tried again, in percent: where all fail, more
+    /// attempts only add load.
     pub budget: u8,
 }
 
@@ -98,12 +104,12 @@ impl Default for Retry {
     }
 }
 
-/// How many requests may wait, and how long.
+/// Limits of the queue of a pool.
 #[derive(Debug, Clone, Copy)]
 pub struct Queue {
-    /// At once, for the process.
+    /// The most waiting requests in the process.
     pub max: usize,
-    /// Each.
+    /// The longest wait of each.
     pub wait: Duration,
 }
 

@@ -11,7 +11,7 @@ use super::rules::pattern_of;
 
 pub(super) fn caching(
     mistakes: &mut Mistakes<'_>,
-    route: &config::Route,
+    route: &config::SiteRoute,
     written: &config::Caching,
 ) -> Option<Caching> {
     let path = |(path, said): &(config::Pattern, Option<String>)| {

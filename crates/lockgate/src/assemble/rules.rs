@@ -10,11 +10,12 @@ use std::sync::Arc;
 use std::thread;
 
 use lockgate_config as config;
-use lockgate_config::{At, Cidr, Code, Segment};
+use lockgate_config::{Cidr, Code, Segment, SourceSpan};
+use lockgate_net::token_bucket::TokenRate;
 use lockgate_proxy::admit::basic_auth::PasswordFile;
 use lockgate_proxy::admit::networks::Networks;
 use lockgate_proxy::admit::password_pool::PasswordPool;
-use lockgate_proxy::admit::rate_limit::{BUCKETS, Buckets, GcraRate, RateLimit};
+use lockgate_proxy::admit::rate_limit::{BUCKETS, Buckets, RateLimit};
 use lockgate_proxy::error_response::{ErrorPage, ErrorPages};
 use lockgate_proxy::route::Pattern;
 use lockgate_proxy::rules::{Rates, RouteRules};
@@ -37,7 +38,7 @@ const LONGEST_PAGE: u64 = 1 << 20;
 #[derive(Default)]
 pub(super) struct Guards {
     buckets: Option<Arc<Buckets>>,
-    /// By the place where they were written: routes that inherit a limit share it.
+    /// LimitScope the place where they were written: routes that inherit a limit share it.
     limits: HashMap<String, RateLimit>,
     /// The same of rates of bytes.
     shapes: HashMap<String, Arc<Shape>>,
@@ -47,7 +48,7 @@ pub(super) struct Guards {
     pages: HashMap<PathBuf, Option<ErrorPage>>,
     /// Routes with the same files share them.
     page_sets: HashMap<Vec<(u16, PathBuf)>, Arc<ErrorPages>>,
-    /// By their files; routes with the same one share it.
+    /// LimitScope their files; routes with the same one share it.
     redirects: HashMap<PathBuf, Option<Arc<RedirectMap>>>,
 }
 
@@ -61,7 +62,7 @@ impl Guards {
     }
 
     /// Who may use `route`, and how often.
-    pub(super) fn admission(&mut self, route: &config::Route, auth: Option<Auth>) -> Admission {
+    pub(super) fn admission(&mut self, route: &config::SiteRoute, auth: Option<Auth>) -> Admission {
         let written = &route.rules;
         Admission {
             networks: Networks::new(&networks(&written.allow), &networks(&written.deny)),
@@ -74,7 +75,7 @@ impl Guards {
     pub(super) fn rules(
         &mut self,
         mistakes: &mut Mistakes<'_>,
-        route: &config::Route,
+        route: &config::SiteRoute,
         pattern: &Pattern,
         auth: Option<&Auth>,
         fetcher: &Fetcher,
@@ -155,7 +156,7 @@ impl Guards {
             .or_insert_with(|| {
                 let at_least_one = |count| NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN);
                 let (count, burst) = (at_least_one(written.count), at_least_one(written.burst));
-                buckets.limit(GcraRate::new(count, written.every, burst))
+                buckets.limit(TokenRate::new(count, written.every, burst))
             });
         let by = match &written.per {
             config::LimitKey::Client => LimitScope::Client,
@@ -218,11 +219,11 @@ impl Guards {
         })
     }
 
-    /// Pages by status, read once whoever has them.
+    /// ErrorPages by status, read once whoever has them.
     pub(super) fn pages(
         &mut self,
         mistakes: &mut Mistakes<'_>,
-        written: &[(u16, PathBuf, At)],
+        written: &[(u16, PathBuf, SourceSpan)],
     ) -> Option<Arc<ErrorPages>> {
         let files: Vec<_> = written
             .iter()
@@ -286,14 +287,14 @@ fn page(path: &Path) -> Result<ErrorPage, String> {
 }
 
 /// The paths of `route`.
-pub(super) fn pattern(mistakes: &mut Mistakes<'_>, route: &config::Route) -> Option<Pattern> {
+pub(super) fn pattern(mistakes: &mut Mistakes<'_>, route: &config::SiteRoute) -> Option<Pattern> {
     pattern_of(mistakes, route, &route.pattern)
 }
 
 /// A pattern in a table of `route`.
 pub(super) fn pattern_of(
     mistakes: &mut Mistakes<'_>,
-    route: &config::Route,
+    route: &config::SiteRoute,
     written: &config::Pattern,
 ) -> Option<Pattern> {
     let config::Pattern::Path { segments, tail } = written else {
@@ -314,7 +315,7 @@ pub(super) fn pattern_of(
 }
 
 /// Whether there is a folder to serve, or may be one later.
-pub(super) fn folder(mistakes: &mut Mistakes<'_>, files: &config::Files) -> bool {
+pub(super) fn folder(mistakes: &mut Mistakes<'_>, files: &config::StaticFiles) -> bool {
     match std::fs::metadata(&files.root) {
         Ok(metadata) if metadata.is_dir() => true,
         Ok(_) => {
@@ -340,9 +341,9 @@ pub(super) fn folder(mistakes: &mut Mistakes<'_>, files: &config::Files) -> bool
 /// What is looked for instead of a path.
 pub(super) fn attempts(
     mistakes: &mut Mistakes<'_>,
-    route: &config::Route,
+    route: &config::SiteRoute,
     pattern: &Pattern,
-    files: &config::Files,
+    files: &config::StaticFiles,
 ) -> Option<Vec<Template>> {
     let attempts = files.attempts.iter();
     attempts
@@ -353,7 +354,7 @@ pub(super) fn attempts(
 /// Media types of a route's own.
 pub(super) fn types(
     mistakes: &mut Mistakes<'_>,
-    route: &config::Route,
+    route: &config::SiteRoute,
     written: &config::FileTypes,
 ) -> Option<Types> {
     let mut path = |(path, media_type): &(config::Pattern, String)| {
@@ -369,7 +370,7 @@ pub(super) fn types(
 /// Looks elsewhere.
 pub(super) fn redirect(
     mistakes: &mut Mistakes<'_>,
-    route: &config::Route,
+    route: &config::SiteRoute,
     pattern: &Pattern,
     to: &str,
     status: u16,
@@ -381,7 +382,7 @@ pub(super) fn redirect(
 /// Answers.
 pub(super) fn respond(
     mistakes: &mut Mistakes<'_>,
-    route: &config::Route,
+    route: &config::SiteRoute,
     pattern: &Pattern,
     answer: &config::Answer,
 ) -> Option<Action> {
@@ -416,7 +417,7 @@ pub(super) fn bare(written: &config::Rates) -> RouteRules {
 
 fn target(
     mistakes: &mut Mistakes<'_>,
-    route: &config::Route,
+    route: &config::SiteRoute,
     pattern: &Pattern,
 ) -> Option<TargetRewrite> {
     match &route.rules.rewrite {
@@ -430,7 +431,7 @@ fn target(
 
 fn headers(
     mistakes: &mut Mistakes<'_>,
-    route: &config::Route,
+    route: &config::SiteRoute,
     written: &[config::HeaderRule],
     pattern: &Pattern,
 ) -> Option<HeaderRules> {
@@ -460,7 +461,7 @@ fn headers(
 
 fn template(
     mistakes: &mut Mistakes<'_>,
-    route: &config::Route,
+    route: &config::SiteRoute,
     text: &str,
     purpose: Purpose,
     pattern: &Pattern,

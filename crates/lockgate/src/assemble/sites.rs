@@ -2,21 +2,21 @@
 //! paths.
 
 use std::collections::HashMap;
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::sync::Arc;
 use std::time::Duration;
 
 use lockgate_config as config;
-use lockgate_config::{At, Code, Config, Host, ListenAddr, Protocol, SiteListener};
-use lockgate_http::h1::Limits;
-use lockgate_net::threads::Threads;
+use lockgate_config::{Code, Config, Host, ListenAddr, Protocol, SiteListener, SourceSpan};
+use lockgate_http::h1::HeadLimits;
+use lockgate_net::thread_pool::ThreadPool;
+use lockgate_net::token_bucket::TokenRate;
 use lockgate_proxy::action::forward_auth::ForwardAuth;
 use lockgate_proxy::action::proxy::Proxy;
 use lockgate_proxy::admit::basic_auth::PasswordFile;
 use lockgate_proxy::downstream::{ListenerService, ListenerSettings, SecureSites};
 use lockgate_proxy::error_response::ErrorPages;
 use lockgate_proxy::files::{Files, Symlinks};
-use lockgate_proxy::h2::Allowance;
 use lockgate_proxy::route::{
     Clash, HostPattern, Pattern, RouteEntry, Router, SiteRoutes, Unreachable,
 };
@@ -44,11 +44,11 @@ pub(super) struct Sites {
 #[derive(Clone)]
 struct FileThreads {
     /// That wait for a disk.
-    disk: Arc<Threads>,
+    disk: Arc<ThreadPool>,
     /// That lists directories.
-    lister: Arc<Threads>,
+    lister: Arc<ThreadPool>,
     /// That compress.
-    compressors: Arc<Threads>,
+    compressors: Arc<ThreadPool>,
 }
 
 /// For a service that is asked about requests, where answers have no limit.
@@ -68,7 +68,7 @@ impl Sites {
 /// One site at one address.
 #[derive(Clone, Copy)]
 pub(super) struct Served<'a> {
-    pub(super) site: &'a config::Site,
+    pub(super) site: &'a config::HostedSite,
     /// Its place in the configuration.
     place: usize,
     /// Whether it is only redirected to where it is served over TLS.
@@ -82,8 +82,8 @@ struct Table {
     sites: Vec<site::Site>,
     routes: Vec<site::Route>,
     /// Where each site, and each route, was written; for mistakes.
-    site_places: Vec<At>,
-    route_places: Vec<At>,
+    site_places: Vec<SourceSpan>,
+    route_places: Vec<SourceSpan>,
 }
 
 impl Assembler<'_> {
@@ -333,30 +333,32 @@ impl Assembler<'_> {
 
     fn route(
         &mut self,
-        site: &config::Site,
-        route: &config::Route,
+        site: &config::HostedSite,
+        route: &config::SiteRoute,
     ) -> Option<(Pattern, site::Route)> {
         let pattern = rules::pattern(&mut self.mistakes, route)?;
         let action = match &route.action {
-            config::Action::Proxy(pool) => self
+            config::RouteAction::Proxy(pool) => self
                 .proxy(site, *pool, &route.rules.timeouts)
                 .map(Action::Proxy),
-            config::Action::Files(files) => self.files(route, &pattern, files).map(Action::Files),
-            config::Action::Redirect { to, status } => {
+            config::RouteAction::Files(files) => {
+                self.files(route, &pattern, files).map(Action::Files)
+            }
+            config::RouteAction::Redirect { to, status } => {
                 rules::redirect(&mut self.mistakes, route, &pattern, to, *status)
             }
-            config::Action::Respond(answer) => {
+            config::RouteAction::Respond(answer) => {
                 rules::respond(&mut self.mistakes, route, &pattern, answer)
             }
         };
         let auth = match &route.rules.auth {
             None => Some(None),
-            Some(config::Auth::Basic(written)) => self
+            Some(config::AuthMethod::Basic(written)) => self
                 .sites
                 .guards
                 .basic(&mut self.mistakes, written)
                 .map(|basic| Some(Auth::Basic(basic))),
-            Some(config::Auth::Forward(written)) => {
+            Some(config::AuthMethod::Forward(written)) => {
                 let made = self.forward_auth(site, written, &route.rules.timeouts);
                 made.map(|service| Some(Auth::Forward(Box::new(service))))
             }
@@ -385,7 +387,7 @@ impl Assembler<'_> {
 
     fn forward_auth(
         &mut self,
-        site: &config::Site,
+        site: &config::HostedSite,
         written: &config::ForwardAuth,
         timeouts: &config::Timeouts,
     ) -> Option<ForwardAuth> {
@@ -415,9 +417,9 @@ impl Assembler<'_> {
 
     fn files(
         &mut self,
-        route: &config::Route,
+        route: &config::SiteRoute,
         pattern: &Pattern,
-        files: &config::Files,
+        files: &config::StaticFiles,
     ) -> Option<Arc<Files>> {
         let there = rules::folder(&mut self.mistakes, files);
         let attempts = rules::attempts(&mut self.mistakes, route, pattern, files);
@@ -425,9 +427,9 @@ impl Assembler<'_> {
         let place = self.sites.files;
         self.sites.files += 1;
         let threads = self.sites.threads.get_or_insert_with(|| FileThreads {
-            disk: Threads::new("disk", DISK_THREADS),
-            lister: Threads::new("listings", NonZeroUsize::MIN),
-            compressors: Threads::new("compress", DISK_THREADS),
+            disk: ThreadPool::new("disk", DISK_THREADS),
+            lister: ThreadPool::new("listings", NonZeroUsize::MIN),
+            compressors: ThreadPool::new("compress", DISK_THREADS),
         });
         let (attempts, types, threads) = (attempts?, types?, threads.clone());
         there.then(|| {
@@ -457,11 +459,12 @@ impl Assembler<'_> {
 
     fn proxy(
         &mut self,
-        site: &config::Site,
+        site: &config::HostedSite,
         number: usize,
         timeouts: &config::Timeouts,
     ) -> Option<Proxy> {
-        let is_its = |route: &&config::Route| route.action == config::Action::Proxy(number);
+        let is_its =
+            |route: &&config::SiteRoute| route.action == config::RouteAction::Proxy(number);
         // The site's own comes last; what it uses is called like the site.
         let user = match site.routes.iter().rev().find(is_its) {
             Some(route) if !route.name.is_empty() => format!("{} {}", site.name, route.name),
@@ -524,7 +527,7 @@ impl Table {
 
 /// The sites with TLS on the address of `tcp`.
 pub(super) fn beside<'a>(config: &'a Config, tcp: &config::Tcp) -> Vec<Served<'a>> {
-    let is_here = |site: &config::Site| {
+    let is_here = |site: &config::HostedSite| {
         site.listen
             .iter()
             .any(|at| at.secure && at.addr == tcp.listen)
@@ -606,8 +609,8 @@ pub(super) fn served(
 }
 
 /// Limits of heads.
-fn heads(written: &config::Limits) -> Limits {
-    Limits {
+fn heads(written: &config::ProcessLimits) -> HeadLimits {
+    HeadLimits {
         head: usize::try_from(written.head).unwrap_or(usize::MAX),
         fields: written.fields,
     }
@@ -615,10 +618,10 @@ fn heads(written: &config::Limits) -> Limits {
 
 /// What one connection may ask for over HTTP/2.
 fn http2(written: &config::Http2) -> site::Http2 {
-    let allowance = |written: config::Allowance| Allowance {
-        count: written.count,
-        every: u64::try_from(written.every.as_millis()).unwrap_or(u64::MAX),
-        burst: written.burst,
+    let at_least_one = |count| NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN);
+    let allowance = |written: config::Allowance| {
+        let (count, burst) = (at_least_one(written.count), at_least_one(written.burst));
+        TokenRate::new(count, written.every, burst)
     };
     site::Http2 {
         streams: written.streams,

@@ -4,9 +4,10 @@ use std::ops::RangeInclusive;
 use std::time::{Duration, SystemTime};
 
 use lockgate_config::{
-    AcceptProxy, Action, Answer, Auth, Balance, Config, Directions, Eject, Endpoint, HashKey, Host,
-    LimitKey, Pattern, Pool, Probe, ProxyVersion, RateLimit, Relay, Route, Rules, Segment,
-    SentHeader, Shape, Site, TargetRule, Tcp, Tls, Tunnel, Way,
+    AcceptProxy, Answer, AuthMethod, Balance, Config, Directions, DownstreamTls, Eject,
+    EndpointPool, HashKey, Host, HostedSite, LimitKey, Pattern, Probe, ProxyVersion, RateLimit,
+    RelayDestination, RelaySelection, RouteAction, RouteModifiers, Segment, SentHeader, Shape,
+    SiteRoute, TargetRule, Tcp, TunnelListener, WeightedEndpoint,
 };
 use lockgate_net::tls::{Acceptor, Acceptors};
 use lockgate_proxy::downstream::ListenerService;
@@ -42,7 +43,7 @@ fn tcp(config: &Config, tcp: &Tcp, planned: &Planned) -> Value {
         Some(sites) => served(config, sites, planned),
     };
     let more = match (&tcp.way, &planned.listener.service) {
-        (Way::Hello(written), ListenerService::Sni(by_hello)) => {
+        (RelaySelection::Hello(written), ListenerService::Sni(by_hello)) => {
             let asked = written.alpn.iter().map(|(name, _)| json!({ "alpn": name }));
             let asked = asked.chain(
                 written
@@ -57,8 +58,10 @@ fn tcp(config: &Config, tcp: &Tcp, planned: &Planned) -> Value {
             });
             json!({ "by_hello": ways.collect::<Vec<_>>() })
         }
-        (Way::Proxy(written), _) => relay(config, written, planned.listener.tls.as_ref()),
-        (Way::Hello(_), _) => Value::Null,
+        (RelaySelection::Proxy(written), _) => {
+            relay(config, written, planned.listener.tls.as_ref())
+        }
+        (RelaySelection::Hello(_), _) => Value::Null,
     };
     described = merged(described, more);
     let timeouts = json!({
@@ -83,7 +86,7 @@ fn merged(one: Value, other: Value) -> Value {
     fields(one).into_iter().chain(fields(other)).collect()
 }
 
-fn relay(config: &Config, written: &Relay, acceptors: Option<&Acceptors>) -> Value {
+fn relay(config: &Config, written: &RelayDestination, acceptors: Option<&Acceptors>) -> Value {
     let acceptor = acceptors.into_iter().flat_map(Acceptors::all).next();
     let relayed = json!({
         "tls": acceptor.zip(written.tls.as_ref()).map(|(acceptor, written)| tls(written, acceptor)),
@@ -95,7 +98,7 @@ fn relay(config: &Config, written: &Relay, acceptors: Option<&Acceptors>) -> Val
     )
 }
 
-fn tunnel(tunnel: &Tunnel, planned: &Planned) -> Value {
+fn tunnel(tunnel: &TunnelListener, planned: &Planned) -> Value {
     let acceptor = planned.listener.tls.iter().flat_map(Acceptors::all).next();
     let targets = |rules: &[TargetRule]| rules.iter().map(ToString::to_string).collect::<Vec<_>>();
     json!({
@@ -170,7 +173,7 @@ fn served(config: &Config, sites: &site::Sites, planned: &Planned) -> Value {
     })
 }
 
-fn site(config: &Config, written: &Site, one: &site::Site, planned: &Planned) -> Value {
+fn site(config: &Config, written: &HostedSite, one: &site::Site, planned: &Planned) -> Value {
     let secure = planned.listener.tls_of_sites().is_some();
     let is_here = |at: &&lockgate_config::SiteListener| {
         at.secure == secure && assemble::address(&at.addr) == planned.address
@@ -181,7 +184,7 @@ fn site(config: &Config, written: &Site, one: &site::Site, planned: &Planned) ->
         .iter()
         .find(is_here)
         .is_some_and(|at| at.redirects);
-    let serves = |site: &Site, host: &Host| {
+    let serves = |site: &HostedSite, host: &Host| {
         site.hosts.contains(host) && site.listen.iter().any(|at| is_here(&at) && !at.redirects)
     };
     let hosts = written
@@ -223,7 +226,7 @@ fn host(host: &Host) -> String {
 }
 
 /// Whom requests or connections go to.
-fn pool(pool: &Pool) -> Value {
+fn pool(pool: &EndpointPool) -> Value {
     json!({
         "pool": pool.name,
         "endpoints": endpoints(pool),
@@ -246,27 +249,27 @@ fn pool(pool: &Pool) -> Value {
     })
 }
 
-fn route(config: &Config, route: &Route) -> Value {
+fn route(config: &Config, route: &SiteRoute) -> Value {
     let described = json!({
         "method": route.method,
         "path": path(&route.pattern),
         "modifiers": modifiers(config, &route.rules),
     });
     let action = match &route.action {
-        Action::Proxy(number) => merged(
+        RouteAction::Proxy(number) => merged(
             json!({ "action": "proxy" }),
             config.pools.get(*number).map_or(Value::Null, pool),
         ),
-        Action::Files(files) => json!({
+        RouteAction::Files(files) => json!({
             "action": "files",
             "root": files.root.display().to_string(),
             "index": files.index,
             "listing": files.listing,
         }),
-        Action::Redirect { to, status } => {
+        RouteAction::Redirect { to, status } => {
             json!({ "action": "redirect", "to": to, "status": status })
         }
-        Action::Respond(Answer {
+        RouteAction::Respond(Answer {
             status,
             media_type,
             body,
@@ -290,7 +293,7 @@ fn path(pattern: &Pattern) -> String {
 }
 
 /// In short, what is not as it is without a word.
-fn modifiers(config: &Config, rules: &Rules) -> Vec<String> {
+fn modifiers(config: &Config, rules: &RouteModifiers) -> Vec<String> {
     let mut short = Vec::new();
     let mut add = |text: Option<String>| short.extend(text);
     let some = |count: usize, one: &str, more: &str| {
@@ -299,8 +302,8 @@ fn modifiers(config: &Config, rules: &Rules) -> Vec<String> {
     add(rules.strip_prefix.then(|| "strip_prefix".to_owned()));
     add(rules.rewrite.as_ref().map(|to| format!("rewrite to {to}")));
     add(rules.auth.as_ref().map(|auth| match auth {
-        Auth::Basic(basic) => format!("password of {}", basic.file.display()),
-        Auth::Forward(service) => {
+        AuthMethod::Basic(basic) => format!("password of {}", basic.file.display()),
+        AuthMethod::Forward(service) => {
             let of = config
                 .pools
                 .get(service.pool)
@@ -359,7 +362,7 @@ fn limit(limit: &RateLimit) -> String {
 
 /// How an endpoint is chosen and comes back, in short, as far as that is not as it is without a
 /// word.
-fn balance(pool: &Pool) -> Vec<String> {
+fn balance(pool: &EndpointPool) -> Vec<String> {
     let chosen = pool.balance.as_ref().map(|balance| match balance {
         Balance::P2c => "by p2c".to_owned(),
         Balance::Least => "by least".to_owned(),
@@ -421,12 +424,12 @@ fn shape(shape: &Shape, each: &str) -> String {
     each.concat().join(", ")
 }
 
-fn member(one: &Endpoint) -> Value {
+fn member(one: &WeightedEndpoint) -> Value {
     json!({ "addr": one.addr.to_string(), "weight": one.weight, "max": one.max, "backup": one.backup })
 }
 
-fn endpoints(pool: &Pool) -> Vec<String> {
-    let endpoint = |one: &Endpoint| {
+fn endpoints(pool: &EndpointPool) -> Vec<String> {
+    let endpoint = |one: &WeightedEndpoint| {
         if one.backup {
             format!("{} (backup)", one.addr)
         } else {
@@ -436,20 +439,21 @@ fn endpoints(pool: &Pool) -> Vec<String> {
     pool.endpoints.iter().map(endpoint).collect()
 }
 
-fn tls(written: &Tls, acceptor: &Acceptor) -> Value {
+fn tls(written: &DownstreamTls, acceptor: &Acceptor) -> Value {
     let certificates: Vec<Value> = acceptor
         .store()
         .describe()
         .into_iter()
         .map(|certificate| {
             let left = certificate
+                .facts
                 .not_after
                 .duration_since(SystemTime::now())
                 .unwrap_or(Duration::ZERO);
             json!({
                 "path": certificate.path.display().to_string(),
-                "names": certificate.names,
-                "key": certificate.key.to_string(),
+                "names": certificate.facts.names,
+                "key": certificate.facts.key.to_string(),
                 "days_left": left.as_secs() / 86_400,
                 "default": certificate.default,
                 "stapled": certificate.stapled,

@@ -9,19 +9,19 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
-use lockgate_content::coding::Encoder;
+use lockgate_content::coding::ContentEncoder;
 use lockgate_http::coding::Coding;
-use lockgate_net::files::{self as disk, Errno, Wait};
-use lockgate_net::memory::{self, Level};
-use lockgate_net::shape::Shaper;
-use lockgate_net::threads::Threads;
+use lockgate_net::files::{self as disk, DiskWait, Errno};
+use lockgate_net::memory::{self, MemoryLevel};
+use lockgate_net::thread_pool::ThreadPool;
+use lockgate_net::traffic_shaping::Shaper;
 use tokio::sync::oneshot;
 
 use crate::body::WriteError;
 use crate::files::Files;
 use crate::files::file::ServedFile;
 use crate::files::representation::FileContent;
-use crate::message::Downstream;
+use crate::message::ClientExchange;
 
 /// Bytes of a file that one sendfile call asks for: every call ends with a segment that may be
 /// short.
@@ -65,7 +65,7 @@ pub(super) enum BodyPart {
     /// All of a file, compressed as it is read; the encoder is away while a thread has it.
     Encoded {
         file: Rc<ServedFile>,
-        encoder: Option<Box<Encoder>>,
+        encoder: Option<Box<ContentEncoder>>,
         offset: u64,
         len: u64,
     },
@@ -90,7 +90,7 @@ struct ReadPiece {
     bytes: Bytes,
     /// Bytes of the file that were read.
     taken: u64,
-    encoder: Option<Box<Encoder>>,
+    encoder: Option<Box<ContentEncoder>>,
 }
 
 /// A body on its way.
@@ -136,7 +136,7 @@ impl Delivery {
     }
 
     /// Moves it, as far as `shaper` lets it go, until all of it has left.
-    pub(super) fn poll<D: Downstream>(
+    pub(super) fn poll<D: ClientExchange>(
         &mut self,
         cx: &mut Context<'_>,
         down: &mut D,
@@ -145,7 +145,7 @@ impl Delivery {
         mut shaper: Option<&mut Shaper>,
     ) -> Poll<Result<(), DeliveryError>> {
         for _ in 0..TURNS {
-            if down.is_taken() {
+            if down.is_finished() {
                 return down.poll_flush(cx).map_err(DeliveryError::from);
             }
             let mut allowed = usize::MAX;
@@ -159,13 +159,13 @@ impl Delivery {
                 };
                 allowed = granted;
             }
-            let before = down.moved();
+            let before = down.bytes_written();
             if !self.piece.is_empty() {
                 let last = self.parts.is_empty();
                 let taken = if self.piece.len() <= allowed {
-                    ready!(down.poll_share(cx, &self.piece, last))?
+                    ready!(down.poll_write_shared(cx, &self.piece, last))?
                 } else {
-                    ready!(down.poll_share(cx, &self.piece.slice(..allowed), false))?
+                    ready!(down.poll_write_shared(cx, &self.piece.slice(..allowed), false))?
                 };
                 self.piece.advance(taken);
                 spend(shaper.as_deref_mut(), taken);
@@ -179,7 +179,10 @@ impl Delivery {
                 }
                 Some(BodyPart::File { .. }) => {
                     let polled = self.poll_file(cx, down, files, now, allowed);
-                    spend(shaper.as_deref_mut(), (down.moved() - before) as usize);
+                    spend(
+                        shaper.as_deref_mut(),
+                        (down.bytes_written() - before) as usize,
+                    );
                     ready!(polled)?;
                 }
                 Some(BodyPart::Encoded { .. }) => ready!(self.poll_encoded(cx, down, files))?,
@@ -190,7 +193,7 @@ impl Delivery {
     }
 
     /// Moves a piece of the file that comes first, or reads one.
-    fn poll_file<D: Downstream>(
+    fn poll_file<D: ClientExchange>(
         &mut self,
         cx: &mut Context<'_>,
         down: &mut D,
@@ -234,19 +237,19 @@ impl Delivery {
                 }
                 // Bytes that the client does not take are not read: they can be read again as long
                 // as the file is there.
-                None if !down.takes_files() && down.poll_room(cx)?.is_pending() => {
+                None if !down.supports_sendfile() && down.poll_room(cx)?.is_pending() => {
                     return Poll::Pending;
                 }
                 None if now < file.resident.get() || is_resident(descriptor, *offset, wanted) => {
                     let here = usize::try_from(wanted).unwrap_or(usize::MAX).min(allowed);
                     let part = (descriptor.as_fd(), *offset, here);
-                    match ready!(down.poll_file(cx, part, last && here as u64 == *len))? {
+                    match ready!(down.poll_send_file(cx, part, last && here as u64 == *len))? {
                         Some(moved) => moved as u64,
                         None => match read(
                             descriptor,
                             *offset,
                             wanted.min(at_once(self.step)),
-                            Wait::No,
+                            DiskWait::No,
                         ) {
                             // It may have been written over since it was looked at.
                             Ok(_) if !form.is_unchanged() => {
@@ -289,7 +292,7 @@ impl Delivery {
     }
 
     /// Has a thread read and compress a piece, and takes it.
-    fn poll_encoded<D: Downstream>(
+    fn poll_encoded<D: ClientExchange>(
         &mut self,
         cx: &mut Context<'_>,
         down: &mut D,
@@ -331,7 +334,7 @@ impl Delivery {
             *len <= COPIED,
         );
         let job = move || {
-            let bytes = read(&descriptor, offset, wanted, Wait::Yes)?;
+            let bytes = read(&descriptor, offset, wanted, DiskWait::Yes)?;
             let mut encoded = Vec::new();
             encoder.write(&bytes, &mut encoded);
             if last {
@@ -346,7 +349,7 @@ impl Delivery {
         self.reading = Some(
             files
                 .compressors
-                .go_on(job)
+                .submit_continuation(job)
                 .map_err(|_| DeliveryError::Busy)?,
         );
         Poll::Ready(Ok(()))
@@ -355,7 +358,7 @@ impl Delivery {
 
 /// Bytes that one read asks for, usually `step`: what a client does not take is held in memory.
 fn at_once(step: u64) -> u64 {
-    if memory::level() == Level::Easy {
+    if memory::level() == MemoryLevel::Easy {
         step
     } else {
         FIRST
@@ -370,28 +373,30 @@ fn spend(shaper: Option<&mut Shaper>, bytes: usize) {
 
 /// Has a thread read a piece.
 fn order(
-    threads: &Threads,
+    threads: &ThreadPool,
     file: &Arc<OwnedFd>,
     offset: u64,
     wanted: u64,
 ) -> Result<PendingRead, DeliveryError> {
     let (file, len) = (Arc::clone(file), wanted.min(at_once(COPIED)));
     let job = move || {
-        read(&file, offset, len, Wait::Yes).map(|bytes| ReadPiece {
+        read(&file, offset, len, DiskWait::Yes).map(|bytes| ReadPiece {
             bytes,
             ..ReadPiece::default()
         })
     };
-    threads.go_on(job).map_err(|_| DeliveryError::Busy)
+    threads
+        .submit_continuation(job)
+        .map_err(|_| DeliveryError::Busy)
 }
 
 /// Whether the kernel has a part of a file in memory, as far as its first and last bytes tell.
 fn is_resident(file: &OwnedFd, offset: u64, len: u64) -> bool {
-    let at = |offset| disk::read_at(file, &mut [0], offset, Wait::No).is_ok();
+    let at = |offset| disk::read_at(file, &mut [0], offset, DiskWait::No).is_ok();
     at(offset) && at(offset + len - 1)
 }
 
-fn read(file: &OwnedFd, offset: u64, len: u64, wait: Wait) -> Result<Bytes, Errno> {
+fn read(file: &OwnedFd, offset: u64, len: u64, wait: DiskWait) -> Result<Bytes, Errno> {
     let mut bytes = vec![0; usize::try_from(len).map_err(|_| Errno::FBIG)?];
     let read = disk::read_at(file, &mut bytes, offset, wait)?;
     bytes.truncate(read);

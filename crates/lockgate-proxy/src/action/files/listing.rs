@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use lockgate_http::date;
-use lockgate_net::files::{Entry, Kind};
+use lockgate_net::files::{DirectoryEntry, FileKind};
 
 use crate::error_response::BodyFormat;
 use crate::escape;
@@ -45,12 +45,12 @@ impl ListingOrder {
         }
     }
 
-    pub(super) fn sort(self, entries: &mut [Entry]) {
+    pub(super) fn sort(self, entries: &mut [DirectoryEntry]) {
         entries.sort_unstable_by(|a, b| self.compare(a, b));
     }
 
-    fn compare(self, a: &Entry, b: &Entry) -> Ordering {
-        let first = |entry: &Entry| entry.kind != Kind::Directory;
+    fn compare(self, a: &DirectoryEntry, b: &DirectoryEntry) -> Ordering {
+        let first = |entry: &DirectoryEntry| entry.kind != FileKind::Directory;
         let inner = match self.by {
             SortKey::Name => a.name.cmp(&b.name),
             SortKey::Size => a.size.cmp(&b.size),
@@ -71,7 +71,7 @@ pub(super) struct DirectoryListing<'a> {
     /// The path as it was asked for, decoded.
     pub(super) path: &'a [u8],
     /// In this order.
-    pub(super) entries: &'a [Entry],
+    pub(super) entries: &'a [DirectoryEntry],
     /// The number of names beside these.
     pub(super) more: usize,
     pub(super) order: ListingOrder,
@@ -90,7 +90,7 @@ impl DirectoryListing<'_> {
     fn text(&self, out: &mut Vec<u8>) {
         for entry in self.entries {
             out.extend_from_slice(&escaped(&entry.name));
-            out.extend_from_slice(if entry.kind == Kind::Directory {
+            out.extend_from_slice(if entry.kind == FileKind::Directory {
                 b"/\n"
             } else {
                 b"\n"
@@ -105,7 +105,7 @@ impl DirectoryListing<'_> {
         out.extend_from_slice(b"[");
         for (place, entry) in self.entries.iter().enumerate() {
             out.extend_from_slice(if place == 0 { b"\n" } else { b",\n" });
-            let kind = if entry.kind == Kind::Directory {
+            let kind = if entry.kind == FileKind::Directory {
                 "directory"
             } else {
                 "file"
@@ -113,7 +113,7 @@ impl DirectoryListing<'_> {
             out.extend_from_slice(b"{\"name\":\"");
             escape::json_inside(out, &entry.name);
             let url = escaped(&entry.name);
-            let slash = if entry.kind == Kind::Directory {
+            let slash = if entry.kind == FileKind::Directory {
                 "/"
             } else {
                 ""
@@ -124,7 +124,7 @@ impl DirectoryListing<'_> {
             out.extend_from_slice(b"\",\"modified\":\"");
             out.extend_from_slice(&modified(entry));
             out.extend_from_slice(b"\"");
-            if entry.kind == Kind::File {
+            if entry.kind == FileKind::File {
                 out.extend_from_slice(format!(",\"size\":{}", entry.size).as_bytes());
             }
             out.extend_from_slice(b"}");
@@ -160,7 +160,7 @@ impl DirectoryListing<'_> {
             out.extend_from_slice(b"<tr><td><a href=\"../\">../</a><td><td>\n");
         }
         for entry in self.entries {
-            let slash = if entry.kind == Kind::Directory {
+            let slash = if entry.kind == FileKind::Directory {
                 "/"
             } else {
                 ""
@@ -171,7 +171,7 @@ impl DirectoryListing<'_> {
             out.extend_from_slice(format!("{slash}\">").as_bytes());
             escape::html(out, &String::from_utf8_lossy(&entry.name));
             out.extend_from_slice(format!("{slash}</a><td>").as_bytes());
-            if entry.kind == Kind::File {
+            if entry.kind == FileKind::File {
                 out.extend_from_slice(entry.size.to_string().as_bytes());
             }
             out.extend_from_slice(b"<td>");
@@ -199,6 +199,6 @@ td:nth-child(3) { white-space: nowrap }
 </style></head><body>
 ";
 
-fn modified(entry: &Entry) -> [u8; date::LENGTH] {
+fn modified(entry: &DirectoryEntry) -> [u8; date::LENGTH] {
     date::imf_fixdate(u64::try_from(entry.modified).unwrap_or(0))
 }

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use lockgate_net::files::{Entry, Errno, Root, Stamp, Symlinks, Wait};
+use lockgate_net::files::{DirectoryEntry, DiskWait, Errno, FileVersion, Root, Symlinks};
 
 use super::listing::{DirectoryListing, ListingOrder, MOST};
 use crate::error_response::BodyFormat;
@@ -76,9 +76,9 @@ struct ListingCache {
 
 #[derive(Debug)]
 struct CachedDirectory {
-    stamp: Stamp,
+    stamp: FileVersion,
     read: Instant,
-    entries: Vec<Entry>,
+    entries: Vec<DirectoryEntry>,
     more: usize,
     pages: HashMap<ListingView, Bytes>,
 }
@@ -90,7 +90,7 @@ impl ListingCache {
         wanted: &ListingRequest,
         now: Instant,
     ) -> Result<Bytes, Errno> {
-        let root = Root::open(folder.root, folder.symlinks, Wait::Yes)?;
+        let root = Root::open(folder.root, folder.symlinks, DiskWait::Yes)?;
         // Looked at before it is read: a change in between is seen by the next.
         let (_, stamp) = root.look(&wanted.at)?;
         let key = (folder.id, wanted.at.clone());

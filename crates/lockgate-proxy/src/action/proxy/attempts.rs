@@ -12,29 +12,30 @@ use super::Proxy;
 use super::replay::Replay;
 use super::request::AttemptFailure;
 use super::upload::RequestUpload;
-use crate::clock::Asked;
+use crate::clock::PendingResponse;
 use crate::error_response::HttpFault;
-use crate::exchange::{Dispatch, Failure, lap};
-use crate::h2::Target;
+use crate::exchange::{Dispatch, ExchangeFailure, lap};
+use crate::h2::RequestPseudoFields;
 use crate::limits::sockets::SocketShare;
 use crate::member_set::MemberSet;
-use crate::message::{Downstream, OutgoingRequest};
-use crate::upstream::Failure::Unserved;
-use crate::upstream::{DialError, Lease, Patience, Upstream, Wanted};
+use crate::message::{ClientExchange, OutgoingRequest};
+use crate::metrics::http::LeaseCells;
+use crate::upstream::EndpointFailure::Unserved;
+use crate::upstream::{DialError, Lease, LeaseRequest, ReusePolicy, UpstreamPool, WaitBudget};
 
 /// The attempts of one request, and the state that they share.
 pub(super) struct Attempts<'a> {
     proxy: &'a Proxy,
-    upstream: Rc<Upstream>,
+    upstream: Rc<UpstreamPool>,
     /// The request's pseudo-header fields, where endpoints speak HTTP/2.
-    target: Option<Target>,
+    target: Option<RequestPseudoFields>,
     /// Whether the request may be sent twice.
     is_idempotent: bool,
     pub(super) upload: RequestUpload<'a>,
-    wanted: Wanted,
+    reuse: ReusePolicy,
     /// The members that have failed.
     tried: MemberSet,
-    patience: Patience,
+    wait_budget: WaitBudget,
     /// The end of the last phase.
     clock: Instant,
     /// The last attempt, if it has failed.
@@ -43,7 +44,7 @@ pub(super) struct Attempts<'a> {
 
 /// An attempt after which the request is sent once more.
 struct FailedAttempt {
-    failure: Failure,
+    failure: ExchangeFailure,
     /// The place of the endpoint that has failed.
     place: Option<usize>,
     /// Whether the next attempt counts as a retry.
@@ -55,9 +56,9 @@ impl<'a> Attempts<'a> {
     /// When the request cannot be sent over HTTP/2 to endpoints that require that.
     pub(super) fn new<D>(
         proxy: &'a Proxy,
-        upstream: Rc<Upstream>,
+        upstream: Rc<UpstreamPool>,
         exchange: &Dispatch<'a, D>,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, ExchangeFailure> {
         let http2 = upstream.pool().settings.http2;
         let target = if http2 {
             Some(target(&exchange.request.outgoing)?)
@@ -69,7 +70,7 @@ impl<'a> Attempts<'a> {
         // sent.
         let replay = Replay::new(is_idempotent || http2);
         let upload = RequestUpload::new(exchange.guard, exchange.request.rules, replay);
-        let patience = upstream.pool().patience();
+        let wait_budget = upstream.pool().wait_budget();
         Ok(Self {
             proxy,
             upstream,
@@ -78,13 +79,13 @@ impl<'a> Attempts<'a> {
             upload,
             // A request that must not be sent twice goes to an endpoint that the kernel says is
             // listening.
-            wanted: if is_idempotent {
-                Wanted::Any
+            reuse: if is_idempotent {
+                ReusePolicy::Any
             } else {
-                Wanted::Certain
+                ReusePolicy::Alive
             },
             tried: MemberSet::default(),
-            patience,
+            wait_budget,
             clock: exchange.began,
             failed: None,
         })
@@ -92,10 +93,10 @@ impl<'a> Attempts<'a> {
 
     /// A connection to an endpoint for the next attempt, unless the client leaves before there is
     /// one.
-    pub(super) async fn lease<D: Downstream>(
+    pub(super) async fn lease<D: ClientExchange>(
         &mut self,
         exchange: &mut Dispatch<'_, D>,
-    ) -> Result<Lease, Failure> {
+    ) -> Result<Lease, ExchangeFailure> {
         let leased = self.connect(exchange).await;
         let tried = exchange.outcome.tried.union(self.tried);
         let failed = self.failed.take();
@@ -121,12 +122,12 @@ impl<'a> Attempts<'a> {
             outcome.retries += u32::from(failed.counts);
         }
         outcome.tried = tried.without(lease.member());
-        outcome.leased(lap(&mut self.clock), lease.dialled);
+        outcome.add_lease(lap(&mut self.clock), lease.dialled);
         outcome.reused = lease.requests > 0;
         outcome.endpoint = Some(Arc::clone(lease.endpoint()));
         let uses_socket = &exchange.guard.watch().uses_socket;
         uses_socket.set(lease.has_own_socket());
-        if let Some(cells) = cells.endpoint(lease.place()) {
+        if let Some(cells) = cells.endpoint(lease.endpoint_index()) {
             lease
                 .dialled
                 .map_or_else(|| cells.reused.inc(), |took| cells.connected(took));
@@ -135,7 +136,7 @@ impl<'a> Attempts<'a> {
         Ok(lease)
     }
 
-    async fn connect<D: Downstream>(
+    async fn connect<D: ClientExchange>(
         &mut self,
         exchange: &mut Dispatch<'_, D>,
     ) -> Result<Lease, DialError> {
@@ -147,38 +148,43 @@ impl<'a> Attempts<'a> {
             private,
             introduction,
             cells,
-            wish,
+            preference,
             ..
         } = exchange;
         let (upstream, tried) = (&self.upstream, &mut self.tried);
-        let cells = (&request.worker.cells.http, *cells);
         let mut header = Vec::new();
-        let mut wanted = self.wanted;
+        let mut reuse = self.reuse;
         if let Some(version) = upstream.pool().settings.proxy_protocol {
             let now = guard.clock().now();
-            if !matches!(wanted, Wanted::New(_))
+            let share = share_of.map(SocketShare::count);
+            if !matches!(reuse, ReusePolicy::New(_))
                 && let Some(private) = private.pop()
-                && let Some(lease) = private.take(
-                    upstream,
-                    share_of.map(SocketShare::count),
-                    now,
-                    *wish,
-                    tried,
-                )
+                && let Some(lease) = private.take(upstream, share, now, *preference, tried)
             {
                 return Ok(lease);
             }
             header = introduction(version);
-            wanted = Wanted::New(Instant::now());
+            reuse = ReusePolicy::New(Instant::now());
         }
-        let (by, to) = ((*guard, *share_of, &self.patience), (*wish, tried));
-        let connect = self.proxy.connect;
-        let mut leased = pin!(upstream.lease(by, connect, wanted, &header, to, cells));
+        let request = LeaseRequest {
+            guard: *guard,
+            share_of: *share_of,
+            wait_budget: &self.wait_budget,
+            connect: self.proxy.connect,
+            reuse,
+            header: &header,
+            preference: *preference,
+            metrics: &LeaseCells {
+                http: &request.worker.cells.http,
+                site: *cells,
+            },
+        };
+        let mut leased = pin!(upstream.lease(&request, tried));
         poll_fn(|cx| match leased.as_mut().poll(cx) {
             // It neither keeps its place in the queue nor is served for nothing.
             Poll::Pending if down.poll_gone(cx).is_ready() => Poll::Ready(Err(DialError::Left)),
             Poll::Pending => {
-                down.settle(cx);
+                down.release_memory(cx);
                 Poll::Pending
             }
             leased => leased,
@@ -187,9 +193,9 @@ impl<'a> Attempts<'a> {
     }
 
     /// The state for the tick while the endpoint is waited for.
-    pub(super) fn asked<D>(&self, exchange: &Dispatch<'_, D>, lease: &Lease) -> Asked {
+    pub(super) fn asked<D>(&self, exchange: &Dispatch<'_, D>, lease: &Lease) -> PendingResponse {
         let again = self.is_idempotent && self.has_retries(exchange);
-        Asked {
+        PendingResponse {
             upstream: self.proxy.upstream,
             member: lease.member(),
             since: self.clock,
@@ -198,7 +204,7 @@ impl<'a> Attempts<'a> {
     }
 
     /// The pseudo-header fields for the endpoint of `lease`, where it speaks HTTP/2.
-    pub(super) fn target(&self, lease: &Lease) -> Option<Target> {
+    pub(super) fn target(&self, lease: &Lease) -> Option<RequestPseudoFields> {
         let target = self.target.as_ref();
         target.map(|target| target.at(lease.endpoint().authority()))
     }
@@ -210,15 +216,15 @@ impl<'a> Attempts<'a> {
         exchange: &mut Dispatch<'_, D>,
         lease: &Lease,
         status: u16,
-        waited: Option<Asked>,
+        waited: Option<PendingResponse>,
     ) {
         let took = lap(&mut self.clock);
         exchange.outcome.first_byte = Some(took);
         let now = exchange.guard.clock().now();
         let (pool, endpoint) = (self.upstream.pool(), lease.endpoint());
         // Where it did not wait for the whole request, its haste tells little.
-        if let Some(Asked { since, .. }) = waited {
-            endpoint.answered(self.clock.saturating_duration_since(since), now);
+        if let Some(PendingResponse { since, .. }) = waited {
+            endpoint.record_response(self.clock.saturating_duration_since(since), now);
         }
         if self.is_failure(status) {
             let why = format_args!("it answers {status}");
@@ -226,7 +232,13 @@ impl<'a> Attempts<'a> {
         } else {
             pool.succeeded(endpoint, now);
         }
-        if let Some(cells) = exchange.request.worker.cells.http.endpoint(lease.place()) {
+        if let Some(cells) = exchange
+            .request
+            .worker
+            .cells
+            .http
+            .endpoint(lease.endpoint_index())
+        {
             cells.answered(status, took);
         }
     }
@@ -240,7 +252,7 @@ impl<'a> Attempts<'a> {
         exchange: &Dispatch<'_, D>,
         lease: &Lease,
         failed: AttemptFailure,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), ExchangeFailure> {
         let now = exchange.guard.clock().now();
         let is_stale = failed.is_stale(lease);
         let is_refused = lease.link.is_refused();
@@ -266,17 +278,17 @@ impl<'a> Attempts<'a> {
             // Its own fault it was not; but where one idle connection was dead, the others
             // probably are.
             self.tried = MemberSet::default();
-            self.wanted = Wanted::New(self.clock);
+            self.reuse = ReusePolicy::New(self.clock);
         } else if is_refused && !self.upstream.has_another(self.tried) {
             // The connection had no room for it, or ends: the endpoint is well.
             self.tried = MemberSet::default();
             if lease.link.is_lost() {
-                self.wanted = Wanted::New(self.clock);
+                self.reuse = ReusePolicy::New(self.clock);
             }
         }
         self.failed = Some(FailedAttempt {
             failure: failed.failure,
-            place: lease.place(),
+            place: lease.endpoint_index(),
             counts: !is_stale,
         });
         Ok(())
@@ -295,13 +307,13 @@ impl<'a> Attempts<'a> {
 
 /// The pseudo-header fields of HTTP/2 for a request; a request without them is the client's
 /// mistake, and no endpoint is asked.
-fn target(request: &OutgoingRequest<'_>) -> Result<Target, Failure> {
-    Target::of(request).map_err(|error| {
+fn target(request: &OutgoingRequest<'_>) -> Result<RequestPseudoFields, ExchangeFailure> {
+    RequestPseudoFields::of(request).map_err(|error| {
         let fault = if error.status() == 414 {
             HttpFault::TargetTooLong
         } else {
             HttpFault::Malformed
         };
-        Failure::because(fault, format!("not for HTTP/2: {error}"))
+        ExchangeFailure::because(fault, format!("not for HTTP/2: {error}"))
     })
 }

@@ -9,27 +9,27 @@ use std::time::{Duration, Instant};
 use lockgate_http::fields::Known;
 use lockgate_http::h1::HeadError;
 use lockgate_http::head::{BodyLength, ResponseHead};
-use lockgate_net::shape::Shaper;
 use lockgate_net::stream::StreamError;
+use lockgate_net::traffic_shaping::Shaper;
 
 use super::upload::{RequestUpload, UploadError};
 use crate::access_log::{Cause, CauseSide};
-use crate::body::{ReadError, Sink};
-use crate::boxed::boxed;
-use crate::clock::{Asked, Cut, Waiting};
+use crate::body::{BodyWriter, ReadError};
+use crate::box_future::boxed;
+use crate::clock::{Cut, PendingResponse, WaitReason};
 use crate::error_response::HttpFault;
-use crate::exchange::{Dispatch, Failure};
-use crate::h2::Target;
-use crate::message::Downstream;
-use crate::upstream::Failure::{Broken, Unserved};
-use crate::upstream::{self, Lease, Wire};
+use crate::exchange::{Dispatch, ExchangeFailure};
+use crate::h2::RequestPseudoFields;
+use crate::message::ClientExchange;
+use crate::upstream::EndpointFailure::{Reset, Unserved};
+use crate::upstream::{self, Lease, UpstreamConnection};
 
 /// Interim responses that one request may get at the most.
 const INTERIM: u32 = 32;
 
 /// The failure of an attempt before the response began.
 pub(super) struct AttemptFailure {
-    pub(super) failure: Failure,
+    pub(super) failure: ExchangeFailure,
     /// Whether any byte of the request has left.
     pub(super) sent: bool,
     /// Whether another attempt could go better: not if it was the client.
@@ -42,7 +42,7 @@ pub(super) struct AttemptFailure {
     /// client has sent.
     pub(super) reset: bool,
     /// The verdict on the endpoint, if that is to blame.
-    pub(super) blames: Option<upstream::Failure>,
+    pub(super) blames: Option<upstream::EndpointFailure>,
 }
 
 /// The way in which a connection or a stream ended before the response.
@@ -55,7 +55,7 @@ enum UpstreamEnd {
 }
 
 impl AttemptFailure {
-    fn end(failure: Failure) -> Self {
+    fn end(failure: ExchangeFailure) -> Self {
         // A response that cannot be read is the endpoint's.
         let blames = (failure.fault == Some(HttpFault::BadResponse)).then_some(Unserved);
         Self {
@@ -70,8 +70,12 @@ impl AttemptFailure {
     }
 
     /// The endpoint broke off.
-    fn broken(up: &Wire, how: UpstreamEnd, detail: impl Into<Cow<'static, str>>) -> Self {
-        let begun = up.has_begun_answer();
+    fn broken(
+        up: &UpstreamConnection,
+        how: UpstreamEnd,
+        detail: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        let begun = up.has_begun_response();
         // RFC 9209 §2.3.8, §2.3.18: it is another error once a part of the response was received.
         let fault = match (how, begun) {
             (UpstreamEnd::Closed, false) => HttpFault::ConnectionClosed,
@@ -79,9 +83,9 @@ impl AttemptFailure {
             (UpstreamEnd::Closed, true) => HttpFault::ResponseIncomplete,
             (UpstreamEnd::Reset | UpstreamEnd::Refused, true) => HttpFault::ResponseReset,
         };
-        let failure = Failure::because(fault, detail);
+        let failure = ExchangeFailure::because(fault, detail);
         let reset = matches!(how, UpstreamEnd::Refused);
-        let blames = (!reset).then_some(Broken);
+        let blames = (!reset).then_some(Reset);
         Self {
             failure,
             sent: up.has_sent(),
@@ -104,7 +108,7 @@ impl AttemptFailure {
         // Where the client holds its body back, the endpoint may be waiting for that.
         let blames = (late && (request.invited || request.uploaded)).then_some(Unserved);
         Self {
-            failure: Failure::cut(cut, fault),
+            failure: ExchangeFailure::cut(cut, fault),
             sent: request.up.has_sent(),
             worth: late,
             late,
@@ -123,13 +127,13 @@ impl AttemptFailure {
 
 /// A request that is being sent.
 pub(super) struct PendingRequest<'r, 'g> {
-    up: &'r mut Wire,
+    up: &'r mut UpstreamConnection,
     upload: &'r mut RequestUpload<'g>,
     response: &'r mut ResponseHead,
     /// The response timeout, from the moment on which only the endpoint is waited for.
     timeout: Option<Duration>,
     /// For the tick, once the endpoint has the whole of it.
-    asked: Asked,
+    asked: PendingResponse,
     /// Whether it has.
     uploaded: bool,
     /// Whether nothing had to be waited for until then.
@@ -145,11 +149,11 @@ pub(super) struct PendingRequest<'r, 'g> {
 
 impl<'r, 'g> PendingRequest<'r, 'g> {
     pub(super) fn new(
-        up: &'r mut Wire,
+        up: &'r mut UpstreamConnection,
         upload: &'r mut RequestUpload<'g>,
         response: &'r mut ResponseHead,
         timeout: Option<Duration>,
-        asked: Asked,
+        asked: PendingResponse,
     ) -> Self {
         Self {
             up,
@@ -166,20 +170,20 @@ impl<'r, 'g> PendingRequest<'r, 'g> {
     }
 
     /// Sends the request, and reads until there is the head of a response.
-    pub(super) async fn send<D: Downstream>(
+    pub(super) async fn send<D: ClientExchange>(
         &mut self,
         exchange: &mut Dispatch<'_, D>,
-        target: Option<Target>,
+        target: Option<RequestPseudoFields>,
     ) -> Result<(), AttemptFailure> {
         let (guard, outgoing) = (exchange.guard, &exchange.request.outgoing);
         let expects = outgoing.head.fields().first(Known::Expect).is_some();
-        guard.settle();
-        if !self.up.takes(outgoing) {
+        guard.end_phase();
+        if !self.up.supports(outgoing) {
             let why = "the endpoint takes no WebSocket over HTTP/2";
-            let failure = Failure::because(HttpFault::UpgradeFailed, why);
+            let failure = ExchangeFailure::because(HttpFault::UpgradeFailed, why);
             return Err(AttemptFailure::end(failure));
         }
-        self.up.ask(outgoing, target);
+        self.up.send_request(outgoing, target);
         exchange.outcome.awaited = false;
         self.invited = outgoing.length == BodyLength::Empty || !expects;
         if !self.invited {
@@ -204,16 +208,16 @@ impl<'r, 'g> PendingRequest<'r, 'g> {
             }
             exchange.outcome.awaited |= self.response.status == 100;
             // While the client takes it, the endpoint is not waited for.
-            let asked = guard.watch().asked.take();
+            let asked = guard.watch().pending.take();
             boxed(|| send_interim(exchange, self.response))
                 .await
                 .map_err(AttemptFailure::end)?;
-            guard.watch().asked.set(asked);
+            guard.watch().pending.set(asked);
             if self.response.status == 100 {
                 self.invite();
             }
         }
-        Err(AttemptFailure::end(Failure::because(
+        Err(AttemptFailure::end(ExchangeFailure::because(
             HttpFault::BadResponse,
             "too many interim answers",
         )))
@@ -230,7 +234,7 @@ impl<'r, 'g> PendingRequest<'r, 'g> {
         {
             return Poll::Ready(Err(AttemptFailure::end(failure)));
         }
-        let (how, detail) = match self.up.poll_answer(cx, self.response) {
+        let (how, detail) = match self.up.poll_response(cx, self.response) {
             Poll::Ready(Ok(true)) => return Poll::Ready(Ok(())),
             Poll::Ready(Ok(false)) => (UpstreamEnd::Closed, "closed before it answered".to_owned()),
             Poll::Ready(Err(error @ ReadError::Cut)) => (UpstreamEnd::Closed, error.to_string()),
@@ -252,7 +256,8 @@ impl<'r, 'g> PendingRequest<'r, 'g> {
                     || (self.uploaded || self.up.is_blocked()) && down.poll_gone(cx).is_ready() =>
             {
                 let why = "while it waited";
-                let failure = Failure::silent(Cause::ClientReset, CauseSide::Downstream, why);
+                let failure =
+                    ExchangeFailure::silent(Cause::ClientReset, CauseSide::Downstream, why);
                 return Poll::Ready(Err(AttemptFailure::end(failure)));
             }
             Poll::Pending => return Poll::Pending,
@@ -273,7 +278,7 @@ impl<'r, 'g> PendingRequest<'r, 'g> {
         cx: &mut Context<'_>,
         down: &mut impl Downstream,
         shaper: Option<&mut Shaper>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), ExchangeFailure> {
         let polled = self.upload.poll(cx, down, self.up, shaper);
         let watch = self.upload.guard.watch();
         match polled {
@@ -283,7 +288,7 @@ impl<'r, 'g> PendingRequest<'r, 'g> {
                     self.broken = Some(error);
                 }
                 self.uploaded = true;
-                watch.waits(Waiting::Otherwise);
+                watch.set_wait(WaitReason::Otherwise);
                 // How long the client has taken to send it is not the endpoint's doing.
                 let since = if self.at_once {
                     self.asked.since
@@ -291,27 +296,27 @@ impl<'r, 'g> PendingRequest<'r, 'g> {
                     Instant::now()
                 };
                 let tried = self.asked.tried.filter(|_| self.upload.replay.is_whole());
-                watch.asked.set(Some(Asked {
+                watch.pending.set(Some(PendingResponse {
                     since,
                     tried,
                     ..self.asked
                 }));
                 self.limit();
             }
-            Poll::Pending if !self.invited && down.taken() == 0 => {
+            Poll::Pending if !self.invited && down.bytes_read() == 0 => {
                 self.at_once = false;
-                watch.waits(Waiting::Otherwise);
+                watch.set_wait(WaitReason::Otherwise);
             }
             Poll::Pending => {
                 self.at_once = false;
                 self.invite();
-                let stuck = self.up.is_blocked().then(|| self.up.moved());
+                let stuck = self.up.is_blocked().then(|| self.up.bytes_written());
                 if stuck != self.stuck {
                     self.stuck = stuck;
                     if stuck.is_some() {
                         self.limit()
                     } else {
-                        self.upload.guard.settle()
+                        self.upload.guard.end_phase()
                     }
                 }
             }
@@ -322,7 +327,7 @@ impl<'r, 'g> PendingRequest<'r, 'g> {
     /// From here on the client is waited for.
     fn invite(&mut self) {
         if !std::mem::replace(&mut self.invited, true) && !self.uploaded {
-            self.upload.guard.settle();
+            self.upload.guard.end_phase();
         }
     }
 
@@ -351,25 +356,25 @@ fn unreadable(error: &ReadError) -> AttemptFailure {
         }
         _ => HttpFault::BadResponse,
     };
-    AttemptFailure::end(Failure::because(fault, error.to_string()))
+    AttemptFailure::end(ExchangeFailure::because(fault, error.to_string()))
 }
 
 /// Hands on an interim response (RFC 9110 §15.2).
-async fn send_interim<D: Downstream>(
+async fn send_interim<D: ClientExchange>(
     exchange: &mut Dispatch<'_, D>,
     answer: &ResponseHead,
-) -> Result<(), Failure> {
+) -> Result<(), ExchangeFailure> {
     exchange.down.interim(exchange.request.received(), answer);
     match exchange
         .guard
         .within(poll_fn(|cx| exchange.down.poll_flush(cx)))
         .await
     {
-        Ok(flushed) => flushed.map_err(|error| Failure::client(&error)),
+        Ok(flushed) => flushed.map_err(|error| ExchangeFailure::client(&error)),
         // A part of it may have left: an error now would be taken for its rest.
-        Err(cut) => Err(Failure {
+        Err(cut) => Err(ExchangeFailure {
             fault: None,
-            ..Failure::cut(cut, HttpFault::ResponseTimeout)
+            ..ExchangeFailure::cut(cut, HttpFault::ResponseTimeout)
         }),
     }
 }

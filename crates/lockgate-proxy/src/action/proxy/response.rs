@@ -7,28 +7,28 @@ use std::time::Duration;
 
 use lockgate_http::fields::{Fields, Known};
 use lockgate_http::forwarding;
-use lockgate_http::head::{BodyLength, Method, ResponseHead, Version};
+use lockgate_http::head::{BodyLength, HttpVersion, Method, ResponseHead};
 use lockgate_http::target::{self, Authority};
-use lockgate_net::memory::{self, Charge, Kind, Level};
-use lockgate_net::shape::Shaper;
+use lockgate_net::memory::{self, Charge, MemoryKind, MemoryLevel};
+use lockgate_net::traffic_shaping::Shaper;
 
 use super::Proxy;
 use super::request::is_end;
 use super::upload::{RequestUpload, UploadError};
 use crate::access_log::{Cause, CauseSide};
-use crate::body::{ReadError, Sink, Source};
-use crate::boxed::boxed;
-use crate::clock::Waiting;
+use crate::body::{BodyReader, BodyWriter, ReadError};
+use crate::box_future::boxed;
+use crate::clock::WaitReason;
 use crate::error_response::{HttpFault, grpc};
-use crate::exchange::{Dispatch, Failure, Request, Switched};
+use crate::exchange::{Dispatch, ExchangeFailure, RoutedRequest, SwitchedConnection};
 use crate::h1;
-use crate::message::{Downstream, Persistence};
+use crate::message::{ClientExchange, Persistence};
 use crate::pump::{Pump, PumpError};
 use crate::rules::{self, RouteRules};
 use crate::shaping::Shapers;
 use crate::transform::body::{BodyStage, Transformation};
 use crate::transform::{Cors, OriginAuthority, PublicUrl};
-use crate::upstream::{Lease, Wire, Wish};
+use crate::upstream::{Lease, Preference, UpstreamConnection};
 
 /// The idle limit for the rest of a request's body, once its response has been delivered.
 const REST: Duration = Duration::from_secs(30);
@@ -51,15 +51,17 @@ struct ResponsePlan {
 
 impl ResponsePlan {
     /// Begins the body of the response, and plans its delivery.
-    fn of<D: Downstream>(
+    fn of<D: ClientExchange>(
         exchange: &Dispatch<'_, D>,
         lease: &mut Lease,
         response: &mut ResponseHead,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, ExchangeFailure> {
         let (request, outcome) = (&exchange.request, &exchange.outcome);
-        let length = lease.link.begin_answer(request.received().method, response);
-        let length =
-            length.map_err(|error| Failure::because(HttpFault::BadResponse, error.to_string()))?;
+        let length = lease
+            .link
+            .begin_response(request.received().method, response);
+        let length = length
+            .map_err(|error| ExchangeFailure::because(HttpFault::BadResponse, error.to_string()))?;
         let stays = forwarding::keeps_alive(response.version, &response.fields)
             && length != BodyLength::UntilClose;
         let was_awaited = outcome.awaited || request.outgoing.length == BodyLength::Empty;
@@ -67,7 +69,7 @@ impl ResponsePlan {
         let transformation = transformation_of(request, response, length);
         let length = match (length, &transformation) {
             (BodyLength::Chunked | BodyLength::UntilClose, _) | (_, Some(_)) => {
-                if request.received().version >= Version::Http11 {
+                if request.received().version >= HttpVersion::Http11 {
                     BodyLength::Chunked
                 } else {
                     BodyLength::UntilClose
@@ -75,17 +77,18 @@ impl ResponsePlan {
             }
             (length, None) => length,
         };
-        let is_uploading = !lease.link.is_taken();
+        let is_uploading = !lease.link.is_finished();
         // RFC 9112 §9.6: an endpoint that closes after its response needs no more. One that stays
         // may have responded before it reads the rest, and gets it, unless the client waits for a
         // 100 and was never sent one.
         let outgoing = request.outgoing.head.fields();
         let expects = outgoing.first(Known::Expect).is_some();
-        let is_rest_wanted =
-            is_uploading && stays && (!expects || outcome.awaited || exchange.down.taken() > 0);
+        let is_rest_wanted = is_uploading
+            && stays
+            && (!expects || outcome.awaited || exchange.down.bytes_read() > 0);
         let persistence = exchange.persistence.and(
             length != BodyLength::UntilClose
-                && (exchange.down.is_over() || is_rest_wanted)
+                && (exchange.down.is_complete() || is_rest_wanted)
                 // Since the request came, the end may have begun.
                 && !request.worker.is_stopping(),
         );
@@ -120,9 +123,9 @@ impl Bodies<'_, '_> {
         &mut self,
         cx: &mut Context<'_>,
         down: &mut impl Downstream,
-        up: &mut Wire,
+        up: &mut UpstreamConnection,
         shapers: Option<&mut Shapers>,
-    ) -> Poll<Result<(), Failure>> {
+    ) -> Poll<Result<(), ExchangeFailure>> {
         let guard = self.upload.guard;
         let (received, sent) = match shapers {
             Some(shapers) => (shapers.received.as_mut(), shapers.sent.as_mut()),
@@ -148,7 +151,7 @@ impl Bodies<'_, '_> {
             && up.poll_broken(cx).is_pending()
             && down.poll_gone(cx).is_pending()
         {
-            if self.uploaded.replace(up.moved()) != Some(up.moved()) {
+            if self.uploaded.replace(up.bytes_written()) != Some(up.bytes_written()) {
                 guard.phase(REST);
             }
             return Poll::Pending;
@@ -161,9 +164,9 @@ impl Bodies<'_, '_> {
         &mut self,
         cx: &mut Context<'_>,
         down: &mut impl Downstream,
-        up: &mut Wire,
+        up: &mut UpstreamConnection,
         shaper: Option<&mut Shaper>,
-    ) -> Poll<Result<(), Failure>> {
+    ) -> Poll<Result<(), ExchangeFailure>> {
         let watch = self.upload.guard.watch();
         let pump = Pump {
             rules: &self.upload.rules.headers,
@@ -173,34 +176,37 @@ impl Bodies<'_, '_> {
             None => pump.poll(cx, up, down, shaper, |_| {}),
             Some(transformation) => pump.poll(cx, &mut transformation.of(up), down, shaper, |_| {}),
         };
-        watch.meter.sent.set(self.sent_before + down.moved());
+        watch
+            .meter
+            .sent
+            .set(self.sent_before + down.bytes_written());
         if pumped.is_pending() && down.is_blocked() {
-            watch.waits(Waiting::ForRoom);
+            watch.set_wait(WaitReason::ForRoom);
         } else if !self.is_uploading {
-            watch.waits(Waiting::Otherwise);
+            watch.set_wait(WaitReason::Otherwise);
         }
         // Events may be hours apart: until then no write would tell.
         if pumped.is_pending() && down.poll_gone(cx).is_ready() {
             let why = "within the answer";
-            let failure = Failure::silent(Cause::ClientReset, CauseSide::Downstream, why);
+            let failure = ExchangeFailure::silent(Cause::ClientReset, CauseSide::Downstream, why);
             return Poll::Ready(Err(failure));
         }
         pumped.map_err(|error| match error {
             PumpError::Source(error) => incomplete(&error),
-            PumpError::Sink(error) => Failure::client(&error),
+            PumpError::Sink(error) => ExchangeFailure::client(&error),
         })
     }
 }
 
 impl Proxy {
     /// Hands the response on.
-    pub(super) async fn send_response<D: Downstream>(
+    pub(super) async fn send_response<D: ClientExchange>(
         &self,
         exchange: &mut Dispatch<'_, D>,
         mut lease: Lease,
         upload: &mut RequestUpload<'_>,
         response: &mut ResponseHead,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), ExchangeFailure> {
         if response.status == 101 {
             set_sticky_cookie(exchange, &lease, response);
             return boxed(|| switch(exchange, lease, response, self.tunnel_idle)).await;
@@ -216,7 +222,7 @@ impl Proxy {
         let native = transformation
             .as_ref()
             .map_or(0, Transformation::native_bytes);
-        let _native = (native > 0).then(|| Charge::new(Kind::Coding, native));
+        let _native = (native > 0).then(|| Charge::new(MemoryKind::Coding, native));
         apply_response_rules(&exchange.request, &lease, response);
         set_sticky_cookie(exchange, &lease, response);
         exchange
@@ -226,7 +232,7 @@ impl Proxy {
         exchange.outcome.grpc_status = grpc_status(&lease, &response.fields);
         let guard = exchange.guard;
         self.whole
-            .map_or_else(|| guard.settle(), |whole| guard.phase(whole));
+            .map_or_else(|| guard.end_phase(), |whole| guard.phase(whole));
         // A response has begun: there is no other attempt, but this one may not have sent again all
         // that was taken.
         upload.replay.settle();
@@ -251,7 +257,7 @@ impl Proxy {
         }
         let delivered = match exchanged {
             Ok(delivered) => delivered,
-            Err(cut) if is_delivering => Err(Failure::cut(cut, HttpFault::ResponseTimeout)),
+            Err(cut) if is_delivering => Err(ExchangeFailure::cut(cut, HttpFault::ResponseTimeout)),
             // The client has its response, and takes too long to send the rest.
             Err(_) => Ok(()),
         };
@@ -259,9 +265,9 @@ impl Proxy {
             if failure.side == CauseSide::Upstream {
                 // The bytes so far are delivered without their end: the client must not take them
                 // for the whole body.
-                guard.watch().waits(Waiting::ForRoom);
+                guard.watch().set_wait(WaitReason::ForRoom);
                 let _ = guard
-                    .within(poll_fn(|cx| exchange.down.poll_left(cx)))
+                    .within(poll_fn(|cx| exchange.down.poll_drained(cx)))
                     .await;
             }
             // Where the close is the end of the body (RFC 9112 §8) only a reset tells that it is
@@ -277,7 +283,7 @@ impl Proxy {
             let told = exchange.outcome.grpc_status;
             exchange.outcome.grpc_status = told.or_else(|| grpc_status(&lease, trailers));
         }
-        exchange.outcome.reusable = persistence.is_kept() && exchange.down.is_over();
+        exchange.outcome.reusable = persistence.is_kept() && exchange.down.is_complete();
         if keeps_endpoint {
             if lease.pool().settings.proxy_protocol.is_some() {
                 lease.keep_private(exchange.private, guard.clock().now());
@@ -292,7 +298,7 @@ impl Proxy {
 /// The stages that rewrite and compress a response's body, if there are any: its fields are changed
 /// accordingly, those of a response to HEAD too.
 fn transformation_of(
-    request: &Request<'_>,
+    request: &RoutedRequest<'_>,
     answer: &mut ResponseHead,
     length: BodyLength,
 ) -> Option<Transformation> {
@@ -305,7 +311,7 @@ fn transformation_of(
     if (rewrite.is_none() && compress.is_none()) || (bodiless && !is_head && answer.status != 304) {
         return None;
     }
-    forwarding::detach(&mut answer.fields);
+    forwarding::remove_connection_fields(&mut answer.fields);
     let mut stages = Vec::new();
     if let Some(rewrite) = rewrite {
         rewrite.begin(
@@ -317,7 +323,10 @@ fn transformation_of(
     }
     let asked = &request.received().fields;
     // Encoders are large: while memory is scarce responses go as they are.
-    if let Some(compress) = compress.as_ref().filter(|_| memory::level() == Level::Easy) {
+    if let Some(compress) = compress
+        .as_ref()
+        .filter(|_| memory::level() == MemoryLevel::Easy)
+    {
         compress.recall(asked, answer.status, &mut answer.fields);
         if let Some((coding, level)) = compress.begin(asked, answer.status, &mut answer.fields)
             && !bodiless
@@ -334,8 +343,8 @@ fn transformation_of(
 }
 
 /// The changes that the route makes to a response.
-fn apply_response_rules(request: &Request<'_>, lease: &Lease, answer: &mut ResponseHead) {
-    let Request {
+fn apply_response_rules(request: &RoutedRequest<'_>, lease: &Lease, answer: &mut ResponseHead) {
+    let RoutedRequest {
         worker,
         outgoing,
         values,
@@ -377,11 +386,11 @@ fn apply_response_rules(request: &Request<'_>, lease: &Lease, answer: &mut Respo
         public.restore(&mut answer.fields);
     }
     if rules.cors.is_some() {
-        forwarding::detach(&mut answer.fields);
+        forwarding::remove_connection_fields(&mut answer.fields);
         Cors::clear(&mut answer.fields);
     }
     if !rules.headers.is_empty() {
-        forwarding::detach(&mut answer.fields);
+        forwarding::remove_connection_fields(&mut answer.fields);
         rules::apply(&rules.headers, &mut answer.fields, values, &worker.blocks);
     }
     if let Some(cache) = &rules.cache {
@@ -400,9 +409,9 @@ fn apply_response_rules(request: &Request<'_>, lease: &Lease, answer: &mut Respo
 /// Tells the client to which endpoint it belongs from here on, where it does not know that.
 fn set_sticky_cookie<D>(exchange: &Dispatch<'_, D>, lease: &Lease, answer: &mut ResponseHead) {
     if let Some(sticky) = lease.settings().sticky()
-        && exchange.wish != Wish::Member(lease.member())
+        && exchange.preference != Preference::Member(lease.member())
     {
-        forwarding::detach(&mut answer.fields);
+        forwarding::remove_connection_fields(&mut answer.fields);
         sticky.say(
             lease.member(),
             exchange.request.outgoing.client.is_secure(),
@@ -413,7 +422,7 @@ fn set_sticky_cookie<D>(exchange: &Dispatch<'_, D>, lease: &Lease, answer: &mut 
 
 /// The status of a gRPC call: only HTTP/2 has such calls.
 fn grpc_status(lease: &Lease, fields: &Fields) -> Option<u16> {
-    if matches!(lease.link, Wire::H2(_)) {
+    if matches!(lease.link, UpstreamConnection::H2(_)) {
         grpc::status(fields)
     } else {
         None
@@ -421,7 +430,7 @@ fn grpc_status(lease: &Lease, fields: &Fields) -> Option<u16> {
 }
 
 /// The failure of a response that had begun: it is incomplete.
-fn incomplete(error: &ReadError) -> Failure {
+fn incomplete(error: &ReadError) -> ExchangeFailure {
     let fault = match error {
         ReadError::Cut => HttpFault::ResponseIncomplete,
         ReadError::Stream(error) if is_end(error) => HttpFault::ResponseIncomplete,
@@ -433,21 +442,23 @@ fn incomplete(error: &ReadError) -> Failure {
         | ReadError::Transform(_)
         | ReadError::TooLong => HttpFault::BadResponse,
     };
-    Failure::because(fault, error.to_string())
+    ExchangeFailure::because(fault, error.to_string())
 }
 
 /// Both peers have agreed to switch protocols (RFC 9110 §7.8).
-async fn switch<D: Downstream>(
+async fn switch<D: ClientExchange>(
     exchange: &mut Dispatch<'_, D>,
     lease: Lease,
     answer: &ResponseHead,
     idle: Duration,
-) -> Result<(), Failure> {
+) -> Result<(), ExchangeFailure> {
     // RFC 9110 §7.8: not before the request is whole. What is left of its body would be taken for
     // the other protocol.
-    let whole = exchange.down.is_over() && lease.link.is_flushed();
-    if !whole || !h1::agrees(&exchange.request.outgoing, answer) {
-        return Err(Failure::of(HttpFault::UpgradeFailed));
+    let whole = exchange.down.is_complete() && lease.link.is_flushed();
+    if !whole || !h1::confirms_upgrade(&exchange.request.outgoing, answer) {
+        return Err(ExchangeFailure::of(HttpFault::UpgradeFailed));
     }
-    exchange.switch(answer, Switched::of(lease, idle)).await
+    exchange
+        .switch(answer, SwitchedConnection::of(lease, idle))
+        .await
 }

@@ -2,19 +2,19 @@
 
 use std::task::{Context, Poll, ready};
 
-use lockgate_net::shape::Shaper;
+use lockgate_net::traffic_shaping::Shaper;
 
 use super::replay::Replay;
-use crate::body::{Sink, Source, WriteError};
-use crate::clock::{Guard, Waiting};
-use crate::exchange::Failure;
+use crate::body::{BodyReader, BodyWriter, WriteError};
+use crate::clock::{Guard, WaitReason};
+use crate::exchange::ExchangeFailure;
 use crate::pump::{Pump, PumpError};
 use crate::rules::RouteRules;
 
 /// Why the request's body did not arrive.
 pub(super) enum UploadError {
     /// The client is at fault.
-    Client(Failure),
+    Client(ExchangeFailure),
     /// The endpoint takes no more.
     Broken(String),
 }
@@ -40,8 +40,8 @@ impl<'a> RequestUpload<'a> {
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,
-        down: &mut impl Source,
-        up: &mut impl Sink,
+        down: &mut impl BodyReader,
+        up: &mut impl BodyWriter,
         mut shaper: Option<&mut Shaper>,
     ) -> Poll<Result<(), UploadError>> {
         let Self {
@@ -51,12 +51,12 @@ impl<'a> RequestUpload<'a> {
         } = self;
         let broken = |error: WriteError| UploadError::Broken(error.to_string());
         while let Some(data) = replay.again() {
-            let last = down.is_over() && down.is_last();
-            let taken = ready!(up.poll_take(cx, data, last)).map_err(broken)?;
+            let last = down.is_complete() && down.is_last();
+            let taken = ready!(up.poll_write(cx, data, last)).map_err(broken)?;
             replay.sent(taken);
         }
         let meter = &guard.watch().meter;
-        let before = down.taken();
+        let before = down.bytes_read();
         let pump = Pump {
             rules: &rules.request_headers,
             meter,
@@ -67,22 +67,22 @@ impl<'a> RequestUpload<'a> {
         let is_held = shaper.is_some_and(|shaper| shaper.is_waited_for());
         meter
             .received
-            .set(meter.received.get() + down.taken() - before);
+            .set(meter.received.get() + down.bytes_read() - before);
         match pumped {
             Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
             Poll::Ready(Err(PumpError::Source(error))) => {
-                Poll::Ready(Err(UploadError::Client(Failure::upload(&error))))
+                Poll::Ready(Err(UploadError::Client(ExchangeFailure::upload(&error))))
             }
             Poll::Ready(Err(PumpError::Sink(error))) => Poll::Ready(Err(broken(error))),
             Poll::Pending => {
                 // While the endpoint takes nothing, or we take nothing for its rate, the client is
                 // not to blame.
                 let waiting = if is_held || up.is_blocked() {
-                    Waiting::Otherwise
+                    WaitReason::Otherwise
                 } else {
-                    Waiting::ForBody
+                    WaitReason::ForBody
                 };
-                guard.watch().waits(waiting);
+                guard.watch().set_wait(waiting);
                 Poll::Pending
             }
         }

@@ -6,8 +6,8 @@
 
 use std::future::poll_fn;
 
-use lockgate_net::client_hello::{self, First};
-use lockgate_net::stream::{Inbox, Stream, StreamError};
+use lockgate_net::client_hello::{self, FirstProtocol};
+use lockgate_net::stream::{ReadBuffer, Stream, StreamError};
 
 use super::ClientConnection;
 use super::open::{FAREWELL, FAREWELL_READS};
@@ -33,7 +33,7 @@ impl ClientConnection {
             return false;
         }
         let mut stream = Stream::new(client.socket, client.session, client.unsent);
-        let mut inbox = Inbox::new(&self.worker.blocks);
+        let mut inbox = ReadBuffer::new(&self.worker.blocks);
         inbox.extend(&client.received);
         self.guard.phase(self.listener.handshake);
         let begins = self
@@ -91,7 +91,7 @@ impl ClientConnection {
 
 /// Reads the rest of a request's head, up to [`HEAD`]: a client that is still sending would not
 /// read a response.
-async fn read_head(stream: &mut Stream, inbox: &mut Inbox) -> Result<(), StreamError> {
+async fn read_head(stream: &mut Stream, inbox: &mut ReadBuffer) -> Result<(), StreamError> {
     let mut searched = 0;
     loop {
         // What was looked at before is not looked at again, however small the pieces are.
@@ -107,12 +107,12 @@ async fn read_head(stream: &mut Stream, inbox: &mut Inbox) -> Result<(), StreamE
 }
 
 /// Whether the first bytes are those of an HTTP/1 request: ten bytes tell at most.
-async fn begins_http(stream: &mut Stream, inbox: &mut Inbox) -> Result<bool, StreamError> {
+async fn begins_http(stream: &mut Stream, inbox: &mut ReadBuffer) -> Result<bool, StreamError> {
     loop {
-        match client_hello::first(inbox.bytes()) {
-            First::Http => return Ok(!inbox.bytes().starts_with(b"PRI ")),
-            First::Tls | First::Other => return Ok(false),
-            First::Undecided => {}
+        match client_hello::first_protocol(inbox.bytes()) {
+            FirstProtocol::Http => return Ok(!inbox.bytes().starts_with(b"PRI ")),
+            FirstProtocol::Tls | FirstProtocol::Other => return Ok(false),
+            FirstProtocol::Undecided => {}
         }
         if !poll_fn(|cx| stream.poll_read(cx, inbox)).await? {
             return Ok(false);
@@ -120,8 +120,8 @@ async fn begins_http(stream: &mut Stream, inbox: &mut Inbox) -> Result<bool, Str
     }
 }
 
-async fn send(stream: &mut Stream, inbox: &Inbox, response: &[u8]) -> Result<(), StreamError> {
-    let blocks = inbox.blocks();
+async fn send(stream: &mut Stream, inbox: &ReadBuffer, response: &[u8]) -> Result<(), StreamError> {
+    let blocks = inbox.pool();
     let mut sent = 0;
     while sent < response.len() {
         sent += poll_fn(|cx| stream.poll_write(cx, &blocks, &[&response[sent..]])).await?;
@@ -130,7 +130,7 @@ async fn send(stream: &mut Stream, inbox: &Inbox, response: &[u8]) -> Result<(),
 }
 
 /// Reads some of the bytes that the client still sends: a reset could overtake our response.
-async fn drain(stream: &mut Stream, inbox: &mut Inbox) {
+async fn drain(stream: &mut Stream, inbox: &mut ReadBuffer) {
     for _ in 0..FAREWELL_READS {
         inbox.consume(inbox.bytes().len());
         if !matches!(poll_fn(|cx| stream.poll_read(cx, inbox)).await, Ok(true)) {

@@ -5,11 +5,11 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lockgate_net::client_hello::Hello;
+use lockgate_net::client_hello::ClientHello;
 use lockgate_net::listen::Peer;
 use lockgate_net::socket::Socket;
 use lockgate_net::tls::handshake::{self, HandshakeError};
-use lockgate_net::tls::session::Session;
+use lockgate_net::tls::session::TlsSession;
 use lockgate_net::tls::{Acceptor, Acceptors};
 
 use super::{ClientConnection, ConnectionPurpose};
@@ -17,7 +17,7 @@ use crate::access_log::{Cause, CauseSide};
 use crate::action::relay::ClientTransport;
 use crate::client_address::ClientAddress;
 use crate::clients::{ClientClass, CountedConnection};
-use crate::clock::{Cut, Waiting};
+use crate::clock::{Cut, WaitReason};
 use crate::downstream::opening::{AcceptProxy, FirstBytes, OpeningError, ServerName};
 use crate::downstream::sni_router::{HelloRoute, SniRouter};
 use crate::downstream::termination::{Termination, termination_of_cut};
@@ -103,7 +103,7 @@ impl ClientConnection {
     fn limit_lifetime(&self, relaying: &RelaySettings) {
         if let Some(lifetime) = relaying.max_lifetime {
             self.guard
-                .live(lifetime.saturating_sub(self.accepted.elapsed()));
+                .limit_lifetime(lifetime.saturating_sub(self.accepted.elapsed()));
         }
     }
 
@@ -116,7 +116,7 @@ impl ClientConnection {
         let Some(acceptors) = acceptors else {
             return Ok(None);
         };
-        let choose = |hello: &Hello<'_>| chosen(acceptors, hello.server_name.as_deref());
+        let choose = |hello: &ClientHello<'_>| chosen(acceptors, hello.server_name.as_deref());
         self.read_client_hello(first, choose, unknown)
             .await
             .map(Some)
@@ -129,7 +129,7 @@ impl ClientConnection {
         router: &'l SniRouter,
     ) -> Result<(ConnectionPurpose<'l>, Option<ChosenAcceptor>), Termination> {
         let mut session = None;
-        let choose = |hello: &Hello<'_>| {
+        let choose = |hello: &ClientHello<'_>| {
             let chosen = router.choose(hello)?;
             if let HelloRoute::Relay(RelayRoute {
                 tls: None,
@@ -170,10 +170,10 @@ impl ClientConnection {
     /// bytes are the endpoint's to judge: without a ClientHello, or with none in time, they are
     /// relayed all the same.
     async fn peek_client_hello(&mut self, first: &mut FirstBytes<'_>) -> Result<(), Termination> {
-        let look = |hello: &Hello<'_>| Box::from(&*hello.session_id);
+        let look = |hello: &ClientHello<'_>| Box::from(&*hello.session_id);
         let begins = self.note_waiting(first.received.is_empty());
         let hello = self.guard.within(first.client_hello(begins, look)).await;
-        self.guard.watch().waits(Waiting::Otherwise);
+        self.guard.watch().set_wait(WaitReason::Otherwise);
         match hello {
             Ok(Ok((name, session))) => {
                 self.server_name = name;
@@ -190,12 +190,12 @@ impl ClientConnection {
     /// result is to be called when bytes have come.
     fn note_waiting(&self, silent: bool) -> impl Fn() {
         let watch = self.guard.watch();
-        watch.waits(if silent {
-            Waiting::ForRequest
+        watch.set_wait(if silent {
+            WaitReason::ForRequest
         } else {
-            Waiting::ForOpening
+            WaitReason::ForOpening
         });
-        || watch.waits(Waiting::ForOpening)
+        || watch.set_wait(WaitReason::ForOpening)
     }
 
     /// Reads a ClientHello and passes it to `choose`; where that chooses nothing, the client is
@@ -203,12 +203,12 @@ impl ClientConnection {
     async fn read_client_hello<T>(
         &mut self,
         first: &mut FirstBytes<'_>,
-        choose: impl FnOnce(&Hello<'_>) -> Option<T>,
+        choose: impl FnOnce(&ClientHello<'_>) -> Option<T>,
         otherwise: fn(ServerName) -> OpeningError,
     ) -> Result<T, Termination> {
         let begins = self.note_waiting(first.received.is_empty());
         let hello = self.guard.within(first.client_hello(begins, choose)).await;
-        self.guard.watch().waits(Waiting::Otherwise);
+        self.guard.watch().set_wait(WaitReason::Otherwise);
         self.spoke |= !first.received.is_empty();
         match hello {
             Ok(Ok((name, chosen))) => {
@@ -236,11 +236,11 @@ impl ClientConnection {
         let passed = self.listener.passes_header();
         let watch = self.guard.watch();
         let kept = passed.then_some(&mut self.header);
-        let begins = || watch.waits(Waiting::ForOpening);
-        watch.waits(Waiting::ForRequest);
+        let begins = || watch.set_wait(WaitReason::ForOpening);
+        watch.set_wait(WaitReason::ForRequest);
         let header = first.proxy_header(expected, trusted, kept, begins);
         let header = self.guard.within(header).await;
-        watch.waits(Waiting::Otherwise);
+        watch.set_wait(WaitReason::Otherwise);
         self.spoke |= !first.received.is_empty();
         match header {
             Ok(Ok(Some((source, destination)))) => {
@@ -300,7 +300,7 @@ impl ClientConnection {
         acceptor: &Acceptor,
         received: Vec<u8>,
         began: Instant,
-    ) -> Result<(Box<Session>, Vec<u8>), Termination> {
+    ) -> Result<(Box<TlsSession>, Vec<u8>), Termination> {
         if let Err(cut) = memory::wait_for_memory(&self.guard, |_| ()).await {
             self.worker.cells.memory_refused.inc();
             return Err(match cut {
@@ -316,17 +316,17 @@ impl ClientConnection {
         let (watch, queued) = (self.guard.watch(), Cell::new(false));
         let place = async || {
             queued.set(true);
-            watch.waits(Waiting::Otherwise);
+            watch.set_wait(WaitReason::Otherwise);
             let place = handshakes.take(account).await;
             queued.set(false);
-            watch.waits(Waiting::ForOpening);
+            watch.set_wait(WaitReason::ForOpening);
             place
         };
         let made = self
             .guard
             .within(handshake::accept_in_turn(socket, acceptor, received, place))
             .await;
-        watch.waits(Waiting::Otherwise);
+        watch.set_wait(WaitReason::Otherwise);
         if matches!(made, Err(Cut::Deadline)) && queued.get() {
             return Err(Termination::limit("handshakes at once"));
         }

@@ -6,18 +6,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockgate_net::listen::{self, Peer};
-use lockgate_net::proxy_protocol::Version;
-use lockgate_net::relay::{End, Relay, Tap};
+use lockgate_net::proxy_protocol::HeaderVersion;
+use lockgate_net::relay::{ByteObserver, Relay, RelayOutcome};
 
 use super::ClientConnection;
 use crate::access_log::{Cause, CauseSide};
 use crate::action::relay::{ClientIntroduction, ClientTransport, join};
-use crate::boxed::boxed;
-use crate::clock::{Cut, Waiting};
+use crate::box_future::boxed;
+use crate::clock::{Cut, WaitReason};
 use crate::downstream::termination::{Termination, termination_of_cut, termination_of_relay};
 use crate::downstream::{RelaySettings, SentHeader};
 use crate::shaping::Shape;
-use crate::upstream::{Answer, Asker, DialError, Pool};
+use crate::upstream::{AffinityInput, DialError, Pool, SessionIdReader};
 
 /// The time that session tickets wait for a response to share a packet with.
 const MOMENT: Duration = Duration::from_millis(100);
@@ -33,7 +33,7 @@ impl ClientConnection {
     ) -> Result<Relay, Termination> {
         let watch = self.guard.watch();
         watch.relay.set(Some(relaying.index));
-        watch.waits(Waiting::ForTunnel);
+        watch.set_wait(WaitReason::ForTunnel);
         if let Some(cells) = self.worker.cells.relays.get(relaying.index) {
             cells.begun.inc();
             cells.open.inc();
@@ -41,18 +41,18 @@ impl ClientConnection {
         let start = Instant::now();
         let header = self.introduction(&client, relaying);
         let session = self.session.take();
-        let asker = Asker {
+        let affinity_input = AffinityInput {
             client: self.client_ip(),
             server_name: self.server_name.as_deref(),
             session: session.as_deref(),
             fields: None,
         };
         let now = self.guard.clock().now();
-        let wish = relaying.pool.wish(&asker, now);
+        let preference = relaying.pool.preference(&affinity_input, now);
         let slots = &self.worker.slots;
         let dialled = relaying
             .pool
-            .dial(&self.guard, slots, relaying.connect, &header, wish)
+            .dial(&self.guard, slots, relaying.connect, &header, preference)
             .await;
         let took = start.elapsed();
         self.connect = Some(took);
@@ -64,12 +64,12 @@ impl ClientConnection {
                 if let Some(cells) = self.worker.cells.relays.get(relaying.index) {
                     cells.connect.record(took);
                 }
-                let (mut relay, hold) =
+                let (mut relay, permit) =
                     join(client, dialled, header).map_err(Termination::internal)?;
-                self.endpoint = Some(hold);
+                self.endpoint = Some(permit);
                 if relaying.pool.settings.sessions().is_some() {
-                    let (pool, answer) = (Arc::clone(&relaying.pool), Answer::default());
-                    relay.tap(Box::new(SessionSniffer {
+                    let (pool, answer) = (Arc::clone(&relaying.pool), SessionIdReader::default());
+                    relay.observe_upstream(Box::new(SessionSniffer {
                         pool,
                         member,
                         now,
@@ -106,7 +106,7 @@ impl ClientConnection {
             Some(SentHeader::Pass) if !self.header.is_empty() => {
                 return std::mem::take(&mut self.header);
             }
-            Some(SentHeader::Pass) => Version::V2,
+            Some(SentHeader::Pass) => HeaderVersion::V2,
             Some(SentHeader::Own(version)) => version,
         };
         let introduction = ClientIntroduction {
@@ -146,19 +146,19 @@ impl ClientConnection {
         idle: Duration,
         keepalive: Option<Duration>,
     ) -> Termination {
-        let Some(hold) = &self.endpoint else {
+        let Some(permit) = &self.endpoint else {
             return Termination::new(Cause::Internal, CauseSide::Lockgate);
         };
-        let habits = &hold.endpoint().habits;
+        let stalls = &permit.endpoint().stalls;
         let meter = &self.guard.watch().meter;
-        self.guard.idle(idle);
-        let outlived = |outcome: &Result<End, Cut>| matches!(outcome, Err(Cut::Deadline));
+        self.guard.limit_idle(idle);
+        let outlived = |outcome: &Result<RelayOutcome, Cut>| matches!(outcome, Err(Cut::Deadline));
         let mut outcome = Err(Cut::Deadline);
         if relay.holds() {
             self.guard.phase(MOMENT);
             outcome = self
                 .guard
-                .within(relay.run(&self.worker.scratch, meter, habits))
+                .within(relay.run(&self.worker.scratch, meter, stalls))
                 .await;
         }
         if outlived(&outcome) {
@@ -166,18 +166,18 @@ impl ClientConnection {
             self.guard.phase(YOUTH);
             outcome = self
                 .guard
-                .within(relay.run(&self.worker.scratch, meter, habits))
+                .within(relay.run(&self.worker.scratch, meter, stalls))
                 .await;
         }
         if outlived(&outcome) {
-            self.guard.settle();
+            self.guard.end_phase();
             if let Some(idle) = keepalive {
                 // Without probes a dead peer is found by the idle limit.
                 let _ = relay.probe(idle);
             }
             outcome = self
                 .guard
-                .within(relay.run(&self.worker.scratch, meter, habits))
+                .within(relay.run(&self.worker.scratch, meter, stalls))
                 .await;
         }
         match outcome {
@@ -202,11 +202,11 @@ struct SessionSniffer {
     member: usize,
     /// When it was connected to.
     now: u64,
-    answer: Answer,
+    answer: SessionIdReader,
 }
 
-impl Tap for SessionSniffer {
-    fn hear(&mut self, bytes: &[u8]) -> ControlFlow<()> {
+impl ByteObserver for SessionSniffer {
+    fn observe(&mut self, bytes: &[u8]) -> ControlFlow<()> {
         let Some(session) = self.answer.session(bytes) else {
             return ControlFlow::Continue(());
         };

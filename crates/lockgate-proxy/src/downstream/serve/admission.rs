@@ -5,12 +5,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use lockgate_http::head::{BodyLength, RequestHead};
+use lockgate_net::nanos::Nanos;
 
 use super::Exchange;
 use super::refusal::Refusal;
 use crate::admit::password_pool::PasswordOutcome;
 use crate::admit::rate_limit::{Decision, LimitKey};
-use crate::boxed::boxed;
+use crate::box_future::boxed;
 use crate::client_address::ClientAddress;
 use crate::error_response::{Advice, HttpFault};
 use crate::site::{Auth, BasicAuth, Gatekeeper, LimitScope, RequestLimit, Route};
@@ -102,7 +103,7 @@ fn within<'s>(
     limited: &'s RequestLimit,
     head: &RequestHead,
     client: IpAddr,
-    now: u64,
+    now: Nanos,
 ) -> Result<(), Refusal<'s>> {
     let key = match &limited.by {
         LimitScope::Client => LimitKey::Client(client),

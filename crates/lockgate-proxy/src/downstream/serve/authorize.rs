@@ -3,16 +3,16 @@
 use std::rc::Rc;
 use std::time::Instant;
 
-use lockgate_http::asked::Asked;
 use lockgate_http::head::BodyLength;
+use lockgate_http::request_target::RequestTarget;
 
 use super::auth_response::{AuthDownstream, AuthResponse};
 use super::{Exchange, ServeContext};
 use crate::action::forward_auth::ForwardAuth;
-use crate::clock::Waiting;
+use crate::clock::WaitReason;
 use crate::error_response::HttpFault;
-use crate::exchange::{Dispatch, Failure, Outcome, Request};
-use crate::message::{Downstream, OutgoingHead, OutgoingRequest, Persistence};
+use crate::exchange::{Dispatch, ExchangeFailure, ExchangeOutcome, RoutedRequest};
+use crate::message::{ClientExchange, OutgoingHead, OutgoingRequest, Persistence};
 use crate::route::Pattern;
 
 /// Why a request was not authorized.
@@ -20,17 +20,17 @@ pub(super) enum Denial {
     /// The service has denied it, by this response.
     Response(AuthResponse),
     /// The service could not be asked.
-    Failure(Failure),
+    Failure(ExchangeFailure),
 }
 
-impl<'s, D: Downstream> Exchange<'_, 's, D> {
+impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
     /// Asks `auth` about the request without its body. An authorized request gets the fields
     /// that the service answers with. Without a response it is not authorized.
     pub(super) async fn authorize(
         &mut self,
         auth: &'s ForwardAuth,
         pattern: &Pattern,
-        target: &Asked<'_>,
+        target: &RequestTarget<'_>,
         outgoing: &mut OutgoingHead<'_>,
     ) -> Result<(), Denial> {
         let ServeContext {
@@ -40,20 +40,21 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
             guard,
         } = *self.context;
         let worker = &connection.worker;
-        let mut outcome = Outcome::default();
+        let mut outcome = ExchangeOutcome::default();
         let (answered, response) = {
             let question = auth.question(self.head, outgoing.fields(), target);
             let host = self.host_name(target);
             let id = self.record.id;
             let pool = worker.upstream(auth.proxy.upstream).pool();
-            let wish = pool.wish(&self.asker(&self.head.fields), guard.clock().now());
+            let preference =
+                pool.preference(&self.affinity_input(&self.head.fields), guard.clock().now());
             let addresses = pool
                 .settings
                 .proxy_protocol
                 .is_some()
                 .then(|| self.context.addresses(self.down))
                 .flatten();
-            let request = Request {
+            let request = RoutedRequest {
                 worker,
                 outgoing: OutgoingRequest {
                     received: &question,
@@ -83,7 +84,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
                 down: &mut down,
                 private: &Rc::default(),
                 introduction: &|version| connection.proxy_header(version, addresses),
-                wish,
+                preference,
                 shapers: None,
                 cells: worker.cells.http.site(site),
                 began: Instant::now(),
@@ -93,8 +94,8 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
             let answered = auth.proxy.run(&mut dispatch).await;
             (answered, down.into_response())
         };
-        guard.settle();
-        guard.watch().waits(Waiting::Otherwise);
+        guard.end_phase();
+        guard.watch().set_wait(WaitReason::Otherwise);
         let is_success = (200..300).contains(&response.head.status);
         if answered.is_ok() && is_success {
             auth.admit(&response.head.fields, outgoing);
@@ -102,7 +103,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
         }
         // From here on the line in the log is about the service.
         self.record.upstream = Some(auth.proxy.upstream);
-        self.record.outcome = Outcome {
+        self.record.outcome = ExchangeOutcome {
             status: 0,
             reusable: false,
             switched: None,
@@ -112,7 +113,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
             Err(failure) => Denial::Failure(failure),
             Ok(()) if response.is_cut => {
                 let why = "a body that is too long";
-                Denial::Failure(Failure::because(HttpFault::BadResponse, why))
+                Denial::Failure(ExchangeFailure::because(HttpFault::BadResponse, why))
             }
             Ok(()) => Denial::Response(response),
         })

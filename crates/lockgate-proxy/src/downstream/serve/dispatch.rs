@@ -2,26 +2,26 @@
 
 use std::sync::Arc;
 
-use lockgate_http::asked::Asked;
 use lockgate_http::forwarding::Recipient;
 use lockgate_http::head::{BodyLength, Method};
+use lockgate_http::request_target::RequestTarget;
 
 use super::respond::ErrorOrigin;
 use super::{Exchange, NextStep, ServeContext, min_rate};
 use crate::access_log::{Cause, CauseSide};
 use crate::action::forward_proxy::{Connect, Forward};
 use crate::action::proxy::Proxy;
-use crate::boxed::boxed;
-use crate::clock::Waiting;
+use crate::box_future::boxed;
+use crate::clock::WaitReason;
 use crate::downstream::termination::Termination;
-use crate::exchange::{Dispatch, Failure, Opener, Request};
+use crate::exchange::{Dispatch, ExchangeFailure, OpeningRequest, RoutedRequest};
 use crate::files::Files;
-use crate::message::{Downstream, OutgoingHead, OutgoingRequest};
+use crate::message::{ClientExchange, OutgoingHead, OutgoingRequest};
 use crate::route::Pattern;
 use crate::shaping::{Shape, Shaped, Shapers};
 use crate::site::{Action, Route};
 use crate::transform::Values;
-use crate::upstream::Wish;
+use crate::upstream::Preference;
 
 /// The backend of a request: it responds where Lockgate itself does not.
 #[derive(Clone, Copy)]
@@ -55,8 +55,8 @@ impl<'s> Backend<'s> {
 /// The request of a dispatch, with its route and its backend.
 pub(super) struct DispatchParts<'a, 's> {
     pub(super) backend: Backend<'s>,
-    pub(super) wish: Wish,
-    pub(super) target: Asked<'a>,
+    pub(super) preference: Preference,
+    pub(super) target: RequestTarget<'a>,
     /// The head as the backend gets it.
     pub(super) outgoing: &'a OutgoingHead<'a>,
     pub(super) values: &'a Values<'a>,
@@ -65,7 +65,7 @@ pub(super) struct DispatchParts<'a, 's> {
     pub(super) length: BodyLength,
 }
 
-impl<'s, D: Downstream> Exchange<'_, 's, D> {
+impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
     /// Has the request's backend answer.
     #[expect(
         clippy::manual_async_fn,
@@ -108,7 +108,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
             let shapers = shape.map(|shape| self.shapers(shape, &parts.route.action));
             let site = self.record.site.map(|site| sites.sites[site].index);
             let mut dispatch = Dispatch {
-                request: Request {
+                request: RoutedRequest {
                     worker,
                     outgoing: OutgoingRequest {
                         received: self.head,
@@ -128,7 +128,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
                 account: connection.account(),
                 share_of: connection.share_of(self.head.version),
                 down: &mut *self.down,
-                wish: parts.wish,
+                preference: parts.preference,
                 private: &client.private,
                 introduction: &|version| connection.proxy_header(version, addresses),
                 shapers,
@@ -151,27 +151,27 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
     }
 
     /// The next step after an exchange with a backend.
-    async fn finish(self, result: Result<(), Failure>) -> NextStep {
-        self.context.guard.watch().waits(Waiting::Otherwise);
+    async fn finish(self, result: Result<(), ExchangeFailure>) -> NextStep {
+        self.context.guard.watch().set_wait(WaitReason::Otherwise);
         let record = &mut *self.record;
-        record.received = self.down.taken();
+        record.received = self.down.bytes_read();
         match result {
             Err(failure) if record.outcome.status == 0 => {
                 return self.fail(ErrorOrigin::Application, failure).await;
             }
             Err(failure) => {
-                record.sent = self.down.moved();
+                record.sent = self.down.bytes_written();
                 let termination =
                     Termination::because(failure.cause, failure.side, failure.detail.clone());
                 record.failure = Some(failure);
                 return NextStep::End(termination);
             }
-            Ok(()) => record.sent = self.down.moved(),
+            Ok(()) => record.sent = self.down.bytes_written(),
         }
         match record.outcome.switched.take() {
             Some(mut switched) => {
                 let host = self.target.as_ref().map_or(&b""[..], |target| target.host);
-                switched.opener = Some(Box::new(Opener {
+                switched.opening = Some(Box::new(OpeningRequest {
                     id: record.id,
                     host: host.into(),
                     user: record.user.clone(),

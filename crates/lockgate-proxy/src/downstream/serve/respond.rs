@@ -6,21 +6,21 @@ use std::task::ready;
 
 use lockgate_http::fields::{Fields, Known};
 use lockgate_http::forwarding;
-use lockgate_http::head::{BodyLength, Method, RequestHead, ResponseHead, Version};
+use lockgate_http::head::{BodyLength, HttpVersion, Method, RequestHead, ResponseHead};
 
 use super::auth_response::AuthResponse;
 use super::authorize::Denial;
 use super::refusal::Refusal;
 use super::{Exchange, NextStep};
 use crate::access_log::{Cause, CauseSide};
-use crate::clock::{Guard, Pace, Waiting};
+use crate::clock::{Guard, MinRate, WaitReason};
 use crate::downstream::connection::ClientConnection;
 use crate::downstream::termination::{Termination, termination_of_cut};
 use crate::error_response::{
     Advice, BodyFormat, ErrorPage, ErrorPages, ErrorResponse, HttpFault, grpc,
 };
-use crate::exchange::Failure;
-use crate::message::{Downstream, Persistence};
+use crate::exchange::ExchangeFailure;
+use crate::message::{ClientExchange, Persistence};
 use crate::rules::{self, Rates};
 use crate::site::{Action, Route};
 use crate::transform::{Cors, Template, Values};
@@ -101,7 +101,7 @@ impl LocalResponse<'_> {
     }
 }
 
-impl<'s, D: Downstream> Exchange<'_, 's, D> {
+impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
     /// Refuses a request that nothing was done for.
     pub(super) async fn refuse(mut self, refusal: Refusal<'_>) -> NextStep {
         let Refusal {
@@ -122,7 +122,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
         };
         // Behind what could not be read may be what is no HTTP.
         self.persistence = self.persistence.and(fault != HttpFault::Malformed);
-        let failure = Failure::because(fault, detail);
+        let failure = ExchangeFailure::because(fault, detail);
         self.respond_error(failure, overrides).await
     }
 
@@ -132,14 +132,14 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
             Denial::Response(response) => self.respond_with(response).await,
             Denial::Failure(failure) => {
                 let detail = format!("the auth service: {}", failure.detail).into();
-                let failure = Failure { detail, ..failure };
+                let failure = ExchangeFailure { detail, ..failure };
                 self.fail(ErrorOrigin::AuthService, failure).await
             }
         }
     }
 
     /// Responds that no endpoint has, if the client can still get a response.
-    pub(super) async fn fail(self, of: ErrorOrigin, failure: Failure) -> NextStep {
+    pub(super) async fn fail(self, of: ErrorOrigin, failure: ExchangeFailure) -> NextStep {
         let worker = self.worker();
         let upstream = self
             .record
@@ -166,7 +166,11 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
     }
 
     /// Responds with an error, unless the client can get no response any more.
-    async fn respond_error(mut self, failure: Failure, overrides: ErrorOverrides<'_>) -> NextStep {
+    async fn respond_error(
+        mut self,
+        failure: ExchangeFailure,
+        overrides: ErrorOverrides<'_>,
+    ) -> NextStep {
         let termination = Termination::because(failure.cause, failure.side, failure.detail.clone());
         let fault = failure.fault;
         self.record.failure = Some(failure);
@@ -199,7 +203,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
             cors.apply(&head.fields, &mut response.fields);
         }
         // Behind a CONNECT may be what is no HTTP.
-        let may_follow = head.version >= Version::Http11 && head.method != Method::Connect;
+        let may_follow = head.version >= HttpVersion::Http11 && head.method != Method::Connect;
         self.persistence = self.persistence.and(may_follow);
         self.down.discard();
         self.send(response, &body, termination).await
@@ -331,7 +335,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
     async fn respond_with(self, response: AuthResponse) -> NextStep {
         let AuthResponse { mut head, body, .. } = response;
         // What is added here is ours: no Connection may name it.
-        forwarding::detach(&mut head.fields);
+        forwarding::remove_connection_fields(&mut head.fields);
         self.apply_response_rules(&mut head.fields);
         if let Some(cors) = self.cors() {
             Cors::clear(&mut head.fields);
@@ -361,7 +365,9 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
         let guard = self.context.guard;
         // What a client still sends when it has a response is not waited for.
         let is_stopping = self.worker().is_stopping();
-        let persistence = self.persistence.and(self.down.is_over() && !is_stopping);
+        let persistence = self
+            .persistence
+            .and(self.down.is_complete() && !is_stopping);
         let (mut response, mut body) = (response, body);
         if grpc::is_call(self.head) {
             if grpc::status(&response.fields).is_none() {
@@ -375,7 +381,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
         self.record.outcome.status = response.status;
         self.record.sent = body.len() as u64;
         // What was late so far, the head or an endpoint, is what the response may be about.
-        guard.settle();
+        guard.end_phase();
         guard.watch().hold_to(min_rate(self.rates()));
         let whole = WholeResponse {
             head: &response,
@@ -439,7 +445,7 @@ impl WholeResponse<'_> {
             persistence,
         } = self;
         let watch = guard.watch();
-        watch.waits(Waiting::ForRoom);
+        watch.set_wait(WaitReason::ForRoom);
         let length = if body.is_empty() {
             BodyLength::Empty
         } else {
@@ -449,16 +455,18 @@ impl WholeResponse<'_> {
         let before = watch.meter.sent.get();
         let mut sent = 0;
         let delivered = guard.within(poll_fn(|cx| {
-            while !down.is_taken() {
-                sent += ready!(down.poll_take(cx, &body[sent..], true))?;
+            while !down.is_finished() {
+                sent += ready!(down.poll_write(cx, &body[sent..], true))?;
                 watch.meter.sent.set(before + sent as u64);
             }
             down.poll_flush(cx)
         }));
         let delivered = delivered.await;
-        watch.waits(Waiting::Otherwise);
+        watch.set_wait(WaitReason::Otherwise);
         match delivered {
-            Ok(delivered) => delivered.map_err(|error| Termination::of(Failure::client(&error))),
+            Ok(delivered) => {
+                delivered.map_err(|error| Termination::of(ExchangeFailure::client(&error)))
+            }
             Err(cut) => Err(termination_of_cut(cut, "answer")),
         }
     }
@@ -493,8 +501,8 @@ impl ClientConnection {
 }
 
 /// The rates as the clock holds a client to them.
-pub(in crate::downstream) fn min_rate(rates: Rates) -> Pace {
-    Pace {
+pub(in crate::downstream) fn min_rate(rates: Rates) -> MinRate {
+    MinRate {
         min_in: rates.min_in,
         min_out: rates.min_out,
         grace: rates.grace,
