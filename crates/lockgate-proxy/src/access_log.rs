@@ -195,14 +195,14 @@ pub enum LineFormat {
 
 /// When one direction of a relay was open, from the beginning of the connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct DirectionTimes {
+pub struct DirectionSpan {
     /// Until its first byte.
     pub first: Option<Duration>,
     /// Until its end, unless it was cut.
     pub end: Option<Duration>,
 }
 
-impl DirectionTimes {
+impl DirectionSpan {
     /// The rate in bytes a second, where the connection took `duration`; `None` where that is too
     /// short.
     fn rate(self, bytes: u64, duration: Duration) -> Option<u64> {
@@ -244,7 +244,7 @@ pub struct ConnectionEntry<'a> {
     /// Bytes sent to downstream.
     pub sent: u64,
     /// Both directions, received and sent, of what was relayed.
-    pub spans: Option<[DirectionTimes; 2]>,
+    pub spans: Option<[DirectionSpan; 2]>,
     /// The duration of the TLS handshake with downstream, finished or failed.
     pub handshake: Option<Duration>,
     /// The duration of connecting to an endpoint, finished or failed.
@@ -370,11 +370,11 @@ mod tests {
             received: 100,
             sent: 20_000,
             spans: Some([
-                DirectionTimes {
+                DirectionSpan {
                     first: Some(Duration::from_millis(2)),
                     end: Some(Duration::from_secs(1)),
                 },
-                DirectionTimes {
+                DirectionSpan {
                     first: Some(Duration::from_millis(30)),
                     end: None,
                 },
@@ -428,7 +428,7 @@ mod tests {
         let spans = record().spans.map(|[received, sent]| {
             [
                 received,
-                DirectionTimes {
+                DirectionSpan {
                     end: received.end,
                     ..sent
                 },

@@ -110,7 +110,7 @@ impl AcceptLoop {
                     worker.slots.free_descriptor(&worker.clock).await;
                 }
             }
-            if budget.is_complete() {
+            if budget.is_over() {
                 let others = Instant::now();
                 tokio::task::yield_now().await;
                 budget = AcceptBudget::after(others.elapsed());

@@ -19,7 +19,7 @@ use lockgate_net::tls::handshake::Negotiated;
 use super::opening::ServerName;
 use super::termination::Termination;
 use super::{ListenerSettings, RelaySettings};
-use crate::access_log::{CauseSide, ConnectionEntry, DirectionTimes, LoggedAddress};
+use crate::access_log::{CauseSide, ConnectionEntry, DirectionSpan, LoggedAddress};
 use crate::action::relay::ClientIntroduction;
 use crate::clients::{ClientAccount, CountedConnection};
 use crate::clock::Guard;
@@ -261,10 +261,10 @@ impl ClientConnection {
 }
 
 /// When the directions of what was relayed were open.
-fn spans(meter: &Meter, began: Instant) -> Option<[DirectionTimes; 2]> {
+fn spans(meter: &Meter, began: Instant) -> Option<[DirectionSpan; 2]> {
     let since = |when: &DirectionTimes| {
         let after = |at: Instant| at.saturating_duration_since(began);
-        DirectionTimes {
+        DirectionSpan {
             first: when.first.get().map(after),
             end: when.end.get().map(after),
         }

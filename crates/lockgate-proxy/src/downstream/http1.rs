@@ -136,7 +136,7 @@ impl ClientConnection {
                             let cells = self.worker.cells.http.site(site);
                             let mut tunnel = TunnelRun {
                                 guard: &self.guard,
-                                bounds: &tunnel_limits,
+                                tunnel_limits: &tunnel_limits,
                                 cells,
                                 shapers,
                             };

@@ -597,7 +597,7 @@ impl ClientStreams {
         let began = Instant::now();
         let mut tunnel = TunnelRun {
             guard,
-            bounds: &tunnel_limits,
+            tunnel_limits: &tunnel_limits,
             cells,
             shapers,
         };

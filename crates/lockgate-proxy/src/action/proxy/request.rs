@@ -226,7 +226,7 @@ impl<'r, 'g> PendingRequest<'r, 'g> {
     fn poll(
         &mut self,
         cx: &mut Context<'_>,
-        down: &mut impl Downstream,
+        down: &mut impl ClientExchange,
         shaper: Option<&mut Shaper>,
     ) -> Poll<Result<(), AttemptFailure>> {
         if !self.uploaded
@@ -276,7 +276,7 @@ impl<'r, 'g> PendingRequest<'r, 'g> {
     fn upload(
         &mut self,
         cx: &mut Context<'_>,
-        down: &mut impl Downstream,
+        down: &mut impl ClientExchange,
         shaper: Option<&mut Shaper>,
     ) -> Result<(), ExchangeFailure> {
         let polled = self.upload.poll(cx, down, self.up, shaper);

@@ -122,7 +122,7 @@ impl Bodies<'_, '_> {
     fn poll(
         &mut self,
         cx: &mut Context<'_>,
-        down: &mut impl Downstream,
+        down: &mut impl ClientExchange,
         up: &mut UpstreamConnection,
         shapers: Option<&mut Shapers>,
     ) -> Poll<Result<(), ExchangeFailure>> {
@@ -163,7 +163,7 @@ impl Bodies<'_, '_> {
     fn poll_response(
         &mut self,
         cx: &mut Context<'_>,
-        down: &mut impl Downstream,
+        down: &mut impl ClientExchange,
         up: &mut UpstreamConnection,
         shaper: Option<&mut Shaper>,
     ) -> Poll<Result<(), ExchangeFailure>> {

@@ -68,7 +68,7 @@ impl<'e, 's, D> Exchange<'e, 's, D> {
     }
 
     /// The site of the request's host.
-    fn locate_site(&mut self, target: &Asked<'_>) -> Result<usize, Refusal<'s>> {
+    fn locate_site(&mut self, target: &RequestTarget<'_>) -> Result<usize, Refusal<'s>> {
         let ServeContext {
             connection, sites, ..
         } = *self.context;
@@ -96,7 +96,11 @@ impl<'e, 's, D> Exchange<'e, 's, D> {
     }
 
     /// The route of the request's path and method within a site.
-    fn locate_route(&self, site: usize, target: Asked<'e>) -> Result<Located<'e, 's>, Refusal<'s>> {
+    fn locate_route(
+        &self,
+        site: usize,
+        target: RequestTarget<'e>,
+    ) -> Result<Located<'e, 's>, Refusal<'s>> {
         let (head, sites) = (self.head, self.context.sites);
         let (path, ambiguous) = match decode(target.path) {
             Ok(path) => (merged(path), None),

@@ -433,7 +433,7 @@ struct WholeResponse<'a> {
 
 impl WholeResponse<'_> {
     /// Sends it, under the phase of `guard`.
-    async fn send<D: Downstream>(
+    async fn send<D: ClientExchange>(
         self,
         down: &mut D,
         guard: &Guard,
@@ -474,7 +474,7 @@ impl WholeResponse<'_> {
 
 impl ClientConnection {
     /// Sends an error to a client whose request could not be read; tells the length of its body.
-    pub(in crate::downstream) async fn send_error<D: Downstream>(
+    pub(in crate::downstream) async fn send_error<D: ClientExchange>(
         &self,
         down: &mut D,
         guard: &Guard,
