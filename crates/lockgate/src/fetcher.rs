@@ -15,7 +15,7 @@ use arc_swap::ArcSwap;
 use lockgate_http::h1::body::BodyDecoder;
 use lockgate_http::h1::framing;
 use lockgate_http::head::Method;
-use lockgate_proxy::transform::rewrite::Fetched;
+use lockgate_proxy::transform::rewrite::FetchedValue;
 use lockgate_proxy::upstream::{EndpointAddress, Random};
 use rustix::fs::OFlags;
 use tokio::sync::Semaphore;
@@ -48,7 +48,7 @@ struct Kept {
     name: String,
     source: Source,
     every: Duration,
-    value: Fetched,
+    value: FetchedValue,
 }
 
 /// Where a value comes from.
@@ -102,7 +102,7 @@ impl Fetcher {
     }
 
     /// The value of this name, now and later.
-    pub(crate) fn fetched(&self, name: &str) -> Option<Fetched> {
+    pub(crate) fn fetched(&self, name: &str) -> Option<FetchedValue> {
         self.kept
             .iter()
             .find(|kept| kept.name == name)

@@ -10,13 +10,13 @@ use super::clash::Clash;
 /// Which hosts a site serves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HostPattern {
-    /// Whatever no other site of this address serves, and requests that name no host (HTTP/1.0).
+    /// Every host without a site at this address, and requests that name no host (HTTP/1.0).
     Any,
     /// This one, in any case, without port.
     Exact(String),
     /// For `*.example.com` given as `example.com`: every name below it, however many labels deeper,
-    /// but not itself. As in DNS (RFC 4592), not as in certificates, whose `*` is one label
-    /// (RFC 6125 §6.4.3).
+    /// but not itself. As in DNS (RFC 4592), and unlike certificates, where `*` is one label (RFC
+    /// 6125 §6.4.3).
     Under(String),
 }
 
@@ -34,7 +34,7 @@ impl HostPattern {
 
 /// The sites of one address by their hosts.
 #[derive(Debug, Default)]
-pub(crate) struct Hosts {
+pub(crate) struct HostTable {
     exact: HashMap<Box<str>, usize, RandomState>,
     under: HashMap<Box<str>, usize, RandomState>,
     /// The length of the longest name in `under`: no longer suffix need be looked for.
@@ -42,7 +42,7 @@ pub(crate) struct Hosts {
     any: Option<usize>,
 }
 
-impl Hosts {
+impl HostTable {
     /// Adds a host of a site; what is there already is a clash, also with the same site.
     pub(crate) fn insert(&mut self, pattern: &HostPattern, site: usize) -> Result<(), Clash> {
         let (earlier, host) = match pattern {
@@ -95,7 +95,7 @@ impl Hosts {
     }
 }
 
-/// As [`Authority::name`] gives it, also of what no request can name.
+/// The host as [`Authority::name`] gives it, also one that no request can name.
 fn normal(host: &str) -> String {
     Authority { host, port: None }.name().into_owned()
 }
@@ -104,8 +104,8 @@ fn normal(host: &str) -> String {
 mod tests {
     use super::*;
 
-    fn hosts(patterns: &[&str]) -> Result<Hosts, Clash> {
-        let mut hosts = Hosts::default();
+    fn hosts(patterns: &[&str]) -> Result<HostTable, Clash> {
+        let mut hosts = HostTable::default();
         for (site, text) in patterns.iter().enumerate() {
             hosts.insert(&pattern(text), site)?;
         }

@@ -23,6 +23,6 @@ pub mod router;
 
 pub use clash::{Clash, Unreachable};
 pub use hosts::HostPattern;
-pub use paths::{NoRoute, Rule};
+pub use paths::{NoRoute, RouteEntry};
 pub use pattern::{Pattern, PatternError};
-pub use router::{Found, Router, SiteRoutes};
+pub use router::{RouteMatch, Router, SiteRoutes};

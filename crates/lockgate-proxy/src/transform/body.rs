@@ -12,23 +12,23 @@ use super::Compress;
 use super::compress::{made, named};
 use crate::body::{BodyReader, ReadError, TransformError};
 
-/// Bytes that a stage takes, and about as many as it gives, before what it gave goes on: a few
-/// bytes can stand for gigabytes, and nobody waits for all of them.
+/// Bytes that a stage takes, and about as many as it gives, before they go on: a few bytes can
+/// stand for gigabytes, and a body is never decoded as a whole.
 const PIECE: usize = 16 * 1024;
 /// Steps without a byte that could go on; then the worker's other connections have their turn.
 const STEPS: usize = 64;
 
 /// One thing that is done to a body.
-pub enum Stage {
-    /// Its coding is undone.
+pub enum BodyStage {
+    /// A coding is undone.
     Decode(ContentDecoder),
-    /// It is changed.
+    /// The body is rewritten.
     Change(Changer),
-    /// It gets a coding.
+    /// A coding is applied.
     Encode(ContentEncoder),
 }
 
-impl Stage {
+impl BodyStage {
     /// Takes from the front of `input`, which is shortened by that, and appends what is ready to
     /// `out`.
     fn step(
@@ -58,9 +58,9 @@ impl Stage {
 }
 
 /// A stage with what it has made.
-struct Place {
-    stage: Stage,
-    /// What it has made for the next one, from `at` on.
+struct StageBuffer {
+    stage: BodyStage,
+    /// The output for the next stage, from `at` on.
     made: Vec<u8>,
     at: usize,
     /// Whether it has more to give of what it took.
@@ -69,7 +69,7 @@ struct Place {
     ended: bool,
 }
 
-impl Place {
+impl StageBuffer {
     fn ready(&self) -> &[u8] {
         &self.made[self.at..]
     }
@@ -100,10 +100,10 @@ impl Place {
     }
 }
 
-/// What becomes of a body: stages that take from each other, each a piece at a time, so that memory
-/// is theirs and that of a piece between two of them, whatever comes.
+/// The transformation of a body: stages that take from each other, each a piece at a time, so that
+/// memory is theirs and that of a piece between two of them, for a body of any length.
 pub struct Transformation {
-    places: Vec<Place>,
+    places: Vec<StageBuffer>,
     /// Whether the encoder has something that no flush has brought out.
     holds: bool,
     /// Whether all of the body has come.
@@ -112,8 +112,8 @@ pub struct Transformation {
 
 impl Transformation {
     /// By these, one after the other; at least one.
-    pub fn new(stages: Vec<Stage>) -> Self {
-        let place = |stage| Place {
+    pub fn new(stages: Vec<BodyStage>) -> Self {
+        let place = |stage| StageBuffer {
             stage,
             made: Vec::new(),
             at: 0,
@@ -137,10 +137,10 @@ impl Transformation {
 
     /// Bytes that its stages take from C's allocator, about, which none of Rust sees.
     pub fn native_bytes(&self) -> usize {
-        let bytes = |place: &Place| match &place.stage {
-            Stage::Decode(decoder) => decoder.native_bytes(),
-            Stage::Encode(encoder) => encoder.native_bytes(),
-            Stage::Change(_) => 0,
+        let bytes = |place: &StageBuffer| match &place.stage {
+            BodyStage::Decode(decoder) => decoder.native_bytes(),
+            BodyStage::Encode(encoder) => encoder.native_bytes(),
+            BodyStage::Change(_) => 0,
         };
         self.places.iter().map(bytes).sum()
     }
@@ -148,14 +148,14 @@ impl Transformation {
     /// The encoder, for another body.
     pub fn into_encoder(self) -> Option<ContentEncoder> {
         self.places.into_iter().find_map(|place| match place.stage {
-            Stage::Encode(encoder) => Some(encoder),
-            Stage::Decode(_) | Stage::Change(_) => None,
+            BodyStage::Encode(encoder) => Some(encoder),
+            BodyStage::Decode(_) | BodyStage::Change(_) => None,
         })
     }
 
-    /// What has come out.
+    /// The output of the last stage.
     fn ready(&self) -> &[u8] {
-        self.places.last().map_or(&[], Place::ready)
+        self.places.last().map_or(&[], StageBuffer::ready)
     }
 
     /// Whether all has.
@@ -176,7 +176,7 @@ impl Transformation {
             if !place.has_work(input, over) {
                 continue;
             }
-            self.holds |= matches!(place.stage, Stage::Encode(_));
+            self.holds |= matches!(place.stage, BodyStage::Encode(_));
             let taken = place.work(input)?;
             return Ok(Some(match before.last_mut() {
                 Some(before) => {
@@ -191,8 +191,8 @@ impl Transformation {
 
     /// Brings out what the encoder holds back.
     fn flush(&mut self) {
-        if let Some(Place {
-            stage: Stage::Encode(encoder),
+        if let Some(StageBuffer {
+            stage: BodyStage::Encode(encoder),
             made,
             ..
         }) = self.places.last_mut()
@@ -227,7 +227,7 @@ impl<S: BodyReader> BodyReader for Transformed<'_, S> {
             match source.poll_data(cx) {
                 Poll::Ready(Ok(())) => transformation.over = source.is_complete(),
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                // More may come in hours: what has come must not wait for it.
+                // More may come in hours: the bytes so far must not wait for it.
                 Poll::Pending if std::mem::take(&mut transformation.holds) => {
                     transformation.flush()
                 }
@@ -270,9 +270,9 @@ impl<S: BodyReader> BodyReader for Transformed<'_, S> {
 }
 
 impl Compress {
-    /// The coding that an origin's answer gets for who asked with these fields, and its level; the
-    /// answer's fields are made to say so. Nothing for what has a coding, is a part, or is not
-    /// to be transformed (RFC 9110 §7.7).
+    /// The coding of an origin's response to a request with these fields, and its level; the
+    /// response's fields are changed accordingly. `None` for a response that has a coding, is a
+    /// part, or is not to be transformed (RFC 9110 §7.7).
     pub fn begin(
         &self,
         asked: &Fields,
@@ -297,15 +297,15 @@ impl Compress {
             .chain([lockgate_http::coding::Coding::Identity])
             .collect();
         let coding = made(Accepted::of(asked).best(&offered)?)?;
-        became_another(fields);
+        drop_representation_fields(fields);
         weaken(fields);
         fields.append(b"Content-Encoding", coding.token().as_bytes());
         Some((coding, self.fast_level(coding)))
     }
 
-    /// An origin that finds the tag which [`begin`](Self::begin) has made weak says its own in a
-    /// 304. Who asks must see the one of what it has (RFC 9110 §15.4.5), or it does not know
-    /// what is still good (RFC 9111 §4.3.4).
+    /// Weakens the tag of a 304. An origin that finds the tag which [`begin`](Self::begin) has made
+    /// weak answers with its own. The client must see the tag of its copy (RFC 9110 §15.4.5), or it
+    /// does not know which copy is still good (RFC 9111 §4.3.4).
     pub fn recall(&self, asked: &Fields, status: u16, fields: &mut Fields) {
         let strong = fields
             .named(b"etag")
@@ -324,7 +324,7 @@ impl Compress {
     }
 }
 
-/// Whether nobody on the way may change it (RFC 9111 §5.2.2.6).
+/// Whether no intermediary may change it (RFC 9111 §5.2.2.6).
 pub fn is_fixed(fields: &Fields) -> bool {
     fields
         .named(b"cache-control")
@@ -332,9 +332,9 @@ pub fn is_fixed(fields: &Fields) -> bool {
         .any(|directive| directive.trim_ascii().eq_ignore_ascii_case(b"no-transform"))
 }
 
-/// Takes out what was said of the bytes that are no longer these: their number, their parts, their
-/// coding, their digests.
-pub fn became_another(fields: &mut Fields) {
+/// Removes the fields that describe the original bytes: their number, their parts, their coding,
+/// their digests.
+pub fn drop_representation_fields(fields: &mut Fields) {
     fields.remove(Known::ContentLength);
     let gone: [&[u8]; 6] = [
         b"accept-ranges",
@@ -432,17 +432,17 @@ mod tests {
         fn release_memory(&mut self, _: &mut Context<'_>) {}
     }
 
-    fn changer() -> Stage {
+    fn changer() -> BodyStage {
         let rule = ChangeRule::Text {
             find: b"@".to_vec(),
             with: "[at]".into(),
         };
         let changes = Changes::compile(&[rule]).unwrap();
-        Stage::Change(Changer::new(&changes, DocumentKind::Other, &[], u64::MAX))
+        BodyStage::Change(Changer::new(&changes, DocumentKind::Other, &[], u64::MAX))
     }
 
     /// The output up to each pause and to the end, and the most that was ready at once.
-    fn run(stages: Vec<Stage>, mut source: Pieces) -> Result<(Vec<Vec<u8>>, usize), ReadError> {
+    fn run(stages: Vec<BodyStage>, mut source: Pieces) -> Result<(Vec<Vec<u8>>, usize), ReadError> {
         let mut transformation = Transformation::new(stages);
         let (mut out, mut most) = (vec![Vec::new()], 0);
         loop {
@@ -472,9 +472,9 @@ mod tests {
         let coded = encode_all(Coding::Zstd, 3, content.as_bytes());
         for size in [1, 100, 1 << 20] {
             let stages = vec![
-                Stage::Decode(ContentDecoder::new(Coded::Zstd, u64::MAX)),
+                BodyStage::Decode(ContentDecoder::new(Coded::Zstd, u64::MAX)),
                 changer(),
-                Stage::Encode(ContentEncoder::new(Coding::Gzip, 4)),
+                BodyStage::Encode(ContentEncoder::new(Coding::Gzip, 4)),
             ];
             let (out, _) = run(stages, Pieces::new(coded.chunks(size))).unwrap();
             let out = decode_all(Coded::Gzip, &out.concat(), u64::MAX).unwrap();
@@ -486,7 +486,7 @@ mod tests {
     fn a_pause_in_the_body_flushes_the_encoder() {
         for coding in Coding::ALL {
             let pieces = [&b"one"[..], b"", b"two", b"", b"three"];
-            let stages = vec![changer(), Stage::Encode(ContentEncoder::new(coding, 4))];
+            let stages = vec![changer(), BodyStage::Encode(ContentEncoder::new(coding, 4))];
             let (out, _) = run(stages, Pieces::new(pieces)).unwrap();
             let mut decoder = ContentDecoder::new(coding.into(), 100);
             let read = out.iter().map(|bytes| {
@@ -507,7 +507,7 @@ mod tests {
         for coding in Coding::ALL {
             let coded = encode_all(coding, 3, &zeros);
             let stages = vec![
-                Stage::Decode(ContentDecoder::new(coding.into(), u64::MAX)),
+                BodyStage::Decode(ContentDecoder::new(coding.into(), u64::MAX)),
                 changer(),
             ];
             let (out, most) = run(stages, Pieces::new([&coded[..]])).unwrap();
@@ -531,8 +531,8 @@ mod tests {
             u64::MAX,
         );
         let stages = vec![
-            Stage::Decode(ContentDecoder::new(Coded::Zstd, u64::MAX)),
-            Stage::Change(changer),
+            BodyStage::Decode(ContentDecoder::new(Coded::Zstd, u64::MAX)),
+            BodyStage::Change(changer),
         ];
         let mut transformation = Transformation::new(stages);
         let mut body = transformation.of(&mut source);
@@ -550,7 +550,7 @@ mod tests {
             (9, &coded[..9], DecodeError::Truncated),
             (9, b"content", DecodeError::Invalid),
         ] {
-            let stages = vec![Stage::Decode(ContentDecoder::new(Coded::Gzip, max))];
+            let stages = vec![BodyStage::Decode(ContentDecoder::new(Coded::Gzip, max))];
             match run(stages, Pieces::new([pieces])) {
                 Err(ReadError::Transform(TransformError::Decode(found))) => {
                     assert_eq!(found, error)
@@ -563,7 +563,7 @@ mod tests {
             with: "[at]".into(),
         };
         let changes = Changes::compile(&[rule]).unwrap();
-        let stages = vec![Stage::Change(Changer::new(
+        let stages = vec![BodyStage::Change(Changer::new(
             &changes,
             DocumentKind::Other,
             &[],
@@ -578,7 +578,7 @@ mod tests {
     fn an_empty_body_is_still_decodable_after_compression() {
         let stages = vec![
             changer(),
-            Stage::Encode(ContentEncoder::new(Coding::Zstd, 3)),
+            BodyStage::Encode(ContentEncoder::new(Coding::Zstd, 3)),
         ];
         let (out, _) = run(stages, Pieces::new([])).unwrap();
         assert_eq!(decode_all(Coded::Zstd, &out.concat(), 0).unwrap(), b"");

@@ -31,7 +31,7 @@ pub use caching::Caching;
 pub use compress::Compress;
 pub use cors::Cors;
 pub use headers::{HeaderError, HeaderOp, HeaderRule, HeaderRules};
-pub use location::{Origin, Public};
+pub use location::{OriginAuthority, PublicUrl};
 pub use media_range::MediaRange;
 pub use redirect_map::RedirectMap;
 pub use rewrite::Rewrite;

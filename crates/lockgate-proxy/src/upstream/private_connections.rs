@@ -7,7 +7,7 @@ use std::rc::{Rc, Weak};
 use super::socket_slots::IdleSockets;
 use super::upstream_pool::{IdleConnection, UpstreamPool, is_alive};
 use super::{Lease, Preference, UpstreamConnection};
-use crate::limits::sockets::Share;
+use crate::limits::sockets::SocketShare;
 use crate::member_set::MemberSet;
 
 /// The idle connections of one client's connection; the one used last is at the end.
@@ -84,7 +84,7 @@ impl PrivateConnection {
     pub fn take(
         self,
         upstream: &Rc<UpstreamPool>,
-        share: Option<Share>,
+        share: Option<SocketShare>,
         now: u64,
         preference: Preference,
         tried: &mut MemberSet,

@@ -8,7 +8,7 @@ use lockgate_config as config;
 use lockgate_config::{BodyChange, Code, ElementEdit};
 use lockgate_content::change::{ChangeRule, ChangeTemplate, Changes, SelectorEdit, TemplatePart};
 use lockgate_proxy::route::Pattern;
-use lockgate_proxy::transform::rewrite::Value;
+use lockgate_proxy::transform::rewrite::RewriteValue;
 use lockgate_proxy::transform::{self, Purpose, Rewrite};
 
 use super::MistakeLog;
@@ -21,7 +21,7 @@ struct RouteValues<'a> {
     fetcher: &'a Fetcher,
     /// The text between the braces of each.
     names: Vec<String>,
-    values: Vec<Value>,
+    values: Vec<RewriteValue>,
 }
 
 impl RouteValues<'_> {
@@ -82,10 +82,10 @@ impl RouteValues<'_> {
             return Some(part(number));
         }
         let value = match name {
-            "time" => Value::Time,
-            "counter" => Value::Counter(AtomicU64::new(0)),
+            "time" => RewriteValue::Time,
+            "counter" => RewriteValue::Counter(AtomicU64::new(0)),
             _ => match name.strip_prefix("value:") {
-                Some(fetched) => Value::Fetched(self.fetcher.fetched(fetched)?),
+                Some(fetched) => RewriteValue::Fetched(self.fetcher.fetched(fetched)?),
                 None => {
                     let text = format!("{{{name}}}");
                     let template =
@@ -94,7 +94,7 @@ impl RouteValues<'_> {
                     template
                         .fixed()
                         .is_none()
-                        .then_some(Value::Template(template))?
+                        .then_some(RewriteValue::Template(template))?
                 }
             },
         };

@@ -12,15 +12,17 @@ use std::thread;
 use lockgate_config as config;
 use lockgate_config::{Cidr, Code, SourceSpan};
 use lockgate_net::token_bucket::TokenRate;
-use lockgate_proxy::admit::basic_auth::Checker;
+use lockgate_proxy::admit::basic_auth::PasswordFile;
 use lockgate_proxy::admit::networks::Networks;
+use lockgate_proxy::admit::password_pool::PasswordPool;
 use lockgate_proxy::admit::rate_limit::{BUCKETS, Buckets, RateLimit};
-use lockgate_proxy::admit::verifier::Verifier;
-use lockgate_proxy::answer::{Page, Pages};
+use lockgate_proxy::error_response::{ErrorPage, ErrorPages};
 use lockgate_proxy::route::Pattern;
-use lockgate_proxy::rules::{Rates, Rules};
+use lockgate_proxy::rules::{Rates, RouteRules};
 use lockgate_proxy::shaping::Shape;
-use lockgate_proxy::site::{Action, Admission, Auth, Basic, By, Fixed, Gatekeeper, Limited};
+use lockgate_proxy::site::{
+    Action, Admission, Auth, BasicAuth, FixedResponse, Gatekeeper, LimitScope, RequestLimit,
+};
 use lockgate_proxy::transform::redirect_map::{Moved, RedirectError};
 use lockgate_proxy::transform::{
     HeaderOp, HeaderRule, HeaderRules, Purpose, RedirectMap, TargetRewrite, Template, Types,
@@ -41,18 +43,18 @@ pub(super) struct SharedRules {
     limits: HashMap<String, RateLimit>,
     /// Byte rates, likewise.
     shapes: HashMap<String, Arc<Shape>>,
-    verifier: Option<Arc<Verifier>>,
+    verifier: Option<Arc<PasswordPool>>,
     /// Files of users in the order of their first use; `None` for one with a mistake.
-    checkers: Vec<(PathBuf, Option<Arc<Checker>>)>,
-    pages: HashMap<PathBuf, Option<Page>>,
+    checkers: Vec<(PathBuf, Option<Arc<PasswordFile>>)>,
+    pages: HashMap<PathBuf, Option<ErrorPage>>,
     /// Sets of error pages: routes with the same files share one.
-    page_sets: HashMap<Vec<(u16, PathBuf)>, Arc<Pages>>,
+    page_sets: HashMap<Vec<(u16, PathBuf)>, Arc<ErrorPages>>,
     /// Redirect maps by their files: routes with the same file share one.
     redirects: HashMap<PathBuf, Option<Arc<RedirectMap>>>,
 }
 
 impl SharedRules {
-    pub(super) fn checkers(self) -> Vec<Arc<Checker>> {
+    pub(super) fn checkers(self) -> Vec<Arc<PasswordFile>> {
         self.checkers
             .into_iter()
             .filter_map(|(_, checker)| checker)
@@ -77,7 +79,7 @@ impl SharedRules {
         pattern: &Pattern,
         auth: Option<&Auth>,
         fetcher: &Fetcher,
-    ) -> Option<Rules> {
+    ) -> Option<RouteRules> {
         let written = &route.rules;
         // All of them are made before the first failure returns: every mistake is reported at once.
         let target = target(mistakes, route, pattern);
@@ -88,7 +90,7 @@ impl SharedRules {
             None => Some(None),
             Some(map) => self.redirects(mistakes, map).map(Some),
         };
-        Some(Rules {
+        Some(RouteRules {
             target: target?,
             request_headers: match auth {
                 Some(Auth::Forward(service)) => request_headers?.reserving(&service.copy),
@@ -145,7 +147,7 @@ impl SharedRules {
         map
     }
 
-    pub(super) fn limit(&mut self, written: &config::RateLimit) -> Limited {
+    pub(super) fn limit(&mut self, written: &config::RateLimit) -> RequestLimit {
         let buckets = self.buckets.get_or_insert_with(|| Buckets::new(BUCKETS));
         let limit = self
             .limits
@@ -156,11 +158,13 @@ impl SharedRules {
                 buckets.limit(TokenRate::new(count, written.every, burst))
             });
         let by = match &written.per {
-            config::LimitKey::Client => By::Client,
-            config::LimitKey::Header(name) => By::Field(name.to_ascii_lowercase().into_bytes()),
-            config::LimitKey::Route => By::Route,
+            config::LimitKey::Client => LimitScope::Client,
+            config::LimitKey::Header(name) => {
+                LimitScope::Field(name.to_ascii_lowercase().into_bytes())
+            }
+            config::LimitKey::Route => LimitScope::Route,
         };
-        Limited {
+        RequestLimit {
             limit: limit.clone(),
             by,
             status: written.status,
@@ -179,15 +183,15 @@ impl SharedRules {
         &mut self,
         mistakes: &mut MistakeLog<'_>,
         written: &config::BasicAuth,
-    ) -> Option<Basic> {
+    ) -> Option<BasicAuth> {
         let known = self.checkers.iter().find(|(path, _)| *path == written.file);
         let checker = match known {
             Some((_, checker)) => checker.clone(),
             None => {
                 let verifier = self
                     .verifier
-                    .get_or_insert_with(|| Verifier::new(verifying_threads()));
-                let checker = match Checker::load(&written.file, Arc::clone(verifier)) {
+                    .get_or_insert_with(|| PasswordPool::new(verifying_threads()));
+                let checker = match PasswordFile::load(&written.file, Arc::clone(verifier)) {
                     Ok(checker) => Some(Arc::new(checker)),
                     Err(error) => {
                         let cure = "a line for each user, as `htpasswd -B FILE USER` writes it";
@@ -206,7 +210,7 @@ impl SharedRules {
                 checker
             }
         };
-        Some(Basic {
+        Some(BasicAuth {
             checker: checker?,
             realm: written.realm.clone(),
             to: Gatekeeper::Site,
@@ -218,7 +222,7 @@ impl SharedRules {
         &mut self,
         mistakes: &mut MistakeLog<'_>,
         written: &[(u16, PathBuf, SourceSpan)],
-    ) -> Option<Arc<Pages>> {
+    ) -> Option<Arc<ErrorPages>> {
         let files: Vec<_> = written
             .iter()
             .map(|(status, path, _)| (*status, path.clone()))
@@ -226,7 +230,7 @@ impl SharedRules {
         if let Some(known) = self.page_sets.get(&files) {
             return Some(Arc::clone(known));
         }
-        let mut pages = Some(Pages::default());
+        let mut pages = Some(ErrorPages::default());
         for (status, path, at) in written {
             let page = self.pages.entry(path.clone()).or_insert_with(|| {
                 let cure = "a file of at most 1 MB with a name that ends in .html, .json or .txt";
@@ -256,7 +260,7 @@ fn verifying_threads() -> NonZeroUsize {
     }
 }
 
-fn page(path: &Path) -> Result<Page, String> {
+fn page(path: &Path) -> Result<ErrorPage, String> {
     let media_type = match path.extension().and_then(|extension| extension.to_str()) {
         Some("html" | "htm") => "text/html; charset=utf-8",
         Some("json") => "application/json",
@@ -274,7 +278,7 @@ fn page(path: &Path) -> Result<Page, String> {
     if body.len() as u64 > LONGEST_PAGE {
         return Err("longer than 1 MB".to_owned());
     }
-    Ok(Page {
+    Ok(ErrorPage {
         body,
         media_type: media_type.to_owned(),
     })
@@ -351,7 +355,7 @@ pub(super) fn respond(
     answer: &config::Answer,
 ) -> Option<Action> {
     let body = template(mistakes, route, &answer.body, Purpose::Text, pattern)?;
-    Some(Action::Respond(Fixed {
+    Some(Action::Respond(FixedResponse {
         status: answer.status,
         body,
         media_type: answer.media_type.clone(),
@@ -359,8 +363,8 @@ pub(super) fn respond(
 }
 
 /// The rules of a route for which the configuration sets none.
-pub(super) fn defaults(written: &config::Rates) -> Rules {
-    Rules {
+pub(super) fn defaults(written: &config::Rates) -> RouteRules {
+    RouteRules {
         target: TargetRewrite::None,
         request_headers: HeaderRules::default(),
         headers: HeaderRules::default(),

@@ -12,11 +12,13 @@ use lockgate_net::thread_pool::ThreadPool;
 use lockgate_net::token_bucket::TokenRate;
 use lockgate_proxy::action::forward_auth::ForwardAuth;
 use lockgate_proxy::action::proxy::Proxy;
-use lockgate_proxy::admit::basic_auth::Checker;
-use lockgate_proxy::answer::Pages;
-use lockgate_proxy::downstream::{Listener, SecureSites, Service};
+use lockgate_proxy::admit::basic_auth::PasswordFile;
+use lockgate_proxy::downstream::{ListenerService, ListenerSettings, SecureSites};
+use lockgate_proxy::error_response::ErrorPages;
 use lockgate_proxy::files::{Files, Symlinks};
-use lockgate_proxy::route::{Clash, HostPattern, Pattern, Router, Rule, SiteRoutes, Unreachable};
+use lockgate_proxy::route::{
+    Clash, HostPattern, Pattern, RouteEntry, Router, SiteRoutes, Unreachable,
+};
 use lockgate_proxy::site::{self, Action, Admission, Auth};
 use lockgate_proxy::upstream::Pool;
 
@@ -57,7 +59,7 @@ const DISK_THREADS: NonZeroUsize = NonZeroUsize::new(4).unwrap();
 
 impl AssembledSites {
     /// The pools that sites use, and the files of users.
-    pub(super) fn shared(self) -> (Vec<Arc<Pool>>, Vec<Arc<Checker>>) {
+    pub(super) fn shared(self) -> (Vec<Arc<Pool>>, Vec<Arc<PasswordFile>>) {
         (self.upstreams, self.guards.checkers())
     }
 }
@@ -161,12 +163,12 @@ impl Assembler<'_> {
         } else {
             (None, self.table(sites, &spoken)?)
         };
-        let listener = Listener {
+        let listener = ListenerSettings {
             name,
             tls,
             accept_proxy: accept_proxy(first.accept_proxy),
             handshake: config.timeouts.handshake,
-            service: Service::Http(Box::new(table)),
+            service: ListenerService::Http(Box::new(table)),
         };
         Some(PlannedListener {
             listener: Arc::new(listener),
@@ -202,7 +204,7 @@ impl Assembler<'_> {
         Some(SecureSites { tls, sites: table })
     }
 
-    fn table(&mut self, sites: &[SiteAtAddress<'_>], spoken: &[Protocol]) -> Option<site::Sites> {
+    fn table(&mut self, sites: &[SiteAtAddress<'_>], spoken: &[Protocol]) -> Option<site::ListenerSites> {
         let config = self.config;
         let mut table = SiteTable::default();
         let mut whole = true;
@@ -227,7 +229,7 @@ impl Assembler<'_> {
             }
         };
         self.unreachable(&table, &unreachable);
-        whole.then(|| site::Sites {
+        whole.then(|| site::ListenerSites {
             http1: spoken.contains(&Protocol::Http1),
             h2c: spoken.contains(&Protocol::H2c),
             ..served(config, router, table.sites, table.routes)
@@ -298,7 +300,7 @@ impl Assembler<'_> {
                 .method
                 .as_ref()
                 .map(|method| method.clone().into_bytes());
-            own.push(Rule {
+            own.push(RouteEntry {
                 method,
                 pattern,
                 value: table.routes.len(),
@@ -322,7 +324,7 @@ impl Assembler<'_> {
         hosts: Vec<HostPattern>,
     ) {
         let pattern = Pattern::everything();
-        let rule = Rule {
+        let rule = RouteEntry {
             method: None,
             pattern,
             value: table.routes.len(),
@@ -440,7 +442,7 @@ impl Assembler<'_> {
         let (attempts, types, threads) = (attempts?, types?, threads.clone());
         there.then(|| {
             Arc::new(Files {
-                place,
+                id: place,
                 root: files.root.clone(),
                 symlinks: match files.symlinks {
                     config::Symlinks::Inside => Symlinks::Inside,
@@ -509,8 +511,8 @@ impl SiteTable {
         &mut self,
         served: &SiteAtAddress<'_>,
         hosts: Vec<HostPattern>,
-        routes: Vec<Rule>,
-        pages: Arc<Pages>,
+        routes: Vec<RouteEntry>,
+        pages: Arc<ErrorPages>,
     ) {
         self.hosts.push(SiteRoutes { hosts, routes });
         let name = served.site.name.clone();
@@ -521,7 +523,7 @@ impl SiteTable {
         };
         self.sites.push(site::Site {
             name,
-            place: served.place,
+            index: served.place,
             log,
             pages,
             tls_rules: 0,
@@ -596,8 +598,8 @@ pub(super) fn served(
     router: Router,
     sites: Vec<site::Site>,
     routes: Vec<site::Route>,
-) -> site::Sites {
-    site::Sites {
+) -> site::ListenerSites {
+    site::ListenerSites {
         router,
         sites,
         routes,

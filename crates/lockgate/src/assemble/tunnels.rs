@@ -6,15 +6,15 @@ use lockgate_config as config;
 use lockgate_config::{Host, TargetName, TargetRule};
 use lockgate_http::forwarding::ForwardedClient;
 use lockgate_net::name_cache::NameCache;
-use lockgate_proxy::action::connect::{Connect, Forward};
+use lockgate_proxy::action::forward_proxy::{Connect, Forward};
 use lockgate_proxy::action::proxy::Proxy;
 use lockgate_proxy::admit::networks::Networks;
-use lockgate_proxy::admit::targets::{Named, Rule, Targets};
-use lockgate_proxy::downstream::{Listener, Service};
+use lockgate_proxy::admit::targets::{TargetPattern, TargetRule, TunnelTargets};
+use lockgate_proxy::downstream::{ListenerService, ListenerSettings};
 use lockgate_proxy::exchange::TunnelLimits;
-use lockgate_proxy::limits::{AtOnce, PerClient};
+use lockgate_proxy::limits::{KeyedLimit, PerClient};
 use lockgate_proxy::route::{self, HostPattern, Pattern, Router, SiteRoutes};
-use lockgate_proxy::rules::Rules;
+use lockgate_proxy::rules::RouteRules;
 use lockgate_proxy::site::{self, Action, Admission, Gatekeeper};
 use lockgate_proxy::transform::{HeaderOp, HeaderRule, HeaderRules};
 
@@ -64,7 +64,7 @@ impl Assembler<'_> {
             Some(tls) => Some(tls?.into()),
         };
         let auth = auth?.map(|auth| {
-            site::Auth::Basic(site::Basic {
+            site::Auth::Basic(site::BasicAuth {
                 to: Gatekeeper::Proxy,
                 ..auth
             })
@@ -83,12 +83,12 @@ impl Assembler<'_> {
                 limit,
                 auth,
             },
-            rules: Rules {
+            rules: RouteRules {
                 shape,
                 ..self.forwarded(tunnel)
             },
         };
-        let rule = route::Rule {
+        let rule = route::RouteEntry {
             method: None,
             pattern: Pattern::everything(),
             value: 0,
@@ -100,23 +100,23 @@ impl Assembler<'_> {
         let (router, _) = Router::build(vec![any]).ok()?;
         let site = site::Site {
             name: tunnel.name.clone(),
-            place,
+            index: place,
             log: site::SiteLog::Shared,
             pages: Arc::default(),
             tls_rules: 0,
         };
-        let sites = site::Sites {
+        let sites = site::ListenerSites {
             tunnels: true,
             http1: tunnel.protocols.contains(&config::Protocol::Http1),
             h2c: tunnel.protocols.contains(&config::Protocol::H2c),
             ..served(config, router, vec![site], vec![route])
         };
-        let listener = Listener {
+        let listener = ListenerSettings {
             name: tunnel.name.clone(),
             tls,
             accept_proxy: accept_proxy(tunnel.accept_proxy),
             handshake: tunnel.timeouts.handshake,
-            service: Service::Http(Box::new(sites)),
+            service: ListenerService::Http(Box::new(sites)),
         };
         Some(PlannedListener {
             listener: Arc::new(listener),
@@ -139,7 +139,7 @@ impl Assembler<'_> {
 
     /// The rules of forwarded requests: fields between a client and its proxy are removed (RFC 9110
     /// §11.7).
-    fn forwarded(&self, tunnel: &config::TunnelListener) -> Rules {
+    fn forwarded(&self, tunnel: &config::TunnelListener) -> RouteRules {
         let bare = rules::defaults(&self.config.rates);
         if !tunnel.forward {
             return bare;
@@ -152,7 +152,7 @@ impl Assembler<'_> {
             HeaderRules::new(names.iter().map(remove).collect())
                 .expect("each of them may be removed")
         };
-        Rules {
+        RouteRules {
             request_headers: without(&["proxy-authorization", "proxy-authenticate"]),
             headers: without(&["proxy-authenticate", "proxy-authentication-info"]),
             ..bare
@@ -163,7 +163,7 @@ impl Assembler<'_> {
         let TunnelLookups { names, look_ups } = self.tunnels.clone();
         let rules = |written: &[TargetRule]| written.iter().map(rule).collect();
         Connect {
-            targets: Targets::new(rules(&tunnel.allow), rules(&tunnel.deny), tunnel.private),
+            targets: TunnelTargets::new(rules(&tunnel.allow), rules(&tunnel.deny), tunnel.private),
             names,
             fresh: tunnel.dns_ttl,
             connect: tunnel.timeouts.connect,
@@ -175,8 +175,8 @@ impl Assembler<'_> {
             },
             proxy_protocol: tunnel.proxy_protocol.map(pools::version),
             look_ups,
-            per_client: tunnel.max_per_client.map(AtOnce::new),
-            per_user: tunnel.max_per_user.map(AtOnce::new),
+            per_client: tunnel.max_per_client.map(KeyedLimit::new),
+            per_user: tunnel.max_per_user.map(KeyedLimit::new),
             forward: tunnel.forward.then(|| Forward {
                 proxy: Proxy {
                     upstream: usize::MAX,
@@ -191,14 +191,14 @@ impl Assembler<'_> {
     }
 }
 
-fn rule(written: &TargetRule) -> Rule {
+fn rule(written: &TargetRule) -> TargetRule {
     let named = match &written.named {
-        TargetName::Host(Host::Any) => Named::Any,
-        TargetName::Host(Host::Exact(host)) => Named::Exact(host.clone()),
-        TargetName::Host(Host::Under(host)) => Named::Under(host.clone()),
-        TargetName::Network(network) => Named::Network(network.addr(), network.prefix()),
+        TargetName::Host(Host::Any) => TargetPattern::Any,
+        TargetName::Host(Host::Exact(host)) => TargetPattern::Exact(host.clone()),
+        TargetName::Host(Host::Under(host)) => TargetPattern::Under(host.clone()),
+        TargetName::Network(network) => TargetPattern::Network(network.addr(), network.prefix()),
     };
-    Rule {
+    TargetRule {
         named,
         ports: written.ports.clone(),
     }

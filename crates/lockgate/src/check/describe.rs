@@ -10,7 +10,7 @@ use lockgate_config::{
     SiteRoute, TargetRule, Tcp, TunnelListener, WeightedEndpoint,
 };
 use lockgate_net::tls::{Acceptor, Acceptors};
-use lockgate_proxy::downstream::Service;
+use lockgate_proxy::downstream::ListenerService;
 use lockgate_proxy::site;
 use serde_json::{Value, json};
 
@@ -25,11 +25,13 @@ pub(super) fn listeners(config: &Config, assembly: &Assembly) -> Value {
             .listeners
             .iter()
             .filter_map(|planned| match &planned.listener.service {
-                Service::Relay(_) | Service::ByHello(_) => {
+                ListenerService::Relay(_) | ListenerService::Sni(_) => {
                     Some(tcp(config, relays.next()?, planned))
                 }
-                Service::Http(sites) if sites.tunnels => Some(tunnel(tunnels.next()?, planned)),
-                Service::Http(sites) => Some(served(config, sites, planned)),
+                ListenerService::Http(sites) if sites.tunnels => {
+                    Some(tunnel(tunnels.next()?, planned))
+                }
+                ListenerService::Http(sites) => Some(served(config, sites, planned)),
             });
     listeners.collect()
 }
@@ -41,7 +43,7 @@ fn tcp(config: &Config, tcp: &Tcp, planned: &PlannedListener) -> Value {
         Some(sites) => served(config, sites, planned),
     };
     let more = match (&tcp.way, &planned.listener.service) {
-        (RelaySelection::Hello(written), Service::ByHello(by_hello)) => {
+        (RelaySelection::Hello(written), ListenerService::Sni(by_hello)) => {
             let asked = written.alpn.iter().map(|(name, _)| json!({ "alpn": name }));
             let asked = asked.chain(
                 written
@@ -131,7 +133,7 @@ fn tunnel(tunnel: &TunnelListener, planned: &PlannedListener) -> Value {
 /// A listener of sites. Where its sites have different TLS settings, each site has the index of its
 /// own.
 fn served(config: &Config, sites: &site::Sites, planned: &PlannedListener) -> Value {
-    let written = |one: &site::Site| config.sites.get(one.place);
+    let written = |one: &site::Site| config.sites.get(one.index);
     let groups = planned
         .listener
         .tls_of_sites()

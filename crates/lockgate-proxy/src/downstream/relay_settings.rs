@@ -8,12 +8,12 @@ use lockgate_net::proxy_protocol::HeaderVersion as ProxyVersion;
 use crate::shaping::Shape;
 use crate::upstream::Pool;
 
-/// How bytes are relayed.
+/// The settings of a relay.
 #[derive(Debug)]
-pub struct Relaying {
-    /// Its place among those that each worker counts.
-    pub place: usize,
-    /// Where to.
+pub struct RelaySettings {
+    /// The index of its counters in each worker.
+    pub index: usize,
+    /// The pool of its endpoints.
     pub pool: Arc<Pool>,
     /// The PROXY header that endpoints are sent, if any.
     pub proxy_protocol: Option<SentHeader>,
@@ -34,13 +34,13 @@ pub struct Relaying {
 pub enum SentHeader {
     /// One of our own.
     Own(ProxyVersion),
-    /// The one that has come, as it came. Where none has, or nobody believes it, one of version 2
-    /// of our own: what comes first would be believed.
+    /// The client's header, unchanged. Without one, or with one that is not trusted, a header of
+    /// version 2 of our own: an endpoint would trust the first bytes.
     Pass,
 }
 
-impl Relaying {
-    /// Whether it needs the header that has come.
+impl RelaySettings {
+    /// Whether it needs the client's PROXY header.
     pub(super) fn passes_header(&self) -> bool {
         self.proxy_protocol == Some(SentHeader::Pass)
     }
