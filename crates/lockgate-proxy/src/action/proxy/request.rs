@@ -179,7 +179,7 @@ impl<'r, 'g> PendingRequest<'r, 'g> {
         let expects = outgoing.head.fields().first(Known::Expect).is_some();
         guard.end_phase();
         if !self.up.supports(outgoing) {
-            let why = "the endpoint takes no WebSocket over HTTP/2";
+            let why = "the endpoint does not support WebSocket over HTTP/2";
             let failure = ExchangeFailure::because(HttpFault::UpgradeFailed, why);
             return Err(AttemptFailure::end(failure));
         }
@@ -219,7 +219,7 @@ impl<'r, 'g> PendingRequest<'r, 'g> {
         }
         Err(AttemptFailure::end(ExchangeFailure::because(
             HttpFault::BadResponse,
-            "too many interim answers",
+            "too many interim responses",
         )))
     }
 
@@ -236,7 +236,7 @@ impl<'r, 'g> PendingRequest<'r, 'g> {
         }
         let (how, detail) = match self.up.poll_response(cx, self.response) {
             Poll::Ready(Ok(true)) => return Poll::Ready(Ok(())),
-            Poll::Ready(Ok(false)) => (UpstreamEnd::Closed, "closed before it answered".to_owned()),
+            Poll::Ready(Ok(false)) => (UpstreamEnd::Closed, "closed before the response".to_owned()),
             Poll::Ready(Err(error @ ReadError::Cut)) => (UpstreamEnd::Closed, error.to_string()),
             Poll::Ready(Err(ReadError::Stream(error))) if is_end(&error) => {
                 (UpstreamEnd::Closed, error.to_string())
@@ -255,7 +255,7 @@ impl<'r, 'g> PendingRequest<'r, 'g> {
                 if down.poll_broken(cx).is_ready()
                     || (self.uploaded || self.up.is_blocked()) && down.poll_gone(cx).is_ready() =>
             {
-                let why = "while it waited";
+                let why = "while waiting";
                 let failure =
                     ExchangeFailure::silent(Cause::ClientReset, CauseSide::Downstream, why);
                 return Poll::Ready(Err(AttemptFailure::end(failure)));
