@@ -227,7 +227,7 @@ impl<'a> Attempts<'a> {
             endpoint.record_response(self.clock.saturating_duration_since(since), now);
         }
         if self.is_failure(status) {
-            let why = format_args!("it answers {status}");
+            let why = format_args!("it responded with status {status}");
             pool.failed(endpoint, Unserved, &why, now);
         } else {
             pool.succeeded(endpoint, now);
