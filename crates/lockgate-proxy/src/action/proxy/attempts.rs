@@ -227,7 +227,7 @@ impl<'a> Attempts<'a> {
             endpoint.record_response(self.clock.saturating_duration_since(since), now);
         }
         if self.is_failure(status) {
-            let why = format_args!("it answers {status}");
+            let why = format_args!("it responded with status {status}");
             pool.failed(endpoint, Unserved, &why, now);
         } else {
             pool.succeeded(endpoint, now);
@@ -314,6 +314,9 @@ fn target(request: &OutgoingRequest<'_>) -> Result<RequestPseudoFields, Exchange
         } else {
             HttpFault::Malformed
         };
-        ExchangeFailure::because(fault, format!("the request cannot be sent over HTTP/2: {error}"))
+        ExchangeFailure::because(
+            fault,
+            format!("the request cannot be sent over HTTP/2: {error}"),
+        )
     })
 }
