@@ -25,7 +25,7 @@ pub use exchange_entry::{
     LoggedUpstream, Timings,
 };
 use line::{Json, LineSyntax, LineWriter, Logfmt, key, write_number};
-pub use log::{AccessLog, LineStyle, LogSample};
+pub use log::{LineStyle, LogSample, WorkerLog};
 use timestamp::Timestamps;
 
 /// Why a connection ended. The names are the same in the log, in metric labels and in the

@@ -327,9 +327,11 @@ impl ExchangeFailure {
             Cut::Slow => Self::because(HttpFault::RequestTimeout, "below the minimum rate"),
             Cut::EndpointDown => Self::of(HttpFault::EndpointDown),
             Cut::Memory => Self::silent(Cause::Limit, CauseSide::Lockgate, "memory"),
-            Cut::Crowded => {
-                Self::silent(Cause::Limit, CauseSide::Lockgate, "stalled while others waited")
-            }
+            Cut::Crowded => Self::silent(
+                Cause::Limit,
+                CauseSide::Lockgate,
+                "stalled while others waited",
+            ),
         }
     }
 }

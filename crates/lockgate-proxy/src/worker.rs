@@ -23,7 +23,7 @@ use lockgate_net::stream::BufferPool;
 use lockgate_net::traffic_shaping::ShapingQueue;
 use tokio::sync::Notify;
 
-use crate::access_log::{AccessLog, MaskIp};
+use crate::access_log::{MaskIp, WorkerLog};
 use crate::clients::Clients;
 use crate::clock::{Clock, Cut, PendingResponse, Ticker, WaitReason, Watch};
 use crate::files;
@@ -107,9 +107,9 @@ pub struct Setup {
     /// The mask of client addresses in its accounts.
     pub mask: MaskIp,
     /// The access log, unless it is off.
-    pub log: Option<AccessLog>,
+    pub log: Option<WorkerLog>,
     /// The access logs of sites.
-    pub site_logs: Vec<AccessLog>,
+    pub site_logs: Vec<WorkerLog>,
     /// The most pipes that it may have open for splicing.
     pub pipes: usize,
     /// The pools of the sites.
@@ -135,9 +135,9 @@ pub struct Worker {
     /// Counters.
     pub cells: Shard<WorkerCells>,
     /// The access log, unless it is off.
-    pub log: RefCell<Option<AccessLog>>,
+    pub log: RefCell<Option<WorkerLog>>,
     /// The access logs of sites.
-    pub site_logs: RefCell<Vec<AccessLog>>,
+    pub site_logs: RefCell<Vec<WorkerLog>>,
     /// Recently requested files.
     pub files: files::FileCache,
     /// Idle encoders of content codings.
@@ -263,7 +263,7 @@ impl Worker {
         self.site_logs
             .borrow_mut()
             .iter_mut()
-            .for_each(AccessLog::flush);
+            .for_each(WorkerLog::flush);
         if self.clock.now() >= self.tidied_at.get() + TIDIED_EVERY {
             self.tidied_at.set(self.clock.now());
             self.blocks.evict_unused();

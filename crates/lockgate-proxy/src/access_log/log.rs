@@ -55,7 +55,7 @@ pub struct LineStyle {
 /// Never waits. When the channel is full or closed the lines of the buffer are lost and counted, so
 /// what one worker holds is bounded by one buffer. What is left is handed over when it is dropped.
 #[derive(Debug)]
-pub struct AccessLog {
+pub struct WorkerLog {
     sender: SyncSender<Vec<u8>>,
     lost: Arc<AtomicU64>,
     style: LineStyle,
@@ -65,7 +65,7 @@ pub struct AccessLog {
     turn: u64,
 }
 
-impl AccessLog {
+impl WorkerLog {
     /// A log that hands its lines to `sender` and counts in `lost` those that could not be handed
     /// over.
     pub fn new(sender: SyncSender<Vec<u8>>, lost: Arc<AtomicU64>, style: LineStyle) -> Self {
@@ -138,7 +138,7 @@ impl AccessLog {
     }
 }
 
-impl Drop for AccessLog {
+impl Drop for WorkerLog {
     fn drop(&mut self) {
         self.flush();
     }
@@ -150,11 +150,11 @@ mod tests {
     use crate::access_log::tests::{line, plain, record};
     use std::sync::mpsc::{Receiver, sync_channel};
 
-    fn log(capacity: usize) -> (AccessLog, Receiver<Vec<u8>>, Arc<AtomicU64>) {
+    fn log(capacity: usize) -> (WorkerLog, Receiver<Vec<u8>>, Arc<AtomicU64>) {
         let (sender, receiver) = sync_channel(capacity);
         let lost = Arc::new(AtomicU64::new(0));
         (
-            AccessLog::new(sender, Arc::clone(&lost), LineStyle::default()),
+            WorkerLog::new(sender, Arc::clone(&lost), LineStyle::default()),
             receiver,
             lost,
         )

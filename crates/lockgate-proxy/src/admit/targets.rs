@@ -25,7 +25,7 @@ pub enum TargetPattern {
 
 /// One line of `allow` or `deny`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TargetRule {
+pub struct TargetMatch {
     /// Which hosts.
     pub named: TargetPattern,
     /// Which of their ports.
@@ -61,7 +61,7 @@ pub enum TargetRefusal {
 impl TunnelTargets {
     /// `deny` wins. With `private`, addresses that are not public are as good as others; without,
     /// only those of networks in `allow` that have no public address.
-    pub fn new(allow: Vec<TargetRule>, deny: Vec<TargetRule>, private: bool) -> Self {
+    pub fn new(allow: Vec<TargetMatch>, deny: Vec<TargetMatch>, private: bool) -> Self {
         Self {
             allow: TargetRules::new(allow),
             deny: TargetRules::new(deny),
@@ -135,9 +135,9 @@ struct NetworkRule {
 }
 
 impl TargetRules {
-    fn new(written: Vec<TargetRule>) -> Self {
+    fn new(written: Vec<TargetMatch>) -> Self {
         let mut rules = Self::default();
-        for TargetRule { named, ports } in written {
+        for TargetMatch { named, ports } in written {
             match named {
                 TargetPattern::Any => rules.any.extend(ports),
                 TargetPattern::Exact(host) => rules.exact.entry(host).or_default().extend(ports),
@@ -281,7 +281,7 @@ fn special(ip: IpAddr) -> Option<SpecialNetwork> {
 mod tests {
     use super::*;
 
-    fn rule(text: &str) -> TargetRule {
+    fn rule(text: &str) -> TargetMatch {
         let (host, ports) = text.rsplit_once(' ').unwrap();
         let range = match ports.split_once('-') {
             Some((first, last)) => first.parse().unwrap()..=last.parse().unwrap(),
@@ -295,7 +295,7 @@ mod tests {
             (None, None) if host == "*" => TargetPattern::Any,
             (None, None) => TargetPattern::Exact(host.to_owned()),
         };
-        TargetRule {
+        TargetMatch {
             named,
             ports: vec![range],
         }

@@ -11,8 +11,8 @@ use lockgate_http::trace::TraceId;
 
 use super::connection::{ClientConnection, address};
 use crate::access_log::{
-    self, AccessLog, CLIENT_LEFT, ExchangeEntry, LoggedAddress, LoggedConnection, LoggedFailure,
-    LoggedRequest, LoggedTls, LoggedUpstream,
+    self, CLIENT_LEFT, ExchangeEntry, LoggedAddress, LoggedConnection, LoggedFailure,
+    LoggedRequest, LoggedTls, LoggedUpstream, WorkerLog,
 };
 use crate::client_address::ClientAddress;
 use crate::error_response::HttpFault;
@@ -175,7 +175,7 @@ impl ClientConnection {
 
     fn log_exchange(
         &self,
-        log: &mut AccessLog,
+        log: &mut WorkerLog,
         request: &ReadRequest<'_>,
         site: Option<&Site>,
         record: &ExchangeRecord<'_>,

@@ -238,14 +238,24 @@ impl HttpFault {
             Self::TargetTooLong => limited(414, "the requested address is too long"),
             Self::HeadTooLarge => limited(431, "the request's head is too large"),
             Self::Version => malformed(505, "this version of HTTP is not supported"),
-            Self::NotImplemented => malformed(501, "the request needs a feature that this server does not support"),
+            Self::NotImplemented => malformed(
+                501,
+                "the request needs a feature that this server does not support",
+            ),
             Self::Unauthorized => denied(401, "a user name and a password are required"),
             Self::Forbidden => denied(403, "access is not allowed"),
             Self::NotFound => refused(404, "nothing was found at this address"),
-            Self::MethodNotAllowed => refused(405, "this address does not support the method of the request"),
+            Self::MethodNotAllowed => refused(
+                405,
+                "this address does not support the method of the request",
+            ),
             Self::Misdirected => refused(421, "this connection cannot be used for this host"),
             Self::TooManyRequests => limited(429, "too many requests: try again later"),
-            Self::Dns => unreachable(502, "dns_error", "the host name of the application does not resolve"),
+            Self::Dns => unreachable(
+                502,
+                "dns_error",
+                "the host name of the application does not resolve",
+            ),
             Self::ConnectionRefused => unreachable(
                 502,
                 "connection_refused",
@@ -337,7 +347,9 @@ impl HttpFault {
                 Lockgate,
                 "the file cannot be read",
             ),
-            Self::ProxyUnauthorized => denied(407, "this proxy requires a user name and a password"),
+            Self::ProxyUnauthorized => {
+                denied(407, "this proxy requires a user name and a password")
+            }
             Self::TargetForbidden => {
                 denied(403, "the rules of this proxy do not allow this target")
             }
@@ -356,9 +368,11 @@ impl HttpFault {
                 "dns_timeout",
                 "the target's name did not resolve in time",
             ),
-            Self::TargetRefused => {
-                unreachable(502, "connection_refused", "the target refused the connection")
-            }
+            Self::TargetRefused => unreachable(
+                502,
+                "connection_refused",
+                "the target refused the connection",
+            ),
             Self::TargetUnroutable => unreachable(
                 502,
                 "destination_ip_unroutable",

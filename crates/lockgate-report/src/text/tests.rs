@@ -121,7 +121,10 @@ fn invalid_and_partial_results_say_so_before_their_figures() {
     assert!(line.ends_with("INVALID"), "{line}");
     assert!(text.find("***") < text.find("p99"));
     report.end = RunEnd::Stopped(503);
-    has(&render(&report), "*** STOPPED by a response with status 503");
+    has(
+        &render(&report),
+        "*** STOPPED by a response with status 503",
+    );
 }
 
 #[test]

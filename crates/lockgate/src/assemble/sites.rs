@@ -204,7 +204,11 @@ impl Assembler<'_> {
         Some(SecureSites { tls, sites: table })
     }
 
-    fn table(&mut self, sites: &[SiteAtAddress<'_>], spoken: &[Protocol]) -> Option<site::ListenerSites> {
+    fn table(
+        &mut self,
+        sites: &[SiteAtAddress<'_>],
+        spoken: &[Protocol],
+    ) -> Option<site::ListenerSites> {
         let config = self.config;
         let mut table = SiteTable::default();
         let mut whole = true;

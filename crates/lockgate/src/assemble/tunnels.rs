@@ -9,7 +9,7 @@ use lockgate_net::name_cache::NameCache;
 use lockgate_proxy::action::forward_proxy::{Connect, Forward};
 use lockgate_proxy::action::proxy::Proxy;
 use lockgate_proxy::admit::networks::Networks;
-use lockgate_proxy::admit::targets::{TargetPattern, TargetRule, TunnelTargets};
+use lockgate_proxy::admit::targets::{TargetMatch, TargetPattern, TunnelTargets};
 use lockgate_proxy::downstream::{ListenerService, ListenerSettings};
 use lockgate_proxy::exchange::TunnelLimits;
 use lockgate_proxy::limits::{KeyedLimit, PerClient};
@@ -191,14 +191,14 @@ impl Assembler<'_> {
     }
 }
 
-fn rule(written: &TargetRule) -> TargetRule {
+fn rule(written: &TargetRule) -> TargetMatch {
     let named = match &written.named {
         TargetName::Host(Host::Any) => TargetPattern::Any,
         TargetName::Host(Host::Exact(host)) => TargetPattern::Exact(host.clone()),
         TargetName::Host(Host::Under(host)) => TargetPattern::Under(host.clone()),
         TargetName::Network(network) => TargetPattern::Network(network.addr(), network.prefix()),
     };
-    TargetRule {
+    TargetMatch {
         named,
         ports: written.ports.clone(),
     }

@@ -132,7 +132,7 @@ fn tunnel(tunnel: &TunnelListener, planned: &PlannedListener) -> Value {
 
 /// A listener of sites. Where its sites have different TLS settings, each site has the index of its
 /// own.
-fn served(config: &Config, sites: &site::Sites, planned: &PlannedListener) -> Value {
+fn served(config: &Config, sites: &site::ListenerSites, planned: &PlannedListener) -> Value {
     let written = |one: &site::Site| config.sites.get(one.index);
     let groups = planned
         .listener

@@ -314,6 +314,9 @@ fn target(request: &OutgoingRequest<'_>) -> Result<RequestPseudoFields, Exchange
         } else {
             HttpFault::Malformed
         };
-        ExchangeFailure::because(fault, format!("the request cannot be sent over HTTP/2: {error}"))
+        ExchangeFailure::because(
+            fault,
+            format!("the request cannot be sent over HTTP/2: {error}"),
+        )
     })
 }

@@ -93,7 +93,10 @@ impl<'s, D> Exchange<'_, 's, D> {
             Ok(PasswordOutcome::Busy) | Err(_) => Err(Refusal {
                 status: Some(503),
                 advice: Advice::RetryAfter(1),
-                ..Refusal::because(HttpFault::QueueFull, "too many passwords wait to be checked")
+                ..Refusal::because(
+                    HttpFault::QueueFull,
+                    "too many passwords wait to be checked",
+                )
             }),
         }
     }

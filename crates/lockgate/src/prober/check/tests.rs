@@ -335,7 +335,10 @@ fn under_tls_the_endpoint_proves_who_it_is() {
             closing.end()
         });
         let result = run(&check, &at(origin.socket_address()));
-        assert_eq!(result, Err("no response before the connection ended".into()));
+        assert_eq!(
+            result,
+            Err("no response before the connection ended".into())
+        );
     });
 }
 
