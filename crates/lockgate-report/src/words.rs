@@ -103,7 +103,7 @@ pub(crate) fn notes(report: &RunResult) -> Vec<(String, &str)> {
     notes.collect()
 }
 
-/// `INVALID: 1 of 3 stages`, or `INVALID: no stage was measured`.
+/// `INVALID: no stage was measured`, or how many stages do not describe the target.
 pub(crate) fn verdict(report: &RunResult) -> Option<String> {
     let invalid = report
         .stages

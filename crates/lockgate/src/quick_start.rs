@@ -28,10 +28,16 @@ struct TempFolder(PathBuf);
 
 impl TempFolder {
     fn new() -> io::Result<Self> {
-        let name = format!("lockgate-{}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::DirBuilder::new().mode(0o700).create(&path)?;
-        Ok(Self(path))
+        // A process that was killed leaves its folder, and process numbers come again.
+        let mut left = 100;
+        loop {
+            let name = format!("lockgate-{}-{left}", std::process::id());
+            let path = std::env::temp_dir().join(name);
+            match std::fs::DirBuilder::new().mode(0o700).create(&path) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && left > 0 => left -= 1,
+                made => return made.map(|()| Self(path)),
+            }
+        }
     }
 
     /// Writes a self-signed certificate for this machine; returns the paths of it and its key.

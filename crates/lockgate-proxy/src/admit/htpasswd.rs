@@ -301,12 +301,12 @@ mod tests {
         .to_string();
         let lines: Vec<_> = told.lines().collect();
         let expected = [
-            "users:2: a line is `user:hash`",
-            "users:3: a user's name",
+            "users:2: the line is not `user:hash`",
+            "users:3: the user name is empty",
             "users:4: user \"carol\": the password is hashed with MD5",
             "users:5: user \"alice\" is on line 1 already",
             "users:6: user \"dave\": the password is not hashed",
-            "users:7: this is not UTF-8",
+            "users:7: the line is not UTF-8",
         ];
         assert_eq!(lines.len(), expected.len(), "{told}");
         assert!(

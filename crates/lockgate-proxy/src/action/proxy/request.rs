@@ -236,7 +236,9 @@ impl<'r, 'g> PendingRequest<'r, 'g> {
         }
         let (how, detail) = match self.up.poll_response(cx, self.response) {
             Poll::Ready(Ok(true)) => return Poll::Ready(Ok(())),
-            Poll::Ready(Ok(false)) => (UpstreamEnd::Closed, "closed before the response".to_owned()),
+            Poll::Ready(Ok(false)) => {
+                (UpstreamEnd::Closed, "closed before the response".to_owned())
+            }
             Poll::Ready(Err(error @ ReadError::Cut)) => (UpstreamEnd::Closed, error.to_string()),
             Poll::Ready(Err(ReadError::Stream(error))) if is_end(&error) => {
                 (UpstreamEnd::Closed, error.to_string())
