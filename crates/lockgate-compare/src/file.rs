@@ -526,7 +526,7 @@ args = "--json -"
             "f.toml:5:8: there is no kind `htp`: did you mean `http`?",
             "f.toml:6:12: there is no placeholder `prot`: did you mean `port`?",
             "f.toml:10:12: there is no template `ngnix`: did you mean `nginx`?",
-            "f.toml:11:10: a name has letters",
+            "f.toml:11:10: a name may have only letters",
             "f.toml:12:1: there is no key `comand`: did you mean `command`?",
         ] {
             assert!(told.contains(line), "{line}\n{told}");
@@ -604,7 +604,7 @@ args = "--json -"
             );
         }
         assert!(
-            told.contains("--json is given by") && told.contains("--watch is given by"),
+            told.contains("sets --json itself") && told.contains("sets --watch itself"),
             "{told}"
         );
     }

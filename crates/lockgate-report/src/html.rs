@@ -253,7 +253,7 @@ mod tests {
         report.end = RunEnd::Interrupted;
         let page = page(&[("a", &report)]);
         let at = |part: &str| page.find(part).unwrap_or_else(|| panic!("{part}"));
-        assert!(at("INTERRUPTED") < at("INVALID: 1 of 2 stages"));
+        assert!(at("INTERRUPTED") < at("INVALID: the figures of 1 of 2 stages"));
         assert!(
             at("<li>closed loop, round 2: the generator was late</li>") < at("<h2>Stages</h2>")
         );

@@ -103,7 +103,7 @@ pub(crate) fn notes(report: &RunResult) -> Vec<(String, &str)> {
     notes.collect()
 }
 
-/// `INVALID: 1 of 3 stages`, or `INVALID: no stage was measured`.
+/// A line such as `INVALID: no stage was measured`.
 pub(crate) fn verdict(report: &RunResult) -> Option<String> {
     let invalid = report
         .stages

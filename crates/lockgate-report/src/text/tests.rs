@@ -36,7 +36,7 @@ fn a_run_is_said_with_its_model_and_all_its_figures() {
         &text,
         "closed loop: 10.0 s\n  succeeded  1,000  100/s\n  failed         0    0 %\n",
     );
-    has(&text, "3 exchanges were cut at the end");
+    has(&text, "3 exchanges were unfinished at the end");
     assert!(!text.contains("not counted in its rate"));
     for name in [
         "p50", "p75", "p90", "p95", "p99", "p99.9", "p99.99", "max", "mean", "sd", "tm95", "tm99",
@@ -85,7 +85,7 @@ fn failures_are_told_by_kind_with_their_first_example() {
     let text = render(&report);
     has(
         &text,
-        "\n  1 success came after the stage's time: not counted in its rate\n",
+        "\n  1 success after the end of the stage, not counted in its rate\n",
     );
     has(
         &text,
