@@ -86,7 +86,7 @@ fn an_endless_head_or_chunk_is_garbage() {
 #[test]
 fn bytes_behind_a_response_are_a_length_failure() {
     let says = assert_answer_is(FailureKind::Length, format!("{PAGE}more"));
-    assert!(says.contains("4 bytes behind"), "{says}");
+    assert!(says.contains("4 unexpected bytes after"), "{says}");
     let chunked =
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\na\r\n0123456789\r\n0\r\n\r\n";
     assert_answer_is(FailureKind::Length, format!("{chunked}{PAGE}"));
@@ -117,7 +117,7 @@ fn late_bytes_behind_a_response_are_a_length_failure() {
     });
     let counts = counts(&options);
     assert_eq!(failures(&counts), [("length", 1)], "{:?}", counts.examples);
-    assert!(example(&counts, FailureKind::Length).contains("4 bytes behind"));
+    assert!(example(&counts, FailureKind::Length).contains("4 unexpected bytes after"));
 }
 
 #[test]

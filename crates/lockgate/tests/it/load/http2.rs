@@ -531,7 +531,7 @@ fn a_failed_http2_stream_leaves_the_connection_open() {
             1,
             says(b"\x88\x5c\x0211", b"0123456789")
         )
-        .contains("said 11")
+        .contains("content-length is 11")
     );
     // No status, two, an invalid one, one behind another field, 101 (§8.1), an unknown
     // pseudo-field.

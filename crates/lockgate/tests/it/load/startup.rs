@@ -31,7 +31,7 @@ fn an_unexpected_first_response_stops_the_run() {
         ),
         (
             "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc",
-            "3 bytes instead of 4; say --anyway",
+            "3 bytes instead of 4; use --anyway",
         ),
         ("SSH-2.0-OpenSSH\r\n", ""),
         ("", "closed before a response"),
