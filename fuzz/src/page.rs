@@ -1,52 +1,35 @@
-//! Pages: how a document arrives does not matter, what is kept of it is bounded, and what it names is asked for as a
-//! request can say it.
+//! Pages: how a document arrives does not matter, and what it names is asked for as a request can say it.
 
-use lockgate_load::page::html::{HtmlToken, Tag, Tokenizer};
 use lockgate_load::page::reference::{Base, UrlReference};
+use lockgate_load::page::scan::{FoundObject, ObjectScanner};
 use lockgate_load::target::Url;
-
-/// Attributes with URLs.
-const NAMES: [&str; 4] = ["href", "src", "srcset", "poster"];
 
 /// Any bytes as a document.
 pub fn page_html(data: &[u8]) {
-    let whole = read([data]);
+    let base = Base::new(&Url::parse("http://a.test/b/c?d").expect("a URL"));
+    let whole = found(&base, [data]);
     for cut in crate::cuts(data.len()) {
-        assert_eq!(read([&data[..cut], &data[cut..]]), whole, "cut at {cut}");
+        assert_eq!(
+            found(&base, [&data[..cut], &data[cut..]]),
+            whole,
+            "cut at {cut}"
+        );
     }
-    assert_eq!(read(data.chunks(1)), whole, "byte by byte");
-    let mut base = Base::new(&Url::parse("http://a.test/b/c?d").expect("a URL"));
-    for tag in &whole.tags {
-        // What is found is not made of nothing: a tag has its name and its brackets in the document.
-        assert!(!tag.name().is_empty() && tag.name().len() <= 32);
-        for value in NAMES.iter().filter_map(|name| tag.attribute(name)) {
-            resolved(&base, &value);
-            if tag.name() == b"base" {
-                base.rebase(&value);
-            }
-        }
+    assert_eq!(found(&base, data.chunks(1)), whole, "byte by byte");
+    for object in whole {
+        let (UrlReference::Same(target) | UrlReference::Other(target)) = object.reference;
+        resolved(&base, target.as_bytes());
     }
     resolved(&base, data);
 }
 
-/// What a document says.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Read {
-    tags: Vec<Tag>,
-    ends: Vec<Vec<u8>>,
-    style: Vec<u8>,
-}
-
-fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Read {
-    let (mut tokenizer, mut read) = (Tokenizer::new(), Read::default());
+/// The objects of a document.
+fn found<'a>(base: &Base, pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<FoundObject> {
+    let (mut scanner, mut found) = (ObjectScanner::page(base.clone()), Vec::new());
     for piece in pieces {
-        tokenizer.feed(piece, &mut |token| match token {
-            HtmlToken::Start(tag) => read.tags.push(tag.clone()),
-            HtmlToken::End(name) => read.ends.push(name.to_vec()),
-            HtmlToken::Style(text) => read.style.extend_from_slice(text),
-        });
+        scanner.feed(piece, &mut |object| found.push(object));
     }
-    read
+    found
 }
 
 fn resolved(base: &Base, written: &[u8]) {

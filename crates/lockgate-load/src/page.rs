@@ -1,8 +1,8 @@
 //! A page with its objects, loaded as a browser loads it: when it can be shown, and when it is
 //! complete.
 //!
-//! `html`, `characters`, `style`, `scan` and `reference` know no IO: they turn the bytes of a page
-//! into references. `load` makes one load, `run` several; `result` has the types of the report.
+//! `scan`, `characters`, `style` and `reference` know no IO: they turn the bytes of a page into
+//! references; lol_html finds the elements. `load` makes one load, `run` several; `result` has the types of the report.
 //!
 //! As in a browser: objects are found while the page still comes, and fetched in the order of the
 //! document and of their priority, each once, over a few connections of HTTP/1.1 that are used
@@ -10,13 +10,12 @@
 //! requests of scripts are missing, and images that are out of view are included.
 
 mod characters;
-pub mod html;
 mod load;
 mod plan;
 pub mod reference;
 pub mod result;
 mod run;
-mod scan;
+pub mod scan;
 mod style;
 
 pub use plan::PagePlan;

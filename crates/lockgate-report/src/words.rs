@@ -103,7 +103,7 @@ pub(crate) fn notes(report: &RunResult) -> Vec<(String, &str)> {
     notes.collect()
 }
 
-/// `INVALID: no stage was measured`, or how many stages do not describe the target.
+/// `INVALID: no stage was measured`, as how many stages do not describe the target.
 pub(crate) fn verdict(report: &RunResult) -> Option<String> {
     let invalid = report
         .stages

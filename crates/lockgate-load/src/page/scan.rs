@@ -1,7 +1,13 @@
 //! Preload scanner: the objects of a page in the order of the document, as a browser's preload
 //! scanner finds them, each with its kind and priority.
 
-use super::html::{HtmlToken, Tag, Tokenizer};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use lol_html::html_content::Element;
+use lol_html::{HtmlRewriter, MemorySettings, Settings, element, end_tag, text};
+
+use super::characters;
 use super::reference::{Base, UrlReference};
 use super::result::ObjectKind;
 use super::style::{StyleScanner, UrlUse};
@@ -10,7 +16,7 @@ use super::style::{StyleScanner, UrlUse};
 ///
 /// Three of the classes of browsers, which also change them after layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum FetchPriority {
+pub enum FetchPriority {
     /// Render-blocking: style sheets, scripts that block the parser, fonts.
     First,
     /// Scripts that do not block: async, defer, modules.
@@ -21,62 +27,108 @@ pub(super) enum FetchPriority {
 
 /// An object that a page or style sheet names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct FoundObject {
-    pub(super) kind: ObjectKind,
-    pub(super) priority: FetchPriority,
-    pub(super) reference: UrlReference,
+pub struct FoundObject {
+    /// Kind, as far as element and attributes say.
+    pub kind: ObjectKind,
+    /// When it is fetched.
+    pub priority: FetchPriority,
+    /// Where it is.
+    pub reference: UrlReference,
 }
 
 /// Scanner of a page or style sheet.
-#[derive(Debug)]
-pub(super) enum ObjectScanner {
-    Page(Box<PageScanner>),
+pub struct ObjectScanner(Scanner);
+
+enum Scanner {
+    Page(PageScanner),
     Sheet { style: StyleScanner, base: Base },
 }
 
 impl ObjectScanner {
-    pub(super) fn page(base: Base) -> Self {
-        Self::Page(Box::new(PageScanner {
-            tokenizer: Tokenizer::new(),
-            document: ObjectFinder {
-                base,
-                rebased: false,
-                template: 0,
-                picture: Choice::None,
-                media: Choice::None,
-                style: StyleScanner::new(),
-            },
-        }))
+    /// A scanner of an HTML document.
+    pub fn page(base: Base) -> Self {
+        Self(Scanner::Page(PageScanner::new(base)))
     }
 
     pub(super) fn sheet(base: Base) -> Self {
-        Self::Sheet {
-            style: StyleScanner::new(),
-            base,
-        }
+        let style = StyleScanner::new();
+        Self(Scanner::Sheet { style, base })
     }
 
     /// Scans the next bytes; `each` gets the objects in them.
-    pub(super) fn feed(&mut self, input: &[u8], each: &mut impl FnMut(FoundObject)) {
-        match self {
-            Self::Page(page) => {
-                let PageScanner {
-                    tokenizer,
-                    document,
-                } = &mut **page;
-                tokenizer.feed(input, &mut |token| document.take(token, each));
-            }
-            Self::Sheet { style, base } => {
-                style.feed(input, &mut |used_for, url| named(base, used_for, url, each))
+    pub fn feed(&mut self, input: &[u8], each: &mut impl FnMut(FoundObject)) {
+        match &mut self.0 {
+            Scanner::Page(page) => page.feed(input, each),
+            Scanner::Sheet { style, base } => {
+                style.feed(input, &mut |used_for, url| {
+                    each_named(base, used_for, url, each);
+                });
             }
         }
     }
 }
 
-#[derive(Debug)]
-pub(super) struct PageScanner {
-    tokenizer: Tokenizer,
-    document: ObjectFinder,
+/// Elements that name objects, or within which others do.
+const ELEMENTS: &str =
+    "audio, base, img, input, link, picture, script, source, style, template, video";
+/// Memory limit of unfinished tags and open elements, in bytes; tags with inline images are long.
+const MAX_MEMORY: usize = 4 << 20;
+
+/// Scanner of a page: lol_html finds the elements.
+struct PageScanner {
+    /// `None` after a tag beyond the memory limit: the rest of the page is not scanned.
+    rewriter: Option<Box<HtmlRewriter<'static, fn(&[u8])>>>,
+    finder: Rc<RefCell<ObjectFinder>>,
+}
+
+impl PageScanner {
+    fn new(base: Base) -> Self {
+        let finder = Rc::new(RefCell::new(ObjectFinder {
+            base,
+            rebased: false,
+            template: 0,
+            picture: Choice::None,
+            media: Choice::None,
+            style: StyleScanner::new(),
+            found: Vec::new(),
+        }));
+        let (elements, styles) = (Rc::clone(&finder), Rc::clone(&finder));
+        let memory = MemorySettings::new().with_max_allowed_memory_usage(MAX_MEMORY);
+        let settings = Settings::new()
+            .with_strict(false)
+            .with_memory_settings(memory)
+            .append_element_content_handler(element!(ELEMENTS, move |element| {
+                elements.borrow_mut().start(element);
+                if element.can_have_content() {
+                    let ends = Rc::clone(&elements);
+                    element.on_end_tag(end_tag!(move |tag| {
+                        ends.borrow_mut().end(&tag.name());
+                        Ok(())
+                    }))?;
+                }
+                Ok(())
+            }))
+            .append_element_content_handler(text!("style", move |text| {
+                styles.borrow_mut().style_text(text.as_str().as_bytes());
+                Ok(())
+            }));
+        let discard: fn(&[u8]) = |_| ();
+        Self {
+            rewriter: Some(Box::new(HtmlRewriter::new(settings, discard))),
+            finder,
+        }
+    }
+
+    fn feed(&mut self, input: &[u8], each: &mut impl FnMut(FoundObject)) {
+        if let Some(rewriter) = &mut self.rewriter
+            && rewriter.write(input).is_err()
+        {
+            self.rewriter = None;
+        }
+        for found in self.finder.borrow_mut().found.drain(..) {
+            each(found);
+        }
+    }
 }
 
 /// A browser's choice among several sources.
@@ -100,41 +152,57 @@ struct ObjectFinder {
     media: Choice,
     /// Scanner of the current style element.
     style: StyleScanner,
+    found: Vec<FoundObject>,
+}
+
+/// The value of an attribute, character references replaced.
+fn attribute(tag: &Element<'_, '_>, name: &str) -> Option<Vec<u8>> {
+    let value = tag.get_attribute(name)?;
+    Some(characters::decode(value.as_bytes()))
 }
 
 impl ObjectFinder {
-    fn take(&mut self, token: HtmlToken<'_>, each: &mut impl FnMut(FoundObject)) {
-        match token {
-            HtmlToken::Start(tag) if tag.name() == b"template" => self.template += 1,
-            HtmlToken::End(b"template") => self.template = self.template.saturating_sub(1),
+    fn end(&mut self, name: &str) {
+        match name {
+            "template" => self.template = self.template.saturating_sub(1),
             _ if self.template > 0 => {}
-            HtmlToken::Start(tag) => self.start(tag, each),
-            HtmlToken::End(b"picture") => self.picture = Choice::None,
-            HtmlToken::End(b"video" | b"audio") => self.media = Choice::None,
-            HtmlToken::End(b"style") => self.style = StyleScanner::new(),
-            HtmlToken::End(_) => {}
-            HtmlToken::Style(text) => {
-                let base = &self.base;
-                self.style
-                    .feed(text, &mut |used_for, url| named(base, used_for, url, each));
-            }
+            "picture" => self.picture = Choice::None,
+            "video" | "audio" => self.media = Choice::None,
+            "style" => self.style = StyleScanner::new(),
+            _ => {}
         }
     }
 
-    fn start(&mut self, tag: &Tag, each: &mut impl FnMut(FoundObject)) {
-        let base = &self.base;
+    fn style_text(&mut self, text: &[u8]) {
+        if self.template == 0 {
+            let (base, found) = (&self.base, &mut self.found);
+            self.style.feed(text, &mut |used_for, url| {
+                each_named(base, used_for, url, &mut |each| found.push(each))
+            });
+        }
+    }
+
+    fn start(&mut self, tag: &Element<'_, '_>) {
+        let name = tag.tag_name();
+        if name == "template" && tag.can_have_content() {
+            self.template += 1;
+        }
+        if self.template > 0 {
+            return;
+        }
+        let (base, objects) = (&self.base, &mut self.found);
         let mut find = |kind, priority, written: Option<Vec<u8>>| {
             if let Some(reference) = written.and_then(|written| base.resolve(&written)) {
-                each(FoundObject {
+                objects.push(FoundObject {
                     kind,
                     priority,
                     reference,
                 });
             }
         };
-        match tag.name() {
+        match name.as_bytes() {
             b"base" if !self.rebased => {
-                if let Some(href) = tag.attribute("href") {
+                if let Some(href) = attribute(tag, "href") {
                     self.base.rebase(&href);
                     self.rebased = true;
                 }
@@ -142,22 +210,22 @@ impl ObjectFinder {
             b"script" if is_javascript(tag) => {
                 let waits = ["async", "defer"]
                     .iter()
-                    .all(|name| tag.attribute(name).is_none());
+                    .all(|name| attribute(tag, name).is_none());
                 let priority = if waits && !is_module(tag) {
                     FetchPriority::First
                 } else {
                     FetchPriority::Second
                 };
-                find(ObjectKind::Script, priority, tag.attribute("src"));
+                find(ObjectKind::Script, priority, attribute(tag, "src"));
             }
             b"link" => {
                 if let Some((kind, priority)) = link(tag) {
-                    find(kind, priority, tag.attribute("href"));
+                    find(kind, priority, attribute(tag, "href"));
                 }
             }
             b"picture" => self.picture = Choice::Open,
             b"source" if self.picture == Choice::Open => {
-                if let Some(srcset) = tag.attribute("srcset") {
+                if let Some(srcset) = attribute(tag, "srcset") {
                     find(
                         ObjectKind::Image,
                         FetchPriority::Last,
@@ -167,12 +235,12 @@ impl ObjectFinder {
                 }
             }
             b"img" => {
-                let srcset = tag.attribute("srcset").map(|srcset| candidate(&srcset));
+                let srcset = attribute(tag, "srcset").map(|srcset| candidate(&srcset));
                 if self.picture != Choice::Made {
                     find(
                         ObjectKind::Image,
                         FetchPriority::Last,
-                        srcset.or_else(|| tag.attribute("src")),
+                        srcset.or_else(|| attribute(tag, "src")),
                     );
                 }
             }
@@ -180,12 +248,11 @@ impl ObjectFinder {
                 find(
                     ObjectKind::Image,
                     FetchPriority::Last,
-                    tag.attribute("poster"),
+                    attribute(tag, "poster"),
                 );
-                let none = tag
-                    .attribute("preload")
-                    .is_some_and(|how| how.eq_ignore_ascii_case(b"none"));
-                let source = tag.attribute("src").filter(|_| !none);
+                let none =
+                    attribute(tag, "preload").is_some_and(|how| how.eq_ignore_ascii_case(b"none"));
+                let source = attribute(tag, "src").filter(|_| !none);
                 self.media = if none || source.is_some() {
                     Choice::Made
                 } else {
@@ -194,24 +261,27 @@ impl ObjectFinder {
                 find(ObjectKind::Media, FetchPriority::Last, source);
             }
             b"source" if self.media == Choice::Open => {
-                if let Some(source) = tag.attribute("src") {
+                if let Some(source) = attribute(tag, "src") {
                     find(ObjectKind::Media, FetchPriority::Last, Some(source));
                     self.media = Choice::Made;
                 }
             }
             b"input"
-                if tag
-                    .attribute("type")
+                if attribute(tag, "type")
                     .is_some_and(|kind| kind.eq_ignore_ascii_case(b"image")) =>
             {
-                find(ObjectKind::Image, FetchPriority::Last, tag.attribute("src"));
+                find(
+                    ObjectKind::Image,
+                    FetchPriority::Last,
+                    attribute(tag, "src"),
+                );
             }
             _ => {}
         }
     }
 }
 
-fn named(base: &Base, used_for: UrlUse, url: &[u8], each: &mut impl FnMut(FoundObject)) {
+fn each_named(base: &Base, used_for: UrlUse, url: &[u8], each: &mut impl FnMut(FoundObject)) {
     let (kind, priority) = match used_for {
         UrlUse::Import => (ObjectKind::Style, FetchPriority::First),
         UrlUse::Font => (ObjectKind::Font, FetchPriority::First),
@@ -227,18 +297,18 @@ fn named(base: &Base, used_for: UrlUse, url: &[u8], each: &mut impl FnMut(FoundO
 }
 
 /// Kind and priority of a link that is fetched (WHATWG HTML §4.6.8).
-fn link(tag: &Tag) -> Option<(ObjectKind, FetchPriority)> {
-    let rel = tag.attribute("rel")?.to_ascii_lowercase();
+fn link(tag: &Element<'_, '_>) -> Option<(ObjectKind, FetchPriority)> {
+    let rel = attribute(tag, "rel")?.to_ascii_lowercase();
     let says = |word: &[u8]| rel.split(u8::is_ascii_whitespace).any(|one| one == word);
     if says(b"stylesheet") {
-        let wanted = !says(b"alternate") && tag.attribute("disabled").is_none();
+        let wanted = !says(b"alternate") && attribute(tag, "disabled").is_none();
         return wanted.then_some((ObjectKind::Style, FetchPriority::First));
     }
     if says(b"modulepreload") {
         return Some((ObjectKind::Script, FetchPriority::Second));
     }
     if says(b"preload") {
-        return match &*tag.attribute("as")?.to_ascii_lowercase() {
+        return match &*attribute(tag, "as")?.to_ascii_lowercase() {
             b"style" => Some((ObjectKind::Style, FetchPriority::First)),
             b"script" => Some((ObjectKind::Script, FetchPriority::First)),
             b"font" => Some((ObjectKind::Font, FetchPriority::First)),
@@ -253,11 +323,11 @@ fn link(tag: &Tag) -> Option<(ObjectKind, FetchPriority)> {
 }
 
 /// Whether a browser runs the script (WHATWG HTML §4.12.1.1).
-fn is_javascript(tag: &Tag) -> bool {
-    if tag.attribute("nomodule").is_some() && !is_module(tag) {
+fn is_javascript(tag: &Element<'_, '_>) -> bool {
+    if attribute(tag, "nomodule").is_some() && !is_module(tag) {
         return false;
     }
-    let Some(kind) = tag.attribute("type") else {
+    let Some(kind) = attribute(tag, "type") else {
         return true;
     };
     let kind = kind.trim_ascii().to_ascii_lowercase();
@@ -267,9 +337,8 @@ fn is_javascript(tag: &Tag) -> bool {
         || kind.ends_with(b"ecmascript")
 }
 
-fn is_module(tag: &Tag) -> bool {
-    tag.attribute("type")
-        .is_some_and(|kind| kind.trim_ascii().eq_ignore_ascii_case(b"module"))
+fn is_module(tag: &Element<'_, '_>) -> bool {
+    attribute(tag, "type").is_some_and(|kind| kind.trim_ascii().eq_ignore_ascii_case(b"module"))
 }
 
 /// The URL of the first candidate of a srcset (WHATWG HTML §4.8.4.2.1).
@@ -295,13 +364,20 @@ mod tests {
     use crate::target::Url;
 
     fn found(document: &str) -> Vec<String> {
-        let base = Base::new(&Url::parse("http://a/dir/page").unwrap());
-        let mut found = Vec::new();
-        ObjectScanner::page(base).feed(document.as_bytes(), &mut |each| {
-            let (UrlReference::Same(to) | UrlReference::Other(to)) = each.reference;
-            found.push(format!("{:?} {:?} {to}", each.priority, each.kind));
-        });
-        found
+        let scan = |piece: usize| {
+            let base = Base::new(&Url::parse("http://a/dir/page").unwrap());
+            let (mut scanner, mut found) = (ObjectScanner::page(base), Vec::new());
+            for bytes in document.as_bytes().chunks(piece) {
+                scanner.feed(bytes, &mut |each| {
+                    let (UrlReference::Same(to) | UrlReference::Other(to)) = each.reference;
+                    found.push(format!("{:?} {:?} {to}", each.priority, each.kind));
+                });
+            }
+            found
+        };
+        let whole = scan(usize::MAX);
+        assert_eq!(scan(1), whole, "byte by byte: {document}");
+        whole
     }
 
     #[test]
@@ -388,6 +464,49 @@ mod tests {
         ] {
             assert_eq!(found(document), expected, "{document}");
         }
+    }
+
+    #[test]
+    fn markup_is_found_where_browsers_find_it() {
+        for (document, expected) in [
+            ("a < b <3 <<img src=a>", vec!["a"]),
+            ("<img/src='a>b'alt>", vec!["a%3Eb"]),
+            ("<IMG SRC=a SRC=b>", vec!["a"]),
+            ("<img src=x/y?z=1&amp;w=2>", vec!["x/y?z=1&w=2"]),
+            ("<![CDATA[<img src=a>]]><img src=b>", vec!["b"]),
+            (
+                "<!--><img src=a><!-- --!><img src=b><!-- <img src=c>",
+                vec!["a", "b"],
+            ),
+            ("<script>'</p><img src=a>'</script x><img src=b>", vec!["b"]),
+            (
+                "<script><!-- <script> </script> <img src=a> --></script><img src=b>",
+                vec!["b"],
+            ),
+            ("<script><!-- <script> --></script><img src=b>", vec!["b"]),
+            (
+                "<title><img src=a></title><textarea><img src=b></textarea>",
+                vec![],
+            ),
+            ("<plaintext><img src=a></plaintext><img src=b>", vec![]),
+            // Foreign elements (WHATWG HTML §13.2.6.5).
+            ("<svg><![CDATA[<img src=a>]]></svg><img src=b>", vec!["b"]),
+            ("<svg><template/><style/></svg><img src=b>", vec!["b"]),
+        ] {
+            let expected = expected.iter().map(|url| format!("Last Image /dir/{url}"));
+            assert_eq!(found(document), expected.collect::<Vec<_>>(), "{document}");
+        }
+    }
+
+    #[test]
+    fn a_tag_beyond_the_memory_limit_ends_the_scan() {
+        let base = Base::new(&Url::parse("http://a/").unwrap());
+        let (mut scanner, mut found) = (ObjectScanner::page(base), 0);
+        let long = "x".repeat(MAX_MEMORY);
+        for piece in ["<img src=a><img title='", &long, "' src=b>", "<img src=c>"] {
+            scanner.feed(piece.as_bytes(), &mut |_| found += 1);
+        }
+        assert_eq!(found, 1);
     }
 
     #[test]
