@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use crate::place::At;
 
-mod answers;
 mod content;
 mod files;
 mod http;
@@ -22,9 +21,7 @@ mod tunnel;
 
 pub use crate::address::{Cidr, EndpointAddr, ListenAddr};
 pub use crate::host::Host;
-pub use crate::pattern::{Pattern, Segment};
 pub use crate::policy::{Group, Suite, TlsVersion};
-pub use answers::*;
 pub use content::*;
 pub use files::*;
 pub use http::*;

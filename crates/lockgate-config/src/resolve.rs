@@ -18,7 +18,7 @@ use crate::keys::{
 };
 use crate::model::{
     AcceptProxy, AccessFormat, AccessLog, Cidr, Config, Drain, Endpoint, EndpointAddr, Limits, Log,
-    LogTarget, Metrics, Ports, Protocol, Rates, RedirectMap, Rotate, Site, SiteLog, Socket, Tcp,
+    LogTarget, Metrics, Ports, Protocol, Rates, RedirectFile, Rotate, Site, SiteLog, Socket, Tcp,
     Timeouts, Workers,
 };
 use crate::place::At;
@@ -58,7 +58,7 @@ struct Resolver<'a> {
     /// Where services that are asked about requests were written, and their pools.
     forwards: Vec<((usize, usize, usize), Option<usize>)>,
     /// Files of redirects that were read; `None` where they have mistakes.
-    redirect_maps: HashMap<PathBuf, Option<Arc<RedirectMap>>>,
+    redirect_maps: HashMap<PathBuf, Option<Arc<RedirectFile>>>,
     /// Values by name, and whether something puts them in.
     value_names: BTreeMap<String, bool>,
     /// The access log of all, and those of sites.

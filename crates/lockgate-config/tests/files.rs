@@ -2,9 +2,8 @@
 
 use std::path::Path;
 
-use lockgate_config::{
-    Action, Environment, FileTypes, Files, Pattern, Route, Segment, Symlinks, parse_str_in,
-};
+use lockgate_config::{Action, Environment, Files, Route, Symlinks, parse_str_in};
+use lockgate_rules::{FileTypes, Pattern, TargetRewrite};
 
 /// The routes of a site on port 1, which needs no certificate.
 fn routes(inner: &str) -> Vec<Route> {
@@ -29,14 +28,8 @@ fn files(route: &Route) -> &Files {
     }
 }
 
-fn prefix(segments: &[&str], tail: bool) -> Pattern {
-    Pattern::Path {
-        segments: segments
-            .iter()
-            .map(|text| Segment::Literal((*text).into()))
-            .collect(),
-        tail,
-    }
+fn strips(route: &Route) -> bool {
+    route.rules.target == TargetRewrite::StripPrefix
 }
 
 #[test]
@@ -67,10 +60,10 @@ fn what_belongs_to_a_root_is_inherited_by_the_paths_of_a_site() {
         b.root == Path::new("/other")
             && !b.clean_urls
             && !b.listing
-            && routes[1].rules.strip_prefix
+            && strips(&routes[1])
     );
     assert_eq!(b.not_found.as_deref(), Some("/404.html"));
-    assert!(site.clean_urls && !site.listing && !routes[2].rules.strip_prefix);
+    assert!(site.clean_urls && !site.listing && !strips(&routes[2]));
 }
 
 #[test]
@@ -79,7 +72,11 @@ fn the_nearer_of_try_and_spa_holds() {
         "root = \"/srv\"\nspa = true\n[site.\":1\".path.\"/a/*\"]\ntry = [\"/{*}\", \"{path}/\"]\n\
          [site.\":1\".path.\"/b/*\"]\nspa = false\n[site.\":1\".path.\"/c/{id}\"]\nspa = \"/c.html\"\n",
     );
-    let tried = |route: &Route| (files(route).attempts.clone(), files(route).fallback.clone());
+    let tried = |route: &Route| {
+        let attempts = files(route).attempts.iter();
+        let attempts = attempts.map(|attempt| attempt.written(&route.pattern));
+        (attempts.collect::<Vec<_>>(), files(route).fallback.clone())
+    };
     assert_eq!(
         tried(&routes[0]),
         (vec!["/{*}".to_owned(), "{path}/".to_owned()], None)
@@ -101,13 +98,13 @@ fn types_are_merged_by_key_and_the_more_specific_path_comes_first() {
         [("log".to_owned(), "text/csv".to_owned())]
     );
     let paths = [
-        (prefix(&["x", "y"], false), "a/y"),
-        (prefix(&["x"], true), "b/x"),
-        (prefix(&[], true), "a/all"),
+        ("/x/y", "a/y"),
+        ("/x/*", "b/x"),
+        ("/*", "a/all"),
     ];
     assert_eq!(
         types.paths,
-        paths.map(|(pattern, media_type)| (pattern, media_type.to_owned()))
+        paths.map(|(path, media_type)| (Pattern::parse(path).unwrap(), media_type.to_owned()))
     );
 }
 

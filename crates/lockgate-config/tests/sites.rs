@@ -4,10 +4,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use lockgate_config::{
-    AcceptProxy, AccessFormat, Action, Allowance, Answer, Auth, Balance, Config, Eject,
-    Environment, HashKey, HeaderChange, HeaderRule, Host, Http2, LimitKey, LogTarget, Pattern,
-    Pool, Probe, Protocol, ProxyVersion, Retry, Route, Segment, SentHeader, Site, SiteLog,
-    UpstreamTls, parse_str_in,
+    AcceptProxy, AccessFormat, Action, Allowance, Auth, Balance, Config, Eject, Environment,
+    HashKey, Host, Http2, LimitKey, LogTarget, Pool, Probe, Protocol, ProxyVersion, Retry, Route,
+    SentHeader, Site, SiteLog, UpstreamTls, parse_str_in,
+};
+use lockgate_rules::{
+    FixedResponse, HeaderOp, HeaderRule, Pattern, Purpose, TargetRewrite, Template,
 };
 
 fn config(text: &str) -> Config {
@@ -139,26 +141,21 @@ fn the_site_itself_is_the_last_route_and_paths_keep_its_verb() {
         (&routes[0].action, &routes[2].action),
         (&Action::Proxy(0), &Action::Proxy(0))
     );
-    assert!(routes[0].rules.strip_prefix && !routes[2].rules.strip_prefix);
+    let targets = [&routes[0], &routes[2]].map(|route| &route.rules.target);
+    assert_eq!(targets, [&TargetRewrite::StripPrefix, &TargetRewrite::None]);
+    let pattern = Pattern::parse("/b/{id}").unwrap();
     assert_eq!(
         routes[1].action,
         Action::Redirect {
-            to: "/c/{id}?{query}".into(),
+            to: Template::parse("/c/{id}?{query}", Purpose::Redirect, &pattern).unwrap(),
             status: 303
         }
     );
     assert_eq!(routes[1].method.as_deref(), Some("POST"));
-    let segments = vec![Segment::Literal("b".into()), Segment::Param("id".into())];
-    assert_eq!(
-        routes[1].pattern,
-        Pattern::Path {
-            segments,
-            tail: false
-        }
-    );
+    assert_eq!(routes[1].pattern, pattern);
     assert_eq!(
         (&routes[2].pattern, &routes[1].rules.limit),
-        (&Pattern::Any, &None)
+        (&Pattern::everything(), &None)
     );
     assert_eq!(routes[0].rules.limit, routes[2].rules.limit);
 }
@@ -179,11 +176,9 @@ fn a_file_of_redirects_is_read_once_for_a_site_and_its_paths() {
     };
     assert!(std::sync::Arc::ptr_eq(a, site));
     assert_eq!(site.file, Path::new("/etc/lockgate/moved"));
-    let entry = &site.entries[0];
-    assert_eq!(
-        (&*entry.from, entry.below, &*entry.to, entry.status),
-        ("/old/", true, "/new/{*}", 301)
-    );
+    let (to, status) = site.map.find(b"/old/a").unwrap();
+    let to = to.written(&Pattern::parse("/old/*").unwrap());
+    assert_eq!((&*to, status, site.map.len()), ("/new/{*}", 301, 1));
 }
 
 #[test]
@@ -218,8 +213,8 @@ fn sites_that_say_the_same_share_a_log() {
 #[test]
 fn a_site_may_answer_some_paths_only() {
     let routes = routes("[site.\":1\".path.\"/a\"]\nrespond = \"hello {client}\"");
-    let body = "hello {client}".to_owned();
-    let answer = Answer {
+    let body = Template::text("hello {client}", &Pattern::parse("/a").unwrap());
+    let answer = FixedResponse {
         status: 200,
         body,
         media_type: "text/plain; charset=utf-8".into(),
@@ -291,21 +286,22 @@ fn modifiers_are_merged_by_key_and_false_removes() {
          strip_prefix = true\npaths = \"strict\"",
     );
     let (path, own) = (&routes[0].rules, &routes[1].rules);
-    let rule = |name: &str, change| HeaderRule {
-        name: name.to_owned(),
-        change,
+    let rule = |name: &str, op| HeaderRule {
+        name: name.into(),
+        op,
     };
+    let text = |text: &str| Template::text(text, &Pattern::everything());
     assert_eq!(
-        path.headers,
+        path.headers.rules(),
         [
-            rule("a", HeaderChange::Add(vec!["x".into(), "y".into()])),
-            rule("b", HeaderChange::Remove),
-            rule("c", HeaderChange::Remove)
+            rule("a", HeaderOp::Add(vec![text("x"), text("y")])),
+            rule("b", HeaderOp::Remove),
+            rule("c", HeaderOp::Remove)
         ]
     );
     assert_eq!(
-        own.headers[0],
-        rule("A", HeaderChange::Set(vec!["site".into()]))
+        own.headers.rules()[0],
+        rule("A", HeaderOp::Set(vec![text("site")]))
     );
     assert_eq!((own.body_max, path.body_max), (Some(1_000_000), None));
     assert_eq!(
@@ -341,11 +337,9 @@ fn modifiers_are_merged_by_key_and_false_removes() {
     };
     assert_eq!((pages(path), pages(own)), (vec![503], vec![502, 503]));
     assert_eq!((path.rewrite_location, own.rewrite_location), (false, true));
-    assert_eq!((path.strip_prefix, &path.rewrite), (true, &None));
-    assert_eq!(
-        (own.strip_prefix, own.rewrite.as_deref()),
-        (false, Some("/v1/{*}"))
-    );
+    assert_eq!(path.target, TargetRewrite::StripPrefix);
+    let rewrite = Template::parse("/v1/{*}", Purpose::Target, &Pattern::everything()).unwrap();
+    assert_eq!(own.target, TargetRewrite::Template(rewrite));
     assert_eq!((path.raw_paths, own.raw_paths), (false, true));
 }
 
@@ -357,9 +351,13 @@ fn what_removes_one_way_to_change_the_path_keeps_the_other() {
     );
     let rewrites: Vec<_> = rewritten
         .iter()
-        .map(|route| route.rules.rewrite.as_deref())
+        .map(|route| match &route.rules.target {
+            TargetRewrite::Template(to) => Some(to.written(&route.pattern)),
+            _ => None,
+        })
         .collect();
-    assert_eq!(rewrites, [Some("/v1{path}"), None, Some("/v1{path}")]);
+    let kept = Some("/v1{path}".to_owned());
+    assert_eq!(rewrites, [kept.clone(), None, kept]);
 }
 
 #[test]

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use lockgate_http::head::{RequestHead, ResponseHead};
 use lockgate_net::proxy_protocol::Version as ProxyVersion;
+use lockgate_rules::{Pattern, Values};
 
 use crate::access_log::{Cause, OpenedBy, Side};
 use crate::answer::Fault;
@@ -21,10 +22,8 @@ use crate::member_set::MemberSet;
 use crate::message::{Downstream, OutgoingRequest, Persistence};
 use crate::metrics::http::SiteCells;
 use crate::request_id::RequestId;
-use crate::route::Pattern;
 use crate::rules::Rules;
 use crate::shaping::Shapers;
-use crate::transform::Values;
 use crate::upstream::{DialError, Endpoint, Hold, InFlight, Kept, Lease, Wire, Wish};
 use crate::worker::Worker;
 

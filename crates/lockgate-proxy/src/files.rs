@@ -20,8 +20,9 @@ use lockgate_net::threads::Threads;
 
 pub use cache::{Cache, DESCRIPTORS};
 pub use lockgate_net::files::Symlinks;
+use lockgate_rules::{FileTypes, Template};
 
-use crate::transform::{Rewrite, Template, Types};
+use crate::transform::Rewrite;
 
 use cache::Hit;
 use file::Loaded;
@@ -59,7 +60,7 @@ pub struct Files {
     /// Whether names that begin with a dot are served.
     pub hidden: bool,
     /// Media types that go over those that are known.
-    pub types: Types,
+    pub types: FileTypes,
     /// What is said of text.
     pub charset: Option<String>,
     /// Whether siblings with `.zst`, `.br` and `.gz` are sent to who takes them.

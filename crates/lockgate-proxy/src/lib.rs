@@ -13,7 +13,6 @@ pub mod admit;
 pub mod answer;
 pub mod body;
 mod boxed;
-pub mod client_address;
 pub mod clients;
 pub mod clock;
 pub mod downstream;

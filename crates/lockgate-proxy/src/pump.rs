@@ -1,9 +1,9 @@
 //! A body on its way from one connection to another.
 
 use std::task::{Context, Poll, ready};
+use lockgate_rules::HeaderRules;
 
 use crate::body::{ReadError, Sink, Source, WriteError};
-use crate::transform::HeaderRules;
 
 /// Pieces of data that move in one turn; then the worker's other connections have theirs.
 const TURNS: usize = 16;

@@ -2,10 +2,11 @@
 //! admitted.
 
 use std::sync::Arc;
+use lockgate_rules::{Caching, Compression, Cors, HeaderRules, RedirectMap, TargetRewrite};
 
 use crate::answer::Pages;
 use crate::shaping::Shape;
-use crate::transform::{Caching, Compress, Cors, HeaderRules, RedirectMap, Rewrite, TargetRewrite};
+use crate::transform::Rewrite;
 
 /// What the requests of a route and their answers are held to.
 #[derive(Debug)]
@@ -29,7 +30,7 @@ pub struct Rules {
     /// What is changed of bodies.
     pub rewrite: Option<Arc<Rewrite>>,
     /// Which answers are compressed.
-    pub compress: Option<Compress>,
+    pub compress: Option<Compression>,
     /// Whose pages may read them.
     pub cors: Option<Cors>,
     /// Whether `Location` and cookie paths are put back to what the client sees.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockgate_http::h1::Limits;
+use lockgate_rules::{FixedResponse, Template};
 
 use crate::action::connect::Connect;
 use crate::action::forward_auth::ForwardAuth;
@@ -18,7 +19,6 @@ use crate::files::Files;
 use crate::h2::Allowance;
 use crate::route::Router;
 use crate::rules::{Rates, Rules};
-use crate::transform::Template;
 
 /// The sites of one listener.
 #[derive(Debug)]
@@ -122,20 +122,9 @@ pub enum Action {
         status: u16,
     },
     /// We do: this.
-    Respond(Fixed),
+    Respond(FixedResponse),
     /// We do: the same over TLS, at this port.
     Secure(u16),
-}
-
-/// A fixed answer.
-#[derive(Debug)]
-pub struct Fixed {
-    /// From 200 to 599.
-    pub status: u16,
-    /// Its body.
-    pub body: Template,
-    /// The body's media type.
-    pub media_type: String,
 }
 
 /// Who may use a route, and how often.

@@ -3,7 +3,6 @@
 //! Reads certificates, keys, authorities, users and pages, and finds every mistake in them at once.
 //! Binds nothing and starts nothing.
 
-mod answers;
 mod changes;
 mod pools;
 mod relays;

@@ -1,7 +1,8 @@
 //! What to write instead of a host or a path that cannot be read.
 
+use lockgate_rules::PatternError;
+
 use crate::host::Host;
-use crate::pattern::PatternError;
 
 /// Why a host is none, where every one is meant.
 pub(crate) fn means_every(host: &Host) -> Option<&'static str> {

@@ -1,8 +1,9 @@
 //! Where keys stand, in words: for messages that send a key to its place.
 
+use lockgate_rules::PathKey;
+
 use crate::keys::{self, Row};
 use crate::newcomers;
-use crate::pattern::PathKey;
 
 pub(super) fn join(path: &str, name: &str) -> String {
     if path.is_empty() {

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use crate::model::{Coding, MediaRange, Origin};
+use lockgate_rules::{Coding, MediaRange, Origin};
+
 use crate::values::*;
 
 use super::Unset::{Absent, Required, Within};

@@ -3,8 +3,9 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use lockgate_rules::PathKey;
+
 use crate::model::{AcceptProxy, AccessFormat, Host, LogTarget, Protocol};
-use crate::pattern::PathKey;
 use crate::values::*;
 
 use super::Unset::{Absent, Within};

@@ -7,12 +7,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{
-    AcceptProxy, BodyRewrite, Caching, Cidr, Compression, Cors, Files, Host, ListenAddr, Pattern,
-    Shape, Timeouts, Tls,
+use lockgate_rules::{
+    Caching, Compression, Cors, FixedResponse, HeaderRules, Pattern, RedirectMap, TargetRewrite,
+    Template,
 };
+
+use super::{AcceptProxy, BodyRewrite, Cidr, Files, Host, ListenAddr, Shape, Timeouts, Tls};
 use crate::place::At;
-use crate::redirect_map::Moved;
 
 /// The ports of sites whose key has none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -165,23 +166,21 @@ pub enum Action {
     Files(Box<Files>),
     /// A redirect.
     Redirect {
-        /// The target with its placeholders: `{*}` (only where the pattern has a tail or is
-        /// `Any`), `{host}`, `{path}`, `{query}` and the parameters of the pattern.
-        to: String,
+        /// The target.
+        to: Template,
         /// 301, 302, 303, 307 or 308.
         status: u16,
     },
-    /// A fixed answer.
-    Respond(Answer),
+    /// A fixed response.
+    Respond(FixedResponse),
 }
 
-/// A fixed answer.
+/// A fixed answer without placeholders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     /// From 200 to 599.
     pub status: u16,
-    /// Its body; of a route with the placeholders of a redirect and `{client}`. Other braces are
-    /// text.
+    /// Its body.
     pub body: String,
     /// The media type of the body.
     pub media_type: String,
@@ -190,16 +189,12 @@ pub struct Answer {
 /// What every request of a route and its answer are held to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rules {
-    /// Whether what stands before the tail of the pattern is taken off the path that is sent on,
-    /// or looked for.
-    pub strip_prefix: bool,
-    /// The path that is sent on instead, with the placeholders of a redirect. Never beside
-    /// `strip_prefix`.
-    pub rewrite: Option<String>,
-    /// Changes to the fields of an answer; one for each name.
-    pub headers: Vec<HeaderRule>,
-    /// Changes to the fields of a request; one for each name.
-    pub request_headers: Vec<HeaderRule>,
+    /// What becomes of the path that is sent on, or looked for.
+    pub target: TargetRewrite,
+    /// Changes to the fields of an answer.
+    pub headers: HeaderRules,
+    /// Changes to the fields of a request.
+    pub request_headers: HeaderRules,
     /// The longest request body in bytes; `None` is no limit.
     pub body_max: Option<u64>,
     /// Minimum rates; `min_in` is that of `body`.
@@ -226,7 +221,7 @@ pub struct Rules {
     /// Whether paths that an origin could read otherwise are let through.
     pub raw_paths: bool,
     /// What is redirected before the action; shared by the routes that have the same.
-    pub redirects: Option<Arc<RedirectMap>>,
+    pub redirects: Option<Arc<RedirectFile>>,
     /// How long answers may be kept; `None` is as the application says.
     pub cache: Option<Caching>,
     /// How answers are encoded; `None` is as they are.
@@ -237,38 +232,13 @@ pub struct Rules {
     pub cors: Option<Cors>,
 }
 
-/// A file of redirects. Of its paths the exact one holds, else the longest.
+/// A file of redirects.
 #[derive(Debug, Clone, PartialEq)]
-pub struct RedirectMap {
+pub struct RedirectFile {
     /// The file.
     pub file: PathBuf,
-    /// Where it was written.
-    pub at: At,
-    /// What it says, each path once.
-    pub entries: Vec<Moved>,
-}
-
-/// A change to the fields of one name.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HeaderRule {
-    /// The name as written, a token (RFC 9110 §5.6.2) that is neither framing nor hop-by-hop.
-    pub name: String,
-    /// What becomes of it.
-    pub change: HeaderChange,
-}
-
-/// What becomes of the fields of one name. Values hold no control characters; their placeholders
-/// are those of a fixed answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum HeaderChange {
-    /// These lines instead of those that are there; at least one.
-    Set(Vec<String>),
-    /// These lines beside those that are there; at least one.
-    Add(Vec<String>),
-    /// This line, where there is none.
-    Default(String),
-    /// None.
-    Remove,
+    /// The redirects that it names.
+    pub map: Arc<RedirectMap>,
 }
 
 /// How often requests may come.

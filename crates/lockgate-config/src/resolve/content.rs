@@ -1,11 +1,11 @@
 //! What is put into bodies: rules of `rewrite_body`, and the values that they name.
 
+use lockgate_rules::Pattern;
+
 use crate::codes::Code;
 use crate::keys::content::{self, rewrite_body, rule, value};
 use crate::keys::{Key, Row, top};
-use crate::model::{
-    BodyChange, BodyRewrite, BodyRule, ElementEdit, FetchedValue, Pattern, ValueSource,
-};
+use crate::model::{BodyChange, BodyRewrite, BodyRule, ElementEdit, FetchedValue, ValueSource};
 use crate::place::At;
 use crate::values::{Entry, Form, MapOf, Named, Table, Written, is_table_name};
 
@@ -135,7 +135,7 @@ impl Resolver<'_> {
             long.list(&rewrite_body::TYPES),
             long.get(&rewrite_body::MAX),
         );
-        if !types.iter().any(|range| range.matches("text/html")) {
+        if !types.iter().any(|range| range.matches(b"text/html")) {
             for rule in &rules {
                 let BodyChange::Select { .. } = rule.change else {
                     continue;

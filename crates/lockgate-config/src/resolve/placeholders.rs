@@ -1,82 +1,126 @@
-//! Placeholders in redirects, rewrites, bodies and fields: which ones stand for something, and
-//! where.
+//! Placeholders in redirects, rewrites, bodies and fields: templates, and what is told where one
+//! stands for nothing.
+
+use lockgate_rules::pattern::is_param;
+use lockgate_rules::{Pattern, Purpose, Template, TemplateError};
 
 use crate::codes::Code;
 use crate::newcomers::placeholders::{self, Foreign, Form};
-use crate::pattern::{Pattern, is_param};
 use crate::place::At;
 
 use super::Resolver;
 
-/// What every request has.
-const REQUEST: [&str; 3] = ["host", "path", "query"];
-/// What can stand in a text besides, but not in a URL.
-const TEXT: [&str; 4] = ["client", "scheme", "method", "id"];
-
 impl Resolver<'_> {
-    /// Every `{…}` of a target must stand for something: braces do not stand in URLs.
-    pub(super) fn target(&mut self, text: &str, at: &At, pattern: &Pattern, route: &At) -> bool {
-        self.placed(text, at, pattern, route, &REQUEST)
-    }
-
-    /// The same where only `always` stands for something, besides what the pattern brings.
-    pub(super) fn placed(
+    /// A path or URL. Every `{…}` of it must stand for something: braces do not stand in URLs.
+    /// `route` is the path that brings parameters.
+    pub(super) fn template(
         &mut self,
         text: &str,
         at: &At,
+        purpose: Purpose,
         pattern: &Pattern,
         route: &At,
-        always: &[&str],
-    ) -> bool {
+    ) -> Option<Template> {
+        let parsed = Template::parse(text, purpose, pattern);
+        if let Err(error @ (TemplateError::Start | TemplateError::NoHost)) = parsed {
+            self.bad_start(text, at, purpose, &error);
+            return None;
+        }
         if let Some(found) = placeholders::foreign(text) {
-            self.foreign_in_target(&found, at, pattern, always);
-            return false;
+            self.foreign_in_url(&found, at, purpose, pattern);
+            return None;
         }
-        let mut whole = true;
-        for found in braces(text) {
-            let (name, why) = match found {
-                Brace::Open => ("{", "the closing brace is missing"),
-                Brace::Named("*") if pattern.has_tail() => continue,
-                Brace::Named("*") => ("{*}", "the path has no `*`"),
-                Brace::Named(name) if always.contains(&name) => continue,
-                Brace::Named(name) if pattern.params().any(|param| param == name) => continue,
-                Brace::Named(name) if REQUEST.contains(&name) => (name, "it may lead anywhere"),
-                Brace::Named(name) if TEXT.contains(&name) => {
-                    (name, "it stands for something in other texts only")
+        match parsed {
+            Ok(template) => Some(template),
+            Err(error) => {
+                if !self.warned(Code::BadPlaceholder, at) {
+                    self.bad_placeholder(&error, at, purpose, pattern, route);
                 }
-                Brace::Named(name) if placeholders::ours(name).is_some() => (name, FOREIGN),
-                Brace::Named(name) => (name, "the path has no such parameter"),
-            };
-            whole = false;
-            if self.warned(Code::BadPlaceholder, at) {
-                continue;
-            }
-            let message = format!("{} stands for nothing here", shown(name, at));
-            let cure = match placeholders::ours(name).filter(|ours| always.contains(ours)) {
-                Some(ours) => meant(ours),
-                None if name == "scheme" => "write https:// or http://".to_owned(),
-                None => format!("write {}", known(pattern, always)),
-            };
-            let pair = (route, "for this path");
-            if route.rank() == at.rank() {
-                self.report
-                    .push_at(Code::BadPlaceholder, at, message, why, cure);
-            } else {
-                self.report
-                    .push_pair(Code::BadPlaceholder, at, (message, why, cure), pair);
+                None
             }
         }
-        whole
+    }
+
+    fn bad_placeholder(
+        &mut self,
+        error: &TemplateError,
+        at: &At,
+        purpose: Purpose,
+        pattern: &Pattern,
+        route: &At,
+    ) {
+        let (always, code) = (purpose.placeholders(), Code::BadPlaceholder);
+        let (name, why) = match error {
+            TemplateError::Unknown(name) => (&**name, unknown(name, purpose)),
+            TemplateError::NoRest => ("{*}", "the path has no `*`"),
+            TemplateError::Open => ("{", error.reason()),
+            TemplateError::Brace => ("}", error.reason()),
+            TemplateError::InHost(name) => {
+                let message = format!("{} would be part of the host", shown(name, at));
+                let why = "a link could lead to any host";
+                let cure = "write a `/` before it";
+                return self.report.push_at(code, at, message, why, cure);
+            }
+            _ => return self.report.push_at(code, at, error.reason(), "", ""),
+        };
+        let message = format!("{} stands for nothing here", shown(name, at));
+        let cure = match placeholders::ours(name).filter(|ours| always.contains(ours)) {
+            Some(ours) => meant(ours),
+            None if name == "scheme" => "write https:// or http://".to_owned(),
+            None => format!("write {}", known(pattern, always)),
+        };
+        if route.rank() == at.rank() {
+            self.report.push_at(code, at, message, why, cure);
+        } else {
+            let pair = (route, "for this path");
+            self.report.push_pair(code, at, (message, why, cure), pair);
+        }
+    }
+
+    /// The beginning of a path or URL: browsers would make something else of it.
+    fn bad_start(&mut self, text: &str, at: &At, purpose: Purpose, error: &TemplateError) {
+        let host = ["https://", "http://"];
+        let host = host.iter().find_map(|scheme| text.strip_prefix(scheme));
+        let (message, why, cure) = match (purpose, host) {
+            (Purpose::Target, _) => (
+                "the rewritten path does not begin with `/`",
+                "",
+                "write a path such as \"/v1/{*}\"; the host stays that of the request".to_owned(),
+            ),
+            (Purpose::File | Purpose::Text, _) => (
+                "this is not the path of a file",
+                "it begins neither with `/` nor with `{path}`",
+                "write a `/` before it".to_owned(),
+            ),
+            (Purpose::Redirect, _) => {
+                let why = match text.starts_with("//") {
+                    true => "it names a host without its scheme",
+                    false => error.reason(),
+                };
+                let cure = match host {
+                    Some(host) if host.starts_with("{path}") => "https://{host}{path}".to_owned(),
+                    Some(_) => "https://{host}".to_owned(),
+                    None if !at.text().contains(text) => "https://example.org{path}".to_owned(),
+                    None if text.starts_with('{') && !text.starts_with("{host}") => {
+                        format!("/{text}")
+                    }
+                    None => format!("https://{}", text.trim_start_matches('/')),
+                };
+                ("this is not a place to go", why, format!("write \"{cure}\""))
+            }
+        };
+        self.push_once(Code::BadPath, at, message, why, cure);
     }
 
     /// What another server would replace is hardly meant as it is where a URL is made of it.
-    fn foreign_in_target(
+    fn foreign_in_url(
         &mut self,
         found: &Foreign<'_>,
         at: &At,
+        purpose: Purpose,
         pattern: &Pattern,
-        always: &[&str],
     ) {
+        let always = purpose.placeholders();
         self.report.withdraw(Code::LeftAsItIs, at);
         if self.warned(Code::BadPlaceholder, at) {
             return;
@@ -125,8 +169,9 @@ impl Resolver<'_> {
 
     /// In other texts braces may mean themselves; what looks like a placeholder and is none is
     /// told.
-    pub(super) fn text(&mut self, text: &str, at: &At, pattern: &Pattern) {
+    pub(super) fn text(&mut self, text: &str, at: &At, pattern: &Pattern) -> Template {
         self.text_with(text, at, pattern, &[]);
+        Template::text(text, pattern)
     }
 
     /// The same where `besides` stand for something, too.
@@ -134,12 +179,11 @@ impl Resolver<'_> {
         if besides.is_empty() {
             self.foreign_in_text(text, at);
         }
-        let all = [REQUEST.as_slice(), &TEXT, besides].concat();
-        for found in braces(text) {
-            let Brace::Named(name) = found else { continue };
+        let all = [Purpose::Text.placeholders(), besides].concat();
+        for name in braces(text) {
             let ours = placeholders::ours(name).filter(|_| name.contains('.'));
             let known_here = all.contains(&name)
-                || name == "*" && pattern.has_tail()
+                || name == "*" && pattern.is_prefix()
                 || pattern.params().any(|param| param == name);
             let looks =
                 name == "*" || is_param(name) && !name.starts_with(|c: char| c.is_ascii_digit());
@@ -186,23 +230,28 @@ fn meant(ours: &str) -> String {
     format!("write {{{ours}}}{query}")
 }
 
-enum Brace<'a> {
-    Named(&'a str),
-    /// Without an end.
-    Open,
+/// The reason why a placeholder stands for nothing.
+fn unknown(name: &str, purpose: Purpose) -> &'static str {
+    let is_for = |other: Purpose| purpose != other && other.placeholders().contains(&name);
+    if is_for(Purpose::Redirect) {
+        "it may lead anywhere"
+    } else if is_for(Purpose::Text) {
+        "it stands for something in other texts only"
+    } else if placeholders::ours(name).is_some() {
+        FOREIGN
+    } else {
+        "the path has no such parameter"
+    }
 }
 
-fn braces(text: &str) -> impl Iterator<Item = Brace<'_>> {
-    text.split('{')
-        .skip(1)
-        .map(|after| match after.split_once('}') {
-            Some((name, _)) => Brace::Named(name),
-            None => Brace::Open,
-        })
+/// The texts between braces.
+fn braces(text: &str) -> impl Iterator<Item = &str> {
+    let after = text.split('{').skip(1);
+    after.filter_map(|after| Some(after.split_once('}')?.0))
 }
 
 fn known(pattern: &Pattern, always: &[&str]) -> String {
-    let tail = pattern.has_tail().then_some("*");
+    let tail = pattern.is_prefix().then_some("*");
     let names = tail
         .into_iter()
         .chain(pattern.params())

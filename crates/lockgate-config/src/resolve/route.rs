@@ -2,14 +2,16 @@
 
 use std::path::PathBuf;
 
+use lockgate_rules::{
+    FixedResponse, HeaderOp, HeaderRule, HeaderRules, PathKey, Pattern, Purpose, TargetRewrite,
+    Template,
+};
+
 use crate::codes::Code;
 use crate::host::SiteKey;
 use crate::keys::route::{self, FieldChange, RawPaths, ShortResponse, limit, redirect, respond};
 use crate::keys::{Defaulted, Row, answers, content, files as file_keys, shape, site};
-use crate::model::{
-    Action, Answer, Cidr, HeaderChange, HeaderRule, Pattern, RateLimit, Rates, Route, Rules,
-};
-use crate::pattern::PathKey;
+use crate::model::{Action, Answer, Auth, Cidr, RateLimit, Rates, Route, Rules};
 use crate::place::At;
 use crate::values::{Form, Items, Keyed, MapOf, Named, Switch, Typed};
 
@@ -74,7 +76,7 @@ impl Resolver<'_> {
         site: &View<'_>,
         secure: bool,
     ) -> Vec<Route> {
-        let any = Pattern::Any;
+        let any = Pattern::everything();
         let own = self.verb(site);
         let action = match own {
             Said::Is(verb) => self.action(site, site, verb, &any, &one.at),
@@ -222,9 +224,8 @@ impl Resolver<'_> {
                 (to.value, to.at)
             }
         };
-        let whole = self.begins(to, at) && self.target(to, at, pattern, route);
-        whole.then(|| Action::Redirect {
-            to: to.clone(),
+        Some(Action::Redirect {
+            to: self.template(to, at, Purpose::Redirect, pattern, route)?,
             status: long.get(&redirect::STATUS),
         })
     }
@@ -246,37 +247,11 @@ impl Resolver<'_> {
             .written(&respond::BODY)
             .map_or(written.at, |body| body.at);
         let answer = self.answer(answer, at)?;
-        self.text(&answer.body, at, pattern);
-        Some(Action::Respond(answer))
-    }
-
-    /// Whether a target is a path or a URL with a host; else browsers would make something else of
-    /// it.
-    fn begins(&mut self, to: &str, at: &At) -> bool {
-        let host = to
-            .strip_prefix("https://")
-            .or_else(|| to.strip_prefix("http://"));
-        let (why, cure) = match host {
-            Some(host) if host.starts_with(['/', '?']) || host.is_empty() => {
-                ("its host is missing", "https://{host}")
-            }
-            Some(host) if host.starts_with("{path}") => {
-                ("its host is missing", "https://{host}{path}")
-            }
-            Some(_) => return true,
-            None if to.starts_with("//") => ("it names a host without its scheme", ""),
-            None if to.starts_with('/') || to.starts_with('{') => return true,
-            None => ("it begins neither with `/` nor with `https://`", ""),
-        };
-        let cure = match cure {
-            "" if at.text().contains(to) => {
-                format!("write \"https://{}\"", to.trim_start_matches('/'))
-            }
-            "" => "write \"https://example.org{path}\"".to_owned(),
-            cure => format!("write \"{cure}\""),
-        };
-        self.push_once(Code::BadPath, at, "this is not a place to go", why, cure);
-        false
+        Some(Action::Respond(FixedResponse {
+            status: answer.status,
+            body: self.text(&answer.body, at, pattern),
+            media_type: answer.media_type,
+        }))
     }
 
     /// The site's verb, for a path that has none.
@@ -287,12 +262,22 @@ impl Resolver<'_> {
         pattern: &Pattern,
         route: &At,
     ) -> Option<Action> {
-        if let Some(Action::Redirect { to, .. }) = action {
-            let at = site.written(&route::REDIRECT)?.at;
-            let whole = self.target(to, at, pattern, route);
-            return action.filter(|_| whole).cloned();
+        // Their placeholders have the parts of this path.
+        let any = Pattern::everything();
+        match action? {
+            Action::Redirect { to, status } => {
+                let (to, at) = (to.written(&any), site.written(&route::REDIRECT)?.at);
+                Some(Action::Redirect {
+                    to: self.template(&to, at, Purpose::Redirect, pattern, route)?,
+                    status: *status,
+                })
+            }
+            Action::Respond(response) => Some(Action::Respond(FixedResponse {
+                body: Template::text(&response.body.written(&any), pattern),
+                ..response.clone()
+            })),
+            other => Some(other.clone()),
         }
-        action.cloned()
     }
 
     /// What belongs to a verb that none of `actions` is. Where a service is asked who may come,
@@ -344,24 +329,24 @@ impl Resolver<'_> {
         files: bool,
         over_tls: bool,
     ) -> Rules {
-        let (strip_prefix, rewrite) = self.path_sent(view, pattern, route);
+        let target = self.path_sent(view, pattern, route);
         let mut headers = self.fields(view, &route::HEADERS, pattern);
         for rule in self.secure(view, over_tls) {
-            if !headers
-                .iter()
-                .any(|told| told.name.eq_ignore_ascii_case(&rule.name))
-            {
-                headers.push(rule);
+            if !headers.has(&rule.name) {
+                headers.add(rule).expect("none of them is the connection's");
             }
         }
         let auth = self.auth(view);
+        let mut request_headers = self.fields(view, &route::REQUEST_HEADERS, pattern);
+        if let Some(Auth::Forward(service)) = &auth {
+            request_headers = request_headers.reserving(&service.copy);
+        }
         let body = view.section(&route::BODY);
         let shared = self.shared.rates;
         Rules {
-            strip_prefix,
-            rewrite,
+            target,
             headers,
-            request_headers: self.fields(view, &route::REQUEST_HEADERS, pattern),
+            request_headers,
             body_max: body.get(&route::body::MAX),
             rates: Rates {
                 min_in: body.get(&route::body::MIN_RATE).unwrap_or(shared.min_in),
@@ -394,7 +379,7 @@ impl Resolver<'_> {
         view: &View<'_>,
         pattern: &Pattern,
         route: &At,
-    ) -> (bool, Option<String>) {
+    ) -> TargetRewrite {
         let (mut no_strip, mut no_rewrite) = (false, false);
         for (depth, layer) in view.layers.iter().enumerate() {
             let strip = layer.written(&route::STRIP_PREFIX);
@@ -410,49 +395,31 @@ impl Resolver<'_> {
                     let why = "both say which path is sent on";
                     let cure = "keep one of them: rewrite = \"/{*}\" drops the prefix too";
                     self.push_once(Code::Excluded, at, message, why, cure);
-                    return (false, None);
+                    return TargetRewrite::None;
                 }
                 (Some(strip), None) => {
                     // Written in the site, it is for those paths that have a prefix.
-                    if depth == 0 && *pattern != Pattern::Any {
-                        self.nothing_to_strip(strip.at, pattern);
+                    let inherits = view.layers.len() > 1;
+                    if depth == 0 && inherits && pattern.prefix_depth().unwrap_or(0) == 0 {
+                        self.nothing_to_strip(strip.at);
                     }
-                    return (true, None);
+                    return TargetRewrite::StripPrefix;
                 }
                 (None, Some((to, at))) => {
-                    let whole = self.rewrite(to, at, pattern, route);
-                    return (false, whole.then(|| to.clone()));
+                    let to = self.template(to, at, Purpose::Target, pattern, route);
+                    return to.map_or(TargetRewrite::None, TargetRewrite::Template);
                 }
                 (None, None) => {}
             }
         }
-        (false, None)
-    }
-
-    fn rewrite(&mut self, to: &str, at: &At, pattern: &Pattern, route: &At) -> bool {
-        if !to.starts_with('/') && !to.starts_with("{path}") {
-            let message = "the rewritten path does not begin with `/`";
-            let cure = "write a path such as \"/v1/{*}\"; the host stays that of the request";
-            self.push_once(Code::BadPath, at, message, "", cure);
-            return false;
-        }
-        self.target(to, at, pattern, route)
+        TargetRewrite::None
     }
 
     /// A prefix is what stands before `/*`.
-    fn nothing_to_strip(&mut self, at: &At, pattern: &Pattern) {
-        let prefix =
-            matches!(pattern, Pattern::Path { segments, tail: true } if !segments.is_empty());
-        if !prefix {
-            let why = "there is no prefix: the path does not end in `/*`";
-            self.push_once(
-                Code::NoEffect,
-                at,
-                "`strip_prefix` has no effect",
-                why,
-                "remove it",
-            );
-        }
+    fn nothing_to_strip(&mut self, at: &At) {
+        let why = "there is no prefix: the path does not end in `/*`";
+        let message = "`strip_prefix` has no effect";
+        self.push_once(Code::NoEffect, at, message, why, "remove it");
     }
 
     /// Fields of every layer, by name, the nearer first.
@@ -461,32 +428,29 @@ impl Resolver<'_> {
         view: &View<'_>,
         key: &Defaulted<MapOf<FieldChange>>,
         pattern: &Pattern,
-    ) -> Vec<HeaderRule> {
-        let mut rules: Vec<HeaderRule> = Vec::new();
-        for one in maps(view, key) {
-            let known = |rule: &HeaderRule| rule.name.eq_ignore_ascii_case(&one.name);
-            if rules.iter().any(known) {
+    ) -> HeaderRules {
+        let mut rules = HeaderRules::default();
+        for Named { name, value, at } in maps(view, key) {
+            if rules.has(name.as_bytes()) {
                 continue;
             }
-            let lines = |items: &Items<String>| items.values().cloned().collect();
-            let change = match &one.value {
-                Some(Form::Short(None)) => HeaderChange::Remove,
-                Some(Form::Short(Some(set))) => HeaderChange::Set(lines(set)),
+            let mut lines = |texts: Vec<String>| {
+                let line = |text: &String| self.text(text, at, pattern);
+                texts.iter().map(line).collect()
+            };
+            let op = match value {
+                Some(Form::Short(None)) => HeaderOp::Remove,
+                Some(Form::Short(Some(set))) => HeaderOp::Set(lines(set.values().cloned().collect())),
                 Some(Form::Long(table)) => match table.entry(&route::add::ADD) {
-                    Some(_) => HeaderChange::Add(View::of(table).list(&route::add::ADD)),
+                    Some(_) => HeaderOp::Add(lines(View::of(table).list(&route::add::ADD))),
                     None => continue,
                 },
                 None => continue,
             };
-            if let HeaderChange::Set(values) | HeaderChange::Add(values) = &change {
-                for value in values {
-                    self.text(value, &one.at, pattern);
-                }
+            let name = name.clone().into_bytes();
+            if let Err(error) = rules.add(HeaderRule { name, op }) {
+                self.push_once(Code::BadField, at, error.to_string(), "", "");
             }
-            rules.push(HeaderRule {
-                name: one.name.clone(),
-                change,
-            });
         }
         rules
     }

@@ -1,10 +1,11 @@
 //! Policies of caching, and what they are told apart by.
 
+use lockgate_rules::{Pattern, PatternError};
+
 use crate::cache_control;
 use crate::check::Checker;
 use crate::codes::Code;
 use crate::document::Text;
-use crate::pattern::{Pattern, PatternError};
 use crate::place::At;
 use crate::units;
 

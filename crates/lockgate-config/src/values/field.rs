@@ -1,10 +1,11 @@
 //! Names of fields.
 
+use lockgate_http::h1::parse::is_token;
+
 use crate::check::Checker;
 use crate::codes::Code;
 use crate::document::Text;
 use crate::keys::Names;
-use crate::pattern::is_token;
 use crate::place::At;
 
 use super::TextLanguage;
@@ -20,7 +21,7 @@ impl TextLanguage for RequestField {
     fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<String> {
         let name = text.value.to_ascii_lowercase().replace('_', "-");
         let why = match () {
-            () if !is_token(&name) => Some("it holds what a name must not"),
+            () if !is_token(name.as_bytes()) => Some("it holds what a name must not"),
             () => untouchable(Names::RequestFields, &name).or_else(|| ours(&name)),
         };
         let Some(why) = why else {

@@ -4,12 +4,13 @@ use serde_json::{Value as Json, json};
 use std::fmt::Debug;
 use std::net::Ipv4Addr;
 
+use lockgate_http::h1::parse::is_token;
+
 use crate::check::{Checker, unquoted};
 use crate::codes::Code;
 use crate::document::{self, Entry as Written, Item, Node};
 use crate::host::{Host, HostError};
 use crate::keys::{self, Names, Row};
-use crate::pattern::is_token;
 use crate::place::At;
 use crate::schema;
 
@@ -245,10 +246,10 @@ fn is_error_status(name: &str, at: &At, checker: &mut Checker<'_>) -> bool {
 
 fn is_changeable_field(names: Names, name: &str, at: &At, checker: &mut Checker<'_>) -> bool {
     let name = name.to_ascii_lowercase();
-    if !is_token(&name) {
+    if !is_token(name.as_bytes()) {
         let message = format!("{name:?} is not the name of a field");
         let plain = name.trim_end_matches([':', ' ']);
-        let cure = match is_token(plain) {
+        let cure = match is_token(plain.as_bytes()) {
             true => format!("write {plain}, without the colon"),
             false => "letters, digits and `-`, without the colon".to_owned(),
         };

@@ -1,10 +1,11 @@
 //! Origins of pages.
 
+use lockgate_rules::Origin;
+
 use crate::check::Checker;
 use crate::codes::Code;
 use crate::document::Text;
 use crate::host::{Host, SiteKey};
-use crate::model::Origin;
 use crate::place::At;
 
 use super::TextLanguage;

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use lockgate_http::h1::parse::is_token;
+
 use crate::check::Checker;
 use crate::codes::Code;
 use crate::document::Text;
 use crate::model::{Allowance, LimitKey};
-use crate::pattern::is_token;
 use crate::place::At;
 use crate::units;
 
@@ -175,7 +176,7 @@ fn limit_key(text: &str) -> Option<LimitKey> {
     match text.split_once(':') {
         None if text == "client" => Some(LimitKey::Client),
         None if text == "route" => Some(LimitKey::Route),
-        Some(("header", name)) if is_token(name) => {
+        Some(("header", name)) if is_token(name.as_bytes()) => {
             Some(LimitKey::Header(name.to_ascii_lowercase()))
         }
         _ => None,

@@ -1,9 +1,10 @@
 //! Files within the root of a site.
 
+use lockgate_rules::{Pattern, PatternError};
+
 use crate::check::Checker;
 use crate::codes::Code;
 use crate::document::Text;
-use crate::pattern::{Pattern, PatternError};
 use crate::place::At;
 
 use super::TextLanguage;

@@ -1,10 +1,11 @@
 //! What tells clients apart, and what ties them to an endpoint.
 
+use lockgate_http::h1::parse::is_token;
+
 use crate::check::Checker;
 use crate::codes::Code;
 use crate::document::Text;
 use crate::model::HashKey;
-use crate::pattern::is_token;
 use crate::place::At;
 
 use super::TextLanguage;
@@ -80,10 +81,10 @@ fn hash_key(text: &str) -> Option<HashKey> {
     match text.split_once(':') {
         None if text == "client" => Some(HashKey::Client),
         None if text == "sni" => Some(HashKey::Sni),
-        Some(("header", name)) if is_token(name) => {
+        Some(("header", name)) if is_token(name.as_bytes()) => {
             Some(HashKey::Header(name.to_ascii_lowercase()))
         }
-        Some(("cookie", name)) if is_token(name) => Some(HashKey::Cookie(name.to_owned())),
+        Some(("cookie", name)) if is_token(name.as_bytes()) => Some(HashKey::Cookie(name.to_owned())),
         _ => None,
     }
 }

@@ -4,6 +4,8 @@ use std::fmt::Debug;
 use std::marker::PhantomData;
 
 use serde_json::{Value as Json, json};
+use lockgate_rules::PathKey;
+use lockgate_rules::pattern::is_param;
 
 use crate::address::ListenAddr;
 use crate::check::{Checker, means_every, path_cure, unquoted};
@@ -11,7 +13,6 @@ use crate::codes::Code;
 use crate::document::{Entry, Item, Node, Text};
 use crate::host::SiteKey;
 use crate::keys::{self, By, Row};
-use crate::pattern::{PathKey, is_param};
 use crate::place::At;
 use crate::schema;
 

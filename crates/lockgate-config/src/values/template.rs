@@ -1,10 +1,11 @@
 //! Paths of URLs, and URLs with placeholders.
 
+use lockgate_http::h1::parse::is_token;
+
 use crate::check::Checker;
 use crate::codes::Code;
 use crate::document::Text;
 use crate::newcomers::placeholders;
-use crate::pattern::is_token;
 use crate::place::At;
 
 use super::TextLanguage;
@@ -41,7 +42,7 @@ impl TextLanguage for UrlPath {
             .and_then(|(_, rest)| rest.get(rest.find('/')?..));
         let cure = match (&*words, url) {
             _ if text.is_secret() => "for example \"/health\"".to_owned(),
-            ([method, path], _) if is_token(method) && path.starts_with('/') => {
+            ([method, path], _) if is_token(method.as_bytes()) && path.starts_with('/') => {
                 format!("write {{ path = {path:?}, method = {method:?} }}")
             }
             (_, Some(path)) => format!("write {path:?}: it is asked of each endpoint"),

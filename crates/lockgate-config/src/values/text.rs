@@ -1,11 +1,11 @@
 //! Plain texts: names, lines, bodies, tokens.
 
 use serde_json::{Value as Json, json};
+use lockgate_http::h1::parse::is_token;
 
 use crate::check::Checker;
 use crate::codes::Code;
 use crate::document::Text;
-use crate::pattern::is_token;
 use crate::place::At;
 
 use super::TextLanguage;
@@ -94,7 +94,7 @@ impl TextLanguage for Token {
     const EXPECTED: &str = "a word such as \"utf-8\"";
 
     fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<String> {
-        if is_token(&text.value) {
+        if is_token(text.value.as_bytes()) {
             return Some(text.value.clone());
         }
         let message = format!("{:?} is not a token", text.raw);
@@ -110,7 +110,7 @@ impl TextLanguage for Method {
 
     fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<String> {
         let value = &*text.value;
-        if is_token(value)
+        if is_token(value.as_bytes())
             && !value.contains(|c: char| c.is_ascii_lowercase())
             && value != "CONNECT"
         {

@@ -19,12 +19,12 @@ use lockgate_net::names::{Addresses, NameError, Names};
 use lockgate_net::proxy_protocol::Version as ProxyVersion;
 use lockgate_net::socket::Socket;
 use lockgate_net::stream::Stream;
+use lockgate_rules::ClientAddress;
 
 use super::proxy::Proxy;
 use crate::access_log::{Cause, Side};
 use crate::admit::targets::{Refused, Targets};
 use crate::answer::Fault;
-use crate::client_address::ClientAddress;
 use crate::clock::Clock;
 use crate::exchange::{Bounds, Dispatch, Failure, Shares, Switched, lap};
 use crate::h1::Link;

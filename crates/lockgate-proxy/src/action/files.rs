@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use lockgate_http::target;
 use lockgate_net::files::{Errno, Wait, would_wait};
+use lockgate_rules::TargetRewrite;
 
 use crate::answer::Fault;
 use crate::exchange::{Dispatch, Failure, Request};
@@ -24,7 +25,6 @@ use crate::files::file::File;
 use crate::files::resolve::{Wanted, absolute};
 use crate::files::{Before, Brought, Files};
 use crate::message::Downstream;
-use crate::transform::TargetRewrite;
 
 /// What was found for a request.
 enum Found {

@@ -8,11 +8,11 @@ use lockgate_http::asked::Asked;
 use lockgate_http::head::{Method, RequestHead, Version};
 use lockgate_http::target::without_userinfo;
 use lockgate_http::trace::TraceId;
+use lockgate_rules::ClientAddress;
 
 use super::connection::{Connection, address};
 use crate::access_log::{self, CLIENT_LEFT};
 use crate::answer::Fault;
-use crate::client_address::ClientAddress;
 use crate::exchange::{Failure, Outcome};
 use crate::request_id::RequestId;
 use crate::site::{Action, Route, SiteLog, Sites};
@@ -68,7 +68,7 @@ impl Connection {
         failure: Failure,
         sites: &Sites,
     ) {
-        let mut record = ExchangeRecord::new(id, began, ClientAddress::from(self.client));
+        let mut record = ExchangeRecord::new(id, began, ClientAddress::from(self.client.ip()));
         record.sent = sent;
         record.outcome.status = failure.fault.map_or(CLIENT_LEFT, Fault::status);
         record.failure = Some(failure);
@@ -134,7 +134,7 @@ impl Connection {
             .filter(|_| elsewhere)
             .and_then(|target| target.secure.or(head.secure));
         let client = match record.client {
-            client if client == ClientAddress::from(self.client) => address(self.client),
+            client if client == ClientAddress::from(self.client.ip()) => address(self.client),
             // Whoever speaks for a client does not say which port it had.
             ClientAddress::Ip(ip) => access_log::Address::Ip(SocketAddr::new(ip, 0)),
             ClientAddress::Unix => access_log::Address::Unix,

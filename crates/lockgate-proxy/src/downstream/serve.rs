@@ -23,6 +23,7 @@ use lockgate_http::fields::Known;
 use lockgate_http::forwarding::{self, Recipient};
 use lockgate_http::head::{BodyLength, RequestHead, Version};
 use lockgate_http::trace::TraceId;
+use lockgate_rules::Values;
 
 use super::client_context::ClientContext;
 use super::connection::Connection;
@@ -38,7 +39,6 @@ use crate::message::{Downstream, OutgoingHead, Persistence};
 use crate::metrics::http::SiteCells;
 use crate::request_id::RequestId;
 use crate::site::{Auth, Sites};
-use crate::transform::Values;
 
 use dispatch::Backend;
 use locate::{Located, LocatedRoute};

@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 
 use lockgate_net::relay::Meter;
 use lockgate_net::shape::Shaper;
+use lockgate_rules::HeaderRules;
 
 use crate::body::Tunnel;
 use crate::clock::{Cut, Guard, Waiting};
@@ -15,7 +16,6 @@ use crate::exchange::Bounds;
 use crate::metrics::http::SiteCells;
 use crate::pump::{PumpError, poll_pump};
 use crate::shaping::{Held, Shapers};
-use crate::transform::HeaderRules;
 
 /// How a tunnel ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

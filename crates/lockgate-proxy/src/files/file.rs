@@ -14,11 +14,12 @@ use lockgate_http::fields::Fields;
 use lockgate_net::files::{Errno, Root, Wait};
 use lockgate_net::threads::Threads;
 use tokio::sync::OnceCell as AsyncOnce;
+use lockgate_rules::Compression;
+use lockgate_rules::compression::{made, named};
 
 use super::load::{self, Content, Copies, Form};
 use super::{CODINGS, Files};
-use crate::transform::compress::{self, named};
-use crate::transform::{Compress, Rewrite};
+use crate::transform::Rewrite;
 
 /// Of files up to this size what was read is kept, where it must pass through us, and what was
 /// compressed.
@@ -126,13 +127,13 @@ pub(crate) struct File {
 }
 
 impl File {
-    pub(crate) fn new(loaded: Loaded, compress: Option<&Compress>) -> Rc<Self> {
+    pub(crate) fn new(loaded: Loaded, compress: Option<&Compression>) -> Rc<Self> {
         // RFC 9110 §8.8.2.1: never later than Date.
         let modified = u64::try_from(loaded.own.stamp.modified)
             .unwrap_or(0)
             .min(now());
         let takes =
-            |compress: &Compress| compress.takes(&loaded.media_type, Some(loaded.own.len()));
+            |compress: &Compression| compress.takes(&loaded.media_type, Some(loaded.own.len()));
         Rc::new(Self {
             last_modified: date::imf_fixdate(modified),
             modified: (!loaded.changed).then_some(modified),
@@ -162,7 +163,7 @@ impl File {
     }
 
     /// The coding that a client wants most; `compress` is what may be made.
-    pub(crate) fn wanted(&self, fields: &Fields, compress: Option<&Compress>) -> Coding {
+    pub(crate) fn wanted(&self, fields: &Fields, compress: Option<&Compression>) -> Coding {
         let mut offered = [Coding::Identity; 2 * CODINGS.len() + 1];
         // What lies there was compressed at leisure, and costs nothing.
         let there = CODINGS
@@ -196,12 +197,12 @@ impl File {
     pub(crate) async fn make(
         &self,
         coding: Coding,
-        compress: &Compress,
+        compress: &Compression,
         threads: &Threads,
     ) -> Result<(bool, u64), Errno> {
         let (None, Some(made), Some(cell)) = (
             self.sibling(coding),
-            compress::made(coding),
+            made(coding),
             self.made.get(coding as usize),
         ) else {
             return Ok((true, 0));

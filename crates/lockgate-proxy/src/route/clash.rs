@@ -42,14 +42,6 @@ pub enum Unreachable {
         /// As it was given.
         host: String,
     },
-    /// A path that is refused before routing.
-    #[error("paths with dot segments, backslashes or NUL are refused before they are routed")]
-    Path {
-        /// Its place among the sites.
-        site: usize,
-        /// Its value.
-        route: usize,
-    },
     /// CONNECT is for a host and port.
     #[error("CONNECT has no path")]
     Connect {

@@ -12,10 +12,9 @@ use lockgate_content::coding::{Coded, Decoder};
 use lockgate_http::date::Calendar;
 use lockgate_http::fields::{Fields, Known};
 use lockgate_http::media_type;
+use lockgate_rules::{MediaRange, Template, Values};
 
 use super::body::{self, Stage};
-use super::media_range::MediaRange;
-use super::{Template, Values};
 
 /// A route's changes of bodies.
 pub struct Rewrite {

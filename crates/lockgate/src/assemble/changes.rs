@@ -7,11 +7,11 @@ use std::sync::atomic::AtomicU64;
 use lockgate_config as config;
 use lockgate_config::{BodyChange, Code, ElementEdit};
 use lockgate_content::change::{Changes, Edit, Part, Rule, Template};
-use lockgate_proxy::route::Pattern;
+use lockgate_rules::{Pattern, Purpose};
 use lockgate_proxy::transform::rewrite::Value;
-use lockgate_proxy::transform::{self, Purpose, Rewrite};
+use lockgate_proxy::transform::{self, Rewrite};
 
-use super::{Mistakes, answers};
+use super::Mistakes;
 use crate::fetcher::Fetcher;
 
 /// The values of one route while its rules are read.
@@ -82,8 +82,7 @@ impl Values<'_> {
                 Some(fetched) => Value::Fetched(self.fetcher.fetched(fetched)?),
                 None => {
                     let text = format!("{{{name}}}");
-                    let template =
-                        transform::Template::parse(&text, Purpose::Text, self.pattern).ok()?;
+                    let template = lockgate_rules::Template::text(&text, self.pattern);
                     // Braces around what is no placeholder are kept.
                     template
                         .fixed()
@@ -158,7 +157,7 @@ pub(super) fn rewrite(
     Some(Arc::new(Rewrite {
         changes,
         values: values.values,
-        types: written.types.iter().map(answers::media_range).collect(),
+        types: written.types.clone(),
         max: written.max,
         tag: format!("{:x}", hasher.finish()),
     }))

@@ -10,6 +10,7 @@ use lockgate_config as config;
 use lockgate_config::{At, Code, Config, Host, ListenAddr, Protocol, SiteListener};
 use lockgate_http::h1::Limits;
 use lockgate_net::threads::Threads;
+use lockgate_rules::Pattern;
 use lockgate_proxy::action::forward_auth::ForwardAuth;
 use lockgate_proxy::action::proxy::Proxy;
 use lockgate_proxy::admit::basic_auth::Checker;
@@ -17,7 +18,7 @@ use lockgate_proxy::answer::Pages;
 use lockgate_proxy::downstream::{Listener, SecureSites, Service};
 use lockgate_proxy::files::{Files, Symlinks};
 use lockgate_proxy::h2::Allowance;
-use lockgate_proxy::route::{Clash, HostPattern, Pattern, Router, Rule, SiteRoutes, Unreachable};
+use lockgate_proxy::route::{Clash, HostPattern, Router, Rule, SiteRoutes, Unreachable};
 use lockgate_proxy::site::{self, Action, Admission, Auth};
 use lockgate_proxy::upstream::Pool;
 
@@ -232,18 +233,9 @@ impl Assembler<'_> {
     }
 
     fn unreachable(&mut self, table: &Table, unreachable: &[Unreachable]) {
-        let raw = |route: usize| {
-            table
-                .routes
-                .get(route)
-                .is_some_and(|route| route.rules.raw_paths)
-        };
         for one in unreachable {
             let at = match one {
-                Unreachable::Path { route, .. } if raw(*route) => continue,
-                Unreachable::Path { route, .. } | Unreachable::Connect { route, .. } => {
-                    table.route_places.get(*route)
-                }
+                Unreachable::Connect { route, .. } => table.route_places.get(*route),
                 Unreachable::Site { site } | Unreachable::Host { site, .. } => {
                     table.site_places.get(*site)
                 }
@@ -287,7 +279,7 @@ impl Assembler<'_> {
         let mut own = Vec::new();
         let mut whole = Some(());
         for route in &site.routes {
-            let Some((pattern, made)) = self.route(site, route) else {
+            let Some(made) = self.route(site, route) else {
                 whole = None;
                 continue;
             };
@@ -297,7 +289,7 @@ impl Assembler<'_> {
                 .map(|method| method.clone().into_bytes());
             own.push(Rule {
                 method,
-                pattern,
+                pattern: route.pattern.clone(),
                 value: table.routes.len(),
             });
             table.routes.push(made);
@@ -329,23 +321,17 @@ impl Assembler<'_> {
         table.add(served, hosts, vec![rule], Arc::default());
     }
 
-    fn route(
-        &mut self,
-        site: &config::Site,
-        route: &config::Route,
-    ) -> Option<(Pattern, site::Route)> {
-        let pattern = rules::pattern(&mut self.mistakes, route)?;
+    fn route(&mut self, site: &config::Site, route: &config::Route) -> Option<site::Route> {
         let action = match &route.action {
             config::Action::Proxy(pool) => self
                 .proxy(site, *pool, &route.rules.timeouts)
                 .map(Action::Proxy),
-            config::Action::Files(files) => self.files(route, &pattern, files).map(Action::Files),
-            config::Action::Redirect { to, status } => {
-                rules::redirect(&mut self.mistakes, route, &pattern, to, *status)
-            }
-            config::Action::Respond(answer) => {
-                rules::respond(&mut self.mistakes, route, &pattern, answer)
-            }
+            config::Action::Files(files) => self.files(files).map(Action::Files),
+            config::Action::Redirect { to, status } => Some(Action::Redirect {
+                to: to.clone(),
+                status: *status,
+            }),
+            config::Action::Respond(response) => Some(Action::Respond(response.clone())),
         };
         let auth = match &route.rules.auth {
             None => Some(None),
@@ -361,24 +347,16 @@ impl Assembler<'_> {
         };
         // Also where that was a mistake, the others are told.
         let (whole, auth) = (auth.is_some(), auth.flatten());
-        let rules = self.sites.guards.rules(
-            &mut self.mistakes,
-            route,
-            &pattern,
-            auth.as_ref(),
-            &self.fetcher,
-        );
-        let admission = self.sites.guards.admission(route, auth);
+        let guards = &mut self.sites.guards;
+        let rules = guards.rules(&mut self.mistakes, route, &self.fetcher);
+        let admission = guards.admission(route, auth);
         let (action, rules) = (action?, rules.filter(|_| whole)?);
-        Some((
-            pattern,
-            site::Route {
-                name: route.name.clone(),
-                action,
-                admission,
-                rules,
-            },
-        ))
+        Some(site::Route {
+            name: route.name.clone(),
+            action,
+            admission,
+            rules,
+        })
     }
 
     fn forward_auth(
@@ -411,15 +389,8 @@ impl Assembler<'_> {
         })
     }
 
-    fn files(
-        &mut self,
-        route: &config::Route,
-        pattern: &Pattern,
-        files: &config::Files,
-    ) -> Option<Arc<Files>> {
+    fn files(&mut self, files: &config::Files) -> Option<Arc<Files>> {
         let there = rules::folder(&mut self.mistakes, files);
-        let attempts = rules::attempts(&mut self.mistakes, route, pattern, files);
-        let types = rules::types(&mut self.mistakes, route, &files.types);
         let place = self.sites.files;
         self.sites.files += 1;
         let threads = self.sites.threads.get_or_insert_with(|| FileThreads {
@@ -427,7 +398,7 @@ impl Assembler<'_> {
             lister: Threads::new("listings", NonZeroUsize::MIN),
             compressors: Threads::new("compress", DISK_THREADS),
         });
-        let (attempts, types, threads) = (attempts?, types?, threads.clone());
+        let threads = threads.clone();
         there.then(|| {
             Arc::new(Files {
                 place,
@@ -438,12 +409,12 @@ impl Assembler<'_> {
                 },
                 index: files.index.clone(),
                 clean_urls: files.clean_urls,
-                attempts,
+                attempts: files.attempts.clone(),
                 spa: files.fallback.clone().map(String::into_bytes),
                 not_found: files.not_found.clone().map(String::into_bytes),
                 listing: files.listing,
                 hidden: files.hidden,
-                types,
+                types: files.types.clone(),
                 charset: files.charset.clone(),
                 precompressed: files.precompressed,
                 threads: threads.disk,

@@ -4,13 +4,14 @@ use std::ops::RangeInclusive;
 use std::time::{Duration, SystemTime};
 
 use lockgate_config::{
-    AcceptProxy, Action, Answer, Auth, Balance, Config, Directions, Eject, Endpoint, HashKey, Host,
-    LimitKey, Pattern, Pool, Probe, ProxyVersion, RateLimit, Relay, Route, Rules, Segment,
-    SentHeader, Shape, Site, TargetRule, Tcp, Tls, Tunnel, Way,
+    AcceptProxy, Action, Auth, Balance, Config, Directions, Eject, Endpoint, HashKey, Host,
+    LimitKey, Pool, Probe, ProxyVersion, RateLimit, Relay, Route, Rules, SentHeader, Shape, Site,
+    TargetRule, Tcp, Tls, Tunnel, Way,
 };
 use lockgate_net::tls::{Acceptor, Acceptors};
 use lockgate_proxy::downstream::Service;
 use lockgate_proxy::site;
+use lockgate_rules::{FixedResponse, Pattern, TargetRewrite};
 use serde_json::{Value, json};
 
 use super::words;
@@ -247,8 +248,8 @@ fn pool(pool: &Pool) -> Value {
 fn route(config: &Config, route: &Route) -> Value {
     let described = json!({
         "method": route.method,
-        "path": path(&route.pattern),
-        "modifiers": modifiers(config, &route.rules),
+        "path": route.pattern.to_string(),
+        "modifiers": modifiers(config, &route.rules, &route.pattern),
     });
     let action = match &route.action {
         Action::Proxy(number) => merged(
@@ -262,40 +263,33 @@ fn route(config: &Config, route: &Route) -> Value {
             "listing": files.listing,
         }),
         Action::Redirect { to, status } => {
+            let to = to.written(&route.pattern);
             json!({ "action": "redirect", "to": to, "status": status })
         }
-        Action::Respond(Answer {
+        Action::Respond(FixedResponse {
             status,
             media_type,
             body,
         }) => {
-            json!({ "action": "respond", "status": status, "type": media_type, "bytes": body.len() })
+            let bytes = body.written(&route.pattern).len();
+            json!({ "action": "respond", "status": status, "type": media_type, "bytes": bytes })
         }
     };
     merged(described, action)
 }
 
-fn path(pattern: &Pattern) -> String {
-    let Pattern::Path { segments, tail } = pattern else {
-        return "/*".to_owned();
-    };
-    let segment = |segment: &Segment| match segment {
-        Segment::Literal(text) => format!("/{text}"),
-        Segment::Param(name) => format!("/{{{name}}}"),
-    };
-    let tail = tail.then(|| "/*".to_owned());
-    segments.iter().map(segment).chain(tail).collect()
-}
-
 /// In short, what is not as it is without a word.
-fn modifiers(config: &Config, rules: &Rules) -> Vec<String> {
+fn modifiers(config: &Config, rules: &Rules, pattern: &Pattern) -> Vec<String> {
     let mut short = Vec::new();
     let mut add = |text: Option<String>| short.extend(text);
     let some = |count: usize, one: &str, more: &str| {
         (count > 0).then(|| format!("{} {more}", words::counted(count, one)))
     };
-    add(rules.strip_prefix.then(|| "strip_prefix".to_owned()));
-    add(rules.rewrite.as_ref().map(|to| format!("rewrite to {to}")));
+    add(match &rules.target {
+        TargetRewrite::None => None,
+        TargetRewrite::StripPrefix => Some("strip_prefix".to_owned()),
+        TargetRewrite::Template(to) => Some(format!("rewrite to {}", to.written(pattern))),
+    });
     add(rules.auth.as_ref().map(|auth| match auth {
         Auth::Basic(basic) => format!("password of {}", basic.file.display()),
         Auth::Forward(service) => {
@@ -324,17 +318,17 @@ fn modifiers(config: &Config, rules: &Rules) -> Vec<String> {
         .body_max
         .map(|max| format!("body up to {}", words::size(max))));
     add(some(
-        rules.request_headers.len(),
+        rules.request_headers.rules().len(),
         "field",
         "of requests changed",
     ));
-    add(some(rules.headers.len(), "field", "of answers changed"));
+    add(some(rules.headers.rules().len(), "field", "of answers changed"));
     add(some(rules.error_pages.len(), "page", "of errors"));
-    add(rules.redirects.as_ref().map(|map| {
+    add(rules.redirects.as_ref().map(|file| {
         format!(
             "{} of {}",
-            words::counted(map.entries.len(), "redirect"),
-            map.file.display()
+            words::counted(file.map.len(), "redirect"),
+            file.file.display()
         )
     }));
     add(rules.raw_paths.then(|| "paths as they are".to_owned()));

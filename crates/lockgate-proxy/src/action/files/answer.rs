@@ -14,6 +14,7 @@ use lockgate_http::fields::Known;
 use lockgate_http::head::{BodyLength, Method, ResponseHead, Version};
 use lockgate_http::range::{self, Boundary, Multipart, Selection};
 use lockgate_net::memory::{self, Level};
+use lockgate_rules::compression::made;
 
 use super::delivery::{Broken, Delivery, Part};
 use super::listing::Order;
@@ -30,7 +31,6 @@ use crate::files::load::{Content, encoded_tag};
 use crate::files::resolve::{absolute, escaped};
 use crate::message::Downstream;
 use crate::shaping::give_back;
-use crate::transform::compress;
 
 /// The fields that make an answer another than the usual one.
 const CONDITIONS: [Known; 5] = [
@@ -101,7 +101,7 @@ impl Files {
         }
         if matches!(said.status, 200 | 404) {
             parts.push(
-                match compress::made(coding).filter(|_| !file.is_kept(coding)) {
+                match made(coding).filter(|_| !file.is_kept(coding)) {
                     Some(made) => self.encoded(exchange, file, made),
                     None => self.part(exchange, file, coding, 0, form.len()),
                 },

@@ -10,6 +10,7 @@ use lockgate_http::forwarding;
 use lockgate_http::head::{BodyLength, Method, ResponseHead, Version};
 use lockgate_http::target::{self, Authority};
 use lockgate_net::memory::{self, Charge, Kind, Level};
+use lockgate_rules::Cors;
 
 use super::Proxy;
 use super::ask::is_end;
@@ -27,7 +28,7 @@ use crate::pump::{PumpError, poll_pump};
 use crate::rules::Rules;
 use crate::shaping::Held;
 use crate::transform::body::{Stage, Transformation};
-use crate::transform::{Cors, Origin, Public};
+use crate::transform::{Origin, Public};
 use crate::upstream::{Lease, Wire, Wish};
 
 /// How long what is left of a request's body may stand still, once its answer has been delivered.

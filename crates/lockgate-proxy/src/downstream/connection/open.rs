@@ -12,11 +12,11 @@ use lockgate_net::socket::Socket;
 use lockgate_net::tls::handshake::{self, HandshakeError};
 use lockgate_net::tls::session::Session;
 use lockgate_net::tls::{Acceptor, Acceptors};
+use lockgate_rules::ClientAddress;
 
 use super::{Connection, Purpose};
 use crate::access_log::{Cause, Side};
 use crate::action::relay::Client;
-use crate::client_address::ClientAddress;
 use crate::clients::{Connected, Standing};
 use crate::clock::{Cut, Waiting};
 use crate::downstream::by_hello::{ByHello, Chosen};
@@ -256,7 +256,7 @@ impl Connection {
         let (ip, standing) = match self.client {
             Peer::Ip(client) if !(shared.trusted)(client.ip()) => (client.ip(), Standing::Ordinary),
             client => (
-                ClientAddress::from(client).key_or_nobody(),
+                ClientAddress::from(client.ip()).key_or_nobody(),
                 Standing::Exempt,
             ),
         };

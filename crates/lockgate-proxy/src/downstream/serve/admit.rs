@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use lockgate_http::head::{BodyLength, RequestHead};
+use lockgate_rules::ClientAddress;
 
 use super::Exchange;
 use super::refusal::Refusal;
@@ -12,7 +13,6 @@ use crate::admit::rate_limit::{Decision, Key};
 use crate::admit::verifier::Outcome as Verdict;
 use crate::answer::{Advice, Fault};
 use crate::boxed::boxed;
-use crate::client_address::ClientAddress;
 use crate::site::{Auth, Basic, By, Gatekeeper, Limited, Route};
 
 impl<'s, D> Exchange<'_, 's, D> {

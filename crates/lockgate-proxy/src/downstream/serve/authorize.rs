@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use lockgate_http::asked::Asked;
 use lockgate_http::head::BodyLength;
+use lockgate_rules::Pattern;
 
 use super::auth_response::{AuthDownstream, AuthResponse};
 use super::{Exchange, Serving};
@@ -13,7 +14,6 @@ use crate::answer::Fault;
 use crate::clock::Waiting;
 use crate::exchange::{Dispatch, Failure, Outcome, Request};
 use crate::message::{Downstream, OutgoingHead, OutgoingRequest, Persistence};
-use crate::route::Pattern;
 
 /// Why a request was not authorized.
 pub(super) enum Denial {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use lockgate_http::asked::Asked;
 use lockgate_http::forwarding::Recipient;
 use lockgate_http::head::{BodyLength, Method};
+use lockgate_rules::{Pattern, Values};
 
 use super::respond::Answerer;
 use super::{Exchange, NextStep, Serving, pace};
@@ -18,10 +19,8 @@ use crate::downstream::ending::Ending;
 use crate::exchange::{Dispatch, Failure, Opener, Request};
 use crate::files::Files;
 use crate::message::{Downstream, OutgoingHead, OutgoingRequest};
-use crate::route::Pattern;
 use crate::shaping::{Shape, Shaped, Shapers};
 use crate::site::{Action, Route};
-use crate::transform::Values;
 use crate::upstream::Wish;
 
 /// What answers a request that is not answered here.

@@ -7,13 +7,13 @@ use lockgate_http::asked::Asked;
 use lockgate_http::head::Method;
 use lockgate_http::readings::{readings, without_parameters};
 use lockgate_http::target::{Authority, TargetError, decode};
+use lockgate_rules::{Cors, Pattern, Template, Values};
 
 use super::refusal::Refusal;
 use super::{Exchange, Serving};
 use crate::answer::Fault;
-use crate::route::{NoRoute, Pattern};
+use crate::route::NoRoute;
 use crate::site::Route;
-use crate::transform::{Cors, Template, Values};
 
 /// What a request is for.
 pub(super) enum Located<'e, 's> {

@@ -3,12 +3,12 @@
 
 use lockgate_http::fields::Fields;
 use lockgate_http::trace::{Sampled, TraceId};
+use lockgate_rules::Values;
 
 use super::Exchange;
 use super::refusal::Refusal;
 use crate::message::OutgoingHead;
 use crate::site::{Action, Route};
-use crate::transform::Values;
 use crate::upstream::{Asker, Wish};
 
 impl<'s, D> Exchange<'_, 's, D> {

@@ -7,6 +7,7 @@ use std::task::ready;
 use lockgate_http::fields::{Fields, Known};
 use lockgate_http::forwarding;
 use lockgate_http::head::{BodyLength, Method, RequestHead, ResponseHead, Version};
+use lockgate_rules::{Cors, Template, Values};
 
 use super::auth_response::AuthResponse;
 use super::authorize::Denial;
@@ -20,7 +21,6 @@ use crate::exchange::Failure;
 use crate::message::{Downstream, Persistence};
 use crate::rules::Rates;
 use crate::site::{Action, Route};
-use crate::transform::{Cors, Template, Values};
 
 /// The methods that files have (RFC 9110 §9.1).
 const FILES: &str = "GET, HEAD, OPTIONS";

@@ -7,12 +7,11 @@ use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 
-use super::template::{Purpose, Template};
-use crate::route::Pattern;
-use crate::route::pattern::split_behind;
+use crate::pattern::{Pattern, split_behind};
+use crate::template::Template;
 
 /// Paths and where they lead. Found as routes are: the exact one, else the longest prefix.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct RedirectMap {
     /// By the whole path.
     exact: Targets,
@@ -25,59 +24,33 @@ pub struct RedirectMap {
 /// A router's table takes three times the memory: here are no parameters and no methods.
 type Targets = HashMap<Box<[u8]>, (Template, u16), RandomState>;
 
-/// One redirect, as configured.
-#[derive(Debug, Clone, Copy)]
-pub struct Moved<'a> {
-    /// The pattern of decoded paths, without parameters: `/a`, `/a/*`.
-    pub from: &'a str,
-    /// A template for [`Purpose::Redirect`].
-    pub to: &'a str,
-    /// 301, 302, 303, 307 or 308.
-    pub status: u16,
-}
-
-/// Why a redirect cannot be.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{why}")]
-pub struct RedirectError {
-    /// Which one, from 0; the second where two are for the same path.
-    pub number: usize,
-    why: String,
-}
-
 impl RedirectMap {
-    /// Makes the map.
+    /// Adds a redirect; `from` has no parameters, and `to` is a template for [`Purpose::Redirect`]
+    /// and for `from`. Returns whether it is the first for its path.
     ///
-    /// # Errors
-    /// The first that cannot be: its pattern or template cannot be read, or another is for the same
-    /// path.
-    pub fn new<'a>(redirects: impl IntoIterator<Item = Moved<'a>>) -> Result<Self, RedirectError> {
-        let mut map = Self::default();
-        for (number, Moved { from, to, status }) in redirects.into_iter().enumerate() {
-            let wrong = |why: String| RedirectError { number, why };
-            let pattern = Pattern::parse(from).map_err(|error| wrong(error.to_string()))?;
-            if pattern.params().next().is_some() {
-                return Err(wrong("it has a parameter".to_owned()));
-            }
-            let to = Template::parse(to, Purpose::Redirect, &pattern);
-            let to = to.map_err(|error| wrong(error.to_string()))?;
-            let (targets, path) = match pattern.prefix_depth() {
-                None => (&mut map.exact, from),
-                Some(depth) => {
-                    if let Err(place) = map.depths.binary_search_by(|known| depth.cmp(known)) {
-                        map.depths.insert(place, depth);
-                    }
-                    (&mut map.below, from.strip_suffix("/*").unwrap_or(from))
+    /// [`Purpose::Redirect`]: crate::Purpose::Redirect
+    pub fn insert(&mut self, from: &Pattern, to: Template, status: u16) -> bool {
+        let targets = match from.prefix_depth() {
+            None => &mut self.exact,
+            Some(depth) => {
+                if let Err(place) = self.depths.binary_search_by(|known| depth.cmp(known)) {
+                    self.depths.insert(place, depth);
                 }
-            };
-            if targets
-                .insert(path.as_bytes().into(), (to, status))
-                .is_some()
-            {
-                return Err(wrong("another is for the same path".to_owned()));
+                &mut self.below
             }
-        }
-        Ok(map)
+        };
+        let path = from.prefix().into_bytes().into();
+        targets.insert(path, (to, status)).is_none()
+    }
+
+    /// The number of redirects.
+    pub fn len(&self) -> usize {
+        self.exact.len() + self.below.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// Where a decoded path leads in which no slashes follow each other, and with which status.
@@ -97,15 +70,25 @@ impl RedirectMap {
 
 #[cfg(test)]
 mod tests {
-    use super::super::template::tests::values;
     use super::*;
+    use crate::template::Purpose;
+    use crate::template::tests::values;
 
-    fn map(redirects: &[(&str, &str)]) -> Result<RedirectMap, RedirectError> {
-        RedirectMap::new(redirects.iter().map(|(from, to)| Moved {
-            from,
-            to,
-            status: 301,
-        }))
+    fn add(map: &mut RedirectMap, from: &str, to: &str) -> bool {
+        let from = match from.strip_suffix("/*") {
+            Some(path) => Pattern::literal(path, true),
+            None => Pattern::literal(from, false),
+        };
+        let to = Template::parse(to, Purpose::Redirect, &from).unwrap();
+        map.insert(&from, to, 301)
+    }
+
+    fn map(redirects: &[(&str, &str)]) -> RedirectMap {
+        let mut map = RedirectMap::default();
+        for (from, to) in redirects {
+            assert!(add(&mut map, from, to), "{from}");
+        }
+        map
     }
 
     #[test]
@@ -115,8 +98,7 @@ mod tests {
             ("/a/b/*", "/b/{*}"),
             ("/a/b", "/exact"),
             ("/c d", "/e"),
-        ])
-        .unwrap();
+        ]);
         for (raw, expected) in [
             ("/a/b", Some("/exact")),
             ("/a/b/", Some("/b/")),
@@ -139,29 +121,18 @@ mod tests {
     }
 
     #[test]
-    fn a_faulty_redirect_is_refused_with_its_number() {
-        for (redirects, number) in [
-            (&[("/a", "/b"), ("a", "/b")][..], 1),
-            (&[("/a", "{*}")], 0),
-            (&[("/a", "/b"), ("/a", "/c")], 1),
-            (&[("/{a}", "/b")], 0),
-        ] {
-            assert_eq!(
-                map(redirects).map(|_| ()).map_err(|error| error.number),
-                Err(number)
-            );
-        }
+    fn a_path_is_redirected_once() {
+        let mut map = map(&[("/a", "/b"), ("/a/*", "/c")]);
+        assert!(!add(&mut map, "/a", "/c"));
+        assert!(!add(&mut map, "/a/*", "/d"));
+        assert_eq!(map.len(), 2);
     }
 
     #[test]
     fn a_hundred_thousand_redirects_are_built_and_found() {
         let froms: Vec<String> = (0..100_000).map(|n| format!("/old/{n}/page")).collect();
-        let map = RedirectMap::new(froms.iter().map(|from| Moved {
-            from,
-            to: "/new",
-            status: 308,
-        }))
-        .unwrap();
+        let mut map = RedirectMap::default();
+        assert!(froms.iter().all(|from| add(&mut map, from, "/new")));
         assert!(froms.iter().all(|from| map.find(from.as_bytes()).is_some()));
         assert!(map.find(b"/old/100000/page").is_none());
     }
@@ -173,8 +144,7 @@ mod tests {
             ("/a/a/*", "/two"),
             ("/a/*", "/one"),
             ("/b/*", "/other"),
-        ])
-        .unwrap();
+        ]);
         assert_eq!(map.depths, [2, 1, 0]);
         for (path, to) in [
             ("/a".repeat(30_000), "/two"),

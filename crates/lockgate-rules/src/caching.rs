@@ -2,8 +2,8 @@
 
 use lockgate_http::fields::Fields;
 
-use super::media_range::MediaRange;
-use crate::route::Pattern;
+use crate::media_range::MediaRange;
+use crate::pattern::Pattern;
 
 /// The first of `paths` that matches holds, else the first of `types`, else `hashed` for a file
 /// whose name has a hash of its content, else `otherwise`. Nothing is what the origin says.

@@ -1,24 +1,39 @@
-//! Texts with placeholders, as redirects, rewritten targets, fields and short answers have them.
+//! Texts with placeholders, as redirects, rewritten targets, fields and short responses have them.
 //!
-//! Read once when the configuration is; rendering copies, and escapes what would mean more in its
-//! place than it did where it came from. A template decides the shape of a URL, a request only
-//! fills in parts of it.
+//! The one parser of them. Read once when the configuration is; rendering copies, and escapes what
+//! would mean more in its place than it did where it came from. A template decides the shape of a
+//! URL, a request only fills in parts of it.
 
 use std::io::Write;
 
 use crate::client_address::ClientAddress;
-use crate::route::Pattern;
-use crate::route::pattern::{nth_segment, split_behind};
+use crate::pattern::{Pattern, Segment, nth_segment, split_behind};
 
-/// What a template is for, which decides what may stand in it and how values are escaped.
+/// The use of a template, which decides what may stand in it and how values are escaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// A request's new target: begins with a slash. `{*}`, parameters, `{path}`, `{query}`.
+    /// The path of a file, for a request that asks for another: begins with a slash.
+    File,
+    /// A request's new target: begins with a slash.
     Target,
-    /// Where a redirect goes: a path or an `http(s)://` URL. Also `{host}` and `{scheme}`.
+    /// The URL of a redirect: a path or an `http(s)://` URL.
     Redirect,
-    /// A field's value or a body: everything, also `{client}`, `{method}` and `{id}`.
+    /// A field's value or a body.
     Text,
+}
+
+impl Purpose {
+    /// The placeholders that every request fills in, beside `{*}` and the parameters of the route.
+    pub fn placeholders(self) -> &'static [&'static str] {
+        match self {
+            Self::File => &["path"],
+            Self::Target => &["path", "query"],
+            Self::Redirect => &["host", "path", "query"],
+            Self::Text => &[
+                "host", "path", "query", "client", "scheme", "method", "id",
+            ],
+        }
+    }
 }
 
 /// What a request has to fill in.
@@ -49,30 +64,46 @@ impl Values<'_> {
 }
 
 /// Why a text is no template.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TemplateError {
     /// No placeholder of this name, or not for this purpose, and no parameter of the route.
-    #[error("there is no placeholder {{{0}}} here")]
     Unknown(String),
     /// `{*}` where the route's path has no star.
-    #[error("{{*}} is what /* stands for, and the route's path does not end in it")]
     NoRest,
-    /// A brace that is no placeholder's, in a URL.
-    #[error("a brace in a URL is written %7B or %7D")]
+    /// An opening brace in a URL without a closing one.
+    Open,
+    /// A closing brace in a URL without an opening one.
     Brace,
     /// A target that begins with no slash, or a redirect that begins with neither one slash nor
     /// `http(s)://`.
-    #[error("it begins neither with one slash nor, for a redirect, with http:// or https://")]
     Start,
-    /// A part of the path where the host is: whoever makes the link could choose the host.
-    #[error("{{{0}}} would be part of the host: put a slash before it, or write {{path}}")]
+    /// A redirect to a URL without a host: a browser takes the path's first segment for one.
+    NoHost,
+    /// A part of the path where the host is: a link's author could choose the host.
     InHost(String),
     /// A fragment, which never goes to a server.
-    #[error("a target has no fragment")]
     Fragment,
-    /// A control character in a field or a URL.
-    #[error("control characters do not belong here")]
+    /// A control character in a URL.
     Control,
+}
+
+impl TemplateError {
+    /// The mistake in a few words, without the text.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Unknown(_) => "a placeholder stands for nothing",
+            Self::NoRest => "`{*}` stands for nothing: the path has no `*`",
+            Self::Open => "the closing brace is missing",
+            Self::Brace => "a brace in a URL is written %7B or %7D",
+            Self::Start => "it begins neither with `/` nor with `https://`",
+            Self::NoHost => "its host is missing",
+            Self::InHost(_) => {
+                "part of the request would be part of the host: write a `/` before it"
+            }
+            Self::Fragment => "a fragment is not sent to servers",
+            Self::Control => "it holds a control character",
+        }
+    }
 }
 
 /// A text with placeholders.
@@ -134,19 +165,41 @@ impl Template {
             let (before, from) = rest.split_at(brace);
             reader.literal(before)?;
             match placeholder(from) {
-                Some(name) if purpose != Purpose::Text || reader.knows(name) => {
+                _ if purpose != Purpose::Text => {
+                    let name = braced(from)?;
                     reader.placeholder(name)?;
                     rest = &from[name.len() + 2..];
                 }
-                _ if purpose == Purpose::Text => {
+                Some(name) if reader.value(name).is_ok() => {
+                    reader.placeholder(name)?;
+                    rest = &from[name.len() + 2..];
+                }
+                _ => {
                     reader.literal(&from[..1])?;
                     rest = &from[1..];
                 }
-                _ => return Err(TemplateError::Brace),
             }
         }
         reader.literal(rest)?;
         Ok(reader.finish())
+    }
+
+    /// Reads a template for [`Purpose::Text`], which any text is.
+    pub fn text(text: &str, pattern: &Pattern) -> Self {
+        Self::parse(text, Purpose::Text, pattern).expect("braces that mean nothing are text")
+    }
+
+    /// The text as it was written, for a route with this pattern.
+    pub fn written(&self, pattern: &Pattern) -> String {
+        let mut text = String::new();
+        for piece in &self.pieces {
+            match piece {
+                Piece::Literal(literal) => text.push_str(&String::from_utf8_lossy(literal)),
+                Piece::Value(value, _) => text.extend(["{", value.name(pattern), "}"]),
+                Piece::KeptQuery => {}
+            }
+        }
+        text
     }
 
     /// The text, if it has no placeholder.
@@ -159,7 +212,7 @@ impl Template {
     }
 
     /// Whether what was configured can stand in a field: values that requests fill in always can.
-    pub(super) fn is_field_value(&self) -> bool {
+    pub(crate) fn is_field_value(&self) -> bool {
         self.pieces.iter().all(|piece| match piece {
             Piece::Literal(text) => !text
                 .iter()
@@ -205,6 +258,24 @@ fn keep_host(out: &mut Vec<u8>, start: usize) {
 }
 
 impl Value {
+    /// What stands between the braces.
+    fn name<'p>(&self, pattern: &'p Pattern) -> &'p str {
+        match self {
+            Self::Rest(_) => "*",
+            Self::Segment(at) => match pattern.segments().get(*at) {
+                Some(Segment::Param(name)) => name,
+                _ => "",
+            },
+            Self::Path => "path",
+            Self::Query => "query",
+            Self::Host => "host",
+            Self::Scheme => "scheme",
+            Self::Client => "client",
+            Self::Method => "method",
+            Self::Id => "id",
+        }
+    }
+
     fn render(&self, part: Part, values: &Values<'_>, out: &mut Vec<u8>) {
         let keep = part.keeps();
         match self {
@@ -311,6 +382,13 @@ fn placeholder(text: &str) -> Option<&str> {
     (name == "*" || (!name.is_empty() && name.bytes().all(word))).then_some(name)
 }
 
+/// The text between the braces that a part of a URL begins with.
+fn braced(text: &str) -> Result<&str, TemplateError> {
+    let inner = text.strip_prefix('{').ok_or(TemplateError::Brace)?;
+    let (name, _) = inner.split_once('}').ok_or(TemplateError::Open)?;
+    Ok(name)
+}
+
 /// A template while it is read.
 struct Reader<'p> {
     purpose: Purpose,
@@ -340,21 +418,29 @@ impl<'p> Reader<'p> {
         }
     }
 
-    /// How the template begins decides whether there is a host in it.
+    /// The beginning of the template decides whether there is a host in it.
     fn start(&mut self, text: &str) -> Result<(), TemplateError> {
         let path = text.starts_with("{path}") || (text.starts_with('/') && !text.starts_with("//"));
-        match self.purpose {
-            Purpose::Text => {}
-            Purpose::Target if path => {}
-            Purpose::Redirect if path => self.may_lose_host = true,
-            Purpose::Redirect => {
-                let schemes = ["http://", "https://", "{scheme}://"];
-                if !schemes.iter().any(|scheme| text.starts_with(scheme)) {
-                    return Err(TemplateError::Start);
+        let scheme = ["http://", "https://"];
+        let host = scheme.iter().find_map(|scheme| text.strip_prefix(scheme));
+        match (self.purpose, host) {
+            (Purpose::Text, _) => {}
+            (Purpose::Target | Purpose::File, _) if path => {}
+            (Purpose::Redirect, _) if path => self.may_lose_host = true,
+            (Purpose::Redirect, Some(host)) => {
+                let none = host.is_empty() || host.starts_with(['/', '\\', '?', '#']);
+                if none || host.starts_with("{path}") {
+                    return Err(TemplateError::NoHost);
                 }
                 self.part = Part::Host;
             }
-            Purpose::Target => return Err(TemplateError::Start),
+            _ => {
+                // Of a placeholder that is none here, that is the mistake.
+                if let Some(name) = placeholder(text) {
+                    self.value(name)?;
+                }
+                return Err(TemplateError::Start);
+            }
         }
         Ok(())
     }
@@ -392,7 +478,7 @@ impl<'p> Reader<'p> {
 
     /// The query belongs before it.
     fn fragment(&mut self) -> Result<(), TemplateError> {
-        if self.purpose == Purpose::Target {
+        if matches!(self.purpose, Purpose::Target | Purpose::File) {
             return Err(TemplateError::Fragment);
         }
         self.part = Part::Fragment;
@@ -404,15 +490,11 @@ impl<'p> Reader<'p> {
         Ok(())
     }
 
-    fn knows(&self, name: &str) -> bool {
-        self.value(name).is_ok()
-    }
-
     fn placeholder(&mut self, name: &str) -> Result<(), TemplateError> {
         let value = self.value(name)?;
         if self.part == Part::Host {
             match value {
-                Value::Host | Value::Scheme => {}
+                Value::Host => {}
                 // It begins with a slash, so the host ends here.
                 Value::Path => self.part = Part::Path,
                 _ => return Err(TemplateError::InHost(name.to_owned())),
@@ -427,18 +509,23 @@ impl<'p> Reader<'p> {
         if let Some(at) = self.pattern.position(name) {
             return Ok(Value::Segment(at));
         }
-        let value = match (name, self.purpose) {
-            ("*", _) => Value::Rest(self.pattern.prefix_depth().ok_or(TemplateError::NoRest)?),
-            ("path", _) => Value::Path,
-            ("query", _) => Value::Query,
-            ("host", Purpose::Redirect | Purpose::Text) => Value::Host,
-            ("scheme", Purpose::Redirect | Purpose::Text) => Value::Scheme,
-            ("client", Purpose::Text) => Value::Client,
-            ("method", Purpose::Text) => Value::Method,
-            ("id", Purpose::Text) => Value::Id,
-            _ => return Err(TemplateError::Unknown(name.to_owned())),
+        if name == "*" {
+            let depth = self.pattern.prefix_depth();
+            return depth.map(Value::Rest).ok_or(TemplateError::NoRest);
+        }
+        let known = self.purpose.placeholders();
+        let value = match name {
+            _ if !known.contains(&name) => None,
+            "path" => Some(Value::Path),
+            "query" => Some(Value::Query),
+            "host" => Some(Value::Host),
+            "scheme" => Some(Value::Scheme),
+            "client" => Some(Value::Client),
+            "method" => Some(Value::Method),
+            "id" => Some(Value::Id),
+            _ => None,
         };
-        Ok(value)
+        value.ok_or_else(|| TemplateError::Unknown(name.to_owned()))
     }
 
     fn flush(&mut self) {
@@ -534,7 +621,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_redirect_template_keeps_query_host_and_scheme() {
+    fn a_redirect_template_keeps_query_and_host() {
         for (pattern, text, target, location) in [
             ("/old/*", "/new/{*}", "/old/a?b", "/new/a?b"),
             (
@@ -545,7 +632,7 @@ pub(super) mod tests {
             ),
             (
                 "/*",
-                "{scheme}://www.{host}:8443{path}",
+                "https://www.{host}:8443{path}",
                 "/a",
                 "https://www.a.example:8443/a",
             ),
@@ -561,7 +648,7 @@ pub(super) mod tests {
             ("/*", "/login?to={path}", "/a?b", "/login?to=/a"),
             (
                 "/*",
-                "/go?to={scheme}://{host}{path}",
+                "/go?to=https://{host}{path}",
                 "/a",
                 "/go?to=https://a.example/a",
             ),
@@ -628,7 +715,6 @@ pub(super) mod tests {
             ("https://b.example{*}", "*"),
             ("https://{*}", "*"),
             ("https://{x}.example/", "x"),
-            ("{scheme}://{x}", "x"),
             ("https://{query}", "query"),
         ] {
             assert_eq!(
@@ -637,10 +723,20 @@ pub(super) mod tests {
                 "{text}"
             );
         }
-        assert_eq!(
-            error(Purpose::Redirect, "/{host}", "https://{host}/"),
-            Some(TemplateError::InHost("host".into()))
-        );
+        for text in [
+            "https://",
+            "http:///a",
+            "https://\\\\a",
+            "https://?a",
+            "https://#a",
+            "https://{path}",
+        ] {
+            assert_eq!(
+                error(Purpose::Redirect, "/*", text),
+                Some(TemplateError::NoHost),
+                "{text}"
+            );
+        }
     }
 
     #[test]
@@ -732,8 +828,26 @@ pub(super) mod tests {
             );
         }
         assert_eq!(render(Purpose::Text, "/{id}", "{id}", "/7"), "7");
-        let fixed = Template::parse("a", Purpose::Text, &Pattern::everything()).unwrap();
+        let fixed = Template::text("a", &Pattern::everything());
         assert_eq!(fixed.fixed(), Some(&b"a"[..]));
+    }
+
+    #[test]
+    fn a_template_is_written_as_it_was_read() {
+        for (purpose, pattern, text) in [
+            (Purpose::File, "/*", "{path}.html"),
+            (Purpose::Target, "/{a}/*", "/v1/{a}/{*}?b={query}"),
+            (Purpose::Redirect, "/x", "https://www.{host}:8443{path}#top"),
+            (
+                Purpose::Text,
+                "/x",
+                "{method} {scheme} {client} {id} {color} {\u{e4}}\n",
+            ),
+        ] {
+            let pattern = Pattern::parse(pattern).unwrap();
+            let template = Template::parse(text, purpose, &pattern).unwrap();
+            assert_eq!(template.written(&pattern), text);
+        }
     }
 
     #[test]
@@ -749,9 +863,16 @@ pub(super) mod tests {
                 Unknown("client".into()),
             ),
             (Purpose::Target, "/a", "/{*}", NoRest),
-            (Purpose::Target, "/*", "/{", Brace),
+            (
+                Purpose::Redirect,
+                "/*",
+                "{scheme}://a/",
+                Unknown("scheme".into()),
+            ),
+            (Purpose::File, "/*", "/{query}", Unknown("query".into())),
+            (Purpose::Target, "/*", "/{", Open),
             (Purpose::Target, "/*", "/}", Brace),
-            (Purpose::Target, "/*", "/{a b}", Brace),
+            (Purpose::Target, "/*", "/{a b}", Unknown("a b".into())),
             (Purpose::Target, "/*", "v1/{*}", Start),
             (Purpose::Target, "/*", "//v1", Start),
             (Purpose::Target, "/*", "{*}", Start),

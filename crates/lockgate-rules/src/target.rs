@@ -1,7 +1,7 @@
 //! The target that goes to the origin: as received, without its prefix, or by a template.
 
-use super::template::{Template, Values};
-use crate::route::Pattern;
+use crate::pattern::Pattern;
+use crate::template::{Template, Values};
 
 /// What a route does to the target.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub enum TargetRewrite {
     /// What the pattern has before `/*` is left out, every other byte goes on as received: of
     /// `/api/*`, `/api/v1` becomes `/v1`, `/api/` and `/api` become `/`.
     StripPrefix,
-    /// Made anew, by a template for [`Purpose::Target`](super::template::Purpose::Target).
+    /// Made anew, by a template for [`Purpose::Target`](crate::Purpose::Target).
     Template(Template),
 }
 
@@ -56,9 +56,9 @@ impl TargetRewrite {
 
 #[cfg(test)]
 mod tests {
-    use super::super::template::Purpose;
-    use super::super::template::tests::values;
     use super::*;
+    use crate::template::Purpose;
+    use crate::template::tests::values;
 
     fn rewritten(
         rewrite: &TargetRewrite,

@@ -3,8 +3,6 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 
-use lockgate_net::listen::Peer;
-
 /// The address that rules, limits, logs and templates take a client by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientAddress {
@@ -34,12 +32,10 @@ impl ClientAddress {
     }
 }
 
-impl From<Peer> for ClientAddress {
-    fn from(peer: Peer) -> Self {
-        match peer {
-            Peer::Ip(address) => Self::Ip(address.ip().to_canonical()),
-            Peer::Unix => Self::Unix,
-        }
+impl From<Option<IpAddr>> for ClientAddress {
+    /// The address of a socket's peer; a Unix socket has none.
+    fn from(peer: Option<IpAddr>) -> Self {
+        peer.map_or(Self::Unix, |ip| Self::Ip(ip.to_canonical()))
     }
 }
 

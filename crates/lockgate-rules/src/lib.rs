@@ -1,0 +1,42 @@
+//! What a configuration says of routes and pools, in the one form that is checked and that runs.
+//!
+//! Words without IO and without TOML. `lockgate-config` builds these values from what was written,
+//! with the parsers here; `lockgate-proxy` runs them as they are. What must be opened, resolved or
+//! counted first (files, pools, buckets) is no rule.
+//!
+//! # Layout
+//! - [`pattern`], [`template`]: paths, and texts with placeholders; the parsers of both.
+//! - [`target`], [`headers`]: what a route changes of requests and responses.
+//! - [`fixed_response`], [`redirect_map`]: what it answers itself.
+//! - [`caching`], [`compression`], [`cors`]: what clients may do with responses.
+//! - [`media_range`], [`media_types`]: rules by media type, and the media types of files.
+//! - [`client_address`]: the address that rules take a client by.
+
+#![forbid(unsafe_code)]
+
+pub mod caching;
+pub mod client_address;
+pub mod compression;
+pub mod cors;
+pub mod fixed_response;
+pub mod headers;
+pub mod media_range;
+pub mod media_types;
+pub mod pattern;
+pub mod redirect_map;
+pub mod target;
+pub mod template;
+
+pub use caching::Caching;
+pub use client_address::ClientAddress;
+pub use compression::Compression;
+pub use lockgate_content::coding::Coding;
+pub use cors::{Cors, Origin, Origins};
+pub use fixed_response::FixedResponse;
+pub use headers::{HeaderError, HeaderOp, HeaderRule, HeaderRules};
+pub use media_range::MediaRange;
+pub use media_types::FileTypes;
+pub use pattern::{PathKey, Pattern, PatternError, Segment};
+pub use redirect_map::RedirectMap;
+pub use target::TargetRewrite;
+pub use template::{Purpose, Template, TemplateError, Values};
