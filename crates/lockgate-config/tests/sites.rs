@@ -4,12 +4,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use lockgate_config::{
-    AcceptProxy, AccessFormat, Action, Allowance, Auth, Balance, Config, Eject, Environment,
-    HashKey, Host, Http2, LimitKey, LogTarget, Pool, Probe, Protocol, ProxyVersion, Retry, Route,
+    AcceptProxy, AccessFormat, Action, Allowance, Auth, BalanceMethod, Config, Environment,
+    Host, Http2, LimitKey, LogTarget, Pool, Probe, Protocol, ProxyVersion, Route,
     SentHeader, Site, SiteLog, UpstreamTls, parse_str_in,
 };
 use lockgate_rules::{
-    FixedResponse, HeaderOp, HeaderRule, Pattern, Purpose, TargetRewrite, Template,
+    Eject, FixedResponse, HashKey, HeaderOp, HeaderRule, Pattern, Purpose, Retry, ServerErrors,
+    TargetRewrite, Template,
 };
 
 fn config(text: &str) -> Config {
@@ -419,10 +420,10 @@ fn a_pool_without_a_word_is_that_of_an_inline_address() {
     assert_eq!(
         (named.retry, &named.balance),
         (
-            Some(Retry {
+            Retry {
                 times: 1,
                 budget: 20
-            }),
+            },
             &None
         )
     );
@@ -441,11 +442,11 @@ fn a_pool_says_when_endpoints_are_ejected_and_how_slowly_they_come_back() {
         Some(Eject {
             errors,
             time: Duration::from_secs(seconds),
-            statuses: Vec::new(),
+            statuses: ServerErrors::NONE,
         })
     };
     let with = Eject {
-        statuses: vec![500..=500, 502..=504],
+        statuses: [500, 502, 503, 504].into_iter().collect(),
         ..eject(5, 10).unwrap()
     };
     for (keys, expected, slow_start) in [
@@ -477,10 +478,10 @@ fn a_pool_says_by_what_clients_are_told_apart() {
         ("cookie:Id", HashKey::Cookie("Id".into())),
     ] {
         let pool = pool(&format!("balance = {{ hash = \"{written}\" }}"));
-        assert_eq!(pool.balance, Some(Balance::Hash(key)));
+        assert_eq!(pool.balance, Some(BalanceMethod::Hash(key)));
     }
     let sticky = pool("balance = { sticky = \"cookie:lg\" }");
-    assert_eq!(sticky.balance, Some(Balance::Sticky("lg".into())));
+    assert_eq!(sticky.balance, Some(BalanceMethod::Sticky("lg".into())));
     let relayed = |key: &str| {
         format!(
             "[pool.a]\nendpoints = [\"a.b:1\"]\nbalance = {{ hash = \"{key}\" }}\n[tcp.\":1\"]\nproxy = \"pool:a\"\n"
@@ -488,10 +489,10 @@ fn a_pool_says_by_what_clients_are_told_apart() {
     };
     assert_eq!(
         config(&relayed("sni")).pools[0].balance,
-        Some(Balance::Hash(HashKey::Sni))
+        Some(BalanceMethod::Hash(HashKey::Sni))
     );
     let by_session = relayed("sni").replace("hash = \"sni\"", "sticky = \"tls-session\"");
-    assert_eq!(config(&by_session).pools[0].balance, Some(Balance::Session));
+    assert_eq!(config(&by_session).pools[0].balance, Some(BalanceMethod::Session));
 }
 
 #[test]
@@ -515,7 +516,7 @@ fn a_pool_says_how_its_endpoints_are_chosen_checked_and_spoken_to() {
     );
     assert_eq!(
         (pool.balance, pool.retry, pool.proxy_protocol),
-        (Some(Balance::RoundRobin), None, Some(ProxyVersion::V2))
+        (Some(BalanceMethod::RoundRobin), None, Some(ProxyVersion::V2))
     );
     let health = pool.health.unwrap();
     let probe = Probe::Http {

@@ -9,6 +9,7 @@
 //! - [`target`], [`headers`]: what a route changes of requests and responses.
 //! - [`fixed_response`], [`redirect_map`]: what it answers itself.
 //! - [`caching`], [`compression`], [`cors`]: what clients may do with responses.
+//! - [`pool`]: how endpoints are kept, tried again, waited for and left alone.
 //! - [`media_range`], [`media_types`]: rules by media type, and the media types of files.
 //! - [`client_address`]: the address that rules take a client by.
 
@@ -23,6 +24,7 @@ pub mod headers;
 pub mod media_range;
 pub mod media_types;
 pub mod pattern;
+pub mod pool;
 pub mod redirect_map;
 pub mod target;
 pub mod template;
@@ -37,6 +39,7 @@ pub use headers::{HeaderError, HeaderOp, HeaderRule, HeaderRules};
 pub use media_range::MediaRange;
 pub use media_types::FileTypes;
 pub use pattern::{PathKey, Pattern, PatternError, Segment};
+pub use pool::{Eject, HashKey, IdleSettings, Queue, Retry, ServerErrors};
 pub use redirect_map::RedirectMap;
 pub use target::TargetRewrite;
 pub use template::{Purpose, Template, TemplateError, Values};

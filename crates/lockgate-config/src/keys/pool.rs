@@ -3,7 +3,9 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use crate::model::{EndpointAddr, HashKey, Protocol, ProxyVersion};
+use lockgate_rules::HashKey;
+
+use crate::model::{EndpointAddr, Protocol, ProxyVersion};
 use crate::values::*;
 
 use super::Unset::{Absent, Required, Within};
@@ -58,8 +60,8 @@ pub(crate) enum Expected {
     Statuses(Items<RangeInclusive<u16>>),
 }
 
-const STATUSES: List<Statuses> = List {
-    of: Statuses { from: 100 },
+const STATUSES: List<StatusRanges> = List {
+    of: StatusRanges { from: 100 },
     least: 1,
 };
 
@@ -296,7 +298,7 @@ table! {
          passed over. For `[tcp]`: `\"client\"` and `\"sni\"`.",
     );
 
-    const STICKY: Key<Sticky> = Key::new(
+    const STICKY: Key<StickyKey> = Key::new(
         "sticky",
         &StickyBy,
         Absent("`hash`"),
@@ -338,7 +340,7 @@ table! {
 
     const STATUSES: Key<Items<RangeInclusive<u16>>> = Key::new(
         "statuses",
-        &List { of: Statuses { from: 500 }, least: 1 },
+        &List { of: StatusRanges { from: 500 }, least: 1 },
         Absent("none"),
         r#"["502-504"]"#,
         "Which statuses of its answers are failures too. Whoever knows a URL that answers one of them can bring about an \

@@ -3,6 +3,8 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use lockgate_rules::{Eject, HashKey, IdleSettings, Queue, Retry};
+
 use super::{Answer, EndpointAddr, Protocol, ProxyVersion, UpstreamTls};
 use crate::place::At;
 
@@ -20,9 +22,9 @@ pub struct Pool {
     pub protocol: Protocol,
     /// How one is chosen; `None`: by `P2c` for sites, by `Least` for `[tcp]`, whose pools tell
     /// clients apart by `Client`, `Sni` and `Session` only.
-    pub balance: Option<Balance>,
+    pub balance: Option<BalanceMethod>,
     /// Active checks.
-    pub health: Option<Health>,
+    pub health: Option<HealthCheck>,
     /// When an endpoint that keeps failing is left alone; `None` is never.
     pub eject: Option<Eject>,
     /// In which time the share of an endpoint that comes back grows to the whole; zero is at once.
@@ -30,9 +32,9 @@ pub struct Pool {
     /// What happens when every endpoint is at its `max`.
     pub queue: Queue,
     /// Connections kept for reuse.
-    pub idle: Idle,
-    /// Repeated attempts; `None` repeats nothing.
-    pub retry: Option<Retry>,
+    pub idle: IdleSettings,
+    /// Repeated attempts.
+    pub retry: Retry,
     /// TLS to the endpoints.
     pub tls: Option<UpstreamTls>,
     /// The PROXY header that is sent; a connection then belongs to one client connection.
@@ -58,7 +60,7 @@ pub struct Endpoint {
 
 /// How an endpoint is chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Balance {
+pub enum BalanceMethod {
     /// The better of two at random, by latency and what is in flight.
     P2c,
     /// The one with the least in flight.
@@ -74,22 +76,9 @@ pub enum Balance {
     Session,
 }
 
-/// By what clients are told apart; where there is no such thing, it is their address.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum HashKey {
-    /// Their address (IPv6: each /64).
-    Client,
-    /// The name that they ask for by SNI.
-    Sni,
-    /// The value of this field of the request.
-    Header(String),
-    /// The value of this cookie.
-    Cookie(String),
-}
-
 /// Active checks of endpoints.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Health {
+pub struct HealthCheck {
     /// What is asked.
     pub probe: Probe,
     /// From the start of one check to that of the next.
@@ -134,44 +123,4 @@ pub enum Probe {
         /// The service that is asked about; empty is the server as a whole.
         service: String,
     },
-}
-
-/// When an endpoint that keeps failing is left alone.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Eject {
-    /// After so many failures in a row, from 1 to 100.
-    pub errors: u8,
-    /// For how long.
-    pub time: Duration,
-    /// The statuses that are failures, from 500 to 599; mostly none.
-    pub statuses: Vec<RangeInclusive<u16>>,
-}
-
-/// The queue of a pool whose endpoints are all at their `max`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Queue {
-    /// How many may wait; 0 is nobody.
-    pub max: usize,
-    /// How long each.
-    pub wait: Duration,
-}
-
-/// Connections kept for reuse.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Idle {
-    /// How many to one endpoint, for each worker; 0 keeps none.
-    pub max: usize,
-    /// How long one may lie idle.
-    pub age: Duration,
-    /// How many requests one may carry.
-    pub requests: u64,
-}
-
-/// Repeated attempts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Retry {
-    /// How often one request may be repeated, at least once.
-    pub times: u32,
-    /// Of a hundred requests so many may be repeated, from 1 to 100.
-    pub budget: u8,
 }

@@ -2,18 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use lockgate_rules::{Eject, IdleSettings, Queue, Retry};
+
 use crate::codes::Code;
 use crate::keys::pool::{self, Order, balance, eject, idle, queue, retry};
 use crate::keys::route::proxy;
 use crate::keys::tcp::{Destination, endpoint};
 use crate::keys::{Key, tls, top};
 use crate::model::{
-    Action, Answer, Auth, Balance, Config, Eject, Endpoint, EndpointAddr, Idle, Pool, Protocol,
-    Queue, Retry, Route, UpstreamTls,
+    Action, Answer, Auth, BalanceMethod, Config, Endpoint, EndpointAddr, Pool, Protocol, Route,
+    UpstreamTls,
 };
 use crate::newcomers;
 use crate::place::At;
-use crate::values::{Form, Items, Keyed, Sticky, Table, TableName, Upstream, Written};
+use crate::values::{Form, Items, Keyed, StickyKey, Table, TableName, Upstream, Written};
 
 use super::{Resolver, View};
 
@@ -49,9 +51,9 @@ impl Resolver<'_> {
         let health = self.health(&view, &endpoints, protocol, tls.as_ref());
         let balance = match view.get(&pool::BALANCE) {
             Some(Form::Long(_)) => self.affinity(&view),
-            Some(Form::Short(Order::P2c)) => Some(Balance::P2c),
-            Some(Form::Short(Order::Least)) => Some(Balance::Least),
-            Some(Form::Short(Order::RoundRobin)) => Some(Balance::RoundRobin),
+            Some(Form::Short(Order::P2c)) => Some(BalanceMethod::P2c),
+            Some(Form::Short(Order::Least)) => Some(BalanceMethod::Least),
+            Some(Form::Short(Order::RoundRobin)) => Some(BalanceMethod::RoundRobin),
             None => None,
         };
         Some(Pool {
@@ -70,7 +72,7 @@ impl Resolver<'_> {
     }
 
     /// How clients come to belong to an endpoint; nothing when that is not certain.
-    fn affinity(&mut self, view: &View<'_>) -> Option<Balance> {
+    fn affinity(&mut self, view: &View<'_>) -> Option<BalanceMethod> {
         let (long, at) = (
             view.section(&pool::BALANCE),
             view.written(&pool::BALANCE)?.at,
@@ -86,10 +88,10 @@ impl Resolver<'_> {
                     .push_pair(Code::Excluded, sticky.at, texts, (hash.at, "here"));
                 None
             }
-            (Some(hash), None) => Some(Balance::Hash(hash.value.clone())),
+            (Some(hash), None) => Some(BalanceMethod::Hash(hash.value.clone())),
             (None, Some(sticky)) => Some(match sticky.value {
-                Sticky::Cookie(name) => Balance::Sticky(name.clone()),
-                Sticky::TlsSession => Balance::Session,
+                StickyKey::Cookie(name) => BalanceMethod::Sticky(name.clone()),
+                StickyKey::TlsSession => BalanceMethod::Session,
             }),
             (None, None) if !long.broken(&[balance::HASH.row(), balance::STICKY.row()]) => {
                 let message = "neither `hash` nor `sticky`";
@@ -391,12 +393,12 @@ fn unnamed(view: &View<'_>, endpoints: Vec<Endpoint>, at: &At) -> Pool {
         eject: unless_false(view, &pool::EJECT).map(|eject| Eject {
             errors: eject.get(&eject::ERRORS),
             time: eject.get(&eject::FOR),
-            statuses: eject.list(&eject::STATUSES),
+            statuses: eject.list(&eject::STATUSES).into_iter().flatten().collect(),
         }),
         slow_start: view.get(&pool::SLOW_START),
         queue: queue_of(&view.section(&pool::QUEUE)),
         idle: idle_of(&view.section(&pool::IDLE)),
-        retry: unless_false(view, &pool::RETRY).map(|retry| Retry {
+        retry: unless_false(view, &pool::RETRY).map_or(Retry::NEVER, |retry| Retry {
             times: retry.get(&retry::TIMES),
             budget: retry.get(&retry::BUDGET),
         }),
@@ -419,8 +421,8 @@ fn queue_of(queue: &View<'_>) -> Queue {
     }
 }
 
-fn idle_of(idle: &View<'_>) -> Idle {
-    Idle {
+fn idle_of(idle: &View<'_>) -> IdleSettings {
+    IdleSettings {
         max: idle.get(&idle::MAX),
         age: idle.get(&idle::FOR),
         requests: idle.get(&idle::REQUESTS),

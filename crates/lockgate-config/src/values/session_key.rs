@@ -1,11 +1,11 @@
 //! What tells clients apart, and what ties them to an endpoint.
 
 use lockgate_http::h1::parse::is_token;
+use lockgate_rules::HashKey;
 
 use crate::check::Checker;
 use crate::codes::Code;
 use crate::document::Text;
-use crate::model::HashKey;
 use crate::place::At;
 
 use super::TextLanguage;
@@ -35,15 +35,15 @@ impl TextLanguage for HashBy {
 }
 
 impl TextLanguage for StickyBy {
-    type Value = Sticky;
+    type Value = StickyKey;
 
     const EXPECTED: &str = "\"cookie:NAME\" or \"tls-session\"";
     const PATTERN: &str = "^(cookie:.+|tls-session)$";
 
-    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<Sticky> {
+    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<StickyKey> {
         let cure = match hash_key(&text.value) {
-            Some(HashKey::Cookie(name)) => return Some(Sticky::Cookie(name)),
-            None if text.value == TLS_SESSION => return Some(Sticky::TlsSession),
+            Some(HashKey::Cookie(name)) => return Some(StickyKey::Cookie(name)),
+            None if text.value == TLS_SESSION => return Some(StickyKey::TlsSession),
             Some(_) if !text.is_secret() => {
                 format!(
                     "write hash = {:?}: it leads each to the same one",
@@ -68,7 +68,7 @@ impl TextLanguage for StickyBy {
 
 /// What ties a client to its endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Sticky {
+pub(crate) enum StickyKey {
     /// A cookie of this name.
     Cookie(String),
     TlsSession,

@@ -12,11 +12,11 @@ use crate::place::At;
 use super::{TextLanguage, pattern};
 
 /// Statuses from this one to 599: `200`, `200-399`.
-pub(crate) struct Statuses {
+pub(crate) struct StatusRanges {
     pub(crate) from: u16,
 }
 
-impl TextLanguage for Statuses {
+impl TextLanguage for StatusRanges {
     type Value = RangeInclusive<u16>;
 
     const EXPECTED: &str = "";

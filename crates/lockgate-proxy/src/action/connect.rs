@@ -19,7 +19,7 @@ use lockgate_net::names::{Addresses, NameError, Names};
 use lockgate_net::proxy_protocol::Version as ProxyVersion;
 use lockgate_net::socket::Socket;
 use lockgate_net::stream::Stream;
-use lockgate_rules::ClientAddress;
+use lockgate_rules::{ClientAddress, Queue};
 
 use super::proxy::Proxy;
 use crate::access_log::{Cause, Side};
@@ -31,7 +31,7 @@ use crate::h1::Link;
 use crate::limits::sockets::Share;
 use crate::limits::{self, AtOnce, PerClient};
 use crate::message::Downstream;
-use crate::upstream::{Endpoint, Patience, Place, Queue, Slot, Upstream, Wire};
+use crate::upstream::{Endpoint, Patience, Place, Slot, Upstream, Wire};
 
 /// Addresses of one name that are tried, at the most.
 const ATTEMPTS: usize = 8;

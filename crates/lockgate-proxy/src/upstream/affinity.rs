@@ -3,27 +3,13 @@
 use std::net::IpAddr;
 
 use lockgate_http::fields::Fields;
+use lockgate_rules::HashKey;
 
 use super::random::mix;
 use super::sessions::Sessions;
 use super::sticky::{Sticky, cookies};
 use super::wish::Wish;
 use crate::limits;
-
-/// What clients are told apart by. Where there is no such thing, or it is empty, it is their
-/// address.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Key {
-    /// Their address; of IPv6 the /64, within which a client takes another one every day (RFC
-    /// 8981).
-    Client,
-    /// The name that they ask for by SNI.
-    ServerName,
-    /// The value of a field, the first where there are several.
-    Field(Box<[u8]>),
-    /// The value of a cookie, the first where there are several.
-    Cookie(Box<[u8]>),
-}
 
 /// What is known of whoever asks.
 #[derive(Debug, Clone, Copy)]
@@ -43,7 +29,7 @@ pub struct Asker<'a> {
 #[derive(Debug)]
 pub enum Affinity {
     /// By what is hashed.
-    Hash(Key),
+    Hash(HashKey),
     /// By a cookie.
     Sticky(Sticky),
     /// By their TLS session, else by address.
@@ -54,10 +40,10 @@ impl Affinity {
     /// To whom somebody belongs. `now` is [`crate::clock::Clock::now`].
     pub fn wish(&self, asker: &Asker<'_>, now: u64) -> Wish {
         match self {
-            Self::Hash(key) => key.wish(asker),
+            Self::Hash(key) => wish(key, asker),
             Self::Sticky(sticky) => asker.fields.map_or(Wish::Any, |fields| sticky.wish(fields)),
             Self::Session(sessions) => {
-                let address = Key::Client.wish(asker);
+                let address = wish(&HashKey::Client, asker);
                 match (
                     asker
                         .session
@@ -73,25 +59,24 @@ impl Affinity {
     }
 }
 
-impl Key {
-    /// Where it leads whom. The same in every worker, after every start and in every Lockgate with
-    /// the same endpoints.
-    pub fn wish(&self, asker: &Asker<'_>) -> Wish {
-        let own = match self {
-            Self::Client => None,
-            Self::ServerName => asker.server_name.map(str::as_bytes),
-            Self::Field(name) => asker.fields.and_then(|fields| fields.named(name).next()),
-            Self::Cookie(name) => asker.fields.and_then(|fields| cookies(fields, name).next()),
-        };
-        match (
-            own.filter(|value| !value.is_empty()),
-            asker.client.map(limits::client),
-        ) {
-            (Some(value), _) => Wish::Hashed(hash(value)),
-            (None, Some(IpAddr::V4(ip))) => Wish::Hashed(hash(&ip.octets())),
-            (None, Some(IpAddr::V6(ip))) => Wish::Hashed(hash(&ip.octets())),
-            (None, None) => Wish::Any,
-        }
+/// The hash of a client's key. The same in every worker, after every start and in every Lockgate with
+/// the same endpoints.
+fn wish(key: &HashKey, asker: &Asker<'_>) -> Wish {
+    let fields = asker.fields;
+    let own = match key {
+        HashKey::Client => None,
+        HashKey::Sni => asker.server_name.map(str::as_bytes),
+        HashKey::Header(name) => fields.and_then(|fields| fields.named(name.as_bytes()).next()),
+        HashKey::Cookie(name) => fields.and_then(|fields| cookies(fields, name.as_bytes()).next()),
+    };
+    match (
+        own.filter(|value| !value.is_empty()),
+        asker.client.map(limits::client),
+    ) {
+        (Some(value), _) => Wish::Hashed(hash(value)),
+        (None, Some(IpAddr::V4(ip))) => Wish::Hashed(hash(&ip.octets())),
+        (None, Some(IpAddr::V6(ip))) => Wish::Hashed(hash(&ip.octets())),
+        (None, None) => Wish::Any,
     }
 }
 
@@ -121,14 +106,14 @@ mod tests {
     }
 
     fn wish(
-        key: &Key,
+        key: &HashKey,
         client: Option<&str>,
         server_name: Option<&str>,
         lines: &[(&str, &str)],
     ) -> Wish {
         let fields = fields(lines);
         let client = client.map(|ip| ip.parse().unwrap());
-        key.wish(&Asker {
+        super::wish(key, &Asker {
             client,
             server_name,
             session: None,
@@ -142,21 +127,21 @@ mod tests {
 
     #[test]
     fn the_affinity_of_an_ipv6_client_is_its_64_prefix() {
-        let of = |ip| wish(&Key::Client, Some(ip), Some("a.test"), &[]);
+        let of = |ip| wish(&HashKey::Client, Some(ip), Some("a.test"), &[]);
         assert_eq!(of("192.0.2.1"), of("::ffff:192.0.2.1"));
         assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
         assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1:2:3"));
         assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
-        assert_eq!(wish(&Key::Client, None, None, &[]), Wish::Any);
+        assert_eq!(wish(&HashKey::Client, None, None, &[]), Wish::Any);
     }
 
     #[test]
     fn a_missing_affinity_key_falls_back_to_the_client_address() {
         let (field, cookie) = (
-            Key::Field((*b"x-user").into()),
-            Key::Cookie((*b"id").into()),
+            HashKey::Header("x-user".into()),
+            HashKey::Cookie("id".into()),
         );
-        let address = wish(&Key::Client, Some("192.0.2.1"), None, &[]);
+        let address = wish(&HashKey::Client, Some("192.0.2.1"), None, &[]);
         for (key, name, lines, expected) in [
             (
                 &field,
@@ -191,8 +176,8 @@ mod tests {
                 address,
             ),
             (&cookie, None, &[("cookie", "id=")], address),
-            (&Key::ServerName, Some("a.test"), &[], hashed("a.test")),
-            (&Key::ServerName, None, &[], address),
+            (&HashKey::Sni, Some("a.test"), &[], hashed("a.test")),
+            (&HashKey::Sni, None, &[], address),
         ] {
             assert_eq!(
                 wish(key, Some("192.0.2.1"), name, lines),
@@ -208,7 +193,7 @@ mod tests {
             fields: None,
         };
         assert_eq!(
-            (field.wish(&relay), Key::ServerName.wish(&relay)),
+            (super::wish(&field, &relay), super::wish(&HashKey::Sni, &relay)),
             (Wish::Any, hashed("a.test"))
         );
     }

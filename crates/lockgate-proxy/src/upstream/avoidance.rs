@@ -4,7 +4,7 @@
 //! **What counts.** It cannot be reached, breaks off before it answers, answers what cannot be
 //! read, or does not answer in time: what nginx counts unless told otherwise (`max_fails` with
 //! `proxy_next_upstream`: errors, timeouts, invalid heads). An answer does not, whatever its
-//! status, unless the pool says so ([`Statuses`]; nginx's `http_503` and its like, HAProxy's
+//! status, unless the pool says so ([`ServerErrors`](lockgate_rules::ServerErrors); nginx's `http_503` and its like, HAProxy's
 //! `observe layer7`, Envoy's `consecutive_5xx`): it is an answer to one request, and whoever knows
 //! a URL that brings it about could take half of the pool away. Why nothing cleverer: note 010.
 //!
@@ -14,6 +14,10 @@
 //! Nobody is left alone where there is no other.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use lockgate_rules::Eject;
+
+use crate::clock::millis;
 
 /// How a try at an endpoint failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,56 +29,6 @@ pub enum Failure {
     /// No answer in time, one that cannot be read, or one that says that it cannot serve. One alone
     /// says little.
     Unserved,
-}
-
-/// When an endpoint that keeps failing is ejected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Eject {
-    /// Failures in a row; at most 255.
-    pub errors: u8,
-    /// Milliseconds that it is left alone for.
-    pub time: u64,
-    /// Answers that are failures.
-    pub statuses: Statuses,
-}
-
-impl Default for Eject {
-    fn default() -> Self {
-        Self {
-            errors: 5,
-            time: 10_000,
-            statuses: Statuses::default(),
-        }
-    }
-}
-
-/// A set of statuses from 500 to 599; others are never in it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Statuses(u128);
-
-impl Statuses {
-    /// Whether this one is in it.
-    pub fn has(self, status: u16) -> bool {
-        self.0 & Self::bit(status) != 0
-    }
-
-    fn bit(status: u16) -> u128 {
-        if (500..600).contains(&status) {
-            1 << (status - 500)
-        } else {
-            0
-        }
-    }
-}
-
-impl FromIterator<u16> for Statuses {
-    fn from_iter<I: IntoIterator<Item = u16>>(statuses: I) -> Self {
-        Self(
-            statuses
-                .into_iter()
-                .fold(0, |set, status| set | Self::bit(status)),
-        )
-    }
 }
 
 /// How an endpoint does, by what was met there lately; the order is that of preference.
@@ -132,13 +86,13 @@ impl Avoidance {
             return None;
         }
         let count = ((before & COUNT) + 1).min(COUNT);
-        let longest = eject.map_or(LONGEST, |eject| eject.time.min(LONGEST));
+        let longest = eject.map_or(LONGEST, |eject| millis(eject.time).min(LONGEST));
         let avoided = (FIRST << (count - 1).min(8)).min(longest);
         let ejects = eject
             .filter(|eject| count >= u64::from(eject.errors))
             .filter(|_| may());
         let (time, why) = match (ejects, failure) {
-            (Some(eject), _) => (eject.time, GONE | EJECTED),
+            (Some(eject), _) => (millis(eject.time), GONE | EJECTED),
             (None, Failure::Unreachable) => (avoided, GONE),
             (None, Failure::Broken) => (avoided, 0),
             (None, Failure::Unserved) => (0, 0),
@@ -189,12 +143,16 @@ impl Avoidance {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use lockgate_rules::ServerErrors;
+
     use super::*;
 
     const EJECT: Option<Eject> = Some(Eject {
         errors: 3,
-        time: 5_000,
-        statuses: Statuses(0),
+        time: Duration::from_secs(5),
+        statuses: ServerErrors::NONE,
     });
 
     #[test]
@@ -291,7 +249,7 @@ mod tests {
         let avoidance = Avoidance::default();
         let forever = Some(Eject {
             errors: 255,
-            time: u64::MAX,
+            time: Duration::from_millis(u64::MAX),
             ..Eject::default()
         });
         let failed = |_| avoidance.failed(Failure::Unserved, 1, forever, || true);

@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use lockgate_net::acknowledge::Habits;
 use lockgate_net::dial::Target;
+use lockgate_rules::Eject;
 
-use super::avoidance::{Avoidance, Condition, Eject, Failure};
+use super::avoidance::{Avoidance, Condition, Failure};
 use super::latency::Latency;
 use super::name::Name;
 use super::notice::Notice;
@@ -430,7 +431,7 @@ mod tests {
             endpoint(None),
             Some(Eject {
                 errors: 2,
-                time: 500,
+                time: Duration::from_millis(500),
                 ..Eject::default()
             }),
         );

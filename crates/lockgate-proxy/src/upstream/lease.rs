@@ -9,16 +9,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockgate_net::stream::{Blocks, Stream};
+use lockgate_rules::{IdleSettings, Retry};
 
 use super::sharing::{Place, Sharing};
 use super::slots::Keeper;
 use super::{
-    DialError, Endpoint, Hold, InFlight, Keeping, Member, Patience, Pool, Random, Retry, Settings,
+    DialError, Endpoint, Hold, InFlight, Member, Patience, Pool, Random, Settings,
     Slot, Slots, Wanted, Wire, Wish,
 };
 use crate::boxed::boxed;
 use crate::clients::Account;
-use crate::clock::Guard;
+use crate::clock::{Guard, millis};
 use crate::h1::Link;
 use crate::limits::sockets::Share;
 use crate::member_set::MemberSet;
@@ -127,17 +128,13 @@ impl Upstream {
         blocks: &Rc<Blocks>,
         now: u64,
     ) -> Rc<Self> {
-        let keeping = Keeping {
+        let idle = IdleSettings {
             max: 0,
-            ..Keeping::default()
-        };
-        let retry = Retry {
-            times: 0,
-            budget: 0,
+            ..IdleSettings::default()
         };
         let settings = Settings {
-            keeping,
-            retry,
+            idle,
+            retry: Retry::NEVER,
             ..Settings::default()
         };
         let pool = Pool::new(vec![Member::new(endpoint, 1)], None, None, settings);
@@ -351,7 +348,7 @@ impl Upstream {
     ) -> Result<Lease, DialError> {
         let (began, hold) = (Instant::now(), hold.shares());
         let avoided = hold.endpoint().is_avoided(guard.clock().now());
-        let (sharing, keeping) = (&self.shared[member], self.pool.settings.keeping);
+        let (sharing, keeping) = (&self.shared[member], self.pool.settings.idle);
         let (mut wanted, mut waited, mut dialled) = (wanted, false, None);
         loop {
             if let Some(Place { call, requests }) = sharing.place(wanted, keeping) {
@@ -396,7 +393,7 @@ impl Upstream {
         let mut idle = self.idle[member].borrow_mut();
         while let Some(last) = idle.pop_back() {
             if lives(&last.link, certain)
-                && now.saturating_sub(last.since) < self.pool.settings.keeping.lifetime
+                && now.saturating_sub(last.since) < millis(self.pool.settings.idle.age)
             {
                 return Some(last);
             }
@@ -449,7 +446,7 @@ impl Upstream {
     /// connections are idle for a moment, and making them anew for the next thousand would cost
     /// more than everything else.
     pub fn tidy(&self, now: u64) {
-        let keeping = self.pool.settings.keeping;
+        let keeping = self.pool.settings.idle;
         for shared in &self.shared {
             shared.tidy(keeping, now);
         }
@@ -461,7 +458,7 @@ impl Upstream {
             idle.retain(|one| {
                 place += 1;
                 let age = now.saturating_sub(one.since);
-                age < keeping.lifetime
+                age < millis(keeping.age)
                     && (place > spare || age < MOMENT)
                     && one.link.stream.is_quiet()
             });
@@ -600,7 +597,7 @@ impl Lease {
     pub fn keep(self, now: u64) {
         let wanted = self.are_sockets_wanted();
         let (link, mut hold, requests, member, upstream) = self.into_kept();
-        let keeping = upstream.pool.settings.keeping;
+        let keeping = upstream.pool.settings.idle;
         if let Some(link) = spent(link)
             && let Some(slot) = hold.take_slot()
             && requests + 1 < keeping.requests

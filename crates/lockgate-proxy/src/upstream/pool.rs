@@ -456,7 +456,8 @@ fn no_place(cut: Cut) -> DialError {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Eject;
+    use lockgate_rules::Eject;
+
     use super::*;
 
     fn pool(weights: &[u32], settings: Settings) -> Pool {
@@ -485,7 +486,7 @@ mod tests {
         };
         let eject = Some(Eject {
             errors: 1,
-            time: 1_000,
+            time: Duration::from_millis(1_000),
             ..Eject::default()
         });
         let fresh = || {
@@ -557,7 +558,7 @@ mod tests {
         ] {
             let eject = Some(Eject {
                 errors: 1,
-                time: 1_000,
+                time: Duration::from_millis(1_000),
                 ..Eject::default()
             });
             let pool = pool(

@@ -7,6 +7,7 @@ use std::rc::{Rc, Weak};
 use super::lease::{lives, spent};
 use super::slots::Keeper;
 use super::{Lease, Slot, Upstream, Wire, Wish};
+use crate::clock::millis;
 use crate::h1::Link;
 use crate::limits::sockets::Share;
 use crate::member_set::MemberSet;
@@ -67,7 +68,7 @@ impl Lease {
     pub fn keep_private(self, kept: &Rc<Kept>, now: u64) {
         let wanted = self.are_sockets_wanted();
         let (link, mut hold, requests, member, upstream) = self.into_kept();
-        let keeping = upstream.pool().settings.keeping;
+        let keeping = upstream.pool().settings.idle;
         if let Some(link) = spent(link)
             && let Some(slot) = hold.take_slot()
             && requests + 1 < keeping.requests
@@ -88,7 +89,7 @@ impl Lease {
 
 impl Private {
     fn is_old(&self, now: u64) -> bool {
-        now.saturating_sub(self.since) >= self.upstream.pool().settings.keeping.lifetime
+        now.saturating_sub(self.since) >= millis(self.upstream.pool().settings.idle.age)
     }
 
     /// The connection for another request, if it is one of `upstream`, lives, and its endpoint has

@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockgate_net::stream::{Blocks, Stream};
+use lockgate_rules::IdleSettings;
 use tokio::sync::Notify;
 
-use super::{DialError, Endpoint, Failure, Keeping, Pool, Slots};
-use crate::clock::{Cut, Guard};
+use super::{DialError, Endpoint, Failure, Pool, Slots};
+use crate::clock::{Cut, Guard, millis};
 use crate::h2::{Call, MOST, Shared};
 
 /// Which connection is wanted.
@@ -79,7 +80,7 @@ impl Default for Sharing {
 
 impl Sharing {
     /// A place on a connection, if one has room.
-    pub(super) fn place(&self, wanted: Wanted, keeping: Keeping) -> Option<Place> {
+    pub(super) fn place(&self, wanted: Wanted, keeping: IdleSettings) -> Option<Place> {
         let mut connections = self.connections.borrow_mut();
         connections.retain(|one| !one.is_over());
         connections.iter().find_map(|one| {
@@ -246,12 +247,12 @@ impl Sharing {
     }
 
     /// Looks after all of them: see [`Shared::look`].
-    pub(super) fn tidy(&self, keeping: Keeping, now: u64) {
+    pub(super) fn tidy(&self, keeping: IdleSettings, now: u64) {
         let mut connections = self.connections.borrow_mut();
         connections.retain(|one| !one.is_over());
         let mut idle = 0;
         for one in &*connections {
-            one.look(now, keeping.lifetime);
+            one.look(now, millis(keeping.age));
             idle += usize::from(one.is_idle());
             if one.is_idle() && idle > keeping.max {
                 one.leave();

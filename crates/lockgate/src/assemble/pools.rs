@@ -10,8 +10,7 @@ use lockgate_net::proxy_protocol::{Addresses, Tlvs, Version, encode_v1, encode_v
 use lockgate_net::tls::Connector;
 use lockgate_proxy::answer::Page;
 use lockgate_proxy::upstream::{
-    Affinity, Balance, Eject, Endpoint, Keeping, Key, Member, Place, Pool, Queue, Retry, Sessions,
-    Settings, Sticky,
+    Affinity, Balance, Endpoint, Member, Place, Pool, Sessions, Settings, Sticky,
 };
 
 use super::{Mistakes, tls};
@@ -99,13 +98,13 @@ impl Pools {
             });
         }
         let balance = match written.balance {
-            Some(config::Balance::P2c) => Some(Balance::LatencyAware),
-            Some(config::Balance::Least) => Some(Balance::Least),
-            Some(config::Balance::RoundRobin) => Some(Balance::RoundRobin),
+            Some(config::BalanceMethod::P2c) => Some(Balance::LatencyAware),
+            Some(config::BalanceMethod::Least) => Some(Balance::Least),
+            Some(config::BalanceMethod::RoundRobin) => Some(Balance::RoundRobin),
             // For those who belong to nobody.
             None
             | Some(
-                config::Balance::Hash(_) | config::Balance::Sticky(_) | config::Balance::Session,
+                config::BalanceMethod::Hash(_) | config::BalanceMethod::Sticky(_) | config::BalanceMethod::Session,
             ) => None,
         };
         let settings = settings(&name, written, &members);
@@ -151,7 +150,7 @@ impl Pools {
         mistakes: &mut Mistakes<'_>,
         name: &str,
         pool: &config::Pool,
-        written: &config::Health,
+        written: &config::HealthCheck,
         own: Option<&Arc<Connector>>,
     ) -> Option<Check> {
         let tls = match &written.tls {
@@ -242,25 +241,12 @@ fn settings(name: &str, written: &config::Pool, members: &[Member]) -> Settings 
     Settings {
         name: name.to_owned(),
         http2: written.protocol != config::Protocol::Http1,
-        keeping: Keeping {
-            max: written.idle.max,
-            lifetime: super::millis(written.idle.age),
-            requests: written.idle.requests,
-        },
-        retry: match written.retry {
-            None => Retry {
-                times: 0,
-                budget: 0,
-            },
-            Some(retry) => Retry {
-                times: retry.times,
-                budget: retry.budget,
-            },
-        },
+        idle: written.idle,
+        retry: written.retry,
         affinity: match &written.balance {
-            Some(config::Balance::Hash(key)) => Some(Affinity::Hash(hash_key(key))),
-            Some(config::Balance::Session) => Some(Affinity::Session(Sessions::default())),
-            Some(config::Balance::Sticky(cookie)) => {
+            Some(config::BalanceMethod::Hash(key)) => Some(Affinity::Hash(key.clone())),
+            Some(config::BalanceMethod::Session) => Some(Affinity::Session(Sessions::default())),
+            Some(config::BalanceMethod::Sticky(cookie)) => {
                 let labels = members
                     .iter()
                     .map(|member| member.endpoint().label.as_str());
@@ -269,27 +255,11 @@ fn settings(name: &str, written: &config::Pool, members: &[Member]) -> Settings 
             }
             _ => None,
         },
-        eject: written.eject.as_ref().map(|eject| Eject {
-            errors: eject.errors,
-            time: super::millis(eject.time),
-            statuses: eject.statuses.iter().cloned().flatten().collect(),
-        }),
+        eject: written.eject,
         slow_start: super::millis(written.slow_start),
-        queue: Queue {
-            max: written.queue.max,
-            wait: written.queue.wait,
-        },
+        queue: written.queue,
         proxy_protocol: written.proxy_protocol.map(version),
         maintenance,
-    }
-}
-
-fn hash_key(written: &config::HashKey) -> Key {
-    match written {
-        config::HashKey::Client => Key::Client,
-        config::HashKey::Sni => Key::ServerName,
-        config::HashKey::Header(name) => Key::Field(name.as_bytes().into()),
-        config::HashKey::Cookie(name) => Key::Cookie(name.as_bytes().into()),
     }
 }
 

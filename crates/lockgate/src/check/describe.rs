@@ -4,14 +4,14 @@ use std::ops::RangeInclusive;
 use std::time::{Duration, SystemTime};
 
 use lockgate_config::{
-    AcceptProxy, Action, Auth, Balance, Config, Directions, Eject, Endpoint, HashKey, Host,
+    AcceptProxy, Action, Auth, BalanceMethod, Config, Directions, Endpoint, Host,
     LimitKey, Pool, Probe, ProxyVersion, RateLimit, Relay, Route, Rules, SentHeader, Shape, Site,
     TargetRule, Tcp, Tls, Tunnel, Way,
 };
 use lockgate_net::tls::{Acceptor, Acceptors};
 use lockgate_proxy::downstream::Service;
 use lockgate_proxy::site;
-use lockgate_rules::{FixedResponse, Pattern, TargetRewrite};
+use lockgate_rules::{Eject, FixedResponse, HashKey, Pattern, TargetRewrite};
 use serde_json::{Value, json};
 
 use super::words;
@@ -353,15 +353,15 @@ fn limit(limit: &RateLimit) -> String {
 /// word.
 fn balance(pool: &Pool) -> Vec<String> {
     let chosen = pool.balance.as_ref().map(|balance| match balance {
-        Balance::P2c => "by p2c".to_owned(),
-        Balance::Least => "by least".to_owned(),
-        Balance::RoundRobin => "by round-robin".to_owned(),
-        Balance::Sticky(cookie) => format!("by the cookie {cookie}"),
-        Balance::Session => "by the TLS session, else by a hash of the client's address".to_owned(),
-        Balance::Hash(HashKey::Client) => "by a hash of the client's address".to_owned(),
-        Balance::Hash(HashKey::Sni) => "by a hash of the SNI".to_owned(),
-        Balance::Hash(HashKey::Header(name)) => format!("by a hash of the header {name}"),
-        Balance::Hash(HashKey::Cookie(name)) => format!("by a hash of the cookie {name}"),
+        BalanceMethod::P2c => "by p2c".to_owned(),
+        BalanceMethod::Least => "by least".to_owned(),
+        BalanceMethod::RoundRobin => "by round-robin".to_owned(),
+        BalanceMethod::Sticky(cookie) => format!("by the cookie {cookie}"),
+        BalanceMethod::Session => "by the TLS session, else by a hash of the client's address".to_owned(),
+        BalanceMethod::Hash(HashKey::Client) => "by a hash of the client's address".to_owned(),
+        BalanceMethod::Hash(HashKey::Sni) => "by a hash of the SNI".to_owned(),
+        BalanceMethod::Hash(HashKey::Header(name)) => format!("by a hash of the header {name}"),
+        BalanceMethod::Hash(HashKey::Cookie(name)) => format!("by a hash of the cookie {name}"),
     });
     let ejected = match &pool.eject {
         None => Some("never ejected".to_owned()),
@@ -380,6 +380,7 @@ fn balance(pool: &Pool) -> Vec<String> {
                 (first, last) => format!("{first}-{last}"),
             };
             let statuses = statuses
+                .ranges()
                 .iter()
                 .map(|range| format!(" or {}", of(range)))
                 .collect::<String>();

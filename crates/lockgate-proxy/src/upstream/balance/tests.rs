@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use lockgate_rules::Eject;
+
 use super::*;
 use crate::upstream::affinity::hash;
-use crate::upstream::avoidance::Eject;
 use crate::upstream::avoidance::Failure;
 use crate::upstream::endpoint::{InFlight, Place};
 use crate::upstream::random::Random;
@@ -411,7 +412,7 @@ fn slow_start_grows_a_returning_endpoint_to_full_weight() {
             if ejected {
                 let eject = Some(Eject {
                     errors: 1,
-                    time: 1_000,
+                    time: Duration::from_millis(1_000),
                     ..Eject::default()
                 });
                 pool.endpoint(1)
