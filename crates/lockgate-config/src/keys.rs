@@ -5,7 +5,9 @@
 
 use std::marker::PhantomData;
 
-use crate::model::{AcceptProxy, Protocol, ProxyVersion};
+use lockgate_rules::{AcceptProxy, ProxyVersion};
+
+use crate::model::Protocol;
 use crate::values::{AnyLanguage, As, Either, False, Language, List, Time, Typed, Words};
 
 /// Declares the keys of a table, in a module of its own if it is named, and the list of them in

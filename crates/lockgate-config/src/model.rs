@@ -9,6 +9,8 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use lockgate_rules::{Http2, MinRates};
+
 use crate::place::At;
 
 mod content;
@@ -59,7 +61,7 @@ pub struct Config {
     /// Deadlines for listeners that set none of their own.
     pub timeouts: Timeouts,
     /// Minimum rates, for sites that set none of their own.
-    pub rates: Rates,
+    pub rates: MinRates,
     /// What one client connection may ask for over HTTP/2.
     pub http2: Http2,
     /// Name servers that are asked for records of services; none is those of the system.
@@ -240,47 +242,6 @@ pub struct Socket {
     pub fast_open: bool,
     /// Idle time before the kernel probes a silent peer; `None` switches the probes off.
     pub keepalive: Option<Duration>,
-}
-
-/// Versions of the PROXY protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ProxyVersion {
-    /// The line of text.
-    V1,
-    /// The binary header, with TLVs.
-    V2,
-}
-
-impl ProxyVersion {
-    /// As it is written: `v1`, `v2`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::V1 => "v1",
-            Self::V2 => "v2",
-        }
-    }
-}
-
-/// Whether a PROXY header is expected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AcceptProxy {
-    /// Never looked for.
-    Never,
-    /// Looked for when the peer is in `trusted`, which is not empty then.
-    Optional,
-    /// A connection without one is closed.
-    Require,
-}
-
-impl AcceptProxy {
-    /// As it is written; `never` for `false`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Never => "never",
-            Self::Optional => "optional",
-            Self::Require => "require",
-        }
-    }
 }
 
 /// TLS towards clients.

@@ -8,6 +8,8 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use lockgate_rules::{AcceptProxy, MinRates, SiteLog};
+
 use crate::codes::Code;
 use crate::document::Syntax;
 use crate::environment::Environment;
@@ -16,11 +18,7 @@ use crate::keys::top::{self, access_log};
 use crate::keys::{
     ports as port_keys, rates as rate_keys, site as site_keys, timeouts as timeout_keys,
 };
-use crate::model::{
-    AcceptProxy, AccessFormat, AccessLog, Cidr, Config, Drain, Endpoint, EndpointAddr, Limits, Log,
-    LogTarget, Metrics, Ports, Protocol, Rates, RedirectFile, Rotate, Site, SiteLog, Socket, Tcp,
-    Timeouts, Workers,
-};
+use crate::model::{AccessFormat, AccessLog, Cidr, Config, Drain, Endpoint, EndpointAddr, Limits, Log, LogTarget, Metrics, Ports, Protocol, RedirectFile, Rotate, Site, Socket, Tcp, Timeouts, Workers};
 use crate::place::At;
 use crate::report::Report;
 use crate::values::{Form, Table};
@@ -72,7 +70,7 @@ struct Resolver<'a> {
 struct Shared {
     trusted: Vec<Cidr>,
     timeouts: Timeouts,
-    rates: Rates,
+    rates: MinRates,
     ports: Ports,
 }
 
@@ -393,8 +391,8 @@ fn workers(top: &View<'_>) -> Workers {
     count.map_or(Workers::Auto, Workers::Count)
 }
 
-fn rates(rates: &View<'_>) -> Rates {
-    Rates {
+fn rates(rates: &View<'_>) -> MinRates {
+    MinRates {
         min_in: rates.get(&rate_keys::MIN_IN),
         min_out: rates.get(&rate_keys::MIN_OUT),
         grace: rates.get(&rate_keys::GRACE),

@@ -4,11 +4,8 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use lockgate_config::{
-    AcceptProxy, AccessFormat, AccessLog, CaSource, CertFiles, ClientAuthMode, Config, Directions,
-    Environment, Group, Level, ListenAddr, Loaded, LogTarget, Metrics, Pool, ProxyVersion, Relay,
-    SentHeader, Tcp, Tickets, Tls, TlsVersion, Workers, load, parse_str_in,
-};
+use lockgate_config::{AccessFormat, AccessLog, CaSource, CertFiles, ClientAuthMode, Config, Environment, Group, Level, ListenAddr, Loaded, LogTarget, Metrics, Pool, Relay, Tcp, Tickets, Tls, TlsVersion, Workers, load, parse_str_in, rates_shown};
+use lockgate_rules::{AcceptProxy, Directions, ProxyVersion, SentHeader};
 
 fn load_in(text: &str, env: &Environment) -> Loaded {
     match parse_str_in(text, Path::new("/etc/lockgate/lockgate.toml"), env) {
@@ -493,7 +490,8 @@ fn rates_of_bytes_are_for_both_directions_or_for_each() {
     ] {
         let shape = listener(&format!("proxy = \"127.0.0.1:1\"\nshape = {written}"))
             .shape
-            .expect(written);
+            .expect(written)
+            .value;
         assert_eq!(
             (shape.per_connection, shape.per_client, shape.total),
             (connection, client, total),
@@ -523,7 +521,7 @@ fn tunnels_have_rates_of_their_own_and_of_users() {
     let shape = |keys: &str| {
         let loaded = load_in(&format!("[tunnel.\":1\"]\n{keys}\n"), &Environment::none());
         (
-            loaded.config.tunnels[0].shape.clone().unwrap(),
+            loaded.config.tunnels[0].shape.clone().unwrap().value,
             loaded.warnings.to_string(),
         )
     };
@@ -564,6 +562,6 @@ fn rates_are_shown_as_they_are_written() {
         (None, rate(1 << 20), &["out 1MiB/s"]),
         (None, None, &[]),
     ] {
-        assert_eq!(Directions { received, sent }.each(), shown);
+        assert_eq!(rates_shown(Directions { received, sent }), shown);
     }
 }

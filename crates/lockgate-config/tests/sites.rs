@@ -3,15 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use lockgate_config::{
-    AcceptProxy, AccessFormat, Action, Allowance, Auth, BalanceMethod, Config, Environment,
-    Host, Http2, LimitKey, LogTarget, Pool, Probe, Protocol, ProxyVersion, Route,
-    SentHeader, Site, SiteLog, UpstreamTls, parse_str_in,
-};
-use lockgate_rules::{
-    Eject, FixedResponse, HashKey, HeaderOp, HeaderRule, Pattern, Purpose, Retry, ServerErrors,
-    TargetRewrite, Template,
-};
+use lockgate_config::{AccessFormat, Action, Auth, BalanceMethod, Config, Environment, Host, LogTarget, Pool, Probe, Protocol, Route, Site, UpstreamTls, parse_str_in};
+use lockgate_rules::{AcceptProxy, Allowance, Directions, Eject, FixedResponse, HashKey, HeaderOp, HeaderRule, Http2, LimitKey, Pattern, ProxyVersion, Purpose, Retry, SentHeader, ServerErrors, ShapeRates, SiteLog, TargetRewrite, Template};
 
 fn config(text: &str) -> Config {
     match parse_str_in(
@@ -516,7 +509,11 @@ fn a_pool_says_how_its_endpoints_are_chosen_checked_and_spoken_to() {
     );
     assert_eq!(
         (pool.balance, pool.retry, pool.proxy_protocol),
-        (Some(BalanceMethod::RoundRobin), None, Some(ProxyVersion::V2))
+        (
+            Some(BalanceMethod::RoundRobin),
+            Retry::NEVER,
+            Some(ProxyVersion::V2)
+        )
     );
     let health = pool.health.unwrap();
     let probe = Probe::Http {
@@ -749,6 +746,7 @@ fn a_limit_is_counted_by_what_it_says() {
             .limit
             .clone()
             .unwrap()
+            .value
     };
     let hourly = limit("100/h per route");
     assert_eq!(
@@ -837,11 +835,14 @@ fn rates_of_bytes_are_inherited_whole_and_are_then_those_of_the_site() {
             .as_ref()
     };
     assert_eq!(shape("/a"), shape(""));
-    assert!(
-        shape("").is_some_and(|shape| shape.per_connection.is_empty() && !shape.total.is_empty())
-    );
-    assert!(
-        shape("/b").is_some_and(|shape| !shape.per_connection.is_empty() && shape.total.is_empty())
-    );
+    let limited = |name: &str| {
+        let ShapeRates {
+            per_connection,
+            total,
+            ..
+        } = shape(name).unwrap().value;
+        [per_connection, total].map(|rates| rates != Directions::default())
+    };
+    assert_eq!((limited(""), limited("/b")), ([false, true], [true, false]));
     assert_eq!(shape("/c"), None);
 }

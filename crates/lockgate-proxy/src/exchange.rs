@@ -9,8 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockgate_http::head::{RequestHead, ResponseHead};
-use lockgate_net::proxy_protocol::Version as ProxyVersion;
-use lockgate_rules::{Pattern, Values};
+use lockgate_rules::{Pattern, ProxyVersion, Values};
 
 use crate::access_log::{Cause, OpenedBy, Side};
 use crate::answer::Fault;

@@ -2,7 +2,7 @@
 //! admitted.
 
 use std::sync::Arc;
-use lockgate_rules::{Caching, Compression, Cors, HeaderRules, RedirectMap, TargetRewrite};
+use lockgate_rules::{Caching, Compression, Cors, HeaderRules, MinRates, RedirectMap, TargetRewrite};
 
 use crate::answer::Pages;
 use crate::shaping::Shape;
@@ -20,7 +20,7 @@ pub struct Rules {
     /// Bytes of a request's body; more is 413.
     pub body_max: Option<u64>,
     /// Minimum rates of the client.
-    pub rates: Rates,
+    pub rates: MinRates,
     /// The rates that bodies are held to, and what upgrades carry.
     pub shape: Option<Arc<Shape>>,
     /// Whether requests that are of no trace begin one: so many of a hundred are to be recorded.
@@ -43,13 +43,3 @@ pub struct Rules {
     pub raw_paths: bool,
 }
 
-/// Minimum rates of a client, measured only while it is waited for.
-#[derive(Debug, Clone, Copy)]
-pub struct Rates {
-    /// Bytes a second of a body that is due.
-    pub min_in: Option<u64>,
-    /// Bytes a second that it takes of what is held for it.
-    pub min_out: Option<u64>,
-    /// Milliseconds for which it may stay below.
-    pub grace: u64,
-}

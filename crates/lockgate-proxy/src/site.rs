@@ -6,19 +6,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockgate_http::h1::Limits;
-use lockgate_rules::{FixedResponse, Template};
+use lockgate_rules::{FixedResponse, Http2, LimitKey, MinRates, SiteLog, Template};
 
 use crate::action::connect::Connect;
 use crate::action::forward_auth::ForwardAuth;
 use crate::action::proxy::Proxy;
 use crate::admit::basic_auth::Checker;
 use crate::admit::networks::Networks;
-use crate::admit::rate_limit::RateLimit;
+use crate::admit::rate_limit::RateLimiter;
 use crate::answer::Pages;
 use crate::files::Files;
-use crate::h2::Allowance;
 use crate::route::Router;
-use crate::rules::{Rates, Rules};
+use crate::rules::Rules;
 
 /// The sites of one listener.
 #[derive(Debug)]
@@ -38,7 +37,7 @@ pub struct Sites {
     /// Requests that one connection may have.
     pub requests: u64,
     /// Minimum rates of clients whose request has no route.
-    pub rates: Rates,
+    pub rates: MinRates,
     /// What one connection may ask for over HTTP/2.
     pub http2: Http2,
     /// Whether what is asked for is the target of a tunnel, which one route answers whatever its
@@ -48,21 +47,6 @@ pub struct Sites {
     pub http1: bool,
     /// Whether clients may speak HTTP/2 without TLS, by prior knowledge (RFC 9113 §3.3).
     pub h2c: bool,
-}
-
-/// What one connection may ask for over HTTP/2.
-#[derive(Debug, Clone, Copy)]
-pub struct Http2 {
-    /// Requests at once.
-    pub streams: u32,
-    /// Bytes of one request's body that may come before its endpoint has taken them.
-    pub window: u32,
-    /// The same for all bodies together.
-    pub connection_window: u32,
-    /// Requests that are taken back.
-    pub resets: Allowance,
-    /// Frames that carry nothing for a request.
-    pub control: Allowance,
 }
 
 /// One site.
@@ -79,17 +63,6 @@ pub struct Site {
     /// Which of the listener's rules of TLS its connections are made by: a request over others is
     /// misdirected (421).
     pub tls_rules: usize,
-}
-
-/// Where the requests of a site are logged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SiteLog {
-    /// Where everything is.
-    Shared,
-    /// Nowhere.
-    Off,
-    /// In one of [`Worker::site_logs`](crate::worker::Worker::site_logs).
-    Own(usize),
 }
 
 /// What is done with the requests of one route.
@@ -142,22 +115,11 @@ pub struct Admission {
 #[derive(Debug)]
 pub struct Limited {
     /// The table's share.
-    pub limit: RateLimit,
+    pub limit: RateLimiter,
     /// Who is counted apart.
-    pub by: By,
+    pub by: LimitKey,
     /// What is answered past it.
     pub status: u16,
-}
-
-/// Who is counted apart by a limit.
-#[derive(Debug)]
-pub enum By {
-    /// Each client.
-    Client,
-    /// Each value of this field.
-    Field(Vec<u8>),
-    /// Nobody.
-    Route,
 }
 
 /// Who may come.

@@ -10,6 +10,8 @@
 //! - [`fixed_response`], [`redirect_map`]: what it answers itself.
 //! - [`caching`], [`compression`], [`cors`]: what clients may do with responses.
 //! - [`pool`]: how endpoints are kept, tried again, waited for and left alone.
+//! - [`limits`]: what clients are held to.
+//! - [`proxy_header`], [`site_log`]: what listeners expect and endpoints are sent; where lines go.
 //! - [`media_range`], [`media_types`]: rules by media type, and the media types of files.
 //! - [`client_address`]: the address that rules take a client by.
 
@@ -21,11 +23,14 @@ pub mod compression;
 pub mod cors;
 pub mod fixed_response;
 pub mod headers;
+pub mod limits;
 pub mod media_range;
 pub mod media_types;
 pub mod pattern;
 pub mod pool;
+pub mod proxy_header;
 pub mod redirect_map;
+pub mod site_log;
 pub mod target;
 pub mod template;
 
@@ -36,10 +41,15 @@ pub use lockgate_content::coding::Coding;
 pub use cors::{Cors, Origin, Origins};
 pub use fixed_response::FixedResponse;
 pub use headers::{HeaderError, HeaderOp, HeaderRule, HeaderRules};
+pub use limits::{
+    Allowance, Directions, Http2, LimitKey, MinRates, RateLimit, ShapeRates,
+};
 pub use media_range::MediaRange;
 pub use media_types::FileTypes;
 pub use pattern::{PathKey, Pattern, PatternError, Segment};
 pub use pool::{Eject, HashKey, IdleSettings, Queue, Retry, ServerErrors};
+pub use proxy_header::{AcceptProxy, ProxyVersion, SentHeader};
 pub use redirect_map::RedirectMap;
+pub use site_log::SiteLog;
 pub use target::TargetRewrite;
 pub use template::{Purpose, Template, TemplateError, Values};

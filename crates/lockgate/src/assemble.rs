@@ -24,9 +24,8 @@ use lockgate_config::{At, Code, Config, Protocol, Report};
 use lockgate_net::listen::{self, Address, Bound};
 use lockgate_net::tls::{Connector, TicketRing};
 use lockgate_proxy::admit::basic_auth::Checker;
-use lockgate_proxy::downstream::{AcceptProxy, Listener, Service};
+use lockgate_proxy::downstream::{Listener, Service};
 use lockgate_proxy::metrics::relay::RelayName;
-use lockgate_proxy::shaping::{Directions, Shape};
 use lockgate_proxy::site::{Action, Route};
 use lockgate_proxy::upstream::Pool;
 
@@ -307,28 +306,6 @@ impl Mistakes<'_> {
             found.code() == code && found.message() == message && found.at().is_some_and(same)
         })
     }
-}
-
-fn accept_proxy(written: config::AcceptProxy) -> AcceptProxy {
-    match written {
-        config::AcceptProxy::Never => AcceptProxy::Never,
-        config::AcceptProxy::Optional => AcceptProxy::Optional,
-        config::AcceptProxy::Require => AcceptProxy::Require,
-    }
-}
-
-/// The rates of one table.
-fn shape(written: &config::Shape) -> Arc<Shape> {
-    let rates = |rates: config::Directions| Directions {
-        received: rates.received,
-        sent: rates.sent,
-    };
-    Shape::new(
-        rates(written.per_connection),
-        rates(written.per_client),
-        rates(written.per_user),
-        rates(written.total),
-    )
 }
 
 /// For how long the kernel keeps back a client that has said nothing, where clients speak first.

@@ -3,9 +3,9 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use lockgate_rules::HashKey;
+use lockgate_rules::{HashKey, ProxyVersion};
 
-use crate::model::{EndpointAddr, Protocol, ProxyVersion};
+use crate::model::{EndpointAddr, Protocol};
 use crate::values::*;
 
 use super::Unset::{Absent, Required, Within};

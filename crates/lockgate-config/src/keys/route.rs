@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::model::{Cidr, LimitKey, Protocol, ProxyVersion};
+use lockgate_rules::{LimitKey, ProxyVersion};
+
+use crate::model::{Cidr, Protocol};
 use crate::values::*;
 
 use super::Unset::{Absent, Required, Within};

@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use lockgate_rules::PathKey;
+use lockgate_rules::{AcceptProxy, PathKey};
 
-use crate::model::{AcceptProxy, AccessFormat, Host, LogTarget, Protocol};
+use crate::model::{AccessFormat, Host, LogTarget, Protocol};
 use crate::values::*;
 
 use super::Unset::{Absent, Within};

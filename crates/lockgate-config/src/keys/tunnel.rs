@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::model::{AcceptProxy, Cidr, Protocol, ProxyVersion};
+use lockgate_rules::{AcceptProxy, ProxyVersion};
+
+use crate::model::{Cidr, Protocol};
 use crate::tunnel_rule::TunnelRule;
 use crate::values::*;
 

@@ -5,14 +5,13 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use lockgate_rules::{
-    Caching, Compression, Cors, FixedResponse, HeaderRules, Pattern, RedirectMap, TargetRewrite,
-    Template,
+    AcceptProxy, Caching, Compression, Cors, FixedResponse, HeaderRules, MinRates, Pattern,
+    RateLimit, RedirectMap, ShapeRates, SiteLog, TargetRewrite, Template,
 };
 
-use super::{AcceptProxy, BodyRewrite, Cidr, Files, Host, ListenAddr, Shape, Timeouts, Tls};
+use super::{BodyRewrite, Cidr, Files, Host, ListenAddr, Timeouts, Tls};
 use crate::place::At;
 
 /// The ports of sites whose key has none.
@@ -22,17 +21,6 @@ pub struct Ports {
     pub http: u16,
     /// Where TLS is served.
     pub https: u16,
-}
-
-/// Minimum rates, measured only while that peer is waited for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rates {
-    /// Bytes a second of a request body that is due; `None` is none.
-    pub min_in: Option<u64>,
-    /// Bytes a second that a client takes of what is held for it; `None` is none.
-    pub min_out: Option<u64>,
-    /// How long a peer may stay below.
-    pub grace: Duration,
 }
 
 /// What is spoken over a connection.
@@ -55,34 +43,6 @@ impl Protocol {
             Self::H2c => "h2c",
         }
     }
-}
-
-/// What one client connection may ask for over HTTP/2.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Http2 {
-    /// Requests at once, from 1 to 10,000 (SETTINGS_MAX_CONCURRENT_STREAMS).
-    pub streams: u32,
-    /// Bytes of one request body that may come before its endpoint has taken them, from 64 KiB to
-    /// 2 GB (SETTINGS_INITIAL_WINDOW_SIZE). Never more than `connection_window`.
-    pub window: u32,
-    /// The same for all bodies of the connection together, from 64 KiB to 2 GB.
-    pub connection_window: u32,
-    /// Requests that are taken back or broken. More end the connection with ENHANCE_YOUR_CALM.
-    pub resets: Allowance,
-    /// Frames that carry nothing for a request. More end the connection with ENHANCE_YOUR_CALM.
-    pub control: Allowance,
-}
-
-/// How often something may happen on one connection: a bucket of `burst` that is filled with
-/// `count` in each `every`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Allowance {
-    /// So often, at least 1, …
-    pub count: u32,
-    /// … in each such time.
-    pub every: Duration,
-    /// How often at once, at least 1.
-    pub burst: u32,
 }
 
 /// One `[site."KEY"]` table.
@@ -115,17 +75,6 @@ pub struct Site {
     /// One for each `path` table, by the text of their keys, then that of the site itself if it
     /// has a verb.
     pub routes: Vec<Route>,
-}
-
-/// Where the requests of a site are logged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SiteLog {
-    /// In `Config::access_log`, if there is one.
-    Shared,
-    /// Nowhere.
-    Off,
-    /// In one of `Config::site_logs`.
-    Own(usize),
 }
 
 /// One address of a site.
@@ -198,11 +147,11 @@ pub struct Rules {
     /// The longest request body in bytes; `None` is no limit.
     pub body_max: Option<u64>,
     /// Minimum rates; `min_in` is that of `body`.
-    pub rates: Rates,
+    pub rates: MinRates,
     /// How often requests may come.
-    pub limit: Option<RateLimit>,
+    pub limit: Option<SharedSetting<RateLimit>>,
     /// The rates that bodies are held to, and what upgrades carry.
-    pub shape: Option<Shape>,
+    pub shape: Option<SharedSetting<ShapeRates>>,
     /// Who may come.
     pub auth: Option<Auth>,
     /// Whether requests that are of no trace begin one: so many of a hundred, from 1 to 100, are
@@ -241,32 +190,13 @@ pub struct RedirectFile {
     pub map: Arc<RedirectMap>,
 }
 
-/// How often requests may come.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RateLimit {
-    /// So many, at least 1, …
-    pub count: u32,
-    /// … in each such time.
-    pub every: Duration,
-    /// Who is counted apart.
-    pub per: LimitKey,
-    /// How many may come at once, at least 1.
-    pub burst: u32,
-    /// The status of a refusal, from 400 to 599.
-    pub status: u16,
-    /// Where it was written; a route that inherits it has that of its site, and shares its counts.
+/// A setting with the place where it was written: routes that inherit it share its counts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SharedSetting<T> {
+    /// The setting.
+    pub value: T,
+    /// Where it was written.
     pub at: At,
-}
-
-/// Who is counted apart.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LimitKey {
-    /// Each client address (IPv6: each /64).
-    Client,
-    /// Each value of this field of the request.
-    Header(String),
-    /// Nobody: all requests of the route together.
-    Route,
 }
 
 /// Who may come.

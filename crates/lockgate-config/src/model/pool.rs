@@ -3,9 +3,9 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use lockgate_rules::{Eject, HashKey, IdleSettings, Queue, Retry};
+use lockgate_rules::{Eject, HashKey, IdleSettings, ProxyVersion, Queue, Retry};
 
-use super::{Answer, EndpointAddr, Protocol, ProxyVersion, UpstreamTls};
+use super::{Answer, EndpointAddr, Protocol, UpstreamTls};
 use crate::place::At;
 
 /// A group of endpoints: a `[pool.NAME]` table, or the addresses of one `proxy`.

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::{AcceptProxy, Host, ListenAddr, ProxyVersion, Shape, Timeouts, Tls};
+use lockgate_rules::{AcceptProxy, SentHeader, ShapeRates};
+
+use super::{Host, ListenAddr, SharedSetting, Timeouts, Tls};
 use crate::place::At;
 
 /// One `[tcp."ADDR"]` table: a listener whose bytes are relayed unread.
@@ -23,7 +25,7 @@ pub struct Tcp {
     /// After how long a connection ends whatever it does; `None` is never.
     pub max_lifetime: Option<Duration>,
     /// The rates that its bytes are held to; `None` is as they come.
-    pub shape: Option<Shape>,
+    pub shape: Option<SharedSetting<ShapeRates>>,
 }
 
 /// Which relay a connection has.
@@ -59,26 +61,6 @@ pub struct Relay {
     /// The PROXY header that is sent to the endpoint: its own, else that of the table, else that
     /// of the pool.
     pub proxy_protocol: Option<SentHeader>,
-}
-
-/// The PROXY header that an endpoint is sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SentHeader {
-    /// One of our own.
-    Own(ProxyVersion),
-    /// The one that came, as it came; one of version 2 of our own for a client that sent none. The
-    /// table has an `accept_proxy`.
-    Pass,
-}
-
-impl SentHeader {
-    /// As it is written: `v1`, `v2`, `pass`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Own(version) => version.name(),
-            Self::Pass => "pass",
-        }
-    }
 }
 
 impl Tcp {

@@ -4,10 +4,9 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::{
-    AcceptProxy, BasicAuth, Cidr, Host, ListenAddr, Protocol, ProxyVersion, RateLimit, Shape,
-    Timeouts, Tls,
-};
+use lockgate_rules::{AcceptProxy, ProxyVersion, RateLimit, ShapeRates};
+
+use super::{BasicAuth, Cidr, Host, ListenAddr, Protocol, SharedSetting, Timeouts, Tls};
 use crate::place::At;
 
 /// One `[tunnel."ADDR"]` table: a listener whose clients say where their bytes go (CONNECT).
@@ -37,7 +36,7 @@ pub struct Tunnel {
     /// A password that clients must bring.
     pub auth: Option<BasicAuth>,
     /// How often tunnels may be asked for.
-    pub limit: Option<RateLimit>,
+    pub limit: Option<SharedSetting<RateLimit>>,
     /// Tunnels at once of one client; `None` is no limit.
     pub max_per_client: Option<usize>,
     /// Tunnels at once of one user; `None` is no limit.
@@ -47,7 +46,7 @@ pub struct Tunnel {
     /// After how many bytes a tunnel ends, both ways together; `None` is never.
     pub max_bytes: Option<u64>,
     /// The rates that bytes are held to; `None` is as they come.
-    pub shape: Option<Shape>,
+    pub shape: Option<SharedSetting<ShapeRates>>,
     /// The PROXY header that is sent to the target.
     pub proxy_protocol: Option<ProxyVersion>,
     /// Whether requests for `http:` are forwarded too.

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use lockgate_rules::AcceptProxy;
+
 use crate::address::ListenAddr;
 use crate::codes::Code;
 use crate::keys::top;
-use crate::model::{AcceptProxy, Config, Host, Protocol, Site, Tcp};
+use crate::model::{Config, Host, Protocol, Site, Tcp};
 use crate::place::At;
 
 use super::Resolver;

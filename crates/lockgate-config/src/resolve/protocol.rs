@@ -1,12 +1,12 @@
 //! What is spoken: by sites with their clients, with the endpoints of pools, and how much of HTTP/2
 //! one client has.
 
-use lockgate_rules::HashKey;
+use lockgate_rules::{HashKey, Http2};
 
 use crate::codes::Code;
 use crate::keys::route::proxy;
 use crate::keys::{http2, tls, top};
-use crate::model::{BalanceMethod, Http2, Protocol};
+use crate::model::{BalanceMethod, Protocol};
 use crate::place::At;
 use crate::units;
 use crate::values::Items;

@@ -2,16 +2,13 @@
 
 use std::path::PathBuf;
 
-use lockgate_rules::{
-    FixedResponse, HeaderOp, HeaderRule, HeaderRules, PathKey, Pattern, Purpose, TargetRewrite,
-    Template,
-};
+use lockgate_rules::{FixedResponse, HeaderOp, HeaderRule, HeaderRules, MinRates, PathKey, Pattern, Purpose, RateLimit, TargetRewrite, Template};
 
 use crate::codes::Code;
 use crate::host::SiteKey;
 use crate::keys::route::{self, FieldChange, RawPaths, ShortResponse, limit, redirect, respond};
 use crate::keys::{Defaulted, Row, answers, content, files as file_keys, shape, site};
-use crate::model::{Action, Answer, Auth, Cidr, RateLimit, Rates, Route, Rules};
+use crate::model::{Action, Answer, Auth, Cidr, Route, Rules, SharedSetting};
 use crate::place::At;
 use crate::values::{Form, Items, Keyed, MapOf, Named, Switch, Typed};
 
@@ -348,7 +345,7 @@ impl Resolver<'_> {
             headers,
             request_headers,
             body_max: body.get(&route::body::MAX),
-            rates: Rates {
+            rates: MinRates {
                 min_in: body.get(&route::body::MIN_RATE).unwrap_or(shared.min_in),
                 ..shared
             },
@@ -503,7 +500,7 @@ pub(super) fn error_pages(view: &View<'_>) -> Vec<(u16, PathBuf, At)> {
     pages
 }
 
-pub(super) fn limit_of(view: &View<'_>) -> Option<RateLimit> {
+pub(super) fn limit_of(view: &View<'_>) -> Option<SharedSetting<RateLimit>> {
     let written = view.written(&route::LIMIT)?;
     // The short form has no status: its default is that of the long one.
     let (short, long) = match written.value {
@@ -519,12 +516,13 @@ pub(super) fn limit_of(view: &View<'_>) -> Option<RateLimit> {
         None => long.get(&limit::BURST),
     };
     let per = short.and_then(|short| short.per.clone());
-    Some(RateLimit {
+    let value = RateLimit {
         count,
         every,
         per: per.unwrap_or_else(|| long.get(&limit::PER)),
         burst: burst.unwrap_or(count),
         status: long.get(&limit::STATUS),
-        at: written.at.clone(),
-    })
+    };
+    let at = written.at.clone();
+    Some(SharedSetting { value, at })
 }

@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 
+use lockgate_rules::{AcceptProxy, SentHeader};
+
 use crate::codes::Code;
 use crate::keys::tcp::{self, Destination, relay};
 use crate::keys::{Defaulted, Key, Row, top};
-use crate::model::{AcceptProxy, ByHello, Host, ListenAddr, Relay, SentHeader, Tcp, Timeouts, Way};
+use crate::model::{ByHello, Host, ListenAddr, Relay, Tcp, Timeouts, Way};
 use crate::place::At;
 use crate::values::{Form, Keyed, MapOf, Named, Table, Written};
 

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use lockgate_http::h1::parse::is_token;
+use lockgate_rules::{Allowance, LimitKey};
 
 use crate::check::Checker;
 use crate::codes::Code;
 use crate::document::Text;
-use crate::model::{Allowance, LimitKey};
 use crate::place::At;
 use crate::units;
 

@@ -16,10 +16,9 @@ use lockgate_http::forwarding::Client;
 use lockgate_http::head::{BodyLength, ResponseHead};
 use lockgate_net::dial::{self, interleave, is_exhaustion};
 use lockgate_net::names::{Addresses, NameError, Names};
-use lockgate_net::proxy_protocol::Version as ProxyVersion;
 use lockgate_net::socket::Socket;
 use lockgate_net::stream::Stream;
-use lockgate_rules::{ClientAddress, Queue};
+use lockgate_rules::{ClientAddress, ProxyVersion, Queue};
 
 use super::proxy::Proxy;
 use crate::access_log::{Cause, Side};

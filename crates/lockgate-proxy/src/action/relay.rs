@@ -2,7 +2,8 @@
 
 use std::net::SocketAddr;
 
-use lockgate_net::proxy_protocol::{self, Addresses, Ssl, Tlvs, Version};
+use lockgate_net::proxy_protocol::{self, Addresses, Ssl, Tlvs};
+use lockgate_rules::ProxyVersion;
 use lockgate_net::relay::{Preface, Relay, Side};
 use lockgate_net::socket::Socket;
 use lockgate_net::tls::handshake::Negotiated;
@@ -27,7 +28,7 @@ pub struct Client {
 #[derive(Debug)]
 pub struct Introduction<'a> {
     /// In which form.
-    pub version: Version,
+    pub version: ProxyVersion,
     /// The client's address and the one it connected to, if they are known.
     pub addresses: Option<(SocketAddr, SocketAddr)>,
     /// The name it asked for.
@@ -74,8 +75,8 @@ impl Introduction<'_> {
             None => Addresses::Unknown,
         };
         match self.version {
-            Version::V1 => proxy_protocol::encode_v1(out, &addresses),
-            Version::V2 => proxy_protocol::encode_v2(out, &addresses, &self.tlvs()),
+            ProxyVersion::V1 => proxy_protocol::encode_v1(out, &addresses),
+            ProxyVersion::V2 => proxy_protocol::encode_v2(out, &addresses, &self.tlvs()),
         }
     }
 

@@ -103,7 +103,7 @@ struct Bucket {
 
 /// One limit of the configuration, over the table that it shares with the others.
 #[derive(Debug, Clone)]
-pub struct RateLimit {
+pub struct RateLimiter {
     id: u32,
     rate: Rate,
     buckets: Arc<Buckets>,
@@ -122,8 +122,8 @@ impl Buckets {
     }
 
     /// A limit of its own: its buckets are no other limit's, also where keys are the same.
-    pub fn limit(self: &Arc<Self>, rate: Rate) -> RateLimit {
-        RateLimit {
+    pub fn limit(self: &Arc<Self>, rate: Rate) -> RateLimiter {
+        RateLimiter {
             id: self.limits.fetch_add(1, Ordering::Relaxed),
             rate,
             buckets: Arc::clone(self),
@@ -144,7 +144,7 @@ impl Buckets {
     }
 }
 
-impl RateLimit {
+impl RateLimiter {
     /// Counts a request of `key` at `now`, in nanoseconds since anything, if it may go on.
     ///
     /// Every worker must mean the same by `now`; that one is a little behind another does no harm.
@@ -282,7 +282,7 @@ mod tests {
         Rate::new(some(count), Duration::from_secs(seconds), some(burst))
     }
 
-    fn allowed(limit: &RateLimit, key: Key<'_>, now: u64, times: usize) -> usize {
+    fn allowed(limit: &RateLimiter, key: Key<'_>, now: u64, times: usize) -> usize {
         (0..times)
             .filter(|_| limit.ask(key, now) == Decision::Allowed)
             .count()

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use lockgate_http::head::Version;
 use lockgate_net::listen::Peer;
-use lockgate_net::proxy_protocol::Version as ProxyVersion;
 use lockgate_net::relay::{Meter, Times};
 use lockgate_net::tls::handshake::Negotiated;
+use lockgate_rules::ProxyVersion;
 
 use super::ending::Ending;
 use super::opening::ServerName;

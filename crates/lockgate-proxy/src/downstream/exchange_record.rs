@@ -8,14 +8,14 @@ use lockgate_http::asked::Asked;
 use lockgate_http::head::{Method, RequestHead, Version};
 use lockgate_http::target::without_userinfo;
 use lockgate_http::trace::TraceId;
-use lockgate_rules::ClientAddress;
+use lockgate_rules::{ClientAddress, SiteLog};
 
 use super::connection::{Connection, address};
 use crate::access_log::{self, CLIENT_LEFT};
 use crate::answer::Fault;
 use crate::exchange::{Failure, Outcome};
 use crate::request_id::RequestId;
-use crate::site::{Action, Route, SiteLog, Sites};
+use crate::site::{Action, Route, Sites};
 use crate::worker::unix_millis;
 
 /// The record of one exchange, from its beginning to its line in the log.

@@ -16,6 +16,7 @@ use lockgate_http::h2::HeadError;
 use lockgate_http::head::{Method, RequestHead};
 use lockgate_net::memory::{Level, level};
 use lockgate_net::stream::Stream as Connected;
+use lockgate_rules::Http2;
 
 use super::client_context::ClientContext;
 use super::connection::Connection;
@@ -33,7 +34,7 @@ use crate::exchange::{Failure, Switched};
 use crate::h2::{Carrier, Gate, Io, Stream, Turns, Verdict, Violation};
 use crate::memory::weighed;
 use crate::message::{Downstream, Persistence};
-use crate::site::{Http2, Sites};
+use crate::site::Sites;
 use crate::upstream::Wire;
 
 /// What of one answer may wait in the connection for others to leave.

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockgate_net::tls::{Acceptor, Acceptors};
+use lockgate_rules::AcceptProxy;
 
-use super::{AcceptProxy, ByHello, Relaying};
+use super::{ByHello, Relaying};
 use crate::site::Sites;
 
 /// What is done with the connections of one listener.

@@ -18,5 +18,4 @@ mod tunnel;
 pub use accept::accept;
 pub use by_hello::{Asked, ByHello, SecureSites, Way};
 pub use listener::{Listener, Service};
-pub use opening::AcceptProxy;
-pub use relaying::{Relaying, SentHeader};
+pub use relaying::Relaying;

@@ -12,6 +12,7 @@ use std::task::Poll;
 use lockgate_net::client_hello::{self, First, Hello, HelloError, Peek};
 use lockgate_net::proxy_protocol::{self, Addresses, Guess, ProxyError};
 use lockgate_net::socket::Socket;
+use lockgate_rules::AcceptProxy;
 
 /// What one read asks for: a ClientHello with a post-quantum key share has 1.7 KB.
 const READ: usize = 4096;
@@ -25,17 +26,6 @@ Content-Length: 68\r\n\
 Connection: close\r\n\
 \r\n\
 This port speaks TLS, and you spoke plain HTTP to it. Try https://.\n";
-
-/// Whether a listener's clients come through a proxy that tells their address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AcceptProxy {
-    /// They do not: a header would be data.
-    Never,
-    /// Those from trusted addresses may.
-    Optional,
-    /// All do, from trusted addresses.
-    Require,
-}
 
 /// Why a connection was not opened.
 #[derive(Debug, thiserror::Error)]

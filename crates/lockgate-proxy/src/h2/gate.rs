@@ -13,10 +13,11 @@ use std::rc::Rc;
 use lockgate_http::h2::HeadError;
 use lockgate_http::h2::frames::{self, Frame, Scanner, Seen};
 use lockgate_http::priority::{self, Priority};
+use lockgate_rules::Allowance;
 
 use super::sections::{Sections, Use, Verdict};
 use super::unfinished::Unfinished;
-use crate::clock::Clock;
+use crate::clock::{Clock, millis};
 
 /// Updates of windows that a connection may send before it has got anything.
 const UPDATES: u64 = 256;
@@ -42,18 +43,6 @@ const FRAME_SIZE_ERROR: u32 = 6;
 const REFUSED_STREAM: u32 = 7;
 /// Priorities that are remembered until somebody asks for them.
 const PRIORITIES: usize = 128;
-
-/// How often something may happen: a bucket of `burst` that is filled with `count` in `every`
-/// milliseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Allowance {
-    /// So often, …
-    pub count: u32,
-    /// … in each such time, in milliseconds.
-    pub every: u64,
-    /// How often at once.
-    pub burst: u32,
-}
 
 /// What a client did too often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,7 +103,7 @@ impl Bucket {
             burst,
         } = self.allowance;
         let passed = now.saturating_sub(self.filled_at);
-        let fresh = passed.saturating_mul(u64::from(count) * 1_000) / every.max(1);
+        let fresh = passed.saturating_mul(u64::from(count) * 1_000) / millis(every).max(1);
         if fresh > 0 {
             self.left = self
                 .left
@@ -371,6 +360,8 @@ fn take(left: &mut u64) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::clock::Pulse;
 
@@ -385,7 +376,7 @@ mod tests {
     fn gate() -> Gate {
         let few = Allowance {
             count: 1,
-            every: 1_000,
+            every: Duration::from_secs(1),
             burst: 10,
         };
         let mut gate = Gate::new(&Clock::new(Pulse::new()), few, few, 1_024, 128);

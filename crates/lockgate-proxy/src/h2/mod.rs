@@ -22,7 +22,7 @@ mod unwanted;
 
 pub use call::Call;
 pub use carrier::{Carrier, Io};
-pub use gate::{Allowance, Gate, Violation};
+pub use gate::{Gate, Violation};
 pub use heads::Target;
 pub use incoming::Incoming;
 pub use sections::Verdict;

@@ -1,7 +1,6 @@
 //! What holds for all endpoints of a pool that serves requests.
 
-use lockgate_net::proxy_protocol::Version;
-use lockgate_rules::{Eject, IdleSettings, Queue, Retry};
+use lockgate_rules::{Eject, IdleSettings, ProxyVersion, Queue, Retry};
 
 use super::affinity::Affinity;
 use super::sessions::Sessions;
@@ -30,7 +29,7 @@ pub struct Settings {
     pub queue: Queue,
     /// The PROXY header that endpoints are sent; a connection then belongs to one client's
     /// connection.
-    pub proxy_protocol: Option<Version>,
+    pub proxy_protocol: Option<ProxyVersion>,
     /// What is answered, by which status, while no endpoint is up.
     pub maintenance: Option<(u16, Page)>,
 }

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use lockgate_config as config;
 use lockgate_config::Config;
-use lockgate_net::proxy_protocol::{Addresses, Tlvs, Version, encode_v1, encode_v2};
+use lockgate_net::proxy_protocol::{Addresses, Tlvs, encode_v1, encode_v2};
 use lockgate_net::tls::Connector;
 use lockgate_proxy::answer::Page;
 use lockgate_proxy::upstream::{
     Affinity, Balance, Endpoint, Member, Place, Pool, Sessions, Settings, Sticky,
 };
+use lockgate_rules::ProxyVersion;
 
 use super::{Mistakes, tls};
 use crate::prober::{Ask, Check, Prober, Request, Script};
@@ -183,10 +184,10 @@ impl Pools {
             }
         };
         let mut preface = Vec::new();
-        match pool.proxy_protocol.map(version) {
+        match pool.proxy_protocol {
             None => {}
-            Some(Version::V1) => encode_v1(&mut preface, &Addresses::Local),
-            Some(Version::V2) => encode_v2(&mut preface, &Addresses::Local, &Tlvs::default()),
+            Some(ProxyVersion::V1) => encode_v1(&mut preface, &Addresses::Local),
+            Some(ProxyVersion::V2) => encode_v2(&mut preface, &Addresses::Local, &Tlvs::default()),
         }
         Some(Check {
             ask,
@@ -258,15 +259,7 @@ fn settings(name: &str, written: &config::Pool, members: &[Member]) -> Settings 
         eject: written.eject,
         slow_start: super::millis(written.slow_start),
         queue: written.queue,
-        proxy_protocol: written.proxy_protocol.map(version),
+        proxy_protocol: written.proxy_protocol,
         maintenance,
-    }
-}
-
-/// A version of the PROXY protocol.
-pub(super) fn version(written: config::ProxyVersion) -> Version {
-    match written {
-        config::ProxyVersion::V1 => Version::V1,
-        config::ProxyVersion::V2 => Version::V2,
     }
 }

@@ -6,20 +6,21 @@ use std::sync::Arc;
 use lockgate_config as config;
 use lockgate_net::tls::Acceptors;
 use lockgate_proxy::downstream::{
-    AcceptProxy, Asked, ByHello, Listener, Relaying, SecureSites, SentHeader, Service, Way,
+    Asked, ByHello, Listener, Relaying, SecureSites, Service, Way,
 };
 use lockgate_proxy::metrics::relay::RelayName;
 use lockgate_proxy::route::HostPattern;
 use lockgate_proxy::shaping::Shape;
+use lockgate_rules::AcceptProxy;
 
 use super::sites;
 use super::tls::Neighbours;
-use super::{Assembler, DEFERRED, Planned, accept_proxy, address, options, pools, shape};
+use super::{Assembler, DEFERRED, Planned, address, options};
 
 impl Assembler<'_> {
     /// The listener of a table.
     pub(super) fn listener(&mut self, tcp: &config::Tcp) -> Option<Planned> {
-        let shape = tcp.shape.as_ref().map(shape);
+        let shape = tcp.shape.as_ref().map(|shape| Shape::new(&shape.value));
         let (tls, service) = match &tcp.way {
             config::Way::Proxy(relay) => {
                 let way = self.way(tcp, relay, &tcp.name, shape.as_ref())?;
@@ -30,7 +31,7 @@ impl Assembler<'_> {
                 Service::ByHello(Box::new(self.by_hello(tcp, by_hello, shape.as_ref())?)),
             ),
         };
-        let accept_proxy = accept_proxy(tcp.accept_proxy);
+        let accept_proxy = tcp.accept_proxy;
         // Only where the client must speak first: elsewhere a server's greeting would be held up.
         let client_first = match &service {
             Service::Relay(_) => tls.is_some() || accept_proxy == AcceptProxy::Require,
@@ -98,10 +99,7 @@ impl Assembler<'_> {
         let relaying = Relaying {
             place,
             pool,
-            proxy_protocol: relay.proxy_protocol.map(|header| match header {
-                config::SentHeader::Own(version) => SentHeader::Own(pools::version(version)),
-                config::SentHeader::Pass => SentHeader::Pass,
-            }),
+            proxy_protocol: relay.proxy_protocol,
             connect: tcp.timeouts.connect,
             idle: tcp.timeouts.tunnel_idle,
             keepalive: self.config.socket.keepalive,

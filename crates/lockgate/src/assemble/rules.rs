@@ -10,18 +10,18 @@ use std::sync::Arc;
 use std::thread;
 
 use lockgate_config as config;
-use lockgate_config::{At, Cidr, Code};
+use lockgate_config::{At, Cidr, Code, SharedSetting};
 use lockgate_proxy::admit::basic_auth::Checker;
 use lockgate_proxy::admit::networks::Networks;
-use lockgate_proxy::admit::rate_limit::{BUCKETS, Buckets, Rate, RateLimit};
+use lockgate_proxy::admit::rate_limit::{BUCKETS, Buckets, Rate, RateLimiter};
 use lockgate_proxy::admit::verifier::Verifier;
 use lockgate_proxy::answer::{Page, Pages};
-use lockgate_proxy::rules::{Rates, Rules};
+use lockgate_proxy::rules::Rules;
 use lockgate_proxy::shaping::Shape;
-use lockgate_proxy::site::{Admission, Auth, Basic, By, Gatekeeper, Limited};
-use lockgate_rules::{HeaderRules, TargetRewrite};
+use lockgate_proxy::site::{Admission, Auth, Basic, Gatekeeper, Limited};
+use lockgate_rules::{HeaderRules, MinRates, RateLimit, ShapeRates, TargetRewrite};
 
-use super::{Mistakes, changes, millis, shape};
+use super::{Mistakes, changes};
 use crate::fetcher::Fetcher;
 
 /// The longest page of an error: every failure sends one.
@@ -32,7 +32,7 @@ const LONGEST_PAGE: u64 = 1 << 20;
 pub(super) struct Guards {
     buckets: Option<Arc<Buckets>>,
     /// By the place where they were written: routes that inherit a limit share it.
-    limits: HashMap<String, RateLimit>,
+    limits: HashMap<String, RateLimiter>,
     /// The same of rates of bytes.
     shapes: HashMap<String, Arc<Shape>>,
     verifier: Option<Arc<Verifier>>,
@@ -81,7 +81,7 @@ impl Guards {
             request_headers: written.request_headers.clone(),
             headers: written.headers.clone(),
             body_max: written.body_max,
-            rates: rates(&written.rates),
+            rates: written.rates,
             shape: written.shape.as_ref().map(|shape| self.shape(shape)),
             trace: written.trace,
             cache: written.cache.clone(),
@@ -96,34 +96,25 @@ impl Guards {
     }
 
     /// How often requests may come.
-    pub(super) fn limit(&mut self, written: &config::RateLimit) -> Limited {
+    pub(super) fn limit(&mut self, written: &SharedSetting<RateLimit>) -> Limited {
+        let SharedSetting { value, at } = written;
         let buckets = self.buckets.get_or_insert_with(|| Buckets::new(BUCKETS));
-        let limit = self
-            .limits
-            .entry(written.at.to_string())
-            .or_insert_with(|| {
-                let at_least_one = |count| NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN);
-                let (count, burst) = (at_least_one(written.count), at_least_one(written.burst));
-                buckets.limit(Rate::new(count, written.every, burst))
-            });
-        let by = match &written.per {
-            config::LimitKey::Client => By::Client,
-            config::LimitKey::Header(name) => By::Field(name.to_ascii_lowercase().into_bytes()),
-            config::LimitKey::Route => By::Route,
-        };
+        let limit = self.limits.entry(at.to_string()).or_insert_with(|| {
+            let at_least_one = |count| NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN);
+            let (count, burst) = (at_least_one(value.count), at_least_one(value.burst));
+            buckets.limit(Rate::new(count, value.every, burst))
+        });
         Limited {
             limit: limit.clone(),
-            by,
-            status: written.status,
+            by: value.per.clone(),
+            status: value.status,
         }
     }
 
-    fn shape(&mut self, written: &config::Shape) -> Arc<Shape> {
-        let shape = self
-            .shapes
-            .entry(written.at.to_string())
-            .or_insert_with(|| shape(written));
-        Arc::clone(shape)
+    fn shape(&mut self, written: &SharedSetting<ShapeRates>) -> Arc<Shape> {
+        let place = written.at.to_string();
+        let shape = self.shapes.entry(place);
+        Arc::clone(shape.or_insert_with(|| Shape::new(&written.value)))
     }
 
     /// A file of users.
@@ -257,13 +248,13 @@ pub(super) fn folder(mistakes: &mut Mistakes<'_>, files: &config::Files) -> bool
 }
 
 /// What holds where nothing was written.
-pub(super) fn bare(written: &config::Rates) -> Rules {
+pub(super) fn bare(rates: MinRates) -> Rules {
     Rules {
         target: TargetRewrite::None,
         request_headers: HeaderRules::default(),
         headers: HeaderRules::default(),
         body_max: None,
-        rates: rates(written),
+        rates,
         shape: None,
         trace: None,
         cache: None,
@@ -274,15 +265,6 @@ pub(super) fn bare(written: &config::Rates) -> Rules {
         pages: Arc::default(),
         redirects: None,
         raw_paths: false,
-    }
-}
-
-/// Minimum rates of clients.
-pub(super) fn rates(written: &config::Rates) -> Rates {
-    Rates {
-        min_in: written.min_in,
-        min_out: written.min_out,
-        grace: millis(written.grace),
     }
 }
 

@@ -17,14 +17,13 @@ use lockgate_proxy::admit::basic_auth::Checker;
 use lockgate_proxy::answer::Pages;
 use lockgate_proxy::downstream::{Listener, SecureSites, Service};
 use lockgate_proxy::files::{Files, Symlinks};
-use lockgate_proxy::h2::Allowance;
 use lockgate_proxy::route::{Clash, HostPattern, Router, Rule, SiteRoutes, Unreachable};
 use lockgate_proxy::site::{self, Action, Admission, Auth};
 use lockgate_proxy::upstream::Pool;
 
 use super::rules::{self, Guards};
 use super::tls::Neighbours;
-use super::{Assembler, DEFERRED, Planned, accept_proxy, address, options};
+use super::{Assembler, DEFERRED, Planned, address, options};
 
 /// What the sites of all listeners share.
 #[derive(Default)]
@@ -166,7 +165,7 @@ impl Assembler<'_> {
         let listener = Listener {
             name,
             tls,
-            accept_proxy: accept_proxy(first.accept_proxy),
+            accept_proxy: first.accept_proxy,
             handshake: config.timeouts.handshake,
             service: Service::Http(Box::new(table)),
         };
@@ -315,7 +314,7 @@ impl Assembler<'_> {
             name: String::new(),
             action: Action::Secure(self.config.ports.https),
             admission: Admission::default(),
-            rules: rules::bare(&self.config.rates),
+            rules: rules::bare(self.config.rates),
         });
         table.route_places.push(served.site.at.clone());
         table.add(served, hosts, vec![rule], Arc::default());
@@ -385,7 +384,7 @@ impl Assembler<'_> {
                 .iter()
                 .map(|name| name.clone().into_bytes())
                 .collect(),
-            rules: rules::bare(&self.config.rates),
+            rules: rules::bare(self.config.rates),
         })
     }
 
@@ -475,15 +474,10 @@ impl Table {
     ) {
         self.hosts.push(SiteRoutes { hosts, routes });
         let name = served.site.name.clone();
-        let log = match served.site.access_log {
-            config::SiteLog::Shared => site::SiteLog::Shared,
-            config::SiteLog::Off => site::SiteLog::Off,
-            config::SiteLog::Own(number) => site::SiteLog::Own(number),
-        };
         self.sites.push(site::Site {
             name,
             place: served.place,
-            log,
+            log: served.site.access_log,
             pages,
             tls_rules: 0,
         });
@@ -566,8 +560,8 @@ pub(super) fn served(
         head: config.timeouts.head,
         idle: config.timeouts.idle,
         requests: config.limits.requests.unwrap_or(u64::MAX),
-        rates: rules::rates(&config.rates),
-        http2: http2(&config.http2),
+        rates: config.rates,
+        http2: config.http2,
         tunnels: false,
         http1: false,
         h2c: false,
@@ -579,21 +573,5 @@ fn heads(written: &config::Limits) -> Limits {
     Limits {
         head: usize::try_from(written.head).unwrap_or(usize::MAX),
         fields: written.fields,
-    }
-}
-
-/// What one connection may ask for over HTTP/2.
-fn http2(written: &config::Http2) -> site::Http2 {
-    let allowance = |written: config::Allowance| Allowance {
-        count: written.count,
-        every: u64::try_from(written.every.as_millis()).unwrap_or(u64::MAX),
-        burst: written.burst,
-    };
-    site::Http2 {
-        streams: written.streams,
-        window: written.window,
-        connection_window: written.connection_window,
-        resets: allowance(written.resets),
-        control: allowance(written.control),
     }
 }

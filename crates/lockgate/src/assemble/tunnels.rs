@@ -6,7 +6,7 @@ use lockgate_config as config;
 use lockgate_config::{Host, TargetName, TargetRule};
 use lockgate_http::forwarding::Client;
 use lockgate_net::names::Names;
-use lockgate_rules::{HeaderOp, HeaderRule, HeaderRules, Pattern};
+use lockgate_rules::{HeaderOp, HeaderRule, HeaderRules, Pattern, SiteLog};
 use lockgate_proxy::action::connect::{Connect, Forward};
 use lockgate_proxy::action::proxy::Proxy;
 use lockgate_proxy::admit::networks::Networks;
@@ -16,10 +16,11 @@ use lockgate_proxy::exchange::Bounds;
 use lockgate_proxy::limits::{AtOnce, PerClient};
 use lockgate_proxy::route::{self, HostPattern, Router, SiteRoutes};
 use lockgate_proxy::rules::Rules;
+use lockgate_proxy::shaping::Shape;
 use lockgate_proxy::site::{self, Action, Admission, Gatekeeper};
 
 use super::sites::served;
-use super::{Assembler, DEFERRED, Planned, accept_proxy, address, options, pools, rules, shape};
+use super::{Assembler, DEFERRED, Planned, address, options, rules};
 
 /// Names that one client may have looked up at once: half of what may hang before all wait. A
 /// browser that is opened with all of its tabs asks for fewer.
@@ -67,7 +68,7 @@ impl Assembler<'_> {
             .limit
             .as_ref()
             .map(|limit| self.sites.guards.limit(limit));
-        let shape = tunnel.shape.as_ref().map(shape);
+        let shape = tunnel.shape.as_ref().map(|shape| Shape::new(&shape.value));
         let networks = Networks::new(&rules::networks(&tunnel.clients), &[]);
         let route = site::Route {
             name: String::new(),
@@ -95,7 +96,7 @@ impl Assembler<'_> {
         let site = site::Site {
             name: tunnel.name.clone(),
             place,
-            log: site::SiteLog::Shared,
+            log: SiteLog::Shared,
             pages: Arc::default(),
             tls_rules: 0,
         };
@@ -108,7 +109,7 @@ impl Assembler<'_> {
         let listener = Listener {
             name: tunnel.name.clone(),
             tls,
-            accept_proxy: accept_proxy(tunnel.accept_proxy),
+            accept_proxy: tunnel.accept_proxy,
             handshake: tunnel.timeouts.handshake,
             service: Service::Http(Box::new(sites)),
         };
@@ -134,7 +135,7 @@ impl Assembler<'_> {
     /// What is taken out of what is forwarded: the words between a client and its proxy (RFC 9110
     /// §11.7).
     fn forwarded(&self, tunnel: &config::Tunnel) -> Rules {
-        let bare = rules::bare(&self.config.rates);
+        let bare = rules::bare(self.config.rates);
         if !tunnel.forward {
             return bare;
         }
@@ -167,7 +168,7 @@ impl Assembler<'_> {
                 lifetime: tunnel.max_lifetime,
                 bytes: tunnel.max_bytes,
             },
-            proxy_protocol: tunnel.proxy_protocol.map(pools::version),
+            proxy_protocol: tunnel.proxy_protocol,
             look_ups,
             per_client: tunnel.max_per_client.map(AtOnce::new),
             per_user: tunnel.max_per_user.map(AtOnce::new),

@@ -3,15 +3,11 @@
 use std::ops::RangeInclusive;
 use std::time::{Duration, SystemTime};
 
-use lockgate_config::{
-    AcceptProxy, Action, Auth, BalanceMethod, Config, Directions, Endpoint, Host,
-    LimitKey, Pool, Probe, ProxyVersion, RateLimit, Relay, Route, Rules, SentHeader, Shape, Site,
-    TargetRule, Tcp, Tls, Tunnel, Way,
-};
+use lockgate_config::{Action, Auth, BalanceMethod, Config, Endpoint, Host, Pool, Probe, Relay, Route, Rules, SharedSetting, Site, TargetRule, Tcp, Tls, Tunnel, Way, rates_shown};
 use lockgate_net::tls::{Acceptor, Acceptors};
 use lockgate_proxy::downstream::Service;
 use lockgate_proxy::site;
-use lockgate_rules::{Eject, FixedResponse, HashKey, Pattern, TargetRewrite};
+use lockgate_rules::{AcceptProxy, Directions, Eject, FixedResponse, HashKey, LimitKey, Pattern, ProxyVersion, RateLimit, SentHeader, ShapeRates, TargetRewrite};
 use serde_json::{Value, json};
 
 use super::words;
@@ -335,7 +331,8 @@ fn modifiers(config: &Config, rules: &Rules, pattern: &Pattern) -> Vec<String> {
     short
 }
 
-fn limit(limit: &RateLimit) -> String {
+fn limit(limit: &SharedSetting<RateLimit>) -> String {
+    let limit = &limit.value;
     let per = match &limit.per {
         LimitKey::Client => " per client".to_owned(),
         LimitKey::Header(name) => format!(" per {name}"),
@@ -397,10 +394,10 @@ fn balance(pool: &Pool) -> Vec<String> {
 }
 
 /// The rates that bytes are held to, in short.
-fn shape(shape: &Shape, each: &str) -> String {
+fn shape(shape: &SharedSetting<ShapeRates>, each: &str) -> String {
+    let shape = &shape.value;
     let of = |who: &str, rates: Directions| {
-        rates
-            .each()
+        rates_shown(rates)
             .into_iter()
             .map(|rate| format!("{rate}{who}"))
             .collect::<Vec<_>>()

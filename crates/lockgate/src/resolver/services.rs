@@ -223,7 +223,7 @@ impl Service {
             State::New => true,
             State::Left => false,
             State::Quiet(since) => {
-                now.saturating_duration_since(since) > Duration::from_millis(kept) + MARGIN
+                now.saturating_duration_since(since) > kept + MARGIN
             }
         };
         let free = |place: &&Place| place.record.is_none() && is_over(place);

@@ -12,7 +12,7 @@ use lockgate_net::socket::Socket;
 use lockgate_net::tls::handshake::{self, HandshakeError};
 use lockgate_net::tls::session::Session;
 use lockgate_net::tls::{Acceptor, Acceptors};
-use lockgate_rules::ClientAddress;
+use lockgate_rules::{AcceptProxy, ClientAddress};
 
 use super::{Connection, Purpose};
 use crate::access_log::{Cause, Side};
@@ -21,7 +21,7 @@ use crate::clients::{Connected, Standing};
 use crate::clock::{Cut, Waiting};
 use crate::downstream::by_hello::{ByHello, Chosen};
 use crate::downstream::ending::{Ending, cut_short};
-use crate::downstream::opening::{self, AcceptProxy, OpeningError, ServerName};
+use crate::downstream::opening::{self, OpeningError, ServerName};
 use crate::downstream::{Listener, Relaying, Service, Way};
 use crate::{limits, memory};
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockgate_net::listen::{self, Peer};
-use lockgate_net::proxy_protocol::Version;
+use lockgate_rules::{ProxyVersion, SentHeader};
 use lockgate_net::relay::{End, Relay, Tap};
 
 use super::Connection;
@@ -15,7 +15,7 @@ use crate::action::relay::{Client, Introduction, join};
 use crate::boxed::boxed;
 use crate::clock::{Cut, Waiting};
 use crate::downstream::ending::{Ending, cut_short, ending};
-use crate::downstream::{Relaying, SentHeader};
+use crate::downstream::Relaying;
 use crate::shaping::Shape;
 use crate::upstream::{Answer, Asker, DialError, Pool};
 
@@ -110,7 +110,7 @@ impl Connection {
             Some(SentHeader::Pass) if !self.header.is_empty() => {
                 return std::mem::take(&mut self.header);
             }
-            Some(SentHeader::Pass) => Version::V2,
+            Some(SentHeader::Pass) => ProxyVersion::V2,
             Some(SentHeader::Own(version)) => version,
         };
         let introduction = Introduction {

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use lockgate_http::head::{BodyLength, RequestHead};
-use lockgate_rules::ClientAddress;
+use lockgate_rules::{ClientAddress, LimitKey};
 
 use super::Exchange;
 use super::refusal::Refusal;
@@ -13,7 +13,7 @@ use crate::admit::rate_limit::{Decision, Key};
 use crate::admit::verifier::Outcome as Verdict;
 use crate::answer::{Advice, Fault};
 use crate::boxed::boxed;
-use crate::site::{Auth, Basic, By, Gatekeeper, Limited, Route};
+use crate::site::{Auth, Basic, Gatekeeper, Limited, Route};
 
 impl<'s, D> Exchange<'_, 's, D> {
     /// Admits the request, or says why not.
@@ -101,11 +101,11 @@ fn within<'s>(
     now: u64,
 ) -> Result<(), Refusal<'s>> {
     let key = match &limited.by {
-        By::Client => Key::Client(client),
-        By::Route => Key::Route,
-        By::Field(name) => head
+        LimitKey::Client => Key::Client(client),
+        LimitKey::Route => Key::Route,
+        LimitKey::Header(name) => head
             .fields
-            .named(name)
+            .named(name.as_bytes())
             .next()
             .map_or(Key::Client(client), Key::Value),
     };

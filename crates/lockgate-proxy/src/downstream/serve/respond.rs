@@ -7,7 +7,7 @@ use std::task::ready;
 use lockgate_http::fields::{Fields, Known};
 use lockgate_http::forwarding;
 use lockgate_http::head::{BodyLength, Method, RequestHead, ResponseHead, Version};
-use lockgate_rules::{Cors, Template, Values};
+use lockgate_rules::{Cors, MinRates, Template, Values};
 
 use super::auth_response::AuthResponse;
 use super::authorize::Denial;
@@ -15,11 +15,10 @@ use super::refusal::Refusal;
 use super::{Exchange, NextStep};
 use crate::access_log::{Cause, Side};
 use crate::answer::{Advice, ErrorAnswer, Fault, Form, Page, Pages, grpc};
-use crate::clock::{Guard, Pace, Waiting};
+use crate::clock::{Guard, Pace, Waiting, millis};
 use crate::downstream::ending::{Ending, cut_short};
 use crate::exchange::Failure;
 use crate::message::{Downstream, Persistence};
-use crate::rules::Rates;
 use crate::site::{Action, Route};
 
 /// The methods that files have (RFC 9110 §9.1).
@@ -404,7 +403,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
     }
 
     /// The rates that the client is held to.
-    fn rates(&self) -> Rates {
+    fn rates(&self) -> MinRates {
         let route = self.record.route;
         route.map_or(self.serving.sites.rates, |route| route.rules.rates)
     }
@@ -450,11 +449,11 @@ pub(in crate::downstream) async fn deliver<D: Downstream>(
 }
 
 /// The rates as the clock holds a client to them.
-pub(in crate::downstream) fn pace(rates: Rates) -> Pace {
+pub(in crate::downstream) fn pace(rates: MinRates) -> Pace {
     Pace {
         min_in: rates.min_in,
         min_out: rates.min_out,
-        grace: rates.grace,
+        grace: millis(rates.grace),
     }
 }
 
