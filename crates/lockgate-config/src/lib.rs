@@ -36,7 +36,6 @@ mod tunnel_rule;
 mod units;
 mod values;
 
-pub use address::NotCidr;
 pub use codes::{Code, Severity};
 pub use environment::Environment;
 pub use load::{Draft, Loaded, load, load_in, parse_str, parse_str_in, read};

@@ -9,7 +9,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use lockgate_rules::{Http2, MinRates};
+use lockgate_rules::{Cidr, Http2, MinRates};
 
 use crate::place::At;
 
@@ -21,8 +21,7 @@ mod shape;
 mod tcp;
 mod tunnel;
 
-pub use crate::address::{Cidr, EndpointAddr, ListenAddr};
-pub use crate::host::Host;
+pub use crate::address::{EndpointAddr, ListenAddr};
 pub use crate::policy::{Group, Suite, TlsVersion};
 pub use content::*;
 pub use files::*;
@@ -248,13 +247,13 @@ pub struct Socket {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tls {
     /// Chosen by SNI; globs are expanded; the table's own certificate comes first.
-    pub certs: Vec<CertFiles>,
+    pub certs: Vec<CertPaths>,
     /// For a client that names no host or one that no certificate covers; `None` refuses it.
     ///
     /// A table that names exactly one certificate of its own has that one here. At least one of
     /// `certs` and `default` is given, unless every pattern in `certs` matches no file (a
     /// warning).
-    pub default: Option<CertFiles>,
+    pub default: Option<CertPaths>,
     /// The versions offered; never empty.
     pub versions: Vec<TlsVersion>,
     /// The cipher suites offered, best first; at least one for each version.
@@ -271,7 +270,7 @@ pub struct Tls {
 
 /// The files of one certificate, not opened yet.
 #[derive(Debug, Clone, PartialEq)]
-pub struct CertFiles {
+pub struct CertPaths {
     /// The chain in PEM.
     pub cert: PathBuf,
     /// The private key; `None`: in the same file, or beside it.
@@ -317,7 +316,7 @@ pub enum Tickets {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClientAuth {
     /// Whether a client may come without one.
-    pub mode: ClientAuthMode,
+    pub mode: ClientCertificates,
     /// The authorities that sign them, in PEM.
     pub ca: PathBuf,
     /// Where the authorities were written.
@@ -326,14 +325,14 @@ pub struct ClientAuth {
 
 /// Whether a client may come without a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ClientAuthMode {
+pub enum ClientCertificates {
     /// A client without a valid one is refused.
     Require,
     /// A client may send none; one that it sends must be valid.
     Request,
 }
 
-impl ClientAuthMode {
+impl ClientCertificates {
     /// As it is written.
     pub fn name(self) -> &'static str {
         match self {
@@ -351,7 +350,7 @@ pub struct UpstreamTls {
     /// Given whenever an endpoint is a Unix socket.
     pub name: Option<String>,
     /// Who signs its certificate.
-    pub ca: CaSource,
+    pub ca: AuthoritySource,
     /// The application protocols offered, best first; empty: no ALPN. `h2` alone where HTTP/2 is
     /// spoken.
     pub alpn: Vec<String>,
@@ -361,7 +360,7 @@ pub struct UpstreamTls {
 
 /// Where trusted authorities come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CaSource {
+pub enum AuthoritySource {
     /// The system's store.
     System,
     /// A PEM file.

@@ -8,7 +8,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use lockgate_rules::{AcceptProxy, MinRates, SiteLog};
+use lockgate_rules::{AcceptProxy, Cidr, MinRates, SiteLog};
 
 use crate::codes::Code;
 use crate::document::Syntax;
@@ -18,7 +18,7 @@ use crate::keys::top::{self, access_log};
 use crate::keys::{
     ports as port_keys, rates as rate_keys, site as site_keys, timeouts as timeout_keys,
 };
-use crate::model::{AccessFormat, AccessLog, Cidr, Config, Drain, Endpoint, EndpointAddr, Limits, Log, LogTarget, Metrics, Ports, Protocol, RedirectFile, Rotate, Site, Socket, Tcp, Timeouts, Workers};
+use crate::model::{AccessFormat, AccessLog, Config, Drain, Endpoint, EndpointAddr, Limits, Log, LogTarget, Metrics, Ports, Protocol, RedirectFile, Rotate, Site, Socket, Tcp, Timeouts, Workers};
 use crate::place::At;
 use crate::report::Report;
 use crate::values::{Form, Table};

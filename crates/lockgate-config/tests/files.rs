@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use lockgate_config::{Action, Environment, Files, Route, Symlinks, parse_str_in};
+use lockgate_config::{Action, Environment, Files, Route, SymlinkRule, parse_str_in};
 use lockgate_rules::{FileTypes, Pattern, TargetRewrite};
 
 /// The routes of a site on port 1, which needs no certificate.
@@ -42,7 +42,7 @@ fn a_root_alone_serves_what_is_safe_to_serve() {
         (&["index.html".to_owned()][..], Some("utf-8"))
     );
     assert!(files.precompressed && !files.clean_urls && !files.listing && !files.hidden);
-    assert_eq!(files.symlinks, Symlinks::Inside);
+    assert_eq!(files.symlinks, SymlinkRule::Inside);
     assert!(files.attempts.is_empty() && files.fallback.is_none() && files.not_found.is_none());
     assert_eq!(files.types, FileTypes::default());
 }

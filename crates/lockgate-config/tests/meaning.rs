@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use lockgate_config::{AccessFormat, AccessLog, CaSource, CertFiles, ClientAuthMode, Config, Environment, Group, Level, ListenAddr, Loaded, LogTarget, Metrics, Pool, Relay, Tcp, Tickets, Tls, TlsVersion, Workers, load, parse_str_in, rates_shown};
+use lockgate_config::{AccessFormat, AccessLog, AuthoritySource, CertPaths, ClientCertificates, Config, Environment, Group, Level, ListenAddr, Loaded, LogTarget, Metrics, Pool, Relay, Tcp, Tickets, Tls, TlsVersion, Workers, load, parse_str_in, rates_shown};
 use lockgate_rules::{AcceptProxy, Directions, ProxyVersion, SentHeader};
 
 fn load_in(text: &str, env: &Environment) -> Loaded {
@@ -50,7 +50,7 @@ fn tls(global: &str, own: &str) -> Tls {
         .expect("the listener has TLS")
 }
 
-fn paths(certs: &[CertFiles]) -> Vec<&str> {
+fn paths(certs: &[CertPaths]) -> Vec<&str> {
     certs
         .iter()
         .map(|files| files.cert.to_str().unwrap_or_default())
@@ -204,7 +204,7 @@ fn tls_of_a_listener_is_merged_over_the_global_one_key_by_key() {
     assert_eq!(inherited.versions, [TlsVersion::Tls13]);
     assert_eq!(
         inherited.client_auth.as_ref().map(|auth| auth.mode),
-        Some(ClientAuthMode::Require)
+        Some(ClientCertificates::Require)
     );
     let own = tls(
         global,
@@ -304,7 +304,7 @@ fn an_upstream_may_be_a_list_and_speak_tls() {
         (tls.name, tls.ca, tls.alpn),
         (
             None,
-            CaSource::File("/ca.pem".into()),
+            AuthoritySource::File("/ca.pem".into()),
             vec!["h2".to_owned()]
         )
     );

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use lockgate_config::{AccessFormat, Action, Auth, BalanceMethod, Config, Environment, Host, LogTarget, Pool, Probe, Protocol, Route, Site, UpstreamTls, parse_str_in};
-use lockgate_rules::{AcceptProxy, Allowance, Directions, Eject, FixedResponse, HashKey, HeaderOp, HeaderRule, Http2, LimitKey, Pattern, ProxyVersion, Purpose, Retry, SentHeader, ServerErrors, ShapeRates, SiteLog, TargetRewrite, Template};
+use lockgate_config::{AccessFormat, Action, Auth, EndpointChoice, Config, Environment, LogTarget, Pool, Probe, Protocol, Route, Site, UpstreamTls, parse_str_in};
+use lockgate_rules::{AcceptProxy, Allowance, Directions, Eject, FixedResponse, HashKey, HeaderOp, HeaderRule, HostPattern, Http2, LimitScope, Pattern, ProxyVersion, Purpose, Retry, SentHeader, ServerErrors, ShapeRates, SiteLog, TargetRewrite, Template};
 
 fn config(text: &str) -> Config {
     match parse_str_in(
@@ -99,8 +99,8 @@ fn hosts_are_compared_as_requests_name_them() {
     let site = site(
         "[site.\"Example.COM.\"]\ntls = false\nrespond = 404\nalias = [\"*.B.example\", \"10.0.0.1\", \"[::0:1]\"]\n",
     );
-    let exact = |host: &str| Host::Exact(host.to_owned());
-    let under = Host::Under("b.example".to_owned());
+    let exact = |host: &str| HostPattern::Exact(host.to_owned());
+    let under = HostPattern::Under("b.example".to_owned());
     assert_eq!(
         site.hosts,
         [
@@ -471,10 +471,10 @@ fn a_pool_says_by_what_clients_are_told_apart() {
         ("cookie:Id", HashKey::Cookie("Id".into())),
     ] {
         let pool = pool(&format!("balance = {{ hash = \"{written}\" }}"));
-        assert_eq!(pool.balance, Some(BalanceMethod::Hash(key)));
+        assert_eq!(pool.balance, Some(EndpointChoice::Hash(key)));
     }
     let sticky = pool("balance = { sticky = \"cookie:lg\" }");
-    assert_eq!(sticky.balance, Some(BalanceMethod::Sticky("lg".into())));
+    assert_eq!(sticky.balance, Some(EndpointChoice::Sticky("lg".into())));
     let relayed = |key: &str| {
         format!(
             "[pool.a]\nendpoints = [\"a.b:1\"]\nbalance = {{ hash = \"{key}\" }}\n[tcp.\":1\"]\nproxy = \"pool:a\"\n"
@@ -482,10 +482,10 @@ fn a_pool_says_by_what_clients_are_told_apart() {
     };
     assert_eq!(
         config(&relayed("sni")).pools[0].balance,
-        Some(BalanceMethod::Hash(HashKey::Sni))
+        Some(EndpointChoice::Hash(HashKey::Sni))
     );
     let by_session = relayed("sni").replace("hash = \"sni\"", "sticky = \"tls-session\"");
-    assert_eq!(config(&by_session).pools[0].balance, Some(BalanceMethod::Session));
+    assert_eq!(config(&by_session).pools[0].balance, Some(EndpointChoice::Session));
 }
 
 #[test]
@@ -510,7 +510,7 @@ fn a_pool_says_how_its_endpoints_are_chosen_checked_and_spoken_to() {
     assert_eq!(
         (pool.balance, pool.retry, pool.proxy_protocol),
         (
-            Some(BalanceMethod::RoundRobin),
+            Some(EndpointChoice::RoundRobin),
             Retry::NEVER,
             Some(ProxyVersion::V2)
         )
@@ -751,12 +751,12 @@ fn a_limit_is_counted_by_what_it_says() {
     let hourly = limit("100/h per route");
     assert_eq!(
         (hourly.count, hourly.every, hourly.per),
-        (100, Duration::from_secs(3_600), LimitKey::Route)
+        (100, Duration::from_secs(3_600), LimitScope::Route)
     );
     let bursting = limit("20/s burst 40 per client");
     assert_eq!(
         (bursting.burst, bursting.status, bursting.per),
-        (40, 429, LimitKey::Client)
+        (40, 429, LimitScope::Client)
     );
 }
 

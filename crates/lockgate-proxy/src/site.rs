@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockgate_http::h1::Limits;
-use lockgate_rules::{FixedResponse, Http2, LimitKey, MinRates, SiteLog, Template};
+use lockgate_rules::{FixedResponse, Http2, LimitScope, MinRates, SiteLog, Template};
 
 use crate::action::connect::Connect;
 use crate::action::forward_auth::ForwardAuth;
@@ -117,7 +117,7 @@ pub struct Limited {
     /// The table's share.
     pub limit: RateLimiter,
     /// Who is counted apart.
-    pub by: LimitKey,
+    pub by: LimitScope,
     /// What is answered past it.
     pub status: u16,
 }

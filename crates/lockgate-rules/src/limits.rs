@@ -12,7 +12,7 @@ pub struct RateLimit {
     /// … in each such time.
     pub every: Duration,
     /// The property by which requests are counted apart.
-    pub per: LimitKey,
+    pub per: LimitScope,
     /// Requests that may come at once, at least 1.
     pub burst: u32,
     /// The status of a refusal, from 400 to 599.
@@ -21,7 +21,7 @@ pub struct RateLimit {
 
 /// The property by which the requests under a limit are counted apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LimitKey {
+pub enum LimitScope {
     /// The client's address (IPv6: its /64).
     Client,
     /// The value of this field; the client's address where there is none.

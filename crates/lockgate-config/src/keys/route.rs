@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use lockgate_rules::{LimitKey, ProxyVersion};
+use lockgate_rules::{Cidr, LimitScope, ProxyVersion};
 
-use crate::model::{Cidr, Protocol};
+use crate::model::Protocol;
 use crate::values::*;
 
 use super::Unset::{Absent, Required, Within};
@@ -394,7 +394,7 @@ table! {
         "So many requests in a second, minute or hour.",
     );
 
-    const PER: Defaulted<LimitKey> = Key::defaulted(
+    const PER: Defaulted<LimitScope> = Key::defaulted(
         "per",
         &LimitBy,
         r#""client""#,

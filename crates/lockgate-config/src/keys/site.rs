@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use lockgate_rules::{AcceptProxy, PathKey};
+use lockgate_rules::{AcceptProxy, HostPattern, PathKey};
 
-use crate::model::{AccessFormat, Host, LogTarget, Protocol};
+use crate::model::{AccessFormat, LogTarget, Protocol};
 use crate::values::*;
 
 use super::Unset::{Absent, Within};
@@ -41,7 +41,7 @@ table! {
     /// How clients reach a site.
     mod reached;
 
-    const ALIAS: Defaulted<Items<Host>> = Key::defaulted(
+    const ALIAS: Defaulted<Items<HostPattern>> = Key::defaulted(
         "alias",
         &List { of: SiteHost, least: 0 },
         "[]",

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::model::{CaSource, ClientAuthMode, Group, Suite, TlsVersion};
+use crate::model::{AuthoritySource, ClientCertificates, Group, Suite, TlsVersion};
 use crate::values::*;
 
 use super::Unset::{Absent, Required, Within};
@@ -23,8 +23,8 @@ const POLICIES: Words<PolicyName> = Words(&[
 
 const SYSTEM: Words<()> = Words(&[("system", ())]);
 
-fn system(_: ()) -> CaSource {
-    CaSource::System
+fn system(_: ()) -> AuthoritySource {
+    AuthoritySource::System
 }
 
 table! {
@@ -166,11 +166,11 @@ table! {
     /// `client_auth`.
     mod client_auth;
 
-    const MODE: Defaulted<ClientAuthMode> = Key::defaulted(
+    const MODE: Defaulted<ClientCertificates> = Key::defaulted(
         "mode",
         &Words(&[
-            ("require", ClientAuthMode::Require),
-            ("request", ClientAuthMode::Request),
+            ("require", ClientCertificates::Require),
+            ("request", ClientCertificates::Request),
         ]),
         r#""require""#,
         r#""request""#,
@@ -199,9 +199,9 @@ table! {
         "The name that is sent and that the certificate must carry.",
     );
 
-    const CA: Defaulted<CaSource> = Key::defaulted(
+    const CA: Defaulted<AuthoritySource> = Key::defaulted(
         "ca",
-        &Either(&[&As(SYSTEM, system), &As(FilePath, CaSource::File)]),
+        &Either(&[&As(SYSTEM, system), &As(FilePath, AuthoritySource::File)]),
         r#""system""#,
         r#""/etc/tls/internal-ca.pem""#,
         "Who signs it: the system's authorities or a PEM file.",

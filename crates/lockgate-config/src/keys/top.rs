@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use lockgate_rules::Cidr;
+
 use crate::address::ListenAddr;
 use crate::host::SiteKey;
-use crate::model::{AccessFormat, Cidr, EndpointAddr, Level, LogFormat, LogTarget, Memory};
+use crate::model::{AccessFormat, EndpointAddr, Level, LogFormat, LogTarget, Memory};
 use crate::values::*;
 
 use super::Unset::{Absent, Required, Within};

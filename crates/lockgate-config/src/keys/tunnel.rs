@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use lockgate_rules::{AcceptProxy, ProxyVersion};
+use lockgate_rules::{AcceptProxy, Cidr, ProxyVersion};
 
-use crate::model::{Cidr, Protocol};
+use crate::model::Protocol;
 use crate::tunnel_rule::TunnelRule;
 use crate::values::*;
 

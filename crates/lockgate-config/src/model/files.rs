@@ -30,7 +30,7 @@ pub struct Files {
     /// Whether names that begin with a dot are served, all but `.well-known`, which always is.
     pub hidden: bool,
     /// Which symbolic links are followed.
-    pub symlinks: Symlinks,
+    pub symlinks: SymlinkRule,
     /// Media types over the well-known ones.
     pub types: FileTypes,
     /// The `charset` of text, a token.
@@ -41,7 +41,7 @@ pub struct Files {
 
 /// Which symbolic links are followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Symlinks {
+pub enum SymlinkRule {
     /// Those that lead to a place inside of the root.
     Inside,
     /// All.

@@ -6,12 +6,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use lockgate_rules::{
-    AcceptProxy, Caching, Compression, Cors, FixedResponse, HeaderRules, MinRates, Pattern,
-    RateLimit, RedirectMap, ShapeRates, SiteLog, TargetRewrite, Template,
-};
+use lockgate_rules::{AcceptProxy, Caching, Cidr, Compression, Cors, FixedResponse, HeaderRules, HostPattern, MinRates, Pattern, RateLimit, RedirectMap, ShapeRates, SiteLog, TargetRewrite, Template};
 
-use super::{BodyRewrite, Cidr, Files, Host, ListenAddr, Timeouts, Tls};
+use super::{BodyRewrite, Files, ListenAddr, Timeouts, Tls};
 use crate::place::At;
 
 /// The ports of sites whose key has none.
@@ -54,7 +51,7 @@ pub struct Site {
     pub at: At,
     /// That of the key, then those of `alias`; never empty. On one address no two sites have the
     /// same host, but for listeners that redirect.
-    pub hosts: Vec<Host>,
+    pub hosts: Vec<HostPattern>,
     /// Where it is served; at least one. Sites with the same `addr` and the same `secure` share a
     /// listener.
     pub listen: Vec<SiteListener>,
@@ -205,12 +202,12 @@ pub enum Auth {
     /// Whoever knows a password.
     Basic(BasicAuth),
     /// Whom a service lets in.
-    Forward(ForwardAuth),
+    Forward(AuthService),
 }
 
 /// A service that is asked about every request.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ForwardAuth {
+pub struct AuthService {
     /// Who is asked: an index into `Config::pools`.
     pub pool: usize,
     /// For which path, and perhaps query.

@@ -22,9 +22,9 @@ pub struct Pool {
     pub protocol: Protocol,
     /// How one is chosen; `None`: by `P2c` for sites, by `Least` for `[tcp]`, whose pools tell
     /// clients apart by `Client`, `Sni` and `Session` only.
-    pub balance: Option<BalanceMethod>,
+    pub balance: Option<EndpointChoice>,
     /// Active checks.
-    pub health: Option<HealthCheck>,
+    pub health: Option<HealthSettings>,
     /// When an endpoint that keeps failing is left alone; `None` is never.
     pub eject: Option<Eject>,
     /// In which time the share of an endpoint that comes back grows to the whole; zero is at once.
@@ -60,7 +60,7 @@ pub struct Endpoint {
 
 /// How an endpoint is chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum BalanceMethod {
+pub enum EndpointChoice {
     /// The better of two at random, by latency and what is in flight.
     P2c,
     /// The one with the least in flight.
@@ -78,7 +78,7 @@ pub enum BalanceMethod {
 
 /// Active checks of endpoints.
 #[derive(Debug, Clone, PartialEq)]
-pub struct HealthCheck {
+pub struct HealthSettings {
     /// What is asked.
     pub probe: Probe,
     /// From the start of one check to that of the next.

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use lockgate_rules::{AcceptProxy, SentHeader, ShapeRates};
+use lockgate_rules::{AcceptProxy, HostPattern, SentHeader, ShapeRates};
 
-use super::{Host, ListenAddr, SharedSetting, Timeouts, Tls};
+use super::{ListenAddr, SharedSetting, Timeouts, Tls};
 use crate::place::At;
 
 /// One `[tcp."ADDR"]` table: a listener whose bytes are relayed unread.
@@ -34,17 +34,17 @@ pub enum Way {
     /// All have the same.
     Proxy(Relay),
     /// That of what its ClientHello asks for.
-    Hello(ByHello),
+    Hello(RelaysByHello),
 }
 
 /// Relays by what a ClientHello asks for. Sites with TLS may be on the same address: of all names
 /// the most specific one counts, and no two are the same.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ByHello {
+pub struct RelaysByHello {
     /// By a protocol that is offered by ALPN, whatever the name.
     pub alpn: Vec<(String, Relay)>,
     /// By the server name; never `Host::Any`.
-    pub sni: Vec<(Host, Relay)>,
+    pub sni: Vec<(HostPattern, Relay)>,
     /// For every other name, and for none; `None` refuses.
     pub default: Option<Relay>,
 }
@@ -68,7 +68,7 @@ impl Tcp {
     pub fn relays(&self) -> Vec<&Relay> {
         match &self.way {
             Way::Proxy(relay) => vec![relay],
-            Way::Hello(ByHello { alpn, sni, default }) => {
+            Way::Hello(RelaysByHello { alpn, sni, default }) => {
                 let alpn = alpn.iter().map(|(_, relay)| relay);
                 alpn.chain(sni.iter().map(|(_, relay)| relay))
                     .chain(default)
@@ -78,7 +78,7 @@ impl Tcp {
     }
 
     /// Those by what a ClientHello asks for.
-    pub fn by_hello(&self) -> Option<&ByHello> {
+    pub fn by_hello(&self) -> Option<&RelaysByHello> {
         if let Way::Hello(by_hello) = &self.way {
             Some(by_hello)
         } else {

@@ -1,12 +1,10 @@
 //! Tunnels: who may have them, and where they may lead.
 
-use std::fmt;
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use lockgate_rules::{AcceptProxy, ProxyVersion, RateLimit, ShapeRates};
+use lockgate_rules::{AcceptProxy, Cidr, HostPattern, ProxyVersion, RateLimit, ShapeRates};
 
-use super::{BasicAuth, Cidr, Host, ListenAddr, Protocol, SharedSetting, Timeouts, Tls};
+use super::{BasicAuth, ListenAddr, Protocol, SharedSetting, Timeouts, Tls};
 use crate::place::At;
 
 /// One `[tunnel."ADDR"]` table: a listener whose clients say where their bytes go (CONNECT).
@@ -55,41 +53,4 @@ pub struct Tunnel {
     pub dns_ttl: Duration,
     /// Deadlines, with the global ones merged in.
     pub timeouts: Timeouts,
-}
-
-/// Some targets.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TargetRule {
-    /// Which hosts.
-    pub named: TargetName,
-    /// Which of their ports; never empty, and without 0.
-    pub ports: Vec<RangeInclusive<u16>>,
-}
-
-/// How a rule names hosts.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TargetName {
-    /// By their names; never an IP address.
-    Host(Host),
-    /// By their addresses.
-    Network(Cidr),
-}
-
-impl fmt::Display for TargetRule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.named {
-            TargetName::Host(host) => write!(f, "{host}:")?,
-            TargetName::Network(network) if network.addr().is_ipv6() => write!(f, "[{network}]:")?,
-            TargetName::Network(network) => write!(f, "{network}:")?,
-        }
-        for (place, range) in self.ports.iter().enumerate() {
-            let comma = if place > 0 { "," } else { "" };
-            match (*range.start(), *range.end()) {
-                (1, u16::MAX) => write!(f, "{comma}*")?,
-                (first, last) if first == last => write!(f, "{comma}{first}")?,
-                (first, last) => write!(f, "{comma}{first}-{last}")?,
-            }
-        }
-        Ok(())
-    }
 }

@@ -4,7 +4,7 @@ use crate::codes::Code;
 use crate::keys::Row;
 use crate::keys::route::{self, auth};
 use crate::keys::tcp::Destination;
-use crate::model::{Auth, BasicAuth, ForwardAuth};
+use crate::model::{Auth, BasicAuth, AuthService};
 use crate::values::Written;
 
 use super::{Resolver, View};
@@ -47,7 +47,7 @@ impl Resolver<'_> {
                 self.unused_beside(&long, [auth::REALM.row()], "it is for `basic`");
                 let service = long.written(&auth::FORWARD)?;
                 let pool = self.asked_pool(service)?;
-                Some(Auth::Forward(ForwardAuth {
+                Some(Auth::Forward(AuthService {
                     pool,
                     path: long.get(&auth::PATH),
                     copy: long.list(&auth::COPY),

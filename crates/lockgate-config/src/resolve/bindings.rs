@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use lockgate_rules::AcceptProxy;
+use lockgate_rules::{AcceptProxy, HostPattern};
 
 use crate::address::ListenAddr;
 use crate::codes::Code;
 use crate::keys::top;
-use crate::model::{Config, Host, Protocol, Site, Tcp};
+use crate::model::{Config, Protocol, Site, Tcp};
 use crate::place::At;
 
 use super::Resolver;
@@ -102,7 +102,7 @@ impl Resolver<'_> {
         // A conflict needs the same port or path, so only those are compared.
         let mut by_port: BTreeMap<String, Vec<&Binding<'_>>> = BTreeMap::new();
         // Who serves a host on an address: sites that share one may be many.
-        let mut hosts: BTreeMap<(String, bool, &Host), (At, At)> = BTreeMap::new();
+        let mut hosts: BTreeMap<(String, bool, &HostPattern), (At, At)> = BTreeMap::new();
         for binding in &bound {
             let rivals = by_port.entry(port_or_path(&binding.addr)).or_default();
             let first = rivals.iter().find(|rival| !self.share(rival, binding));
@@ -121,7 +121,7 @@ impl Resolver<'_> {
                 };
                 if table.rank() != binding.at.rank() && !self.warned(Code::SameHost, at) {
                     let message = match host {
-                        Host::Any => format!(
+                        HostPattern::Any => format!(
                             "every other name is served by two tables on {}",
                             binding.addr
                         ),
@@ -294,7 +294,7 @@ impl Binding<'_> {
 
 /// The hosts that a table serves itself on its address, whether over TLS, and where that was
 /// written.
-fn served<'a>(binding: &'a Binding<'a>) -> Vec<(&'a Host, bool, &'a At)> {
+fn served<'a>(binding: &'a Binding<'a>) -> Vec<(&'a HostPattern, bool, &'a At)> {
     match binding.user {
         User::Site {
             site,
@@ -316,7 +316,7 @@ fn served<'a>(binding: &'a Binding<'a>) -> Vec<(&'a Host, bool, &'a At)> {
             let default = by_hello
                 .default
                 .iter()
-                .map(|relay| (&Host::Any, true, &relay.at));
+                .map(|relay| (&HostPattern::Any, true, &relay.at));
             names.chain(default).collect()
         }
         User::Metrics | User::Tunnel | User::Tcp(None) | User::Site { .. } => Vec::new(),

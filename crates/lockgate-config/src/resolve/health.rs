@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use crate::codes::Code;
 use crate::keys::pool::{self, Expected, health};
-use crate::model::{Endpoint, EndpointAddr, HealthCheck, Probe, Protocol, UpstreamTls};
+use crate::model::{Endpoint, EndpointAddr, HealthSettings, Probe, Protocol, UpstreamTls};
 use crate::values::{Form, Switch, statuses};
 
 use super::{Resolver, View};
@@ -17,7 +17,7 @@ impl Resolver<'_> {
         endpoints: &[Endpoint],
         protocol: Option<Protocol>,
         of_pool: Option<&UpstreamTls>,
-    ) -> Option<HealthCheck> {
+    ) -> Option<HealthSettings> {
         let long = view.section(&pool::HEALTH);
         let path = match view.written(&pool::HEALTH)?.value {
             Form::Short(short) => short.clone()?,
@@ -65,7 +65,7 @@ impl Resolver<'_> {
                 is_table.then(|| self.tls_to(&view, written.at, endpoints, protocol))
             }
         };
-        Some(HealthCheck {
+        Some(HealthSettings {
             probe,
             every: long.get(&health::EVERY),
             timeout: long.get(&health::TIMEOUT),

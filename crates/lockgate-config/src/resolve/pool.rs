@@ -10,7 +10,7 @@ use crate::keys::route::proxy;
 use crate::keys::tcp::{Destination, endpoint};
 use crate::keys::{Key, tls, top};
 use crate::model::{
-    Action, Answer, Auth, BalanceMethod, Config, Endpoint, EndpointAddr, Pool, Protocol, Route,
+    Action, Answer, Auth, EndpointChoice, Config, Endpoint, EndpointAddr, Pool, Protocol, Route,
     UpstreamTls,
 };
 use crate::newcomers;
@@ -51,9 +51,9 @@ impl Resolver<'_> {
         let health = self.health(&view, &endpoints, protocol, tls.as_ref());
         let balance = match view.get(&pool::BALANCE) {
             Some(Form::Long(_)) => self.affinity(&view),
-            Some(Form::Short(Order::P2c)) => Some(BalanceMethod::P2c),
-            Some(Form::Short(Order::Least)) => Some(BalanceMethod::Least),
-            Some(Form::Short(Order::RoundRobin)) => Some(BalanceMethod::RoundRobin),
+            Some(Form::Short(Order::P2c)) => Some(EndpointChoice::P2c),
+            Some(Form::Short(Order::Least)) => Some(EndpointChoice::Least),
+            Some(Form::Short(Order::RoundRobin)) => Some(EndpointChoice::RoundRobin),
             None => None,
         };
         Some(Pool {
@@ -72,7 +72,7 @@ impl Resolver<'_> {
     }
 
     /// How clients come to belong to an endpoint; nothing when that is not certain.
-    fn affinity(&mut self, view: &View<'_>) -> Option<BalanceMethod> {
+    fn affinity(&mut self, view: &View<'_>) -> Option<EndpointChoice> {
         let (long, at) = (
             view.section(&pool::BALANCE),
             view.written(&pool::BALANCE)?.at,
@@ -88,10 +88,10 @@ impl Resolver<'_> {
                     .push_pair(Code::Excluded, sticky.at, texts, (hash.at, "here"));
                 None
             }
-            (Some(hash), None) => Some(BalanceMethod::Hash(hash.value.clone())),
+            (Some(hash), None) => Some(EndpointChoice::Hash(hash.value.clone())),
             (None, Some(sticky)) => Some(match sticky.value {
-                StickyKey::Cookie(name) => BalanceMethod::Sticky(name.clone()),
-                StickyKey::TlsSession => BalanceMethod::Session,
+                StickyKey::Cookie(name) => EndpointChoice::Sticky(name.clone()),
+                StickyKey::TlsSession => EndpointChoice::Session,
             }),
             (None, None) if !long.broken(&[balance::HASH.row(), balance::STICKY.row()]) => {
                 let message = "neither `hash` nor `sticky`";

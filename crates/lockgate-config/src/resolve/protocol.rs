@@ -6,7 +6,7 @@ use lockgate_rules::{HashKey, Http2};
 use crate::codes::Code;
 use crate::keys::route::proxy;
 use crate::keys::{http2, tls, top};
-use crate::model::{BalanceMethod, Protocol};
+use crate::model::{EndpointChoice, Protocol};
 use crate::place::At;
 use crate::units;
 use crate::values::Items;
@@ -157,7 +157,7 @@ impl Resolver<'_> {
         let Some(pool) = self.pools.all.get(pool) else {
             return;
         };
-        if decrypted && pool.balance == Some(BalanceMethod::Session) {
+        if decrypted && pool.balance == Some(EndpointChoice::Session) {
             let message = "a pool that looks at TLS sessions of endpoints where `tls` is taken off";
             let why = "the sessions are ours, and any endpoint is as good for them";
             let cure = "remove tls, or write balance = { hash = \"client\" }";
@@ -169,7 +169,7 @@ impl Resolver<'_> {
             );
         }
         if let Some(
-            BalanceMethod::Hash(HashKey::Header(name) | HashKey::Cookie(name)) | BalanceMethod::Sticky(name),
+            EndpointChoice::Hash(HashKey::Header(name) | HashKey::Cookie(name)) | EndpointChoice::Sticky(name),
         ) = &pool.balance
         {
             let message = format!("a pool that looks at `{name}` of requests in a [tcp] table");
@@ -201,7 +201,7 @@ impl Resolver<'_> {
         let Some(pool) = self.pools.all.get(pool) else {
             return;
         };
-        if pool.balance == Some(BalanceMethod::Session) && !self.warned(Code::WrongProtocol, &pool.at) {
+        if pool.balance == Some(EndpointChoice::Session) && !self.warned(Code::WrongProtocol, &pool.at) {
             let message = "a pool that looks at TLS sessions of endpoints in a [site]";
             let why = "a site takes TLS off, so the sessions are ours, and any endpoint is as good for them";
             let cure = "write balance = { sticky = \"cookie:lg\" } or { hash = \"client\" }";

@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use lockgate_rules::{FixedResponse, HeaderOp, HeaderRule, HeaderRules, MinRates, PathKey, Pattern, Purpose, RateLimit, TargetRewrite, Template};
+use lockgate_rules::{Cidr, FixedResponse, HeaderOp, HeaderRule, HeaderRules, MinRates, PathKey, Pattern, Purpose, RateLimit, TargetRewrite, Template};
 
 use crate::codes::Code;
 use crate::host::SiteKey;
 use crate::keys::route::{self, FieldChange, RawPaths, ShortResponse, limit, redirect, respond};
 use crate::keys::{Defaulted, Row, answers, content, files as file_keys, shape, site};
-use crate::model::{Action, Answer, Auth, Cidr, Route, Rules, SharedSetting};
+use crate::model::{Action, Answer, Auth, Route, Rules, SharedSetting};
 use crate::place::At;
 use crate::values::{Form, Items, Keyed, MapOf, Named, Switch, Typed};
 

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use lockgate_rules::{AcceptProxy, SentHeader};
+use lockgate_rules::{AcceptProxy, HostPattern, SentHeader};
 
 use crate::codes::Code;
 use crate::keys::tcp::{self, Destination, relay};
 use crate::keys::{Defaulted, Key, Row, top};
-use crate::model::{ByHello, Host, ListenAddr, Relay, Tcp, Timeouts, Way};
+use crate::model::{RelaysByHello, ListenAddr, Relay, Tcp, Timeouts, Way};
 use crate::place::At;
 use crate::values::{Form, Keyed, MapOf, Named, Table, Written};
 
@@ -157,12 +157,12 @@ impl Resolver<'_> {
         );
     }
 
-    fn by_hello(&mut self, view: &View<'_>) -> Option<ByHello> {
+    fn by_hello(&mut self, view: &View<'_>) -> Option<RelaysByHello> {
         let (mut alpn, mut sni, mut whole) = (Vec::new(), Vec::new(), true);
-        let mut hosts: HashMap<Host, &At> = HashMap::new();
+        let mut hosts: HashMap<HostPattern, &At> = HashMap::new();
         for one in entries(view, &tcp::SNI) {
             // It has been looked at.
-            let Ok(host) = Host::parse(&one.name) else {
+            let Ok(host) = parse_host(&one.name) else {
                 continue;
             };
             if let Some(first) = hosts.insert(host.clone(), &one.name_at) {
@@ -216,7 +216,7 @@ impl Resolver<'_> {
             );
             return None;
         }
-        (whole && !broken).then_some(ByHello { alpn, sni, default })
+        (whole && !broken).then_some(RelaysByHello { alpn, sni, default })
     }
 
     /// The relay of a name.

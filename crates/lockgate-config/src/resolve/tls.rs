@@ -6,10 +6,10 @@ use crate::codes::Code;
 use crate::environment::is_pattern;
 use crate::keys::tls::{self as keys, PolicyName, cert, client_auth, policy, site, tickets};
 use crate::keys::top;
-use crate::model::{CertFiles, ClientAuth, Suite, Tickets, Tls, TlsVersion};
+use crate::model::{CertPaths, ClientAuth, Suite, Tickets, Tls, TlsVersion};
 use crate::newcomers;
 use crate::place::At;
-use crate::policy::Policy;
+use crate::policy::TlsPreset;
 use crate::values::{Form, Items, Listed, Typed, Written};
 
 use super::{Resolver, View};
@@ -75,7 +75,7 @@ impl Resolver<'_> {
         })
     }
 
-    fn own_cert(&mut self, own: &View<'_>) -> Option<CertFiles> {
+    fn own_cert(&mut self, own: &View<'_>) -> Option<CertPaths> {
         let cert = own.written(&site::CERT);
         for key in [site::KEY.row(), site::OCSP.row()] {
             if let (Some(lonely), false) = (own.value_at(key), own.mentions(&site::CERT)) {
@@ -93,7 +93,7 @@ impl Resolver<'_> {
         // A key that was meant otherwise is reported: nothing is to be said of a missing one.
         let meant = own.is_strange() || own.broken(&[site::KEY.row()]);
         let cert = cert.filter(|_| own.written(&site::KEY).is_some() || !meant)?;
-        Some(CertFiles {
+        Some(CertPaths {
             key: own.get(&site::KEY),
             ocsp: own.get(&site::OCSP),
             key_at: own.value_at(site::KEY.row()).cloned(),
@@ -105,10 +105,10 @@ impl Resolver<'_> {
     /// The certificates in order, and the default: the table's own one when it names exactly one.
     fn certificates(
         &mut self,
-        own_cert: Option<CertFiles>,
+        own_cert: Option<CertPaths>,
         own: &View<'_>,
         merged: &View<'_>,
-    ) -> (Vec<CertFiles>, Option<CertFiles>) {
+    ) -> (Vec<CertPaths>, Option<CertPaths>) {
         let listed = merged.items(&keys::CERTS);
         let only = match (&own_cert, own.written(&keys::CERTS)) {
             (Some(_), None) => own_cert.clone(),
@@ -120,7 +120,7 @@ impl Resolver<'_> {
             cert_files(written.value, written.at)
         };
         let default = default(own).or(only).or_else(|| default(merged));
-        let mut certs: Vec<CertFiles> = own_cert.into_iter().collect();
+        let mut certs: Vec<CertPaths> = own_cert.into_iter().collect();
         for (one, at) in listed.placed() {
             certs.extend(self.expand(one, at));
         }
@@ -171,7 +171,7 @@ impl Resolver<'_> {
     }
 
     /// One entry of `certs`; a pattern may stand for many.
-    fn expand(&mut self, one: &Form<PathBuf>, at: &At) -> Vec<CertFiles> {
+    fn expand(&mut self, one: &Form<PathBuf>, at: &At) -> Vec<CertPaths> {
         let Form::Short(pattern) = one else {
             return cert_files(one, at).into_iter().collect();
         };
@@ -191,17 +191,17 @@ impl Resolver<'_> {
                 cure,
             );
         }
-        let matched = |path: &PathBuf| CertFiles {
+        let matched = |path: &PathBuf| CertPaths {
             named: crate::model::Named::ByPattern,
             ..files(path, at)
         };
         found.iter().map(matched).collect()
     }
 
-    fn policy(&mut self, merged: &View<'_>) -> Policy {
-        let mut policy = Policy::intermediate();
+    fn policy(&mut self, merged: &View<'_>) -> TlsPreset {
+        let mut policy = TlsPreset::intermediate();
         match merged.get(&keys::POLICY) {
-            Form::Short(PolicyName::Modern) => return Policy::modern(),
+            Form::Short(PolicyName::Modern) => return TlsPreset::modern(),
             Form::Short(PolicyName::Intermediate) => return policy,
             Form::Long(_) => {}
         }
@@ -306,7 +306,7 @@ fn client_auth_of(merged: &View<'_>) -> Option<ClientAuth> {
 }
 
 /// The one certificate of a list that has one and no pattern.
-fn only(listed: &[Listed<Form<PathBuf>>]) -> Option<CertFiles> {
+fn only(listed: &[Listed<Form<PathBuf>>]) -> Option<CertPaths> {
     let [one] = listed else { return None };
     match one.value.as_ref()? {
         Form::Short(path) if is_pattern(path) => None,
@@ -314,13 +314,13 @@ fn only(listed: &[Listed<Form<PathBuf>>]) -> Option<CertFiles> {
     }
 }
 
-fn cert_files(one: &Form<PathBuf>, at: &At) -> Option<CertFiles> {
+fn cert_files(one: &Form<PathBuf>, at: &At) -> Option<CertPaths> {
     let view = match one {
         Form::Short(path) => return Some(files(path, at)),
         Form::Long(table) => View::of(table),
     };
     let cert = view.written(&cert::CERT)?;
-    Some(CertFiles {
+    Some(CertPaths {
         key: view.get(&cert::KEY),
         ocsp: view.get(&cert::OCSP),
         key_at: view.value_at(cert::KEY.row()).cloned(),
@@ -329,8 +329,8 @@ fn cert_files(one: &Form<PathBuf>, at: &At) -> Option<CertFiles> {
     })
 }
 
-fn files(cert: &Path, at: &At) -> CertFiles {
-    CertFiles {
+fn files(cert: &Path, at: &At) -> CertPaths {
+    CertPaths {
         cert: cert.to_owned(),
         key: None,
         ocsp: None,

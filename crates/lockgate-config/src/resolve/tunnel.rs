@@ -3,9 +3,11 @@
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
+use lockgate_rules::{Cidr, HostPattern, TargetName, TargetRule};
+
 use crate::codes::Code;
 use crate::keys::{Key, top, tunnel};
-use crate::model::{Cidr, Host, ListenAddr, TargetName, TargetRule, Tunnel};
+use crate::model::{ListenAddr, Tunnel};
 use crate::place::At;
 use crate::tunnel_rule::TunnelRule;
 use crate::values::{Form, Items, Keyed};
@@ -103,7 +105,7 @@ impl Resolver<'_> {
         let allow = match rules(&view, &tunnel::ALLOW, usual) {
             allow if allow.is_empty() => {
                 vec![TargetRule {
-                    named: TargetName::Host(Host::Any),
+                    named: TargetName::Host(HostPattern::Any),
                     ports: usual.to_vec(),
                 }]
             }
@@ -185,7 +187,7 @@ impl Resolver<'_> {
                     }
                     TargetName::Host(_) => false,
                 };
-                let any = |rule: &TargetRule| matches!(&rule.named, TargetName::Host(Host::Any));
+                let any = |rule: &TargetRule| matches!(&rule.named, TargetName::Host(HostPattern::Any));
                 allow.any(|rule| any(rule) || has(rule, ip) && meant(rule))
                     && !deny.any(|rule| any(rule) || has(rule, ip))
             })

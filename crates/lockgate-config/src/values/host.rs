@@ -2,11 +2,13 @@
 
 use std::net::IpAddr;
 
+use lockgate_rules::HostPattern;
+
 use crate::address::is_name;
 use crate::check::Checker;
 use crate::codes::Code;
 use crate::document::Text;
-use crate::host::{Host, HostError};
+use crate::host::HostError;
 use crate::place::At;
 
 use super::TextLanguage;
@@ -39,12 +41,12 @@ impl TextLanguage for HostName {
 }
 
 impl TextLanguage for SiteHost {
-    type Value = Host;
+    type Value = HostPattern;
 
     const EXPECTED: &str = "a host";
 
-    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<Host> {
-        let error = match Host::parse(&text.value) {
+    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<HostPattern> {
+        let error = match parse_host(&text.value) {
             Ok(host) => return Some(host),
             Err(error) => error,
         };

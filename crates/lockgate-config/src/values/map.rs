@@ -5,11 +5,12 @@ use std::fmt::Debug;
 use std::net::Ipv4Addr;
 
 use lockgate_http::h1::parse::is_token;
+use lockgate_rules::HostPattern;
 
 use crate::check::{Checker, unquoted};
 use crate::codes::Code;
 use crate::document::{self, Entry as Written, Item, Node};
-use crate::host::{Host, HostError};
+use crate::host::HostError;
 use crate::keys::{self, Names, Row};
 use crate::place::At;
 use crate::schema;
@@ -181,8 +182,8 @@ fn is_attribute(name: &str, at: &At, checker: &mut Checker<'_>) -> bool {
 
 /// A name that clients can ask for (RFC 6066 §3): no address.
 fn is_server_name(name: &str, at: &At, checker: &mut Checker<'_>) -> bool {
-    let (why, cure) = match Host::parse(name) {
-        Ok(Host::Exact(host)) if host.starts_with('[') || host.parse::<Ipv4Addr>().is_ok() => (
+    let (why, cure) = match parse_host(name) {
+        Ok(HostPattern::Exact(host)) if host.starts_with('[') || host.parse::<Ipv4Addr>().is_ok() => (
             "clients ask for no address in TLS",
             "write it as `default`".to_owned(),
         ),

@@ -2,11 +2,11 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use crate::address::CidrError;
+use lockgate_rules::network::{Cidr, CidrError};
+
 use crate::check::Checker;
 use crate::codes::Code;
 use crate::document::Text;
-use crate::model::Cidr;
 use crate::place::At;
 
 use super::TextLanguage;

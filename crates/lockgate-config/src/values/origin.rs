@@ -1,11 +1,11 @@
 //! Origins of pages.
 
-use lockgate_rules::Origin;
+use lockgate_rules::{HostPattern, Origin};
 
 use crate::check::Checker;
 use crate::codes::Code;
 use crate::document::Text;
-use crate::host::{Host, SiteKey};
+use crate::host::SiteKey;
 use crate::place::At;
 
 use super::TextLanguage;
@@ -67,11 +67,11 @@ fn origin(text: &str) -> Result<Option<Origin>, &'static str> {
         .map(|port| format!(":{port}"))
         .unwrap_or_default();
     match host {
-        Host::Exact(host) => Ok(Some(Origin::Exact(format!("{scheme}://{host}{port}")))),
-        Host::Under(host) => Ok(Some(Origin::Under(
+        HostPattern::Exact(host) => Ok(Some(Origin::Exact(format!("{scheme}://{host}{port}")))),
+        HostPattern::Under(host) => Ok(Some(Origin::Under(
             format!("{scheme}://"),
             format!(".{host}{port}"),
         ))),
-        Host::Any => Err("its host is missing"),
+        HostPattern::Any => Err("its host is missing"),
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockgate_http::h1::parse::is_token;
-use lockgate_rules::{Allowance, LimitKey};
+use lockgate_rules::{Allowance, LimitScope};
 
 use crate::check::Checker;
 use crate::codes::Code;
@@ -119,12 +119,12 @@ impl TextLanguage for Limit {
 }
 
 impl TextLanguage for LimitBy {
-    type Value = LimitKey;
+    type Value = LimitScope;
 
     const EXPECTED: &str = "\"client\", \"route\" or \"header:NAME\"";
     const PATTERN: &str = "^(client|route|header:.+)$";
 
-    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<LimitKey> {
+    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<LimitScope> {
         match limit_key(&text.value) {
             Some(key) => Some(key),
             None => {
@@ -139,7 +139,7 @@ impl TextLanguage for LimitBy {
 #[derive(Debug, Clone)]
 pub(crate) struct WrittenLimit {
     pub(crate) frequency: (u32, Duration),
-    pub(crate) per: Option<LimitKey>,
+    pub(crate) per: Option<LimitScope>,
     pub(crate) burst: Option<u32>,
 }
 
@@ -172,12 +172,12 @@ impl WrittenLimit {
     }
 }
 
-fn limit_key(text: &str) -> Option<LimitKey> {
+fn limit_key(text: &str) -> Option<LimitScope> {
     match text.split_once(':') {
-        None if text == "client" => Some(LimitKey::Client),
-        None if text == "route" => Some(LimitKey::Route),
+        None if text == "client" => Some(LimitScope::Client),
+        None if text == "route" => Some(LimitScope::Route),
         Some(("header", name)) if is_token(name.as_bytes()) => {
-            Some(LimitKey::Header(name.to_ascii_lowercase()))
+            Some(LimitScope::Header(name.to_ascii_lowercase()))
         }
         _ => None,
     }

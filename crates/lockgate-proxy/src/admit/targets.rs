@@ -9,27 +9,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
 
-/// What one rule is about.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Named {
-    /// Every host, by name or address.
-    Any,
-    /// This one: lower case, without a final dot.
-    Exact(String),
-    /// Every host below this one, and not itself.
-    Under(String),
-    /// What has an address in this network, by name or not: address and length of the prefix.
-    Network(IpAddr, u8),
-}
-
-/// One line of `allow` or `deny`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rule {
-    /// Which hosts.
-    pub named: Named,
-    /// Which of their ports.
-    pub ports: Vec<RangeInclusive<u16>>,
-}
+use lockgate_rules::{HostPattern, TargetName, TargetRule};
 
 /// The rules of one listener.
 #[derive(Debug)]
@@ -60,7 +40,7 @@ pub enum Refused {
 impl Targets {
     /// `deny` wins. With `private`, addresses that are not public are as good as others; without,
     /// only those of networks in `allow` that have no public address.
-    pub fn new(allow: Vec<Rule>, deny: Vec<Rule>, private: bool) -> Self {
+    pub fn new(allow: &[TargetRule], deny: &[TargetRule], private: bool) -> Self {
         Self {
             allow: Rules::new(allow),
             deny: Rules::new(deny),
@@ -134,19 +114,27 @@ struct Network {
 }
 
 impl Rules {
-    fn new(written: Vec<Rule>) -> Self {
+    fn new(written: &[TargetRule]) -> Self {
         let mut rules = Self::default();
-        for Rule { named, ports } in written {
-            match named {
-                Named::Any => rules.any.extend(ports),
-                Named::Exact(host) => rules.exact.entry(host).or_default().extend(ports),
-                Named::Under(host) => rules.under.entry(host).or_default().extend(ports),
-                Named::Network(first, prefix) => rules.networks.push(Network {
-                    first,
-                    prefix,
-                    ports,
-                }),
-            }
+        for TargetRule { named, ports } in written {
+            let all = match named {
+                TargetName::Host(HostPattern::Any) => &mut rules.any,
+                TargetName::Host(HostPattern::Exact(host)) => {
+                    rules.exact.entry(host.clone()).or_default()
+                }
+                TargetName::Host(HostPattern::Under(host)) => {
+                    rules.under.entry(host.clone()).or_default()
+                }
+                TargetName::Network(network) => {
+                    rules.networks.push(Network {
+                        first: network.addr(),
+                        prefix: network.prefix(),
+                        ports: ports.clone(),
+                    });
+                    continue;
+                }
+            };
+            all.extend(ports.iter().cloned());
         }
         rules
     }
@@ -279,9 +267,11 @@ fn special(ip: IpAddr) -> Option<Special> {
 
 #[cfg(test)]
 mod tests {
+    use lockgate_rules::Cidr;
+
     use super::*;
 
-    fn rule(text: &str) -> Rule {
+    fn rule(text: &str) -> TargetRule {
         let (host, ports) = text.rsplit_once(' ').unwrap();
         let range = match ports.split_once('-') {
             Some((first, last)) => first.parse().unwrap()..=last.parse().unwrap(),
@@ -289,21 +279,22 @@ mod tests {
         };
         let named = match (host.split_once('/'), host.strip_prefix("*.")) {
             (Some((first, prefix)), _) => {
-                Named::Network(first.parse().unwrap(), prefix.parse().unwrap())
+                let (first, prefix) = (first.parse().unwrap(), prefix.parse().unwrap());
+                TargetName::Network(Cidr::of(first, prefix))
             }
-            (None, Some(host)) => Named::Under(host.to_owned()),
-            (None, None) if host == "*" => Named::Any,
-            (None, None) => Named::Exact(host.to_owned()),
+            (None, Some(host)) => TargetName::Host(HostPattern::Under(host.to_owned())),
+            (None, None) if host == "*" => TargetName::Host(HostPattern::Any),
+            (None, None) => TargetName::Host(HostPattern::Exact(host.to_owned())),
         };
-        Rule {
+        TargetRule {
             named,
             ports: vec![range],
         }
     }
 
     fn targets(allow: &[&str], deny: &[&str], private: bool) -> Targets {
-        let rules = |list: &[&str]| list.iter().map(|text| rule(text)).collect();
-        Targets::new(rules(allow), rules(deny), private)
+        let rules = |list: &[&str]| list.iter().map(|text| rule(text)).collect::<Vec<_>>();
+        Targets::new(&rules(allow), &rules(deny), private)
     }
 
     #[test]

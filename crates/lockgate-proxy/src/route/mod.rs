@@ -20,6 +20,5 @@ pub mod paths;
 pub mod router;
 
 pub use clash::{Clash, Unreachable};
-pub use hosts::HostPattern;
 pub use paths::{NoRoute, Rule};
 pub use router::{Found, Router, SiteRoutes};

@@ -1,9 +1,9 @@
 //! The table of one listener's address: hosts to sites, and paths to routes within them.
 
-use lockgate_rules::Pattern;
+use lockgate_rules::{HostPattern, Pattern};
 
 use super::clash::{Clash, Unreachable};
-use super::hosts::{HostPattern, Hosts};
+use super::hosts::Hosts;
 use super::paths::{NoRoute, Paths, Rule};
 
 /// A site as the shell gives it.

@@ -128,12 +128,12 @@ impl Upstream {
         blocks: &Rc<Blocks>,
         now: u64,
     ) -> Rc<Self> {
-        let idle = IdleSettings {
+        let idle_settings = IdleSettings {
             max: 0,
             ..IdleSettings::default()
         };
         let settings = Settings {
-            idle,
+            idle_settings,
             retry: Retry::NEVER,
             ..Settings::default()
         };
@@ -348,10 +348,10 @@ impl Upstream {
     ) -> Result<Lease, DialError> {
         let (began, hold) = (Instant::now(), hold.shares());
         let avoided = hold.endpoint().is_avoided(guard.clock().now());
-        let (sharing, keeping) = (&self.shared[member], self.pool.settings.idle);
+        let (sharing, idle_settings) = (&self.shared[member], self.pool.settings.idle_settings);
         let (mut wanted, mut waited, mut dialled) = (wanted, false, None);
         loop {
-            if let Some(Place { call, requests }) = sharing.place(wanted, keeping) {
+            if let Some(Place { call, requests }) = sharing.place(wanted, idle_settings) {
                 let (link, upstream) = (Wire::H2(call), Rc::clone(self));
                 let requests = if waited { 0 } else { requests };
                 return Ok(Lease {
@@ -393,7 +393,7 @@ impl Upstream {
         let mut idle = self.idle[member].borrow_mut();
         while let Some(last) = idle.pop_back() {
             if lives(&last.link, certain)
-                && now.saturating_sub(last.since) < millis(self.pool.settings.idle.age)
+                && now.saturating_sub(last.since) < millis(self.pool.settings.idle_settings.age)
             {
                 return Some(last);
             }
@@ -446,19 +446,19 @@ impl Upstream {
     /// connections are idle for a moment, and making them anew for the next thousand would cost
     /// more than everything else.
     pub fn tidy(&self, now: u64) {
-        let keeping = self.pool.settings.idle;
+        let idle_settings = self.pool.settings.idle_settings;
         for shared in &self.shared {
-            shared.tidy(keeping, now);
+            shared.tidy(idle_settings, now);
         }
         for idle in &self.idle {
             let mut idle = idle.borrow_mut();
             // The oldest are at the front.
-            let spare = idle.len().saturating_sub(keeping.max);
+            let spare = idle.len().saturating_sub(idle_settings.max);
             let mut place = 0;
             idle.retain(|one| {
                 place += 1;
                 let age = now.saturating_sub(one.since);
-                age < millis(keeping.age)
+                age < millis(idle_settings.age)
                     && (place > spare || age < MOMENT)
                     && one.link.stream.is_quiet()
             });
@@ -597,11 +597,11 @@ impl Lease {
     pub fn keep(self, now: u64) {
         let wanted = self.are_sockets_wanted();
         let (link, mut hold, requests, member, upstream) = self.into_kept();
-        let keeping = upstream.pool.settings.idle;
+        let idle_settings = upstream.pool.settings.idle_settings;
         if let Some(link) = spent(link)
             && let Some(slot) = hold.take_slot()
-            && requests + 1 < keeping.requests
-            && keeping.max > 0
+            && requests + 1 < idle_settings.requests
+            && idle_settings.max > 0
             && !wanted
         {
             slot.rests();

@@ -68,10 +68,10 @@ impl Lease {
     pub fn keep_private(self, kept: &Rc<Kept>, now: u64) {
         let wanted = self.are_sockets_wanted();
         let (link, mut hold, requests, member, upstream) = self.into_kept();
-        let keeping = upstream.pool().settings.idle;
+        let idle_settings = upstream.pool().settings.idle_settings;
         if let Some(link) = spent(link)
             && let Some(slot) = hold.take_slot()
-            && requests + 1 < keeping.requests
+            && requests + 1 < idle_settings.requests
             && !wanted
         {
             let private = Private {
@@ -82,14 +82,14 @@ impl Lease {
                 member,
                 upstream,
             };
-            kept.push(private, keeping.max, now);
+            kept.push(private, idle_settings.max, now);
         }
     }
 }
 
 impl Private {
     fn is_old(&self, now: u64) -> bool {
-        now.saturating_sub(self.since) >= millis(self.upstream.pool().settings.idle.age)
+        now.saturating_sub(self.since) >= millis(self.upstream.pool().settings.idle_settings.age)
     }
 
     /// The connection for another request, if it is one of `upstream`, lives, and its endpoint has

@@ -15,7 +15,7 @@ pub struct Settings {
     /// Whether HTTP/2 is spoken to its endpoints, and requests share connections.
     pub http2: bool,
     /// The limits of connections that are kept for reuse.
-    pub idle: IdleSettings,
+    pub idle_settings: IdleSettings,
     /// How requests that were not answered are tried again.
     pub retry: Retry,
     /// How clients come to belong to an endpoint, if they do.

@@ -80,7 +80,7 @@ impl Default for Sharing {
 
 impl Sharing {
     /// A place on a connection, if one has room.
-    pub(super) fn place(&self, wanted: Wanted, keeping: IdleSettings) -> Option<Place> {
+    pub(super) fn place(&self, wanted: Wanted, idle_settings: IdleSettings) -> Option<Place> {
         let mut connections = self.connections.borrow_mut();
         connections.retain(|one| !one.is_over());
         connections.iter().find_map(|one| {
@@ -91,7 +91,7 @@ impl Sharing {
             };
             let requests = one.asked();
             let call = if usable {
-                Call::on(one, keeping.requests)?
+                Call::on(one, idle_settings.requests)?
             } else {
                 return None;
             };
@@ -247,14 +247,14 @@ impl Sharing {
     }
 
     /// Looks after all of them: see [`Shared::look`].
-    pub(super) fn tidy(&self, keeping: IdleSettings, now: u64) {
+    pub(super) fn tidy(&self, idle_settings: IdleSettings, now: u64) {
         let mut connections = self.connections.borrow_mut();
         connections.retain(|one| !one.is_over());
         let mut idle = 0;
         for one in &*connections {
-            one.look(now, millis(keeping.age));
+            one.look(now, millis(idle_settings.age));
             idle += usize::from(one.is_idle());
-            if one.is_idle() && idle > keeping.max {
+            if one.is_idle() && idle > idle_settings.max {
                 one.leave();
             }
         }

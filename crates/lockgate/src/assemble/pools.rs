@@ -99,13 +99,13 @@ impl Pools {
             });
         }
         let balance = match written.balance {
-            Some(config::BalanceMethod::P2c) => Some(Balance::LatencyAware),
-            Some(config::BalanceMethod::Least) => Some(Balance::Least),
-            Some(config::BalanceMethod::RoundRobin) => Some(Balance::RoundRobin),
+            Some(config::EndpointChoice::P2c) => Some(Balance::LatencyAware),
+            Some(config::EndpointChoice::Least) => Some(Balance::Least),
+            Some(config::EndpointChoice::RoundRobin) => Some(Balance::RoundRobin),
             // For those who belong to nobody.
             None
             | Some(
-                config::BalanceMethod::Hash(_) | config::BalanceMethod::Sticky(_) | config::BalanceMethod::Session,
+                config::EndpointChoice::Hash(_) | config::EndpointChoice::Sticky(_) | config::EndpointChoice::Session,
             ) => None,
         };
         let settings = settings(&name, written, &members);
@@ -151,7 +151,7 @@ impl Pools {
         mistakes: &mut Mistakes<'_>,
         name: &str,
         pool: &config::Pool,
-        written: &config::HealthCheck,
+        written: &config::HealthSettings,
         own: Option<&Arc<Connector>>,
     ) -> Option<Check> {
         let tls = match &written.tls {
@@ -242,12 +242,12 @@ fn settings(name: &str, written: &config::Pool, members: &[Member]) -> Settings 
     Settings {
         name: name.to_owned(),
         http2: written.protocol != config::Protocol::Http1,
-        idle: written.idle,
+        idle_settings: written.idle,
         retry: written.retry,
         affinity: match &written.balance {
-            Some(config::BalanceMethod::Hash(key)) => Some(Affinity::Hash(key.clone())),
-            Some(config::BalanceMethod::Session) => Some(Affinity::Session(Sessions::default())),
-            Some(config::BalanceMethod::Sticky(cookie)) => {
+            Some(config::EndpointChoice::Hash(key)) => Some(Affinity::Hash(key.clone())),
+            Some(config::EndpointChoice::Session) => Some(Affinity::Session(Sessions::default())),
+            Some(config::EndpointChoice::Sticky(cookie)) => {
                 let labels = members
                     .iter()
                     .map(|member| member.endpoint().label.as_str());

@@ -9,9 +9,8 @@ use lockgate_proxy::downstream::{
     Asked, ByHello, Listener, Relaying, SecureSites, Service, Way,
 };
 use lockgate_proxy::metrics::relay::RelayName;
-use lockgate_proxy::route::HostPattern;
 use lockgate_proxy::shaping::Shape;
-use lockgate_rules::AcceptProxy;
+use lockgate_rules::{AcceptProxy, HostPattern};
 
 use super::sites;
 use super::tls::Neighbours;
@@ -112,10 +111,10 @@ impl Assembler<'_> {
     fn by_hello(
         &mut self,
         tcp: &config::Tcp,
-        written: &config::ByHello,
+        written: &config::RelaysByHello,
         shape: Option<&Arc<Shape>>,
     ) -> Option<ByHello> {
-        let config::ByHello { alpn, sni, default } = written;
+        let config::RelaysByHello { alpn, sni, default } = written;
         let alpn = alpn.iter().map(|(name, relay)| {
             (
                 format!("{} {name}", tcp.name),
@@ -126,7 +125,7 @@ impl Assembler<'_> {
         let sni = sni.iter().map(|(host, relay)| {
             (
                 format!("{} {host}", tcp.name),
-                Asked::Name(sites::host(host)),
+                Asked::Name(host.clone()),
                 relay,
             )
         });
@@ -161,7 +160,7 @@ impl Assembler<'_> {
         let hosts = sites
             .iter()
             .flat_map(|one| &one.site.hosts)
-            .map(sites::host);
+            .cloned();
         let hosts = hosts.chain(others.then_some(HostPattern::Any)).collect();
         Some(Some((
             hosts,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::thread;
 
 use lockgate_config as config;
-use lockgate_config::{At, Cidr, Code, SharedSetting};
+use lockgate_config::{At, Code, SharedSetting};
 use lockgate_proxy::admit::basic_auth::Checker;
 use lockgate_proxy::admit::networks::Networks;
 use lockgate_proxy::admit::rate_limit::{BUCKETS, Buckets, Rate, RateLimiter};
@@ -56,7 +56,7 @@ impl Guards {
     pub(super) fn admission(&mut self, route: &config::Route, auth: Option<Auth>) -> Admission {
         let written = &route.rules;
         Admission {
-            networks: Networks::new(&networks(&written.allow), &networks(&written.deny)),
+            networks: Networks::new(&written.allow, &written.deny),
             limit: written.limit.as_ref().map(|limit| self.limit(limit)),
             auth,
         }
@@ -266,12 +266,4 @@ pub(super) fn bare(rates: MinRates) -> Rules {
         redirects: None,
         raw_paths: false,
     }
-}
-
-/// Networks as the heart knows them.
-pub(super) fn networks(written: &[Cidr]) -> Vec<(std::net::IpAddr, u8)> {
-    written
-        .iter()
-        .map(|network| (network.addr(), network.prefix()))
-        .collect()
 }

@@ -7,17 +7,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockgate_config as config;
-use lockgate_config::{At, Code, Config, Host, ListenAddr, Protocol, SiteListener};
+use lockgate_config::{At, Code, Config, ListenAddr, Protocol, SiteListener};
 use lockgate_http::h1::Limits;
 use lockgate_net::threads::Threads;
-use lockgate_rules::Pattern;
+use lockgate_rules::{HostPattern, Pattern};
 use lockgate_proxy::action::forward_auth::ForwardAuth;
 use lockgate_proxy::action::proxy::Proxy;
 use lockgate_proxy::admit::basic_auth::Checker;
 use lockgate_proxy::answer::Pages;
 use lockgate_proxy::downstream::{Listener, SecureSites, Service};
 use lockgate_proxy::files::{Files, Symlinks};
-use lockgate_proxy::route::{Clash, HostPattern, Router, Rule, SiteRoutes, Unreachable};
+use lockgate_proxy::route::{Clash, Router, Rule, SiteRoutes, Unreachable};
 use lockgate_proxy::site::{self, Action, Admission, Auth};
 use lockgate_proxy::upstream::Pool;
 
@@ -204,14 +204,14 @@ impl Assembler<'_> {
         let mut table = Table::default();
         let mut whole = true;
         for one in sites.iter().filter(|one| !one.redirects) {
-            let hosts = one.site.hosts.iter().map(host).collect();
+            let hosts = one.site.hosts.clone();
             whole &= self.serve(&mut table, one, hosts).is_some();
         }
         for one in sites.iter().filter(|one| one.redirects) {
             // Who serves a host here himself does not have it redirected.
             let free =
                 |host: &HostPattern| !table.hosts.iter().any(|site| site.hosts.contains(host));
-            let hosts: Vec<HostPattern> = one.site.hosts.iter().map(host).filter(free).collect();
+            let hosts: Vec<HostPattern> = one.site.hosts.iter().filter(|host| free(host)).cloned().collect();
             if !hosts.is_empty() {
                 self.redirect(&mut table, one, hosts);
             }
@@ -361,7 +361,7 @@ impl Assembler<'_> {
     fn forward_auth(
         &mut self,
         site: &config::Site,
-        written: &config::ForwardAuth,
+        written: &config::AuthService,
         timeouts: &config::Timeouts,
     ) -> Option<ForwardAuth> {
         let upstream = self.upstream(written.pool, &format!("{} auth", site.name))?;
@@ -403,8 +403,8 @@ impl Assembler<'_> {
                 place,
                 root: files.root.clone(),
                 symlinks: match files.symlinks {
-                    config::Symlinks::Inside => Symlinks::Inside,
-                    config::Symlinks::Follow => Symlinks::Follow,
+                    config::SymlinkRule::Inside => Symlinks::Inside,
+                    config::SymlinkRule::Follow => Symlinks::Follow,
                 },
                 index: files.index.clone(),
                 clean_urls: files.clean_urls,
@@ -534,14 +534,6 @@ fn spoken(sites: &[Served<'_>]) -> Vec<Protocol> {
         vec![Protocol::Http1]
     } else {
         spoken
-    }
-}
-
-pub(super) fn host(written: &Host) -> HostPattern {
-    match written {
-        Host::Any => HostPattern::Any,
-        Host::Exact(host) => HostPattern::Exact(host.clone()),
-        Host::Under(host) => HostPattern::Under(host.clone()),
     }
 }
 

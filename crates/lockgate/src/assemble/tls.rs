@@ -12,6 +12,7 @@ use lockgate_net::tls::{
     self, Acceptor, Acceptors, CertError, Connector, ConnectorError, Policy, TicketRing,
     TlsSetupError, Warning,
 };
+use lockgate_rules::HostPattern;
 
 use super::Mistakes;
 
@@ -58,8 +59,8 @@ impl Rings {
                 .as_ref()
                 .map(|auth| tls::ClientAuthSettings {
                     mode: match auth.mode {
-                        config::ClientAuthMode::Require => tls::ClientAuthMode::Require,
-                        config::ClientAuthMode::Request => tls::ClientAuthMode::Request,
+                        config::ClientCertificates::Require => tls::ClientAuthMode::Require,
+                        config::ClientCertificates::Request => tls::ClientAuthMode::Request,
                     },
                     ca: auth.ca.clone(),
                 }),
@@ -118,11 +119,11 @@ impl Rings {
                 .or(written.default.clone().filter(|_| meant));
             for host in &site.hosts {
                 match host {
-                    config::Host::Any => default = place,
-                    config::Host::Exact(name) => {
+                    HostPattern::Any => default = place,
+                    HostPattern::Exact(name) => {
                         names.push((tls::Name::Exact(name.clone()), place))
                     }
-                    config::Host::Under(name) => {
+                    HostPattern::Under(name) => {
                         names.push((tls::Name::Under(name.clone()), place))
                     }
                 }
@@ -202,8 +203,8 @@ pub(super) enum Neighbours {
     Relays,
 }
 
-fn is_ip(host: &config::Host) -> bool {
-    let config::Host::Exact(host) = host else {
+fn is_ip(host: &HostPattern) -> bool {
+    let HostPattern::Exact(host) = host else {
         return false;
     };
     host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok()
@@ -221,7 +222,7 @@ fn same_rules(one: &config::Tls, other: &config::Tls) -> bool {
 
 /// Whether the default is nothing but the only certificate of a table: it stands at the same place.
 fn is_only(written: &config::Tls) -> bool {
-    let same = |one: &config::CertFiles, other: &config::CertFiles| {
+    let same = |one: &config::CertPaths, other: &config::CertPaths| {
         one == other && one.at.to_string() == other.at.to_string()
     };
     written
@@ -234,7 +235,7 @@ fn is_only(written: &config::Tls) -> bool {
 fn uncovered(
     mistakes: &mut Mistakes<'_>,
     site: &config::Site,
-    host: &config::Host,
+    host: &HostPattern,
     certs: &[tls::CertSummary],
 ) {
     let has = |wanted: &str| {
@@ -243,8 +244,8 @@ fn uncovered(
             .any(|cert| cert.names.iter().any(|name| name == wanted))
     };
     let (covered, shown) = match host {
-        config::Host::Any => return,
-        config::Host::Exact(host) => {
+        HostPattern::Any => return,
+        HostPattern::Exact(host) => {
             let address = host
                 .trim_start_matches('[')
                 .trim_end_matches(']')
@@ -259,7 +260,7 @@ fn uncovered(
                 host.clone(),
             )
         }
-        config::Host::Under(parent) => (has(&format!("*.{parent}")), format!("*.{parent}")),
+        HostPattern::Under(parent) => (has(&format!("*.{parent}")), format!("*.{parent}")),
     };
     if !covered {
         let message = format!("no certificate is for {shown}");
@@ -276,8 +277,8 @@ fn uncovered(
 
 /// Each once, where it comes last: sites have their own before those of `[tls]`, which are the last
 /// of each.
-fn own_first(certs: Vec<config::CertFiles>) -> Vec<config::CertFiles> {
-    let mut kept: Vec<config::CertFiles> = Vec::new();
+fn own_first(certs: Vec<config::CertPaths>) -> Vec<config::CertPaths> {
+    let mut kept: Vec<config::CertPaths> = Vec::new();
     for one in certs.into_iter().rev() {
         if !kept.contains(&one) {
             kept.push(one);
@@ -293,8 +294,8 @@ pub(super) fn connector(
     written: &config::UpstreamTls,
 ) -> Option<Arc<Connector>> {
     let ca = match &written.ca {
-        config::CaSource::System => tls::CaSource::System,
-        config::CaSource::File(path) => tls::CaSource::File(path.clone()),
+        config::AuthoritySource::System => tls::CaSource::System,
+        config::AuthoritySource::File(path) => tls::CaSource::File(path.clone()),
     };
     let settings = tls::ClientSettings {
         alpn: written
@@ -309,7 +310,7 @@ pub(super) fn connector(
         Ok(connector) => Some(Arc::new(connector)),
         Err(error) => {
             match (&error, &written.ca) {
-                (ConnectorError::Ca(_), config::CaSource::File(path)) => {
+                (ConnectorError::Ca(_), config::AuthoritySource::File(path)) => {
                     let cure = "a PEM file with the certificates of the authorities";
                     mistakes.file(
                         path,
@@ -319,7 +320,7 @@ pub(super) fn connector(
                         cure,
                     );
                 }
-                (ConnectorError::Ca(_), config::CaSource::System) => {
+                (ConnectorError::Ca(_), config::AuthoritySource::System) => {
                     mistakes.error(
                         Code::AuthorityUnreadable,
                         &written.at,
@@ -444,7 +445,7 @@ fn place_of<'a>(written: &'a config::Tls, cert: &Path, path: &Path) -> Option<&'
 }
 
 /// The files of certificates, without those of authorities that a pattern found beside them.
-fn certificates(mistakes: &mut Mistakes<'_>, written: &[config::CertFiles]) -> Vec<tls::CertFiles> {
+fn certificates(mistakes: &mut Mistakes<'_>, written: &[config::CertPaths]) -> Vec<tls::CertFiles> {
     let mut certs = Vec::new();
     for one in written {
         let files = files(one);
@@ -463,7 +464,7 @@ fn certificates(mistakes: &mut Mistakes<'_>, written: &[config::CertFiles]) -> V
     certs
 }
 
-fn files(written: &config::CertFiles) -> tls::CertFiles {
+fn files(written: &config::CertPaths) -> tls::CertFiles {
     tls::CertFiles {
         cert: written.cert.clone(),
         key: written.key.clone(),

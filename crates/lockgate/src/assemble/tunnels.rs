@@ -3,18 +3,17 @@
 use std::sync::Arc;
 
 use lockgate_config as config;
-use lockgate_config::{Host, TargetName, TargetRule};
 use lockgate_http::forwarding::Client;
 use lockgate_net::names::Names;
-use lockgate_rules::{HeaderOp, HeaderRule, HeaderRules, Pattern, SiteLog};
+use lockgate_rules::{HeaderOp, HeaderRule, HeaderRules, HostPattern, Pattern, SiteLog};
 use lockgate_proxy::action::connect::{Connect, Forward};
 use lockgate_proxy::action::proxy::Proxy;
 use lockgate_proxy::admit::networks::Networks;
-use lockgate_proxy::admit::targets::{Named, Rule, Targets};
+use lockgate_proxy::admit::targets::Targets;
 use lockgate_proxy::downstream::{Listener, Service};
 use lockgate_proxy::exchange::Bounds;
 use lockgate_proxy::limits::{AtOnce, PerClient};
-use lockgate_proxy::route::{self, HostPattern, Router, SiteRoutes};
+use lockgate_proxy::route::{self, Router, SiteRoutes};
 use lockgate_proxy::rules::Rules;
 use lockgate_proxy::shaping::Shape;
 use lockgate_proxy::site::{self, Action, Admission, Gatekeeper};
@@ -69,7 +68,7 @@ impl Assembler<'_> {
             .as_ref()
             .map(|limit| self.sites.guards.limit(limit));
         let shape = tunnel.shape.as_ref().map(|shape| Shape::new(&shape.value));
-        let networks = Networks::new(&rules::networks(&tunnel.clients), &[]);
+        let networks = Networks::new(&tunnel.clients, &[]);
         let route = site::Route {
             name: String::new(),
             action: Action::Connect(Box::new(self.connect(tunnel))),
@@ -156,9 +155,8 @@ impl Assembler<'_> {
 
     fn connect(&mut self, tunnel: &config::Tunnel) -> Connect {
         let Shared { names, look_ups } = self.tunnels.clone();
-        let rules = |written: &[TargetRule]| written.iter().map(rule).collect();
         Connect {
-            targets: Targets::new(rules(&tunnel.allow), rules(&tunnel.deny), tunnel.private),
+            targets: Targets::new(&tunnel.allow, &tunnel.deny, tunnel.private),
             names,
             fresh: tunnel.dns_ttl,
             connect: tunnel.timeouts.connect,
@@ -183,18 +181,5 @@ impl Assembler<'_> {
                 client: Client::unnamed(),
             }),
         }
-    }
-}
-
-fn rule(written: &TargetRule) -> Rule {
-    let named = match &written.named {
-        TargetName::Host(Host::Any) => Named::Any,
-        TargetName::Host(Host::Exact(host)) => Named::Exact(host.clone()),
-        TargetName::Host(Host::Under(host)) => Named::Under(host.clone()),
-        TargetName::Network(network) => Named::Network(network.addr(), network.prefix()),
-    };
-    Rule {
-        named,
-        ports: written.ports.clone(),
     }
 }

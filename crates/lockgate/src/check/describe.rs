@@ -3,11 +3,11 @@
 use std::ops::RangeInclusive;
 use std::time::{Duration, SystemTime};
 
-use lockgate_config::{Action, Auth, BalanceMethod, Config, Endpoint, Host, Pool, Probe, Relay, Route, Rules, SharedSetting, Site, TargetRule, Tcp, Tls, Tunnel, Way, rates_shown};
+use lockgate_config::{Action, Auth, EndpointChoice, Config, Endpoint, Pool, Probe, Relay, Route, Rules, SharedSetting, Site, Tcp, Tls, Tunnel, Way, rates_shown};
 use lockgate_net::tls::{Acceptor, Acceptors};
 use lockgate_proxy::downstream::Service;
 use lockgate_proxy::site;
-use lockgate_rules::{AcceptProxy, Directions, Eject, FixedResponse, HashKey, LimitKey, Pattern, ProxyVersion, RateLimit, SentHeader, ShapeRates, TargetRewrite};
+use lockgate_rules::{AcceptProxy, Directions, Eject, FixedResponse, HashKey, HostPattern, LimitScope, Pattern, ProxyVersion, RateLimit, SentHeader, ShapeRates, TargetRewrite, TargetRule};
 use serde_json::{Value, json};
 
 use super::words;
@@ -43,7 +43,7 @@ fn tcp(config: &Config, tcp: &Tcp, planned: &Planned) -> Value {
                 written
                     .sni
                     .iter()
-                    .map(|(name, _)| json!({ "name": host(name) })),
+                    .map(|(name, _)| json!({ "name": name.to_string() })),
             );
             let asked = asked.chain(written.default.iter().map(|_| json!({ "name": "*" })));
             let ways = tcp.relays().into_iter().zip(by_hello.ways()).zip(asked);
@@ -176,7 +176,7 @@ fn site(config: &Config, written: &Site, one: &site::Site, planned: &Planned) ->
         .iter()
         .find(is_here)
         .is_some_and(|at| at.redirects);
-    let serves = |site: &Site, host: &Host| {
+    let serves = |site: &Site, host: &HostPattern| {
         site.hosts.contains(host) && site.listen.iter().any(|at| is_here(&at) && !at.redirects)
     };
     let hosts = written
@@ -203,18 +203,10 @@ fn site(config: &Config, written: &Site, one: &site::Site, planned: &Planned) ->
     };
     json!({
         "site": written.name,
-        "hosts": hosts.map(host).collect::<Vec<_>>(),
+        "hosts": hosts.map(ToString::to_string).collect::<Vec<_>>(),
         "tls_rules": secure.then_some(one.tls_rules),
         "routes": routes,
     })
-}
-
-fn host(host: &Host) -> String {
-    match host {
-        Host::Any => "*".to_owned(),
-        Host::Exact(name) => name.clone(),
-        Host::Under(name) => format!("*.{name}"),
-    }
 }
 
 /// Whom requests or connections go to.
@@ -334,9 +326,9 @@ fn modifiers(config: &Config, rules: &Rules, pattern: &Pattern) -> Vec<String> {
 fn limit(limit: &SharedSetting<RateLimit>) -> String {
     let limit = &limit.value;
     let per = match &limit.per {
-        LimitKey::Client => " per client".to_owned(),
-        LimitKey::Header(name) => format!(" per {name}"),
-        LimitKey::Route => String::new(),
+        LimitScope::Client => " per client".to_owned(),
+        LimitScope::Header(name) => format!(" per {name}"),
+        LimitScope::Route => String::new(),
     };
     format!(
         "{} in {}{per}, burst {}",
@@ -350,15 +342,15 @@ fn limit(limit: &SharedSetting<RateLimit>) -> String {
 /// word.
 fn balance(pool: &Pool) -> Vec<String> {
     let chosen = pool.balance.as_ref().map(|balance| match balance {
-        BalanceMethod::P2c => "by p2c".to_owned(),
-        BalanceMethod::Least => "by least".to_owned(),
-        BalanceMethod::RoundRobin => "by round-robin".to_owned(),
-        BalanceMethod::Sticky(cookie) => format!("by the cookie {cookie}"),
-        BalanceMethod::Session => "by the TLS session, else by a hash of the client's address".to_owned(),
-        BalanceMethod::Hash(HashKey::Client) => "by a hash of the client's address".to_owned(),
-        BalanceMethod::Hash(HashKey::Sni) => "by a hash of the SNI".to_owned(),
-        BalanceMethod::Hash(HashKey::Header(name)) => format!("by a hash of the header {name}"),
-        BalanceMethod::Hash(HashKey::Cookie(name)) => format!("by a hash of the cookie {name}"),
+        EndpointChoice::P2c => "by p2c".to_owned(),
+        EndpointChoice::Least => "by least".to_owned(),
+        EndpointChoice::RoundRobin => "by round-robin".to_owned(),
+        EndpointChoice::Sticky(cookie) => format!("by the cookie {cookie}"),
+        EndpointChoice::Session => "by the TLS session, else by a hash of the client's address".to_owned(),
+        EndpointChoice::Hash(HashKey::Client) => "by a hash of the client's address".to_owned(),
+        EndpointChoice::Hash(HashKey::Sni) => "by a hash of the SNI".to_owned(),
+        EndpointChoice::Hash(HashKey::Header(name)) => format!("by a hash of the header {name}"),
+        EndpointChoice::Hash(HashKey::Cookie(name)) => format!("by a hash of the cookie {name}"),
     });
     let ejected = match &pool.eject {
         None => Some("never ejected".to_owned()),

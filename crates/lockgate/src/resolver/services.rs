@@ -216,7 +216,7 @@ impl Service {
         let kept = self
             .users
             .iter()
-            .map(|user| user.pool.settings.idle.age)
+            .map(|user| user.pool.settings.idle_settings.age)
             .max()
             .unwrap_or_default();
         let is_over = |place: &Place| match place.state {

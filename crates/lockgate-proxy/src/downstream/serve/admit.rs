@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use lockgate_http::head::{BodyLength, RequestHead};
-use lockgate_rules::{ClientAddress, LimitKey};
+use lockgate_rules::{ClientAddress, LimitScope};
 
 use super::Exchange;
 use super::refusal::Refusal;
@@ -101,9 +101,9 @@ fn within<'s>(
     now: u64,
 ) -> Result<(), Refusal<'s>> {
     let key = match &limited.by {
-        LimitKey::Client => Key::Client(client),
-        LimitKey::Route => Key::Route,
-        LimitKey::Header(name) => head
+        LimitScope::Client => Key::Client(client),
+        LimitScope::Route => Key::Route,
+        LimitScope::Header(name) => head
             .fields
             .named(name.as_bytes())
             .next()
