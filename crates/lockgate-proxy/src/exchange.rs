@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockgate_http::head::{RequestHead, ResponseHead};
-use lockgate_rules::{Pattern, ProxyVersion, Values};
+use lockgate_rules::{Pattern, ProxyVersion, RequestValues};
 
 use crate::access_log::{Cause, OpenedBy, Side};
 use crate::answer::Fault;
@@ -33,7 +33,7 @@ pub struct Request<'a> {
     /// The request as an endpoint gets it, with the head as it was received.
     pub outgoing: OutgoingRequest<'a>,
     /// What templates fill in.
-    pub values: Values<'a>,
+    pub values: RequestValues<'a>,
     /// What the route matches.
     pub pattern: &'a Pattern,
     /// What the exchange is held to.

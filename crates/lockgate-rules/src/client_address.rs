@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr};
 pub enum ClientAddress {
     /// An IP address, never an IPv4-mapped one.
     Ip(IpAddr),
-    /// A Unix socket, whose clients have no address.
+    /// A Unix socket: its clients have no address.
     Unix,
     /// A trusted proxy has named none that can be read. It is not the proxy's own address: that
     /// would pass rules that are meant for proxies or private networks.

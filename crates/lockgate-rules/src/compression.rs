@@ -1,4 +1,4 @@
-//! Which answers are compressed, and how.
+//! The compression of responses.
 
 use lockgate_content::coding::Coding;
 use lockgate_http::coding::{self, Accepted, vary};
@@ -6,7 +6,7 @@ use lockgate_http::fields::{Fields, Known};
 
 use crate::media_range::MediaRange;
 
-/// Which answers are compressed on their way.
+/// The responses that are compressed, and their codings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Compression {
     /// What may be made, with its level if it is not what suits the occasion; of what a client
@@ -25,9 +25,9 @@ impl Compression {
             && self.types.iter().any(|range| range.matches(content_type))
     }
 
-    /// The coding that an origin's answer gets for who asked with these fields, and its level; the
-    /// answer's fields are made to say so. Nothing for what has a coding, is a part, or is not
-    /// to be transformed (RFC 9110 §7.7).
+    /// The coding that an origin's response gets for a request with these fields, and its level; the
+    /// response's fields are made to say so. `None` for a response that has a coding, is a part, or
+    /// is not to be transformed (RFC 9110 §7.7).
     pub fn begin(
         &self,
         asked: &Fields,
@@ -58,9 +58,9 @@ impl Compression {
         Some((coding, self.fast_level(coding)))
     }
 
-    /// An origin that finds the tag which [`begin`](Self::begin) has made weak says its own in a
-    /// 304. Who asks must see the one of what it has (RFC 9110 §15.4.5), or it does not know
-    /// what is still good (RFC 9111 §4.3.4).
+    /// Weakens the entity tag of a 304 where [`begin`](Self::begin) has made it weak before: the
+    /// origin says its own, but the client must see the one of the response that it has (RFC 9110
+    /// §15.4.5), or it does not know which one is still fresh (RFC 9111 §4.3.4).
     pub fn recall(&self, asked: &Fields, status: u16, fields: &mut Fields) {
         let strong = fields
             .named(b"etag")
@@ -112,7 +112,7 @@ pub fn made(coding: coding::Coding) -> Option<Coding> {
     }
 }
 
-/// Whether nobody on the way may change it (RFC 9111 §5.2.2.6).
+/// Whether no intermediary may change the content (RFC 9111 §5.2.2.6).
 pub fn is_fixed(fields: &Fields) -> bool {
     fields
         .named(b"cache-control")
@@ -120,8 +120,8 @@ pub fn is_fixed(fields: &Fields) -> bool {
         .any(|directive| directive.trim_ascii().eq_ignore_ascii_case(b"no-transform"))
 }
 
-/// Takes out what was said of the bytes that are no longer these: their number, their parts, their
-/// coding, their digests.
+/// Removes the fields that describe the bytes of a content that has been changed: their number,
+/// ranges, coding and digests.
 pub fn became_another(fields: &mut Fields) {
     fields.remove(Known::ContentLength);
     let gone: [&[u8]; 6] = [

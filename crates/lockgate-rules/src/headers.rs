@@ -3,7 +3,7 @@
 use lockgate_http::fields::{Fields, Known, alike};
 use lockgate_http::h1::parse::is_token;
 
-use crate::template::{Template, Values};
+use crate::template::{Template, RequestValues};
 
 /// What is done with the lines of one name. Templates are for
 /// [`Purpose::Text`](crate::Purpose::Text).
@@ -23,7 +23,7 @@ pub enum HeaderOp {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeaderRule {
     /// In the spelling in which it goes out. Lines are taken out that applications could take for
-    /// it ([`alike`]), so that nobody gets past a rule by writing `X_User`.
+    /// it ([`alike`]), so that no client gets past a rule by writing `X_User`.
     pub name: Vec<u8>,
     /// What is done.
     pub op: HeaderOp,
@@ -146,7 +146,7 @@ impl HeaderRules {
 
     /// Changes the fields of a message. `scratch` is where values are put together; it is left
     /// empty.
-    pub fn apply(&self, fields: &mut Fields, values: &Values<'_>, scratch: &mut Vec<u8>) {
+    pub fn apply(&self, fields: &mut Fields, values: &RequestValues<'_>, scratch: &mut Vec<u8>) {
         if self.lengths != 0 {
             fields.retain(|field| !self.replaces(field.name));
         }

@@ -13,7 +13,7 @@ pub enum HostPattern {
     /// address, or an IPv6 address in brackets.
     Exact(String),
     /// For `*.example.com` given as `example.com`: every name below it, however many labels deeper,
-    /// but not itself. As in DNS (RFC 4592), not as in certificates, whose `*` is one label
+    /// but not itself. As in DNS (RFC 4592), not as in certificates, where `*` is one label
     /// (RFC 6125 §6.4.3).
     Under(String),
 }

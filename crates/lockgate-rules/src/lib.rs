@@ -59,4 +59,4 @@ pub use redirect_map::RedirectMap;
 pub use site_log::SiteLog;
 pub use target::TargetRewrite;
 pub use target_rule::{TargetName, TargetRule};
-pub use template::{Purpose, Template, TemplateError, Values};
+pub use template::{Purpose, Template, TemplateError, RequestValues};

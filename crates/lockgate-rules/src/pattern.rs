@@ -198,8 +198,8 @@ impl Pattern {
         text
     }
 
-    /// The pattern of one decoded path, or of all that is below it, whatever characters it has.
-    /// `path` has no slash at its end where `below`.
+    /// The pattern of one decoded path, or of all that is below it: no character means more
+    /// than itself. `path` has no slash at its end where `below`.
     pub fn literal(path: &str, below: bool) -> Self {
         // Of "" nothing is left, and of "/" one empty segment.
         let segments = path.split('/').skip(1);
@@ -351,8 +351,8 @@ impl fmt::Display for Pattern {
     }
 }
 
-/// Splits a path behind its first `count` segments. Slashes in a row are one, as they were for
-/// whoever found the pattern.
+/// Splits a path behind its first `count` segments. Slashes in a row are one, as they were when
+/// the pattern was found.
 pub(crate) fn split_behind(path: &[u8], count: usize) -> (&[u8], &[u8]) {
     let begins = |at: &usize| *at == 0 || path[at - 1] != b'/';
     match memchr::memchr_iter(b'/', path).filter(begins).nth(count) {

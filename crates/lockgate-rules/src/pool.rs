@@ -71,7 +71,7 @@ impl FromIterator<u16> for ServerErrors {
     }
 }
 
-/// The queue of a pool whose endpoints are all at their `max`.
+/// The queue of a pool when all of its endpoints are at their `max`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Queue {
     /// Requests that may wait at once, for the process; 0 is none.
@@ -160,8 +160,22 @@ mod tests {
     #[test]
     fn a_set_of_server_errors_is_shown_as_ranges() {
         let set: ServerErrors = [404, 500, 503, 502, 504, 599, 600].into_iter().collect();
-        assert!(set.has(503) && !set.has(501) && !set.has(404) && !set.has(600));
         assert_eq!(set.ranges(), [500..=500, 502..=504, 599..=599]);
         assert!(ServerErrors::default().is_empty() && !set.is_empty());
+    }
+
+    #[test]
+    fn a_status_set_holds_only_5xx_codes() {
+        let all = || 0..=u16::MAX;
+        let has = |statuses: &[u16]| -> Vec<u16> {
+            let set = statuses.iter().copied().collect::<ServerErrors>();
+            all().filter(|status| set.has(*status)).collect()
+        };
+        assert_eq!(has(&[500, 503, 599]), [500, 503, 599]);
+        assert_eq!(has(&[0, 499, 600, 628, u16::MAX]), [0_u16; 0]);
+        assert_eq!(
+            all().collect::<ServerErrors>(),
+            (500..600).collect::<ServerErrors>()
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! Redirects by path, of which there may be a hundred thousand.
 //!
 //! A look-up asks for the whole path, and then for its beginnings of as many segments as some
-//! redirect has: what it costs is decided by who wrote the redirects, not by the path.
+//! redirect has: its cost depends on the redirects, not on the path.
 
 use std::collections::HashMap;
 
@@ -14,15 +14,15 @@ use crate::template::Template;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RedirectMap {
     /// By the whole path.
-    exact: Targets,
+    exact: RedirectTargets,
     /// By what is before `/*`.
-    below: Targets,
+    below: RedirectTargets,
     /// How many segments the keys of `below` have, each number once, the highest first.
     depths: Vec<usize>,
 }
 
 /// A router's table takes three times the memory: here are no parameters and no methods.
-type Targets = HashMap<Box<[u8]>, (Template, u16), RandomState>;
+type RedirectTargets = HashMap<Box<[u8]>, (Template, u16), RandomState>;
 
 impl RedirectMap {
     /// Adds a redirect; `from` has no parameters, and `to` is a template for [`Purpose::Redirect`]

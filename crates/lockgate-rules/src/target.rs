@@ -1,7 +1,7 @@
 //! The target that goes to the origin: as received, without its prefix, or by a template.
 
 use crate::pattern::Pattern;
-use crate::template::{Template, Values};
+use crate::template::{Template, RequestValues};
 
 /// What a route does to the target.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub enum TargetRewrite {
 
 impl TargetRewrite {
     /// Appends the new target of a request that matched `pattern`.
-    pub fn write(&self, pattern: &Pattern, values: &Values<'_>, out: &mut Vec<u8>) {
+    pub fn write(&self, pattern: &Pattern, values: &RequestValues<'_>, out: &mut Vec<u8>) {
         let path = match self {
             Self::None => values.path,
             Self::StripPrefix => match pattern.split(values.path) {
@@ -37,7 +37,7 @@ impl TargetRewrite {
     }
 
     /// The new target of a request that matched `pattern`, where there is one.
-    pub fn rewritten(&self, pattern: &Pattern, values: &Values<'_>) -> Option<Vec<u8>> {
+    pub fn rewritten(&self, pattern: &Pattern, values: &RequestValues<'_>) -> Option<Vec<u8>> {
         (*self != Self::None).then(|| {
             let mut target = Vec::new();
             self.write(pattern, values, &mut target);

@@ -38,7 +38,7 @@ impl Purpose {
 
 /// What a request has to fill in.
 #[derive(Debug, Clone, Copy)]
-pub struct Values<'a> {
+pub struct RequestValues<'a> {
     /// The raw path as received.
     pub path: &'a [u8],
     /// The raw query, without its question mark.
@@ -57,7 +57,7 @@ pub struct Values<'a> {
     pub id: &'a [u8],
 }
 
-impl Values<'_> {
+impl RequestValues<'_> {
     fn scheme(&self) -> &'static str {
         if self.secure { "https" } else { "http" }
     }
@@ -109,21 +109,21 @@ impl TemplateError {
 /// A text with placeholders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
-    pieces: Vec<Piece>,
+    pieces: Vec<TemplatePiece>,
     /// Whether the result could come to begin with two slashes, and then would name another host.
     may_lose_host: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Piece {
+enum TemplatePiece {
     Literal(Box<[u8]>),
-    Value(Value, Part),
+    Placeholder(Placeholder, UrlPart),
     /// The request's query with its question mark, where the template has none of its own.
     KeptQuery,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Value {
+enum Placeholder {
     /// What `/*` stands for behind so and so many segments, without its first slash.
     Rest(usize),
     /// One segment of the path.
@@ -139,7 +139,7 @@ enum Value {
 
 /// Where in a URL a value comes to stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum UrlPart {
     Host,
     Path,
     Query,
@@ -148,9 +148,9 @@ enum Part {
 }
 
 impl Template {
-    /// Reads a template for a route with this pattern, whose parameters are placeholders, too, and
-    /// go over ours of the same name. What stands in braces and is no placeholder is kept in a
-    /// text, so that JSON need not be escaped.
+    /// Reads a template for a route with this pattern. The parameters of the pattern are placeholders
+    /// too, and go over ours of the same name. In a text, braces around anything else are kept, so
+    /// that JSON need not be escaped.
     ///
     /// In a URL, what is no visible ASCII character is escaped; the request's query is kept unless
     /// the template has a question mark.
@@ -158,30 +158,30 @@ impl Template {
     /// # Errors
     /// Unknown placeholders, and shapes in which a request could choose more than its part.
     pub fn parse(text: &str, purpose: Purpose, pattern: &Pattern) -> Result<Self, TemplateError> {
-        let mut reader = Reader::new(text, purpose, pattern);
-        reader.start(text)?;
+        let mut parser = TemplateParser::new(text, purpose, pattern);
+        parser.start(text)?;
         let mut rest = text;
         while let Some(brace) = rest.find(['{', '}']) {
             let (before, from) = rest.split_at(brace);
-            reader.literal(before)?;
+            parser.literal(before)?;
             match placeholder(from) {
                 _ if purpose != Purpose::Text => {
                     let name = braced(from)?;
-                    reader.placeholder(name)?;
+                    parser.placeholder(name)?;
                     rest = &from[name.len() + 2..];
                 }
-                Some(name) if reader.value(name).is_ok() => {
-                    reader.placeholder(name)?;
+                Some(name) if parser.value(name).is_ok() => {
+                    parser.placeholder(name)?;
                     rest = &from[name.len() + 2..];
                 }
                 _ => {
-                    reader.literal(&from[..1])?;
+                    parser.literal(&from[..1])?;
                     rest = &from[1..];
                 }
             }
         }
-        reader.literal(rest)?;
-        Ok(reader.finish())
+        parser.literal(rest)?;
+        Ok(parser.finish())
     }
 
     /// Reads a template for [`Purpose::Text`], which any text is.
@@ -194,9 +194,9 @@ impl Template {
         let mut text = String::new();
         for piece in &self.pieces {
             match piece {
-                Piece::Literal(literal) => text.push_str(&String::from_utf8_lossy(literal)),
-                Piece::Value(value, _) => text.extend(["{", value.name(pattern), "}"]),
-                Piece::KeptQuery => {}
+                TemplatePiece::Literal(literal) => text.push_str(&String::from_utf8_lossy(literal)),
+                TemplatePiece::Placeholder(value, _) => text.extend(["{", value.name(pattern), "}"]),
+                TemplatePiece::KeptQuery => {}
             }
         }
         text
@@ -206,7 +206,7 @@ impl Template {
     pub fn fixed(&self) -> Option<&[u8]> {
         match &*self.pieces {
             [] => Some(b""),
-            [Piece::Literal(text)] => Some(text),
+            [TemplatePiece::Literal(text)] => Some(text),
             _ => None,
         }
     }
@@ -214,7 +214,7 @@ impl Template {
     /// Whether what was configured can stand in a field: values that requests fill in always can.
     pub(crate) fn is_field_value(&self) -> bool {
         self.pieces.iter().all(|piece| match piece {
-            Piece::Literal(text) => !text
+            TemplatePiece::Literal(text) => !text
                 .iter()
                 .any(|byte| byte.is_ascii_control() && *byte != b'\t'),
             _ => true,
@@ -222,16 +222,16 @@ impl Template {
     }
 
     /// Appends the text with what a request has.
-    pub fn render(&self, values: &Values<'_>, out: &mut Vec<u8>) {
+    pub fn render(&self, values: &RequestValues<'_>, out: &mut Vec<u8>) {
         let start = out.len();
         for piece in &self.pieces {
             match piece {
-                Piece::Literal(text) => out.extend_from_slice(text),
-                Piece::Value(value, part) => value.render(*part, values, out),
-                Piece::KeptQuery => {
+                TemplatePiece::Literal(text) => out.extend_from_slice(text),
+                TemplatePiece::Placeholder(value, part) => value.render(*part, values, out),
+                TemplatePiece::KeptQuery => {
                     if let Some(query) = values.query {
                         out.push(b'?');
-                        escape(query, Part::Query.keeps_all(), out);
+                        escape(query, UrlPart::Query.keeps_all(), out);
                     }
                 }
             }
@@ -257,7 +257,7 @@ fn keep_host(out: &mut Vec<u8>, start: usize) {
     }
 }
 
-impl Value {
+impl Placeholder {
     /// What stands between the braces.
     fn name<'p>(&self, pattern: &'p Pattern) -> &'p str {
         match self {
@@ -276,7 +276,7 @@ impl Value {
         }
     }
 
-    fn render(&self, part: Part, values: &Values<'_>, out: &mut Vec<u8>) {
+    fn render(&self, part: UrlPart, values: &RequestValues<'_>, out: &mut Vec<u8>) {
         let keep = part.keeps();
         match self {
             Self::Rest(depth) => {
@@ -285,14 +285,14 @@ impl Value {
             }
             Self::Segment(at) => escape(nth_segment(values.path, *at), keep, out),
             Self::Path => {
-                // Behind a host, whatever does not begin with a slash would become part of it.
-                if part != Part::Text && !values.path.starts_with(b"/") {
+                // Behind a host, a path that does not begin with a slash would become part of it.
+                if part != UrlPart::Text && !values.path.starts_with(b"/") {
                     out.push(b'/');
                 }
                 escape(values.path, keep, out);
             }
             Self::Query => {
-                let keep = if part == Part::Query {
+                let keep = if part == UrlPart::Query {
                     part.keeps_all()
                 } else {
                     keep
@@ -313,9 +313,9 @@ impl Value {
 
 /// Characters that stand for themselves, a bit each.
 #[derive(Debug, Clone, Copy)]
-struct Kept(u128);
+struct Unescaped(u128);
 
-impl Kept {
+impl Unescaped {
     const fn all_visible_but(others: &[u8]) -> Self {
         let mut kept = 0;
         let mut byte = b'!';
@@ -336,29 +336,29 @@ impl Kept {
     }
 }
 
-impl Part {
+impl UrlPart {
     /// What stays as it is of a part of a path. `%` always does: raw paths are escaped already.
-    const fn keeps(self) -> Kept {
-        const PATH: Kept = Kept::all_visible_but(b"?#");
+    const fn keeps(self) -> Unescaped {
+        const PATH: Unescaped = Unescaped::all_visible_but(b"?#");
         // Of form data these would begin another pair, or be a space.
-        const QUERY: Kept = Kept::all_visible_but(b"#&=+;?");
+        const QUERY: Unescaped = Unescaped::all_visible_but(b"#&=+;?");
         // Neither HTML nor a quoted string ends by any of these.
-        const TEXT: Kept = Kept::all_visible_but(b"<>\"'`\\");
+        const TEXT: Unescaped = Unescaped::all_visible_but(b"<>\"'`\\");
         match self {
             Self::Host | Self::Path => PATH,
             Self::Query => QUERY,
-            Self::Fragment => Kept::all_visible_but(b"#"),
+            Self::Fragment => Unescaped::all_visible_but(b"#"),
             Self::Text => TEXT,
         }
     }
 
     /// What stays of a query in a query.
-    const fn keeps_all(self) -> Kept {
-        Kept::all_visible_but(b"#")
+    const fn keeps_all(self) -> Unescaped {
+        Unescaped::all_visible_but(b"#")
     }
 }
 
-fn escape(text: &[u8], keep: Kept, out: &mut Vec<u8>) {
+fn escape(text: &[u8], keep: Unescaped, out: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     let mut rest = text;
     loop {
@@ -390,26 +390,26 @@ fn braced(text: &str) -> Result<&str, TemplateError> {
 }
 
 /// A template while it is read.
-struct Reader<'p> {
+struct TemplateParser<'p> {
     purpose: Purpose,
     pattern: &'p Pattern,
-    part: Part,
+    part: UrlPart,
     /// Literal text since the last placeholder.
     text: Vec<u8>,
-    pieces: Vec<Piece>,
+    pieces: Vec<TemplatePiece>,
     own_query: bool,
     may_lose_host: bool,
 }
 
-impl<'p> Reader<'p> {
+impl<'p> TemplateParser<'p> {
     fn new(text: &str, purpose: Purpose, pattern: &'p Pattern) -> Self {
         Self {
             purpose,
             pattern,
             part: if purpose == Purpose::Text {
-                Part::Text
+                UrlPart::Text
             } else {
-                Part::Path
+                UrlPart::Path
             },
             text: Vec::with_capacity(text.len()),
             pieces: Vec::new(),
@@ -432,7 +432,7 @@ impl<'p> Reader<'p> {
                 if none || host.starts_with("{path}") {
                     return Err(TemplateError::NoHost);
                 }
-                self.part = Part::Host;
+                self.part = UrlPart::Host;
             }
             _ => {
                 // Of a placeholder that is none here, that is the mistake.
@@ -446,7 +446,7 @@ impl<'p> Reader<'p> {
     }
 
     fn literal(&mut self, text: &str) -> Result<(), TemplateError> {
-        if self.part == Part::Text {
+        if self.part == UrlPart::Text {
             // A body may have lines, but a field's value may not: `HeaderRules` looks at that.
             self.text.extend_from_slice(text.as_bytes());
             return Ok(());
@@ -455,7 +455,7 @@ impl<'p> Reader<'p> {
             return Err(TemplateError::Control);
         }
         // Of "https://" the slashes are none of the path's.
-        let begins = self.part == Part::Host && self.text.is_empty() && self.pieces.len() < 2;
+        let begins = self.part == UrlPart::Host && self.text.is_empty() && self.pieces.len() < 2;
         let scheme = if begins {
             text.find("://").map_or(0, |at| at + 3)
         } else {
@@ -463,15 +463,15 @@ impl<'p> Reader<'p> {
         };
         for (at, byte) in text.bytes().enumerate() {
             match byte {
-                b'/' | b'\\' if self.part == Part::Host && at >= scheme => self.part = Part::Path,
-                b'?' if matches!(self.part, Part::Host | Part::Path) => {
-                    self.part = Part::Query;
+                b'/' | b'\\' if self.part == UrlPart::Host && at >= scheme => self.part = UrlPart::Path,
+                b'?' if matches!(self.part, UrlPart::Host | UrlPart::Path) => {
+                    self.part = UrlPart::Query;
                     self.own_query = true;
                 }
-                b'#' if self.part != Part::Fragment => self.fragment()?,
+                b'#' if self.part != UrlPart::Fragment => self.fragment()?,
                 _ => {}
             }
-            escape(&[byte], Kept::all_visible_but(b""), &mut self.text);
+            escape(&[byte], Unescaped::all_visible_but(b""), &mut self.text);
         }
         Ok(())
     }
@@ -481,10 +481,10 @@ impl<'p> Reader<'p> {
         if matches!(self.purpose, Purpose::Target | Purpose::File) {
             return Err(TemplateError::Fragment);
         }
-        self.part = Part::Fragment;
+        self.part = UrlPart::Fragment;
         if !self.own_query {
             self.flush();
-            self.pieces.push(Piece::KeptQuery);
+            self.pieces.push(TemplatePiece::KeptQuery);
             self.own_query = true;
         }
         Ok(())
@@ -492,37 +492,37 @@ impl<'p> Reader<'p> {
 
     fn placeholder(&mut self, name: &str) -> Result<(), TemplateError> {
         let value = self.value(name)?;
-        if self.part == Part::Host {
+        if self.part == UrlPart::Host {
             match value {
-                Value::Host => {}
+                Placeholder::Host => {}
                 // It begins with a slash, so the host ends here.
-                Value::Path => self.part = Part::Path,
+                Placeholder::Path => self.part = UrlPart::Path,
                 _ => return Err(TemplateError::InHost(name.to_owned())),
             }
         }
         self.flush();
-        self.pieces.push(Piece::Value(value, self.part));
+        self.pieces.push(TemplatePiece::Placeholder(value, self.part));
         Ok(())
     }
 
-    fn value(&self, name: &str) -> Result<Value, TemplateError> {
+    fn value(&self, name: &str) -> Result<Placeholder, TemplateError> {
         if let Some(at) = self.pattern.position(name) {
-            return Ok(Value::Segment(at));
+            return Ok(Placeholder::Segment(at));
         }
         if name == "*" {
             let depth = self.pattern.prefix_depth();
-            return depth.map(Value::Rest).ok_or(TemplateError::NoRest);
+            return depth.map(Placeholder::Rest).ok_or(TemplateError::NoRest);
         }
         let known = self.purpose.placeholders();
         let value = match name {
             _ if !known.contains(&name) => None,
-            "path" => Some(Value::Path),
-            "query" => Some(Value::Query),
-            "host" => Some(Value::Host),
-            "scheme" => Some(Value::Scheme),
-            "client" => Some(Value::Client),
-            "method" => Some(Value::Method),
-            "id" => Some(Value::Id),
+            "path" => Some(Placeholder::Path),
+            "query" => Some(Placeholder::Query),
+            "host" => Some(Placeholder::Host),
+            "scheme" => Some(Placeholder::Scheme),
+            "client" => Some(Placeholder::Client),
+            "method" => Some(Placeholder::Method),
+            "id" => Some(Placeholder::Id),
             _ => None,
         };
         value.ok_or_else(|| TemplateError::Unknown(name.to_owned()))
@@ -531,14 +531,14 @@ impl<'p> Reader<'p> {
     fn flush(&mut self) {
         if !self.text.is_empty() {
             self.pieces
-                .push(Piece::Literal(std::mem::take(&mut self.text).into()));
+                .push(TemplatePiece::Literal(std::mem::take(&mut self.text).into()));
         }
     }
 
     fn finish(mut self) -> Template {
         self.flush();
         if self.purpose != Purpose::Text && !self.own_query {
-            self.pieces.push(Piece::KeptQuery);
+            self.pieces.push(TemplatePiece::KeptQuery);
         }
         Template {
             pieces: self.pieces,
@@ -551,8 +551,8 @@ impl<'p> Reader<'p> {
 pub(super) mod tests {
     use super::*;
 
-    pub(crate) fn values<'a>(path: &'a str, query: Option<&'a str>) -> Values<'a> {
-        Values {
+    pub(crate) fn values<'a>(path: &'a str, query: Option<&'a str>) -> RequestValues<'a> {
+        RequestValues {
             path: path.as_bytes(),
             query: query.map(str::as_bytes),
             host: "a.example",
@@ -772,7 +772,7 @@ pub(super) mod tests {
             for template in &templates {
                 out.clear();
                 template.render(
-                    &Values {
+                    &RequestValues {
                         path: &path,
                         query: Some(&path),
                         ..values("", None)

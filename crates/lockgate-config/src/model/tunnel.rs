@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockgate_rules::{AcceptProxy, Cidr, HostPattern, ProxyVersion, RateLimit, ShapeRates};
+use lockgate_rules::{AcceptProxy, Cidr, ProxyVersion, RateLimit, ShapeRates, TargetRule};
 
 use super::{BasicAuth, ListenAddr, Protocol, SharedSetting, Timeouts, Tls};
 use crate::place::At;

@@ -427,7 +427,9 @@ impl Resolver<'_> {
         pattern: &Pattern,
     ) -> HeaderRules {
         let mut rules = HeaderRules::default();
-        for Named { name, value, at } in maps(view, key) {
+        for Named {
+            name, value, at, ..
+        } in maps(view, key) {
             if rules.has(name.as_bytes()) {
                 continue;
             }

@@ -23,7 +23,7 @@ use lockgate_http::fields::Known;
 use lockgate_http::forwarding::{self, Recipient};
 use lockgate_http::head::{BodyLength, RequestHead, Version};
 use lockgate_http::trace::TraceId;
-use lockgate_rules::Values;
+use lockgate_rules::RequestValues;
 
 use super::client_context::ClientContext;
 use super::connection::Connection;
@@ -307,11 +307,11 @@ impl<'e, 's, D: Downstream> Exchange<'e, 's, D> {
     }
 
     /// What templates may name.
-    fn values<'a>(&self, target: &Asked<'a>, host: &'a str, id: &'a RequestId) -> Values<'a>
+    fn values<'a>(&self, target: &Asked<'a>, host: &'a str, id: &'a RequestId) -> RequestValues<'a>
     where
         'e: 'a,
     {
-        Values {
+        RequestValues {
             path: target.path,
             query: target.query,
             host,

@@ -12,7 +12,7 @@ use lockgate_content::coding::{Coded, Decoder};
 use lockgate_http::date::Calendar;
 use lockgate_http::fields::{Fields, Known};
 use lockgate_http::media_type;
-use lockgate_rules::{MediaRange, Template, Values};
+use lockgate_rules::{MediaRange, Template, RequestValues};
 
 use super::body::{self, Stage};
 
@@ -52,7 +52,7 @@ impl Rewrite {
     }
 
     /// The values for one request.
-    pub fn fill(&self, request: &Values<'_>) -> Vec<Vec<u8>> {
+    pub fn fill(&self, request: &RequestValues<'_>) -> Vec<Vec<u8>> {
         self.values.iter().map(|value| value.of(request)).collect()
     }
 
@@ -86,7 +86,7 @@ impl Rewrite {
     /// that we do not know, or is not to be transformed (RFC 9110 §7.7).
     pub fn begin(
         &self,
-        request: &Values<'_>,
+        request: &RequestValues<'_>,
         status: u16,
         fields: &mut Fields,
         stages: &mut Vec<Stage>,
@@ -128,7 +128,7 @@ impl Rewrite {
 
 impl Value {
     // Into a vector all can be written.
-    fn of(&self, request: &Values<'_>) -> Vec<u8> {
+    fn of(&self, request: &RequestValues<'_>) -> Vec<u8> {
         let mut text = Vec::new();
         match self {
             Self::Template(template) => template.render(request, &mut text),

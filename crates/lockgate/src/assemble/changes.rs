@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 use lockgate_config as config;
 use lockgate_config::{BodyChange, Code, ElementEdit};
 use lockgate_content::change::{Changes, Edit, Part, Rule, Template};
-use lockgate_rules::{Pattern, Purpose};
+use lockgate_rules::Pattern;
 use lockgate_proxy::transform::rewrite::Value;
 use lockgate_proxy::transform::{self, Rewrite};
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use lockgate_http::asked::Asked;
 use lockgate_http::forwarding::Recipient;
 use lockgate_http::head::{BodyLength, Method};
-use lockgate_rules::{Pattern, Values};
+use lockgate_rules::{Pattern, RequestValues};
 
 use super::respond::Answerer;
 use super::{Exchange, NextStep, Serving, pace};
@@ -59,7 +59,7 @@ pub(super) struct Parts<'a, 's> {
     pub(super) target: Asked<'a>,
     /// The head as the backend gets it.
     pub(super) outgoing: &'a OutgoingHead<'a>,
-    pub(super) values: &'a Values<'a>,
+    pub(super) values: &'a RequestValues<'a>,
     pub(super) route: &'a Route,
     pub(super) pattern: &'a Pattern,
     pub(super) length: BodyLength,

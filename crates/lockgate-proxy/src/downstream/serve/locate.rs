@@ -7,7 +7,7 @@ use lockgate_http::asked::Asked;
 use lockgate_http::head::Method;
 use lockgate_http::readings::{readings, without_parameters};
 use lockgate_http::target::{Authority, TargetError, decode};
-use lockgate_rules::{Cors, Pattern, Template, Values};
+use lockgate_rules::{Cors, Pattern, Template, RequestValues};
 
 use super::refusal::Refusal;
 use super::{Exchange, Serving};
@@ -140,7 +140,7 @@ impl<'e, 's, D> Exchange<'e, 's, D> {
 /// Where a request of a route with a map is led, and with which status. A path that has two
 /// readings leads nowhere, and nothing to where it was asked for: "/docs/* /docs" must not go round
 /// in circles.
-pub(super) fn moved<'r>(route: &'r Route, values: &Values<'_>) -> Option<(&'r Template, u16)> {
+pub(super) fn moved<'r>(route: &'r Route, values: &RequestValues<'_>) -> Option<(&'r Template, u16)> {
     let map = route.rules.redirects.as_deref()?;
     let (to, status) = map.find(&merged(decode(values.path).ok()?))?;
     let mut location = Vec::new();

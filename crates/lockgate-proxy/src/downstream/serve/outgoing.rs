@@ -3,7 +3,7 @@
 
 use lockgate_http::fields::Fields;
 use lockgate_http::trace::{Sampled, TraceId};
-use lockgate_rules::Values;
+use lockgate_rules::RequestValues;
 
 use super::Exchange;
 use super::refusal::Refusal;
@@ -41,7 +41,7 @@ impl<'s, D> Exchange<'_, 's, D> {
     pub(super) fn apply_request_rules(
         &self,
         route: &Route,
-        values: &Values<'_>,
+        values: &RequestValues<'_>,
         outgoing: &mut OutgoingHead<'_>,
     ) -> Result<(), Refusal<'s>> {
         match route.action {

@@ -7,7 +7,7 @@ use std::task::ready;
 use lockgate_http::fields::{Fields, Known};
 use lockgate_http::forwarding;
 use lockgate_http::head::{BodyLength, Method, RequestHead, ResponseHead, Version};
-use lockgate_rules::{Cors, MinRates, Template, Values};
+use lockgate_rules::{Cors, MinRates, Template, RequestValues};
 
 use super::auth_response::AuthResponse;
 use super::authorize::Denial;
@@ -226,7 +226,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
     }
 
     /// Answers by what the route's action says, where no backend does.
-    pub(super) async fn respond_by_action(self, route: &'s Route, values: &Values<'_>) -> NextStep {
+    pub(super) async fn respond_by_action(self, route: &'s Route, values: &RequestValues<'_>) -> NextStep {
         let is_options = self.head.method == Method::Options;
         let mut text = Vec::new();
         let local = match &route.action {
@@ -275,7 +275,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
     pub(super) async fn respond_redirect(
         self,
         route: &Route,
-        values: &Values<'_>,
+        values: &RequestValues<'_>,
         to: &Template,
         status: u16,
     ) -> NextStep {
@@ -292,7 +292,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
     async fn respond_local(
         self,
         route: &Route,
-        values: &Values<'_>,
+        values: &RequestValues<'_>,
         local: &LocalResponse<'_>,
     ) -> NextStep {
         let mut response = ResponseHead::of(local.status);
@@ -458,7 +458,7 @@ pub(in crate::downstream) fn pace(rates: MinRates) -> Pace {
 }
 
 /// The same over TLS (RFC 9110 §15.4.9).
-fn secure_target(values: &Values<'_>, port: u16, out: &mut Vec<u8>) {
+fn secure_target(values: &RequestValues<'_>, port: u16, out: &mut Vec<u8>) {
     out.extend_from_slice(b"https://");
     out.extend_from_slice(values.host.as_bytes());
     if port != 443 {
