@@ -166,7 +166,7 @@ fn number(port: &str) -> Result<u16, HostError> {
 mod tests {
     use super::*;
 
-    fn exact(host: &str) -> Host {
+    fn exact(host: &str) -> HostPattern {
         HostPattern::Exact(host.to_owned())
     }
 

@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use lockgate_rules::{HostPattern, TargetName};
 use lockgate_rules::network::{Cidr, CidrError};
 
-use crate::host::HostError;
+use crate::host::{HostError, parse_host};
 
 /// `*.example.com:443`, `10.1.0.0/16:22,8000-8999`, `[2001:db8::/32]:*`.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use lockgate_rules::{AcceptProxy, HostPattern, SentHeader};
 
 use crate::codes::Code;
+use crate::host::parse_host;
 use crate::keys::tcp::{self, Destination, relay};
 use crate::keys::{Defaulted, Key, Row, top};
 use crate::model::{RelaysByHello, ListenAddr, Relay, Tcp, Timeouts, Way};

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
-use lockgate_rules::{Cidr, HostPattern, TargetName, TargetRule};
+use lockgate_rules::{Cidr, Directions, HostPattern, TargetName, TargetRule};
 
 use crate::codes::Code;
 use crate::keys::{Key, top, tunnel};
@@ -84,7 +84,7 @@ impl Resolver<'_> {
         }
         let shape = self.tunnel_shape(&view);
         if let (None, Some(shape)) = (&auth, &shape)
-            && !shape.per_user.is_empty()
+            && shape.value.per_user != Directions::default()
         {
             let why = "there are no users without `auth`";
             let cure = "add auth = { basic = \"/etc/lockgate/htpasswd\" }, or write per_client";
@@ -155,7 +155,7 @@ impl Resolver<'_> {
         let networks = NEIGHBOURS
             .into_iter()
             .chain(unix)
-            .filter_map(|network| network.parse().ok());
+            .filter_map(|network| Cidr::parse(network).ok());
         if asked {
             Vec::new()
         } else {

@@ -8,7 +8,7 @@ use crate::address::is_name;
 use crate::check::Checker;
 use crate::codes::Code;
 use crate::document::Text;
-use crate::host::HostError;
+use crate::host::{HostError, parse_host};
 use crate::place::At;
 
 use super::TextLanguage;

@@ -10,7 +10,7 @@ use lockgate_rules::HostPattern;
 use crate::check::{Checker, unquoted};
 use crate::codes::Code;
 use crate::document::{self, Entry as Written, Item, Node};
-use crate::host::HostError;
+use crate::host::{HostError, parse_host};
 use crate::keys::{self, Names, Row};
 use crate::place::At;
 use crate::schema;

@@ -271,11 +271,12 @@ mod tests {
         };
         for _ in 0..200 {
             let mut some = || -> Vec<Cidr> {
-                let mut one = || {
+                let count = random(6);
+                let one = |_| {
                     let address = Ipv4Addr::from_bits(random(16) << 28);
                     Cidr::of(address.into(), random(5) as u8)
                 };
-                (0..random(6)).map(|_| one()).collect()
+                (0..count).map(one).collect()
             };
             let (allow, deny) = (some(), some());
             let networks = Networks::new(&allow, &deny);

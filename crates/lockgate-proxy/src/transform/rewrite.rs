@@ -12,9 +12,10 @@ use lockgate_content::coding::{Coded, Decoder};
 use lockgate_http::date::Calendar;
 use lockgate_http::fields::{Fields, Known};
 use lockgate_http::media_type;
+use lockgate_rules::compression::{became_another, is_fixed};
 use lockgate_rules::{MediaRange, Template, RequestValues};
 
-use super::body::{self, Stage};
+use super::body::Stage;
 
 /// A route's changes of bodies.
 pub struct Rewrite {
@@ -107,7 +108,7 @@ impl Rewrite {
             },
             _ => return,
         };
-        if matches!(status, 204 | 206 | 304) || body::is_fixed(fields) {
+        if matches!(status, 204 | 206 | 304) || is_fixed(fields) {
             return;
         }
         let values = self.fill(request);
@@ -115,7 +116,7 @@ impl Rewrite {
         let changer = Changer::new(&self.changes, Document::of(content_type), &values, self.max);
         stages.extend(coding.map(|coded| Stage::Decode(Decoder::new(coded, self.max))));
         stages.push(Stage::Change(changer));
-        body::became_another(fields);
+        became_another(fields);
         // Of what is filled in anew each time there are no validators.
         let gone: [&[u8]; 2] = [b"etag", b"last-modified"];
         fields.retain(|field| {

@@ -14,7 +14,7 @@ use lockgate_http::fields::Known;
 use lockgate_http::head::{BodyLength, Method, ResponseHead, Version};
 use lockgate_http::range::{self, Boundary, Multipart, Selection};
 use lockgate_net::memory::{self, Level};
-use lockgate_rules::compression::made;
+use lockgate_rules::compression;
 
 use super::delivery::{Broken, Delivery, Part};
 use super::listing::Order;
@@ -101,7 +101,7 @@ impl Files {
         }
         if matches!(said.status, 200 | 404) {
             parts.push(
-                match made(coding).filter(|_| !file.is_kept(coding)) {
+                match compression::made(coding).filter(|_| !file.is_kept(coding)) {
                     Some(made) => self.encoded(exchange, file, made),
                     None => self.part(exchange, file, coding, 0, form.len()),
                 },
