@@ -1,5 +1,5 @@
 // The client beside wrk: many connections from one thread, TLS or plain, where wrk has no answer: a connection per
-// request with full or resumed handshakes, thousands at once, idle ones, a fixed rate, one gigabyte, a server that stops.
+// request with a full handshake, thousands at once, idle ones, a fixed rate, one gigabyte, a server that stops.
 //
 // Every answer's status, length and (unless --discard) every byte is checked. A failure is counted by its kind, and a
 // connection that was refused because nobody listens any more is not the same as one that was accepted and lost.
@@ -8,8 +8,8 @@
 //   --get N | --post N       the request; --path P overrides   --requests K     on each connection, 0 = no end (0)
 //   --tls any|1.2|1.3|off    (any)                             --close          the request says Connection: close
 //   --tunnel HOST:PORT       whoever listens there is a proxy: CONNECT to this first; TLS is with the proxy
-//   --resume                 offer the session of before       --hold MS        stay silent so long before closing
 //   --seconds D              no new request after that (5)     --timeout S      for a connection or an answer (10)
+//   --hold MS                stay silent so long before closing
 //   --once                   every connection is made once; ends when all are done
 //   --stay                   keep all answered connections open until standard input ends; prints "ready" before
 //   --opening N              at most so many connect at the same time (no limit)
@@ -53,7 +53,6 @@ struct slot {
     enum step step;
     bool wants_out;
     SSL *ssl;
-    SSL_SESSION *session;
     double began, deadline, hold_until;
     size_t sent, got, head_len, length;
     bool head_seen, peer_closes, chunked;
@@ -66,13 +65,13 @@ static struct {
     int port, connections, opening, pieces;
     const char *unix_path, *path, *tls, *tunnel;
     size_t get, post;
-    bool is_post, close, resume, once, stay, until_refused, discard;
+    bool is_post, close, once, stay, until_refused, discard;
     long requests;
     double seconds, timeout, hold, rate;
 } want = {.connections = 1, .tls = "any", .seconds = 5, .timeout = 10};
 
 static struct {
-    long requests, connections, resumed, failed[FAILURES], lost;
+    long requests, connections, failed[FAILURES], lost;
     unsigned long long bytes_in, bytes_out;
     int open, opening, peak, live;
     char tls[128];
@@ -106,20 +105,7 @@ static void note_latency(double ms) {
     latencies[latency_count++] = (float)ms;
 }
 
-// Keeps what the next connection of this slot may resume. Asked for at the end and not by OpenSSL's callback, which is
-// silent about a TLS 1.2 ticket that was renewed while resuming, and the old one is dead then.
-static void keep_session(struct slot *s) {
-    SSL_SESSION *session = SSL_get1_session(s->ssl);
-    if (session && !SSL_SESSION_is_resumable(session)) {
-        SSL_SESSION_free(session);
-        session = NULL;
-    }
-    if (s->session) SSL_SESSION_free(s->session);
-    s->session = session;
-}
-
 static void note_handshake(struct slot *s) {
-    if (SSL_session_reused(s->ssl)) seen.resumed++;
     if (!seen.tls[0]) {
         const char *group = SSL_group_to_name(s->ssl, (int)SSL_get_negotiated_group(s->ssl));
         snprintf(seen.tls, sizeof seen.tls, "%s %s %s", SSL_get_version(s->ssl), SSL_get_cipher(s->ssl), group ? group : "");
@@ -148,7 +134,6 @@ static void hang_up(struct slot *s, enum step next) {
     if (s->step >= CONNECTING && s->step <= TUNNELING) seen.opening--;
     else if (s->step != CLOSED && s->step != FINISHED) seen.open--;
     if (s->ssl) {
-        if (want.resume && s->step > HANDSHAKING) keep_session(s);
         if (s->step > HANDSHAKING) SSL_shutdown(s->ssl);
         SSL_free(s->ssl);
         s->ssl = NULL;
@@ -388,7 +373,6 @@ static void connected(struct slot *s) {
     s->ssl = SSL_new(tls);
     SSL_set_fd(s->ssl, s->fd);
     SSL_set_tlsext_host_name(s->ssl, "localhost");
-    if (want.resume && s->session) SSL_set_session(s->ssl, s->session);
     s->step = HANDSHAKING;
     handshaking(s);
 }
@@ -475,8 +459,8 @@ static size_t slower_than(float ms) { // in what is sorted
 
 static void report(double seconds) {
     if (latency_count) qsort(latencies, latency_count, sizeof *latencies, compare);
-    printf("{\"requests\":%ld,\"connections\":%ld,\"resumed\":%ld,\"seconds\":%.6f,\"bytes_in\":%llu,\"bytes_out\":%llu,\"peak\":%d,\"waiting\":%d,\"lost\":%ld,\"tls\":\"%s\",",
-           seen.requests, seen.connections, seen.resumed, seconds, seen.bytes_in, seen.bytes_out, seen.peak, seen.opening, seen.lost, seen.tls);
+    printf("{\"requests\":%ld,\"connections\":%ld,\"seconds\":%.6f,\"bytes_in\":%llu,\"bytes_out\":%llu,\"peak\":%d,\"waiting\":%d,\"lost\":%ld,\"tls\":\"%s\",",
+           seen.requests, seen.connections, seconds, seen.bytes_in, seen.bytes_out, seen.peak, seen.opening, seen.lost, seen.tls);
     printf("\"p50\":%.3f,\"p90\":%.3f,\"p99\":%.3f,\"p999\":%.3f,\"max\":%.3f,\"stalled\":%zu,\"failed\":{",
            percentile(.5), percentile(.9), percentile(.99), percentile(.999), percentile(1), slower_than(STALL));
     for (int n = 0; n < FAILURES; n++) printf("%s\"%s\":%ld", n ? "," : "", failure_names[n], seen.failed[n]);
@@ -494,7 +478,6 @@ static void read_options(int argc, char **argv) {
     for (int n = 1; n < argc; n++) {
         const char *key = argv[n];
         if (!strcmp(key, "--close")) want.close = true;
-        else if (!strcmp(key, "--resume")) want.resume = true;
         else if (!strcmp(key, "--once")) want.once = true;
         else if (!strcmp(key, "--stay")) want.stay = want.once = true;
         else if (!strcmp(key, "--until-refused")) want.until_refused = true;
@@ -546,7 +529,7 @@ static void prepare(void) {
     tls = SSL_CTX_new(TLS_client_method());
     SSL_CTX_set_verify(tls, SSL_VERIFY_NONE, NULL);
     SSL_CTX_set_mode(tls, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
-    SSL_CTX_set_session_cache_mode(tls, want.resume ? SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL : SSL_SESS_CACHE_OFF);
+    SSL_CTX_set_session_cache_mode(tls, SSL_SESS_CACHE_OFF);
     int version = !strcmp(want.tls, "1.2") ? TLS1_2_VERSION : !strcmp(want.tls, "1.3") ? TLS1_3_VERSION : 0;
     SSL_CTX_set_min_proto_version(tls, version);
     SSL_CTX_set_max_proto_version(tls, version);

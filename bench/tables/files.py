@@ -10,7 +10,7 @@ import time
 from . import folders, load, peers, processes
 from .folders import MARK, MARKS, Folder
 from .load import H2load, Wrk
-from .report import ENOUGH, figure, interleaved, progress, same_work, say, summary
+from .report import ENOUGH, figure, interleaved, progress, same_work, summary
 from .throughput import COST, asked, rivals, stop_programs
 
 FRONTS = {"http": "HTTP/1.1", "https": "HTTP/1.1 over TLS", "h2": "HTTP/2 over TLS", "h2c": "HTTP/2 without TLS"}

@@ -222,7 +222,7 @@ def finish_client(process, seconds=120):
     process.stop()
     lines = [line for line in (out or "").splitlines() if line.startswith("{")]
     if not lines:
-        return {"requests": 0, "connections": 0, "resumed": 0, "seconds": 1, "bytes_in": 0, "bytes_out": 0, "peak": 0, "waiting": 0, "lost": 0, "tls": "",
+        return {"requests": 0, "connections": 0, "seconds": 1, "bytes_in": 0, "bytes_out": 0, "peak": 0, "waiting": 0, "lost": 0, "tls": "",
                 "certificates": {}, "failed": {"client did not end" if out == "" else "client broke": 1}, "p50": 0, "p90": 0, "p99": 0, "p999": 0, "max": 0, "stalled": 0}
     return json.loads(lines[-1])
 
@@ -236,7 +236,7 @@ def whole(program, port, *options, seconds=120, cores=OTHERS, tls="any"):
     used = others(program.cpu() - before, processes.busy(0) - core_before, lasted)
     program.until_quiet()
     record = weighed(program.cpu() - before, said["requests"], said["bytes_in"] + said["bytes_out"], said["seconds"] or lasted)
-    record |= {k: said[k] for k in ("p50", "p90", "p99", "p999", "max", "connections", "resumed", "peak", "tls", "lost", "waiting", "seconds", "certificates")}
+    record |= {k: said[k] for k in ("p50", "p90", "p99", "p999", "max", "connections", "peak", "tls", "lost", "waiting", "seconds", "certificates")}
     record["errors"] = errors_of(said)
     if cores == OTHERS:
         record["others_percent"] = used
@@ -356,47 +356,6 @@ def milliseconds(text):
     """As h2load writes times: "123us", "4.56ms", "1.23s"."""
     number, unit = re.fullmatch(r"([\d.]+)(us|ms|s|m)", text).groups()
     return float(number) * {"us": 0.001, "ms": 1, "s": 1000, "m": 60_000}[unit]
-
-
-def ab_requests(size):
-    """How many T10 asks for: fewer of the big ones."""
-    return 10_000 if size < 500_000 else 5000
-
-
-def ab(program, port, size, connections, cores=OTHERS):
-    """Weighs the program over one run of ab: HTTP/1.0, a connection per request; -r has it count what was reset instead of giving up."""
-    n = ab_requests(size)
-    program.until_quiet()
-    before, core_before, began = program.cpu(), processes.busy(0), time.monotonic()
-    process = Process(["ab", "-q", "-r", "-s", "60", "-n", str(n), "-c", str(connections), f"http://127.0.0.1:{port}/{size}"], cores, "ab", stdout=subprocess.PIPE)
-    try:
-        out, _ = process.popen.communicate(timeout=300)
-    except subprocess.TimeoutExpired:
-        out = ""
-    lasted = time.monotonic() - began
-    used = others(program.cpu() - before, processes.busy(0) - core_before, lasted)
-    process.stop()
-    program.until_quiet()
-
-    def said(pattern):
-        found = re.search(pattern, out, re.M)
-        return float(found.group(1)) if found else 0
-
-    done, failed, other = said(r"^Complete requests: +(\d+)"), said(r"^Failed requests: +(\d+)"), said(r"^Non-2xx responses: +(\d+)")
-    length = said(r"^Document Length: +(\d+)")
-    record = weighed(program.cpu() - before, done, said(r"^Total transferred: +(\d+)"), said(r"^Time taken for tests: +([\d.]+)") or lasted)
-    kinds = dict(re.findall(r"(Connect|Receive|Length|Exceptions): (\d+)", out))
-    errors = {kind.lower(): int(number) for kind, number in kinds.items() if int(number)} | ({"not 2xx": int(other)} if other else {})
-    if done < n:
-        errors["unanswered"] = int(n - done)
-    if failed and not errors:
-        errors["failed"] = int(failed)
-    if done and length != size:
-        errors[f"answers of {length:.0f} B"] = 1
-    if not done:
-        errors["ab gave up: " + " ".join(process.said().split())[-120:]] = 1
-    record |= {"errors": errors, "p50": said(r"^ +50% +(\d+)"), "p99": said(r"^ +99% +(\d+)"), "max": said(r"^ +100% +(\d+)")}
-    return record | {"others_percent": used}
 
 
 def negotiated(port):

@@ -9,7 +9,7 @@ import subprocess
 from dataclasses import dataclass, replace
 
 from . import processes
-from .processes import BEFORE, BUILT, LOCKGATE, Chain, Process
+from .processes import BEFORE, BUILT, LOCKGATE, Process
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,8 @@ class Front:
     tickets: str | None = None    # Lockgate's [tls] tickets value, nginx's ticket key file
     http: bool = False            # an HTTP/1.1 proxy with kept connections to the origin and X-Forwarded-For; else bytes are relayed
     log: str | None = None        # a JSON access log in this file; HAProxy writes to no file
-    takes_proxy: bool = False     # clients send a PROXY header
-    sends_proxy: bool = False     # the upstream gets one, version 2
     h2: bool = False              # of `http` over TLS: clients may have HTTP/2
     endpoint: str = "http1"       # of `http`, what is spoken to the origin: "http1", "h2c", or over TLS "https" and "h2"
-    socket: str | None = None     # HAProxy: a Unix socket on which it listens too, for hitch, with a PROXY header
 
     @property
     def certificate(self):
@@ -55,8 +52,6 @@ class DidNotStart(Exception):
 
 def lockgate(front, directory, binary=LOCKGATE):
     text = [f"workers = {front.workers}", f'access_log = "{front.log}"' if front.log else "access_log = false"]
-    if front.takes_proxy:
-        text.append('trusted = ["127.0.0.1/32"]')
     if front.metrics:
         text.append(f'metrics = "127.0.0.1:{front.metrics}"')
     if front.client_ca or front.tickets:
@@ -71,10 +66,6 @@ def lockgate(front, directory, binary=LOCKGATE):
     elif front.key:
         text.append(f'tls = {{ cert = "{front.certificate}", key = "{front.private_key}" }}')
     text.append('proxy = "pool:origin"' if front.endpoint != "http1" else f'proxy = "{front.upstream}"')
-    if front.takes_proxy:
-        text.append('accept_proxy = "require"')
-    if front.sends_proxy:
-        text.append('proxy_protocol = "v2"')
     if front.endpoint != "http1":
         text += ["[pool.origin]", f'endpoints = ["{front.upstream}"]', f'protocol = "{front.endpoint.replace("https", "http1")}"']
         text += [f'tls = {{ name = "localhost", ca = "{BUILT}/certs/endpoint.crt" }}'] if front.endpoint != "h2c" else []
@@ -136,16 +127,15 @@ def haproxy(front, directory, splice=False):
     upstream = front.upstream.replace("unix:", "unix@")
     most = "" if front.few_descriptors else f"  maxconn {3000 if splice else 9500}"  # splicing takes two descriptors more for each
     mode = ["  mode http", "  http-reuse always", "  option forwardfor"] if front.http else ["  mode tcp"]
-    ssl, proxied = (f"ssl crt {front.both}" if front.tls else ""), (" accept-proxy" if front.takes_proxy else "")
+    ssl = f"ssl crt {front.both}" if front.tls else ""
     ssl += " alpn h2,http/1.1" if front.h2 else ""
     spoken = {"http1": "", "h2c": " proto h2", "https": " ssl verify none", "h2": " ssl verify none alpn h2"}[front.endpoint]
     # splice-auto does not splice such streams (HAProxy 2.6 and 3.5); a pipe of 1 MB moves more in a call.
     pipes = "  tune.pipesize 1048576" if splice else ""
     text = ["global", f"  nbthread {front.workers}", most, pipes, "defaults", *mode, "  timeout connect 5s", "  timeout client 60s", "  timeout server 60s",
             most, *(["  option splice-request", "  option splice-response"] if splice else []),
-            "listen relay", f"  bind 127.0.0.1:{front.port} backlog 8192 {ssl}{proxied}",
-            f"  bind unix@{front.socket} mode 666 backlog 8192 accept-proxy" if front.socket else "",
-            f"  server origin {upstream}{' send-proxy-v2' if front.sends_proxy else ''}{spoken}"]
+            "listen relay", f"  bind 127.0.0.1:{front.port} backlog 8192 {ssl}",
+            f"  server origin {upstream}{spoken}"]
     return _written(directory, "haproxy.cfg", text), ["haproxy", "-f", f"{directory}/haproxy.cfg"]
 
 
@@ -156,8 +146,7 @@ def haproxy_splice(front, directory):
 def hitch(front, directory):
     upstream = front.upstream.removeprefix("unix:") if front.upstream.startswith("unix:") else "[{}]:{}".format(*front.upstream.split(":"))
     text = [f'frontend = "[127.0.0.1]:{front.port}"', f'backend = "{upstream}"', f'pem-file = "{front.both}"', f"workers = {front.workers}",
-            "backlog = 8192", 'user = "nobody"' if os.geteuid() == 0 else "", "daemon = off", "tls-protos = TLSv1.2 TLSv1.3", "log-level = 0", "syslog = off", 'ocsp-dir = ""',
-            "proxy-proxy = on" if front.takes_proxy and front.sends_proxy else "write-proxy-v2 = on" if front.sends_proxy else ""]
+            "backlog = 8192", 'user = "nobody"' if os.geteuid() == 0 else "", "daemon = off", "tls-protos = TLSv1.2 TLSv1.3", "log-level = 0", "syslog = off", 'ocsp-dir = ""']
     return _written(directory, "hitch.conf", text), ["hitch", f"--config={directory}/hitch.conf"]
 
 
@@ -191,8 +180,7 @@ if BEFORE:
     PEERS["lockgate-before"] = lockgate_before
     OURS.append("lockgate-before")
 TLS_PEERS = [*OURS, "hitch", "haproxy", "nginx"]
-TCP_PEERS = [*OURS, "haproxy", "nginx"]
-HTTP_PEERS = TCP_PEERS
+HTTP_PEERS = [*OURS, "haproxy", "nginx"]
 RELAYS = [*OURS, "haproxy", "haproxy-splice", "nginx", "http-tunnel", "go-relay", "go-relay-copy"]
 
 
@@ -218,20 +206,6 @@ def start(name, front, cores=processes.TESTED, kinds=PEERS):
         process.stop()
         raise DidNotStart(f"{'did not listen' if code is None else f'ended with {code}'}: {said[-300:] or 'without a word'}")
     return process
-
-
-def chain(*hops, cores=processes.TESTED):
-    """Programs behind one another, the one that clients see first: a name and a front each, and what it asks is the next one."""
-    started, upstream = [], None
-    try:
-        for name, front in reversed(hops):
-            started.insert(0, start(name, replace(front, upstream=upstream) if upstream else front, cores))
-            upstream = f"unix:{front.socket}" if front.socket else f"127.0.0.1:{started[0].port}"
-    except DidNotStart:
-        for program in started:
-            program.stop()
-        raise
-    return Chain(" → ".join(name for name, _ in hops), started)
 
 
 def versions():

@@ -187,28 +187,6 @@ class Process:
             self.popen.stdout.close()
 
 
-class Chain(Process):
-    """Programs behind one another, weighed and ended as one; clients see the first of them."""
-
-    def __init__(self, name, programs):
-        self.name, self.programs = name, programs
-        self.port, self.front = programs[0].port, programs[0].front
-
-    @property
-    def popen(self):
-        return next((p.popen for p in self.programs if not p.alive()), self.programs[0].popen)
-
-    def tree(self):
-        return [pid for p in self.programs for pid in p.tree()]
-
-    def said(self):
-        return "".join(p.said() for p in self.programs)
-
-    def stop(self, patience=3):
-        for p in self.programs:
-            p.stop(patience)
-
-
 def established(port):
     """How many connections to this port of 127.0.0.1 are up, by the kernel's own list; one line is `n: local remote state …`."""
     local = f" 0100007F:{port:04X} "

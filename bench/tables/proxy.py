@@ -1,9 +1,9 @@
-"""The tables of the HTTP/1 proxy beside nginx and HAProxy: kept connections, a connection per request, overload, system calls."""
+"""The tables of the HTTP/1 proxy beside nginx and HAProxy: kept connections, system calls."""
 import json
 import os
 import time
 
-from . import load, peers, processes
+from . import load, processes
 from .load import Wrk
 from .report import interleaved, same_work, summary
 from .throughput import COST, asked, rivals, start_all, stop_programs
@@ -93,84 +93,6 @@ def read_log(path, answered):
     except ValueError:
         return None, {"lines that are no JSON": count}
     return size / count, {"lines missing": answered - count} if count < answered else {}
-
-
-CLOSING = [("CPU µs/request", "cpu_us", 1), ("user", "user_us", 1), ("system", "sys_us", 1), ("requests/s", "per_second", 0),
-           ("p50 ms", "p50", 2), ("p90 ms", "p90", 2), ("p99 ms", "p99", 2)]
-
-
-def http_close(report, a):
-    """T4: a connection per request, plain and over TLS, and two hops with PROXY headers between them."""
-    names = [p for p in a.peers if p != "hitch"]
-    fronts = {"plain": len(names), "tls": len(names) + 1, "two-hops": 2}
-    report.head("A connection per request (T4): connect, GET, close", sum(fronts[f] for f in a.fronts) * len(a.sizes) * a.rounds * (a.secs + 0.6))
-    origin = load.Origin()
-    for front in a.fronts:
-        if front == "two-hops":
-            programs, beside = two_hops(origin), ["haproxy → hitch"]
-        else:
-            programs = start_all(names, upstream=origin.tcp, key="ecdsa" if front == "tls" else None, http=True)
-            beside = rivals(names)
-            if front == "tls" and "hitch" in a.peers:
-                programs |= hitch_before_haproxy(origin)
-                beside.append("hitch → haproxy")
-        tls = "off" if front == "plain" else "any"
-        notes = same_work(asked(programs)) if front != "plain" else []
-        for size in a.sizes:
-            options = ["--connections", a.conns, "--close", "--get", size, "--seconds", a.secs]
-            rows = interleaved(programs, a.rounds, lambda _, p: load.whole(p, p.port, *options, tls=tls))
-            report.cell(f"{front}, GET {size:,} B, c = {a.conns}", rows, CLOSING, cost="cpu_us", rivals=beside, goal=1.0 if front == "two-hops" else None,
-                        notes=[*notes, *(in_time(rows, beside[0]) if front == "two-hops" else [])])
-        stop_programs(programs)
-    origin.stop()
-
-
-def in_time(rows, peer):
-    """The same ratio in milliseconds, for which T4 asks too."""
-    p50 = {name: summary(rows[name])["median"].get("p50") for name in ("lockgate", peer)}
-    return [f"In time (p50): {p50['lockgate'] / p50[peer]:.2f} × {peer}; to reach ≤ 1.0."] if all(p50.values()) else []
-
-
-def started(name, *hops):
-    try:
-        return {name: peers.chain(*hops)}
-    except peers.DidNotStart as why:
-        return {name: str(why)}
-
-
-def hitch_before_haproxy(origin):
-    """hitch ends TLS and HAProxy speaks HTTP, joined by a Unix socket and a PROXY header: how the two are used together."""
-    path = os.path.join(load.scratch_sockets(), "behind-hitch.sock")
-    return started("hitch → haproxy", ("hitch", peers.Front(port=0, upstream="", key="ecdsa", sends_proxy=True)),
-                   ("haproxy", peers.Front(port=0, upstream=origin.tcp, http=True, socket=path)))
-
-
-def two_hops(origin):
-    """A balancer that relays TCP, then a terminator of TLS, two processes on one core; the origin gets the client's address by a PROXY header."""
-    balancer = peers.Front(port=0, upstream="", sends_proxy=True)
-    terminator = peers.Front(port=0, upstream=origin.tcp, key="ecdsa", takes_proxy=True, sends_proxy=True)
-    return started("lockgate", ("lockgate", balancer), ("lockgate", terminator)) | started("haproxy → hitch", ("haproxy", balancer), ("hitch", terminator))
-
-
-def overload(report, a):
-    """T10: ab without keep-alive at 100 … 5,000 connections and three sizes, then wrk with 5,000 that stay: nothing may fail."""
-    names = [p for p in a.peers if p != "hitch"]
-    seconds = sum(load.ab_requests(size) * (1 + size / 50_000) / 8000 for size in a.sizes) * len(a.conns) * a.rounds * len(names)
-    report.head("Overload (T10): ab, a connection per request", seconds + len(names) * a.rounds * (a.secs + 3) * bool(a.secs))
-    origin = load.Origin()
-    programs = start_all(names, upstream=origin.tcp, http=True)
-    for size in a.sizes:
-        for conns in a.conns:
-            rows = interleaved(programs, a.rounds, lambda _, p: load.ab(p, p.port, size, conns))
-            report.cell(f"ab, GET {size:,} B, n = {load.ab_requests(size):,}, c = {conns:,}", rows,
-                        [("answered", "requests", 0), ("CPU µs/request", "cpu_us", 1), ("requests/s", "per_second", 0), ("p50 ms", "p50", 0), ("p99 ms", "p99", 0), ("max ms", "max", 0)],
-                        cost="cpu_us", rivals=rivals(names))
-    if a.secs:
-        wrk = Wrk(5000, get=811)
-        rows = interleaved(programs, a.rounds, lambda _, p: load.steady(p, origin.counted, wrk, p.port, False, a.secs, pooled=True))
-        report.cell("wrk, GET 811 B, c = 5,000, kept connections", rows, [*COST, ("max ms", "max", 0), ("connections up", "up", 0)], cost="cpu_us", rivals=rivals(names))
-    stop_programs(programs)
-    origin.stop()
 
 
 SELDOM = 0.05  # calls a request: what is rarer has no column

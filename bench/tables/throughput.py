@@ -1,4 +1,4 @@
-"""The tables of cost: CPU per request, per handshake and per gigabyte, beside the peers."""
+"""CPU a request and a connection beside the peers, on TCP and over TLS."""
 import re
 
 from . import load, peers, processes
@@ -8,7 +8,6 @@ from .report import interleaved, same_work, summary
 
 COST = [("CPU µs/request", "cpu_us", 1), ("user", "user_us", 1), ("system", "sys_us", 1), ("requests/s", "per_second", 0),
         ("p50 ms", "p50", 2), ("p99 ms", "p99", 2)]
-BULK = [("CPU-s/GB", "cpu_s_per_gb", 3), ("MB/s", "mb_per_second", 0), ("core %", "core_percent", 0)]
 
 
 def start_all(names, **front):
@@ -61,54 +60,6 @@ def tls_echo(report, a):
                             rivals=rivals(names), goal=0.9 if size <= 1000 else 0.85, notes=notes)
         stop_programs(programs)
         origin.stop()
-
-
-def handshakes(report, a):
-    """A connection per request: full handshakes with both keys, and resumed ones."""
-    modes = [m for m in a.modes]
-    report.head("Handshakes: connect, handshake, GET 10 B, close", len(modes) * a.rounds * len(a.peers) * (a.secs + 1))
-    origin = load.Origin()
-    for mode in modes:
-        key, resume = mode.split("-")
-        programs = start_all(a.peers, upstream=origin.unix, key=key)
-
-        def measure(name, program):
-            options = ["--connections", a.conns, "--close", "--get", 10, "--seconds", a.secs]
-            r = load.whole(program, program.port, *options, *(["--resume"] if resume == "resumed" else []), tls=a.tls)
-            share = r["resumed"] / max(1, r["connections"])
-            r["resumed_percent"] = 100 * share
-            full = r["connections"] - r["resumed"]
-            if resume == "new" and share > 0 or resume == "resumed" and full > a.conns:  # the first of each slot has nothing to resume
-                r["errors"]["resumed %.0f %% of connections" % (100 * share)] = 1
-            return r
-        rows = interleaved(programs, a.rounds, measure)
-        report.cell(f"{key}, {resume}, c = {a.conns}", rows, [("CPU µs/connection", "cpu_us", 0), *COST[1:], ("TLS", "tls", 0)], cost="cpu_us", rivals=rivals(a.peers),
-                    goal=0.65 if resume == "new" and key == "ecdsa" else None, notes=same_work({n: r[0].get("tls") for n, r in rows.items() if not isinstance(r, str) and r}))
-        stop_programs(programs)
-    origin.stop()
-
-
-def bulk(report, a):
-    """Big bodies: 768 KB down and up over TLS, one gigabyte down and up over plain TCP on one connection."""
-    report.head("Bulk", len(a.cells) * a.rounds * 4 * (a.secs + 1.5))
-    origin = load.Origin()
-    for cell in a.cells:
-        down = cell.endswith("down")
-        if cell.startswith("tls"):
-            programs = start_all([p for p in a.peers if p in peers.TLS_PEERS], upstream=origin.unix, key="ecdsa")
-            wrk = Wrk(a.conns, get=786432) if down else Wrk(a.conns, post=786432, sink=True)
-            rows = interleaved(programs, a.rounds, lambda _, p: load.steady(p, origin.counted, wrk, p.port, True, a.secs))
-            title, goal = f"TLS {'download' if down else 'upload'}, 768 KB bodies, c = {a.conns}", 0.62
-            notes = same_work(asked(programs))
-        else:
-            programs = start_all([p for p in a.peers if p in peers.RELAYS], upstream=origin.tcp)
-            options = ["--get", 1 << 30, "--discard"] if down else ["--post", 1 << 30, "--path", "/sink"]
-            rows = interleaved(programs, a.rounds, lambda _, p: load.whole(p, p.port, "--once", *options, tls="off"))
-            title, goal, notes = f"Plain TCP, 1 GiB {'down' if down else 'up'} on one connection", 0.25, []
-        # The goal was set beside these; http-tunnel and Go's relays have larger buffers, or leave the bytes in the kernel as we do.
-        report.cell(title, rows, BULK, cost="cpu_s_per_gb", rivals=[n for n in rivals(programs) if not n.startswith(("go-", "http-tunnel"))], goal=goal, notes=notes)
-        stop_programs(programs)
-    origin.stop()
 
 
 def tcp(report, a):

@@ -1,8 +1,9 @@
 //! Changes of bodies: a plan and a stream make the same of a document, however it arrives, and no value becomes markup.
 
-use lockgate_content::Progress;
+use lockgate_content::StepProgress;
 use lockgate_content::change::{
-    ChangeError, Changer, Changes, Document, Edit, Part, Plan, Rule, Template,
+    ChangeError, ChangePlan, ChangeRule, ChangeTemplate, Changer, Changes, DocumentKind,
+    SelectorEdit, TemplatePart,
 };
 
 const MAX: usize = 1 << 22;
@@ -28,8 +29,8 @@ pub fn change_body(data: &[u8]) {
     let Ok(changes) = Changes::compile(&rules) else {
         return;
     };
-    for document in [Document::Html, Document::Other] {
-        let plan = Plan::new(&changes, document, content, MAX).map(|plan| {
+    for document in [DocumentKind::Html, DocumentKind::Other] {
+        let plan = ChangePlan::new(&changes, document, content, MAX).map(|plan| {
             let (filled, mut out) = (plan.fill(&[VALUE]), Vec::new());
             filled.copy_to(&mut out);
             assert_eq!(out.len() as u64, filled.length());
@@ -37,7 +38,7 @@ pub fn change_body(data: &[u8]) {
             out
         });
         let Ok(plan) = plan else { continue };
-        if document == Document::Html && !contains(data, b"zq") {
+        if document == DocumentKind::Html && !contains(data, b"zq") {
             assert!(
                 !contains(&plan, b"<zq") && !contains(&plan, b"zq\"") && !contains(&plan, b"zq'")
             );
@@ -64,32 +65,32 @@ fn contains(text: &[u8], find: &[u8]) -> bool {
     text.windows(find.len()).any(|window| window == find)
 }
 
-fn rule(line: &str) -> Option<Rule> {
+fn rule(line: &str) -> Option<ChangeRule> {
     let mut fields = line.split('|');
     let (kind, first, second) = (fields.next()?, fields.next()?.to_owned(), fields.next()?);
     let third = fields.next().map(template);
     Some(match kind {
-        "t" => Rule::Text {
+        "t" => ChangeRule::Text {
             find: first.into(),
             with: template(second),
         },
-        "p" => Rule::Pattern {
+        "p" => ChangeRule::Pattern {
             pattern: first,
             with: template(second),
         },
-        "s" => Rule::Select {
+        "s" => ChangeRule::Select {
             selector: first,
             edit: edit(second, third.unwrap_or_default())?,
         },
         "a" => {
             let edit = match third {
-                Some(value) => Edit::Set {
+                Some(value) => SelectorEdit::Set {
                     name: second.into(),
                     value,
                 },
-                None => Edit::Unset(second.into()),
+                None => SelectorEdit::Unset(second.into()),
             };
-            Rule::Select {
+            ChangeRule::Select {
                 selector: first,
                 edit,
             }
@@ -98,33 +99,33 @@ fn rule(line: &str) -> Option<Rule> {
     })
 }
 
-fn edit(name: &str, with: Template) -> Option<Edit> {
+fn edit(name: &str, with: ChangeTemplate) -> Option<SelectorEdit> {
     Some(match name {
-        "before" => Edit::Before(with),
-        "after" => Edit::After(with),
-        "prepend" => Edit::Prepend(with),
-        "append" => Edit::Append(with),
-        "inner" => Edit::Inner(with),
-        "replace" => Edit::Replace(with),
-        "remove" => Edit::Remove,
+        "before" => SelectorEdit::Before(with),
+        "after" => SelectorEdit::After(with),
+        "prepend" => SelectorEdit::Prepend(with),
+        "append" => SelectorEdit::Append(with),
+        "inner" => SelectorEdit::Inner(with),
+        "replace" => SelectorEdit::Replace(with),
+        "remove" => SelectorEdit::Remove,
         _ => return None,
     })
 }
 
-fn template(text: &str) -> Template {
+fn template(text: &str) -> ChangeTemplate {
     let mut parts = vec![];
     for (at, piece) in text.split("{0}").enumerate() {
         if at > 0 {
-            parts.push(Part::Value(0));
+            parts.push(TemplatePart::Value(0));
         }
-        parts.push(Part::Text(piece.into()));
+        parts.push(TemplatePart::Text(piece.into()));
     }
-    Template(parts)
+    ChangeTemplate(parts)
 }
 
 fn streamed<'a>(
     changes: &Changes,
-    document: Document,
+    document: DocumentKind,
     pieces: impl IntoIterator<Item = &'a [u8]>,
     room: usize,
 ) -> Result<Vec<u8>, ChangeError> {
@@ -133,8 +134,8 @@ fn streamed<'a>(
         Vec::new(),
     );
     for mut piece in pieces {
-        while changer.step(&mut piece, &mut out, room)? == Progress::Full {}
+        while changer.step(&mut piece, &mut out, room)? == StepProgress::Full {}
     }
-    while changer.finish(&mut out, room)? == Progress::Full {}
+    while changer.finish(&mut out, room)? == StepProgress::Full {}
     Ok(out)
 }

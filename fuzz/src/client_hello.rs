@@ -3,16 +3,18 @@
 
 use std::io;
 
-use lockgate_net::client_hello::{First, HELLO_MAX, Hello, HelloError, Peek, first, peek};
+use lockgate_net::client_hello::{
+    ClientHello, FirstProtocol, HELLO_MAX, HelloError, Peek, first_protocol, peek,
+};
 use rustls::server::Acceptor;
 
 /// Any bytes as the beginning of a connection.
 pub fn client_hello(data: &[u8]) {
     let result = peek(data);
-    let kind = first(data);
+    let kind = first_protocol(data);
     match &result {
         Ok(Peek::Hello(hello)) => {
-            assert_eq!(kind, First::Tls);
+            assert_eq!(kind, FirstProtocol::Tls);
             assert!(hello.len <= data.len() && hello.len <= HELLO_MAX);
             assert_eq!(peek(&data[..hello.len]), result, "what follows matters");
             agrees_with_rustls(hello, &data[..hello.len]);
@@ -20,10 +22,12 @@ pub fn client_hello(data: &[u8]) {
         }
         Ok(Peek::NeedMore { at_least }) => {
             assert!(*at_least > data.len() && *at_least <= HELLO_MAX);
-            assert!(data.is_empty() || kind == First::Tls || kind == First::Undecided);
+            assert!(
+                data.is_empty() || kind == FirstProtocol::Tls || kind == FirstProtocol::Undecided
+            );
         }
-        Err(HelloError::NotTls) => assert_ne!(kind, First::Tls),
-        Err(_) => assert_eq!(kind, First::Tls),
+        Err(HelloError::NotTls) => assert_ne!(kind, FirstProtocol::Tls),
+        Err(_) => assert_eq!(kind, FirstProtocol::Tls),
     }
     arrives_in_pieces(data, &result);
 }
@@ -49,7 +53,7 @@ fn arrives_in_pieces(data: &[u8], result: &Result<Peek<'_>, HelloError>) {
     }
 }
 
-fn agrees_with_rustls(hello: &Hello<'_>, mut bytes: &[u8]) {
+fn agrees_with_rustls(hello: &ClientHello<'_>, mut bytes: &[u8]) {
     let mut acceptor = Acceptor::default();
     loop {
         match acceptor.read_tls(&mut bytes) {
@@ -75,7 +79,7 @@ fn agrees_with_rustls(hello: &Hello<'_>, mut bytes: &[u8]) {
     }
 }
 
-fn survives_fragments(hello: &Hello<'_>, bytes: &[u8]) {
+fn survives_fragments(hello: &ClientHello<'_>, bytes: &[u8]) {
     let mut message = Vec::new();
     let mut rest = bytes;
     while let Some((&[_, _, _, high, low], content)) = rest.split_first_chunk::<5>() {

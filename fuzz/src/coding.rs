@@ -1,7 +1,9 @@
 //! Content codings: what comes in coded is bounded and means the same however it arrives, and what goes out comes back.
 
-use lockgate_content::Progress;
-use lockgate_content::coding::{Coded, Coding, DecodeError, Decoder, Encoder, decode_all};
+use lockgate_content::StepProgress;
+use lockgate_content::coding::{
+    Coded, Coding, ContentDecoder, ContentEncoder, DecodeError, decode_all,
+};
 
 const CODED: [Coded; 4] = [Coded::Zstd, Coded::Brotli, Coded::Gzip, Coded::Deflate];
 
@@ -21,7 +23,10 @@ pub fn decode(data: &[u8]) {
         }
     }
     let coding = Coding::ALL[usize::from(which / 4 % 3)];
-    let (mut encoder, mut out) = (Encoder::new(coding, *coding.levels().start()), Vec::new());
+    let (mut encoder, mut out) = (
+        ContentEncoder::new(coding, *coding.levels().start()),
+        Vec::new(),
+    );
     for piece in coded.chunks(1 + usize::from(*exponent)) {
         encoder.write(piece, &mut out);
         if exponent % 2 == 0 {
@@ -41,13 +46,13 @@ fn in_pieces<'a>(
     room: usize,
     max: u64,
 ) -> Result<Vec<u8>, DecodeError> {
-    let (mut decoder, mut out) = (Decoder::new(kind, max), Vec::new());
+    let (mut decoder, mut out) = (ContentDecoder::new(kind, max), Vec::new());
     for mut piece in pieces {
         loop {
             let before = out.len();
             let progress = decoder.step(&mut piece, &mut out, room)?;
             assert!(out.len() - before <= room && out.len() as u64 <= max);
-            if progress == Progress::Done {
+            if progress == StepProgress::Done {
                 break;
             }
         }

@@ -1,7 +1,7 @@
 //! Cookies of requests: ours is found and taken out, and the others stay as they are.
 
 use lockgate_http::fields::Fields;
-use lockgate_proxy::upstream::{Asker, Key, Sticky, Wish};
+use lockgate_proxy::upstream::{AffinityInput, AffinityKey, Sticky, Preference};
 
 /// Any bytes as lines of Cookie.
 pub fn cookie(data: &[u8]) {
@@ -18,21 +18,21 @@ pub fn cookie(data: &[u8]) {
         .into_iter()
         .filter(|pair| !pair.is_empty())
         .partition(|pair| pair.get(..3) == Some(b"lg="));
-    let wish = sticky.wish(&came);
-    assert!(wish == Wish::Any || ours.iter().any(|pair| pair.len() == 3 + 16));
-    let key = Key::Cookie((*b"lg").into());
-    let asker = Asker {
+    let preference = sticky.preference(&came);
+    assert!(preference == Preference::Any || ours.iter().any(|pair| pair.len() == 3 + 16));
+    let key = AffinityKey::Cookie((*b"lg").into());
+    let affinity_input = AffinityInput {
         client: None,
         server_name: None,
         session: None,
         fields: Some(&came),
     };
     assert_eq!(
-        key.wish(&asker) == Wish::Any,
+        key.preference(&affinity_input) == Preference::Any,
         ours.first().is_none_or(|pair| pair.len() == 3)
     );
     let Some(left) = sticky.without_ours(&came) else {
-        assert!(ours.is_empty() && wish == Wish::Any);
+        assert!(ours.is_empty() && preference == Preference::Any);
         return;
     };
     assert!(!ours.is_empty());

@@ -4,11 +4,11 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use lockgate_http::coding::{self, Accepted, Coding};
-use lockgate_http::conditional::{self, Outcome, Validators};
+use lockgate_http::conditional::{self, ConditionOutcome, Validators};
 use lockgate_http::date;
 use lockgate_http::fields::{Fields, Known};
 use lockgate_http::head::Method;
-use lockgate_http::range::{self, Boundary, MAX_RANGES, Multipart, Part, Selection};
+use lockgate_http::range::{self, Boundary, ByteRange, MAX_RANGES, Multipart, Selection};
 
 const CONDITIONS: [Known; 5] = [
     Known::IfMatch,
@@ -48,13 +48,16 @@ pub fn conditional(data: &[u8]) {
     assert_eq!(of(Method::Head), get);
     assert_eq!(
         [Method::Options, Method::Trace, Method::Connect].map(of),
-        [Outcome::Proceed; 3]
+        [ConditionOutcome::Proceed; 3]
     );
-    assert_ne!(put, Outcome::NotModified);
+    assert_ne!(put, ConditionOutcome::NotModified);
     if !fields.may_have(&CONDITIONS[..4]) {
-        assert_eq!((get, put), (Outcome::Proceed, Outcome::Proceed));
+        assert_eq!(
+            (get, put),
+            (ConditionOutcome::Proceed, ConditionOutcome::Proceed)
+        );
     }
-    if get == Outcome::PreconditionFailed {
+    if get == ConditionOutcome::PreconditionFailed {
         assert!(fields.may_have(&[Known::IfMatch, Known::IfUnmodifiedSince]));
         assert_eq!(put, get);
     }
@@ -77,8 +80,8 @@ pub fn conditional(data: &[u8]) {
     );
     // One that comes first is always found.
     for (known, outcome) in [
-        (Known::IfMatch, Outcome::Proceed),
-        (Known::IfNoneMatch, Outcome::NotModified),
+        (Known::IfMatch, ConditionOutcome::Proceed),
+        (Known::IfNoneMatch, ConditionOutcome::NotModified),
     ] {
         let mut found = Fields::default();
         found.append(known.name().as_bytes(), ETAG);
@@ -187,7 +190,7 @@ fn of_specs(value: &[u8], size: u64) -> Option<Selection> {
     })
 }
 
-fn read_content_range(value: &[u8]) -> (Part, u64) {
+fn read_content_range(value: &[u8]) -> (ByteRange, u64) {
     let value = std::str::from_utf8(value).expect("digits");
     let (range, size) = value
         .strip_prefix("bytes ")
@@ -198,7 +201,7 @@ fn read_content_range(value: &[u8]) -> (Part, u64) {
     let [first, last, size] =
         [first, last, size].map(|digits| digits.parse::<u64>().expect("a number"));
     (
-        Part {
+        ByteRange {
             offset: first,
             length: last - first + 1,
         },
@@ -207,7 +210,7 @@ fn read_content_range(value: &[u8]) -> (Part, u64) {
 }
 
 /// The length is exact, and who reads the body finds the parts where they are.
-fn multipart(parts: Vec<Part>, size: u64, media_type: &[u8]) {
+fn multipart(parts: Vec<ByteRange>, size: u64, media_type: &[u8]) {
     const LARGEST: u64 = 1 << 16;
     let boundary = Boundary::of(0x0123_4567_89ab_cdef << 32);
     let media_type = (!media_type.iter().any(u8::is_ascii_control)).then_some(media_type);
@@ -226,7 +229,7 @@ fn multipart(parts: Vec<Part>, size: u64, media_type: &[u8]) {
         return;
     }
     let content: Vec<u8> = (0..size).map(|at| b'A' + (at % 26) as u8).collect();
-    let of = |part: &Part| &content[part.offset as usize..][..part.length as usize];
+    let of = |part: &ByteRange| &content[part.offset as usize..][..part.length as usize];
     let mut body = Vec::new();
     for part in multipart.parts() {
         multipart.head(*part, &mut body);

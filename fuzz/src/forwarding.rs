@@ -3,20 +3,20 @@
 
 use std::net::IpAddr;
 
-use lockgate_http::asked::asked;
 use lockgate_http::fields::{Field, Fields, Known};
 use lockgate_http::forwarded_for as element;
-use lockgate_http::forwarding::{self, Client, Onward};
-use lockgate_http::h1::parse::{self, Progress};
-use lockgate_http::h1::{Limits, encode, framing};
+use lockgate_http::forwarding::{self, EndToEndFields, ForwardedClient};
+use lockgate_http::h1::parse::{self, HeadProgress};
+use lockgate_http::h1::{HeadLimits, encode, framing};
 use lockgate_http::head::{BodyLength, RequestHead};
+use lockgate_http::request_target::RequestTarget;
 
-const LIMITS: Limits = Limits {
+const LIMITS: HeadLimits = HeadLimits {
     head: 1 << 20,
     fields: 64,
 };
 /// For what we write, which may be longer.
-const WRITTEN: Limits = Limits {
+const WRITTEN: HeadLimits = HeadLimits {
     head: 1 << 22,
     fields: 80,
 };
@@ -66,7 +66,7 @@ pub fn fields(data: &[u8]) {
     ) else {
         return;
     };
-    let onward = Onward::of(&head.fields);
+    let onward = EndToEndFields::of(&head.fields);
     let kept: Vec<_> = head
         .fields
         .iter()
@@ -93,7 +93,7 @@ pub fn fields(data: &[u8]) {
         );
     }
     detached(&head.fields, &kept);
-    for field in head.fields.iter().filter(forwarding::passes_behind) {
+    for field in head.fields.iter().filter(forwarding::passes_in_trailers) {
         let usual: Vec<u8> = field
             .name
             .iter()
@@ -114,15 +114,15 @@ pub fn h1_exchange(data: &[u8]) {
     let Some(head) = read(data, &LIMITS) else {
         return;
     };
-    let (Ok(asked), Ok(length)) = (asked(&head), framing::request(&head)) else {
+    let (Ok(asked), Ok(length)) = (RequestTarget::of(&head), framing::request(&head)) else {
         return;
     };
     if asked.path.is_empty() {
         // CONNECT is not forwarded.
         return;
     }
-    let client = Client::new("192.0.2.7".to_owned(), false, false);
-    let onward = Onward::of(&head.fields);
+    let client = ForwardedClient::new("192.0.2.7".to_owned(), false, false);
+    let onward = EndToEndFields::of(&head.fields);
     let passes = |field: &Field<'_>| {
         field.known != Some(Known::Host) && onward.passes(field) && !client.replaces(field)
     };
@@ -130,7 +130,7 @@ pub fn h1_exchange(data: &[u8]) {
     encode::request_line(&mut out, head.method_name(), asked.path, asked.query);
     encode::field(&mut out, b"Host", asked.host);
     head.fields.write(&mut out, passes);
-    client.tell(asked.host, &head.fields, |name, parts| {
+    client.write_fields(asked.host, &head.fields, |name, parts| {
         encode::field_of(&mut out, name.as_bytes(), parts);
     });
     match length {
@@ -152,7 +152,7 @@ pub fn h1_exchange(data: &[u8]) {
         Ok(length),
         "it is as long for the origin"
     );
-    let read_again = lockgate_http::asked::asked(&again).expect("it has one host");
+    let read_again = RequestTarget::of(&again).expect("it has one host");
     assert_eq!(
         (read_again.host, read_again.path, read_again.query),
         (asked.host, asked.path, asked.query)
@@ -194,9 +194,9 @@ pub fn h1_exchange(data: &[u8]) {
     );
 }
 
-fn read(input: &[u8], limits: &Limits) -> Option<RequestHead> {
+fn read(input: &[u8], limits: &HeadLimits) -> Option<RequestHead> {
     let mut head = RequestHead::default();
-    let used = parse::request(input, &mut Progress::default(), limits, &mut head).ok()??;
+    let used = parse::request(input, &mut HeadProgress::default(), limits, &mut head).ok()??;
     assert!(used <= input.len());
     Some(head)
 }
@@ -237,7 +237,7 @@ fn named(fields: &Fields) -> Vec<Vec<u8>> {
 /// Then nothing goes on that would not have, and what is added cannot be named any more.
 fn detached(fields: &Fields, kept: &[Field<'_>]) {
     let mut detached = fields.clone();
-    forwarding::detach(&mut detached);
+    forwarding::remove_connection_fields(&mut detached);
     let names: Vec<_> = fields
         .tokens(Known::Connection)
         .map(<[u8]>::to_vec)
@@ -246,7 +246,7 @@ fn detached(fields: &Fields, kept: &[Field<'_>]) {
     for name in &names {
         detached.append(name, b"ours");
     }
-    let onward = Onward::of(&detached);
+    let onward = EndToEndFields::of(&detached);
     let passes: Vec<_> = detached
         .iter()
         .filter(|field| onward.passes(field))

@@ -1,22 +1,22 @@
 //! HTTP/2: what is made of a field section is one message to whoever reads it in HTTP/1, us and a second parser, and
 //! says nothing that was not sent. Frames are the same however their bytes arrive.
 
-use lockgate_http::asked::asked;
 use lockgate_http::fields::{Field, Fields, Known};
-use lockgate_http::h1::body::{Decoder, Part};
-use lockgate_http::h1::parse::{self, Progress};
-use lockgate_http::h1::{Limits, encode, framing};
-use lockgate_http::h2::frames::{self, Scanner, Seen as Told};
-use lockgate_http::h2::request::{self, Pseudo};
+use lockgate_http::h1::body::{BodyDecoder, BodyPart};
+use lockgate_http::h1::parse::{self, HeadProgress};
+use lockgate_http::h1::{HeadLimits, encode, framing};
+use lockgate_http::h2::frames::{self, FrameEvent as Told, FrameScanner};
+use lockgate_http::h2::request::{self, PseudoFields};
 use lockgate_http::h2::{response, section};
-use lockgate_http::head::{BodyLength, Method, RequestHead, ResponseHead, Version};
+use lockgate_http::head::{BodyLength, HttpVersion, Method, RequestHead, ResponseHead};
+use lockgate_http::request_target::RequestTarget;
 
-const LIMITS: Limits = Limits {
+const LIMITS: HeadLimits = HeadLimits {
     head: 4096,
     fields: 32,
 };
 /// For what we write, which may have a few fields more.
-const WRITTEN: Limits = Limits {
+const WRITTEN: HeadLimits = HeadLimits {
     head: 8192,
     fields: 40,
 };
@@ -30,7 +30,7 @@ pub fn h2_head(data: &[u8]) {
     let mut next = || parts.next().unwrap_or_default();
     let [method, scheme, authority, path, protocol] = [(); 5].map(|()| next());
     let given = |part| if part == b"\0" { None } else { Some(part) };
-    let pseudo = Pseudo {
+    let pseudo = PseudoFields {
         method,
         scheme: given(scheme),
         authority: given(authority),
@@ -47,31 +47,31 @@ pub fn h2_head(data: &[u8]) {
     one_trailer_section(&fields);
 }
 
-fn one_request(pseudo: &Pseudo<'_>, fields: &Lines<'_>) {
+fn one_request(pseudo: &PseudoFields<'_>, fields: &Lines<'_>) {
     let mut head = used();
     let read = request::request(pseudo, fields.iter().copied(), &LIMITS, &mut head);
     if read.is_err() {
         return;
     }
     let (host, target) = (
-        asked(&head).expect("it is certain whom it is for"),
+        RequestTarget::of(&head).expect("it is certain whom it is for"),
         head.target(),
     );
-    assert_eq!(head.version, Version::Http2);
+    assert_eq!(head.version, HttpVersion::Http2);
     assert!(host.secure.is_none() && host.authority.is_some());
     let mut out = Vec::new();
     encode::request_line(&mut out, head.method_name(), target, None);
     head.fields.write(&mut out, |_| true);
     encode::end(&mut out);
     let mut again = RequestHead::default();
-    let taken = parse::request(&out, &mut Progress::default(), &WRITTEN, &mut again);
+    let taken = parse::request(&out, &mut HeadProgress::default(), &WRITTEN, &mut again);
     assert_eq!(taken, Ok(Some(out.len())), "{}", out.escape_ascii());
     assert_eq!(
         (again.method, again.method_name(), again.target()),
         (head.method, head.method_name(), target)
     );
     assert_eq!(lines(&again.fields), lines(&head.fields));
-    let asked_again = asked(&again).expect("it is certain in HTTP/1, too");
+    let asked_again = RequestTarget::of(&again).expect("it is certain in HTTP/1, too");
     assert_eq!(asked_again, host);
     second_opinion(&out, &head);
     nothing_else_is_said(pseudo, fields, &head);
@@ -97,7 +97,7 @@ fn one_request(pseudo: &Pseudo<'_>, fields: &Lines<'_>) {
 }
 
 /// Every line of the head was sent, in the order in which it was, but for those that are made of pseudo-header fields.
-fn nothing_else_is_said(pseudo: &Pseudo<'_>, fields: &Lines<'_>, head: &RequestHead) {
+fn nothing_else_is_said(pseudo: &PseudoFields<'_>, fields: &Lines<'_>, head: &RequestHead) {
     let websocket = pseudo.protocol.is_some();
     let mut said = lines(&head.fields);
     if websocket {
@@ -164,7 +164,7 @@ fn nothing_else_is_said(pseudo: &Pseudo<'_>, fields: &Lines<'_>, head: &RequestH
 fn one_response(fields: &Lines<'_>) {
     let mut head = ResponseHead::default();
     let before = b"HTTP/1.0 404 Not Found\r\nConnection: close\r\nContent-Length: 3\r\n\r\n";
-    parse::response(before, &mut Progress::default(), &LIMITS, &mut head)
+    parse::response(before, &mut HeadProgress::default(), &LIMITS, &mut head)
         .expect("valid")
         .expect("whole");
     if response::response(200, fields.iter().copied(), &LIMITS, &mut head).is_err() {
@@ -172,7 +172,7 @@ fn one_response(fields: &Lines<'_>) {
     }
     assert_eq!(
         (head.version, head.status, lines(&head.fields)),
-        (Version::Http2, 200, fields.clone())
+        (HttpVersion::Http2, 200, fields.clone())
     );
     assert!(head.fields.iter().all(|field| response::passes(&field)));
     let mut out = Vec::new();
@@ -180,7 +180,7 @@ fn one_response(fields: &Lines<'_>) {
     head.fields.write(&mut out, |_| true);
     encode::end(&mut out);
     let mut again = ResponseHead::default();
-    let taken = parse::response(&out, &mut Progress::default(), &WRITTEN, &mut again);
+    let taken = parse::response(&out, &mut HeadProgress::default(), &WRITTEN, &mut again);
     assert_eq!(taken, Ok(Some(out.len())), "{}", out.escape_ascii());
     assert_eq!((again.status, lines(&again.fields)), (200, fields.clone()));
     let mut others = [httparse::EMPTY_HEADER; 40];
@@ -209,10 +209,10 @@ fn one_trailer_section(fields: &Lines<'_>) {
     let mut out = b"0\r\n".to_vec();
     trailers.write(&mut out, |_| true);
     encode::end(&mut out);
-    let (mut decoder, mut again) = (Decoder::new(BodyLength::Chunked), Fields::default());
+    let (mut decoder, mut again) = (BodyDecoder::new(BodyLength::Chunked), Fields::default());
     assert_eq!(
         decoder.decode(&out, &WRITTEN, &mut again),
-        Ok(Part::End(out.len()))
+        Ok(BodyPart::End(out.len()))
     );
     assert_eq!(lines(&again), *fields);
 }
@@ -222,7 +222,7 @@ fn used() -> RequestHead {
     let mut head = RequestHead::default();
     let before =
         b"POST /before HTTP/1.0\r\nHost: before\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n";
-    parse::request(before, &mut Progress::default(), &LIMITS, &mut head)
+    parse::request(before, &mut HeadProgress::default(), &LIMITS, &mut head)
         .expect("valid")
         .expect("whole");
     head
@@ -265,9 +265,9 @@ pub fn h2_frames(data: &[u8]) {
     for client in [true, false] {
         let scanner = || {
             if client {
-                Scanner::of_client()
+                FrameScanner::of_client()
             } else {
-                Scanner::of_server()
+                FrameScanner::of_server()
             }
         };
         let whole = seen(scanner(), std::iter::once(data));
@@ -284,7 +284,8 @@ pub fn h2_frames(data: &[u8]) {
 /// Field sections are the same in any pieces, and no longer than their frames. So are streams that depend on themselves.
 fn blocks(step: usize, data: &[u8]) {
     let sections = |size: usize| {
-        let (mut scanner, mut sections, mut left) = (Scanner::of_server(), vec![Vec::new()], 0);
+        let (mut scanner, mut sections, mut left) =
+            (FrameScanner::of_server(), vec![Vec::new()], 0);
         let (mut stream, mut dependent) = (0, Vec::new());
         for piece in data.chunks(size) {
             scanner.follow(piece, |seen| match seen {
@@ -329,7 +330,7 @@ fn self_dependent(mut data: &[u8]) -> Vec<u32> {
     dependent
 }
 
-fn seen<'a>(mut scanner: Scanner, pieces: impl Iterator<Item = &'a [u8]>) -> Vec<Seen> {
+fn seen<'a>(mut scanner: FrameScanner, pieces: impl Iterator<Item = &'a [u8]>) -> Vec<Seen> {
     let mut seen = Vec::new();
     for piece in pieces {
         scanner.scan(piece, |frame| {

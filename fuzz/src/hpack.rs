@@ -1,7 +1,9 @@
 //! HPACK: any bytes cost no more than was allowed, fields come back as they were encoded, and an account of a block agrees
 //! with what it decodes to.
 
-use lockgate_http::hpack::{Account, Decoder, Encoder, HpackError, Section, TABLE_SIZE};
+use lockgate_http::hpack::{
+    BlockAccount, HpackDecoder, HpackEncoder, HpackError, SectionSummary, TABLE_SIZE,
+};
 
 /// All fields of a block together, as RFC 9113 §6.5.2 counts them.
 const MOST: usize = 16 * 1024;
@@ -13,9 +15,9 @@ pub fn hpack(data: &[u8]) {
     let Some((first, blocks)) = data.split_first() else {
         return;
     };
-    let mut decoder = Decoder::new(usize::from(first & 0x0f) * 64);
+    let mut decoder = HpackDecoder::new(usize::from(first & 0x0f) * 64);
     let (one, two) = blocks.split_at(blocks.len() * usize::from(first >> 4) / 16);
-    let (mut encoder, mut own) = (Encoder::new(), Decoder::new(TABLE_SIZE));
+    let (mut encoder, mut own) = (HpackEncoder::new(), HpackDecoder::new(TABLE_SIZE));
     for (block, allowed) in [(one, TABLE_SIZE), (two, usize::from(*first) * 16)] {
         let Ok(fields) = decode(&mut decoder, block) else {
             return;
@@ -36,10 +38,10 @@ pub fn hpack_account(data: &[u8]) {
         return;
     };
     let allowed = u16::from(first & 0x0f) * 64;
-    let mut decoder = Decoder::new(allowed.into());
+    let mut decoder = HpackDecoder::new(allowed.into());
     let (mut account, mut in_pieces) = (
-        Account::new(allowed, 1 << 16),
-        Account::new(allowed, 1 << 16),
+        BlockAccount::new(allowed, 1 << 16),
+        BlockAccount::new(allowed, 1 << 16),
     );
     let (one, two) = blocks.split_at(blocks.len() * usize::from(first >> 4) / 16);
     for block in [one, two] {
@@ -69,7 +71,7 @@ pub fn hpack_account(data: &[u8]) {
 }
 
 /// Pseudo-fields, those of an answer, an interim one, a fragment, pseudo-fields where they must not be, fields of connections.
-fn marks(section: Section) -> [bool; 6] {
+fn marks(section: SectionSummary) -> [bool; 6] {
     [
         section.has_pseudo_fields(),
         section.is_answer(),
@@ -127,7 +129,7 @@ fn expected(fields: &[Field]) -> [bool; 6] {
     ]
 }
 
-fn decode(decoder: &mut Decoder, block: &[u8]) -> Result<Vec<Field>, HpackError> {
+fn decode(decoder: &mut HpackDecoder, block: &[u8]) -> Result<Vec<Field>, HpackError> {
     let (mut fields, mut size) = (Vec::new(), 0);
     decoder.decode(block, MOST, |name, value| {
         size += name.len() + value.len() + 32;
@@ -137,7 +139,7 @@ fn decode(decoder: &mut Decoder, block: &[u8]) -> Result<Vec<Field>, HpackError>
     Ok(fields)
 }
 
-fn returned(encoder: &mut Encoder, decoder: &mut Decoder, fields: &[Field]) {
+fn returned(encoder: &mut HpackEncoder, decoder: &mut HpackDecoder, fields: &[Field]) {
     let mut block = Vec::new();
     encoder.begin(&mut block);
     for (name, value) in fields {

@@ -2,14 +2,14 @@
 //! read back.
 
 use lockgate_http::fields::Fields;
-use lockgate_http::forwarding::Onward;
-use lockgate_http::h1::body::{BodyError, Decoder, Part};
-use lockgate_http::h1::parse::{self, Progress};
-use lockgate_http::h1::{HeadError, Limits, encode, framing};
+use lockgate_http::forwarding::EndToEndFields;
+use lockgate_http::h1::body::{BodyDecoder, BodyError, BodyPart};
+use lockgate_http::h1::parse::{self, HeadProgress};
+use lockgate_http::h1::{HeadError, HeadLimits, encode, framing};
 use lockgate_http::head::{BodyLength, Method, RequestHead, ResponseHead};
-use lockgate_http::target::{self, Target};
+use lockgate_http::target::{self, TargetForm};
 
-const LIMITS: Limits = Limits {
+const LIMITS: HeadLimits = HeadLimits {
     head: 4096,
     fields: 32,
 };
@@ -18,7 +18,7 @@ const LIMITS: Limits = Limits {
 pub fn h1_request(data: &[u8]) {
     let read = |input: &[u8]| {
         let mut head = RequestHead::default();
-        parse::request(input, &mut Progress::default(), &LIMITS, &mut head)
+        parse::request(input, &mut HeadProgress::default(), &LIMITS, &mut head)
             .map(|used| used.map(|used| (used, head)))
     };
     let result = read(data);
@@ -58,7 +58,7 @@ pub fn h1_request(data: &[u8]) {
 /// Any bytes as an answer.
 pub fn h1_response(data: &[u8]) {
     let mut head = ResponseHead::default();
-    let result = parse::response(data, &mut Progress::default(), &LIMITS, &mut head);
+    let result = parse::response(data, &mut HeadProgress::default(), &LIMITS, &mut head);
     arrives_in_pieces(data, result, |input, progress| {
         parse::response(input, progress, &LIMITS, &mut ResponseHead::default())
     });
@@ -99,14 +99,14 @@ pub fn h1_target(data: &[u8]) {
         // Only what is refused has something to hide.
         assert!(parsed.is_err() || target::without_userinfo(data) == data);
         let path = match parsed {
-            Ok(Target::Origin { path, .. } | Target::Absolute { path, .. }) => path,
-            Ok(Target::Authority(authority)) => {
+            Ok(TargetForm::Origin { path, .. } | TargetForm::Absolute { path, .. }) => path,
+            Ok(TargetForm::Authority(authority)) => {
                 let name = authority.name();
                 let again = target::Authority::parse(name.as_bytes()).expect("a name is a host");
                 assert_eq!(again.name(), name);
                 continue;
             }
-            Ok(Target::Asterisk) | Err(_) => continue,
+            Ok(TargetForm::Asterisk) | Err(_) => continue,
         };
         assert_eq!(path.first(), Some(&b'/'));
         if let Ok(decoded) = target::decode(path) {
@@ -133,9 +133,9 @@ type Taken = Result<Option<usize>, HeadError>;
 fn arrives_in_pieces(
     data: &[u8],
     whole: Taken,
-    mut read: impl FnMut(&[u8], &mut Progress) -> Taken,
+    mut read: impl FnMut(&[u8], &mut HeadProgress) -> Taken,
 ) {
-    let mut progress = Progress::default();
+    let mut progress = HeadProgress::default();
     let end = whole.ok().flatten().unwrap_or(data.len());
     for cut in crate::cuts(end) {
         match read(&data[..cut], &mut progress) {
@@ -191,7 +191,7 @@ fn other_lines<'a>(fields: &'a [httparse::Header<'_>]) -> Vec<(&'a [u8], &'a [u8
 
 /// Whatever Connection says, Host goes on and framing does not.
 fn goes_on(fields: &Fields) {
-    let onward = Onward::of(fields);
+    let onward = EndToEndFields::of(fields);
     for field in fields.iter() {
         let name = field.name.to_ascii_lowercase();
         match name.as_slice() {
@@ -224,23 +224,23 @@ fn body(length: BodyLength, data: &[u8]) {
 
 /// The data, how many bytes were used, and whether the body has ended.
 fn read_body(length: BodyLength, data: &[u8], step: usize) -> Result<Body, BodyError> {
-    let (mut decoder, mut trailers) = (Decoder::new(length), Fields::default());
+    let (mut decoder, mut trailers) = (BodyDecoder::new(length), Fields::default());
     let (mut content, mut used, mut end) = (Vec::new(), 0, 0);
     loop {
         match decoder.decode(&data[used..end], &LIMITS, &mut trailers)? {
-            Part::Data(range) => {
+            BodyPart::Data(range) => {
                 assert!(!range.is_empty());
                 content.extend_from_slice(&data[used..end][range.clone()]);
                 used += range.end;
             }
-            Part::More(more) => {
+            BodyPart::More(more) => {
                 used += more;
                 if end == data.len() {
                     return Ok((content, used, false));
                 }
                 end = (end + step).min(data.len());
             }
-            Part::End(more) => return Ok((content, used + more, true)),
+            BodyPart::End(more) => return Ok((content, used + more, true)),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Pages: how a document arrives does not matter, what is kept of it is bounded, and what it names is asked for as a
 //! request can say it.
 
-use lockgate_load::page::html::{Tag, Token, Tokenizer};
-use lockgate_load::page::reference::{Base, Reference};
+use lockgate_load::page::html::{HtmlToken, Tag, Tokenizer};
+use lockgate_load::page::reference::{Base, UrlReference};
 use lockgate_load::target::Url;
 
 /// Attributes with URLs.
@@ -41,9 +41,9 @@ fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Read {
     let (mut tokenizer, mut read) = (Tokenizer::new(), Read::default());
     for piece in pieces {
         tokenizer.feed(piece, &mut |token| match token {
-            Token::Start(tag) => read.tags.push(tag.clone()),
-            Token::End(name) => read.ends.push(name.to_vec()),
-            Token::Style(text) => read.style.extend_from_slice(text),
+            HtmlToken::Start(tag) => read.tags.push(tag.clone()),
+            HtmlToken::End(name) => read.ends.push(name.to_vec()),
+            HtmlToken::Style(text) => read.style.extend_from_slice(text),
         });
     }
     read
@@ -51,7 +51,7 @@ fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Read {
 
 fn resolved(base: &Base, written: &[u8]) {
     match base.resolve(written) {
-        Some(Reference::Same(target)) => {
+        Some(UrlReference::Same(target)) => {
             assert!(
                 target.starts_with('/') && target.bytes().all(|byte| byte.is_ascii_graphic()),
                 "{target}"
@@ -66,11 +66,11 @@ fn resolved(base: &Base, written: &[u8]) {
             if !target.starts_with("//") {
                 assert_eq!(
                     base.resolve(format!("http://a.test{target}").as_bytes()),
-                    Some(Reference::Same(target))
+                    Some(UrlReference::Same(target))
                 );
             }
         }
-        Some(Reference::Other(url)) => {
+        Some(UrlReference::Other(url)) => {
             let parsed = Url::parse(&url).expect("a whole URL");
             assert!(
                 parsed.host != "a.test" || parsed.port != 80 || url.starts_with("https"),

@@ -1,18 +1,20 @@
 //! PROXY headers: how bytes arrive does not matter, and what was read can be written and read again.
 
 use lockgate_net::proxy_protocol::{
-    Addresses, Guess, HEADER_MAX, Header, Parsed, ProxyError, Tlvs, VALUE_MAX, encode_v1,
-    encode_v2, may_begin, parse,
+    HEADER_MAX, ParsedHeader, PrefixMatch, ProxiedAddresses, ProxyError, ProxyHeader, Tlvs,
+    VALUE_MAX, encode_v1, encode_v2, may_begin, parse,
 };
 
 /// Any bytes as the beginning of a connection.
 pub fn proxy_protocol(data: &[u8]) {
     let result = parse(data);
     match (&result, may_begin(data)) {
-        (Ok(Some(_)), guess) => assert_eq!(guess, Guess::Yes, "a header that was not guessed"),
-        (_, Guess::No) => assert_eq!(result, Err(ProxyError::NotProxy)),
-        (Ok(None), guess) => assert!(
-            guess == Guess::Undecided || data.len() < HEADER_MAX,
+        (Ok(Some(_)), begins) => {
+            assert_eq!(begins, PrefixMatch::Yes, "a header that was not detected")
+        }
+        (_, PrefixMatch::No) => assert_eq!(result, Err(ProxyError::NotProxy)),
+        (Ok(None), begins) => assert!(
+            begins == PrefixMatch::Undecided || data.len() < HEADER_MAX,
             "waits for ever"
         ),
         _ => {}
@@ -38,7 +40,7 @@ pub fn proxy_protocol(data: &[u8]) {
 /// A complete header ends where it says; an error may show anywhere.
 fn cuts_before(
     data: &[u8],
-    result: &Result<Option<Parsed>, ProxyError>,
+    result: &Result<Option<ParsedHeader>, ProxyError>,
 ) -> impl Iterator<Item = usize> {
     crate::cuts(
         result
@@ -49,7 +51,7 @@ fn cuts_before(
     )
 }
 
-fn comes_back(header: &Header) {
+fn comes_back(header: &ProxyHeader) {
     let mut binary = Vec::new();
     encode_v2(&mut binary, &header.addresses, &header.tlvs);
     let again = parse(&binary)
@@ -68,8 +70,8 @@ fn comes_back(header: &Header) {
         .expect("we write what we accept")
         .expect("we write all of it");
     let told = match &header.addresses {
-        inet @ Addresses::Inet { .. } => inet.clone(),
-        _ => Addresses::Unknown,
+        inet @ ProxiedAddresses::Inet { .. } => inet.clone(),
+        _ => ProxiedAddresses::Unknown,
     };
     assert_eq!((again.header.addresses, again.len), (told, line.len()));
 }

@@ -1,7 +1,7 @@
 //! ServerHellos: how bytes arrive does not matter, what follows does not either, and a session fits where it is kept.
 
 use lockgate_net::server_hello::{NoServerHello, SERVER_HELLO_MAX, peek};
-use lockgate_proxy::upstream::{Answer, Sessions};
+use lockgate_proxy::upstream::{SessionIdReader, Sessions};
 
 /// Any bytes as the beginning of what a server says.
 pub fn server_hello(data: &[u8]) {
@@ -26,8 +26,8 @@ pub fn server_hello(data: &[u8]) {
     if let Some(decided) = decided {
         assert_eq!(decided, result);
     }
-    let whole = Answer::default().session(data);
-    let mut answer = Answer::default();
+    let whole = SessionIdReader::default().session(data);
+    let mut answer = SessionIdReader::default();
     assert_eq!(
         data.chunks(1 + data.len() / 64)
             .find_map(|piece| answer.session(piece)),

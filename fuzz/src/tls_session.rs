@@ -6,8 +6,8 @@
 mod ends;
 mod script;
 
-use lockgate_net::tls::record::{ContentType, Opener, Sealer};
-use lockgate_net::tls::session::{Session, SessionError};
+use lockgate_net::tls::record::{ContentType, RecordOpener, RecordSealer};
+use lockgate_net::tls::session::{SessionError, TlsSession};
 
 use ends::Ends;
 use script::{Script, Step};
@@ -112,10 +112,10 @@ impl Sent {
         }
     }
 
-    fn seal(&mut self, sealer: &mut Sealer, kind: ContentType, content: &[u8]) {
+    fn seal(&mut self, sealer: &mut RecordSealer, kind: ContentType, content: &[u8]) {
         self.last = self.wire.len();
         self.wire
-            .resize(self.last + Sealer::sealed_len(content.len()), 0);
+            .resize(self.last + RecordSealer::sealed_len(content.len()), 0);
         let used = sealer
             .seal(kind, content, &mut self.wire[self.last..])
             .expect("the key is new");
@@ -125,7 +125,7 @@ impl Sent {
 
 /// Hands `wire` to the session in pieces, the way a relay does.
 fn feed(
-    session: &mut Session,
+    session: &mut TlsSession,
     wire: &[u8],
     cuts: &[u8],
     received: &mut Vec<u8>,
@@ -170,7 +170,7 @@ fn answer(mut ends: Ends) {
         ends.rekey_opener();
     }
     assert!(wire.is_empty() && !ends.session.owes());
-    wire.resize(Session::sealed_len(6), 0);
+    wire.resize(TlsSession::sealed_len(6), 0);
     let used = ends
         .session
         .seal(b"answer", &mut wire)
@@ -189,7 +189,7 @@ fn answer(mut ends: Ends) {
 }
 
 /// Takes the first record off `wire`.
-fn open_one(opener: &mut Opener, wire: &mut Vec<u8>) -> (ContentType, Vec<u8>) {
+fn open_one(opener: &mut RecordOpener, wire: &mut Vec<u8>) -> (ContentType, Vec<u8>) {
     let length = opener
         .frame(wire)
         .expect("we send what is right")

@@ -1,6 +1,6 @@
 //! WebSocket: how frames arrive does not matter, and what a client writes is what a server would have written, masked.
 
-use lockgate_load::websocket::frame::{self, Decoder, FrameError, Opcode, Part};
+use lockgate_load::websocket::frame::{self, FrameDecoder, FrameError, FramePart, Opcode};
 
 /// Long enough for a length of 64 bits.
 const LIMIT: u64 = 70_000;
@@ -31,30 +31,31 @@ struct Read {
 }
 
 fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Read {
-    let (mut decoder, mut read, mut input) = (Decoder::new(LIMIT), Read::default(), Vec::new());
+    let (mut decoder, mut read, mut input) =
+        (FrameDecoder::new(LIMIT), Read::default(), Vec::new());
     for piece in pieces {
         input.extend_from_slice(piece);
         let mut at = 0;
         loop {
             let rest = &input[at..];
             at += match decoder.decode(rest) {
-                Ok(Part::Data(range)) => {
+                Ok(FramePart::Data(range)) => {
                     assert!(!range.is_empty(), "data is some");
                     read.begun.extend_from_slice(&rest[range.clone()]);
                     assert!(read.begun.len() as u64 <= LIMIT);
                     range.end
                 }
-                Ok(Part::End(opcode, used)) => {
+                Ok(FramePart::End(opcode, used)) => {
                     assert!(matches!(opcode, Opcode::Text | Opcode::Binary));
                     read.said.push((opcode, std::mem::take(&mut read.begun)));
                     used
                 }
-                Ok(Part::Control(opcode, range)) => {
+                Ok(FramePart::Control(opcode, range)) => {
                     assert!(range.len() <= 125 && !matches!(opcode, Opcode::Text | Opcode::Binary));
                     read.said.push((opcode, rest[range.clone()].to_vec()));
                     range.end
                 }
-                Ok(Part::More(used)) => {
+                Ok(FramePart::More(used)) => {
                     at += used;
                     break;
                 }

@@ -1,4 +1,4 @@
-//! The certificate of a run: made for it, or files that are there.
+//! The certificate of a run: made for it, or from files.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -7,20 +7,20 @@ use std::path::{Path, PathBuf};
 
 use rcgen::{CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_RSA_SHA256, RsaKeySize};
 
-use crate::placeholders::Values;
-use crate::plan::Certificate;
+use crate::placeholders::PlaceholderValues;
+use crate::plan::CertificateSource;
 
-/// Puts the certificate below `folder` and tells `values` where: `{cert}`, `{key}`, `{pem}`.
+/// Writes the certificate below `folder` and sets its placeholders: `{cert}`, `{key}`, `{pem}`.
 ///
 /// # Errors
 /// A file cannot be read or written.
 pub(crate) fn provide(
-    certificate: &Certificate,
+    certificate: &CertificateSource,
     folder: &Path,
-    values: &mut Values,
+    values: &mut PlaceholderValues,
 ) -> io::Result<()> {
     let (cert, key) = match certificate {
-        Certificate::Files { cert, key } => {
+        CertificateSource::Files { cert, key } => {
             let read = |path: &str| {
                 let path = PathBuf::from(values.fill(path));
                 std::fs::read_to_string(&path).map_err(|error| {
@@ -29,8 +29,8 @@ pub(crate) fn provide(
             };
             (read(cert)?, read(key)?)
         }
-        Certificate::P256 => made(KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256))?,
-        Certificate::Rsa2048 => made(KeyPair::generate_rsa_for(
+        CertificateSource::P256 => made(KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256))?,
+        CertificateSource::Rsa2048 => made(KeyPair::generate_rsa_for(
             &PKCS_RSA_SHA256,
             RsaKeySize::_2048,
         ))?,
@@ -42,8 +42,8 @@ pub(crate) fn provide(
         ("pem", &both, 0o600),
     ] {
         let path = folder.join(format!("{name}.pem"));
-        // For us alone: the key may be in use elsewhere. Programs read it before they leave our
-        // account.
+        // Readable for this account only: the key may be in use elsewhere. Programs read it before
+        // they change their account.
         let mut file = File::options()
             .write(true)
             .create_new(true)
@@ -70,8 +70,8 @@ mod tests {
     #[test]
     fn both_kinds_are_made_and_files_are_taken() {
         let folder = tempfile::tempdir().unwrap();
-        for kind in [Certificate::P256, Certificate::Rsa2048] {
-            let mut values = Values::default();
+        for kind in [CertificateSource::P256, CertificateSource::Rsa2048] {
+            let mut values = PlaceholderValues::default();
             let folder = tempfile::tempdir().unwrap();
             provide(&kind, folder.path(), &mut values).unwrap();
             for (name, mode) in [("{key}", 0o600), ("{pem}", 0o600)] {
@@ -87,8 +87,8 @@ mod tests {
                 "{kind:?}"
             );
         }
-        let mut values = Values::default();
-        let absent = Certificate::Files {
+        let mut values = PlaceholderValues::default();
+        let absent = CertificateSource::Files {
             cert: "/absent/a".into(),
             key: "/absent/b".into(),
         };

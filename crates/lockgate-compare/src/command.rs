@@ -1,4 +1,4 @@
-//! `lockgate compare`: from the file to what is printed, with a way out at every point.
+//! `lockgate compare`: from the file to the printed result, with a clean end at every point.
 
 use std::fs::File;
 use std::io::{IsTerminal as _, Write as _};
@@ -9,62 +9,64 @@ use std::time::Duration;
 use rustix::process::{Resource, getrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::document::Document;
+use crate::comparison_run::{ComparisonRun, Findings};
+use crate::document::ComparisonDocument;
 use crate::guard::{adopt_orphans, end_descendants, raise_descriptor_limit};
 use crate::machine;
-use crate::plan::Plan;
+use crate::plan::ComparisonPlan;
 use crate::reader::unknown;
-use crate::session::{Findings, Session};
-use lockgate_load::ticks::Ticks;
+use lockgate_load::cpu_times::CpuTimes;
 
-/// What was asked for on the command line.
+/// Options of the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Options {
-    /// The file.
+pub struct CompareOptions {
+    /// The comparison file, in TOML.
     pub file: PathBuf,
-    /// Only look whether the file is right.
+    /// Whether the file is only checked.
     pub check: bool,
-    /// In place of the file's `rounds`.
+    /// Number of rounds, instead of the file's `rounds`.
     pub rounds: Option<usize>,
     /// Only these loads; empty means all.
     pub loads: Vec<String>,
     /// Only these programs; empty means all.
     pub programs: Vec<String>,
-    /// Where the result goes besides standard output, and how.
-    pub outputs: Vec<(Format, PathBuf)>,
+    /// Files for the result besides standard output, with their formats.
+    pub outputs: Vec<(OutputFormat, PathBuf)>,
 }
 
-/// How a result is written.
+/// Format of a result file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
-    /// Every figure of every round, and what follows from them.
+pub enum OutputFormat {
+    /// JSON: every figure of every round, ratios and verdicts.
     Json,
-    /// A line for each measurement.
+    /// CSV: a line for each measurement.
     Csv,
-    /// Tables for a document.
+    /// Markdown: tables for a document.
     Markdown,
-    /// A page that needs nothing else.
+    /// HTML: a page without other files.
     Html,
 }
 
 /// A CPU that others use for more than this share of the time is not idle.
 const BUSY: f64 = 0.05;
 
-/// How a run ended.
-enum End {
+/// End of a comparison run.
+enum ComparisonEnd {
     Complete,
     Failed(String),
     /// By the signal with this number.
     Interrupted(u8),
 }
 
-/// Compares. Exit codes: 0; 1 for a file with mistakes, an origin or a program that failed, no
-/// program at all; 130 and 143 after INT and TERM, when what was measured until then has been
-/// printed.
+/// Runs the comparison. Exit codes: 0; 1 for a file with mistakes, an origin or a program that
+/// failed, no program at all; 130 and 143 after INT and TERM, when the measurements so far have
+/// been printed.
 ///
-/// `check_load` says what is wrong with the words of a load, as who runs `lockgate load` reads
-/// them.
-pub fn run(options: &Options, check_load: impl Fn(&[String]) -> Result<(), String>) -> ExitCode {
+/// `check_load` checks the arguments of a load as `lockgate load` would.
+pub fn run(
+    options: &CompareOptions,
+    check_load: impl Fn(&[String]) -> Result<(), String>,
+) -> ExitCode {
     match attempt(options, check_load) {
         Ok(code) => code,
         Err(why) => {
@@ -75,13 +77,13 @@ pub fn run(options: &Options, check_load: impl Fn(&[String]) -> Result<(), Strin
 }
 
 fn attempt(
-    options: &Options,
+    options: &CompareOptions,
     check_load: impl Fn(&[String]) -> Result<(), String>,
 ) -> Result<ExitCode, String> {
     let name = options.file.display();
     let text =
         std::fs::read_to_string(&options.file).map_err(|error| format!("{name}: {error}"))?;
-    let mut plan = Plan::parse(&options.file, &text)
+    let mut plan = ComparisonPlan::parse(&options.file, &text)
         .map_err(|mistakes| format!("{name} cannot be used\n{mistakes}"))?;
     let wrong = plan.loads.iter().filter_map(|load| {
         let why = check_load(&load.provisional()).err()?;
@@ -91,7 +93,7 @@ fn attempt(
     if !wrong.is_empty() {
         return Err(format!("{name} cannot be used\n{}", wrong.join("\n")));
     }
-    choose(&mut plan, options)?;
+    select(&mut plan, options)?;
     let missing: Vec<_> = [&plan.programs_on, &plan.others_on]
         .into_iter()
         .flat_map(|cpus| cpus.missing())
@@ -102,70 +104,69 @@ fn attempt(
         ));
     }
     if options.check {
-        let _ = writeln!(std::io::stdout(), "{name} is right: {}", extent(&plan));
+        let _ = writeln!(std::io::stdout(), "{name} is right: {}", summary(&plan));
         return Ok(ExitCode::SUCCESS);
     }
     let outputs = open(&options.outputs)?;
     adopt_orphans().map_err(|error| format!("this process cannot adopt orphans: {error}"))?;
     raise_descriptor_limit().map_err(|error| format!("the descriptor limit: {error}"))?;
-    let session = Session::prepare(&plan, &options.file)?;
+    let session = ComparisonRun::prepare(&plan, &options.file)?;
     let facts = machine::facts(&options.file);
     let mut findings = Findings::default();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
     let runtime = runtime.map_err(|error| error.to_string())?;
-    let mut progress = Progress::new();
+    let mut progress = ProgressLine::new();
     let (warnings, end) = runtime.block_on(async {
         let mut warnings = Vec::new();
         let measuring = async {
-            warnings = unfit(&plan).await;
+            warnings = machine_warnings(&plan).await;
             for warning in &warnings {
                 progress.tell(&format!("warning: {warning}"));
             }
-            progress.tell(&extent(&plan));
+            progress.tell(&summary(&plan));
             session
                 .run(&mut findings, &mut |step| progress.tell(step))
                 .await
         };
         let end = tokio::select! {
-            number = interrupted() => End::Interrupted(number),
-            done = measuring => done.map_or_else(End::Failed, |()| End::Complete),
+            number = interrupted() => ComparisonEnd::Interrupted(number),
+            done = measuring => done.map_or_else(ComparisonEnd::Failed, |()| ComparisonEnd::Complete),
         };
         (warnings, end)
     });
     progress.end();
-    // What is still there after an error or a signal, and what a program left behind when its guard
-    // was killed.
+    // Ends the processes that are left after an error or a signal, also after a guard was killed.
     drop(runtime);
     end_descendants(|_, _| ());
     let failed = findings
         .measured
         .iter()
         .any(|measured| measured.outcome.is_err());
-    let document = Document::of(
+    let document = ComparisonDocument::of(
         &plan,
         &findings,
         facts,
         warnings,
-        matches!(end, End::Complete),
+        matches!(end, ComparisonEnd::Complete),
     );
-    if !matches!(end, End::Failed(_)) || !findings.measured.is_empty() {
+    if !matches!(end, ComparisonEnd::Failed(_)) || !findings.measured.is_empty() {
         publish(&document, outputs)?;
     }
     Ok(match end {
-        End::Failed(why) => return Err(why),
-        End::Interrupted(number) => ExitCode::from(128 + number),
-        End::Complete if findings.measured.is_empty() => {
+        ComparisonEnd::Failed(why) => return Err(why),
+        ComparisonEnd::Interrupted(number) => ExitCode::from(128 + number),
+        ComparisonEnd::Complete if findings.measured.is_empty() => {
             return Err("no program could be measured".to_owned());
         }
-        End::Complete if failed => ExitCode::FAILURE,
-        End::Complete => ExitCode::SUCCESS,
+        ComparisonEnd::Complete if failed => ExitCode::FAILURE,
+        ComparisonEnd::Complete => ExitCode::SUCCESS,
     })
 }
 
-/// Leaves in the plan what the command line asks for.
-fn choose(plan: &mut Plan, options: &Options) -> Result<(), String> {
+/// Restricts the plan to the loads and programs of the command line.
+fn select(plan: &mut ComparisonPlan, options: &CompareOptions) -> Result<(), String> {
     let known: Vec<_> = plan.loads.iter().map(|load| load.name.clone()).collect();
     let names = known.iter().map(String::as_str);
     if let Some(wrong) = options.loads.iter().find(|name| !known.contains(name)) {
@@ -188,7 +189,7 @@ fn choose(plan: &mut Plan, options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-fn extent(plan: &Plan) -> String {
+fn summary(plan: &ComparisonPlan) -> String {
     let count = |number: usize, what: &str| {
         format!("{number} {what}{}", if number == 1 { "" } else { "s" })
     };
@@ -199,12 +200,12 @@ fn extent(plan: &Plan) -> String {
     format!("{loads}, {programs}, {}", count(plan.rounds, "round"))
 }
 
-/// Why figures may come out wrong, before any is taken.
-async fn unfit(plan: &Plan) -> Vec<String> {
+/// Reasons why figures may be wrong, before any measurement.
+async fn machine_warnings(plan: &ComparisonPlan) -> Vec<String> {
     let mut warnings = Vec::new();
-    let before = Ticks::now();
+    let before = CpuTimes::now();
     tokio::time::sleep(Duration::from_millis(500)).await;
-    let now = Ticks::now();
+    let now = CpuTimes::now();
     let used = |cpu: usize| {
         [&plan.programs_on, &plan.others_on]
             .iter()
@@ -255,7 +256,7 @@ async fn unfit(plan: &Plan) -> Vec<String> {
     warnings
 }
 
-/// Waits for INT, TERM or HUP and says which.
+/// Waits for INT, TERM or HUP and gives its number.
 async fn interrupted() -> u8 {
     let kinds = [
         (SignalKind::interrupt(), 2),
@@ -276,16 +277,16 @@ async fn interrupted() -> u8 {
     .await
 }
 
-/// A file that the result goes to.
-struct Output<'a> {
-    format: Format,
+/// An open result file, with its format.
+struct OutputFile<'a> {
+    format: OutputFormat,
     path: &'a Path,
     file: File,
 }
 
-/// Opens all files before anything is measured: what cannot be written is better known then. They
-/// keep what is in them until there is something to write.
-fn open(outputs: &[(Format, PathBuf)]) -> Result<Vec<Output<'_>>, String> {
+/// Opens all files before any measurement, so that a file that cannot be written is known early.
+/// They keep their content until there is a result.
+fn open(outputs: &[(OutputFormat, PathBuf)]) -> Result<Vec<OutputFile<'_>>, String> {
     let opened = outputs.iter().map(|(format, path)| {
         let file = File::options()
             .write(true)
@@ -293,7 +294,7 @@ fn open(outputs: &[(Format, PathBuf)]) -> Result<Vec<Output<'_>>, String> {
             .truncate(false)
             .open(path);
         let file = file.map_err(|error| format!("{}: {error}", path.display()))?;
-        Ok(Output {
+        Ok(OutputFile {
             format: *format,
             path,
             file,
@@ -302,17 +303,17 @@ fn open(outputs: &[(Format, PathBuf)]) -> Result<Vec<Output<'_>>, String> {
     opened.collect()
 }
 
-/// Writes to all of them, whichever fail.
-fn publish(document: &Document, outputs: Vec<Output<'_>>) -> Result<(), String> {
-    // Somebody may have closed our standard output; files are written nevertheless.
+/// Writes the result to standard output and to all files, also after an error.
+fn publish(document: &ComparisonDocument, outputs: Vec<OutputFile<'_>>) -> Result<(), String> {
+    // Standard output may be closed; files are written nevertheless.
     let _ = std::io::stdout().write_all(document.text().as_bytes());
     let mut failed = Vec::new();
-    for Output { format, path, file } in outputs {
+    for OutputFile { format, path, file } in outputs {
         let content = match format {
-            Format::Json => document.json(),
-            Format::Csv => document.csv(),
-            Format::Markdown => document.markdown(),
-            Format::Html => document.html(),
+            OutputFormat::Json => document.json(),
+            OutputFormat::Csv => document.csv(),
+            OutputFormat::Markdown => document.markdown(),
+            OutputFormat::Html => document.html(),
         };
         if let Err(error) = write(file, &content) {
             failed.push(format!("{}: {error}", path.display()));
@@ -333,13 +334,13 @@ fn write(mut file: File, content: &str) -> std::io::Result<()> {
     file.write_all(content.as_bytes())
 }
 
-/// What happens, on standard error: a line that is written over on a terminal, a line for each step
+/// Progress on standard error: a line that is written over on a terminal, a line for each step
 /// elsewhere.
-struct Progress {
+struct ProgressLine {
     terminal: bool,
 }
 
-impl Progress {
+impl ProgressLine {
     fn new() -> Self {
         Self {
             terminal: std::io::stderr().is_terminal(),
@@ -348,7 +349,7 @@ impl Progress {
 
     fn tell(&mut self, step: &str) {
         let mut stderr = std::io::stderr();
-        // Several lines, and warnings, are to be read later too.
+        // Several lines, and warnings, stay on the terminal.
         let kept = !self.terminal || step.contains('\n') || step.contains(": ");
         let _ = match (self.terminal, kept) {
             (false, _) => writeln!(stderr, "{step}"),

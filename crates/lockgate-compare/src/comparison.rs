@@ -1,14 +1,14 @@
-//! What measurements show: figures of each program, ratios of each two, and verdicts where there
-//! may be one.
+//! Comparison of measurements: figures of each program, ratios of each two, and verdicts.
 
 use std::collections::BTreeMap;
 
-use crate::plan::Plan;
-use crate::sample::{Sample, Touches};
-use crate::session::Findings;
-use crate::statistics::{Ratio, Spread, Verdict};
+use crate::comparison_run::Findings;
+use crate::plan::ComparisonPlan;
+use crate::sample::{AffectedMetrics, LoadSample};
+use crate::statistics::{Ratio, RatioVerdict};
+use lockgate_report::summary::Spread;
 
-/// One stage of one load, and how all programs bore it.
+/// One case: a stage of a load, with the results of all programs.
 #[derive(Debug)]
 pub struct Case {
     /// The name of the load.
@@ -17,60 +17,60 @@ pub struct Case {
     pub stage: String,
     /// The arguments of `lockgate load`.
     pub arguments: Vec<String>,
-    /// In the order of the file.
-    pub rows: Vec<Row>,
-    /// Each two of them that have figures, each ordered pair once.
-    pub pairs: Vec<Pair>,
+    /// The programs, in the order of the file.
+    pub rows: Vec<ProgramRow>,
+    /// All ordered pairs of programs with figures.
+    pub pairs: Vec<ProgramPair>,
 }
 
-/// A program in a case.
+/// Results of one program in a case.
 #[derive(Debug)]
-pub struct Row {
-    /// What it is called.
+pub struct ProgramRow {
+    /// Name of the program, from the file.
     pub program: String,
-    /// What it says of its version.
+    /// Version that the program prints.
     pub version: String,
-    /// Whether the others add to it.
+    /// Whether it is the baseline of the others.
     pub baseline: bool,
-    /// Its rounds, by their number.
-    pub rounds: BTreeMap<usize, Sample>,
-    /// What kept it from some of them, each reason once; or from all.
+    /// Its samples, by the number of the round.
+    pub rounds: BTreeMap<usize, LoadSample>,
+    /// Reasons why rounds are missing, each once.
     pub errors: Vec<String>,
-    /// Why it took no part.
+    /// Why it was left out, if it was.
     pub skipped: Option<String>,
 }
 
-/// What is compared.
+/// Metric of a sample, in tables and in ratios.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Figure {
-    /// Successes a second.
+pub enum SampleMetric {
+    /// Successes a second, without late ones.
     Rate,
-    /// Microseconds of CPU time a success.
+    /// CPU time for each success, in microseconds.
     Cpu,
-    /// The kernel's share of it.
+    /// The kernel's share of the CPU time.
     System,
-    /// Microseconds: the median,
+    /// Median latency, in microseconds.
     P50,
-    /// what one of a hundred exceeded,
+    /// 99th percentile of latency, in microseconds.
     P99,
-    /// one of a thousand,
+    /// 99.9th percentile of latency, in microseconds.
     P99_9,
-    /// one of ten thousand,
+    /// 99.99th percentile of latency, in microseconds.
     P99_99,
-    /// the longest.
+    /// Maximum latency, in microseconds.
     Max,
-    /// Failures.
+    /// Number of failed exchanges, of all kinds.
     Failed,
-    /// The part of connections that went on with a session of TLS from before.
+    /// Share of connections that resumed a TLS session.
     Resumed,
-    /// The most memory, bytes.
+    /// Peak memory of the process tree, in bytes.
     Peak,
-    /// Bytes that a connection added.
+    /// Memory that each connection added, in bytes.
     PerConnection,
 }
 
-impl Figure {
-    /// Each once, in the order of tables.
+impl SampleMetric {
+    /// All metrics, in the order of tables.
     pub const ALL: [Self; 12] = [
         Self::Rate,
         Self::Cpu,
@@ -86,7 +86,7 @@ impl Figure {
         Self::PerConnection,
     ];
 
-    /// Those of which ratios are made.
+    /// Metrics with ratios and verdicts.
     pub const COMPARED: [Self; 6] = [
         Self::Cpu,
         Self::Rate,
@@ -96,8 +96,8 @@ impl Figure {
         Self::PerConnection,
     ];
 
-    /// Of a sample.
-    pub fn of(self, sample: &Sample) -> Option<f64> {
+    /// The metric's value in a sample.
+    pub fn of(self, sample: &LoadSample) -> Option<f64> {
         match self {
             Self::Rate => sample.rate(),
             Self::Cpu => sample.cpu(),
@@ -114,7 +114,7 @@ impl Figure {
         }
     }
 
-    /// Its key in JSON and CSV.
+    /// The metric's key in JSON and CSV.
     pub fn key(self) -> &'static str {
         match self {
             Self::Rate => "succeeded_per_s",
@@ -132,7 +132,7 @@ impl Figure {
         }
     }
 
-    /// Whether it is a time that requests took.
+    /// Whether it is a latency.
     pub fn is_latency(self) -> bool {
         matches!(
             self,
@@ -140,23 +140,23 @@ impl Figure {
         )
     }
 
-    /// Whether a mark is about it.
-    fn is_touched(self, touches: Touches) -> bool {
-        match touches {
-            Touches::All => true,
-            Touches::Cpu => matches!(self, Self::Cpu | Self::System),
-            Touches::Pace => self == Self::Rate || self.is_latency(),
+    /// Whether a mark makes the metric invalid.
+    fn is_affected(self, affects: AffectedMetrics) -> bool {
+        match affects {
+            AffectedMetrics::All => true,
+            AffectedMetrics::Cpu => matches!(self, Self::Cpu | Self::System),
+            AffectedMetrics::Pace => self == Self::Rate || self.is_latency(),
         }
     }
 }
 
-impl Row {
-    /// Over all rounds.
-    pub fn spread(&self, figure: Figure) -> Option<Spread> {
-        Spread::of(self.rounds.values().filter_map(|sample| figure.of(sample)))
+impl ProgramRow {
+    /// The spread of a metric over all rounds.
+    pub fn spread(&self, metric: SampleMetric) -> Option<Spread> {
+        Spread::of(self.rounds.values().filter_map(|sample| metric.of(sample)))
     }
 
-    /// Failures of all rounds.
+    /// Number of failures in all rounds.
     pub fn failed(&self) -> f64 {
         self.rounds
             .values()
@@ -164,21 +164,21 @@ impl Row {
             .fold(0.0, |sum, failed| sum + failed)
     }
 
-    /// Whether something failed in any round, or a round has no figures at all: then it did other
-    /// work than asked for.
+    /// Whether any exchange failed in any round, or a round has no figures: then the program did
+    /// other work than the others.
     pub fn has_failures(&self) -> bool {
         !self.errors.is_empty() || self.rounds.values().any(|sample| sample.failed > 0.0)
     }
 
-    /// Whether a figure of this kind is not the program's in some round.
-    pub fn is_invalid(&self, figure: Figure) -> bool {
+    /// Whether a mark makes the metric invalid in any round.
+    pub fn is_invalid(&self, metric: SampleMetric) -> bool {
         self.rounds
             .values()
             .flat_map(|sample| &sample.marks)
-            .any(|mark| figure.is_touched(mark.touches))
+            .any(|mark| metric.is_affected(mark.affects))
     }
 
-    /// Version and suite of TLS, each that was seen once; nothing where there was none.
+    /// TLS versions and suites of all rounds, each once; empty without TLS.
     pub fn tls(&self) -> Vec<&str> {
         let mut seen: Vec<_> = self
             .rounds
@@ -191,8 +191,8 @@ impl Row {
         seen
     }
 
-    /// Why figures are marked, each reason once, and in how many rounds: these differ in its
-    /// numbers only.
+    /// Reasons of marks, each once with its number of rounds; reasons that differ in numbers only
+    /// are one.
     pub fn invalid(&self) -> Vec<String> {
         let mut reasons: BTreeMap<String, (&str, usize)> = BTreeMap::new();
         for mark in self.rounds.values().flat_map(|sample| &sample.marks) {
@@ -210,41 +210,40 @@ impl Row {
         reasons.into_values().map(told).collect()
     }
 
-    /// What failed in the first round in which something did.
+    /// The failures of the first round with any.
     pub fn failures(&self) -> Option<String> {
         let failed = self.rounds.iter().find(|(_, sample)| sample.failed > 0.0);
         failed.map(|(round, sample)| format!("round {round}: {}", sample.failures.join(", ")))
     }
 }
 
-/// A program against another one.
+/// The ratios of one program to another.
 #[derive(Debug)]
-pub struct Pair {
-    /// Whose figure is divided.
+pub struct ProgramPair {
+    /// Program of the numerator.
     pub program: String,
-    /// By whose.
+    /// Program of the denominator.
     pub other: String,
-    /// For each of [`Figure::COMPARED`].
+    /// The ratios of [`SampleMetric::COMPARED`].
     pub ratios: Vec<Compared>,
 }
 
-/// One ratio.
+/// Ratio of one metric, with its verdict.
 #[derive(Debug)]
 pub struct Compared {
-    /// Of what.
-    pub figure: Figure,
-    /// From the rounds in which both have it.
+    /// Metric of the ratio.
+    pub metric: SampleMetric,
+    /// The ratio over the rounds in which both have the metric.
     pub ratio: Option<Ratio>,
-    /// Microseconds that the program takes more than the other, in the rounds in which both have
-    /// them.
+    /// Latency that the program adds to the other's, in microseconds, over the same rounds.
     pub added: Option<Spread>,
-    /// What may be said, or why nothing.
-    pub verdict: Result<Verdict, String>,
+    /// The verdict, or why there is none.
+    pub verdict: Result<RatioVerdict, String>,
 }
 
 impl Case {
-    /// All cases, in the order of the file.
-    pub fn all(plan: &Plan, findings: &Findings) -> Vec<Self> {
+    /// The cases of all loads, in the order of the file.
+    pub fn all(plan: &ComparisonPlan, findings: &Findings) -> Vec<Self> {
         let mut cases = Vec::new();
         for load in &plan.loads {
             let measured = || {
@@ -284,7 +283,7 @@ impl Case {
                                 errors.push(error.clone());
                             }
                         }
-                        Row {
+                        ProgramRow {
                             program: program.name.clone(),
                             version: findings
                                 .versions
@@ -316,32 +315,32 @@ impl Case {
         cases
     }
 
-    /// The program that takes the least CPU time for a request among those other than `program`, by
-    /// medians. Never the baseline, which does less.
-    pub fn best_other(&self, program: &str) -> Option<&Row> {
+    /// The program with the least CPU time a request besides `program`, by medians; never the
+    /// baseline, which does less.
+    pub fn best_other(&self, program: &str) -> Option<&ProgramRow> {
         let others = self
             .rows
             .iter()
             .filter(|row| row.program != program && !row.baseline);
         let others = others.filter(|row| !row.has_failures());
-        let with = others.filter_map(|row| Some((row.spread(Figure::Cpu)?.median, row)));
+        let with = others.filter_map(|row| Some((row.spread(SampleMetric::Cpu)?.median, row)));
         with.min_by(|(one, _), (other, _)| one.total_cmp(other))
             .map(|(_, row)| row)
     }
 
-    /// What the others add to, where the file has that.
-    pub fn baseline(&self) -> Option<&Row> {
+    /// The baseline, if the file has one.
+    pub fn baseline(&self) -> Option<&ProgramRow> {
         self.rows.iter().find(|row| row.baseline)
     }
 
-    /// `program` against `other`.
-    pub fn pair(&self, program: &str, other: &str) -> Option<&Pair> {
+    /// The pair of `program` and `other`.
+    pub fn pair(&self, program: &str, other: &str) -> Option<&ProgramPair> {
         self.pairs
             .iter()
             .find(|pair| pair.program == program && pair.other == other)
     }
 
-    /// Whether there were so many connections at once that memory grew by theirs.
+    /// Whether there were enough connections at once to compare their memory.
     pub fn has_many_connections(&self) -> bool {
         const MANY: f64 = 100.0;
         self.rows
@@ -350,7 +349,7 @@ impl Case {
             .any(|sample| sample.connections >= MANY)
     }
 
-    /// What it is called.
+    /// Name of the case: load and stage.
     pub fn name(&self) -> String {
         if self.stage.is_empty() {
             self.load.clone()
@@ -360,18 +359,18 @@ impl Case {
     }
 }
 
-fn pairs(rows: &[Row]) -> Vec<Pair> {
+fn pairs(rows: &[ProgramRow]) -> Vec<ProgramPair> {
     let with: Vec<_> = rows.iter().filter(|row| !row.rounds.is_empty()).collect();
     let both = with
         .iter()
         .flat_map(|row| with.iter().map(move |other| (*row, *other)));
     let both = both.filter(|(row, other)| row.program != other.program);
     let pairs = both.map(|(row, other)| {
-        let ratios = Figure::COMPARED
+        let ratios = SampleMetric::COMPARED
             .into_iter()
-            .map(|figure| compared(figure, row, other))
+            .map(|metric| compared(metric, row, other))
             .collect();
-        Pair {
+        ProgramPair {
             program: row.program.clone(),
             other: other.program.clone(),
             ratios,
@@ -380,11 +379,11 @@ fn pairs(rows: &[Row]) -> Vec<Pair> {
     pairs.collect()
 }
 
-/// So much may the shares of resumed connections differ, where it is still the same work.
+/// Difference of resumed shares that still counts as the same work.
 const RESUMED: f64 = 0.05;
 
-/// In what the work of two programs differed.
-fn other_work(row: &Row, other: &Row) -> Option<String> {
+/// Difference in the work of two programs, if there is one.
+fn other_work(row: &ProgramRow, other: &ProgramRow) -> Option<String> {
     if row.tls() != other.tls() {
         return Some(format!(
             "{} and {} had different TLS",
@@ -392,8 +391,8 @@ fn other_work(row: &Row, other: &Row) -> Option<String> {
         ));
     }
     let (own, others) = (
-        row.spread(Figure::Resumed)?.median,
-        other.spread(Figure::Resumed)?.median,
+        row.spread(SampleMetric::Resumed)?.median,
+        other.spread(SampleMetric::Resumed)?.median,
     );
     let percent = |share: f64| share * 100.0;
     ((own - others).abs() > RESUMED).then(|| {
@@ -405,21 +404,21 @@ fn other_work(row: &Row, other: &Row) -> Option<String> {
     })
 }
 
-fn compared(figure: Figure, row: &Row, other: &Row) -> Compared {
+fn compared(metric: SampleMetric, row: &ProgramRow, other: &ProgramRow) -> Compared {
     let pairs = || {
         let both =
-            |(round, sample)| Some((figure.of(sample)?, figure.of(other.rounds.get(round)?)?));
+            |(round, sample)| Some((metric.of(sample)?, metric.of(other.rounds.get(round)?)?));
         row.rounds.iter().filter_map(both)
     };
     let ratio = Ratio::of(pairs());
-    let added = if figure.is_latency() {
+    let added = if metric.is_latency() {
         Spread::of(pairs().map(|(own, other)| own - other))
     } else {
         None
     };
     let failing = [row, other].into_iter().find(|row| row.has_failures());
-    let invalid = [row, other].into_iter().find(|row| row.is_invalid(figure));
-    let given = figure == Figure::Rate && row.rounds.values().any(|sample| sample.open);
+    let invalid = [row, other].into_iter().find(|row| row.is_invalid(metric));
+    let given = metric == SampleMetric::Rate && row.rounds.values().any(|sample| sample.open);
     let other_work = other_work(row, other);
     let verdict = match (&ratio, failing, invalid) {
         (None, ..) => Err("no round has both".to_owned()),
@@ -431,7 +430,7 @@ fn compared(figure: Figure, row: &Row, other: &Row) -> Compared {
         (Some(ratio), ..) => Ok(ratio.verdict()),
     };
     Compared {
-        figure,
+        metric,
         ratio,
         added,
         verdict,
@@ -441,13 +440,13 @@ fn compared(figure: Figure, row: &Row, other: &Row) -> Compared {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::sample::Mark;
-    use crate::session::Measured;
-    use lockgate_load::result::Limit;
+    use crate::comparison_run::Measurement;
+    use crate::sample::InvalidMark;
+    use lockgate_load::result::Bottleneck;
     use std::path::Path;
 
-    pub(crate) fn sample(requests: f64, cpu_seconds: f64) -> Sample {
-        Sample {
+    pub(crate) fn sample(requests: f64, cpu_seconds: f64) -> LoadSample {
+        LoadSample {
             stage: String::new(),
             succeeded: requests,
             failed: 0.0,
@@ -471,15 +470,15 @@ pub(crate) mod tests {
         }
     }
 
-    pub(crate) fn plan() -> Plan {
+    pub(crate) fn plan() -> ComparisonPlan {
         let text = "title = \"T <1>\"\n[program.a]\ncommand = [\"a\"]\n[program.b]\ncommand = [\"b\"]\n[program.c]\ncommand = [\"c\"]\n\
             [load.l]\nurl = \"http://h/\"\n[paper.p]\nsource = \"S & T\"\ncolumns = [\"x|y\", \"z\"]\nrows = [[\"1\", \"2\"]]\n";
-        Plan::parse(Path::new("f"), text).unwrap()
+        ComparisonPlan::parse(Path::new("f"), text).unwrap()
     }
 
-    /// Seven rounds in which `a` takes 0.8 of what `b` takes, while the machine gets slower; `c` is
-    /// not there.
-    pub(crate) fn findings(change: impl Fn(&str, usize, &mut Sample)) -> Findings {
+    /// Seven rounds in which `a` takes 0.8 of the CPU time of `b`, while the machine gets slower;
+    /// `c` is left out.
+    pub(crate) fn findings(change: impl Fn(&str, usize, &mut LoadSample)) -> Findings {
         let mut findings = Findings::default();
         for round in 1..=7 {
             for (program, share) in [("a", 0.8), ("b", 1.0)] {
@@ -487,7 +486,7 @@ pub(crate) mod tests {
                 let mut sample = sample(1000.0 / slower / share, slower * share * 1e-2);
                 change(program, round, &mut sample);
                 let (load, program) = ("l".to_owned(), program.to_owned());
-                findings.measured.push(Measured {
+                findings.measured.push(Measurement {
                     load,
                     program,
                     round,
@@ -502,26 +501,29 @@ pub(crate) mod tests {
         findings
     }
 
-    fn case(change: impl Fn(&str, usize, &mut Sample)) -> Case {
+    fn case(change: impl Fn(&str, usize, &mut LoadSample)) -> Case {
         Case::all(&plan(), &findings(change)).remove(0)
     }
 
-    fn verdict(case: &Case, figure: Figure) -> Result<Verdict, String> {
+    fn verdict(case: &Case, metric: SampleMetric) -> Result<RatioVerdict, String> {
         let pair = case.pair("a", "b").unwrap();
         pair.ratios
             .iter()
-            .find(|compared| compared.figure == figure)
+            .find(|compared| compared.metric == metric)
             .unwrap()
             .verdict
             .clone()
     }
 
     #[test]
-    fn what_a_round_did_to_both_is_not_held_against_either() {
+    fn a_round_that_slowed_both_programs_changes_no_verdict() {
         let case = case(|_, _, _| ());
-        assert_eq!(verdict(&case, Figure::Cpu), Ok(Verdict::Less));
-        assert_eq!(verdict(&case, Figure::Rate), Ok(Verdict::More));
-        assert_eq!(verdict(&case, Figure::P99), Ok(Verdict::NotShown));
+        assert_eq!(verdict(&case, SampleMetric::Cpu), Ok(RatioVerdict::Less));
+        assert_eq!(verdict(&case, SampleMetric::Rate), Ok(RatioVerdict::More));
+        assert_eq!(
+            verdict(&case, SampleMetric::P99),
+            Ok(RatioVerdict::NotShown)
+        );
         assert_eq!(case.best_other("b").unwrap().program, "a");
         assert_eq!(case.best_other("a").unwrap().program, "b");
         assert_eq!(case.rows[2].skipped.as_deref(), Some("c is not installed"));
@@ -551,20 +553,20 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn who_had_failures_gets_no_verdict_and_is_nobodys_measure() {
+    fn a_program_with_failures_has_no_verdict_and_is_no_rival() {
         let case = case(|program, round, sample| {
             if program == "b" && round == 3 {
                 sample.failed = 1.0;
             }
         });
-        for figure in Figure::COMPARED {
-            assert_eq!(verdict(&case, figure), Err("b had failures".to_owned()));
+        for metric in SampleMetric::COMPARED {
+            assert_eq!(verdict(&case, metric), Err("b had failures".to_owned()));
         }
         assert!(case.best_other("a").is_none());
     }
 
     #[test]
-    fn who_did_not_last_through_every_round_gets_no_verdict_and_is_nobodys_measure() {
+    fn a_program_that_missed_a_round_has_no_verdict_and_is_no_rival() {
         let mut findings = findings(|_, _, _| ());
         let third = findings
             .measured
@@ -572,33 +574,39 @@ pub(crate) mod tests {
             .find(|one| one.program == "b" && one.round == 3);
         third.unwrap().outcome = Err("it ended under the load".to_owned());
         let case = Case::all(&plan(), &findings).remove(0);
-        for figure in Figure::COMPARED {
-            assert_eq!(verdict(&case, figure), Err("b had failures".to_owned()));
+        for metric in SampleMetric::COMPARED {
+            assert_eq!(verdict(&case, metric), Err("b had failures".to_owned()));
         }
         assert!(case.best_other("a").is_none());
     }
 
     #[test]
-    fn where_the_generator_was_the_limit_cpu_time_is_the_programs_nevertheless() {
+    fn cpu_time_counts_although_the_generator_was_the_bottleneck() {
         let limited =
-            case(|_, _, sample| sample.limit(Limit::Generator, "the generator was the limit"));
-        assert_eq!(verdict(&limited, Figure::Cpu), Ok(Verdict::Less));
+            case(|_, _, sample| sample.limit(Bottleneck::Generator, "the generator was the limit"));
+        assert_eq!(verdict(&limited, SampleMetric::Cpu), Ok(RatioVerdict::Less));
         assert_eq!(
-            verdict(&limited, Figure::Rate),
+            verdict(&limited, SampleMetric::Rate),
             Err("invalid for a".to_owned())
         );
-        let link = case(|_, _, sample| sample.limit(Limit::Link, "the link was the limit"));
-        assert_eq!(verdict(&link, Figure::Cpu), Err("invalid for a".to_owned()));
+        let link = case(|_, _, sample| sample.limit(Bottleneck::Link, "the link was the limit"));
+        assert_eq!(
+            verdict(&link, SampleMetric::Cpu),
+            Err("invalid for a".to_owned())
+        );
     }
 
     #[test]
     fn cpu_time_that_was_too_little_takes_no_other_verdict() {
         let case = case(|_, _, sample| {
-            let (why, touches) = ("few ticks".to_owned(), Touches::Cpu);
-            sample.marks.push(Mark { why, touches });
+            let (why, affects) = ("few ticks".to_owned(), AffectedMetrics::Cpu);
+            sample.marks.push(InvalidMark { why, affects });
         });
-        assert_eq!(verdict(&case, Figure::Cpu), Err("invalid for a".to_owned()));
-        assert_eq!(verdict(&case, Figure::Rate), Ok(Verdict::More));
+        assert_eq!(
+            verdict(&case, SampleMetric::Cpu),
+            Err("invalid for a".to_owned())
+        );
+        assert_eq!(verdict(&case, SampleMetric::Rate), Ok(RatioVerdict::More));
     }
 
     #[test]
@@ -613,9 +621,9 @@ pub(crate) mod tests {
                 });
                 sample.resumed = if program == "a" { 99.0 } else { resumed };
             });
-            verdict(&case, Figure::Cpu)
+            verdict(&case, SampleMetric::Cpu)
         };
-        assert_eq!(tls("1.3", 95.0), Ok(Verdict::Less));
+        assert_eq!(tls("1.3", 95.0), Ok(RatioVerdict::Less));
         assert_eq!(
             tls("1.3", 75.0),
             Err("resumed 99 % and 75 % of connections".to_owned())
@@ -630,10 +638,10 @@ pub(crate) mod tests {
     fn a_rate_that_was_given_is_nobodys_merit() {
         let case = case(|_, _, sample| sample.open = true);
         assert_eq!(
-            verdict(&case, Figure::Rate),
+            verdict(&case, SampleMetric::Rate),
             Err("the rate was given".to_owned())
         );
-        assert_eq!(verdict(&case, Figure::Cpu), Ok(Verdict::Less));
+        assert_eq!(verdict(&case, SampleMetric::Cpu), Ok(RatioVerdict::Less));
     }
 
     #[test]
@@ -642,7 +650,7 @@ pub(crate) mod tests {
         findings.measured.retain(|measured| measured.round <= 5);
         let case = Case::all(&plan(), &findings).remove(0);
         assert_eq!(
-            verdict(&case, Figure::Cpu),
+            verdict(&case, SampleMetric::Cpu),
             Err("fewer than 6 rounds".to_owned())
         );
     }
@@ -650,11 +658,11 @@ pub(crate) mod tests {
     #[test]
     fn stages_of_a_ladder_are_cases_of_their_own_and_errors_stay_with_the_program() {
         let mut findings = Findings::default();
-        let stages = ["1000/s", "2000/s"].map(|stage| Sample {
+        let stages = ["1000/s", "2000/s"].map(|stage| LoadSample {
             stage: stage.to_owned(),
             ..sample(10.0, 1.0)
         });
-        let measured = |program: &str, outcome| Measured {
+        let measured = |program: &str, outcome| Measurement {
             load: "l".to_owned(),
             program: program.to_owned(),
             round: 1,

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// At least one CPU, in ascending order.
+/// A list of CPUs: at least one, in ascending order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cpus(Vec<usize>);
 
@@ -22,7 +22,7 @@ impl Cpus {
         Ok(sched_setaffinity(None, &set)?)
     }
 
-    /// Those that this thread may not use: absent, or kept from it by a cpuset.
+    /// CPUs of the list that this thread may not use: absent, or excluded by a cpuset.
     pub fn missing(&self) -> Vec<usize> {
         let Ok(may) = sched_getaffinity(None) else {
             return Vec::new();
@@ -34,7 +34,7 @@ impl Cpus {
             .collect()
     }
 
-    /// Their numbers.
+    /// The numbers of the CPUs.
     pub fn numbers(&self) -> &[usize] {
         &self.0
     }
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_is_refused() {
+    fn an_invalid_cpu_list_is_refused() {
         for written in ["", "a", "1,", "3-1", "-1", "0-", "99999999"] {
             assert!(written.parse::<Cpus>().is_err(), "{written}");
         }

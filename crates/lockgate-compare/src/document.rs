@@ -1,33 +1,34 @@
-//! A comparison as sections of tables and notes, before it is text, Markdown or a page.
+//! Document of a comparison: sections of tables and notes, before it is text, Markdown or a page.
 
 mod data;
 mod html;
 mod markdown;
 mod text;
 
-use crate::comparison::{Case, Compared, Figure, Row};
-use crate::plan::Plan;
-use crate::session::Findings;
-use crate::statistics::{Spread, Verdict};
+use crate::comparison::{Case, Compared, ProgramRow, SampleMetric};
+use crate::comparison_run::Findings;
+use crate::plan::ComparisonPlan;
+use crate::statistics::RatioVerdict;
+use lockgate_report::summary::Spread;
 
-/// All that is shown.
+/// The result of a comparison, ready for all formats.
 #[derive(Debug)]
-pub struct Document {
+pub struct ComparisonDocument {
     title: String,
     facts: Vec<(&'static str, String)>,
-    /// What must be known before any figure is believed.
+    /// Warnings, shown before all figures.
     warnings: Vec<String>,
-    /// Whether all rounds were measured.
+    /// Whether the run ended as planned.
     complete: bool,
     cases: Vec<Case>,
-    sections: Vec<Section>,
+    sections: Vec<DocumentSection>,
 }
 
-/// One case, or figures of others.
+/// Section of one case, or of published figures.
 #[derive(Debug)]
-struct Section {
+struct DocumentSection {
     title: String,
-    /// A command line.
+    /// The command line of the load.
     command: String,
     sheets: Vec<Sheet>,
     notes: Vec<String>,
@@ -39,10 +40,10 @@ struct Sheet {
     rows: Vec<Vec<String>>,
 }
 
-impl Document {
-    /// Puts together what was found.
+impl ComparisonDocument {
+    /// A document of the findings.
     pub fn of(
-        plan: &Plan,
+        plan: &ComparisonPlan,
         findings: &Findings,
         facts: Vec<(&'static str, String)>,
         warnings: Vec<String>,
@@ -50,7 +51,7 @@ impl Document {
     ) -> Self {
         let cases = Case::all(plan, findings);
         let mut sections: Vec<_> = cases.iter().map(section).collect();
-        sections.extend(plan.papers.iter().map(|paper| Section {
+        sections.extend(plan.papers.iter().map(|paper| DocumentSection {
             title: format!("Others' figures: {}", paper.source),
             command: String::new(),
             sheets: vec![Sheet {
@@ -77,7 +78,7 @@ impl Document {
         }
     }
 
-    /// The title, and whether something is missing.
+    /// The title, with a word about a partial result.
     fn headline(&self) -> String {
         if self.complete {
             self.title.clone()
@@ -86,46 +87,46 @@ impl Document {
         }
     }
 
-    /// For a terminal.
+    /// The document as text for a terminal.
     pub fn text(&self) -> String {
         text::render(self)
     }
 
-    /// For a document.
+    /// The document as Markdown, for other documents.
     pub fn markdown(&self) -> String {
         markdown::render(self)
     }
 
-    /// A page that needs nothing else.
+    /// The document as an HTML page without other files.
     pub fn html(&self) -> String {
         html::render(self)
     }
 
-    /// One object; see `data`.
+    /// The document as one JSON object; see `data`.
     pub fn json(&self) -> String {
         data::json(self)
     }
 
-    /// A line for each program, case and round.
+    /// The document as CSV: a line for each program, case and round.
     pub fn csv(&self) -> String {
         data::csv(self)
     }
 }
 
-fn section(case: &Case) -> Section {
+fn section(case: &Case) -> DocumentSection {
     let mut notes = Vec::new();
     let mut rows = Vec::new();
     let mut ratios = Vec::new();
     let mut added = Vec::new();
     let many = case.has_many_connections();
-    let compared_here: Vec<_> = Figure::COMPARED
+    let compared_here: Vec<_> = SampleMetric::COMPARED
         .into_iter()
-        .filter(|figure| *figure != Figure::PerConnection || many)
+        .filter(|metric| *metric != SampleMetric::PerConnection || many)
         .collect();
     let over_tls = case.rows.iter().any(|row| !row.tls().is_empty());
-    let shown: Vec<_> = Figure::ALL
+    let shown: Vec<_> = SampleMetric::ALL
         .into_iter()
-        .filter(|figure| *figure != Figure::Resumed || over_tls)
+        .filter(|metric| *metric != SampleMetric::Resumed || over_tls)
         .collect();
     for row in &case.rows {
         let mut cells = vec![row.program.clone(), version(&row.version).to_owned()];
@@ -134,7 +135,7 @@ fn section(case: &Case) -> Section {
             continue;
         }
         cells.extend(over_tls.then(|| row.tls().join(", ")));
-        cells.extend(shown.iter().map(|figure| cell(row, *figure)));
+        cells.extend(shown.iter().map(|metric| cell(row, *metric)));
         rows.push(cells);
         notes.extend(
             row.errors
@@ -150,7 +151,7 @@ fn section(case: &Case) -> Section {
                 .iter()
                 .map(|why| format!("* {}: {why}", row.program)),
         );
-        let against = |other: Option<&Row>| case.pair(&row.program, &other?.program);
+        let against = |other: Option<&ProgramRow>| case.pair(&row.program, &other?.program);
         if row.baseline {
             continue;
         }
@@ -159,7 +160,7 @@ fn section(case: &Case) -> Section {
             let told = pair
                 .ratios
                 .iter()
-                .filter(|compared| compared_here.contains(&compared.figure));
+                .filter(|compared| compared_here.contains(&compared.metric));
             cells.extend(told.map(statement));
             ratios.push(cells);
         }
@@ -168,13 +169,13 @@ fn section(case: &Case) -> Section {
             cells.extend(
                 pair.ratios
                     .iter()
-                    .filter(|compared| is_of_the_baseline(compared.figure))
+                    .filter(|compared| is_of_the_baseline(compared.metric))
                     .map(statement),
             );
             let latencies = pair
                 .ratios
                 .iter()
-                .filter(|compared| compared.figure.is_latency());
+                .filter(|compared| compared.metric.is_latency());
             cells.extend(
                 latencies
                     .map(|compared| compared.added.as_ref().map_or("–".to_owned(), difference)),
@@ -184,25 +185,25 @@ fn section(case: &Case) -> Section {
     }
     let mut head = ["program", "version"].map(str::to_owned).to_vec();
     head.extend(over_tls.then(|| "TLS".to_owned()));
-    head.extend(shown.iter().map(|figure| title(*figure).to_owned()));
+    head.extend(shown.iter().map(|metric| title(*metric).to_owned()));
     let mut sheets = vec![Sheet { head, rows }];
     if !ratios.is_empty() {
         let mut head = vec!["÷ the best other by CPU".to_owned()];
-        head.extend(compared_here.iter().map(|figure| title(*figure).to_owned()));
+        head.extend(compared_here.iter().map(|metric| title(*metric).to_owned()));
         sheets.push(Sheet { head, rows: ratios });
     }
     if !added.is_empty() {
         let mut head = vec!["÷ the baseline".to_owned()];
         let figures = || {
-            Figure::COMPARED
+            SampleMetric::COMPARED
                 .into_iter()
-                .filter(|figure| is_of_the_baseline(*figure))
+                .filter(|metric| is_of_the_baseline(*metric))
         };
-        head.extend(figures().map(|figure| title(figure).to_owned()));
+        head.extend(figures().map(|metric| title(metric).to_owned()));
         head.extend(
             figures()
-                .filter(|figure| figure.is_latency())
-                .map(|figure| format!("added {}", title(figure))),
+                .filter(|metric| metric.is_latency())
+                .map(|metric| format!("added {}", title(metric))),
         );
         sheets.push(Sheet { head, rows: added });
     }
@@ -214,7 +215,7 @@ fn section(case: &Case) -> Section {
         .unwrap_or(0);
     let command = format!("lockgate load {}", case.arguments.join(" "));
     let rounds = format!("{rounds} round{}", if rounds == 1 { "" } else { "s" });
-    Section {
+    DocumentSection {
         title: format!("{} ({rounds})", case.name()),
         command,
         sheets,
@@ -222,7 +223,8 @@ fn section(case: &Case) -> Section {
     }
 }
 
-/// The number in what a program says of its version: `2.6.12-1` of `HAProxy version 2.6.12-1 2026/10/17 - https://…`.
+/// The version number in a program's words: `2.6.12-1` of `HAProxy version 2.6.12-1 2026/10/17 -
+/// https://…`.
 fn version(said: &str) -> &str {
     let words = said.split([' ', '/', ',']);
     let number = |word: &&str| {
@@ -234,75 +236,76 @@ fn version(said: &str) -> &str {
     words.into_iter().find(number).unwrap_or(said)
 }
 
-fn title(figure: Figure) -> &'static str {
-    match figure {
-        Figure::Rate => "requests/s",
-        Figure::Cpu => "CPU µs/request",
-        Figure::System => "system",
-        Figure::P50 => "p50",
-        Figure::P99 => "p99",
-        Figure::P99_9 => "p99.9",
-        Figure::P99_99 => "p99.99",
-        Figure::Max => "max",
-        Figure::Failed => "failed",
-        Figure::Resumed => "resumed",
-        Figure::Peak => "peak MB",
-        Figure::PerConnection => "KB/connection",
+fn title(metric: SampleMetric) -> &'static str {
+    match metric {
+        SampleMetric::Rate => "requests/s",
+        SampleMetric::Cpu => "CPU µs/request",
+        SampleMetric::System => "system",
+        SampleMetric::P50 => "p50",
+        SampleMetric::P99 => "p99",
+        SampleMetric::P99_9 => "p99.9",
+        SampleMetric::P99_99 => "p99.99",
+        SampleMetric::Max => "max",
+        SampleMetric::Failed => "failed",
+        SampleMetric::Resumed => "resumed",
+        SampleMetric::Peak => "peak MB",
+        SampleMetric::PerConnection => "KB/connection",
     }
 }
 
-/// The median, and from the least to the most where rounds are compared by it.
-fn cell(row: &Row, figure: Figure) -> String {
-    if figure == Figure::Failed {
+/// The median, with the range where there are several rounds.
+fn cell(row: &ProgramRow, metric: SampleMetric) -> String {
+    if metric == SampleMetric::Failed {
         return if row.rounds.is_empty() {
             "–".to_owned()
         } else {
             row.failed().to_string()
         };
     }
-    let Some(spread) = row.spread(figure) else {
+    let Some(spread) = row.spread(metric) else {
         return "–".to_owned();
     };
-    let mark = if row.is_invalid(figure) { "*" } else { "" };
+    let mark = if row.is_invalid(metric) { "*" } else { "" };
     let Spread {
         median,
         min,
         max,
-        rounds,
+        count: rounds,
     } = spread;
-    match figure {
-        Figure::Rate if rounds > 1 => format!("{median:.0} ({min:.0}–{max:.0}){mark}"),
-        Figure::Rate => format!("{median:.0}{mark}"),
-        Figure::Cpu if rounds > 1 => format!("{median:.1} ({min:.1}–{max:.1}){mark}"),
-        Figure::Cpu => format!("{median:.1}{mark}"),
-        Figure::System | Figure::Resumed => format!("{:.0} %{mark}", median * 100.0),
-        Figure::Peak => format!("{:.1}{mark}", median / 1e6),
-        Figure::PerConnection => format!("{:.1}{mark}", median / 1e3),
+    match metric {
+        SampleMetric::Rate if rounds > 1 => format!("{median:.0} ({min:.0}–{max:.0}){mark}"),
+        SampleMetric::Rate => format!("{median:.0}{mark}"),
+        SampleMetric::Cpu if rounds > 1 => format!("{median:.1} ({min:.1}–{max:.1}){mark}"),
+        SampleMetric::Cpu => format!("{median:.1}{mark}"),
+        SampleMetric::System | SampleMetric::Resumed => format!("{:.0} %{mark}", median * 100.0),
+        SampleMetric::Peak => format!("{:.1}{mark}", median / 1e6),
+        SampleMetric::PerConnection => format!("{:.1}{mark}", median / 1e3),
         _ => format!("{}{mark}", microseconds(median)),
     }
 }
 
-/// A time that was added; below zero where it was less.
+/// An added latency, which may be negative.
 fn difference(added: &Spread) -> String {
     let sign = if added.median < 0.0 { "−" } else { "" };
     format!("{sign}{}", microseconds(added.median.abs()))
 }
 
-/// CPU time and memory of what has no proxy's work are no measure of it.
-fn is_of_the_baseline(figure: Figure) -> bool {
-    figure == Figure::Rate || figure.is_latency()
+/// Whether the metric is compared with the baseline: CPU time and memory are not, since the
+/// baseline has no proxy's work.
+fn is_of_the_baseline(metric: SampleMetric) -> bool {
+    metric == SampleMetric::Rate || metric.is_latency()
 }
 
-fn microseconds(figure: f64) -> String {
-    match figure {
-        ..1000.0 => format!("{figure:.0} µs"),
-        ..100_000.0 => format!("{:.2} ms", figure / 1e3),
-        ..1e6 => format!("{:.0} ms", figure / 1e3),
-        _ => format!("{:.2} s", figure / 1e6),
+fn microseconds(time: f64) -> String {
+    match time {
+        ..1000.0 => format!("{time:.0} µs"),
+        ..100_000.0 => format!("{:.2} ms", time / 1e3),
+        ..1e6 => format!("{:.0} ms", time / 1e3),
+        _ => format!("{:.2} s", time / 1e6),
     }
 }
 
-/// A ratio, its interval, and what may be said.
+/// A ratio, its interval, and its verdict.
 fn statement(compared: &Compared) -> String {
     let Some(ratio) = &compared.ratio else {
         return "–".to_owned();
@@ -312,21 +315,19 @@ fn statement(compared: &Compared) -> String {
         format!(" [{low:.2}–{high:.2}]")
     });
     let verdict = match &compared.verdict {
-        Ok(Verdict::Less) => "less".to_owned(),
-        Ok(Verdict::More) => "more".to_owned(),
-        Ok(Verdict::NotShown) => {
-            let Spread { rounds, .. } = ratio.spread;
-            format!(
-                "no difference shown ({rounds} rounds, spread {:.0} %)",
-                ratio.spread.share() * 100.0
-            )
+        Ok(RatioVerdict::Less) => "less".to_owned(),
+        Ok(RatioVerdict::More) => "more".to_owned(),
+        Ok(RatioVerdict::NotShown) => {
+            let (rounds, relative) = (ratio.spread.count, ratio.spread.relative());
+            let percent = relative.unwrap_or(0.0) * 100.0;
+            format!("no difference shown ({rounds} rounds, spread {percent:.0} %)")
         }
         Err(why) => format!("no verdict: {why}"),
     };
     format!("{median:.2}{interval} {verdict}")
 }
 
-/// What the tables say, below them all.
+/// Legend below all tables.
 const LEGEND: &str = "Medians over the rounds, and from the least to the most; of failures their sum. A ratio is the median of the ratios of each \
 round, with the interval that holds the true one with 95 % confidence by the sign test; “less” and “more” are said only \
 where 1 is outside it. Memory is the proportional set size of the whole process tree.";
@@ -335,16 +336,16 @@ where 1 is outside it. Memory is the proportional set size of the whole process 
 mod tests {
     use super::*;
     use crate::comparison::tests::{findings, plan};
-    use lockgate_load::result::Limit;
+    use lockgate_load::result::Bottleneck;
 
-    fn document(complete: bool) -> Document {
+    fn document(complete: bool) -> ComparisonDocument {
         let findings = findings(|program, _, sample| {
             if program == "b" {
-                sample.limit(Limit::Generator, "the generator <was> the limit");
+                sample.limit(Bottleneck::Generator, "the generator <was> the limit");
             }
         });
         let facts = vec![("cpu", "Some & CPU".to_owned())];
-        Document::of(
+        ComparisonDocument::of(
             &plan(),
             &findings,
             facts,
@@ -379,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_added_to_the_baseline_has_a_table_of_its_own() {
+    fn differences_from_the_baseline_have_a_table_of_their_own() {
         let mut plan = plan();
         plan.programs[1].baseline = true;
         let findings = findings(|program, _, sample| {
@@ -387,7 +388,8 @@ mod tests {
                 sample.p50 = Some(75.0);
             }
         });
-        let markdown = Document::of(&plan, &findings, Vec::new(), Vec::new(), true).markdown();
+        let markdown =
+            ComparisonDocument::of(&plan, &findings, Vec::new(), Vec::new(), true).markdown();
         let head = "| ÷ the baseline | requests/s | p50 | p99 | p99.99 | added p50 | added p99 | added p99.99 |";
         assert!(markdown.contains(head), "{markdown}");
         assert!(
@@ -406,7 +408,8 @@ mod tests {
         let findings = findings(|_, _, sample| {
             (sample.tls, sample.resumed) = (Some("TLSv1.3 X".to_owned()), 75.0);
         });
-        let markdown = Document::of(&plan(), &findings, Vec::new(), Vec::new(), true).markdown();
+        let markdown =
+            ComparisonDocument::of(&plan(), &findings, Vec::new(), Vec::new(), true).markdown();
         assert!(
             markdown.contains("| program | version | TLS |") && markdown.contains("| resumed |"),
             "{markdown}"
@@ -425,7 +428,7 @@ mod tests {
                 sample.connections = connections;
                 sample.memory = Some((1e6, if program == "a" { 2e6 } else { 3e6 }));
             });
-            Document::of(&plan(), &findings, Vec::new(), Vec::new(), true).markdown()
+            ComparisonDocument::of(&plan(), &findings, Vec::new(), Vec::new(), true).markdown()
         };
         assert!(
             with(100.0).contains("| 0.50 [0.50–0.50] less |"),
@@ -436,10 +439,10 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_says_neither_moves_the_cursor_nor_becomes_html() {
+    fn output_of_programs_neither_moves_the_cursor_nor_becomes_html() {
         let mut findings = findings(|_, _, _| ());
         findings.measured[0].outcome = Err("it ended:\n    \x1b[2J<b>".to_owned());
-        let document = Document::of(&plan(), &findings, Vec::new(), Vec::new(), true);
+        let document = ComparisonDocument::of(&plan(), &findings, Vec::new(), Vec::new(), true);
         assert!(
             document.text().contains("it ended:\n    \\u{1b}[2J<b>"),
             "{}",
@@ -456,7 +459,7 @@ mod tests {
     fn a_program_without_figures_has_a_line_of_its_own_in_csv_and_failures_are_added_up() {
         let mut findings = findings(|_, _, sample| sample.failed = 2.0);
         findings.measured[0].outcome = Err("it ended".to_owned());
-        let document = Document::of(&plan(), &findings, Vec::new(), Vec::new(), true);
+        let document = ComparisonDocument::of(&plan(), &findings, Vec::new(), Vec::new(), true);
         let (csv, json) = (document.csv(), document.json());
         assert_eq!(csv.lines().count(), 1 + 13 + 2, "{csv}");
         let line = |start: &str| {

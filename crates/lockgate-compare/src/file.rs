@@ -1,91 +1,80 @@
-//! Comparison files of `lockgate compare`: from TOML to a [`Plan`].
+//! Comparison files of `lockgate compare`: from TOML to a [`ComparisonPlan`].
 //!
 //! Starts nothing. Every mistake is reported at once, with line and column.
 
-use std::path::Path;
+use std::path::{Component, Path};
 
+use toml::Spanned;
 use toml::de::DeTable;
 
 use crate::cpus::Cpus;
-use crate::plan::{Certificate, Job, Kind, Load, Paper, Plan, Program, Service};
-use crate::reader::{Mistakes, Placed, Table, unknown};
-use crate::template::Described;
+use crate::plan::{
+    CertificateSource, ComparisonPlan, JobKind, LoadCommand, Paper, Program, ServiceSettings,
+    TemplateJob,
+};
+use crate::reader::{TomlMistakes, TomlTable, unknown};
 use crate::{placeholders, template};
 
-impl Plan {
-    /// Reads `text`, which stands in the file `name`.
+impl ComparisonPlan {
+    /// Parses `text`, the content of the file `name`.
     ///
     /// # Errors
-    /// Every mistake as a line `name:line:column: what is wrong`.
+    /// Every mistake as a line `name:line:column: mistake`.
     pub fn parse(name: &Path, text: &str) -> Result<Self, String> {
-        let mut mistakes = Mistakes::of(text);
+        let mistakes = TomlMistakes::of(text);
         let (table, errors) = DeTable::parse_recoverable(text);
         for error in &errors {
-            mistakes.add(&error.span().unwrap_or(0..0), error.message());
+            mistakes.add(error.span().unwrap_or(0..0), error.message());
         }
-        // What a broken text says otherwise is mostly about the break.
+        // Other mistakes of a broken text are mostly about the break.
         let plan = if errors.is_empty() {
-            read(Table::of(table.get_ref(), 0..0), &mut mistakes)
+            read(TomlTable::of(table.get_ref(), 0..0, &mistakes))
         } else {
             None
         };
-        match plan {
-            Some(plan) if mistakes.is_empty() => Ok(plan),
-            _ => Err(mistakes.render(&name.display().to_string())),
-        }
+        plan.filter(|_| mistakes.is_empty())
+            .ok_or_else(|| mistakes.render(&name.display().to_string()))
     }
 }
 
-fn read(mut table: Table<'_>, mistakes: &mut Mistakes<'_>) -> Option<Plan> {
-    let title = table.text("title", mistakes);
-    let rounds = table
-        .number("rounds", mistakes)
-        .map_or(7, |rounds| rounds.value);
-    let layout = table.table("layout", mistakes);
-    let (programs_on, others_on) =
-        layout.map_or((None, None), |layout| read_layout(layout, mistakes));
-    let job = table
-        .table("job", mistakes)
-        .and_then(|job| read_job(job, mistakes));
-    let origins = table.tables("origin", mistakes);
-    let origins = origins.into_iter().filter_map(|(name, table)| {
-        checked_name(&name, mistakes);
-        Some((
-            name.value,
-            read_service(table, None, UNSET_IN_ORIGINS, mistakes)?.0,
-        ))
+fn read(mut table: TomlTable<'_>) -> Option<ComparisonPlan> {
+    let title = table.text("title").map(Spanned::into_inner);
+    let rounds = table.number("rounds");
+    let layout = table.table("layout");
+    let (programs_on, others_on) = layout.map_or((None, None), read_layout);
+    let job = table.table("job").and_then(read_job);
+    let origins = table.tables("origin").into_iter();
+    let origins = origins.filter_map(|(name, origin)| {
+        check_name(&name, &origin);
+        let (service, _) = read_service(origin, None, UNSET_IN_ORIGINS)?;
+        Some((name.into_inner(), service))
     });
     let origins: Vec<_> = origins.collect();
-    let programs: Vec<_> = table.tables("program", mistakes);
-    let none = programs.is_empty();
-    let programs: Vec<_> = programs
-        .into_iter()
-        .filter_map(|(name, table)| read_program(name, table, job.as_ref(), mistakes))
-        .collect();
+    let programs = table.tables("program");
+    if programs.is_empty() {
+        table.wrong("no program: write [program.NAME]");
+    }
+    let programs = programs.into_iter();
+    let programs = programs.filter_map(|(name, program)| read_program(name, program, job.as_ref()));
+    let programs: Vec<_> = programs.collect();
     if programs.iter().filter(|program| program.baseline).count() > 1 {
-        mistakes.add(&(0..0), "several programs are the `baseline`: one may be");
+        table.wrong("several programs are the `baseline`: one may be");
     }
-    let loads = table.tables("load", mistakes);
-    if none {
-        mistakes.add(&(0..0), "no program: write [program.NAME]");
-    }
+    let loads = table.tables("load");
     if loads.is_empty() {
-        mistakes.add(&(0..0), "no load: write [load.NAME]");
+        table.wrong("no load: write [load.NAME]");
     }
+    let loads = loads.into_iter();
     let loads: Vec<_> = loads
-        .into_iter()
-        .filter_map(|(name, table)| read_load(name, table, mistakes))
+        .filter_map(|(name, load)| read_load(name, load))
         .collect();
-    let papers = table.tables("paper", mistakes);
-    let papers: Vec<_> = papers
-        .into_iter()
-        .filter_map(|(_, table)| read_paper(table, mistakes))
-        .collect();
-    table.end(mistakes);
+    let papers = table.tables("paper").into_iter();
+    let papers: Vec<_> = papers.filter_map(|(_, paper)| read_paper(paper)).collect();
+    table.end();
     let one = |cpu: &str| cpu.parse::<Cpus>().expect("a number is a list");
-    Some(Plan {
-        title: title.map_or_else(|| "Programs side by side".to_owned(), |title| title.value),
-        rounds,
+    Some(ComparisonPlan {
+        title: title.unwrap_or_else(|| "Programs side by side".to_owned()),
+        rounds: rounds.unwrap_or(7),
         programs_on: programs_on.unwrap_or_else(|| one("0")),
         others_on: others_on.unwrap_or_else(|| one("1")),
         job,
@@ -96,308 +85,233 @@ fn read(mut table: Table<'_>, mistakes: &mut Mistakes<'_>) -> Option<Plan> {
     })
 }
 
-fn read_layout(mut table: Table<'_>, mistakes: &mut Mistakes<'_>) -> (Option<Cpus>, Option<Cpus>) {
+fn read_layout(mut table: TomlTable<'_>) -> (Option<Cpus>, Option<Cpus>) {
     let mut cpus = |name| {
-        let written = table.text(name, mistakes)?;
-        written
-            .value
-            .parse::<Cpus>()
-            .map_err(|wrong| mistakes.add(&written.at, wrong))
+        let written = table.text(name)?;
+        let cpus = written.get_ref().parse::<Cpus>();
+        cpus.map_err(|wrong| table.mistakes.add(written.span(), wrong))
             .ok()
     };
     let found = (cpus("programs"), cpus("others"));
-    table.end(mistakes);
+    table.end();
     found
 }
 
-fn read_job(mut table: Table<'_>, mistakes: &mut Mistakes<'_>) -> Option<Job> {
-    let at = table.at.clone();
-    let kind = table.text("kind", mistakes);
-    let upstream = table
-        .text("upstream", mistakes)
-        .inspect(|text| placeholders_exist(text, UNSET_IN_JOB, mistakes));
-    let root = table
-        .text("root", mistakes)
-        .inspect(|text| placeholders_exist(text, UNSET_IN_JOB, mistakes));
-    let certificate = table.text("certificate", mistakes);
-    let cert = table
-        .text("cert", mistakes)
-        .inspect(|text| placeholders_exist(text, UNSET_IN_JOB, mistakes));
-    let key = table
-        .text("key", mistakes)
-        .inspect(|text| placeholders_exist(text, UNSET_IN_JOB, mistakes));
-    table.end(mistakes);
+fn read_job(mut table: TomlTable<'_>) -> Option<TemplateJob> {
+    const CERTIFICATES: [(&str, CertificateSource); 2] = [
+        ("p256", CertificateSource::P256),
+        ("rsa2048", CertificateSource::Rsa2048),
+    ];
+    let kind = table.text("kind");
+    let upstream = checked_text(&mut table, "upstream", UNSET_IN_JOB);
+    let root = checked_text(&mut table, "root", UNSET_IN_JOB);
+    let certificate = table.text("certificate");
+    let cert = checked_text(&mut table, "cert", UNSET_IN_JOB);
+    let key = checked_text(&mut table, "key", UNSET_IN_JOB);
+    table.end();
     let certificate = match (certificate, cert, key) {
-        (None, Some(cert), Some(key)) => Certificate::Files {
-            cert: cert.value,
-            key: key.value,
-        },
-        (None, None, None) => Certificate::P256,
-        (Some(kind), None, None) if kind.value == "p256" => Certificate::P256,
-        (Some(kind), None, None) if kind.value == "rsa2048" => Certificate::Rsa2048,
-        (Some(kind), None, None) => {
-            mistakes.add(
-                &kind.at,
-                unknown(
-                    "no certificate is called",
-                    &kind.value,
-                    ["p256", "rsa2048"].into_iter(),
-                ),
-            );
-            return None;
+        (None, Some(cert), Some(key)) => CertificateSource::Files { cert, key },
+        (None, None, None) => CertificateSource::P256,
+        (Some(name), None, None) => {
+            table.choice(&name, "no certificate is called", CERTIFICATES.into_iter())?
         }
         _ => {
-            mistakes.add(&at, "write either `certificate`, or both `cert` and `key`");
+            table.wrong("write either `certificate`, or both `cert` and `key`");
             return None;
         }
     };
     let Some(kind) = kind else {
-        mistakes.add(&at, "a job has a `kind`");
+        table.wrong("a job has a `kind`");
         return None;
     };
-    let Some(found) = Kind::of(&kind.value) else {
-        let names = Kind::ALL.iter().map(|kind| kind.name());
-        mistakes.add(&kind.at, unknown("no kind is called", &kind.value, names));
-        return None;
-    };
-    match (found, &upstream, &root) {
-        (Kind::Static, None, Some(_)) => {}
-        (Kind::Static, ..) => mistakes.add(
-            &at,
-            "a job of the kind static has a `root` and no `upstream`",
-        ),
+    let kinds = JobKind::ALL.into_iter().map(|kind| (kind.name(), kind));
+    let kind = table.choice(&kind, "no kind is called", kinds)?;
+    match (kind, &upstream, &root) {
+        (JobKind::Static, None, Some(_)) => {}
+        (JobKind::Static, ..) => {
+            table.wrong("a job of the kind static has a `root` and no `upstream`");
+        }
         (_, Some(_), None) => {}
-        _ => mistakes.add(
-            &at,
-            format!(
-                "a job of the kind {} has an `upstream` and no `root`",
-                found.name()
-            ),
-        ),
+        _ => table.wrong(format!(
+            "a job of the kind {} has an `upstream` and no `root`",
+            kind.name()
+        )),
     }
-    let plain = |text: Option<Placed<String>>| text.map(|text| text.value);
-    Some(Job {
-        kind: found,
-        upstream: plain(upstream),
-        root: plain(root),
+    Some(TemplateJob {
+        kind,
+        upstream,
+        root,
         certificate,
     })
 }
 
 /// The service and its `version`. Without `ready` it is `otherwise`.
 fn read_service(
-    mut table: Table<'_>,
+    mut table: TomlTable<'_>,
     otherwise: Option<&str>,
     unset: &[&str],
-    mistakes: &mut Mistakes<'_>,
-) -> Option<(Service, Vec<String>)> {
-    let at = table.at.clone();
-    let command = table.texts("command", mistakes);
-    let files = table.pairs("files", mistakes);
-    let environment = table.pairs("environment", mistakes);
-    let ready = table.text("ready", mistakes);
+) -> Option<(ServiceSettings, Vec<String>)> {
+    let command = checked_texts(&mut table, "command", unset);
+    let files = table.pairs("files");
+    let environment = table.pairs("environment");
+    let ready = checked_text(&mut table, "ready", unset);
     let version = if otherwise.is_some() {
-        table.texts("version", mistakes)
+        checked_texts(&mut table, "version", unset)
     } else {
-        None
-    }
-    .unwrap_or_default();
-    table.end(mistakes);
-    let command = command.unwrap_or_default();
+        Vec::new()
+    };
+    table.end();
     if command.is_empty() {
-        mistakes.add(&at, "a program has a `command`, or a `template`");
+        table.wrong("a program has a `command`, or a `template`");
         return None;
     }
-    let texts = command
-        .iter()
-        .chain(&version)
-        .chain(&ready)
-        .chain(environment.iter().map(|(_, value)| value));
-    for text in texts {
-        placeholders_exist(text, unset, mistakes);
+    for (_, value) in &environment {
+        check_placeholders(value, unset, &table);
     }
     for (name, _) in &files {
-        let inside = Path::new(&name.value)
+        let path = Path::new(name.get_ref());
+        let is_inside = path
             .components()
-            .all(|part| matches!(part, std::path::Component::Normal(_)));
-        if !inside || name.value.is_empty() {
-            mistakes.add(&name.at, "a file has a name below the program's directory");
+            .all(|part| matches!(part, Component::Normal(_)));
+        if !is_inside || name.get_ref().is_empty() {
+            let mistake = "a file has a name below the program's directory";
+            table.mistakes.add(name.span(), mistake);
         }
     }
-    let Some(ready) = ready
-        .map(|ready| ready.value)
-        .or_else(|| otherwise.map(str::to_owned))
-    else {
-        mistakes.add(
-            &at,
+    let Some(ready) = ready.or_else(|| otherwise.map(str::to_owned)) else {
+        table.wrong(
             "an origin says where it is `ready`: \"127.0.0.1:{port:NAME}\" or \"unix:{dir}/NAME\"",
         );
         return None;
     };
-    let words =
-        |words: Vec<Placed<String>>| words.into_iter().map(|word| word.value).collect::<Vec<_>>();
-    let pairs = |pairs: Vec<(Placed<String>, Placed<String>)>| {
+    let plain = |pairs: Vec<(Spanned<String>, Spanned<String>)>| {
+        let pairs = pairs.into_iter();
         pairs
-            .into_iter()
-            .map(|(name, value)| (name.value, value.value))
+            .map(|(name, value)| (name.into_inner(), value.into_inner()))
             .collect()
     };
-    let service = Service {
-        command: words(command),
-        files: pairs(files),
-        environment: pairs(environment),
+    let service = ServiceSettings {
+        command,
+        files: plain(files),
+        environment: plain(environment),
         ready,
     };
-    Some((service, words(version)))
+    Some((service, version))
 }
 
 fn read_program(
-    name: Placed<String>,
-    mut table: Table<'_>,
-    job: Option<&Job>,
-    mistakes: &mut Mistakes<'_>,
+    name: Spanned<String>,
+    mut table: TomlTable<'_>,
+    job: Option<&TemplateJob>,
 ) -> Option<Program> {
-    checked_name(&name, mistakes);
-    let baseline = table.flag("baseline", mistakes);
-    let needs = table.texts("needs", mistakes).unwrap_or_default();
-    let needs = needs
-        .into_iter()
-        .inspect(|text| placeholders_exist(text, &[], mistakes));
-    let needs: Vec<_> = needs.map(|text| text.value).collect();
-    let Some(template) = table.text("template", mistakes) else {
-        let unset = if job.is_some() {
-            &[]
-        } else {
-            UNSET_WITHOUT_JOB
-        };
-        let (service, version) = read_service(table, Some("127.0.0.1:{port}"), unset, mistakes)?;
-        return Some(Program {
-            name: name.value,
-            service: Ok(service),
-            version,
-            needs,
-            baseline,
-        });
-    };
-    table.end(mistakes);
-    if !template::names().any(|known| known == template.value) {
-        mistakes.add(
-            &template.at,
-            unknown("no template is called", &template.value, template::names()),
-        );
-        return None;
-    }
-    let Some(job) = job else {
-        mistakes.add(
-            &template.at,
-            "a template is filled from [job], which is not there or has a mistake",
-        );
-        return None;
-    };
-    Some(match template::describe(&template.value, job)? {
-        Ok(described) => {
-            let Described { service, version } = described;
-            Program {
-                name: name.value,
-                service: Ok(service),
-                version,
-                needs,
-                baseline,
+    check_name(&name, &table);
+    let baseline = table.flag("baseline");
+    let needs = checked_texts(&mut table, "needs", &[]);
+    let (service, version) = match table.text("template") {
+        Some(template) => {
+            table.end();
+            let templates = template::names().map(|name| (name, name));
+            let template_name = table.choice(&template, "no template is called", templates)?;
+            let Some(job) = job else {
+                let mistake =
+                    "a template is filled from [job], which is not there or has a mistake";
+                table.mistakes.add(template.span(), mistake);
+                return None;
+            };
+            match template::fill(template_name, job) {
+                Ok((service, version)) => (Ok(service), version),
+                Err(why) => (Err(why), Vec::new()),
             }
         }
-        Err(why) => Program {
-            name: name.value,
-            service: Err(why),
-            version: Vec::new(),
-            needs,
-            baseline,
-        },
+        None => {
+            let unset = if job.is_some() {
+                &[]
+            } else {
+                UNSET_WITHOUT_JOB
+            };
+            let (service, version) = read_service(table, Some("127.0.0.1:{port}"), unset)?;
+            (Ok(service), version)
+        }
+    };
+    Some(Program {
+        name: name.into_inner(),
+        service,
+        version,
+        needs,
+        baseline,
     })
 }
 
-fn read_load(
-    name: Placed<String>,
-    mut table: Table<'_>,
-    mistakes: &mut Mistakes<'_>,
-) -> Option<Load> {
-    checked_name(&name, mistakes);
-    let at = table.at.clone();
-    let url = table
-        .text("url", mistakes)
-        .inspect(|text| placeholders_exist(text, UNSET_IN_LOADS, mistakes));
-    let written = table
-        .text("args", mistakes)
-        .inspect(|text| placeholders_exist(text, UNSET_IN_LOADS, mistakes));
-    table.end(mistakes);
+fn read_load(name: Spanned<String>, mut table: TomlTable<'_>) -> Option<LoadCommand> {
+    check_name(&name, &table);
+    let url = checked_text(&mut table, "url", UNSET_IN_LOADS);
+    let written = table.text("args");
+    table.end();
     let Some(url) = url else {
-        mistakes.add(&at, "a load has a `url`");
+        table.wrong("a load has a `url`");
         return None;
     };
-    let mut arguments = vec![url.value];
+    let mut arguments = vec![url];
     if let Some(written) = written {
-        match words(&written.value) {
+        check_placeholders(&written, UNSET_IN_LOADS, &table);
+        let wrong = |mistake: String| table.mistakes.add(written.span(), mistake);
+        match words(written.get_ref()) {
             Some(words) => arguments.extend(words),
-            None => mistakes.add(&written.at, "a quote is not closed"),
+            None => wrong("a quote is not closed".to_owned()),
         }
         let has = |option: &str| {
-            arguments
-                .iter()
-                .any(|word| word == option || word.starts_with(&format!("{option}=")))
+            let long = format!("{option}=");
+            let mut words = arguments.iter();
+            words.any(|word| word == option || word.starts_with(&long))
         };
-        for taken in ["--json", "--watch", "--cpus"]
-            .into_iter()
-            .filter(|option| has(option))
-        {
-            mistakes.add(&written.at, format!("{taken} is given by `compare` itself"));
+        for option in ["--json", "--watch", "--cpus"] {
+            if has(option) {
+                wrong(format!("{option} is given by `compare` itself"));
+            }
         }
-        // What ends a load early, or makes rounds of its own, breaks the rounds of the comparison.
-        for other in ["--fail-if", "--stop-on", "--rounds"]
-            .into_iter()
-            .filter(|option| has(option))
-        {
-            mistakes.add(&written.at, format!("{other} has no place in a comparison"));
+        // A load that ends early, or has its own rounds, breaks the rounds of the comparison.
+        for option in ["--fail-if", "--stop-on", "--rounds"] {
+            if has(option) {
+                wrong(format!("{option} has no place in a comparison"));
+            }
         }
     }
-    Some(Load {
-        name: name.value,
+    Some(LoadCommand {
+        name: name.into_inner(),
         arguments,
     })
 }
 
-fn read_paper(mut table: Table<'_>, mistakes: &mut Mistakes<'_>) -> Option<Paper> {
-    let at = table.at.clone();
-    let source = table.text("source", mistakes);
-    let columns = table.texts("columns", mistakes);
-    let rows = table.rows("rows", mistakes);
-    table.end(mistakes);
+fn read_paper(mut table: TomlTable<'_>) -> Option<Paper> {
+    let source = table.text("source");
+    let columns = table.texts("columns");
+    let rows = table.rows("rows");
+    table.end();
     let (Some(source), Some(columns), Some(rows)) = (source, columns, rows) else {
-        mistakes.add(&at, "a paper has a `source`, `columns` and `rows`");
+        table.wrong("a paper has a `source`, `columns` and `rows`");
         return None;
     };
+    let columns: Vec<_> = columns.into_iter().map(Spanned::into_inner).collect();
     if let Some(row) = rows.iter().find(|row| row.len() != columns.len()) {
-        mistakes.add(
-            &at,
-            format!(
-                "a row has {} cells, and there are {} columns",
-                row.len(),
-                columns.len()
-            ),
-        );
+        let (cells, columns) = (row.len(), columns.len());
+        table.wrong(format!(
+            "a row has {cells} cells, and there are {columns} columns"
+        ));
     }
-    let columns = columns.into_iter().map(|column| column.value).collect();
     Some(Paper {
-        source: source.value,
+        source: source.into_inner(),
         columns,
         rows,
     })
 }
 
-/// Names become names of directories and of options.
-fn checked_name(name: &Placed<String>, mistakes: &mut Mistakes<'_>) {
+/// Checks a name, which becomes a name of directories and of options.
+fn check_name(name: &Spanned<String>, table: &TomlTable<'_>) {
     let may = |c: char| c.is_alphanumeric() || "-_.+".contains(c);
-    if name.value.is_empty() || !name.value.chars().all(may) || name.value.starts_with(['.', '-']) {
-        mistakes.add(
-            &name.at,
+    let text = name.get_ref();
+    if text.is_empty() || !text.chars().all(may) || text.starts_with(['.', '-']) {
+        table.mistakes.add(
+            name.span(),
             "a name has letters, digits and -_.+ only, a letter or digit first",
         );
     }
@@ -410,8 +324,24 @@ const UNSET_IN_ORIGINS: &[&str] = &["port", "upstream", "root"];
 const UNSET_IN_LOADS: &[&str] = &["own"];
 const UNSET_WITHOUT_JOB: &[&str] = &["upstream", "root"];
 
-fn placeholders_exist(text: &Placed<String>, unset: &[&str], mistakes: &mut Mistakes<'_>) {
-    for name in placeholders::names(&text.value) {
+/// The text `name` with its placeholders checked.
+fn checked_text(table: &mut TomlTable<'_>, name: &'static str, unset: &[&str]) -> Option<String> {
+    let text = table.text(name)?;
+    check_placeholders(&text, unset, table);
+    Some(text.into_inner())
+}
+
+/// The list `name` with the placeholders of all its texts checked; empty where it is absent.
+fn checked_texts(table: &mut TomlTable<'_>, name: &'static str, unset: &[&str]) -> Vec<String> {
+    let texts = table.texts(name).unwrap_or_default();
+    for text in &texts {
+        check_placeholders(text, unset, table);
+    }
+    texts.into_iter().map(Spanned::into_inner).collect()
+}
+
+fn check_placeholders(text: &Spanned<String>, unset: &[&str], table: &TomlTable<'_>) {
+    for name in placeholders::names(text.get_ref()) {
         // {port:NAME} is known everywhere, {upstream:haproxy} where {upstream} is.
         let whole = if name.starts_with("upstream:") {
             "upstream"
@@ -419,16 +349,18 @@ fn placeholders_exist(text: &Placed<String>, unset: &[&str], mistakes: &mut Mist
             name
         };
         if unset.contains(&whole) {
-            mistakes.add(&text.at, format!("{{{name}}} stands for nothing here"));
+            let mistake = format!("{{{name}}} stands for nothing here");
+            table.mistakes.add(text.span(), mistake);
         }
-    }
-    for name in placeholders::names(&text.value).filter(|name| !placeholders::exists(name)) {
-        let known = placeholders::MEANINGS.iter().map(|(known, _)| *known);
-        mistakes.add(&text.at, unknown("no placeholder is called", name, known));
+        if !placeholders::exists(name) {
+            let known = placeholders::MEANINGS.iter().map(|(known, _)| *known);
+            let mistake = unknown("no placeholder is called", name, known);
+            table.mistakes.add(text.span(), mistake);
+        }
     }
 }
 
-/// Words as a shell splits them: blanks between them, quotes of both kinds around what has blanks.
+/// Splits words as a shell does: at blanks, with quotes of both kinds around words with blanks.
 fn words(text: &str) -> Option<Vec<String>> {
     let mut found = Vec::new();
     let mut word: Option<String> = None;
@@ -481,8 +413,8 @@ url = "http://127.0.0.1:{port}/"
 args = "-c 100 -H 'a: b c' --data \"\""
 "#;
 
-    fn parse(text: &str) -> Result<Plan, String> {
-        Plan::parse(Path::new("f.toml"), text)
+    fn parse(text: &str) -> Result<ComparisonPlan, String> {
+        ComparisonPlan::parse(Path::new("f.toml"), text)
     }
 
     #[test]
@@ -494,7 +426,7 @@ args = "-c 100 -H 'a: b c' --data \"\""
             )
         };
         assert!(
-            Plan::parse(
+            ComparisonPlan::parse(
                 Path::new("f"),
                 &file("{port:o}", "{port}", "-H 'A: {port}'")
             )
@@ -512,7 +444,7 @@ args = "-c 100 -H 'a: b c' --data \"\""
                 "{own} stands for nothing here",
             ),
         ] {
-            let mistakes = Plan::parse(Path::new("f"), &text).unwrap_err();
+            let mistakes = ComparisonPlan::parse(Path::new("f"), &text).unwrap_err();
             assert!(mistakes.contains(says), "{mistakes}");
         }
     }
@@ -566,7 +498,7 @@ args = "-c 100 -H 'a: b c' --data \"\""
             );
             assert!(document.contains(&written), "{written}");
         }
-        for name in template::names().chain(Kind::ALL.iter().map(|kind| kind.name())) {
+        for name in template::names().chain(JobKind::ALL.iter().map(|kind| kind.name())) {
             assert!(document.contains(&format!("`{name}`")), "{name}");
         }
     }
@@ -608,7 +540,7 @@ args = "--json -"
     }
 
     #[test]
-    fn what_must_be_installed_is_command_version_and_needs_but_not_what_is_brought_along() {
+    fn executables_are_command_version_and_needs() {
         let of = |ape: &str| {
             let text = WHOLE.replace("[program.ape]", &format!("[program.ape]\n{ape}"));
             let plan = parse(&text).unwrap();
@@ -659,7 +591,7 @@ args = "--json -"
     }
 
     #[test]
-    fn what_compare_gives_itself_is_not_taken_from_a_load() {
+    fn options_that_compare_sets_are_refused_in_a_load() {
         let told = parse(&WHOLE.replace("-c 100", "-c 100 --json=x --watch a=1")).unwrap_err();
         let other = parse(&WHOLE.replace(
             "-c 100",
@@ -682,7 +614,7 @@ args = "--json -"
     fn connections_are_found_however_they_are_written() {
         let of = |words: &[&str]| {
             let arguments = words.iter().map(ToString::to_string).collect();
-            Load {
+            LoadCommand {
                 name: String::new(),
                 arguments,
             }

@@ -1,8 +1,8 @@
-//! `lockgate guard`: runs a command so that nothing of it outlives whoever asked for it.
+//! `lockgate guard`: runs a command so that none of its processes outlives the caller.
 //!
 //! Orphans of the command, such as a daemon that forked twice, become children of the guard. When
-//! the command has ended, or the guard is told to stop, or whoever started it has ended, by
-//! whatever signal, all of them are ended and waited for.
+//! the command has ended, the guard gets a signal, or its parent has ended, all of them are ended
+//! and waited for.
 
 use std::ffi::OsString;
 use std::io;
@@ -16,25 +16,26 @@ use rustix::process::{
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cpus::Cpus;
-use lockgate_load::watch::{GUARD, Tree};
+use lockgate_load::process_tree::{GUARD, ProcessTree};
 
-/// What TERM is given before KILL follows.
+/// Time between TERM and KILL.
 const GRACE: Duration = Duration::from_secs(2);
-/// And what KILL is given before the rest is left.
+/// Time after KILL before the rest is left.
 const LAST: Duration = Duration::from_secs(5);
 
-/// A command, and how it is to be held.
+/// A guarded command with its CPUs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Guard {
-    /// What it and all its descendants are pinned to.
+pub struct ProcessGuard {
+    /// CPUs that the command and all its descendants are pinned to.
     pub cpus: Option<Cpus>,
-    /// Who starts the guard; where its parent is another one, that has ended already.
+    /// Process that starts the guard; if the guard's parent is another one, that process has ended
+    /// already.
     pub parent: Option<u32>,
     /// The command and its arguments; never empty.
     pub command: Vec<OsString>,
 }
 
-impl Guard {
+impl ProcessGuard {
     /// Runs the command to its end: TERM, INT and HUP end it, and so does the end of the thread
     /// that started the guard.
     ///
@@ -43,7 +44,7 @@ impl Guard {
     /// command's, 128 and its number for a signal, 127 where there is no such command.
     ///
     /// # Errors
-    /// What the system says: the CPUs do not exist, no process can be made.
+    /// An error of the system: the CPUs do not exist, no process can be made.
     pub fn run(&self) -> io::Result<ExitCode> {
         let name = std::ffi::CString::new(GUARD)?;
         rustix::thread::set_name(&name)?;
@@ -63,8 +64,8 @@ impl Guard {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut hangup = signal(SignalKind::hangup())?;
-        // In this order: whoever ended before the first line has left us with another parent, after
-        // it we are told.
+        // In this order: a parent that ended before the first line shows in the second; a later end
+        // sends the signal.
         set_parent_process_death_signal(Some(Signal::TERM))?;
         let parent = getppid().map_or(0, |pid| pid.as_raw_nonzero().get().unsigned_abs());
         if self.parent.is_some_and(|expected| expected != parent) {
@@ -74,7 +75,7 @@ impl Guard {
             return Ok(ExitCode::FAILURE);
         };
         let mut command = Command::new(program);
-        // A group of its own: Ctrl-C is for whoever started us to decide upon.
+        // A group of its own: Ctrl-C is for the caller to handle.
         std::os::unix::process::CommandExt::process_group(command.args(arguments), 0);
         let child = match command.spawn() {
             Ok(child) => child,
@@ -92,7 +93,7 @@ impl Guard {
                 }
             });
             let failed = status.is_some_and(|status| status.exit_status() != Some(0));
-            if left == Left::None || failed {
+            if left == Children::None || failed {
                 break;
             }
             let told = tokio::select! {
@@ -114,19 +115,19 @@ impl Guard {
     }
 }
 
-/// Makes this process the parent of those among its descendants whose own parent has ended.
+/// Makes this process the parent of orphans among its descendants.
 ///
 /// # Errors
-/// What the system says.
+/// An error of the system.
 pub fn adopt_orphans() -> io::Result<()> {
-    // Any number but 0 says yes.
+    // Any number but 0 switches it on.
     Ok(set_child_subreaper(Some(getpid()))?)
 }
 
-/// Raises the soft limit on open descriptors to the hard one, for this process and what it starts.
+/// Raises the soft limit on open descriptors to the hard one, for this process and its children.
 ///
 /// # Errors
-/// What the system says.
+/// An error of the system.
 pub fn raise_descriptor_limit() -> io::Result<()> {
     let limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
@@ -141,19 +142,20 @@ pub fn raise_descriptor_limit() -> io::Result<()> {
     Ok(())
 }
 
-/// Ends all descendants and waits for them: TERM, and KILL for those that are left 2 s later.
-/// `reaped` hears of each. What is still there after 5 s more, such as a program of another account
-/// that may not be signalled, is named and left.
+/// Ends all descendants and waits for them: TERM, and KILL after 2 s. `reaped` gets each. Processes
+/// that are left after 5 s more, such as programs of another account, are named and left.
 pub fn end_descendants(mut reaped: impl FnMut(Pid, WaitStatus)) {
     let since = Instant::now();
     signal_descendants(Signal::TERM);
-    while reap(&mut reaped) == Left::Some {
+    while reap(&mut reaped) == Children::Some {
         if since.elapsed() > GRACE {
-            // Again and again: some may fork meanwhile.
+            // Repeated, since processes may fork meanwhile.
             signal_descendants(Signal::KILL);
         }
         if since.elapsed() > GRACE + LAST {
-            let left = Tree::new(std::process::id()).below().unwrap_or_default();
+            let left = ProcessTree::new(std::process::id())
+                .below()
+                .unwrap_or_default();
             let left: Vec<_> = left.into_iter().map(named).collect();
             eprintln!("these processes could not be ended: {}", left.join(", "));
             return;
@@ -162,7 +164,7 @@ pub fn end_descendants(mut reaped: impl FnMut(Pid, WaitStatus)) {
     }
 }
 
-/// Its number and its name.
+/// ID and name of a process.
 fn named(pid: u32) -> String {
     let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     format!(
@@ -172,7 +174,9 @@ fn named(pid: u32) -> String {
 }
 
 fn signal_descendants(signal: Signal) {
-    let all = Tree::new(std::process::id()).below().unwrap_or_default();
+    let all = ProcessTree::new(std::process::id())
+        .below()
+        .unwrap_or_default();
     for pid in all {
         if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
             // It may have ended meanwhile.
@@ -181,21 +185,21 @@ fn signal_descendants(signal: Signal) {
     }
 }
 
-/// Whether there are children, ended or not.
+/// Whether this process has children, ended or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Left {
+enum Children {
     None,
     Some,
 }
 
 /// Waits for children that have ended.
-fn reap(mut reaped: impl FnMut(Pid, WaitStatus)) -> Left {
+fn reap(mut reaped: impl FnMut(Pid, WaitStatus)) -> Children {
     loop {
         match wait(WaitOptions::NOHANG) {
             Ok(Some((pid, status))) => reaped(pid, status),
-            Ok(None) => return Left::Some,
+            Ok(None) => return Children::Some,
             Err(rustix::io::Errno::INTR) => {}
-            Err(_) => return Left::None,
+            Err(_) => return Children::None,
         }
     }
 }

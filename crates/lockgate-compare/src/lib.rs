@@ -1,15 +1,16 @@
 //! The `lockgate compare` command: several programs under the same load, round after round.
 //!
 //! Makes no load itself: it runs `lockgate load` as a process and reads its JSON report. From file
-//! to table: [`mod@file`] and [`template`] make the [`plan`], [`session`] starts and measures,
-//! [`sample`] holds one measurement, [`comparison`] and [`statistics`] the verdicts, [`document`]
-//! the output.
+//! to result: [`mod@file`] and [`template`] make the [`plan`], [`comparison_run`] starts programs
+//! and measures, [`sample`] holds one measurement, [`comparison`] and [`statistics`] the verdicts,
+//! [`document`] the output.
 
 #![forbid(unsafe_code)]
 
 mod certificate;
 mod command;
 pub mod comparison;
+pub mod comparison_run;
 pub mod cpus;
 pub mod document;
 pub mod file;
@@ -20,8 +21,7 @@ pub mod plan;
 mod reader;
 mod running;
 pub mod sample;
-pub mod session;
 pub mod statistics;
 pub mod template;
 
-pub use command::{Format, Options, run};
+pub use command::{CompareOptions, OutputFormat, run};

@@ -1,11 +1,12 @@
-//! The machine that figures were taken on, and whether it was idle.
+//! The machine of a run, and its load.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::SystemTime;
 
-/// What must be known of a machine to judge its figures: names and values, in the order in which
-/// they are shown.
+use lockgate_http::date::Calendar;
+
+/// Facts about the machine of a run: names and values, in the order in which they are shown.
 pub(crate) fn facts(file: &Path) -> Vec<(&'static str, String)> {
     let model = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = model
@@ -38,7 +39,7 @@ pub(crate) fn facts(file: &Path) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// The commit that the file stands in, and whether something was changed since.
+/// The commit of the file's repository, and whether there are changes.
 fn commit(file: &Path) -> Option<String> {
     let folder = file
         .parent()
@@ -64,28 +65,18 @@ fn commit(file: &Path) -> Option<String> {
     })
 }
 
-/// `2026-01-31 23:59 UTC`.
+/// The time as `2026-01-31 23:59 UTC`.
 fn utc(time: SystemTime) -> String {
-    let seconds = time
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .map_or(0, |since| since.as_secs());
-    let (days, minutes) = (seconds / 86_400, seconds % 86_400 / 60);
-    // From days to a date of the Gregorian calendar, by years that begin in March: leap days come
-    // last.
-    let shifted = days + 719_468;
-    let era = shifted / 146_097;
-    let day = shifted % 146_097;
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day = day - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = era * 400 + year + u64::from(month <= 2);
-    format!(
-        "{year}-{month:02}-{day:02} {:02}:{:02} UTC",
-        minutes / 60,
-        minutes % 60
-    )
+    let since = time.duration_since(SystemTime::UNIX_EPOCH);
+    let Calendar {
+        year,
+        month,
+        day,
+        hour,
+        minute,
+        ..
+    } = Calendar::of_unix(since.unwrap_or_default().as_secs());
+    format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02} UTC")
 }
 
 /// Processes that ran or waited for a CPU, over the last minute.
@@ -103,12 +94,10 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn dates_are_right_around_leap_days() {
+    fn utc_has_date_and_time_to_the_minute() {
         let at = |seconds| utc(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
         assert_eq!(at(0), "1970-01-01 00:00 UTC");
         assert_eq!(at(951_782_399), "2000-02-28 23:59 UTC");
-        assert_eq!(at(951_782_400), "2000-02-29 00:00 UTC");
         assert_eq!(at(1_709_251_199), "2024-02-29 23:59 UTC");
-        assert_eq!(at(1_767_225_600), "2026-01-01 00:00 UTC");
     }
 }

@@ -1,12 +1,13 @@
-//! Words in braces that stand for what is known only when a run begins: `{port}`, `{dir}`.
+//! Placeholders: words in braces for values that are known only when a run begins: `{port}`,
+//! `{dir}`.
 
 use std::collections::BTreeMap;
 
-/// What each word means; see [`MEANINGS`].
+/// Values of placeholders; see [`MEANINGS`].
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Values(BTreeMap<String, String>);
+pub(crate) struct PlaceholderValues(BTreeMap<String, String>);
 
-/// Every placeholder, and what it stands for. Those that end in a colon go on with a name.
+/// All placeholders with their meanings. A name with a colon at its end goes on with a name.
 pub const MEANINGS: &[(&str, &str)] = &[
     ("dir", "a directory of this run that all share, for sockets"),
     (
@@ -54,20 +55,20 @@ pub(crate) fn exists(name: &str) -> bool {
         })
 }
 
-/// The names of what looks like a placeholder in `text`: letters, digits and `:_.-` in braces.
+/// The names of possible placeholders in `text`: letters, digits and `:_.-` in braces.
 pub(crate) fn names(text: &str) -> impl Iterator<Item = &str> {
     pieces(text).filter_map(|piece| match piece {
-        Piece::Name(name) => Some(name),
-        Piece::Text(_) => None,
+        TextSegment::Name(name) => Some(name),
+        TextSegment::Text(_) => None,
     })
 }
 
-impl Values {
+impl PlaceholderValues {
     pub(crate) fn set(&mut self, name: &str, value: impl Into<String>) {
         self.0.insert(name.to_owned(), value.into());
     }
 
-    /// What a placeholder stands for, where that is known.
+    /// The value of a placeholder, if it has one.
     fn value(&self, name: &str) -> Option<String> {
         match name.strip_prefix("env:") {
             Some(variable) => std::env::var(variable).ok(),
@@ -75,14 +76,14 @@ impl Values {
         }
     }
 
-    /// `text` with what has a value put in; everything else stays as it is, for the languages of
-    /// some programs have braces too.
+    /// `text` with the values of its placeholders; other braces stay, since the languages of some
+    /// programs have them too.
     pub(crate) fn fill(&self, text: &str) -> String {
         let mut filled = String::with_capacity(text.len());
         for piece in pieces(text) {
             match piece {
-                Piece::Text(text) => filled.push_str(text),
-                Piece::Name(name) => match self.value(name) {
+                TextSegment::Text(text) => filled.push_str(text),
+                TextSegment::Name(name) => match self.value(name) {
                     Some(value) => filled.push_str(&value),
                     None => filled.extend(["{", name, "}"]),
                 },
@@ -92,12 +93,12 @@ impl Values {
     }
 }
 
-enum Piece<'a> {
+enum TextSegment<'a> {
     Text(&'a str),
     Name(&'a str),
 }
 
-fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
+fn pieces(text: &str) -> impl Iterator<Item = TextSegment<'_>> {
     let mut rest = text;
     std::iter::from_fn(move || {
         if rest.is_empty() {
@@ -112,9 +113,9 @@ fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
                 .all(|c| c.is_ascii_alphanumeric() || ":_.-".contains(c))
         {
             rest = after;
-            return Some(Piece::Name(name));
+            return Some(TextSegment::Name(name));
         }
-        // The first character is no placeholder's: up to the next brace.
+        // No placeholder begins here: the text goes to the next brace.
         let next = rest
             .char_indices()
             .skip(1)
@@ -122,7 +123,7 @@ fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
             .map_or(rest.len(), |(at, _)| at);
         let (piece, after) = rest.split_at(next);
         rest = after;
-        Some(Piece::Text(piece))
+        Some(TextSegment::Text(piece))
     })
 }
 
@@ -131,8 +132,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_a_value_is_put_in_and_other_braces_stay() {
-        let mut values = Values::default();
+    fn placeholders_with_values_are_replaced_and_other_braces_stay() {
+        let mut values = PlaceholderValues::default();
         values.set("port", "80");
         values.set("port:app", "81");
         let filled = values.fill(

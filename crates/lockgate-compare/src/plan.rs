@@ -1,12 +1,12 @@
-//! Plan of a comparison: programs, loads and origins, as values that hold together.
+//! Plan of a comparison: programs, loads and origins, as checked values.
 
 use crate::cpus::Cpus;
 use crate::placeholders;
 
-/// Plan of a comparison.
+/// Plan of a comparison, from its file.
 #[derive(Debug)]
-pub struct Plan {
-    /// Title of the tables.
+pub struct ComparisonPlan {
+    /// Title above the result.
     pub title: String,
     /// Rounds: measurements of each program under each load.
     pub rounds: usize,
@@ -15,47 +15,47 @@ pub struct Plan {
     /// CPUs of the origins and of the generator.
     pub others_on: Cpus,
     /// Job that templates are filled from.
-    pub job: Option<Job>,
+    pub job: Option<TemplateJob>,
     /// Origins, started once: name and service.
-    pub origins: Vec<(String, Service)>,
-    /// Programs that are compared.
+    pub origins: Vec<(String, ServiceSettings)>,
+    /// Programs that are compared, in the order of the file.
     pub programs: Vec<Program>,
     /// Loads that each program gets.
-    pub loads: Vec<Load>,
-    /// Published figures, printed beside.
+    pub loads: Vec<LoadCommand>,
+    /// Published figures, printed beside the results.
     pub papers: Vec<Paper>,
 }
 
 /// Job of the programs from templates.
 #[derive(Debug, Clone)]
-pub struct Job {
-    /// The work.
-    pub kind: Kind,
+pub struct TemplateJob {
+    /// The work of the programs.
+    pub kind: JobKind,
     /// The origin: `HOST:PORT` or `unix:PATH`, with placeholders.
     pub upstream: Option<String>,
-    /// The directory of files, for [`Kind::Static`].
+    /// The directory of files, for [`JobKind::Static`].
     pub root: Option<String>,
-    /// What is shown to clients over TLS.
-    pub certificate: Certificate,
+    /// The certificate for clients over TLS.
+    pub certificate: CertificateSource,
 }
 
-/// A kind of work.
+/// A kind of work, which templates are for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum JobKind {
     /// An HTTP/1.1 proxy with kept connections to the origin.
     Http,
-    /// The same over TLS.
+    /// An HTTP/1.1 proxy over TLS.
     Https,
-    /// A relay of bytes.
+    /// A relay of bytes over TCP.
     Tcp,
     /// A relay that terminates TLS.
     TlsToTcp,
-    /// Files.
+    /// A server of static files.
     Static,
 }
 
-impl Kind {
-    /// Each once.
+impl JobKind {
+    /// All kinds, for parsing and messages.
     pub const ALL: [Self; 5] = [
         Self::Http,
         Self::Https,
@@ -64,7 +64,7 @@ impl Kind {
         Self::Static,
     ];
 
-    /// Name in files.
+    /// Name of the kind in comparison files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Http => "http",
@@ -74,60 +74,55 @@ impl Kind {
             Self::Static => "static",
         }
     }
-
-    pub(crate) fn of(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.name() == name)
-    }
 }
 
 /// The certificate of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Certificate {
+pub enum CertificateSource {
     /// Made for the run, ECDSA P-256.
     P256,
     /// Made for the run, RSA with 2048 bits.
     Rsa2048,
-    /// Files, in PEM.
+    /// Certificate and key from files, in PEM.
     Files {
-        /// With its chain.
+        /// The certificate with its chain.
         cert: String,
-        /// The private key.
+        /// The private key of the certificate.
         key: String,
     },
 }
 
 /// Service: how a program is started; every text may have placeholders.
 #[derive(Debug, Clone)]
-pub struct Service {
+pub struct ServiceSettings {
     /// The command and its arguments; never empty.
     pub command: Vec<String>,
     /// Files of its own: names below its directory, contents.
     pub files: Vec<(String, String)>,
-    /// Environment variables.
+    /// Environment variables of the program.
     pub environment: Vec<(String, String)>,
-    /// Where it accepts connections once it is ready: `HOST:PORT` or `unix:PATH`.
+    /// Address where it accepts connections once it is ready: `HOST:PORT` or `unix:PATH`.
     pub ready: String,
 }
 
 /// A program that is compared.
 #[derive(Debug)]
 pub struct Program {
-    /// Name in tables.
+    /// Name of the program in tables.
     pub name: String,
     /// Service, or why the program cannot do the job.
-    pub service: Result<Service, String>,
+    pub service: Result<ServiceSettings, String>,
     /// A command that prints its version.
     pub version: Vec<String>,
-    /// Programs that must be installed besides, such as those that a shell starts.
+    /// Other programs that must be installed, such as children of a shell.
     pub needs: Vec<String>,
-    /// Whether it is what the others add to: an origin that is asked without a proxy. Pinned as
-    /// origins are.
+    /// Whether it is the baseline: an origin without a proxy, pinned like origins.
     pub baseline: bool,
 }
 
 impl Program {
-    /// What must be installed to run it: its command, what tells its version, and what it says that
-    /// it needs. Not what it brings along in its own directory.
+    /// Executables that must be installed: its command, its version command, and its needs. Not its
+    /// own files.
     pub(crate) fn executables(&self) -> impl Iterator<Item = &str> {
         let command = self
             .service
@@ -145,18 +140,17 @@ impl Program {
 
 /// A load: arguments of `lockgate load`.
 #[derive(Debug, Clone)]
-pub struct Load {
-    /// Name in tables.
+pub struct LoadCommand {
+    /// Name of the load in tables.
     pub name: String,
     /// Targets and options, with placeholders.
     pub arguments: Vec<String>,
 }
 
-impl Load {
-    /// The arguments as they might be in a run, with something of the right form for each
-    /// placeholder.
+impl LoadCommand {
+    /// The arguments with a plausible text for each placeholder, for a check.
     pub(crate) fn provisional(&self) -> Vec<String> {
-        let mut values = placeholders::Values::default();
+        let mut values = placeholders::PlaceholderValues::default();
         for name in self
             .arguments
             .iter()
@@ -195,18 +189,18 @@ impl Load {
     }
 }
 
-/// Published figures.
+/// Published figures, as a table.
 #[derive(Debug, Clone)]
 pub struct Paper {
-    /// Source.
+    /// Source of the figures, for the reader.
     pub source: String,
-    /// Heads of the columns.
+    /// Heads of the table's columns.
     pub columns: Vec<String>,
-    /// As many cells each.
+    /// Rows, with a cell for each column.
     pub rows: Vec<Vec<String>>,
 }
 
-impl Plan {
+impl ComparisonPlan {
     /// Every text in which placeholders are filled in.
     pub(crate) fn texts(&self) -> impl Iterator<Item = &str> {
         let running = self
@@ -227,8 +221,8 @@ impl Plan {
             service.command.iter().chain(pairs).chain([&service.ready])
         });
         let certificate = self.job.iter().flat_map(|job| match &job.certificate {
-            Certificate::Files { cert, key } => vec![cert, key],
-            Certificate::P256 | Certificate::Rsa2048 => Vec::new(),
+            CertificateSource::Files { cert, key } => vec![cert, key],
+            CertificateSource::P256 | CertificateSource::Rsa2048 => Vec::new(),
         });
         let job = self
             .job

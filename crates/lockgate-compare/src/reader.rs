@@ -1,230 +1,230 @@
-//! Tables of a TOML text, read key by key, with every mistake and its place.
+//! Reader of TOML tables, key by key, which collects every mistake with its place.
 
+use std::cell::RefCell;
 use std::ops::Range;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// What is wrong with a text, and where.
+type Value<'a> = Spanned<DeValue<'a>>;
+
+/// The mistakes of a TOML text, with their places.
 #[derive(Debug)]
-pub(crate) struct Mistakes<'t> {
+pub(crate) struct TomlMistakes<'t> {
     text: &'t str,
-    found: Vec<(usize, String)>,
+    found: RefCell<Vec<(usize, String)>>,
 }
 
-impl<'t> Mistakes<'t> {
+impl<'t> TomlMistakes<'t> {
     pub(crate) fn of(text: &'t str) -> Self {
         Self {
             text,
-            found: Vec::new(),
+            found: RefCell::default(),
         }
     }
 
-    pub(crate) fn add(&mut self, at: &Range<usize>, what: impl Into<String>) {
-        self.found.push((at.start, what.into()));
+    pub(crate) fn add(&self, at: Range<usize>, mistake: impl Into<String>) {
+        self.found.borrow_mut().push((at.start, mistake.into()));
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.found.is_empty()
+        self.found.borrow().is_empty()
     }
 
-    /// One line for each, in the order of the text: `name:line:column: what`, both from 1, columns
-    /// in characters.
-    pub(crate) fn render(mut self, name: &str) -> String {
-        self.found.sort();
-        let lines = self.found.iter().map(|(at, what)| {
+    /// One line for each mistake, in the order of the text: `name:line:column: mistake`, both from 1
+    /// on, columns in characters.
+    pub(crate) fn render(&self, name: &str) -> String {
+        let mut found = self.found.take();
+        found.sort();
+        let lines = found.iter().map(|(at, mistake)| {
             let before = self.text.get(..*at).unwrap_or(self.text);
             let line = before.matches('\n').count() + 1;
             let column = before.rsplit('\n').next().unwrap_or(before).chars().count() + 1;
-            format!("{name}:{line}:{column}: {what}")
+            format!("{name}:{line}:{column}: {mistake}")
         });
         lines.collect::<Vec<_>>().join("\n")
     }
 }
 
-/// A value and its place.
-#[derive(Debug, Clone)]
-pub(crate) struct Placed<T> {
-    pub(crate) value: T,
-    pub(crate) at: Range<usize>,
-}
-
-/// One table. Keys are taken out by name; [`Table::end`] reports those that nobody took.
-pub(crate) struct Table<'a> {
-    pub(crate) at: Range<usize>,
-    /// What is left, in the order of the text.
-    entries: Vec<Entry<'a>>,
+/// One table. Keys are taken out by name; [`TomlTable::end`] reports the unknown ones.
+pub(crate) struct TomlTable<'a> {
+    at: Range<usize>,
+    pub(crate) mistakes: &'a TomlMistakes<'a>,
+    /// Entries that are not taken yet, in the order of the text.
+    entries: Vec<(Spanned<String>, &'a Value<'a>)>,
     /// Names that were asked for.
     known: Vec<&'static str>,
 }
 
-struct Entry<'a> {
-    name: String,
-    at: Range<usize>,
-    value: &'a Spanned<DeValue<'a>>,
-}
-
-impl<'a> Table<'a> {
-    pub(crate) fn of(table: &'a DeTable<'a>, at: Range<usize>) -> Self {
-        let mut entries: Vec<_> = table
-            .iter()
-            .map(|(key, value)| Entry {
-                name: key.get_ref().to_string(),
-                at: key.span(),
-                value,
-            })
-            .collect();
-        entries.sort_by_key(|entry| entry.at.start);
+impl<'a> TomlTable<'a> {
+    pub(crate) fn of(
+        table: &'a DeTable<'a>,
+        at: Range<usize>,
+        mistakes: &'a TomlMistakes<'a>,
+    ) -> Self {
+        let entries = table.iter().map(|(key, value)| {
+            let name = Spanned::new(key.span(), key.get_ref().to_string());
+            (name, value)
+        });
+        let mut entries: Vec<_> = entries.collect();
+        entries.sort_by_key(|(name, _)| name.span().start);
         Self {
             at,
+            mistakes,
             entries,
             known: Vec::new(),
         }
     }
 
-    fn take(&mut self, name: &'static str) -> Option<&'a Spanned<DeValue<'a>>> {
+    /// Adds a mistake of the table itself.
+    pub(crate) fn wrong(&self, mistake: impl Into<String>) {
+        self.mistakes.add(self.at.clone(), mistake);
+    }
+
+    fn take(&mut self, name: &'static str) -> Option<&'a Value<'a>> {
         self.known.push(name);
-        let at = self.entries.iter().position(|entry| entry.name == name)?;
-        Some(self.entries.remove(at).value)
+        let is_named = |(key, _): &(Spanned<String>, _)| key.get_ref() == name;
+        let index = self.entries.iter().position(is_named)?;
+        Some(self.entries.remove(index).1)
     }
 
-    pub(crate) fn text(
-        &mut self,
-        name: &'static str,
-        mistakes: &mut Mistakes<'_>,
-    ) -> Option<Placed<String>> {
-        text(self.take(name)?, name, mistakes)
-    }
-
-    pub(crate) fn number(
-        &mut self,
-        name: &'static str,
-        mistakes: &mut Mistakes<'_>,
-    ) -> Option<Placed<usize>> {
-        let value = self.take(name)?;
-        let number = value
-            .get_ref()
-            .as_integer()
-            .and_then(|number| number.to_string().parse::<usize>().ok());
-        match number {
-            Some(number) if number > 0 => Some(Placed {
-                value: number,
-                at: value.span(),
-            }),
-            _ => {
-                mistakes.add(&value.span(), format!("`{name}` is a number from 1 on"));
-                None
-            }
+    /// Converts the value of the key `name`; where `convert` gives `None`, it is not as `expected`.
+    fn convert<T>(
+        &self,
+        value: &'a Value<'a>,
+        name: &str,
+        expected: &str,
+        convert: impl FnOnce(&'a DeValue<'a>) -> Option<T>,
+    ) -> Option<Spanned<T>> {
+        let converted = convert(value.get_ref());
+        if converted.is_none() {
+            let kind = kind(value.get_ref());
+            let mistake = format!("`{name}` is {expected}, and this is {kind}");
+            self.mistakes.add(value.span(), mistake);
         }
+        Some(Spanned::new(value.span(), converted?))
     }
 
-    /// Whether `name` is true; not where it is absent.
-    pub(crate) fn flag(&mut self, name: &'static str, mistakes: &mut Mistakes<'_>) -> bool {
-        let Some(value) = self.take(name) else {
-            return false;
+    fn as_text(&self, value: &'a Value<'a>, name: &str) -> Option<Spanned<String>> {
+        self.convert(value, name, "text in quotes", |value| {
+            value.as_str().map(str::to_owned)
+        })
+    }
+
+    fn as_list<T>(
+        &self,
+        value: &'a Value<'a>,
+        name: &str,
+        each: impl FnMut(&'a Value<'a>) -> Option<T>,
+    ) -> Option<Vec<T>> {
+        let items = self.convert(value, name, "a list", DeValue::as_array)?;
+        items.into_inner().iter().map(each).collect()
+    }
+
+    fn as_table(&self, value: &'a Value<'a>, name: &str) -> Option<Self> {
+        let table = self.convert(value, name, "a table", DeValue::as_table)?;
+        Some(Self::of(table.into_inner(), value.span(), self.mistakes))
+    }
+
+    pub(crate) fn text(&mut self, name: &'static str) -> Option<Spanned<String>> {
+        let value = self.take(name)?;
+        self.as_text(value, name)
+    }
+
+    pub(crate) fn number(&mut self, name: &'static str) -> Option<usize> {
+        let value = self.take(name)?;
+        let number = value.get_ref().as_integer();
+        let number = number.and_then(|number| number.to_string().parse().ok());
+        let number = number.filter(|number| *number > 0);
+        if number.is_none() {
+            let mistake = format!("`{name}` is a number from 1 on");
+            self.mistakes.add(value.span(), mistake);
+        }
+        number
+    }
+
+    /// Whether `name` is true; false where it is absent.
+    pub(crate) fn flag(&mut self, name: &'static str) -> bool {
+        let flag = self.take(name);
+        let flag =
+            flag.and_then(|value| self.convert(value, name, "true or false", DeValue::as_bool));
+        flag.is_some_and(Spanned::into_inner)
+    }
+
+    pub(crate) fn texts(&mut self, name: &'static str) -> Option<Vec<Spanned<String>>> {
+        let value = self.take(name)?;
+        self.as_list(value, name, |item| self.as_text(item, name))
+    }
+
+    /// Rows of a table for people: texts, and numbers as they are written.
+    pub(crate) fn rows(&mut self, name: &'static str) -> Option<Vec<Vec<String>>> {
+        let value = self.take(name)?;
+        let cell = |cell: &'a Value<'a>| match cell.get_ref() {
+            DeValue::Integer(number) => Some(number.to_string()),
+            DeValue::Float(number) => Some(number.to_string()),
+            _ => self.as_text(cell, name).map(Spanned::into_inner),
         };
-        let flag = value.get_ref().as_bool();
-        if flag.is_none() {
-            mistakes.add(
-                &value.span(),
-                format!("`{name}` is true or false, and this is {}", kind(value)),
-            );
-        }
-        flag.unwrap_or(false)
+        self.as_list(value, name, |row| self.as_list(row, name, cell))
     }
 
-    pub(crate) fn texts(
-        &mut self,
-        name: &'static str,
-        mistakes: &mut Mistakes<'_>,
-    ) -> Option<Vec<Placed<String>>> {
+    pub(crate) fn table(&mut self, name: &'static str) -> Option<Self> {
         let value = self.take(name)?;
-        list(value, name, mistakes, |value, mistakes| {
-            text(value, name, mistakes)
-        })
-    }
-
-    /// Rows of a table for people: strings and numbers as they are written.
-    pub(crate) fn rows(
-        &mut self,
-        name: &'static str,
-        mistakes: &mut Mistakes<'_>,
-    ) -> Option<Vec<Vec<String>>> {
-        let value = self.take(name)?;
-        list(value, name, mistakes, |row, mistakes| {
-            list(row, name, mistakes, |cell, mistakes| match cell.get_ref() {
-                DeValue::Integer(number) => Some(number.to_string()),
-                DeValue::Float(number) => Some(number.to_string()),
-                _ => text(cell, name, mistakes).map(|text| text.value),
-            })
-        })
-    }
-
-    pub(crate) fn table(
-        &mut self,
-        name: &'static str,
-        mistakes: &mut Mistakes<'_>,
-    ) -> Option<Table<'a>> {
-        table(self.take(name)?, name, mistakes)
+        self.as_table(value, name)
     }
 
     /// The tables `[name.A]`, `[name.B]` in the order of the text.
-    pub(crate) fn tables(
-        &mut self,
-        name: &'static str,
-        mistakes: &mut Mistakes<'_>,
-    ) -> Vec<(Placed<String>, Table<'a>)> {
-        let Some(outer) = self.table(name, mistakes) else {
-            return Vec::new();
-        };
-        let inner = outer.entries.into_iter().filter_map(|entry| {
-            let inner = table(entry.value, &entry.name, mistakes)?;
-            Some((
-                Placed {
-                    value: entry.name,
-                    at: entry.at,
-                },
-                inner,
-            ))
+    pub(crate) fn tables(&mut self, name: &'static str) -> Vec<(Spanned<String>, Self)> {
+        let entries = self
+            .table(name)
+            .map_or_else(Vec::new, |table| table.entries);
+        let tables = entries.into_iter().filter_map(|(name, value)| {
+            let table = self.as_table(value, name.get_ref())?;
+            Some((name, table))
         });
-        inner.collect()
+        tables.collect()
     }
 
-    /// A table of texts under names of the writer's own.
-    pub(crate) fn pairs(
-        &mut self,
-        name: &'static str,
-        mistakes: &mut Mistakes<'_>,
-    ) -> Vec<(Placed<String>, Placed<String>)> {
-        let Some(outer) = self.table(name, mistakes) else {
-            return Vec::new();
-        };
-        let pairs = outer.entries.into_iter().filter_map(|entry| {
-            let value = text(entry.value, &entry.name, mistakes)?;
-            Some((
-                Placed {
-                    value: entry.name,
-                    at: entry.at,
-                },
-                value,
-            ))
+    /// A table of texts under names of the file's own.
+    pub(crate) fn pairs(&mut self, name: &'static str) -> Vec<(Spanned<String>, Spanned<String>)> {
+        let entries = self
+            .table(name)
+            .map_or_else(Vec::new, |table| table.entries);
+        let pairs = entries.into_iter().filter_map(|(name, value)| {
+            let text = self.as_text(value, name.get_ref())?;
+            Some((name, text))
         });
         pairs.collect()
     }
 
-    /// Reports what is left.
-    pub(crate) fn end(self, mistakes: &mut Mistakes<'_>) {
-        for entry in &self.entries {
+    /// The value of `written` among the `known` ones.
+    pub(crate) fn choice<T>(
+        &self,
+        written: &Spanned<String>,
+        what: &str,
+        known: impl Iterator<Item = (&'static str, T)> + Clone,
+    ) -> Option<T> {
+        let found = known
+            .clone()
+            .find(|(name, _)| *name == written.get_ref().as_str());
+        if found.is_none() {
+            let names = known.map(|(name, _)| name);
+            let mistake = unknown(what, written.get_ref(), names);
+            self.mistakes.add(written.span(), mistake);
+        }
+        found.map(|(_, value)| value)
+    }
+
+    /// Reports the keys that are not taken: they are unknown.
+    pub(crate) fn end(&self) {
+        for (name, _) in &self.entries {
             let known = self.known.iter().copied();
-            mistakes.add(
-                &entry.at,
-                unknown("no key here is called", &entry.name, known),
-            );
+            let mistake = unknown("no key here is called", name.get_ref(), known);
+            self.mistakes.add(name.span(), mistake);
         }
     }
 }
 
-/// What is said of a name that is none of `known`.
+/// The message about a name that is none of `known`.
 pub(crate) fn unknown<'k>(
     what: &str,
     name: &str,
@@ -245,57 +245,8 @@ pub(crate) fn unknown<'k>(
     }
 }
 
-fn text(
-    value: &Spanned<DeValue<'_>>,
-    name: &str,
-    mistakes: &mut Mistakes<'_>,
-) -> Option<Placed<String>> {
-    let Some(text) = value.get_ref().as_str() else {
-        mistakes.add(
-            &value.span(),
-            format!("`{name}` is text in quotes, and this is {}", kind(value)),
-        );
-        return None;
-    };
-    Some(Placed {
-        value: text.to_owned(),
-        at: value.span(),
-    })
-}
-
-fn table<'a>(
-    value: &'a Spanned<DeValue<'a>>,
-    name: &str,
-    mistakes: &mut Mistakes<'_>,
-) -> Option<Table<'a>> {
-    let Some(inner) = value.get_ref().as_table() else {
-        mistakes.add(
-            &value.span(),
-            format!("`{name}` is a table, and this is {}", kind(value)),
-        );
-        return None;
-    };
-    Some(Table::of(inner, value.span()))
-}
-
-fn list<'a, T>(
-    value: &'a Spanned<DeValue<'a>>,
-    name: &str,
-    mistakes: &mut Mistakes<'_>,
-    mut each: impl FnMut(&'a Spanned<DeValue<'a>>, &mut Mistakes<'_>) -> Option<T>,
-) -> Option<Vec<T>> {
-    let Some(items) = value.get_ref().as_array() else {
-        mistakes.add(
-            &value.span(),
-            format!("`{name}` is a list, and this is {}", kind(value)),
-        );
-        return None;
-    };
-    items.iter().map(|item| each(item, mistakes)).collect()
-}
-
-fn kind(value: &Spanned<DeValue<'_>>) -> &'static str {
-    match value.get_ref() {
+fn kind(value: &DeValue<'_>) -> &'static str {
+    match value {
         DeValue::String(_) => "text",
         DeValue::Integer(_) | DeValue::Float(_) => "a number",
         DeValue::Boolean(_) => "true or false",

@@ -1,4 +1,4 @@
-//! Programs that run: started through a guard, waited for until they accept connections, ended.
+//! Running programs: started through a guard, ready when they accept connections, ended.
 
 use std::fs::File;
 use std::io;
@@ -12,31 +12,31 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::process::{Child, Command};
 
 use crate::cpus::Cpus;
-use crate::placeholders::Values;
-use crate::plan::Service;
+use crate::placeholders::PlaceholderValues;
+use crate::plan::ServiceSettings;
 
-/// What a program may take until it accepts connections.
+/// Timeout of a start, until the program accepts connections.
 const UNTIL_READY: Duration = Duration::from_secs(10);
 
-/// Where programs are found beside PATH: servers are often not on a user's.
+/// Directories of servers, which are often not in a user's PATH.
 const ALSO: &str = "/usr/local/sbin:/usr/sbin:/sbin";
 
-/// A program with all that it starts.
-pub(crate) struct Running {
+/// A running program with all its processes.
+pub(crate) struct RunningProgram {
     guard: Child,
     log: PathBuf,
-    /// The guard's number: the top of the program's tree.
+    /// Process ID of the guard: the top of the program's tree.
     pub(crate) pid: u32,
 }
 
-/// Who starts programs: this executable, which is the guard as well.
+/// Starter of programs, through this executable as guard.
 #[derive(Debug, Clone)]
 pub(crate) struct Starter {
     pub(crate) executable: PathBuf,
 }
 
 impl Starter {
-    /// Starts `command` in `directory`; its output goes to the file `log`.
+    /// Starts `command` in `directory`, with its output in the file `log`.
     pub(crate) fn start(
         &self,
         command: &[String],
@@ -44,7 +44,7 @@ impl Starter {
         directory: &Path,
         log: &Path,
         cpus: &Cpus,
-    ) -> io::Result<Running> {
+    ) -> io::Result<RunningProgram> {
         let log = log.to_owned();
         let file = File::create(&log)?;
         let mut guard = Command::new(&self.executable);
@@ -65,26 +65,26 @@ impl Starter {
             .stdin(Stdio::null())
             .stdout(file.try_clone()?)
             .stderr(file);
-        // Out of the terminal's group: Ctrl-C is for us to decide upon.
+        // A process group of its own: Ctrl-C is for this process to handle.
         guard.process_group(0);
         let guard = guard.spawn()?;
         let pid = guard
             .id()
             .ok_or_else(|| io::Error::other("it has ended already"))?;
-        Ok(Running { guard, log, pid })
+        Ok(RunningProgram { guard, log, pid })
     }
 
     /// Starts a service and waits until it accepts connections.
     ///
     /// # Errors
-    /// Why it does not, with the last of what it said.
+    /// The reason, with the last lines of the program's output.
     pub(crate) async fn serve(
         &self,
-        service: &Service,
-        values: &Values,
+        service: &ServiceSettings,
+        values: &PlaceholderValues,
         own: &Path,
         cpus: &Cpus,
-    ) -> Result<Running, String> {
+    ) -> Result<RunningProgram, String> {
         let ready = values.fill(&service.ready);
         if accepts(&ready).await {
             return Err(format!("somebody accepts connections at {ready} already"));
@@ -129,18 +129,18 @@ impl Starter {
     }
 }
 
-impl Running {
-    /// Waits until it ends by itself.
+impl RunningProgram {
+    /// Waits until the program ends by itself.
     pub(crate) async fn wait(&mut self) -> io::Result<ExitStatus> {
         self.guard.wait().await
     }
 
-    /// Whether it has ended.
+    /// Whether the program has ended.
     pub(crate) fn has_ended(&mut self) -> bool {
         !matches!(self.guard.try_wait(), Ok(None))
     }
 
-    /// The last lines of its output, behind a colon; nothing where it said nothing.
+    /// The last lines of its output behind a colon; empty without output.
     pub(crate) fn last_words(&self) -> String {
         let said = std::fs::read(&self.log).unwrap_or_default();
         let said = String::from_utf8_lossy(&said);
@@ -158,7 +158,7 @@ impl Running {
         }
     }
 
-    /// Ends it and all that it started. The guard gives them 2 s.
+    /// Ends the program with all its processes. The guard gives them 2 s.
     pub(crate) async fn stop(mut self) {
         if let Some(pid) = self
             .guard
@@ -171,7 +171,7 @@ impl Running {
     }
 }
 
-/// Where a program of this name is, if it is installed.
+/// The path of a program, if it is installed.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let may_run = |path: &Path| {
         path.metadata()
@@ -185,7 +185,7 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
         .find(|path| may_run(path))
 }
 
-/// The first line of what a command prints, or nothing.
+/// The first line of a command's output; empty without output.
 pub(crate) async fn first_line(command: &[String]) -> String {
     let Some((program, arguments)) = command.split_first() else {
         return String::new();
@@ -207,7 +207,7 @@ pub(crate) async fn first_line(command: &[String]) -> String {
         .to_owned()
 }
 
-/// A directory that is empty, and open to accounts that programs change to.
+/// Makes an empty directory, open to accounts that programs change to.
 pub(crate) fn fresh_directory(path: &Path) -> io::Result<()> {
     match std::fs::remove_dir_all(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -231,7 +231,7 @@ async fn accepts(address: &str) -> bool {
             None => TcpStream::connect(address).await.is_ok(),
         }
     };
-    // A full queue or a dropped packet must not take the time that a program has to begin.
+    // A full queue or a dropped packet must not use up the timeout of the start.
     tokio::time::timeout(Duration::from_secs(1), connected)
         .await
         .unwrap_or(false)

@@ -1,100 +1,100 @@
-//! One measurement: what `lockgate load` said of a stage, as far as comparisons need it.
+//! One measurement: the figures of a stage from the report of `lockgate load`.
 
-use lockgate_load::result::{Limit, LoadModel};
+use lockgate_load::result::{Bottleneck, LoadModel};
 use lockgate_report::json::{CpuReport, EndReport, RunReport, StageReport};
 
 use crate::cpus::Cpus;
 
-/// What a program did under one stage of a load.
+/// Sample of a program under one stage of a load.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Sample {
-    /// What the stage is called.
+pub struct LoadSample {
+    /// Name of the stage; empty where it is the only one.
     pub stage: String,
-    /// Requests that were answered as expected.
+    /// Number of successes, late ones included.
     pub succeeded: f64,
-    /// Of these, how many came after the stage's time.
+    /// Successes that came after the stage's time.
     pub late: f64,
-    /// And those that were not.
+    /// Number of failed exchanges, of all kinds.
     pub failed: f64,
-    /// Kinds of failures, and what was said of the first.
+    /// Kinds of failures, each with the text of its first.
     pub failures: Vec<String>,
-    /// Seconds.
+    /// Duration of the stage, in seconds.
     pub elapsed: f64,
-    /// Seconds of CPU time of the whole tree, in user mode,
+    /// CPU time of the whole tree in user mode, in seconds.
     pub user: f64,
-    /// and in the kernel.
+    /// CPU time of the whole tree in the kernel, in seconds.
     pub system: f64,
-    /// Microseconds from when requests were due, where there were successes: the median,
+    /// Median latency in microseconds; `None` without a success, as the next four.
     pub p50: Option<f64>,
-    /// what one of a hundred exceeded,
+    /// 99th percentile of latency, in microseconds.
     pub p99: Option<f64>,
-    /// one of a thousand,
+    /// 99.9th percentile of latency, in microseconds.
     pub p99_9: Option<f64>,
-    /// one of ten thousand,
+    /// 99.99th percentile of latency, in microseconds.
     pub p99_99: Option<f64>,
-    /// and the longest.
+    /// Maximum latency, in microseconds.
     pub max: Option<f64>,
-    /// Bytes of memory before the first connection, and the most that was seen.
+    /// Memory before the first connection and peak memory, in bytes.
     pub memory: Option<(f64, f64)>,
-    /// Connections at once.
+    /// Connections at once, over all threads.
     pub connections: f64,
-    /// Connections that were opened,
+    /// Connections that were opened in the stage.
     pub opened: f64,
-    /// and of these with a session of TLS from before.
+    /// Opened connections that resumed a TLS session.
     pub resumed: f64,
     /// Version and suite of TLS, of the first response.
     pub tls: Option<String>,
-    /// Whether requests were made by a schedule: then their rate is not the program's doing.
+    /// Whether the loop is open: then the schedule gives the rate, not the program.
     pub open: bool,
-    /// Why some of these figures are not the program's.
-    pub marks: Vec<Mark>,
+    /// Marks of figures that are not the program's.
+    pub marks: Vec<InvalidMark>,
 }
 
-/// Why figures are not the program's.
+/// Mark of figures that are not the program's.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mark {
-    /// For people.
+pub struct InvalidMark {
+    /// The reason, with figures, for people.
     pub why: String,
-    /// Which of them.
-    pub touches: Touches,
+    /// The metrics that are invalid.
+    pub affects: AffectedMetrics,
 }
 
-/// Which figures are not the program's.
+/// Metrics that a mark makes invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Touches {
-    /// All.
+pub enum AffectedMetrics {
+    /// All metrics of the stage.
     All,
-    /// How fast requests were answered: what the program took for each is its own.
+    /// Rate and latency; CPU time is still the program's own.
     Pace,
-    /// CPU time.
+    /// CPU time of the program.
     Cpu,
 }
 
-/// Where programs and others run.
+/// CPUs of the programs, and of the others.
 #[derive(Debug, Clone, Copy)]
-pub struct Layout<'a> {
+pub struct CpuLayout<'a> {
     /// CPUs of the program that is measured.
     pub program: &'a Cpus,
     /// CPUs of origins and of the generator.
     pub others: &'a Cpus,
 }
 
-/// Others may take so much of the program's CPUs before the pace is theirs too,
+/// Share of the program's CPUs that other processes may take before the rate is theirs too.
 const FOREIGN: f64 = 0.05;
-/// and so many seconds: less may be how ticks fall.
+/// The same in seconds: less may be chance of ticks.
 const FOREIGN_SECONDS: f64 = 0.05;
-/// Seconds of CPU time that are told well enough to be compared.
+/// CPU time in seconds from which on ticks are exact enough.
 const ENOUGH: f64 = 1.0;
-/// A CPU that was busy for this share of the time had none to spare.
+/// From this busy share on a CPU is saturated.
 const FULL: f64 = 0.95;
 
-impl Sample {
+impl LoadSample {
     /// The sample of a stage, if `program` was watched in it.
     fn of(
         report: &RunReport,
         stage: &StageReport,
         program: &str,
-        layout: Option<Layout<'_>>,
+        layout: Option<CpuLayout<'_>>,
     ) -> Option<Self> {
         let watched = stage.watched.iter().find(|each| each.name == program)?;
         let memory = watched.before_bytes.zip(watched.peak_bytes);
@@ -123,7 +123,7 @@ impl Sample {
         })
     }
 
-    /// Successes a second.
+    /// Successes a second, without late ones.
     pub fn rate(&self) -> Option<f64> {
         (self.elapsed > 0.0).then(|| (self.succeeded - self.late) / self.elapsed)
     }
@@ -133,16 +133,16 @@ impl Sample {
         (self.succeeded > 0.0).then(|| (self.user + self.system) * 1e6 / self.succeeded)
     }
 
-    /// Which part of the connections went on with a session from before, over TLS.
+    /// Share of connections that resumed a session, with TLS.
     pub fn resumed_share(&self) -> Option<f64> {
         (self.tls.is_some() && self.opened > 0.0).then(|| self.resumed / self.opened)
     }
 
     #[cfg(test)]
-    pub(crate) fn limit(&mut self, limit: Limit, why: &str) {
-        self.marks = vec![Mark {
+    pub(crate) fn limit(&mut self, limit: Bottleneck, why: &str) {
+        self.marks = vec![InvalidMark {
             why: why.to_owned(),
-            touches: touches(limit),
+            affects: affects(limit),
         }];
     }
 
@@ -152,32 +152,32 @@ impl Sample {
         (all > 0.0).then(|| self.system / all)
     }
 
-    /// Bytes that each connection added; less than nothing where the program shrank.
+    /// Bytes that each connection added; negative where the program shrank.
     pub fn per_connection(&self) -> Option<f64> {
         let (before, peak) = self.memory?;
         (self.connections > 0.0).then(|| (peak - before) / self.connections)
     }
 }
 
-/// The figures that a limit of `lockgate load` makes invalid: where only the generator was short of
-/// time, the CPU time of a request is the program's own.
-fn touches(limit: Limit) -> Touches {
+/// The metrics that a bottleneck makes invalid: where only the generator was short of time, the CPU
+/// time of a request is the program's own.
+fn affects(limit: Bottleneck) -> AffectedMetrics {
     match limit {
-        Limit::Generator | Limit::Lateness => Touches::Pace,
-        Limit::Link => Touches::All,
+        Bottleneck::Generator | Bottleneck::Lateness => AffectedMetrics::Pace,
+        Bottleneck::Link => AffectedMetrics::All,
     }
 }
 
-/// The stages of a load in which `program` was watched. Without a `layout` it is not checked
-/// whether others used the CPUs.
+/// The samples of `program` under a load, one a stage. Without a `layout` there is no check for
+/// other processes on the CPUs.
 ///
 /// # Errors
 /// The load was interrupted, has measured nothing, or has not watched the program.
 pub fn read(
     report: &RunReport,
     program: &str,
-    layout: Option<Layout<'_>>,
-) -> Result<Vec<Sample>, String> {
+    layout: Option<CpuLayout<'_>>,
+) -> Result<Vec<LoadSample>, String> {
     if report.end == EndReport::Interrupted {
         return Err("the load was interrupted".to_owned());
     }
@@ -187,13 +187,13 @@ pub fn read(
     let samples = report
         .stages
         .iter()
-        .map(|stage| Sample::of(report, stage, program, layout));
+        .map(|stage| LoadSample::of(report, stage, program, layout));
     samples
         .collect::<Option<_>>()
         .ok_or_else(|| format!("the load has not watched {program}"))
 }
 
-/// The name of a stage among those of its load; empty where it is the only one.
+/// The name of a stage within its load; empty where it is the only one.
 fn stage_name(report: &RunReport, stage: &StageReport) -> String {
     if report.stages.len() == 1 {
         return String::new();
@@ -215,34 +215,34 @@ fn failures(stage: &StageReport) -> Vec<String> {
         .collect()
 }
 
-/// Why some figures of a stage are not the program's.
-fn marks(stage: &StageReport, cpu_time: f64, layout: Option<Layout<'_>>) -> Vec<Mark> {
+/// Marks of a stage's figures.
+fn marks(stage: &StageReport, cpu_time: f64, layout: Option<CpuLayout<'_>>) -> Vec<InvalidMark> {
     let mut marks: Vec<_> = stage
         .invalid
         .iter()
-        .map(|invalid| Mark {
+        .map(|invalid| InvalidMark {
             why: invalid.why.clone(),
-            touches: touches(invalid.limit),
+            affects: affects(invalid.limit),
         })
         .collect();
     if cpu_time < ENOUGH {
-        marks.push(Mark {
+        marks.push(InvalidMark {
             why: format!(
                 "less than {ENOUGH} s of CPU time in a stage, which is told in ticks of 10 ms"
             ),
-            touches: Touches::Cpu,
+            affects: AffectedMetrics::Cpu,
         });
     }
     let contention = layout.map(|layout| contention(&stage.cpus, layout, cpu_time));
-    marks.extend(contention.into_iter().flatten().map(|why| Mark {
+    marks.extend(contention.into_iter().flatten().map(|why| InvalidMark {
         why,
-        touches: Touches::Pace,
+        affects: AffectedMetrics::Pace,
     }));
     marks
 }
 
-/// What other processes did to the pace of a program that took `own` seconds of CPU time.
-fn contention(cpus: &[CpuReport], layout: Layout<'_>, own: f64) -> Vec<String> {
+/// Effects of other processes on a program that took `own` seconds of CPU time.
+fn contention(cpus: &[CpuReport], layout: CpuLayout<'_>, own: f64) -> Vec<String> {
     let of = |wanted: &Cpus| -> Vec<&CpuReport> {
         let is_wanted = |cpu: &&CpuReport| wanted.numbers().contains(&cpu.cpu);
         cpus.iter().filter(is_wanted).collect()
@@ -320,18 +320,21 @@ mod tests {
         let marks: Vec<_> = sample
             .marks
             .iter()
-            .map(|mark| (mark.why.as_str(), mark.touches))
+            .map(|mark| (mark.why.as_str(), mark.affects))
             .collect();
         let few = (
             "less than 1 s of CPU time in a stage, which is told in ticks of 10 ms",
-            Touches::Cpu,
+            AffectedMetrics::Cpu,
         );
-        assert_eq!(marks, [("the generator was the limit", Touches::Pace), few]);
+        assert_eq!(
+            marks,
+            [("the generator was the limit", AffectedMetrics::Pace), few]
+        );
         assert!(sample.stage.is_empty());
     }
 
     #[test]
-    fn who_else_was_busy_is_told_of_the_pace() {
+    fn other_busy_processes_are_noted_beside_the_pace() {
         let (program, others) = ("0".parse().unwrap(), "1-2".parse().unwrap());
         let told = |processes: f64, busy: f64, other: f64| {
             let mut report = report();
@@ -349,12 +352,16 @@ mod tests {
                     whole_s: 2.0,
                 })
                 .collect();
-            let layout = Layout {
+            let layout = CpuLayout {
                 program: &program,
                 others: &others,
             };
             let marks = read(&report, "a", Some(layout)).unwrap().remove(0).marks;
-            assert!(marks.iter().all(|mark| mark.touches == Touches::Pace));
+            assert!(
+                marks
+                    .iter()
+                    .all(|mark| mark.affects == AffectedMetrics::Pace)
+            );
             marks
                 .into_iter()
                 .map(|mark| mark.why)

@@ -1,60 +1,22 @@
-//! Medians, spreads, and what a few paired measurements allow to be said.
+//! Ratios of paired measurements, and their verdicts by the sign test.
 
-/// The middle of some figures, and how far they lie apart.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Spread {
-    /// The median; of an even number the mean of the two in the middle.
-    pub median: f64,
-    /// The least.
-    pub min: f64,
-    /// The most.
-    pub max: f64,
-    /// How many there were.
-    pub rounds: usize,
-}
-
-impl Spread {
-    /// Of `figures`, or `None` where there are none.
-    pub fn of(figures: impl IntoIterator<Item = f64>) -> Option<Self> {
-        let sorted = sorted(figures);
-        let (min, max) = (*sorted.first()?, *sorted.last()?);
-        let (low, high) = (
-            sorted.get((sorted.len() - 1) / 2)?,
-            sorted.get(sorted.len() / 2)?,
-        );
-        Some(Self {
-            median: (low + high) / 2.0,
-            min,
-            max,
-            rounds: sorted.len(),
-        })
-    }
-
-    /// From the least to the most, as a share of the median.
-    pub fn share(&self) -> f64 {
-        if self.median == 0.0 {
-            0.0
-        } else {
-            (self.max - self.min) / self.median
-        }
-    }
-}
+use lockgate_report::summary::Spread;
 
 /// A ratio of two programs, from rounds in which both were measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ratio {
-    /// Of the ratios of each round.
+    /// Spread of the ratios of all rounds.
     pub spread: Spread,
-    /// Where the true median lies with at least [`CONFIDENCE`]; none for fewer than 6 rounds.
+    /// Confidence interval of the true median, by [`CONFIDENCE`]; `None` for fewer than 6 rounds.
     pub interval: Option<(f64, f64)>,
 }
 
-/// How sure an interval is.
+/// Confidence level of all intervals.
 pub const CONFIDENCE: f64 = 0.95;
 
 impl Ratio {
-    /// Of pairs that were measured in the same round. Pairs in which one is not above zero do not
-    /// count: what was too little to be seen is not infinitely less.
+    /// The ratio of pairs from the same rounds. Pairs in which one is not above zero do not count:
+    /// a figure too small to be seen is not infinitely less.
     pub fn of(pairs: impl IntoIterator<Item = (f64, f64)>) -> Option<Self> {
         let seen = pairs
             .into_iter()
@@ -68,34 +30,34 @@ impl Ratio {
         })
     }
 
-    /// What may be said of it.
-    pub fn verdict(&self) -> Verdict {
+    /// The verdict that the interval allows.
+    pub fn verdict(&self) -> RatioVerdict {
         match self.interval {
-            Some((_, high)) if high < 1.0 => Verdict::Less,
-            Some((low, _)) if low > 1.0 => Verdict::More,
-            _ => Verdict::NotShown,
+            Some((_, high)) if high < 1.0 => RatioVerdict::Less,
+            Some((low, _)) if low > 1.0 => RatioVerdict::More,
+            _ => RatioVerdict::NotShown,
         }
     }
 }
 
-/// What rounds have shown of a ratio.
+/// Verdict about a ratio, by its interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// It is below 1.
+pub enum RatioVerdict {
+    /// The ratio is below 1.
     Less,
-    /// It is above 1.
+    /// The ratio is above 1.
     More,
-    /// It may be either.
+    /// The ratio may be either.
     NotShown,
 }
 
-/// How many of `n` ordered values to leave out at each end, so that what is left covers the median
-/// of what they were drawn from with at least [`CONFIDENCE`], however that is distributed.
+/// Number of values to leave out at each end of `n` ordered ones, so that the rest covers the
+/// median of their distribution with at least [`CONFIDENCE`].
 ///
-/// Each value is above the median with a chance of a half: the number that are is binomial. `None`:
-/// not even from the first to the last of them, for which it takes 6.
+/// Each value is above the median with a probability of a half: their number is binomial. `None`:
+/// not even all of them are enough; that takes 6.
 fn sign_test(n: usize) -> Option<usize> {
-    // The chance that the median lies below the value at `out`, counted from 0: at most `out` of n
+    // The probability that the median lies below the value at `out`, from 0 on: at most `out` of n
     // lie below it.
     let mut chance = 0.5f64.powi(i32::try_from(n).ok()?);
     let mut below = 0.0;
@@ -123,19 +85,6 @@ fn sorted(figures: impl IntoIterator<Item = f64>) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_median_is_in_the_middle_and_the_spread_from_end_to_end() {
-        let spread = Spread::of([3.0, 1.0, 2.0]).unwrap();
-        assert_eq!(
-            (spread.median, spread.min, spread.max, spread.rounds),
-            (2.0, 1.0, 3.0, 3)
-        );
-        assert_eq!(spread.share(), 1.0);
-        assert_eq!(Spread::of([4.0, 1.0, 2.0, 3.0]).unwrap().median, 2.5);
-        assert_eq!(Spread::of([5.0]).unwrap().share(), 0.0);
-        assert_eq!(Spread::of([f64::NAN]), None);
-    }
 
     /// The table of order statistics for the median that textbooks have, for 95 %.
     #[test]
@@ -165,35 +114,35 @@ mod tests {
         let ratio =
             |ratios: &[f64]| Ratio::of(ratios.iter().map(|ratio| (ratio * 10.0, 10.0))).unwrap();
         let seven = [0.8, 0.85, 0.9, 0.7, 0.75, 0.88, 0.99];
-        assert_eq!(ratio(&seven).verdict(), Verdict::Less);
+        assert_eq!(ratio(&seven).verdict(), RatioVerdict::Less);
         assert_eq!(ratio(&seven).interval, Some((0.7, 0.99)));
         assert_eq!(
             ratio(&seven[..5]).verdict(),
-            Verdict::NotShown,
+            RatioVerdict::NotShown,
             "five rounds show nothing"
         );
         assert_eq!(
             ratio(&[0.8, 0.85, 0.9, 0.7, 0.75, 0.88, 1.01]).verdict(),
-            Verdict::NotShown
+            RatioVerdict::NotShown
         );
         assert_eq!(
             ratio(&[1.2, 1.1, 1.3, 1.4, 1.5, 1.05]).verdict(),
-            Verdict::More
+            RatioVerdict::More
         );
         // One of nine may lie on the other side.
         assert_eq!(
             ratio(&[0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 2.0]).verdict(),
-            Verdict::Less
+            RatioVerdict::Less
         );
     }
 
     #[test]
-    fn what_was_not_seen_on_either_side_is_no_ratio() {
+    fn a_side_without_figures_gives_no_ratio() {
         assert_eq!(
             Ratio::of([(0.0, 1.0), (1.0, 0.0), (-1.0, -2.0), (3.0, 2.0)])
                 .unwrap()
                 .spread
-                .rounds,
+                .count,
             1
         );
         assert_eq!(Ratio::of([(0.0, 1.0)]), None);
@@ -212,8 +161,8 @@ mod tests {
         ];
         let ratio = Ratio::of(pairs).unwrap();
         assert_eq!(
-            (ratio.spread.share(), ratio.verdict()),
-            (0.0, Verdict::Less)
+            (ratio.spread.relative(), ratio.verdict()),
+            (Some(0.0), RatioVerdict::Less)
         );
     }
 }

@@ -1,11 +1,13 @@
-//! Programs that are known here: how each is set up for a job, so that all do the same work.
+//! Templates of known programs: each sets a program up for a job, so that all do the same work.
 //!
-//! One worker each, no logs, connections to the origin kept, limits that nobody reaches, over TLS
-//! the suite TLS_AES_128_GCM_SHA256 and the curve X25519 first. Each is a file of `templates/`.
+//! One worker each, no logs, connections to the origin kept, limits out of reach, over TLS the suite
+//! TLS_AES_128_GCM_SHA256 and the curve X25519 first. Each is a file of `templates/`.
 
-use crate::plan::{Job, Kind, Service};
-use crate::reader::{Mistakes, Placed, Table};
-use toml::de::DeTable;
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::plan::{ServiceSettings, TemplateJob};
 
 const ALL: &[(&str, &str)] = &[
     ("lockgate", include_str!("templates/lockgate.toml")),
@@ -20,131 +22,104 @@ const ALL: &[(&str, &str)] = &[
     ),
 ];
 
-/// Names of templates.
+/// The names of all templates.
 pub fn names() -> impl Iterator<Item = &'static str> + Clone {
     ALL.iter().map(|(name, _)| *name)
 }
 
-/// A program that a template describes.
-#[derive(Debug)]
-pub(crate) struct Described {
-    pub(crate) service: Service,
-    pub(crate) version: Vec<String>,
+/// A template file, as it is parsed.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ProgramTemplate {
+    command: Vec<String>,
+    version: Vec<String>,
+    #[serde(default)]
+    environment: BTreeMap<String, String>,
+    /// Kinds of upstream sockets that the program can connect to; by default all.
+    reaches: Option<Vec<String>>,
+    /// Texts that files include as `{part:NAME}`.
+    #[serde(default)]
+    part: BTreeMap<String, String>,
+    /// Kinds of jobs that the program can do.
+    kind: BTreeMap<String, KindTemplate>,
 }
 
-/// The program `template` set up for `job`, or why it cannot do that.
+/// The program's own files for one kind of job.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KindTemplate {
+    #[serde(default)]
+    files: BTreeMap<String, String>,
+}
+
+/// Fills a template for `job`: the service, and the command that prints the program's version.
 ///
-/// `None`: no template has this name.
-pub(crate) fn describe(template: &str, job: &Job) -> Option<Result<Described, String>> {
-    let (name, text) = ALL.iter().find(|(name, _)| *name == template)?;
-    let mut mistakes = Mistakes::of(text);
-    let described = read(name, text, job, &mut mistakes);
-    debug_assert!(mistakes.is_empty(), "{}", mistakes.render(name));
-    Some(described)
-}
-
-fn read(
+/// # Errors
+/// The program cannot do the job.
+pub(crate) fn fill(
     name: &str,
-    text: &str,
-    job: &Job,
-    mistakes: &mut Mistakes<'_>,
-) -> Result<Described, String> {
-    let table = DeTable::parse(text).expect("a test reads every template");
-    let mut table = Table::of(table.get_ref(), 0..0);
-    let plain = |words: Option<Vec<Placed<String>>>| -> Vec<String> {
-        words
-            .unwrap_or_default()
-            .into_iter()
-            .map(|word| word.value)
-            .collect()
+    job: &TemplateJob,
+) -> Result<(ServiceSettings, Vec<String>), String> {
+    let named = ALL.iter().find(|(known, _)| *known == name);
+    let (_, text) = named.ok_or_else(|| format!("there is no template {name}"))?;
+    let mut template: ProgramTemplate = toml::from_str(text).expect("a test fills every template");
+    let upstream = job.upstream.as_deref().unwrap_or_default();
+    let reaches = |socket: &str| {
+        let reaches = template.reaches.as_ref();
+        reaches.is_none_or(|reaches| reaches.iter().any(|reach| reach == socket))
     };
-    let command = plain(table.texts("command", mistakes));
-    let version = plain(table.texts("version", mistakes));
-    let environment = plainly(table.pairs("environment", mistakes));
-    let reaches = table.texts("reaches", mistakes);
-    let parts = table.pairs("part", mistakes);
-    let kinds = table.tables("kind", mistakes);
-    table.end(mistakes);
-    let unix = job
-        .upstream
-        .as_ref()
-        .is_some_and(|upstream| upstream.starts_with("unix:"));
-    if unix && reaches.is_some_and(|reaches| reaches.iter().all(|way| way.value != "unix")) {
+    if upstream.starts_with("unix:") && !reaches("unix") {
         return Err(format!("{name} cannot reach a Unix socket"));
     }
-    let mut found = Err(format!("{name} cannot do this job: {}", job.kind.name()));
-    for (kind, mut set_up) in kinds {
-        let mut files = plainly(set_up.pairs("files", mistakes));
-        set_up.end(mistakes);
-        for (part, text) in &parts {
-            for (_, content) in &mut files {
-                *content = content.replace(&format!("{{part:{}}}", part.value), &text.value);
-            }
-        }
-        if Kind::of(&kind.value) == Some(job.kind) {
-            let ready = "127.0.0.1:{port}".to_owned();
-            let (command, environment) = (command.clone(), environment.clone());
-            found = Ok(Service {
-                command,
-                files,
-                environment,
-                ready,
-            });
-        }
-    }
-    Ok(Described {
-        service: found?,
-        version,
-    })
-}
-
-fn plainly(pairs: Vec<(Placed<String>, Placed<String>)>) -> Vec<(String, String)> {
-    pairs
-        .into_iter()
-        .map(|(name, value)| (name.value, value.value))
-        .collect()
+    let Some(kind) = template.kind.remove(job.kind.name()) else {
+        let kind = job.kind.name();
+        return Err(format!("{name} cannot do this job: {kind}"));
+    };
+    let parts = &template.part;
+    let files = kind.files.into_iter().map(|(file, content)| {
+        let content = parts.iter().fold(content, |content, (part, text)| {
+            content.replace(&format!("{{part:{part}}}"), text)
+        });
+        (file, content)
+    });
+    let service = ServiceSettings {
+        command: template.command,
+        files: files.collect(),
+        environment: template.environment.into_iter().collect(),
+        ready: "127.0.0.1:{port}".to_owned(),
+    };
+    Ok((service, template.version))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::placeholders;
-    use crate::plan::Certificate;
+    use crate::plan::{CertificateSource, JobKind};
 
-    fn job(kind: Kind, upstream: &str) -> Job {
-        let (upstream, root) = (Some(upstream.to_owned()), Some("site".to_owned()));
-        Job {
+    fn job(kind: JobKind, upstream: &str) -> TemplateJob {
+        TemplateJob {
             kind,
-            upstream,
-            root,
-            certificate: Certificate::P256,
+            upstream: Some(upstream.to_owned()),
+            root: Some("site".to_owned()),
+            certificate: CertificateSource::P256,
         }
     }
 
     #[test]
     fn every_template_is_whole_for_every_job_that_it_can_do() {
         for name in names() {
-            let can: Vec<_> = Kind::ALL
-                .into_iter()
-                .filter_map(|kind| describe(name, &job(kind, "127.0.0.1:80")).unwrap().ok())
-                .collect();
-            assert!(!can.is_empty(), "{name}");
-            for described in can {
-                assert!(
-                    !described.service.command.is_empty() && !described.version.is_empty(),
-                    "{name}"
-                );
-                for (file, content) in &described.service.files {
+            let kinds = JobKind::ALL.into_iter();
+            let filled = kinds.filter_map(|kind| fill(name, &job(kind, "127.0.0.1:80")).ok());
+            let filled: Vec<_> = filled.collect();
+            assert!(!filled.is_empty(), "{name}");
+            for (service, version) in filled {
+                assert!(!service.command.is_empty() && !version.is_empty(), "{name}");
+                for (file, content) in &service.files {
                     assert!(!content.contains("{part:"), "{name}: {file}: {content}");
-                    let unknown =
-                        placeholders::names(content).find(|name| !placeholders::exists(name));
-                    assert_eq!(unknown, None, "{name}: {file}");
                 }
-                let words = described
-                    .service
-                    .command
-                    .iter()
-                    .chain(described.service.environment.iter().map(|(_, v)| v));
+                let values = service.environment.iter().chain(&service.files);
+                let words = service.command.iter().chain(values.map(|(_, value)| value));
                 let unknown = words
                     .flat_map(|word| placeholders::names(word))
                     .find(|name| !placeholders::exists(name));
@@ -154,15 +129,16 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_do_a_job_says_so() {
-        let says =
-            |name, kind, upstream| describe(name, &job(kind, upstream)).unwrap().unwrap_err();
+    fn a_program_that_cannot_do_a_job_is_named() {
+        let refusal = |name, kind, upstream| fill(name, &job(kind, upstream)).unwrap_err();
         assert!(
-            says("hitch", Kind::Http, "127.0.0.1:80").contains("hitch cannot do this job: http")
+            refusal("hitch", JobKind::Http, "127.0.0.1:80")
+                .contains("hitch cannot do this job: http")
         );
         assert!(
-            says("http-tunnel", Kind::Tcp, "unix:/run/a").contains("cannot reach a Unix socket")
+            refusal("http-tunnel", JobKind::Tcp, "unix:/run/a")
+                .contains("cannot reach a Unix socket")
         );
-        assert!(describe("apache", &job(Kind::Http, "127.0.0.1:80")).is_none());
+        assert!(fill("apache", &job(JobKind::Http, "127.0.0.1:80")).is_err());
     }
 }

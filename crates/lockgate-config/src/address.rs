@@ -14,22 +14,22 @@ pub enum ListenAddr {
     All(u16),
     /// `"127.0.0.1:8443"`, `"[::1]:8443"`; port 0 lets the kernel choose.
     Ip(SocketAddr),
-    /// `"unix:/run/lockgate.sock"`.
+    /// A Unix socket: `"unix:/run/lockgate.sock"`.
     Unix(PathBuf),
 }
 
 /// An address to connect to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum EndpointAddr {
-    /// `"10.0.0.1:8080"`, `"[::1]:8080"`.
+    /// An IP address: `"10.0.0.1:8080"`, `"[::1]:8080"`.
     Ip(SocketAddr),
-    /// `"unix:/run/app.sock"`.
+    /// A Unix socket: `"unix:/run/app.sock"`.
     Unix(PathBuf),
-    /// `"app.internal:8080"`, resolved while running.
+    /// A name that is resolved while running: `"app.internal:8080"`.
     Name {
         /// A host name of letters, digits, `-`, `_` and dots, at most 253 long.
         host: String,
-        /// Its port, never 0.
+        /// The port, which is never 0.
         port: u16,
     },
     /// `"srv:_app._tcp.example.internal"`: wherever its SRV records say, looked for while running.

@@ -77,7 +77,7 @@ pub(crate) fn policy(text: &str) -> Result<String, &'static str> {
     if EXCLUDE.iter().any(both) {
         return Err("two of its directives exclude each other");
     }
-    // As they are usually written: for whom, how long, then what besides.
+    // In the usual order: which caches, how long, then the rest.
     let alone = |name: &&&str| PLAIN.contains(*name);
     let (whom, rest): (Vec<&&str>, Vec<&&str>) = told
         .iter()

@@ -13,53 +13,53 @@ use toml::de::{DeTable, DeValue};
 
 use crate::codes::Code;
 use crate::environment::Environment;
-use crate::newcomers;
-use crate::place::{At, Source};
+use crate::foreign_names::recognise;
 use crate::references;
 use crate::report::Report;
+use crate::source::{ConfigFile, SourceSpan};
 use crate::syntax;
 
 /// A value and its place.
 #[derive(Debug, Clone)]
-pub(crate) struct Item {
-    pub(crate) node: Node,
-    pub(crate) at: At,
+pub(crate) struct TomlItem {
+    pub(crate) node: TomlValue,
+    pub(crate) at: SourceSpan,
 }
 
 #[derive(Debug, Clone)]
-pub(crate) enum Node {
-    Text(Text),
+pub(crate) enum TomlValue {
+    Text(TomlString),
     /// Digits as `i64`; `None` when they do not fit.
     Integer(Option<i64>),
     Float,
     Bool(bool),
     Datetime,
-    List(Vec<Item>),
+    List(Vec<TomlItem>),
     Table(Branch),
     /// A value that could not be read and has been reported.
     Broken,
 }
 
-/// A string value.
+/// A string, before and after its references are replaced.
 #[derive(Debug, Clone)]
-pub(crate) struct Text {
+pub(crate) struct TomlString {
     /// As written, `${…}` included: the only form that may be shown.
     pub(crate) raw: String,
-    /// With `${…}` replaced.
+    /// The text with each `${…}` replaced.
     pub(crate) value: String,
 }
 
 /// A table, inline or with a header.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Branch {
-    pub(crate) entries: BTreeMap<String, Entry>,
+    pub(crate) entries: BTreeMap<String, TomlEntry>,
     pub(crate) inline: bool,
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Entry {
-    pub(crate) key_at: At,
-    pub(crate) item: Item,
+pub(crate) struct TomlEntry {
+    pub(crate) key_at: SourceSpan,
+    pub(crate) item: TomlItem,
 }
 
 /// Syntax errors beyond this many follow from the first ones.
@@ -69,33 +69,41 @@ const MAX_SYNTAX: usize = 10;
 /// all.
 const PAIR_BUDGET: usize = 1 << 20;
 
-impl Text {
+impl TomlString {
+    /// A text that has no references.
+    pub(crate) fn plain(text: &str) -> TomlString {
+        TomlString {
+            raw: text.to_owned(),
+            value: text.to_owned(),
+        }
+    }
+
     /// Whether part of the value came from outside and must not be shown.
     pub(crate) fn is_secret(&self) -> bool {
         self.raw != self.value
     }
 }
 
-impl Node {
+impl TomlValue {
     /// The kind of TOML value, for messages.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
-            Node::Text(_) => "a string",
-            Node::Integer(_) => "a number",
-            Node::Float => "a number with a fraction",
-            Node::Bool(true) => "true",
-            Node::Bool(false) => "false",
-            Node::Datetime => "a date",
-            Node::List(_) => "a list",
-            Node::Table(_) => "a table",
-            Node::Broken => "nothing",
+            TomlValue::Text(_) => "a string",
+            TomlValue::Integer(_) => "a number",
+            TomlValue::Float => "a number with a fraction",
+            TomlValue::Bool(true) => "true",
+            TomlValue::Bool(false) => "false",
+            TomlValue::Datetime => "a date",
+            TomlValue::List(_) => "a list",
+            TomlValue::Table(_) => "a table",
+            TomlValue::Broken => "nothing",
         }
     }
 }
 
 /// Whether the text was TOML from end to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Syntax {
+pub(crate) enum Integrity {
     Whole,
     /// Parts may be missing, so that nothing may be said about what is not there.
     Damaged,
@@ -103,24 +111,24 @@ pub(crate) enum Syntax {
 
 /// Reads the whole text, reporting every syntax error and every duplicate key.
 pub(crate) fn parse(
-    source: &Arc<Source>,
+    source: &Arc<ConfigFile>,
     env: &Environment,
     report: &mut Report,
-) -> (Branch, Syntax) {
+) -> (Branch, Integrity) {
     let text = source.text.as_str();
     let (table, errors) = DeTable::parse_recoverable(text);
     let slip = errors
         .iter()
         .any(|error| error.message() != "duplicate key");
-    if slip && other_language(source, report) {
-        return (Branch::default(), Syntax::Damaged);
+    if slip && report_foreign_file(source, report) {
+        return (Branch::default(), Integrity::Damaged);
     }
     let mut broken = BrokenLines::of(text);
     let (mut pairs, mut syntax_errors) = (0, 0);
     let mut reopened = 0..0;
     for error in errors {
         let span = error.span().unwrap_or(0..0);
-        let at = At::new(source, span.clone());
+        let at = SourceSpan::new(source, span.clone());
         if error.message() == "duplicate key" {
             if reopened.contains(&span.start) {
                 continue;
@@ -128,14 +136,14 @@ pub(crate) fn parse(
             reopened = reopened_table(text, span.start);
             pairs += text.len();
             let first = if pairs <= PAIR_BUDGET {
-                first_of(text, span)
+                first_definition(text, span)
             } else {
                 None
             };
             duplicate(
                 report,
                 &at,
-                first.map(|first| At::new(source, first)).as_ref(),
+                first.map(|first| SourceSpan::new(source, first)).as_ref(),
             );
             continue;
         }
@@ -144,19 +152,19 @@ pub(crate) fn parse(
             syntax(report, &at, error.message());
         }
     }
-    let mut reader = Reader {
+    let mut reader = TreeBuilder {
         source,
         env,
         report,
         broken: &broken,
     };
-    let branch = reader.branch(table.get_ref(), Written::Header);
+    let branch = reader.branch(table.get_ref(), TableStyle::Header);
     (
         branch,
         if broken.lines.is_empty() {
-            Syntax::Whole
+            Integrity::Whole
         } else {
-            Syntax::Damaged
+            Integrity::Damaged
         },
     )
 }
@@ -181,8 +189,7 @@ impl BrokenLines {
         self.starts.partition_point(|start| *start <= offset)
     }
 
-    /// Below a header that could not be read stand keys of nobody knows which table: they are
-    /// broken too.
+    /// Keys below a header that could not be read belong to an unknown table: they are broken too.
     fn insert(&mut self, text: &str, offset: usize) -> bool {
         let line = self.line(offset);
         let new = self.lines.insert(line);
@@ -227,7 +234,7 @@ fn reopened_table(text: &str, offset: usize) -> Range<usize> {
 }
 
 /// Reports a key that was written twice.
-pub(crate) fn duplicate(report: &mut Report, at: &At, first: Option<&At>) {
+pub(crate) fn duplicate(report: &mut Report, at: &SourceSpan, first: Option<&SourceSpan>) {
     let message = format!("{} is written twice", quoted(at.text()));
     let why = "a key has one value";
     let cure = "keep one of them, or merge the two";
@@ -252,7 +259,7 @@ fn quoted(key: &str) -> String {
     }
 }
 
-fn syntax(report: &mut Report, at: &At, message: &str) {
+fn syntax(report: &mut Report, at: &SourceSpan, message: &str) {
     let text = &at.source.text;
     let start = text[..at.span.start]
         .rfind('\n')
@@ -260,7 +267,7 @@ fn syntax(report: &mut Report, at: &At, message: &str) {
     let line = text[start..].lines().next().unwrap_or_default();
     let slip = syntax::slip(line, at.span.start - start, message);
     let at = match slip.span {
-        Some(span) => &At::new(&at.source, start + span.start..start + span.end),
+        Some(span) => &SourceSpan::new(&at.source, start + span.start..start + span.end),
         None => at,
     };
     let why = slip
@@ -270,8 +277,8 @@ fn syntax(report: &mut Report, at: &At, message: &str) {
 }
 
 /// One mistake for a whole text in another language.
-fn other_language(source: &Arc<Source>, report: &mut Report) -> bool {
-    let Some(found) = newcomers::recognise(&source.text) else {
+fn report_foreign_file(source: &Arc<ConfigFile>, report: &mut Report) -> bool {
+    let Some(found) = recognise(&source.text) else {
         return false;
     };
     let message = format!("this looks like {}", found.name);
@@ -279,7 +286,7 @@ fn other_language(source: &Arc<Source>, report: &mut Report) -> bool {
         "in Lockgate this is for example\n{}\nand docs/config.md has all keys",
         found.example
     );
-    let at = At::new(source, found.span);
+    let at = SourceSpan::new(source, found.span);
     report.push_at(Code::Syntax, &at, message, "Lockgate reads TOML", cure);
     true
 }
@@ -288,7 +295,7 @@ fn other_language(source: &Arc<Source>, report: &mut Report) -> bool {
 ///
 /// The parser says only where the second one is. With that one renamed the text is read again: its
 /// new neighbours include the first.
-fn first_of(text: &str, second: Range<usize>) -> Option<Range<usize>> {
+fn first_definition(text: &str, second: Range<usize>) -> Option<Range<usize>> {
     const RENAMED: &str = "lockgate-renamed-key";
     let key = text.get(second.clone())?;
     let bare = key.trim_matches(['"', '\'']);
@@ -298,10 +305,10 @@ fn first_of(text: &str, second: Range<usize>) -> Option<Range<usize>> {
         text.get(second.end..)?
     );
     let (table, _) = DeTable::parse_recoverable(&renamed);
-    neighbour(table.get_ref(), RENAMED, bare)
+    find_in_table(table.get_ref(), RENAMED, bare)
 }
 
-fn neighbour(table: &DeTable<'_>, renamed: &str, wanted: &str) -> Option<Range<usize>> {
+fn find_in_table(table: &DeTable<'_>, renamed: &str, wanted: &str) -> Option<Range<usize>> {
     if table.contains_key(renamed) {
         return table
             .iter()
@@ -315,7 +322,7 @@ fn neighbour(table: &DeTable<'_>, renamed: &str, wanted: &str) -> Option<Range<u
 
 fn inside(value: &DeValue<'_>, renamed: &str, wanted: &str) -> Option<Range<usize>> {
     match value {
-        DeValue::Table(table) => neighbour(table, renamed, wanted),
+        DeValue::Table(table) => find_in_table(table, renamed, wanted),
         DeValue::Array(array) => array
             .iter()
             .find_map(|item| inside(item.get_ref(), renamed, wanted)),
@@ -325,20 +332,20 @@ fn inside(value: &DeValue<'_>, renamed: &str, wanted: &str) -> Option<Range<usiz
 
 /// How a table was opened.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Written {
+enum TableStyle {
     Header,
     Inline,
 }
 
-struct Reader<'a> {
-    source: &'a Arc<Source>,
+struct TreeBuilder<'a> {
+    source: &'a Arc<ConfigFile>,
     env: &'a Environment,
     report: &'a mut Report,
     broken: &'a BrokenLines,
 }
 
-impl Reader<'_> {
-    fn branch(&mut self, table: &DeTable<'_>, written: Written) -> Branch {
+impl TreeBuilder<'_> {
+    fn branch(&mut self, table: &DeTable<'_>, written: TableStyle) -> Branch {
         let whole = table
             .iter()
             .filter(|(key, _)| !self.broken.contains(key.span().start));
@@ -347,54 +354,54 @@ impl Reader<'_> {
         let groups = whole.iter().any(|(key, _)| key.get_ref() == "regex");
         let entries = whole.into_iter().map(|(key, value)| {
             let item = self.item(value, groups && key.get_ref() == "with");
-            let entry = Entry {
-                key_at: At::new(self.source, key.span()),
+            let entry = TomlEntry {
+                key_at: SourceSpan::new(self.source, key.span()),
                 item,
             };
             (key.get_ref().to_string(), entry)
         });
         Branch {
             entries: entries.collect(),
-            inline: written == Written::Inline,
+            inline: written == TableStyle::Inline,
         }
     }
 
-    fn item(&mut self, value: &Spanned<DeValue<'_>>, groups: bool) -> Item {
-        let at = At::new(self.source, value.span());
+    fn item(&mut self, value: &Spanned<DeValue<'_>>, groups: bool) -> TomlItem {
+        let at = SourceSpan::new(self.source, value.span());
         let node = match value.get_ref() {
-            _ if self.broken.contains(at.span.start) => Node::Broken,
+            _ if self.broken.contains(at.span.start) => TomlValue::Broken,
             DeValue::String(text) => self.text(text, &at, groups),
             DeValue::Integer(digits) => {
-                Node::Integer(i64::from_str_radix(digits.as_str(), digits.radix()).ok())
+                TomlValue::Integer(i64::from_str_radix(digits.as_str(), digits.radix()).ok())
             }
-            DeValue::Float(_) => Node::Float,
-            DeValue::Boolean(value) => Node::Bool(*value),
-            DeValue::Datetime(_) => Node::Datetime,
+            DeValue::Float(_) => TomlValue::Float,
+            DeValue::Boolean(value) => TomlValue::Bool(*value),
+            DeValue::Datetime(_) => TomlValue::Datetime,
             DeValue::Array(array) => {
-                Node::List(array.iter().map(|item| self.item(item, false)).collect())
+                TomlValue::List(array.iter().map(|item| self.item(item, false)).collect())
             }
             DeValue::Table(table) => {
                 let inline = at.text().starts_with('{');
-                Node::Table(self.branch(
+                TomlValue::Table(self.branch(
                     table,
                     if inline {
-                        Written::Inline
+                        TableStyle::Inline
                     } else {
-                        Written::Header
+                        TableStyle::Header
                     },
                 ))
             }
         };
-        Item { node, at }
+        TomlItem { node, at }
     }
 
-    fn text(&mut self, raw: &str, at: &At, groups: bool) -> Node {
+    fn text(&mut self, raw: &str, at: &SourceSpan, groups: bool) -> TomlValue {
         match references::substitute(raw, at, groups, self.env, self.report) {
-            Some(value) => Node::Text(Text {
+            Some(value) => TomlValue::Text(TomlString {
                 raw: raw.to_owned(),
                 value,
             }),
-            None => Node::Broken,
+            None => TomlValue::Broken,
         }
     }
 }

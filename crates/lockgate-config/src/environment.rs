@@ -70,9 +70,9 @@ impl Environment {
         }
     }
 
-    /// As [`Self::read`], of what a configuration names: a FIFO would be waited for until somebody
-    /// writes to it, and it can be read but once. What was opened by whoever started us
-    /// (`/dev/stdin`, `/dev/fd/3`) may be one.
+    /// As [`Self::read`], of a file that a configuration names. It may not be a FIFO: that would be
+    /// waited for until another process writes to it, and it can be read but once. Descriptors
+    /// that the process was started with (`/dev/stdin`, `/dev/fd/3`) may be one.
     pub(crate) fn read_file(&self, path: &Path) -> io::Result<String> {
         let opened = ["/dev/stdin", "/dev/fd", "/proc/self/fd"]
             .iter()

@@ -14,9 +14,9 @@ use crate::address::{ListenAddr, is_name};
 pub(crate) enum SiteKey {
     /// `example.com`: on the implied ports.
     Implied(HostPattern),
-    /// `:8080`, `example.com:8443`.
+    /// A port, perhaps after a host: `:8080`, `example.com:8443`.
     Port(HostPattern, u16),
-    /// `unix:/run/lockgate.sock`, for any host.
+    /// A Unix socket, for any host: `unix:/run/lockgate.sock`.
     Unix(PathBuf),
 }
 
@@ -30,7 +30,7 @@ pub(crate) enum HostError {
     BadPort,
     /// A port where only hosts stand.
     Port,
-    /// `*` for every host.
+    /// A `*` that stands for every host.
     Star,
     /// A `*` elsewhere than in front of the first dot.
     InnerStar,
@@ -124,7 +124,7 @@ fn one(host: &str) -> Result<HostPattern, HostError> {
     }
 }
 
-/// A name whose final dot, if any, has been removed.
+/// Whether a text is a host name without a final dot.
 fn plain(name: &str) -> bool {
     is_name(name) && !name.ends_with('.')
 }

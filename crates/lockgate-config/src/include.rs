@@ -6,49 +6,50 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::check::Checker;
 use crate::codes::Code;
-use crate::document::{self, Branch, Entry, Node, Syntax};
+use crate::document::{self, Branch, Integrity, TomlEntry, TomlValue};
 use crate::environment::{Environment, is_pattern};
+use crate::keys::ROOT;
 use crate::keys::top::INCLUDE;
-use crate::place::{At, Source};
+use crate::language::TreeChecker;
 use crate::report::Report;
+use crate::source::{ConfigFile, SourceSpan};
 use crate::values::Items;
 
-/// Everything that was written.
-pub(crate) struct Written {
+/// The tree of all files, and these files.
+pub(crate) struct SourceTree {
     pub(crate) root: Branch,
-    pub(crate) syntax: Syntax,
+    pub(crate) syntax: Integrity,
     /// The main file, for mistakes that belong to the whole.
-    pub(crate) main: Arc<Source>,
+    pub(crate) main: Arc<ConfigFile>,
     /// Every file that could be read, the main file first.
-    pub(crate) sources: Vec<Arc<Source>>,
+    pub(crate) sources: Vec<Arc<ConfigFile>>,
 }
 
 /// More files than this are a pattern that was not meant.
 const MAX_FILES: usize = 10_000;
 
 /// Reads the files; `name` is the main file's path and `text` its content.
-pub(crate) fn read(text: &str, name: &Path, env: &Environment, report: &mut Report) -> Written {
+pub(crate) fn read(text: &str, name: &Path, env: &Environment, report: &mut Report) -> SourceTree {
     let path = env.absolute(name);
     let dir = path
         .parent()
         .map_or_else(|| env.absolute(Path::new("")), Path::to_owned);
-    let main = Arc::new(Source {
+    let main = Arc::new(ConfigFile {
         name: name.to_owned(),
         dir,
         order: 0,
         text: text.to_owned(),
     });
-    let mut files = Files {
+    let mut files = IncludeReader {
         env,
         report,
         seen: BTreeSet::from([path]),
-        syntax: Syntax::Whole,
+        syntax: Integrity::Whole,
         sources: Vec::new(),
     };
     let root = files.tree(&main);
-    Written {
+    SourceTree {
         root,
         syntax: files.syntax,
         main,
@@ -56,21 +57,21 @@ pub(crate) fn read(text: &str, name: &Path, env: &Environment, report: &mut Repo
     }
 }
 
-struct Files<'a> {
+struct IncludeReader<'a> {
     env: &'a Environment,
     report: &'a mut Report,
     seen: BTreeSet<PathBuf>,
-    syntax: Syntax,
-    sources: Vec<Arc<Source>>,
+    syntax: Integrity,
+    sources: Vec<Arc<ConfigFile>>,
 }
 
-impl Files<'_> {
+impl IncludeReader<'_> {
     /// One file, with those that it includes merged in.
-    fn tree(&mut self, source: &Arc<Source>) -> Branch {
+    fn tree(&mut self, source: &Arc<ConfigFile>) -> Branch {
         self.sources.push(Arc::clone(source));
         let (mut root, syntax) = document::parse(source, self.env, self.report);
-        if syntax == Syntax::Damaged {
-            self.syntax = Syntax::Damaged;
+        if syntax == Integrity::Damaged {
+            self.syntax = Integrity::Damaged;
         }
         let Some(include) = root.entries.remove("include") else {
             return root;
@@ -86,8 +87,8 @@ impl Files<'_> {
         root
     }
 
-    fn patterns(&mut self, written: &Entry) -> Vec<(PathBuf, At)> {
-        let mut checker = Checker::new(self.report, self.syntax);
+    fn patterns(&mut self, written: &TomlEntry) -> Vec<(PathBuf, SourceSpan)> {
+        let mut checker = TreeChecker::new(self.report, self.syntax, ROOT);
         let entry = checker.entry(&INCLUDE.row(), written, "include");
         let Some(patterns) = entry.written::<Items<PathBuf>>() else {
             return Vec::new();
@@ -100,7 +101,7 @@ impl Files<'_> {
 
     /// The files that a pattern means, without those that were read already: a pattern may cover
     /// its own file, but a file that is named twice is a mistake.
-    fn files(&mut self, pattern: &Path, at: &At) -> Vec<PathBuf> {
+    fn files(&mut self, pattern: &Path, at: &SourceSpan) -> Vec<PathBuf> {
         if !is_pattern(pattern) {
             if self.seen.contains(pattern) {
                 let message = "this file is included already";
@@ -130,7 +131,7 @@ impl Files<'_> {
             .collect()
     }
 
-    fn open(&mut self, path: &Path, from: &Source, at: &At) -> Option<Arc<Source>> {
+    fn open(&mut self, path: &Path, from: &ConfigFile, at: &SourceSpan) -> Option<Arc<ConfigFile>> {
         self.seen.insert(path.to_owned());
         if self.seen.len() > MAX_FILES {
             return None;
@@ -139,7 +140,7 @@ impl Files<'_> {
         let dir = path.parent().unwrap_or(&from.dir).to_owned();
         let order = self.seen.len() - 1;
         match self.env.read_file(path) {
-            Ok(text) => Some(Arc::new(Source {
+            Ok(text) => Some(Arc::new(ConfigFile {
                 name,
                 dir,
                 order,
@@ -158,7 +159,7 @@ impl Files<'_> {
 
 /// The name of an included file in messages: as one would write it from where the main file was
 /// named. What `${…}` brought in is not shown.
-fn shown_name(path: &Path, from: &Source, at: &At) -> PathBuf {
+fn shown_name(path: &Path, from: &ConfigFile, at: &SourceSpan) -> PathBuf {
     let written = at.text().trim_matches(['"', '\'']);
     if written.contains("${") {
         let file = path.file_name().unwrap_or_default().to_string_lossy();
@@ -189,7 +190,7 @@ fn merge(into: &mut Branch, from: Branch, depth: Depth, report: &mut Report) {
             continue;
         };
         match (&mut first.item.node, entry.item.node) {
-            (Node::Table(into), Node::Table(from))
+            (TomlValue::Table(into), TomlValue::Table(from))
                 if depth == Depth::Top && !into.inline && !from.inline =>
             {
                 merge(into, from, Depth::Section, report);

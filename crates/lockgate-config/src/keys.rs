@@ -8,7 +8,8 @@ use std::marker::PhantomData;
 use lockgate_rules::{AcceptProxy, ProxyVersion};
 
 use crate::model::Protocol;
-use crate::values::{AnyLanguage, As, Either, False, Language, List, Time, Typed, Words};
+use crate::table::Typed;
+use crate::values::{As, Either, False, List, Time, Words};
 
 /// Declares the keys of a table, in a module of its own if it is named, and the list of them in
 /// the order of the reference.
@@ -25,15 +26,16 @@ macro_rules! table {
         $(pub(crate) const $name: $type = $key;)*
 
         /// All keys of the table, in the order of the reference.
-        pub(crate) const ALL: &[Row] = &[$($name.row()),*];
+        pub(crate) const ALL: &[KeyRow] = &[$($name.row()),*];
     };
 }
 
+pub(crate) mod access_log;
 pub(crate) mod answers;
 pub(crate) mod content;
+mod examples;
 pub(crate) mod files;
 pub(crate) mod http2;
-mod named;
 pub(crate) mod pool;
 pub(crate) mod ports;
 pub(crate) mod rates;
@@ -45,64 +47,27 @@ pub(crate) mod timeouts;
 pub(crate) mod tls;
 pub(crate) mod top;
 pub(crate) mod tunnel;
-mod ways;
 
-pub(crate) use named::{By, Names};
+pub(crate) use examples::{KeyPath, example, full_name, key_paths};
 pub(crate) use top::ALL as ROOT;
-pub(crate) use ways::{Way, example, full_name, ways};
 
-/// A key whose values have a type. [`Defaulted`] has a value in any case; of another one there is
-/// nothing where it was not written.
-pub(crate) struct Key<T, U = Optional> {
-    row: Row,
+/// A key with the type of its values. [`Defaulted`] has a value in any case; another one has none
+/// where it was not written.
+pub(crate) struct ConfigKey<T, U = Optional> {
+    row: KeyRow,
     reads: PhantomData<fn() -> (T, U)>,
 }
 
 /// A key with a default.
-pub(crate) type Defaulted<T> = Key<T, Filled>;
+pub(crate) type Defaulted<T> = ConfigKey<T, HasDefault>;
 
-/// There may be nothing.
+/// A key that has no value where it was not written.
 pub(crate) struct Optional;
 
-/// There is a default.
-pub(crate) struct Filled;
+/// A key that has a default.
+pub(crate) struct HasDefault;
 
-/// One key, whatever its values are.
-#[derive(Clone, Copy)]
-pub(crate) struct Row {
-    pub(crate) name: &'static str,
-    pub(crate) language: &'static dyn AnyLanguage,
-    pub(crate) default: Unset,
-    /// A value in TOML that is not the default.
-    pub(crate) example: &'static str,
-    /// Other entries of the same table without which the example would not be valid or change
-    /// nothing.
-    pub(crate) with: &'static str,
-    /// An entry of the table around its own without which the example would not be valid.
-    pub(crate) around: &'static str,
-    /// Entries that the examples of its own keys need beside them.
-    pub(crate) inside: &'static str,
-    /// An entry at the top of the file without which the example would not be valid.
-    pub(crate) atop: &'static str,
-    /// An entry of the site without which the example would change nothing.
-    pub(crate) site: &'static str,
-    pub(crate) doc: &'static str,
-}
-
-/// What holds when the key is absent.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Unset {
-    /// This value, in TOML.
-    Is(&'static str),
-    /// Nothing; what that means.
-    Absent(&'static str),
-    /// That is a mistake.
-    Required,
-    /// Each of its keys has its own.
-    Within,
-}
-
-impl<T> Key<T> {
+impl<T> ConfigKey<T> {
     /// A key without a value of its own where it is absent.
     const fn new<L: Language<Value = T>>(
         name: &'static str,
@@ -111,19 +76,19 @@ impl<T> Key<T> {
         example: &'static str,
         doc: &'static str,
     ) -> Self {
-        Self::of(Row::new(name, language, default, example, doc))
+        Self::of(KeyRow::new(name, language, default, example, doc))
     }
 
     /// The same key where it need not be written.
     const fn or_absent(self, meaning: &'static str) -> Self {
-        Self::of(Row {
+        Self::of(KeyRow {
             default: Unset::Absent(meaning),
             ..self.row
         })
     }
 }
 
-impl<T> Key<T, Filled> {
+impl<T> ConfigKey<T, HasDefault> {
     /// A key with a default, written in TOML.
     const fn defaulted<L: Language<Value = T>>(
         name: &'static str,
@@ -132,71 +97,54 @@ impl<T> Key<T, Filled> {
         example: &'static str,
         doc: &'static str,
     ) -> Self {
-        Self::of(Row::new(name, language, Unset::Is(default), example, doc))
+        Self::of(KeyRow::new(
+            name,
+            language,
+            Unset::Is(default),
+            example,
+            doc,
+        ))
     }
 }
 
-impl<T, U> Key<T, U> {
-    const fn of(row: Row) -> Self {
+impl<T, U> ConfigKey<T, U> {
+    const fn of(row: KeyRow) -> Self {
         Self {
             row,
             reads: PhantomData,
         }
     }
 
-    pub(crate) const fn row(&self) -> Row {
+    pub(crate) const fn row(&self) -> KeyRow {
         self.row
     }
 
     const fn with(self, with: &'static str) -> Self {
-        Self::of(Row { with, ..self.row })
+        Self::of(KeyRow { with, ..self.row })
     }
 
     const fn around(self, around: &'static str) -> Self {
-        Self::of(Row { around, ..self.row })
+        Self::of(KeyRow { around, ..self.row })
     }
 
     const fn atop(self, atop: &'static str) -> Self {
-        Self::of(Row { atop, ..self.row })
+        Self::of(KeyRow { atop, ..self.row })
     }
 
     const fn site(self, site: &'static str) -> Self {
-        Self::of(Row { site, ..self.row })
+        Self::of(KeyRow { site, ..self.row })
     }
 
     const fn inside(self, inside: &'static str) -> Self {
-        Self::of(Row { inside, ..self.row })
+        Self::of(KeyRow { inside, ..self.row })
     }
 }
 
-impl<T: 'static, U> Typed for Key<T, U> {
+impl<T: 'static, U> Typed for ConfigKey<T, U> {
     type Value = T;
 
     fn name(&self) -> &'static str {
         self.row.name
-    }
-}
-
-impl Row {
-    const fn new(
-        name: &'static str,
-        language: &'static dyn AnyLanguage,
-        default: Unset,
-        example: &'static str,
-        doc: &'static str,
-    ) -> Self {
-        Self {
-            name,
-            language,
-            default,
-            example,
-            with: "",
-            around: "",
-            inside: "",
-            atop: "",
-            site: "",
-            doc,
-        }
     }
 }
 
@@ -228,7 +176,5 @@ fn never(_: ()) -> AcceptProxy {
     AcceptProxy::Never
 }
 
-/// Finds a key of a table.
-pub(crate) fn find(keys: &'static [Row], name: &str) -> Option<&'static Row> {
-    keys.iter().find(|key| key.name == name)
-}
+#[cfg(test)]
+mod tests;

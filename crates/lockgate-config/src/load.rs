@@ -4,26 +4,27 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::check::Checker;
 use crate::codes::Code;
 use crate::environment::Environment;
+use crate::keys::ROOT;
+use crate::language::TreeChecker;
 use crate::model::Config;
-use crate::place::{At, Source};
 use crate::report::Report;
-use crate::{include, keys, merged, resolve};
+use crate::source::{ConfigFile, SourceSpan};
+use crate::{include, merged, resolve};
 
-/// A valid configuration.
+/// A valid configuration, its warnings and its merged file.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Loaded {
-    /// What will run.
+pub struct LoadedConfig {
+    /// The configuration that will run.
     pub config: Config,
     /// What should be looked at.
     pub warnings: Report,
     merged: String,
-    places: BTreeMap<&'static str, At>,
+    places: BTreeMap<&'static str, SourceSpan>,
 }
 
-impl Loaded {
+impl LoadedConfig {
     /// What was written as one file: includes merged, relative paths made absolute. `${…}` is kept
     /// as it was written, so that no secret gets in.
     pub fn merged_toml(&self) -> String {
@@ -32,20 +33,20 @@ impl Loaded {
 
     /// Where a key of the top level was written, for mistakes that are found later: `user`,
     /// `state`, `metrics`, `access_log`.
-    pub fn at(&self, key: &str) -> Option<&At> {
+    pub fn at(&self, key: &str) -> Option<&SourceSpan> {
         self.places.get(key)
     }
 }
 
 /// A configuration as it was written, right or wrong.
 #[derive(Debug)]
-pub struct Draft {
-    loaded: Loaded,
+pub struct ConfigDraft {
+    loaded: LoadedConfig,
     report: Report,
-    texts: Vec<Arc<Source>>,
+    texts: Vec<Arc<ConfigFile>>,
 }
 
-impl Draft {
+impl ConfigDraft {
     /// Every mistake in it, and the warnings.
     pub fn report(&self) -> &Report {
         &self.report
@@ -53,7 +54,7 @@ impl Draft {
 
     /// What could be understood of it: with mistakes it lacks what they are in, and is only to be
     /// looked at.
-    pub fn understood(&self) -> &Loaded {
+    pub fn understood(&self) -> &LoadedConfig {
         &self.loaded
     }
 
@@ -66,7 +67,7 @@ impl Draft {
     ///
     /// # Errors
     /// Every mistake in it, with the warnings.
-    pub fn finish(self) -> Result<Loaded, Report> {
+    pub fn finish(self) -> Result<LoadedConfig, Report> {
         if self.report.has_errors() {
             Err(self.report)
         } else {
@@ -79,7 +80,7 @@ impl Draft {
 ///
 /// # Errors
 /// Every mistake in it, with the warnings.
-pub fn load(path: &Path) -> Result<Loaded, Report> {
+pub fn load(path: &Path) -> Result<LoadedConfig, Report> {
     load_in(path, &Environment::process())
 }
 
@@ -87,7 +88,7 @@ pub fn load(path: &Path) -> Result<Loaded, Report> {
 ///
 /// # Errors
 /// As `load`.
-pub fn load_in(path: &Path, env: &Environment) -> Result<Loaded, Report> {
+pub fn load_in(path: &Path, env: &Environment) -> Result<LoadedConfig, Report> {
     read_in(path, env)?.finish()
 }
 
@@ -95,11 +96,11 @@ pub fn load_in(path: &Path, env: &Environment) -> Result<Loaded, Report> {
 ///
 /// # Errors
 /// When the file itself cannot be read.
-pub fn read(path: &Path) -> Result<Draft, Report> {
+pub fn read(path: &Path) -> Result<ConfigDraft, Report> {
     read_in(path, &Environment::process())
 }
 
-fn read_in(path: &Path, env: &Environment) -> Result<Draft, Report> {
+fn read_in(path: &Path, env: &Environment) -> Result<ConfigDraft, Report> {
     match env.read(&env.absolute(path)) {
         Ok(text) => Ok(draft(&text, path, env)),
         Err(error) => {
@@ -120,7 +121,7 @@ fn read_in(path: &Path, env: &Environment) -> Result<Draft, Report> {
 ///
 /// # Errors
 /// As `load`.
-pub fn parse_str(text: &str, name: &Path) -> Result<Loaded, Report> {
+pub fn parse_str(text: &str, name: &Path) -> Result<LoadedConfig, Report> {
     parse_str_in(text, name, &Environment::process())
 }
 
@@ -128,25 +129,25 @@ pub fn parse_str(text: &str, name: &Path) -> Result<Loaded, Report> {
 ///
 /// # Errors
 /// As `load`.
-pub fn parse_str_in(text: &str, name: &Path, env: &Environment) -> Result<Loaded, Report> {
+pub fn parse_str_in(text: &str, name: &Path, env: &Environment) -> Result<LoadedConfig, Report> {
     draft(text, name, env).finish()
 }
 
-fn draft(text: &str, name: &Path, env: &Environment) -> Draft {
+fn draft(text: &str, name: &Path, env: &Environment) -> ConfigDraft {
     let mut report = Report::new();
     let written = include::read(text, name, env, &mut report);
-    let mut checker = Checker::new(&mut report, written.syntax);
-    let root = checker.table(keys::ROOT, &written.root, "", None);
+    let mut checker = TreeChecker::new(&mut report, written.syntax, ROOT);
+    let root = checker.table(ROOT, &written.root, "", None);
     let absolute = checker.into_absolute();
     let config = resolve::resolve(&root, &written, env, &mut report);
     let merged = merged::toml(&written.root, &absolute);
-    let loaded = Loaded {
+    let loaded = LoadedConfig {
         config,
         warnings: report.clone(),
         merged,
         places: root.into_places(),
     };
-    Draft {
+    ConfigDraft {
         loaded,
         report,
         texts: written.sources,

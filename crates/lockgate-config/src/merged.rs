@@ -3,13 +3,13 @@
 //!
 //! It is kept as the last good configuration, so no value from outside may be in it.
 
-use crate::check::Absolute;
-use crate::document::{Branch, Entry, Item, Node};
+use crate::document::{Branch, TomlEntry, TomlItem, TomlValue};
+use crate::language::AbsolutePaths;
 use crate::references;
 
 /// One file that means the same, wherever it lies.
-pub(crate) fn toml(root: &Branch, absolute: &Absolute) -> String {
-    let writer = Writer { absolute };
+pub(crate) fn toml(root: &Branch, absolute: &AbsolutePaths) -> String {
+    let writer = TomlWriter { absolute };
     let mut text = String::new();
     let (sections, keys): (Vec<_>, Vec<_>) = root
         .entries
@@ -24,17 +24,17 @@ pub(crate) fn toml(root: &Branch, absolute: &Absolute) -> String {
     text
 }
 
-struct Writer<'a> {
-    absolute: &'a Absolute,
+struct TomlWriter<'a> {
+    absolute: &'a AbsolutePaths,
 }
 
-fn has_header(entry: &Entry) -> bool {
-    matches!(&entry.item.node, Node::Table(branch) if !branch.inline)
+fn has_header(entry: &TomlEntry) -> bool {
+    matches!(&entry.item.node, TomlValue::Table(branch) if !branch.inline)
 }
 
-impl Writer<'_> {
-    fn section(&self, text: &mut String, path: &[String], entry: &Entry) {
-        let Node::Table(branch) = &entry.item.node else {
+impl TomlWriter<'_> {
+    fn section(&self, text: &mut String, path: &[String], entry: &TomlEntry) {
+        let TomlValue::Table(branch) = &entry.item.node else {
             return;
         };
         let (sections, keys): (Vec<_>, Vec<_>) = branch
@@ -62,24 +62,24 @@ impl Writer<'_> {
         }
     }
 
-    fn line(&self, text: &mut String, name: &str, entry: &Entry) {
+    fn line(&self, text: &mut String, name: &str, entry: &TomlEntry) {
         text.push_str(&format!("{} = {}\n", key(name), self.value(&entry.item)));
     }
 
-    fn value(&self, item: &Item) -> String {
+    fn value(&self, item: &TomlItem) -> String {
         match &item.node {
-            Node::Text(found) => {
+            TomlValue::Text(found) => {
                 let raw = self.absolute.get(&item.at.start()).unwrap_or(&found.raw);
                 string(&references::absolute(raw, &item.at.source.dir))
             }
-            Node::Bool(value) => value.to_string(),
-            Node::List(items) => {
+            TomlValue::Bool(value) => value.to_string(),
+            TomlValue::List(items) => {
                 let items: Vec<_> = items.iter().map(|item| self.value(item)).collect();
                 format!("[{}]", items.join(", "))
             }
-            Node::Table(branch) if branch.entries.is_empty() => "{}".to_owned(),
-            Node::Table(branch) => {
-                let entry = |(name, entry): (&String, &Entry)| {
+            TomlValue::Table(branch) if branch.entries.is_empty() => "{}".to_owned(),
+            TomlValue::Table(branch) => {
+                let entry = |(name, entry): (&String, &TomlEntry)| {
                     format!("{} = {}", key(name), self.value(&entry.item))
                 };
                 format!(
@@ -92,7 +92,7 @@ impl Writer<'_> {
                         .join(", ")
                 )
             }
-            Node::Integer(_) | Node::Float | Node::Datetime | Node::Broken => {
+            TomlValue::Integer(_) | TomlValue::Float | TomlValue::Datetime | TomlValue::Broken => {
                 item.at.text().to_owned()
             }
         }

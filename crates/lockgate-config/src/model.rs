@@ -1,7 +1,7 @@
 //! What will run: the configuration with every default filled in, valid by construction.
 //!
-//! Does not know what was written or where its defaults come from (`keys`), and nobody downstream
-//! of it checks again. Files named here (certificates, keys, authorities) have not been opened.
+//! Does not know what was written or where its defaults come from (`keys`). It is not checked again
+//! after this. Files named here (certificates, keys, authorities) have not been opened.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use lockgate_rules::{Cidr, Http2, MinRates};
 
-use crate::place::At;
+use crate::source::SourceSpan;
 
 mod content;
 mod files;
@@ -31,10 +31,10 @@ pub use shape::*;
 pub use tcp::*;
 pub use tunnel::*;
 
-/// A whole configuration.
+/// The whole configuration of a process.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
-    /// How many worker threads.
+    /// How many worker threads serve connections.
     pub workers: Workers,
     /// The user to become after binding and reading keys.
     pub user: Option<String>,
@@ -42,21 +42,21 @@ pub struct Config {
     pub state: Option<PathBuf>,
     /// Texts that are looked for while running; each name once.
     pub values: Vec<FetchedValue>,
-    /// Whose PROXY headers are believed.
+    /// The proxies in front: PROXY headers and forwarding fields from these networks are believed.
     pub trusted: Vec<Cidr>,
     /// Where metrics and health are served.
     pub metrics: Option<Metrics>,
-    /// The connection log.
+    /// The access log of listeners that have none of their own.
     pub access_log: Option<AccessLog>,
     /// Those of sites that have one of their own, each once, and none of them in a file of
     /// another.
-    pub site_logs: Vec<(AccessLog, At)>,
+    pub site_logs: Vec<(AccessLog, SourceSpan)>,
     /// The operator log, on stderr.
-    pub log: Log,
-    /// How to stop.
+    pub log: OperatorLog,
+    /// How the process drains when it stops.
     pub drain: Drain,
-    /// Limits of the process.
-    pub limits: Limits,
+    /// Limits that hold for the whole process.
+    pub limits: ProcessLimits,
     /// Deadlines for listeners that set none of their own.
     pub timeouts: Timeouts,
     /// Minimum rates, for sites that set none of their own.
@@ -65,19 +65,19 @@ pub struct Config {
     pub http2: Http2,
     /// Name servers that are asked for records of services; none is those of the system.
     pub name_servers: Vec<SocketAddr>,
-    /// Options of sockets.
-    pub socket: Socket,
-    /// The ports of sites whose key has none.
+    /// Options of listening and accepted sockets.
+    pub socket: SocketOptions,
+    /// The ports of sites without a port in their key.
     pub ports: Ports,
     /// Named pools by their names, then one for each address that was written inline.
-    pub pools: Vec<Pool>,
+    pub pools: Vec<EndpointPool>,
     /// The `[tcp]` tables, by the text of their keys. At least one here, in `tunnels` or in
     /// `sites`.
     pub tcp: Vec<Tcp>,
     /// The `[tunnel]` tables, by the text of their keys.
-    pub tunnels: Vec<Tunnel>,
+    pub tunnels: Vec<TunnelListener>,
     /// The `[site]` tables, by the text of their keys.
-    pub sites: Vec<Site>,
+    pub sites: Vec<HostedSite>,
 }
 
 /// How many worker threads serve connections.
@@ -92,7 +92,7 @@ pub enum Workers {
 /// Where metrics and health are served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Metrics {
-    /// The address.
+    /// The address that is bound.
     pub at: ListenAddr,
     /// Names under which it may be asked, beside addresses and those of the machine.
     pub hosts: Vec<String>,
@@ -101,7 +101,7 @@ pub struct Metrics {
 /// The log of connections and requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessLog {
-    /// Where its lines go.
+    /// The stream or file that lines are written to.
     pub to: LogTarget,
     /// The form of a line.
     pub format: AccessFormat,
@@ -120,18 +120,18 @@ pub enum AccessFormat {
     Json,
     /// The combined log format of Apache httpd.
     Combined,
-    /// `key=value` pairs.
+    /// Pairs of the form `key=value`.
     Logfmt,
 }
 
-/// Where log lines go.
+/// The stream or file that a log is written to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LogTarget {
-    /// Standard output.
+    /// Standard output of the process.
     Stdout,
-    /// Standard error.
+    /// Standard error of the process.
     Stderr,
-    /// A file, appended to.
+    /// A file that lines are appended to.
     File(PathBuf),
 }
 
@@ -144,23 +144,23 @@ pub struct Rotate {
     pub keep: u32,
 }
 
-/// The operator log.
+/// The operator log, which goes to stderr.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Log {
+pub struct OperatorLog {
     /// The least severe level that is written.
-    pub level: Level,
+    pub level: LogLevel,
     /// The form of a line.
     pub format: LogFormat,
 }
 
 /// Levels of the operator log, most severe first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
+pub enum LogLevel {
     /// What stops something from working.
     Error,
     /// What should be looked at.
     Warn,
-    /// What happened.
+    /// What happened, such as a start.
     Info,
     /// What helps to find a mistake.
     Debug,
@@ -169,13 +169,13 @@ pub enum Level {
 /// Forms of the operator log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
-    /// For people.
+    /// A line of text for people.
     Text,
     /// One JSON object a line.
     Json,
 }
 
-/// How the process stops.
+/// How the process drains when it stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Drain {
     /// How long listeners stay open after the signal.
@@ -191,20 +191,20 @@ pub enum Memory {
     Auto,
     /// As much as it takes.
     Off,
-    /// So many bytes.
+    /// At most this number of bytes.
     Bytes(u64),
 }
 
 /// Limits that hold for the process, not per worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct ProcessLimits {
     /// Connections at once; `None` follows from the descriptor limit.
     pub connections: Option<usize>,
     /// Connections at once from one client address; `None` is no limit.
     pub per_client: Option<usize>,
-    /// TLS handshakes at once.
+    /// The TLS handshakes that may run at once.
     pub handshakes: usize,
-    /// Memory of the process.
+    /// The memory that the process may have.
     pub memory: Memory,
     /// The bytes of a head: request or status line and fields.
     pub head: u64,
@@ -214,7 +214,7 @@ pub struct Limits {
     pub requests: Option<u64>,
 }
 
-/// Deadlines.
+/// The deadlines of one listener or route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
     /// From accepting a connection to the end of its TLS handshake, PROXY header included.
@@ -232,9 +232,9 @@ pub struct Timeouts {
     pub tunnel_idle: Duration,
 }
 
-/// Options of sockets.
+/// Options of listening and accepted sockets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Socket {
+pub struct SocketOptions {
     /// The length of the queue of connections not yet accepted.
     pub backlog: u32,
     /// TCP Fast Open on listeners.
@@ -243,9 +243,9 @@ pub struct Socket {
     pub keepalive: Option<Duration>,
 }
 
-/// TLS towards clients.
+/// TLS of a listener, towards clients.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Tls {
+pub struct DownstreamTls {
     /// Chosen by SNI; globs are expanded; the table's own certificate comes first.
     pub certs: Vec<CertPaths>,
     /// For a client that names no host or one that no certificate covers; `None` refuses it.
@@ -262,44 +262,44 @@ pub struct Tls {
     pub groups: Vec<Group>,
     /// The application protocols offered, best first; empty: no ALPN.
     pub alpn: Vec<String>,
-    /// Session tickets.
+    /// The keys of session tickets, or none.
     pub tickets: Tickets,
-    /// Certificates asked of clients.
+    /// The certificates that clients are asked for; `None` asks for none.
     pub client_auth: Option<ClientAuth>,
 }
 
 /// The files of one certificate, not opened yet.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CertPaths {
-    /// The chain in PEM.
+    /// The file of the chain, in PEM.
     pub cert: PathBuf,
     /// The private key; `None`: in the same file, or beside it.
     pub key: Option<PathBuf>,
     /// An OCSP response in DER, stapled as it is.
     pub ocsp: Option<PathBuf>,
     /// Where the chain was written.
-    pub at: At,
-    /// Where `key` was written.
-    pub key_at: Option<At>,
-    /// Where `ocsp` was written.
-    pub ocsp_at: Option<At>,
+    pub at: SourceSpan,
+    /// The place of `key` in the configuration file.
+    pub key_at: Option<SourceSpan>,
+    /// The place of `ocsp` in the configuration file.
+    pub ocsp_at: Option<SourceSpan>,
     /// How the chain was named.
-    pub named: Named,
+    pub named: CertNaming,
 }
 
 /// How the file of a certificate was named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Named {
-    /// By its path.
+pub enum CertNaming {
+    /// By the path of the file.
     ByPath,
     /// By a pattern, which other files may match too.
     ByPattern,
 }
 
-/// Session tickets.
+/// Session tickets, and where their keys come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tickets {
-    /// No resumption by tickets.
+    /// Clients do not resume by tickets.
     Off,
     /// Keys made at start and replaced regularly.
     Rotating {
@@ -312,7 +312,7 @@ pub enum Tickets {
     Keys(PathBuf),
 }
 
-/// Certificates asked of clients.
+/// The certificates that clients are asked for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClientAuth {
     /// Whether a client may come without one.
@@ -320,7 +320,7 @@ pub struct ClientAuth {
     /// The authorities that sign them, in PEM.
     pub ca: PathBuf,
     /// Where the authorities were written.
-    pub at: At,
+    pub at: SourceSpan,
 }
 
 /// Whether a client may come without a certificate.
@@ -333,7 +333,7 @@ pub enum ClientCertificates {
 }
 
 impl ClientCertificates {
-    /// As it is written.
+    /// The word in the configuration: `require`, `request`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Require => "require",
@@ -349,21 +349,21 @@ pub struct UpstreamTls {
     ///
     /// Given whenever an endpoint is a Unix socket.
     pub name: Option<String>,
-    /// Who signs its certificate.
+    /// The authorities that may sign its certificate.
     pub ca: AuthoritySource,
     /// The application protocols offered, best first; empty: no ALPN. `h2` alone where HTTP/2 is
     /// spoken.
     pub alpn: Vec<String>,
-    /// Where it was written.
-    pub at: At,
+    /// The place in the configuration file, for mistakes that are found later.
+    pub at: SourceSpan,
 }
 
 /// Where trusted authorities come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AuthoritySource {
-    /// The system's store.
+    /// The store of the system.
     System,
-    /// A PEM file.
+    /// A file of certificates in PEM.
     File(PathBuf),
 }
 

@@ -2,16 +2,16 @@
 //!
 //! Does not know rustls: the shell maps these names to it.
 
-/// TLS versions.
+/// The versions of TLS that Lockgate speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TlsVersion {
-    /// RFC 5246.
+    /// TLS 1.2, as RFC 5246 defines it.
     Tls12,
-    /// RFC 8446.
+    /// TLS 1.3, as RFC 8446 defines it.
     Tls13,
 }
 
-/// Cipher suites.
+/// The cipher suites that Lockgate knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)] // each is named by `name()`
 pub enum Suite {
@@ -26,7 +26,7 @@ pub enum Suite {
     EcdheRsaChacha20Poly1305Sha256,
 }
 
-/// Key exchange groups.
+/// The key exchange groups that Lockgate knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)] // each is named by `name()`
 pub enum Group {
@@ -60,7 +60,7 @@ impl TlsPreset {
         }
     }
 
-    /// TLS 1.3 only.
+    /// The policy `modern`: TLS 1.3 only.
     pub(crate) fn modern() -> TlsPreset {
         let mut policy = TlsPreset::intermediate();
         policy.keep_versions(&[TlsVersion::Tls13]);
@@ -76,7 +76,7 @@ impl TlsPreset {
 }
 
 impl TlsVersion {
-    /// Every version, oldest first.
+    /// Every version of TLS, the oldest first.
     pub const ALL: [TlsVersion; 2] = [TlsVersion::Tls12, TlsVersion::Tls13];
 
     /// The spelling in the configuration: `1.2`, `1.3`.

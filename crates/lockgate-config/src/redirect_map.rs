@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use lockgate_rules::{Pattern, PatternError, Purpose, Template, TemplateError};
 
-use crate::newcomers::placeholders;
+use crate::foreign_names::placeholders;
 
 /// One line of a file of redirects.
 #[derive(Debug, Clone, PartialEq, Eq)]

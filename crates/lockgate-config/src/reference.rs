@@ -3,50 +3,149 @@
 use std::collections::BTreeMap;
 
 use crate::codes::Code;
-use crate::keys::{self, Unset, Way};
+use crate::keys::{self, KeyPath};
+use crate::language::{Unset, names};
 
-/// The text of `docs/config.md`.
+/// The whole text of `docs/config.md`.
 pub fn reference() -> String {
-    let mut text = INTRODUCTION.to_owned();
-    let mut told: BTreeMap<(&str, &str), String> = BTreeMap::new();
-    for way in keys::ways() {
-        let name = keys::full_name(&way);
-        text.push_str(&heading(&way));
+    let body = body();
+    INTRODUCTION.replace("{contents}", contents(&body).trim_end()) + &body
+}
+
+/// The reference of all keys and codes.
+fn body() -> String {
+    let mut text = CHAPTERS.to_owned();
+    let mut explained: BTreeMap<(&str, &str), String> = BTreeMap::new();
+    let mut repeated = Repeated::default();
+    for way in keys::key_paths() {
         let Some(key) = way.last() else { continue };
-        match told.get(&(key.name, key.doc)) {
-            Some(first) => text.push_str(&format!(
-                "`{name}`: as [`{first}`](#{}).\n\n",
-                anchor(first)
-            )),
+        let name = keys::full_name(&way);
+        if let Some(chapter) = chapter(&way) {
+            text.push_str(&repeated.take());
+            text.push_str(&chapter);
+        }
+        if let Some((_, topic)) = TOPICS.iter().find(|(first, _)| *first == name) {
+            text.push_str(&format!("### {topic}\n\n"));
+        }
+        match explained.get(&(key.name, key.doc)) {
+            Some(first) => repeated.add(&name, first),
             None => {
                 text.push_str(&section(&way, &name));
-                told.insert((key.name, key.doc), name);
+                explained.insert((key.name, key.doc), name);
             }
         }
     }
-    text.push_str(&codes());
-    text
+    text + &repeated.take() + &codes()
 }
 
-/// A chapter begins with each key of the top level that holds others.
-fn heading(way: &Way) -> String {
-    match way.as_slice() {
-        [first] if first.name == keys::ROOT.first().map_or("", |key| key.name) => {
-            "## Keys at the top\n\nThey stand before the first `[table]`.\n\n".to_owned()
+/// Keys of one chapter that mean what they mean in a table before.
+#[derive(Default)]
+struct Repeated {
+    /// The name of each key, and of the key that explains it.
+    keys: Vec<(String, String)>,
+}
+
+impl Repeated {
+    /// Keeps a key, unless the table that it stands in is kept: then its keys are explained with it.
+    fn add(&mut self, name: &str, first: &str) {
+        let is_within = |(table, _): &(String, String)| {
+            let rest = name.strip_prefix(table.as_str());
+            rest.is_some_and(|rest| rest.starts_with(['.', '[']))
+        };
+        if !self.keys.iter().any(is_within) {
+            self.keys.push((name.to_owned(), first.to_owned()));
         }
-        [first] if first.name == "tls" => "## `[tls]`\n\n".to_owned(),
-        [.., last] => last.language.by().map_or_else(String::new, |by| {
-            format!("## `[{}.{}]`\n\n", keys::full_name(way), by.placeholder())
-        }),
-        _ => String::new(),
+    }
+
+    /// The keys as a list with links: a line for the tables that have the same ones.
+    fn take(&mut self) -> String {
+        let mut tables: Vec<(String, String, Vec<String>)> = Vec::new();
+        for (name, first) in std::mem::take(&mut self.keys) {
+            let (table, key) = name.rsplit_once('.').unwrap_or(("", &name));
+            let first_table = first.rsplit_once('.').map_or("", |(table, _)| table);
+            let link = format!("[`{key}`](#{})", anchor(&first));
+            let known = |(of, as_in, _): &&mut (String, String, Vec<String>)| {
+                of == table && as_in == first_table
+            };
+            match tables.iter_mut().find(known) {
+                Some((_, _, links)) => links.push(link),
+                None => tables.push((table.to_owned(), first_table.to_owned(), vec![link])),
+            }
+        }
+        let mut lines: Vec<(Vec<String>, String)> = Vec::new();
+        for (table, first_table, links) in tables {
+            let keys = format!("as in `{first_table}`: {}", links.join(", "));
+            match lines.iter_mut().find(|(_, line)| *line == keys) {
+                Some((of, _)) => of.push(table),
+                None => lines.push((vec![table], keys)),
+            }
+        }
+        if lines.is_empty() {
+            return String::new();
+        }
+        let mut text = String::from("### Keys explained elsewhere\n\n");
+        for (of, keys) in lines {
+            text.push_str(&format!("- {}, {keys}.\n", names("In ", of)));
+        }
+        text + "\n"
     }
 }
 
-fn section(way: &Way, name: &str) -> String {
+/// The title of the chapter that begins with a key: each table at the top that others stand in.
+fn chapter(way: &KeyPath) -> Option<String> {
+    match way.as_slice() {
+        [first] if first.name == keys::ROOT.first().map_or("", |key| key.name) => {
+            Some("## Keys at the top\n\nThey stand before the first `[table]`.\n\n".to_owned())
+        }
+        [first] if first.name == "tls" => Some("## `[tls]`\n\n".to_owned()),
+        [.., last] => last
+            .language
+            .by()
+            .map(|by| format!("## `[{}.{}]`\n\n", keys::full_name(way), by.placeholder())),
+        [] => None,
+    }
+}
+
+/// The first key of each topic of a chapter.
+const TOPICS: &[(&str, &str)] = &[
+    ("include", "Files and process"),
+    ("trusted", "Proxies in front"),
+    ("metrics", "Metrics and logs"),
+    ("drain", "Stopping"),
+    ("limits", "Limits and deadlines"),
+    ("dns", "Names, sockets and ports"),
+    ("site.\"HOST\".alias", "Hosts, TLS and protocols"),
+    ("site.\"HOST\".proxy", "Verbs: what answers requests"),
+    ("site.\"HOST\".index", "Files"),
+    (
+        "site.\"HOST\".cache",
+        "Bodies: caching, compression, CORS, changes",
+    ),
+    ("site.\"HOST\".strip_prefix", "Paths"),
+    ("site.\"HOST\".headers", "Fields and error pages"),
+    ("site.\"HOST\".auth", "Access and limits"),
+    ("site.\"HOST\".access_log", "Access log"),
+];
+
+/// Links to chapters and their topics.
+fn contents(body: &str) -> String {
+    let mut text = String::new();
+    for line in body.lines() {
+        let (indent, title) = match line.split_once(' ') {
+            Some(("##", title)) => ("", title),
+            Some(("###", title)) if title != "Keys explained elsewhere" => ("  ", title),
+            _ => continue,
+        };
+        text.push_str(&format!("{indent}- [{title}](#{})\n", anchor(title)));
+    }
+    text
+}
+
+fn section(way: &KeyPath, name: &str) -> String {
     let Some(key) = way.last() else {
         return String::new();
     };
-    let mut text = format!("### `{name}`\n\n{}\n\n", key.doc);
+    let mut text = format!("#### `{name}`\n\n{}\n\n", key.doc);
     text.push_str(&format!("- Value: {}\n", key.language.reference()));
     text.push_str(&match key.default {
         Unset::Is(value) => format!("- Default: `{value}`\n"),
@@ -61,26 +160,20 @@ fn section(way: &Way, name: &str) -> String {
     text
 }
 
-/// Names as code, after what they are.
-pub(crate) fn names<T: std::fmt::Display>(
-    before: &str,
-    names: impl IntoIterator<Item = T>,
-) -> String {
-    let names: Vec<_> = names.into_iter().map(|name| format!("`{name}`")).collect();
-    format!("{before}{}", names.join(", "))
-}
-
-/// As GitHub makes them: lower case, punctuation left out.
-fn anchor(name: &str) -> String {
-    let kept = name
-        .chars()
-        .filter(|c| c.is_alphanumeric() || matches!(c, '_' | '-'));
+/// The anchor that GitHub makes of a heading: lower case, spaces as dashes, other punctuation left
+/// out.
+fn anchor(heading: &str) -> String {
+    let kept = heading.chars().filter_map(|c| match c {
+        ' ' => Some('-'),
+        c if c.is_alphanumeric() || matches!(c, '_' | '-') => Some(c),
+        _ => None,
+    });
     kept.flat_map(char::to_lowercase).collect()
 }
 
 fn codes() -> String {
     let mut text =
-        "## Errors and warnings\n\nA code keeps its meaning for ever. E is an error: nothing starts \
+        "## Errors and warnings\n\nA code never changes its meaning. E is an error: Lockgate does not start \
                     until it is corrected. W is a warning.\n\n| code | meaning |\n|---|---|\n"
             .to_owned();
     for code in Code::ALL {
@@ -102,32 +195,38 @@ tls = { cert = "/etc/tls/app.pem", key = "/etc/tls/app.key" }
 proxy = "unix:/run/app.sock"
 ```
 
-`lockgate check` reads it and starts nothing; `lockgate check --json` tells programs what is wrong. An editor that
-knows JSON Schema completes keys with [lockgate.schema.json](lockgate.schema.json): in those that use taplo the first line
-`#:schema /path/to/lockgate.schema.json` names it.
+`lockgate check` checks it without serving; `lockgate check --json` prints the mistakes for programs. An editor that supports
+JSON Schema completes keys with [lockgate.schema.json](lockgate.schema.json). With taplo, name the schema in the first line:
+`#:schema /path/to/lockgate.schema.json`.
 
-## Rules
+## Contents
 
-1. Every key has a safe default; the order of keys and tables never matters.
-2. Keys are identities: a key, host or address that is written twice is an error that names both places.
-3. Units are strings: `"10s"`, `"100MB"`, `"10KB/s"`, `"20/s"`, `"20%"`. Times are whole numbers of `ms`, `s`, `m`, `h` or `d`. Sizes count by 1,000
-   with `KB`, `MB`, `GB`, `TB` and by 1,024 with `KiB`, `MiB`, `GiB`, `TiB`. A bare number where a unit belongs is an
-   error.
-4. Where a key has a short form, it is a string; the long form is a table. `false` removes.
-5. Relative paths start from the folder of the file that names them. In `include` and `certs` the signs `*` and `?`
-   match within one name, never a `/` and never a leading dot.
-6. In any string value `${env:NAME}` is replaced by an environment variable and `${file:PATH}` by the content of a
-   file, without its last line break. What is not there is an error. `$` has no other meaning, and what was brought in
-   is never printed and not kept in `state`.
-7. `include` merges more files: a `[section]` may be spread over several, the table of one site or listener may not.
-8. An unknown key is an error, with what was probably meant: slips, and the names of nginx, HAProxy, Caddy, Apache and
-   Traefik. What will come later, and what Lockgate does not do, is told with what to do today (`E0011`).
-9. All mistakes are told at once, each with code, file, line, column, cause and cure.
+{contents}
+
+"#;
+
+const CHAPTERS: &str = r#"## Rules
+
+1. Every key has a safe default. The order of keys and tables does not matter.
+2. Keys are identities: a key, host or address that appears twice is an error that names both places.
+3. Units are strings: `"10s"`, `"100MB"`, `"10KB/s"`, `"20/s"`, `"20%"`. Times are whole numbers of `ms`, `s`, `m`, `h` or `d`.
+   Sizes are multiples of 1,000 with `KB`, `MB`, `GB`, `TB` and of 1,024 with `KiB`, `MiB`, `GiB`, `TiB`. A number without its
+   unit is an error.
+4. The short form of a key is a string, its long form is a table. `false` removes.
+5. Relative paths start from the folder of the file that contains them. In `include` and `certs`, `*` and `?` match within
+   one name, never a `/` or a leading dot.
+6. In any string value, `${env:NAME}` is replaced by an environment variable and `${file:PATH}` by the content of a file,
+   without its last line break. A missing variable or file is an error. `$` has no other meaning. Replaced values are never
+   printed and not stored in `state`.
+7. `include` merges more files. A `[section]` may be spread over several files; the table of one site or listener may not.
+8. An unknown key is an error that names the likely key: for misspellings, and for names of nginx, HAProxy, Caddy, Apache
+   and Traefik. For features that are planned or missing, the error says what to do today (`E0011`).
+9. All mistakes are reported at once, each with code, file, line, column, cause and cure.
 
 ## HTTP/2 and gRPC
 
-Over TLS clients get HTTP/2 without a line about it. Towards endpoints it is written, as `protocol`. A site of an API
-whose requests of gRPC go to servers of their own:
+Clients get HTTP/2 over TLS without any setting. Towards endpoints, `protocol` turns it on. A site of an API whose gRPC
+requests go to their own servers:
 
 ```toml
 [site."api.example.com"]
@@ -136,7 +235,7 @@ proxy = "127.0.0.1:3000"
 
 [site."api.example.com".path."/shop.Cart/*"]
 proxy = "pool:cart"
-timeouts = { response = "off" }        # the answer to a stream may begin late
+timeouts = { response = "off" }        # the response to a stream may begin late
 
 [pool.cart]
 endpoints = ["10.0.0.1:50051", "10.0.0.2:50051"]
@@ -144,10 +243,10 @@ protocol = "h2c"                       # "h2" beside tls = {}
 health = { grpc = "shop.Cart" }
 ```
 
-Calls that meet an answer which is none of gRPC (an error, `respond`, a redirect, a denial of `auth.forward`) end with the `grpc-status`
-of its status, as gRPC maps them, unless `headers` set one.
+If a gRPC call gets a response that is not gRPC (an error, `respond`, a redirect, a refusal of `auth.forward`), Lockgate adds the
+`grpc-status` that gRPC maps its status to, unless `headers` set one.
 
-Without TLS, for clients inside a network that begin with HTTP/2 (prior knowledge), and for all others:
+HTTP/2 without TLS, for clients inside a network that begin with HTTP/2 (prior knowledge), and HTTP/1 for all others:
 
 ```toml
 [site.":8080"]

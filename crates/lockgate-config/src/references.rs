@@ -7,9 +7,9 @@ use std::path::Path;
 
 use crate::codes::Code;
 use crate::environment::Environment;
-use crate::newcomers::placeholders;
-use crate::place::At;
+use crate::foreign_names::placeholders;
 use crate::report::Report;
+use crate::source::SourceSpan;
 
 /// Replaces what a string refers to; nothing, after a report, when it cannot be had.
 ///
@@ -17,7 +17,7 @@ use crate::report::Report;
 /// `${name}` is one of theirs.
 pub(crate) fn substitute(
     raw: &str,
-    at: &At,
+    at: &SourceSpan,
     groups: bool,
     env: &Environment,
     report: &mut Report,
@@ -56,7 +56,7 @@ pub(crate) fn substitute(
     complete.then_some(value)
 }
 
-fn no_end(report: &mut Report, at: &At) {
+fn no_end(report: &mut Report, at: &SourceSpan) {
     let message = "a reference without an end";
     let why = "the name or the closing brace is missing";
     report.push_at(
@@ -69,7 +69,7 @@ fn no_end(report: &mut Report, at: &At) {
 }
 
 /// A `${` that is not ours is text, but hardly meant so.
-fn left_as_it_is(report: &mut Report, after: &str, at: &At) {
+fn left_as_it_is(report: &mut Report, after: &str, at: &SourceSpan) {
     let end = after
         .bytes()
         .take(LONGEST_REFERENCE)

@@ -9,26 +9,26 @@ use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet}
 use serde_json::{Value, json};
 
 use crate::codes::{Code, Severity};
-use crate::place::At;
+use crate::source::SourceSpan;
 
 /// Whether `Report::render` writes ANSI colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Color {
-    /// Plain text.
+    /// Plain text, without escapes.
     Never,
     /// ANSI escapes, for a terminal.
     Always,
 }
 
-/// One mistake or warning.
+/// One mistake or warning with its place and cure.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Diagnostic {
     code: Code,
     message: String,
-    at: Option<At>,
+    at: Option<SourceSpan>,
     why: String,
     cure: String,
-    related: Vec<(At, String)>,
+    related: Vec<(SourceSpan, String)>,
 }
 
 impl Diagnostic {
@@ -43,7 +43,7 @@ impl Diagnostic {
     }
 
     /// Where it was written, if it was.
-    pub fn at(&self) -> Option<&At> {
+    pub fn at(&self) -> Option<&SourceSpan> {
         self.at.as_ref()
     }
 
@@ -58,7 +58,9 @@ impl Diagnostic {
     }
 
     fn rank(&self) -> (usize, usize, usize) {
-        self.at.as_ref().map_or((usize::MAX, 0, 0), At::rank)
+        self.at
+            .as_ref()
+            .map_or((usize::MAX, 0, 0), SourceSpan::rank)
     }
 }
 
@@ -76,7 +78,7 @@ pub struct Report {
 const KEPT: usize = 200;
 
 impl Report {
-    /// An empty report.
+    /// A report without mistakes or warnings.
     pub fn new() -> Report {
         Report::default()
     }
@@ -117,7 +119,7 @@ impl Report {
     pub fn push_at(
         &mut self,
         code: Code,
-        at: &At,
+        at: &SourceSpan,
         message: impl Into<String>,
         why: impl Into<String>,
         cure: impl Into<String>,
@@ -143,7 +145,7 @@ impl Report {
     }
 
     /// Takes back what was said of a place, where more is known about it now.
-    pub(crate) fn withdraw(&mut self, code: Code, at: &At) {
+    pub(crate) fn withdraw(&mut self, code: Code, at: &SourceSpan) {
         self.diagnostics
             .retain(|found| found.code != code || found.rank() != at.rank());
     }
@@ -157,7 +159,7 @@ impl Report {
         }
     }
 
-    /// Leaves out the diagnostics whose codes are not to be kept.
+    /// Leaves out the diagnostics with codes that are not to be kept.
     pub fn retain(&mut self, keep: impl Fn(Code) -> bool) {
         self.diagnostics.retain(|found| keep(found.code));
     }
@@ -196,9 +198,9 @@ impl Report {
     pub fn push_pair(
         &mut self,
         code: Code,
-        at: &At,
+        at: &SourceSpan,
         texts: (impl Into<String>, impl Into<String>, impl Into<String>),
-        (first, label): (&At, &str),
+        (first, label): (&SourceSpan, &str),
     ) {
         let (message, why, cure) = texts;
         self.insert(Diagnostic {
@@ -211,7 +213,14 @@ impl Report {
         });
     }
 
-    fn add(&mut self, code: Code, at: Option<At>, message: String, why: String, cure: String) {
+    fn add(
+        &mut self,
+        code: Code,
+        at: Option<SourceSpan>,
+        message: String,
+        why: String,
+        cure: String,
+    ) {
         let (message, why, cure) = (printable(message), printable(why), printable(cure));
         self.insert(Diagnostic {
             code,
@@ -284,11 +293,15 @@ fn group(found: &Diagnostic) -> Group<'_> {
     group
 }
 
-/// A longer line is not shown: nobody reads it, and drawing it takes long.
+/// A longer line is not shown: it would not be read, and drawing it takes long.
 const LONGEST_LINE: usize = 2_000;
 
 /// Only the lines of the span: the renderer reads all that it is given, for each diagnostic again.
-fn snippet<'a>(at: &'a At, kind: AnnotationKind, label: &'a str) -> annotate_snippets::Element<'a> {
+fn snippet<'a>(
+    at: &'a SourceSpan,
+    kind: AnnotationKind,
+    label: &'a str,
+) -> annotate_snippets::Element<'a> {
     let text = &at.source.text;
     let start = text[..at.span.start]
         .rfind('\n')
@@ -340,8 +353,8 @@ fn diagnostic_json(found: &Diagnostic) -> Value {
     object
 }
 
-fn place_json(at: &At) -> Value {
-    let end = At {
+fn place_json(at: &SourceSpan) -> Value {
+    let end = SourceSpan {
         source: at.source.clone(),
         span: at.span.end..at.span.end,
     };

@@ -8,23 +8,21 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use logs::log;
+use pool::Pools;
+use view::View;
 use lockgate_rules::{AcceptProxy, Cidr, MinRates, SiteLog};
 
 use crate::codes::Code;
-use crate::document::Syntax;
+use crate::document::Integrity;
 use crate::environment::Environment;
-use crate::include::Written;
-use crate::keys::top::{self, access_log};
-use crate::keys::{
-    ports as port_keys, rates as rate_keys, site as site_keys, timeouts as timeout_keys,
-};
-use crate::model::{AccessFormat, AccessLog, Config, Drain, Endpoint, EndpointAddr, Limits, Log, LogTarget, Metrics, Ports, Protocol, RedirectFile, Rotate, Site, Socket, Tcp, Timeouts, Workers};
-use crate::place::At;
+use crate::include::SourceTree;
+use crate::keys::{ports as port_keys, rates as rate_keys, timeouts as timeout_keys, top};
+use crate::model::{AccessLog, Config, Drain, EndpointAddr, Metrics, Ports, ProcessLimits, Protocol, SocketOptions, Tcp, Timeouts, Workers};
 use crate::report::Report;
-use crate::values::{Form, Table};
-
-use pool::Pools;
-use view::View;
+use crate::source::SourceSpan;
+use crate::table::CheckedTable;
+use crate::values::ShortOrLong;
 
 mod answers;
 mod auth;
@@ -32,6 +30,7 @@ mod bindings;
 mod content;
 mod files;
 mod health;
+mod logs;
 mod placeholders;
 mod pool;
 mod protocol;
@@ -44,14 +43,11 @@ mod tls;
 mod tunnel;
 mod view;
 
-/// The form of a line and its place; nothing is no log.
-type LogPlace = Option<(AccessFormat, LogTarget)>;
-
 /// What resolving needs at every step.
 struct Resolver<'a> {
     env: &'a Environment,
     report: &'a mut Report,
-    root: &'a Table,
+    root: &'a CheckedTable,
     pools: Pools,
     /// Where services that are asked about requests were written, and their pools.
     forwards: Vec<((usize, usize, usize), Option<usize>)>,
@@ -61,13 +57,13 @@ struct Resolver<'a> {
     value_names: BTreeMap<String, bool>,
     /// The access log of all, and those of sites.
     shared_log: Option<AccessLog>,
-    site_logs: Vec<(AccessLog, At)>,
+    site_logs: Vec<(AccessLog, SourceSpan)>,
     /// What holds for every listener that says nothing else.
-    shared: Shared,
+    shared: GlobalSettings,
 }
 
 /// The globals that tables inherit.
-struct Shared {
+struct GlobalSettings {
     trusted: Vec<Cidr>,
     timeouts: Timeouts,
     rates: MinRates,
@@ -76,13 +72,13 @@ struct Shared {
 
 /// Turns the top table into a configuration. It means something only when the report has no errors.
 pub(crate) fn resolve(
-    root: &Table,
-    written: &Written,
+    root: &CheckedTable,
+    written: &SourceTree,
     env: &Environment,
     report: &mut Report,
 ) -> Config {
     let top = View::of(root);
-    let shared = Shared {
+    let shared = GlobalSettings {
         trusted: top.list(&top::TRUSTED),
         timeouts: timeouts(&top.section(&top::TIMEOUTS)),
         rates: rates(&top.section(&top::RATES)),
@@ -130,8 +126,8 @@ pub(crate) fn resolve(
         tunnels,
         sites,
     };
-    resolver.one_max(&mut config.pools);
-    if written.syntax == Syntax::Whole {
+    resolver.share_max(&mut config.pools);
+    if written.syntax == Integrity::Whole {
         resolver.no_listener(written);
         resolver.same_port();
         resolver.same_address(&config);
@@ -150,97 +146,30 @@ impl<'a> Resolver<'a> {
 
     /// Whether a mistake has been reported at a place: what several tables inherit is resolved for
     /// each of them.
-    fn warned(&self, code: Code, at: &At) -> bool {
-        self.report
-            .iter()
-            .any(|found| found.code() == code && found.at().map(At::rank) == Some(at.rank()))
+    fn was_reported(&self, code: Code, at: &SourceSpan) -> bool {
+        self.report.iter().any(|found| {
+            found.code() == code && found.at().map(SourceSpan::rank) == Some(at.rank())
+        })
     }
 
     /// Reports a mistake, but once at a place.
     fn push_once(
         &mut self,
         code: Code,
-        at: &At,
+        at: &SourceSpan,
         message: impl Into<String>,
         why: impl Into<String>,
         cure: impl Into<String>,
     ) {
-        if !self.warned(code, at) {
+        if !self.was_reported(code, at) {
             self.report.push_at(code, at, message, why, cure);
         }
     }
 
-    fn access_log(&mut self, written: Form<LogPlace>, long: &View<'_>) -> Option<AccessLog> {
-        let (format, to) = match written {
-            Form::Short(None) => return None,
-            Form::Short(Some(place)) => place,
-            Form::Long(_) => (long.get(&access_log::FORMAT), long.get(&access_log::TO)),
-        };
-        let rotate = long.section(&access_log::ROTATE);
-        let rotate = long.get(&access_log::ROTATE).is_long().then(|| Rotate {
-            size: rotate.get(&top::rotate::SIZE),
-            keep: rotate.get(&top::rotate::KEEP),
-        });
-        if let (Some(_), LogTarget::Stdout | LogTarget::Stderr, Some(written)) =
-            (rotate, &to, long.written(&access_log::ROTATE))
-        {
-            let message = "there is no file to rotate";
-            let why = "the log goes to a stream";
-            let cure = "give `to` a file, or remove `rotate`";
-            self.report
-                .push_at(Code::NothingToRotate, written.at, message, why, cure);
-        }
-        Some(AccessLog {
-            to,
-            format,
-            sample: long.get(&access_log::SAMPLE),
-            mask_ip: long.get(&access_log::MASK_IP),
-            rotate,
-        })
-    }
-
-    /// That of a site: the same as another's is the same log.
-    fn site_log(&mut self, view: &View<'_>) -> SiteLog {
-        let Some(written) = view.written(&site_keys::ACCESS_LOG) else {
-            return SiteLog::Shared;
-        };
-        let long = view.section(&site_keys::ACCESS_LOG);
-        let Some(log) = self.access_log(written.value.clone(), &long) else {
-            return SiteLog::Off;
-        };
-        if self.shared_log.as_ref() == Some(&log) {
-            return SiteLog::Shared;
-        }
-        if let Some(same) = self.site_logs.iter().position(|(known, _)| *known == log) {
-            return SiteLog::Own(same);
-        }
-        let places = self.root.key_at(&top::ACCESS_LOG);
-        let shared = self.shared_log.as_ref().map(|shared| (shared, places));
-        let others = self.site_logs.iter().map(|(known, at)| (known, Some(at)));
-        let file = |to: &LogTarget| matches!(to, LogTarget::File(_));
-        let rival = shared
-            .into_iter()
-            .chain(others)
-            .find(|(known, _)| file(&log.to) && known.to == log.to);
-        if let Some((_, at)) = rival {
-            let texts = (
-                "this file is written by another access log",
-                "it has another format, sample, mask or rotation",
-                "write the same in both, or give it a file of its own",
-            );
-            match at.cloned() {
-                Some(at) => {
-                    self.report
-                        .push_pair(Code::Disagree, written.at, texts, (&at, "that one"));
-                }
-                None => self
-                    .report
-                    .push_at(Code::Disagree, written.at, texts.0, texts.1, texts.2),
-            }
-            return SiteLog::Off;
-        }
-        self.site_logs.push((log, written.at.clone()));
-        SiteLog::Own(self.site_logs.len() - 1)
+    /// Warns, once at a place, that a key does nothing there.
+    fn no_effect(&mut self, key: &str, at: &SourceSpan, why: &str, cure: &str) {
+        let message = format!("`{key}` has no effect");
+        self.push_once(Code::NoEffect, at, message, why, cure);
     }
 
     fn name_servers(&mut self, dns: &View<'_>) -> Vec<SocketAddr> {
@@ -264,7 +193,7 @@ impl<'a> Resolver<'a> {
         servers
     }
 
-    fn no_listener(&mut self, written: &Written) {
+    fn no_listener(&mut self, written: &SourceTree) {
         let top = self.top();
         let some = top
             .written(&top::SITE)
@@ -274,7 +203,7 @@ impl<'a> Resolver<'a> {
                 .flatten()
                 .any(|tables| !tables.value.is_empty());
         // A section of another name was meant to serve something.
-        let has = top.mentions(&top::SITE) || top.mentions(&top::TCP) || top.mentions(&top::TUNNEL);
+        let has = top.has(&top::SITE) || top.has(&top::TCP) || top.has(&top::TUNNEL);
         let meant = has || self.root.strange.tables;
         if some || self.report.has_errors() && meant {
             return;
@@ -288,87 +217,67 @@ impl<'a> Resolver<'a> {
             .push(Code::NoListener, message, why, FIRST_LINES);
     }
 
+    /// Warns of keys at the top that no table uses.
     fn without_effect(&mut self, config: &Config) {
-        let warn = |report: &mut Report, at: &At, name: &str, cure: &str| {
-            let message = format!("`{name}` has no effect");
-            report.push_at(Code::NoEffect, at, message, "no listener uses it", cure);
-        };
         if self.report.has_errors() {
             return;
         }
-        let top = self.top();
-        let plain = |site: &Site| site.tls.is_none();
-        let mut relays = config.tcp.iter().flat_map(|tcp| tcp.relays());
+        let (sites, tunnels) = (&config.sites, &config.tunnels);
+        let no_http = sites.is_empty() && tunnels.is_empty();
+        let mut relays = config.tcp.iter().flat_map(Tcp::relays);
         let no_tls = relays.all(|relay| relay.tls.is_none())
-            && config.tunnels.iter().all(|tunnel| tunnel.tls.is_none())
-            && config.sites.iter().all(plain);
-        if let (Some(at), true) = (top.key_at(&top::TLS), no_tls) {
-            warn(
-                self.report,
-                at,
-                "tls",
+            && tunnels.iter().all(|tunnel| tunnel.tls.is_none())
+            && sites.iter().all(|site| site.tls.is_none());
+        let protocols = sites.iter().map(|site| &site.protocols);
+        let protocols = protocols.chain(tunnels.iter().map(|tunnel| &tunnel.protocols));
+        let no_http2 = protocols
+            .flatten()
+            .all(|protocol| *protocol == Protocol::Http1);
+        let mut endpoints = config.pools.iter().flat_map(|pool| &pool.endpoints);
+        let services = endpoints.any(|endpoint| matches!(endpoint.addr, EndpointAddr::Srv(_)));
+        // Sites believe the forwarding fields of trusted proxies.
+        let mut headers = config.tcp.iter().map(|tcp| tcp.accept_proxy);
+        let none_trusted = no_http && headers.all(|accept| accept == AcceptProxy::Never);
+        let unused = "no listener uses it";
+        let for_sites = "it is for [site] tables; remove it";
+        let keys = [
+            (
+                top::TLS.row(),
+                no_tls,
+                unused,
                 "write tls = {} in a [site] or [tcp] table, or remove [tls]",
-            );
-        }
-        let no_http = config.sites.is_empty() && config.tunnels.is_empty();
-        for (key, unused) in [
-            (top::PORTS, config.sites.is_empty()),
-            (top::RATES, no_http),
-            (top::HTTP2, no_http),
-        ] {
-            if let (Some(at), true) = (top.key_at(&key), unused) {
-                let cure = "it is for [site] tables; remove it";
-                warn(self.report, at, key.row().name, cure);
-            }
-        }
-        let sites = config.sites.iter().map(|site| &site.protocols);
-        let mut protocols = sites
-            .chain(config.tunnels.iter().map(|tunnel| &tunnel.protocols))
-            .flatten();
-        if let (Some(at), false, true) = (
-            top.key_at(&top::HTTP2),
-            no_http,
-            protocols.all(|protocol| *protocol == Protocol::Http1),
-        ) {
-            let message = "`http2` has no effect";
-            let cure = "write protocols = [\"http1\", \"h2c\"] in a [site] table without TLS, or remove it";
-            self.report
-                .push_at(Code::NoEffect, at, message, "no site speaks HTTP/2", cure);
-        }
-        let is_service = |endpoint: &Endpoint| matches!(endpoint.addr, EndpointAddr::Srv(_));
-        if let (Some(at), false) = (
-            top.key_at(&top::DNS),
-            config
-                .pools
-                .iter()
-                .flat_map(|pool| &pool.endpoints)
-                .any(is_service),
-        ) {
-            let message = "`dns` has no effect";
-            let cure = "it is for endpoints such as \"srv:_app._tcp.example.internal\"; remove it";
-            self.report.push_at(
-                Code::NoEffect,
-                at,
-                message,
+            ),
+            (top::PORTS.row(), sites.is_empty(), unused, for_sites),
+            (top::RATES.row(), no_http, unused, for_sites),
+            (top::HTTP2.row(), no_http, unused, for_sites),
+            (
+                top::HTTP2.row(),
+                !no_http && no_http2,
+                "no site speaks HTTP/2",
+                "write protocols = [\"http1\", \"h2c\"] in a [site] table without TLS, or remove it",
+            ),
+            (
+                top::DNS.row(),
+                !services,
                 "no endpoint is a service",
-                cure,
-            );
-        }
-        // Sites believe the forwarding fields of whoever is trusted.
-        let never = |tcp: &Tcp| tcp.accept_proxy == AcceptProxy::Never;
-        let nobody = no_http && config.tcp.iter().all(never);
-        if let (Some(at), true) = (top.key_at(&top::TRUSTED), nobody) {
-            warn(
-                self.report,
-                at,
-                "trusted",
+                "it is for endpoints such as \"srv:_app._tcp.example.internal\"; remove it",
+            ),
+            (
+                top::TRUSTED.row(),
+                none_trusted,
+                unused,
                 "write accept_proxy = \"optional\" in a [tcp] table, or remove it",
-            );
+            ),
+        ];
+        for (key, is_unused, why, cure) in keys {
+            if let (Some(at), true) = (self.top().place_of(key), is_unused) {
+                self.no_effect(key.name, at, why, cure);
+            }
         }
     }
 }
 
-/// What is shown to somebody whose file listens nowhere.
+/// The first lines to write, for a file that listens nowhere.
 pub(crate) const FIRST_LINES: &str = "begin with\n\
     [site.\"app.example.com\"]\n\
     tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" }\n\
@@ -377,8 +286,8 @@ pub(crate) const FIRST_LINES: &str = "begin with\n\
 fn metrics(top: &View<'_>) -> Option<Metrics> {
     let long = top.section(&top::METRICS);
     let at = match top.get(&top::METRICS) {
-        Form::Short(at) => at?,
-        Form::Long(_) => long.get(&top::metrics::AT)?,
+        ShortOrLong::Short(at) => at?,
+        ShortOrLong::Long(_) => long.get(&top::metrics::AT)?,
     };
     Some(Metrics {
         at,
@@ -406,16 +315,6 @@ fn ports(ports: &View<'_>) -> Ports {
     }
 }
 
-fn log(top: &View<'_>) -> Log {
-    let long = top.section(&top::LOG);
-    let short = top.get(&top::LOG);
-    let level = short.as_ref().and_then(Form::short).copied();
-    Log {
-        level: level.unwrap_or_else(|| long.get(&top::log::LEVEL)),
-        format: long.get(&top::log::FORMAT),
-    }
-}
-
 fn drain(drain: &View<'_>) -> Drain {
     Drain {
         delay: drain.get(&top::drain::DELAY),
@@ -423,8 +322,8 @@ fn drain(drain: &View<'_>) -> Drain {
     }
 }
 
-fn limits(limits: &View<'_>) -> Limits {
-    Limits {
+fn limits(limits: &View<'_>) -> ProcessLimits {
+    ProcessLimits {
         connections: limits.get(&top::limits::CONNECTIONS),
         per_client: limits.get(&top::limits::PER_CLIENT),
         handshakes: limits.get(&top::limits::HANDSHAKES),
@@ -446,8 +345,8 @@ fn timeouts(timeouts: &View<'_>) -> Timeouts {
     }
 }
 
-fn socket(socket: &View<'_>) -> Socket {
-    Socket {
+fn socket(socket: &View<'_>) -> SocketOptions {
+    SocketOptions {
         backlog: socket.get(&top::socket::BACKLOG),
         fast_open: socket.get(&top::socket::FAST_OPEN),
         keepalive: socket.get(&top::socket::KEEPALIVE),

@@ -137,7 +137,7 @@ const PLAIN: &str = "numbers, true and false have one form";
 const ASSIGNED: &str = "between a key and its value stands =";
 
 impl Slip {
-    /// For `Option` chains.
+    /// A slip with only a cure, for chains of `Option`.
     fn cured(cure: impl Into<String>) -> Option<Slip> {
         Some(Slip {
             cure: cure.into(),

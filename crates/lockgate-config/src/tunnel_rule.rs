@@ -19,29 +19,31 @@ pub(crate) struct TunnelRule {
 
 /// What is wrong with a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RuleError {
+pub(crate) enum TunnelRuleError {
     Host(HostError),
     Network(CidrError),
     Port,
-    /// `*` alone.
+    /// A `*` without a port.
     Everything,
 }
 
-impl RuleError {
+impl TunnelRuleError {
     /// The mistake in a few words, without the text.
     pub(crate) fn reason(self) -> &'static str {
         match self {
-            RuleError::Host(HostError::BadPort) | RuleError::Port => "ports go from 1 to 65535",
-            RuleError::Host(error) => error.reason(),
-            RuleError::Network(CidrError::HostBits { .. }) => "it has bits beyond its prefix",
-            RuleError::Network(CidrError::BadPrefix { max: 32 }) => {
+            TunnelRuleError::Host(HostError::BadPort) | TunnelRuleError::Port => {
+                "ports go from 1 to 65535"
+            }
+            TunnelRuleError::Host(error) => error.reason(),
+            TunnelRuleError::Network(CidrError::HostBits { .. }) => "it has bits beyond its prefix",
+            TunnelRuleError::Network(CidrError::BadPrefix { max: 32 }) => {
                 "the prefix of IPv4 goes from 0 to 32"
             }
-            RuleError::Network(CidrError::BadPrefix { .. }) => {
+            TunnelRuleError::Network(CidrError::BadPrefix { .. }) => {
                 "the prefix of IPv6 goes from 0 to 128"
             }
-            RuleError::Network(CidrError::BadAddress) => "this is no network",
-            RuleError::Everything => "every host: at which ports?",
+            TunnelRuleError::Network(CidrError::BadAddress) => "this is no network",
+            TunnelRuleError::Everything => "every host: at which ports?",
         }
     }
 }
@@ -49,18 +51,18 @@ impl RuleError {
 impl TunnelRule {
     /// Parses `HOST[:PORTS]` and `NETWORK[:PORTS]`. An IPv6 network has brackets where ports
     /// follow.
-    pub(crate) fn parse(text: &str) -> Result<TunnelRule, RuleError> {
+    pub(crate) fn parse(text: &str) -> Result<TunnelRule, TunnelRuleError> {
         if text == "*" {
-            return Err(RuleError::Everything);
+            return Err(TunnelRuleError::Everything);
         }
         if text.contains("://") {
-            return Err(RuleError::Host(HostError::Scheme));
+            return Err(TunnelRuleError::Host(HostError::Scheme));
         }
         // IPv6 without ports needs no brackets.
         if text.parse::<std::net::Ipv6Addr>().is_ok()
             || text.contains("::") && !text.starts_with('[')
         {
-            let network = Cidr::parse(text).map_err(RuleError::Network)?;
+            let network = Cidr::parse(text).map_err(TunnelRuleError::Network)?;
             return Ok(TunnelRule {
                 named: TargetName::Network(network),
                 ports: None,
@@ -74,13 +76,13 @@ impl TunnelRule {
                     Some(rest.strip_prefix(':'))
                 };
                 match rest {
-                    Some(None) => return Err(RuleError::Host(HostError::BadName)),
+                    Some(None) => return Err(TunnelRuleError::Host(HostError::BadName)),
                     rest => (inner, rest.flatten()),
                 }
             }
             None => match text.split_once(':') {
                 Some((_, rest)) if rest.contains(':') => {
-                    return Err(RuleError::Host(HostError::Brackets));
+                    return Err(TunnelRuleError::Host(HostError::Brackets));
                 }
                 Some((name, ports)) => (name, Some(ports)),
                 None => (text, None),
@@ -88,13 +90,13 @@ impl TunnelRule {
         };
         let named = named(name, text.starts_with('['))?;
         let ports = ports
-            .map(|ports| self::ports(ports).ok_or(RuleError::Port))
+            .map(|ports| self::ports(ports).ok_or(TunnelRuleError::Port))
             .transpose()?;
         Ok(TunnelRule { named, ports })
     }
 }
 
-fn named(text: &str, bracketed: bool) -> Result<TargetName, RuleError> {
+fn named(text: &str, bracketed: bool) -> Result<TargetName, TunnelRuleError> {
     if text == "*" {
         return Ok(TargetName::Host(HostPattern::Any));
     }
@@ -102,12 +104,12 @@ fn named(text: &str, bracketed: bool) -> Result<TargetName, RuleError> {
     if bracketed || address.parse::<std::net::Ipv4Addr>().is_ok() {
         return Cidr::parse(text)
             .map(TargetName::Network)
-            .map_err(RuleError::Network);
+            .map_err(TunnelRuleError::Network);
     }
     match parse_host(text) {
         Ok(host) => Ok(TargetName::Host(host)),
-        Err(HostError::BadPort | HostError::Port) => Err(RuleError::Port),
-        Err(error) => Err(RuleError::Host(error)),
+        Err(HostError::BadPort | HostError::Port) => Err(TunnelRuleError::Port),
+        Err(error) => Err(TunnelRuleError::Host(error)),
     }
 }
 
@@ -186,18 +188,18 @@ mod tests {
 
     #[test]
     fn what_is_none_says_why() {
-        let host = RuleError::Host;
+        let host = TunnelRuleError::Host;
         for (text, error) in [
             ("", host(HostError::Empty)),
-            ("*", RuleError::Everything),
+            ("*", TunnelRuleError::Everything),
             (":443", host(HostError::Empty)),
-            ("a:", RuleError::Port),
-            ("a:0", RuleError::Port),
-            ("a:65536", RuleError::Port),
-            ("a:+1", RuleError::Port),
-            ("a:9-8", RuleError::Port),
-            ("a:1,", RuleError::Port),
-            ("a:https", RuleError::Port),
+            ("a:", TunnelRuleError::Port),
+            ("a:0", TunnelRuleError::Port),
+            ("a:65536", TunnelRuleError::Port),
+            ("a:+1", TunnelRuleError::Port),
+            ("a:9-8", TunnelRuleError::Port),
+            ("a:1,", TunnelRuleError::Port),
+            ("a:https", TunnelRuleError::Port),
             ("*a:1", host(HostError::InnerStar)),
             ("a.*.b:1", host(HostError::InnerStar)),
             ("https://a", host(HostError::Scheme)),
@@ -206,17 +208,17 @@ mod tests {
             ("b\u{fc}cher.example", host(HostError::NotAscii)),
             ("2001:db8:1:2:3:4:5:6:443", host(HostError::Brackets)),
             ("[::1]443", host(HostError::BadName)),
-            ("[a]:1", RuleError::Network(CidrError::BadAddress)),
+            ("[a]:1", TunnelRuleError::Network(CidrError::BadAddress)),
             (
                 "10.0.0.0/33:1",
-                RuleError::Network(CidrError::BadPrefix { max: 32 }),
+                TunnelRuleError::Network(CidrError::BadPrefix { max: 32 }),
             ),
         ] {
             assert_eq!(TunnelRule::parse(text), Err(error), "{text:?}");
         }
         assert!(matches!(
             TunnelRule::parse("10.0.0.1/8:1"),
-            Err(RuleError::Network(CidrError::HostBits { .. }))
+            Err(TunnelRuleError::Network(CidrError::HostBits { .. }))
         ));
     }
 }

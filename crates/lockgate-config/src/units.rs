@@ -11,7 +11,7 @@ pub(crate) enum UnitError {
     NoUnit,
     /// No number before the unit.
     NoNumber,
-    /// A unit nobody knows, and the one that may have been meant.
+    /// A unit that does not exist, and the one that may have been meant.
     Unknown { meant: Option<&'static str> },
     /// A fraction or a sign, where only digits are read.
     NotWhole,
@@ -127,12 +127,12 @@ pub(crate) fn rate(text: &str) -> Result<u64, UnitError> {
     size(bytes)
 }
 
-/// Parses `"20%"`.
+/// Parses a share: `"20%"`.
 pub(crate) fn percent(text: &str) -> Result<u64, UnitError> {
     quantity(text, &[("%", 1)])
 }
 
-/// Parses `"20/s"`, `"100/m"`, `"1000/h"`.
+/// Parses a count and its time: `"20/s"`, `"100/m"`, `"1000/h"`.
 pub(crate) fn frequency(text: &str) -> Result<(u32, Duration), UnitError> {
     const EVERY: [(&str, u64); 3] = [("/s", 1), ("/m", 60), ("/h", 3_600)];
     let unit_at = text
@@ -286,14 +286,14 @@ fn quantity(text: &str, units: &'static [(&str, u64)]) -> Result<u64, UnitError>
     }
     let Some((_, scale)) = units.iter().find(|(name, _)| *name == unit) else {
         return Err(UnitError::Unknown {
-            meant: meant(unit.trim(), units),
+            meant: meant_unit(unit.trim(), units),
         });
     };
     let number: u64 = number.parse().map_err(|_| UnitError::TooLarge)?;
     number.checked_mul(*scale).ok_or(UnitError::TooLarge)
 }
 
-fn meant(unit: &str, units: &'static [(&str, u64)]) -> Option<&'static str> {
+fn meant_unit(unit: &str, units: &'static [(&str, u64)]) -> Option<&'static str> {
     let known = |wanted: &str| {
         units
             .iter()

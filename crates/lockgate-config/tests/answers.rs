@@ -1,13 +1,14 @@
 //! What it means to say how answers may be kept, encoded and shown to other sites.
 
 use std::path::Path;
+use std::time::Duration;
 
-use lockgate_config::{Environment, Route, parse_str_in};
+use lockgate_config::{Environment, SiteRoute, parse_str_in};
 use lockgate_rules::{
     Caching, Coding, Compression, Cors, HeaderOp, MediaRange, Origin, Origins, Pattern, Template,
 };
 
-fn routes_of(site: &str, inner: &str) -> Vec<Route> {
+fn routes_of(site: &str, inner: &str) -> Vec<SiteRoute> {
     let text = format!("[site.\"{site}\"]\n{inner}\n");
     match parse_str_in(&text, Path::new("/lockgate.toml"), &Environment::none()) {
         Ok(mut loaded) => {
@@ -19,7 +20,7 @@ fn routes_of(site: &str, inner: &str) -> Vec<Route> {
 }
 
 /// The routes of a site on port 1, which needs no certificate.
-fn routes(inner: &str) -> Vec<Route> {
+fn routes(inner: &str) -> Vec<SiteRoute> {
     routes_of(":1", inner)
 }
 

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use lockgate_config::{Action, Environment, Files, Route, SymlinkRule, parse_str_in};
+use lockgate_config::{Environment, RouteAction, SiteRoute, StaticFiles, SymlinkRule, parse_str_in};
 use lockgate_rules::{FileTypes, Pattern, TargetRewrite};
 
 /// The routes of a site on port 1, which needs no certificate.
-fn routes(inner: &str) -> Vec<Route> {
+fn routes(inner: &str) -> Vec<SiteRoute> {
     let text = format!("[site.\":1\"]\n{inner}\n");
     match parse_str_in(
         &text,
@@ -21,9 +21,9 @@ fn routes(inner: &str) -> Vec<Route> {
     }
 }
 
-fn files(route: &Route) -> &Files {
+fn files(route: &SiteRoute) -> &StaticFiles {
     match &route.action {
-        Action::Files(files) => files,
+        RouteAction::Files(files) => files,
         other => panic!("{other:?}"),
     }
 }
@@ -72,7 +72,7 @@ fn the_nearer_of_try_and_spa_holds() {
         "root = \"/srv\"\nspa = true\n[site.\":1\".path.\"/a/*\"]\ntry = [\"/{*}\", \"{path}/\"]\n\
          [site.\":1\".path.\"/b/*\"]\nspa = false\n[site.\":1\".path.\"/c/{id}\"]\nspa = \"/c.html\"\n",
     );
-    let tried = |route: &Route| {
+    let tried = |route: &SiteRoute| {
         let attempts = files(route).attempts.iter();
         let attempts = attempts.map(|attempt| attempt.written(&route.pattern));
         (attempts.collect::<Vec<_>>(), files(route).fallback.clone())

@@ -4,10 +4,10 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use lockgate_config::{AccessFormat, AccessLog, AuthoritySource, CertPaths, ClientCertificates, Config, Environment, Group, Level, ListenAddr, Loaded, LogTarget, Metrics, Pool, Relay, Tcp, Tickets, Tls, TlsVersion, Workers, load, parse_str_in, rates_shown};
+use lockgate_config::{AccessFormat, AccessLog, AuthoritySource, CertPaths, ClientCertificates, Config, DownstreamTls, EndpointPool, Environment, Group, ListenAddr, LoadedConfig, LogLevel, LogTarget, Metrics, RelayDestination, Tcp, Tickets, TlsVersion, Workers, load, parse_str_in};
 use lockgate_rules::{AcceptProxy, Directions, ProxyVersion, SentHeader};
 
-fn load_in(text: &str, env: &Environment) -> Loaded {
+fn load_in(text: &str, env: &Environment) -> LoadedConfig {
     match parse_str_in(text, Path::new("/etc/lockgate/lockgate.toml"), env) {
         Ok(loaded) => loaded,
         Err(report) => panic!("{text}\n{report}"),
@@ -23,12 +23,12 @@ fn listener(inner: &str) -> Tcp {
 }
 
 /// The pool that a listener or a route leads to.
-fn pool(config: &Config, index: usize) -> &Pool {
+fn pool(config: &Config, index: usize) -> &EndpointPool {
     &config.pools[index]
 }
 
 /// The only relay of a listener.
-fn relay(tcp: &Tcp) -> &Relay {
+fn relay(tcp: &Tcp) -> &RelayDestination {
     tcp.relays()[0]
 }
 
@@ -39,7 +39,7 @@ fn first_endpoint(config: &Config) -> String {
         .to_string()
 }
 
-fn tls(global: &str, own: &str) -> Tls {
+fn tls(global: &str, own: &str) -> DownstreamTls {
     let env = Environment::none()
         .with_file("/etc/tls/a.pem", "")
         .with_file("/etc/tls/b.pem", "");
@@ -100,7 +100,7 @@ fn two_lines_are_a_configuration() {
     );
     assert_eq!(
         (config.log.level, &config.metrics, config.limits.connections),
-        (Level::Info, &None, None)
+        (LogLevel::Info, &None, None)
     );
     assert_eq!(
         (config.limits.per_client, config.limits.handshakes),

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use lockgate_config::{Code, Color, Environment, Loaded, Report, Severity, parse_str_in};
+use lockgate_config::{Code, Color, Environment, LoadedConfig, Report, Severity, parse_str_in};
 
 const SITE: &str = "[site.\"example.com\"]\ntls = false\nproxy = \"127.0.0.1:3000\"\n";
 const LISTENER: &str = "[tcp.\":1\"]\nproxy = \"127.0.0.1:3000\"\n";
 
-fn read(text: &str, env: &Environment) -> Result<Loaded, Report> {
+fn read(text: &str, env: &Environment) -> Result<LoadedConfig, Report> {
     parse_str_in(text, Path::new("lockgate.toml"), env)
 }
 
@@ -541,7 +541,7 @@ fn every_mistake_has_its_code_its_place_and_its_cure() {
         seen.push(code.to_owned());
     }
     assert!(wrong.is_empty(), "{wrong}");
-    // The codes from 0101 on belong to those who open files and sockets.
+    // The codes from 0101 on are reported by the code that opens files and sockets.
     for code in Code::ALL.iter().filter(|code| &code.id()[1..] < "0100") {
         assert!(
             seen.iter().any(|id| id == code.id()),

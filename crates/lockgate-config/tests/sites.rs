@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use lockgate_config::{AccessFormat, Action, Auth, EndpointChoice, Config, Environment, LogTarget, Pool, Probe, Protocol, Route, Site, UpstreamTls, parse_str_in};
+use lockgate_config::{AccessFormat, Answer, AuthMethod, EndpointChoice, Config, EndpointPool, Environment, HostedSite, LogTarget, Probe, Protocol, RouteAction, SiteRoute, UpstreamTls, parse_str_in};
 use lockgate_rules::{AcceptProxy, Allowance, Directions, Eject, FixedResponse, HashKey, HeaderOp, HeaderRule, HostPattern, Http2, LimitScope, Pattern, ProxyVersion, Purpose, Retry, SentHeader, ServerErrors, ShapeRates, SiteLog, TargetRewrite, Template};
 
 fn config(text: &str) -> Config {
@@ -20,18 +20,18 @@ fn config(text: &str) -> Config {
     }
 }
 
-fn site(text: &str) -> Site {
+fn site(text: &str) -> HostedSite {
     config(text).sites.remove(0)
 }
 
 /// The routes of a site on port 1, which needs no certificate.
-fn routes(inner: &str) -> Vec<Route> {
+fn routes(inner: &str) -> Vec<SiteRoute> {
     site(&format!("[site.\":1\"]\n{inner}\n")).routes
 }
 
 /// `ADDR`, then `s` for TLS and `r` for a redirect.
 fn listeners(text: &str) -> Vec<String> {
-    let shown = |site: &Site| {
+    let shown = |site: &HostedSite| {
         let each = site.listen.iter().map(|listen| {
             let marks = [(listen.secure, "s"), (listen.redirects, "r")];
             let marks: String = marks
@@ -133,14 +133,14 @@ fn the_site_itself_is_the_last_route_and_paths_keep_its_verb() {
     assert_eq!(names, ["/a/*", "POST /b/{id}", ""]);
     assert_eq!(
         (&routes[0].action, &routes[2].action),
-        (&Action::Proxy(0), &Action::Proxy(0))
+        (&RouteAction::Proxy(0), &RouteAction::Proxy(0))
     );
     let targets = [&routes[0], &routes[2]].map(|route| &route.rules.target);
     assert_eq!(targets, [&TargetRewrite::StripPrefix, &TargetRewrite::None]);
     let pattern = Pattern::parse("/b/{id}").unwrap();
     assert_eq!(
         routes[1].action,
-        Action::Redirect {
+        RouteAction::Redirect {
             to: Template::parse("/c/{id}?{query}", Purpose::Redirect, &pattern).unwrap(),
             status: 303
         }
@@ -215,7 +215,7 @@ fn a_site_may_answer_some_paths_only() {
     };
     assert_eq!(
         (routes.len(), &routes[0].action),
-        (1, &Action::Respond(answer))
+        (1, &RouteAction::Respond(answer))
     );
 }
 
@@ -311,7 +311,7 @@ fn modifiers_are_merged_by_key_and_false_removes() {
         (path.timeouts.connect, path.timeouts.tunnel_idle),
         (seconds(2), seconds(3600))
     );
-    let Some(Auth::Basic(basic)) = &own.auth else {
+    let Some(AuthMethod::Basic(basic)) = &own.auth else {
         panic!("{:?}", own.auth)
     };
     assert_eq!(
@@ -322,7 +322,7 @@ fn modifiers_are_merged_by_key_and_false_removes() {
         (&path.auth, path.allow.len(), own.allow.len()),
         (&None, 0, 1)
     );
-    let pages = |rules: &lockgate_config::Rules| {
+    let pages = |rules: &lockgate_config::RouteModifiers| {
         rules
             .error_pages
             .iter()
@@ -388,7 +388,7 @@ fn the_globals_of_http_have_their_defaults() {
     assert_eq!(config.sites[0].accept_proxy, AcceptProxy::Never);
 }
 
-fn pool(inner: &str) -> Pool {
+fn pool(inner: &str) -> EndpointPool {
     config(&format!(
         "[pool.app]\nendpoints = [\"10.0.0.1:1\"]\n{inner}\n[site.\":1\"]\nproxy = \"pool:app\"\n"
     ))
@@ -421,7 +421,7 @@ fn a_pool_without_a_word_is_that_of_an_inline_address() {
         )
     );
     assert_eq!(
-        Pool {
+        EndpointPool {
             name: None,
             ..named
         },
@@ -580,7 +580,7 @@ fn a_pool_is_shared_by_all_that_name_it() {
         .iter()
         .map(|route| &route.action)
         .collect();
-    assert_eq!(actions, [&Action::Proxy(1), &Action::Proxy(0)]);
+    assert_eq!(actions, [&RouteAction::Proxy(1), &RouteAction::Proxy(0)]);
     let ends: Vec<_> = config
         .pools
         .iter()
@@ -795,7 +795,9 @@ fn a_service_is_asked_where_the_nearest_table_says_so_and_routes_that_inherit_it
     let asked: Vec<_> = found
         .iter()
         .map(|route| match &route.rules.auth {
-            Some(Auth::Forward(auth)) => Some((auth.pool, auth.path.as_str(), auth.copy.join(","))),
+            Some(AuthMethod::Forward(auth)) => {
+                Some((auth.pool, auth.path.as_str(), auth.copy.join(",")))
+            }
             _ => None,
         })
         .collect();

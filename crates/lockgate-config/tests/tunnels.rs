@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
-use lockgate_config::{Environment, ListenAddr, Protocol, Report, Tunnel, parse_str_in};
+use lockgate_config::{Environment, ListenAddr, Protocol, Report, TunnelListener, parse_str_in};
 
-fn tunnel(lines: &str) -> Tunnel {
+fn tunnel(lines: &str) -> TunnelListener {
     with("", lines)
 }
 
-fn with(top: &str, lines: &str) -> Tunnel {
+fn with(top: &str, lines: &str) -> TunnelListener {
     let env = Environment::none().with_file("/etc/tls/a.pem", "");
     let text = format!("{top}[tunnel.\":3128\"]\n{lines}\n");
     match parse_str_in(&text, Path::new("/etc/lockgate/lockgate.toml"), &env) {

@@ -5,9 +5,12 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use lockgate_content::Progress;
-use lockgate_content::change::{Changer, Changes, Document, Edit, Part, Plan, Rule, Template};
-use lockgate_content::coding::{Coding, Encoder, encode_all};
+use lockgate_content::StepProgress;
+use lockgate_content::change::{
+    ChangePlan, ChangeRule, ChangeTemplate, Changer, Changes, DocumentKind, SelectorEdit,
+    TemplatePart,
+};
+use lockgate_content::coding::{Coding, ContentEncoder, encode_all};
 
 /// The time of each measurement.
 const TIME: Duration = Duration::from_millis(150);
@@ -91,7 +94,7 @@ fn codings(page: &[u8]) {
     );
     for coding in Coding::ALL {
         for level in coding.levels() {
-            let mut encoder = Encoder::new(coding, level);
+            let mut encoder = ContentEncoder::new(coding, level);
             let mut out = Vec::new();
             let mut whole = |content: &[u8], out: &mut Vec<u8>| {
                 out.clear();
@@ -110,24 +113,27 @@ fn codings(page: &[u8]) {
     }
 }
 
-fn template(text: &str) -> Template {
-    Template(vec![Part::Text(text.into()), Part::Value(0)])
+fn template(text: &str) -> ChangeTemplate {
+    ChangeTemplate(vec![
+        TemplatePart::Text(text.into()),
+        TemplatePart::Value(0),
+    ])
 }
 
 fn changes(page: &[u8]) {
-    let text = |find: &str| Rule::Text {
+    let text = |find: &str| ChangeRule::Text {
         find: find.into(),
         with: template("<!--"),
     };
-    let pattern = |pattern: &str| Rule::Pattern {
+    let pattern = |pattern: &str| ChangeRule::Pattern {
         pattern: pattern.into(),
         with: template("$0"),
     };
-    let select = |selector: &str, edit: Edit| Rule::Select {
+    let select = |selector: &str, edit: SelectorEdit| ChangeRule::Select {
         selector: selector.into(),
         edit,
     };
-    let href = Edit::Set {
+    let href = SelectorEdit::Set {
         name: "href".into(),
         value: template("/x/"),
     };
@@ -149,7 +155,7 @@ fn changes(page: &[u8]) {
         ),
         (
             "head, append",
-            vec![select("head", Edit::Append(template("<!--")))],
+            vec![select("head", SelectorEdit::Append(template("<!--")))],
         ),
         ("a[href], set", vec![select("a[href]", href)]),
     ];
@@ -158,7 +164,8 @@ fn changes(page: &[u8]) {
     );
     for (name, rules) in rules {
         let changes = Changes::compile(&rules).expect("rules without a fault");
-        let plan = || Plan::new(&changes, Document::Html, page, 1 << 20).expect("short enough");
+        let plan =
+            || ChangePlan::new(&changes, DocumentKind::Html, page, 1 << 20).expect("short enough");
         let made = plan();
         let planned = time(|| drop(black_box(plan())));
         let filled = time(|| {
@@ -170,13 +177,13 @@ fn changes(page: &[u8]) {
         });
         let mut out = Vec::new();
         let streamed = time(|| {
-            let mut changer = Changer::new(&changes, Document::Html, &[b"a value"], u64::MAX);
+            let mut changer = Changer::new(&changes, DocumentKind::Html, &[b"a value"], u64::MAX);
             for mut piece in page.chunks(16 * 1024) {
                 out.clear();
                 let progress = changer
                     .step(&mut piece, &mut out, usize::MAX)
                     .expect("short enough");
-                assert_eq!(progress, Progress::Done);
+                assert_eq!(progress, StepProgress::Done);
             }
             changer.finish(&mut out, usize::MAX).expect("short enough");
         });
@@ -219,7 +226,7 @@ fn memory_of(page: &[u8], coding: Coding, level: u8) {
     let (before, mut out) = (resident(), Vec::with_capacity(1 << 20));
     let encoders: Vec<_> = (0..8)
         .map(|_| {
-            let mut encoder = Encoder::new(coding, level);
+            let mut encoder = ContentEncoder::new(coding, level);
             for piece in long.chunks(16 * 1024) {
                 out.clear();
                 encoder.write(piece, &mut out);

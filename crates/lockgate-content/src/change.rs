@@ -2,9 +2,9 @@
 //! documents.
 //!
 //! There are two ways to run them, which give the same bytes:
-//! - A [`Plan`] is a whole document with all changes made and placeholders for values. A request
-//!   only fills those in: nothing is searched and no text is copied. For files that are held in
-//!   memory.
+//! - A [`ChangePlan`] is a whole document with all changes made and placeholders for values. A
+//!   request only fills those in: nothing is searched and no text is copied. For files that are
+//!   held in memory.
 //! - A [`Changer`] changes a document in a stream, however it is cut, in bounded memory. For
 //!   proxied responses, and for files that are too long to be held.
 //!
@@ -35,8 +35,8 @@
 //!   looks at each byte some hundred times at most.
 //!
 //! # Escaping of values
-//! Values come from requests, so clients choose them. [`Part::Value`] is escaped for the kind of
-//! the [`Document`]:
+//! Values come from requests, so clients choose them. [`TemplatePart::Value`] is escaped for the
+//! kind of the [`DocumentKind`]:
 //! - HTML and XML: `& < > " '` as character references, so a value can neither be a tag nor end a
 //!   quoted attribute.
 //! - JSON and JavaScript: as `\uXXXX` all characters that could end a string or a script. A value
@@ -49,8 +49,8 @@
 //! are the same places in the tags of a template, its own `<script>` and `<style>`, and a value in
 //! a tag without quotes. A text or a pattern does not know where in the page it matches: in an
 //! unquoted attribute, in a script or right behind `href="`, escaping is not enough, and rules must
-//! avoid such places. [`Part::Raw`] is a value without escapes: for values that clients do not
-//! choose.
+//! avoid such places. [`TemplatePart::Raw`] is a value without escapes: for values that clients do
+//! not choose.
 //!
 //! # Elements that selectors see
 //! Tags as they are written: an element without an end tag has no end, so `append` and `after` do
@@ -58,28 +58,32 @@
 //! other coding that has ASCII in it, and bytes that no rule touches come out unchanged. Inserted
 //! text is UTF-8.
 
+mod attributes;
 mod changer;
 mod compile;
+mod compiled;
 mod escape;
 mod html;
 mod matches;
 mod output;
-mod places;
 mod plan;
+mod rule_error;
+mod template_safety;
 
 pub use changer::Changer;
-pub use compile::{Changes, RuleError, RuleFault};
+pub use compile::Changes;
 pub use html::LONGEST_TAG;
 pub use matches::LONGEST_MATCH;
-pub use plan::{Filled, Plan};
+pub use plan::{ChangePlan, FilledPlan};
+pub use rule_error::{ChangeRuleError, RuleFault};
 
 /// A text with placeholders for values.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Template(pub Vec<Part>);
+pub struct ChangeTemplate(pub Vec<TemplatePart>);
 
-/// A part of a [`Template`].
+/// A part of a [`ChangeTemplate`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Part {
+pub enum TemplatePart {
     /// A literal text. In a pattern's replacement `$1` and `${name}` stand for a matched group,
     /// `$$` for a dollar.
     Text(Vec<u8>),
@@ -89,21 +93,21 @@ pub enum Part {
     Raw(usize),
 }
 
-impl From<&str> for Template {
+impl From<&str> for ChangeTemplate {
     fn from(text: &str) -> Self {
-        Self(vec![Part::Text(text.into())])
+        Self(vec![TemplatePart::Text(text.into())])
     }
 }
 
-/// One replacement.
+/// A replacement in documents, as configured.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Rule {
+pub enum ChangeRule {
     /// Replaces these bytes everywhere; case-sensitive.
     Text {
         /// At least one byte, at most [`LONGEST_MATCH`].
         find: Vec<u8>,
-        /// The replacement.
-        with: Template,
+        /// The text in place of it.
+        with: ChangeTemplate,
     },
     /// Replaces the matches of a pattern: the syntax of the `regex` crate, on bytes. `.` does not
     /// match a line feed, `^` and `$` are the document's ends unless `(?m)` is set.
@@ -111,7 +115,7 @@ pub enum Rule {
         /// It matches at least one byte.
         pattern: String,
         /// The replacement of the match.
-        with: Template,
+        with: ChangeTemplate,
     },
     /// Edits every element that a CSS selector selects, in HTML.
     Select {
@@ -119,52 +123,52 @@ pub enum Rule {
         /// `:nth-of-type`, descendants and children.
         selector: String,
         /// The edit of the element.
-        edit: Edit,
+        edit: SelectorEdit,
     },
 }
 
 /// An edit of an element. Templates are HTML.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Edit {
+pub enum SelectorEdit {
     /// Inserts right before the start tag.
-    Before(Template),
+    Before(ChangeTemplate),
     /// Inserts right behind the end tag; behind the start tag of a void element like `<img>`.
-    After(Template),
+    After(ChangeTemplate),
     /// Inserts right behind the start tag.
-    Prepend(Template),
+    Prepend(ChangeTemplate),
     /// Inserts right before the end tag.
-    Append(Template),
-    /// Replaces the content.
-    Inner(Template),
-    /// Replaces the element.
-    Replace(Template),
-    /// Removes the element.
+    Append(ChangeTemplate),
+    /// Replaces everything between its tags.
+    Inner(ChangeTemplate),
+    /// Replaces it, with its tags.
+    Replace(ChangeTemplate),
+    /// Removes it, with its tags and content.
     Remove,
     /// Sets an attribute, in double quotes.
     Set {
         /// The attribute's name, in any case.
         name: String,
         /// The attribute's value as HTML writes it: with character references.
-        value: Template,
+        value: ChangeTemplate,
     },
-    /// Removes an attribute.
+    /// Removes the attribute of this name, in any case.
     Unset(String),
 }
 
 /// The kind of a document. Decides whether selectors apply and how values are escaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Document {
-    /// HTML: selectors apply.
+pub enum DocumentKind {
+    /// HTML, the only kind that selectors apply to.
     Html,
-    /// XML, SVG too.
+    /// XML, with XHTML and SVG.
     Xml,
-    /// JavaScript or JSON.
+    /// JavaScript or JSON: values stand in strings.
     Script,
-    /// Anything else.
+    /// Anything else: values are not escaped.
     Other,
 }
 
-impl Document {
+impl DocumentKind {
     /// By a media type, with or without parameters, in any case.
     pub fn of(media_type: &[u8]) -> Self {
         let essence = media_type

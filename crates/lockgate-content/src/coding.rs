@@ -7,8 +7,8 @@ mod encode;
 
 use std::ops::RangeInclusive;
 
-pub use decode::{Coded, DecodeError, Decoder, decode_all};
-pub use encode::{Encoder, Encoders, KEPT, encode_all};
+pub use decode::{Coded, ContentDecoder, DecodeError, decode_all};
+pub use encode::{ContentEncoder, Encoders, KEPT, encode_all};
 
 /// A coding that we can produce.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

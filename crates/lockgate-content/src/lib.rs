@@ -15,7 +15,7 @@ pub mod coding;
 
 /// The result of one bounded step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Progress {
+pub enum StepProgress {
     /// All input is taken, and all output that is ready has been written.
     Done,
     /// The room for output is used up: call again with the rest of the input, which may be empty.

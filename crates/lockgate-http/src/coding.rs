@@ -13,12 +13,12 @@ pub enum Coding {
     Br,
     /// RFC 1952.
     Gzip,
-    /// None.
+    /// No coding: the content as it is.
     Identity,
 }
 
 impl Coding {
-    /// The name in Content-Encoding.
+    /// Its name in Content-Encoding and Accept-Encoding.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Zstd => "zstd",

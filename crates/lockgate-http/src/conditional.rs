@@ -21,13 +21,13 @@ pub struct Validators<'a> {
 
 /// The result of a request's conditions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ConditionOutcome {
     /// The request proceeds as without conditions.
     Proceed,
     /// 304, with the validators and the other fields that RFC 9110 §15.4.5 asks for, without a
     /// body.
     NotModified,
-    /// 412.
+    /// 412: the request must not be performed.
     PreconditionFailed,
 }
 
@@ -35,7 +35,12 @@ pub enum Outcome {
 /// since 1970.
 ///
 /// Only for requests with a 2xx response if they had no conditions (§13.2.1).
-pub fn evaluate(method: Method, fields: &Fields, current: &Validators<'_>, now: u64) -> Outcome {
+pub fn evaluate(
+    method: Method,
+    fields: &Fields,
+    current: &Validators<'_>,
+    now: u64,
+) -> ConditionOutcome {
     const CONDITIONS: [Known; 4] = [
         Known::IfMatch,
         Known::IfModifiedSince,
@@ -45,7 +50,7 @@ pub fn evaluate(method: Method, fields: &Fields, current: &Validators<'_>, now: 
     // §13.2.1: methods that neither select nor change a representation have no conditions.
     let no_matter = matches!(method, Method::Connect | Method::Options | Method::Trace);
     if !fields.may_have(&CONDITIONS) || no_matter {
-        return Outcome::Proceed;
+        return ConditionOutcome::Proceed;
     }
     let failed = if fields.first(Known::IfMatch).is_some() {
         !lists(fields, Known::IfMatch, current, EntityTag::is_same)
@@ -54,14 +59,14 @@ pub fn evaluate(method: Method, fields: &Fields, current: &Validators<'_>, now: 
             .is_some_and(|since| since.modified > since.date)
     };
     if failed {
-        return Outcome::PreconditionFailed;
+        return ConditionOutcome::PreconditionFailed;
     }
     let reads = matches!(method, Method::Get | Method::Head);
     if fields.first(Known::IfNoneMatch).is_some() {
         return match lists(fields, Known::IfNoneMatch, current, EntityTag::is_alike) {
-            false => Outcome::Proceed,
-            true if reads => Outcome::NotModified,
-            true => Outcome::PreconditionFailed,
+            false => ConditionOutcome::Proceed,
+            true if reads => ConditionOutcome::NotModified,
+            true => ConditionOutcome::PreconditionFailed,
         };
     }
     // A future date was never our Last-Modified: until it has passed, every change would be missed.
@@ -69,9 +74,9 @@ pub fn evaluate(method: Method, fields: &Fields, current: &Validators<'_>, now: 
     let unmodified = since(fields, Known::IfModifiedSince, current, now)
         .is_some_and(|since| since.modified <= since.date && since.date <= now);
     if reads && unmodified {
-        Outcome::NotModified
+        ConditionOutcome::NotModified
     } else {
-        Outcome::Proceed
+        ConditionOutcome::Proceed
     }
 }
 
@@ -146,7 +151,7 @@ fn since(fields: &Fields, known: Known, current: &Validators<'_>, now: u64) -> O
 
 #[cfg(test)]
 mod tests {
-    use super::Outcome::{NotModified, PreconditionFailed, Proceed};
+    use super::ConditionOutcome::{NotModified, PreconditionFailed, Proceed};
     use super::*;
     use crate::fields::tests::fields;
 
@@ -161,7 +166,7 @@ mod tests {
     const AFTER: &str = "Sun, 06 Nov 1994 08:49:38 GMT";
     const TO_COME: &str = "Fri, 31 Dec 2027 00:00:00 GMT";
 
-    type Case<'a> = (Method, &'a [(&'a str, &'a str)], Outcome);
+    type Case<'a> = (Method, &'a [(&'a str, &'a str)], ConditionOutcome);
 
     #[track_caller]
     fn check(cases: &[Case<'_>]) {

@@ -1,8 +1,11 @@
 //! The calendar, and the date as HTTP writes and reads it.
 //!
 //! Knows no clock: times are seconds since 1970 without leap seconds, up to the year 9999.
+//!
+//! Own code, because the `httpdate` crate (1.0.3) refuses a leap second and a date with another
+//! weekday, takes spaces around a date, and gives a two-digit year a fixed century.
 
-/// Length of [`imf_fixdate`].
+/// The length of an [`imf_fixdate`] in bytes.
 pub const LENGTH: usize = 29;
 
 const WEEKDAYS: &[u8; 21] = b"SunMonTueWedThuFriSat";
@@ -65,12 +68,12 @@ impl Calendar {
         }
     }
 
-    /// `Sun`
+    /// The first three letters, as in `Sun`.
     pub fn weekday_name(&self) -> &'static [u8] {
         third(WEEKDAYS, usize::from(self.weekday))
     }
 
-    /// `Nov`
+    /// The first three letters, as in `Nov`.
     pub fn month_name(&self) -> &'static [u8] {
         third(MONTHS, usize::from(self.month).saturating_sub(1))
     }
@@ -101,7 +104,7 @@ pub fn imf_fixdate(unix_seconds: u64) -> [u8; LENGTH] {
 /// `now`, in the same unit, decides the century of a two-digit year. `None` if it is no date, or
 /// one before 1970. The weekday need not be the right one; a leap second is the second after it.
 pub fn parse(value: &[u8], now: u64) -> Option<u64> {
-    let mut text = Text(value);
+    let mut text = DateReader(value);
     let weekday = text.name(WEEKDAYS)?;
     let (year, month, day, time);
     if text.takes(b", ") {
@@ -109,7 +112,7 @@ pub fn parse(value: &[u8], now: u64) -> Option<u64> {
         day = text.number(2)?;
         month = text.between(b" ", |text| text.name(MONTHS), b" ")? as u64 + 1;
         year = text.number(4)?;
-        time = text.between(b" ", Text::time, b" GMT")?;
+        time = text.between(b" ", DateReader::time, b" GMT")?;
     } else if text.takes(b" ") {
         // Sun Nov  6 08:49:37 1994
         month = text.name(MONTHS)? as u64 + 1;
@@ -118,7 +121,7 @@ pub fn parse(value: &[u8], now: u64) -> Option<u64> {
         } else {
             text.between(b" ", |text| text.number(2), b"")?
         };
-        time = text.between(b" ", Text::time, b" ")?;
+        time = text.between(b" ", DateReader::time, b" ")?;
         year = text.number(4)?;
     } else {
         // Sunday, 06-Nov-94 08:49:37 GMT
@@ -171,9 +174,9 @@ fn days_since_1970(year: u64, month: u64, day: u64) -> u64 {
 }
 
 /// The unread part of a date.
-struct Text<'a>(&'a [u8]);
+struct DateReader<'a>(&'a [u8]);
 
-impl Text<'_> {
+impl DateReader<'_> {
     /// Dates are case-sensitive.
     fn takes(&mut self, literal: &[u8]) -> bool {
         let rest = self.0.strip_prefix(literal);
@@ -210,7 +213,7 @@ impl Text<'_> {
         names.chunks_exact(3).position(|other| other == name)
     }
 
-    /// Seconds since midnight.
+    /// The time of day, in seconds since midnight.
     fn time(&mut self) -> Option<u64> {
         let hour = self.number(2)?;
         let minute = self.between(b":", |text| text.number(2), b":")?;

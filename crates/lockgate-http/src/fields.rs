@@ -123,12 +123,12 @@ pub fn alike(name: &[u8], other: &[u8]) -> bool {
 
 /// A range of a head's text: half the size of a `Range<usize>`, and there are two in every line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Span {
+pub(crate) struct TextSpan {
     start: u32,
     end: u32,
 }
 
-impl Span {
+impl TextSpan {
     /// Limits keep heads far below 4 GB.
     pub(crate) fn new(range: Range<usize>) -> Self {
         Self {
@@ -143,15 +143,15 @@ impl Span {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Line {
-    name: Span,
-    value: Span,
+struct FieldLine {
+    name: TextSpan,
+    value: TextSpan,
     known: Option<Known>,
     /// Whether the line is in the text as it would be written: `name: value` and CR LF.
     plain: bool,
 }
 
-impl Line {
+impl FieldLine {
     /// The whole line in the text, if it is plain.
     fn whole(&self) -> Option<Range<usize>> {
         self.plain
@@ -159,7 +159,7 @@ impl Line {
     }
 }
 
-/// One field line.
+/// A field line: name and value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field<'a> {
     /// The name as it was written.
@@ -175,7 +175,7 @@ pub struct Field<'a> {
 pub struct Fields {
     /// The head as it was received, and behind it the added lines.
     text: Vec<u8>,
-    lines: Vec<Line>,
+    lines: Vec<FieldLine>,
     /// A bit for each known name that may be there: most names that are looked up are not.
     present: u32,
 }
@@ -220,22 +220,22 @@ impl Fields {
         let between = text.get(name.end..value.start);
         let behind = text.get(value.end..value.end + 2);
         let plain = between == Some(b": ") && behind == Some(b"\r\n");
-        self.add(Line {
-            name: Span::new(name),
-            value: Span::new(value),
+        self.add(FieldLine {
+            name: TextSpan::new(name),
+            value: TextSpan::new(value),
             known,
             plain,
         });
     }
 
-    fn add(&mut self, line: Line) {
+    fn add(&mut self, line: FieldLine) {
         if let Some(known) = line.known {
             self.present |= known.bit();
         }
         self.lines.push(line);
     }
 
-    /// The number of lines.
+    /// The number of field lines, repeated names included.
     pub fn len(&self) -> usize {
         self.lines.len()
     }
@@ -245,7 +245,7 @@ impl Fields {
         self.lines.is_empty()
     }
 
-    /// All lines in order.
+    /// All field lines, in the received order.
     pub fn iter(&self) -> impl Iterator<Item = Field<'_>> {
         self.lines.iter().map(|line| Field {
             name: line.name.of(&self.text),
@@ -340,9 +340,9 @@ impl Fields {
         let start = self.text.len();
         crate::h1::encode::field(&mut self.text, name, value);
         let behind = start + name.len();
-        let value = Span::new(behind + 2..self.text.len() - 2);
-        self.add(Line {
-            name: Span::new(start..behind),
+        let value = TextSpan::new(behind + 2..self.text.len() - 2);
+        self.add(FieldLine {
+            name: TextSpan::new(start..behind),
             value,
             known,
             plain: true,
@@ -374,7 +374,7 @@ impl Fields {
             if change(field, &mut value) {
                 let start = self.text.len();
                 self.text.extend_from_slice(&value);
-                line.value = Span::new(start..self.text.len());
+                line.value = TextSpan::new(start..self.text.len());
                 line.plain = false;
             }
             value.clear();

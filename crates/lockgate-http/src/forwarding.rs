@@ -2,7 +2,7 @@
 //! client (RFC 7239).
 
 use crate::fields::{Field, Fields, Known, alike};
-use crate::head::{Method, RequestHead, Version};
+use crate::head::{HttpVersion, Method, RequestHead};
 
 /// The fields of a message that are forwarded: all but those for this connection only (RFC 9110
 /// §7.6.1).
@@ -11,12 +11,12 @@ use crate::head::{Method, RequestHead, Version};
 /// client that could remove them would decide how the next server reads its message ("hop-by-hop
 /// abuse").
 #[derive(Debug)]
-pub struct Onward<'a> {
+pub struct EndToEndFields<'a> {
     /// Names in Connection that are not hop-by-hop anyway.
     named: Vec<&'a [u8]>,
 }
 
-impl<'a> Onward<'a> {
+impl<'a> EndToEndFields<'a> {
     /// For the message with these fields.
     pub fn of(fields: &'a Fields) -> Self {
         let usual = |token: &&[u8]| {
@@ -36,7 +36,7 @@ impl<'a> Onward<'a> {
     /// Transfer-Encoding.
     pub fn passes(&self, field: &Field<'_>) -> bool {
         match field.known {
-            Some(known) if ends_here(known) => false,
+            Some(known) if is_hop_by_hop(known) => false,
             Some(Known::Host) => true,
             _ => !self
                 .named
@@ -48,7 +48,7 @@ impl<'a> Onward<'a> {
 
 /// Removes Connection and the fields that it names: fields that we add afterwards cannot be removed
 /// by a peer (CVE-2022-1388, CVE-2022-31813).
-pub fn detach(fields: &mut Fields) {
+pub fn remove_connection_fields(fields: &mut Fields) {
     let ours = |token: &[u8]| {
         [&b"close"[..], b"keep-alive", b"te", b"upgrade"]
             .iter()
@@ -62,15 +62,15 @@ pub fn detach(fields: &mut Fields) {
         .filter(|token| ours(token))
         .collect();
     let (kept, named) = (kept.join(&b", "[..]), fields.clone());
-    let onward = Onward::of(&named);
-    fields.retain(|field| field.known.is_some_and(ends_here) || onward.passes(&field));
+    let onward = EndToEndFields::of(&named);
+    fields.retain(|field| field.known.is_some_and(is_hop_by_hop) || onward.passes(&field));
     fields.set(Known::Connection, &kept);
 }
 
 /// Whether a trailer is forwarded. Fields of framing, routing, credentials or the client are not
 /// (RFC 9110 §6.5.1): a recipient that merges trailers into the head would take a peer's value for
 /// ours.
-pub fn passes_behind(field: &Field<'_>) -> bool {
+pub fn passes_in_trailers(field: &Field<'_>) -> bool {
     const NEVER: [&[u8]; 34] = [
         b"accept-encoding",
         b"age",
@@ -129,7 +129,9 @@ pub enum Recipient {
 ///
 /// # Errors
 /// When it is no number, or there are several.
-pub fn count_hop(head: &RequestHead) -> Result<(Recipient, Option<u64>), HopsError> {
+pub fn decrement_max_forwards(
+    head: &RequestHead,
+) -> Result<(Recipient, Option<u64>), MaxForwardsError> {
     if !matches!(head.method, Method::Options | Method::Trace) {
         return Ok((Recipient::Next, None));
     }
@@ -141,34 +143,34 @@ pub fn count_hop(head: &RequestHead) -> Result<(Recipient, Option<u64>), HopsErr
 }
 
 /// Writes the Max-Forwards for the next hop.
-pub fn set_hops(left: u64, fields: &mut Fields) {
+pub fn set_max_forwards(left: u64, fields: &mut Fields) {
     fields.set(
         Known::MaxForwards,
         itoa::Buffer::new().format(left).as_bytes(),
     );
 }
 
-fn max_forwards(fields: &Fields) -> Result<Option<u64>, HopsError> {
+fn max_forwards(fields: &Fields) -> Result<Option<u64>, MaxForwardsError> {
     let mut values = fields.values(Known::MaxForwards);
     let digits = match (values.next(), values.next()) {
         (None, _) => return Ok(None),
-        (Some([]), _) | (_, Some(_)) => return Err(HopsError),
+        (Some([]), _) | (_, Some(_)) => return Err(MaxForwardsError),
         (Some(digits), None) => digits,
     };
     let number = digits.iter().try_fold(0_u64, |number, digit| {
         let digit = digit.is_ascii_digit().then(|| u64::from(digit - b'0'))?;
         Some(number.saturating_mul(10).saturating_add(digit))
     });
-    number.map(Some).ok_or(HopsError)
+    number.map(Some).ok_or(MaxForwardsError)
 }
 
 /// Max-Forwards is not one number (RFC 9110 §7.6.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("Max-Forwards is no number")]
-pub struct HopsError;
+pub struct MaxForwardsError;
 
 /// Whether a field is hop-by-hop, even if Connection does not name it.
-fn ends_here(known: Known) -> bool {
+fn is_hop_by_hop(known: Known) -> bool {
     matches!(
         known,
         Known::Connection
@@ -182,29 +184,29 @@ fn ends_here(known: Known) -> bool {
 }
 
 /// Whether the sender of this message wants to keep the connection (RFC 9112 §9.3).
-pub fn keeps_alive(version: Version, fields: &Fields) -> bool {
+pub fn keeps_alive(version: HttpVersion, fields: &Fields) -> bool {
     let has = |token: &str| {
         fields
             .tokens(Known::Connection)
             .any(|found| found.eq_ignore_ascii_case(token.as_bytes()))
     };
-    !has("close") && (version >= Version::Http11 || has("keep-alive"))
+    !has("close") && (version >= HttpVersion::Http11 || has("keep-alive"))
 }
 
 /// The client in the forwarding fields for the origin: built once per connection, written into each
 /// of its requests.
 #[derive(Debug)]
-pub struct Client {
+pub struct ForwardedClient {
     address: String,
     secure: bool,
     trusted: bool,
     /// Whether no forwarding fields are written.
-    unnamed: bool,
+    anonymous: bool,
     /// The client's element of `Forwarded`, without the host (RFC 7239 §4).
     element: String,
 }
 
-impl Client {
+impl ForwardedClient {
     /// `address` is that of the connection's other end, or of the client in a PROXY header,
     /// `unknown` without one; `secure` is whether it came over TLS. The fields of earlier hops from
     /// a `trusted` client are kept, and ours are appended.
@@ -214,23 +216,23 @@ impl Client {
             address,
             secure,
             trusted,
-            unnamed: false,
+            anonymous: false,
             element,
         }
     }
 
     /// A client without forwarding fields: it asked for a forward proxy, and its own such fields
     /// are forwarded unchanged.
-    pub fn unnamed() -> Self {
+    pub fn anonymous() -> Self {
         Self {
-            unnamed: true,
+            anonymous: true,
             ..Self::new(String::new(), false, false)
         }
     }
 
     /// Whether no forwarding fields are written.
-    pub fn is_unnamed(&self) -> bool {
-        self.unnamed
+    pub fn is_anonymous(&self) -> bool {
+        self.anonymous
     }
 
     /// Whether the client uses TLS.
@@ -243,11 +245,11 @@ impl Client {
         self.trusted
     }
 
-    /// Whether a field must not be forwarded beside those of [`tell`](Self::tell): any client could
+    /// Whether a field must not be forwarded beside those of [`write_fields`](Self::write_fields): any client could
     /// have sent it.
     pub fn replaces(&self, field: &Field<'_>) -> bool {
         match field.known {
-            _ if self.unnamed => false,
+            _ if self.anonymous => false,
             Some(Known::XForwardedFor | Known::Forwarded) => true,
             // The first hop knows the user's request best.
             Some(Known::XForwardedProto | Known::XForwardedHost) => !self.trusted,
@@ -261,8 +263,13 @@ impl Client {
     /// Passes `X-Forwarded-For`, `-Proto` and `-Host`, and `Forwarded` (RFC 7239 §4) to `add`, each
     /// with the parts of its value. `sent` are the request's fields; `host` is its host as it was
     /// written, with its port.
-    pub fn tell(&self, host: &[u8], sent: &Fields, mut add: impl FnMut(&'static str, &[&[u8]])) {
-        if self.unnamed {
+    pub fn write_fields(
+        &self,
+        host: &[u8],
+        sent: &Fields,
+        mut add: impl FnMut(&'static str, &[&[u8]]),
+    ) {
+        if self.anonymous {
             return;
         }
         let (address, proto) = (self.address.as_bytes(), proto(self.secure).as_bytes());
@@ -324,12 +331,12 @@ fn is_like_ours(name: &[u8]) -> bool {
     for (usual, byte) in usual.iter_mut().zip(name) {
         *usual = if *byte == b'_' { b'-' } else { *byte };
     }
-    Known::of(usual).is_some_and(|known| !is_for_the_end(known))
+    Known::of(usual).is_some_and(|known| !is_for_recipient(known))
 }
 
 /// Whether a field is known only because the final recipient looks it up: for forwarding it is like
 /// any other.
-fn is_for_the_end(known: Known) -> bool {
+fn is_for_recipient(known: Known) -> bool {
     matches!(
         known,
         Known::AcceptEncoding
@@ -369,7 +376,7 @@ mod tests {
             ("x-secret", "1"),
             ("X-Other", "2"),
         ]);
-        let onward = Onward::of(&sent);
+        let onward = EndToEndFields::of(&sent);
         assert_eq!(
             shown(&sent, |field| onward.passes(field)),
             ["Host: a.example", "X-Other: 2"]
@@ -387,7 +394,7 @@ mod tests {
             ("Content-Length", "3"),
             ("X-Other", "2"),
         ]);
-        detach(&mut sent);
+        remove_connection_fields(&mut sent);
         sent.append(b"X-Added", b"3");
         assert_eq!(
             shown(&sent, |_| true),
@@ -400,7 +407,7 @@ mod tests {
                 "X-Added: 3"
             ]
         );
-        let onward = Onward::of(&sent);
+        let onward = EndToEndFields::of(&sent);
         assert_eq!(
             shown(&sent, |field| onward.passes(field)),
             ["Host: a.example", "X-Other: 2", "X-Added: 3"]
@@ -415,7 +422,7 @@ mod tests {
                 .iter()
                 .map(|value| ("max-forwards", *value))
                 .collect();
-            count_hop(&RequestHead {
+            decrement_max_forwards(&RequestHead {
                 method,
                 fields: fields(&lines),
                 ..RequestHead::default()
@@ -431,7 +438,11 @@ mod tests {
                 Ok((Recipient::Next, Some(u64::MAX - 1)))
             );
             for malformed in [&[""][..], &["-1"], &["1.0"], &["1, 2"], &["1", "1"], &["x"]] {
-                assert_eq!(counted(method, malformed), Err(HopsError), "{malformed:?}");
+                assert_eq!(
+                    counted(method, malformed),
+                    Err(MaxForwardsError),
+                    "{malformed:?}"
+                );
             }
         }
         assert_eq!(counted(Method::Get, &["0"]), Ok((Recipient::Next, None)));
@@ -440,7 +451,7 @@ mod tests {
             Ok((Recipient::Next, None))
         );
         let mut some = fields(&[("max-forwards", "7"), ("x", "y")]);
-        set_hops(6, &mut some);
+        set_max_forwards(6, &mut some);
         assert_eq!(shown(&some, |_| true), ["x: y", "Max-Forwards: 6"]);
     }
 
@@ -461,14 +472,17 @@ mod tests {
             ("if_match", "*"),
             ("Accept_Encoding", "gzip"),
         ]);
-        assert_eq!(shown(&sent, passes_behind), ["X-Sum: 1", "grpc-status: 0"]);
+        assert_eq!(
+            shown(&sent, passes_in_trailers),
+            ["X-Sum: 1", "grpc-status: 0"]
+        );
     }
 
     /// RFC 9112 §9.3.
     #[test]
     fn keep_alive_depends_on_version_and_connection_field() {
         let keeps = |version, value: &str| keeps_alive(version, &fields(&[("Connection", value)]));
-        let (old, new) = (Version::Http10, Version::Http11);
+        let (old, new) = (HttpVersion::Http10, HttpVersion::Http11);
         assert_eq!(
             ["", "close", "Close, x", "keep-alive"].map(|value| keeps(new, value)),
             [true, false, false, true]
@@ -478,14 +492,14 @@ mod tests {
             [false, false, true, false]
         );
         // RFC 9113 §9.1: by GOAWAY and not by a field.
-        assert!(keeps(Version::Http2, ""));
+        assert!(keeps(HttpVersion::Http2, ""));
     }
 
-    fn told(client: &Client, host: &str, sent: &[(&str, &str)]) -> Vec<String> {
+    fn told(client: &ForwardedClient, host: &str, sent: &[(&str, &str)]) -> Vec<String> {
         let sent = fields(sent);
         let mut out = Vec::new();
         sent.write(&mut out, |field| !client.replaces(field));
-        client.tell(host.as_bytes(), &sent, |name, parts| {
+        client.write_fields(host.as_bytes(), &sent, |name, parts| {
             encode::field_of(&mut out, name.as_bytes(), parts);
         });
         String::from_utf8(out)
@@ -510,7 +524,7 @@ mod tests {
             ("X_Other", "1"),
             ("If_Match", "*"),
         ];
-        let client = Client::new("192.0.2.7".to_owned(), false, false);
+        let client = ForwardedClient::new("192.0.2.7".to_owned(), false, false);
         assert_eq!(
             told(&client, "a.example:80", &lies),
             [
@@ -528,7 +542,7 @@ mod tests {
     #[test]
     fn without_host_there_is_no_x_forwarded_host() {
         for trusted in [false, true] {
-            let client = Client::new("192.0.2.7".to_owned(), false, trusted);
+            let client = ForwardedClient::new("192.0.2.7".to_owned(), false, trusted);
             assert_eq!(
                 told(&client, "", &[]),
                 [
@@ -548,7 +562,7 @@ mod tests {
             ("X-Forwarded-Proto", "https"),
             ("Forwarded", "for=203.0.113.9"),
         ];
-        let client = Client::new("2001:db8::7".to_owned(), false, true);
+        let client = ForwardedClient::new("2001:db8::7".to_owned(), false, true);
         assert_eq!(
             told(&client, "a.example", &said),
             [

@@ -1,10 +1,10 @@
 //! The head of a message.
 
-use crate::fields::{Fields, Span};
+use crate::fields::{Fields, TextSpan};
 
 /// The version of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Version {
+pub enum HttpVersion {
     /// HTTP/1.0: no chunks, no required Host, closed by default.
     Http10,
     /// HTTP/1.1, and every later HTTP/1 (RFC 9110 §2.5).
@@ -60,23 +60,23 @@ impl Method {
 /// A request's head. Parsing into a used one allocates nothing.
 #[derive(Debug, Clone)]
 pub struct RequestHead {
-    /// The method.
+    /// The method, if it is a known one.
     pub method: Method,
-    /// The client's HTTP version.
-    pub version: Version,
+    /// The version in which the client sent it.
+    pub version: HttpVersion,
     /// Whether its `:scheme` is https; `None` in HTTP/1 and for CONNECT, which have none (RFC 9113
     /// §8.3.1, §8.5).
     pub secure: Option<bool>,
-    /// The fields.
+    /// The field lines, Host included.
     pub fields: Fields,
-    pub(crate) method_name: Span,
-    pub(crate) target: Span,
+    pub(crate) method_name: TextSpan,
+    pub(crate) target: TextSpan,
 }
 
 impl RequestHead {
     /// A head without fields, for a request of our own. `method` is a token, `target` a
     /// request-target.
-    pub fn of(version: Version, method: &[u8], target: &[u8]) -> Self {
+    pub fn of(version: HttpVersion, method: &[u8], target: &[u8]) -> Self {
         let mut head = Self::default();
         head.begin(version, method, target);
         head
@@ -93,15 +93,15 @@ impl RequestHead {
     }
 
     /// Clears the head for a new request line and keeps the memory.
-    pub(crate) fn begin(&mut self, version: Version, method: &[u8], target: &[u8]) {
+    pub(crate) fn begin(&mut self, version: HttpVersion, method: &[u8], target: &[u8]) {
         self.fields.clear();
         self.fields.hold(method);
         self.fields.hold(target);
         self.version = version;
         self.secure = None;
         self.method = Method::of(method);
-        self.method_name = Span::new(0..method.len());
-        self.target = Span::new(method.len()..method.len() + target.len());
+        self.method_name = TextSpan::new(0..method.len());
+        self.target = TextSpan::new(method.len()..method.len() + target.len());
     }
 }
 
@@ -109,11 +109,11 @@ impl Default for RequestHead {
     fn default() -> Self {
         Self {
             method: Method::Other,
-            version: Version::Http11,
+            version: HttpVersion::Http11,
             secure: None,
             fields: Fields::default(),
-            method_name: Span::default(),
-            target: Span::default(),
+            method_name: TextSpan::default(),
+            target: TextSpan::default(),
         }
     }
 }
@@ -123,11 +123,11 @@ impl Default for RequestHead {
 pub struct ResponseHead {
     /// Three digits, 100 to 999.
     pub status: u16,
-    /// The origin's HTTP version.
-    pub version: Version,
-    /// The fields.
+    /// The version in which the origin sent it.
+    pub version: HttpVersion,
+    /// The field lines in their order.
     pub fields: Fields,
-    pub(crate) reason: Span,
+    pub(crate) reason: TextSpan,
 }
 
 impl Clone for ResponseHead {
@@ -154,7 +154,7 @@ impl ResponseHead {
         Self {
             status,
             fields,
-            reason: Span::new(0..reason.len()),
+            reason: TextSpan::new(0..reason.len()),
             ..Self::default()
         }
     }
@@ -170,11 +170,11 @@ impl ResponseHead {
     }
 
     /// Clears the head for a new status line and keeps the memory.
-    pub(crate) fn begin(&mut self, version: Version, status: u16) {
+    pub(crate) fn begin(&mut self, version: HttpVersion, status: u16) {
         self.fields.clear();
         self.version = version;
         self.status = status;
-        self.reason = Span::default();
+        self.reason = TextSpan::default();
     }
 }
 
@@ -182,9 +182,9 @@ impl Default for ResponseHead {
     fn default() -> Self {
         Self {
             status: 0,
-            version: Version::Http11,
+            version: HttpVersion::Http11,
             fields: Fields::default(),
-            reason: Span::default(),
+            reason: TextSpan::default(),
         }
     }
 }
@@ -192,7 +192,7 @@ impl Default for ResponseHead {
 /// The length of a message's body by its head (RFC 9112 §6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyLength {
-    /// No body.
+    /// No body: the message ends with its head.
     Empty,
     /// This many bytes, at least one.
     Known(u64),

@@ -7,8 +7,8 @@
 //! # Layout
 //! - [`fields`], [`head`]: one message's head, owned, in one reusable buffer.
 //! - [`target`]: the forms of a request-target, authorities, and the path as routing sees it.
-//! - [`readings`]: interpretations of a path by different servers.
-//! - [`asked`]: target and Host taken together.
+//! - [`path_interpretations`]: interpretations of a path by different servers.
+//! - [`request_target`]: target and Host taken together.
 //! - [`h1`]: the codec of HTTP/1: heads, the length of a body, bodies.
 //! - [`h2`]: heads of HTTP/2, and a scanner of its frames.
 //! - [`hpack`]: compression of HTTP/2 heads.
@@ -23,7 +23,6 @@
 
 #![forbid(unsafe_code)]
 
-pub mod asked;
 pub mod coding;
 pub mod conditional;
 pub mod date;
@@ -36,9 +35,10 @@ pub mod h2;
 pub mod head;
 pub mod hpack;
 pub mod media_type;
+pub mod path_interpretations;
 pub mod priority;
 pub mod range;
-pub mod readings;
+pub mod request_target;
 pub mod status;
 pub mod target;
 pub mod trace;

@@ -7,7 +7,7 @@ use crate::fields::Fields;
 
 mod dictionary;
 
-use dictionary::Item;
+use dictionary::MemberValue;
 
 /// The priority of a response. A lower urgency is sooner; the default is that of RFC 9218 §4.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,10 +76,10 @@ impl Members {
         // RFC 9651 §4.2.2: of members with the same key the last one holds, here even an invalid
         // one.
         dictionary::parse(value, |key, item| match (key, item) {
-            (b"u", Item::Integer(urgency)) => {
+            (b"u", MemberValue::Integer(urgency)) => {
                 members.urgency = u8::try_from(urgency).ok().filter(|urgency| *urgency <= 7);
             }
-            (b"i", Item::Boolean(incremental)) => members.incremental = Some(incremental),
+            (b"i", MemberValue::Boolean(incremental)) => members.incremental = Some(incremental),
             (b"u", _) => members.urgency = None,
             (b"i", _) => members.incremental = None,
             _ => {}

@@ -17,10 +17,10 @@ pub const MAX_RANGES: usize = 32;
 
 /// One part of a representation: at least one byte, all within it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Part {
-    /// Bytes before it.
+pub struct ByteRange {
+    /// The number of bytes before it.
     pub offset: u64,
-    /// Bytes in it.
+    /// The number of bytes in it.
     pub length: u64,
 }
 
@@ -30,11 +30,11 @@ pub enum Selection {
     /// All of it, with 200: there is no Range, or it is ignored.
     Whole,
     /// 206, with the [`content_range`] of the part.
-    Single(Part),
+    Single(ByteRange),
     /// 206, as a [`Multipart`]: two to [`MAX_RANGES`] parts in the requested order, together no
     /// longer than the whole.
-    Several(Vec<Part>),
-    /// 416, with [`unsatisfied_range`].
+    Several(Vec<ByteRange>),
+    /// 416, with [`unsatisfied_range`]: no range overlaps the representation.
     Unsatisfiable,
 }
 
@@ -90,12 +90,12 @@ fn of(value: &[u8], size: u64) -> Option<Selection> {
 }
 
 /// The part that one range selects, if any (RFC 9110 §14.1.2); the outer `None` if it is no range.
-fn part(spec: &[u8], size: u64) -> Option<Option<Part>> {
+fn part(spec: &[u8], size: u64) -> Option<Option<ByteRange>> {
     let (first, last) = spec.split_at_checked(memchr::memchr(b'-', spec)?)?;
     let last = &last[1..];
     if first.is_empty() {
         let length = number(last)?.min(size);
-        return Some((length > 0).then_some(Part {
+        return Some((length > 0).then_some(ByteRange {
             offset: size - length,
             length,
         }));
@@ -110,7 +110,7 @@ fn part(spec: &[u8], size: u64) -> Option<Option<Part>> {
         // §14.1.1: invalid, however long the representation is.
         return None;
     }
-    Some((offset < size).then(|| Part {
+    Some((offset < size).then(|| ByteRange {
         offset,
         length: (last - offset).min(size - offset - 1) + 1,
     }))
@@ -128,7 +128,7 @@ fn number(digits: &[u8]) -> Option<u64> {
 }
 
 /// Appends the value of Content-Range for a part of `size` bytes (RFC 9110 §14.4).
-pub fn content_range(out: &mut Vec<u8>, part: Part, size: u64) {
+pub fn content_range(out: &mut Vec<u8>, part: ByteRange, size: u64) {
     for piece in spelled(part, size, &mut Default::default()) {
         out.extend_from_slice(piece);
     }
@@ -141,7 +141,7 @@ pub fn unsatisfied_range(out: &mut Vec<u8>, size: u64) {
 }
 
 /// The pieces of Content-Range's value; `digits` holds its numbers.
-fn spelled(part: Part, size: u64, digits: &mut [itoa::Buffer; 3]) -> [&[u8]; 6] {
+fn spelled(part: ByteRange, size: u64, digits: &mut [itoa::Buffer; 3]) -> [&[u8]; 6] {
     let [first, last, whole] = digits;
     let last = last.format(part.offset + (part.length - 1));
     let (first, whole) = (first.format(part.offset), whole.format(size));
@@ -165,8 +165,8 @@ mod tests {
         select(Method::Get, &fields(&[("Range", value)]), size)
     }
 
-    fn part(offset: u64, length: u64) -> Part {
-        Part { offset, length }
+    fn part(offset: u64, length: u64) -> ByteRange {
+        ByteRange { offset, length }
     }
 
     /// The examples of RFC 9110 §14.1.2, of 10,000 bytes.

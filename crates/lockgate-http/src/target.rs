@@ -6,9 +6,9 @@ use std::net::Ipv6Addr;
 
 use crate::head::Method;
 
-/// A request-target.
+/// A request-target, by its form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Target<'a> {
+pub enum TargetForm<'a> {
     /// `/path?query`: the usual form.
     Origin {
         /// From its first slash.
@@ -21,14 +21,14 @@ pub enum Target<'a> {
     Absolute {
         /// Whether the scheme is https.
         secure: bool,
-        /// The host and port.
+        /// The host and port of the URL.
         authority: Authority<'a>,
         /// From its first slash; `/` if there is none.
         path: &'a [u8],
         /// Behind the first question mark.
         query: Option<&'a [u8]>,
     },
-    /// `host:port`: CONNECT's.
+    /// `host:port`, the only form of CONNECT.
     Authority(Authority<'a>),
     /// `*`: OPTIONS for the server as a whole.
     Asterisk,
@@ -57,26 +57,26 @@ pub enum TargetError {
 ///
 /// # Errors
 /// When it has none of the forms, or its host is invalid.
-pub fn parse(method: Method, target: &[u8]) -> Result<Target<'_>, TargetError> {
+pub fn parse(method: Method, target: &[u8]) -> Result<TargetForm<'_>, TargetError> {
     if method == Method::Connect {
         let authority = Authority::parse(target)?;
         return if authority.port.is_some() {
-            Ok(Target::Authority(authority))
+            Ok(TargetForm::Authority(authority))
         } else {
             Err(TargetError::Authority)
         };
     }
     match target {
-        b"*" if method == Method::Options => Ok(Target::Asterisk),
+        b"*" if method == Method::Options => Ok(TargetForm::Asterisk),
         [b'/', ..] => {
             let (path, query) = split_query(target)?;
-            Ok(Target::Origin { path, query })
+            Ok(TargetForm::Origin { path, query })
         }
         _ => absolute(target),
     }
 }
 
-fn absolute(target: &[u8]) -> Result<Target<'_>, TargetError> {
+fn absolute(target: &[u8]) -> Result<TargetForm<'_>, TargetError> {
     let scheme = |scheme: &[u8]| {
         let (found, rest) = target.split_at_checked(scheme.len())?;
         found.eq_ignore_ascii_case(scheme).then_some(rest)
@@ -93,7 +93,7 @@ fn absolute(target: &[u8]) -> Result<Target<'_>, TargetError> {
     let (authority, rest) = rest.split_at(end);
     let (path, query) = split_query(rest)?;
     let path = if path.is_empty() { b"/" } else { path };
-    Ok(Target::Absolute {
+    Ok(TargetForm::Absolute {
         secure,
         authority: Authority::parse(authority)?,
         path,
@@ -342,7 +342,7 @@ mod tests {
     fn origin(method: Method, target: &str) -> Option<(String, Option<String>)> {
         let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
         match parse(method, target.as_bytes()) {
-            Ok(Target::Origin { path, query }) => Some((text(path), query.map(text))),
+            Ok(TargetForm::Origin { path, query }) => Some((text(path), query.map(text))),
             _ => None,
         }
     }
@@ -355,21 +355,21 @@ mod tests {
             Some(("/a/b".into(), Some("c?d".into())))
         );
         assert_eq!(origin(Method::Get, "//a"), Some(("//a".into(), None)));
-        assert_eq!(parse(Method::Options, b"*"), Ok(Target::Asterisk));
+        assert_eq!(parse(Method::Options, b"*"), Ok(TargetForm::Asterisk));
         let host = |port| super::Authority {
             host: "a.example",
             port,
         };
         assert_eq!(
             parse(Method::Connect, b"a.example:443"),
-            Ok(Target::Authority(host(Some(443))))
+            Ok(TargetForm::Authority(host(Some(443))))
         );
         for (target, path, query) in [
             ("HTTP://a.example", &b"/"[..], None),
             ("http://a.example/b?c", b"/b", Some(&b"c"[..])),
             ("http://a.example?c", b"/", Some(b"c")),
         ] {
-            let absolute = Target::Absolute {
+            let absolute = TargetForm::Absolute {
                 secure: false,
                 authority: host(None),
                 path,

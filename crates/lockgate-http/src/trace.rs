@@ -89,7 +89,7 @@ impl TraceId {
         Self(trace)
     }
 
-    /// The id as text.
+    /// The 32 hexadecimal digits of the id.
     pub fn as_str(&self) -> &str {
         str::from_utf8(&self.0).unwrap_or_default()
     }

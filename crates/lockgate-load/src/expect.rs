@@ -1,46 +1,46 @@
-//! What a response must be to count as a success.
+//! Expectations that a response must meet to count as a success.
 
 use std::ops::RangeInclusive;
 
 use aws_lc_rs::digest::{self, SHA256};
 
-use crate::result::Failure;
+use crate::result::FailureKind;
 
-/// What is expected of every response of a target.
+/// Expectations of every response of a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expect {
-    /// Its status.
+    /// Ranges of statuses that count as successes.
     pub status: Vec<RangeInclusive<u16>>,
-    /// How many bytes its body has.
+    /// Length of the body, after its transfer coding.
     pub length: Length,
-    /// Which bytes.
+    /// Bytes of the body, compared by their hash.
     pub body: BodyCheck,
 }
 
-/// How long a body must be.
+/// Expected length of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Length {
-    /// As long as that of the first response that was right.
+    /// The length of the first success.
     First,
-    /// So many bytes.
+    /// This number of bytes, also where the first response has another.
     Exactly(u64),
-    /// Whatever it is.
+    /// Any length, also another one in each response.
     Any,
 }
 
-/// Which bytes a body must have.
+/// Expected bytes of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyCheck {
-    /// Any.
+    /// Any bytes: bodies are not hashed.
     Any,
-    /// Those of the first response that was right.
+    /// The bytes of the first success.
     First,
-    /// Those with this hash.
+    /// Bytes with this hash, from the option.
     Sha256([u8; 32]),
 }
 
 impl Default for Expect {
-    /// A page: 2xx, as long as the first.
+    /// 2xx, and the length of the first success.
     fn default() -> Self {
         Self {
             status: vec![200..=299],
@@ -64,17 +64,16 @@ impl Expect {
         self.body != BodyCheck::Any
     }
 
-    /// What is wrong with a response, if something is; `first` is the first of its target that was
-    /// right.
+    /// Judges a response; `first` is the first success of its target.
     pub(crate) fn judge(
         &self,
         response: &ObservedResponse,
         first: Option<&ObservedResponse>,
-    ) -> Result<(), (Failure, String)> {
+    ) -> Result<(), (FailureKind, String)> {
         if let Some(status) = response.status
             && !self.status.iter().any(|range| range.contains(&status))
         {
-            return Err((Failure::Status, format!("status {status}")));
+            return Err((FailureKind::Status, format!("status {status}")));
         }
         let length = match self.length {
             Length::First => first.map(|first| first.length),
@@ -83,7 +82,7 @@ impl Expect {
         };
         if let Some(length) = length.filter(|length| *length != response.length) {
             return Err((
-                Failure::Length,
+                FailureKind::Length,
                 format!("{} bytes instead of {length}", response.length),
             ));
         }
@@ -93,15 +92,16 @@ impl Expect {
             BodyCheck::Sha256(hash) => Some(hash),
         };
         match (hash, response.hash) {
-            (Some(wanted), Some(hash)) if hash != wanted => {
-                Err((Failure::Body, "the right length and other bytes".to_owned()))
-            }
+            (Some(wanted), Some(hash)) if hash != wanted => Err((
+                FailureKind::Body,
+                "the right length and other bytes".to_owned(),
+            )),
             _ => Ok(()),
         }
     }
 }
 
-/// Hashes a body as it comes.
+/// Hasher of a body, as it comes.
 pub(crate) struct Hasher(digest::Context);
 
 impl Hasher {
@@ -137,16 +137,19 @@ mod tests {
         let expect = Expect::default();
         let judge = |status, length| expect.judge(&page(status, length), Some(&page(200, 105_600)));
         assert_eq!(judge(200, 105_600), Ok(()));
-        assert_eq!(judge(301, 170).unwrap_err().0, Failure::Status);
-        assert_eq!(judge(404, 105_600).unwrap_err().0, Failure::Status);
+        assert_eq!(judge(301, 170).unwrap_err().0, FailureKind::Status);
+        assert_eq!(judge(404, 105_600).unwrap_err().0, FailureKind::Status);
         assert_eq!(
             judge(200, 170).unwrap_err(),
-            (Failure::Length, "170 bytes instead of 105600".to_owned())
+            (
+                FailureKind::Length,
+                "170 bytes instead of 105600".to_owned()
+            )
         );
     }
 
     #[test]
-    fn what_is_told_wins_over_what_came_first() {
+    fn an_expectation_wins_over_the_first_response() {
         let first = page(200, 9);
         let expect = Expect {
             length: Length::Exactly(5),
@@ -154,7 +157,7 @@ mod tests {
         };
         assert_eq!(
             expect.judge(&page(200, 9), Some(&first)).unwrap_err().0,
-            Failure::Length
+            FailureKind::Length
         );
         let any = Expect {
             length: Length::Any,
@@ -185,7 +188,7 @@ mod tests {
         assert_eq!(expect.judge(&response(b"one"), Some(&first)), Ok(()));
         assert_eq!(
             expect.judge(&response(b"two"), Some(&first)).unwrap_err().0,
-            Failure::Body
+            FailureKind::Body
         );
     }
 }

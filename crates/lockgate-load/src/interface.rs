@@ -1,16 +1,16 @@
-//! The network interface towards a target, as the kernel counts it: whether it was the limit.
+//! Counters of the network interface towards a target: whether it was the bottleneck.
 //!
-//! What stays on this machine has none, and virtual interfaces do not say how fast they are: then
-//! nothing is known.
+//! Targets on this machine have no such interface, and virtual interfaces have no known speed: then
+//! there is no check.
 
 use std::cmp::Reverse;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use lockgate_net::dial::Target;
+use lockgate_net::dial::DialTarget;
 
-/// An interface whose speed is known.
+/// A network interface with a known speed.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Interface {
     pub(crate) name: String,
@@ -18,30 +18,30 @@ pub(crate) struct Interface {
     speed: u64,
 }
 
-/// Bytes that it has received and sent so far, with the heads of all packets.
+/// Bytes that an interface has received and sent so far, packet headers included.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Moved {
+pub(crate) struct InterfaceBytes {
     received: u64,
     sent: u64,
 }
 
 impl Interface {
-    /// That which packets to `target` leave by.
-    pub(crate) fn towards(target: &Target) -> Option<Self> {
-        let Target::Tcp(address) = target else {
+    /// The interface of the route to `target`.
+    pub(crate) fn towards(target: &DialTarget) -> Option<Self> {
+        let DialTarget::Tcp(address) = target else {
             return None;
         };
         let IpAddr::V4(ip) = address.ip() else {
             return None;
         };
-        // What is connected sends nothing, and says which of our addresses it would send from.
+        // `connect` of a UDP socket sends no packet, and chooses the local address.
         let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
         socket.connect(address).ok()?;
         if socket.local_addr().ok()?.ip() == address.ip() || ip.is_loopback() {
             return None;
         }
         let name = route(&std::fs::read_to_string("/proc/net/route").ok()?, ip)?;
-        // What is no device, as one end of a pair to a container is none, says any speed.
+        // Interfaces without a device, such as one end of a veth pair, report any speed.
         PathBuf::from("/sys/class/net")
             .join(&name)
             .join("device")
@@ -54,9 +54,9 @@ impl Interface {
         })
     }
 
-    pub(crate) fn moved(&self) -> Moved {
+    pub(crate) fn bytes(&self) -> InterfaceBytes {
         let count = |name| read(&self.name, name).unwrap_or_default();
-        Moved {
+        InterfaceBytes {
             received: count("statistics/rx_bytes"),
             sent: count("statistics/tx_bytes"),
         }
@@ -64,15 +64,19 @@ impl Interface {
 
     /// The share of its speed that was used since `before` in its busier direction, all programs
     /// together.
-    pub(crate) fn used(&self, before: Moved, now: Moved, elapsed: Duration) -> f64 {
+    pub(crate) fn used(
+        &self,
+        before: InterfaceBytes,
+        now: InterfaceBytes,
+        elapsed: Duration,
+    ) -> f64 {
         let bytes = (now.received.saturating_sub(before.received))
             .max(now.sent.saturating_sub(before.sent));
         bytes as f64 * 8.0 / self.speed.max(1) as f64 / elapsed.as_secs_f64().max(1e-9)
     }
 }
 
-/// A number that the kernel tells of an interface; none where it is negative, as the speed of
-/// virtual ones is.
+/// A counter of an interface; `None` where it is negative, as the speed of virtual interfaces is.
 fn read(interface: &str, name: &str) -> Option<u64> {
     let path = PathBuf::from("/sys/class/net").join(interface).join(name);
     std::fs::read_to_string(path).ok()?.trim().parse().ok()
@@ -80,14 +84,14 @@ fn read(interface: &str, name: &str) -> Option<u64> {
 
 /// The interface of the most specific route in `table` (proc(5), `/proc/net/route`).
 fn route(table: &str, to: Ipv4Addr) -> Option<String> {
-    // As the words stand in memory: the first byte of an address is the lowest.
+    // The table prints addresses as words in memory: the first byte is the lowest.
     let to = u32::from_le_bytes(to.octets());
     let routes = table.lines().skip(1).filter_map(|line| {
         let words: Vec<_> = line.split_ascii_whitespace().collect();
-        let number = |place: usize| u32::from_str_radix(words.get(place)?, 16).ok();
+        let number = |index: usize| u32::from_str_radix(words.get(index)?, 16).ok();
         let (destination, mask) = (number(1)?, number(7)?);
         let metric: u32 = words.get(6)?.parse().ok()?;
-        // Of two that are alike the lower metric is preferred.
+        // Of two equal routes the lower metric is preferred.
         (to & mask == destination)
             .then(|| (mask.count_ones(), Reverse(metric), words[0].to_owned()))
     });
@@ -114,12 +118,12 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_here_has_no_interface() {
+    fn loopback_traffic_has_no_interface() {
         assert_eq!(
-            Interface::towards(&Target::Tcp("127.0.0.1:80".parse().unwrap())),
+            Interface::towards(&DialTarget::Tcp("127.0.0.1:80".parse().unwrap())),
             None
         );
-        assert_eq!(Interface::towards(&Target::Unix("/x".into())), None);
+        assert_eq!(Interface::towards(&DialTarget::Unix("/x".into())), None);
     }
 
     #[test]
@@ -128,11 +132,11 @@ mod tests {
             name: "eth0".to_owned(),
             speed: 1_000_000,
         };
-        let before = Moved {
+        let before = InterfaceBytes {
             received: 1_000,
             sent: 500,
         };
-        let now = Moved {
+        let now = InterfaceBytes {
             received: 1_500,
             sent: 125_500,
         };

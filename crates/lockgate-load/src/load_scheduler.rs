@@ -1,9 +1,9 @@
 //! Schedule of one thread's share of a stage: which client makes the next request, and when.
 //!
-//! A client asks for a ticket. In a closed loop there is always one, until the stage has ended. In
-//! an open loop tickets fall due by a schedule. A client that waits is woken by the alarm. Where no
+//! A client asks for a ticket. In a closed loop there is always one, until the stage ends. In an
+//! open loop tickets fall due by a schedule. A waiting client is woken by the alarm. Where no
 //! client was free, the ticket is taken late: that lateness is the target's doing and part of the
-//! latency. The lateness of a client that was waiting is the generator's own, and measured apart.
+//! latency. The lateness of a waiting client is the generator's own, and measured apart.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -14,85 +14,82 @@ use std::time::{Duration, Instant};
 
 use lockgate_net::timer::Timer;
 
-use crate::moment::{Moment, nanoseconds};
-use crate::plan::{Loop, Stage, Until};
+use crate::nanos::{Nanos, nanoseconds};
+use crate::plan::{LoadStage, Loop, Until};
 
 /// The right of one client to make a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ticket {
     /// When the request is due.
-    pub(crate) due: Moment,
-    /// Whether a schedule says when: else it is due when it is given.
+    pub(crate) due: Nanos,
+    /// Whether it is due by a schedule; if not, it is due when it is given.
     pub(crate) scheduled: bool,
-    /// Whether a client was waiting for it: what it is late by is the generator's own doing.
+    /// Whether a client was waiting for it: then its lateness is the generator's own.
     pub(crate) awaited: bool,
 }
 
 /// One client, as the scheduler sees it.
 #[derive(Debug, Default)]
-struct Slot {
-    /// Set once the client runs: it is one task, whose waker stays the same, or one of several
-    /// that a task has.
+struct ClientSlot {
+    /// Waker of the client's task, which stays the same; one task may have several clients.
     waker: RefCell<Option<Waker>>,
     ticket: Cell<Option<Ticket>>,
     waiting: Cell<bool>,
-    deadline: Cell<Option<Moment>>,
+    deadline: Cell<Option<Nanos>>,
     overdue: Cell<bool>,
 }
 
-/// A stage, one thread's share of it.
+/// One thread's share of a stage.
 #[derive(Debug, Clone)]
-struct Share {
+struct StageShare {
     shape: Loop,
-    /// The first moment.
-    begin: Moment,
+    /// The time of its begin.
+    begin: Nanos,
     /// No ticket is due from here on; the far future where a count ends the stage.
-    end: Moment,
+    end: Nanos,
     /// Index of the next ticket; this thread has every `stride`th of the schedule.
     next: u64,
     stride: u64,
     /// Tickets that are left, where a count ends the stage.
     left: u64,
-    timeout: Moment,
+    timeout: Nanos,
 }
 
-/// What time it is.
 #[derive(Debug)]
-enum Clock {
-    /// Clock of the system, since the scheduler was made.
+enum SchedulerClock {
+    /// The system's clock, since the scheduler was made.
     Running(Instant),
-    /// By a test.
     #[cfg(test)]
-    Set(Cell<Moment>),
+    Set(Cell<Nanos>),
 }
 
 /// The clients of one thread and the stage that they are in.
 #[derive(Debug)]
 pub(crate) struct LoadScheduler {
-    clock: Clock,
-    slots: Vec<Slot>,
+    clock: SchedulerClock,
+    slots: Vec<ClientSlot>,
     /// Clients that wait, the one that waits longest first.
     waiting: RefCell<VecDeque<usize>>,
-    share: RefCell<Option<Share>>,
+    share: RefCell<Option<StageShare>>,
     alarm: Timer,
     /// Tickets that no client could take in time.
     unsent: Cell<u64>,
     /// Tickets that were due when the stage was ended early.
     cut: Cell<u64>,
-    /// Deadlines that have passed.
+    /// Number of deadlines that have passed.
     expired: Cell<u64>,
     over: RefCell<Option<Waker>>,
 }
 
 impl LoadScheduler {
-    /// For so many clients; no stage yet.
+    /// A scheduler of so many clients, without a stage.
     ///
     /// # Errors
-    /// When there is no descriptor for its alarm.
+    /// There is no descriptor for the alarm.
     pub(crate) fn new(clients: usize) -> io::Result<Self> {
         Ok(Self {
-            clock: Clock::Running(Instant::now()),
-            slots: (0..clients).map(|_| Slot::default()).collect(),
+            clock: SchedulerClock::Running(Instant::now()),
+            slots: (0..clients).map(|_| ClientSlot::default()).collect(),
             waiting: RefCell::default(),
             share: RefCell::default(),
             alarm: Timer::new()?,
@@ -103,26 +100,30 @@ impl LoadScheduler {
         })
     }
 
-    /// Now.
-    pub(crate) fn now(&self) -> Moment {
+    pub(crate) fn now(&self) -> Nanos {
         match &self.clock {
-            Clock::Running(zero) => nanoseconds(zero.elapsed()),
+            SchedulerClock::Running(zero) => nanoseconds(zero.elapsed()),
             #[cfg(test)]
-            Clock::Set(now) => now.get(),
+            SchedulerClock::Set(now) => now.get(),
         }
     }
 
-    /// That moment.
-    pub(crate) fn at(&self, instant: Instant) -> Moment {
+    pub(crate) fn at(&self, instant: Instant) -> Nanos {
         match &self.clock {
-            Clock::Running(zero) => nanoseconds(instant.saturating_duration_since(*zero)),
+            SchedulerClock::Running(zero) => nanoseconds(instant.saturating_duration_since(*zero)),
             #[cfg(test)]
-            Clock::Set(now) => now.get(),
+            SchedulerClock::Set(now) => now.get(),
         }
     }
 
-    /// Begins a stage, of which some tickets are this thread's.
-    pub(crate) fn begin(&self, begin: Moment, stage: &Stage, timeout: Duration, own: Interleave) {
+    /// Begins a stage; `own` are this thread's tickets.
+    pub(crate) fn begin(
+        &self,
+        begin: Nanos,
+        stage: &LoadStage,
+        timeout: Duration,
+        own: Interleave,
+    ) {
         let (end, left) = match stage.until {
             Until::Time(time) => (begin.saturating_add(nanoseconds(time)), u64::MAX),
             Until::Count(count) => {
@@ -130,7 +131,7 @@ impl LoadScheduler {
                 (u64::MAX, count.saturating_sub(first).div_ceil(stride))
             }
         };
-        *self.share.borrow_mut() = Some(Share {
+        *self.share.borrow_mut() = Some(StageShare {
             shape: stage.shape.clone(),
             begin,
             end,
@@ -139,20 +140,21 @@ impl LoadScheduler {
             left,
             timeout: nanoseconds(timeout),
         });
-        self.deal();
+        self.hand_out_tickets();
     }
 
     /// Ends the stage now: no ticket is given any more. Due tickets that had no client are cut.
     pub(crate) fn stop(&self) {
         if let Some(share) = &mut *self.share.borrow_mut() {
-            self.cut.set(self.cut.get() + share.behind(self.now()));
+            self.cut
+                .set(self.cut.get() + share.overdue_tickets(self.now()));
             share.left = 0;
         }
-        self.look_for_the_end();
+        self.wake_if_over();
     }
 
     /// When the stage ends, if time ends it.
-    pub(crate) fn end(&self) -> Option<Moment> {
+    pub(crate) fn end(&self) -> Option<Nanos> {
         self.share.borrow().as_ref().map(|share| share.end)
     }
 
@@ -183,8 +185,8 @@ impl LoadScheduler {
     pub(crate) fn poll_ticket(&self, client: usize, cx: &mut Context<'_>) -> Poll<Ticket> {
         let slot = &self.slots[client];
         if let Some(mut ticket) = slot.ticket.take() {
-            // In a closed loop it is due when it is taken: what other clients did first is none of
-            // its latency.
+            // In a closed loop a ticket is due when it is taken: the work of other clients before
+            // that is no part of its latency.
             if !ticket.scheduled {
                 ticket.due = self.now();
             }
@@ -196,7 +198,7 @@ impl LoadScheduler {
         if slot.waker.borrow().is_none() {
             *slot.waker.borrow_mut() = Some(cx.waker().clone());
         }
-        // Where others wait, a turn that is due is one that the alarm has not come to yet.
+        // Where other clients wait, the alarm has not handed out this due ticket yet.
         let awaited = !self.waiting.borrow().is_empty();
         if let Some(ticket) = self.take(awaited) {
             return Poll::Ready(ticket);
@@ -207,7 +209,7 @@ impl LoadScheduler {
         if first {
             self.set_alarm();
         }
-        self.look_for_the_end();
+        self.wake_if_over();
         Poll::Pending
     }
 
@@ -218,12 +220,12 @@ impl LoadScheduler {
     pub(crate) async fn run(&self) -> io::Result<()> {
         loop {
             poll_fn(|cx| self.alarm.poll(cx)).await?;
-            self.deal();
+            self.hand_out_tickets();
         }
     }
 
     /// Gives due tickets to the clients that wait.
-    fn deal(&self) {
+    fn hand_out_tickets(&self) {
         loop {
             let Some(&client) = self.waiting.borrow().front() else {
                 break;
@@ -238,7 +240,7 @@ impl LoadScheduler {
             }
         }
         self.set_alarm();
-        self.look_for_the_end();
+        self.wake_if_over();
     }
 
     /// The next ticket, if it is due; `awaited` when a client waits for it.
@@ -275,14 +277,14 @@ impl LoadScheduler {
     }
 
     /// Skips tickets that could only be too late: an absurd rate must not make an absurd queue.
-    fn skip(&self, share: &mut Share, now: Moment) {
+    fn skip(&self, share: &mut StageShare, now: Nanos) {
         let Some(latest) = now.checked_sub(share.timeout) else {
             return;
         };
         if share.due().is_none_or(|due| due > latest) {
             return;
         }
-        let skipped = share.behind(latest);
+        let skipped = share.overdue_tickets(latest);
         share.next += skipped * share.stride;
         share.left -= skipped;
         self.unsent.set(self.unsent.get() + skipped);
@@ -297,14 +299,14 @@ impl LoadScheduler {
             return;
         };
         if let (Loop::Open(_), Some(due)) = (&share.shape, share.due()) {
-            // Without a descriptor left to fail for, it cannot.
+            // It has its descriptor, so it cannot fail.
             let _ = self
                 .alarm
                 .set(Duration::from_nanos(due.saturating_sub(self.now())));
         }
     }
 
-    fn look_for_the_end(&self) {
+    fn wake_if_over(&self) {
         if self.over.borrow().is_some()
             && self.is_over()
             && let Some(waker) = self.over.borrow_mut().take()
@@ -314,7 +316,7 @@ impl LoadScheduler {
     }
 
     fn is_over(&self) -> bool {
-        // A stage lasts as long as it was to, also where its last turn comes long before.
+        // A stage lasts its whole time, also after its last ticket.
         let spent = self.share.borrow().as_ref().is_none_or(|share| {
             share.left == 0
                 || self.now() >= share.end
@@ -326,8 +328,8 @@ impl LoadScheduler {
         spent && self.waiting.borrow().len() == self.slots.len()
     }
 
-    /// Gives a client until then; see [`is_overdue`](Self::is_overdue).
-    pub(crate) fn expect_by(&self, client: usize, deadline: Option<Moment>) {
+    /// Sets a client's deadline; see [`is_overdue`](Self::is_overdue).
+    pub(crate) fn set_deadline(&self, client: usize, deadline: Option<Nanos>) {
         self.slots[client].deadline.set(deadline);
         self.slots[client].overdue.set(false);
     }
@@ -337,15 +339,15 @@ impl LoadScheduler {
         self.slots[client].overdue.get()
     }
 
-    /// How often a deadline was found to have passed: who has many clients need not look at each of
-    /// them.
+    /// Number of deadlines that have passed: a task with many clients checks them only when it
+    /// changes.
     pub(crate) fn expired(&self) -> u64 {
         self.expired.get()
     }
 
-    /// Wakes those whose deadlines have passed; asked for every few milliseconds. With `all`, those
-    /// too who have time.
-    pub(crate) fn sweep(&self, all: bool) {
+    /// Wakes the clients with a passed deadline, every few milliseconds; with `all`, every client
+    /// with a deadline.
+    pub(crate) fn expire_deadlines(&self, all: bool) {
         let now = self.now();
         for slot in &self.slots {
             if slot
@@ -360,13 +362,13 @@ impl LoadScheduler {
                 }
             }
         }
-        self.look_for_the_end();
+        self.wake_if_over();
     }
 }
 
-impl Share {
+impl StageShare {
     /// When the next ticket is due, if it is within the stage.
-    fn due(&self) -> Option<Moment> {
+    fn due(&self) -> Option<Nanos> {
         let Loop::Open(schedule) = &self.shape else {
             return None;
         };
@@ -376,12 +378,12 @@ impl Share {
         (due < self.end).then_some(due)
     }
 
-    /// Tickets that were due before `moment` and are not taken.
-    fn behind(&self, moment: Moment) -> u64 {
+    /// Number of tickets that were due before `at` and are not taken.
+    fn overdue_tickets(&self, at: Nanos) -> u64 {
         let Loop::Open(schedule) = &self.shape else {
             return 0;
         };
-        let passed = moment.min(self.end).saturating_sub(self.begin);
+        let passed = at.min(self.end).saturating_sub(self.begin);
         let due = schedule.count(Duration::from_nanos(passed));
         due.saturating_sub(self.next)
             .div_ceil(self.stride)
@@ -389,44 +391,44 @@ impl Share {
     }
 }
 
-/// Tickets of one thread among those of all threads.
+/// Position of one thread's tickets in the schedule of all threads.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Interleave {
-    /// The first, from 0 on.
+    /// Index of the first ticket.
     pub(crate) first: usize,
-    /// How many threads there are.
+    /// Distance to the next ticket: the number of threads.
     pub(crate) stride: usize,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schedule::{Rate, Schedule};
+    use crate::schedule::{RequestRate, Schedule};
 
-    const SECOND: Moment = 1_000_000_000;
+    const SECOND: Nanos = 1_000_000_000;
 
-    /// Two clients at moment 0, with nothing to do yet, in a runtime that the alarm needs.
-    fn paced(test: impl FnOnce(&LoadScheduler)) {
+    /// A scheduler of two clients at time 0, without a stage, in a runtime that the alarm needs.
+    fn with_scheduler(test: impl FnOnce(&LoadScheduler)) {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .build()
             .unwrap();
         runtime.block_on(async {
-            let mut pace = LoadScheduler::new(2).unwrap();
-            pace.clock = Clock::Set(Cell::new(0));
-            test(&pace);
+            let mut scheduler = LoadScheduler::new(2).unwrap();
+            scheduler.clock = SchedulerClock::Set(Cell::new(0));
+            test(&scheduler);
         });
     }
 
     impl LoadScheduler {
-        fn set(&self, now: Moment) {
-            let Clock::Set(clock) = &self.clock else {
+        fn set(&self, now: Nanos) {
+            let SchedulerClock::Set(clock) = &self.clock else {
                 panic!("it runs by itself")
             };
             clock.set(now);
         }
 
-        /// The client's turn, if it has one now.
+        /// The client's ticket, if it gets one now.
         fn ask(&self, client: usize) -> Option<Ticket> {
             match self.poll_ticket(client, &mut Context::from_waker(Waker::noop())) {
                 Poll::Ready(ticket) => Some(ticket),
@@ -435,7 +437,7 @@ mod tests {
         }
 
         fn start(&self, shape: Loop, until: Until, timeout: Duration, first: usize, stride: usize) {
-            let stage = Stage {
+            let stage = LoadStage {
                 round: 1,
                 name: String::new(),
                 shape,
@@ -446,10 +448,10 @@ mod tests {
     }
 
     fn every_tenth() -> Loop {
-        Loop::Open(Schedule::Constant(Rate::new(10.0).unwrap()))
+        Loop::Open(Schedule::Constant(RequestRate::new(10.0).unwrap()))
     }
 
-    fn due(due: Moment, awaited: bool) -> Option<Ticket> {
+    fn due(due: Nanos, awaited: bool) -> Option<Ticket> {
         Some(Ticket {
             due,
             scheduled: true,
@@ -459,28 +461,28 @@ mod tests {
 
     #[test]
     fn turns_come_when_they_are_due_and_late_ones_are_still_due_when_they_were() {
-        paced(|pace| {
-            pace.start(
+        with_scheduler(|scheduler| {
+            scheduler.start(
                 every_tenth(),
                 Until::Time(Duration::from_secs(1)),
                 Duration::from_secs(60),
                 0,
                 1,
             );
-            assert_eq!((pace.ask(0), pace.ask(0)), (due(0, false), None));
-            pace.set(SECOND / 10);
-            // What it is late by was nobody's but ours: somebody waited.
-            pace.deal();
-            assert_eq!(pace.ask(0), due(SECOND / 10, true));
-            // Nobody was there for the next three.
-            pace.set(SECOND / 2 - 1);
+            assert_eq!((scheduler.ask(0), scheduler.ask(0)), (due(0, false), None));
+            scheduler.set(SECOND / 10);
+            // A client waited: the lateness is the generator's.
+            scheduler.hand_out_tickets();
+            assert_eq!(scheduler.ask(0), due(SECOND / 10, true));
+            // No client waited for the next three.
+            scheduler.set(SECOND / 2 - 1);
             for tenth in 2..5 {
-                assert_eq!(pace.ask(0), due(tenth * SECOND / 10, false));
+                assert_eq!(scheduler.ask(0), due(tenth * SECOND / 10, false));
             }
-            assert_eq!(pace.ask(0), None);
-            // From the end on none is due; those before it are.
-            pace.set(2 * SECOND);
-            let rest: Vec<_> = std::iter::from_fn(|| pace.ask(1))
+            assert_eq!(scheduler.ask(0), None);
+            // No ticket is due after the end; the earlier ones still are.
+            scheduler.set(2 * SECOND);
+            let rest: Vec<_> = std::iter::from_fn(|| scheduler.ask(1))
                 .map(|ticket| ticket.due)
                 .collect();
             assert_eq!(rest, [5, 6, 7, 8, 9].map(|tenth| tenth * SECOND / 10));
@@ -488,26 +490,26 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_for_a_turn_before_the_alarm_gave_it_to_who_waits_takes_one_that_was_awaited() {
-        paced(|pace| {
-            pace.start(
+    fn a_client_that_asks_before_the_alarm_takes_the_turn_that_others_awaited() {
+        with_scheduler(|scheduler| {
+            scheduler.start(
                 every_tenth(),
                 Until::Count(3),
                 Duration::from_secs(60),
                 1,
                 1,
             );
-            assert_eq!(pace.ask(0), None);
-            pace.set(SECOND / 10 + 7);
-            assert_eq!(pace.ask(1), due(SECOND / 10, true));
+            assert_eq!(scheduler.ask(0), None);
+            scheduler.set(SECOND / 10 + 7);
+            assert_eq!(scheduler.ask(1), due(SECOND / 10, true));
         });
     }
 
     #[test]
     fn a_stage_lasts_as_long_as_it_was_to_though_its_last_turn_is_long_over() {
-        paced(|pace| {
-            let rare = Loop::Open(Schedule::Constant(Rate::new(0.1).unwrap()));
-            pace.start(
+        with_scheduler(|scheduler| {
+            let rare = Loop::Open(Schedule::Constant(RequestRate::new(0.1).unwrap()));
+            scheduler.start(
                 rare,
                 Until::Time(Duration::from_secs(5)),
                 Duration::from_secs(1),
@@ -515,70 +517,76 @@ mod tests {
                 1,
             );
             assert_eq!(
-                (pace.ask(0), pace.ask(0), pace.ask(1)),
+                (scheduler.ask(0), scheduler.ask(0), scheduler.ask(1)),
                 (due(0, false), None, None)
             );
-            pace.set(5 * SECOND - 1);
-            assert!(!pace.is_over());
-            pace.set(5 * SECOND);
-            assert!(pace.is_over());
+            scheduler.set(5 * SECOND - 1);
+            assert!(!scheduler.is_over());
+            scheduler.set(5 * SECOND);
+            assert!(scheduler.is_over());
         });
     }
 
     #[test]
-    fn what_was_due_when_a_stage_was_ended_early_is_cut() {
-        paced(|pace| {
-            pace.start(
+    fn requests_due_when_a_stage_ends_early_are_cut() {
+        with_scheduler(|scheduler| {
+            scheduler.start(
                 every_tenth(),
                 Until::Time(Duration::from_secs(60)),
                 Duration::from_secs(60),
                 1,
                 2,
             );
-            assert_eq!(pace.ask(0), None);
-            // The turns at 0.1 s, 0.3 s … 1.9 s are this thread's.
-            pace.set(2 * SECOND);
-            assert_eq!(pace.ask(1), due(SECOND / 10, true));
-            pace.stop();
+            assert_eq!(scheduler.ask(0), None);
+            // The tickets at 0.1 s, 0.3 s … 1.9 s are this thread's.
+            scheduler.set(2 * SECOND);
+            assert_eq!(scheduler.ask(1), due(SECOND / 10, true));
+            scheduler.stop();
             assert_eq!(
-                (pace.take_cut(), pace.take_cut(), pace.take_unsent()),
+                (
+                    scheduler.take_cut(),
+                    scheduler.take_cut(),
+                    scheduler.take_unsent()
+                ),
                 (9, 0, 0)
             );
-            pace.stop();
-            assert_eq!((pace.take_cut(), pace.ask(1)), (0, None));
+            scheduler.stop();
+            assert_eq!((scheduler.take_cut(), scheduler.ask(1)), (0, None));
         });
     }
 
     #[test]
     fn an_absurd_rate_makes_no_absurd_queue() {
-        paced(|pace| {
-            let shape = Loop::Open(Schedule::Constant(Rate::new(Rate::HIGHEST).unwrap()));
+        with_scheduler(|scheduler| {
+            let shape = Loop::Open(Schedule::Constant(
+                RequestRate::new(RequestRate::HIGHEST).unwrap(),
+            ));
             let hour = Duration::from_secs(3600);
-            pace.start(shape, Until::Time(hour), Duration::from_secs(1), 0, 2);
-            assert_eq!((pace.ask(0).unwrap().due, pace.ask(0)), (0, None));
-            // Half an hour later what was due a second ago is in time as yet, and half of it is
-            // this thread's.
-            pace.set(1800 * SECOND);
-            assert_eq!(pace.ask(1).unwrap().due, 1799 * SECOND);
-            // The one that the first client was given when it came, and that of now.
-            assert_eq!(pace.take_unsent(), 1799 * SECOND / 2 - 1);
-            assert_eq!(pace.take_unsent(), 0);
-            pace.set(2 * 3600 * SECOND);
-            assert_eq!((pace.ask(1), pace.ask(0)), (None, None));
-            assert!(pace.is_over());
-            assert_eq!(pace.take_unsent(), 1801 * SECOND / 2 - 1);
+            scheduler.start(shape, Until::Time(hour), Duration::from_secs(1), 0, 2);
+            assert_eq!((scheduler.ask(0).unwrap().due, scheduler.ask(0)), (0, None));
+            // Half an hour later a ticket that was due a second ago is still in time, and half of
+            // the tickets are this thread's.
+            scheduler.set(1800 * SECOND);
+            assert_eq!(scheduler.ask(1).unwrap().due, 1799 * SECOND);
+            // All but the first client's ticket and the ticket of now.
+            assert_eq!(scheduler.take_unsent(), 1799 * SECOND / 2 - 1);
+            assert_eq!(scheduler.take_unsent(), 0);
+            scheduler.set(2 * 3600 * SECOND);
+            assert_eq!((scheduler.ask(1), scheduler.ask(0)), (None, None));
+            assert!(scheduler.is_over());
+            assert_eq!(scheduler.take_unsent(), 1801 * SECOND / 2 - 1);
         });
     }
 
     #[test]
     fn a_count_holds_whoever_is_late() {
-        paced(|pace| {
-            let shape = Loop::Open(Schedule::Constant(Rate::new(1000.0).unwrap()));
-            pace.start(shape, Until::Count(10), Duration::from_millis(1), 0, 1);
-            pace.set(SECOND);
-            assert_eq!((pace.ask(0), pace.ask(1)), (None, None));
-            assert!(pace.is_over());
-            assert_eq!(pace.take_unsent(), 10);
+        with_scheduler(|scheduler| {
+            let shape = Loop::Open(Schedule::Constant(RequestRate::new(1000.0).unwrap()));
+            scheduler.start(shape, Until::Count(10), Duration::from_millis(1), 0, 1);
+            scheduler.set(SECOND);
+            assert_eq!((scheduler.ask(0), scheduler.ask(1)), (None, None));
+            assert!(scheduler.is_over());
+            assert_eq!(scheduler.take_unsent(), 10);
         });
     }
 
@@ -587,16 +595,16 @@ mod tests {
         for (count, threads) in [(10, 3), (2, 4), (1, 1), (12, 4)] {
             let mut all = Vec::new();
             for first in 0..threads {
-                paced(|pace| {
-                    pace.start(
+                with_scheduler(|scheduler| {
+                    scheduler.start(
                         every_tenth(),
                         Until::Count(count),
                         Duration::from_secs(60),
                         first,
                         threads,
                     );
-                    pace.set(59 * SECOND);
-                    all.extend(std::iter::from_fn(|| pace.ask(0)).map(|ticket| ticket.due));
+                    scheduler.set(59 * SECOND);
+                    all.extend(std::iter::from_fn(|| scheduler.ask(0)).map(|ticket| ticket.due));
                 });
             }
             all.sort_unstable();
@@ -611,13 +619,13 @@ mod tests {
 
     #[test]
     fn a_closed_loop_has_a_turn_for_everybody_until_its_end() {
-        paced(|pace| {
+        with_scheduler(|scheduler| {
             let until = Until::Time(Duration::from_secs(1));
-            pace.start(Loop::Closed, until, Duration::from_secs(60), 0, 1);
+            scheduler.start(Loop::Closed, until, Duration::from_secs(60), 0, 1);
             for now in [0, 1, SECOND - 1] {
-                pace.set(now);
+                scheduler.set(now);
                 assert_eq!(
-                    pace.ask(0),
+                    scheduler.ask(0),
                     Some(Ticket {
                         due: now,
                         scheduled: false,
@@ -625,9 +633,14 @@ mod tests {
                     })
                 );
             }
-            pace.set(SECOND);
+            scheduler.set(SECOND);
             assert_eq!(
-                (pace.ask(0), pace.is_over(), pace.ask(1), pace.is_over()),
+                (
+                    scheduler.ask(0),
+                    scheduler.is_over(),
+                    scheduler.ask(1),
+                    scheduler.is_over()
+                ),
                 (None, false, None, true)
             );
         });
@@ -636,38 +649,41 @@ mod tests {
     #[test]
     fn a_stage_that_is_stopped_has_no_turn_left_and_the_same_end() {
         for shape in [Loop::Closed, every_tenth()] {
-            paced(|pace| {
-                pace.start(
+            with_scheduler(|scheduler| {
+                scheduler.start(
                     shape,
                     Until::Time(Duration::from_secs(1)),
                     Duration::from_secs(60),
                     0,
                     1,
                 );
-                assert!(pace.ask(0).is_some());
-                pace.stop();
-                pace.set(SECOND / 2);
+                assert!(scheduler.ask(0).is_some());
+                scheduler.stop();
+                scheduler.set(SECOND / 2);
                 assert_eq!(
-                    (pace.ask(0), pace.ask(1), pace.is_over()),
+                    (scheduler.ask(0), scheduler.ask(1), scheduler.is_over()),
                     (None, None, true)
                 );
-                assert_eq!(pace.end(), Some(SECOND), "what ends now is not late");
+                assert_eq!(scheduler.end(), Some(SECOND), "what ends now is not late");
             });
         }
     }
 
     #[test]
     fn deadlines_are_seen_by_the_sweep_and_by_all_when_it_is_over() {
-        paced(|pace| {
-            pace.expect_by(0, Some(5));
-            pace.expect_by(1, Some(6));
-            pace.set(5);
-            pace.sweep(false);
-            assert_eq!([0, 1].map(|client| pace.is_overdue(client)), [true, false]);
-            pace.sweep(true);
-            assert!(pace.is_overdue(1));
-            pace.expect_by(1, Some(6));
-            assert!(!pace.is_overdue(1));
+        with_scheduler(|scheduler| {
+            scheduler.set_deadline(0, Some(5));
+            scheduler.set_deadline(1, Some(6));
+            scheduler.set(5);
+            scheduler.expire_deadlines(false);
+            assert_eq!(
+                [0, 1].map(|client| scheduler.is_overdue(client)),
+                [true, false]
+            );
+            scheduler.expire_deadlines(true);
+            assert!(scheduler.is_overdue(1));
+            scheduler.set_deadline(1, Some(6));
+            assert!(!scheduler.is_overdue(1));
         });
     }
 }

@@ -1,5 +1,5 @@
-//! The options of a run, and the plan that follows from them. Only this room reads files and
-//! resolves names.
+//! The options of a run, and the plan made from them. Only this module reads files and resolves
+//! names.
 
 mod check;
 mod connections;
@@ -10,45 +10,45 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockgate_net::proxy_protocol::Version;
+use lockgate_net::proxy_protocol::HeaderVersion;
 use lockgate_net::tls::{CaSource, CertFiles, ConnectorError, PolicyError};
 
 use crate::expect::Expect;
-use crate::plan::{Loop, Plan, Stage, Until};
+use crate::plan::{LoadStage, Loop, RunPlan, Until};
 use crate::profile::{Profile, ProfileError};
 use crate::schedule::Schedule;
 use crate::shared_link::LinkRate;
-use crate::target::{Body, Peer, Scheme, Target, Url, UrlError, Varying};
+use crate::target::{LoadTarget, RemotePeer, RequestBody, Url, UrlError, UrlScheme, Varying};
 
 /// Options of a run, as the command line has them.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Options {
+pub struct LoadOptions {
     /// Words of the command line, for reports.
     pub command: Vec<String>,
-    /// Requests: targets, and what is sent to them.
-    pub requests: Requests,
+    /// Targets, and the requests to them.
+    pub requests: RequestOptions,
     /// Connections: how many, and how they are made.
-    pub connections: Connections,
+    pub connections: ConnectionOptions,
     /// Timing: when requests are due, and when stages end.
-    pub timing: Timing,
-    /// TLS of the connections.
-    pub tls: Tls,
+    pub timing: TimingOptions,
+    /// TLS settings of all connections.
+    pub tls: TlsOptions,
     /// Responses that count as successes.
     pub expect: Expect,
     /// Statuses that end the run.
     pub stop_on: Vec<u16>,
     /// Whether the run goes on although the first response of a target is a failure.
     pub anyway: bool,
-    /// Threads of the generator.
-    pub threads: Threads,
-    /// Programs whose CPU time and memory are measured beside: name and process ID.
+    /// Threads of the generator and their CPUs.
+    pub threads: ThreadOptions,
+    /// Watched programs, of which CPU time and memory are measured: name and process ID.
     pub watch: Vec<(String, u32)>,
 }
 
-/// Requests of a run.
+/// Targets and requests of a run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Requests {
-    /// URLs.
+pub struct RequestOptions {
+    /// URLs of the targets, as written.
     pub urls: Vec<String>,
     /// Weight of each URL, in their order; all are equal where the list is empty.
     pub weights: Vec<u32>,
@@ -58,17 +58,17 @@ pub struct Requests {
     pub headers: Vec<(String, String)>,
     /// Header fields with one value out of several.
     pub varying: Vec<Varying>,
-    /// Body, or message.
-    pub body: Body,
+    /// Body of a request, or message of an echo.
+    pub body: RequestBody,
     /// Whether requests are gRPC calls and bodies their messages.
     pub grpc: bool,
     /// Whether requests of a page carry a priority (RFC 9218), over HTTP/2.
     pub priorities: bool,
 }
 
-/// Connections of a run.
+/// Connections of a run: number, streams, proxy, link.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Connections {
+pub struct ConnectionOptions {
     /// Connections at once, over all threads, to each peer.
     pub number: usize,
     /// Streams of each connection at once; with a number HTTP/2 is spoken.
@@ -77,26 +77,26 @@ pub struct Connections {
     pub max_requests: Option<u64>,
     /// Unix socket to connect to instead of the addresses of the URLs.
     pub unix: Option<PathBuf>,
-    /// CONNECT proxy between: `http://host:port`.
+    /// CONNECT proxy in between: `http://host:port`.
     pub proxy: Option<String>,
-    /// `user:password` for the proxy.
+    /// Credentials for the proxy: `user:password`.
     pub proxy_user: Option<String>,
     /// Version of the PROXY header that connections begin with.
-    pub proxy_protocol: Option<Version>,
+    pub proxy_protocol: Option<HeaderVersion>,
     /// Rate of the link that all connections share.
     pub link: Option<LinkRate>,
 }
 
-/// Timing of a run.
+/// Rates and durations of a run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Timing {
+pub struct TimingOptions {
     /// Rates and how long they last, for an open loop.
     pub profile: Option<Profile>,
     /// Duration of a closed loop.
     pub duration: Option<Duration>,
     /// Requests after which a stage ends.
     pub count: Option<u64>,
-    /// Rounds of all stages.
+    /// Number of rounds of all stages.
     pub rounds: usize,
     /// Time before the first stage that is not counted.
     pub warm_up: Duration,
@@ -106,8 +106,8 @@ pub struct Timing {
 
 /// TLS of a run's connections.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Tls {
-    /// Trusted signers of certificates.
+pub struct TlsOptions {
+    /// Certificate authorities that are trusted.
     pub ca: CaSource,
     /// Server name for SNI and for the certificate.
     pub name: Option<String>,
@@ -118,15 +118,15 @@ pub struct Tls {
     /// Key exchange groups, the first of which is offered with a share; the defaults where the
     /// list is empty.
     pub groups: Vec<String>,
-    /// Whether sessions are resumed.
+    /// Whether TLS sessions are resumed.
     pub resume: bool,
-    /// Client certificate.
+    /// Certificate and key of the client.
     pub identity: Option<CertFiles>,
 }
 
-/// Threads of the generator.
+/// Threads of the generator, with their CPUs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Threads {
+pub struct ThreadOptions {
     /// Number of threads; no more than there are connections are started.
     pub number: usize,
     /// CPUs that they are pinned to, one after the other; empty: not pinned.
@@ -142,7 +142,7 @@ pub enum OptionsError {
     /// Rates do not make a schedule.
     #[error(transparent)]
     Profile(#[from] ProfileError),
-    /// TLS cannot start.
+    /// The TLS settings are invalid.
     #[error(transparent)]
     Tls(#[from] ConnectorError),
     /// TLS versions or suites do not exist.
@@ -151,12 +151,12 @@ pub enum OptionsError {
     /// A name has no address.
     #[error("{host}: {error}")]
     Resolve {
-        /// The name.
+        /// The host name without its port.
         host: String,
         /// The error of the system.
         error: std::io::Error,
     },
-    /// Options contradict each other.
+    /// Two options contradict each other.
     #[error("{0}")]
     Together(String),
     /// A method or field cannot be sent.
@@ -170,15 +170,15 @@ impl OptionsError {
     }
 }
 
-impl Options {
+impl LoadOptions {
     /// The plan of the run. Resolves names and reads certificates.
     ///
     /// # Errors
     /// See [`OptionsError`].
-    pub fn plan(&self) -> Result<Plan, OptionsError> {
+    pub fn plan(&self) -> Result<RunPlan, OptionsError> {
         self.check()?;
         let stages = self.timing.stages()?;
-        Ok(Plan {
+        Ok(RunPlan {
             command: self.command.clone(),
             targets: self.targets()?,
             connections: self.connections.number,
@@ -197,13 +197,13 @@ impl Options {
     }
 
     /// The stage before the first, which is like its beginning and is not counted.
-    fn warm_up(&self, stages: &[Stage]) -> Option<Stage> {
+    fn warm_up(&self, stages: &[LoadStage]) -> Option<LoadStage> {
         let first = stages.first().filter(|_| !self.timing.warm_up.is_zero())?;
         let shape = match &first.shape {
             Loop::Closed => Loop::Closed,
-            Loop::Open(schedule) => Loop::Open(Schedule::Constant(schedule.at_first())),
+            Loop::Open(schedule) => Loop::Open(Schedule::Constant(schedule.initial_rate())),
         };
-        Some(Stage {
+        Some(LoadStage {
             round: 0,
             name: "warm-up".to_owned(),
             shape,
@@ -211,13 +211,13 @@ impl Options {
         })
     }
 
-    fn targets(&self) -> Result<Vec<Target>, OptionsError> {
-        let mut peers: Vec<((Scheme, String, u16), Arc<Peer>)> = Vec::new();
+    fn targets(&self) -> Result<Vec<LoadTarget>, OptionsError> {
+        let mut peers: Vec<((UrlScheme, String, u16), Arc<RemotePeer>)> = Vec::new();
         let mut targets = Vec::new();
         for (index, written) in self.requests.urls.iter().enumerate() {
             let url = Url::parse(written)?;
             let key = (url.scheme, url.host.clone(), url.port);
-            let is_web_socket = matches!(url.scheme, Scheme::Ws | Scheme::Wss);
+            let is_web_socket = matches!(url.scheme, UrlScheme::Ws | UrlScheme::Wss);
             // Each WebSocket is of one target.
             let known = peers
                 .iter()
@@ -230,11 +230,11 @@ impl Options {
                     peer
                 }
             };
-            targets.push(Target {
+            targets.push(LoadTarget {
                 written: written.clone(),
                 weight: self.requests.weights.get(index).copied().unwrap_or(1),
                 peer,
-                exchange: self.requests.exchange(&url, &self.connections),
+                request: self.requests.target_request(&url, &self.connections),
                 expect: self.expect.clone(),
                 first: Default::default(),
             });
@@ -243,7 +243,7 @@ impl Options {
     }
 
     /// The peer of `url`: its addresses and how connections to it are made.
-    pub(crate) fn peer(&self, url: &Url) -> Result<Peer, OptionsError> {
+    pub(crate) fn peer(&self, url: &Url) -> Result<RemotePeer, OptionsError> {
         let is_http2 = self.connections.streams.is_some();
         let connector = self.tls.connector(url.scheme, is_http2)?;
         self.connections.peer(url, connector)

@@ -1,13 +1,13 @@
 //! A page with its objects, loaded as a browser loads it: when it can be shown, and when it is
 //! complete.
 //!
-//! `html`, `characters`, `style`, `scan` and `reference` know no IO: from bytes of a page to what
-//! is fetched. `load` is one load, `run` several, `result` what came of them.
+//! `html`, `characters`, `style`, `scan` and `reference` know no IO: they turn the bytes of a page
+//! into references. `load` makes one load, `run` several; `result` has the types of the report.
 //!
-//! As in a browser: objects are found while the page still comes, wanted in the order of the
-//! document and by what they are, over a few connections of HTTP/1.1 that are used again or one of
-//! HTTP/2; each once. Not as in one: nothing is run or laid out, so what scripts ask for is
-//! missing, and images that nobody would see are there.
+//! As in a browser: objects are found while the page still comes, and fetched in the order of the
+//! document and of their priority, each once, over a few connections of HTTP/1.1 that are used
+//! again or over one of HTTP/2. Unlike a browser: no script runs and there is no layout, so that
+//! requests of scripts are missing, and images that are out of view are included.
 
 mod characters;
 pub mod html;

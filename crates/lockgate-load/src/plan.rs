@@ -1,50 +1,50 @@
-//! Plan of a run: targets, clients, and stages one after the other.
+//! Plan of a run: targets, connections, and stages one after the other.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::schedule::Schedule;
 use crate::shared_link::SharedLink;
-use crate::target::{Peer, Target};
+use crate::target::{LoadTarget, RemotePeer};
 
-/// A whole run.
+/// The plan of a whole run.
 #[derive(Debug)]
-pub struct Plan {
-    /// The words of the command line, for reports.
+pub struct RunPlan {
+    /// Words of the command line, for reports.
     pub command: Vec<String>,
-    /// Targets.
-    pub targets: Vec<Target>,
+    /// Targets, of which each request has one, by weight.
+    pub targets: Vec<LoadTarget>,
     /// Connections at once, over all threads; each has one exchange at a time, or as many as it
     /// has streams.
     pub connections: usize,
     /// Streams of each connection at once, where HTTP/2 is spoken.
     pub streams: Option<usize>,
-    /// Exchanges of one connection before it is closed; `None`: as many as there are.
+    /// Exchanges of one connection before it is closed; `None`: no limit.
     pub per_connection: Option<u64>,
-    /// Threads of the generator.
+    /// Number of threads of the generator.
     pub threads: usize,
-    /// CPUs, of which each thread gets one in turn; empty: wherever the system puts them.
+    /// CPUs that the threads are pinned to in turn; empty: not pinned.
     pub cpus: Vec<usize>,
-    /// The slow link that all connections are behind, if they are.
+    /// The slow link that all connections share, if there is one.
     pub link: Option<Arc<SharedLink>>,
     /// Timeout of one exchange, from when it was due.
     pub timeout: Duration,
     /// Stage before the first that is not counted, at the rate at which the first begins.
-    pub warm_up: Option<Stage>,
-    /// Stages that are counted.
-    pub stages: Vec<Stage>,
-    /// Responses with one of these end the run.
+    pub warm_up: Option<LoadStage>,
+    /// The measured stages, in their order.
+    pub stages: Vec<LoadStage>,
+    /// Statuses that end the run.
     pub stop_on: Vec<u16>,
-    /// Go on although a first response was not as expected.
+    /// Whether the run goes on although the first response of a target is a failure.
     pub anyway: bool,
-    /// Programs whose CPU time and memory are read at each stage: a name and a process.
+    /// Watched programs: name and process ID.
     pub watch: Vec<(String, u32)>,
 }
 
-impl Plan {
-    /// Each peer once.
-    pub(crate) fn peers(&self) -> Vec<&Arc<Peer>> {
-        let mut peers: Vec<&Arc<Peer>> = Vec::new();
+impl RunPlan {
+    /// The peers of all targets, each once.
+    pub(crate) fn peers(&self) -> Vec<&Arc<RemotePeer>> {
+        let mut peers: Vec<&Arc<RemotePeer>> = Vec::new();
         for target in &self.targets {
             if !peers.iter().any(|peer| Arc::ptr_eq(peer, &target.peer)) {
                 peers.push(&target.peer);
@@ -54,21 +54,21 @@ impl Plan {
     }
 }
 
-/// One step of a run.
+/// One stage of a run.
 #[derive(Debug, Clone)]
-pub struct Stage {
-    /// From 1 on.
+pub struct LoadStage {
+    /// Round of the stage, from 1 on.
     pub round: usize,
-    /// For people.
+    /// Name in reports, such as `3000/s`.
     pub name: String,
-    /// Closed or open loop.
+    /// Whether the loop is closed or open.
     pub shape: Loop,
-    /// End of the stage.
+    /// The end of the stage.
     pub until: Until,
 }
 
-impl Stage {
-    /// Its rate a second, if it has one.
+impl LoadStage {
+    /// Requests a second, where the rate is constant.
     pub fn rate(&self) -> Option<f64> {
         match &self.shape {
             Loop::Open(Schedule::Constant(rate)) => Some(rate.per_second()),
@@ -77,20 +77,20 @@ impl Stage {
     }
 }
 
-/// What decides when the next request is made.
+/// Trigger of the next request.
 #[derive(Debug, Clone)]
 pub enum Loop {
-    /// The answer before it.
+    /// The response to the request before it.
     Closed,
-    /// A schedule.
+    /// A schedule of due times.
     Open(Schedule),
 }
 
-/// What ends a stage.
+/// Condition that ends a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Until {
-    /// So much time; what is under way is waited for.
+    /// A duration; requests under way are waited for.
     Time(Duration),
-    /// So many requests, over all threads.
+    /// A number of requests, over all threads.
     Count(u64),
 }

@@ -1,16 +1,16 @@
-//! What is written of rates, `--rate 1k..25k --step 1k --every 10s`, and the stages that it means.
+//! Rate profile of a run, `--rate 1k..25k --step 1k --every 10s`, and its stages.
 //!
-//! Errors say what to write instead. Which word they belong to says the command line.
+//! Errors name the right form; the command line adds the option that they belong to.
 
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::schedule::{Rate, RateError, Schedule};
+use crate::schedule::{RateError, RequestRate, Schedule};
 
-/// No time is longer: ten years.
-const LONGEST: Duration = Duration::from_secs(3650 * 86_400);
-/// Steps of one ladder: each has histograms of its own, and a line of the report.
-const MOST_STEPS: f64 = 1_000.0;
+/// Limit of a time: ten years.
+const MAX_DURATION: Duration = Duration::from_secs(3650 * 86_400);
+/// Limit of the steps of one ladder: each has its own histograms, and a line of the report.
+const MAX_STEPS: f64 = 1_000.0;
 
 /// The units of time in seconds.
 const TIME: [(&str, f64); 5] = [
@@ -20,40 +20,40 @@ const TIME: [(&str, f64); 5] = [
     ("h", 3_600.0),
     ("d", 86_400.0),
 ];
-/// What a rate is by, in seconds.
+/// The units behind the slash of a rate, in seconds.
 const BY: [(&str, f64); 4] = [("s", 1.0), ("m", 60.0), ("min", 60.0), ("h", 3_600.0)];
 
-/// What was written and cannot be read.
+/// Error of a word that cannot be parsed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum WordError {
-    /// No rate.
+    /// The word is no rate.
     #[error(
         "`{0}` is no rate: write a number, such as 1000, 2.5k or 1M, or one by a unit, 100/s, 60/min, 10/h"
     )]
     Rate(String),
-    /// A rate that no clock can keep.
+    /// The rate is beyond the limits.
     #[error(transparent)]
     Absurd(#[from] RateError),
-    /// No range.
+    /// The word is no range.
     #[error("`{0}` is no range: write both of its ends, as in 1k..25k")]
     Range(String),
-    /// No spike.
+    /// The word is no spike.
     #[error(
         "`{0}` is no spike: write its rate, when it begins and how long it lasts, as in 10k@5s+2s"
     )]
     Spike(String),
-    /// No time.
+    /// The word is no time.
     #[error("`{0}` is no time: write a number and its unit, such as 500ms, 10s, 1.5m, 2h")]
     Time(String),
-    /// More than ten years.
+    /// The time is more than ten years.
     #[error("`{0}` is too long: ten years, 3650d, is the most")]
     TooLong(String),
 }
 
-/// Reads `500ms`, `10s`, `1.5m`, `2h`, `1d`.
+/// Parses a time: `500ms`, `10s`, `1.5m`, `2h`, `1d`.
 ///
 /// # Errors
-/// When it is no time, has no unit or is more than ten years.
+/// The text is no time, has no unit or is more than ten years.
 pub fn duration(text: &str) -> Result<Duration, WordError> {
     let wrong = || WordError::Time(text.to_owned());
     let (number, unit) = number(text).ok_or_else(wrong)?;
@@ -62,12 +62,12 @@ pub fn duration(text: &str) -> Result<Duration, WordError> {
         .find(|(name, _)| *name == unit)
         .ok_or_else(wrong)?;
     match Duration::try_from_secs_f64(number * scale) {
-        Ok(duration) if duration <= LONGEST => Ok(duration),
+        Ok(duration) if duration <= MAX_DURATION => Ok(duration),
         _ => Err(WordError::TooLong(text.to_owned())),
     }
 }
 
-/// A number of digits and at most one point, and what follows it.
+/// A number of digits and at most one point, and the rest of the text.
 fn number(text: &str) -> Option<(f64, &str)> {
     let end = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
@@ -78,7 +78,7 @@ fn number(text: &str) -> Option<(f64, &str)> {
 }
 
 /// `1k`, `2.5k`, `1000`, `1000/s`, `60/min`, `1M`.
-impl FromStr for Rate {
+impl FromStr for RequestRate {
     type Err = WordError;
 
     fn from_str(text: &str) -> Result<Self, WordError> {
@@ -103,16 +103,16 @@ impl FromStr for Rate {
     }
 }
 
-/// What stands behind `--rate`.
+/// Value of `--rate`: one rate or a range.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Rates {
-    /// `1k`.
-    One(Rate),
-    /// `1k..25k`, and `25k..1k` downwards.
-    Range(Rate, Rate),
+pub enum RequestRates {
+    /// One rate from begin to end: `1k`.
+    One(RequestRate),
+    /// A range, up or down: `1k..25k`, `25k..1k`.
+    Range(RequestRate, RequestRate),
 }
 
-impl FromStr for Rates {
+impl FromStr for RequestRates {
     type Err = WordError;
 
     fn from_str(text: &str) -> Result<Self, WordError> {
@@ -131,14 +131,14 @@ impl FromStr for Rates {
     }
 }
 
-/// What stands behind `--spike`: `10k@5s+2s`.
+/// Value of `--spike`: rate, begin and duration, as `10k@5s+2s`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spike {
-    /// Its rate.
-    pub rate: Rate,
-    /// From when on.
+    /// Rate of requests during the spike.
+    pub rate: RequestRate,
+    /// Time from the begin of the run to the spike.
     pub at: Duration,
-    /// For how long.
+    /// How long the spike lasts.
     pub lasts: Duration,
 }
 
@@ -162,89 +162,89 @@ impl FromStr for Spike {
     }
 }
 
-/// Words that do not go together.
+/// Options of rates that contradict each other.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ProfileError {
-    /// A step and no range to take it in.
+    /// A step without a range.
     #[error("--step leads from one rate to another: write both, as in --rate 1k..25k")]
     StepWithoutRange,
-    /// A step that lasts for no time known.
+    /// A step without a time.
     #[error("--step needs to know how long each rate lasts: add --every 10s")]
     StepWithoutEvery,
-    /// The time of steps, and none.
+    /// A time of steps without a step.
     #[error(
         "--every is how long each step of a ladder lasts: add --step 1k, and a range such as --rate 1k..25k"
     )]
     EveryWithoutStep,
-    /// The time of the last step, and none.
+    /// A time of the last step without a step.
     #[error(
         "--hold is how long the last step of a ladder lasts: add --step 1k --every 10s, and a range such as \
          --rate 1k..25k"
     )]
     HoldWithoutStep,
-    /// A ladder's time is that of its steps.
+    /// A duration beside a ladder, which lasts as long as its steps.
     #[error(
         "a ladder lasts as long as its steps: leave --duration out, or --step for one even ramp"
     )]
     DurationOfLadder,
     /// A ladder of too many steps.
     #[error(
-        "{0} steps are too many, {MOST_STEPS} is the most: write a longer --step, or none for one even ramp"
+        "{0} steps are too many, {MAX_STEPS} is the most: write a longer --step, or none for one even ramp"
     )]
     TooManySteps(f64),
-    /// A spike on what is not level.
+    /// A spike on a range.
     #[error("--spike needs one rate around it: write --rate 1k, or leave it out")]
     SpikeOnRange,
-    /// A spike that would be cut.
+    /// A spike that ends after the run.
     #[error(
         "the spike ends at {ends:?}, the run at {duration:?}: write a longer --duration, or an earlier --spike"
     )]
     SpikeBehindEnd {
-        /// When it would end.
+        /// End of the spike, from the begin of the run.
         ends: Duration,
-        /// When the run does.
+        /// Duration of the run, which is shorter.
         duration: Duration,
     },
-    /// Nothing lasts for no time.
+    /// A time of zero, for one of the options.
     #[error("--{0} must be longer than 0s: write --{0} 10s")]
     NoTime(&'static str),
 }
 
-/// What was written of rates and their times.
+/// The options of rates and their times.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Profile {
-    /// `--rate`.
-    pub rates: Rates,
+    /// `--rate`: one rate or a range.
+    pub rates: RequestRates,
     /// `--step`: makes a ladder of a range.
-    pub step: Option<Rate>,
+    pub step: Option<RequestRate>,
     /// `--every`: how long each of its steps lasts.
     pub every: Option<Duration>,
     /// `--hold`: how long the last of them lasts instead.
     pub hold: Option<Duration>,
-    /// `--spike`.
+    /// `--spike`: another rate for a while.
     pub spike: Option<Spike>,
-    /// `--duration`.
+    /// `--duration`: how long the run lasts.
     pub duration: Option<Duration>,
 }
 
-/// One stage of a run, before it has begun.
+/// One stage of a profile.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Planned {
-    /// What it is among the others, for people: `3000/s`.
+pub struct ProfileStage {
+    /// Name of the stage in reports: `3000/s`.
     pub name: String,
-    /// When its requests are due.
+    /// Due times of its requests.
     pub schedule: Schedule,
-    /// How long it lasts.
+    /// How long the stage lasts.
     pub lasts: Duration,
 }
 
 impl Profile {
-    /// The stages that it means, at least one. `usual` is how long a run lasts if nothing was
-    /// written of that.
+    /// The stages of the profile, at least one. `default` is the duration where the options have
+    /// none.
     ///
     /// # Errors
-    /// When the words do not go together.
-    pub fn stages(&self, usual: Duration) -> Result<Vec<Planned>, ProfileError> {
+    /// Options contradict each other.
+    pub fn stages(&self, default: Duration) -> Result<Vec<ProfileStage>, ProfileError> {
         use ProfileError::*;
         for (name, time) in [
             ("every", self.every),
@@ -255,21 +255,23 @@ impl Profile {
                 return Err(NoTime(name));
             }
         }
-        let duration = self.duration.unwrap_or(usual);
+        let duration = self.duration.unwrap_or(default);
         let schedule = match (self.rates, self.step, self.spike) {
-            (Rates::Range(..), _, Some(_)) => return Err(SpikeOnRange),
-            (Rates::One(_), Some(_), _) => return Err(StepWithoutRange),
-            (Rates::Range(from, to), Some(step), None) => return self.ladder(from, to, step),
+            (RequestRates::Range(..), _, Some(_)) => return Err(SpikeOnRange),
+            (RequestRates::One(_), Some(_), _) => return Err(StepWithoutRange),
+            (RequestRates::Range(from, to), Some(step), None) => {
+                return self.ladder(from, to, step);
+            }
             _ if self.every.is_some() => return Err(EveryWithoutStep),
             _ if self.hold.is_some() => return Err(HoldWithoutStep),
-            (Rates::Range(from, to), None, None) => Schedule::Ramp {
+            (RequestRates::Range(from, to), None, None) => Schedule::Ramp {
                 from,
                 to,
                 over: duration,
             },
-            (Rates::One(rate), None, None) => Schedule::Constant(rate),
+            (RequestRates::One(rate), None, None) => Schedule::Constant(rate),
             (
-                Rates::One(base),
+                RequestRates::One(base),
                 None,
                 Some(Spike {
                     rate: peak,
@@ -292,8 +294,13 @@ impl Profile {
         Ok(vec![planned(schedule, duration)])
     }
 
-    /// From one rate to the other, in steps of which the last may be shorter.
-    fn ladder(&self, from: Rate, to: Rate, step: Rate) -> Result<Vec<Planned>, ProfileError> {
+    /// Stages from one rate to the other, in steps of which the last may be shorter.
+    fn ladder(
+        &self,
+        from: RequestRate,
+        to: RequestRate,
+        step: RequestRate,
+    ) -> Result<Vec<ProfileStage>, ProfileError> {
         let every = self.every.ok_or(ProfileError::StepWithoutEvery)?;
         if self.duration.is_some() {
             return Err(ProfileError::DurationOfLadder);
@@ -301,12 +308,12 @@ impl Profile {
         let (first, way) = (from.per_second(), to.per_second() - from.per_second());
         // 0.1..0.4 by 0.1 is three steps, though the quotient comes out a little larger.
         let steps = (way.abs() / step.per_second() - 1e-9).ceil().max(0.0);
-        if steps >= MOST_STEPS {
+        if steps >= MAX_STEPS {
             return Err(ProfileError::TooManySteps(steps + 1.0));
         }
         let before = (0..steps as u32)
             .map(|number| first + f64::from(number) * step.per_second().copysign(way));
-        let before = before.map(|rate| Rate::new(rate).expect("it is between two rates"));
+        let before = before.map(|rate| RequestRate::new(rate).expect("it is between two rates"));
         let mut stages: Vec<_> = before
             .map(|rate| planned(Schedule::Constant(rate), every))
             .collect();
@@ -315,8 +322,8 @@ impl Profile {
     }
 }
 
-fn planned(schedule: Schedule, lasts: Duration) -> Planned {
-    Planned {
+fn planned(schedule: Schedule, lasts: Duration) -> ProfileStage {
+    ProfileStage {
         name: schedule.to_string(),
         schedule,
         lasts,
@@ -330,7 +337,7 @@ mod tests {
     const USUAL: Duration = Duration::from_secs(10);
 
     fn per_second(text: &str) -> f64 {
-        text.parse::<Rate>()
+        text.parse::<RequestRate>()
             .unwrap_or_else(|error| panic!("{text}: {error}"))
             .per_second()
     }
@@ -382,13 +389,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rate_is_told_what_to_write() {
+    fn an_invalid_rate_is_refused_with_the_syntax() {
         for text in [
             "", "k", "x", "-1", "+1", "1e3", "0x10", "1,000", "1_000", "1 000", " 1", "1.", ".5",
             "1.2.3", "1kk", "1m", "1G", "1k/", "1/ms", "1/d", "1//s", "1/s/s", "1000rps",
             "1000r/s", "NaN", "inf", "½", "1\u{663}",
         ] {
-            let error = text.parse::<Rate>().unwrap_err();
+            let error = text.parse::<RequestRate>().unwrap_err();
             assert_eq!(error, WordError::Rate(text.to_owned()));
             assert!(
                 error
@@ -406,7 +413,7 @@ mod tests {
             "1000000000M",
             &endless,
         ] {
-            let error = text.parse::<Rate>().unwrap_err().to_string();
+            let error = text.parse::<RequestRate>().unwrap_err().to_string();
             assert!(
                 error.ends_with("from 0.000001 (one in 11 days) to 1,000,000,000"),
                 "{error}"
@@ -414,15 +421,15 @@ mod tests {
         }
     }
 
-    fn rate(per_second: f64) -> Rate {
-        Rate::new(per_second).unwrap()
+    fn rate(per_second: f64) -> RequestRate {
+        RequestRate::new(per_second).unwrap()
     }
 
     #[test]
     fn a_range_has_two_ends_and_may_go_down() {
-        let range = |from, to| Ok(Rates::Range(rate(from), rate(to)));
+        let range = |from, to| Ok(RequestRates::Range(rate(from), rate(to)));
         for (text, expected) in [
-            ("1k", Ok(Rates::One(rate(1000.0)))),
+            ("1k", Ok(RequestRates::One(rate(1000.0)))),
             ("1k..25k", range(1000.0, 25_000.0)),
             ("25k..1k", range(25_000.0, 1000.0)),
             ("0.5..1.5", range(0.5, 1.5)),
@@ -435,7 +442,7 @@ mod tests {
             ("1k..2k..3k", Err(WordError::Rate("2k..3k".to_owned()))),
             ("0..1k", Err(RateError(0.0).into())),
         ] {
-            assert_eq!(text.parse::<Rates>(), expected, "{text}");
+            assert_eq!(text.parse::<RequestRates>(), expected, "{text}");
         }
     }
 
@@ -506,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_becomes_stages() {
+    fn a_profile_becomes_stages() {
         for (words, expected) in [
             ("--rate 1k", &["1000/s 10s"][..]),
             ("--rate 60/min --duration 1h", &["1/s 3600s"]),

@@ -8,51 +8,52 @@ use std::time::{Duration, SystemTime};
 
 use hdrhistogram::Histogram;
 
-use crate::ticks::CpuTime;
+use crate::cpu_times::CpuTime;
 
 /// Results of a whole run.
 #[derive(Debug, Clone)]
-pub struct Report {
-    /// Options of the run that reports show.
+pub struct RunResult {
+    /// Options of the run, for reports.
     pub run: RunDescription,
     /// When its first stage began.
     pub began: SystemTime,
-    /// The first response of each target, which the others are held against.
+    /// The first response of each target, which the others are compared with.
     pub first: Vec<FirstResponse>,
-    /// Its stages in their order; warm-up is none.
+    /// Stages in their order, without the warm-up.
     pub stages: Vec<StageResult>,
-    /// Requests that were made before the first stage and are in none: the first of each target,
-    /// and the warm-up.
+    /// Requests before the first stage, which are in none: the first of each target, and the
+    /// warm-up.
     pub uncounted: u64,
-    /// How it ended.
-    pub end: End,
+    /// How the run ended: as planned or early.
+    pub end: RunEnd,
 }
 
 /// Options of the run that reports show.
 #[derive(Debug, Clone)]
 pub struct RunDescription {
-    /// The words of the command line.
+    /// Words of the command line.
     pub command: Vec<String>,
-    /// Targets as written.
+    /// URLs of the targets, as written.
     pub targets: Vec<String>,
-    /// Whether answers decide when the next request is made.
+    /// Whether the loop is closed or open.
     pub model: LoadModel,
     /// Connections at once, over all threads.
     pub connections: usize,
     /// Streams of each of them at once, where HTTP/2 is spoken.
     pub streams: Option<usize>,
-    /// Threads of the generator.
+    /// Number of threads of the generator.
     pub threads: usize,
     /// CPUs that they are pinned to.
     pub cpus: Vec<usize>,
-    /// What one exchange may take.
+    /// Timeout of one exchange, from its due time.
     pub timeout: Duration,
 }
 
-/// What decides when the next request is made.
+/// Trigger of the next request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoadModel {
-    /// The response to the one before it, on the same connection: a slow server is asked less.
+    /// The response to the request before it, on the same connection: a slow server gets fewer
+    /// requests.
     Closed,
     /// A schedule: latency counts from when the request was due.
     Open,
@@ -61,85 +62,82 @@ pub enum LoadModel {
 /// The first response of a target.
 #[derive(Debug, Clone)]
 pub struct FirstResponse {
-    /// The target as written.
+    /// URL of the target, as written.
     pub target: String,
-    /// The status of HTTP.
+    /// HTTP status, where HTTP is spoken.
     pub status: Option<u16>,
-    /// Bytes of its body.
+    /// Length of the body in bytes.
     pub length: u64,
-    /// What was spoken: `HTTP/1.1`, `HTTP/2`, `gRPC`, `WebSocket`, `bytes`.
+    /// Protocol: `HTTP/1.1`, `HTTP/2`, `gRPC`, `WebSocket`, `bytes`.
     pub protocol: &'static str,
-    /// Streams that it takes at once on a connection of HTTP/2, where it says so.
+    /// The server's limit of concurrent streams on an HTTP/2 connection, if it has sent one.
     pub streams: Option<usize>,
     /// Version and suite of TLS.
     pub tls: Option<String>,
 }
 
-/// How a run ended.
+/// End of a run, as planned or early.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum End {
-    /// As planned.
+pub enum RunEnd {
+    /// The run ended as planned.
     Complete,
-    /// By Ctrl-C or TERM: what was measured until then.
+    /// A signal ended it: Ctrl-C or TERM.
     Interrupted,
-    /// By a response with a status that was to end it.
+    /// A response had a status of `--stop-on`.
     Stopped(u16),
 }
 
-/// One step: a rate of a ladder, a round.
+/// Results of one stage: a rate of a ladder, a round.
 #[derive(Debug, Clone)]
 pub struct StageResult {
-    /// From 1 on.
+    /// Round of the stage, from 1 on.
     pub round: usize,
-    /// Requests a second that were due, where there was one rate: none for a closed loop, a ramp
-    /// and a spike.
+    /// Due requests a second, where the rate is constant: not in a closed loop, a ramp or a spike.
     pub rate: Option<f64>,
-    /// What this stage is among the others, for people: `3000/s`, `1000/s to 5000/s`, `closed
-    /// loop`.
+    /// Name in reports: `3000/s`, `1000/s to 5000/s`, `closed loop`.
     pub name: String,
-    /// What its rate counts by: its time, or until its last request was answered where a count
-    /// ended it.
+    /// Duration that its rate counts by: the stage's time, or the time until the last response
+    /// where a count ended it.
     pub elapsed: Duration,
-    /// What came of its requests.
+    /// Counts of its requests and connections.
     pub counts: StageCounts,
-    /// The same by seconds, by when exchanges ended.
+    /// The same by seconds, by the end of exchanges.
     pub seconds: Vec<Second>,
-    /// What the generator itself took.
+    /// CPU time of the generator.
     pub generator: Generator,
-    /// Programs that were watched, by what they were named.
+    /// Watched programs, in the order of the options.
     pub watched: Vec<Watched>,
     /// CPU time of each CPU of the machine, of all processes.
     pub cpus: Vec<CpuTime>,
-    /// Why its figures are not the target's; empty for a valid stage.
+    /// Reasons why its figures are not the target's; empty for a valid stage.
     pub invalid: Vec<Invalid>,
-    /// What its readers must know, and what makes it no less valid: that the link was the limit
-    /// that was asked for.
+    /// Notes for the reader that leave the stage valid, such as that the link was the bottleneck.
     pub notes: Vec<String>,
 }
 
 /// A reason why figures are not those of the targets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Invalid {
-    /// What was the limit instead.
-    pub limit: Limit,
-    /// For people.
+    /// The bottleneck instead of the target.
+    pub limit: Bottleneck,
+    /// Explanation for people, with the measured figures.
     pub text: String,
 }
 
-/// What may limit a run in place of its targets.
+/// Bottleneck of a run other than its targets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Limit {
-    /// The generator had no CPU time left: rate and latency are its own. What a target took for
-    /// each response is not.
+pub enum Bottleneck {
+    /// The generator had no CPU time left: rate and latency are its own. The CPU time of the target
+    /// for each response is still the target's.
     Generator,
-    /// The generator was late with requests that it had time and connections for.
+    /// The generator was late, although a connection was free.
     Lateness,
     /// A network interface had no room left.
     Link,
 }
 
-impl Limit {
-    /// Its name in reports.
+impl Bottleneck {
+    /// The bottleneck's name in reports and in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Generator => "generator",
@@ -149,41 +147,40 @@ impl Limit {
     }
 }
 
-/// Histograms hold nanoseconds, right to three digits.
-pub type Nanoseconds = Histogram<u64>;
+/// Histogram of nanoseconds, right to three digits.
+pub type NanosecondHistogram = Histogram<u64>;
 
-/// Counts of requests and connections.
+/// Counts of the requests and connections of a stage.
 #[derive(Debug, Clone)]
 pub struct StageCounts {
-    /// Of successes, from when they were due; in a closed loop that is when a client was free, so
-    /// that connecting is in it.
-    pub latency: Nanoseconds,
-    /// Of successes, from when a client took them up; connecting is in it. Empty in a closed loop,
-    /// where it is the same.
-    pub service: Nanoseconds,
-    /// Of failures, from when they were due.
-    pub failed: Nanoseconds,
-    /// How late the generator itself was, where a connection was free when a request was due.
-    pub lateness: Nanoseconds,
-    /// What it took to open connections, TLS included.
-    pub connect: Nanoseconds,
-    /// Failures of each kind, by [`Failure`].
-    pub failures: [u64; Failure::ALL.len()],
-    /// Of these, connections that did not come about for reasons of this side: descriptors, ports,
-    /// memory.
+    /// Latency of successes, from when they were due; in a closed loop from when a client was free,
+    /// so that connecting is part of it.
+    pub latency: NanosecondHistogram,
+    /// Service time of successes, from when a client took their tickets; connecting is part of it.
+    /// Empty in a closed loop, where it equals the latency.
+    pub service: NanosecondHistogram,
+    /// Latency of failures, from when they were due.
+    pub failed: NanosecondHistogram,
+    /// Lateness of the generator, where a connection was free when a request was due.
+    pub lateness: NanosecondHistogram,
+    /// Time to open connections, TLS included.
+    pub connect: NanosecondHistogram,
+    /// Failures of each kind, by [`FailureKind`].
+    pub failures: [u64; FailureKind::ALL.len()],
+    /// Of these, connections that failed on this side: no descriptors, ports or memory.
     pub exhausted: u64,
-    /// What was said of the first failure of each kind.
-    pub examples: [Option<String>; Failure::ALL.len()],
-    /// Responses by their status, successes and failures.
+    /// Text of the first failure of each kind.
+    pub examples: [Option<String>; FailureKind::ALL.len()],
+    /// Responses of each status, successes and failures.
     pub statuses: BTreeMap<u16, u64>,
-    /// Connections that were opened.
+    /// Connections that were opened in this stage.
     pub opened: u64,
-    /// Of these, how many resumed a TLS session.
+    /// Opened connections that resumed a TLS session.
     pub resumed: u64,
-    /// Exchanges on connections that had had one before.
+    /// Exchanges on connections that were used before.
     pub reused: u64,
-    /// Bytes of messages sent, heads included; under TLS those inside it. Without PROXY headers
-    /// and what a CONNECT takes.
+    /// Bytes of messages sent, heads included, before TLS. PROXY headers and CONNECT requests do
+    /// not count.
     pub sent: u64,
     /// Bytes of messages received, likewise.
     pub received: u64,
@@ -193,7 +190,7 @@ pub struct StageCounts {
     /// Bytes sent and received by exchanges that ended after the stage's time: no part of its
     /// rates.
     pub late_sent: u64,
-    /// See `late_sent`.
+    /// Bytes received after the stage's time, see `late_sent`.
     pub late_received: u64,
     /// Requests that were due or under way when the run was ended early: neither successes nor
     /// failures.
@@ -201,7 +198,7 @@ pub struct StageCounts {
 }
 
 impl StageCounts {
-    /// Nothing yet.
+    /// Counts of an empty stage.
     pub fn new() -> Self {
         Self {
             latency: histogram(),
@@ -209,7 +206,7 @@ impl StageCounts {
             failed: histogram(),
             lateness: histogram(),
             connect: histogram(),
-            failures: [0; Failure::ALL.len()],
+            failures: [0; FailureKind::ALL.len()],
             exhausted: 0,
             examples: Default::default(),
             statuses: BTreeMap::new(),
@@ -225,17 +222,17 @@ impl StageCounts {
         }
     }
 
-    /// Exchanges that were as expected.
+    /// Number of exchanges that met the expectations.
     pub fn succeeded(&self) -> u64 {
         self.latency.len()
     }
 
-    /// Exchanges that were not.
+    /// Number of failed exchanges, of all kinds.
     pub fn failed(&self) -> u64 {
         self.failures.iter().sum()
     }
 
-    /// Adds another thread's, or another second's.
+    /// Adds the counts of another thread or second.
     pub fn add(&mut self, other: &Self) {
         let histograms = [
             (&mut self.latency, &other.latency),
@@ -245,7 +242,7 @@ impl StageCounts {
             (&mut self.connect, &other.connect),
         ];
         for (sum, more) in histograms {
-            // Of one precision and able to grow: nothing to refuse.
+            // Histograms of one precision that can grow always add up.
             let _ = sum.add(more);
         }
         for (sum, more) in self.failures.iter_mut().zip(other.failures) {
@@ -278,49 +275,49 @@ impl Default for StageCounts {
     }
 }
 
-fn histogram() -> Nanoseconds {
+fn histogram() -> NanosecondHistogram {
     let mut histogram =
         Histogram::new_with_bounds(1, 100_000_000_000, 3).expect("three digits are allowed");
     histogram.auto(true);
     histogram
 }
 
-/// Why an exchange is no success: a closed list.
+/// Kind of a failed exchange: a closed list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Failure {
-    /// No connection came about: refused, unreachable, out of descriptors.
+pub enum FailureKind {
+    /// The connection failed: refused, unreachable, no descriptors.
     Connect,
-    /// A CONNECT proxy between did not let us through.
+    /// A CONNECT proxy refused the tunnel.
     Proxy,
-    /// The TLS handshake failed, or a record was no record.
+    /// The TLS handshake failed, or a record was invalid.
     Tls,
-    /// It took longer than it may, from when it was due.
+    /// The timeout passed, from when the request was due.
     Timeout,
-    /// It was due, and no connection became free while it might still have been in time.
+    /// No connection was free before the timeout.
     Unsent,
     /// The connection ended before the response was whole.
     Closed,
     /// The server reset the stream of HTTP/2 that the request was on.
     Reset,
-    /// It refused the stream, and did nothing about the request.
+    /// The server refused the stream, and did not process the request.
     Refused,
-    /// It ended the connection of HTTP/2 for an error, or twice before it did anything about the
+    /// The server ended the HTTP/2 connection for an error, or twice before it processed the
     /// request.
     Goaway,
-    /// What came is no response.
+    /// The bytes received are no response.
     Garbage,
-    /// The response has another status than was expected.
+    /// The response has an unexpected status.
     Status,
-    /// A call of gRPC has another status than 0.
+    /// The gRPC call has another status than 0.
     Grpc,
-    /// Its body is shorter or longer.
+    /// The body is shorter or longer than expected.
     Length,
-    /// Its body has the right length and other bytes.
+    /// The body has the right length and other bytes.
     Body,
 }
 
-impl Failure {
-    /// Each once, in the order in which they are reported.
+impl FailureKind {
+    /// All kinds, in the order of reports.
     pub const ALL: [Self; 14] = [
         Self::Connect,
         Self::Proxy,
@@ -338,7 +335,7 @@ impl Failure {
         Self::Body,
     ];
 
-    /// Its name in reports.
+    /// The kind's name in reports and in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Connect => "connect",
@@ -362,17 +359,17 @@ impl Failure {
 /// One second of a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Second {
-    /// Exchanges that succeeded.
+    /// Exchanges that succeeded in this second.
     pub succeeded: u64,
-    /// And that failed.
+    /// Exchanges that failed in this second.
     pub failed: u64,
-    /// Bytes received.
+    /// Bytes received in this second.
     pub received: u64,
-    /// Latency of successes in nanoseconds, or 0 where there were none: the median,
+    /// Median latency of successes in nanoseconds; 0 without a success, as the next two.
     pub p50: u64,
-    /// what one of a hundred exceeded,
+    /// 99th percentile of their latency.
     pub p99: u64,
-    /// and the longest.
+    /// The longest of their latencies.
     pub max: u64,
 }
 
@@ -381,26 +378,26 @@ pub struct Second {
 pub struct Generator {
     /// CPU time in user mode, all threads.
     pub user: Duration,
-    /// And in the kernel.
+    /// CPU time in the kernel, all threads.
     pub system: Duration,
-    /// The busiest thread's share of one CPU, 0 to 1, the time that it was ready and had none
-    /// counted as busy; of the stage's time, without what came late.
+    /// Share of one CPU that the busiest thread used or waited for, 0 to 1, within the stage's
+    /// time.
     pub busiest: f64,
-    /// The longest share of that time that a thread was ready to run and had no CPU.
+    /// Largest share of the time that a thread was ready to run and had no CPU.
     pub waited: f64,
 }
 
 /// CPU time and memory of a watched program with its descendants during a stage.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Watched {
-    /// What it was named.
+    /// The name that the options give it.
     pub name: String,
     /// CPU time in user mode.
     pub user: Duration,
-    /// And in the kernel.
+    /// CPU time in the kernel.
     pub system: Duration,
-    /// Proportional set size in bytes before the first connection, where the kernel tells it.
+    /// Proportional set size in bytes before the first connection, where it can be read.
     pub before: Option<u64>,
-    /// And the most that was seen during the stage, 4 times a second.
+    /// Peak of the proportional set size during the stage, read 4 times a second.
     pub peak: Option<u64>,
 }

@@ -11,57 +11,59 @@ use std::time::{Duration, SystemTime};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::first;
-use crate::plan::{Loop, Plan, Stage};
-use crate::result::{End, LoadModel, Report, RunDescription, Second, StageCounts, StageResult};
+use crate::first_response;
+use crate::plan::{LoadStage, Loop, RunPlan};
+use crate::result::{
+    LoadModel, RunDescription, RunEnd, RunResult, Second, StageCounts, StageResult,
+};
 use crate::start_error::StartError;
 use crate::worker::{self, Stop};
 use watched::WatchedTree;
-use workers::Workers;
+use workers::WorkerThreads;
 
 /// Descriptors of the program itself.
 const OWN_DESCRIPTORS: u64 = 16;
-/// Descriptors of each thread.
+/// Descriptors that each thread needs.
 const THREAD_DESCRIPTORS: u64 = 8;
 
-/// Progress of a run.
+/// Progress of a run, for its observer.
 #[derive(Debug)]
-pub enum Progress<'a> {
-    /// A stage begins.
+pub enum RunProgress<'a> {
+    /// The begin of a stage.
     Begun {
         /// Index of the stage, from 0 on; `None` for the warm-up.
         index: Option<usize>,
-        /// The stage.
-        stage: &'a Stage,
+        /// The stage that begins, as planned.
+        stage: &'a LoadStage,
     },
-    /// Some time of the stage has passed; reported 4 times a second.
+    /// A tick of the stage, 4 times a second.
     Tick {
         /// Time since the stage began.
         elapsed: Duration,
     },
-    /// A whole second of the stage has passed, of the warm-up too. Seconds come in their order,
-    /// from the first one on; the rest at the end of a stage does not come.
+    /// The end of a second of the stage, also of the warm-up. Seconds come in their order; the rest
+    /// at the end of a stage does not come.
     Second {
         /// Time since the stage began.
         elapsed: Duration,
-        /// The second.
+        /// Counts and latencies of this second.
         second: Second,
         /// Counts of the stage so far.
         counts: &'a StageCounts,
     },
-    /// A stage has ended; not reported of the warm-up.
+    /// The end of a stage; the warm-up has none.
     Over(&'a StageResult),
 }
 
 /// Makes the run of `plan`; `observe` gets its progress.
 ///
 /// # Errors
-/// The run cannot begin. What goes wrong later is in the report.
+/// The run cannot begin. Later failures are in the report.
 pub fn run(
-    plan: Plan,
+    plan: RunPlan,
     stop: &Arc<Stop>,
-    mut observe: impl FnMut(Progress<'_>),
-) -> Result<Report, StartError> {
+    mut observe: impl FnMut(RunProgress<'_>),
+) -> Result<RunResult, StartError> {
     reserve(&plan)?;
     // The main thread reads memory and adds up: it must not run on the CPUs of the watched
     // programs.
@@ -72,44 +74,44 @@ pub fn run(
         .iter()
         .map(|(name, pid)| WatchedTree::new(name, *pid))
         .collect::<Result<Vec<_>, _>>()?;
-    let first = first::request_all(&plan, stop)?;
-    let mut report = Report {
+    let first = first_response::request_all(&plan, stop)?;
+    let mut report = RunResult {
         run: describe(&plan),
         began: SystemTime::now(),
         uncounted: first.len() as u64,
         first,
         stages: Vec::new(),
-        end: End::Complete,
+        end: RunEnd::Complete,
     };
     let plan = Arc::new(plan);
-    let mut workers = Workers::start(&plan, stop, watched)?;
-    if let Some(stage) = plan.warm_up.as_ref().filter(|_| !stop.is_asked()) {
-        observe(Progress::Begun { index: None, stage });
+    let mut workers = WorkerThreads::start(&plan, stop, watched)?;
+    if let Some(stage) = plan.warm_up.as_ref().filter(|_| !stop.is_requested()) {
+        observe(RunProgress::Begun { index: None, stage });
         let counts = workers.run(stage, stop, &mut observe)?.counts;
         report.uncounted += counts.succeeded() + counts.failed() + counts.cut;
         report.began = SystemTime::now();
     }
     for (index, stage) in plan.stages.iter().enumerate() {
-        if stop.is_asked() {
+        if stop.is_requested() {
             break;
         }
-        observe(Progress::Begun {
+        observe(RunProgress::Begun {
             index: Some(index),
             stage,
         });
         let result = workers.run(stage, stop, &mut observe)?;
-        observe(Progress::Over(&result));
+        observe(RunProgress::Over(&result));
         report.stages.push(result);
     }
     report.end = match stop.status() {
-        Some(status) => End::Stopped(status),
-        None if stop.is_asked() => End::Interrupted,
-        None => End::Complete,
+        Some(status) => RunEnd::Stopped(status),
+        None if stop.is_requested() => RunEnd::Interrupted,
+        None => RunEnd::Complete,
     };
     Ok(report)
 }
 
-fn describe(plan: &Plan) -> RunDescription {
+fn describe(plan: &RunPlan) -> RunDescription {
     let mut stages = plan.stages.iter();
     let is_open = stages.any(|stage| matches!(stage.shape, Loop::Open(_)));
     RunDescription {
@@ -133,7 +135,7 @@ fn describe(plan: &Plan) -> RunDescription {
 }
 
 /// Ensures that there are descriptors and ports for every connection before the run begins.
-fn reserve(plan: &Plan) -> Result<(), StartError> {
+fn reserve(plan: &RunPlan) -> Result<(), StartError> {
     let connections = plan.connections;
     let peers = plan.peers();
     let needed = (connections * peers.len()) as u64

@@ -6,27 +6,27 @@
 use std::fmt;
 use std::time::Duration;
 
-/// Requests a second: finite, and from [`Rate::LOWEST`] to [`Rate::HIGHEST`].
+/// Requests a second: finite, and from [`RequestRate::LOWEST`] to [`RequestRate::HIGHEST`].
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
-pub struct Rate(f64);
+pub struct RequestRate(f64);
 
-/// What is no rate.
+/// Error of a number that is no rate.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[error(
     "{0} requests a second is no rate: it must be from 0.000001 (one in 11 days) to 1,000,000,000"
 )]
 pub struct RateError(pub f64);
 
-impl Rate {
+impl RequestRate {
     /// One request in eleven days.
     pub const LOWEST: f64 = 1e-6;
-    /// One in a nanosecond: what is closer, no clock tells apart.
+    /// One request in a nanosecond, which is the resolution of the clock.
     pub const HIGHEST: f64 = 1e9;
 
-    /// So many requests a second, fractions too.
+    /// A rate of requests a second, fractions included.
     ///
     /// # Errors
-    /// When it is not within the limits, or no number.
+    /// The number is beyond the limits, or NaN.
     pub fn new(per_second: f64) -> Result<Self, RateError> {
         let within = (Self::LOWEST..=Self::HIGHEST).contains(&per_second);
         if within {
@@ -36,51 +36,50 @@ impl Rate {
         }
     }
 
-    /// Requests a second.
+    /// The number of requests a second.
     pub fn per_second(self) -> f64 {
         self.0
     }
 }
 
 /// As people write it, to six digits behind the point: `1000/s`, `0.1/s`.
-impl fmt::Display for Rate {
+impl fmt::Display for RequestRate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = format!("{:.6}", self.0);
         write!(f, "{}/s", text.trim_end_matches('0').trim_end_matches('.'))
     }
 }
 
-/// When the requests of one stage are due. Where a shape has come to its end, its last rate goes
-/// on.
+/// Due times of the requests of one stage. After the end of a ramp or spike its last rate goes on.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Schedule {
-    /// One after the other, equally far apart.
-    Constant(Rate),
+    /// One rate from begin to end.
+    Constant(RequestRate),
     /// A rate that changes evenly from one to another.
     Ramp {
-        /// At its beginning.
-        from: Rate,
-        /// At its end, and from there on.
-        to: Rate,
-        /// What it takes.
+        /// Rate at the begin of the ramp.
+        from: RequestRate,
+        /// Rate at the end, and after it.
+        to: RequestRate,
+        /// Time from one rate to the other.
         over: Duration,
     },
     /// Another rate for a while.
     Spike {
-        /// Before and after.
-        base: Rate,
-        /// Meanwhile; a lower one is a dip.
-        peak: Rate,
-        /// From when on.
+        /// Rate before and after the spike.
+        base: RequestRate,
+        /// Rate during the spike; a lower one is a dip.
+        peak: RequestRate,
+        /// Time from the begin of the stage to the spike.
         at: Duration,
-        /// For how long.
+        /// How long the spike lasts.
         lasts: Duration,
     },
 }
 
 impl Schedule {
-    /// The rate that it begins with.
-    pub fn at_first(&self) -> Rate {
+    /// The rate at the begin.
+    pub fn initial_rate(&self) -> RequestRate {
         match *self {
             Self::Constant(rate)
             | Self::Ramp { from: rate, .. }
@@ -97,16 +96,16 @@ impl Schedule {
         let seconds = match *self {
             Self::Constant(rate) => index / rate.0,
             Self::Ramp {
-                from: Rate(from),
-                to: Rate(to),
+                from: RequestRate(from),
+                to: RequestRate(to),
                 over,
             } => {
                 let over = over.as_secs_f64();
                 let total = (from + to) / 2.0 * over;
                 if index < total {
-                    // The square of the rate grows evenly with the index. Written as a mean of both
-                    // ends it takes no difference of what is nearly equal, and
-                    // no slope is divided by: that may be tiny or negative.
+                    // The square of the rate grows linearly with the index. As a weighted mean of
+                    // both ends it needs no difference of nearly equal numbers, and no division by
+                    // the slope, which may be tiny or negative.
                     let squares = from * from * (total - index) + to * to * index;
                     let now = (squares / total).sqrt();
                     // So far the rate was, on average, in the middle between its first value and
@@ -117,8 +116,8 @@ impl Schedule {
                 }
             }
             Self::Spike {
-                base: Rate(base),
-                peak: Rate(peak),
+                base: RequestRate(base),
+                peak: RequestRate(peak),
                 at,
                 lasts,
             } => {
@@ -155,7 +154,7 @@ impl Schedule {
     }
 }
 
-/// What it is, for people: `1000/s`, `1000/s to 5000/s`, `1000/s, from 5s for 2s 10000/s`.
+/// Name for people: `1000/s`, `1000/s to 5000/s`, `1000/s, from 5s for 2s 10000/s`.
 impl fmt::Display for Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -177,8 +176,8 @@ mod tests {
 
     const HOUR: Duration = Duration::from_secs(3600);
 
-    fn rate(per_second: f64) -> Rate {
-        Rate::new(per_second).unwrap()
+    fn rate(per_second: f64) -> RequestRate {
+        RequestRate::new(per_second).unwrap()
     }
 
     fn constant(per_second: f64) -> Schedule {
@@ -216,7 +215,7 @@ mod tests {
             f64::NEG_INFINITY,
             f64::NAN,
         ] {
-            let error = Rate::new(absurd).unwrap_err().to_string();
+            let error = RequestRate::new(absurd).unwrap_err().to_string();
             assert!(
                 error.starts_with(&format!("{absurd} requests a second is no rate")),
                 "{error}"
@@ -288,7 +287,7 @@ mod tests {
         }
     }
 
-    /// Solved the school's way, the slope would be divided by, and what is nearly equal subtracted.
+    /// The textbook solution would divide by the slope and subtract nearly equal numbers.
     #[test]
     fn a_ramp_that_hardly_rises_is_a_constant_rate() {
         for slope in [0.0, 2e-13, -2e-13, 4e-12, -4e-12] {
@@ -304,11 +303,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_counted_is_what_is_due() {
+    fn requests_counted_are_requests_due() {
         let mut random = fastrand::Rng::with_seed(12_021);
         let mut draw = |low: f64, high: f64| (low.ln() + random.f64() * (high / low).ln()).exp();
         for _ in 0..3_000 {
-            let mut any = || draw(Rate::LOWEST, Rate::HIGHEST).clamp(Rate::LOWEST, Rate::HIGHEST);
+            let mut any = || {
+                draw(RequestRate::LOWEST, RequestRate::HIGHEST)
+                    .clamp(RequestRate::LOWEST, RequestRate::HIGHEST)
+            };
             let (a, b) = (any(), any());
             let mut time = || draw(1e-9, 1e6);
             let (t, d) = (time(), time());
@@ -342,8 +344,8 @@ mod tests {
     fn no_index_and_no_duration_is_too_large() {
         let far = Duration::MAX.as_secs_f64() / 2.0;
         for (a, b) in [
-            (Rate::LOWEST, Rate::HIGHEST),
-            (Rate::HIGHEST, Rate::LOWEST),
+            (RequestRate::LOWEST, RequestRate::HIGHEST),
+            (RequestRate::HIGHEST, RequestRate::LOWEST),
             (1.0, 1.0),
         ] {
             for schedule in [
@@ -357,7 +359,10 @@ mod tests {
                 assert!(schedule.count(Duration::MAX) >= schedule.count(Duration::MAX / 2));
             }
         }
-        assert_eq!(constant(Rate::LOWEST).due(u64::MAX), Duration::MAX);
-        assert_eq!(constant(Rate::HIGHEST).count(Duration::MAX), u64::MAX);
+        assert_eq!(constant(RequestRate::LOWEST).due(u64::MAX), Duration::MAX);
+        assert_eq!(
+            constant(RequestRate::HIGHEST).count(Duration::MAX),
+            u64::MAX
+        );
     }
 }

@@ -1,13 +1,13 @@
-//! A slow link: a token bucket on what clients read, one for all connections and threads of a run,
-//! as an access line is.
+//! Slow link: a token bucket on the bytes that clients read, one for all connections and threads of
+//! a run, like an access line.
 //!
-//! Bytes are taken from sockets only as the link would have delivered them, in pieces of a packet
-//! or a millisecond, and sockets have small receive buffers, so that whoever sends is held up. What
-//! remains: up to [`buffer`](LinkRate::buffer) bytes of each connection are in the kernel already
-//! when their turn comes, which a real link would have in a queue at its far end; and nothing is
-//! delayed that is not queued, since there is no latency. Bytes are those of TCP's stream, TLS
-//! included, without headers of packets. Handshakes of TLS are paid for when they are over, the
-//! first response of each target before the run is free, and what clients send is not slowed down.
+//! Clients read from sockets only as fast as the link would deliver, in pieces of a packet or a
+//! millisecond, and sockets have small receive buffers, so that the sender is held up. Limits of
+//! the model: up to [`buffer`](LinkRate::buffer) bytes of each connection are in the kernel already
+//! when their turn comes, which a real link would have in a queue at its far end; and there is no
+//! latency, so that only queued bytes are delayed. The bucket counts bytes of the TCP stream, TLS
+//! included, without packet headers. TLS handshakes are paid for when they are over, the first
+//! response of each target before the run is free, and the clients' own bytes are not slowed down.
 
 mod queue;
 
@@ -18,37 +18,38 @@ use std::time::{Duration, Instant};
 
 pub(crate) use queue::{LinkQueue, LinkSlot};
 
-use crate::moment::{Moment, nanoseconds};
+use lockgate_net::nanos::Nanos;
+use lockgate_net::token_bucket::SharedTokenBucket;
 
-/// What one read takes at the least: a packet.
+/// Minimum of one read: a packet.
 const PACKET: u64 = 1500;
-/// What one read takes where that is more: so much time's worth, since alarms are not for free.
-const PIECE: Moment = 1_000_000;
-/// The depth of the bucket, in time: what late alarms may make up for, and no more than that.
-const DEPTH: Moment = 2_000_000;
-/// From this share of the time on a busy link is what the figures show.
+/// Time's worth of one read, where that is more than a packet: alarms have a cost.
+const PIECE: Nanos = Nanos::from_millis(1);
+/// Depth of the bucket, in time: the limit that late alarms may catch up.
+const DEPTH: Nanos = Nanos::from_millis(2);
+/// From this share of the time on a busy link is the bottleneck.
 const LIMITING: f64 = 0.5;
-const SECOND: u64 = 1_000_000_000;
+const SECOND: Nanos = Nanos::from_secs(1);
 
-/// How fast a link is, in bits a second: from 1 kbit/s to 100 Gbit/s.
+/// Rate of a link in bits a second: from 1 kbit/s to 100 Gbit/s.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkRate(u64);
 
-/// Why a text is no rate of a link.
+/// Error of a text that is no rate of a link.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LinkRateError {
-    /// No number, or no unit that is known.
+    /// The text has no number, or an unknown unit.
     #[error(
         "`{0}` is no rate of a link: write a number and its unit, 1024kbit/s, 10Mbit/s or 128kB/s \
          (k, M and G are thousands)"
     )]
     Word(String),
-    /// A link that nobody has.
+    /// The rate is beyond the limits.
     #[error("a link of {0} is out of reach: it must have from 1kbit/s to 100Gbit/s")]
     Range(String),
 }
 
-/// What units are worth in bits a second.
+/// Units in bits a second.
 const UNITS: [(&str, f64); 9] = [
     ("bit/s", 1.0),
     ("kbit/s", 1e3),
@@ -98,23 +99,24 @@ impl fmt::Display for LinkRate {
 }
 
 impl LinkRate {
-    /// What so many bytes take, to the next nanosecond.
-    fn time_of(self, bytes: u64) -> Moment {
-        let bits = u128::from(bytes) * 8 * u128::from(SECOND);
-        u64::try_from(bits.div_ceil(u128::from(self.0))).unwrap_or(u64::MAX)
+    /// Time that bytes take on the link, rounded up to nanoseconds.
+    fn time_of(self, bytes: u64) -> Nanos {
+        let bits = u128::from(bytes) * 8 * u128::from(SECOND.as_u64());
+        Nanos::new(u64::try_from(bits.div_ceil(u128::from(self.0))).unwrap_or(u64::MAX))
     }
 
-    /// What one read may take.
+    /// Limit of one read, in bytes.
     fn piece(self) -> usize {
-        let worth = u128::from(self.0) * u128::from(PIECE) / 8 / u128::from(SECOND);
+        let worth =
+            u128::from(self.0) * u128::from(PIECE.as_u64()) / 8 / u128::from(SECOND.as_u64());
         usize::try_from(worth)
             .unwrap_or(usize::MAX)
             .clamp(PACKET as usize, 64 * 1024)
     }
 
-    /// The receive buffer that connections ask the kernel for, in bytes: 16 KB, and above 20 Mbit/s
-    /// a tenth of a second's worth. What lies between stalls on loopback: a window smaller than
-    /// some segments, of 64 KB there, opens in leaps.
+    /// Receive buffer of connections, in bytes: 16 KB, and above 20 Mbit/s a tenth of a second's
+    /// worth. Sizes between stall on loopback: a window smaller than some segments, of 64 KB there,
+    /// opens in leaps.
     pub fn buffer(self) -> usize {
         let tenth = usize::try_from(self.0 / 80).unwrap_or(usize::MAX);
         if tenth < 250_000 {
@@ -125,7 +127,7 @@ impl LinkRate {
     }
 }
 
-/// The bucket: when the link has delivered everything that was taken from it.
+/// The link of one run, and its bucket.
 ///
 /// A read is paid for when its length is known, so that the link is at most one piece ahead for
 /// each thread, and never faster in the long run.
@@ -133,18 +135,17 @@ impl LinkRate {
 pub struct SharedLink {
     rate: LinkRate,
     zero: Instant,
-    /// The moment from which on it has tokens again.
-    free: AtomicU64,
+    bucket: SharedTokenBucket,
     passed: AtomicU64,
 }
 
 impl SharedLink {
-    /// A link that is free.
+    /// A link that is idle.
     pub fn new(rate: LinkRate) -> Self {
         Self {
             rate,
             zero: Instant::now(),
-            free: AtomicU64::new(0),
+            bucket: SharedTokenBucket::new(DEPTH),
             passed: AtomicU64::new(0),
         }
     }
@@ -153,15 +154,15 @@ impl SharedLink {
         self.rate
     }
 
-    /// What all reads so far take on it.
-    pub(crate) fn busy(&self) -> Moment {
+    /// Time that all reads so far take on the link.
+    pub(crate) fn busy(&self) -> Nanos {
         self.rate.time_of(self.passed.load(Ordering::Relaxed))
     }
 
-    /// What to say of it when it was `busy` for most of `elapsed`; nothing otherwise.
-    pub(crate) fn note(&self, busy: Moment, elapsed: Duration) -> Option<String> {
-        // The first piece is there at once, and what is paid last is not waited for.
-        let share = (busy as f64 / elapsed.as_nanos().max(1) as f64).min(1.0);
+    /// The note about a link that was `busy` for most of `elapsed`.
+    pub(crate) fn note(&self, busy: Nanos, elapsed: Duration) -> Option<String> {
+        // The first piece is there at once, and the last payment is not waited for.
+        let share = (busy.as_u64() as f64 / elapsed.as_nanos().max(1) as f64).min(1.0);
         (share > LIMITING).then(|| {
             format!(
                 "the link of {} was busy {:.0} % of the time: it was the limit",
@@ -171,27 +172,22 @@ impl SharedLink {
         })
     }
 
-    fn now(&self) -> Moment {
-        nanoseconds(self.zero.elapsed())
+    fn now(&self) -> Nanos {
+        self.zero.elapsed().into()
     }
 
-    /// How long until something may be read; 0 is now.
-    fn wait(&self, now: Moment) -> Moment {
-        self.free.load(Ordering::Relaxed).saturating_sub(now)
+    /// Time until a client may read; 0 is now.
+    fn wait(&self, now: Nanos) -> Nanos {
+        self.bucket.debt(now)
     }
 
-    /// Takes tokens for so many bytes that were read.
-    fn pay(&self, bytes: u64, now: Moment) {
+    /// Takes tokens for bytes that were read.
+    fn pay(&self, bytes: u64, now: Nanos) {
         if bytes == 0 {
             return;
         }
         self.passed.fetch_add(bytes, Ordering::Relaxed);
-        let cost = self.rate.time_of(bytes);
-        let next = |free: Moment| Some(free.max(now.saturating_sub(DEPTH)).saturating_add(cost));
-        // It always has a next value.
-        let _ = self
-            .free
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        self.bucket.reserve(self.rate.time_of(bytes), now);
     }
 }
 
@@ -199,7 +195,8 @@ impl SharedLink {
 mod tests {
     use super::*;
 
-    const MS: Moment = 1_000_000;
+    const BEGIN: Nanos = Nanos::from_secs(1);
+    const MS: Nanos = Nanos::from_millis(1);
 
     fn rate(text: &str) -> LinkRate {
         text.parse().unwrap()
@@ -255,17 +252,17 @@ mod tests {
         assert_eq!(rate("100Mbit/s").buffer(), 1_250_000);
     }
 
-    /// 128 bytes are a millisecond of it.
+    /// 128 bytes take a millisecond.
     #[test]
-    fn what_was_read_must_be_delivered_before_more_is() {
+    fn bytes_that_were_read_are_delivered_before_more_are() {
         let link = SharedLink::new(rate("1024kbit/s"));
         let begin = 1000 * MS;
-        assert_eq!(link.wait(begin), 0);
+        assert_eq!(link.wait(begin), Nanos::ZERO);
         link.pay(128 * 10, begin);
         // An idle link has saved the depth of the bucket, however long it was idle.
         assert_eq!(link.wait(begin), 8 * MS);
         assert_eq!(link.wait(begin + 7 * MS), MS);
-        assert_eq!(link.wait(begin + 8 * MS), 0);
+        assert_eq!(link.wait(begin + 8 * MS), Nanos::ZERO);
         // An alarm that was late is made up for,
         link.pay(128 * 10, begin + 9 * MS);
         assert_eq!(link.wait(begin + 9 * MS), 9 * MS);
@@ -274,7 +271,10 @@ mod tests {
         assert_eq!(link.wait(begin + 100 * MS), 8 * MS);
         assert_eq!(link.busy(), 30 * MS);
         link.pay(0, begin + 200 * MS);
-        assert_eq!((link.wait(begin + 200 * MS), link.busy()), (0, 30 * MS));
+        assert_eq!(
+            (link.wait(begin + 200 * MS), link.busy()),
+            (Nanos::ZERO, 30 * MS)
+        );
     }
 
     #[test]
@@ -301,14 +301,17 @@ mod tests {
     #[test]
     fn the_rate_holds_in_the_long_run_whatever_the_pieces() {
         let link = SharedLink::new(rate("1024kbit/s"));
-        let (mut now, mut bytes, mut piece) = (0, 0, 1);
+        let (mut now, mut bytes, mut piece) = (BEGIN, 0, 1);
         while bytes < 1_280_000 {
-            now += link.wait(now) + 10_000;
+            now += link.wait(now) + Nanos::new(10_000);
             link.pay(piece, now);
             bytes += piece;
             piece = 1 + piece * 7 % 1500;
         }
         let least = 10_000 * MS - DEPTH - link.rate().time_of(1500);
-        assert!((least..least + 100 * MS).contains(&now), "{now}");
+        assert!(
+            (least..least + 100 * MS).contains(&(now - BEGIN)),
+            "{now:?}"
+        );
     }
 }

@@ -13,9 +13,9 @@ pub enum StartError {
     Descriptors {
         /// Connections that the options ask for.
         connections: usize,
-        /// Descriptors that the run needs, those of the program included.
+        /// Descriptors that the run needs, with the program's own.
         needed: u64,
-        /// The hard limit.
+        /// The hard limit of descriptors.
         allowed: u64,
     },
     /// One source address has fewer ports than connections.
@@ -26,13 +26,13 @@ pub enum StartError {
     Ports {
         /// Connections that the options ask for.
         connections: usize,
-        /// Ports in the range.
+        /// Number of ports in the range.
         ports: usize,
     },
     /// The first response of a target was not as expected.
     #[error("{target}: {text}")]
     First {
-        /// The target as written.
+        /// URL of the target, as written.
         target: String,
         /// The failure, and the option that helps.
         text: String,
@@ -42,9 +42,9 @@ pub enum StartError {
     Watch {
         /// The name that the options give it.
         name: String,
-        /// Its process ID.
+        /// Process ID of the program.
         pid: u32,
-        /// The error of /proc.
+        /// The error of reading /proc.
         error: io::Error,
     },
     /// A thread cannot start or go on: a CPU does not exist, or descriptors are missing.

@@ -1,105 +1,105 @@
-//! Targets: where they are, and what is sent to them.
+//! Targets: their peers, and the requests to them.
 
 use std::sync::{Arc, OnceLock};
 
 use lockgate_http::head::Method;
 use lockgate_http::target::Authority;
 use lockgate_net::dial;
-use lockgate_net::proxy_protocol::Version;
+use lockgate_net::proxy_protocol::HeaderVersion;
 use lockgate_net::tls::Connector;
 
 use crate::expect::{Expect, ObservedResponse};
-use crate::result::Failure;
+use crate::result::FailureKind;
 
-/// A target of requests.
+/// A target of the run.
 #[derive(Debug)]
-pub struct Target {
-    /// As it was written.
+pub struct LoadTarget {
+    /// URL of the target, as written.
     pub written: String,
-    /// Its share of the requests, beside the weights of the others.
+    /// Weight of the target in the choice of the next request.
     pub weight: u32,
     /// Peer: targets with the same peer share connections.
-    pub peer: Arc<Peer>,
-    /// Exchange with the target.
-    pub exchange: Exchange,
-    /// What its response must be.
+    pub peer: Arc<RemotePeer>,
+    /// The request to the target, by protocol.
+    pub request: TargetRequest,
+    /// Expectations that its responses must meet.
     pub expect: Expect,
-    /// The first response that was so, of all threads: what the others are held against.
+    /// The first success of all threads, which later responses are compared with.
     pub(crate) first: OnceLock<ObservedResponse>,
 }
 
-impl Target {
-    /// What is wrong with a response, if something is.
-    pub(crate) fn judge(&self, response: &ObservedResponse) -> Result<(), (Failure, String)> {
+impl LoadTarget {
+    /// Judges a response by the expectations and by the first success.
+    pub(crate) fn judge(&self, response: &ObservedResponse) -> Result<(), (FailureKind, String)> {
         if self.first.get().is_none() {
-            // What went wrong is nothing to hold others against.
+            // A failure is not compared with.
             self.expect.judge(response, None)?;
         }
-        // Another thread may have been first meanwhile.
+        // Another thread may have set it meanwhile.
         self.expect
             .judge(response, Some(self.first.get_or_init(|| *response)))
     }
 }
 
-/// Peer of connections, and how they are made.
+/// Peer of connections: its addresses, and the settings of connections to it.
 #[derive(Debug)]
-pub struct Peer {
-    /// Addresses in the order in which they are tried; at least one.
-    pub addresses: Vec<dial::Target>,
-    /// The name that certificates are held against, and that a proxy between is told.
+pub struct RemotePeer {
+    /// Addresses, in the order of tries; at least one.
+    pub addresses: Vec<dial::DialTarget>,
+    /// Host name for the certificate, and for a CONNECT proxy.
     pub host: String,
-    /// And the port.
+    /// Port for a CONNECT proxy.
     pub port: u16,
-    /// TLS, where it is spoken.
+    /// TLS connector, where the scheme has TLS.
     pub tls: Option<Arc<Connector>>,
-    /// A proxy between, which is asked to connect: `addresses` are its own.
+    /// CONNECT proxy in between: `addresses` are then the proxy's.
     pub proxy: Option<ConnectProxy>,
-    /// A header of the PROXY protocol goes before everything else.
-    pub proxy_protocol: Option<Version>,
-    /// Which of the addresses answered.
+    /// Version of the PROXY header that connections begin with.
+    pub proxy_protocol: Option<HeaderVersion>,
+    /// Index of the address that answered.
     pub chosen: OnceLock<usize>,
 }
 
-impl Peer {
-    /// The address that answered; the first before one was asked.
-    pub(crate) fn address(&self) -> &dial::Target {
+impl RemotePeer {
+    /// The address that answered; before that, the first.
+    pub(crate) fn address(&self) -> &dial::DialTarget {
         &self.addresses[self.chosen.get().copied().unwrap_or(0)]
     }
 
-    pub(crate) fn choose(&self, place: usize) {
-        // Whoever was first keeps it.
-        let _ = self.chosen.set(place);
+    pub(crate) fn choose(&self, index: usize) {
+        // The first choice stays.
+        let _ = self.chosen.set(index);
     }
 
     pub(crate) fn is_tcp(&self) -> bool {
-        matches!(self.address(), dial::Target::Tcp(_))
+        matches!(self.address(), dial::DialTarget::Tcp(_))
     }
 }
 
-/// A CONNECT proxy.
+/// CONNECT proxy of a peer.
 #[derive(Debug)]
 pub struct ConnectProxy {
-    /// As it was written.
+    /// URL of the proxy, as written.
     pub written: String,
-    /// `Proxy-Authorization`, if it wants one.
+    /// Value of `Proxy-Authorization`, if there is one.
     pub authorization: Option<String>,
 }
 
-/// Exchange with a target, by protocol.
+/// Request to a target, by protocol.
 #[derive(Debug)]
-pub enum Exchange {
-    /// A request of HTTP/1.1.
+pub enum TargetRequest {
+    /// An HTTP/1.1 request, encoded before the run.
     Http1(Http1Request),
-    /// A request of HTTP/2.
+    /// An HTTP/2 request, or a gRPC call.
     Http2(Http2Request),
-    /// A message over WebSocket, which comes back.
+    /// A WebSocket message, which comes back.
     WebSocket(WebSocket),
-    /// Bytes that come back, or others that come instead.
-    Bytes(Body),
+    /// Bytes, which come back or are answered by others.
+    Bytes(RequestBody),
 }
 
-impl Exchange {
-    /// What is spoken, for reports.
+impl TargetRequest {
+    /// Name of the protocol, for reports.
     pub(crate) fn protocol(&self) -> &'static str {
         match self {
             Self::Http1(_) => "HTTP/1.1",
@@ -111,55 +111,54 @@ impl Exchange {
     }
 }
 
-/// A request, as far as it is always the same.
+/// An HTTP/1.1 request, encoded as far as it is constant.
 #[derive(Debug)]
 pub struct Http1Request {
-    /// Its method, which says whether the response has a body.
+    /// Method, which decides on the response's body.
     pub method: Method,
-    /// The head up to what changes from request to request; with its empty line where nothing
-    /// does.
+    /// The head without the varying fields; with its empty line where there are none.
     pub head: Vec<u8>,
-    /// Fields of which each request has one value out of several.
+    /// Fields with another value in each request.
     pub varying: Vec<Varying>,
-    /// What follows the head.
-    pub body: Body,
+    /// Bytes behind the head.
+    pub body: RequestBody,
 }
 
-/// A request of HTTP/2, as far as it is always the same.
+/// An HTTP/2 request, as far as it is constant.
 #[derive(Debug)]
 pub struct Http2Request {
-    /// Its method, which says whether the response has a body.
+    /// Method, which decides on the response's body.
     pub method: Method,
-    /// Pseudo-fields, and fields behind them; names without capital letters (RFC 9113 §8.2).
+    /// Pseudo-fields, then fields, with names in lower case (RFC 9113 §8.2).
     pub fields: Vec<(String, String)>,
-    /// Fields of which each request has one value out of several, likewise.
+    /// Varying fields, with names in lower case.
     pub varying: Vec<Varying>,
-    /// What follows the head.
-    pub body: Body,
-    /// Whether it is a call of gRPC, which has a status of its own.
+    /// Bytes behind the head.
+    pub body: RequestBody,
+    /// Whether it is a gRPC call, which has its own status.
     pub is_grpc: bool,
 }
 
-/// A field with one value out of several.
+/// A header field with one value out of several in each request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Varying {
-    /// Its name.
+    /// Name of the field, as it is sent.
     pub name: String,
-    /// What it may be.
+    /// Values, of which each request has a random one.
     pub values: Vec<String>,
 }
 
-/// What is sent behind a head, or as a message.
+/// Body of a request, or a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Body {
-    /// These bytes, maybe none.
+pub enum RequestBody {
+    /// The same bytes for each request, maybe none.
     Fixed(Arc<[u8]>),
-    /// So many random bytes, others for each request.
+    /// A number of random bytes, new for each request.
     Random(usize),
 }
 
-impl Body {
-    /// How many bytes it has.
+impl RequestBody {
+    /// Length of the body in bytes.
     pub fn len(&self) -> usize {
         match self {
             Self::Fixed(bytes) => bytes.len(),
@@ -167,7 +166,7 @@ impl Body {
         }
     }
 
-    /// Its bytes, or those that were made for this exchange.
+    /// The fixed bytes, or `made`.
     pub(crate) fn or<'a>(&'a self, made: &'a [u8]) -> &'a [u8] {
         match self {
             Self::Fixed(bytes) => bytes,
@@ -175,52 +174,52 @@ impl Body {
         }
     }
 
-    /// Whether it has none.
+    /// Whether its length is 0.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// Messages over a WebSocket.
+/// WebSocket exchange: the upgrade request and the messages.
 #[derive(Debug)]
 pub struct WebSocket {
-    /// The request that asks for it, but for its key and its empty line.
+    /// The upgrade request without its key and its empty line.
     pub head: Vec<u8>,
-    /// One message.
-    pub message: Body,
+    /// The message of each exchange.
+    pub message: RequestBody,
 }
 
-/// A URL, taken apart.
+/// A parsed URL of a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Url {
-    /// What is spoken.
-    pub scheme: Scheme,
-    /// A name or an address; IPv6 with its brackets.
+    /// Scheme, which names the protocol.
+    pub scheme: UrlScheme,
+    /// Host name or address; IPv6 in brackets.
     pub host: String,
-    /// Written, or that of its scheme.
+    /// Port, by default that of the scheme.
     pub port: u16,
-    /// Path and query, as they are sent.
+    /// Request target: path and query.
     pub target: String,
 }
 
-/// What a URL says is spoken.
+/// Scheme of a URL, which names protocol and TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scheme {
-    /// `http`
+pub enum UrlScheme {
+    /// `http`: HTTP/1.1 or HTTP/2 without TLS.
     Http,
-    /// `https`
+    /// `https`: HTTP/1.1 or HTTP/2 over TLS.
     Https,
-    /// `ws` (RFC 6455 §3)
+    /// `ws`: WebSocket without TLS (RFC 6455 §3).
     Ws,
-    /// `wss`
+    /// `wss`: WebSocket over TLS (RFC 6455 §3).
     Wss,
-    /// `tcp`: bytes
+    /// `tcp`: bytes without a protocol.
     Tcp,
-    /// `tls`: bytes under TLS
+    /// `tls`: bytes without a protocol over TLS.
     Tls,
 }
 
-impl Scheme {
+impl UrlScheme {
     const ALL: [(&str, Self); 6] = [
         ("http", Self::Http),
         ("https", Self::Https),
@@ -239,46 +238,46 @@ impl Scheme {
     }
 }
 
-/// Why a text is no URL.
+/// Error of a text that is no URL of a target.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
-    /// It does not begin with a scheme.
+    /// The text has no scheme in front.
     #[error("`{0}` has no scheme: write http://{0}, or https, ws, wss, tcp, tls")]
     NoScheme(String),
-    /// It begins with another.
+    /// The scheme is none of the known ones.
     #[error("`{0}` cannot be asked over `{1}`: there are http, https, ws, wss, tcp, tls")]
     Scheme(String, String),
-    /// Its host or port is none.
+    /// The host or port is invalid.
     #[error("`{0}` has no proper host and port after `://`")]
     Authority(String),
-    /// It has a user.
+    /// There are credentials in it.
     #[error("`{0}` has a user in it: say -H 'Authorization: …' instead")]
     User(String),
-    /// The port must be there.
+    /// The scheme has no default port.
     #[error("`{0}` has no port, and its scheme has none that is usual")]
     NoPort(String),
-    /// Characters that no URL has.
+    /// It has characters that must be escaped.
     #[error("`{0}` has a character that must be escaped: spaces are %20, others likewise")]
     Character(String),
-    /// A part that is never sent.
+    /// It has a fragment, which is never sent.
     #[error("`{0}` has a fragment, which is never sent: leave out `#` and what follows")]
     Fragment(String),
-    /// A path where none is spoken of.
+    /// It has a path, and the scheme has none.
     #[error("`{0}` has a path, and bytes have none")]
     Path(String),
 }
 
 impl Url {
-    /// Reads a URL (RFC 3986 §3); IDNs are written as `xn--`.
+    /// Parses a URL (RFC 3986 §3); IDNs are written as `xn--`.
     ///
     /// # Errors
-    /// When it is none that can be asked for.
+    /// See [`UrlError`].
     pub fn parse(written: &str) -> Result<Self, UrlError> {
         let whole = || written.to_owned();
         let Some((scheme, rest)) = written.split_once("://") else {
             return Err(UrlError::NoScheme(whole()));
         };
-        let scheme = Scheme::ALL
+        let scheme = UrlScheme::ALL
             .into_iter()
             .find(|(name, _)| name.eq_ignore_ascii_case(scheme))
             .ok_or_else(|| UrlError::Scheme(whole(), scheme.to_owned()))?
@@ -294,7 +293,7 @@ impl Url {
         if !target.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(UrlError::Character(whole()));
         }
-        if matches!(scheme, Scheme::Tcp | Scheme::Tls) && !matches!(target, "" | "/") {
+        if matches!(scheme, UrlScheme::Tcp | UrlScheme::Tls) && !matches!(target, "" | "/") {
             return Err(UrlError::Path(whole()));
         }
         let Authority { host, port } =
@@ -311,7 +310,7 @@ impl Url {
         })
     }
 
-    /// Host and port as `Host` has them: without the port that goes without saying (RFC 9110 §7.2).
+    /// Host and port as in the Host field: without the default port (RFC 9110 §7.2).
     pub fn authority(&self) -> String {
         if self.scheme.default_port() == Some(self.port) {
             self.host.clone()
@@ -346,27 +345,30 @@ mod tests {
                 authority.to_owned(),
             )
         };
-        assert_eq!(parts("http://a"), expected(Scheme::Http, "a", 80, "/", "a"));
+        assert_eq!(
+            parts("http://a"),
+            expected(UrlScheme::Http, "a", 80, "/", "a")
+        );
         assert_eq!(
             parts("http://a?q"),
-            expected(Scheme::Http, "a", 80, "/?q", "a")
+            expected(UrlScheme::Http, "a", 80, "/?q", "a")
         );
         assert_eq!(
             parts("HTTPS://a:443/b?c=//"),
-            expected(Scheme::Https, "a", 443, "/b?c=//", "a")
+            expected(UrlScheme::Https, "a", 443, "/b?c=//", "a")
         );
         assert_eq!(
             parts("ws://[::1]:8080/x"),
-            expected(Scheme::Ws, "[::1]", 8080, "/x", "[::1]:8080")
+            expected(UrlScheme::Ws, "[::1]", 8080, "/x", "[::1]:8080")
         );
         assert_eq!(
             parts("tcp://127.0.0.1:7"),
-            expected(Scheme::Tcp, "127.0.0.1", 7, "/", "127.0.0.1:7")
+            expected(UrlScheme::Tcp, "127.0.0.1", 7, "/", "127.0.0.1:7")
         );
     }
 
     #[test]
-    fn what_is_no_url_is_told_how_to_become_one() {
+    fn an_invalid_url_is_refused_with_the_syntax() {
         for (text, says) in [
             ("localhost:8080", "write http://localhost:8080"),
             ("ftp://a/", "there are http"),

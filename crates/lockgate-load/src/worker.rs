@@ -1,6 +1,6 @@
-//! One thread of the generator: its clients, its share of each stage, and what came of it.
+//! Worker thread of the generator: its clients, its share of each stage, and its counts.
 
-mod streams;
+mod http2;
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -14,43 +14,43 @@ use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use lockgate_net::stream::Blocks;
+use lockgate_net::stream::BufferPool;
 use lockgate_net::timer::Timer;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use crate::client::{self, ExchangeStats, Fault, Scratch, Transport};
+use crate::client::{self, ClientBuffers, ExchangeError, ExchangeStats, Transport};
 use crate::load_scheduler::{Interleave, LoadScheduler, Ticket};
-use crate::moment::{Moment, nanoseconds};
-use crate::plan::{Plan, Stage};
-use crate::result::{Failure, StageCounts};
+use crate::nanos::{Nanos, nanoseconds};
+use crate::plan::{LoadStage, RunPlan};
+use crate::result::{FailureKind, StageCounts};
 use crate::shared_link::LinkQueue;
-use crate::target::Target;
+use crate::target::LoadTarget;
 
-use streams::Http2Client;
+use http2::Http2Client;
 
 /// Interval at which deadlines are checked.
 pub(crate) const TICK: Duration = Duration::from_millis(10);
-/// Ticks until a client tries again after it could not connect: whoever refuses would be asked
-/// without end.
+/// Ticks before a client tries again after a failed connect: without a pause a refusing server
+/// would get endless requests.
 const PAUSE: usize = 10;
-const SECOND: Moment = 1_000_000_000;
+const SECOND: Nanos = 1_000_000_000;
 
-/// Signal that ends a run early; shared by all threads.
+/// Stop signal that ends a run early; shared by all threads.
 #[derive(Debug, Default)]
 pub struct Stop {
     asked: AtomicBool,
-    /// The status that ended it, if one did.
+    /// The status that ended the run; 0 for none.
     status: AtomicU16,
 }
 
 impl Stop {
-    /// Ends the run: what is under way is cut.
+    /// Ends the run: exchanges under way are cut.
     pub fn now(&self) {
         self.asked.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was ended.
-    pub fn is_asked(&self) -> bool {
+    /// Whether the run is to end.
+    pub fn is_requested(&self) -> bool {
         self.asked.load(Ordering::Relaxed)
     }
 
@@ -59,54 +59,54 @@ impl Stop {
         self.now();
     }
 
-    /// The status that ended it.
+    /// The status that ended the run, if one did.
     pub(crate) fn status(&self) -> Option<u16> {
         Some(self.status.load(Ordering::Relaxed)).filter(|status| *status > 0)
     }
 }
 
-/// Order to a thread: the next stage.
-pub(crate) struct Order {
-    pub(crate) stage: Arc<Stage>,
+/// Order to a thread to start a stage.
+pub(crate) struct StageStart {
+    pub(crate) stage: Arc<LoadStage>,
     pub(crate) begin: Instant,
 }
 
 /// Event of a thread, for the main thread.
 pub(crate) enum WorkerEvent {
-    /// What came of one second of the stage, counted from 0.
+    /// Counts of one second of the stage, with its index.
     Second(usize, Box<StageCounts>),
-    /// Its share of the stage is over; so long the thread was busy in its time.
+    /// The end of its share of the stage, and the thread's time within the stage's time.
     Over { busy: ThreadTime },
-    /// It could not go on.
+    /// An error that ends the thread.
     Broken(io::Error),
 }
 
-/// Setup of a thread.
+/// Setup of a worker thread.
 pub(crate) struct WorkerSetup {
-    pub(crate) plan: Arc<Plan>,
+    pub(crate) plan: Arc<RunPlan>,
     pub(crate) thread: usize,
     /// Its share of the connections.
     pub(crate) clients: usize,
     pub(crate) stop: Arc<Stop>,
-    pub(crate) orders: Receiver<Order>,
+    pub(crate) orders: Receiver<StageStart>,
     pub(crate) events: Sender<WorkerEvent>,
 }
 
 /// State that the clients of a thread share.
-struct Worker {
-    plan: Arc<Plan>,
+struct LoadWorker {
+    plan: Arc<RunPlan>,
     stop: Arc<Stop>,
     scheduler: LoadScheduler,
-    blocks: Rc<Blocks>,
+    blocks: Rc<BufferPool>,
     counts: RefCell<Box<StageCounts>>,
-    /// The second that is counted now, and when it ends.
-    second: Cell<(usize, Moment)>,
-    /// How long the thread had been busy when the stage's time was over.
-    at_end: Cell<Option<ThreadTime>>,
-    /// Clients that wait for the next tick.
+    /// The current second, and its end.
+    second: Cell<(usize, Nanos)>,
+    /// Time of the thread when the stage's time was over.
+    time_at_end: Cell<Option<ThreadTime>>,
+    /// Wakers of clients that wait for the next tick.
     ticks: RefCell<Vec<Waker>>,
-    draw: TargetPicker,
-    /// Of the slow link, if there is one.
+    picker: TargetPicker,
+    /// Queue of the slow link, if there is one.
     link_queue: Option<Rc<LinkQueue>>,
     events: Sender<WorkerEvent>,
 }
@@ -124,12 +124,12 @@ pub(crate) fn run(setup: WorkerSetup) {
         runtime.block_on(work(setup))
     };
     if let Err(error) = run() {
-        // Whoever listens has gone only when the run is over.
+        // The receiver is gone only when the run is over.
         let _ = events.send(WorkerEvent::Broken(error));
     }
 }
 
-/// Has this thread, and those that it makes, run on these CPUs only; anywhere where there are none.
+/// Pins this thread, and threads that it starts, to CPUs; an empty list pins to none.
 pub(crate) fn pin_to(cpus: &[usize]) -> io::Result<()> {
     if cpus.is_empty() {
         return Ok(());
@@ -161,14 +161,14 @@ async fn work(setup: WorkerSetup) -> io::Result<()> {
         first: thread,
         stride: plan.threads,
     };
-    let worker = Rc::new(Worker {
+    let worker = Rc::new(LoadWorker {
         scheduler: LoadScheduler::new(clients * plan.streams.unwrap_or(1))?,
-        blocks: Blocks::new(),
+        blocks: BufferPool::new(),
         counts: RefCell::default(),
         second: Cell::new((0, 0)),
-        at_end: Cell::new(None),
+        time_at_end: Cell::new(None),
         ticks: RefCell::default(),
-        draw: TargetPicker::new(&plan),
+        picker: TargetPicker::new(&plan),
         link_queue: plan.link.as_ref().map(LinkQueue::new).transpose()?,
         plan,
         stop,
@@ -189,7 +189,7 @@ async fn work(setup: WorkerSetup) -> io::Result<()> {
         }
     }
     let timer = Timer::new()?;
-    let mut dealing = pin!(worker.scheduler.run());
+    let mut ticketing = pin!(worker.scheduler.run());
     // Between stages nothing is under way, so that the thread may wait for its orders.
     while let Ok(order) = orders.recv() {
         let before = ThreadTime::now()?;
@@ -201,7 +201,7 @@ async fn work(setup: WorkerSetup) -> io::Result<()> {
                 timer.set(TICK)?;
                 worker.tick();
             }
-            if let Poll::Ready(Err(error)) = dealing.as_mut().poll(cx) {
+            if let Poll::Ready(Err(error)) = ticketing.as_mut().poll(cx) {
                 return Poll::Ready(Err(error));
             }
             over.as_mut().poll(cx).map(Ok)
@@ -215,14 +215,13 @@ async fn work(setup: WorkerSetup) -> io::Result<()> {
 /// CPU time of a thread (proc(5), `schedstat`).
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ThreadTime {
-    /// On a CPU.
     pub(crate) ran: Duration,
-    /// Ready to run, and without one.
+    /// Time ready to run, without a CPU.
     pub(crate) waited: Duration,
 }
 
 impl ThreadTime {
-    /// This thread so far.
+    /// Time of this thread so far.
     fn now() -> io::Result<Self> {
         const PATH: &str = "/proc/thread-self/schedstat";
         let text = std::fs::read_to_string(PATH)
@@ -245,8 +244,8 @@ impl ThreadTime {
     }
 }
 
-impl Worker {
-    fn begin(&self, order: &Order, own: Interleave) {
+impl LoadWorker {
+    fn begin(&self, order: &StageStart, own: Interleave) {
         let begin = self.scheduler.at(order.begin);
         self.second.set((0, begin + SECOND));
         self.scheduler
@@ -255,8 +254,8 @@ impl Worker {
 
     fn end(&self, before: ThreadTime) -> io::Result<()> {
         let (second, _) = self.second.get();
-        self.tell(second);
-        let busy = self.at_end.take().map_or_else(ThreadTime::now, Ok)?;
+        self.send_counts(second);
+        let busy = self.time_at_end.take().map_or_else(ThreadTime::now, Ok)?;
         let _ = self.events.send(WorkerEvent::Over {
             busy: busy.since(before),
         });
@@ -264,89 +263,89 @@ impl Worker {
     }
 
     fn tick(&self) {
-        let stopping = self.stop.is_asked();
+        let stopping = self.stop.is_requested();
         if stopping {
             self.scheduler.stop();
         }
-        self.scheduler.sweep(stopping);
-        // What is still waited for after the stage's time takes the thread little.
-        if self.at_end.get().is_none()
+        self.scheduler.expire_deadlines(stopping);
+        // The thread's time counts to the end of the stage's time: later it only waits.
+        if self.time_at_end.get().is_none()
             && self
                 .scheduler
                 .end()
                 .is_some_and(|end| self.scheduler.now() >= end)
         {
-            self.at_end.set(ThreadTime::now().ok());
+            self.time_at_end.set(ThreadTime::now().ok());
         }
-        self.roll(self.scheduler.now());
+        self.close_seconds(self.scheduler.now());
         for waker in self.ticks.take() {
             waker.wake();
         }
     }
 
-    /// Tells of the seconds that have passed.
-    fn roll(&self, now: Moment) {
+    /// Sends the counts of seconds that have passed.
+    fn close_seconds(&self, now: Nanos) {
         let (second, end) = self.second.get();
         if now >= end {
-            self.tell(second);
+            self.send_counts(second);
             let passed = 1 + (now - end) / SECOND;
             self.second
                 .set((second + passed as usize, end + passed * SECOND));
         }
     }
 
-    fn tell(&self, second: usize) {
+    fn send_counts(&self, second: usize) {
         let mut counts = self.counts.take();
-        counts.failures[Failure::Unsent as usize] += self.scheduler.take_unsent();
+        counts.failures[FailureKind::Unsent as usize] += self.scheduler.take_unsent();
         counts.cut += self.scheduler.take_cut();
-        // Whoever listens has gone only when the run is over.
+        // The receiver is gone only when the run is over.
         let _ = self.events.send(WorkerEvent::Second(second, counts));
     }
 
-    /// One client, for ever.
+    /// Runs one client without end.
     async fn client(self: Rc<Self>, me: usize) {
-        let mut scratch = Scratch::new(Rc::clone(&self.blocks), Rng::new());
-        scratch.link_queue.clone_from(&self.link_queue);
-        let mut transports: Vec<Option<Transport>> = self.draw.peers().map(|_| None).collect();
+        let mut buffers = ClientBuffers::new(Rc::clone(&self.blocks), Rng::new());
+        buffers.link_queue.clone_from(&self.link_queue);
+        let mut transports: Vec<Option<Transport>> = self.picker.peers().map(|_| None).collect();
         loop {
             let ticket = poll_fn(|cx| self.scheduler.poll_ticket(me, cx)).await;
-            let (target, peer) = self.draw.next(&mut scratch.rng);
+            let (target, peer) = self.picker.next(&mut buffers.rng);
             let target = &self.plan.targets[target];
-            // In a closed loop a turn is due when it is given.
+            // In a closed loop a ticket is due when it is given.
             let begun = if ticket.scheduled {
                 self.scheduler.now()
             } else {
                 ticket.due
             };
-            let mut attempt = Attempt {
+            let mut attempt = ExchangeAttempt {
                 target,
                 transport: &mut transports[peer],
-                scratch: &mut scratch,
+                buffers: &mut buffers,
                 stats: ExchangeStats::default(),
             };
             let made = self.exchange(me, ticket, &mut attempt).await;
             let stats = attempt.stats;
-            self.note(ticket, begun, made, &stats);
+            self.record(ticket, begun, made, &stats);
             if !stats.connected && !ticket.scheduled {
                 self.pause(PAUSE).await;
             } else if !stats.connected {
-                // Refused without waiting for anything, as a Unix socket does it, it would never
+                // A Unix socket refuses without waiting: without the yield the client would never
                 // let go of the thread.
                 tokio::task::yield_now().await;
             }
         }
     }
 
-    /// Makes an exchange before its deadline, on the connection that is there or on a new one.
+    /// Makes an exchange before its deadline, on the idle connection or on a new one.
     async fn exchange(
         &self,
         me: usize,
         ticket: Ticket,
-        attempt: &mut Attempt<'_>,
-    ) -> Result<(), Fault> {
+        attempt: &mut ExchangeAttempt<'_>,
+    ) -> Result<(), ExchangeError> {
         let timeout = nanoseconds(self.plan.timeout);
         self.scheduler
-            .expect_by(me, Some(ticket.due.saturating_add(timeout)));
+            .set_deadline(me, Some(ticket.due.saturating_add(timeout)));
         let made = {
             let mut making = pin!(self.attempt(attempt));
             poll_fn(|cx| match self.scheduler.is_overdue(me) {
@@ -355,38 +354,39 @@ impl Worker {
             })
             .await
         };
-        self.scheduler.expect_by(me, None);
+        self.scheduler.set_deadline(me, None);
         let made = made.unwrap_or_else(|| {
             let text = if attempt.transport.is_some() {
                 "no whole answer in time"
             } else {
                 "not connected in time"
             };
-            Err(Fault::new(Failure::Timeout, text))
+            Err(ExchangeError::new(FailureKind::Timeout, text))
         });
         // A whole response that is not as expected leaves its connection usable.
-        if !attempt.stats.keep {
+        if !attempt.stats.reusable {
             *attempt.transport = None;
         }
         made
     }
 
-    async fn attempt(&self, attempt: &mut Attempt<'_>) -> Result<(), Fault> {
-        let Attempt {
+    async fn attempt(&self, attempt: &mut ExchangeAttempt<'_>) -> Result<(), ExchangeError> {
+        let ExchangeAttempt {
             target,
             transport,
-            scratch,
+            buffers,
             stats,
         } = attempt;
         if let Some(kept) = transport {
-            let usable = client::check_idle(kept, target, scratch, stats).await;
-            // What the origin has closed meanwhile is no failure of this request. What it has sent
-            // is none either: it belongs to the exchange before, whose latency is recorded.
+            let usable = client::check_idle(kept, target, buffers, stats).await;
+            // A connection that the server has closed meanwhile is no failure of this request.
+            // Bytes that it has sent are none either: they belong to the exchange before, which is
+            // recorded already.
             if !matches!(usable, Ok(true)) {
                 **transport = None;
             }
-            if let Err(fault) = usable {
-                fail(&mut self.counts.borrow_mut(), fault);
+            if let Err(error) = usable {
+                count_failure(&mut self.counts.borrow_mut(), error);
             }
         }
         let transport = match transport {
@@ -394,12 +394,12 @@ impl Worker {
                 self.counts.borrow_mut().reused += 1;
                 transport
             }
-            None => transport.insert(self.open(target, scratch, stats).await?),
+            None => transport.insert(self.open(target, buffers, stats).await?),
         };
         stats.connected = true;
-        let judged = client::exchange(transport, target, scratch, stats).await;
+        let judged = client::exchange(transport, target, buffers, stats).await;
         transport.exchanges += 1;
-        stats.keep &= self
+        stats.reusable &= self
             .plan
             .per_connection
             .is_none_or(|most| transport.exchanges < most);
@@ -408,16 +408,16 @@ impl Worker {
 
     async fn open(
         &self,
-        target: &Target,
-        scratch: &mut Scratch,
+        target: &LoadTarget,
+        buffers: &mut ClientBuffers,
         stats: &mut ExchangeStats,
-    ) -> Result<Transport, Fault> {
+    ) -> Result<Transport, ExchangeError> {
         let begun = self.scheduler.now();
         let transport = loop {
-            match client::open(target, target.peer.address(), scratch, stats).await {
+            match client::open(target, target.peer.address(), buffers, stats).await {
                 // The backlog of a Unix socket is full: over TCP the kernel would try again by
                 // itself.
-                Err(fault) if fault.again => self.pause(1).await,
+                Err(error) if error.retry => self.pause(1).await,
                 opened => break opened?,
             }
         };
@@ -428,7 +428,7 @@ impl Worker {
         Ok(transport)
     }
 
-    /// Waits for so many ticks.
+    /// Waits for a number of ticks.
     async fn pause(&self, ticks: usize) {
         for _ in 0..ticks {
             let mut asked = false;
@@ -443,9 +443,15 @@ impl Worker {
         }
     }
 
-    fn note(&self, ticket: Ticket, begun: Moment, made: Result<(), Fault>, stats: &ExchangeStats) {
+    fn record(
+        &self,
+        ticket: Ticket,
+        begun: Nanos,
+        made: Result<(), ExchangeError>,
+        stats: &ExchangeStats,
+    ) {
         let now = self.scheduler.now();
-        self.roll(now);
+        self.close_seconds(now);
         let counts = &mut **self.counts.borrow_mut();
         counts.sent += stats.sent;
         counts.received += stats.received;
@@ -471,46 +477,44 @@ impl Worker {
                 }
                 counts.late += u64::from(is_late);
             }
-            // Neither way of ending is known of what was cut.
-            Err(fault) if fault.failure == Failure::Timeout && self.stop.is_asked() => {
+            // The outcome of a cut exchange is unknown.
+            Err(error) if error.failure == FailureKind::Timeout && self.stop.is_requested() => {
                 counts.cut += 1
             }
-            Err(fault) => {
-                let kind = fault.failure as usize;
-                counts.failures[kind] += 1;
+            Err(error) => {
                 let _ = counts.failed.record(now - ticket.due);
-                counts.examples[kind].get_or_insert(fault.text);
+                count_failure(counts, error);
             }
         }
     }
 }
 
-/// One exchange of a client, and what it uses of the client.
-struct Attempt<'a> {
-    target: &'a Target,
+/// One exchange of a client, with its connection and buffers.
+struct ExchangeAttempt<'a> {
+    target: &'a LoadTarget,
     /// The client's connection to the target's peer.
     transport: &'a mut Option<Transport>,
-    scratch: &'a mut Scratch,
+    buffers: &'a mut ClientBuffers,
     stats: ExchangeStats,
 }
 
-/// Counts a failure.
-fn fail(counts: &mut StageCounts, fault: Fault) {
-    let kind = fault.failure as usize;
+/// Counts a failure of any kind.
+fn count_failure(counts: &mut StageCounts, error: ExchangeError) {
+    let kind = error.failure as usize;
     counts.failures[kind] += 1;
-    counts.exhausted += u64::from(fault.ours);
-    counts.examples[kind].get_or_insert(fault.text);
+    counts.exhausted += u64::from(error.exhausted);
+    counts.examples[kind].get_or_insert(error.text);
 }
 
 /// Random choice of the next target by weight.
 struct TargetPicker {
-    /// The weights summed up, and the peer of each target.
+    /// Cumulated weight and peer of each target.
     targets: Vec<(u32, usize)>,
     peers: usize,
 }
 
 impl TargetPicker {
-    fn new(plan: &Plan) -> Self {
+    fn new(plan: &RunPlan) -> Self {
         let peers = plan.peers();
         let mut sum = 0;
         let targets = plan.targets.iter().map(|target| {
@@ -533,15 +537,81 @@ impl TargetPicker {
         0..self.peers
     }
 
-    /// The place of a target, and that of its peer.
+    /// Index of a target, and index of its peer.
     fn next(&self, rng: &mut Rng) -> (usize, usize) {
-        let place = match self.targets.last() {
+        let index = match self.targets.last() {
             Some((sum, _)) if self.targets.len() > 1 => {
                 let drawn = rng.u32(..*sum);
                 self.targets.partition_point(|(upto, _)| *upto <= drawn)
             }
             _ => 0,
         };
-        (place, self.targets[place].1)
+        (index, self.targets[index].1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A worker of one client, without targets, in a runtime that its alarm needs.
+    fn with_worker(test: impl FnOnce(&LoadWorker)) {
+        let plan = Arc::new(RunPlan {
+            command: Vec::new(),
+            targets: Vec::new(),
+            connections: 1,
+            streams: None,
+            per_connection: None,
+            threads: 1,
+            cpus: Vec::new(),
+            link: None,
+            timeout: Duration::from_secs(1),
+            warm_up: None,
+            stages: Vec::new(),
+            stop_on: Vec::new(),
+            anyway: false,
+            watch: Vec::new(),
+        });
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let (events, _received) = std::sync::mpsc::channel();
+            test(&LoadWorker {
+                picker: TargetPicker::new(&plan),
+                plan,
+                stop: Arc::default(),
+                scheduler: LoadScheduler::new(1).unwrap(),
+                blocks: BufferPool::new(),
+                counts: RefCell::default(),
+                second: Cell::new((0, Nanos::MAX)),
+                time_at_end: Cell::new(None),
+                ticks: RefCell::default(),
+                link_queue: None,
+                events,
+            });
+        });
+    }
+
+    #[test]
+    fn a_failed_connect_for_want_of_ports_is_counted_as_this_sides_own() {
+        with_worker(|worker| {
+            for exhausted in [true, false] {
+                let error = ExchangeError {
+                    exhausted,
+                    ..ExchangeError::new(FailureKind::Connect, "no port left")
+                };
+                let ticket = Ticket {
+                    due: 0,
+                    scheduled: true,
+                    awaited: false,
+                };
+                worker.record(ticket, 0, Err(error), &ExchangeStats::default());
+            }
+            let counts = worker.counts.borrow();
+            let found = (counts.failed(), counts.failed.len(), counts.exhausted);
+            assert_eq!(found, (2, 2, 1));
+        });
     }
 }

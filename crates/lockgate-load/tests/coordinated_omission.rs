@@ -15,8 +15,8 @@
 
 use std::time::Duration;
 
-use lockgate_load::result::{Nanoseconds, StageCounts};
-use lockgate_load::schedule::{Rate, Schedule};
+use lockgate_load::result::{NanosecondHistogram, StageCounts};
+use lockgate_load::schedule::{RequestRate, Schedule};
 
 const RUN: Duration = Duration::from_secs(10);
 const STOP: Duration = Duration::from_secs(1);
@@ -41,14 +41,14 @@ impl Server {
     }
 }
 
-fn record(histogram: &mut Nanoseconds, time: Duration) {
+fn record(histogram: &mut NanosecondHistogram, time: Duration) {
     histogram.record(time.as_nanos() as u64).expect("it grows");
 }
 
 /// 1,000 requests a second over one connection, sent when they are due or as soon after it as the
 /// connection is free.
 fn open_loop(server: Server) -> StageCounts {
-    let schedule = Schedule::Constant(Rate::new(1000.0).expect("a rate"));
+    let schedule = Schedule::Constant(RequestRate::new(1000.0).expect("a rate"));
     let (mut counts, mut free) = (StageCounts::new(), Duration::ZERO);
     for index in 0..schedule.count(RUN) {
         let due = schedule.due(index);
@@ -62,7 +62,7 @@ fn open_loop(server: Server) -> StageCounts {
 
 /// As many requests over one connection as answers come, each sent when the one before it is
 /// answered.
-fn closed_loop(server: Server) -> Nanoseconds {
+fn closed_loop(server: Server) -> NanosecondHistogram {
     let (mut service, mut now) = (StageCounts::new().service, Duration::ZERO);
     while now < RUN {
         let answered = server.answers(now);
@@ -73,7 +73,7 @@ fn closed_loop(server: Server) -> Nanoseconds {
 }
 
 /// In milliseconds: p95, p99, p99.9, max.
-fn slowest(histogram: &Nanoseconds) -> [f64; 4] {
+fn slowest(histogram: &NanosecondHistogram) -> [f64; 4] {
     [0.95, 0.99, 0.999, 1.0].map(|quantile| histogram.value_at_quantile(quantile) as f64 / 1e6)
 }
 

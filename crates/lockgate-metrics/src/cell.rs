@@ -17,12 +17,12 @@ impl Counter {
         Self(AtomicU64::new(0))
     }
 
-    /// Adds one.
+    /// Adds one to the number.
     pub fn inc(&self) {
         self.add(1);
     }
 
-    /// Adds `n`.
+    /// Adds `n` to the number.
     pub fn add(&self, n: u64) {
         let value = self.0.load(Ordering::Relaxed).wrapping_add(n);
         self.0.store(value, Ordering::Relaxed);
@@ -47,12 +47,12 @@ impl Gauge {
         Self(AtomicI64::new(0))
     }
 
-    /// Adds one.
+    /// Adds one to the number.
     pub fn inc(&self) {
         self.add(1);
     }
 
-    /// Subtracts one.
+    /// Subtracts one from the number.
     pub fn dec(&self) {
         self.add(-1);
     }
@@ -63,7 +63,7 @@ impl Gauge {
         self.0.store(value, Ordering::Relaxed);
     }
 
-    /// Replaces the number.
+    /// Replaces the number with `n`.
     pub fn set(&self, n: i64) {
         self.0.store(n, Ordering::Relaxed);
     }

@@ -121,7 +121,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// An empty histogram.
+    /// An empty histogram with these bounds.
     pub const fn new(bounds: Bounds) -> Self {
         Self {
             bounds,

@@ -8,7 +8,7 @@
 //! - [`Shards`]: one padded set of cells per worker, summed on read.
 //! - [`Top`]: bounded accounting per key, plain data of one worker, which only a
 //!   [`TopSnapshot`] leaves.
-//! - [`Text`]: families and samples to text exposition format 0.0.4.
+//! - [`ExpositionText`]: families and samples to text exposition format 0.0.4.
 
 #![forbid(unsafe_code)]
 
@@ -22,6 +22,6 @@ mod top;
 pub use cell::{Counter, Gauge};
 pub use histogram::{Bounds, Histogram, HistogramSnapshot};
 pub use shards::{Padded, Shard, Shards};
-pub use text::{CONTENT_TYPE, Family, HistogramFamily, Number, Text};
+pub use text::{CONTENT_TYPE, ExpositionText, HistogramFamily, MetricFamily, SampleValue};
 pub use throughput::WINDOW;
-pub use top::{Listing, Order, Top, TopEntry, TopSnapshot, Traffic};
+pub use top::{Top, TopEntry, TopListing, TopOrder, TopSnapshot, Traffic};

@@ -8,33 +8,33 @@ use std::fmt::Write;
 
 use crate::HistogramSnapshot;
 
-/// The Content-Type of what [`Text`] writes.
+/// The Content-Type of what [`ExpositionText`] writes.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// A sample's value.
+/// The value of a sample, printed without loss.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Number {
-    /// A count.
+pub enum SampleValue {
+    /// A count, or bytes.
     Unsigned(u64),
     /// A gauge in whole units.
     Signed(i64),
-    /// Seconds, ratios.
+    /// Seconds, ratios, bounds of buckets.
     Float(f64),
 }
 
-impl From<u64> for Number {
+impl From<u64> for SampleValue {
     fn from(n: u64) -> Self {
         Self::Unsigned(n)
     }
 }
 
-impl From<i64> for Number {
+impl From<i64> for SampleValue {
     fn from(n: i64) -> Self {
         Self::Signed(n)
     }
 }
 
-impl From<f64> for Number {
+impl From<f64> for SampleValue {
     fn from(n: f64) -> Self {
         Self::Float(n)
     }
@@ -46,31 +46,31 @@ impl From<f64> for Number {
 /// metrics and labels come from the source, so mistakes in them, and a family opened twice, are
 /// caught by debug assertions only.
 #[derive(Debug, Default)]
-pub struct Text {
+pub struct ExpositionText {
     out: String,
     families: Vec<&'static str>,
 }
 
-impl Text {
-    /// An empty exposition.
+impl ExpositionText {
+    /// An exposition without families.
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Opens a family of counters; its name ends in `_total`.
-    pub fn counter(&mut self, name: &'static str, help: &str) -> Family<'_> {
+    pub fn counter(&mut self, name: &'static str, help: &str) -> MetricFamily<'_> {
         debug_assert!(
             name.ends_with("_total"),
             "{name}: a counter's name ends in _total"
         );
         self.open(name, help, "counter");
-        Family { text: self, name }
+        MetricFamily { text: self, name }
     }
 
     /// Opens a family of gauges.
-    pub fn gauge(&mut self, name: &'static str, help: &str) -> Family<'_> {
+    pub fn gauge(&mut self, name: &'static str, help: &str) -> MetricFamily<'_> {
         self.open(name, help, "gauge");
-        Family { text: self, name }
+        MetricFamily { text: self, name }
     }
 
     /// Opens a family of histograms; its name ends in the unit, `_seconds`.
@@ -97,7 +97,13 @@ impl Text {
     }
 
     /// Writes one line; `suffix` belongs to the name, `le` is the bound of a histogram's bucket.
-    fn sample(&mut self, name: [&str; 2], labels: &[(&str, &str)], le: Option<f64>, value: Number) {
+    fn sample(
+        &mut self,
+        name: [&str; 2],
+        labels: &[(&str, &str)],
+        le: Option<f64>,
+        value: SampleValue,
+    ) {
         self.out.extend(name);
         if !labels.is_empty() || le.is_some() {
             self.out.push('{');
@@ -114,7 +120,7 @@ impl Text {
             match le {
                 Some(bound) => {
                     self.out.push_str("le=\"");
-                    self.number(Number::Float(bound));
+                    self.number(SampleValue::Float(bound));
                     self.out.push('"');
                 }
                 None => drop(self.out.pop()),
@@ -126,13 +132,13 @@ impl Text {
         self.out.push('\n');
     }
 
-    fn number(&mut self, number: Number) {
+    fn number(&mut self, number: SampleValue) {
         match number {
-            Number::Unsigned(n) => self.put(format_args!("{n}")),
-            Number::Signed(n) => self.put(format_args!("{n}")),
-            Number::Float(f64::INFINITY) => self.out.push_str("+Inf"),
-            Number::Float(f64::NEG_INFINITY) => self.out.push_str("-Inf"),
-            Number::Float(n) => self.put(format_args!("{n}")),
+            SampleValue::Unsigned(n) => self.put(format_args!("{n}")),
+            SampleValue::Signed(n) => self.put(format_args!("{n}")),
+            SampleValue::Float(f64::INFINITY) => self.out.push_str("+Inf"),
+            SampleValue::Float(f64::NEG_INFINITY) => self.out.push_str("-Inf"),
+            SampleValue::Float(n) => self.put(format_args!("{n}")),
         }
     }
 
@@ -143,24 +149,24 @@ impl Text {
 
 /// A family of counters or gauges.
 #[derive(Debug)]
-pub struct Family<'a> {
-    text: &'a mut Text,
+pub struct MetricFamily<'a> {
+    text: &'a mut ExpositionText,
     name: &'static str,
 }
 
-impl Family<'_> {
+impl MetricFamily<'_> {
     /// Writes one sample. No two samples of a family may have the same labels.
-    pub fn sample(&mut self, labels: &[(&str, &str)], value: impl Into<Number>) -> &mut Self {
+    pub fn sample(&mut self, labels: &[(&str, &str)], value: impl Into<SampleValue>) -> &mut Self {
         self.text
             .sample([self.name, ""], labels, None, value.into());
         self
     }
 }
 
-/// A family of histograms.
+/// A metric family of histograms, each a sample.
 #[derive(Debug)]
 pub struct HistogramFamily<'a> {
-    text: &'a mut Text,
+    text: &'a mut ExpositionText,
     name: &'static str,
 }
 

@@ -7,7 +7,7 @@
 /// Length of the window in milliseconds.
 pub const WINDOW: u64 = 5_000;
 
-/// Bytes of both directions.
+/// The bytes of the two directions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Bytes {
     pub(crate) received: u64,

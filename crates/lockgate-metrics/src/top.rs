@@ -18,7 +18,7 @@ use crate::throughput::{Bytes, Throughput};
 ///
 /// The paper keeps entries in a list of buckets, which suits increments of one. Bytes come by the
 /// thousand, so this is a heap that is sorted only when the smallest entry is needed: counts only
-/// grow, so a stale weight is a lower bound, and a root whose weight is up to date is the smallest.
+/// grow, so a stale weight is a lower bound, and a root with an up-to-date weight is the smallest.
 /// A known key costs one look-up.
 #[derive(Debug)]
 pub struct Top<K, S = RandomState> {
@@ -125,7 +125,7 @@ impl<K: Eq + Hash + Clone, S: BuildHasher> Top<K, S> {
         }
     }
 
-    /// Gives a new key an entry: a fresh one, or the smallest one, whose weight becomes the error.
+    /// Gives a new key an entry: a fresh one, or the smallest one, with its weight as the error.
     fn admit(&mut self, key: K) -> usize {
         if self.entries.len() < self.capacity {
             let slot = self.entries.len();
@@ -197,9 +197,9 @@ pub struct Traffic {
     pub received: u64,
     /// Bytes sent since the start.
     pub sent: u64,
-    /// Bytes received per second.
+    /// Bytes received per second, over the window.
     pub received_per_second: u64,
-    /// Bytes sent per second.
+    /// Bytes sent per second, over the window.
     pub sent_per_second: u64,
 }
 
@@ -247,7 +247,7 @@ pub struct TopEntry<K> {
 
 /// The figure that a list is sorted by, largest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
+pub enum TopOrder {
     /// Bytes since the start, both directions.
     Bytes,
     /// Bytes per second, both directions.
@@ -302,20 +302,20 @@ impl<K: Eq + Hash + Clone> TopSnapshot<K> {
     }
 
     /// The `n` largest by `order`, and the sum of the rest.
-    pub fn top(&self, n: usize, order: Order) -> Listing<K> {
+    pub fn top(&self, n: usize, order: TopOrder) -> TopListing<K> {
         let mut sorted: Vec<&TopEntry<K>> = self.entries.iter().collect();
         sorted.sort_by_key(|entry| {
             let (bytes, rate) = (entry.traffic.bytes(), entry.traffic.per_second());
             std::cmp::Reverse(match order {
-                Order::Bytes => (bytes, rate),
-                Order::Throughput => (rate, bytes),
+                TopOrder::Bytes => (bytes, rate),
+                TopOrder::Throughput => (rate, bytes),
             })
         });
         sorted.truncate(n);
         let listed = sorted.iter().fold(Traffic::default(), |sum, entry| {
             sum.zip(entry.traffic, u64::saturating_add)
         });
-        Listing {
+        TopListing {
             entries: sorted.into_iter().cloned().collect(),
             other: self.total.zip(listed, u64::saturating_sub),
             total: self.total,
@@ -330,8 +330,8 @@ impl<K: Eq + Hash + Clone> TopSnapshot<K> {
 
 /// The largest keys, the rest and the total: `total` = entries + `other`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listing<K> {
-    /// The largest, sorted.
+pub struct TopListing<K> {
+    /// The largest keys, the first one largest.
     pub entries: Vec<TopEntry<K>>,
     /// The traffic of all other keys, with an entry or without.
     pub other: Traffic,

@@ -5,16 +5,16 @@
 //! and waits for its acknowledgement with the rest. The kernel delays that by 40 ms, in the hope of
 //! data to send it with (RFC 1122 §4.2.3.2), unless TCP_QUICKACK says otherwise, which holds until
 //! something is sent. Readers of messages know when they wait for the rest of one:
-//! [`Socket::await_rest`]. For readers of mere bytes there are [`Habits`] and [`Pauses`], and for
-//! relays early acknowledgements.
+//! [`Socket::await_rest`]. For readers of mere bytes there are [`EndpointStalls`] and
+//! [`ReadPauses`], and for relays early acknowledgements.
 
-use std::cell::Cell;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::Context;
 use std::time::{Duration, Instant};
 
-use crate::shape::{Line, Moment, Place};
-use crate::socket::Socket;
+use crate::nanos::Nanos;
+use crate::socket::{ACKS_PER_MESSAGE, Socket};
+use crate::traffic_shaping::{QueuedWait, ShapingQueue};
 
 /// A pause of about 40 ms, as long as Linux delays an acknowledgement, is probably caused by that.
 const STALL: std::ops::Range<Duration> = Duration::from_millis(36)..Duration::from_millis(60);
@@ -26,98 +26,47 @@ const REMEMBERED: u8 = u8::MAX;
 /// comes then.
 const EARLY: u8 = 8;
 /// The longest time until it comes then: a round trip.
-const SOON: Moment = 250_000_000;
-/// The number of acknowledgements at once per message. Asked for one piece, the kernel acknowledges
-/// later ones, too, but not always: not the second of two with the same length. So it is asked
-/// again, but not for each read of a large body.
-pub const PIECES: u8 = 8;
-
-/// The data that one connection has received since it last sent: sending has acknowledged all
-/// earlier data.
-#[derive(Debug, Default)]
-pub(crate) struct Acks {
-    reads: Cell<u8>,
-    /// Whether anything was read since the kernel was asked.
-    due: Cell<bool>,
-    asked: Cell<u8>,
-}
-
-impl Acks {
-    pub(crate) fn received(&self) {
-        self.reads.set(self.reads.get().saturating_add(1));
-        self.due.set(true);
-    }
-
-    pub(crate) fn sent(&self) {
-        self.reads.set(0);
-        self.due.set(false);
-        self.asked.set(0);
-    }
-
-    /// Whether to ask the kernel now, because it may delay an acknowledgement.
-    pub(crate) fn ask(&self) -> bool {
-        let due = self.due.replace(false);
-        self.asked
-            .set(self.asked.get().saturating_add(u8::from(due)));
-        due
-    }
-
-    /// Whether the kernel may not have acknowledged all data that was read.
-    pub(crate) fn is_due(&self) -> bool {
-        self.due.get()
-    }
-
-    /// The number of requests to the kernel since the last send.
-    pub(crate) fn asked(&self) -> u8 {
-        self.asked.get()
-    }
-
-    /// Whether nothing was sent between the last two reads.
-    pub(crate) fn reads_again(&self) -> bool {
-        self.reads.get() > 1
-    }
-}
-
+const SOON: Nanos = Nanos::from_millis(250);
 /// The sending behaviour of an endpoint on all its connections: whether it pauses as if it waited
 /// for acknowledgements. A few pauses are needed, since one may be the application's own.
 #[derive(Debug, Default)]
-pub struct Habits {
-    stalls: AtomicU8,
+pub struct EndpointStalls {
+    count: AtomicU8,
 }
 
-impl Habits {
-    fn stalls(&self) -> bool {
-        self.stalls.load(Ordering::Relaxed) >= STALLS
+impl EndpointStalls {
+    fn is_stalling(&self) -> bool {
+        self.count.load(Ordering::Relaxed) >= STALLS
     }
 
-    pub(crate) fn stalled(&self) {
-        let seen = self.stalls.load(Ordering::Relaxed);
-        self.stalls.store(seen.saturating_add(1), Ordering::Relaxed);
+    pub(crate) fn note(&self) {
+        let seen = self.count.load(Ordering::Relaxed);
+        self.count.store(seen.saturating_add(1), Ordering::Relaxed);
     }
 }
 
 /// The pauses of one connection's peer.
 #[derive(Debug, Default)]
-pub struct Pauses {
+pub struct ReadPauses {
     /// The time of the last read.
     last: Option<Instant>,
     /// The remaining reads that are acknowledged at once.
     left: u8,
 }
 
-impl Pauses {
+impl ReadPauses {
     /// Notes a read that emptied the socket, and acknowledges it at once if the peer waits for
-    /// that: by `habits`, if its other connections have some, or by a pause of this one.
-    pub fn note(&mut self, socket: &Socket, habits: Option<&Habits>) {
-        if self.is_known(habits) {
+    /// that: by `stalls`, if its other connections have some, or by a pause of this one.
+    pub fn note(&mut self, socket: &Socket, stalls: Option<&EndpointStalls>) {
+        if self.is_known(stalls) {
             socket.acknowledge_now();
         } else {
-            self.note_at(Instant::now(), socket.reads_again(), habits);
+            self.note_at(Instant::now(), socket.reads_again(), stalls);
         }
     }
 
-    fn is_known(&mut self, habits: Option<&Habits>) -> bool {
-        if habits.is_some_and(Habits::stalls) {
+    fn is_known(&mut self, stalls: Option<&EndpointStalls>) -> bool {
+        if stalls.is_some_and(EndpointStalls::is_stalling) {
             return true;
         }
         let known = self.left > 0;
@@ -126,11 +75,11 @@ impl Pauses {
     }
 
     /// A pause before which we sent something is the peer's own, not that of an acknowledgement.
-    fn note_at(&mut self, now: Instant, again: bool, habits: Option<&Habits>) {
+    fn note_at(&mut self, now: Instant, again: bool, stalls: Option<&EndpointStalls>) {
         let last = self.last.replace(now);
         if last.is_some_and(|last| again && STALL.contains(&now.duration_since(last))) {
-            match habits {
-                Some(habits) => habits.stalled(),
+            match stalls {
+                Some(stalls) => stalls.note(),
                 None => self.remember(),
             }
         }
@@ -154,8 +103,8 @@ impl Pauses {
 #[derive(Debug)]
 pub(crate) struct EarlyAck {
     left: u8,
-    due: Option<Place>,
-    acknowledged: Option<Moment>,
+    due: Option<QueuedWait>,
+    acknowledged: Option<Nanos>,
 }
 
 impl Default for EarlyAck {
@@ -170,36 +119,41 @@ impl Default for EarlyAck {
 
 impl EarlyAck {
     /// Polls while the socket has no data.
-    pub(crate) fn poll_pending(&mut self, cx: &mut Context<'_>, socket: &Socket, line: &Line) {
+    pub(crate) fn poll_pending(
+        &mut self,
+        cx: &mut Context<'_>,
+        socket: &Socket,
+        queue: &ShapingQueue,
+    ) {
         if !socket.owes_acknowledgement() {
             return;
         }
         match self.due {
-            Some(place) if !line.is_due(place) => line.stay(place, cx.waker()),
+            Some(wait) if !queue.is_due(wait) => queue.set_waker(wait, cx.waker()),
             Some(_) => {
                 socket.acknowledge_now();
-                (self.due, self.acknowledged) = (None, Some(line.now()));
+                (self.due, self.acknowledged) = (None, Some(queue.now()));
             }
             None if self.left > 0 => {
                 self.left -= 1;
-                self.due = Some(line.enter_soon(cx.waker()));
+                self.due = Some(queue.wait_soon(cx.waker()));
             }
             None => {}
         }
     }
 
     /// Notes a read, before `pauses` does.
-    pub(crate) fn note(&mut self, socket: &Socket, line: &Line, pauses: &mut Pauses) {
+    pub(crate) fn note(&mut self, socket: &Socket, queue: &ShapingQueue, pauses: &mut ReadPauses) {
         // The wait was for the last message, or for the data so far.
         self.due = None;
         let acknowledged = self.acknowledged.take();
         if !socket.reads_again() {
             return;
         }
-        let soon = acknowledged.is_some_and(|since| line.now() < since + SOON);
+        let soon = acknowledged.is_some_and(|since| queue.now() < since + SOON);
         // Or the client is known to wait, and its messages still come in pieces: a bulk stream
         // without a response does not count.
-        let again = pauses.left > 0 && (1..=PIECES).contains(&socket.acknowledged());
+        let again = pauses.left > 0 && (1..=ACKS_PER_MESSAGE).contains(&socket.acknowledged());
         if soon || again {
             pauses.remember();
         }
@@ -210,51 +164,48 @@ impl EarlyAck {
 mod tests {
     use super::*;
 
-    #[test]
-    fn an_acknowledgement_is_due_for_data_read_and_not_answered() {
-        let acks = Acks::default();
-        assert!(!acks.ask(), "nothing was received");
-        acks.received();
-        assert!(acks.ask());
-        assert!(!acks.ask(), "nothing was received since then");
-        acks.received();
-        assert!(acks.ask());
-        assert_eq!(acks.asked(), 2);
-        acks.received();
-        acks.sent();
-        assert!(!acks.ask(), "what was sent has carried one");
-        assert_eq!(acks.asked(), 0);
-    }
-
-    fn paused(pauses: &mut Pauses, milliseconds: &[u64], again: bool, habits: Option<&Habits>) {
+    fn paused(
+        pauses: &mut ReadPauses,
+        milliseconds: &[u64],
+        again: bool,
+        stalls: Option<&EndpointStalls>,
+    ) {
         let mut now = Instant::now();
-        pauses.note_at(now, again, habits);
+        pauses.note_at(now, again, stalls);
         for pause in milliseconds {
             now += Duration::from_millis(*pause);
-            pauses.note_at(now, again, habits);
+            pauses.note_at(now, again, stalls);
         }
     }
 
     #[test]
     fn a_stalling_endpoint_is_known_by_pauses_like_delayed_acknowledgements() {
-        let stalls = |milliseconds: &[u64], again: bool| {
-            let habits = Habits::default();
-            paused(&mut Pauses::default(), milliseconds, again, Some(&habits));
-            habits.stalls()
+        let is_stalling = |milliseconds: &[u64], again: bool| {
+            let stalls = EndpointStalls::default();
+            paused(
+                &mut ReadPauses::default(),
+                milliseconds,
+                again,
+                Some(&stalls),
+            );
+            stalls.is_stalling()
         };
-        assert!(stalls(&[40; 8], true));
-        assert!(stalls(&[44; 300], true), "the count stays at its end");
-        assert!(!stalls(&[40; 7], true), "not often enough");
-        assert!(!stalls(&[40; 8], false), "something was sent in between");
+        assert!(is_stalling(&[40; 8], true));
+        assert!(is_stalling(&[44; 300], true), "the count stays at its end");
+        assert!(!is_stalling(&[40; 7], true), "not often enough");
         assert!(
-            !stalls(&[10, 100, 30, 61, 1, 200, 35, 80, 5], true),
+            !is_stalling(&[40; 8], false),
+            "something was sent in between"
+        );
+        assert!(
+            !is_stalling(&[10, 100, 30, 61, 1, 200, 35, 80, 5], true),
             "of other lengths"
         );
     }
 
     #[test]
     fn a_stall_of_one_connection_is_remembered_for_a_while() {
-        let mut pauses = Pauses::default();
+        let mut pauses = ReadPauses::default();
         paused(&mut pauses, &[10, 30], true, None);
         assert!(!pauses.is_known(None));
         paused(&mut pauses, &[40], true, None);
@@ -266,7 +217,7 @@ mod tests {
 
     #[test]
     fn our_own_pause_is_no_stall() {
-        let (mut pauses, now) = (Pauses::default(), Instant::now());
+        let (mut pauses, now) = (ReadPauses::default(), Instant::now());
         pauses.note_at(now, true, None);
         pauses.forget();
         pauses.note_at(now + Duration::from_millis(40), true, None);

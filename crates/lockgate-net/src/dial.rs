@@ -8,25 +8,23 @@ pub use race::{interleave, race};
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 
-use crate::socket::{Family, Socket};
+use crate::socket::{Socket, SocketFamily};
 
 /// The address of an endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Target {
-    /// Over TCP.
+pub enum DialTarget {
+    /// An IP address and a port, for TCP.
     Tcp(SocketAddr),
     /// A Unix socket, looked up by its path at every dial: the file may be replaced at any time.
     Unix(PathBuf),
 }
 
-impl fmt::Display for Target {
+impl fmt::Display for DialTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(address) => address.fmt(f),
@@ -40,7 +38,7 @@ impl fmt::Display for Target {
 /// # Errors
 /// Those of connect(2). [`io::ErrorKind::WouldBlock`] is a Unix socket with a full backlog: worth
 /// another try soon.
-pub async fn dial(target: &Target) -> io::Result<Socket> {
+pub async fn dial(target: &DialTarget) -> io::Result<Socket> {
     dial_with_buffer(target, None).await
 }
 
@@ -50,10 +48,10 @@ pub async fn dial(target: &Target) -> io::Result<Socket> {
 ///
 /// # Errors
 /// As [`dial`].
-pub async fn dial_with_buffer(target: &Target, receive: Option<usize>) -> io::Result<Socket> {
+pub async fn dial_with_buffer(target: &DialTarget, receive: Option<usize>) -> io::Result<Socket> {
     match target {
-        Target::Tcp(address) => dial_tcp(*address, receive).await,
-        Target::Unix(path) => dial_unix(path),
+        DialTarget::Tcp(address) => dial_tcp(*address, receive).await,
+        DialTarget::Unix(path) => dial_unix(path),
     }
 }
 
@@ -72,7 +70,7 @@ async fn dial_tcp(address: SocketAddr, receive: Option<usize>) -> io::Result<Soc
         Ok(()) | Err(Errno::INPROGRESS) => {}
         Err(errno) => return Err(errno.into()),
     }
-    let socket = Socket::connecting(fd, Family::Tcp)?;
+    let socket = Socket::connecting(fd, SocketFamily::Tcp)?;
     socket.connected().await?;
     Ok(socket)
 }
@@ -80,7 +78,7 @@ async fn dial_tcp(address: SocketAddr, receive: Option<usize>) -> io::Result<Soc
 fn dial_unix(path: &Path) -> io::Result<Socket> {
     let fd = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, FLAGS, None)?;
     rustix::net::connect(&fd, &SocketAddrUnix::new(path)?)?;
-    Socket::connecting(fd, Family::Unix)
+    Socket::connecting(fd, SocketFamily::Unix)
 }
 
 /// Whether an error of [`dial`] is local: descriptors or memory have run out, of the process or the
@@ -92,13 +90,4 @@ pub fn is_exhaustion(error: &io::Error) -> bool {
     })
 }
 
-/// Probes a silent TCP peer after `idle`, then nine times every fifteen seconds.
-pub(crate) fn set_keepalive(fd: impl AsFd, idle: Duration) -> io::Result<()> {
-    sockopt::set_socket_keepalive(&fd, true)?;
-    sockopt::set_tcp_keepidle(&fd, idle)?;
-    sockopt::set_tcp_keepintvl(&fd, PROBE_INTERVAL.min(idle))?;
-    Ok(())
-}
-
-const PROBE_INTERVAL: Duration = Duration::from_secs(15);
 const FLAGS: SocketFlags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);

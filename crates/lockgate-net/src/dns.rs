@@ -23,7 +23,7 @@ pub struct Srv {
     pub priority: u16,
     /// The share among records of the same priority.
     pub weight: u16,
-    /// The port.
+    /// The port that the service listens on.
     pub port: u16,
     /// The host, without the dot at the end.
     pub target: String,
@@ -31,7 +31,7 @@ pub struct Srv {
 
 /// The response of a name server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
+pub enum SrvResponse {
     /// These records, and for how many seconds they are valid; none if the service is decidedly
     /// unavailable (RFC 2782: a target of `.`).
     Records(Vec<Srv>, u32),
@@ -45,7 +45,7 @@ pub enum DnsError {
     /// The response to another question, perhaps from another sender: the right one may still come.
     #[error("this is no answer to what was asked")]
     NotOurs,
-    /// A malformed response.
+    /// A response that does not follow RFC 1035.
     #[error("the answer is malformed")]
     Malformed,
     /// The name does not exist.
@@ -55,13 +55,13 @@ pub enum DnsError {
     #[error("the name has no SRV record")]
     NoRecord,
     /// The name server refuses with this code (RFC 1035 §4.1.1).
-    #[error("the name server says {}", Code(*.0))]
+    #[error("the name server says {}", ResponseCode(*.0))]
     Refused(u8),
 }
 
-struct Code(u8);
+struct ResponseCode(u8);
 
-impl fmt::Display for Code {
+impl fmt::Display for ResponseCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             1 => f.write_str("that the question is malformed"),
@@ -73,7 +73,7 @@ impl fmt::Display for Code {
 }
 
 /// A question for the SRV records of `name`, with an unpredictable id. `None` if `name` is no name.
-pub fn question(id: u16, name: &str) -> Option<Vec<u8>> {
+pub fn encode_query(id: u16, name: &str) -> Option<Vec<u8>> {
     let mut message = Vec::with_capacity(HEADER + name.len() + 6);
     // RFC 1035 §4.1.1: one question, with recursion.
     for word in [id, 0x0100, 1, 0, 0, 0] {
@@ -96,12 +96,12 @@ pub fn question(id: u16, name: &str) -> Option<Vec<u8>> {
     Some(message)
 }
 
-/// Parses the response to a [`question`].
+/// Parses the response to a [`encode_query`].
 ///
 /// # Errors
 /// When it is malformed, belongs to another question, or has no records.
-pub fn answer(message: &[u8], question: &[u8]) -> Result<Answer, DnsError> {
-    let mut reader = Reader { message, at: 0 };
+pub fn parse_response(message: &[u8], question: &[u8]) -> Result<SrvResponse, DnsError> {
+    let mut reader = MessageReader { message, at: 0 };
     let header: [u16; 6] = reader.words().map_err(|_| DnsError::NotOurs)?;
     let [id, flags, questions, answers, ..] = header;
     let asked = question.get(HEADER..).unwrap_or_default();
@@ -122,7 +122,7 @@ pub fn answer(message: &[u8], question: &[u8]) -> Result<Answer, DnsError> {
         code => return Err(DnsError::Refused(code)),
     }
     if flags & 0x0200 != 0 {
-        return Ok(Answer::Truncated);
+        return Ok(SrvResponse::Truncated);
     }
     let (mut records, mut ttl, mut found) = (Vec::new(), u32::MAX, false);
     for _ in 0..usize::from(answers).min(RECORDS) {
@@ -154,18 +154,18 @@ pub fn answer(message: &[u8], question: &[u8]) -> Result<Answer, DnsError> {
         reader.at = end;
     }
     if found {
-        Ok(Answer::Records(records, ttl))
+        Ok(SrvResponse::Records(records, ttl))
     } else {
         Err(DnsError::NoRecord)
     }
 }
 
-struct Reader<'m> {
+struct MessageReader<'m> {
     message: &'m [u8],
     at: usize,
 }
 
-impl Reader<'_> {
+impl MessageReader<'_> {
     fn byte(&mut self) -> Result<u8, DnsError> {
         let byte = self
             .message
@@ -246,7 +246,7 @@ mod tests {
     const ID: u16 = 0x1234;
 
     fn asked() -> Vec<u8> {
-        question(ID, "_app._tcp.example.internal.").unwrap()
+        encode_query(ID, "_app._tcp.example.internal.").unwrap()
     }
 
     /// A response with these flags and records, each as it stands behind the question.
@@ -293,10 +293,10 @@ mod tests {
             &"x".repeat(64),
             &format!("{0}.{0}.{0}.{0}", "x".repeat(63)),
         ] {
-            assert_eq!(question(ID, bad), None, "{bad}");
+            assert_eq!(encode_query(ID, bad), None, "{bad}");
         }
         assert!(
-            question(
+            encode_query(
                 ID,
                 &[
                     "x".repeat(63),
@@ -327,8 +327,11 @@ mod tests {
         };
         // The second target ends with a pointer into the question.
         let records = [srv(1, 2, 80, TARGET), srv(0, 0, 81, b"\x01b\xc0\x16")].concat();
-        let found = answer(&answered(0x8180, 2, &records), &asked());
-        assert_eq!(found, Ok(Answer::Records(vec![one.clone(), other], 30)));
+        let found = parse_response(&answered(0x8180, 2, &records), &asked());
+        assert_eq!(
+            found,
+            Ok(SrvResponse::Records(vec![one.clone(), other], 30))
+        );
         // Others are between: an alias, and its signature.
         let records = [
             record(5, 1, b"\xc0\x0c"),
@@ -337,8 +340,8 @@ mod tests {
         ]
         .concat();
         assert_eq!(
-            answer(&answered(0x8180, 3, &records), &asked()),
-            Ok(Answer::Records(vec![one.clone()], 30))
+            parse_response(&answered(0x8180, 3, &records), &asked()),
+            Ok(SrvResponse::Records(vec![one.clone()], 30))
         );
         // The least TTL counts.
         let records = [
@@ -347,18 +350,18 @@ mod tests {
         ]
         .concat();
         assert_eq!(
-            answer(&answered(0x8180, 2, &records), &asked()),
-            Ok(Answer::Records(vec![one.clone(), one], 7))
+            parse_response(&answered(0x8180, 2, &records), &asked()),
+            Ok(SrvResponse::Records(vec![one.clone(), one], 7))
         );
         // RFC 2181 §8.
         let records = record(SRV, 1 << 31, &[&[0, 1, 0, 2, 0, 80], TARGET].concat());
         assert!(matches!(
-            answer(&answered(0x8180, 1, &records), &asked()),
-            Ok(Answer::Records(_, 0))
+            parse_response(&answered(0x8180, 1, &records), &asked()),
+            Ok(SrvResponse::Records(_, 0))
         ));
         // "A Target of "." means that the service is decidedly not available at this domain."
-        let none = answer(&answered(0x8180, 1, &srv(0, 0, 0, b"\0")), &asked());
-        assert_eq!(none, Ok(Answer::Records(Vec::new(), 30)));
+        let none = parse_response(&answered(0x8180, 1, &srv(0, 0, 0, b"\0")), &asked());
+        assert_eq!(none, Ok(SrvResponse::Records(Vec::new(), 30)));
     }
 
     #[test]
@@ -367,7 +370,7 @@ mod tests {
         let with = |at: usize, byte: u8| {
             let mut message = good.clone();
             message[at] = byte;
-            answer(&message, &asked())
+            parse_response(&message, &asked())
         };
         for (found, why) in [
             (with(0, 0), "RFC 5452 §9.1: another number"),
@@ -375,9 +378,9 @@ mod tests {
             (with(14, b'x'), "RFC 5452 §9.1: another name"),
             (with(41, 1), "RFC 5452 §9.1: another kind"),
             (with(5, 2), "two questions"),
-            (answer(b"", &asked()), "nothing"),
-            (answer(&good[..11], &asked()), "no header"),
-            (answer(&good[..20], &asked()), "no question"),
+            (parse_response(b"", &asked()), "nothing"),
+            (parse_response(&good[..11], &asked()), "no header"),
+            (parse_response(&good[..20], &asked()), "no question"),
         ] {
             assert_eq!(found, Err(DnsError::NotOurs), "{why}");
         }
@@ -385,22 +388,22 @@ mod tests {
         assert!(with(13, b'_').is_ok() && with(14, b'A').is_ok());
         assert_eq!(with(3, 0x83), Err(DnsError::NoName));
         assert_eq!(with(3, 0x82), Err(DnsError::Refused(2)));
-        assert_eq!(with(2, 0x83), Ok(Answer::Truncated));
+        assert_eq!(with(2, 0x83), Ok(SrvResponse::Truncated));
         assert_eq!(
-            answer(&answered(0x8180, 0, b""), &asked()),
+            parse_response(&answered(0x8180, 0, b""), &asked()),
             Err(DnsError::NoRecord)
         );
         assert_eq!(
-            answer(&answered(0x8180, 1, &record(1, 1, &[1, 2, 3, 4])), &asked()),
+            parse_response(&answered(0x8180, 1, &record(1, 1, &[1, 2, 3, 4])), &asked()),
             Err(DnsError::NoRecord)
         );
         // Some servers answer FORMERR without the question.
         assert_eq!(
-            answer(&[0x12, 0x34, 0x80, 5, 0, 0, 0, 0, 0, 0, 0, 0], &asked()),
+            parse_response(&[0x12, 0x34, 0x80, 5, 0, 0, 0, 0, 0, 0, 0, 0], &asked()),
             Err(DnsError::Refused(5))
         );
         assert_eq!(
-            answer(&[0x12, 0x34, 0x80, 3, 0, 0, 0, 0, 0, 0, 0, 0], &asked()),
+            parse_response(&[0x12, 0x34, 0x80, 3, 0, 0, 0, 0, 0, 0, 0, 0], &asked()),
             Err(DnsError::NotOurs)
         );
     }
@@ -410,7 +413,7 @@ mod tests {
         let good = answered(0x8180, 1, &srv(1, 2, 80, TARGET));
         for end in asked().len()..good.len() {
             assert_eq!(
-                answer(&good[..end], &asked()),
+                parse_response(&good[..end], &asked()),
                 Err(DnsError::Malformed),
                 "{end}"
             );
@@ -429,12 +432,12 @@ mod tests {
                 "RFC 1035 §2.3.4",
             ),
         ] {
-            let found = answer(&answered(0x8180, 1, &srv(1, 2, 80, target)), &asked());
+            let found = parse_response(&answered(0x8180, 1, &srv(1, 2, 80, target)), &asked());
             assert_eq!(found, Err(DnsError::Malformed), "{why}");
         }
         // A wrong count is no loop.
         assert_eq!(
-            answer(&answered(0x8180, u16::MAX, b""), &asked()),
+            parse_response(&answered(0x8180, u16::MAX, b""), &asked()),
             Err(DnsError::Malformed)
         );
     }

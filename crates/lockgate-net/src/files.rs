@@ -16,7 +16,7 @@ pub use rustix::io::Errno;
 
 /// Whether a call may wait for a disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wait {
+pub enum DiskWait {
     /// No: data that is not in memory is EAGAIN ([`would_wait`]).
     No,
     /// Yes: the caller's thread may block.
@@ -28,16 +28,16 @@ pub enum Wait {
 pub enum Symlinks {
     /// Only below the root, by relative targets (`RESOLVE_BENEATH`, openat2(2)).
     Inside,
-    /// Anywhere.
+    /// Anywhere, also outside of the root.
     Follow,
 }
 
 /// The type of a file system entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// A file.
+pub enum FileKind {
+    /// A regular file.
     File,
-    /// A directory.
+    /// A directory, which can be listed.
     Directory,
     /// A device, a socket or a FIFO: never read.
     Other,
@@ -45,11 +45,11 @@ pub enum Kind {
 
 /// The version of a file: equal stamps mean equal bytes, as far as the file system notes changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stamp {
+pub struct FileVersion {
     device: u64,
-    /// The inode's number.
+    /// The number of the inode on its device.
     pub inode: u64,
-    /// The size in bytes.
+    /// The size of the content in bytes.
     pub size: u64,
     /// The time of the last change of the bytes: seconds since 1970 …
     pub modified: i64,
@@ -62,7 +62,7 @@ pub struct Stamp {
     pub changed_nanos: u32,
 }
 
-impl Stamp {
+impl FileVersion {
     fn of(stat: &Stat) -> Self {
         // The kernel's fields have other types on other architectures.
         #[allow(
@@ -94,7 +94,7 @@ impl Stamp {
 pub struct Root {
     directory: OwnedFd,
     resolve: ResolveFlags,
-    wait: Wait,
+    wait: DiskWait,
 }
 
 impl Root {
@@ -102,8 +102,8 @@ impl Root {
     ///
     /// # Errors
     /// Those of openat2(2); EAGAIN if it would wait.
-    pub fn open(path: &Path, symlinks: Symlinks, wait: Wait) -> Result<Self, Errno> {
-        let cached = if wait == Wait::No {
+    pub fn open(path: &Path, symlinks: Symlinks, wait: DiskWait) -> Result<Self, Errno> {
+        let cached = if wait == DiskWait::No {
             ResolveFlags::CACHED
         } else {
             ResolveFlags::empty()
@@ -146,14 +146,14 @@ impl Root {
     ///
     /// # Errors
     /// Those of openat2(2): EXDEV for a path outside the root.
-    pub fn look(&self, path: &[u8]) -> Result<(Kind, Stamp), Errno> {
+    pub fn look(&self, path: &[u8]) -> Result<(FileKind, FileVersion), Errno> {
         let stat = rustix::fs::fstat(self.at(path, OFlags::PATH)?)?;
         let kind = match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => Kind::File,
-            FileType::Directory => Kind::Directory,
-            _ => Kind::Other,
+            FileType::RegularFile => FileKind::File,
+            FileType::Directory => FileKind::Directory,
+            _ => FileKind::Other,
         };
-        Ok((kind, Stamp::of(&stat)))
+        Ok((kind, FileVersion::of(&stat)))
     }
 
     /// Opens the file at `path` for reading. Other kinds are not opened, since that alone has
@@ -161,17 +161,17 @@ impl Root {
     ///
     /// # Errors
     /// Those of openat2(2); EISDIR for a directory, EINVAL for other kinds.
-    pub fn file(&self, path: &[u8]) -> Result<(OwnedFd, Stamp), Errno> {
+    pub fn file(&self, path: &[u8]) -> Result<(OwnedFd, FileVersion), Errno> {
         match self.look(path)?.0 {
-            Kind::File => {}
-            Kind::Directory => return Err(Errno::ISDIR),
-            Kind::Other => return Err(Errno::INVAL),
+            FileKind::File => {}
+            FileKind::Directory => return Err(Errno::ISDIR),
+            FileKind::Other => return Err(Errno::INVAL),
         }
         // The kind may have changed in the meantime.
         let file = self.at(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
         let stat = rustix::fs::fstat(&file)?;
         match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => Ok((file, Stamp::of(&stat))),
+            FileType::RegularFile => Ok((file, FileVersion::of(&stat))),
             _ => Err(Errno::INVAL),
         }
     }
@@ -188,8 +188,8 @@ impl Root {
         path: &[u8],
         most: usize,
         wanted: impl Fn(&[u8]) -> bool,
-    ) -> Result<(Vec<Entry>, usize), Errno> {
-        if self.wait == Wait::No {
+    ) -> Result<(Vec<DirectoryEntry>, usize), Errno> {
+        if self.wait == DiskWait::No {
             return Err(Errno::AGAIN);
         }
         let directory = self.at(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
@@ -211,8 +211,8 @@ impl Root {
             }
             whole.truncate(prefix);
             whole.extend_from_slice(name);
-            if let Ok((kind @ (Kind::File | Kind::Directory), stamp)) = self.look(&whole) {
-                entries.push(Entry {
+            if let Ok((kind @ (FileKind::File | FileKind::Directory), stamp)) = self.look(&whole) {
+                entries.push(DirectoryEntry {
                     name: name.into(),
                     kind,
                     size: stamp.size,
@@ -226,11 +226,11 @@ impl Root {
 
 /// One name in a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct DirectoryEntry {
     /// The name in the file system.
     pub name: Box<[u8]>,
     /// The kind of its target.
-    pub kind: Kind,
+    pub kind: FileKind,
     /// The size in bytes, of a file.
     pub size: u64,
     /// The time of the last change: seconds since 1970.
@@ -241,8 +241,8 @@ pub struct Entry {
 ///
 /// # Errors
 /// Those of fstat(2).
-pub fn stamp(file: impl AsFd) -> Result<Stamp, Errno> {
-    Ok(Stamp::of(&rustix::fs::fstat(file)?))
+pub fn stamp(file: impl AsFd) -> Result<FileVersion, Errno> {
+    Ok(FileVersion::of(&rustix::fs::fstat(file)?))
 }
 
 /// Reads from `offset` on into `buffer`, until it is full or the file ends; returns the number of
@@ -254,9 +254,9 @@ pub fn read_at(
     file: impl AsFd,
     buffer: &mut [u8],
     offset: u64,
-    wait: Wait,
+    wait: DiskWait,
 ) -> Result<usize, Errno> {
-    let flags = if wait == Wait::No {
+    let flags = if wait == DiskWait::No {
         ReadWriteFlags::NOWAIT
     } else {
         ReadWriteFlags::empty()
@@ -269,7 +269,7 @@ pub fn read_at(
             Ok(read) => filled += read,
             Err(Errno::INTR) => {}
             // A file system without RWF_NOWAIT is read by a thread that may wait.
-            Err(Errno::OPNOTSUPP) if wait == Wait::No => return Err(Errno::AGAIN),
+            Err(Errno::OPNOTSUPP) if wait == DiskWait::No => return Err(Errno::AGAIN),
             Err(error) => return Err(error),
         }
     }
@@ -283,8 +283,8 @@ pub fn would_wait(error: Errno) -> bool {
 
 /// Kernels before 5.12 cannot avoid waiting, and return EINVAL as for an invalid path: a call that
 /// may wait finds out.
-fn unsure(error: Errno, wait: Wait) -> Errno {
-    if error == Errno::INVAL && wait == Wait::No {
+fn unsure(error: Errno, wait: DiskWait) -> Errno {
+    if error == Errno::INVAL && wait == DiskWait::No {
         Errno::AGAIN
     } else {
         error

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | [`listen`] | listening sockets |
 //! | [`dial`] | connecting sockets |
-//! | [`names`] | addresses of host names |
+//! | [`name_cache`] | addresses of host names |
 //! | [`socket`] | a connected socket and its readiness |
 //! | [`stream`] | a socket with or without TLS, for readers of messages |
 //! | [`acknowledge`] | acknowledgement of a peer's data |
@@ -18,10 +18,12 @@
 //! | [`tls`] | certificates, handshakes, the record layer |
 //! | [`relay`] | bytes from one side to the other, both ways, with half-close |
 //! | [`splice`] | pipes through which the kernel moves bytes |
-//! | [`shape`] | rate limits of the process |
+//! | [`traffic_shaping`] | rate limits of the process |
+//! | [`token_bucket`] | the arithmetic of rate limits |
 //! | [`files`] | files below a root, by descriptors |
 //! | [`memory`] | the memory of the process |
-//! | [`threads`] | a few threads for long work |
+//! | [`thread_pool`] | a few threads for long work |
+//! | [`nanos`] | time in nanoseconds |
 //! | [`timer`] | an alarm of a worker |
 
 #![deny(unsafe_code)]
@@ -33,15 +35,17 @@ pub mod dns;
 pub mod files;
 pub mod listen;
 pub mod memory;
-pub mod names;
+pub mod name_cache;
+pub mod nanos;
 pub mod proxy_protocol;
 pub mod relay;
 pub mod server_hello;
-pub mod shape;
 pub mod socket;
 pub mod splice;
 pub mod stream;
 mod syscall;
-pub mod threads;
+pub mod thread_pool;
 pub mod timer;
 pub mod tls;
+pub mod token_bucket;
+pub mod traffic_shaping;

@@ -3,36 +3,39 @@
 //!
 //! TCP_NODELAY is set on the listening socket: on Linux, accepted sockets inherit it.
 
+mod binding;
+
 use std::cell::Cell;
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::FileTypeExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{SocketAddrAny, SocketFlags};
-use socket2::{Domain, SockAddr, SockFilter, SockRef, Type};
+use socket2::{SockFilter, SockRef};
 use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 
-use crate::socket::Family;
-use crate::syscall::{self, set_defer_accept, set_fast_open, set_least_ttl};
+use crate::socket::SocketFamily;
+use crate::syscall::{self, set_least_ttl};
+
+pub use binding::{BindCheck, bind, try_bind};
 
 /// The address of a listener.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Address {
+pub enum ListenAddress {
     /// This port on all addresses, IPv6 and IPv4.
     All(u16),
-    /// One address.
+    /// One local address and a port.
     Ip(SocketAddr),
-    /// A Unix socket.
+    /// A Unix socket at this path.
     Unix(PathBuf),
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::All(port) => write!(f, ":{port}"),
@@ -44,7 +47,7 @@ impl fmt::Display for Address {
 
 /// The options of a listener.
 #[derive(Debug, Clone, Copy)]
-pub struct Options {
+pub struct ListenOptions {
     /// The backlog of connections per worker; the kernel caps it at `net.core.somaxconn`.
     pub backlog: u32,
     /// Whether the first packet may carry data (RFC 7413).
@@ -56,7 +59,7 @@ pub struct Options {
 
 /// The owner of a listening socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Owner {
+pub enum SocketOwner {
     /// This process bound it: closing it ends listening.
     Us,
     /// It was passed to us, and its owner keeps it open: it continues to queue connections for the
@@ -66,197 +69,13 @@ pub enum Owner {
 
 /// The listening sockets of one address.
 #[derive(Debug)]
-pub struct Bound {
+pub struct BoundListener {
     /// The bound address, with the port that the kernel chose for port 0.
-    pub address: Address,
-    /// One socket per worker.
+    pub address: ListenAddress,
+    /// A listening socket for each worker.
     pub sockets: Vec<OwnedFd>,
     /// The owner of the sockets.
-    pub owner: Owner,
-}
-
-/// Binds `address` for `workers` workers and listens.
-///
-/// # Errors
-/// When the address is in use, not local, or not permitted; a Unix socket file without a listener
-/// is replaced.
-pub fn bind(address: &Address, options: &Options, workers: usize) -> io::Result<Bound> {
-    match address {
-        Address::Ip(ip) => bind_tcp(*ip, options, workers, address),
-        Address::All(port) => {
-            let v6 = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), *port);
-            match bind_tcp(v6, options, workers, address) {
-                // A host without IPv6.
-                Err(error) if error.raw_os_error() == Some(Errno::AFNOSUPPORT.raw_os_error()) => {
-                    bind_tcp(
-                        SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), *port),
-                        options,
-                        workers,
-                        address,
-                    )
-                }
-                bound => bound,
-            }
-        }
-        Address::Unix(path) => bind_unix(path, options, workers, address),
-    }
-}
-
-/// The extent of a trial without listening.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trial {
-    /// Whether the address is local; the port may be in use.
-    Address,
-    /// Whether the port is free, too.
-    Port,
-}
-
-/// Checks whether [`bind`] would succeed. Never listens and leaves nothing behind.
-///
-/// # Errors
-/// Those of `bind`, as far as `trial` goes.
-pub fn try_bind(address: &Address, trial: Trial) -> io::Result<()> {
-    match (address, trial) {
-        (Address::Unix(path), _) => try_bind_unix(path, trial),
-        (Address::All(_), Trial::Address) => Ok(()),
-        (Address::All(port), Trial::Port) => {
-            let v6 = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), *port);
-            match try_bind_tcp(v6, address) {
-                Err(error) if error.raw_os_error() == Some(Errno::AFNOSUPPORT.raw_os_error()) => {
-                    try_bind_tcp(
-                        SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), *port),
-                        address,
-                    )
-                }
-                tried => tried,
-            }
-        }
-        (Address::Ip(ip), Trial::Address) => try_bind_tcp(SocketAddr::new(ip.ip(), 0), address),
-        (Address::Ip(ip), Trial::Port) => try_bind_tcp(*ip, address),
-    }
-}
-
-/// Like the first socket of [`bind_tcp`]: it conflicts with every listening socket.
-fn try_bind_tcp(ip: SocketAddr, address: &Address) -> io::Result<()> {
-    let options = Options {
-        backlog: 0,
-        fast_open: false,
-        defer_accept: None,
-    };
-    tcp_socket(ip, &options, address)?.bind(&ip.into())
-}
-
-fn try_bind_unix(path: &Path, trial: Trial) -> io::Result<()> {
-    let local = SockAddr::unix(path)?;
-    let folder = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
-    match std::fs::symlink_metadata(path) {
-        Ok(found) if !found.file_type().is_socket() => return Err(io::ErrorKind::AddrInUse.into()),
-        Ok(_) if trial == Trial::Port && !is_stale(path, &local) => {
-            return Err(io::ErrorKind::AddrInUse.into());
-        }
-        _ => {}
-    }
-    Ok(rustix::fs::access(
-        folder,
-        rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK,
-    )?)
-}
-
-fn bind_tcp(
-    ip: SocketAddr,
-    options: &Options,
-    workers: usize,
-    address: &Address,
-) -> io::Result<Bound> {
-    // The first socket is bound without SO_REUSEPORT: otherwise another process that has it would
-    // share the port silently.
-    let first = tcp_socket(ip, options, address)?;
-    first.bind(&ip.into())?;
-    first.set_reuse_port(true)?;
-    let ip = first.local_addr()?.as_socket().unwrap_or(ip);
-    let mut sockets = vec![first];
-    for _ in 1..workers {
-        let socket = tcp_socket(ip, options, address)?;
-        socket.set_reuse_port(true)?;
-        socket.bind(&ip.into())?;
-        sockets.push(socket);
-    }
-    for socket in &sockets {
-        socket.listen(backlog(options))?;
-    }
-    let address = match address {
-        Address::All(_) => Address::All(ip.port()),
-        _ => Address::Ip(ip),
-    };
-    Ok(Bound {
-        address,
-        sockets: sockets.into_iter().map(OwnedFd::from).collect(),
-        owner: Owner::Us,
-    })
-}
-
-fn tcp_socket(ip: SocketAddr, options: &Options, address: &Address) -> io::Result<socket2::Socket> {
-    let socket = socket2::Socket::new(Domain::for_address(ip), Type::STREAM.nonblocking(), None)?;
-    socket.set_reuse_address(true)?;
-    if ip.is_ipv6() {
-        socket.set_only_v6(!matches!(address, Address::All(_)))?;
-    }
-    socket.set_tcp_nodelay(true)?;
-    if options.fast_open {
-        set_fast_open(&socket, backlog(options))?;
-    }
-    if let Some(wait) = options.defer_accept {
-        set_defer_accept(&socket, wait)?;
-    }
-    Ok(socket)
-}
-
-fn bind_unix(
-    path: &Path,
-    options: &Options,
-    workers: usize,
-    address: &Address,
-) -> io::Result<Bound> {
-    let local = SockAddr::unix(path)?;
-    let socket = socket2::Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None)?;
-    match socket.bind(&local) {
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_stale(path, &local) => {
-            std::fs::remove_file(path)?;
-            socket.bind(&local)?;
-        }
-        bound => bound?,
-    }
-    socket.listen(backlog(options))?;
-    let mut sockets = Vec::new();
-    for _ in 1..workers {
-        sockets.push(socket.try_clone()?.into());
-    }
-    sockets.push(socket.into());
-    Ok(Bound {
-        address: address.clone(),
-        sockets,
-        owner: Owner::Us,
-    })
-}
-
-/// Whether a Unix socket file is stale: it has no listener. Any other file at the path is left
-/// alone.
-fn is_stale(path: &Path, local: &SockAddr) -> bool {
-    // Symbolic links are not followed: their target may be another program's.
-    if !std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
-        return false;
-    }
-    let probe = socket2::Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None);
-    probe
-        .and_then(|probe| probe.connect(local))
-        .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
-}
-
-fn backlog(options: &Options) -> i32 {
-    i32::try_from(options.backlog).unwrap_or(i32::MAX)
+    pub owner: SocketOwner,
 }
 
 /// The peer of an accepted connection.
@@ -291,14 +110,14 @@ impl fmt::Display for Peer {
 #[derive(Debug)]
 pub struct Listener {
     fd: AsyncFd<OwnedFd>,
-    family: Family,
-    owner: Owner,
-    openings: Cell<Openings>,
+    family: SocketFamily,
+    owner: SocketOwner,
+    openings: Cell<SynHandling>,
 }
 
 /// The treatment of packets that open connections (SYN).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Openings {
+enum SynHandling {
     Taken,
     /// They are dropped by a filter.
     Filtered,
@@ -311,23 +130,23 @@ impl Listener {
     ///
     /// # Errors
     /// When the runtime cannot watch it.
-    pub fn new(fd: OwnedFd, family: Family, owner: Owner) -> io::Result<Self> {
+    pub fn new(fd: OwnedFd, family: SocketFamily, owner: SocketOwner) -> io::Result<Self> {
         let fd = syscall::watch(fd, Interest::READABLE)?;
         Ok(Self {
             fd,
             family,
             owner,
-            openings: Cell::new(Openings::Taken),
+            openings: Cell::new(SynHandling::Taken),
         })
     }
 
     /// The owner of the socket.
-    pub fn owner(&self) -> Owner {
+    pub fn owner(&self) -> SocketOwner {
         self.owner
     }
 
     /// The family of its connections.
-    pub fn family(&self) -> Family {
+    pub fn family(&self) -> SocketFamily {
         self.family
     }
 
@@ -335,8 +154,8 @@ impl Listener {
     ///
     /// # Errors
     /// When the runtime is shutting down.
-    pub async fn ready(&self) -> io::Result<Waiting<'_>> {
-        Ok(Waiting {
+    pub async fn ready(&self) -> io::Result<ReadyListener<'_>> {
+        Ok(ReadyListener {
             guard: self.fd.readable().await?,
         })
     }
@@ -351,12 +170,12 @@ impl Listener {
     /// When the kernel supports neither.
     pub fn refuse_openings(&self) -> io::Result<()> {
         match self.family {
-            Family::Tcp => match SockRef::from(&self.fd).attach_filter(&DROP_OPENINGS) {
-                Ok(()) => self.openings.set(Openings::Filtered),
+            SocketFamily::Tcp => match SockRef::from(&self.fd).attach_filter(&DROP_OPENINGS) {
+                Ok(()) => self.openings.set(SynHandling::Filtered),
                 Err(_) => self.refuse_by_ttl()?,
             },
             // A Unix socket's connection is in the backlog or does not exist.
-            Family::Unix => {}
+            SocketFamily::Unix => {}
         }
         Ok(())
     }
@@ -366,7 +185,7 @@ impl Listener {
     /// system sends it; the few that do, from the same link, may still be reset.
     fn refuse_by_ttl(&self) -> io::Result<()> {
         set_least_ttl(&self.fd, u8::MAX)?;
-        self.openings.set(Openings::BelowTtl);
+        self.openings.set(SynHandling::BelowTtl);
         Ok(())
     }
 
@@ -382,7 +201,7 @@ impl Listener {
                 SocketFlags::NONBLOCK | SocketFlags::CLOEXEC,
             ) {
                 Ok((fd, address)) => {
-                    if self.openings.get() == Openings::BelowTtl {
+                    if self.openings.get() == SynHandling::BelowTtl {
                         // The socket inherits the listener's least TTL. The client sends again what
                         // was dropped meanwhile.
                         set_least_ttl(&fd, 0)?;
@@ -429,11 +248,11 @@ const DROP_OPENINGS: [SockFilter; 5] = {
 
 /// A listener that probably has a waiting connection.
 #[derive(Debug)]
-pub struct Waiting<'a> {
+pub struct ReadyListener<'a> {
     guard: AsyncFdReadyGuard<'a, OwnedFd>,
 }
 
-impl Waiting<'_> {
+impl ReadyListener<'_> {
     /// Clears the readiness: there was no connection after all.
     pub fn none(mut self) {
         self.guard.clear_ready();

@@ -3,7 +3,7 @@
 //!
 //! Counted at each change, by thread, and added to the process's sums in steps of 64 KB: a thousand
 //! connections may come between two ticks, and a reading of /proc would come too late. Memory that
-//! this cannot see, such as fragments between allocations, is [reported](Budget::tell_surplus) from
+//! this cannot see, such as fragments between allocations, is [reported](Budget::set_surplus) from
 //! measurements. Does not decide what to free.
 
 mod allocator;
@@ -13,7 +13,7 @@ mod tests;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicIsize, AtomicU8, AtomicUsize, Ordering::Relaxed};
 
-pub use allocator::{Counting, collect};
+pub use allocator::{CountingAllocator, collect};
 
 /// The change in one thread after which it updates the process's sums.
 const STEP: isize = 64 * 1024;
@@ -29,7 +29,7 @@ const FULL_SOCKETS: usize = 4096;
 
 /// The categories that memory is counted by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum MemoryKind {
     /// Allocations of the program: heads, bodies, sessions, windows, caches, queues.
     Heap = 0,
     /// Contexts of zstd, which has its own allocator.
@@ -38,7 +38,7 @@ pub enum Kind {
     Kernel = 2,
 }
 
-impl Kind {
+impl MemoryKind {
     /// All categories, and their names.
     pub const ALL: [(Self, &'static str); 3] = [
         (Self::Heap, "heap"),
@@ -50,7 +50,7 @@ impl Kind {
 /// The share of the limit that is in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub enum Level {
+pub enum MemoryLevel {
     /// Little, or there is no limit.
     Easy = 0,
     /// Much: nothing is kept for later, and work is done in small pieces.
@@ -59,7 +59,7 @@ pub enum Level {
     Full = 2,
 }
 
-impl Level {
+impl MemoryLevel {
     fn of(number: u8) -> Self {
         match number {
             0 => Self::Easy,
@@ -94,35 +94,34 @@ const MOST_SURPLUS: usize = 40;
 /// The sums of a process and their limit.
 #[derive(Debug)]
 pub struct Budget {
-    used: [AtomicIsize; Kind::ALL.len()],
-    /// Uncounted memory, as measured.
+    used: [AtomicIsize; MemoryKind::ALL.len()],
     surplus: AtomicUsize,
     /// 0 is none.
     limit: AtomicUsize,
-    level: Apart<AtomicU8>,
+    level: CachePadded<AtomicU8>,
 }
 
 /// A value in cache lines of its own, and in those that are fetched with it: values that all
 /// threads read must not share lines with those that threads write.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Apart<T>(T);
+struct CachePadded<T>(T);
 
 /// The budget of this process.
 static PROCESS: Budget = Budget::new();
 
 /// The changes of one thread.
-struct Thread {
+struct ThreadCharges {
     /// Not yet added to the process's sums.
-    unsettled: [Cell<isize>; Kind::ALL.len()],
+    unsettled: [Cell<isize>; MemoryKind::ALL.len()],
     /// The bytes added since the thread began, and the lent ones.
     settled: Cell<isize>,
 }
 
-impl Thread {
+impl ThreadCharges {
     /// Adds the changes of `kind` to the sums of the process.
     #[cold]
-    fn settle(&self, kind: Kind) {
+    fn settle(&self, kind: MemoryKind) {
         let sum = self.unsettled[kind as usize].take();
         self.settled.set(self.settled.get().wrapping_add(sum));
         PROCESS.add(kind, sum);
@@ -131,8 +130,8 @@ impl Thread {
 
 thread_local! {
     // Without a destructor, so that the allocator can use it at any time.
-    static THREAD: Thread = const {
-        Thread { unsettled: [const { Cell::new(0) }; Kind::ALL.len()], settled: Cell::new(0) }
+    static THREAD: ThreadCharges = const {
+        ThreadCharges { unsettled: [const { Cell::new(0) }; MemoryKind::ALL.len()], settled: Cell::new(0) }
     };
 }
 
@@ -142,13 +141,13 @@ pub fn process() -> &'static Budget {
 }
 
 /// The level of this process.
-pub fn level() -> Level {
+pub fn level() -> MemoryLevel {
     PROCESS.level()
 }
 
 /// Counts memory that was taken, or given back if `bytes` is negative.
 #[inline]
-pub fn charge(kind: Kind, bytes: isize) {
+pub fn charge(kind: MemoryKind, bytes: isize) {
     THREAD.with(|thread| {
         let unsettled = &thread.unsettled[kind as usize];
         let sum = unsettled.get().wrapping_add(bytes);
@@ -177,13 +176,13 @@ pub fn mark() -> isize {
 /// Memory outside of our allocator; dropping the value gives it back.
 #[derive(Debug)]
 pub struct Charge {
-    kind: Kind,
+    kind: MemoryKind,
     bytes: usize,
 }
 
 impl Charge {
     /// Counts `bytes` until it is dropped.
-    pub fn new(kind: Kind, bytes: usize) -> Self {
+    pub fn new(kind: MemoryKind, bytes: usize) -> Self {
         charge(kind, bytes.cast_signed());
         Self { kind, bytes }
     }
@@ -199,14 +198,14 @@ impl Budget {
     /// An empty budget without a limit.
     const fn new() -> Self {
         Self {
-            used: [const { AtomicIsize::new(0) }; Kind::ALL.len()],
+            used: [const { AtomicIsize::new(0) }; MemoryKind::ALL.len()],
             surplus: AtomicUsize::new(0),
             limit: AtomicUsize::new(0),
-            level: Apart(AtomicU8::new(0)),
+            level: CachePadded(AtomicU8::new(0)),
         }
     }
 
-    /// Sets the limit.
+    /// Sets the limit of all memory; `None` is no limit.
     pub fn set_limit(&self, bytes: Option<u64>) {
         let bytes = bytes.map_or(0, |bytes| {
             usize::try_from(bytes).unwrap_or(usize::MAX).max(1)
@@ -220,29 +219,31 @@ impl Budget {
         Some(self.limit.load(Relaxed)).filter(|&limit| limit > 0)
     }
 
-    /// The level.
-    pub fn level(&self) -> Level {
-        Level::of(self.level.0.load(Relaxed))
+    /// The level, as of the last step of any thread.
+    pub fn level(&self) -> MemoryLevel {
+        MemoryLevel::of(self.level.0.load(Relaxed))
     }
 
     /// The memory of `kind`. Threads may have changed it by 64 KB each.
-    pub fn used(&self, kind: Kind) -> usize {
+    pub fn used(&self, kind: MemoryKind) -> usize {
         usize::try_from(self.used[kind as usize].load(Relaxed)).unwrap_or(0)
     }
 
-    /// Uncounted memory.
+    /// The memory that counting cannot see, as last measured.
     pub fn surplus(&self) -> usize {
         self.surplus.load(Relaxed)
     }
 
-    /// All memory.
+    /// All memory: the counted kinds and the surplus.
     pub fn total(&self) -> usize {
-        Kind::ALL.iter().fold(self.surplus(), |sum, (kind, _)| {
-            sum.saturating_add(self.used(*kind))
-        })
+        MemoryKind::ALL
+            .iter()
+            .fold(self.surplus(), |sum, (kind, _)| {
+                sum.saturating_add(self.used(*kind))
+            })
     }
 
-    /// Bytes that must be given back for the level to fall below [`Level::Full`].
+    /// Bytes that must be given back for the level to fall below [`MemoryLevel::Full`].
     pub fn excess(&self) -> usize {
         let Some(limit) = self.limit() else { return 0 };
         self.total().saturating_sub(limit / 100 * LEAVES_FULL)
@@ -251,7 +252,7 @@ impl Budget {
     /// Sets the measured memory beyond the counted one. It counts for less of the limit than the
     /// lowest level ends at: it cannot be freed, and with more of it memory would be scarce for the
     /// life of the process.
-    pub fn tell_surplus(&self, bytes: usize) {
+    pub fn set_surplus(&self, bytes: usize) {
         self.surplus.store(
             bytes.min(self.limit.load(Relaxed) / 100 * MOST_SURPLUS),
             Relaxed,
@@ -259,7 +260,7 @@ impl Budget {
         self.settle();
     }
 
-    fn add(&self, kind: Kind, bytes: isize) {
+    fn add(&self, kind: MemoryKind, bytes: isize) {
         self.used[kind as usize].fetch_add(bytes, Relaxed);
         self.settle();
     }
@@ -278,8 +279,8 @@ impl Budget {
     fn unsent(&self) -> usize {
         match (self.limit(), self.level()) {
             (None, _) => *UNSENT.end(),
-            (Some(_), Level::Lean | Level::Full) => UNSENT_LEAN,
-            (Some(limit), Level::Easy) => {
+            (Some(_), MemoryLevel::Lean | MemoryLevel::Full) => UNSENT_LEAN,
+            (Some(limit), MemoryLevel::Easy) => {
                 (limit / FULL_SOCKETS).clamp(*UNSENT.start(), *UNSENT.end())
             }
         }

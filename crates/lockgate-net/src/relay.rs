@@ -5,10 +5,11 @@
 //! more is read until they are sent: that bounds the memory of a direction. Plain TCP in bulk is
 //! spliced. Has no deadlines and does not log.
 
-mod bulk;
+mod bulk_reads;
 mod flow;
 mod meter;
 mod read_size;
+mod source;
 #[cfg(test)]
 mod tests;
 
@@ -21,16 +22,16 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::acknowledge::Habits;
-use crate::shape::{Line, Shaper};
-use crate::socket::{Family, Socket};
+use crate::acknowledge::EndpointStalls;
+use crate::socket::{Socket, SocketFamily};
 use crate::splice::Pipes;
 use crate::stream::StreamError;
-use crate::tls::session::{Session, SessionError};
+use crate::tls::session::{SessionError, TlsSession};
+use crate::traffic_shaping::{Shaper, ShapingQueue};
 
-pub use meter::{Meter, Times};
+pub use meter::{DirectionTimes, Meter};
 
-use flow::{Fault, Flow, Lane, Stage};
+use flow::{Flow, FlowContext, FlowError, FlowStage};
 use read_size::ReadSize;
 
 /// The alert that ends a peer's data.
@@ -38,49 +39,49 @@ const CLOSE_NOTIFY: u8 = 0;
 
 /// The buffers that all relays of one worker share; empty between two polls.
 #[derive(Debug)]
-pub struct Scratch {
-    buffers: RefCell<Buffers>,
+pub struct RelayBuffers {
+    buffers: RefCell<CopyBuffers>,
     pipes: Rc<Pipes>,
-    line: Rc<Line>,
+    queue: Rc<ShapingQueue>,
 }
 
 #[derive(Debug)]
-struct Buffers {
-    /// Bytes received over TLS.
+struct CopyBuffers {
+    /// Received records.
     wire: Box<[u8]>,
     /// Bytes received in plain, or opened from `wire`.
     plain: Box<[u8]>,
-    /// Bytes sealed for TLS.
+    /// Records to send.
     sealed: Box<[u8]>,
 }
 
-impl Scratch {
-    /// Buffers with the `pipes` and the `line` of the same worker.
-    pub fn new(pipes: Rc<Pipes>, line: Rc<Line>) -> Rc<Self> {
+impl RelayBuffers {
+    /// Buffers with the `pipes` and the `queue` of the same worker.
+    pub fn new(pipes: Rc<Pipes>, queue: Rc<ShapingQueue>) -> Rc<Self> {
         let wire = vec![0; ReadSize::MOST_WIRE].into();
         let plain: Box<[u8]> = vec![0; ReadSize::MOST_WIRE].into();
-        let sealed = vec![0; Session::sealed_len(plain.len())].into();
+        let sealed = vec![0; TlsSession::sealed_len(plain.len())].into();
         Rc::new(Self {
-            buffers: RefCell::new(Buffers {
+            buffers: RefCell::new(CopyBuffers {
                 wire,
                 plain,
                 sealed,
             }),
             pipes,
-            line,
+            queue,
         })
     }
 }
 
 /// One end of a relay: a socket, with TLS or without.
 #[derive(Debug)]
-pub struct Side {
+pub struct RelayEnd {
     socket: Socket,
-    session: Option<Box<Session>>,
+    session: Option<Box<TlsSession>>,
 }
 
-impl Side {
-    /// A side without TLS.
+impl RelayEnd {
+    /// An end without TLS on this socket.
     pub fn plain(socket: Socket) -> Self {
         Self {
             socket,
@@ -88,15 +89,15 @@ impl Side {
         }
     }
 
-    /// A side with TLS.
-    pub fn tls(socket: Socket, session: Box<Session>) -> Self {
+    /// An end with TLS on this socket.
+    pub fn tls(socket: Socket, session: Box<TlsSession>) -> Self {
         Self {
             socket,
             session: Some(session),
         }
     }
 
-    /// The socket.
+    /// The socket, for its options.
     pub fn socket(&self) -> &Socket {
         &self.socket
     }
@@ -114,31 +115,31 @@ impl Side {
     }
 
     fn is_plain_tcp(&self) -> bool {
-        self.session.is_none() && self.socket.family() == Family::Tcp
+        self.session.is_none() && self.socket.family() == SocketFamily::Tcp
     }
 }
 
 /// A side of the relay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Which {
-    /// The client's.
+pub enum RelaySide {
+    /// The client's side of the proxy.
     Downstream,
-    /// The origin's.
+    /// The origin's side of the proxy.
     Upstream,
 }
 
 /// The end of a relay that was not cut.
 #[derive(Debug)]
-pub enum End {
+pub enum RelayOutcome {
     /// Both sides have finished; this one did so first.
-    Finished(Which),
-    /// This side failed.
-    Failed(Which, StreamError),
+    Finished(RelaySide),
+    /// This side failed, with this error.
+    Failed(RelaySide, StreamError),
 }
 
 /// Bytes to send before anything else.
 #[derive(Debug, Default)]
-pub struct Preface {
+pub struct RelayPreface {
     /// To the origin: a PROXY header, and the client's data that was read already.
     pub upstream: Vec<u8>,
     /// To the client with the first data, sealed: session tickets.
@@ -146,20 +147,20 @@ pub struct Preface {
 }
 
 /// An observer of a direction's first bytes.
-pub trait Tap: fmt::Debug {
+pub trait ByteObserver: fmt::Debug {
     /// Receives the bytes of a direction from its beginning, in the pieces in which they are read,
     /// each before it is sent; returns whether it needs more. The bytes wait for it.
-    fn hear(&mut self, bytes: &[u8]) -> ControlFlow<()>;
+    fn observe(&mut self, bytes: &[u8]) -> ControlFlow<()>;
 }
 
 /// A relay between two connected sides.
 #[derive(Debug)]
 pub struct Relay {
-    down: Side,
-    up: Side,
+    down: RelayEnd,
+    up: RelayEnd,
     upward: Flow,
     downward: Flow,
-    first: Option<Which>,
+    first: Option<RelaySide>,
     /// The error of the origin that accepts no more.
     refused: Option<StreamError>,
 }
@@ -169,10 +170,14 @@ impl Relay {
     ///
     /// # Errors
     /// When the preface cannot be sealed.
-    pub fn new(down: Side, mut up: Side, preface: Preface) -> Result<Self, SessionError> {
+    pub fn new(
+        down: RelayEnd,
+        mut up: RelayEnd,
+        preface: RelayPreface,
+    ) -> Result<Self, SessionError> {
         let pending = match &mut up.session {
             Some(session) if !preface.upstream.is_empty() => {
-                let mut sealed = vec![0; Session::sealed_len(preface.upstream.len())];
+                let mut sealed = vec![0; TlsSession::sealed_len(preface.upstream.len())];
                 let used = session.seal(&preface.upstream, &mut sealed)?;
                 sealed.truncate(used);
                 sealed
@@ -191,14 +196,19 @@ impl Relay {
         })
     }
 
-    /// Moves bytes until both sides have ended or one has failed; `habits` are those of the
+    /// Moves bytes until both sides have ended or one has failed; `stalls` are those of the
     /// endpoint.
     ///
     /// Dropping the future ends nothing: the relay can be run again, or dropped, which closes both
     /// connections.
-    pub async fn run(&mut self, scratch: &Scratch, meter: &Meter, habits: &Habits) -> End {
+    pub async fn run(
+        &mut self,
+        shared: &RelayBuffers,
+        meter: &Meter,
+        stalls: &EndpointStalls,
+    ) -> RelayOutcome {
         poll_fn(|cx| {
-            let end = self.poll(cx, scratch, meter, habits);
+            let end = self.poll(cx, shared, meter, stalls);
             meter
                 .held
                 .set(self.upward.is_held() || self.downward.is_held());
@@ -216,8 +226,8 @@ impl Relay {
     }
 
     /// Sets an observer of the origin's bytes.
-    pub fn tap(&mut self, tap: Box<dyn Tap>) {
-        self.downward.tap = Some(tap);
+    pub fn observe_upstream(&mut self, observer: Box<dyn ByteObserver>) {
+        self.downward.observer = Some(observer);
     }
 
     /// Enables keep-alive probes of silent peers: not at once, since most connections do not live
@@ -247,7 +257,7 @@ impl Relay {
     /// Sends a TLS client the end, for a limit or a drain. Unsent data is lost.
     pub async fn abandon(&mut self) {
         poll_fn(|cx| {
-            self.alert(cx, Which::Downstream, CLOSE_NOTIFY);
+            self.alert(cx, RelaySide::Downstream, CLOSE_NOTIFY);
             Poll::Ready(())
         })
         .await;
@@ -262,30 +272,30 @@ impl Relay {
     fn poll(
         &mut self,
         cx: &mut Context<'_>,
-        scratch: &Scratch,
+        shared: &RelayBuffers,
         meter: &Meter,
-        habits: &Habits,
-    ) -> Poll<End> {
-        let mut buffers = scratch.buffers.borrow_mut();
+        stalls: &EndpointStalls,
+    ) -> Poll<RelayOutcome> {
+        let mut buffers = shared.buffers.borrow_mut();
         loop {
-            let mut lane = Lane {
+            let mut context = FlowContext {
                 from: &mut self.down,
                 to: &mut self.up,
                 buffers: &mut buffers,
-                pipes: &scratch.pipes,
-                line: &scratch.line,
+                pipes: &shared.pipes,
+                queue: &shared.queue,
                 meter,
                 moved: &meter.received,
                 answered: meter.sent.get(),
-                habits: None,
-                last: self.downward.stage == Stage::Ended,
+                stalls: None,
+                last: self.downward.stage == FlowStage::Ended,
                 cut: false,
             };
-            let upward = self.upward.poll(cx, &mut lane);
+            let upward = self.upward.poll(cx, &mut context);
             let upward = match upward {
                 // An origin that has begun its response and accepts no more may have sent the
                 // reason: that is delivered first.
-                Poll::Ready(Err(Fault::Sink(error)))
+                Poll::Ready(Err(FlowError::Sink(error)))
                     if self.refused.is_none() && meter.sent.get() > 0 =>
                 {
                     self.refused = Some(error);
@@ -293,34 +303,34 @@ impl Relay {
                     continue;
                 }
                 Poll::Ready(Err(fault)) => {
-                    return Poll::Ready(self.fail(cx, fault, Which::Downstream));
+                    return Poll::Ready(self.fail(cx, fault, RelaySide::Downstream));
                 }
                 upward => upward,
             };
-            let mut lane = Lane {
+            let mut context = FlowContext {
                 from: &mut self.up,
                 to: &mut self.down,
                 buffers: &mut buffers,
-                pipes: &scratch.pipes,
-                line: &scratch.line,
+                pipes: &shared.pipes,
+                queue: &shared.queue,
                 meter,
                 moved: &meter.sent,
                 answered: meter.received.get(),
-                habits: Some(habits),
-                last: self.upward.stage == Stage::Ended,
+                stalls: Some(stalls),
+                last: self.upward.stage == FlowStage::Ended,
                 cut: self.refused.is_some(),
             };
-            let downward = self.downward.poll(cx, &mut lane);
+            let downward = self.downward.poll(cx, &mut context);
             if let Poll::Ready(Err(fault)) = downward {
                 if let Some(error) = self.refused.take() {
-                    return Poll::Ready(End::Failed(Which::Upstream, error));
+                    return Poll::Ready(RelayOutcome::Failed(RelaySide::Upstream, error));
                 }
-                return Poll::Ready(self.fail(cx, fault, Which::Upstream));
+                return Poll::Ready(self.fail(cx, fault, RelaySide::Upstream));
             }
             if self.first.is_none() {
                 self.first = match (self.upward.has_ended(), self.downward.has_ended()) {
-                    (true, _) => Some(Which::Downstream),
-                    (false, true) => Some(Which::Upstream),
+                    (true, _) => Some(RelaySide::Downstream),
+                    (false, true) => Some(RelaySide::Upstream),
                     (false, false) => None,
                 };
             }
@@ -328,14 +338,17 @@ impl Relay {
                 // Clients often close without close_notify; an endpoint that does may have been cut
                 // off.
                 (Poll::Ready(_), Poll::Ready(_), Some(_)) if self.downward.truncated => {
-                    return Poll::Ready(End::Failed(Which::Upstream, StreamError::Truncated));
+                    return Poll::Ready(RelayOutcome::Failed(
+                        RelaySide::Upstream,
+                        StreamError::Truncated,
+                    ));
                 }
                 (Poll::Ready(_), Poll::Ready(_), Some(first)) => {
                     let refused = self
                         .refused
                         .take()
-                        .map(|error| End::Failed(Which::Upstream, error));
-                    return Poll::Ready(refused.unwrap_or(End::Finished(first)));
+                        .map(|error| RelayOutcome::Failed(RelaySide::Upstream, error));
+                    return Poll::Ready(refused.unwrap_or(RelayOutcome::Finished(first)));
                 }
                 // The upstream's TLS has to respond in the direction that was polled before it was
                 // read.
@@ -345,10 +358,10 @@ impl Relay {
         }
     }
 
-    fn fail(&mut self, cx: &mut Context<'_>, fault: Fault, source: Which) -> End {
+    fn fail(&mut self, cx: &mut Context<'_>, fault: FlowError, source: RelaySide) -> RelayOutcome {
         let (which, error) = match fault {
-            Fault::Source(error) => (source, error),
-            Fault::Sink(error) => (source.other(), error),
+            FlowError::Source(error) => (source, error),
+            FlowError::Sink(error) => (source.other(), error),
         };
         if let StreamError::Tls(error) = &error
             && let Some(alert) = error.alert()
@@ -356,21 +369,21 @@ impl Relay {
             self.alert(cx, which, alert);
         }
         // The other side must not take truncated data for the whole.
-        let other = if which == Which::Downstream {
+        let other = if which == RelaySide::Downstream {
             &self.up
         } else {
             &self.down
         };
         other.socket.reset_on_close();
-        End::Failed(which, error)
+        RelayOutcome::Failed(which, error)
     }
 
     /// Sends a TLS peer the reason of the end as an alert, unless it is within a record or its
     /// socket is full.
-    fn alert(&mut self, cx: &mut Context<'_>, which: Which, alert: u8) {
+    fn alert(&mut self, cx: &mut Context<'_>, which: RelaySide, alert: u8) {
         let (side, flow) = match which {
-            Which::Downstream => (&mut self.down, &mut self.downward),
-            Which::Upstream => (&mut self.up, &mut self.upward),
+            RelaySide::Downstream => (&mut self.down, &mut self.downward),
+            RelaySide::Upstream => (&mut self.up, &mut self.upward),
         };
         if let Some(session) = side.session.as_mut().filter(|_| flow.pending.is_empty()) {
             // Records are sent in the order in which they were sealed.
@@ -381,8 +394,8 @@ impl Relay {
     }
 }
 
-impl Which {
-    /// The opposite side.
+impl RelaySide {
+    /// The side that is not this one.
     pub fn other(self) -> Self {
         match self {
             Self::Downstream => Self::Upstream,

@@ -5,10 +5,10 @@
 
 use thiserror::Error;
 
-use crate::client_hello::Version;
+use crate::client_hello::HelloVersion;
 use crate::client_hello::message::{RANDOM, SESSION_ID_MAX, SUPPORTED_VERSIONS};
 use crate::client_hello::peek::{HANDSHAKE, MESSAGE_HEADER, RECORD_MAX};
-use crate::client_hello::reader::Reader;
+use crate::client_hello::vector_reader::VectorReader;
 
 /// The most bytes, records' headers included, that are examined. A ServerHello of TLS 1.2 has a
 /// hundred, and a few hundred more with certificate timestamps (RFC 6962 §3.3.1).
@@ -21,8 +21,8 @@ const RECORD: [u8; 2] = [HANDSHAKE, 3];
 /// The server's choice (RFC 5246 §7.4.1.3, RFC 8446 §4.1.3).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerHello {
-    /// The version.
-    pub version: Version,
+    /// The version that the server has chosen.
+    pub version: HelloVersion,
     /// The session id, at most 32 bytes; empty if it cannot be resumed. In TLS 1.3 it echoes the
     /// client's and means nothing.
     pub session_id: Box<[u8]>,
@@ -88,17 +88,17 @@ fn parse(message: &[u8]) -> Result<Option<ServerHello>, NoServerHello> {
     let Some(body) = body.get(..length) else {
         return Ok(None);
     };
-    read(Reader(body)).map(Some).ok_or(NoServerHello)
+    read(VectorReader(body)).map(Some).ok_or(NoServerHello)
 }
 
-fn read(mut body: Reader<'_>) -> Option<ServerHello> {
+fn read(mut body: VectorReader<'_>) -> Option<ServerHello> {
     let mut version = body.u16()?;
     body.take(RANDOM)?;
     let session_id = body.vec8().filter(|id| id.len() <= SESSION_ID_MAX)?;
     let _suite = body.u16()?;
     let _compression = body.u8()?;
     if !body.is_empty() {
-        let mut extensions = Reader(body.vec16().filter(|_| body.is_empty())?);
+        let mut extensions = VectorReader(body.vec16().filter(|_| body.is_empty())?);
         while !extensions.is_empty() {
             let (kind, content) = (extensions.u16()?, extensions.vec16()?);
             if kind == SUPPORTED_VERSIONS {
@@ -108,7 +108,7 @@ fn read(mut body: Reader<'_>) -> Option<ServerHello> {
         }
     }
     Some(ServerHello {
-        version: Version::newest_of([version])?,
+        version: HelloVersion::newest_of([version])?,
         session_id: session_id.into(),
     })
 }

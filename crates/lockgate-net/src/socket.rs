@@ -5,6 +5,8 @@
 //! EAGAIN; a read that emptied the socket, with the end known already, saves the call that would
 //! only return 0.
 
+mod acks;
+mod options;
 #[cfg(test)]
 mod tests;
 
@@ -14,21 +16,22 @@ use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker, ready};
-use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, sockopt};
 use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 
-use crate::acknowledge::{Acks, PIECES};
-use crate::memory::{self, Charge, Kind};
+use crate::memory::{self, Charge, MemoryKind};
 use crate::syscall;
+use acks::PendingAcks;
+
+pub use acks::ACKS_PER_MESSAGE;
 
 /// The family of a stream socket: TCP has options that Unix sockets lack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Family {
+pub enum SocketFamily {
     /// A TCP connection, over IPv4 or IPv6.
     Tcp,
     /// A connection over a Unix socket.
@@ -52,7 +55,7 @@ pub enum PeerState {
 #[derive(Debug)]
 pub struct Socket {
     fd: AsyncFd<OwnedFd>,
-    family: Family,
+    family: SocketFamily,
     /// Whether it is probably readable, before any event.
     readable: Cell<bool>,
     /// Whether it is readable after the runtime was told to forget its event.
@@ -71,7 +74,7 @@ pub struct Socket {
     /// The memory counted for it while it is full.
     full: Cell<usize>,
     _own: Charge,
-    acks: Acks,
+    acks: PendingAcks,
 }
 
 /// The bytes after which a socket's limit is set: until then it holds little, and most never get
@@ -96,7 +99,7 @@ impl Socket {
     ///
     /// # Errors
     /// When the runtime cannot watch it (out of memory or of epoll watches).
-    pub fn new(fd: OwnedFd, family: Family) -> io::Result<Self> {
+    pub fn new(fd: OwnedFd, family: SocketFamily) -> io::Result<Self> {
         // Urgent data (RFC 6093) is useless, but ends reads: see `note_end`.
         let interest = Interest::READABLE | Interest::WRITABLE | Interest::PRIORITY;
         Ok(Self {
@@ -111,8 +114,8 @@ impl Socket {
             unsent: Cell::new(usize::MAX),
             allowed: Cell::new(usize::MAX),
             full: Cell::new(0),
-            _own: Charge::new(Kind::Kernel, memory::SOCKET),
-            acks: Acks::default(),
+            _own: Charge::new(MemoryKind::Kernel, memory::SOCKET),
+            acks: PendingAcks::default(),
         })
     }
 
@@ -120,7 +123,7 @@ impl Socket {
     ///
     /// # Errors
     /// As [`Self::new`].
-    pub fn accepted(fd: OwnedFd, family: Family) -> io::Result<Self> {
+    pub fn accepted(fd: OwnedFd, family: SocketFamily) -> io::Result<Self> {
         let socket = Self::new(fd, family)?;
         socket.readable.set(true);
         socket.writable.set(true);
@@ -131,18 +134,18 @@ impl Socket {
     ///
     /// # Errors
     /// As [`Self::new`].
-    pub(crate) fn connecting(fd: OwnedFd, family: Family) -> io::Result<Self> {
+    pub(crate) fn connecting(fd: OwnedFd, family: SocketFamily) -> io::Result<Self> {
         let socket = Self::new(fd, family)?;
         match family {
-            Family::Tcp => socket.nagle.set(Nagle::Unsent),
+            SocketFamily::Tcp => socket.nagle.set(Nagle::Unsent),
             // It has connected, or connect(2) has failed.
-            Family::Unix => socket.writable.set(true),
+            SocketFamily::Unix => socket.writable.set(true),
         }
         Ok(socket)
     }
 
     /// The family of the socket.
-    pub fn family(&self) -> Family {
+    pub fn family(&self) -> SocketFamily {
         self.family
     }
 
@@ -231,7 +234,7 @@ impl Socket {
         let mut tries = self.readable.take() || forgotten;
         loop {
             let mut guard = if std::mem::take(&mut tries) {
-                heard(self.fd.poll_read_ready(&mut nobody()))?
+                last_event(self.fd.poll_read_ready(&mut noop_context()))?
             } else {
                 Some(ready!(self.fd.poll_read_ready(cx))?)
             };
@@ -261,9 +264,10 @@ impl Socket {
     /// and a broken connection has an error to report.
     fn note_end(&self) {
         let all = Interest::READABLE | Interest::PRIORITY | Interest::ERROR;
-        if let (Family::Tcp, Poll::Ready(Ok(guard))) =
-            (self.family, pin!(self.fd.ready(all)).poll(&mut nobody()))
-        {
+        if let (SocketFamily::Tcp, Poll::Ready(Ok(guard))) = (
+            self.family,
+            pin!(self.fd.ready(all)).poll(&mut noop_context()),
+        ) {
             self.ended
                 .set(!guard.ready().is_priority() && !guard.ready().is_error());
         }
@@ -281,12 +285,12 @@ impl Socket {
     ) -> Poll<io::Result<usize>> {
         loop {
             let mut guard = if self.writable.take() {
-                heard(self.fd.poll_write_ready(&mut nobody()))?
+                last_event(self.fd.poll_write_ready(&mut noop_context()))?
             } else {
                 Some(ready!(self.fd.poll_write_ready(cx))?)
             };
             if self.nagle.get() == Nagle::Sent {
-                rustix::net::sockopt::set_tcp_nodelay(&self.fd, true)?;
+                sockopt::set_tcp_nodelay(&self.fd, true)?;
                 self.nagle.set(Nagle::Off);
             }
             match call(self.fd.as_fd()) {
@@ -298,12 +302,12 @@ impl Socket {
                     if let Some(guard) = guard.as_mut().filter(|_| moved < wanted) {
                         guard.clear_ready();
                     }
-                    self.wrote(moved, wanted);
+                    self.note_write(moved, wanted);
                     return Poll::Ready(Ok(moved));
                 }
                 Err(Errno::AGAIN) => {
                     guard.iter_mut().for_each(AsyncFdReadyGuard::clear_ready);
-                    self.fills();
+                    self.note_full();
                 }
                 Err(Errno::INTR) => {}
                 Err(errno) => return Poll::Ready(Err(errno.into())),
@@ -313,37 +317,37 @@ impl Socket {
 
     /// Notes a write: after much data the socket's limit is set, and a short write means that it is
     /// full.
-    fn wrote(&self, moved: usize, wanted: usize) {
+    fn note_write(&self, moved: usize, wanted: usize) {
         let written = self.written.get();
         if written < FEW {
             self.written.set(written + moved);
             if written + moved >= FEW {
-                self.bound(memory::unsent());
+                self.limit_to_share(memory::unsent());
             }
         }
         if moved < wanted {
-            self.fills();
+            self.note_full();
         } else if self.full.get() > 0 {
-            memory::charge(Kind::Kernel, -self.full.take().cast_signed());
+            memory::charge(MemoryKind::Kernel, -self.full.take().cast_signed());
         }
     }
 
     /// Counts the memory of a full socket.
-    fn fills(&self) {
+    fn note_full(&self) {
         if self.full.get() == 0 {
-            self.bound(memory::unsent());
+            self.limit_to_share(memory::unsent());
             // An estimate: most slow peers have a smaller window. The difference shows in
             // measurements.
             let holds = self.unsent.get().min(FEW * 4);
             self.full.set(holds);
-            memory::charge(Kind::Kernel, holds.cast_signed());
+            memory::charge(MemoryKind::Kernel, holds.cast_signed());
         }
     }
 
     /// Limits the unsent bytes to the socket's share of the process's memory. By default the kernel
     /// keeps megabytes for a peer that was fast once, or is on this host. A limit that was lowered
     /// while memory was scarce is raised again later.
-    fn bound(&self, share: usize) {
+    fn limit_to_share(&self, share: usize) {
         let most = share.min(self.allowed.get());
         if most != self.unsent.get() {
             self.set_unsent(i32::try_from(most).unwrap_or(i32::MAX));
@@ -424,7 +428,8 @@ impl Socket {
     /// Whether there is neither data nor an end, by the runtime's events; one system call if there
     /// was an event.
     pub fn is_quiet(&self) -> bool {
-        self.poll_read_with(&mut nobody(), 1, peek).is_pending()
+        self.poll_read_with(&mut noop_context(), 1, peek)
+            .is_pending()
     }
 
     /// The same, by the kernel.
@@ -453,110 +458,18 @@ impl Socket {
             }
         }
     }
-
-    /// The pending error of this socket, if any; reading it clears it.
-    ///
-    /// # Errors
-    /// When the option cannot be read.
-    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
-        Ok(rustix::net::sockopt::socket_error(&self.fd)?
-            .err()
-            .map(io::Error::from))
-    }
-
-    /// Enables keep-alive probes of a silent TCP peer; a Unix socket needs none.
-    ///
-    /// # Errors
-    /// When an option cannot be set.
-    pub fn probe(&self, idle: Duration) -> io::Result<()> {
-        if self.family == Family::Tcp {
-            crate::dial::set_keepalive(&self.fd, idle)
-        } else {
-            Ok(())
-        }
-    }
-
-    /// Ends writing and continues reading: half-close.
-    ///
-    /// # Errors
-    /// When the peer has reset the connection in the meantime.
-    pub fn shutdown_write(&self) -> io::Result<()> {
-        Ok(rustix::net::shutdown(&self.fd, Shutdown::Write)?)
-    }
-
-    /// Announces that the rest of a message is awaited, of which a piece has come: the piece is
-    /// acknowledged at once, so that the peer does not wait for that. Returns whether the kernel
-    /// was asked for it: only for the first pieces, until something is sent.
-    pub fn await_rest(&self) -> bool {
-        let asked = self.acks.asked();
-        if asked < PIECES {
-            self.acknowledge_now();
-        }
-        self.acks.asked() > asked
-    }
-
-    /// Acknowledges received data at once instead of with the next data that is sent
-    /// (TCP_QUICKACK). Without a call if nothing was received since the last one, or something was
-    /// sent.
-    pub fn acknowledge_now(&self) {
-        if self.family == Family::Tcp && self.acks.ask() {
-            // A hint: a failure changes nothing.
-            let _ = rustix::net::sockopt::set_tcp_quickack(&self.fd, true);
-        }
-    }
-
-    /// Whether received data may be unacknowledged: nothing was sent since, and the kernel was not
-    /// asked.
-    pub(crate) fn owes_acknowledgement(&self) -> bool {
-        self.family == Family::Tcp && self.acks.is_due()
-    }
-
-    /// The number of requests to acknowledge at once since the last send.
-    pub fn acknowledged(&self) -> u8 {
-        self.acks.asked()
-    }
-
-    /// Whether nothing was sent between the last two reads.
-    pub(crate) fn reads_again(&self) -> bool {
-        self.acks.reads_again()
-    }
-
-    /// Limits the data in the socket to what can be sent soon: its order is fixed once it is there.
-    /// With `bytes` of unsent data it is full; unacknowledged data is not counted, so that long
-    /// paths are not slowed down.
-    pub fn limit_unsent(&self, bytes: i32) {
-        self.allowed.set(usize::try_from(bytes).unwrap_or(0));
-        self.set_unsent(bytes);
-    }
-
-    fn set_unsent(&self, bytes: i32) {
-        // Other sockets than TCP have no such limit, and no such queue.
-        let _ = syscall::set_unsent_limit(&self.fd, bytes);
-        self.unsent.set(usize::try_from(bytes).unwrap_or(0));
-    }
-
-    /// Makes the socket readable only from this many bytes on, or at the end; the default is 1.
-    pub(crate) fn wait_for(&self, bytes: usize) {
-        // On failure the socket is readable sooner.
-        let _ = syscall::set_low_water(&self.fd, bytes);
-    }
-
-    /// Makes the following close a reset: the peer must not take truncated data for the whole.
-    pub fn reset_on_close(&self) {
-        let _ = rustix::net::sockopt::set_socket_linger(&self.fd, Some(Duration::ZERO));
-    }
 }
 
 /// The runtime's last event for a socket, if any.
-fn heard<T>(polled: Poll<io::Result<T>>) -> io::Result<Option<T>> {
+fn last_event<T>(polled: Poll<io::Result<T>>) -> io::Result<Option<T>> {
     match polled {
-        Poll::Ready(heard) => heard.map(Some),
+        Poll::Ready(event) => event.map(Some),
         Poll::Pending => Ok(None),
     }
 }
 
 /// A context without a task to wake.
-fn nobody() -> Context<'static> {
+fn noop_context() -> Context<'static> {
     Context::from_waker(Waker::noop())
 }
 
@@ -566,7 +479,7 @@ fn peek(fd: BorrowedFd<'_>) -> Result<usize, Errno> {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        memory::charge(Kind::Kernel, -self.full.get().cast_signed());
+        memory::charge(MemoryKind::Kernel, -self.full.get().cast_signed());
     }
 }
 

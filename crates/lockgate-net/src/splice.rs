@@ -10,7 +10,7 @@ use std::rc::Rc;
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags};
 
-use crate::memory::{self, Kind, Level};
+use crate::memory::{self, MemoryKind, MemoryLevel};
 
 /// The least capacity of a pipe. A Linux pipe has 64 KB by default; for data at its own pace 256 KB
 /// measured as well as 1 MB.
@@ -25,16 +25,15 @@ const KEPT: usize = 32;
 /// The pipes of one worker: created on demand, reused, bounded.
 #[derive(Debug)]
 pub struct Pipes {
-    idle: RefCell<Vec<Ends>>,
+    idle: RefCell<Vec<PipeEnds>>,
     open: Cell<usize>,
     limit: usize,
 }
 
 #[derive(Debug)]
-struct Ends {
+struct PipeEnds {
     read: OwnedFd,
     write: OwnedFd,
-    /// The requested capacity.
     capacity: usize,
 }
 
@@ -51,7 +50,7 @@ impl Pipes {
     /// A pipe for splices of `room` bytes, bounded by 256 KB and 1 MB, or `None` when there are too
     /// many or descriptors or memory have run out: the transfer then continues by copying.
     pub fn take(self: &Rc<Self>, room: usize) -> Option<Pipe> {
-        if memory::level() > Level::Easy {
+        if memory::level() > MemoryLevel::Easy {
             return None;
         }
         let room = room.clamp(LEAST, MOST);
@@ -62,7 +61,7 @@ impl Pipes {
                 let (read, write) =
                     rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).ok()?;
                 self.open.set(self.open.get() + 1);
-                Ends {
+                PipeEnds {
                     read,
                     write,
                     capacity: 0,
@@ -87,7 +86,7 @@ impl Pipes {
 /// One pipe of [`Pipes`]; given back when dropped empty, closed when dropped with bytes in it.
 #[derive(Debug)]
 pub struct Pipe {
-    ends: Option<Ends>,
+    ends: Option<PipeEnds>,
     /// The most bytes of one fill.
     room: usize,
     holds: usize,
@@ -108,7 +107,7 @@ impl Pipe {
         let most = most.min(self.room);
         let moved = rustix::pipe::splice(source, None, &self.ends().write, None, most, flags())?;
         self.holds += moved;
-        memory::charge(Kind::Kernel, moved.cast_signed());
+        memory::charge(MemoryKind::Kernel, moved.cast_signed());
         Ok(moved)
     }
 
@@ -119,18 +118,18 @@ impl Pipe {
     pub fn drain(&mut self, sink: impl AsFd) -> Result<usize, Errno> {
         let moved = rustix::pipe::splice(&self.ends().read, None, sink, None, self.holds, flags())?;
         self.holds -= moved;
-        memory::charge(Kind::Kernel, -moved.cast_signed());
+        memory::charge(MemoryKind::Kernel, -moved.cast_signed());
         Ok(moved)
     }
 
-    fn ends(&self) -> &Ends {
+    fn ends(&self) -> &PipeEnds {
         self.ends.as_ref().expect("taken in drop only")
     }
 }
 
 impl Drop for Pipe {
     fn drop(&mut self) {
-        memory::charge(Kind::Kernel, -self.holds.cast_signed());
+        memory::charge(MemoryKind::Kernel, -self.holds.cast_signed());
         let mut idle = self.pipes.idle.borrow_mut();
         if self.holds == 0 && idle.len() < KEPT {
             idle.extend(self.ends.take());

@@ -1,10 +1,10 @@
-//! A connected socket with or without TLS, for readers of messages: bytes come into an [`Inbox`]
-//! and leave from slices.
+//! A connected socket with or without TLS, for readers of messages: bytes come into a
+//! [`ReadBuffer`] and leave from slices.
 //!
 //! Each call is at most one system call. The relay moves bytes unread; this is for code that reads
 //! them.
 
-mod inbox;
+mod read_buffer;
 #[cfg(test)]
 mod tests;
 
@@ -13,11 +13,11 @@ use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 use std::task::{Context, Poll, ready};
 
-use crate::memory::{self, Level};
+use crate::memory::{self, MemoryLevel};
 use crate::socket::Socket;
-use crate::tls::session::{Session, SessionError};
+use crate::tls::session::{SessionError, TlsSession};
 
-pub use inbox::{Blocks, Inbox};
+pub use read_buffer::{BufferPool, ReadBuffer};
 
 /// The size of one read.
 const READ: usize = 64 * 1024;
@@ -30,10 +30,10 @@ const LEAN: usize = 16 * 1024;
 /// The reason why a connection broke.
 #[derive(Debug, thiserror::Error)]
 pub enum StreamError {
-    /// The socket failed.
+    /// The socket failed: a reset, mostly.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// TLS failed.
+    /// TLS failed: a refused record, or an alert.
     #[error(transparent)]
     Tls(#[from] SessionError),
     /// The connection ended without the close_notify of TLS: the received data was delivered, but
@@ -44,18 +44,18 @@ pub enum StreamError {
 
 /// The buffers for TLS that all streams of one worker share; empty between two calls.
 #[derive(Debug)]
-pub(crate) struct Sealing {
-    /// Received bytes.
+pub(crate) struct SealBuffers {
+    /// Received records.
     wire: Box<[u8]>,
     /// Gathered bytes, when several slices are sealed together.
     plain: Vec<u8>,
-    /// Sealed bytes.
+    /// Records to send.
     sealed: Box<[u8]>,
 }
 
-impl Sealing {
+impl SealBuffers {
     fn new() -> RefCell<Self> {
-        let sealed = vec![0; Session::sealed_len(SEALED)].into();
+        let sealed = vec![0; TlsSession::sealed_len(SEALED)].into();
         RefCell::new(Self {
             wire: vec![0; READ].into(),
             plain: Vec::new(),
@@ -68,7 +68,7 @@ impl Sealing {
 #[derive(Debug)]
 pub struct Stream {
     socket: Socket,
-    session: Option<Box<Session>>,
+    session: Option<Box<TlsSession>>,
     /// Sealed bytes, sent up to `sent`.
     unsent: Vec<u8>,
     sent: usize,
@@ -80,7 +80,7 @@ pub struct Stream {
 
 /// The part of `usual` that is moved at once.
 fn within(usual: usize) -> usize {
-    if memory::level() == Level::Easy {
+    if memory::level() == MemoryLevel::Easy {
         usual
     } else {
         LEAN
@@ -89,18 +89,18 @@ fn within(usual: usize) -> usize {
 
 /// The parts of a stream, for a relay.
 #[derive(Debug)]
-pub struct Parts {
-    /// The socket.
+pub struct StreamParts {
+    /// The connected socket.
     pub socket: Socket,
-    /// The TLS session.
-    pub session: Option<Box<Session>>,
+    /// The TLS session, if it uses TLS.
+    pub session: Option<Box<TlsSession>>,
     /// Bytes to send before anything else, sealed.
     pub unsent: Vec<u8>,
 }
 
 impl Stream {
     /// A stream over `socket`; `unsent` (session tickets) leaves with the first data.
-    pub fn new(socket: Socket, session: Option<Box<Session>>, unsent: Vec<u8>) -> Self {
+    pub fn new(socket: Socket, session: Option<Box<TlsSession>>, unsent: Vec<u8>) -> Self {
         let held = !unsent.is_empty();
         Self {
             socket,
@@ -112,37 +112,37 @@ impl Stream {
         }
     }
 
-    /// The socket.
+    /// The socket below TLS.
     pub fn socket(&self) -> &Socket {
         &self.socket
     }
 
-    /// Whether it uses TLS.
+    /// Whether its bytes are protected by TLS.
     pub fn is_secure(&self) -> bool {
         self.session.is_some()
     }
 
     /// Splits it into its parts.
-    pub fn into_parts(mut self) -> Parts {
+    pub fn into_parts(mut self) -> StreamParts {
         self.unsent.drain(..self.sent);
-        Parts {
+        StreamParts {
             socket: self.socket,
             session: self.session,
             unsent: self.unsent,
         }
     }
 
-    /// Reads once, behind the bytes in `inbox`; `false` at the end.
+    /// Reads once, behind the bytes in `buffer`; `false` at the end.
     ///
     /// # Errors
     /// When the connection or its TLS has broken.
     pub fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
-        inbox: &mut Inbox,
+        buffer: &mut ReadBuffer,
     ) -> Poll<Result<bool, StreamError>> {
         let mut allowed = usize::MAX;
-        self.poll_read_within(cx, inbox, &mut allowed)
+        self.poll_read_within(cx, buffer, &mut allowed)
     }
 
     /// The same with at most `allowed` bytes from the socket, which are subtracted from it: under
@@ -154,20 +154,20 @@ impl Stream {
     pub fn poll_read_within(
         &mut self,
         cx: &mut Context<'_>,
-        inbox: &mut Inbox,
+        buffer: &mut ReadBuffer,
         allowed: &mut usize,
     ) -> Poll<Result<bool, StreamError>> {
         if self.session.is_some() {
-            return self.poll_open(cx, inbox, allowed);
+            return self.poll_open(cx, buffer, allowed);
         }
         // A read that fills the room may have left data: only a shorter one has emptied the socket.
-        let wanted = inbox.room().min(within(READ)).min(*allowed);
+        let wanted = buffer.room().min(within(READ)).min(*allowed);
         if *allowed == 0 {
             return Poll::Ready(Ok(true));
         }
         let read = self.socket.poll_read_with(cx, wanted, |fd| {
             // Taken only now: a waiting connection holds no block.
-            inbox.fill(|room| {
+            buffer.fill(|room| {
                 rustix::net::recv(fd, &mut room[..wanted], rustix::net::RecvFlags::empty())
                     .map(|(read, _)| read)
             })
@@ -184,25 +184,25 @@ impl Stream {
     fn poll_open(
         &mut self,
         cx: &mut Context<'_>,
-        inbox: &mut Inbox,
+        buffer: &mut ReadBuffer,
         allowed: &mut usize,
     ) -> Poll<Result<bool, StreamError>> {
         let Some(session) = &mut self.session else {
             return Poll::Ready(Ok(false));
         };
         // If no record fits, no read could ever help.
-        if inbox.is_full() {
+        if buffer.is_full() {
             return Poll::Ready(Err(io::Error::from(io::ErrorKind::StorageFull).into()));
         }
         loop {
             let early = session.take_early();
             if !early.is_empty() {
-                inbox.extend(&early);
+                buffer.extend(&early);
                 return Poll::Ready(Ok(true));
             }
             let mut filled = session.partial_len();
-            let blocks = inbox.blocks();
-            let Sealing { wire, .. } = &mut *blocks.sealing.borrow_mut();
+            let pool = buffer.pool();
+            let SealBuffers { wire, .. } = &mut *pool.sealing.borrow_mut();
             if !session.has_waiting() {
                 if session.is_closed() {
                     return Poll::Ready(Ok(false));
@@ -223,7 +223,7 @@ impl Stream {
             let partial = session.take_partial();
             wire[..partial.len()].copy_from_slice(&partial);
             let mut consumed = 0;
-            let opened = inbox.fill(|room| {
+            let opened = buffer.fill(|room| {
                 // Records never grow by being opened: if they fit sealed, they fit opened.
                 let wire = &wire[..filled.min(room.len())];
                 session.open(wire, room).map(|done| {
@@ -254,11 +254,11 @@ impl Stream {
     pub fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
-        blocks: &Blocks,
+        pool: &BufferPool,
         parts: &[&[u8]],
     ) -> Poll<Result<usize, StreamError>> {
         if self.session.is_some() {
-            return self.poll_seal(cx, blocks, parts);
+            return self.poll_seal(cx, pool, parts);
         }
         let sent = match parts {
             [one] => ready!(self.socket.poll_send(cx, one)),
@@ -304,7 +304,7 @@ impl Stream {
     fn poll_seal(
         &mut self,
         cx: &mut Context<'_>,
-        blocks: &Blocks,
+        pool: &BufferPool,
         parts: &[&[u8]],
     ) -> Poll<Result<usize, StreamError>> {
         // Bytes that wait for room go first; held ones are taken along.
@@ -317,7 +317,7 @@ impl Stream {
             session.seal_owed(&mut self.unsent)?;
         }
         let most = within(SEALED);
-        let Sealing { plain, sealed, .. } = &mut *blocks.sealing.borrow_mut();
+        let SealBuffers { plain, sealed, .. } = &mut *pool.sealing.borrow_mut();
         let text = match parts {
             [one] => &one[..one.len().min(most)],
             _ => {
@@ -390,7 +390,7 @@ impl Stream {
     /// Whether there is no data and the peer is still there, by the runtime's events: mostly no
     /// system call.
     pub fn is_quiet(&self) -> bool {
-        let waiting = |session: &Session| session.has_waiting() || session.is_closed();
+        let waiting = |session: &TlsSession| session.has_waiting() || session.is_closed();
         !self.session.as_deref().is_some_and(waiting) && self.socket.is_quiet()
     }
 

@@ -92,8 +92,8 @@ mod tests {
             timer.set(Duration::from_millis(2)).unwrap();
             poll_fn(|cx| timer.poll(cx)).await.unwrap();
             assert!(set.elapsed() >= Duration::from_millis(2));
-            let mut nobody = Context::from_waker(Waker::noop());
-            assert!(timer.poll(&mut nobody).is_pending());
+            let mut cx = Context::from_waker(Waker::noop());
+            assert!(timer.poll(&mut cx).is_pending());
             timer.set(Duration::ZERO).unwrap();
             poll_fn(|cx| timer.poll(cx)).await.unwrap();
         });

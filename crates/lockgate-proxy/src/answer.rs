@@ -3,6 +3,7 @@
 //! Pure functions from what happened to a head and a body. Does not decide that an error is
 //! answered, and does not know what else the connection has to say (`Date`, `Connection`).
 
+mod dial;
 mod fault;
 mod form;
 pub mod grpc;

@@ -1,4 +1,4 @@
-//! Bodies of messages, whatever HTTP they come in: as they come and as they go.
+//! Bodies of messages over either HTTP: one to read, one to write.
 //!
 //! Everything is polled and may be dropped between two polls: what was received and not used stays
 //! where it is.
@@ -13,17 +13,17 @@ use lockgate_http::fields::{Field, Fields};
 use lockgate_http::h1::HeadError;
 use lockgate_http::h1::body::BodyError;
 use lockgate_http::h1::framing::FramingError;
-use lockgate_http::h2::{HeadError as SectionError, frames};
+use lockgate_http::h2::{SectionError, frames};
 use lockgate_net::stream::StreamError;
 
-/// Why a stream of HTTP/2 ended before its time, or the connection that it was on (RFC 9113 §7).
+/// The reset of an HTTP/2 stream, or the loss of its connection (RFC 9113 §7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reset {
     /// The error code; none where the connection has broken.
     pub code: Option<u32>,
-    /// Whether the peer says so.
+    /// Whether the peer has sent it.
     pub by_peer: bool,
-    /// Whether it is certain that nothing was done for the request (RFC 9113 §8.7).
+    /// Whether the request was certainly not processed (RFC 9113 §8.7).
     pub unprocessed: bool,
 }
 
@@ -46,10 +46,10 @@ impl std::error::Error for Reset {}
 /// Why a body cannot be transformed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TransformError {
-    /// What came is not in the coding that was said.
+    /// The body is not in the coding that its head names.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// What comes out is too much.
+    /// The changed body would be too large.
     #[error(transparent)]
     Change(#[from] ChangeError),
 }
@@ -60,7 +60,7 @@ pub enum ReadError {
     /// The connection has broken.
     #[error(transparent)]
     Stream(#[from] StreamError),
-    /// Its stream has.
+    /// Its HTTP/2 stream was reset.
     #[error(transparent)]
     Reset(#[from] Reset),
     /// Its head is refused.
@@ -69,7 +69,7 @@ pub enum ReadError {
     /// The field section that is its head in HTTP/2 is refused.
     #[error(transparent)]
     Section(#[from] SectionError),
-    /// How long its body is, is not certain.
+    /// The length of its body is ambiguous.
     #[error(transparent)]
     Framing(#[from] FramingError),
     /// Its body is refused.
@@ -92,69 +92,69 @@ pub enum WriteError {
     /// The connection has broken.
     #[error(transparent)]
     Stream(#[from] StreamError),
-    /// Its stream has.
+    /// Its HTTP/2 stream was reset.
     #[error(transparent)]
     Reset(#[from] Reset),
 }
 
-/// A body that comes. Data is lent from where it was received.
-pub trait Source {
+/// A body to read. Data is lent from the buffer that received it.
+pub trait BodyReader {
     /// Completes when there is [`data`](Self::data), or none follows.
     ///
     /// # Errors
     /// When it is no body, or does not come to its end, or is longer than it may be.
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ReadError>>;
 
-    /// Data that has come and was not used.
+    /// Data that was received and not consumed.
     fn data(&self) -> &[u8];
 
-    /// Lets go of so much of it.
+    /// Consumes `count` bytes of the data.
     fn consume(&mut self, count: usize);
 
-    /// Whether neither data nor trailers follow what has come.
+    /// Whether neither data nor trailers follow the received data.
     fn is_last(&self) -> bool;
 
-    /// Whether the body has come to its end and all of its data was used.
-    fn is_over(&self) -> bool;
+    /// Whether the body has ended and all of its data was consumed.
+    fn is_complete(&self) -> bool;
 
-    /// How much of the data was used so far.
-    fn taken(&self) -> u64;
+    /// Bytes of the data that were consumed so far.
+    fn bytes_read(&self) -> u64;
 
-    /// What goes on of the trailers of a body that has ended, if it had some.
+    /// The end-to-end trailers of a body that has ended, if it had some.
     fn trailers(&self) -> Option<&Fields>;
 
-    /// Gives memory back while whoever takes the data is waited for.
-    fn settle(&mut self, cx: &mut Context<'_>);
+    /// Gives memory back while the writer of the data waits for its peer.
+    fn release_memory(&mut self, cx: &mut Context<'_>);
 }
 
-/// A message that goes, behind its head.
-pub trait Sink {
-    /// Takes data of the body and says how much of it; `last` when none follows.
+/// A message to write, behind its head.
+pub trait BodyWriter {
+    /// Takes data of the body and returns how many bytes of it; `last` when none follows.
     ///
     /// # Errors
     /// When the connection has broken.
-    fn poll_take(
+    fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
         data: &[u8],
         last: bool,
     ) -> Poll<Result<usize, WriteError>>;
 
-    /// The same of data that is shared, which some need not copy.
+    /// The same for shared data, which HTTP/2 need not copy.
     ///
     /// # Errors
     /// When the connection has broken.
-    fn poll_share(
+    fn poll_write_shared(
         &mut self,
         cx: &mut Context<'_>,
         data: &Bytes,
         last: bool,
     ) -> Poll<Result<usize, WriteError>> {
-        self.poll_take(cx, data, last)
+        self.poll_write(cx, data, last)
     }
 
-    /// Completes when nothing that was taken waits here for room: what would be read meanwhile
-    /// would only be held. One that keeps nothing itself always has room.
+    /// Completes when no taken data waits here for room: data that is read meanwhile would only be
+    /// buffered. A writer without a buffer of its own always has room.
     ///
     /// # Errors
     /// When the connection has broken.
@@ -162,39 +162,39 @@ pub trait Sink {
         Poll::Ready(Ok(()))
     }
 
-    /// Ends the body, with those of the trailers that `passes` says yes to.
+    /// Ends the body, with the trailers that `passes` accepts.
     fn finish(&mut self, trailers: Option<&Fields>, passes: impl FnMut(&Field<'_>) -> bool);
 
-    /// Completes when everything that was taken has left.
+    /// Completes when all taken data has left.
     ///
     /// # Errors
     /// When the connection has broken.
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), WriteError>>;
 
     /// Whether the whole message was taken; it may still have to be flushed.
-    fn is_taken(&self) -> bool;
+    fn is_finished(&self) -> bool;
 
-    /// Whether the other side is waited for: it takes nothing now.
+    /// Whether the peer is waited for: it takes nothing now.
     fn is_blocked(&self) -> bool;
 
-    /// How much of the body's data was taken so far.
-    fn moved(&self) -> u64;
+    /// Bytes of the body's data that were taken so far.
+    fn bytes_written(&self) -> u64;
 
-    /// Completes when the other side is gone, and has not only said all that it had to say. Where
-    /// these look the same, as on a connection of HTTP/1, it does not.
+    /// Completes when the peer is gone, and has not only ended its own message. Where the two look
+    /// the same, as on a connection of HTTP/1, it never does.
     fn poll_broken(&mut self, cx: &mut Context<'_>) -> Poll<()>;
 }
 
-/// One end of what both sides have switched to (RFC 9110 §7.8): bytes both ways, each way until its
-/// end.
-pub trait Tunnel: Source + Sink {
-    /// Begins it, behind the heads of both messages.
+/// One end of a connection that has switched protocols (RFC 9110 §7.8): bytes both ways, each way
+/// until its end.
+pub trait Tunnel: BodyReader + BodyWriter {
+    /// Begins the tunnel, behind the heads of both messages.
     ///
     /// # Errors
-    /// When what has come cannot be a part of it.
+    /// When the received bytes cannot be a part of it.
     fn begin_tunnel(&mut self) -> Result<(), ReadError>;
 
-    /// Completes when the peer was told that nothing more comes, after [`Sink::finish`].
+    /// Completes when the peer was told of the end, after [`BodyWriter::finish`].
     ///
     /// # Errors
     /// When the connection has broken.

@@ -1,7 +1,7 @@
 //! Coarse time for one worker, and deadlines that cost a comparison instead of a timer.
 //!
 //! The supervisor's tick comes ten times a second while a worker has connections. Each connection
-//! has one [`Watch`] with a deadline cell; a tick compares them and wakes whoever is late. That
+//! has one [`Watch`] with a deadline cell; a tick compares them and wakes the late ones. That
 //! costs nothing per wait, where a runtime timer cost 1.4 µs a request
 //! (`docs/notes/002-deadlines.md`). Deadlines are therefore off by up to one tick, and late by up
 //! to one second where a worker has thousands of connections.
@@ -16,6 +16,7 @@ use std::sync::{Arc, LazyLock};
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
+use lockgate_net::nanos::Nanos;
 use lockgate_net::relay::Meter;
 use tokio::sync::Notify;
 
@@ -24,44 +25,44 @@ use crate::member_set::MemberSet;
 
 /// How often the supervisor ticks.
 pub const TICK: Duration = Duration::from_millis(100);
-/// Connections that are looked at in every tick; of more, a tenth each.
+/// Connections that every tick checks; of more, it checks a tenth.
 const SWEPT_EACH_TICK: usize = 1024;
 /// Ticks that a worker still gets after its last connection, so that rates over some seconds fall
 /// to zero.
 const AFTERGLOW: u32 = 64;
 const NEVER: u64 = u64::MAX;
-/// What clocks count from: one for the process, because workers tell each other times.
+/// The zero of all clocks: one for the process, because workers share times.
 static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-/// The tick as it reaches one worker from another thread.
+/// The supervisor's tick, as one worker receives it from another thread.
 #[derive(Debug, Default)]
-pub struct Pulse {
+pub struct Ticker {
     notify: Notify,
     wanted: AtomicBool,
-    /// Whether a tick has come, and not only a question.
+    /// Whether a tick has come, and not only a request for idle sockets.
     due: AtomicBool,
 }
 
-impl Pulse {
-    /// Makes a pulse that nobody wants yet.
+impl Ticker {
+    /// A ticker for a worker that needs no ticks yet.
     pub fn new() -> Arc<Self> {
         Arc::default()
     }
 
-    /// Ticks; a worker without connections is left asleep.
+    /// Sends a tick, unless the worker has no connections.
     pub fn tick(&self) {
         if self.wanted.load(Ordering::Relaxed) {
             self.nudge();
         }
     }
 
-    /// Ticks even a worker that has nothing to do: something else has changed.
+    /// Sends a tick also to a worker without connections: something else has changed.
     pub fn nudge(&self) {
         self.due.store(true, Ordering::Release);
         self.notify.notify_one();
     }
 
-    /// Asks the worker, without a tick, to close what is idle and wanted elsewhere.
+    /// Wakes the worker without a tick, to close idle sockets that another worker needs.
     pub fn ask(&self) {
         self.notify.notify_one();
     }
@@ -71,7 +72,7 @@ impl Pulse {
         self.notify.notified().await;
     }
 
-    /// Whether a tick has come since this was asked last.
+    /// Whether a tick has come since the last call.
     pub fn take_tick(&self) -> bool {
         self.due.swap(false, Ordering::Acquire)
     }
@@ -81,75 +82,74 @@ impl Pulse {
     }
 }
 
-/// Why a connection was cut by us.
+/// Why we have ended a connection, or its wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
-    /// The phase it was in has taken too long.
+    /// The phase has taken too long.
     Deadline,
-    /// No byte was moved for as long as that is allowed.
+    /// No byte has moved for as long as is allowed.
     Idle,
-    /// It has lived as long as it may.
+    /// The connection is as old as it may become.
     Lifetime,
-    /// It has moved as many bytes as it may.
+    /// The connection has moved as many bytes as it may.
     Spent,
-    /// The client kept us waiting: it moved less than the minimum rate.
+    /// The client moved less than the minimum rate.
     Slow,
     /// The process ends.
     Drain,
-    /// The endpoint that it waits for is down, and another one can be asked.
+    /// The endpoint of the request is down, and another one can be asked.
     EndpointDown,
-    /// Memory has run out, and it held more than others.
+    /// Memory has run out, and the connection held more than others.
     Memory,
-    /// It waited for its client, and another client has no place.
+    /// The connection waited for its client, and another client has no place.
     Crowded,
 }
 
 impl Cut {
-    /// Whether it ends no more than a phase, which another may follow.
+    /// Whether it ends only the phase, which another may follow.
     fn is_of_phase(self) -> bool {
         matches!(self, Self::Deadline | Self::Slow | Self::EndpointDown)
     }
 }
 
-/// An endpoint that was asked and has not answered.
+/// A request that was sent to an endpoint and has no response yet.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked {
-    /// Which of the worker's upstreams.
+pub struct PendingResponse {
+    /// The pool, by its index in the worker.
     pub upstream: usize,
-    /// Its place among the members of that.
+    /// The pool's member, by its index.
     pub member: usize,
-    /// When it had all that it is to answer.
+    /// When the whole request had left.
     pub since: Instant,
-    /// If others may be asked instead: members that were tried, this one among them.
+    /// The members that were tried, this one among them, if another may be asked instead.
     pub tried: Option<MemberSet>,
 }
 
-/// What a connection waits for, as far as somebody else is to blame for it.
+/// What a connection waits for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Waiting {
-    /// Nothing, or somebody whom no rate holds.
+pub enum WaitReason {
+    /// Nothing, or a peer without a minimum rate.
     #[default]
     Otherwise,
     /// The client's next request, or its first byte: the connection may be closed without harm.
     ForRequest,
-    /// The rest of what a connection or a request opens with: a PROXY header, a handshake, a head.
+    /// The rest of a PROXY header, of a handshake, or of a request's head.
     ForOpening,
     /// The rest of a body that the client sends.
     ForBody,
-    /// The client, to take what is held for it.
+    /// The client, to take data that is ready for it.
     ForRoom,
-    /// The client, to close: the connection is over.
+    /// The client, to close its side.
     ForClose,
-    /// A place that others have: a socket towards an endpoint, or one of what an endpoint takes at
-    /// once.
+    /// A socket towards endpoints, or a place among the requests that an endpoint takes at once.
     ForPlace,
-    /// The streams of the connection, each of which is watched by itself.
+    /// The streams of the connection, each of which has a [`Watch`] of its own.
     ForStreams,
     /// Either end of a tunnel or relay: both may be silent.
     ForTunnel,
 }
 
-impl Waiting {
+impl WaitReason {
     /// Whether the client is waited for.
     pub fn is_for_client(self) -> bool {
         matches!(
@@ -162,25 +162,25 @@ impl Waiting {
 /// The least that a client must move while it is waited for, in bytes a second, and for how many
 /// milliseconds of waiting it may stay below.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Pace {
-    /// Of a body that is due; `None` is any.
+pub struct MinRate {
+    /// Bytes a second of a body from the client; `None` is any.
     pub min_in: Option<u64>,
-    /// Of what is held for it; `None` is any.
+    /// Bytes a second that the client takes; `None` is any.
     pub min_out: Option<u64>,
-    /// Milliseconds.
+    /// Milliseconds of waiting below the minimum.
     pub grace: u64,
 }
 
-/// How long one direction was waited for, and from which byte on.
+/// The time that one direction was waited for, and the byte count where that began.
 #[derive(Debug, Default)]
-struct Waited {
+struct WaitTime {
     millis: Cell<u64>,
     from: Cell<u64>,
 }
 
-impl Waited {
-    /// Whether less than `least` was moved by `grace` milliseconds of waiting, which it has now
-    /// waited `millis` longer.
+impl WaitTime {
+    /// Adds `millis` to the time waited; whether after `grace` milliseconds of waiting fewer than
+    /// `least` bytes a second have moved.
     fn is_slow(&self, millis: u64, moved: u64, least: Option<u64>, grace: u64) -> bool {
         let Some(least) = least else { return false };
         let waited = self.millis.get() + millis;
@@ -190,11 +190,11 @@ impl Waited {
         }
         let slow = moved.saturating_sub(self.from.get()).saturating_mul(1_000)
             < least.saturating_mul(waited);
-        self.begin(moved);
+        self.restart(moved);
         slow
     }
 
-    fn begin(&self, moved: u64) {
+    fn restart(&self, moved: u64) {
         self.millis.set(0);
         self.from.set(moved);
     }
@@ -211,14 +211,14 @@ pub struct Clock {
     taken: Cell<u64>,
     /// Ticks in a row without a connection.
     empty: Cell<u32>,
-    /// Whether there is something else to be looked after.
+    /// Whether the worker needs ticks without a connection.
     wanted: Cell<bool>,
-    pulse: Arc<Pulse>,
+    ticker: Arc<Ticker>,
 }
 
 impl Clock {
-    /// A clock that is driven by `pulse`.
-    pub fn new(pulse: Arc<Pulse>) -> Rc<Self> {
+    /// A clock that `ticker` drives.
+    pub fn new(ticker: Arc<Ticker>) -> Rc<Self> {
         Rc::new(Self {
             start: *ORIGIN,
             now: Cell::new(0),
@@ -228,7 +228,7 @@ impl Clock {
             taken: Cell::new(0),
             empty: Cell::new(0),
             wanted: Cell::new(false),
-            pulse,
+            ticker,
         })
     }
 
@@ -238,9 +238,9 @@ impl Clock {
         self.now.get()
     }
 
-    /// Nanoseconds on the same scale, as of now.
-    pub fn nanos(&self) -> u64 {
-        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(NEVER)
+    /// The time on the same scale, as of now.
+    pub fn nanos(&self) -> Nanos {
+        self.start.elapsed().into()
     }
 
     /// Connections that are watched.
@@ -255,17 +255,17 @@ impl Clock {
         let mut watches = self.watches.borrow_mut();
         watch.index.set(watches.len());
         watches.push(Rc::clone(&watch));
-        // It may be gone before a tick has seen it, and leaves something to be looked after all the
-        // same.
+        // It may end before the next tick, and leave a connection to an endpoint that ticks must
+        // close.
         self.empty.set(0);
-        self.pulse.want(true);
+        self.ticker.want(true);
         Guard {
             watch,
             clock: Rc::clone(self),
         }
     }
 
-    /// Takes a tick: cuts what is late, and hands every connection that it looks at to `visit`.
+    /// Handles a tick: cuts late connections, and hands every connection that it checks to `visit`.
     pub fn tick(&self, mut visit: impl FnMut(&Watch)) {
         self.refresh();
         self.taken.set(self.taken.get().wrapping_add(1));
@@ -276,7 +276,7 @@ impl Clock {
         if watches.is_empty() {
             self.empty.set(self.empty.get().saturating_add(1));
             let glows = self.empty.get() < AFTERGLOW || self.wanted.get();
-            self.pulse.want(glows || !self.ticks.borrow().is_empty());
+            self.ticker.want(glows || !self.ticks.borrow().is_empty());
             return;
         }
         self.empty.set(0);
@@ -287,13 +287,13 @@ impl Clock {
         };
         let from = self.swept.get() % watches.len();
         for watch in watches.iter().cycle().skip(from).take(count) {
-            watch.look(self.now());
+            watch.check(self.now());
             visit(watch);
         }
         self.swept.set(from + count);
     }
 
-    /// Whether ticks are wanted without a connection too: something else grows old.
+    /// Whether the worker needs ticks without a connection too, for idle connections to endpoints.
     pub fn want(&self, wanted: bool) {
         self.wanted.set(wanted);
     }
@@ -303,13 +303,13 @@ impl Clock {
         self.watches.borrow().iter().for_each(|watch| visit(watch));
     }
 
-    /// The same, for who keeps them.
+    /// The same with shared ownership.
     pub fn each_shared(&self, visit: impl FnMut(&Rc<Watch>)) {
         self.watches.borrow().iter().for_each(visit);
     }
 
-    /// Cuts connections for which `order` says when their turn is, the least first, and says how
-    /// many: as many as `count` makes of how many there are.
+    /// Cuts connections that have an `order`, the least first, and returns how many: `count` of the
+    /// number that there are.
     pub fn make_room<K: Ord>(
         &self,
         order: impl Fn(&Watch) -> Option<K>,
@@ -331,7 +331,7 @@ impl Clock {
         count
     }
 
-    /// Completes with the next tick: a wait that is too rare to be worth more.
+    /// Completes with the next tick: for rare waits.
     pub async fn next_tick(&self) {
         let since = self.taken.get();
         poll_fn(|cx| {
@@ -339,7 +339,7 @@ impl Clock {
                 return Poll::Ready(());
             }
             self.ticks.borrow_mut().push(cx.waker().clone());
-            self.pulse.want(true);
+            self.ticker.want(true);
             Poll::Pending
         })
         .await;
@@ -364,28 +364,28 @@ impl Clock {
 pub struct Watch {
     /// What it has moved.
     pub meter: Meter,
-    /// Who it belongs to, once that is known.
+    /// The client's address, once it is known.
     pub client: Cell<Option<IpAddr>>,
-    /// The account of its client, once that is known; none where this is part of another
-    /// connection.
+    /// The account of its client, once it is known; none where this is a part of another connection.
     pub account: OnceCell<Connected>,
-    /// Which listener it came by, where its bytes count for one.
+    /// The index of its listener, where its bytes count for one.
     pub listener: Cell<Option<usize>>,
-    /// Which of the worker's relays it is, if it is one.
+    /// The index of its relay among those of the process, if it is one.
     pub relay: Cell<Option<usize>>,
-    /// What of the meter was accounted for: received, sent, and for how long it was held to rates.
+    /// The part of the meter that was accounted for: bytes received, bytes sent, and the time that
+    /// rates held it.
     pub accounted: Cell<(u64, u64, u64)>,
     /// Whether the exchange has a socket towards an endpoint for itself.
     pub uses_socket: Cell<bool>,
-    /// Whose answer it waits for.
-    pub asked: Cell<Option<Asked>>,
+    /// The response that it waits for.
+    pub pending: Cell<Option<PendingResponse>>,
     /// Bytes of memory that its tasks have taken and not given back.
     pub held: Cell<isize>,
-    /// Whether it [rests](Self::rests) since the task of it that runs was polled.
+    /// Whether it is [at rest](Self::mark_at_rest) since its running task was polled.
     resting: Cell<bool>,
-    /// What it held when it rested first.
+    /// Bytes that it held when it was first at rest.
     held_at_rest: OnceCell<isize>,
-    /// The connection whose stream it is; that is charged with what its tasks take.
+    /// The connection of this stream, which is charged with the memory of the stream's tasks.
     pub stream_of: OnceCell<Rc<Watch>>,
     /// When a stream of it was last seen to wait for the client.
     pub stalled_at: Cell<u64>,
@@ -396,13 +396,12 @@ pub struct Watch {
     moved: Cell<u64>,
     moved_at: Cell<u64>,
     cut: Cell<Option<Cut>>,
-    waiting: Cell<Waiting>,
-    /// When the phase began.
+    waiting: Cell<WaitReason>,
     since: Cell<u64>,
-    pace: Cell<Pace>,
+    min_rate: Cell<MinRate>,
     looked_at: Cell<u64>,
-    body: Waited,
-    room: Waited,
+    body: WaitTime,
+    room: WaitTime,
     waker: RefCell<Option<Waker>>,
 }
 
@@ -416,7 +415,7 @@ impl Watch {
             relay: Cell::default(),
             accounted: Cell::default(),
             uses_socket: Cell::default(),
-            asked: Cell::default(),
+            pending: Cell::default(),
             held: Cell::default(),
             resting: Cell::default(),
             held_at_rest: OnceCell::new(),
@@ -431,17 +430,17 @@ impl Watch {
             cut: Cell::default(),
             waiting: Cell::default(),
             since: Cell::new(now),
-            pace: Cell::default(),
+            min_rate: Cell::default(),
             looked_at: Cell::new(now),
-            body: Waited::default(),
-            room: Waited::default(),
+            body: WaitTime::default(),
+            room: WaitTime::default(),
             waker: RefCell::default(),
         }
     }
 
     /// Ends the connection's current wait, and every later one, with `cut`.
     pub fn cut(&self, cut: Cut) {
-        // What ends a phase may be followed by another: whatever ends the connection is stronger.
+        // A phase that was cut may be followed by another: a cut of the connection is stronger.
         if self
             .cut
             .get()
@@ -459,9 +458,9 @@ impl Watch {
         self.cut.get().is_some()
     }
 
-    /// Charges it with memory that was taken, or given back where negative. What others have taken
-    /// for it may be given back here: that does not hide what it takes later.
-    pub fn takes(&self, bytes: isize) {
+    /// Charges it with memory that was taken, or given back where negative. Never below 0: memory
+    /// that was charged elsewhere and is given back here does not hide later takes.
+    pub fn charge(&self, bytes: isize) {
         let held = self.held.get().saturating_add(bytes).max(0);
         self.held.set(if self.resting.take() {
             *self.held_at_rest.get_or_init(|| held)
@@ -470,10 +469,10 @@ impl Watch {
         });
     }
 
-    /// Notes that it is between two exchanges: it holds what it held when this was noted first.
-    /// What an exchange has left beyond that is the worker's, as connections to endpoints are,
-    /// and what it has had of the worker is back.
-    pub fn rests(&self) {
+    /// Notes that it is between two exchanges: it holds what it held at the first such moment.
+    /// Memory beyond that belongs to the worker, as that of connections to endpoints does, and
+    /// buffers of the worker are back.
+    pub fn mark_at_rest(&self) {
         self.resting.set(true);
     }
 
@@ -499,8 +498,8 @@ impl Watch {
             .wrapping_add(flushed.get())
     }
 
-    /// What it waits for; noted with every wait, looked at with every tick.
-    pub fn waiting(&self) -> Waiting {
+    /// What it waits for: set with every wait, checked with every tick.
+    pub fn waiting(&self) -> WaitReason {
         self.waiting.get()
     }
 
@@ -509,37 +508,39 @@ impl Watch {
         self.since.get()
     }
 
-    /// Notes what it waits for from now on.
-    pub fn waits(&self, waiting: Waiting) {
+    /// Sets what it waits for from now on.
+    pub fn set_wait(&self, waiting: WaitReason) {
         self.waiting.set(waiting);
     }
 
-    /// Holds the client to `pace` from now on.
-    pub fn hold_to(&self, pace: Pace) {
-        self.pace.set(pace);
-        self.body.begin(self.meter.received.get());
-        self.room.begin(self.meter.sent.get());
+    /// Holds the client to `min_rate` from now on.
+    pub fn hold_to(&self, min_rate: MinRate) {
+        self.min_rate.set(min_rate);
+        self.body.restart(self.meter.received.get());
+        self.room.restart(self.meter.sent.get());
     }
 
     fn is_slow(&self, now: u64) -> bool {
         let millis = now.saturating_sub(self.looked_at.replace(now));
-        let (pace, meter) = (self.pace.get(), &self.meter);
+        let (min_rate, meter) = (self.min_rate.get(), &self.meter);
         match self.waiting.get() {
-            Waiting::ForBody => {
-                self.body
-                    .is_slow(millis, meter.received.get(), pace.min_in, pace.grace)
-            }
-            Waiting::ForRoom => {
+            WaitReason::ForBody => self.body.is_slow(
+                millis,
+                meter.received.get(),
+                min_rate.min_in,
+                min_rate.grace,
+            ),
+            WaitReason::ForRoom => {
                 self.room
-                    .is_slow(millis, meter.sent.get(), pace.min_out, pace.grace)
+                    .is_slow(millis, meter.sent.get(), min_rate.min_out, min_rate.grace)
             }
             _ => false,
         }
     }
 
-    fn look(&self, now: u64) {
+    fn check(&self, now: u64) {
         let (moved, held) = (self.moves(), &self.meter.held);
-        // Whom we hold to a rate is not idle: it waits for us.
+        // A connection that we hold to a rate is not idle.
         if moved != self.moved.replace(moved) || held.get() {
             self.moved_at.set(now);
         }
@@ -570,7 +571,7 @@ impl Guard {
         &self.watch
     }
 
-    /// The same, for who outlives the guard.
+    /// The same with shared ownership, for use after the guard.
     pub fn shared(&self) -> Rc<Watch> {
         Rc::clone(&self.watch)
     }
@@ -583,29 +584,28 @@ impl Guard {
     /// Starts a phase that may take `limit`. Phases follow each other: a new one replaces the last,
     /// also one that has run out.
     pub fn phase(&self, limit: Duration) {
-        self.settle();
+        self.end_phase();
         self.watch.since.set(self.clock.now());
         self.watch.deadline.set(self.after(limit));
     }
 
     /// Limits how long nothing may move, from now on.
-    pub fn idle(&self, limit: Duration) {
+    pub fn limit_idle(&self, limit: Duration) {
         self.watch.idle.set(millis(limit));
         self.watch.moved_at.set(self.clock.now());
     }
 
-    /// Ends the phase, which the connection has outlived: only the idle limit and its lifetime hold
-    /// from here on. A client that was too slow is done with too: what follows is telling it
-    /// so.
-    pub fn settle(&self) {
+    /// Ends the phase: only the idle limit and the lifetime hold from here on. This undoes the cut
+    /// of a phase too, so that a slow client can be sent its error.
+    pub fn end_phase(&self) {
         self.watch.deadline.set(NEVER);
         if self.watch.cut.get().is_some_and(Cut::is_of_phase) {
             self.watch.cut.set(None);
         }
     }
 
-    /// Watches something else that this connection has begun and that goes on without it.
-    pub fn another(&self) -> Self {
+    /// Watches another task that this connection has started and that may outlive it.
+    pub fn watch_another(&self) -> Self {
         self.clock.watch()
     }
 
@@ -615,13 +615,13 @@ impl Guard {
     }
 
     /// Limits how long the connection may live, from now on.
-    pub fn live(&self, lifetime: Duration) {
+    pub fn limit_lifetime(&self, lifetime: Duration) {
         self.watch.lifetime.set(self.after(lifetime));
     }
 
-    /// Limits how many bytes may move from now on, both ways together. Who has moved them moves no
-    /// more, and is cut by the next tick.
-    pub fn spend(&self, bytes: u64) {
+    /// Limits how many bytes may move from now on, both ways together. A connection that has moved
+    /// them stops, and is cut by the next tick.
+    pub fn limit_bytes(&self, bytes: u64) {
         let meter = &self.watch.meter;
         let moved = meter.received.get().saturating_add(meter.sent.get());
         meter.most.set(Some(bytes.saturating_add(moved)));
@@ -663,7 +663,7 @@ impl Drop for Guard {
     }
 }
 
-/// The time as [`Clock::now`] has it, for those who are no worker.
+/// The time as [`Clock::now`] has it, for threads other than workers.
 pub fn now() -> u64 {
     millis(ORIGIN.elapsed())
 }

@@ -1,4 +1,4 @@
-//! One request and its answer: what is known when it begins, and what came of it.
+//! One exchange, a request and its response, on its way through an action, and its outcome.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,133 +15,136 @@ use crate::access_log::{Cause, OpenedBy, Side};
 use crate::answer::Fault;
 use crate::body::ReadError;
 use crate::clients::Account;
-use crate::clock::{Cut, Guard, Waiting};
+use crate::clock::{Cut, Guard, WaitReason};
 use crate::limits::Share;
 use crate::member_set::MemberSet;
-use crate::message::{Downstream, OutgoingRequest, Persistence};
+use crate::message::{ClientExchange, OutgoingRequest, Persistence};
 use crate::metrics::http::SiteCells;
 use crate::request_id::RequestId;
 use crate::rules::Rules;
 use crate::shaping::Shapers;
-use crate::upstream::{DialError, Endpoint, Hold, InFlight, Kept, Lease, Wire, Wish};
+use crate::upstream::{
+    ConnectionPermit, DialError, Endpoint, InFlight, Lease, Preference, PrivateConnections,
+    UpstreamConnection,
+};
 use crate::worker::Worker;
 
-/// A request, and what is known of it.
-pub struct Request<'a> {
-    /// The worker that serves it.
+/// A request with its route.
+pub struct RoutedRequest<'a> {
+    /// The worker of its connection.
     pub worker: &'a Rc<Worker>,
     /// The request as an endpoint gets it, with the head as it was received.
     pub outgoing: OutgoingRequest<'a>,
-    /// What templates fill in.
+    /// The values of placeholders in templates.
     pub values: RequestValues<'a>,
-    /// What the route matches.
+    /// The route's path pattern.
     pub pattern: &'a Pattern,
-    /// What the exchange is held to.
+    /// The route's rules.
     pub rules: &'a Rules,
 }
 
-impl<'a> Request<'a> {
+impl<'a> RoutedRequest<'a> {
     /// The head as it was received.
     pub fn received(&self) -> &'a RequestHead {
         self.outgoing.received
     }
 }
 
-/// A request on its way through an action, and the way back.
+/// A request on its way through an action, with all that the action needs to respond.
 pub struct Dispatch<'a, D> {
     /// The request.
-    pub request: Request<'a>,
+    pub request: RoutedRequest<'a>,
     /// The deadlines.
     pub guard: &'a Guard,
-    /// What the client holds of what the process has.
+    /// The client's account.
     pub account: Option<&'a Arc<Account>>,
-    /// The account whose share of sockets towards endpoints this uses: that of a stream. A
-    /// connection of HTTP/1 uses one at a time.
+    /// The account that pays for the socket towards the endpoint, for a stream of HTTP/2. A
+    /// connection of HTTP/1 uses one socket at a time, which is free.
     pub share_of: Option<&'a Arc<Account>>,
-    /// Where the body comes from and the answer goes.
+    /// The client's side: source of the request's body, destination of the response.
     pub down: &'a mut D,
-    /// To which endpoint the client belongs.
-    pub wish: Wish,
-    /// The client's own connections to endpoints, where endpoints are told of it.
-    pub private: &'a Rc<Kept>,
-    /// What goes before everything else on such a connection.
+    /// The endpoint that the client prefers.
+    pub preference: Preference,
+    /// The client's own connections to endpoints, where these get a PROXY header.
+    pub private: &'a Rc<PrivateConnections>,
+    /// Writes the PROXY header of such a connection.
     pub introduction: &'a dyn Fn(ProxyVersion) -> Vec<u8>,
-    /// What its bodies may move, if their rates are limited.
+    /// The shapers of its bodies, if their rates are limited.
     pub shapers: Option<Box<Shapers>>,
-    /// Where it is counted.
+    /// The counters of its site.
     pub cells: &'a SiteCells,
-    /// When its first byte was there.
+    /// When its first byte was received.
     pub began: Instant,
     /// Whether the client's connection may be kept.
     pub persistence: Persistence,
-    /// What has come of it so far.
-    pub outcome: &'a mut Outcome,
+    /// Its outcome so far.
+    pub outcome: &'a mut ExchangeOutcome,
 }
 
-/// What came of an exchange.
+/// The outcome of an exchange, for the log and the counters.
 #[derive(Debug, Default)]
-pub struct Outcome {
-    /// What was answered; 0 when nothing was.
+pub struct ExchangeOutcome {
+    /// The status of the response; 0 without one.
     pub status: u16,
-    /// Who answered, or failed to.
+    /// The endpoint that responded, or failed to.
     pub endpoint: Option<Arc<Endpoint>>,
-    /// Whether the connection to it had been used before.
+    /// Whether the connection to the endpoint was reused.
     pub reused: bool,
     /// Attempts beyond the first.
     pub retries: u32,
     /// The members that were tried in vain.
     pub tried: MemberSet,
-    /// Of a call of gRPC, how it has ended.
+    /// The status of a gRPC call.
     pub grpc_status: Option<u16>,
-    /// Until an endpoint was chosen and had room.
+    /// The time until an endpoint was chosen and had room.
     pub wait: Option<Duration>,
-    /// Connecting to it, if that was needed. Like `wait`, of all attempts together: what an
-    /// attempt that failed has taken was waited for the one that did not.
+    /// The time to connect to it, if that was needed. Like `wait`, of all attempts together: a
+    /// failed attempt delays the one that succeeds.
     pub connect: Option<Duration>,
-    /// From there to the answer's head.
+    /// The time from there to the response's head.
     pub first_byte: Option<Duration>,
-    /// Whether the endpoint answered with the whole request before it, or had asked for the rest
-    /// (RFC 9110 §10.1.1).
+    /// Whether the endpoint responded to the whole request, or had asked for its body (RFC 9110
+    /// §10.1.1).
     pub awaited: bool,
     /// Whether the client's connection can take another request.
     pub reusable: bool,
-    /// What the client's connection is joined to, after both have agreed to speak something else.
-    pub switched: Option<Box<Switched>>,
+    /// The endpoint's side of a connection that has switched protocols.
+    pub switched: Option<Box<SwitchedConnection>>,
 }
 
-/// The other end of what is no HTTP from here on.
+/// The endpoint's side of a connection that has switched protocols, and the limits of the tunnel.
 #[derive(Debug)]
-pub struct Switched {
-    /// The way there.
-    pub up: Wire,
-    /// Counts for the endpoint as long as this lasts.
-    pub hold: Hold,
-    /// So does this.
+pub struct SwitchedConnection {
+    /// The connection to the endpoint.
+    pub up: UpstreamConnection,
+    /// The connection's place at the endpoint, as long as the tunnel lasts.
+    pub permit: ConnectionPermit,
+    /// The tunnel as a request in flight.
     pub in_flight: InFlight,
-    /// What holds for it.
-    pub bounds: Bounds,
-    /// What it takes of what its client and its user may have.
+    /// The limits of the tunnel.
+    pub tunnel_limits: TunnelLimits,
+    /// Its places among the tunnels of its client and its user.
     pub shares: Shares,
-    /// What it may move, if its rate is limited: what its request might.
+    /// The shapers of its request, if rates are limited.
     pub shapers: Option<Box<Shapers>>,
-    /// The request that opened it, for the log, once that is over.
-    pub opener: Option<Box<Opener>>,
+    /// The request that opened it, for the log.
+    pub opening: Option<Box<OpeningRequest>>,
 }
 
-/// The request by which HTTP has ended, for the line of what came after it.
+/// The request that opened a tunnel, for the tunnel's line in the log.
 #[derive(Debug)]
-pub struct Opener {
-    /// Its id.
+pub struct OpeningRequest {
+    /// The request's id.
     pub id: RequestId,
-    /// Host and port that it asked for.
+    /// The requested host and port.
     pub host: Box<[u8]>,
-    /// Who asked, if a password said so.
+    /// The authenticated user.
     pub user: Option<Arc<str>>,
 }
 
-impl Opener {
-    /// As the log has it.
-    pub fn told(&self) -> OpenedBy<'_> {
+impl OpeningRequest {
+    /// The fields of the log line.
+    pub fn log_fields(&self) -> OpenedBy<'_> {
         OpenedBy {
             id: self.id.as_str(),
             host: &self.host,
@@ -150,34 +153,33 @@ impl Opener {
     }
 }
 
-/// What a tunnel takes of what may be there at once.
+/// The places of a tunnel among those that may exist at once.
 #[derive(Debug, Default)]
 pub struct Shares {
-    /// Of its client's.
+    /// Its place among those of its client.
     pub client: Option<Share<IpAddr>>,
-    /// Of its user's.
+    /// Its place among those of its user.
     pub user: Option<Share<Arc<str>>>,
 }
 
-/// What holds for a connection that is relayed after HTTP has ended.
+/// The limits of a connection that is relayed after HTTP has ended.
 #[derive(Debug, Clone, Copy)]
-pub struct Bounds {
-    /// For as long as nothing may move.
+pub struct TunnelLimits {
+    /// The longest time without a byte.
     pub idle: Duration,
-    /// When to probe a silent peer, if at all.
+    /// The silence after which a peer is probed, if at all.
     pub keepalive: Option<Duration>,
-    /// For all of it, if that is limited.
+    /// The longest lifetime, if that is limited.
     pub lifetime: Option<Duration>,
-    /// Bytes both ways together, if these are.
+    /// The most bytes both ways together, if these are limited.
     pub bytes: Option<u64>,
 }
 
-impl Switched {
-    /// The connection of a request that has switched, on which nothing moves for no longer than
-    /// `idle`.
+impl SwitchedConnection {
+    /// The connection of a request that has switched, with only the limit `idle`.
     pub fn of(lease: Lease, idle: Duration) -> Self {
-        let (up, hold, in_flight) = lease.into_parts();
-        let bounds = Bounds {
+        let (up, permit, in_flight) = lease.into_parts();
+        let tunnel_limits = TunnelLimits {
             idle,
             keepalive: None,
             lifetime: None,
@@ -185,52 +187,52 @@ impl Switched {
         };
         Self {
             up,
-            hold,
+            permit,
             in_flight,
-            bounds,
+            tunnel_limits,
             shares: Shares::default(),
             shapers: None,
-            opener: None,
+            opening: None,
         }
     }
 }
 
-impl Bounds {
-    /// Holds what `guard` guards to them from now on.
+impl TunnelLimits {
+    /// Sets the limits on the connection of `guard`, from now on.
     pub fn begin(&self, guard: &Guard) {
-        guard.idle(self.idle);
+        guard.limit_idle(self.idle);
         if let Some(lifetime) = self.lifetime {
-            guard.live(lifetime);
+            guard.limit_lifetime(lifetime);
         }
         if let Some(bytes) = self.bytes {
-            guard.spend(bytes);
+            guard.limit_bytes(bytes);
         }
     }
 }
 
-impl<D: Downstream> Dispatch<'_, D> {
-    /// Answers that what follows is no HTTP any more, and goes to `switched`.
+impl<D: ClientExchange> Dispatch<'_, D> {
+    /// Sends the response that switches protocols; the bytes that follow go to `switched`.
     ///
     /// # Errors
-    /// When the client does not take the answer.
+    /// When the client does not take the response.
     pub async fn switch(
         &mut self,
         answer: &ResponseHead,
-        switched: Switched,
-    ) -> Result<(), Failure> {
+        switched: SwitchedConnection,
+    ) -> Result<(), ExchangeFailure> {
         self.down.switch(self.request.received(), answer);
         self.outcome.status = answer.status;
-        self.guard.watch().waits(Waiting::ForRoom);
+        self.guard.watch().set_wait(WaitReason::ForRoom);
         match self
             .guard
             .within(poll_fn(|cx| self.down.poll_flush(cx)))
             .await
         {
-            Ok(flushed) => flushed.map_err(|error| Failure::client(&error))?,
-            Err(cut) => return Err(Failure::cut(cut, Fault::ResponseTimeout)),
+            Ok(flushed) => flushed.map_err(|error| ExchangeFailure::client(&error))?,
+            Err(cut) => return Err(ExchangeFailure::cut(cut, Fault::ResponseTimeout)),
         }
         let shapers = self.shapers.take();
-        self.outcome.switched = Some(Box::new(Switched {
+        self.outcome.switched = Some(Box::new(SwitchedConnection {
             shapers,
             ..switched
         }));
@@ -238,9 +240,9 @@ impl<D: Downstream> Dispatch<'_, D> {
     }
 }
 
-impl Outcome {
-    /// Notes another connection, `took` after whatever was before, of which making it was a part.
-    pub fn leased(&mut self, took: Duration, dialled: Option<Duration>) {
+impl ExchangeOutcome {
+    /// Adds the times of another lease, which took `took`, `dialled` of it to connect.
+    pub fn add_lease(&mut self, took: Duration, dialled: Option<Duration>) {
         let wait = took.saturating_sub(dialled.unwrap_or_default());
         self.wait = Some(self.wait.unwrap_or_default() + wait);
         self.connect = dialled.map_or(self.connect, |dialled| {
@@ -249,26 +251,26 @@ impl Outcome {
     }
 }
 
-/// Why there is no answer of an origin, or not the whole of it.
+/// Why there is no response of an origin, or not the whole of it.
 #[derive(Debug)]
-pub struct Failure {
-    /// What a client is told, if it is still to be told something.
+pub struct ExchangeFailure {
+    /// The error response, if the client can still be sent one.
     pub fault: Option<Fault>,
-    /// The word in the log.
+    /// The cause in the log.
     pub cause: Cause,
-    /// At whose side.
+    /// The side at fault.
     pub side: Side,
-    /// For the log: what a client is not told.
+    /// The detail in the log, which the client is not told.
     pub detail: Cow<'static, str>,
 }
 
-impl Failure {
-    /// One that a client is told of.
+impl ExchangeFailure {
+    /// A failure with an error response.
     pub fn of(fault: Fault) -> Self {
         Self::because(fault, Cow::Borrowed(""))
     }
 
-    /// The same, with more for the log.
+    /// A failure with an error response, and a detail for the log.
     pub fn because(fault: Fault, detail: impl Into<Cow<'static, str>>) -> Self {
         Self {
             fault: Some(fault),
@@ -278,7 +280,7 @@ impl Failure {
         }
     }
 
-    /// One after which there is nobody to be told.
+    /// A failure without an error response.
     pub fn silent(cause: Cause, side: Side, detail: impl Into<Cow<'static, str>>) -> Self {
         Self {
             fault: None,
@@ -288,12 +290,12 @@ impl Failure {
         }
     }
 
-    /// The client's connection has broken.
+    /// A broken connection of the client.
     pub fn client(error: &impl fmt::Display) -> Self {
         Self::silent(Cause::ClientReset, Side::Downstream, error.to_string())
     }
 
-    /// The client's body cannot be read to its end.
+    /// A request body that cannot be read to its end.
     pub fn upload(error: &ReadError) -> Self {
         match error {
             ReadError::Stream(error) => Self::client(error),
@@ -312,7 +314,7 @@ impl Failure {
         }
     }
 
-    /// We cut the exchange short; `fault` is what a deadline means.
+    /// An exchange that was cut; `fault` is the meaning of a deadline.
     pub fn cut(cut: Cut, fault: Fault) -> Self {
         match cut {
             Cut::Deadline => Self::of(fault),
@@ -328,19 +330,19 @@ impl Failure {
     }
 }
 
-impl From<DialError> for Failure {
+impl From<DialError> for ExchangeFailure {
     fn from(error: DialError) -> Self {
         match error {
             DialError::Cut(cut) => Self::cut(cut, Fault::ConnectionTimeout),
             DialError::Left => {
                 Self::silent(Cause::ClientReset, Side::Downstream, error.to_string())
             }
-            error => Self::because(error.fault(), error.to_string()),
+            error => Self::because(Fault::from(&error), error.to_string()),
         }
     }
 }
 
-/// Time since a moment, and the moment itself from now on.
+/// The time since a moment, which then restarts at now.
 pub fn lap(since: &mut Instant) -> Duration {
     let now = Instant::now();
     now.duration_since(std::mem::replace(since, now))

@@ -15,8 +15,8 @@ use std::sync::Arc;
 
 use lockgate_http::coding::Coding;
 use lockgate_http::media_type;
-use lockgate_net::files::{Errno, Root, Stamp, Wait};
-use lockgate_net::threads::Threads;
+use lockgate_net::files::{DiskWait, Errno, FileVersion, Root};
+use lockgate_net::thread_pool::ThreadPool;
 
 pub use cache::{Cache, DESCRIPTORS};
 pub use lockgate_net::files::Symlinks;
@@ -66,11 +66,11 @@ pub struct Files {
     /// Whether siblings with `.zst`, `.br` and `.gz` are sent to who takes them.
     pub precompressed: bool,
     /// What waits for a disk.
-    pub threads: Arc<Threads>,
+    pub threads: Arc<ThreadPool>,
     /// What lists directories, on one thread: no file waits for it.
-    pub lister: Arc<Threads>,
+    pub lister: Arc<ThreadPool>,
     /// What compresses: no file waits for it that is not compressed.
-    pub compressors: Arc<Threads>,
+    pub compressors: Arc<ThreadPool>,
 }
 
 /// What a thread or the worker itself brings from the file system.
@@ -90,7 +90,7 @@ impl Files {
         wanted: &Wanted,
         before: Option<&Before>,
         rewrite: Option<&Arc<Rewrite>>,
-        wait: Wait,
+        wait: DiskWait,
     ) -> Result<Brought, Errno> {
         let root = match Root::open(&self.root, self.symlinks, wait) {
             // One that is not there yet has nothing in it.
@@ -139,9 +139,9 @@ impl Files {
 #[derive(Clone)]
 pub(crate) struct Before {
     at: Vec<u8>,
-    own: Stamp,
+    own: FileVersion,
     /// Nothing where they do not matter, as the file was changed.
-    siblings: Option<[Option<Stamp>; CODINGS.len()]>,
+    siblings: Option<[Option<FileVersion>; CODINGS.len()]>,
     status: u16,
     /// Whether no change since could have gone unnoticed.
     settled: bool,
@@ -165,9 +165,9 @@ impl Before {
     }
 
     /// Whether what is found now is the same.
-    fn is(&self, files: &Files, root: &Root, at: &[u8], stamp: Stamp, status: u16) -> bool {
+    fn is(&self, files: &Files, root: &Root, at: &[u8], stamp: FileVersion, status: u16) -> bool {
         let same = self.settled && self.status == status && self.own == stamp && self.at == at;
-        let is = |(extension, before): (&str, &Option<Stamp>)| {
+        let is = |(extension, before): (&str, &Option<FileVersion>)| {
             let now = root
                 .look(&[at, extension.as_bytes()].concat())
                 .ok()

@@ -12,7 +12,7 @@ pub mod action;
 pub mod admit;
 pub mod answer;
 pub mod body;
-mod boxed;
+mod box_future;
 pub mod clients;
 pub mod clock;
 pub mod downstream;

@@ -1,22 +1,22 @@
 //! A set of a pool's members, by their index.
 
-/// Members of one pool, by their index. Of those behind the 64th none is ever in it: more attempts
-/// than that no request makes.
+/// Members of one pool, by their index. Members behind the 64th are never in it: no request makes
+/// more attempts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MemberSet(u64);
 
 impl MemberSet {
-    /// Whether no member is in it.
+    /// Whether the set is empty.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether the member is in it.
+    /// Whether the set has the member.
     pub fn contains(self, member: usize) -> bool {
         self.0 & Self::bit(member) != 0
     }
 
-    /// Adds a member.
+    /// Adds a member to this set.
     pub fn insert(&mut self, member: usize) {
         self.0 |= Self::bit(member);
     }

@@ -13,9 +13,9 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use lockgate_net::memory::{self, Level};
+use lockgate_net::memory::{self, MemoryLevel};
 
-use crate::clock::{Clock, Cut, Guard, Waiting, Watch};
+use crate::clock::{Clock, Cut, Guard, WaitReason, Watch};
 use crate::limits;
 
 /// Milliseconds without a byte after which a connection may be cut that waits for somebody else
@@ -32,7 +32,7 @@ pub struct Weighed<F> {
 
 /// Charges the connection of `watch` with what `part` is and takes.
 pub fn weighed<F: Future>(watch: Rc<Watch>, part: Pin<Box<F>>) -> Weighed<F> {
-    watch.takes(size_of::<F>().cast_signed());
+    watch.charge(size_of::<F>().cast_signed());
     Weighed { watch, part }
 }
 
@@ -42,14 +42,14 @@ impl<F: Future> Future for Weighed<F> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let before = memory::mark();
         let polled = self.part.as_mut().poll(cx);
-        self.watch.takes(memory::mark() - before);
+        self.watch.charge(memory::mark() - before);
         polled
     }
 }
 
 impl<F> Drop for Weighed<F> {
     fn drop(&mut self) {
-        self.watch.takes(-size_of::<F>().cast_signed());
+        self.watch.charge(-size_of::<F>().cast_signed());
     }
 }
 
@@ -59,15 +59,15 @@ impl<F> Drop for Weighed<F> {
 /// # Errors
 /// When the connection is cut first.
 pub async fn room(guard: &Guard, mut settle: impl FnMut(&mut Context<'_>)) -> Result<(), Cut> {
-    while memory::level() == Level::Full {
+    while memory::level() == MemoryLevel::Full {
         poll_fn(|cx| {
             settle(cx);
             Poll::Ready(())
         })
         .await;
-        guard.watch().waits(Waiting::ForPlace);
+        guard.watch().set_wait(WaitReason::ForPlace);
         guard.within(guard.clock().next_tick()).await?;
-        guard.watch().waits(Waiting::Otherwise);
+        guard.watch().set_wait(WaitReason::Otherwise);
     }
     Ok(())
 }
@@ -91,7 +91,7 @@ impl Standing {
         let is_stream_stalled = watch.stalled_at.get() == now;
         let phase = now.saturating_sub(watch.since());
         match (watch.waiting(), watch.still_for(now)) {
-            (Waiting::ForPlace, _) => (phase >= STILL).then_some(Self::Queued),
+            (WaitReason::ForPlace, _) => (phase >= STILL).then_some(Self::Queued),
             (waiting, still) if waiting.is_for_client() || is_stream_stalled => {
                 Some(if still > 0 { Self::Stalled } else { Self::Slow })
             }
@@ -121,7 +121,7 @@ pub(crate) fn relieve(
     let mut watches = Vec::new();
     // A stream's client is waited for: then its connection's is.
     clock.each(|watch| {
-        if let (Some(connection), Waiting::ForRoom) = (watch.stream_of.get(), watch.waiting()) {
+        if let (Some(connection), WaitReason::ForRoom) = (watch.stream_of.get(), watch.waiting()) {
             connection.stalled_at.set(now);
         }
     });
@@ -189,7 +189,7 @@ fn choose(mut candidates: Vec<Candidate>, excess: usize) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::Pulse;
+    use crate::clock::Ticker;
 
     fn candidates(all: &[(Standing, u8, usize)]) -> Vec<Candidate> {
         let candidate =
@@ -232,10 +232,10 @@ mod tests {
     fn queued_connections_are_cut_last_and_not_at_once() {
         let all = [(Standing::Queued, 1, 50), (Standing::Slow, 2, 40)];
         assert_eq!(choose(candidates(&all), 1_000), [1, 0]);
-        let clock = Clock::new(Pulse::new());
+        let clock = Clock::new(Ticker::new());
         let guard = clock.watch();
         guard.phase(std::time::Duration::from_secs(60));
-        guard.watch().waits(Waiting::ForPlace);
+        guard.watch().set_wait(WaitReason::ForPlace);
         let standing = |after| Standing::of(guard.watch(), guard.watch().since() + after);
         assert_eq!(standing(STILL - 1), None);
         assert_eq!(standing(STILL), Some(Standing::Queued));
@@ -256,14 +256,14 @@ mod tests {
 
     #[test]
     fn trusted_clients_are_never_cut_for_memory() {
-        let clock = Clock::new(Pulse::new());
+        let clock = Clock::new(Ticker::new());
         let guards = [1, 2].map(|client| {
             let guard = clock.watch();
             guard
                 .watch()
                 .client
                 .set(Some(IpAddr::from([192, 0, 2, client])));
-            guard.watch().waits(Waiting::ForRoom);
+            guard.watch().set_wait(WaitReason::ForRoom);
             guard.watch().held.set(1 << 20);
             guard
         });
@@ -278,10 +278,10 @@ mod tests {
 
     #[test]
     fn memory_of_a_cut_connection_cuts_no_other() {
-        let clock = Clock::new(Pulse::new());
+        let clock = Clock::new(Ticker::new());
         let guards = [1, 2].map(|_| {
             let guard = clock.watch();
-            guard.watch().waits(Waiting::ForRoom);
+            guard.watch().set_wait(WaitReason::ForRoom);
             guard.watch().held.set(1 << 20);
             guard
         });
@@ -297,22 +297,25 @@ mod tests {
 
     #[test]
     fn an_http2_connection_is_cut_for_its_stalled_streams() {
-        let clock = Clock::new(Pulse::new());
+        let clock = Clock::new(Ticker::new());
         let (connection, stream) = (clock.watch(), clock.watch());
         connection.watch().held.set(1 << 20);
         assert_eq!(relieve(&clock, 1, |_| false), 0);
         assert!(stream.watch().stream_of.set(connection.shared()).is_ok());
-        stream.watch().waits(Waiting::ForRoom);
+        stream.watch().set_wait(WaitReason::ForRoom);
         assert_eq!(relieve(&clock, 1, |_| false), 1);
         assert!(connection.watch().is_cut() && !stream.watch().is_cut());
     }
 
     #[test]
     fn a_long_connection_is_charged_no_more_than_a_fresh() {
-        let clock = Clock::new(Pulse::new());
+        let clock = Clock::new(Ticker::new());
         let held_after = |exchanges: usize| {
             let guard = clock.watch();
-            let (own, mut pool) = (memory::Charge::new(memory::Kind::Coding, 1_000), Vec::new());
+            let (own, mut pool) = (
+                memory::Charge::new(memory::MemoryKind::Coding, 1_000),
+                Vec::new(),
+            );
             let mut within = true;
             // Each takes something for itself, dials, and leaves the connection to its endpoint
             // with the worker.
@@ -320,9 +323,9 @@ mod tests {
                 let _ = &own;
                 within = !within;
                 if within {
-                    guard.watch().rests();
+                    guard.watch().mark_at_rest();
                 } else {
-                    pool.push(memory::Charge::new(memory::Kind::Kernel, 5_000));
+                    pool.push(memory::Charge::new(memory::MemoryKind::Kernel, 5_000));
                 }
                 Poll::<()>::Pending
             });
@@ -336,12 +339,12 @@ mod tests {
 
     #[test]
     fn a_connection_is_charged_for_the_memory_of_its_parts() {
-        let clock = Clock::new(Pulse::new());
+        let clock = Clock::new(Ticker::new());
         let guard = clock.watch();
         let mut kept = None;
         let task = poll_fn(|_| match kept.take() {
             None => {
-                kept = Some(memory::Charge::new(memory::Kind::Coding, 1_000));
+                kept = Some(memory::Charge::new(memory::MemoryKind::Coding, 1_000));
                 Poll::Pending
             }
             Some(charge) => {

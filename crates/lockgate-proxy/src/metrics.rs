@@ -9,7 +9,7 @@ pub mod relay;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use lockgate_metrics::{Bounds, Counter, Gauge, Histogram, Shards, Text};
+use lockgate_metrics::{Bounds, Counter, ExpositionText, Gauge, Histogram, Shards};
 use lockgate_net::tls::handshake::Negotiated;
 
 use crate::access_log::Cause;
@@ -156,7 +156,7 @@ impl ListenerCells {
 }
 
 /// Writes everything that the workers count, for the listeners with these names.
-pub fn write(text: &mut Text, shards: &Shards<WorkerCells>, listeners: &[String]) {
+pub fn write(text: &mut ExpositionText, shards: &Shards<WorkerCells>, listeners: &[String]) {
     per_listener(text, shards, listeners);
     per_worker(text, shards);
     let mut family = text.counter(
@@ -181,7 +181,7 @@ pub fn write(text: &mut Text, shards: &Shards<WorkerCells>, listeners: &[String]
     .sample(&[], shards.counter(|cells| &cells.memory_refused));
 }
 
-fn per_worker(text: &mut Text, shards: &Shards<WorkerCells>) {
+fn per_worker(text: &mut ExpositionText, shards: &Shards<WorkerCells>) {
     let mut family = text.counter(
         "lockgate_worker_connections_accepted_total",
         "Connections accepted, by the worker that did.",
@@ -196,7 +196,7 @@ fn per_worker(text: &mut Text, shards: &Shards<WorkerCells>) {
     }
 }
 
-fn per_listener(text: &mut Text, shards: &Shards<WorkerCells>, listeners: &[String]) {
+fn per_listener(text: &mut ExpositionText, shards: &Shards<WorkerCells>, listeners: &[String]) {
     let counter = |listener: usize, cell: fn(&ListenerCells) -> &Counter| {
         shards.counter(|cells| cell(&cells.listeners[listener]))
     };
@@ -261,7 +261,7 @@ fn per_listener(text: &mut Text, shards: &Shards<WorkerCells>, listeners: &[Stri
     histograms(text, shards, listeners);
 }
 
-fn handshakes(text: &mut Text, shards: &Shards<WorkerCells>, listeners: &[String]) {
+fn handshakes(text: &mut ExpositionText, shards: &Shards<WorkerCells>, listeners: &[String]) {
     let mut family = text.counter(
         "lockgate_tls_handshakes_total",
         "Finished handshakes with clients.",
@@ -315,7 +315,7 @@ fn handshakes(text: &mut Text, shards: &Shards<WorkerCells>, listeners: &[String
     }
 }
 
-fn histograms(text: &mut Text, shards: &Shards<WorkerCells>, listeners: &[String]) {
+fn histograms(text: &mut ExpositionText, shards: &Shards<WorkerCells>, listeners: &[String]) {
     let mut family = text.histogram(
         "lockgate_tls_handshake_duration_seconds",
         "Time from the acceptance of a connection to the end of its handshake.",

@@ -174,10 +174,10 @@ fn host_of(url: &[u8]) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lockgate_metrics::Order;
+    use lockgate_metrics::TopOrder;
 
     fn listed(snapshot: &TopSnapshot<Box<str>>) -> Vec<(String, u64)> {
-        let listing = snapshot.top(10, Order::Bytes);
+        let listing = snapshot.top(10, TopOrder::Bytes);
         listing
             .entries
             .iter()
@@ -283,7 +283,7 @@ mod tests {
         assert!(
             snapshot
                 .pages
-                .top(PAGES, Order::Bytes)
+                .top(PAGES, TopOrder::Bytes)
                 .entries
                 .iter()
                 .all(|entry| page(&entry.key))

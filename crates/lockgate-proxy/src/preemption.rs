@@ -12,7 +12,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 
 use crate::clients::{Account, Connected};
-use crate::clock::{Clock, Cut, Waiting, Watch};
+use crate::clock::{Clock, Cut, WaitReason, Watch};
 
 /// Milliseconds without a byte after which an exchange stands still.
 pub(crate) const STILL: u64 = 2_000;
@@ -49,22 +49,24 @@ enum Reason {
 
 impl Reason {
     /// Of a connection that has waited or stood still for so many milliseconds.
-    fn of(waiting: Waiting, millis: u64, is_greedy: bool, idle: Idle) -> Option<Self> {
+    fn of(waiting: WaitReason, millis: u64, is_greedy: bool, idle: Idle) -> Option<Self> {
         let is_still = millis >= STILL;
         match waiting {
-            Waiting::ForRequest | Waiting::ForClose if is_still && !is_greedy => Some(Self::Rests),
-            Waiting::ForClose => is_greedy.then_some(Self::GreedyRests),
-            Waiting::ForRequest if is_greedy => Some(if is_still {
+            WaitReason::ForRequest | WaitReason::ForClose if is_still && !is_greedy => {
+                Some(Self::Rests)
+            }
+            WaitReason::ForClose => is_greedy.then_some(Self::GreedyRests),
+            WaitReason::ForRequest if is_greedy => Some(if is_still {
                 Self::GreedyRests
             } else {
                 Self::GreedyIdles
             }),
-            Waiting::ForRequest => (idle == Idle::Any).then_some(Self::Idles),
-            Waiting::ForOpening => is_greedy.then_some(Self::GreedyOpens),
-            Waiting::Otherwise | Waiting::ForBody | Waiting::ForRoom => {
+            WaitReason::ForRequest => (idle == Idle::Any).then_some(Self::Idles),
+            WaitReason::ForOpening => is_greedy.then_some(Self::GreedyOpens),
+            WaitReason::Otherwise | WaitReason::ForBody | WaitReason::ForRoom => {
                 (is_greedy && is_still).then_some(Self::GreedyStands)
             }
-            Waiting::ForPlace | Waiting::ForStreams | Waiting::ForTunnel => None,
+            WaitReason::ForPlace | WaitReason::ForStreams | WaitReason::ForTunnel => None,
         }
     }
 }
@@ -79,7 +81,7 @@ pub(crate) fn close_connections(clock: &Clock, wanted: usize, part: usize, idle:
         let waiting = watch.waiting();
         let millis = match waiting {
             // Whatever it still sends.
-            Waiting::ForRequest | Waiting::ForClose => now.saturating_sub(watch.since()),
+            WaitReason::ForRequest | WaitReason::ForClose => now.saturating_sub(watch.since()),
             _ => watch.still_for(now),
         };
         // Accounts are read of those that may give way only: other workers write them.
@@ -164,7 +166,7 @@ fn account(watch: &Watch) -> Option<&Account> {
 fn uses_socket(watch: &Watch) -> bool {
     let exchanges = matches!(
         watch.waiting(),
-        Waiting::Otherwise | Waiting::ForBody | Waiting::ForRoom
+        WaitReason::Otherwise | WaitReason::ForBody | WaitReason::ForRoom
     );
     exchanges && watch.uses_socket.get() && !watch.is_cut()
 }
@@ -175,7 +177,7 @@ mod tests {
 
     use super::*;
     use crate::clients::{Clients, Connected, Standing};
-    use crate::clock::{Guard, Pulse};
+    use crate::clock::{Guard, Ticker};
 
     /// Exchanges of one worker, of clients by number, begun a while ago.
     struct Begun {
@@ -188,30 +190,35 @@ mod tests {
         fn new() -> Self {
             Self {
                 clients: Clients::new(),
-                clock: Clock::new(Pulse::new()),
+                clock: Clock::new(Ticker::new()),
                 exchanges: Vec::new(),
             }
         }
 
-        fn add(&mut self, client: u8, standing: Standing, waiting: Waiting) -> &Guard {
+        fn add(&mut self, client: u8, standing: Standing, waiting: WaitReason) -> &Guard {
             let guard = self.clock.watch();
             let account = self.clients.of(IpAddr::from([192, 0, 2, client]), standing);
             assert!(guard.watch().account.set(Connected::new(account)).is_ok());
             guard.watch().uses_socket.set(true);
-            guard.watch().waits(waiting);
+            guard.watch().set_wait(waiting);
             self.exchanges.push((client, guard));
             &self.exchanges.last().unwrap().1
         }
 
         fn many(&mut self, count: usize, client: u8) {
             for _ in 0..count {
-                self.add(client, Standing::Ordinary, Waiting::ForRoom);
+                self.add(client, Standing::Ordinary, WaitReason::ForRoom);
             }
         }
 
         /// Ends as many as `wanted` after `millis`; returns how many of each client are left.
-        fn left(&self, millis: u64, mut wanted: usize) -> [usize; 3] {
-            end_at(self.clock.now() + millis, &self.clock, || {
+        fn left(&self, millis: u64, wanted: usize) -> [usize; 3] {
+            self.left_at(self.clock.now() + millis, wanted)
+        }
+
+        /// Ends as many as `wanted` at the time `now`; returns how many of each client are left.
+        fn left_at(&self, now: u64, mut wanted: usize) -> [usize; 3] {
+            end_at(now, &self.clock, || {
                 let more = wanted > 0;
                 wanted = wanted.saturating_sub(1);
                 more
@@ -233,26 +240,26 @@ mod tests {
     #[test]
     fn preemption_order_follows_wait_reason_and_share_of_the_client() {
         let order = [
-            Reason::of(Waiting::ForClose, 0, true, Idle::Long),
-            Reason::of(Waiting::ForRequest, STILL, true, Idle::Long),
-            Reason::of(Waiting::ForOpening, 0, true, Idle::Long),
-            Reason::of(Waiting::ForClose, STILL, false, Idle::Long),
-            Reason::of(Waiting::ForRequest, STILL, false, Idle::Long),
-            Reason::of(Waiting::ForRoom, STILL, true, Idle::Long),
-            Reason::of(Waiting::ForRequest, 0, true, Idle::Long),
-            Reason::of(Waiting::ForRequest, 0, false, Idle::Any),
+            Reason::of(WaitReason::ForClose, 0, true, Idle::Long),
+            Reason::of(WaitReason::ForRequest, STILL, true, Idle::Long),
+            Reason::of(WaitReason::ForOpening, 0, true, Idle::Long),
+            Reason::of(WaitReason::ForClose, STILL, false, Idle::Long),
+            Reason::of(WaitReason::ForRequest, STILL, false, Idle::Long),
+            Reason::of(WaitReason::ForRoom, STILL, true, Idle::Long),
+            Reason::of(WaitReason::ForRequest, 0, true, Idle::Long),
+            Reason::of(WaitReason::ForRequest, 0, false, Idle::Any),
         ];
         assert!(
             order.iter().all(Option::is_some) && order.is_sorted(),
             "{order:?}"
         );
         for (waiting, millis, is_greedy) in [
-            (Waiting::ForRequest, STILL - 1, false),
-            (Waiting::ForClose, STILL - 1, false),
-            (Waiting::ForOpening, STILL, false),
-            (Waiting::ForBody, STILL, false),
-            (Waiting::ForBody, STILL - 1, true),
-            (Waiting::ForTunnel, STILL, true),
+            (WaitReason::ForRequest, STILL - 1, false),
+            (WaitReason::ForClose, STILL - 1, false),
+            (WaitReason::ForOpening, STILL, false),
+            (WaitReason::ForBody, STILL, false),
+            (WaitReason::ForBody, STILL - 1, true),
+            (WaitReason::ForTunnel, STILL, true),
         ] {
             let reason = Reason::of(waiting, millis, is_greedy, Idle::Long);
             assert_eq!(
@@ -266,7 +273,7 @@ mod tests {
     fn idle_connections_of_the_largest_client_are_preempted_first() {
         let mut begun = Begun::new();
         for client in [1, 2, 2, 2, 3, 3] {
-            begun.add(client, Standing::Ordinary, Waiting::ForOpening);
+            begun.add(client, Standing::Ordinary, WaitReason::ForOpening);
         }
         let close = |wanted| close_connections(&begun.clock, wanted, 1, Idle::Long);
         assert_eq!((close(1), begun.lives()), (1, [1, 2, 2]));
@@ -299,16 +306,18 @@ mod tests {
     fn exchanges_that_progress_or_queue_are_not_preempted() {
         let mut begun = Begun::new();
         begun.many(10, 1);
+        // The first began before the others, by as much as it took to begin them.
+        let first = begun.exchanges.first().unwrap().1.watch().since();
         assert_eq!(
-            begun.left(STILL - 1, 10)[0],
+            begun.left_at(first + STILL - 1, 10)[0],
             10,
             "not still for long enough"
         );
         let mut waits = Begun::new();
         for _ in 0..10 {
-            waits.add(1, Standing::Ordinary, Waiting::ForPlace);
-            waits.add(2, Standing::Exempt, Waiting::ForRoom);
-            waits.add(3, Standing::Ordinary, Waiting::ForTunnel);
+            waits.add(1, Standing::Ordinary, WaitReason::ForPlace);
+            waits.add(2, Standing::Exempt, WaitReason::ForRoom);
+            waits.add(3, Standing::Ordinary, WaitReason::ForTunnel);
         }
         assert_eq!(waits.left(STILL, 30), [10, 10, 10]);
     }
@@ -318,7 +327,7 @@ mod tests {
         let mut begun = Begun::new();
         begun.many(1, 2);
         let connection = begun
-            .add(1, Standing::Ordinary, Waiting::ForStreams)
+            .add(1, Standing::Ordinary, WaitReason::ForStreams)
             .shared();
         for _ in 0..10 {
             let stream = begun.clock.watch();

@@ -1,54 +1,55 @@
-//! A body on its way from one connection to another.
+//! The loop that moves a body from one connection to another.
 
 use std::task::{Context, Poll, ready};
 use lockgate_rules::HeaderRules;
 
-use crate::body::{ReadError, Sink, Source, WriteError};
+use crate::body::{BodyReader, BodyWriter, ReadError, WriteError};
 
-/// Pieces of data that move in one turn; then the worker's other connections have theirs.
+/// Pieces of data that move in one poll; then the worker's other connections are served.
 const TURNS: usize = 16;
 
-/// Whose fault it is that a body does not come to its end.
+/// The side that broke before the body ended.
 #[derive(Debug)]
 pub(crate) enum PumpError {
-    /// The one that sends it.
+    /// The sender of the body.
     Source(ReadError),
-    /// The one that takes it.
+    /// The receiver of the body.
     Sink(WriteError),
 }
 
-/// Moves a body until all of it has left; `keep` sees all data on its way. What `rules` take out of
-/// its message's head they take out of its trailers.
+/// Moves a body until all of it has left; `keep` sees all data on its way. The fields that `rules`
+/// remove from the message's head are removed from its trailers.
 ///
-/// What is gathered leaves when no more has come.
+/// Gathered data is flushed when the source has no more for now.
 ///
 /// # Errors
-/// When one of the two breaks.
+/// When one of the two sides breaks.
 pub(crate) fn poll_pump(
     cx: &mut Context<'_>,
-    source: &mut impl Source,
-    sink: &mut impl Sink,
+    source: &mut impl BodyReader,
+    sink: &mut impl BodyWriter,
     rules: &HeaderRules,
     mut keep: impl FnMut(&[u8]),
 ) -> Poll<Result<(), PumpError>> {
     for _ in 0..TURNS {
-        if sink.is_taken() {
+        if sink.is_finished() {
             return sink.poll_flush(cx).map_err(PumpError::Sink);
         }
         if source.data().is_empty() {
             let Poll::Ready(sent) = sink.poll_sent(cx) else {
-                source.settle(cx);
+                source.release_memory(cx);
                 return Poll::Pending;
             };
             sent.map_err(PumpError::Sink)?;
         }
         match source.poll_data(cx) {
-            Poll::Ready(Ok(())) if source.is_over() => {
+            Poll::Ready(Ok(())) if source.is_complete() => {
                 sink.finish(source.trailers(), |field| !rules.takes_out(field.name));
             }
             Poll::Ready(Ok(())) => {
-                let Poll::Ready(taken) = sink.poll_take(cx, source.data(), source.is_last()) else {
-                    source.settle(cx);
+                let Poll::Ready(taken) = sink.poll_write(cx, source.data(), source.is_last())
+                else {
+                    source.release_memory(cx);
                     return Poll::Pending;
                 };
                 let taken = taken.map_err(PumpError::Sink)?;

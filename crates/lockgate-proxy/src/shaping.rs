@@ -2,9 +2,9 @@
 //! user, of all.
 //!
 //! Buckets of clients and users are in tables that workers share. Does not wait and does not move
-//! bytes: see `lockgate_net::shape`.
+//! bytes: see `lockgate_net::traffic_shaping`.
 
-mod held;
+mod shaped_body;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,69 +14,70 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use foldhash::fast::RandomState;
-use lockgate_net::shape::{self, Bucket, Line, Moment, Shaper};
+use lockgate_net::nanos::Nanos;
+use lockgate_net::traffic_shaping::{self, Shaper, ShapingQueue, SharedRate};
 use lockgate_rules::{Directions, ShapeRates};
 
 use crate::limits;
 
-pub use held::{Held, give_back};
+pub use shaped_body::{ShapedBody, give_back};
 
 const SHARDS: usize = 64;
-/// Buckets of one shard that nobody uses, and that are kept because they are not full again: who
-/// comes back within moments must not find a new one. Beyond that they are forgotten.
+/// Unused buckets of one shard that are kept until they are full again: a client that returns soon
+/// must not get a new one. Beyond this count they are dropped.
 const KEPT: usize = 4096;
-/// A shard smaller than this is not looked through.
+/// A shard smaller than this is not swept.
 const FEW: usize = 64;
 
-/// The rates of one table. There is one for the process.
+/// The rates of one table of the configuration, shared by the workers.
 #[derive(Debug)]
 pub struct Shape {
     connection: Directions,
-    clients: Option<Table<IpAddr>>,
-    users: Option<Table<Arc<str>>>,
-    total: Pair,
+    clients: Option<BucketTable<IpAddr>>,
+    users: Option<BucketTable<Arc<str>>>,
+    total: DirectionBuckets,
 }
 
-/// One connection as its table holds it to rates: all that it carries together.
+/// The buckets of one connection, shared by all that it carries.
 #[derive(Debug)]
-pub struct Shaped(Pair);
+pub struct Shaped(DirectionBuckets);
 
-/// What both directions of something that moves may move.
+/// The shapers of both directions of one exchange, relay or tunnel.
 #[derive(Debug, Default)]
 pub struct Shapers {
-    /// From the client, if that is limited.
+    /// The direction from the client, if it is limited.
     pub received: Option<Shaper>,
-    /// To it.
+    /// The direction to the client, if it is limited.
     pub sent: Option<Shaper>,
 }
 
 impl Shape {
     /// Rates of each connection, of each client address (IPv6: each /64), of each user, and of all
-    /// of them.
+    /// together.
     pub fn new(rates: &ShapeRates) -> Arc<Self> {
         Arc::new(Self {
             connection: rates.per_connection,
-            clients: Table::of_some(rates.per_client),
-            users: Table::of_some(rates.per_user),
-            total: Pair::new(rates.total),
+            clients: BucketTable::of_some(rates.per_client),
+            users: BucketTable::of_some(rates.per_user),
+            total: DirectionBuckets::new(rates.total),
         })
     }
 
-    /// A new connection.
+    /// The buckets of a new connection.
     pub fn connection(&self) -> Shaped {
-        Shaped(Pair::new(self.connection))
+        Shaped(DirectionBuckets::new(self.connection))
     }
 
-    /// For something that a connection carries for this client, of this user. A client without an
-    /// address is held to no rate of clients, and nobody to none of users.
+    /// The shapers of an exchange, relay or tunnel on `connection`. Without `client` no rate of
+    /// clients holds, without `user` none of users.
     pub fn shapers(
         &self,
         connection: &Shaped,
         client: Option<IpAddr>,
         user: Option<&Arc<str>>,
-        line: &Rc<Line>,
+        line: &Rc<ShapingQueue>,
     ) -> Shapers {
-        let now = shape::now();
+        let now = traffic_shaping::now();
         let client = self.clients.as_ref().zip(client);
         let client = client.map(|(clients, client)| clients.of(limits::client(client), now));
         let user = self
@@ -90,7 +91,7 @@ impl Shape {
             user.as_ref(),
             Some(&self.total),
         ];
-        let shaper = |bucket: fn(&Pair) -> Option<&Arc<Bucket>>| {
+        let shaper = |bucket: fn(&DirectionBuckets) -> Option<&Arc<SharedRate>>| {
             let buckets: Box<[_]> = chain
                 .iter()
                 .flatten()
@@ -118,16 +119,16 @@ impl Shapers {
 
 /// A bucket for each direction that is limited.
 #[derive(Debug, Clone)]
-struct Pair {
-    received: Option<Arc<Bucket>>,
-    sent: Option<Arc<Bucket>>,
+struct DirectionBuckets {
+    received: Option<Arc<SharedRate>>,
+    sent: Option<Arc<SharedRate>>,
 }
 
-impl Pair {
+impl DirectionBuckets {
     fn new(rates: Directions) -> Self {
         Self {
-            received: rates.received.map(Bucket::new),
-            sent: rates.sent.map(Bucket::new),
+            received: rates.received.map(SharedRate::new),
+            sent: rates.sent.map(SharedRate::new),
         }
     }
 
@@ -135,38 +136,38 @@ impl Pair {
         self.each().any(|bucket| Arc::strong_count(bucket) > 1)
     }
 
-    /// Whether it is as good as a new one.
-    fn is_full(&self, now: Moment) -> bool {
+    /// Whether both are as full as new ones.
+    fn is_full(&self, now: Nanos) -> bool {
         self.each().all(|bucket| bucket.is_full(now))
     }
 
-    fn each(&self) -> impl Iterator<Item = &Arc<Bucket>> {
+    fn each(&self) -> impl Iterator<Item = &Arc<SharedRate>> {
         self.received.iter().chain(&self.sent)
     }
 }
 
-/// Buckets of those who are told apart by `K`, for as long as they are used or not full again.
-struct Table<K> {
+/// The buckets of each client or user, by key, while they are used or not full again.
+struct BucketTable<K> {
     rates: Directions,
     hasher: RandomState,
-    shards: Box<[Mutex<Shard<K>>]>,
+    shards: Box<[Mutex<BucketShard<K>>]>,
 }
 
-struct Shard<K> {
-    pairs: HashMap<K, Pair, RandomState>,
-    /// How many there may be before it is looked through.
+struct BucketShard<K> {
+    pairs: HashMap<K, DirectionBuckets, RandomState>,
+    /// The number of entries at which the shard is swept.
     enough: usize,
 }
 
-impl<K: Hash + Eq> Table<K> {
-    /// One for these rates, if there are any.
+impl<K: Hash + Eq> BucketTable<K> {
+    /// A table for these rates, if any direction is limited.
     fn of_some(rates: Directions) -> Option<Self> {
         (rates != Directions::default()).then(|| Self::new(rates))
     }
 
     fn new(rates: Directions) -> Self {
         let shard = || {
-            Mutex::new(Shard {
+            Mutex::new(BucketShard {
                 pairs: HashMap::default(),
                 enough: FEW,
             })
@@ -178,9 +179,8 @@ impl<K: Hash + Eq> Table<K> {
         }
     }
 
-    fn of(&self, key: K, now: Moment) -> Pair {
-        // Held for one look-up, or for one look through a shard that has doubled; never over a
-        // wait.
+    fn of(&self, key: K, now: Nanos) -> DirectionBuckets {
+        // Locked for one look-up, or for one sweep of a shard that has doubled; never over an await.
         let shard = &self.shards[self.hasher.hash_one(&key) as usize % SHARDS];
         let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
         if shard.pairs.len() >= shard.enough {
@@ -189,13 +189,13 @@ impl<K: Hash + Eq> Table<K> {
         shard
             .pairs
             .entry(key)
-            .or_insert_with(|| Pair::new(self.rates))
+            .or_insert_with(|| DirectionBuckets::new(self.rates))
             .clone()
     }
 }
 
-impl<K> Shard<K> {
-    fn forget(&mut self, now: Moment) {
+impl<K> BucketShard<K> {
+    fn forget(&mut self, now: Nanos) {
         let mut kept = 0;
         self.pairs.retain(|_, pair| {
             let used = pair.is_used();
@@ -207,9 +207,9 @@ impl<K> Shard<K> {
     }
 }
 
-impl<K> fmt::Debug for Table<K> {
+impl<K> fmt::Debug for BucketTable<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Table")
+        f.debug_struct("BucketTable")
             .field("rates", &self.rates)
             .finish_non_exhaustive()
     }
@@ -230,7 +230,7 @@ mod tests {
         }
     }
 
-    fn carried(shape: &Shape, client: Option<&str>, line: &Rc<Line>) -> Shapers {
+    fn carried(shape: &Shape, client: Option<&str>, line: &Rc<ShapingQueue>) -> Shapers {
         shape.shapers(
             &shape.connection(),
             client.and_then(|ip| ip.parse().ok()),
@@ -250,12 +250,12 @@ mod tests {
         bytes
     }
 
-    fn run(test: impl FnOnce(&Rc<Line>)) {
+    fn run(test: impl FnOnce(&Rc<ShapingQueue>)) {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .build()
             .unwrap();
-        runtime.block_on(async { test(&Line::new().unwrap()) });
+        runtime.block_on(async { test(&ShapingQueue::new().unwrap()) });
     }
 
     #[test]
@@ -312,8 +312,8 @@ mod tests {
 
     #[test]
     fn accounts_of_departed_clients_are_forgotten_once_full() {
-        let now = shape::now();
-        let shares = Table::new(rate(1_000_000));
+        let now = traffic_shaping::now();
+        let shares = BucketTable::new(rate(1_000_000));
         let used = shares.of(0_u32, now);
         for client in 1..100_000 {
             shares.of(client, now);
@@ -335,8 +335,8 @@ mod tests {
     #[test]
     fn a_flood_of_indebted_clients_is_bounded() {
         run(|line| {
-            let now = shape::now();
-            let shares = Table::new(rate(1));
+            let now = traffic_shaping::now();
+            let shares = BucketTable::new(rate(1));
             for client in 0..3 * SHARDS * KEPT {
                 let sent = shares
                     .of(client, now)

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockgate_http::h1::Limits;
+use lockgate_http::h1::HeadLimits;
 use lockgate_rules::{FixedResponse, Http2, LimitScope, MinRates, SiteLog, Template};
 
 use crate::action::connect::Connect;
@@ -29,7 +29,7 @@ pub struct Sites {
     /// The routes of all of them.
     pub routes: Vec<Route>,
     /// Limits of the heads of requests.
-    pub limits: Limits,
+    pub limits: HeadLimits,
     /// From the first byte of a head to its last.
     pub head: Duration,
     /// From an answer to the next request.

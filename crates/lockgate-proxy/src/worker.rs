@@ -1,4 +1,4 @@
-//! One worker: what its connections share, its tick, and its end.
+//! One worker: the state that its connections share, its tick, and its shutdown.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -16,16 +16,16 @@ use lockgate_content::coding::Encoders;
 use lockgate_http::date;
 use lockgate_http::head::{RequestHead, ResponseHead};
 use lockgate_metrics::{Shard, Top, TopSnapshot};
-use lockgate_net::memory::{self, Level};
-use lockgate_net::relay::Scratch;
-use lockgate_net::shape::Line;
+use lockgate_net::memory::{self, MemoryLevel};
+use lockgate_net::relay::RelayBuffers;
 use lockgate_net::splice::Pipes;
-use lockgate_net::stream::Blocks;
+use lockgate_net::stream::BufferPool;
+use lockgate_net::traffic_shaping::ShapingQueue;
 use tokio::sync::Notify;
 
 use crate::access_log::{Log, MaskIp};
 use crate::clients::Clients;
-use crate::clock::{Asked, Clock, Cut, Pulse, Waiting, Watch};
+use crate::clock::{Clock, Cut, PendingResponse, Ticker, WaitReason, Watch};
 use crate::files;
 use crate::limits::connections::Connections;
 use crate::limits::handshakes::Handshakes;
@@ -35,157 +35,157 @@ use crate::metrics::WorkerCells;
 use crate::popular::{Popular, PopularSnapshot};
 use crate::preemption::{Idle, close_connections};
 use crate::request_id::RequestIds;
-use crate::upstream::{Pool, Slots, Upstream};
+use crate::upstream::{Pool, SocketSlots, UpstreamPool};
 
-/// Clients whose traffic one worker tracks: see `lockgate_metrics::Top`.
+/// Clients for which one worker counts traffic: see `lockgate_metrics::Top`.
 const TOP_CLIENTS: usize = 1024;
-/// Milliseconds between two publications of them.
+/// Milliseconds between two publications of the counts.
 const PUBLISHED_EVERY: u64 = 1_000;
 
-/// Milliseconds after which the allocator gives memory back again: that takes a while.
+/// Milliseconds between two collections of the allocator: each takes a while.
 const COLLECTED_EVERY: u64 = 1_000;
-/// Milliseconds between two looks at the idle connections to endpoints.
+/// Milliseconds between two checks of the idle connections to endpoints.
 const TIDIED_EVERY: u64 = 1_000;
-/// Ticks for which kept connections may still bring a request when we stop.
+/// Ticks for which kept connections may still send a request when we stop.
 const LAST_REQUESTS: u32 = 10;
 /// Heads that are kept for later.
 const SPARE: usize = 64;
-/// What all workers share: settings that do not change, and the limits of the process.
-pub struct Shared {
+
+/// The state that all workers share: constant settings, and the limits of the process.
+pub struct ProcessState {
     /// Connections of clients at once.
     pub connections: Connections,
-    /// Handshakes with clients.
+    /// Handshakes with clients at once.
     pub handshakes: Handshakes,
     /// Sockets towards endpoints at once.
     pub sockets: Arc<Sockets>,
-    /// Workers that share all of this.
+    /// Number of workers.
     pub workers: usize,
     /// Connections of each client at once, if that is limited.
     pub per_client: Option<Arc<PerClient>>,
-    /// What each client holds.
+    /// The account of each client: its connections, sockets and memory.
     pub clients: Arc<Clients>,
-    /// Whose PROXY headers are believed.
+    /// Whether PROXY headers of this address are trusted.
     pub trusted: Box<dyn Fn(IpAddr) -> bool + Send + Sync>,
-    /// What requests are named by.
+    /// The source of request ids.
     pub request_ids: RequestIds,
-    /// Connections are numbered from a random start, so that an id is not met again after a
-    /// restart.
+    /// The next connection's number. The first is random, so that no id comes again after a restart.
     pub ids: AtomicU64,
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for ProcessState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared")
+        f.debug_struct("ProcessState")
             .field("connections", &self.connections)
             .finish_non_exhaustive()
     }
 }
 
-/// What one worker's accounts say.
+/// The most active clients and the most requested pages of one worker.
 #[derive(Debug, Clone)]
 pub struct Accounts {
-    /// The traffic of its clients.
+    /// Its clients with the most traffic.
     pub clients: TopSnapshot<IpAddr>,
-    /// What they asked for.
+    /// Its most requested hosts, pages and referers.
     pub popular: PopularSnapshot,
 }
 
-/// The accounts of one worker as of about a second ago; written by the worker, read by anybody.
+/// The accounts of one worker as of about a second ago; written by the worker, read by any thread.
 pub type Published = Arc<ArcSwapOption<Accounts>>;
 
-/// What a worker is made of.
+/// The parts of a new worker.
 #[derive(Debug)]
 pub struct Setup {
-    /// Process-wide things.
-    pub shared: Arc<Shared>,
-    /// What drives it.
-    pub pulse: Arc<Pulse>,
-    /// What it counts.
+    /// The state that all workers share.
+    pub shared: Arc<ProcessState>,
+    /// The source of its ticks.
+    pub ticker: Arc<Ticker>,
+    /// Its counters.
     pub cells: Shard<WorkerCells>,
     /// Where it publishes its accounts.
     pub top: Published,
-    /// Under which addresses clients have an account.
+    /// The mask of client addresses in its accounts.
     pub mask: MaskIp,
     /// The access log, unless it is off.
     pub log: Option<Log>,
-    /// Those of sites.
+    /// The access logs of sites.
     pub site_logs: Vec<Log>,
-    /// Pipes that it may have open for splicing.
+    /// The most pipes that it may have open for splicing.
     pub pipes: usize,
     /// The pools of the sites.
     pub pools: Vec<Arc<Pool>>,
-    /// Files that it may keep open for the next request.
+    /// The most files that it may keep open for the next request.
     pub files: usize,
-    /// Which of the workers it is.
+    /// Its index among the workers.
     pub number: usize,
 }
 
-/// What the connections of one worker share.
+/// The state that the connections of one worker share.
 pub struct Worker {
-    /// Process-wide things.
-    pub shared: Arc<Shared>,
+    /// The state that all workers share.
+    pub shared: Arc<ProcessState>,
     /// Time and deadlines.
     pub clock: Rc<Clock>,
-    /// Who waits for rates.
-    pub line: Rc<Line>,
+    /// The connections that wait for their rates.
+    pub line: Rc<ShapingQueue>,
     /// Buffers of the relays.
-    pub scratch: Rc<Scratch>,
-    /// Buffers of what is read and looked at.
-    pub blocks: Rc<Blocks>,
+    pub scratch: Rc<RelayBuffers>,
+    /// Buffers of messages.
+    pub blocks: Rc<BufferPool>,
     /// Counters.
     pub cells: Shard<WorkerCells>,
     /// The access log, unless it is off.
     pub log: RefCell<Option<Log>>,
-    /// Those of sites.
+    /// The access logs of sites.
     pub site_logs: RefCell<Vec<Log>>,
-    /// Files that were asked for lately.
+    /// Recently requested files.
     pub files: files::Cache,
-    /// What compresses, while it has nothing to do.
+    /// Idle encoders of content codings.
     pub encoders: RefCell<Encoders>,
-    /// Heads of requests that nobody uses now.
-    pub requests: Spare<RequestHead>,
-    /// Heads of answers that nobody uses now.
-    pub answers: Spare<ResponseHead>,
+    /// Unused heads of requests.
+    pub requests: Recycler<RequestHead>,
+    /// Unused heads of responses.
+    pub answers: Recycler<ResponseHead>,
     mask: MaskIp,
     /// Sockets towards endpoints.
-    pub slots: Rc<Slots>,
-    upstreams: Box<[Rc<Upstream>]>,
+    pub slots: Rc<SocketSlots>,
+    upstreams: Box<[Rc<UpstreamPool>]>,
     date: Cell<(u64, [u8; date::LENGTH])>,
-    /// What is asked for most.
+    /// The most requested hosts, pages and referers.
     pub popular: RefCell<Popular>,
     top: RefCell<Top<IpAddr>>,
     published: Published,
     published_at: Cell<u64>,
     tidied_at: Cell<u64>,
-    /// When it was last said that a client is not known.
+    /// When the log last said that a client is not known.
     pub unknown_client_told: Cell<Option<u64>>,
-    /// When the allocator last gave memory back, while that is scarce.
+    /// When the allocator last gave memory back, while memory is scarce.
     collected_at: Cell<Option<u64>>,
-    /// When no connection was found that could give way.
+    /// When no connection was found that could be closed for another client.
     none_at: Cell<Option<u64>>,
-    /// Ticks since it began to stop.
+    /// Ticks since the start of the shutdown.
     stopping_for: Cell<u32>,
     stopping: Cell<bool>,
     stop: Notify,
 }
 
-/// Boxes that are used again: a head keeps the memory that it has grown to.
+/// Boxes that are used again: a head keeps its memory.
 #[derive(Debug)]
-pub struct Spare<T>(RefCell<Vec<Box<T>>>);
+pub struct Recycler<T>(RefCell<Vec<Box<T>>>);
 
-impl<T> Default for Spare<T> {
+impl<T> Default for Recycler<T> {
     fn default() -> Self {
         Self(RefCell::default())
     }
 }
 
-impl<T: Default> Spare<T> {
-    /// One that was used before, or a new one.
+impl<T: Default> Recycler<T> {
+    /// A used box, or a new one.
     pub fn take(&self) -> Box<T> {
         self.0.borrow_mut().pop().unwrap_or_default()
     }
 
-    /// Gives one back.
+    /// Gives a box back.
     pub fn give(&self, spare: Box<T>) {
         let mut kept = self.0.borrow_mut();
         if kept.len() < SPARE {
@@ -193,36 +193,35 @@ impl<T: Default> Spare<T> {
         }
     }
 
-    /// Keeps none.
     fn clear(&self) {
         self.0.take();
     }
 }
 
 impl Worker {
-    /// A worker without connections, whose time for rates is that of `line`.
-    pub fn new(setup: Setup, line: Rc<Line>) -> Rc<Self> {
-        let blocks = Blocks::new();
-        let slots = Slots::new(Arc::clone(&setup.shared.sockets), setup.number);
+    /// A worker without connections; `line` has the connections that wait for their rates.
+    pub fn new(setup: Setup, line: Rc<ShapingQueue>) -> Rc<Self> {
+        let blocks = BufferPool::new();
+        let slots = SocketSlots::new(Arc::clone(&setup.shared.sockets), setup.number);
         let mut first = 0;
         let upstream = |pool: Arc<Pool>| {
             let here = first;
             first += pool.members().len();
-            Upstream::new(pool, here, &blocks, &slots)
+            UpstreamPool::new(pool, here, &blocks, &slots)
         };
         let upstreams = setup.pools.into_iter().map(upstream).collect();
         Rc::new(Self {
             blocks,
             files: files::Cache::new(setup.files),
             encoders: RefCell::default(),
-            requests: Spare::default(),
-            answers: Spare::default(),
+            requests: Recycler::default(),
+            answers: Recycler::default(),
             slots,
             upstreams,
             date: Cell::new((u64::MAX, [0; date::LENGTH])),
             shared: setup.shared,
-            clock: Clock::new(setup.pulse),
-            scratch: Scratch::new(Pipes::new(setup.pipes), Rc::clone(&line)),
+            clock: Clock::new(setup.ticker),
+            scratch: RelayBuffers::new(Pipes::new(setup.pipes), Rc::clone(&line)),
             line,
             cells: setup.cells,
             log: RefCell::new(setup.log),
@@ -242,13 +241,13 @@ impl Worker {
         })
     }
 
-    /// Takes a tick: deadlines, accounts, and the log's buffer.
+    /// Handles a tick: deadlines, accounts, and the log's buffer.
     pub fn tick(&self) {
         self.clock.tick(|watch| {
             self.account(watch);
-            self.impatience(watch);
+            self.check_slow_endpoints(watch);
         });
-        self.mind_memory();
+        self.check_memory();
         if self.clock.now() >= self.published_at.get() + PUBLISHED_EVERY {
             self.published_at.set(self.clock.now());
             let now = unix_millis();
@@ -264,62 +263,62 @@ impl Worker {
         self.site_logs.borrow_mut().iter_mut().for_each(Log::flush);
         if self.clock.now() >= self.tidied_at.get() + TIDIED_EVERY {
             self.tidied_at.set(self.clock.now());
-            self.blocks.tidy();
-            self.tidy();
+            self.blocks.evict_unused();
+            self.close_stale();
         }
         if self.is_stopping() {
-            self.let_go();
+            self.close_waiting_clients();
         }
     }
 
-    /// Gives memory back where it is scarce, and once when it is no longer.
-    fn mind_memory(&self) {
+    /// Gives memory back while it is scarce, and once when it is no longer.
+    fn check_memory(&self) {
         let level = memory::level();
-        if level > Level::Easy {
-            self.relieve();
+        if level > MemoryLevel::Easy {
+            self.free_memory();
         }
         let now = self.clock.now();
         let since = self.collected_at.get();
-        if level > Level::Easy && since.is_none_or(|since| now >= since + COLLECTED_EVERY) {
+        if level > MemoryLevel::Easy && since.is_none_or(|since| now >= since + COLLECTED_EVERY) {
             self.collected_at.set(Some(now));
             memory::collect();
-        } else if level == Level::Easy && since.is_some() {
+        } else if level == MemoryLevel::Easy && since.is_some() {
             self.collected_at.set(None);
             memory::collect();
         }
     }
 
-    /// Lets go of what is only kept for later; where that is not enough, cuts its share of the
-    /// connections that hold most.
-    fn relieve(&self) {
+    /// Drops caches and spare buffers; where that is not enough, cuts its share of the connections
+    /// that hold most memory.
+    fn free_memory(&self) {
         self.files.clear();
         self.blocks.shrink();
         self.requests.clear();
         self.answers.clear();
         self.encoders.take();
-        if memory::level() == Level::Full {
+        if memory::level() == MemoryLevel::Full {
             let share = memory::process()
                 .excess()
                 .div_ceil(self.shared.workers.max(1));
             let cut = crate::memory::relieve(&self.clock, share, |client| {
-                // A Unix socket's peers speak for many, as those do that are trusted.
+                // A peer on a Unix socket forwards for many clients, as a trusted proxy does.
                 client.is_none_or(|ip| (self.shared.trusted)(ip))
             });
             self.cells.memory_cut.add(cut as u64);
         }
     }
 
-    /// Lets the endpoint that a connection waits for look as slow as it is: one that has stopped
-    /// loses its requests within ticks, and not when the first of them runs into its deadline.
-    /// One that checks have found down is waited for no longer where another can be asked;
-    /// where not it may be merely busy, and answer yet.
-    fn impatience(&self, watch: &Watch) {
-        let Some(Asked {
+    /// Adds the time that a response is overdue to its endpoint's latency: an endpoint that has
+    /// stopped gets no more requests within ticks, and not only after the first deadline. Where
+    /// checks have found it down and another can be asked, the wait ends; where not, it may be
+    /// merely busy, and the wait goes on.
+    fn check_slow_endpoints(&self, watch: &Watch) {
+        let Some(PendingResponse {
             upstream,
             member,
             since,
             tried,
-        }) = watch.asked.get()
+        }) = watch.pending.get()
         else {
             return;
         };
@@ -329,17 +328,19 @@ impl Worker {
         let Some(member) = upstream.pool().members().get(member) else {
             return;
         };
-        member.endpoint().waited(since.elapsed(), self.clock.now());
+        member
+            .endpoint()
+            .record_wait(since.elapsed(), self.clock.now());
         if !member.is_up() && tried.is_some_and(|tried| upstream.has_another(tried)) {
             watch.cut(Cut::EndpointDown);
         }
     }
 
-    /// Closes idle connections to endpoints that are of no more use, and shows how many there are.
-    fn tidy(&self) {
+    /// Closes idle connections to endpoints that are too old or too many, and counts the others.
+    fn close_stale(&self) {
         let mut kept = false;
         for upstream in &self.upstreams {
-            upstream.tidy(self.clock.now());
+            upstream.close_stale(self.clock.now());
             for (place, idle) in upstream.idle_connections() {
                 if let Some(cells) = self.cells.http.endpoint(place) {
                     cells.idle.set(idle as i64);
@@ -347,16 +348,16 @@ impl Worker {
             }
             kept |= upstream.has_connections();
         }
-        // The last client may leave long before they are too old.
+        // The last client may leave long before these are too old.
         self.clock.want(kept);
     }
 
-    /// Closes connections of clients that only wait for their next request. Not at once: what is on
-    /// its way when we begin to stop is still answered, and told that it was the last.
-    fn let_go(&self) {
+    /// Closes connections that only wait for their client's next request. Not at once: requests on
+    /// their way are still answered, with `Connection: close`.
+    fn close_waiting_clients(&self) {
         let since = self.stopping_for.replace(self.stopping_for.get() + 1);
         if since >= LAST_REQUESTS {
-            let waiting = |watch: &Watch| watch.waiting() == Waiting::ForRequest;
+            let waiting = |watch: &Watch| watch.waiting() == WaitReason::ForRequest;
             self.clock.each(|watch| {
                 if waiting(watch) {
                     watch.cut(Cut::Drain)
@@ -365,21 +366,20 @@ impl Worker {
         }
     }
 
-    /// Looks whether another worker wants what is idle here.
-    pub fn answer(&self) {
+    /// Closes idle connections and sockets that another worker needs.
+    pub fn yield_idle(&self) {
         if self.shared.connections.wanted() > 0 {
             self.make_room(Idle::Long);
         }
-        self.slots.answer(&self.clock);
+        self.slots.yield_sockets(&self.clock);
     }
 
-    /// Closes connections of clients if another client waits for one of their places; says how
+    /// Closes connections of clients if another client waits for one of their places; returns how
     /// many.
     fn make_room(&self, idle: Idle) -> usize {
         let connections = &self.shared.connections;
         let (wanted, now) = (connections.wanted(), self.clock.now());
-        // Looking costs as much as there are connections: several listeners that wait need not do
-        // it in one tick.
+        // A search visits all connections: several waiting listeners need only one a tick.
         if wanted == 0 || self.none_at.get() == Some(now) {
             return 0;
         }
@@ -390,8 +390,8 @@ impl Worker {
         closed
     }
 
-    /// Takes a place among the connections of clients; where there is none, idle ones give way.
-    pub async fn place(&self) -> Permit {
+    /// Takes a place among the connections of clients; where there is none, closes idle ones.
+    pub async fn take_place(&self) -> Permit {
         let connections = &self.shared.connections;
         if let Some(place) = connections.try_take() {
             return place;
@@ -412,8 +412,7 @@ impl Worker {
                     }
                 } else if tick.as_mut().poll(cx).is_ready() {
                     tick.set(self.clock.next_tick());
-                    // Places may be free in a moment: of connections that have waited in the
-                    // backlog many are dead.
+                    // Places may be free in a moment: many connections from the backlog are dead.
                     (asked, which) = (false, Idle::Any);
                 } else {
                     return Poll::Pending;
@@ -423,12 +422,12 @@ impl Worker {
         .await
     }
 
-    /// One of the pools of the sites.
-    pub fn upstream(&self, number: usize) -> &Rc<Upstream> {
+    /// The pool of the sites with this index.
+    pub fn upstream(&self, number: usize) -> &Rc<UpstreamPool> {
         &self.upstreams[number]
     }
 
-    /// The time as messages have it (RFC 9110 §5.6.7).
+    /// The time as a Date field has it (RFC 9110 §5.6.7).
     pub fn date(&self) -> [u8; date::LENGTH] {
         let now = self.clock.now();
         let (written, text) = self.date.get();
@@ -440,13 +439,13 @@ impl Worker {
         text
     }
 
-    /// Adds what a connection has moved since the last time to the counters and its client's
-    /// account.
+    /// Adds the bytes that a connection has moved since the last call to the counters and its
+    /// client's account.
     pub fn account(&self, watch: &Watch) {
         let moved = (
             watch.meter.received.get(),
             watch.meter.sent.get(),
-            watch.meter.held_for.get(),
+            watch.meter.held_for.get().as_u64(),
         );
         let before = watch.accounted.replace(moved);
         let (received, sent, held_for) =
@@ -497,7 +496,7 @@ impl Worker {
         }
     }
 
-    /// Cuts every connection that is left, and says how many there were.
+    /// Cuts every connection that is left, and returns how many.
     pub fn cut_all(&self) -> usize {
         self.clock.each(|watch| watch.cut(Cut::Drain));
         self.clock.watched()

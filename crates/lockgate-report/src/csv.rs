@@ -5,13 +5,13 @@
 
 use crate::escape::csv;
 use crate::summary::{FIGURES, StageSummary, Summary};
-use lockgate_load::result::{Failure, Nanoseconds, Report, StageResult};
+use lockgate_load::result::{FailureKind, NanosecondHistogram, RunResult, StageResult};
 
 /// Name and text of each field of a line.
-type Fields = Vec<(String, String)>;
+type CsvRecord = Vec<(String, String)>;
 
 /// One line a stage below a header.
-pub fn stages(report: &Report) -> String {
+pub fn stages(report: &RunResult) -> String {
     let mut programs: Vec<&str> = Vec::new();
     for program in report.stages.iter().flat_map(|stage| &stage.watched) {
         if !programs.contains(&program.name.as_str()) {
@@ -28,7 +28,7 @@ pub fn stages(report: &Report) -> String {
 }
 
 /// One line for each second of each stage below a header.
-pub fn seconds(report: &Report) -> String {
+pub fn seconds(report: &RunResult) -> String {
     let mut lines = Vec::new();
     for stage in &report.stages {
         for (at, second) in stage.seconds.iter().enumerate() {
@@ -55,7 +55,7 @@ pub fn seconds(report: &Report) -> String {
     table(lines)
 }
 
-fn stage(stage: &StageResult, connections: usize, programs: &[&str]) -> Fields {
+fn stage(stage: &StageResult, connections: usize, programs: &[&str]) -> CsvRecord {
     let counts = &stage.counts;
     let summary = StageSummary::of(stage, connections);
     let mut line = named([
@@ -67,7 +67,7 @@ fn stage(stage: &StageResult, connections: usize, programs: &[&str]) -> Fields {
         ("succeeded_per_s", summary.rate.to_string()),
         ("failed", counts.failed().to_string()),
     ]);
-    for (kind, number) in Failure::ALL.into_iter().zip(counts.failures) {
+    for (kind, number) in FailureKind::ALL.into_iter().zip(counts.failures) {
         line.push((format!("failures_{}", kind.name()), number.to_string()));
     }
     line.extend(named([
@@ -109,7 +109,7 @@ fn stage(stage: &StageResult, connections: usize, programs: &[&str]) -> Fields {
 
 /// Columns of one program, empty where it was not watched: every line has as many fields (RFC 4180
 /// §2, rule 4).
-fn watched(stage: &StageResult, summary: &StageSummary, name: &str) -> Fields {
+fn watched(stage: &StageResult, summary: &StageSummary, name: &str) -> CsvRecord {
     let at = stage
         .watched
         .iter()
@@ -148,7 +148,7 @@ fn watched(stage: &StageResult, summary: &StageSummary, name: &str) -> Fields {
         .collect()
 }
 
-fn microseconds(name: &str, histogram: &Nanoseconds) -> Fields {
+fn microseconds(name: &str, histogram: &NanosecondHistogram) -> CsvRecord {
     let figures = Summary::of(histogram).map(|summary| summary.figures());
     let field = |at: usize| optional(figures.map(|figures| figures[at] / 1e3));
     FIGURES
@@ -158,7 +158,7 @@ fn microseconds(name: &str, histogram: &Nanoseconds) -> Fields {
         .collect()
 }
 
-fn named<const N: usize>(fields: [(&str, String); N]) -> Fields {
+fn named<const N: usize>(fields: [(&str, String); N]) -> CsvRecord {
     fields.map(|(name, text)| (name.to_owned(), text)).to_vec()
 }
 
@@ -166,7 +166,7 @@ fn optional<T: ToString>(figure: Option<T>) -> String {
     figure.map_or_else(String::new, |figure| figure.to_string())
 }
 
-fn table(lines: Vec<Fields>) -> String {
+fn table(lines: Vec<CsvRecord>) -> String {
     let header = lines
         .first()
         .map(|line| line.iter().map(|(name, _)| csv(name)).collect::<Vec<_>>());
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn each_stage_is_a_line_of_as_many_fields_as_the_header() {
         let mut report = sample::ladder(3);
-        sample::fail(&mut report.stages[1], Failure::Body, 2, "other bytes");
+        sample::fail(&mut report.stages[1], FailureKind::Body, 2, "other bytes");
         report.stages[2].watched.clear();
         report.stages.push(sample::stage("4000/s", 0, 1e6));
         let text = stages(&report);

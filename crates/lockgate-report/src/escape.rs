@@ -1,6 +1,6 @@
-//! Texts from outside made safe for where they are written: a terminal, HTML, CSV.
+//! Escaping of texts from outside for their place: a terminal, HTML, CSV.
 //!
-//! Targets, names of programs and what was said of failures come from users and from peers.
+//! Targets, names of programs and texts of failures come from users and from peers.
 
 /// Without anything that a terminal acts on: control characters and overrides of direction are
 /// spelled out.

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use base64ct::{Base64, Encoding};
 
-use lockgate_load::result::{LoadModel, Nanoseconds, Report};
+use lockgate_load::result::{LoadModel, NanosecondHistogram, RunResult};
 
 /// Both end in 0x10: counts are variable-length integers.
 const V2: u32 = 0x1c84_9313;
@@ -20,7 +20,7 @@ const V2_COMPRESSED: u32 = 0x1c84_9314;
 
 /// The whole log. Its intervals follow each other without the pauses between stages, which a report
 /// does not keep.
-pub fn log(report: &Report) -> String {
+pub fn log(report: &RunResult) -> String {
     let began = report
         .began
         .duration_since(SystemTime::UNIX_EPOCH)
@@ -35,7 +35,7 @@ pub fn log(report: &Report) -> String {
     );
     let mut start = Duration::ZERO;
     for stage in &report.stages {
-        let mut interval = |tag: &str, histogram: &Nanoseconds| {
+        let mut interval = |tag: &str, histogram: &NanosecondHistogram| {
             let (start, length) = (start.as_secs_f64(), stage.elapsed.as_secs_f64());
             let max = if histogram.is_empty() {
                 0.0
@@ -55,7 +55,7 @@ pub fn log(report: &Report) -> String {
 }
 
 /// A histogram in V2: a head of 40 bytes, then each count, runs of zeros as one negative number.
-fn encode(histogram: &Nanoseconds) -> Vec<u8> {
+fn encode(histogram: &NanosecondHistogram) -> Vec<u8> {
     let mut counts = Vec::new();
     let mut zeros = 0;
     for bucket in histogram.iter_all() {
@@ -64,8 +64,7 @@ fn encode(histogram: &Nanoseconds) -> Vec<u8> {
             count => {
                 skip(&mut counts, zeros);
                 zeros = 0;
-                // What is beyond the format's signed numbers cannot come about: 9.2 × 10¹⁸
-                // requests.
+                // A count beyond the format's signed numbers, 9.2 × 10¹⁸ requests, is out of reach.
                 varint(&mut counts, i64::try_from(count).unwrap_or(i64::MAX));
             }
         }
@@ -165,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrapped_is_a_zlib_stream_of_blocks_with_its_checksum() {
+    fn the_payload_is_a_zlib_stream_of_blocks_with_its_checksum() {
         assert_eq!(
             hex(&compressed(b"Wikipedia")),
             "1c849314000000147801\

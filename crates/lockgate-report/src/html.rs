@@ -1,8 +1,8 @@
 //! The report as one HTML file: no script, nothing loaded, readable in a browser, in the dark and
 //! in grey print.
 //!
-//! The page forbids itself whatever it does not need (Content Security Policy, with the hash of its
-//! style), so that a text from outside could do nothing even if it were not escaped.
+//! The page's Content Security Policy allows its own style, by hash, and nothing else, so that a
+//! text from outside could do nothing even if it were not escaped.
 
 mod ladder;
 mod percentiles;
@@ -19,12 +19,12 @@ use lockgate_http::date;
 
 use crate::escape::html;
 use crate::{units, words};
-use lockgate_load::result::Report;
+use lockgate_load::result::RunResult;
 
 const STYLE: &str = include_str!("html/style.css");
 
 /// The page of one run, or of several with their names beside each other.
-pub fn page(runs: &[(&str, &Report)]) -> String {
+pub fn page(runs: &[(&str, &RunResult)]) -> String {
     let title = match runs {
         [(_, report)] => format!("Load on {}", html(&report.run.targets.join(", "))),
         _ => format!("Comparison of {} runs", runs.len()),
@@ -68,9 +68,9 @@ fn section(out: &mut String, title: &str, content: Option<String>) {
 /// A section with a part for each run that has one, under its name where there are several.
 fn each(
     out: &mut String,
-    runs: &[(&str, &Report)],
+    runs: &[(&str, &RunResult)],
     title: &str,
-    part: impl Fn(&Report) -> Option<String>,
+    part: impl Fn(&RunResult) -> Option<String>,
 ) {
     let parts = runs.iter().filter_map(|(name, report)| {
         let heading = if runs.len() > 1 {
@@ -84,8 +84,8 @@ fn each(
     section(out, title, (!parts.is_empty()).then_some(parts));
 }
 
-/// What was run, and whether its figures hold.
-fn heading(report: &Report) -> String {
+/// The options of the run, and whether its figures are valid.
+fn heading(report: &RunResult) -> String {
     let mut out = verdict(report);
     out.push_str("<dl>");
     let mut say =
@@ -121,7 +121,7 @@ fn heading(report: &Report) -> String {
     out
 }
 
-fn verdict(report: &Report) -> String {
+fn verdict(report: &RunResult) -> String {
     let (end, invalid) = (words::end(&report.end), words::verdict(report));
     if end.is_none() && invalid.is_none() {
         let failed = report
@@ -165,7 +165,7 @@ fn verdict(report: &Report) -> String {
 mod tests {
     use super::*;
     use crate::sample;
-    use lockgate_load::result::{End, Failure};
+    use lockgate_load::result::{FailureKind, RunEnd};
 
     #[test]
     fn a_page_says_what_was_run_and_whether_it_holds_and_loads_nothing() {
@@ -221,7 +221,7 @@ mod tests {
         for stage in &mut report.stages {
             (stage.name, stage.invalid) = (evil.to_owned(), vec![sample::late(evil)]);
             stage.watched[0].name = evil.to_owned();
-            sample::fail(stage, Failure::Garbage, 2, evil);
+            sample::fail(stage, FailureKind::Garbage, 2, evil);
         }
         report.stages[1].name.push('2');
         let page = page(&[(evil, &report), (evil, &report)]);
@@ -234,9 +234,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_invalid_or_partial_is_said_above_all_figures() {
+    fn invalid_and_partial_results_say_so_above_all_figures() {
         let mut report = sample::report(&["closed loop", "closed loop"]);
-        sample::fail(&mut report.stages[0], Failure::Connect, 5_000, "refused");
+        sample::fail(
+            &mut report.stages[0],
+            FailureKind::Connect,
+            5_000,
+            "refused",
+        );
         assert!(
             page(&[("a", &report)])
                 .contains("limit; but <span class=\"mark\">5,000 requests failed</span>")
@@ -245,7 +250,7 @@ mod tests {
         report.stages[1]
             .invalid
             .push(sample::late("the generator was late"));
-        report.end = End::Interrupted;
+        report.end = RunEnd::Interrupted;
         let page = page(&[("a", &report)]);
         let at = |part: &str| page.find(part).unwrap_or_else(|| panic!("{part}"));
         assert!(at("INTERRUPTED") < at("INVALID: 1 of 2 stages"));

@@ -7,10 +7,11 @@
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
+use lockgate_load::cpu_times::CpuTime;
 use lockgate_load::result::{
-    End, Failure, FirstResponse, Limit, LoadModel, Nanoseconds, Report, Second, StageResult,
+    Bottleneck, FailureKind, FirstResponse, LoadModel, NanosecondHistogram, RunEnd, RunResult,
+    Second, StageResult,
 };
-use lockgate_load::ticks::CpuTime;
 use serde::{Deserialize, Serialize};
 
 use crate::summary::{FIGURES, StageSummary, Summary, is_valid};
@@ -20,24 +21,24 @@ use crate::summary::{FIGURES, StageSummary, Summary, is_valid};
 pub struct RunReport {
     /// Words of the command line.
     pub command: Vec<String>,
-    /// Targets as written.
+    /// URLs of the targets, as written.
     pub targets: Vec<String>,
     /// `"closed"` or `"open"`: whether latency counts from when a request was sent or was due.
     #[serde(with = "LoadModelName")]
     pub model: LoadModel,
-    /// Connections at once.
+    /// Connections at once, over all threads.
     pub connections: usize,
     /// Streams of each connection at once; `null` but for HTTP/2.
     pub streams: Option<usize>,
-    /// Threads of the generator.
+    /// Number of threads of the generator.
     pub threads: usize,
     /// CPUs that the threads are pinned to.
     pub cpus: Vec<usize>,
-    /// Limit of one exchange.
+    /// Timeout of one exchange, from its due time.
     pub timeout_s: f64,
     /// When the first stage began, since 1970.
     pub began_unix_s: f64,
-    /// How the run ended.
+    /// How the run ended: as planned or early.
     pub end: EndReport,
     /// Whether there is a stage and none is invalid.
     pub valid: bool,
@@ -45,7 +46,7 @@ pub struct RunReport {
     pub uncounted: u64,
     /// The first response of each target.
     pub first: Vec<FirstReport>,
-    /// Stages in their order.
+    /// Stages in their order, without the warm-up.
     pub stages: Vec<StageReport>,
 }
 
@@ -56,17 +57,17 @@ enum LoadModelName {
     Open,
 }
 
-/// How a run ended.
+/// How a run ended: as planned or early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum EndReport {
-    /// As planned.
+    /// The run ended as planned.
     Complete,
-    /// By Ctrl-C or TERM.
+    /// A signal ended it: Ctrl-C or TERM.
     Interrupted,
-    /// By a response with a status that was to end it.
+    /// A response had a status of `--stop-on`.
     Stopped {
-        /// The status.
+        /// The status of that response.
         status: u16,
     },
 }
@@ -74,44 +75,44 @@ pub enum EndReport {
 /// The first response of a target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FirstReport {
-    /// The target as written.
+    /// URL of the target, as written.
     pub target: String,
-    /// HTTP status.
+    /// HTTP status, where HTTP is spoken.
     pub status: Option<u16>,
-    /// Length of the body.
+    /// Length of the body in bytes.
     pub length_bytes: u64,
     /// `HTTP/1.1`, `HTTP/2`, `gRPC`, `WebSocket` or `bytes`.
     pub protocol: String,
     /// Streams that the server takes at once on an HTTP/2 connection, where it says so.
     pub streams_allowed: Option<usize>,
-    /// TLS version and suite.
+    /// TLS version and suite, with TLS.
     pub tls: Option<String>,
 }
 
 /// One stage of a run: a rate of a ladder, a round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StageReport {
-    /// Round, from 1 on.
+    /// Round of the stage, from 1 on.
     pub round: usize,
     /// Name among the stages: `"3000/s"`.
     pub name: String,
     /// Requests a second that were due, where there was one rate.
     pub rate: Option<f64>,
-    /// Duration.
+    /// Duration that the rates count by.
     pub elapsed_s: f64,
-    /// Requests whose response was as expected.
+    /// Exchanges that met the expectations.
     pub succeeded: u64,
     /// Successes a second, without late ones.
     pub succeeded_per_s: f64,
-    /// Requests whose response was not as expected, or did not come.
+    /// Failed exchanges, of all kinds.
     pub failed: u64,
-    /// Share of failures among what ended, 0 to 1.
+    /// Share of failures among ended exchanges, 0 to 1.
     pub failed_share: Option<f64>,
     /// Failures of each kind, all kinds.
     pub failures: BTreeMap<String, u64>,
     /// Text of the first failure of a kind.
     pub examples: BTreeMap<String, String>,
-    /// Responses of each status.
+    /// Number of responses of each status.
     pub statuses: BTreeMap<u16, u64>,
     /// Successes after the end of the stage's time.
     pub late: u64,
@@ -123,11 +124,11 @@ pub struct StageReport {
     pub service_us: HistogramReport,
     /// Latency of failures, from when they were due.
     pub failed_us: HistogramReport,
-    /// Lateness of the generator.
+    /// Lateness of the generator's own, where a connection was free.
     pub lateness_us: HistogramReport,
     /// Time to open connections, TLS included.
     pub connect_us: HistogramReport,
-    /// Connections that were opened.
+    /// Connections that were opened in this stage.
     pub connections_opened: u64,
     /// Connections that resumed a TLS session.
     pub connections_resumed: u64,
@@ -137,50 +138,50 @@ pub struct StageReport {
     pub bytes_sent: u64,
     /// Bytes of messages received, heads included.
     pub bytes_received: u64,
-    /// Bytes sent a second.
+    /// Bytes sent a second, without late ones.
     pub bytes_sent_per_s: f64,
-    /// Bytes received a second.
+    /// Bytes received a second, without late ones.
     pub bytes_received_per_s: f64,
     /// CPU time of the generator itself.
     pub generator: GeneratorReport,
-    /// Watched programs.
+    /// Watched programs, in the order of the options.
     pub watched: Vec<WatchedReport>,
-    /// CPUs of the machine.
+    /// CPUs of the machine, with the load of all processes.
     pub cpus: Vec<CpuReport>,
     /// Why the figures are not the target's.
     pub invalid: Vec<InvalidReport>,
     /// Notes for the reader, such as that the link was the limit.
     pub notes: Vec<String>,
-    /// Seconds of the stage.
+    /// Seconds of the stage, by the end of exchanges.
     pub seconds: Vec<SecondReport>,
 }
 
 /// Figures of one histogram; `null` where it is empty.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct HistogramReport {
-    /// Number of values.
+    /// Number of values in the histogram.
     pub count: u64,
-    /// Minimum.
+    /// Minimum of the values.
     pub min: Option<f64>,
-    /// Median.
+    /// 50th percentile: the median.
     pub p50: Option<f64>,
-    /// 75th percentile.
+    /// 75th percentile of the values.
     pub p75: Option<f64>,
-    /// 90th percentile.
+    /// 90th percentile of the values.
     pub p90: Option<f64>,
-    /// 95th percentile.
+    /// 95th percentile of the values.
     pub p95: Option<f64>,
-    /// 99th percentile.
+    /// 99th percentile of the values.
     pub p99: Option<f64>,
-    /// 99.9th percentile.
+    /// 99.9th percentile of the values.
     pub p99_9: Option<f64>,
-    /// 99.99th percentile.
+    /// 99.99th percentile of the values.
     pub p99_99: Option<f64>,
-    /// Maximum.
+    /// Maximum of the values.
     pub max: Option<f64>,
-    /// Mean.
+    /// Mean of all values.
     pub mean: Option<f64>,
-    /// Standard deviation.
+    /// Standard deviation of all values.
     pub sd: Option<f64>,
     /// Mean of the smallest 95 %.
     pub tm95: Option<f64>,
@@ -218,7 +219,7 @@ pub struct WatchedReport {
     pub cpu_us_per_success: Option<f64>,
     /// Memory before the first connection.
     pub before_bytes: Option<u64>,
-    /// Peak memory.
+    /// Peak memory during the stage.
     pub peak_bytes: Option<u64>,
     /// Memory that each connection added; negative where the program shrank.
     pub bytes_per_connection: Option<f64>,
@@ -227,13 +228,13 @@ pub struct WatchedReport {
 /// Time of one CPU of the machine during a stage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CpuReport {
-    /// Number of the CPU.
+    /// Number of the CPU, from 0 on.
     pub cpu: usize,
-    /// Time of processes.
+    /// Time of processes, interrupts not included.
     pub processes_s: f64,
     /// Time of processes and interrupts.
     pub busy_s: f64,
-    /// Time that passed.
+    /// Whole time, idle time included.
     pub whole_s: f64,
 }
 
@@ -242,13 +243,13 @@ pub struct CpuReport {
 pub struct InvalidReport {
     /// `"generator"`, `"lateness"` or `"link"`: the limit instead of the target.
     #[serde(with = "LimitName")]
-    pub limit: Limit,
-    /// Text for the reader.
+    pub limit: Bottleneck,
+    /// Explanation for the reader, with the measured figures.
     pub why: String,
 }
 
 #[derive(Serialize, Deserialize)]
-#[serde(remote = "Limit", rename_all = "lowercase")]
+#[serde(remote = "Bottleneck", rename_all = "lowercase")]
 enum LimitName {
     Generator,
     Lateness,
@@ -258,30 +259,30 @@ enum LimitName {
 /// One second of a stage; its latencies are `null` without a success.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SecondReport {
-    /// Requests whose response was as expected.
+    /// Exchanges that met the expectations, in this second.
     pub succeeded: u64,
-    /// Requests whose response was not as expected, or did not come.
+    /// Failed exchanges in this second, of all kinds.
     pub failed: u64,
-    /// Bytes received.
+    /// Bytes received in this second.
     pub bytes_received: u64,
-    /// Median latency.
+    /// Median latency in this second.
     pub p50_us: Option<f64>,
-    /// 99th percentile of latency.
+    /// 99th percentile of latency in this second.
     pub p99_us: Option<f64>,
-    /// Maximum latency.
+    /// Maximum latency in this second.
     pub max_us: Option<f64>,
 }
 
 /// The report as one JSON object on several lines, with a line end.
-pub fn render(report: &Report) -> String {
+pub fn render(report: &RunResult) -> String {
     // A value sorts its keys, so that two reports can be compared line by line.
     let value = serde_json::to_value(RunReport::of(report)).expect("all keys are strings");
     format!("{value:#}\n")
 }
 
 impl RunReport {
-    /// The report of `report`.
-    pub fn of(report: &Report) -> Self {
+    /// The JSON report of a run's result.
+    pub fn of(report: &RunResult) -> Self {
         let run = &report.run;
         let began = report.began.duration_since(SystemTime::UNIX_EPOCH);
         Self {
@@ -308,11 +309,11 @@ impl RunReport {
 }
 
 impl EndReport {
-    fn of(end: &End) -> Self {
+    fn of(end: &RunEnd) -> Self {
         match *end {
-            End::Complete => Self::Complete,
-            End::Interrupted => Self::Interrupted,
-            End::Stopped(status) => Self::Stopped { status },
+            RunEnd::Complete => Self::Complete,
+            RunEnd::Interrupted => Self::Interrupted,
+            RunEnd::Stopped(status) => Self::Stopped { status },
         }
     }
 }
@@ -335,8 +336,8 @@ impl StageReport {
     fn of(stage: &StageResult, connections: usize) -> Self {
         let counts = &stage.counts;
         let summary = StageSummary::of(stage, connections);
-        let failures = Failure::ALL.iter().zip(counts.failures);
-        let examples = Failure::ALL.iter().zip(&counts.examples);
+        let failures = FailureKind::ALL.iter().zip(counts.failures);
+        let examples = FailureKind::ALL.iter().zip(&counts.examples);
         Self {
             round: stage.round,
             name: stage.name.clone(),
@@ -406,7 +407,7 @@ fn watched(stage: &StageResult, summary: &StageSummary) -> Vec<WatchedReport> {
 }
 
 impl HistogramReport {
-    fn of(histogram: &Nanoseconds) -> Self {
+    fn of(histogram: &NanosecondHistogram) -> Self {
         let figures = Summary::of(histogram).map_or([None; FIGURES.len()], |summary| {
             summary.figures().map(|nanoseconds| Some(nanoseconds / 1e3))
         });
@@ -482,7 +483,7 @@ mod tests {
         let mut report = sample::ladder(2);
         sample::fail(
             &mut report.stages[1],
-            Failure::Closed,
+            FailureKind::Closed,
             4,
             "after 17 of 170 bytes",
         );
@@ -547,13 +548,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_is_null_and_never_zero() {
+    fn unmeasured_figures_are_null_and_never_zero() {
         let mut report = sample::report(&[]);
         let mut stage = sample::stage("closed loop", 0, 1e6);
         stage.elapsed = std::time::Duration::ZERO;
         stage.seconds[0].succeeded = 0;
         report.stages.push(stage);
-        report.end = End::Stopped(503);
+        report.end = RunEnd::Stopped(503);
         let whole: Value = serde_json::from_str(&render(&report)).unwrap();
         assert_eq!(whole["end"], json!({ "kind": "stopped", "status": 503 }));
         let stage = &whole["stages"][0];
@@ -571,9 +572,9 @@ mod tests {
     #[test]
     fn json_report_is_read_back_as_written() {
         let mut report = sample::ladder(2);
-        sample::fail(&mut report.stages[1], Failure::Closed, 4, "closed");
+        sample::fail(&mut report.stages[1], FailureKind::Closed, 4, "closed");
         report.stages[1].invalid.push(sample::late("late"));
-        report.end = End::Stopped(503);
+        report.end = RunEnd::Stopped(503);
         let read: RunReport = serde_json::from_str(&render(&report)).unwrap();
         let mut written = RunReport::of(&report);
         // The last bit of a float may differ.

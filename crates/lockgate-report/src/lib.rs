@@ -13,6 +13,7 @@ pub mod json;
 pub mod live;
 pub mod page;
 pub mod push;
+mod rows;
 #[cfg(test)]
 mod sample;
 pub mod summary;

@@ -1,32 +1,30 @@
-//! What is shown while a run goes on: a block of lines for a terminal, or one line a second for
-//! everybody else.
+//! Live view of a run: a block of lines for a terminal, or one line a second elsewhere.
 //!
-//! Knows neither terminal nor clock: what the engine tells goes in, lines that fit a width come
-//! out.
+//! Knows neither terminal nor clock: it turns the engine's progress into lines that fit a width.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::escape::terminal;
 use crate::units;
-use lockgate_load::Progress;
-use lockgate_load::plan::{Loop, Stage, Until};
-use lockgate_load::result::{Failure, Second, StageCounts};
+use lockgate_load::RunProgress;
+use lockgate_load::plan::{LoadStage, Loop, Until};
+use lockgate_load::result::{FailureKind, Second, StageCounts};
 
 /// Seconds that the sparkline may show.
-const SHOWN: usize = 60;
+const MAX_SECONDS: usize = 60;
 /// A bar of fewer cells says nothing; one of more says no more.
 const BAR: std::ops::RangeInclusive<usize> = 6..=40;
 /// Eight heights; a second without a success is a gap.
 const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Until then after its time nobody is said to be waiting for answers.
+/// Time after the end of a stage before the view says that it waits for responses.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// A run as far as it has come.
 #[derive(Debug)]
 pub struct Live {
-    /// Stages of one round.
+    /// Number of stages of one round.
     stages: usize,
     rounds: usize,
     current: Option<CurrentStage>,
@@ -40,7 +38,7 @@ pub struct Live {
 #[derive(Debug)]
 struct CurrentStage {
     index: Option<usize>,
-    stage: Stage,
+    stage: LoadStage,
     elapsed: Duration,
     /// The last whole second, and how many there were.
     last: Option<Second>,
@@ -48,35 +46,35 @@ struct CurrentStage {
     counts: SecondCounts,
 }
 
-/// What is summed up over stages.
+/// Counts that are summed up over stages.
 #[derive(Debug, Default, Clone, Copy)]
 struct SecondCounts {
     succeeded: u64,
-    failures: [u64; Failure::ALL.len()],
+    failures: [u64; FailureKind::ALL.len()],
     opened: u64,
 }
 
 /// A line of the block.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct LiveLine {
     /// Without control characters, and no longer than was asked for.
     pub text: String,
     /// How it may be coloured.
     pub tone: Tone,
 }
 
-/// What a line says.
+/// Tone of a line, which decides on its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
-    /// How things are.
+    /// The normal tone of a line.
     Plain,
-    /// That something failed.
+    /// The tone of a line about failures.
     Alarm,
 }
 
 impl Live {
     /// Before the first of these stages.
-    pub fn new(stages: &[Stage]) -> Self {
+    pub fn new(stages: &[LoadStage]) -> Self {
         let rounds = stages
             .iter()
             .map(|stage| stage.round)
@@ -92,13 +90,13 @@ impl Live {
         }
     }
 
-    /// Takes in what the engine tells.
-    pub fn tell(&mut self, progress: &Progress<'_>) {
+    /// Takes the engine's progress into account.
+    pub fn observe(&mut self, progress: &RunProgress<'_>) {
         match (progress, &mut self.current) {
-            (Progress::Begun { index, stage }, _) => self.begin(*index, stage),
-            (Progress::Tick { elapsed }, Some(current)) => current.elapsed = *elapsed,
+            (RunProgress::Begun { index, stage }, _) => self.begin(*index, stage),
+            (RunProgress::Tick { elapsed }, Some(current)) => current.elapsed = *elapsed,
             (
-                Progress::Second {
+                RunProgress::Second {
                     elapsed,
                     second,
                     counts,
@@ -109,19 +107,19 @@ impl Live {
                 current.last = Some(*second);
                 current.passed += 1;
                 current.counts = SecondCounts::of(counts);
-                if self.history.len() == SHOWN {
+                if self.history.len() == MAX_SECONDS {
                     self.history.pop_front();
                 }
                 self.history.push_back(second.succeeded);
             }
-            (Progress::Over(stage), Some(current)) => {
+            (RunProgress::Over(stage), Some(current)) => {
                 current.counts = SecondCounts::of(&stage.counts)
             }
             (_, None) => {}
         }
     }
 
-    fn begin(&mut self, index: Option<usize>, stage: &Stage) {
+    fn begin(&mut self, index: Option<usize>, stage: &LoadStage) {
         if let Some(ended) = self.current.take() {
             self.before.opened = self.before.opened.saturating_add(ended.counts.opened);
             if ended.index.is_some() {
@@ -141,7 +139,7 @@ impl Live {
     }
 
     /// The block, each line of it at most `width` columns; empty before the first stage.
-    pub fn lines(&self, width: usize) -> Vec<Line> {
+    pub fn lines(&self, width: usize) -> Vec<LiveLine> {
         let Some(current) = &self.current else {
             return Vec::new();
         };
@@ -163,22 +161,24 @@ impl Live {
         lines.extend(self.sparkline(width).map(plain));
         let mut counts = self.before;
         counts.add_failures(&current.counts);
-        lines.extend(counts.failed(width).map(|text| Line {
+        lines.extend(counts.failed(width).map(|text| LiveLine {
             text,
             tone: Tone::Alarm,
         }));
         lines
     }
 
-    /// One line about what was told last, where it deserves one: a stage that begins, a second that
-    /// has passed.
+    /// One line about the latest progress, where it deserves one: a stage that begins, a second
+    /// that has passed.
     ///
     /// `12 s of 30 s: 15,234/s, p50 210 µs, p99 800 µs, 0 failed`; all of that second.
-    pub fn line(&self, progress: &Progress<'_>) -> Option<String> {
+    pub fn line(&self, progress: &RunProgress<'_>) -> Option<String> {
         let current = self.current.as_ref()?;
         match progress {
-            Progress::Begun { .. } => Some(format!("begins: {}", self.heading(current).join(", "))),
-            Progress::Second { second, .. } => {
+            RunProgress::Begun { .. } => {
+                Some(format!("begins: {}", self.heading(current).join(", ")))
+            }
+            RunProgress::Second { second, .. } => {
                 let mut figures = current.figures()?;
                 // The longest is in the report; a line is for how things go on.
                 figures.retain(|figure| !figure.starts_with("max"));
@@ -186,11 +186,11 @@ impl Live {
                 let [so_far, _] = current.progress(Duration::from_secs(current.passed));
                 Some(format!("{so_far}: {}", figures.join(", ")))
             }
-            Progress::Tick { .. } | Progress::Over(_) => None,
+            RunProgress::Tick { .. } | RunProgress::Over(_) => None,
         }
     }
 
-    /// What goes on, the most important first.
+    /// Words about the current stage, the most important first.
     fn heading(&self, current: &CurrentStage) -> Vec<String> {
         let Some(index) = current.index else {
             return vec!["warm-up, not counted".to_owned()];
@@ -249,8 +249,7 @@ impl CurrentStage {
         format!("{}{} {words}", "█".repeat(full), "░".repeat(room - full))
     }
 
-    /// How far it has come after this time, and what may be said beside: `12 s of 30 s`, `, 18 s
-    /// left`.
+    /// Progress after this time, and an addition for a wide line: `12 s of 30 s`, `, 18 s left`.
     fn progress(&self, elapsed: Duration) -> [String; 2] {
         match self.stage.until {
             Until::Count(count) => {
@@ -277,7 +276,7 @@ impl CurrentStage {
         }
     }
 
-    /// Of the last second: `2,950/s of 3,000/s due`, `p50 210 µs`, ...
+    /// Figures of the last second: `2,950/s of 3,000/s due`, `p50 210 µs`, ...
     fn figures(&self) -> Option<Vec<String>> {
         let second = self.last?;
         let mut parts = vec![format!("{}/s", units::count(second.succeeded))];
@@ -337,7 +336,7 @@ impl SecondCounts {
 
     /// `12 failed: 10 timeout, 2 status`, the most frequent first; nothing where none failed.
     fn failed(&self, width: usize) -> Option<String> {
-        let mut kinds: Vec<_> = Failure::ALL
+        let mut kinds: Vec<_> = FailureKind::ALL
             .into_iter()
             .zip(self.failures)
             .filter(|(_, count)| *count > 0)
@@ -356,8 +355,8 @@ impl SecondCounts {
     }
 }
 
-fn plain(text: String) -> Line {
-    Line {
+fn plain(text: String) -> LiveLine {
+    LiveLine {
         text,
         tone: Tone::Plain,
     }

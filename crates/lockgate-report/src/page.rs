@@ -15,21 +15,22 @@ use crate::summary::Spread;
 use crate::text::table::aligned;
 use crate::units::{self, NONE};
 use crate::words;
-use lockgate_load::page::result::{Object, PageLoad, PageReport, Protocol};
+use lockgate_load::page::result::{Object, PageLoad, PageProtocol, PageReport};
+use lockgate_load::result::RunEnd;
 
 /// How wide the bars of a waterfall are.
 const BARS: usize = 40;
 /// How many names of other origins are told: a page may have hundreds.
-const OTHERS: usize = 10;
+const MAX_ORIGINS: usize = 10;
 
-/// What a time of a page is called, in JSON and for people, and where it is.
-type Time = (
+/// A time of a page: its key in JSON, its name for people, and its function.
+type PageTime = (
     &'static str,
     &'static str,
     fn(&PageLoad) -> Option<Duration>,
 );
 
-const TIMES: [Time; 3] = [
+const TIMES: [PageTime; 3] = [
     ("page_us", "page complete", PageLoad::page),
     (
         "usable_us",
@@ -60,8 +61,8 @@ pub fn text(report: &PageReport) -> String {
     let timeout = units::span(report.timeout);
     let protocol = report.protocol.name();
     let load = match report.protocol {
-        Protocol::Http1 => format!("{loads}, each over up to {connections} of its own"),
-        Protocol::Http2 { .. } => {
+        PageProtocol::Http1 => format!("{loads}, each over up to {connections} of its own"),
+        PageProtocol::Http2 { .. } => {
             format!("{loads}, each over one connection of its own: {protocol}")
         }
     };
@@ -85,7 +86,7 @@ pub fn text(report: &PageReport) -> String {
     };
     writeln!(out, "\nwaterfall{which}").expect("memory");
     out.push_str(&waterfall(&report.loads[shown]));
-    out.push_str(&others(&report.loads[shown]));
+    out.push_str(&other_origins(&report.loads[shown]));
     out
 }
 
@@ -97,7 +98,7 @@ fn times(report: &PageReport) -> String {
     ];
     for (_, name, time) in TIMES {
         let figures = match spread(report, time) {
-            Some(spread) => [spread.median, spread.low, spread.high].map(units::duration),
+            Some(spread) => [spread.median, spread.min, spread.max].map(units::duration),
             None => [NONE; 3].map(str::to_owned),
         };
         let counted = report.loads.iter().filter_map(time).count();
@@ -211,20 +212,20 @@ fn shortened(name: &str) -> String {
     )
 }
 
-fn others(load: &PageLoad) -> String {
+fn other_origins(load: &PageLoad) -> String {
     let mut out = String::new();
-    if !load.others.is_empty() {
-        let objects = units::counted(load.others.len() as u64, "object", "objects");
+    if !load.other_origins.is_empty() {
+        let objects = units::counted(load.other_origins.len() as u64, "object", "objects");
         writeln!(out, "\n{objects} of other origins, not fetched").expect("memory");
-        for url in load.others.iter().take(OTHERS) {
+        for url in load.other_origins.iter().take(MAX_ORIGINS) {
             writeln!(out, "  {}", terminal(url)).expect("memory");
         }
-        if load.others.len() > OTHERS {
-            writeln!(out, "  and {} more", load.others.len() - OTHERS).expect("memory");
+        if load.other_origins.len() > MAX_ORIGINS {
+            writeln!(out, "  and {} more", load.other_origins.len() - MAX_ORIGINS).expect("memory");
         }
     }
-    if load.beyond > 0 {
-        let more = units::counted(load.beyond, "reference", "references");
+    if load.left_out > 0 {
+        let more = units::counted(load.left_out, "reference", "references");
         writeln!(
             out,
             "\n{more} beyond what one load keeps: neither fetched nor named"
@@ -234,61 +235,51 @@ fn others(load: &PageLoad) -> String {
     out
 }
 
-/// The report for programs.
+/// The report as JSON, for programs.
 pub fn json(report: &PageReport) -> String {
-    let mut whole = Map::new();
-    whole.insert("command".to_owned(), json!(report.command));
-    whole.insert("url".to_owned(), json!(report.url));
-    whole.insert("protocol".to_owned(), json!(report.protocol.name()));
-    whole.insert("connections".to_owned(), json!(report.connections));
-    whole.insert(
-        "complete".to_owned(),
-        json!(report.end == lockgate_load::result::End::Complete),
-    );
-    whole.insert("notes".to_owned(), json!(report.notes));
-    for (key, _, time) in TIMES {
-        let spread = spread(report, time).map(|spread| {
-            json!({ "median": spread.median / 1e3, "lowest": spread.low / 1e3, "highest": spread.high / 1e3 })
-        });
-        whole.insert(key.to_owned(), spread.into());
-    }
     let failures = report.failures();
     let failures = failures.iter().map(|(kind, count, example)| {
-        (
-            kind.name().to_owned(),
-            json!({ "count": count, "first": example }),
-        )
+        let failure = json!({ "count": count, "first": example });
+        (kind.name().to_owned(), failure)
     });
-    whole.insert(
-        "failures".to_owned(),
-        failures.collect::<Map<_, _>>().into(),
-    );
-    whole.insert("shown".to_owned(), json!(report.median()));
-    whole.insert(
-        "loads".to_owned(),
-        report.loads.iter().map(load_value).collect(),
-    );
-    format!("{:#}\n", Value::from(whole))
+    let mut whole = json!({
+        "command": report.command,
+        "url": report.url,
+        "protocol": report.protocol.name(),
+        "connections": report.connections,
+        "complete": report.end == RunEnd::Complete,
+        "notes": report.notes,
+        "failures": failures.collect::<Map<_, _>>(),
+        "shown": report.median(),
+        "loads": report.loads.iter().map(load_value).collect::<Vec<_>>(),
+    });
+    for (key, _, time) in TIMES {
+        whole[key] = spread(report, time).map_or(Value::Null, |spread| {
+            let [median, lowest, highest] =
+                [spread.median, spread.min, spread.max].map(|nanoseconds| nanoseconds / 1e3);
+            json!({ "median": median, "lowest": lowest, "highest": highest })
+        });
+    }
+    format!("{whole:#}\n")
 }
 
 fn load_value(load: &PageLoad) -> Value {
-    let mut value = Map::new();
+    let mut value = json!({
+        "failed": load.failed(),
+        "bytes_received": load.received(),
+        "connections_opened": load.opened,
+        "other_origins": load.other_origins,
+        "beyond": load.left_out,
+        "objects": load.objects.iter().map(object_value).collect::<Vec<_>>(),
+    });
     for (key, _, time) in TIMES {
-        value.insert(key.to_owned(), microseconds(time(load)));
+        value[key] = microseconds(time(load));
     }
-    value.insert("failed".to_owned(), json!(load.failed()));
-    value.insert("bytes_received".to_owned(), json!(load.received()));
-    value.insert("connections_opened".to_owned(), json!(load.opened));
-    value.insert("other_origins".to_owned(), json!(load.others));
-    value.insert("beyond".to_owned(), json!(load.beyond));
-    value.insert(
-        "objects".to_owned(),
-        load.objects.iter().map(object_value).collect(),
-    );
-    value.into()
+    value
 }
 
 fn object_value(object: &Object) -> Value {
+    let failure = object.failure.as_ref();
     json!({
         "target": object.target,
         "kind": object.kind.name(),
@@ -301,7 +292,7 @@ fn object_value(object: &Object) -> Value {
         "status": object.status,
         "length_bytes": object.length,
         "bytes_received": object.received,
-        "failure": object.failure.as_ref().map(|(failure, text)| json!({ "kind": failure.name(), "text": text })),
+        "failure": failure.map(|(kind, text)| json!({ "kind": kind.name(), "text": text })),
     })
 }
 
@@ -313,7 +304,7 @@ fn microseconds(time: Option<Duration>) -> Value {
 mod tests {
     use super::*;
     use lockgate_load::page::result::ObjectKind;
-    use lockgate_load::result::{End, Failure};
+    use lockgate_load::result::FailureKind;
 
     const fn ms(time: u64) -> Duration {
         Duration::from_millis(time)
@@ -342,8 +333,8 @@ mod tests {
         ];
         PageLoad {
             objects,
-            others: vec!["http://cdn.test/x\x1b".to_owned()],
-            beyond: 0,
+            other_origins: vec!["http://cdn.test/x\x1b".to_owned()],
+            left_out: 0,
             opened: 2,
         }
     }
@@ -354,7 +345,7 @@ mod tests {
             "http://a.test/".to_owned(),
         );
         let timeout = Duration::from_secs(60);
-        let protocol = Protocol::Http1;
+        let protocol = PageProtocol::Http1;
         PageReport {
             command,
             url,
@@ -363,7 +354,7 @@ mod tests {
             timeout,
             notes: Vec::new(),
             loads,
-            end: End::Complete,
+            end: RunEnd::Complete,
         }
     }
 
@@ -387,7 +378,7 @@ mod tests {
     #[test]
     fn a_load_with_a_failure_is_never_complete() {
         let mut broken = load(0);
-        broken.objects[2].failure = Some((Failure::Status, "status 404".to_owned()));
+        broken.objects[2].failure = Some((FailureKind::Status, "status 404".to_owned()));
         broken.objects[2].status = Some(404);
         let mut report = report(vec![broken.clone(), load(5), broken]);
         assert_eq!(
@@ -418,7 +409,7 @@ mod tests {
         );
         assert_eq!(whole["loads"][0]["all_us"], Value::Null);
         report.loads.clear();
-        report.end = End::Interrupted;
+        report.end = RunEnd::Interrupted;
         assert!(super::text(&report).contains("*** INTERRUPTED"));
     }
 }

@@ -1,15 +1,16 @@
-//! Pushes what a run counts to a Prometheus push gateway while it goes on: `--push`.
+//! Push of a run's counts to a Prometheus push gateway while it goes on: `--push`.
 //!
-//! Everything that was counted goes in one group, named by its job, at the beginning of each stage,
-//! every ten seconds and at the end of the run. Each push replaces the group (PUT), so that nothing
-//! of an earlier run of the same job stands beside it. At the end the group stays: deleted, it
-//! would be gone before Prometheus had scraped the last values, which are the result. The gateway's
-//! own `push_time_seconds` says how old they are; `curl -X DELETE http://HOST:PORT/metrics/job/NAME` forgets them. Generators that run at once need jobs of their own.
+//! All counts go in one group, named by its job, at the beginning of each stage, every ten seconds
+//! and at the end of the run. Each push replaces the group (PUT), so that nothing of an earlier run
+//! of the same job stands beside it. At the end the group stays: deleted, it would be gone before
+//! Prometheus had scraped the last values, which are the result. The gateway's own
+//! `push_time_seconds` tells their age; `curl -X DELETE http://HOST:PORT/metrics/job/NAME` removes
+//! them. Generators that run at once need jobs of their own.
 //! <https://github.com/prometheus/pushgateway#api>
 //!
-//! A thread of its own sends. The run hands over its counts and goes on: what has not left yet when
-//! there is newer is replaced by it. Nothing is lost by that, nor by a push that fails, since
-//! counts are of all that was until then.
+//! A thread of its own sends. The run hands over its counts and goes on: counts that are not sent
+//! yet are replaced by newer ones. Nothing is lost by that, nor by a failed push, since counts are
+//! cumulative.
 
 mod exposition;
 mod gateway;
@@ -21,65 +22,65 @@ use std::time::Duration;
 
 pub use gateway::{Gateway, GatewayError};
 
-use exposition::{Counted, Counters};
-use lockgate_load::Progress;
-use lockgate_load::plan::{Loop, Stage};
+use exposition::{RunTotals, StageTotals};
+use lockgate_load::RunProgress;
+use lockgate_load::plan::{LoadStage, Loop};
 
 /// Seconds of a run between two pushes.
-const EVERY: u64 = 10;
-/// Time series of so many stages are told apart; what more there is of a ladder is one.
-const MOST_STAGES: usize = 100;
+const PUSH_INTERVAL: u64 = 10;
+/// Limit of stages with time series of their own; the further stages of a ladder share one.
+const MAX_STAGES: usize = 100;
 const OTHERS: &str = "(others)";
 
 /// The pushes of one run.
 #[derive(Debug)]
 pub struct Push {
-    desk: Arc<Desk>,
+    mailbox: Arc<Mailbox>,
     /// Which of the counts a stage's are, by its index: rounds share them.
     series: Vec<usize>,
     /// Of stages that are over, in the order in which they began.
-    over: Counters,
+    ended: RunTotals,
     current: Option<StagePosition>,
     /// How long the last push of a run is waited for, and the one before it that may be under way.
-    patience: Duration,
+    timeout: Duration,
 }
 
 /// A stage that goes on.
 #[derive(Debug)]
 struct StagePosition {
     series: usize,
-    stage: Stage,
-    counted: Counted,
+    stage: LoadStage,
+    totals: StageTotals,
     passed: u64,
 }
 
-/// What came of all pushes.
+/// Results of all pushes of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pushes {
-    /// Those that the gateway took.
+    /// Pushes that the gateway accepted.
     pub made: u64,
-    /// Those that it did not.
+    /// Pushes that failed or were refused.
     pub failed: u64,
-    /// What was said of the last that failed.
+    /// Error of the latest failed push.
     pub why: Option<String>,
 }
 
 /// Where counts lie until they are sent: the latest only.
 #[derive(Debug, Default)]
-struct Desk {
+struct Mailbox {
     state: Mutex<State>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    next: Option<Counters>,
+    next: Option<RunTotals>,
     /// There will be no more.
     closed: bool,
-    /// All have been sent.
+    /// Whether all counts have been sent.
     done: bool,
     pushes: Pushes,
-    /// Of the first push that failed, until somebody was told.
+    /// Warning of the first failed push, until it is shown.
     warning: Option<String>,
 }
 
@@ -88,13 +89,13 @@ impl Push {
     ///
     /// # Errors
     /// When there can be no thread.
-    pub fn start(gateway: Gateway, stages: &[Stage]) -> io::Result<Self> {
+    pub fn start(gateway: Gateway, stages: &[LoadStage]) -> io::Result<Self> {
         let mut names: Vec<&str> = Vec::new();
         let series = stages.iter().map(|stage| {
             let known = names.iter().position(|name| *name == stage.name);
             known.unwrap_or_else(|| {
-                if names.len() <= MOST_STAGES {
-                    names.push(if names.len() < MOST_STAGES {
+                if names.len() <= MAX_STAGES {
+                    names.push(if names.len() < MAX_STAGES {
                         &stage.name
                     } else {
                         OTHERS
@@ -104,72 +105,72 @@ impl Push {
             })
         });
         let series = series.collect();
-        let over = Counters::of(&names);
-        let desk = Arc::new(Desk::default());
-        let patience = gateway.patience() * 2;
-        let sender = Arc::clone(&desk);
+        let ended = RunTotals::of(&names);
+        let mailbox = Arc::new(Mailbox::default());
+        let timeout = gateway.timeout() * 2;
+        let sender = Arc::clone(&mailbox);
         thread::Builder::new()
             .name("push".to_owned())
             .spawn(move || sender.send_all(&gateway))?;
         Ok(Self {
-            desk,
+            mailbox,
             series,
-            over,
+            ended,
             current: None,
-            patience,
+            timeout,
         })
     }
 
-    /// Takes in what the engine tells. Gives back a warning when it turned out that the gateway
-    /// takes nothing: once.
-    pub fn tell(&mut self, progress: &Progress<'_>) -> Option<String> {
+    /// Takes the engine's progress. Gives a warning after the first failed push: once.
+    pub fn observe(&mut self, progress: &RunProgress<'_>) -> Option<String> {
         match progress {
             // Nothing of a warm-up is counted.
-            Progress::Begun { index: None, .. } => self.current = None,
-            Progress::Begun {
+            RunProgress::Begun { index: None, .. } => self.current = None,
+            RunProgress::Begun {
                 index: Some(index),
                 stage,
             } => {
                 let series = self.series.get(*index).copied().unwrap_or_default();
-                let (stage, counted) = ((*stage).clone(), Counted::default());
+                let (stage, totals) = ((*stage).clone(), StageTotals::default());
                 self.current = Some(StagePosition {
                     series,
                     stage,
-                    counted,
+                    totals,
                     passed: 0,
                 });
                 self.push();
             }
-            Progress::Second { counts, .. } => {
+            RunProgress::Second { counts, .. } => {
                 let current = self.current.as_mut()?;
                 current.passed += 1;
-                if current.passed.is_multiple_of(EVERY) {
-                    current.counted = Counted::of(counts);
+                if current.passed.is_multiple_of(PUSH_INTERVAL) {
+                    current.totals = StageTotals::of(counts);
                     self.push();
                 }
             }
-            Progress::Over(stage) => {
+            RunProgress::Over(stage) => {
                 if let Some(current) = self.current.take() {
                     // Nothing is due any more, until another stage begins.
-                    self.over.due = current.due().map(|_| 0.0);
-                    self.over.add(current.series, Counted::of(&stage.counts));
+                    self.ended.due = current.due().map(|_| 0.0);
+                    self.ended
+                        .add(current.series, StageTotals::of(&stage.counts));
                 }
             }
-            Progress::Tick { .. } => {}
+            RunProgress::Tick { .. } => {}
         }
-        self.desk.lock().warning.take()
+        self.mailbox.lock().warning.take()
     }
 
     /// Pushes for the last time, and waits until that is done or has taken too long.
     pub fn finish(self) -> Pushes {
         self.push();
-        let mut state = self.desk.lock();
+        let mut state = self.mailbox.lock();
         state.closed = true;
-        self.desk.changed.notify_all();
+        self.mailbox.changed.notify_all();
         let waited = self
-            .desk
+            .mailbox
             .changed
-            .wait_timeout_while(state, self.patience, |state| !state.done);
+            .wait_timeout_while(state, self.timeout, |state| !state.done);
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         let mut pushes = state.pushes.clone();
         if !state.done {
@@ -180,12 +181,12 @@ impl Push {
     }
 
     fn push(&self) {
-        let mut counts = self.over.clone();
+        let mut counts = self.ended.clone();
         if let Some(current) = &self.current {
-            counts.add(current.series, current.counted.clone());
+            counts.add(current.series, current.totals.clone());
             counts.due = current.due();
         }
-        self.desk.lay(counts);
+        self.mailbox.put(counts);
     }
 }
 
@@ -198,24 +199,24 @@ impl StagePosition {
         let within = |seconds: u64| schedule.count(Duration::from_secs(seconds));
         Some(match (self.passed, self.stage.rate()) {
             (_, Some(rate)) => rate,
-            (0, None) => schedule.at_first().per_second(),
+            (0, None) => schedule.initial_rate().per_second(),
             (passed, None) => (within(passed) - within(passed - 1)) as f64,
         })
     }
 }
 
-impl Desk {
+impl Mailbox {
     fn lock(&self) -> MutexGuard<'_, State> {
         // Nothing is left half done where this is held.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lay(&self, counts: Counters) {
+    fn put(&self, counts: RunTotals) {
         self.lock().next = Some(counts);
         self.changed.notify_all();
     }
 
-    /// Sends what is laid down until there will be no more.
+    /// Sends the latest counts until the mailbox is closed.
     fn send_all(&self, gateway: &Gateway) {
         let mut state = self.lock();
         loop {
@@ -250,8 +251,8 @@ impl Desk {
 
 impl Drop for Push {
     fn drop(&mut self) {
-        self.desk.lock().closed = true;
-        self.desk.changed.notify_all();
+        self.mailbox.lock().closed = true;
+        self.mailbox.changed.notify_all();
     }
 }
 

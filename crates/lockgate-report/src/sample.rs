@@ -2,15 +2,15 @@
 
 use std::time::{Duration, SystemTime};
 
+use lockgate_load::cpu_times::CpuTime;
 use lockgate_load::result::{
-    End, Failure, FirstResponse, Generator, Invalid, Limit, LoadModel, Report, RunDescription,
-    Second, StageCounts, StageResult, Watched,
+    Bottleneck, FailureKind, FirstResponse, Generator, Invalid, LoadModel, RunDescription, RunEnd,
+    RunResult, Second, StageCounts, StageResult, Watched,
 };
-use lockgate_load::ticks::CpuTime;
 
 /// A run in a closed loop with these stages, each of 1,000 successes around a millisecond.
-pub(crate) fn report(stages: &[&str]) -> Report {
-    Report {
+pub(crate) fn report(stages: &[&str]) -> RunResult {
+    RunResult {
         run: RunDescription {
             command: ["lockgate", "load", "https://a.example/"]
                 .map(str::to_owned)
@@ -34,12 +34,12 @@ pub(crate) fn report(stages: &[&str]) -> Report {
         }],
         stages: stages.iter().map(|name| stage(name, 1_000, 1e6)).collect(),
         uncounted: 501,
-        end: End::Complete,
+        end: RunEnd::Complete,
     }
 }
 
 /// An open loop that climbs to so many thousand requests a second, its latency with it.
-pub(crate) fn ladder(steps: usize) -> Report {
+pub(crate) fn ladder(steps: usize) -> RunResult {
     let mut report = report(&[]);
     report.run.model = LoadModel::Open;
     for step in 1..=steps {
@@ -111,8 +111,11 @@ pub(crate) fn stage(name: &str, successes: u64, median: f64) -> StageResult {
 }
 
 /// Adds failures of a kind.
-pub(crate) fn fail(stage: &mut StageResult, kind: Failure, number: u64, example: &str) {
-    let at = Failure::ALL.iter().position(|each| *each == kind).unwrap();
+pub(crate) fn fail(stage: &mut StageResult, kind: FailureKind, number: u64, example: &str) {
+    let at = FailureKind::ALL
+        .iter()
+        .position(|each| *each == kind)
+        .unwrap();
     stage.counts.failures[at] += number;
     stage.counts.examples[at] = Some(example.to_owned());
     if number > 0 {
@@ -126,7 +129,7 @@ pub(crate) fn fail(stage: &mut StageResult, kind: Failure, number: u64, example:
 /// A reason why a stage is invalid.
 pub(crate) fn late(text: &str) -> Invalid {
     Invalid {
-        limit: Limit::Lateness,
+        limit: Bottleneck::Lateness,
         text: text.to_owned(),
     }
 }

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use lockgate_load::result::{Nanoseconds, Report, StageResult, Watched};
+use lockgate_load::result::{NanosecondHistogram, RunResult, StageResult, Watched};
 
 /// The percentiles that are reported, in rising order: the name, and the share of values that are
 /// not above it.
@@ -20,7 +20,7 @@ pub const PERCENTILES: [(&str, f64); 7] = [
     ("p99.99", 0.9999),
 ];
 
-/// The shares of values whose means are reported: `tm99` is the mean of what is not above p99.
+/// The shares of values in trimmed means: `tm99` is the mean of the values up to p99.
 const TRIMMED: [f64; 3] = [0.95, 0.99, 0.999];
 
 /// The names of a summary's figures, for people and as keys, in the order in which they are shown.
@@ -46,15 +46,15 @@ pub const FIGURES: [(&str, &str); 14] = [
 pub struct Summary {
     /// How many values there are.
     pub count: u64,
-    /// The smallest.
+    /// Minimum of all values.
     pub min: f64,
     /// In the order of [`PERCENTILES`].
     pub percentiles: [f64; PERCENTILES.len()],
-    /// The largest.
+    /// Maximum of all values.
     pub max: f64,
-    /// Their mean.
+    /// Mean of all values.
     pub mean: f64,
-    /// Their standard deviation.
+    /// Standard deviation of all values.
     pub sd: f64,
     /// Means of the smallest 95 %, 99 % and 99.9 %.
     pub trimmed: [f64; TRIMMED.len()],
@@ -62,7 +62,7 @@ pub struct Summary {
 
 impl Summary {
     /// Of a histogram, if it holds anything.
-    pub fn of(histogram: &Nanoseconds) -> Option<Self> {
+    pub fn of(histogram: &NanosecondHistogram) -> Option<Self> {
         (!histogram.is_empty()).then(|| Self {
             count: histogram.len(),
             min: histogram.min() as f64,
@@ -82,12 +82,12 @@ impl Summary {
             .map(|(_, value)| value)
     }
 
-    /// The median.
+    /// The 50th percentile: the median.
     pub fn p50(&self) -> f64 {
         self.percentiles[0]
     }
 
-    /// What one of a hundred exceeded.
+    /// The 99th percentile of the values.
     pub fn p99(&self) -> f64 {
         self.percentiles[4]
     }
@@ -106,7 +106,7 @@ impl Summary {
 }
 
 /// The mean of the smallest `share` of the values, at least of one.
-fn trimmed_mean(histogram: &Nanoseconds, share: f64) -> f64 {
+fn trimmed_mean(histogram: &NanosecondHistogram, share: f64) -> f64 {
     let kept = ((histogram.len() as f64 * share).ceil() as u64).clamp(1, histogram.len());
     let mut left = kept;
     let mut sum = 0.0;
@@ -124,13 +124,13 @@ fn trimmed_mean(histogram: &Nanoseconds, share: f64) -> f64 {
 /// The figures of one stage beside its histograms.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StageSummary {
-    /// Successes a second, without those that came late; 0 where no time has passed.
+    /// Successes a second, without late ones; 0 where no time has passed.
     pub rate: f64,
-    /// Failures among what ended, 0 to 1.
+    /// Share of failures among ended exchanges, 0 to 1.
     pub failed_share: Option<f64>,
-    /// Bytes sent a second.
+    /// Bytes sent a second, without late ones.
     pub sent_rate: f64,
-    /// Bytes received a second.
+    /// Bytes received a second, without late ones.
     pub received_rate: f64,
     /// The generator's CPU time by successes, in microseconds.
     pub generator_cpu: Option<f64>,
@@ -188,9 +188,8 @@ fn divide(number: f64, by: f64) -> Option<f64> {
     (by > 0.0).then(|| number / by)
 }
 
-/// Stages that are rounds of the same thing: those of one name, in the order in which each came
-/// first.
-pub fn rounds(report: &Report) -> Vec<Vec<&StageResult>> {
+/// Stages grouped by name, which are rounds of one stage, in the order of their first rounds.
+pub fn rounds(report: &RunResult) -> Vec<Vec<&StageResult>> {
     let mut groups: Vec<Vec<&StageResult>> = Vec::new();
     for stage in &report.stages {
         match groups.iter_mut().find(|group| group[0].name == stage.name) {
@@ -202,43 +201,42 @@ pub fn rounds(report: &Report) -> Vec<Vec<&StageResult>> {
 }
 
 /// Whether no stage has a reason to doubt its figures, and there is one.
-pub fn is_valid(report: &Report) -> bool {
+pub fn is_valid(report: &RunResult) -> bool {
     !report.stages.is_empty() && report.stages.iter().all(|stage| stage.invalid.is_empty())
 }
 
-/// Where the figures of several rounds lie.
+/// Median and range of the figures of several rounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
-    /// The smallest.
-    pub low: f64,
-    /// The one in the middle, or half-way between the two there.
+    /// Minimum of the figures.
+    pub min: f64,
+    /// Median; of an even number the mean of the two in the middle.
     pub median: f64,
-    /// The largest.
-    pub high: f64,
+    /// Maximum of the figures.
+    pub max: f64,
+    /// Number of figures, usually one a round.
+    pub count: usize,
 }
 
 impl Spread {
-    /// Of figures, if there are any.
+    /// The spread of the finite ones among `figures`, if there are any.
     pub fn of(figures: impl IntoIterator<Item = f64>) -> Option<Self> {
-        let mut sorted: Vec<f64> = figures.into_iter().collect();
+        let figures = figures.into_iter().filter(|figure| figure.is_finite());
+        let mut sorted: Vec<f64> = figures.collect();
         sorted.sort_by(f64::total_cmp);
-        let (low, high) = (*sorted.first()?, *sorted.last()?);
-        let middle = sorted.len() / 2;
-        let below = if sorted.len().is_multiple_of(2) {
-            middle - 1
-        } else {
-            middle
-        };
+        let (min, max) = (*sorted.first()?, *sorted.last()?);
+        let (low, high) = (sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2]);
         Some(Self {
-            low,
-            median: sorted[below] / 2.0 + sorted[middle] / 2.0,
-            high,
+            min,
+            median: low / 2.0 + high / 2.0,
+            max,
+            count: sorted.len(),
         })
     }
 
-    /// From the smallest to the largest, as a share of the median.
+    /// From the minimum to the maximum, as a share of the median.
     pub fn relative(&self) -> Option<f64> {
-        divide(self.high - self.low, self.median)
+        divide(self.max - self.min, self.median)
     }
 }
 
@@ -291,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_was_counted_there_is_no_figure() {
+    fn zero_counts_give_no_figure() {
         assert_eq!(Summary::of(&StageCounts::new().latency), None);
         let mut stage = sample::stage("closed loop", 0, 1e6);
         stage.elapsed = Duration::ZERO;
@@ -307,11 +305,11 @@ mod tests {
                 memory: None
             }]
         );
-        assert_eq!(Spread::of([]), None);
+        assert_eq!((Spread::of([]), Spread::of([f64::NAN])), (None, None));
     }
 
     #[test]
-    fn what_a_program_takes_is_shared_among_successes_and_connections() {
+    fn cpu_and_memory_are_divided_by_successes_and_connections() {
         let mut stage = sample::stage("closed loop", 10_000, 1e6);
         stage.elapsed = Duration::from_secs(5);
         stage.watched[0].user = Duration::from_millis(300);
@@ -357,9 +355,10 @@ mod tests {
         assert_eq!(
             spread,
             Spread {
-                low: 1.0,
+                min: 1.0,
                 median: 2.5,
-                high: 5.0
+                max: 5.0,
+                count: 4
             }
         );
         assert_eq!(spread.relative(), Some(1.6));

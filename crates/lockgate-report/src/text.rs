@@ -1,19 +1,19 @@
 //! The report for a terminal: plain, aligned text.
 
-pub(crate) mod table;
+pub mod table;
 
 use std::fmt::Write;
 
 use crate::escape::terminal;
-use crate::summary::{FIGURES, StageSummary, Summary};
+use crate::summary::StageSummary;
 use crate::units::{self, NONE};
-use crate::words;
-use lockgate_load::result::{Failure, LoadModel, Report, StageResult};
+use crate::{rows, words};
+use lockgate_load::result::{FailureKind, RunResult, StageResult};
 use table::aligned;
 
-/// What was run, whether its figures hold, one line a stage where there are several, and all of the
-/// last stage.
-pub fn render(report: &Report) -> String {
+/// The options of the run, whether its figures are valid, one line a stage where there are several,
+/// and all figures of the last stage.
+pub fn render(report: &RunResult) -> String {
     let mut out = heading(report);
     out.push_str(&doubts(report));
     if report.stages.len() > 1 {
@@ -27,7 +27,7 @@ pub fn render(report: &Report) -> String {
     out
 }
 
-fn heading(report: &Report) -> String {
+fn heading(report: &RunResult) -> String {
     let mut out = format!("{}\n", terminal(&report.run.command.join(" ")));
     let mut say =
         |name: &str, text: &str| writeln!(out, "  {name:<13}{}", terminal(text)).expect("memory");
@@ -50,8 +50,8 @@ fn heading(report: &Report) -> String {
     out
 }
 
-/// Whatever makes the figures less than they seem, before the figures.
-fn doubts(report: &Report) -> String {
+/// Reasons to doubt the figures, before the figures.
+fn doubts(report: &RunResult) -> String {
     let mut out = String::new();
     if let Some(end) = words::end(&report.end) {
         writeln!(out, "\n*** {end}").expect("memory");
@@ -72,45 +72,46 @@ fn doubts(report: &Report) -> String {
     out
 }
 
-fn stages(report: &Report) -> String {
+fn stages(report: &RunResult) -> String {
     let several = report
         .stages
         .iter()
         .any(|stage| stage.round != report.stages[0].round);
-    let mut rows = vec![row([
+    let mut lines = vec![row([
         "stage", "time", "ok/s", "failed", "p50", "p90", "p99", "p99.9", "max", "",
     ])];
     for stage in &report.stages {
-        let summary = Summary::of(&stage.counts.latency);
-        let latency = |of: fn(&Summary) -> f64| figure(summary.as_ref().map(of));
-        rows.push(row([
+        let summary = StageSummary::of(stage, report.run.connections);
+        let [p50, p90, p99, p99_9, max, _] = rows::latencies(stage);
+        let mark = if stage.invalid.is_empty() {
+            ""
+        } else {
+            "INVALID"
+        };
+        lines.push(row([
             &terminal(&stage.name),
             &units::span(stage.elapsed),
-            &units::number(StageSummary::of(stage, report.run.connections).rate),
+            &units::number(summary.rate),
             &units::count(stage.counts.failed()),
-            &latency(Summary::p50),
-            &latency(|summary| summary.percentiles[2]),
-            &latency(Summary::p99),
-            &latency(|summary| summary.percentiles[5]),
-            &latency(|summary| summary.max),
-            if stage.invalid.is_empty() {
-                ""
-            } else {
-                "INVALID"
-            },
+            &p50,
+            &p90,
+            &p99,
+            &p99_9,
+            &max,
+            mark,
         ]));
     }
     if several {
-        rows[0].insert(1, "round".to_owned());
-        for (row, stage) in rows.iter_mut().skip(1).zip(&report.stages) {
-            row.insert(1, stage.round.to_string());
+        lines[0].insert(1, "round".to_owned());
+        for (line, stage) in lines.iter_mut().skip(1).zip(&report.stages) {
+            line.insert(1, stage.round.to_string());
         }
     }
-    aligned(2, &rows)
+    aligned(2, &lines)
 }
 
 /// Stages that were run more than once.
-fn rounds(report: &Report) -> String {
+fn rounds(report: &RunResult) -> String {
     let rounds = words::rounds(report)
         .into_iter()
         .map(|[name, figures @ ..]| {
@@ -127,7 +128,7 @@ fn rounds(report: &Report) -> String {
     }
 }
 
-fn details(report: &Report, stage: &StageResult) -> String {
+fn details(report: &RunResult, stage: &StageResult) -> String {
     let summary = StageSummary::of(stage, report.run.connections);
     let name = terminal(&words::stage(stage, report));
     let mut out = format!("\n{name}: {}\n", units::span(stage.elapsed));
@@ -157,7 +158,8 @@ fn details(report: &Report, stage: &StageResult) -> String {
         let cut = units::counted(stage.counts.cut, "exchange was", "exchanges were");
         writeln!(out, "  {cut} cut at the end, counted as neither").expect("memory");
     }
-    out.push_str(&latency(report.run.model, stage));
+    let latency = rows::histograms(report.run.model, stage);
+    write!(out, "\n{}", aligned(2, &latency)).expect("memory");
     out.push_str(&traffic(stage, &summary));
     out.push_str(&programs(stage, &summary));
     out
@@ -165,7 +167,7 @@ fn details(report: &Report, stage: &StageResult) -> String {
 
 fn failures(stage: &StageResult) -> String {
     let mut out = String::new();
-    for (at, kind) in Failure::ALL.into_iter().enumerate() {
+    for (at, kind) in FailureKind::ALL.into_iter().enumerate() {
         let number = stage.counts.failures[at];
         if number > 0 {
             let example = stage.counts.examples[at].as_deref().unwrap_or_default();
@@ -181,67 +183,19 @@ fn failures(stage: &StageResult) -> String {
     out
 }
 
-fn latency(model: LoadModel, stage: &StageResult) -> String {
-    let histograms = words::histograms(model, stage);
-    let mut rows = vec![vec![String::new()]];
-    rows[0].extend(histograms.iter().map(|(name, _)| (*name).to_owned()));
-    let summaries: Vec<_> = histograms
-        .iter()
-        .map(|(_, histogram)| Summary::of(histogram))
-        .collect();
-    let line = |name: &str, of: &dyn Fn(&Summary) -> String| {
-        let mut cells = vec![name.to_owned()];
-        cells.extend(
-            summaries
-                .iter()
-                .map(|summary| summary.as_ref().map_or(NONE.to_owned(), of)),
-        );
-        cells
-    };
-    rows.push(line("count", &|summary| units::count(summary.count)));
-    for (at, (name, _)) in FIGURES.iter().enumerate() {
-        rows.push(line(name, &|summary| {
-            units::duration(summary.figures()[at])
-        }));
-    }
-    format!("\n{}", aligned(2, &rows))
-}
-
 fn traffic(stage: &StageResult, summary: &StageSummary) -> String {
-    let counts = &stage.counts;
     let mut out = String::from("\n");
-    let statuses: Vec<_> = counts
-        .statuses
-        .iter()
-        .map(|(status, number)| format!("{status}: {}", units::count(*number)))
-        .collect();
-    let mut say = |name: &str, text: &str| writeln!(out, "  {name:<13}{text}").expect("memory");
-    if !statuses.is_empty() {
-        say("statuses", &statuses.join(", "));
-    }
-    let connections = format!(
-        "{} opened, {} of them resumed a TLS session; {} on one that had been used",
-        units::count(counts.opened),
-        units::count(counts.resumed),
-        units::counted(counts.reused, "exchange", "exchanges")
-    );
-    say("connections", &connections);
-    for (name, bytes, rate) in [
-        ("sent", counts.sent, summary.sent_rate),
-        ("received", counts.received, summary.received_rate),
-    ] {
-        say(
-            name,
-            &format!("{}, {}/s", units::bytes(bytes as f64), units::bytes(rate)),
-        );
+    for (name, text) in rows::traffic(stage, summary) {
+        if !text.is_empty() {
+            writeln!(out, "  {name:<13}{text}").expect("memory");
+        }
     }
     out
 }
 
 fn programs(stage: &StageResult, summary: &StageSummary) -> String {
-    let cpu = |microseconds: Option<f64>| figure(microseconds.map(|each| each * 1e3));
-    let busiest = units::percent(stage.generator.busiest);
-    let mut rows = vec![
+    let line = |name: &str, cells: &[String]| [&[name.to_owned()][..], cells].concat();
+    let mut lines = vec![
         row([
             "CPU",
             "user",
@@ -251,34 +205,20 @@ fn programs(stage: &StageResult, summary: &StageSummary) -> String {
             "peak",
             "a connection",
         ]),
-        row([
-            "generator",
-            &units::span(stage.generator.user),
-            &units::span(stage.generator.system),
-            &cpu(summary.generator_cpu),
-        ]),
+        line("generator", &rows::generator(stage, summary)),
     ];
-    let bytes = |bytes: Option<f64>| bytes.map_or(NONE.to_owned(), units::bytes);
     for (program, figures) in stage.watched.iter().zip(&summary.watched) {
-        rows.push(row([
+        lines.push(line(
             &terminal(&program.name),
-            &units::span(program.user),
-            &units::span(program.system),
-            &cpu(figures.cpu),
-            &bytes(program.before.map(|bytes| bytes as f64)),
-            &bytes(program.peak.map(|bytes| bytes as f64)),
-            &bytes(figures.memory),
-        ]));
+            &rows::program(program, figures),
+        ));
     }
     if stage.watched.is_empty() {
-        rows[0].truncate(4);
+        lines[0].truncate(4);
     }
-    let table = aligned(2, &rows);
+    let table = aligned(2, &lines);
+    let busiest = units::percent(stage.generator.busiest);
     format!("\n{table}  the generator's busiest thread took {busiest} of a CPU\n")
-}
-
-fn figure(nanoseconds: Option<f64>) -> String {
-    nanoseconds.map_or(NONE.to_owned(), units::duration)
 }
 
 fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {

@@ -1,4 +1,4 @@
-//! `--fail-if 'p99 > 20ms or errors > 0'`: what makes a run a failure, and which stage did.
+//! Thresholds, `--fail-if 'p99 > 20ms or errors > 0'`: a condition that makes a run a failure.
 //!
 //! ```text
 //! condition   = all *( "or" all )
@@ -21,19 +21,19 @@ use std::fmt;
 
 use crate::summary::{StageSummary, Summary};
 use crate::units;
-use lockgate_load::result::{Failure, Report, StageResult};
+use lockgate_load::result::{FailureKind, RunResult, StageResult};
 
 pub use parse::ThresholdError;
 
 /// A condition on each stage of a run: the run has failed if one of them meets it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Threshold(Condition);
+pub struct Threshold(ThresholdCondition);
 
 #[derive(Debug, Clone, PartialEq)]
-enum Condition {
+enum ThresholdCondition {
     Is(Comparison),
-    All(Vec<Condition>),
-    Any(Vec<Condition>),
+    All(Vec<ThresholdCondition>),
+    Any(Vec<ThresholdCondition>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -44,7 +44,7 @@ struct Comparison {
     value: f64,
 }
 
-/// What can be compared. Its name and its kind are in [`METRICS`].
+/// A metric that a threshold compares. Its name and its kind are in [`METRICS`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Metric {
     /// A figure of the summary of latency, by its name.
@@ -59,12 +59,12 @@ enum Metric {
 
 /// How a metric's value is written.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Kind {
+enum MetricKind {
     /// Nanoseconds, written with their unit.
     Duration,
-    /// A number.
+    /// A whole number, without a unit.
     Count,
-    /// A number a second.
+    /// A number a second, `5000` or `5k/s`.
     Rate,
     /// 0 to 1, written in per cent.
     Share,
@@ -96,12 +96,12 @@ impl Metric {
             .map_or("", |(name, _)| name)
     }
 
-    fn kind(self) -> Kind {
+    fn kind(self) -> MetricKind {
         match self {
-            Self::Latency(_) => Kind::Duration,
-            Self::Rate => Kind::Rate,
-            Self::ErrorRate => Kind::Share,
-            Self::Errors | Self::Unsent | Self::Cut | Self::Invalid => Kind::Count,
+            Self::Latency(_) => MetricKind::Duration,
+            Self::Rate => MetricKind::Rate,
+            Self::ErrorRate => MetricKind::Share,
+            Self::Errors | Self::Unsent | Self::Cut | Self::Invalid => MetricKind::Count,
         }
     }
 
@@ -115,14 +115,14 @@ impl Metric {
             Self::ErrorRate => StageSummary::of(stage, connections)
                 .failed_share
                 .unwrap_or(1.0),
-            Self::Unsent => stage.counts.failures[Failure::Unsent as usize] as f64,
+            Self::Unsent => stage.counts.failures[FailureKind::Unsent as usize] as f64,
             Self::Cut => stage.counts.cut as f64,
             Self::Invalid => stage.invalid.len() as f64,
         }
     }
 }
 
-impl Kind {
+impl MetricKind {
     fn show(self, value: f64) -> String {
         match self {
             Self::Duration if value.is_infinite() => "endless, for nothing succeeded".to_owned(),
@@ -177,14 +177,14 @@ impl Threshold {
     /// Parses a condition.
     ///
     /// # Errors
-    /// What is wrong with it and in which column, with what could be written there.
+    /// The mistake and its column, with the words that are possible there.
     pub fn parse(text: &str) -> Result<Self, ThresholdError> {
         parse::condition(text).map(Self)
     }
 
     /// The stages that meet the condition, with the comparisons that hold there; none if the run
     /// has passed.
-    pub fn broken(&self, report: &Report) -> Vec<Breach> {
+    pub fn breaches(&self, report: &RunResult) -> Vec<Breach> {
         let breach = |stage: &StageResult| {
             let mut figures = Vec::new();
             self.0
@@ -199,14 +199,19 @@ impl Threshold {
     }
 }
 
-impl Condition {
+impl ThresholdCondition {
     /// Whether a stage meets it; if so, adds the figures that it does so by.
-    fn meets(&self, stage: &StageResult, connections: usize, found: &mut Vec<Figure>) -> bool {
+    fn meets(
+        &self,
+        stage: &StageResult,
+        connections: usize,
+        found: &mut Vec<ComparedFigure>,
+    ) -> bool {
         let before = found.len();
         let meets = match self {
             Self::Is(comparison) => {
                 let figure = comparison.metric.of(stage, connections);
-                found.push(Figure {
+                found.push(ComparedFigure {
                     comparison: *comparison,
                     figure,
                 });
@@ -231,15 +236,15 @@ impl Condition {
 /// A stage that met the condition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Breach {
-    /// The stage's name.
+    /// Name of the stage in reports.
     pub stage: String,
     /// Its round, from 1 on.
     pub round: usize,
-    figures: Vec<Figure>,
+    figures: Vec<ComparedFigure>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Figure {
+struct ComparedFigure {
     comparison: Comparison,
     figure: f64,
 }
@@ -248,7 +253,7 @@ struct Figure {
 impl fmt::Display for Breach {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, round {}: ", self.stage, self.round)?;
-        for (at, Figure { comparison, figure }) in self.figures.iter().enumerate() {
+        for (at, ComparedFigure { comparison, figure }) in self.figures.iter().enumerate() {
             let separator = if at > 0 { "; " } else { "" };
             let (name, kind) = (comparison.metric.name(), comparison.metric.kind());
             let (operator, value) = (comparison.operator.name(), kind.show(comparison.value));

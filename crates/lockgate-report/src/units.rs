@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// What stands where there is no figure.
+/// Text in place of a figure that does not exist.
 pub(crate) const NONE: &str = "–";
 
 /// Nanoseconds: `870 ns`, `12.3 µs`, `1.05 ms`, `2.50 s`, `3,600 s`.
@@ -43,7 +43,7 @@ pub(crate) fn rate(per_second: f64) -> String {
     format!("{}/s", number(per_second))
 }
 
-/// A share of one in per cent; what is not nothing is never shown as `0`.
+/// A share of one in per cent; only 0 itself is shown as `0`.
 pub(crate) fn percent(share: f64) -> String {
     let percent = share * 100.0;
     if percent > 0.0 && percent < 0.01 {
@@ -53,7 +53,7 @@ pub(crate) fn percent(share: f64) -> String {
     }
 }
 
-/// Three digits, or all those before the point, with commas.
+/// Three digits, or all digits before the point, with commas.
 pub(crate) fn number(number: f64) -> String {
     if !number.is_finite() {
         return NONE.to_owned();

@@ -1,13 +1,13 @@
-//! What text and HTML say in the same words: how load was made, how the run ended, what stands
-//! beside a stage.
+//! Words that the text and HTML reports share: how load was made, how the run ended, notes about a
+//! stage.
 
 use crate::summary::{self, Spread, StageSummary, Summary};
 use crate::units;
 use lockgate_load::result::{
-    End, FirstResponse, LoadModel, Nanoseconds, Report, RunDescription, StageResult,
+    FirstResponse, LoadModel, NanosecondHistogram, RunDescription, RunEnd, RunResult, StageResult,
 };
 
-/// What the latencies of a run mean.
+/// Meaning of the latencies of a run.
 pub(crate) fn model(model: LoadModel) -> &'static str {
     match model {
         LoadModel::Closed => {
@@ -18,16 +18,16 @@ pub(crate) fn model(model: LoadModel) -> &'static str {
 }
 
 /// Why a run is no whole run, if it is none.
-pub(crate) fn end(end: &End) -> Option<String> {
+pub(crate) fn end(end: &RunEnd) -> Option<String> {
     match end {
-        End::Complete => None,
-        End::Interrupted => Some("INTERRUPTED: this is what was measured until then".to_owned()),
-        End::Stopped(status) => Some(format!("STOPPED by an answer with status {status}")),
+        RunEnd::Complete => None,
+        RunEnd::Interrupted => Some("INTERRUPTED: this is what was measured until then".to_owned()),
+        RunEnd::Stopped(status) => Some(format!("STOPPED by an answer with status {status}")),
     }
 }
 
-/// `64 connections on 2 threads, pinned to CPUs 0, 1; a request may take 10.0 s`; those of HTTP/2
-/// have streams.
+/// `64 connections on 2 threads, pinned to CPUs 0, 1; a request may take 10.0 s`; with streams for
+/// HTTP/2.
 pub(crate) fn load(run: &RunDescription) -> String {
     let cpus: Vec<_> = run.cpus.iter().map(usize::to_string).collect();
     let pinned = match cpus.len() {
@@ -52,7 +52,8 @@ pub(crate) fn load(run: &RunDescription) -> String {
     )
 }
 
-/// `status 200, 170 bytes, HTTP/1.1, TLS 1.3`: what the others are held against.
+/// `status 200, 170 bytes, HTTP/1.1, TLS 1.3`: the first response, which the others are compared
+/// with.
 pub(crate) fn first(answer: &FirstResponse) -> String {
     let mut parts = Vec::new();
     parts.extend(answer.status.map(|status| format!("status {status}")));
@@ -66,7 +67,7 @@ pub(crate) fn first(answer: &FirstResponse) -> String {
 }
 
 /// The name of a stage, with its round where there are several.
-pub(crate) fn stage(stage: &StageResult, report: &Report) -> String {
+pub(crate) fn stage(stage: &StageResult, report: &RunResult) -> String {
     let rounds = report
         .stages
         .iter()
@@ -79,7 +80,7 @@ pub(crate) fn stage(stage: &StageResult, report: &Report) -> String {
 }
 
 /// Each stage that is invalid with each reason.
-pub(crate) fn invalid(report: &Report) -> Vec<(String, &str)> {
+pub(crate) fn invalid(report: &RunResult) -> Vec<(String, &str)> {
     let reasons = report.stages.iter().flat_map(|each| {
         let name = stage(each, report);
         each.invalid
@@ -89,8 +90,8 @@ pub(crate) fn invalid(report: &Report) -> Vec<(String, &str)> {
     reasons.collect()
 }
 
-/// Each stage of which there is something to know, with what.
-pub(crate) fn notes(report: &Report) -> Vec<(String, &str)> {
+/// Each note with the name of its stage.
+pub(crate) fn notes(report: &RunResult) -> Vec<(String, &str)> {
     let notes = report.stages.iter().flat_map(|each| {
         let name = stage(each, report);
         each.notes
@@ -101,7 +102,7 @@ pub(crate) fn notes(report: &Report) -> Vec<(String, &str)> {
 }
 
 /// `INVALID: 1 of 3 stages`, or `INVALID: no stage was measured`.
-pub(crate) fn verdict(report: &Report) -> Option<String> {
+pub(crate) fn verdict(report: &RunResult) -> Option<String> {
     let invalid = report
         .stages
         .iter()
@@ -117,14 +118,14 @@ pub(crate) fn verdict(report: &Report) -> Option<String> {
     }
 }
 
-/// What the columns of [`rounds`] are called.
+/// Heads of the columns of [`rounds`].
 pub(crate) const ROUNDS: [&str; 5] = ["rounds", "median", "lowest", "highest", "spread"];
 
-/// What a figure is called, where it lies, and how it is written.
-type Row = (&'static str, Option<Spread>, fn(f64) -> String);
+/// A figure of several rounds: its name, spread and format.
+type RoundFigure = (&'static str, Option<Spread>, fn(f64) -> String);
 
 /// Rate and latency of stages that were run more than once: one round is an anecdote.
-pub(crate) fn rounds(report: &Report) -> Vec<[String; 5]> {
+pub(crate) fn rounds(report: &RunResult) -> Vec<[String; 5]> {
     let mut rows = Vec::new();
     for group in summary::rounds(report)
         .iter()
@@ -141,7 +142,7 @@ pub(crate) fn rounds(report: &Report) -> Vec<[String; 5]> {
                     .map(|each| of(&each)),
             )
         };
-        let figures: [Row; 3] = [
+        let figures: [RoundFigure; 3] = [
             ("successes", Spread::of(rates), units::rate),
             ("p50", latency(Summary::p50), units::duration),
             ("p99", latency(Summary::p99), units::duration),
@@ -155,8 +156,8 @@ pub(crate) fn rounds(report: &Report) -> Vec<[String; 5]> {
             rows.push([
                 name,
                 show(spread.median),
-                show(spread.low),
-                show(spread.high),
+                show(spread.min),
+                show(spread.max),
                 relative,
             ]);
         }
@@ -164,12 +165,13 @@ pub(crate) fn rounds(report: &Report) -> Vec<[String; 5]> {
     rows
 }
 
-/// Histograms of a stage that say something of a run like this, with their names: latency always,
-/// others where they hold anything. A closed loop is never late, and what it sends is due.
+/// Histograms of a stage that matter for this load model, with their names: latency always, others
+/// where they have values. A closed loop is never late, and its requests are due when they are
+/// sent.
 pub(crate) fn histograms(
     model: LoadModel,
     stage: &StageResult,
-) -> Vec<(&'static str, &Nanoseconds)> {
+) -> Vec<(&'static str, &NanosecondHistogram)> {
     let counts = &stage.counts;
     let mut all = vec![("latency", &counts.latency)];
     if model == LoadModel::Open {

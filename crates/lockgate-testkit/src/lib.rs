@@ -29,7 +29,7 @@ pub use authority::{Authority, ED25519, Folder, Issued, P256, P384, RSA, pem};
 pub use http::{Http, Message};
 pub use lines::Lines;
 pub use origin::{Origin, Serving};
-pub use process::{Ended, Launch, Lockgate, Signal};
+pub use process::{Launch, Lockgate, RunResult, Signal};
 pub use tls::{ClientSettings, Tls, client_hello, server_config};
 pub use wire::{Wire, bytes};
 

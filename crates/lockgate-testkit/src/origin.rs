@@ -115,7 +115,7 @@ impl Origin {
                 shared.enter();
                 let (shared, serve) = (Arc::clone(&shared), Arc::clone(&serve));
                 std::thread::spawn(move || {
-                    let here = Here(&shared.open);
+                    let here = ConnectionInService(&shared.open);
                     serve(&mut wire);
                     // Before the close: a client that sees it may connect again at once.
                     drop(here);
@@ -173,9 +173,9 @@ impl Counts {
 }
 
 /// The count of one connection in service; also correct when its script panics.
-struct Here<'a>(&'a AtomicUsize);
+struct ConnectionInService<'a>(&'a AtomicUsize);
 
-impl Drop for Here<'_> {
+impl Drop for ConnectionInService<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }

@@ -42,7 +42,7 @@ pub struct Lockgate {
 
 /// The result of a run.
 #[derive(Debug)]
-pub struct Ended {
+pub struct RunResult {
     /// The exit code; `None` when a signal killed it.
     pub code: Option<i32>,
     /// Its standard output.
@@ -95,7 +95,7 @@ impl Launch {
     ///
     /// # Panics
     /// When it does not end.
-    pub fn fail(&self, toml: &str) -> Ended {
+    pub fn fail(&self, toml: &str) -> RunResult {
         self.begin(toml).ended()
     }
 
@@ -159,7 +159,7 @@ impl Launch {
     ///
     /// # Panics
     /// When it does not end.
-    pub fn run(&self, arguments: &[&str]) -> Ended {
+    pub fn run(&self, arguments: &[&str]) -> RunResult {
         self.command(arguments).ended()
     }
 }
@@ -434,7 +434,7 @@ impl Lockgate {
     ///
     /// # Panics
     /// When it does not end.
-    pub fn ended(mut self) -> Ended {
+    pub fn ended(mut self) -> RunResult {
         // Its outputs close with it; no other process has them.
         let ended = self.stdout.ended() && self.stderr.ended();
         assert!(
@@ -443,7 +443,7 @@ impl Lockgate {
             self.stderr.text()
         );
         let status = self.child.wait().expect("it is our child");
-        Ended {
+        RunResult {
             code: status.code(),
             stdout: self.stdout.text(),
             stderr: self.stderr.text(),
@@ -454,7 +454,7 @@ impl Lockgate {
     ///
     /// # Panics
     /// When it does not end.
-    pub fn stop(self) -> Ended {
+    pub fn stop(self) -> RunResult {
         self.signal(Signal::TERM);
         self.ended()
     }

@@ -2,7 +2,9 @@
 //! of the kit.
 
 use lockgate_testkit::h2::frame::{code, flag, kind, setting};
-use lockgate_testkit::h2::{Answer, Client, GoAway, Origin, Peer, Reply, hpack};
+use lockgate_testkit::h2::{
+    Client, GoAway, Origin, Peer, ReceivedResponse, ScriptedResponse, hpack,
+};
 use lockgate_testkit::{Authority, ClientSettings, Origin as Listener};
 
 fn fields(fields: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -13,8 +15,8 @@ fn fields(fields: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 /// A response with all that one may have.
-fn whole() -> Reply {
-    Reply::new(200)
+fn whole() -> ScriptedResponse {
+    ScriptedResponse::new(200)
         .interim(103, &[("link", "</a.css>")])
         .field("x", "y")
         .piece("ab")
@@ -22,8 +24,8 @@ fn whole() -> Reply {
         .trailer("t", "u")
 }
 
-fn expected() -> Answer {
-    Answer {
+fn expected() -> ReceivedResponse {
+    ReceivedResponse {
         status: 200,
         fields: fields(&[("x", "y")]),
         interim: vec![(103, fields(&[("link", "</a.css>")]))],
@@ -107,12 +109,12 @@ fn h2_client_and_origin_speak_tls() {
     let authority = Authority::new("Test Authority");
     let origin = Origin::tls(&authority.issue(&["app.test"]), |asked| {
         match asked.path.as_str() {
-            "/refused" => Reply::refuse(code::REFUSED_STREAM),
-            "/cut" => Reply::new(200)
+            "/refused" => ScriptedResponse::refuse(code::REFUSED_STREAM),
+            "/cut" => ScriptedResponse::new(200)
                 .piece("half")
                 .then_reset(code::INTERNAL_ERROR),
-            "/never" => Reply::new(200).piece("half").then_nothing(),
-            _ => Reply::ok(asked.body.clone()),
+            "/never" => ScriptedResponse::new(200).piece("half").then_nothing(),
+            _ => ScriptedResponse::ok(asked.body.clone()),
         }
     });
     let settings = ClientSettings::trusting(&authority);
@@ -121,9 +123,9 @@ fn h2_client_and_origin_speak_tls() {
     assert_eq!(client.post("/", body.clone()).body, body);
     assert_eq!(
         client.get("/refused"),
-        Answer {
+        ReceivedResponse {
             reset: Some(code::REFUSED_STREAM),
-            ..Answer::default()
+            ..ReceivedResponse::default()
         }
     );
     let cut = client.get("/cut");
@@ -143,7 +145,7 @@ fn h2_client_and_origin_speak_tls() {
 
 #[test]
 fn an_origin_sends_goaway_freezes_and_drops_on_command() {
-    let origin = Origin::plain(|_| Reply::ok("x"));
+    let origin = Origin::plain(|_| ScriptedResponse::ok("x"));
     let mut peer = Peer::connect(origin.socket_address());
     peer.get(1, "/");
     assert_eq!(peer.answer(1).text(), "x");
@@ -198,7 +200,7 @@ fn h2_streams_go_both_ways_at_once() {
 /// error.
 #[test]
 fn a_scripted_client_sends_malformed_header_blocks() {
-    let origin = Origin::plain(|_| Reply::ok(""));
+    let origin = Origin::plain(|_| ScriptedResponse::ok(""));
     let mut peer = Peer::connect(origin.socket_address());
     let section = [hpack::indexed(2), hpack::never_indexed("connection", "b")].concat();
     peer.frame(

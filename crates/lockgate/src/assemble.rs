@@ -20,8 +20,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockgate_config as config;
-use lockgate_config::{At, Code, Config, Protocol, Report};
-use lockgate_net::listen::{self, Address, Bound};
+use lockgate_config::{Code, Config, Protocol, Report, SourceSpan};
+use lockgate_net::listen::{self, BoundListener, ListenAddress};
 use lockgate_net::tls::{Connector, TicketRing};
 use lockgate_proxy::admit::basic_auth::Checker;
 use lockgate_proxy::downstream::{Listener, Service};
@@ -70,7 +70,7 @@ pub(crate) struct Assembly {
 impl Assembly {
     /// With `ports.https = 0`, lets redirects lead to the port that the system has chosen on their
     /// address; `bound` is in the order of the listeners.
-    pub(crate) fn redirect_to(&mut self, bound: &[Bound]) {
+    pub(crate) fn redirect_to(&mut self, bound: &[BoundListener]) {
         let is_secure = |planned: &Planned| planned.listener.tls_of_sites().is_some();
         let secure = self
             .listeners
@@ -152,15 +152,15 @@ pub(crate) struct Planned {
     /// What it does.
     pub(crate) listener: Arc<Listener>,
     /// Where it listens.
-    pub(crate) address: Address,
+    pub(crate) address: ListenAddress,
     /// How.
-    pub(crate) options: listen::Options,
+    pub(crate) options: listen::ListenOptions,
     /// The protocols that its TLS can choose, for metrics.
     pub(crate) alpn: Vec<String>,
     /// What sites speak there without TLS; empty for all others.
     pub(crate) plain: Vec<Protocol>,
     /// Where it was written.
-    pub(crate) at: At,
+    pub(crate) at: SourceSpan,
 }
 
 /// What this process may read.
@@ -259,13 +259,20 @@ struct Mistakes<'a> {
 }
 
 impl Mistakes<'_> {
-    fn error(&mut self, code: Code, at: &At, message: impl Into<String>, cure: &str) {
+    fn error(&mut self, code: Code, at: &SourceSpan, message: impl Into<String>, cure: &str) {
         self.failed = true;
         self.tell(code, at, message.into(), "", cure);
     }
 
     /// A mistake of the file at `path`.
-    fn file(&mut self, path: &Path, code: Code, at: &At, message: impl Into<String>, cure: &str) {
+    fn file(
+        &mut self,
+        path: &Path,
+        code: Code,
+        at: &SourceSpan,
+        message: impl Into<String>,
+        cure: &str,
+    ) {
         let is_denied = |error: io::Error| error.kind() == io::ErrorKind::PermissionDenied;
         if self.sight == Sight::Less && File::open(path).is_err_and(is_denied) {
             self.failed = true;
@@ -281,27 +288,40 @@ impl Mistakes<'_> {
         self.error(code, at, message, cure);
     }
 
-    fn warn(&mut self, code: Code, at: &At, message: impl Into<String>, why: &str, cure: &str) {
+    fn warn(
+        &mut self,
+        code: Code,
+        at: &SourceSpan,
+        message: impl Into<String>,
+        why: &str,
+        cure: &str,
+    ) {
         self.tell(code, at, message.into(), why, cure);
     }
 
     /// What lies in two places.
-    fn pair(&mut self, code: Code, at: &At, texts: (&str, &str, &str), other: (&At, &str)) {
+    fn pair(
+        &mut self,
+        code: Code,
+        at: &SourceSpan,
+        texts: (&str, &str, &str),
+        other: (&SourceSpan, &str),
+    ) {
         self.failed = true;
         if !self.is_told(code, at, texts.0) {
             self.report.push_pair(code, at, texts, other);
         }
     }
 
-    fn tell(&mut self, code: Code, at: &At, message: String, why: &str, cure: &str) {
+    fn tell(&mut self, code: Code, at: &SourceSpan, message: String, why: &str, cure: &str) {
         if !self.is_told(code, at, &message) {
             self.report.push_at(code, at, message, why, cure);
         }
     }
 
     /// What several listeners share is wrong in each of them, and said once.
-    fn is_told(&self, code: Code, at: &At, message: &str) -> bool {
-        let same = |other: &At| other.to_string() == at.to_string();
+    fn is_told(&self, code: Code, at: &SourceSpan, message: &str) -> bool {
+        let same = |other: &SourceSpan| other.to_string() == at.to_string();
         self.report.iter().any(|found| {
             found.code() == code && found.message() == message && found.at().is_some_and(same)
         })
@@ -312,8 +332,11 @@ impl Mistakes<'_> {
 /// Deadlines begin afterwards: it must be short beside them.
 const DEFERRED: Duration = Duration::from_secs(1);
 
-fn options(socket: &config::Socket, defer_accept: Option<Duration>) -> listen::Options {
-    listen::Options {
+fn options(
+    socket: &config::SocketOptions,
+    defer_accept: Option<Duration>,
+) -> listen::ListenOptions {
+    listen::ListenOptions {
         backlog: socket.backlog,
         fast_open: socket.fast_open,
         defer_accept,
@@ -321,27 +344,27 @@ fn options(socket: &config::Socket, defer_accept: Option<Duration>) -> listen::O
 }
 
 /// The address of a listener as the wire knows it.
-pub(crate) fn address(written: &config::ListenAddr) -> Address {
+pub(crate) fn address(written: &config::ListenAddr) -> ListenAddress {
     match written {
-        config::ListenAddr::All(port) => Address::All(*port),
-        config::ListenAddr::Ip(address) => Address::Ip(*address),
-        config::ListenAddr::Unix(path) => Address::Unix(path.clone()),
+        config::ListenAddr::All(port) => ListenAddress::All(*port),
+        config::ListenAddr::Ip(address) => ListenAddress::Ip(*address),
+        config::ListenAddr::Unix(path) => ListenAddress::Unix(path.clone()),
     }
 }
 
-fn port(address: &Address) -> Option<u16> {
+fn port(address: &ListenAddress) -> Option<u16> {
     match address {
-        Address::All(port) => Some(*port),
-        Address::Ip(address) => Some(address.port()),
-        Address::Unix(_) => None,
+        ListenAddress::All(port) => Some(*port),
+        ListenAddress::Ip(address) => Some(address.port()),
+        ListenAddress::Unix(_) => None,
     }
 }
 
-fn with_port(address: &Address, port: u16) -> Address {
+fn with_port(address: &ListenAddress, port: u16) -> ListenAddress {
     match address {
-        Address::All(_) => Address::All(port),
-        Address::Ip(address) => Address::Ip(SocketAddr::new(address.ip(), port)),
-        Address::Unix(path) => Address::Unix(path.clone()),
+        ListenAddress::All(_) => ListenAddress::All(port),
+        ListenAddress::Ip(address) => ListenAddress::Ip(SocketAddr::new(address.ip(), port)),
+        ListenAddress::Unix(path) => ListenAddress::Unix(path.clone()),
     }
 }
 

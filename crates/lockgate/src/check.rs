@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use lockgate_config::{Report, Severity};
-use lockgate_net::listen::Trial;
+use lockgate_net::listen::BindCheck;
 use serde_json::{Value, json};
 
 use crate::assemble::Assembly;
@@ -25,8 +25,8 @@ const WARNINGS: u8 = 2;
 /// Checks a configuration file and what a start needs; opens and starts nothing.
 pub(crate) fn run(check: &Check) -> ExitCode {
     let trial = match check.addresses {
-        Addresses::OfMachine => Trial::Address,
-        Addresses::Bind => Trial::Port,
+        Addresses::OfMachine => BindCheck::Address,
+        Addresses::Bind => BindCheck::Port,
     };
     let Examined {
         mut report,

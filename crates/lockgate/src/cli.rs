@@ -17,8 +17,8 @@ use std::str::FromStr;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand, error::ErrorKind};
 pub(crate) use compare::check_load;
-use lockgate_compare::Options as Comparison;
-use lockgate_compare::guard::Guard;
+use lockgate_compare::CompareOptions;
+use lockgate_compare::guard::ProcessGuard;
 
 use crate::one_liners::Demo;
 
@@ -49,9 +49,9 @@ pub(crate) enum Command {
     /// Make load and measure.
     Load(Box<load::Load>),
     /// Measure programs side by side.
-    Compare(Comparison),
+    Compare(CompareOptions),
     /// Hold a program that `compare` runs.
-    Guard(Guard),
+    Guard(ProcessGuard),
     /// Print the version.
     Version { output: Output },
 }

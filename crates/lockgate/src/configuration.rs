@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
 use aws_lc_rs::digest::{Context, SHA256};
-use lockgate_config::{Diagnostic, Draft, Severity};
+use lockgate_config::{ConfigDraft, Diagnostic, Severity};
 
 use crate::examine::{Examined, examine};
 use crate::opening::Mode;
@@ -43,7 +43,7 @@ pub(crate) struct Look {
 
 impl Configuration {
     /// The file at `path`, as it was read.
-    pub(crate) fn new(path: &Path, draft: &Draft) -> Arc<Self> {
+    pub(crate) fn new(path: &Path, draft: &ConfigDraft) -> Arc<Self> {
         let read = SystemTime::now();
         let file = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let last = ArcSwap::from_pointee(Look {
@@ -134,7 +134,7 @@ fn log(found: &Diagnostic) {
     );
 }
 
-fn hash(draft: &Draft) -> String {
+fn hash(draft: &ConfigDraft) -> String {
     let mut context = Context::new(&SHA256);
     draft
         .texts()

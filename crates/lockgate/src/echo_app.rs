@@ -15,7 +15,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode, Version};
 use hyper_util::rt::TokioIo;
-use lockgate_net::proxy_protocol::{Addresses, Header, Ssl, parse};
+use lockgate_net::proxy_protocol::{ProxiedAddresses, ProxyHeader, Ssl, parse};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::net::{UnixListener, UnixStream};
 
@@ -78,7 +78,7 @@ async fn serve_connection(mut stream: UnixStream, name: &'static str, preface: P
 }
 
 /// Reads a PROXY version 2 header and not a byte more.
-async fn read_header(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Header> {
+async fn read_header(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<ProxyHeader> {
     let mut fixed = [0; FIXED_PART];
     stream.read_exact(&mut fixed).await?;
     let wrong = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
@@ -99,9 +99,9 @@ async fn read_header(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Header
 }
 
 /// Who calls, in lines for the page.
-fn describe(header: &Header) -> String {
+fn describe(header: &ProxyHeader) -> String {
     let mut text = match &header.addresses {
-        Addresses::Inet {
+        ProxiedAddresses::Inet {
             source,
             destination,
         } => format!("from {source} to {destination}\n"),
@@ -216,7 +216,7 @@ mod tests {
     use tokio::io::AsyncWriteExt as _;
 
     fn header() -> Vec<u8> {
-        let addresses = Addresses::Inet {
+        let addresses = ProxiedAddresses::Inet {
             source: "192.0.2.7:4711".parse().unwrap(),
             destination: "127.0.0.1:8443".parse().unwrap(),
         };

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use lockgate_config::{Draft, Report, read};
+use lockgate_config::{ConfigDraft, Report, read};
 
 use crate::assemble::Assembly;
 use crate::opening::{self, Mode};
@@ -13,7 +13,7 @@ pub(crate) struct Examined {
     /// Every mistake and warning.
     pub(crate) report: Report,
     /// What was written; `None` when the file cannot be read.
-    pub(crate) draft: Option<Draft>,
+    pub(crate) draft: Option<ConfigDraft>,
     /// What would run; `None` when something is wrong.
     pub(crate) assembly: Option<Assembly>,
 }

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use lockgate_metrics::{Listing, Order, Shards, Text, TopEntry, TopSnapshot, Traffic};
-use lockgate_net::memory::{self as counted, Kind};
+use lockgate_metrics::{
+    ExpositionText, Shards, TopEntry, TopListing, TopOrder, TopSnapshot, Traffic,
+};
+use lockgate_net::memory::{self as counted, MemoryKind};
 use lockgate_net::tls::Acceptor;
 use lockgate_proxy::clock;
 use lockgate_proxy::metrics::http::{self, EndpointState};
@@ -15,7 +17,7 @@ use lockgate_proxy::metrics::relay::{self, RelayName};
 use lockgate_proxy::metrics::{self, WorkerCells};
 use lockgate_proxy::popular::PopularSnapshot;
 use lockgate_proxy::upstream::{Endpoint, Member, Pool};
-use lockgate_proxy::worker::{Accounts, Published, Shared};
+use lockgate_proxy::worker::{Accounts, ProcessState, Published};
 use serde_json::{Value, json};
 
 use crate::assemble::{Assembly, Planned};
@@ -43,7 +45,7 @@ pub(crate) struct Exposition {
     pools: Vec<Arc<Pool>>,
     standings: Standings,
     shards: Arc<Shards<WorkerCells>>,
-    shared: Arc<Shared>,
+    shared: Arc<ProcessState>,
     tops: Vec<Published>,
     lost: Vec<Arc<AtomicU64>>,
     file: Option<Arc<Configuration>>,
@@ -57,7 +59,7 @@ impl Exposition {
         assembly: &Assembly,
         file: Option<Arc<Configuration>>,
         shards: Arc<Shards<WorkerCells>>,
-        shared: Arc<Shared>,
+        shared: Arc<ProcessState>,
         tops: Vec<Published>,
         lost: Vec<Arc<AtomicU64>>,
     ) -> Self {
@@ -105,7 +107,7 @@ impl Exposition {
 
     /// Prometheus text.
     pub(crate) fn metrics(&self) -> String {
-        let mut text = Text::new();
+        let mut text = ExpositionText::new();
         metrics::write(&mut text, &self.shards, &self.names);
         relay::write(&mut text, &self.shards, &self.relays);
         self.process(&mut text);
@@ -118,7 +120,7 @@ impl Exposition {
         text.finish()
     }
 
-    fn process(&self, text: &mut Text) {
+    fn process(&self, text: &mut ExpositionText) {
         let version = [("version", env!("CARGO_PKG_VERSION"))];
         text.gauge("lockgate_build_info", "Always 1; the version is the label.")
             .sample(&version, 1_i64);
@@ -177,7 +179,7 @@ impl Exposition {
         .sample(&[], operator_log::lost());
     }
 
-    fn configuration(&self, text: &mut Text) {
+    fn configuration(&self, text: &mut ExpositionText) {
         let Some(configuration) = self.file.as_deref() else {
             return;
         };
@@ -213,7 +215,7 @@ impl Exposition {
         .sample(&[], i64::from(last.differs));
     }
 
-    fn sockets(&self, text: &mut Text) {
+    fn sockets(&self, text: &mut ExpositionText) {
         let sockets = &self.shared.sockets;
         let (open, idle) = (sockets.open() as i64, sockets.idle() as i64);
         let mut family = text.gauge(
@@ -259,7 +261,7 @@ impl Exposition {
             .filter(|endpoint| !endpoint.is_vacant())
     }
 
-    fn upstream(&self, text: &mut Text) {
+    fn upstream(&self, text: &mut ExpositionText) {
         if !self.pools.is_empty() {
             let mut family =
                 text.gauge("lockgate_upstream_up", "1 while an endpoint may be chosen; 0 while checks have it down, while others are preferred because it has failed, and after a failed connect until it has served.");
@@ -329,7 +331,7 @@ impl Exposition {
         members.map(state).collect()
     }
 
-    fn checks(&self, text: &mut Text) {
+    fn checks(&self, text: &mut ExpositionText) {
         let standings = self.standings.now();
         if standings.is_empty() {
             return;
@@ -354,21 +356,22 @@ impl Exposition {
         }
     }
 
-    fn certificates(&self, text: &mut Text) {
+    fn certificates(&self, text: &mut ExpositionText) {
         // One certificate may serve several listeners and have several names: its file tells it
         // apart.
         let mut expiries = BTreeMap::new();
         for (listener, acceptor) in &self.acceptors {
             for certificate in acceptor.store().describe() {
                 let name = certificate
+                    .facts
                     .names
                     .first()
                     .cloned()
-                    .unwrap_or_else(|| certificate.subject.clone());
+                    .unwrap_or_else(|| certificate.facts.subject.clone());
                 let path = certificate.path.display().to_string();
                 expiries.insert(
                     (listener.clone(), path, name),
-                    seconds(certificate.not_after),
+                    seconds(certificate.facts.not_after),
                 );
             }
         }
@@ -386,8 +389,8 @@ impl Exposition {
 
     /// Gauges, not counters: when a client comes into the list, what it had counts no longer under
     /// `other`.
-    fn clients(&self, text: &mut Text) {
-        let listing = self.snapshot().top(SERIES, Order::Bytes);
+    fn clients(&self, text: &mut ExpositionText) {
+        let listing = self.snapshot().top(SERIES, TopOrder::Bytes);
         let mut family = text.gauge(
             "lockgate_client_bytes",
             "Bytes of the clients with the most, as far as tracked.",
@@ -420,7 +423,7 @@ impl Exposition {
 
     /// The traffic of clients, and what they ask for, as JSON: the most first.
     pub(crate) fn top(&self) -> String {
-        let listing = self.snapshot().top(LISTED, Order::Bytes);
+        let listing = self.snapshot().top(LISTED, TopOrder::Bytes);
         let clients: Vec<Value> = listing.entries.iter().map(client).collect();
         let popular =
             PopularSnapshot::merge(self.accounts().map(|accounts| accounts.popular.clone()));
@@ -445,7 +448,7 @@ impl Exposition {
     }
 }
 
-fn memory(text: &mut Text) {
+fn memory(text: &mut ExpositionText) {
     let budget = counted::process();
     if let Some(limit) = budget.limit() {
         text.gauge(
@@ -459,7 +462,7 @@ fn memory(text: &mut Text) {
         "Memory in use by kind: what was allocated, zstd's contexts, what the kernel holds for us by estimate, and \
          what was measured beside that.",
     );
-    for (kind, name) in Kind::ALL {
+    for (kind, name) in MemoryKind::ALL {
         family.sample(&[("kind", name)], budget.used(kind) as i64);
     }
     family.sample(&[("kind", "surplus")], budget.surplus() as i64);
@@ -470,7 +473,7 @@ fn memory(text: &mut Text) {
     .sample(&[], budget.level() as i64);
 }
 
-fn each_client(listing: &Listing<IpAddr>, mut sample: impl FnMut(&str, &Traffic)) {
+fn each_client(listing: &TopListing<IpAddr>, mut sample: impl FnMut(&str, &Traffic)) {
     for entry in &listing.entries {
         sample(&entry.key.to_string(), &entry.traffic);
     }
@@ -486,7 +489,7 @@ fn client(entry: &TopEntry<IpAddr>) -> Value {
 
 /// A list whose entries count requests, which are *received*; `name` is what the key is called.
 fn requests(name: &str, top: &TopSnapshot<Box<str>>) -> Value {
-    let entries = top.top(LISTED, Order::Bytes).entries;
+    let entries = top.top(LISTED, TopOrder::Bytes).entries;
     entries
         .iter()
         .map(|entry| {

@@ -12,11 +12,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use lockgate_http::h1::body::Decoder;
+use lockgate_http::h1::body::BodyDecoder;
 use lockgate_http::h1::framing;
 use lockgate_http::head::Method;
 use lockgate_proxy::transform::rewrite::Fetched;
-use lockgate_proxy::upstream::{Place, Random};
+use lockgate_proxy::upstream::{EndpointAddress, Random};
 use rustix::fs::OFlags;
 use tokio::sync::Semaphore;
 use tokio::task::{LocalSet, spawn_blocking};
@@ -62,7 +62,7 @@ pub(crate) enum Source {
 /// Whom to ask, and what for.
 pub(crate) struct Url {
     /// Where it is.
-    pub(crate) place: Place,
+    pub(crate) place: EndpointAddress,
     /// What Host says.
     pub(crate) host: String,
     /// Path and query.
@@ -234,7 +234,7 @@ impl Url {
         }
         let length = framing::response(Method::Get, &head)?;
         read_body(
-            Decoder::new(length),
+            BodyDecoder::new(length),
             received,
             &mut channel,
             LONGEST + 1,

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use lockgate_load::Stop;
-use lockgate_load::result::End;
+use lockgate_load::result::RunEnd;
 use lockgate_report::push::Push;
 
 use crate::cli::load::{Load, What};
@@ -45,8 +45,8 @@ pub(crate) fn run(load: &Load) -> anyhow::Result<ExitCode> {
         .map(|gateway| Push::start(gateway, &plan.stages))
         .transpose()?;
     let made = lockgate_load::run(plan, &stop, |progress| {
-        view.tell(&progress);
-        if let Some(warning) = push.as_mut().and_then(|push| push.tell(&progress)) {
+        view.observe(&progress);
+        if let Some(warning) = push.as_mut().and_then(|push| push.observe(&progress)) {
             view.say(&warning);
         }
     });
@@ -66,12 +66,12 @@ pub(crate) fn run(load: &Load) -> anyhow::Result<ExitCode> {
             pushes.failed
         );
     }
-    let broken = load
+    let breaches = load
         .fail_if
         .as_ref()
-        .map(|condition| condition.broken(&report))
+        .map(|condition| condition.breaches(&report))
         .unwrap_or_default();
-    for breach in &broken {
+    for breach in &breaches {
         eprintln!("lockgate: {breach}");
     }
     // What was to hold of every stage holds of none.
@@ -80,10 +80,10 @@ pub(crate) fn run(load: &Load) -> anyhow::Result<ExitCode> {
         eprintln!("lockgate: nothing was measured that --fail-if could be held against");
     }
     written?;
-    if report.end == End::Interrupted {
+    if report.end == RunEnd::Interrupted {
         return Ok(interrupts.exit_code());
     }
-    Ok(if broken.is_empty() && !unmeasured {
+    Ok(if breaches.is_empty() && !unmeasured {
         ExitCode::SUCCESS
     } else {
         ExitCode::from(BROKEN)

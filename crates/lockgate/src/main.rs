@@ -36,13 +36,13 @@ use std::process::ExitCode;
 use cli::{Command, Output};
 use configuration::Configuration;
 use examine::examine;
-use lockgate_net::listen::Trial;
-use lockgate_net::memory::Counting;
+use lockgate_net::listen::BindCheck;
+use lockgate_net::memory::CountingAllocator;
 use opening::Mode;
 use print::out;
 
 #[global_allocator]
-static ALLOCATOR: Counting<mimalloc::MiMalloc> = Counting(mimalloc::MiMalloc);
+static ALLOCATOR: CountingAllocator<mimalloc::MiMalloc> = CountingAllocator(mimalloc::MiMalloc);
 
 fn main() -> ExitCode {
     // The allocator asks for huge pages, and then all of a buffer is resident of which one page was
@@ -76,7 +76,7 @@ fn run(config: &Path) -> ExitCode {
         Ok(draft) if !draft.report().has_errors() => draft,
         // What else would stop the start is told with the mistakes in the file.
         _ => {
-            print::report(&examine(config, Mode::Check(Trial::Port)).report);
+            print::report(&examine(config, Mode::Check(BindCheck::Port)).report);
             return ExitCode::FAILURE;
         }
     };

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use lockgate_config::Memory;
-use lockgate_net::memory::{self as counted, Budget, Kind, Level};
+use lockgate_net::memory::{self as counted, Budget, MemoryKind, MemoryLevel};
 
 mod cgroup;
 
@@ -114,7 +114,7 @@ pub(crate) struct Measuring {
     surpluses: [usize; WINDOW],
     next: usize,
     ticks: u32,
-    level: Level,
+    level: MemoryLevel,
     told: Option<u32>,
 }
 
@@ -131,7 +131,7 @@ impl Measuring {
             surpluses: [0; WINDOW],
             next: 0,
             ticks: 0,
-            level: Level::Easy,
+            level: MemoryLevel::Easy,
             told: None,
         }
     }
@@ -142,7 +142,7 @@ impl Measuring {
             return;
         };
         self.ticks = self.ticks.wrapping_add(1);
-        if self.ticks.is_multiple_of(SELDOM) || self.budget.level() > Level::Easy {
+        if self.ticks.is_multiple_of(SELDOM) || self.budget.level() > MemoryLevel::Easy {
             self.measure();
         }
         self.tell(limit);
@@ -157,12 +157,14 @@ impl Measuring {
                 .unwrap_or(usize::MAX)
                 .saturating_sub(counted)
         };
-        let surplus = beyond(anonymous, counted(Kind::Heap) + counted(Kind::Coding))
-            + beyond(kernel, counted(Kind::Kernel));
+        let surplus = beyond(
+            anonymous,
+            counted(MemoryKind::Heap) + counted(MemoryKind::Coding),
+        ) + beyond(kernel, counted(MemoryKind::Kernel));
         self.surpluses[self.next] = surplus;
         self.next = (self.next + 1) % WINDOW;
         self.budget
-            .tell_surplus(self.surpluses.iter().copied().min().unwrap_or(0));
+            .set_surplus(self.surpluses.iter().copied().min().unwrap_or(0));
     }
 
     /// Says that a level was entered or left, seldom enough that a log is not filled by it.
@@ -173,19 +175,19 @@ impl Measuring {
             .is_some_and(|told| self.ticks.wrapping_sub(told) < TOLD_EVERY);
         // What has become worse is said at once, but for what was said just now.
         if level == self.level
-            || (recently && level != Level::Full)
-            || (recently && self.level == Level::Full)
+            || (recently && level != MemoryLevel::Full)
+            || (recently && self.level == MemoryLevel::Full)
         {
             return;
         }
         (self.level, self.told) = (level, Some(self.ticks));
         let used = self.budget.total();
         match level {
-            Level::Easy => tracing::info!(used, limit, "there is enough memory again"),
-            Level::Lean => {
+            MemoryLevel::Easy => tracing::info!(used, limit, "there is enough memory again"),
+            MemoryLevel::Lean => {
                 tracing::warn!(used, limit, "memory is scarce: nothing is kept for later")
             }
-            Level::Full => {
+            MemoryLevel::Full => {
                 tracing::warn!(
                     used,
                     limit,

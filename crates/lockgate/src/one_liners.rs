@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use lockgate_config::parse_str;
-use lockgate_net::listen::Address;
+use lockgate_net::listen::ListenAddress;
 
 use crate::cli::ListenerTls;
 use crate::cli::serve::{Listen, Serve};
@@ -125,9 +125,9 @@ pub(crate) fn serve(serve: &Serve) -> anyhow::Result<ExitCode> {
 }
 
 /// What is served, and where a browser on this machine finds it.
-fn announcement(root: &str, scheme: &str, address: &Address) -> String {
+fn announcement(root: &str, scheme: &str, address: &ListenAddress) -> String {
     match address {
-        Address::Ip(address) if !address.ip().is_unspecified() => {
+        ListenAddress::Ip(address) if !address.ip().is_unspecified() => {
             let whom = if address.ip().is_loopback() {
                 ", to this machine only"
             } else {
@@ -135,16 +135,16 @@ fn announcement(root: &str, scheme: &str, address: &Address) -> String {
             };
             format!("{root} is served at {scheme}://{address}/{whom}. Ctrl-C ends this.")
         }
-        Address::Ip(address) => {
+        ListenAddress::Ip(address) => {
             format!(
                 "{root} is served at {scheme}://localhost:{}/. Ctrl-C ends this.",
                 address.port()
             )
         }
-        Address::All(port) => {
+        ListenAddress::All(port) => {
             format!("{root} is served at {scheme}://localhost:{port}/. Ctrl-C ends this.")
         }
-        Address::Unix(path) => {
+        ListenAddress::Unix(path) => {
             format!(
                 "{root} is served as {scheme} at unix:{}. Ctrl-C ends this.",
                 path.display()
@@ -193,12 +193,12 @@ pub(crate) fn tunnel(tunnel: &Tunnel) -> anyhow::Result<ExitCode> {
     Ok(run(&config, "tunnel", |running| {
         if let [address, ..] = running.bound.as_slice() {
             let address = match address {
-                Address::Ip(address) if address.ip().is_unspecified() => {
+                ListenAddress::Ip(address) if address.ip().is_unspecified() => {
                     format!("localhost:{}", address.port())
                 }
-                Address::Ip(address) => address.to_string(),
-                Address::All(port) => format!("localhost:{port}"),
-                Address::Unix(path) => {
+                ListenAddress::Ip(address) => address.to_string(),
+                ListenAddress::All(port) => format!("localhost:{port}"),
+                ListenAddress::Unix(path) => {
                     return out!(
                         "Tunnels at unix:{}, {whom}. Ctrl-C ends this.",
                         path.display()

@@ -13,8 +13,8 @@ use std::io;
 use std::path::Path;
 use std::thread;
 
-use lockgate_config::{Action, Code, Config, Loaded, Report, Workers};
-use lockgate_net::listen::{Address, Bound, Trial};
+use lockgate_config::{Code, Config, LoadedConfig, Report, RouteAction, Workers};
+use lockgate_net::listen::{BindCheck, BoundListener, ListenAddress};
 use rustix::fs::{Access, access};
 
 use crate::assemble::{self, Assembly, Sight};
@@ -29,7 +29,7 @@ pub(crate) enum Mode {
     /// Everything is opened, and stays open.
     Start,
     /// Nothing is opened; the process becomes the user, to see what that user may.
-    Check(Trial),
+    Check(BindCheck),
     /// Nothing is opened, and the process stays what it is: it serves.
     Serving,
 }
@@ -38,14 +38,14 @@ pub(crate) enum Mode {
 pub(crate) struct Prepared {
     pub(crate) config: Config,
     pub(crate) assembly: Assembly,
-    pub(crate) bound: Vec<Bound>,
-    pub(crate) metrics: Option<(metrics_server::Listener, Address)>,
+    pub(crate) bound: Vec<BoundListener>,
+    pub(crate) metrics: Option<(metrics_server::Listener, ListenAddress)>,
     pub(crate) logs: Logs,
     pub(crate) workers: usize,
 }
 
 /// Does everything that can fail; what is wrong is added to `report`, and then nothing runs.
-pub(crate) fn prepare(loaded: &Loaded, report: &mut Report) -> Option<Prepared> {
+pub(crate) fn prepare(loaded: &LoadedConfig, report: &mut Report) -> Option<Prepared> {
     match descriptors::raise() {
         Ok(raised) => tracing::debug!(
             from = raised.from,
@@ -87,7 +87,7 @@ pub(crate) fn prepare(loaded: &Loaded, report: &mut Report) -> Option<Prepared> 
 
 /// Finds out what a start would fail with, and leaves nothing behind; what it finds is added to
 /// `report`. In [`Mode::Check`] the process becomes the user for good.
-pub(crate) fn rehearse(loaded: &Loaded, mode: Mode, report: &mut Report) -> Option<Assembly> {
+pub(crate) fn rehearse(loaded: &LoadedConfig, mode: Mode, report: &mut Report) -> Option<Assembly> {
     Opening {
         loaded,
         report,
@@ -102,13 +102,13 @@ pub(crate) fn rehearse(loaded: &Loaded, mode: Mode, report: &mut Report) -> Opti
 /// What the steps have opened; nothing of it where it was not to be opened.
 struct Opened {
     assembly: Option<Assembly>,
-    bound: Vec<Bound>,
-    metrics: Option<(metrics_server::Listener, Address)>,
+    bound: Vec<BoundListener>,
+    metrics: Option<(metrics_server::Listener, ListenAddress)>,
     logs: Option<Logs>,
 }
 
 struct Opening<'a> {
-    loaded: &'a Loaded,
+    loaded: &'a LoadedConfig,
     report: &'a mut Report,
     mode: Mode,
     sight: Sight,
@@ -252,7 +252,7 @@ impl Opening<'_> {
             .iter()
             .flat_map(|site| &site.routes);
         let served = routes.filter_map(|route| match &route.action {
-            Action::Files(files) => Some(files),
+            RouteAction::Files(files) => Some(files),
             _ => None,
         });
         let mut told: Vec<&Path> = Vec::new();

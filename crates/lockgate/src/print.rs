@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal, Write};
 
-use lockgate_config::{Color, Level, LogFormat, Report};
+use lockgate_config::{Color, LogFormat, LogLevel, Report};
 use tracing::level_filters::LevelFilter;
 
 use crate::operator_log::Format;
@@ -39,12 +39,12 @@ pub(crate) fn color() -> Color {
 }
 
 /// The level as the operator log knows it.
-pub(crate) fn level(level: Level) -> LevelFilter {
+pub(crate) fn level(level: LogLevel) -> LevelFilter {
     match level {
-        Level::Error => LevelFilter::ERROR,
-        Level::Warn => LevelFilter::WARN,
-        Level::Info => LevelFilter::INFO,
-        Level::Debug => LevelFilter::DEBUG,
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
     }
 }
 

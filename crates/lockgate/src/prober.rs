@@ -160,12 +160,12 @@ impl Probe {
             None => {}
             Some(Transition::Up) => {
                 // What it did before it fell says nothing of what it does now.
-                member.endpoint().forgive();
-                member.rise(clock::now());
+                member.endpoint().reset_history();
+                member.mark_up(clock::now());
                 tracing::info!(endpoint, pool, "the endpoint is up");
             }
             Some(Transition::Down) => {
-                member.fall();
+                member.mark_down();
                 tracing::warn!(
                     endpoint,
                     pool,

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockgate_net::dial::interleave;
-use lockgate_proxy::upstream::name::Name;
+use lockgate_proxy::upstream::endpoint_name::EndpointName;
 use lockgate_proxy::upstream::{Endpoint, Pool, Random};
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
@@ -37,7 +37,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_millis(500);
 const HOST: Duration = Duration::from_secs(5);
 
 type Answer = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
-type Lookup = Arc<dyn Fn(Arc<Name>) -> Answer + Send + Sync>;
+type Lookup = Arc<dyn Fn(Arc<EndpointName>) -> Answer + Send + Sync>;
 
 /// The names to resolve; [`Resolver::start`] begins with it.
 #[derive(Default)]
@@ -49,7 +49,7 @@ pub(crate) struct Resolver {
 }
 
 struct Resolved {
-    name: Arc<Name>,
+    name: Arc<EndpointName>,
     woken: Arc<Notify>,
 }
 
@@ -77,12 +77,12 @@ const PACE: Pace = Pace {
 impl Resolver {
     /// The shared cell of `host` and `port`: the same one for the same pair, so that it is resolved
     /// once.
-    pub(crate) fn register(&mut self, host: &str, port: u16) -> Arc<Name> {
+    pub(crate) fn register(&mut self, host: &str, port: u16) -> Arc<EndpointName> {
         let resolved = self.names.entry((host.into(), port)).or_insert_with(|| {
             let woken = Arc::new(Notify::new());
             let wake = Arc::clone(&woken);
             Resolved {
-                name: Arc::new(Name::new(host, port, move || wake.notify_one())),
+                name: Arc::new(EndpointName::new(host, port, move || wake.notify_one())),
                 woken,
             }
         });
@@ -159,7 +159,7 @@ impl Resolving {
     }
 }
 
-fn ask_system(name: Arc<Name>) -> Answer {
+fn ask_system(name: Arc<EndpointName>) -> Answer {
     Box::pin(async move {
         Ok(tokio::net::lookup_host((name.host(), name.port()))
             .await?
@@ -288,7 +288,7 @@ fn some_address(addresses: Vec<SocketAddr>) -> io::Result<Vec<SocketAddr>> {
     Ok(addresses)
 }
 
-fn publish_if_changed(name: &Name, found: Vec<SocketAddr>) {
+fn publish_if_changed(name: &EndpointName, found: Vec<SocketAddr>) {
     let found = interleave(found);
     let old = name.addresses();
     // Name servers rotate their answers: another order is not another answer.
@@ -466,7 +466,7 @@ mod tests {
 
     #[test]
     fn another_order_is_not_another_answer() {
-        let name = Name::new("app.internal", 1, || {});
+        let name = EndpointName::new("app.internal", 1, || {});
         publish_if_changed(&name, addresses(&["10.0.0.1:1", "10.0.0.2:1"]));
         let first = Arc::clone(&name.addresses());
         publish_if_changed(

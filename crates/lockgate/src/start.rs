@@ -9,11 +9,11 @@ use std::thread;
 
 use lockgate_config::{AccessFormat, AccessLog};
 use lockgate_metrics::{Counter, Shards};
-use lockgate_net::listen::{Address, Bound, Owner};
-use lockgate_net::socket::Family;
+use lockgate_net::listen::{BoundListener, ListenAddress, SocketOwner};
+use lockgate_net::socket::SocketFamily;
 use lockgate_proxy::access_log::{Format, Log, MaskIp, Sample, Style};
 use lockgate_proxy::clients::Clients;
-use lockgate_proxy::clock::Pulse;
+use lockgate_proxy::clock::Ticker;
 use lockgate_proxy::files;
 use lockgate_proxy::limits::PerClient;
 use lockgate_proxy::limits::connections::Connections;
@@ -23,7 +23,7 @@ use lockgate_proxy::metrics::http::HttpCells;
 use lockgate_proxy::metrics::relay::RelayCells;
 use lockgate_proxy::metrics::{ListenerCells, WorkerCells};
 use lockgate_proxy::request_id::RequestIds;
-use lockgate_proxy::worker::{Published, Setup, Shared};
+use lockgate_proxy::worker::{ProcessState, Published, Setup};
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::sync::oneshot;
 
@@ -90,10 +90,10 @@ pub(crate) fn start_workers(
             "more connections are allowed than there are descriptors for, with one towards an endpoint for each"
         );
     }
-    let pulses: Vec<_> = (0..workers).map(|_| Pulse::new()).collect();
-    let woken: Arc<[Arc<Pulse>]> = pulses.clone().into();
+    let tickers: Vec<_> = (0..workers).map(|_| Ticker::new()).collect();
+    let woken: Arc<[Arc<Ticker>]> = tickers.clone().into();
     let trusted = config.trusted.clone();
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(ProcessState {
         connections: Connections::new(connections, &woken),
         handshakes: Handshakes::new(config.limits.handshakes),
         sockets: Arc::new(Sockets::new(sockets, &woken)),
@@ -145,13 +145,13 @@ pub(crate) fn start_workers(
     let mask = if masks { MaskIp::Mask } else { MaskIp::Keep };
     let end_of =
         |writer: &LogWriter, log: &AccessLog| Log::new(writer.sender(), writer.lost(), style(log));
-    for (number, pulse) in pulses.iter().enumerate() {
+    for (number, ticker) in tickers.iter().enumerate() {
         let (top, Some(cells)) = (Published::default(), shards.shard(number)) else {
             break;
         };
         let setup = Setup {
             shared: Arc::clone(&shared),
-            pulse: Arc::clone(pulse),
+            ticker: Arc::clone(ticker),
             cells,
             top: Arc::clone(&top),
             mask,
@@ -173,10 +173,10 @@ pub(crate) fn start_workers(
         };
         let own = assembly.listeners.iter().zip(&mut sockets).filter_map(
             |(planned, (sockets, owner))| {
-                let family = if matches!(planned.address, Address::Unix(_)) {
-                    Family::Unix
+                let family = if matches!(planned.address, ListenAddress::Unix(_)) {
+                    SocketFamily::Unix
                 } else {
-                    Family::Tcp
+                    SocketFamily::Tcp
                 };
                 Some(Own {
                     fd: sockets.next()?,
@@ -232,7 +232,7 @@ pub(crate) fn start_workers(
         exposition,
         logs: Some(logs),
         orders,
-        pulses,
+        tickers,
         threads,
         preparing,
         ended,
@@ -247,13 +247,13 @@ pub(crate) struct SocketFile {
 }
 
 impl SocketFile {
-    fn of(bound: &[Bound], metrics: Option<&Address>) -> Vec<Self> {
+    fn of(bound: &[BoundListener], metrics: Option<&ListenAddress>) -> Vec<Self> {
         let ours = bound
             .iter()
-            .filter(|bound| bound.owner == Owner::Us)
+            .filter(|bound| bound.owner == SocketOwner::Us)
             .map(|bound| &bound.address);
         let paths = ours.chain(metrics).filter_map(|address| match address {
-            Address::Unix(path) => Some(path.clone()),
+            ListenAddress::Unix(path) => Some(path.clone()),
             _ => None,
         });
         paths

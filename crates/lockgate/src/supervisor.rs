@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use lockgate_config::{Config, Loaded, Report};
-use lockgate_net::listen::Address;
-use lockgate_net::tls::{Acceptor, KeysReloaded, Rotation, TicketRing, TlsSetupError};
+use lockgate_config::{Config, LoadedConfig, Report};
+use lockgate_net::listen::ListenAddress;
+use lockgate_net::tls::{Acceptor, KeyRotation, KeysReloaded, TicketRing, TlsSetupError};
 use lockgate_proxy::admit::basic_auth::Checker;
-use lockgate_proxy::clock::{Pulse, TICK};
+use lockgate_proxy::clock::{TICK, Ticker};
 use lockgate_proxy::downstream::Service;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::oneshot;
@@ -47,7 +47,7 @@ const UNCLEAN: u8 = 3;
 /// `file` is where the configuration was read from, if it was; `greet` is called once everything is
 /// bound and runs.
 pub(crate) fn run(
-    loaded: &Loaded,
+    loaded: &LoadedConfig,
     file: Option<Arc<Configuration>>,
     greet: impl FnOnce(&Running),
 ) -> ExitCode {
@@ -130,10 +130,10 @@ pub(crate) struct Running {
     /// Where that was read from, if it was a file.
     pub(crate) file: Option<Arc<Configuration>>,
     pub(crate) assembly: Assembly,
-    pub(crate) bound: Vec<Address>,
+    pub(crate) bound: Vec<ListenAddress>,
     pub(crate) socket_files: Vec<SocketFile>,
     pub(crate) metrics: Option<metrics_server::Listener>,
-    pub(crate) metrics_at: Option<Address>,
+    pub(crate) metrics_at: Option<ListenAddress>,
     pub(crate) readiness: Arc<Readiness>,
     pub(crate) exposition: Arc<Exposition>,
     /// How much memory there may be.
@@ -142,7 +142,7 @@ pub(crate) struct Running {
     pub(crate) measuring: Measuring,
     pub(crate) logs: Option<Logs>,
     pub(crate) orders: Arc<Orders>,
-    pub(crate) pulses: Vec<Arc<Pulse>>,
+    pub(crate) tickers: Vec<Arc<Ticker>>,
     pub(crate) threads: Vec<JoinHandle<()>>,
     /// What each worker tells when it has what it needs for itself.
     pub(crate) preparing: Vec<oneshot::Receiver<()>>,
@@ -172,7 +172,7 @@ impl Running {
     /// left is the end of the process.
     fn begin(&self) {
         self.orders.give(Order::Serve);
-        self.pulses.iter().for_each(|pulse| pulse.nudge());
+        self.tickers.iter().for_each(|ticker| ticker.nudge());
     }
 
     /// Serves until it is to stop; false when a worker has died.
@@ -190,7 +190,7 @@ impl Running {
             tokio::select! {
                 _ = tick.tick() => {
                     self.measuring.tick();
-                    self.pulses.iter().for_each(|pulse| pulse.tick());
+                    self.tickers.iter().for_each(|ticker| ticker.tick());
                 }
                 _ = rotation.tick() => self.rotate(),
                 Some(changed) = changes.recv() => self.reload(&changed),
@@ -279,7 +279,7 @@ impl Running {
         };
         let sockets = self.exposition.socket_limit();
         tracing::info!(
-            workers = self.pulses.len(),
+            workers = self.tickers.len(),
             connections,
             limited_by,
             sockets,
@@ -325,8 +325,8 @@ impl Running {
     fn rotate(&self) {
         for ring in &self.assembly.rings {
             match ring.rotate_if_due(Instant::now()) {
-                Ok(Rotation::NotDue) => {}
-                Ok(Rotation::Rotated) => tracing::info!("session tickets have a new key"),
+                Ok(KeyRotation::NotDue) => {}
+                Ok(KeyRotation::Rotated) => tracing::info!("session tickets have a new key"),
                 Err(error) => tracing::error!(%error, "session tickets keep their key"),
             }
         }
@@ -415,7 +415,7 @@ impl Running {
                 () = &mut over => return true,
                 _ = tick.tick() => {
                     self.measuring.tick();
-                    self.pulses.iter().for_each(|pulse| pulse.tick());
+                    self.tickers.iter().for_each(|ticker| ticker.tick());
                     systemd::extend_timeout(TICK * 20);
                 }
                 asked = signals.next() => match asked {
@@ -437,7 +437,7 @@ impl Running {
                 () = &mut over => return false,
                 _ = tick.tick() => {
                     self.measuring.tick();
-                    self.pulses.iter().for_each(|pulse| pulse.nudge());
+                    self.tickers.iter().for_each(|ticker| ticker.nudge());
                     systemd::extend_timeout(TICK * 20);
                 }
                 ended = self.ended.recv() => {

@@ -7,10 +7,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use lockgate_net::listen::{self, Owner};
-use lockgate_net::shape::Line;
-use lockgate_net::socket::Family;
-use lockgate_proxy::clock::Pulse;
+use lockgate_net::listen::{self, SocketOwner};
+use lockgate_net::socket::SocketFamily;
+use lockgate_net::traffic_shaping::ShapingQueue;
+use lockgate_proxy::clock::Ticker;
 use lockgate_proxy::downstream::{Listener, accept};
 use lockgate_proxy::worker::{Setup, Worker};
 use tokio::sync::oneshot;
@@ -52,8 +52,8 @@ impl Orders {
 /// A listening socket of one worker, and what is done with its connections.
 pub(crate) struct Own {
     pub(crate) fd: OwnedFd,
-    pub(crate) family: Family,
-    pub(crate) owner: Owner,
+    pub(crate) family: SocketFamily,
+    pub(crate) owner: SocketOwner,
     pub(crate) listener: Arc<Listener>,
 }
 
@@ -88,8 +88,8 @@ pub(crate) fn run(task: Task) -> io::Result<usize> {
 }
 
 async fn serve(task: Task) -> io::Result<usize> {
-    let pulse: Arc<Pulse> = Arc::clone(&task.setup.pulse);
-    let line = Line::new()?;
+    let ticker: Arc<Ticker> = Arc::clone(&task.setup.ticker);
+    let line = ShapingQueue::new()?;
     let worker = Worker::new(task.setup, Rc::clone(&line));
     // It ends with the runtime.
     tokio::task::spawn_local(async move { line.run().await });
@@ -103,7 +103,7 @@ async fn serve(task: Task) -> io::Result<usize> {
     // The supervisor gives up a start that does not hear this; it is never gone before.
     let _ = task.prepared.send(());
     while task.orders.read() == Order::Prepare {
-        pulse.next().await;
+        ticker.next().await;
     }
     let accepting: Vec<_> = listening
         .into_iter()
@@ -114,9 +114,9 @@ async fn serve(task: Task) -> io::Result<usize> {
         .collect();
     let mut cut = 0;
     loop {
-        pulse.next().await;
-        worker.answer();
-        if pulse.take_tick() {
+        ticker.next().await;
+        worker.yield_idle();
+        if ticker.take_tick() {
             worker.tick();
         }
         match task.orders.read() {

@@ -54,15 +54,9 @@ mod tests {
 
     /// A file that imports what imports it cannot be read, tested or moved without the other.
     #[test]
-    fn crates_without_import_cycles_stay_so() {
+    fn no_crate_has_an_import_cycle() {
         let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
         let cycles = Workspace::read(root.as_ref()).unwrap().list_cycles();
-        for name in ["http", "rules", "metrics", "proxy", "report", "compare"] {
-            let crate_name = format!("lockgate-{name}: ");
-            assert!(
-                cycles.lines().all(|line| !line.starts_with(&crate_name)),
-                "{cycles}"
-            );
-        }
+        assert_eq!(cycles, "import cycles\n");
     }
 }

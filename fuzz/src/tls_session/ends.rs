@@ -6,10 +6,10 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use lockgate_net::socket::{Family, Socket};
+use lockgate_net::socket::{Socket, SocketFamily};
 use lockgate_net::tls::handshake::accept;
-use lockgate_net::tls::record::{Opener, Sealer};
-use lockgate_net::tls::session::Session;
+use lockgate_net::tls::record::{RecordOpener, RecordSealer};
+use lockgate_net::tls::session::TlsSession;
 use lockgate_net::tls::{Acceptor, CertFiles, Policy, ServerSettings};
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::crypto::CryptoProvider;
@@ -21,9 +21,9 @@ use rustls::{ClientConfig, ProtocolVersion, RootCertStore, SupportedCipherSuite,
 use tokio::runtime::Runtime;
 
 pub(super) struct Ends {
-    pub(super) session: Box<Session>,
-    pub(super) sealer: Sealer,
-    pub(super) opener: Opener,
+    pub(super) session: Box<TlsSession>,
+    pub(super) sealer: RecordSealer,
+    pub(super) opener: RecordOpener,
     kernel: KernelConnection<ClientConnectionData>,
 }
 
@@ -32,7 +32,7 @@ impl Ends {
     pub(super) fn rekey_sealer(&mut self) {
         if self.version() == ProtocolVersion::TLSv1_3 {
             let next = self.kernel.update_tx_secret().expect("keys can be derived");
-            self.sealer = Sealer::new(self.version(), next);
+            self.sealer = RecordSealer::new(self.version(), next);
         }
     }
 
@@ -42,7 +42,7 @@ impl Ends {
             .kernel
             .update_rx_secret()
             .expect("only TLS 1.3 asks for it");
-        self.opener = Opener::new(self.version(), next);
+        self.opener = RecordOpener::new(self.version(), next);
     }
 
     fn version(&self) -> ProtocolVersion {
@@ -158,8 +158,8 @@ pub(super) fn shake_hands(terms: u8) -> Ends {
             let version = kernel.protocol_version();
             Ends {
                 session: established.session,
-                sealer: Sealer::new(version, secrets.tx),
-                opener: Opener::new(version, secrets.rx),
+                sealer: RecordSealer::new(version, secrets.tx),
+                opener: RecordOpener::new(version, secrets.rx),
                 kernel,
             }
         })
@@ -168,7 +168,7 @@ pub(super) fn shake_hands(terms: u8) -> Ends {
 
 fn socket(stream: UnixStream) -> Socket {
     stream.set_nonblocking(true).expect("a socket");
-    Socket::new(stream.into(), Family::Unix).expect("a runtime")
+    Socket::new(stream.into(), SocketFamily::Unix).expect("a runtime")
 }
 
 async fn connect(socket: &Socket, config: Arc<ClientConfig>) -> UnbufferedClientConnection {

@@ -6,17 +6,17 @@
 //! `rounds` (by name, with `round`, `invalid`). A pair has `program`, `other` and by name `median`,
 //! `min`, `max`, `rounds`, `low`, `high` (the interval), and either `verdict` ("less", "more", "not
 //! shown") or `no_verdict`, why there is none; for latencies `added_us`, how much more it was, as
-//! the median of the rounds. Names end in their units; what cannot be had is `null`.
+//! the median of the rounds. Names end in their units; a figure that does not exist is `null`.
 
 use serde_json::{Map, Value, json};
 
-use super::Document;
-use crate::comparison::{Case, Figure, Pair, Row};
-use crate::sample::Sample;
-use crate::statistics::Verdict;
+use super::ComparisonDocument;
+use crate::comparison::{Case, ProgramPair, ProgramRow, SampleMetric};
+use crate::sample::LoadSample;
+use crate::statistics::RatioVerdict;
 use lockgate_report::escape::csv as quoted;
 
-pub(super) fn json(document: &Document) -> String {
+pub(super) fn json(document: &ComparisonDocument) -> String {
     let machine: Map<_, _> = document
         .facts
         .iter()
@@ -42,18 +42,18 @@ fn case(case: &Case) -> Value {
     })
 }
 
-fn program(row: &Row) -> Value {
-    let figures: Map<_, _> = Figure::ALL
+fn program(row: &ProgramRow) -> Value {
+    let figures: Map<_, _> = SampleMetric::ALL
         .into_iter()
-        .map(|figure| {
-            let spread = row.spread(figure).map(|spread| {
-            json!({ "median": spread.median, "min": spread.min, "max": spread.max, "rounds": spread.rounds })
+        .map(|metric| {
+            let spread = row.spread(metric).map(|spread| {
+            json!({ "median": spread.median, "min": spread.min, "max": spread.max, "rounds": spread.count })
         });
-            (figure.key().to_owned(), spread.into())
+            (metric.key().to_owned(), spread.into())
         })
         .collect();
     let mut figures = figures;
-    figures.insert(Figure::Failed.key().to_owned(), row.failed().into());
+    figures.insert(SampleMetric::Failed.key().to_owned(), row.failed().into());
     let rounds = row
         .rounds
         .iter()
@@ -68,15 +68,15 @@ fn program(row: &Row) -> Value {
     })
 }
 
-fn round(number: usize, sample: &Sample) -> Value {
+fn round(number: usize, sample: &LoadSample) -> Value {
     let mut object = Map::new();
     object.insert("round".to_owned(), number.into());
     object.insert("succeeded".to_owned(), sample.succeeded.into());
     object.insert("elapsed_s".to_owned(), sample.elapsed.into());
     object.insert("user_s".to_owned(), sample.user.into());
     object.insert("system_s".to_owned(), sample.system.into());
-    for figure in Figure::ALL {
-        object.insert(figure.key().to_owned(), figure.of(sample).into());
+    for metric in SampleMetric::ALL {
+        object.insert(metric.key().to_owned(), metric.of(sample).into());
     }
     object.insert("tls".to_owned(), sample.tls.as_deref().into());
     object.insert("failures".to_owned(), sample.failures.clone().into());
@@ -84,11 +84,11 @@ fn round(number: usize, sample: &Sample) -> Value {
     object.into()
 }
 
-fn reasons(sample: &Sample) -> Vec<&str> {
+fn reasons(sample: &LoadSample) -> Vec<&str> {
     sample.marks.iter().map(|mark| mark.why.as_str()).collect()
 }
 
-fn pair(pair: &Pair) -> Value {
+fn pair(pair: &ProgramPair) -> Value {
     let mut object = Map::new();
     object.insert("program".to_owned(), pair.program.as_str().into());
     object.insert("other".to_owned(), pair.other.as_str().into());
@@ -96,27 +96,27 @@ fn pair(pair: &Pair) -> Value {
         let spread = compared.ratio.map(|ratio| ratio.spread);
         let interval = compared.ratio.and_then(|ratio| ratio.interval);
         let verdict = compared.verdict.as_ref().ok().map(|verdict| match verdict {
-            Verdict::Less => "less",
-            Verdict::More => "more",
-            Verdict::NotShown => "not shown",
+            RatioVerdict::Less => "less",
+            RatioVerdict::More => "more",
+            RatioVerdict::NotShown => "not shown",
         });
         let value = json!({
             "median": spread.map(|spread| spread.median),
             "min": spread.map(|spread| spread.min),
             "max": spread.map(|spread| spread.max),
-            "rounds": spread.map(|spread| spread.rounds),
+            "rounds": spread.map(|spread| spread.count),
             "low": interval.map(|(low, _)| low),
             "high": interval.map(|(_, high)| high),
             "verdict": verdict,
             "no_verdict": compared.verdict.as_ref().err(),
             "added_us": compared.added.map(|added| added.median),
         });
-        object.insert(compared.figure.key().to_owned(), value);
+        object.insert(compared.metric.key().to_owned(), value);
     }
     object.into()
 }
 
-pub(super) fn csv(document: &Document) -> String {
+pub(super) fn csv(document: &ComparisonDocument) -> String {
     let mut head = [
         "load",
         "stage",
@@ -129,7 +129,7 @@ pub(super) fn csv(document: &Document) -> String {
         "system_s",
     ]
     .to_vec();
-    head.extend(Figure::ALL.iter().map(|figure| figure.key()));
+    head.extend(SampleMetric::ALL.iter().map(|metric| metric.key()));
     head.extend(["tls", "failures", "invalid", "error"]);
     let columns = head.len();
     let mut out = head.join(",") + "\n";
@@ -142,11 +142,11 @@ pub(super) fn csv(document: &Document) -> String {
                 cells.push(number.to_string());
                 cells.extend(
                     [sample.succeeded, sample.elapsed, sample.user, sample.system]
-                        .map(|figure| figure.to_string()),
+                        .map(|metric| metric.to_string()),
                 );
-                let figures = Figure::ALL.iter().map(|figure| figure.of(sample));
+                let figures = SampleMetric::ALL.iter().map(|metric| metric.of(sample));
                 cells.extend(
-                    figures.map(|figure| figure.map_or(String::new(), |figure| figure.to_string())),
+                    figures.map(|metric| metric.map_or(String::new(), |metric| metric.to_string())),
                 );
                 cells.push(quoted(sample.tls.as_deref().unwrap_or_default()));
                 cells.extend([
@@ -156,7 +156,7 @@ pub(super) fn csv(document: &Document) -> String {
                 cells.push(String::new());
                 out += &(cells.join(",") + "\n");
             }
-            // What has no figures: a line that says why.
+            // A program without figures has a line with the reason.
             for why in row.errors.iter().chain(&row.skipped) {
                 let mut cells = [&case.load, &case.stage, &row.program, &row.version]
                     .map(|text| quoted(text))

@@ -1,7 +1,7 @@
 //! A comparison as one page: tables, and bars for CPU time and requests, without scripts and
 //! without other files.
 
-use super::{Document, Figure, LEGEND, Sheet, title};
+use super::{ComparisonDocument, LEGEND, SampleMetric, Sheet, title};
 use crate::comparison::Case;
 use lockgate_report::escape::html as escape;
 
@@ -12,12 +12,12 @@ th{border-bottom:2px solid #444}.wide{overflow-x:auto}.warning{font-weight:bold}
 svg text{font:13px system-ui,sans-serif;fill:#111}figure{margin:.8rem 0}figcaption{font-weight:600}li{white-space:pre-wrap}\
 @media print{body{font-size:10px}.wide{overflow:visible}th,td{padding:.15rem .3rem}}";
 
-/// Pixels of a row of bars, and of what is left of them.
+/// Pixels of a row of bars, and of the names at its left.
 const ROW: usize = 24;
 const LABELS: usize = 180;
 const BARS: f64 = 420.0;
 
-pub(super) fn render(document: &Document) -> String {
+pub(super) fn render(document: &ComparisonDocument) -> String {
     let headline = escape(&document.headline());
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{headline}</title>\
@@ -36,8 +36,8 @@ pub(super) fn render(document: &Document) -> String {
             out += &format!("<p><code>{}</code></p>\n", escape(&section.command));
         }
         if let Some(case) = document.cases.get(at) {
-            out += &bars(case, Figure::Cpu);
-            out += &bars(case, Figure::Rate);
+            out += &bars(case, SampleMetric::Cpu);
+            out += &bars(case, SampleMetric::Rate);
         }
         for sheet in &section.sheets {
             out += &table(sheet);
@@ -55,11 +55,11 @@ pub(super) fn render(document: &Document) -> String {
 }
 
 /// A bar to the median for each program, and a line from the least to the most.
-fn bars(case: &Case, figure: Figure) -> String {
+fn bars(case: &Case, metric: SampleMetric) -> String {
     let with: Vec<_> = case
         .rows
         .iter()
-        .filter_map(|row| Some((row, row.spread(figure)?)))
+        .filter_map(|row| Some((row, row.spread(metric)?)))
         .collect();
     let most = with
         .iter()
@@ -70,7 +70,7 @@ fn bars(case: &Case, figure: Figure) -> String {
     }
     let height = with.len() * ROW;
     let width = LABELS + 620;
-    let what = escape(title(figure));
+    let what = escape(title(metric));
     let mut out = format!(
         "<figure><figcaption>{what}</figcaption><svg role=\"img\" aria-label=\"{what}\" width=\"{width}\" height=\"{height}\">\n"
     );
@@ -79,8 +79,8 @@ fn bars(case: &Case, figure: Figure) -> String {
         let pixels = |value: f64| value / most * BARS;
         let left = LABELS as f64;
         let (from, to) = (left + pixels(spread.min), left + pixels(spread.max));
-        let mark = if row.is_invalid(figure) { "*" } else { "" };
-        let digits = usize::from(figure == Figure::Cpu);
+        let mark = if row.is_invalid(metric) { "*" } else { "" };
+        let digits = usize::from(metric == SampleMetric::Cpu);
         out += &format!(
             "<text x=\"{}\" y=\"{base}\" text-anchor=\"end\">{}</text>\
              <rect x=\"{LABELS}\" y=\"{top}\" width=\"{:.1}\" height=\"16\" fill=\"#8fb3d9\"/>\
@@ -96,7 +96,7 @@ fn bars(case: &Case, figure: Figure) -> String {
     out + "</svg></figure>\n"
 }
 
-/// So much of a name as there is room for beside a bar; the table below has all of it.
+/// A name shortened to the room beside a bar; the table below has all of it.
 fn shortened(name: &str) -> String {
     const MOST: usize = 22;
     if name.chars().count() <= MOST {

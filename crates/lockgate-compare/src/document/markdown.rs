@@ -1,9 +1,9 @@
 //! A comparison for a Markdown document.
 
-use super::{Document, LEGEND, Sheet};
+use super::{ComparisonDocument, LEGEND, Sheet};
 use lockgate_report::escape::terminal;
 
-pub(super) fn render(document: &Document) -> String {
+pub(super) fn render(document: &ComparisonDocument) -> String {
     let mut out = format!("## {}\n\n", plain(&document.headline()));
     for (name, value) in &document.facts {
         out += &format!("- {name}: {}\n", plain(value));
@@ -30,7 +30,7 @@ pub(super) fn render(document: &Document) -> String {
     out + &format!("\n{LEGEND}\n")
 }
 
-/// Without what Markdown would take for HTML.
+/// Text without characters that Markdown takes for HTML.
 fn plain(text: &str) -> String {
     terminal(text).replace('&', "&amp;").replace('<', "&lt;")
 }

@@ -1,9 +1,10 @@
 //! A comparison for a terminal: columns as wide as their widest cell.
 
-use super::{Document, LEGEND, Sheet};
+use super::{ComparisonDocument, LEGEND, Sheet};
 use lockgate_report::escape::terminal;
+use lockgate_report::text::table::columns;
 
-pub(super) fn render(document: &Document) -> String {
+pub(super) fn render(document: &ComparisonDocument) -> String {
     let mut out = format!("{}\n", terminal(&document.headline()));
     for (name, value) in &document.facts {
         out += &format!("{name}: {}\n", terminal(value));
@@ -18,10 +19,10 @@ pub(super) fn render(document: &Document) -> String {
         }
         for sheet in &section.sheets {
             out += "\n";
-            out += &columns(sheet);
+            out += &table(sheet);
         }
         for note in &section.notes {
-            // Lines of what a program said last stay lines.
+            // The last lines of a program's output stay lines.
             let lines: Vec<_> = note.lines().map(terminal).collect();
             out += &format!("  {}\n", lines.join("\n"));
         }
@@ -29,46 +30,21 @@ pub(super) fn render(document: &Document) -> String {
     out + &format!("\n{LEGEND}\n")
 }
 
-/// The first column to the left, and the others where all are figures to the right.
-fn columns(sheet: &Sheet) -> String {
+/// A table with its first column to the left, and columns of figures to the right.
+fn table(sheet: &Sheet) -> String {
     let plain = |row: &Vec<String>| row.iter().map(|cell| terminal(cell)).collect::<Vec<_>>();
-    let sheet = &Sheet {
-        head: plain(&sheet.head),
-        rows: sheet.rows.iter().map(plain).collect(),
-    };
-    let all = || std::iter::once(&sheet.head).chain(&sheet.rows);
-    let width = |at: usize| {
-        all()
-            .filter_map(|row| row.get(at))
-            .map(|cell| cell.chars().count())
-            .max()
-            .unwrap_or(0)
-    };
+    let rows: Vec<_> = [&sheet.head]
+        .into_iter()
+        .chain(&sheet.rows)
+        .map(plain)
+        .collect();
     // A figure with its unit or its spread, not a statement.
     let is_figure = |cell: &String| {
         cell == "–"
             || (cell.starts_with(|c: char| c.is_ascii_digit()) && cell.split(' ').count() <= 2)
     };
-    let right = |at: usize| {
-        at > 0
-            && sheet
-                .rows
-                .iter()
-                .filter_map(|row| row.get(at))
-                .all(is_figure)
-    };
-    let mut out = String::new();
-    for row in all() {
-        let cells = row.iter().enumerate().map(|(at, cell)| {
-            let blanks = " ".repeat(width(at) - cell.chars().count());
-            if right(at) {
-                format!("{blanks}{cell}")
-            } else {
-                format!("{cell}{blanks}")
-            }
-        });
-        let line = cells.collect::<Vec<_>>().join("  ");
-        out += &format!("  {}\n", line.trim_end());
-    }
-    out
+    columns(2, &rows, |column| {
+        let mut cells = rows.iter().skip(1).filter_map(|row| row.get(column));
+        column > 0 && cells.all(is_figure)
+    })
 }

@@ -2,21 +2,19 @@
 //! `[site.app.example.com]` is valid TOML, but a table `example` in a site `app`.
 
 use crate::codes::Code;
-use crate::document::{Branch, Entry, Item, Node};
+use crate::document::{Branch, TomlEntry, TomlItem, TomlValue};
 use crate::host::SiteKey;
-use crate::keys::{self, By, Row};
-use crate::newcomers;
-use crate::place::At;
-
-use super::Checker;
-use super::places::join;
-use crate::values::Table;
+use crate::key_paths::join;
+use crate::language::{KeyRow, TableNaming, TreeChecker, find};
+use crate::source::SourceSpan;
+use crate::spelling::nearest;
+use crate::table::CheckedTable;
 
 /// A key of several words that was meant as one.
 pub(crate) struct Dotted<'a> {
     /// All words with their dots.
-    at: At,
-    item: &'a Item,
+    at: SourceSpan,
+    item: &'a TomlItem,
 }
 
 impl Dotted<'_> {
@@ -24,13 +22,13 @@ impl Dotted<'_> {
         self.at.text()
     }
 
-    pub(crate) fn at(&self) -> &At {
+    pub(crate) fn at(&self) -> &SourceSpan {
         &self.at
     }
 }
 
 /// The keys that were meant as one with that of `branch`, which has `keys`.
-pub(crate) fn dotted<'a>(keys: &'static [Row], branch: &'a Branch) -> Vec<Dotted<'a>> {
+pub(crate) fn dotted_keys<'a>(keys: &'static [KeyRow], branch: &'a Branch) -> Vec<Dotted<'a>> {
     let mut found = Vec::new();
     for (_, entry) in branch
         .entries
@@ -38,7 +36,7 @@ pub(crate) fn dotted<'a>(keys: &'static [Row], branch: &'a Branch) -> Vec<Dotted
         .filter(|(name, entry)| belongs(keys, name, entry))
     {
         let deeper = match &entry.item.node {
-            Node::Table(inner) => dotted(keys, inner),
+            TomlValue::Table(inner) => dotted_keys(keys, inner),
             _ => Vec::new(),
         };
         if deeper.is_empty() {
@@ -53,7 +51,7 @@ pub(crate) fn dotted<'a>(keys: &'static [Row], branch: &'a Branch) -> Vec<Dotted
 }
 
 /// What else is in `branch`.
-pub(crate) fn others(keys: &'static [Row], branch: &Branch) -> Branch {
+pub(crate) fn others(keys: &'static [KeyRow], branch: &Branch) -> Branch {
     let mut others = branch.clone();
     others
         .entries
@@ -63,16 +61,15 @@ pub(crate) fn others(keys: &'static [Row], branch: &Branch) -> Branch {
 
 /// Whether the word before the key belongs to it: both are bare, and the key is none of `keys` nor
 /// a slip of one.
-fn belongs(keys: &'static [Row], name: &str, entry: &Entry) -> bool {
+fn belongs(keys: &'static [KeyRow], name: &str, entry: &TomlEntry) -> bool {
     let at = &entry.key_at;
     let before = at.source.text.get(..at.span.start).unwrap_or_default();
     let bare = before.ends_with('.') && !at.text().starts_with(['"', '\'']);
-    bare && keys::find(keys, name).is_none()
-        && newcomers::nearest(name, keys.iter().map(|key| key.name)).is_none()
+    bare && find(keys, name).is_none() && nearest(name, keys.iter().map(|key| key.name)).is_none()
 }
 
 /// From the first word to this one, without the names of sections.
-fn whole(at: &At) -> At {
+fn whole(at: &SourceSpan) -> SourceSpan {
     let before = at.source.text.get(..at.span.start).unwrap_or_default();
     let bare = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     let mut start = before.trim_end_matches(bare).len();
@@ -84,25 +81,25 @@ fn whole(at: &At) -> At {
             0
         };
     }
-    At::new(&at.source, start..at.span.end)
+    SourceSpan::new(&at.source, start..at.span.end)
 }
 
-impl Checker<'_> {
-    /// Reports a table whose key lacks its quotes, and checks what is in it.
+impl TreeChecker<'_> {
+    /// Reports a table with a key that lacks its quotes, and checks the keys in it.
     pub(crate) fn unquoted_table(
         &mut self,
-        by: By,
-        keys: &'static [Row],
+        by: TableNaming,
+        keys: &'static [KeyRow],
         dotted: &Dotted<'_>,
         path: &str,
-    ) -> Option<Table> {
+    ) -> Option<CheckedTable> {
         let section = path.rsplit('.').next().unwrap_or(path);
         let header = path.replace('*', "\"example.com\"");
         let code = match by {
-            By::Address => Code::BadAddress,
-            By::Site => Code::BadHost,
-            By::Path => Code::BadPath,
-            By::Name => Code::BadText,
+            TableNaming::Address => Code::BadAddress,
+            TableNaming::Site => Code::BadHost,
+            TableNaming::Path => Code::BadPath,
+            TableNaming::Name => Code::BadText,
         };
         self.unquoted(
             code,
@@ -110,7 +107,7 @@ impl Checker<'_> {
             &format!("[{section}]"),
             &format!("[{header}.{:?}]", dotted.name()),
         );
-        let Node::Table(inner) = &dotted.item.node else {
+        let TomlValue::Table(inner) = &dotted.item.node else {
             return None;
         };
         Some(self.table(keys, inner, &join(path, "*"), None))
@@ -141,11 +138,11 @@ impl Checker<'_> {
 
 /// The header that was meant by an unknown table at the top: of a host or an address without its
 /// section.
-pub(crate) fn without_section(name: &str, item: &Item) -> Option<String> {
-    let Node::Table(branch) = &item.node else {
+pub(crate) fn without_section(name: &str, item: &TomlItem) -> Option<String> {
+    let TomlValue::Table(branch) = &item.node else {
         return None;
     };
-    let dotted = dotted(&[], branch);
+    let dotted = dotted_keys(&[], branch);
     let whole = dotted.first().map_or(name, Dotted::name);
     let host = whole.contains(['.', ':']) && SiteKey::parse(whole).is_ok();
     host.then(|| format!("write the section before it: [site.{whole:?}]"))

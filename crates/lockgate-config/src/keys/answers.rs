@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use lockgate_rules::{Coding, MediaRange, Origin};
 
+use crate::table::CheckedTable;
 use crate::values::*;
 
 use super::Unset::{Absent, Required, Within};
-use super::{Defaulted, Key, Names, Row};
+use super::{ConfigKey, Defaulted, KeyRow, MapKeys};
 
 /// How long responses may be kept, as `cache` says it. A policy of nothing adds nothing.
 #[derive(Debug, Clone)]
@@ -28,7 +29,7 @@ impl CacheRules {
 }
 
 const CACHED: Map<Unless<False, CachePolicy>> = Map {
-    names: Names::Cached,
+    names: MapKeys::Cached,
     of: Unless(False, CachePolicy),
     beside: &[],
 };
@@ -46,7 +47,7 @@ const EACH_ORIGIN: OneOrMore<WebOrigin> = OneOrMore(List {
 
 const OVER_TLS: &str = r#"tls = "/etc/tls/app.pem""#;
 
-pub(crate) const CACHE: Key<CacheRules> = Key::new(
+pub(crate) const CACHE: ConfigKey<CacheRules> = ConfigKey::new(
     "cache",
     &Either(&[
         &As(False, CacheRules::nothing),
@@ -58,40 +59,47 @@ pub(crate) const CACHE: Key<CacheRules> = Key::new(
          `index-BX7d8sQk.css`) `\"1y immutable public\"`; all else is as the application says",
     ),
     r#"{ "*" = "no-cache", "/assets/*" = "1y immutable", "text/css" = "1d" }"#,
-    "How long answers may be kept, as their `Cache-Control`; what an application says itself stays. A policy is \
-     `\"no-store\"`, `\"no-cache\"` (kept, but asked about each time) or a time such as `\"1h\"`, after which may stand `private` or \
-     `public`, `immutable`, `must-revalidate`, `no-transform`, `s-maxage=1d`, `stale-while-revalidate=1d` and \
-     `stale-if-error=1d`. In a table it stands by the path of the request (`\"/x\"`, `\"/x/*\"`), by media type \
-     (`\"text/css\"`, `\"image/*\"`) or for all (`\"*\"`); paths win over types, types over what is known of files with a \
-     hash, and that over what holds for files without a word; `\"*\"` takes the place of the last two. The short form is \
-     that of `\"*\"`. `false` adds nothing to those answers. Errors keep what they say.",
+    "The `Cache-Control` of responses. A `Cache-Control` that the application sets is kept.\n\n\
+     A policy is `\"no-store\"`, `\"no-cache\"` (stored, but revalidated each time) or a time such \
+     as `\"1h\"`. After a time may follow `private` or `public`, `immutable`, `must-revalidate`, \
+     `no-transform`, `s-maxage=1d`, `stale-while-revalidate=1d` and `stale-if-error=1d`.\n\n\
+     In a table, policies are chosen by request path (`\"/x\"`, `\"/x/*\"`), by media type \
+     (`\"text/css\"`, `\"image/*\"`) or for all (`\"*\"`). A path wins over a media type; a media \
+     type wins over the default for files with a hash in their name; that wins over the default for \
+     other files. `\"*\"` replaces both defaults. The short form is the policy of `\"*\"`. `false` \
+     adds no `Cache-Control`. Error responses keep their own.",
 );
 
-pub(crate) const COMPRESS: Key<Form<bool>> = Key::new(
+pub(crate) const COMPRESS: ConfigKey<ShortOrLong<bool>> = ConfigKey::new(
     "compress",
     &Short {
         short: Flag,
         long: TableOf(compress::ALL),
     },
-    Absent("`true` for files, `false` for what comes from an application"),
+    Absent("`true` for files, `false` for responses of an application"),
     r#"{ codings = ["gzip"], min = "4KB" }"#,
-    "Whether answers are encoded for clients that take it (`Accept-Encoding`), but for those that are already. Where an \
-     application's pages hold both a secret and what a request said, their length tells about the secret (BREACH): then \
-     leave it off.",
+    "Whether responses are compressed for clients that accept it (`Accept-Encoding`). Responses \
+     that are already encoded are not. Leave it off where an application's pages contain both a \
+     secret and text from the request: the length of a compressed page then reveals the secret \
+     (BREACH).",
 );
 
-pub(crate) const CORS: Defaulted<Form<Switch<Items<Option<Origin>>>>> = Key::defaulted(
-    "cors",
-    &Short { short: OrFlag(EACH_ORIGIN), long: TableOf(cors::ALL) },
-    "false",
-    r#"["https://app.example.com", "https://*.example.org"]"#,
-    "Which other origins may read the answers in a browser. `true` is every one, without cookies; a text or a list names \
-     them. Requests by which browsers ask first (OPTIONS with `Access-Control-Request-Method`) are answered here, and what \
-     an application says about it itself is replaced.",
-)
-.inside(r#"origins = "https://app.example.com""#);
+pub(crate) const CORS: Defaulted<ShortOrLong<Switch<Items<Option<Origin>>>>> =
+    ConfigKey::defaulted(
+        "cors",
+        &Short {
+            short: OrFlag(EACH_ORIGIN),
+            long: TableOf(cors::ALL),
+        },
+        "false",
+        r#"["https://app.example.com", "https://*.example.org"]"#,
+        "Which other origins may read responses in a browser (CORS). `true` allows every origin, \
+     without cookies; a text or a list names origins. Lockgate answers preflight requests (OPTIONS \
+     with `Access-Control-Request-Method`) and replaces the application's own CORS fields.",
+    )
+    .inside(r#"origins = "https://app.example.com""#);
 
-pub(crate) const SECURE: Defaulted<Form<bool>> = Key::defaulted(
+pub(crate) const SECURE: Defaulted<ShortOrLong<bool>> = ConfigKey::defaulted(
     "secure",
     &Short {
         short: Flag,
@@ -99,152 +107,152 @@ pub(crate) const SECURE: Defaulted<Form<bool>> = Key::defaulted(
     },
     "false",
     "true",
-    "Fields that make browsers more careful: `Strict-Transport-Security` over TLS, `X-Content-Type-Options: nosniff`, \
-     `Referrer-Policy: strict-origin-when-cross-origin`, `X-Frame-Options: SAMEORIGIN` and `Permissions-Policy: camera=(), \
-     geolocation=(), microphone=()`. Each gives way to what the application says itself, and to an entry of its own in \
-     `headers`.",
+    "Fields that make browsers stricter: `Strict-Transport-Security` over TLS, \
+     `X-Content-Type-Options: nosniff`, `Referrer-Policy: strict-origin-when-cross-origin`, \
+     `X-Frame-Options: SAMEORIGIN` and `Permissions-Policy: camera=(), geolocation=(), \
+     microphone=()`. A field that the application sets, or that has its own entry in `headers`, \
+     takes precedence.",
 );
 
 table! {
-    /// `compress`.
     mod compress;
 
-    const CODINGS: Defaulted<Items<Coding>> = Key::defaulted(
+    const CODINGS: Defaulted<Items<Coding>> = ConfigKey::defaulted(
         "codings",
         &List { of: CODING, least: 1 },
         r#"["zstd", "br", "gzip"]"#,
         r#"["br", "gzip"]"#,
-        "Those that are offered; of those that a client likes alike, the first is taken.",
+        "The content codings that are offered. If a client prefers several equally, the first one \
+         is used.",
     );
 
-    const TYPES: Defaulted<Items<MediaRange>> = Key::defaulted(
+    const TYPES: Defaulted<Items<MediaRange>> = ConfigKey::defaulted(
         "types",
         &List { of: Media, least: 1 },
         r#"["text/*", "application/javascript", "application/json", "application/ld+json", "application/manifest+json", "application/xml", "application/atom+xml", "application/rss+xml", "application/xhtml+xml", "application/wasm", "application/vnd.ms-fontobject", "font/otf", "font/ttf", "image/bmp", "image/svg+xml", "image/x-icon"]"#,
         r#"["text/*", "application/json"]"#,
-        "The media types that are encoded.",
+        "The media types that are compressed.",
     );
 
-    const MIN: Defaulted<u64> = Key::defaulted(
+    const MIN: Defaulted<u64> = ConfigKey::defaulted(
         "min",
         &Size { min: 0, max: 1 << 30 },
         r#""1KB""#,
         r#""4KB""#,
-        "Shorter answers are sent as they are. Those whose length is not known beforehand are encoded.",
+        "Shorter responses are not compressed. Responses of unknown length are.",
     );
 
-    const LEVEL: Key<Table> = Key::new(
+    const LEVEL: ConfigKey<CheckedTable> = ConfigKey::new(
         "level",
         &TableOf(level::ALL),
         Within,
         "{ zstd = 6 }",
-        "How much time is spent for fewer bytes. What is encoded once and kept for many, such as small files, is encoded \
-         better without a word.",
+        "The compression level: a higher one costs more CPU time and saves more bytes. Small files \
+         are compressed once and cached, so they use a higher level by default.",
     );
 }
 
 table! {
-    /// `compress.level`.
     mod level;
 
-    const ZSTD: Key<u8> = Key::new(
+    const ZSTD: ConfigKey<u8> = ConfigKey::new(
         "zstd",
-        &Number::new(1, 19),
-        Absent("3, and 6 for what is kept"),
+        &WholeNumber::new(1, 19),
+        Absent("3, and 6 for cached files"),
         "6",
-        "That of zstd.",
+        "The level of zstd.",
     );
 
-    const BR: Key<u8> = Key::new(
+    const BR: ConfigKey<u8> = ConfigKey::new(
         "br",
-        &Number::new(0, 11),
-        Absent("4, and 5 for what is kept"),
+        &WholeNumber::new(0, 11),
+        Absent("4, and 5 for cached files"),
         "5",
-        "That of br.",
+        "The level of Brotli.",
     );
 
-    const GZIP: Key<u8> = Key::new(
+    const GZIP: ConfigKey<u8> = ConfigKey::new(
         "gzip",
-        &Number::new(1, 9),
-        Absent("4, and 6 for what is kept"),
+        &WholeNumber::new(1, 9),
+        Absent("4, and 6 for cached files"),
         "5",
-        "That of gzip.",
+        "The level of gzip.",
     );
 }
 
 table! {
-    /// `cors`.
     mod cors;
 
-    const ORIGINS: Key<Items<Option<Origin>>> = Key::new(
+    const ORIGINS: ConfigKey<Items<Option<Origin>>> = ConfigKey::new(
         "origins",
         &EACH_ORIGIN,
         Required,
         r#""https://app.example.com""#,
-        "`\"SCHEME://HOST[:PORT]\"`, in which `*.` may stand for any subdomain, or `\"*\"` for every origin.",
+        "Origins that may read responses: `\"SCHEME://HOST[:PORT]\"`, with `*.` for any subdomain, \
+         or `\"*\"` for every origin.",
     );
 
-    const METHODS: Defaulted<Items<String>> = Key::defaulted(
+    const METHODS: Defaulted<Items<String>> = ConfigKey::defaulted(
         "methods",
-        &List { of: Method, least: 1 },
+        &List { of: MethodName, least: 1 },
         r#"["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]"#,
         r#"["GET", "POST"]"#,
-        "The methods that they may use.",
+        "The methods that these origins may use.",
     );
 
-    const HEADERS: Defaulted<Switch<Items<String>>> = Key::defaulted(
+    const HEADERS: Defaulted<Switch<Items<String>>> = ConfigKey::defaulted(
         "headers",
         &OrFlag(List { of: Token, least: 1 }),
         "true",
         r#"["content-type", "authorization"]"#,
-        "The fields that they may send: `true` is those that they ask for, `false` those that need no asking.",
+        "The request fields that these origins may send. `true` allows every field that a preflight \
+         asks for, `false` only those that need no preflight.",
     );
 
-    const EXPOSE: Defaulted<Items<String>> = Key::defaulted(
+    const EXPOSE: Defaulted<Items<String>> = ConfigKey::defaulted(
         "expose",
         &List { of: Token, least: 0 },
         "[]",
         r#"["x-total"]"#,
-        "The fields of answers that they may read, besides those that they always may.",
+        "The response fields that scripts may read, besides those that browsers always allow.",
     );
 
-    const CREDENTIALS: Defaulted<bool> = Key::defaulted(
+    const CREDENTIALS: Defaulted<bool> = ConfigKey::defaulted(
         "credentials",
         &Flag,
         "false",
         "true",
-        "Whether their requests carry cookies and passwords; never for every origin.",
+        "Whether requests may carry cookies and passwords. Cannot be combined with every origin.",
     );
 
-    const MAX_AGE: Defaulted<Duration> = Key::defaulted(
+    const MAX_AGE: Defaulted<Duration> = ConfigKey::defaulted(
         "max_age",
         &Time { min: 0 },
         r#""1h""#,
         r#""10m""#,
-        "How long browsers may remember what they have asked for.",
+        "How long browsers may cache the answer to a preflight request.",
     );
 }
 
 table! {
-    /// `headers.secure`.
     mod secure;
 
-    const HSTS: Defaulted<Option<Duration>> = Key::defaulted(
+    const HSTS: Defaulted<Option<Duration>> = ConfigKey::defaulted(
         "hsts",
         &Unless(False, Age),
         r#""1y""#,
         r#""30d""#,
-        "How long browsers ask for this host over TLS only (RFC 6797); `false` says nothing about it. It is sent over TLS \
-         only.",
+        "How long browsers use only TLS for this host (RFC 6797). It is sent over TLS only. `false` \
+         does not send it.",
     )
     .site(OVER_TLS);
 
-    const SUBDOMAINS: Defaulted<bool> = Key::defaulted(
+    const SUBDOMAINS: Defaulted<bool> = ConfigKey::defaulted(
         "subdomains",
         &Flag,
         "false",
         "true",
-        "Whether `hsts` holds for all hosts below this one too, whoever serves them.",
+        "Whether `hsts` also covers every subdomain of this host, whichever server has it.",
     )
     .site(OVER_TLS);
 }

@@ -6,10 +6,11 @@ use std::time::Duration;
 use lockgate_rules::MediaRange;
 
 use crate::model::HttpUrl;
+use crate::table::CheckedTable;
 use crate::values::*;
 
 use super::Unset::{Absent, Required};
-use super::{Defaulted, Key, Names, Row};
+use super::{ConfigKey, Defaulted, KeyRow, MapKeys};
 
 const RULE_LIST: List<TableOf> = List {
     of: TableOf(rule::ALL),
@@ -19,22 +20,22 @@ const RULE_LIST: List<TableOf> = List {
 const BESIDE_WITH: &str = r#"with = "b""#;
 const BESIDE_SELECT: &str = r#"select = "head""#;
 
-pub(crate) const REWRITE_BODY: Defaulted<Form<Option<Items<Table>>>> = Key::defaulted(
+pub(crate) const REWRITE_BODY: Defaulted<ShortOrLong<Option<Items<CheckedTable>>>> = ConfigKey::defaulted(
     "rewrite_body",
     &Short { short: Unless(False, RULE_LIST), long: TableOf(rewrite_body::ALL) },
     "false",
     r#"[{ text = "{{user}}", with = "{client}" }, { select = "head", append = "<meta name=id content='{id}'>" }]"#,
-    "What is changed in the bodies of answers as they are sent; the short form is the value of `rules`. First selectors \
-     act on the page as it came, then texts and patterns in one pass over what is left of it; what a rule has put in is \
-     not changed by another. Length, `ETag`, ranges and `Content-Encoding` are those of what is sent.",
+    "Changes to response bodies while they are sent. The short form is the value of `rules`. \
+     Selectors act first, on the page as it was received; then texts and patterns act in one pass \
+     over the rest. Text that a rule inserts is not changed by other rules. Length, `ETag`, ranges \
+     and `Content-Encoding` are those of the changed body.",
 )
 .inside(r#"rules = [{ text = "a", with = "b" }]"#);
 
 table! {
-    /// `rewrite_body`, as a table.
     mod rewrite_body;
 
-    const RULES: Key<Items<Table>> = Key::new(
+    const RULES: ConfigKey<Items<CheckedTable>> = ConfigKey::new(
         "rules",
         &RULE_LIST,
         Required,
@@ -42,22 +43,23 @@ table! {
         "The rules. Each has one of `text`, `regex` and `select`.",
     );
 
-    const TYPES: Defaulted<Items<MediaRange>> = Key::defaulted(
+    const TYPES: Defaulted<Items<MediaRange>> = ConfigKey::defaulted(
         "types",
         &List { of: Media, least: 1 },
         r#"["text/html"]"#,
         r#"["text/html", "application/json"]"#,
-        "The media types that are changed; all others are sent as they are. Selectors act in `text/html` only. Of an answer \
-         that comes bit by bit, what may still become a match waits: about as many bytes as the longest `text` has, and up to \
-         24 KB with a `regex` whose matches may be long, so such rules do not fit `text/event-stream`.",
+        "The media types that are changed. Other responses are sent unchanged. Selectors act on \
+         `text/html` only. In a streamed response, bytes that may still become a match are held \
+         back: about the length of the longest `text`, and up to 24 KB for a `regex` with long \
+         matches. Such rules do not suit `text/event-stream`.",
     );
 
-    const MAX: Defaulted<u64> = Key::defaulted(
+    const MAX: Defaulted<u64> = ConfigKey::defaulted(
         "max",
         &Size { min: 1_000, max: 1 << 40 },
         r#""16MB""#,
         r#""1MB""#,
-        "The longest body that may come out; one that grows beyond it is broken off.",
+        "The longest body after the changes. The response is cut off when it grows beyond this.",
     );
 }
 
@@ -65,161 +67,168 @@ table! {
     /// A rule of `rewrite_body`.
     mod rule;
 
-    const TEXT: Key<String> = Key::new(
+    const TEXT: ConfigKey<String> = ConfigKey::new(
         "text",
         &Body,
         Absent("`regex` or `select`"),
         r#""@version@""#,
-        "A text that is replaced wherever it stands. Upper and lower case differ.",
+        "A text that is replaced everywhere. Upper and lower case differ.",
     )
     .with(BESIDE_WITH);
 
-    const REGEX: Key<String> = Key::new(
+    const REGEX: ConfigKey<String> = ConfigKey::new(
         "regex",
         &Body,
         Absent("`text` or `select`"),
         r#""(?i)colou?r""#,
-        "A regular expression, in the syntax of the `regex` crate, that is replaced wherever it matches. In `with`, `$1` and \
-         `${name}` are what its groups matched, and `$$` is a dollar.",
+        "A regular expression whose matches are replaced, in the syntax of the `regex` crate. In \
+         `with`, `$1` and `${name}` are the groups of a match, and `$$` is a dollar sign.",
     )
     .with(BESIDE_WITH);
 
-    const WITH: Key<String> = Key::new(
+    const WITH: ConfigKey<String> = ConfigKey::new(
         "with",
         &Body,
         Absent("an operation of `select`"),
         r#""{value:version}""#,
-        "What stands there instead, beside `text` or `regex`. The placeholders of `respond` are replaced, and `{time}` (of the \
-         request, in UTC, as `2026-05-04T12:30:00Z`), `{counter}` (of this route, one more for each request) and `{value:NAME}` \
-         (of `[values.NAME]`). What a request brings is escaped, so that it cannot become a tag, end an attribute in quotes or end a string of \
-         JSON and JavaScript. That does not help inside `<script>` and `<style>`, in an attribute that is code (`onclick`, \
-         `style`), in a tag without quotes, or where it would choose a URL's scheme or host (`href='{path}'`, `src='/{*}'`): \
-         a rule that shows such a place itself is an error. One that only matches there cannot be told: do not write it. \
-         `{value:NAME}` is put in as it is.",
+        "The replacement for `text` or `regex`. It may use the placeholders of `respond`, and \
+         `{time}` (of the request, in UTC, such as `2026-05-04T12:30:00Z`), `{counter}` (of this \
+         route, one more for each request) and `{value:NAME}` (of `[values.NAME]`, inserted \
+         unescaped).\n\n\
+         Text from the request is escaped, so that it cannot become a tag, end a quoted attribute, \
+         or end a JSON or JavaScript string. Escaping does not help inside `<script>` and \
+         `<style>`, in attributes that are code (`onclick`, `style`), in a tag without quotes, or \
+         where it chooses a URL's scheme or host (`href='{path}'`, `src='/{*}'`). A rule that \
+         contains such a place is an error. A rule that only matches at such a place cannot be \
+         detected: do not write one.",
     )
     .with(r#"text = "@version@""#)
     .atop("values.version.file = \"/etc/version\"");
 
-    const SELECT: Key<String> = Key::new(
+    const SELECT: ConfigKey<String> = ConfigKey::new(
         "select",
         &Body,
         Absent("`text` or `regex`"),
         r#""nav > a[href='/']""#,
-        "A CSS selector (types, classes, ids, attributes, `:not`, `:nth-child`, `:nth-of-type`, children, descendants) of the \
-         elements to which one operation is done: `append`, `prepend`, `before`, `after`, `replace`, `inner`, `remove` or \
-         `set`. What is put in is HTML with the placeholders of `with`; inside `<script>` and `<style>` those of the request \
-         are left out. Elements are those whose tags are written in the page: a `<head>` that is left out is not found.",
+        "A CSS selector of the elements that one operation changes. It may use types, classes, ids, \
+         attributes, `:not`, `:nth-child`, `:nth-of-type`, children and descendants. The operation \
+         is one of `append`, `prepend`, `before`, `after`, `replace`, `inner`, `remove` and `set`. \
+         Inserted text is HTML with the placeholders of `with`; inside `<script>` and `<style>` \
+         those of the request are left out. Only elements whose tags are in the page are found: an \
+         omitted `<head>` is not.",
     )
     .with("remove = true");
 
-    const APPEND: Key<String> = Key::new(
+    const APPEND: ConfigKey<String> = ConfigKey::new(
         "append",
         &Body,
         Absent("another operation"),
         r#""<p>{id}""#,
-        "Put in at the end of the element, right before its end tag; nothing happens where that is left out, as with most `<p>` and `<li>`.",
+        "HTML to insert at the end of the element, before its end tag. An element without an end \
+         tag, such as most `<p>` and `<li>`, is not changed.",
     )
     .with(BESIDE_SELECT);
 
-    const PREPEND: Key<String> = Key::new(
+    const PREPEND: ConfigKey<String> = ConfigKey::new(
         "prepend",
         &Body,
         Absent("another operation"),
         r#""<p>{id}""#,
-        "Put in at its beginning.",
+        "HTML to insert at the beginning of the element.",
     )
     .with(BESIDE_SELECT);
 
-    const BEFORE: Key<String> = Key::new(
+    const BEFORE: ConfigKey<String> = ConfigKey::new(
         "before",
         &Body,
         Absent("another operation"),
         r#""<p>{id}""#,
-        "Put in before it.",
+        "HTML to insert before the element.",
     )
     .with(BESIDE_SELECT);
 
-    const AFTER: Key<String> = Key::new(
+    const AFTER: ConfigKey<String> = ConfigKey::new(
         "after",
         &Body,
         Absent("another operation"),
         r#""<p>{id}""#,
-        "Put in behind its end tag; nothing happens where that is left out.",
+        "HTML to insert after the element's end tag. An element without an end tag is not changed.",
     )
     .with(BESIDE_SELECT);
 
-    const REPLACE: Key<String> = Key::new(
+    const REPLACE: ConfigKey<String> = ConfigKey::new(
         "replace",
         &Body,
         Absent("another operation"),
         r#""<p>{id}""#,
-        "Put in its place.",
+        "HTML that replaces the element.",
     )
     .with(BESIDE_SELECT);
 
-    const INNER: Key<String> = Key::new(
+    const INNER: ConfigKey<String> = ConfigKey::new(
         "inner",
         &Body,
         Absent("another operation"),
         r#""{client}""#,
-        "Put in the place of what is in it.",
+        "HTML that replaces the content of the element.",
     )
     .with(BESIDE_SELECT);
 
-    const REMOVE: Defaulted<bool> = Key::defaulted(
+    const REMOVE: Defaulted<bool> = ConfigKey::defaulted(
         "remove",
         &Flag,
         "false",
         "true",
-        "Takes it out, with all that is in it.",
+        "Removes the element and its content.",
     )
     .with(BESIDE_SELECT);
 
-    const SET: Key<MapOf<Option<String>>> = Key::new(
+    const SET: ConfigKey<MapOf<Option<String>>> = ConfigKey::new(
         "set",
-        &Map { names: Names::Attributes, of: Unless(False, Body), beside: &[] },
+        &Map { names: MapKeys::Attributes, of: Unless(False, Body), beside: &[] },
         Absent("another operation"),
         r#"{ nonce = "{id}", onload = false }"#,
-        "Attributes that it gets; `false` takes one away.",
+        "Attributes to set on the element. `false` removes one.",
     )
     .with(BESIDE_SELECT);
 }
 
 table! {
-    /// `[values.NAME]`.
     mod value;
 
-    const FILE: Key<PathBuf> = Key::new(
+    const FILE: ConfigKey<PathBuf> = ConfigKey::new(
         "file",
         &FilePath,
         Absent("`url`"),
         r#""/etc/version""#,
-        "A file whose text it is, without its last line break.",
+        "A file with the text. The last line break is dropped.",
     );
 
-    const URL: Key<HttpUrl> = Key::new(
+    const URL: ConfigKey<HttpUrl> = ConfigKey::new(
         "url",
         &PlainUrl,
         Absent("`file`"),
         r#""http://127.0.0.1:9000/motd""#,
-        "A URL of plain HTTP whose body it is, without its last line break. An answer that is not 200 changes nothing.",
+        "A plain HTTP URL whose body is the text. The last line break is dropped. A response other \
+         than 200 keeps the previous text.",
     );
 
-    const EVERY: Defaulted<Duration> = Key::defaulted(
+    const EVERY: Defaulted<Duration> = ConfigKey::defaulted(
         "every",
         &Time { min: 1_000 },
         r#""10s""#,
         r#""1m""#,
-        "How often it is looked for anew. What cannot be had, or is longer than 64 KB, leaves the last one in place; an answer has 5 seconds.",
+        "How often the text is fetched. If a fetch fails, takes longer than 5 seconds, or returns \
+         more than 64 KB, the previous text stays.",
     )
     .with(r#"file = "/etc/version""#);
 
-    const DEFAULT: Key<String> = Key::new(
+    const DEFAULT: ConfigKey<String> = ConfigKey::new(
         "default",
-        &Line,
-        Absent("nothing"),
+        &SingleLine,
+        Absent("an empty text"),
         r#""1.0""#,
-        "What it is until it was had once.",
+        "The text until the first fetch has succeeded.",
     )
     .with(r#"file = "/etc/version""#);
 }

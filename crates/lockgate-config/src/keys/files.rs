@@ -6,23 +6,24 @@ use crate::model::SymlinkRule;
 use crate::values::*;
 
 use super::Unset::Absent;
-use super::{Defaulted, Key, Names};
+use super::{ConfigKey, Defaulted, MapKeys};
 
 /// A verb without which the others change nothing.
 const BESIDE: &str = r#"root = "/srv/www""#;
 
-pub(crate) const ROOT: Key<PathBuf> = Key::new(
+pub(crate) const ROOT: ConfigKey<PathBuf> = ConfigKey::new(
     "root",
     &FilePath,
-    Absent("`proxy`, `redirect`, `respond`, or what the site says"),
+    Absent("`proxy`, `redirect`, `respond`, or the verb of the site"),
     r#""/srv/www""#,
-    "Requests are answered with the files of a folder, and nothing outside of it. The whole path of the request is \
-     looked for in it, also in a path table: with `strip_prefix` without what stands before `/*`. A folder that is not \
-     there yet is a warning, and its requests are answered with 404 until it is; what may not be read is 403. Files are \
-     best written beside and renamed: a large one that is overwritten while it is sent breaks that answer off.",
+    "The folder whose files answer requests. Nothing outside of it is served. The whole request \
+     path is looked up in it, in a path table too; with `strip_prefix`, without the part before \
+     `/*`. A missing folder is a warning, and its requests get 404 until it exists. A file without \
+     read permission gets 403. Write a new file beside the old one and rename it: overwriting a \
+     large file in place breaks responses that are being sent.",
 );
 
-pub(crate) const INDEX: Defaulted<Items<String>> = Key::defaulted(
+pub(crate) const INDEX: Defaulted<Items<String>> = ConfigKey::defaulted(
     "index",
     &List {
         of: FileName,
@@ -30,103 +31,108 @@ pub(crate) const INDEX: Defaulted<Items<String>> = Key::defaulted(
     },
     r#"["index.html"]"#,
     r#"["index.html", "index.htm"]"#,
-    "The files that stand for their folder, of which the first that exists is sent; `[]` is none.",
+    "The files that answer for their folder. The first one that exists is sent. `[]` has none.",
 )
 .with(BESIDE);
 
-pub(crate) const CLEAN_URLS: Defaulted<bool> = Key::defaulted(
+pub(crate) const CLEAN_URLS: Defaulted<bool> = ConfigKey::defaulted(
     "clean_urls",
     &Flag,
     "false",
     "true",
-    "Whether `/post` is answered with `post.html`, and `/post.html`, `/post/` and `/blog/index.html` are redirected to \
-     the paths without these endings.",
+    "Whether `/post` is answered with `post.html`. Then `/post.html`, `/post/` and \
+     `/blog/index.html` redirect to the clean paths.",
 )
 .with(BESIDE);
 
-pub(crate) const TRY: Key<Items<String>> = Key::new(
+pub(crate) const TRY: ConfigKey<Items<String>> = ConfigKey::new(
     "try",
-    &List { of: TryPath, least: 1 },
+    &List {
+        of: TryPath,
+        least: 1,
+    },
     Absent("the path of the request"),
     r#"["{path}", "/app.html"]"#,
-    "The paths in `root` that are looked for, of which the first that exists is sent; one that ends in `/` is a folder \
-     with one of its `index`. `{path}` stands for that of the request, `{*}` for what the `*` of the path matched, \
-     `{id}` for a parameter. Not beside `spa`.",
+    "Paths in `root`, tried in order; the first that exists is sent. A path that ends in `/` is a \
+     folder with one of its `index` files. `{path}` is the request path, `{*}` the part that the \
+     `*` of the path matched, `{id}` a parameter. Cannot be combined with `spa`.",
 )
 .with(BESIDE);
 
-pub(crate) const SPA: Defaulted<Switch<String>> = Key::defaulted(
+pub(crate) const SPA: Defaulted<Switch<String>> = ConfigKey::defaulted(
     "spa",
     &OrFlag(InsidePath),
     "false",
     r#""/app.html""#,
-    "A file that is sent, with 200, for what is not there: an application whose pages are paths in the browser only. \
-     `true` is `\"/index.html\"`. A name with an ending, such as `/logo.png`, is still answered with 404, \
-     unless a page is asked for (`Accept` has `text/html`).",
+    "A file that is sent with 200 for paths that do not exist, for a single-page application. \
+     `true` is `\"/index.html\"`. A path with a file extension, such as `/logo.png`, still gets \
+     404, unless the client asks for a page (`Accept` has `text/html`).",
 )
 .with(BESIDE);
 
-pub(crate) const NOT_FOUND: Defaulted<Option<String>> = Key::defaulted(
+pub(crate) const NOT_FOUND: Defaulted<Option<String>> = ConfigKey::defaulted(
     "not_found",
     &Unless(False, InsidePath),
     "false",
     r#""/404.html""#,
-    "A file in `root` that is sent, with 404, for what is not there.",
+    "A file in `root` that is sent with 404 for paths that do not exist.",
 )
 .with(BESIDE);
 
-pub(crate) const LISTING: Defaulted<bool> = Key::defaulted(
+pub(crate) const LISTING: Defaulted<bool> = ConfigKey::defaulted(
     "listing",
     &Flag,
     "false",
     "true",
-    "Whether a folder without any of its `index` is answered with a list of what is in it: a page, or JSON for clients \
-     whose `Accept` prefers that.",
+    "Whether a folder without an `index` file is answered with a list of its files: as a page, or \
+     as JSON for clients whose `Accept` prefers JSON.",
 )
 .with(BESIDE);
 
-pub(crate) const HIDDEN: Defaulted<bool> = Key::defaulted(
+pub(crate) const HIDDEN: Defaulted<bool> = ConfigKey::defaulted(
     "hidden",
     &Flag,
     "false",
     "true",
-    "Whether names that begin with a dot are served. Without, all but `.well-known` are answered with 404.",
+    "Whether names that begin with a dot are served. If not, they get 404, except `.well-known`.",
 )
 .with(BESIDE);
 
-pub(crate) const SYMLINKS: Defaulted<SymlinkRule> = Key::defaulted(
+pub(crate) const SYMLINKS: Defaulted<SymlinkRule> = ConfigKey::defaulted(
     "symlinks",
     &Words(&[("inside", SymlinkRule::Inside), ("follow", SymlinkRule::Follow)]),
     r#""inside""#,
     r#""follow""#,
-    "Which symbolic links are followed: those that lead to a place inside of `root`, or all.",
+    "Which symbolic links are followed: those that lead to a place inside `root`, or all.",
 )
 .with(BESIDE);
 
-pub(crate) const TYPES: Defaulted<MapOf<String>> = Key::defaulted(
+pub(crate) const TYPES: Defaulted<MapOf<String>> = ConfigKey::defaulted(
     "types",
-    &Map { names: Names::FileTypes, of: MediaType, beside: &[] },
+    &Map { names: MapKeys::FileTypes, of: MediaType, beside: &[] },
     "{}",
     r#"{ ".wasm" = "application/wasm", "/feed/*" = "application/rss+xml" }"#,
-    "Media types of files, by the ending of the name or by the path of the request, over the well-known ones. A path is \
-     `\"/x\"` or `\"/x/*\"`; it wins over an ending, and the longer one over the shorter.",
+    "Media types of files, by file extension or by request path (`\"/x\"` or `\"/x/*\"`). They take \
+     precedence over the built-in types. A path wins over an extension, and a longer path over a \
+     shorter one.",
 )
 .with(BESIDE);
 
-pub(crate) const CHARSET: Defaulted<Option<String>> = Key::defaulted(
+pub(crate) const CHARSET: Defaulted<Option<String>> = ConfigKey::defaulted(
     "charset",
     &Unless(False, Token),
     r#""utf-8""#,
     r#""iso-8859-1""#,
-    "The `charset` that is told with text, where its media type in `types` names none; `false` tells none.",
+    "The `charset` of text files, unless their media type in `types` names one. `false` sends none.",
 )
 .with(BESIDE);
 
-pub(crate) const PRECOMPRESSED: Defaulted<bool> = Key::defaulted(
+pub(crate) const PRECOMPRESSED: Defaulted<bool> = ConfigKey::defaulted(
     "precompressed",
     &Flag,
     "true",
     "false",
-    "Whether `app.js.zst`, `app.js.br` and `app.js.gz` beside `app.js` are sent instead of it to clients that take them.",
+    "Whether `app.js.zst`, `app.js.br` or `app.js.gz` beside `app.js` is sent to clients that \
+     accept it.",
 )
 .with(BESIDE);

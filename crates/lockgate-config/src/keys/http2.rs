@@ -2,9 +2,9 @@
 
 use lockgate_rules::Allowance;
 
-use crate::values::{Burst, Number, Size};
+use crate::values::{Burst, Size, WholeNumber};
 
-use super::{Defaulted, Key, Row};
+use super::{ConfigKey, Defaulted, KeyRow};
 
 /// RFC 9113 §6.9.2: so large is the window of a connection before SETTINGS, and it cannot be made
 /// smaller.
@@ -14,49 +14,52 @@ const DEFAULT_WINDOW: u64 = 64 << 10;
 const LARGEST_WINDOW: u64 = 2_000_000_000;
 
 table! {
-    const STREAMS: Defaulted<u32> = Key::defaulted(
+    const STREAMS: Defaulted<u32> = ConfigKey::defaulted(
         "streams",
-        &Number::new(1, 10_000),
+        &WholeNumber::new(1, 10_000),
         "128",
         "64",
-        "Requests at once on one connection; clients hold back the next ones. Their heads take up to 8 KB for each of them together, and 1 MB at the \
-         least; a request that finds no room there is refused (REFUSED_STREAM), and the client may send it again.",
+        "Concurrent requests on one connection; a client holds back further ones. The heads of a \
+         connection's requests may take 8 KB for each stream, and at least 1 MB, together. A \
+         request beyond that is refused with REFUSED_STREAM, and the client may send it again.",
     );
 
-    const WINDOW: Defaulted<u64> = Key::defaulted(
+    const WINDOW: Defaulted<u64> = ConfigKey::defaulted(
         "window",
         &Size { min: DEFAULT_WINDOW, max: LARGEST_WINDOW },
         r#""1MB""#,
         r#""256KB""#,
-        "How many bytes of one request body may come before the application has taken them: the memory that one request \
-         may cost, and the most that one upload moves in a round trip.",
+        "How many bytes of one request body may arrive before the application has taken them. This \
+         is the memory that one request may use, and the most that one upload can move in a round \
+         trip.",
     );
 
-    const CONNECTION_WINDOW: Defaulted<u64> = Key::defaulted(
+    const CONNECTION_WINDOW: Defaulted<u64> = ConfigKey::defaulted(
         "connection_window",
         &Size { min: DEFAULT_WINDOW, max: LARGEST_WINDOW },
         r#""8MB""#,
         r#""16MB""#,
-        "The same for all requests of one connection together; at least `window`.",
+        "The same limit for all requests of one connection together. At least `window`.",
     );
 
-    const RESETS: Defaulted<Allowance> = Key::defaulted(
+    const RESETS: Defaulted<Allowance> = ConfigKey::defaulted(
         "resets",
         &Burst,
         r#""20/s burst 200""#,
         r#""100/s burst 1000""#,
-        "How many requests of one connection may be taken back (RST_STREAM) or broken off for a mistake in them, each of \
-         which costs us work that nobody waits for (CVE-2023-44487, CVE-2025-8671). Up to 1,024 streams that are refused \
-         before the client has seen our SETTINGS do not count.",
+        "How many requests of one connection the client may cancel (RST_STREAM) or send malformed \
+         before the connection is closed. Each costs work without a response (CVE-2023-44487, \
+         CVE-2025-8671). Up to 1,024 streams that are refused before the client has seen our \
+         SETTINGS do not count.",
     );
 
-    const CONTROL: Defaulted<Allowance> = Key::defaulted(
+    const CONTROL: Defaulted<Allowance> = ConfigKey::defaulted(
         "control",
         &Burst,
         r#""100/s burst 1000""#,
         r#""20/s burst 200""#,
-        "How many frames of one connection may carry nothing for a request: SETTINGS, PRIORITY, DATA without bytes, \
-         HEADERS for streams that are over, and PING, WINDOW_UPDATE and CONTINUATION beyond what the bytes that were \
-         moved explain (CVE-2019-9511 to 9518, CVE-2024-27316).",
+        "How many frames of one connection may do nothing for a request: SETTINGS, PRIORITY, empty \
+         DATA, HEADERS for closed streams, and PING, WINDOW_UPDATE and CONTINUATION beyond what the \
+         transferred bytes explain (CVE-2019-9511 to 9518, CVE-2024-27316).",
     );
 }

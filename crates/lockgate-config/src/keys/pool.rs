@@ -6,12 +6,13 @@ use std::time::Duration;
 use lockgate_rules::{HashKey, ProxyVersion};
 
 use crate::model::{EndpointAddr, Protocol};
+use crate::table::CheckedTable;
 use crate::values::*;
 
 use super::Unset::{Absent, Required, Within};
-use super::{AT_LEAST_1MS, Defaulted, Key, PROXY_VERSIONS, Row, tcp, tls};
+use super::{AT_LEAST_1MS, ConfigKey, Defaulted, KeyRow, PROXY_VERSIONS, tcp, tls};
 
-pub(super) const PROTOCOL_KEY: Defaulted<Protocol> = Key::defaulted(
+pub(super) const PROTOCOL_KEY: Defaulted<Protocol> = ConfigKey::defaulted(
     "protocol",
     &Words(&[
         ("http1", Protocol::Http1),
@@ -20,35 +21,38 @@ pub(super) const PROTOCOL_KEY: Defaulted<Protocol> = Key::defaulted(
     ]),
     r#""http1""#,
     r#""h2c""#,
-    "What is spoken to the endpoints of a site: `\"http1\"`, `\"h2\"` (HTTP/2 over TLS, so `tls` is needed) or `\"h2c\"` \
-     (HTTP/2 without TLS, by prior knowledge, as most gRPC servers have it). Over HTTP/2 requests share connections: up \
-     to 100 at once on each, or fewer where the endpoint says so. One that leaves a request without any sign for 10 s \
-     is sent a PING, and closed when that is not answered within 20 s; quiet streams get none. Up to 1 MB of each answer is held for a client that \
-     takes nothing. WebSockets need an endpoint that takes extended CONNECT (RFC 8441). A `[tcp]` table relays bytes as \
-     they are and takes no pool that speaks HTTP/2.",
+    "The protocol that sites speak to the endpoints: `\"http1\"`, `\"h2\"` (HTTP/2 over TLS; needs \
+     `tls`) or `\"h2c\"` (HTTP/2 without TLS by prior knowledge, as most gRPC servers speak it). A \
+     `[tcp]` table relays bytes and cannot use a pool that speaks HTTP/2.\n\n\
+     Over HTTP/2, requests share connections: up to 100 at once on each, or fewer if the endpoint \
+     says so. If no frame arrives for 10 s after Lockgate has sent something of a request, it sends \
+     a PING, and closes the connection when no answer arrives within 20 s. A stream that is only \
+     quiet causes no PING. Up to 1 MB of each response is buffered for a client that reads nothing. \
+     WebSockets need an endpoint that supports extended CONNECT (RFC 8441).",
 );
 
-pub(super) const PROXY_PROTOCOL_KEY: Key<ProxyVersion> = Key::new(
+pub(super) const PROXY_PROTOCOL_KEY: ConfigKey<ProxyVersion> = ConfigKey::new(
     "proxy_protocol",
     &PROXY_VERSIONS,
     Absent("none is sent"),
     r#""v2""#,
-    "The PROXY header that tells the endpoint the client's address. A connection then belongs to one client \
-     connection and is never shared, so not for HTTP/2, which sends `X-Forwarded-For`.",
+    "Sends a PROXY header of this version, so that the endpoint learns the client's address. Each \
+     connection to an endpoint then serves only one client connection. Not for HTTP/2, which sends \
+     `X-Forwarded-For`.",
 );
 
 /// How endpoints are chosen for clients that belong to none.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Order {
+pub(crate) enum BalanceMethod {
     P2c,
     Least,
     RoundRobin,
 }
 
-const ORDERS: Words<Order> = Words(&[
-    ("p2c", Order::P2c),
-    ("least", Order::Least),
-    ("round-robin", Order::RoundRobin),
+const ORDERS: Words<BalanceMethod> = Words(&[
+    ("p2c", BalanceMethod::P2c),
+    ("least", BalanceMethod::Least),
+    ("round-robin", BalanceMethod::RoundRobin),
 ]);
 
 const TCP: Words<()> = Words(&[("tcp", ())]);
@@ -66,376 +70,393 @@ const STATUSES: List<StatusRanges> = List {
 };
 
 table! {
-    const ENDPOINTS: Key<Items<Form<EndpointAddr>>> = Key::new(
+    const ENDPOINTS: ConfigKey<Items<ShortOrLong<EndpointAddr>>> = ConfigKey::new(
         "endpoints",
         &tcp::ENDPOINTS,
         Required,
         r#"["10.0.0.1:8080", { addr = "10.0.0.2:8080", weight = 2, max = 200 }]"#,
-        "The addresses: `\"10.0.0.1:8080\"`, `\"[::1]:8080\"`, `\"app.internal:8080\"`, `\"unix:/run/app.sock\"` or a table. \
-         `\"srv:_app._tcp.example.internal\"` stands for up to 32 endpoints that come and go as the SRV records of that name \
-         (RFC 2782) do, which are looked for again after their TTL, at the latest after 30 s: by their weights, those of the best \
-         priority, and of the others, as backups, when none of these is up. In logs and metrics they are called by a number behind the \
-         name, which is taken as a whole, without search domains. Where it does not resolve, the last ones stay.",
+        "The addresses: `\"10.0.0.1:8080\"`, `\"[::1]:8080\"`, `\"app.internal:8080\"`, \
+         `\"unix:/run/app.sock\"` or a table.\n\n\
+         `\"srv:_app._tcp.example.internal\"` stands for up to 32 endpoints from the SRV records of \
+         that name (RFC 2782), used by their weights. Records of the best priority are endpoints, \
+         the others are backups. The records are looked up again after their TTL, at the latest \
+         after 30 s; if the lookup fails, the last endpoints stay. The name is used as it is, \
+         without search domains. Logs and metrics show such an endpoint as the name and a number.",
     );
 
     const PROTOCOL: Defaulted<Protocol> = PROTOCOL_KEY;
 
-    const BALANCE: Key<Form<Order>> = Key::new(
+    const BALANCE: ConfigKey<ShortOrLong<BalanceMethod>> = ConfigKey::new(
         "balance",
         &Short { short: ORDERS, long: TableOf(balance::ALL) },
         Absent("`\"p2c\"` for sites, `\"least\"` for `[tcp]`"),
         r#""round-robin""#,
-        "How an endpoint is chosen: `\"p2c\"` takes the better of two at random, by latency and what is in flight, \
-         `\"least\"` the one with the least in flight, `\"round-robin\"` one after the other; all by `weight`. A connection \
-         that is relayed is in flight from beginning to end.",
+        "How an endpoint is chosen. `\"p2c\"` compares two random endpoints by latency and requests \
+         in flight and takes the better one. `\"least\"` takes the one with the fewest requests in \
+         flight. `\"round-robin\"` takes them in turn. All respect `weight`. A relayed connection \
+         counts as in flight until it ends.",
     );
 
-    const HEALTH: Defaulted<Form<Option<Option<String>>>> = Key::defaulted(
+    const HEALTH: Defaulted<ShortOrLong<Option<Option<String>>>> = ConfigKey::defaulted(
         "health",
         &Short { short: Unless(False, Unless(TCP, UrlPath)), long: TableOf(health::ALL) },
         "false",
         r#"{ path = "/health", every = "5s" }"#,
-        "Active checks. The short form is the path of a GET request, over the pool's `protocol`, or `\"tcp\"`: whether a \
-         connection comes about.",
+        "Active health checks. The short form is the path of a GET request, sent in the pool's \
+         `protocol`, or `\"tcp\"`: whether a connection succeeds.",
     );
 
-    const EJECT: Key<Form<()>> = Key::new(
+    const EJECT: ConfigKey<ShortOrLong<()>> = ConfigKey::new(
         "eject",
         &Short { short: False, long: TableOf(eject::ALL) },
         Within,
         r#"{ errors = 3, for = "30s" }"#,
-        "An endpoint that keeps failing is left alone for a while (ejected), checks or none. What counts is that it cannot be \
-         reached, breaks off before it answers, answers what cannot be read or nothing in time; any answer is one, unless its status is \
-         in `statuses`. Over HTTP/2 a reset of one request's stream is an answer to that request as well: see there. A request that cannot be \
-         put into the words of HTTP/2 is the client's fault, and is refused before an endpoint is chosen. For relays it is that it cannot be reached. Half of the pool's endpoints always \
-         stay: where all fail, none is at fault. Requests that come while none is left are still tried. Also before that, an \
-         endpoint that could not be reached or broke off is tried last for a second, after further failures for up to ten; \
-         what fails meanwhile counts as one failure. That, and no ejections, is what `false` leaves.",
+        "An endpoint that keeps failing is not used for a while (ejected), with or without health \
+         checks.\n\n\
+         - A failure is: the connection fails, the endpoint closes it before it responds, the \
+         response is malformed, or none arrives in time. Any response counts as a success, unless \
+         its status is in `statuses`. For relays only a failed connection counts.\n\
+         - Over HTTP/2, the reset of a single stream counts as a response; see `statuses`.\n\
+         - A request that HTTP/2 cannot express is the client's fault. It is refused before an \
+         endpoint is chosen.\n\
+         - At most half of the pool's endpoints are ejected at once. If none is left, requests are \
+         still tried.\n\
+         - Besides ejection, an endpoint that could not be reached or closed the connection is \
+         tried last for one second, after more failures for up to ten. Failures in that time count \
+         as one.\n\n\
+         `false` turns ejection off; only the short pause of the last rule stays.",
     );
 
-    const SLOW_START: Defaulted<Duration> = Key::defaulted(
+    const SLOW_START: Defaulted<Duration> = ConfigKey::defaulted(
         "slow_start",
         &Time { min: 0 },
         r#""0s""#,
         r#""30s""#,
-        "In which time the share of an endpoint that comes up by its checks, or back after an ejection, grows from a tenth \
-         to its whole `weight`. Not at the start.",
+        "How long the share of an endpoint takes to grow from a tenth to its full `weight`, after \
+         its health checks succeed again or its ejection ends. It does not apply at the start of \
+         Lockgate.",
     );
 
-    const QUEUE: Key<Table> = Key::new(
+    const QUEUE: ConfigKey<CheckedTable> = ConfigKey::new(
         "queue",
         &TableOf(queue::ALL),
         Within,
         r#"{ max = 100, wait = "500ms" }"#,
-        "What happens to a request, or a connection that is to be relayed, when every endpoint is at its `max`. `wait` holds \
-         as well where the process or the client has no socket left: see `limits.connections`.",
+        "The queue of requests, and of connections to relay, while every endpoint is at its `max`. \
+         `wait` also limits waiting for a socket when the process or the client has none left: see \
+         `limits.connections`.",
     );
 
-    const IDLE: Key<Table> = Key::new(
+    const IDLE: ConfigKey<CheckedTable> = ConfigKey::new(
         "idle",
         &TableOf(idle::ALL),
         Within,
         r#"{ max = 32, for = "30s" }"#,
-        "Connections that are kept for the next request, until others need their sockets: see `limits.connections`.",
+        "Connections to endpoints that stay open for the next request, until others need their \
+         sockets: see `limits.connections`.",
     );
 
-    const RETRY: Key<Form<()>> = Key::new(
+    const RETRY: ConfigKey<ShortOrLong<()>> = ConfigKey::new(
         "retry",
         &Short { short: False, long: TableOf(retry::ALL) },
         Within,
         r#"{ times = 2, budget = "10%" }"#,
-        "Requests are sent again, to another endpoint, when the first one gave no answer, or falls by its checks before \
-         it does: idempotent ones, and others only when nothing of them was sent, or when over HTTP/2 the endpoint says \
-         that it did not look at them. `false` never does.",
+        "A request is sent again, to another endpoint, if the first endpoint gave no response or \
+         its health check failed while the request waited. Idempotent requests are retried. Other \
+         requests are retried only if nothing of them was sent, or if an HTTP/2 endpoint says that \
+         it did not process them. `false` never retries.",
     );
 
-    const TLS: Key<Table> = tcp::TLS_TO;
-    const PROXY_PROTOCOL: Key<ProxyVersion> = PROXY_PROTOCOL_KEY;
+    const TLS: ConfigKey<CheckedTable> = tcp::TLS_TO;
+    const PROXY_PROTOCOL: ConfigKey<ProxyVersion> = PROXY_PROTOCOL_KEY;
 
-    const MAINTENANCE: Key<Table> = Key::new(
+    const MAINTENANCE: ConfigKey<CheckedTable> = ConfigKey::new(
         "maintenance",
         &TableOf(maintenance::ALL),
-        Absent("a page that says so, with 503"),
+        Absent("a page with 503"),
         r#"{ body = "back soon\n" }"#,
-        "What is answered when no endpoint is up. A `[tcp]` table answers so too where its client speaks HTTP/1.1, in plain or \
-         over the TLS that it takes off; every other connection is closed.",
+        "The response while no endpoint is up. A `[tcp]` table sends it to clients that speak \
+         HTTP/1.1, in plain or over TLS that it terminates; it closes every other connection.",
     );
 }
 
 table! {
-    /// `health`.
     mod health;
 
-    const PATH: Key<String> = Key::new(
+    const PATH: ConfigKey<String> = ConfigKey::new(
         "path",
         &UrlPath,
-        Absent("only whether a connection comes about, as `\"tcp\"`"),
+        Absent("only whether a connection succeeds, as with `\"tcp\"`"),
         r#""/health""#,
-        "The path, and perhaps query, of the request.",
+        "The request's path, optionally with a query.",
     );
 
-    const GRPC: Defaulted<Switch<String>> = Key::defaulted(
+    const GRPC: Defaulted<Switch<String>> = ConfigKey::defaulted(
         "grpc",
-        &OrFlag(Name),
+        &OrFlag(Identifier),
         "false",
         r#""package.Service""#,
-        "Asks by the gRPC health protocol (`grpc.health.v1.Health/Check`) instead, about the server (`true`) or one of \
-         its services; well is `SERVING`. Only with `protocol = \"h2\"` or `\"h2c\"`, and without `path`.",
+        "Uses the gRPC health protocol (`grpc.health.v1.Health/Check`), for the whole server \
+         (`true`) or for one of its services. `SERVING` is a success. Needs `protocol = \"h2\"` or \
+         `\"h2c\"`, and no `path`.",
     )
     .around(r#"protocol = "h2c""#);
 
-    const TCP: Key<bool> = Key::new(
+    const TCP: ConfigKey<bool> = ConfigKey::new(
         "tcp",
         &Flag,
         Absent("`true` without `path` and `grpc`"),
         "true",
-        "Asks whether a connection comes about, TLS included, and by `send` and `expect` what is said on it. Without `path`.",
+        "Checks only whether a connection succeeds, including TLS, and optionally a dialogue by \
+         `send` and `expect`. Needs no `path`.",
     )
     .with(r#"expect = "PONG""#);
 
-    const SEND: Key<String> = Key::new(
+    const SEND: ConfigKey<String> = ConfigKey::new(
         "send",
         &Body,
         Absent("nothing"),
         r#""PING\r\n""#,
-        "What is sent on a connection of `tcp`, byte for byte; `\\r\\n` and `\\u0000` are those of TOML.",
+        "The bytes that a `tcp` check sends. `\\r\\n` and `\\u0000` are escapes of TOML.",
     )
     .with("tcp = true");
 
-    const METHOD: Defaulted<String> = Key::defaulted(
+    const METHOD: Defaulted<String> = ConfigKey::defaulted(
         "method",
-        &Method,
+        &MethodName,
         r#""GET""#,
         r#""HEAD""#,
-        "The method of the request.",
+        "The request's method.",
     )
     .with(r#"path = "/health""#);
 
-    const EVERY: Defaulted<Duration> = Key::defaulted(
+    const EVERY: Defaulted<Duration> = ConfigKey::defaulted(
         "every",
         &Time { min: 10 },
         r#""2s""#,
         r#""5s""#,
-        "From one check to the next.",
+        "The time from one check to the next.",
     );
 
-    const TIMEOUT: Defaulted<Duration> = Key::defaulted(
+    const TIMEOUT: Defaulted<Duration> = ConfigKey::defaulted(
         "timeout",
         &AT_LEAST_1MS,
         r#""1s""#,
         r#""3s""#,
-        "When a check has failed.",
+        "The time after which a check has failed.",
     );
 
-    const FALL: Defaulted<u32> = Key::defaulted(
+    const FALL: Defaulted<u32> = ConfigKey::defaulted(
         "fall",
-        &Number::new(1, 1_000),
+        &WholeNumber::new(1, 1_000),
         "3",
         "2",
-        "Failures in a row after which an endpoint is down.",
+        "The number of failures in a row after which an endpoint is down.",
     );
 
-    const RISE: Defaulted<u32> = Key::defaulted(
+    const RISE: Defaulted<u32> = ConfigKey::defaulted(
         "rise",
-        &Number::new(1, 1_000),
+        &WholeNumber::new(1, 1_000),
         "2",
         "1",
-        "Successes in a row after which it is up again.",
+        "The number of successes in a row after which it is up again.",
     );
 
-    const EXPECT: Key<Expected> = Key::new(
+    const EXPECT: ConfigKey<Expected> = ConfigKey::new(
         "expect",
         &Either(&[
             &As(Body, Expected::Text),
             &As(STATUSES, Expected::Statuses),
         ]),
-        Absent("`\"200-399\"`, of `tcp` nothing"),
+        Absent("`\"200-399\"`; for a `tcp` check nothing"),
         r#"["200-299", "401"]"#,
-        "The statuses that count as success; of `tcp` a text that must come within the first 64 KB, such as `\"PONG\"`. \
-         Without `send` the endpoint speaks first.",
+        "The statuses that count as success. For a `tcp` check, a text that must arrive within the \
+         first 64 KB, such as `\"PONG\"`; without `send` the endpoint speaks first.",
     )
     .with(r#"path = "/health""#);
 
-    const BODY: Key<String> = Key::new(
+    const BODY: ConfigKey<String> = ConfigKey::new(
         "body",
-        &Line,
+        &SingleLine,
         Absent("any"),
         r#""ready""#,
-        "What the body must contain, within its first 64 KB.",
+        "A text that the body must contain within its first 64 KB.",
     )
     .with(r#"path = "/health""#);
 
-    const PORT: Key<u16> = Key::new(
+    const PORT: ConfigKey<u16> = ConfigKey::new(
         "port",
-        &Number::new(1, 65_535),
-        Absent("that of each endpoint"),
+        &WholeNumber::new(1, 65_535),
+        Absent("the port of each endpoint"),
         "8081",
-        "Another port to ask.",
+        "Another port for the checks.",
     );
 
-    const TLS: Key<Form<()>> = Key::new(
+    const TLS: ConfigKey<ShortOrLong<()>> = ConfigKey::new(
         "tls",
         &Short { short: False, long: TableOf(tls::upstream::ALL) },
-        Absent("that of the pool"),
+        Absent("the `tls` of the pool"),
         r#"{ name = "app.internal" }"#,
-        "TLS of the checks; `false` asks without.",
+        "TLS of the checks. `false` checks without TLS.",
     );
 }
 
 table! {
-    /// `balance`.
     mod balance;
 
-    const HASH: Key<HashKey> = Key::new(
+    const HASH: ConfigKey<HashKey> = ConfigKey::new(
         "hash",
         &HashBy,
         Absent("`sticky`"),
         r#""client""#,
-        "The same endpoint for the same client address (`\"client\"`; of IPv6 the first 64 bits, as the rest changes), SNI \
-         (`\"sni\"`), field or cookie of the request (`\"header:x-user\"`, `\"cookie:id\"`). Who has none of it, or an empty \
-         one, is told apart by address. In every Lockgate with the same endpoints it leads to the same one, by `weight`; \
-         when one falls, only those who belonged to it go elsewhere, and return when it is back. One at its `max` is \
-         passed over. For `[tcp]`: `\"client\"` and `\"sni\"`.",
+        "Requests with the same key go to the same endpoint. The key is the client's address \
+         (`\"client\"`; of IPv6 the first 64 bits, because the rest changes), SNI (`\"sni\"`), or a \
+         field or cookie of the request (`\"header:x-user\"`, `\"cookie:id\"`). A request without a \
+         key, or with an empty one, uses the client's address. For `[tcp]`: `\"client\"` and \
+         `\"sni\"`.\n\n\
+         Every Lockgate with the same endpoints chooses the same one, by `weight`. If an endpoint \
+         goes down, only its own clients move, and they return when it is back. An endpoint at its \
+         `max` is passed over.",
     );
 
-    const STICKY: Key<StickyKey> = Key::new(
+    const STICKY: ConfigKey<StickyKey> = ConfigKey::new(
         "sticky",
         &StickyBy,
         Absent("`hash`"),
         r#""cookie:lg""#,
-        "The endpoint that the client was with before, by a cookie of this name, which answers set where it is new or has \
-         changed: `Path=/; HttpOnly; SameSite=Lax`, over TLS `Secure`. Such an answer is `Cache-Control: private`, so that no \
-         shared cache keeps it. The cookie is a hash of the endpoint's address and the pool's name, the same in every \
-         Lockgate where these are; endpoints do not see it. Who comes without, or with one of an endpoint that is down, \
-         ejected or cannot be reached, gets the better of two at random, and a new cookie; one at its `max` is waited for. \
-         Who was with a backup stays there. Not for `[tcp]`.\n\n\
-         `\"tls-session\"` is for `[tcp]` where TLS is passed through: the endpoint that has made the session which the client \
-         resumes, so that it need not make another one. It knows sessions of TLS 1.2 and before by their identifier, the \
-         65,536 that were made or resumed last, each for a day at most. Who resumes none that is known, by TLS 1.3 or with a \
-         ticket that is called otherwise each time, who does not speak TLS, and whose endpoint is down, ejected, cannot be \
-         reached or is at its `max`, goes by address as with `hash = \"client\"`. The client must speak first: where it says \
-         nothing, an endpoint is chosen after `timeouts.handshake`.",
+        "A client stays with its endpoint, by a cookie of this name. A response sets the cookie \
+         when it is new or has changed: `Path=/; HttpOnly; SameSite=Lax`, and `Secure` over TLS; \
+         the response is then `Cache-Control: private`, so that shared caches do not store it. The \
+         cookie is a hash of the endpoint's address and the pool's name, so every Lockgate with the \
+         same ones accepts it. Endpoints do not see the cookie. A client without a cookie, or whose \
+         endpoint is down, ejected or cannot be reached, gets an endpoint by `\"p2c\"` and a new \
+         cookie. If the endpoint is at its `max`, the request waits for it. A client of a backup \
+         stays there. Not for `[tcp]`.\n\n\
+         `\"tls-session\"` is for `[tcp]` with TLS passthrough: a client that resumes a TLS session \
+         goes to the endpoint that issued it, so that no full handshake is needed. It works for \
+         sessions of TLS 1.2 and older that have an identifier: the last 65,536 sessions, each for \
+         at most a day. All other clients go by address, as with `hash = \"client\"`: those that \
+         resume with TLS 1.3 or with a ticket that is named differently each time, that do not use \
+         TLS, or whose endpoint is down, ejected, unreachable or at its `max`. The client must \
+         speak first: if it is silent, an endpoint is chosen after `timeouts.handshake`.",
     );
 }
 
 table! {
-    /// `eject`.
     mod eject;
 
-    const ERRORS: Defaulted<u8> = Key::defaulted(
+    const ERRORS: Defaulted<u8> = ConfigKey::defaulted(
         "errors",
-        &Number::new(1, 100),
+        &WholeNumber::new(1, 100),
         "5",
         "3",
-        "After how many failures in a row.",
+        "The number of failures in a row before ejection.",
     );
 
-    const FOR: Defaulted<Duration> = Key::defaulted(
+    const FOR: Defaulted<Duration> = ConfigKey::defaulted(
         "for",
         &AT_LEAST_1MS,
         r#""10s""#,
         r#""30s""#,
-        "For how long.",
+        "How long an ejection lasts.",
     );
 
-    const STATUSES: Key<Items<RangeInclusive<u16>>> = Key::new(
+    const STATUSES: ConfigKey<Items<RangeInclusive<u16>>> = ConfigKey::new(
         "statuses",
         &List { of: StatusRanges { from: 500 }, least: 1 },
         Absent("none"),
         r#"["502-504"]"#,
-        "Which statuses of its answers are failures too. Whoever knows a URL that answers one of them can bring about an \
-         ejection by asking for it again and again: only for applications that answer them to nobody while they are well. \
-         Over HTTP/2 a stream that the endpoint resets before its answer counts as 502, which is what the client is told; one that it \
-         refuses (REFUSED_STREAM) never counts. Without them, `health` finds an endpoint that answers but cannot serve, or resets \
-         every stream, and no client has a say in it.",
+        "Statuses of responses that count as failures too. Any client that knows a URL with such a \
+         status can cause an ejection by requesting it repeatedly, so name only statuses that the \
+         application never sends while it is healthy. Over HTTP/2, a stream that the endpoint \
+         resets before its response counts as 502, which is what the client gets; a stream that it \
+         refuses (REFUSED_STREAM) never counts. Without this key no client can influence ejection; \
+         use `health` to detect an endpoint that responds with errors or resets every stream.",
     );
 }
 
 table! {
-    /// `queue`.
     mod queue;
 
-    const MAX: Defaulted<usize> = Key::defaulted(
+    const MAX: Defaulted<usize> = ConfigKey::defaulted(
         "max",
-        &Number::new(0, 1_000_000),
+        &WholeNumber::new(0, 1_000_000),
         "1000",
         "100",
-        "How many may wait, for the process; 0 refuses at once.",
+        "How many requests may wait, per process. 0 refuses at once.",
     );
 
-    const WAIT: Defaulted<Duration> = Key::defaulted(
+    const WAIT: Defaulted<Duration> = ConfigKey::defaulted(
         "wait",
         &AT_LEAST_1MS,
         r#""2s""#,
         r#""500ms""#,
-        "How long each may wait, for its client's share, an endpoint and a socket together, also where it is tried again. The time for \
-         connections that are made meanwhile is that of `timeouts.connect`.",
+        "How long each may wait in all: for its client's share of sockets, for an endpoint and for \
+         a socket, retries included. The time to make a connection is limited by \
+         `timeouts.connect`.",
     );
 }
 
 table! {
-    /// `idle`.
     mod idle;
 
-    const MAX: Defaulted<usize> = Key::defaulted(
+    const MAX: Defaulted<usize> = ConfigKey::defaulted(
         "max",
-        &Number::new(0, 100_000),
+        &WholeNumber::new(0, 100_000),
         "256",
         "32",
-        "How many to one endpoint are kept, for each worker; 0 keeps none.",
+        "How many idle connections to one endpoint each worker keeps. 0 keeps none.",
     );
 
-    const FOR: Defaulted<Duration> = Key::defaulted(
+    const FOR: Defaulted<Duration> = ConfigKey::defaulted(
         "for",
         &AT_LEAST_1MS,
         r#""60s""#,
         r#""30s""#,
-        "How long one may lie idle.",
+        "How long a connection may stay idle.",
     );
 
-    const REQUESTS: Defaulted<u64> = Key::defaulted(
+    const REQUESTS: Defaulted<u64> = ConfigKey::defaulted(
         "requests",
-        &Number::count(),
+        &WholeNumber::count(),
         "10000",
         "1000",
-        "How many requests one may carry, over HTTP/2 too.",
+        "How many requests one connection may carry, over HTTP/2 too.",
     );
 }
 
 table! {
-    /// `retry`.
     mod retry;
 
-    const TIMES: Defaulted<u32> = Key::defaulted(
+    const TIMES: Defaulted<u32> = ConfigKey::defaulted(
         "times",
-        &Number::new(1, 10),
+        &WholeNumber::new(1, 10),
         "1",
         "2",
-        "How often one request may be sent again.",
+        "How many times one request may be retried.",
     );
 
-    const BUDGET: Defaulted<u8> = Key::defaulted(
+    const BUDGET: Defaulted<u8> = ConfigKey::defaulted(
         "budget",
         &Percent,
         r#""20%""#,
         r#""10%""#,
-        "How many requests of a hundred may be sent again, so that a pool in trouble is not buried.",
+        "The most retries per hundred requests, so that retries cannot overload a failing pool.",
     );
 }
 
 table! {
-    /// `maintenance`.
     mod maintenance;
 
-    const STATUS: Defaulted<u16> = Key::defaulted(
+    const STATUS: Defaulted<u16> = ConfigKey::defaulted(
         "status",
-        &Number::new(200, 599),
+        &WholeNumber::new(200, 599),
         "503",
         "200",
         "The status.",
     );
 
-    const BODY: Defaulted<String> = Key::defaulted(
+    const BODY: Defaulted<String> = ConfigKey::defaulted(
         "body",
         &Body,
         r#""""#,
@@ -446,7 +467,7 @@ table! {
     const TYPE: Defaulted<String> = super::TYPE.with(r#"body = "<p>back soon""#);
 }
 
-pub(crate) const TYPE: Defaulted<String> = Key::defaulted(
+pub(crate) const TYPE: Defaulted<String> = ConfigKey::defaulted(
     "type",
     &FieldValue,
     r#""text/plain; charset=utf-8""#,

@@ -2,32 +2,32 @@
 
 use std::time::Duration;
 
-use crate::values::{Rate, Time, Unless};
+use crate::values::{ByteRate, Time, Unless};
 
-use super::{Defaulted, Key, OFF, Row};
+use super::{ConfigKey, Defaulted, KeyRow, OFF};
 
 table! {
-    const MIN_IN: Defaulted<Option<u64>> = Key::defaulted(
+    const MIN_IN: Defaulted<Option<u64>> = ConfigKey::defaulted(
         "min_in",
-        &Unless(OFF, Rate),
+        &Unless(OFF, ByteRate),
         r#""1KB/s""#,
         r#""10KB/s""#,
-        "The least of a request body that must come while it is due and read.",
+        "The minimum rate of a request body, while it is expected and Lockgate reads it.",
     );
 
-    const MIN_OUT: Defaulted<Option<u64>> = Key::defaulted(
+    const MIN_OUT: Defaulted<Option<u64>> = ConfigKey::defaulted(
         "min_out",
-        &Unless(OFF, Rate),
+        &Unless(OFF, ByteRate),
         r#""1KB/s""#,
         r#""10KB/s""#,
-        "The least that a client must take while bytes are held for it.",
+        "The minimum rate at which a client must read, while Lockgate holds bytes for it.",
     );
 
-    const GRACE: Defaulted<Duration> = Key::defaulted(
+    const GRACE: Defaulted<Duration> = ConfigKey::defaulted(
         "grace",
         &Time { min: 1_000 },
         r#""10s""#,
         r#""30s""#,
-        "How long a peer may stay below before it is cut.",
+        "How long a client may stay below a minimum rate before it is disconnected.",
     );
 }

@@ -1,22 +1,23 @@
-//! The keys of `timeouts` tables: each deadline once, whatever has it.
+//! The keys of `timeouts` tables: each deadline once, for all tables that have it.
 
 use std::time::Duration;
 
 use crate::values::Unless;
 
-use super::{AT_LEAST_1MS, Defaulted, Key, OFF, Row};
+use super::{AT_LEAST_1MS, ConfigKey, Defaulted, KeyRow, OFF};
 
 table! {
-    const HANDSHAKE: Defaulted<Duration> = Key::defaulted(
+    const HANDSHAKE: Defaulted<Duration> = ConfigKey::defaulted(
         "handshake",
         &AT_LEAST_1MS,
         r#""10s""#,
         r#""5s""#,
-        "From accepting a connection to the end of its TLS handshake, a PROXY header included. Where the client speaks first, \
-         one that says nothing is accepted a second after it has connected.",
+        "From accepting a connection to the end of its TLS handshake, including a PROXY header. On \
+         listeners where the client speaks first, a silent connection is accepted one second after \
+         it was made.",
     );
 
-    const HEAD: Defaulted<Duration> = Key::defaulted(
+    const HEAD: Defaulted<Duration> = ConfigKey::defaulted(
         "head",
         &AT_LEAST_1MS,
         r#""10s""#,
@@ -24,37 +25,38 @@ table! {
         "From the first byte of a request to the end of its head.",
     );
 
-    const IDLE: Defaulted<Duration> = Key::defaulted(
+    const IDLE: Defaulted<Duration> = ConfigKey::defaulted(
         "idle",
         &AT_LEAST_1MS,
         r#""75s""#,
         r#""20s""#,
-        "How long a client connection may wait for its next request, and for the first one. Less where other clients have no \
-         place: see `limits.connections`.",
+        "How long a client connection may wait for its next request, and for its first one. Less if \
+         other clients have no place: see `limits.connections`.",
     );
 
-    const CONNECT: Defaulted<Duration> = Key::defaulted(
+    const CONNECT: Defaulted<Duration> = ConfigKey::defaulted(
         "connect",
         &AT_LEAST_1MS,
         r#""5s""#,
         r#""2s""#,
-        "For one attempt to connect to an endpoint, again for its TLS, and for a place where all endpoints are at their `max`.",
+        "For one attempt to connect to an endpoint, again for its TLS handshake, and for waiting \
+         while all endpoints are at their `max`.",
     );
 
-    const RESPONSE: Defaulted<Option<Duration>> = Key::defaulted(
+    const RESPONSE: Defaulted<Option<Duration>> = ConfigKey::defaulted(
         "response",
         &Unless(OFF, AT_LEAST_1MS),
         r#""60s""#,
         r#""5m""#,
-        "From the end of a request to the first byte of its answer.",
+        "From the end of a request to the first byte of its response.",
     );
 
-    const TUNNEL_IDLE: Defaulted<Duration> = Key::defaulted(
+    const TUNNEL_IDLE: Defaulted<Duration> = ConfigKey::defaulted(
         "tunnel_idle",
         &AT_LEAST_1MS,
         r#""1h""#,
         r#""10m""#,
-        "How long a relayed or upgraded connection may carry no byte in either direction.",
+        "How long a relayed or upgraded connection may move no byte in either direction.",
     );
 }
 

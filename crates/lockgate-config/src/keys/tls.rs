@@ -7,7 +7,7 @@ use crate::model::{AuthoritySource, ClientCertificates, Group, Suite, TlsVersion
 use crate::values::*;
 
 use super::Unset::{Absent, Required, Within};
-use super::{Defaulted, Key, Row};
+use super::{ConfigKey, Defaulted, KeyRow};
 
 /// A policy that has a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,85 +28,84 @@ fn system(_: ()) -> AuthoritySource {
 }
 
 table! {
-    const POLICY: Defaulted<Form<PolicyName>> = Key::defaulted(
+    const POLICY: Defaulted<ShortOrLong<PolicyName>> = ConfigKey::defaulted(
         "policy",
         &Short { short: POLICIES, long: TableOf(policy::ALL) },
         r#""intermediate""#,
         r#""modern""#,
-        "Versions, cipher suites and groups. `\"intermediate\"` is TLS 1.2 and 1.3 with forward secrecy, \
-         `\"modern\"` TLS 1.3 only; a table changes `\"intermediate\"` key by key.",
+        "TLS versions, cipher suites and groups. `\"intermediate\"` is TLS 1.2 and 1.3 with forward \
+         secrecy, `\"modern\"` is TLS 1.3 only. A table changes `\"intermediate\"` key by key.",
     );
 
-    const CERTS: Defaulted<Items<Form<PathBuf>>> = Key::defaulted(
+    const CERTS: Defaulted<Items<ShortOrLong<PathBuf>>> = ConfigKey::defaulted(
         "certs",
         &List { of: Short { short: FilePattern, long: TableOf(cert::ALL) }, least: 0 },
         "[]",
         r#"["/etc/tls/*.pem", { cert = "/etc/tls/b.crt", key = "/etc/tls/b.key" }]"#,
-        "Certificates, chosen by the host that the client names; an exact name wins over a wildcard. Patterns \
-         are read when it starts.",
+        "Certificates, chosen by the client's server name. An exact name wins over a wildcard. \
+         Patterns are expanded at the start.",
     );
 
-    const DEFAULT: Key<Form<PathBuf>> = Key::new(
+    const DEFAULT: ConfigKey<ShortOrLong<PathBuf>> = ConfigKey::new(
         "default",
         &Short { short: FilePath, long: TableOf(cert::ALL) },
-        Absent("such a client is refused; in a table that names exactly one certificate, that one"),
+        Absent("such a client is refused, unless the table names exactly one certificate"),
         r#""/etc/tls/default.pem""#,
-        "The certificate for a client that names no host, or one that no certificate covers.",
+        "The certificate for clients without a server name, or with one that no certificate covers.",
     );
 
-    const TICKETS: Key<Form<()>> = Key::new(
+    const TICKETS: ConfigKey<ShortOrLong<()>> = ConfigKey::new(
         "tickets",
         &Short { short: False, long: TableOf(tickets::ALL) },
         Within,
         "false",
-        "Session tickets, with which clients resume without a full handshake. `false` switches them off; with \
-         `keys`, `rotate` and `keep` do not apply.",
+        "Session tickets, by which clients resume a session without a full handshake. `false` turns \
+         them off. With `keys`, `rotate` and `keep` do not apply.",
     );
 
-    const CLIENT_AUTH: Defaulted<Form<()>> = Key::defaulted(
+    const CLIENT_AUTH: Defaulted<ShortOrLong<()>> = ConfigKey::defaulted(
         "client_auth",
         &Short { short: False, long: TableOf(client_auth::ALL) },
         "false",
         r#"{ mode = "require", ca = "/etc/tls/clients.pem" }"#,
-        "Certificates asked of clients.",
+        "Client certificates.",
     )
     .inside(r#"ca = "/etc/tls/clients.pem""#);
 }
 
 table! {
-    /// `policy`.
     mod policy;
 
-    const VERSIONS: Key<Items<TlsVersion>> = Key::new(
+    const VERSIONS: ConfigKey<Items<TlsVersion>> = ConfigKey::new(
         "versions",
-        &List { of: Version, least: 1 },
+        &List { of: VersionName, least: 1 },
         Absent("both"),
         r#"["1.3"]"#,
         "TLS versions: `\"1.2\"`, `\"1.3\"`.",
     );
 
-    const SUITES: Key<Items<Suite>> = Key::new(
+    const SUITES: ConfigKey<Items<Suite>> = ConfigKey::new(
         "suites",
         &List { of: SuiteName, least: 1 },
-        Absent("those of `\"intermediate\"` for these versions, AES before ChaCha20"),
+        Absent("the suites of `\"intermediate\"` for these versions, AES before ChaCha20"),
         r#"["TLS13_AES_128_GCM_SHA256", "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"]"#,
-        "Cipher suites, best first, by their IANA names; those of TLS 1.3 also with the prefix `TLS13_`.",
+        "Cipher suites in order of preference, by their IANA names. Those of TLS 1.3 may have the \
+         prefix `TLS13_`.",
     );
 
-    const GROUPS: Key<Items<Group>> = Key::new(
+    const GROUPS: ConfigKey<Items<Group>> = ConfigKey::new(
         "groups",
         &List { of: GroupName, least: 1 },
         Absent("`X25519MLKEM768`, `X25519`, `secp256r1`, `secp384r1`"),
         r#"["X25519", "secp256r1"]"#,
-        "Key exchange groups, best first.",
+        "Key exchange groups in order of preference.",
     );
 }
 
 table! {
-    /// One certificate.
     mod cert;
 
-    const CERT: Key<PathBuf> = Key::new(
+    const CERT: ConfigKey<PathBuf> = ConfigKey::new(
         "cert",
         &FilePath,
         Required,
@@ -114,59 +113,58 @@ table! {
         "The certificate and its chain, in PEM.",
     );
 
-    const KEY: Key<PathBuf> = Key::new(
+    const KEY: ConfigKey<PathBuf> = ConfigKey::new(
         "key",
         &FilePath,
-        Absent("in the same file, or beside it with the ending `.key`"),
+        Absent("in the same file, or beside it with the extension `.key`"),
         r#""/etc/tls/app.key""#,
         "The private key, in PEM.",
     )
     .with(r#"cert = "/etc/tls/app.pem""#);
 
-    const OCSP: Key<PathBuf> = Key::new(
+    const OCSP: ConfigKey<PathBuf> = ConfigKey::new(
         "ocsp",
         &FilePath,
         Absent("none is sent"),
         r#""/etc/tls/app.ocsp""#,
-        "An OCSP response in DER, stapled as it is.",
+        "An OCSP response in DER, which is stapled unchanged.",
     )
     .with(r#"cert = "/etc/tls/app.pem""#);
 }
 
 table! {
-    /// `tickets`.
     mod tickets;
 
-    const ROTATE: Defaulted<Duration> = Key::defaulted(
+    const ROTATE: Defaulted<Duration> = ConfigKey::defaulted(
         "rotate",
         &Time { min: 60_000 },
         r#""12h""#,
         r#""6h""#,
-        "How long one key makes new tickets.",
+        "How long one key issues tickets.",
     );
 
-    const KEEP: Defaulted<u8> = Key::defaulted(
+    const KEEP: Defaulted<u8> = ConfigKey::defaulted(
         "keep",
-        &Number::new(1, 16),
+        &WholeNumber::new(1, 16),
         "3",
         "2",
-        "How many keys are accepted, the current one included.",
+        "How many keys are accepted, including the current one.",
     );
 
-    const KEYS: Key<PathBuf> = Key::new(
+    const KEYS: ConfigKey<PathBuf> = ConfigKey::new(
         "keys",
         &FilePath,
-        Absent("keys are made at start and never leave the process"),
+        Absent("keys are made at the start and never leave the process"),
         r#""/etc/lockgate/tickets""#,
-        "A file of ticket keys, so that several machines or a restart resume each other's sessions.",
+        "A file of ticket keys, so that sessions can be resumed on several machines and after a \
+         restart.",
     );
 }
 
 table! {
-    /// `client_auth`.
     mod client_auth;
 
-    const MODE: Defaulted<ClientCertificates> = Key::defaulted(
+    const MODE: Defaulted<ClientCertificates> = ConfigKey::defaulted(
         "mode",
         &Words(&[
             ("require", ClientCertificates::Require),
@@ -174,45 +172,46 @@ table! {
         ]),
         r#""require""#,
         r#""request""#,
-        "`\"require\"` refuses a client without a valid certificate; `\"request\"` lets one come without any.",
+        "`\"require\"` refuses clients without a valid certificate; `\"request\"` also accepts \
+         clients without any certificate.",
     );
 
-    const CA: Key<PathBuf> = Key::new(
+    const CA: ConfigKey<PathBuf> = ConfigKey::new(
         "ca",
         &FilePath,
         Required,
         r#""/etc/tls/clients.pem""#,
-        "The authorities that sign them, in PEM. A missing or empty file fails the start. Certificates of clients must be X.509 \
-         version 3: `openssl x509 -req` makes version 1 unless it has extensions to add (`-extfile`).",
+        "The authorities of client certificates, in PEM. A missing or empty file is an error at the \
+         start. Client certificates must be X.509 version 3: `openssl x509 -req` makes version 1 \
+         unless it has extensions to add (`-extfile`).",
     );
 }
 
 table! {
-    /// TLS to endpoints.
     mod upstream;
 
-    const NAME: Key<String> = Key::new(
+    const NAME: ConfigKey<String> = ConfigKey::new(
         "name",
         &HostName,
         Absent("the host or address of each endpoint; needed for a Unix socket"),
         r#""app.internal""#,
-        "The name that is sent and that the certificate must carry.",
+        "The server name that is sent, and that the endpoint's certificate must contain.",
     );
 
-    const CA: Defaulted<AuthoritySource> = Key::defaulted(
+    const CA: Defaulted<AuthoritySource> = ConfigKey::defaulted(
         "ca",
         &Either(&[&As(SYSTEM, system), &As(FilePath, AuthoritySource::File)]),
         r#""system""#,
         r#""/etc/tls/internal-ca.pem""#,
-        "Who signs it: the system's authorities or a PEM file.",
+        "The authorities of the endpoint's certificate: the system's, or a PEM file.",
     );
 
-    const ALPN: Defaulted<Items<String>> = Key::defaulted(
+    const ALPN: Defaulted<Items<String>> = ConfigKey::defaulted(
         "alpn",
-        &List { of: Name, least: 0 },
+        &List { of: Identifier, least: 0 },
         "[]",
         r#"["postgresql"]"#,
-        "Application protocols to offer, best first.",
+        "Application protocols to offer, in order of preference.",
     );
 }
 
@@ -220,23 +219,24 @@ table! {
     /// TLS of a site or a tunnel. HTTP says itself which protocols are offered.
     mod site;
 
-    const CERT: Key<PathBuf> = Key::new(
+    const CERT: ConfigKey<PathBuf> = ConfigKey::new(
         "cert",
         &FilePath,
-        Absent("those of `certs`"),
+        Absent("the certificates of `certs`"),
         r#""/etc/tls/app.pem""#,
-        "The certificate of this listener and its chain, in PEM. It comes before those of `certs`.",
+        "The certificate of this listener and its chain, in PEM. It takes precedence over those of \
+         `certs`.",
     );
 
-    const KEY: Key<PathBuf> = Key::new(
+    const KEY: ConfigKey<PathBuf> = ConfigKey::new(
         "key",
         &FilePath,
-        Absent("in the same file, or beside it with the ending `.key`"),
+        Absent("in the same file, or beside it with the extension `.key`"),
         r#""/etc/tls/app.key""#,
         "The private key of `cert`.",
     );
 
-    const OCSP: Key<PathBuf> = Key::new(
+    const OCSP: ConfigKey<PathBuf> = ConfigKey::new(
         "ocsp",
         &FilePath,
         Absent("none is sent"),
@@ -244,38 +244,38 @@ table! {
         "An OCSP response for `cert`, in DER.",
     );
 
-    const CERTS: Defaulted<Items<Form<PathBuf>>> = super::CERTS;
-    const DEFAULT: Key<Form<PathBuf>> = super::DEFAULT;
+    const CERTS: Defaulted<Items<ShortOrLong<PathBuf>>> = super::CERTS;
+    const DEFAULT: ConfigKey<ShortOrLong<PathBuf>> = super::DEFAULT;
 
-    const POLICY: Defaulted<Form<PolicyName>> = super::POLICY;
-    const TICKETS: Key<Form<()>> = super::TICKETS;
+    const POLICY: Defaulted<ShortOrLong<PolicyName>> = super::POLICY;
+    const TICKETS: ConfigKey<ShortOrLong<()>> = super::TICKETS;
 
-    const CLIENT_AUTH: Defaulted<Form<()>> = super::CLIENT_AUTH;
+    const CLIENT_AUTH: Defaulted<ShortOrLong<()>> = super::CLIENT_AUTH;
 }
 
 table! {
     /// TLS of a `[tcp]` table.
     mod tcp;
 
-    const CERT: Key<PathBuf> = site::CERT;
-    const KEY: Key<PathBuf> = site::KEY;
+    const CERT: ConfigKey<PathBuf> = site::CERT;
+    const KEY: ConfigKey<PathBuf> = site::KEY;
 
-    const OCSP: Key<PathBuf> = site::OCSP;
-    const CERTS: Defaulted<Items<Form<PathBuf>>> = super::CERTS;
+    const OCSP: ConfigKey<PathBuf> = site::OCSP;
+    const CERTS: Defaulted<Items<ShortOrLong<PathBuf>>> = super::CERTS;
 
-    const DEFAULT: Key<Form<PathBuf>> = super::DEFAULT;
+    const DEFAULT: ConfigKey<ShortOrLong<PathBuf>> = super::DEFAULT;
 
-    const ALPN: Defaulted<Items<String>> = Key::defaulted(
+    const ALPN: Defaulted<Items<String>> = ConfigKey::defaulted(
         "alpn",
-        &List { of: Name, least: 0 },
+        &List { of: Identifier, least: 0 },
         "[]",
         r#"["postgresql"]"#,
-        "Application protocols to accept, best first; the application must then speak what was chosen. \
-         Without it ALPN is not answered.",
+        "Application protocols to accept, in order of preference. The application must then speak \
+         the negotiated protocol. Without this key ALPN is not answered.",
     );
 
-    const POLICY: Defaulted<Form<PolicyName>> = super::POLICY;
-    const TICKETS: Key<Form<()>> = super::TICKETS;
+    const POLICY: Defaulted<ShortOrLong<PolicyName>> = super::POLICY;
+    const TICKETS: ConfigKey<ShortOrLong<()>> = super::TICKETS;
 
-    const CLIENT_AUTH: Defaulted<Form<()>> = super::CLIENT_AUTH;
+    const CLIENT_AUTH: Defaulted<ShortOrLong<()>> = super::CLIENT_AUTH;
 }

@@ -7,85 +7,93 @@ use lockgate_rules::Cidr;
 
 use crate::address::ListenAddr;
 use crate::host::SiteKey;
-use crate::model::{AccessFormat, EndpointAddr, Level, LogFormat, LogTarget, Memory};
+use crate::model::{EndpointAddr, LogFormat, LogLevel, Memory};
+use crate::table::CheckedTable;
 use crate::values::*;
 
 use super::Unset::{Absent, Required, Within};
-use super::{
-    AUTO, Defaulted, Key, OFF, Row, content, http2, pool, ports, rates, site, tcp, timeouts, tls,
-    tunnel,
-};
+use super::access_log::{self, AccessLogForm};
+use super::{AUTO, ConfigKey, Defaulted, KeyRow, OFF, content, http2, pool, ports, rates, site, tcp, timeouts, tls, tunnel};
 
 table! {
-    const INCLUDE: Key<Items<PathBuf>> = Key::new(
+    const INCLUDE: ConfigKey<Items<PathBuf>> = ConfigKey::new(
         "include",
         &List { of: FilePattern, least: 0 },
-        Absent("nothing more is read"),
+        Absent("no other file is read"),
         r#"["sites/*.toml"]"#,
-        "More files, merged into this one. A `[section]` may be spread over several files; a key, or the \
-         table of one listener, that is written twice is an error that names both places.",
+        "More files to merge into this one. A `[section]` may be spread over several files. A key, \
+         or the table of one listener, that appears twice is an error that names both places.",
     );
 
-    const WORKERS: Defaulted<Option<usize>> = Key::defaulted(
+    const WORKERS: Defaulted<Option<usize>> = ConfigKey::defaulted(
         "workers",
-        &Unless(AUTO, Number::new(1, 1024)),
+        &Unless(AUTO, WholeNumber::new(1, 1024)),
         r#""auto""#,
         "4",
-        "How many worker threads serve connections. `\"auto\"` is the CPU quota of the process.",
+        "The number of worker threads that serve connections. `\"auto\"` is the CPU quota of the \
+         process.",
     );
 
-    const USER: Key<String> = Key::new(
+    const USER: ConfigKey<String> = ConfigKey::new(
         "user",
-        &Name,
-        Absent("the user who started it"),
+        &Identifier,
+        Absent("the user that started Lockgate"),
         r#""lockgate""#,
-        "The user to become, in every thread, after addresses are bound and keys are read. Files that are read again when they change must be readable by it; what is not is a warning.",
+        "The user to run as, after addresses are bound and keys are read. Files that Lockgate reads \
+         again when they change must be readable by this user; one that is not is a warning.",
     );
 
-    const STATE: Key<PathBuf> = Key::new(
+    const STATE: ConfigKey<PathBuf> = ConfigKey::new(
         "state",
         &FilePath,
-        Absent("nothing is kept"),
+        Absent("the configuration is not kept"),
         r#""/var/lib/lockgate""#,
-        "The folder in which the last good configuration is kept: every start that succeeds writes it to `last-good.toml`, included \
-         files merged, paths made absolute, `${…}` as written. Nothing reads it by itself; a start that fails names it. To go back, run \
-         `lockgate run -c /var/lib/lockgate/last-good.toml`, or copy it over your file.",
+        "A folder for the last good configuration. Every successful start writes it to \
+         `last-good.toml`: with included files merged, absolute paths, and `${…}` unexpanded. \
+         Lockgate does not read it by itself; a failed start names it. To go back, run `lockgate \
+         run -c /var/lib/lockgate/last-good.toml`, or copy it over your file.",
     );
 
-    const TRUSTED: Defaulted<Items<Cidr>> = Key::defaulted(
+    const TRUSTED: Defaulted<Items<Cidr>> = ConfigKey::defaulted(
         "trusted",
-        &List { of: Network, least: 0 },
+        &List { of: CidrNetwork, least: 0 },
         "[]",
         r#"["10.0.0.0/8"]"#,
-        "The networks and addresses of proxies in front of Lockgate. What they say of their clients is believed: PROXY headers, where \
-         `accept_proxy` says that there are any, and `X-Forwarded-For`, `-Proto`, `-Host`, `Forwarded` and `X-Request-Id` of \
-         requests. The client is then the last address in `X-Forwarded-For` that is not itself trusted; it may have a port, \
-         brackets and quotes. Where a trusted proxy names no address (`unknown`), the client is unknown: `allow` and `deny` refuse \
-         it, limits and hashes take all unknown clients for one, and the log says `unknown`. From all others these fields are \
-         removed and made anew. `Proxy` is always removed. Other fields of this kind are passed on as they come, from \
-         everybody (`X-Real-IP`, `X-Forwarded-Port`, `-Prefix` and `-User`, `X-Original-URL`): where an application believes one, \
-         remove or set it by `request_headers`.",
+        "The networks and addresses of proxies in front of Lockgate. Lockgate believes what they \
+         send about their clients: PROXY headers, where `accept_proxy` expects them, and the \
+         request fields `X-Forwarded-For`, `-Proto`, `-Host`, `Forwarded` and `X-Request-Id`. From \
+         all other addresses these fields are removed and made anew.\n\n\
+         - The client is the last address in `X-Forwarded-For` that is not itself trusted. It may \
+         have a port, brackets and quotes.\n\
+         - If a trusted proxy names no address (`unknown`), the client is unknown: `allow` and \
+         `deny` refuse it, limits and hashes treat all unknown clients as one, and the log shows \
+         `unknown`.\n\
+         - `Proxy` is always removed.\n\
+         - `X-Real-IP`, `X-Forwarded-Port`, `-Prefix` and `-User`, `X-Original-URL` and similar \
+         fields are forwarded unchanged from all clients. If an application believes one, remove or \
+         set it with `request_headers`.",
     );
 
-    const METRICS: Defaulted<Form<Option<ListenAddr>>> = Key::defaulted(
+    const METRICS: Defaulted<ShortOrLong<Option<ListenAddr>>> = ConfigKey::defaulted(
         "metrics",
-        &Short { short: Unless(False, Listener), long: TableOf(metrics::ALL) },
+        &Short { short: Unless(False, BindAddress), long: TableOf(metrics::ALL) },
         "false",
         r#""127.0.0.1:9090""#,
-        "Where `/metrics`, `/top`, `/health` and `/ready` are served, in plain HTTP: `\"ADDR:PORT\"` or \
-         `\"unix:PATH\"`. The short form is the value of `at`.",
+        "The address of `/metrics`, `/top`, `/health` and `/ready`, in plain HTTP: `\"ADDR:PORT\"` \
+         or `\"unix:PATH\"`. The short form is the value of `at`.",
     );
 
-    const ACCESS_LOG: Defaulted<Form<Option<(AccessFormat, LogTarget)>>> = Key::defaulted(
+    const ACCESS_LOG: Defaulted<AccessLogForm> = ConfigKey::defaulted(
         "access_log",
-        &LOG_PLACE,
+        &access_log::FORM,
         r#""stdout""#,
         r#"{ to = "/var/log/lockgate/access.log", mask_ip = true }"#,
-        "One line for each request, and for each connection of a `[tcp]` table. The short form is the value of `to`, \
-         also after a format: `\"combined:/var/log/lockgate/access.log\"`; `false` writes none.",
+        "The access log: one line for each request, and for each connection of a `[tcp]` table. The \
+         short form is the value of `to`, optionally after a format: \
+         `\"combined:/var/log/lockgate/access.log\"`. `false` writes none.",
     );
 
-    const LOG: Key<Form<Level>> = Key::new(
+    const LOG: ConfigKey<ShortOrLong<LogLevel>> = ConfigKey::new(
         "log",
         &Short { short: LEVELS, long: TableOf(log::ALL) },
         Within,
@@ -93,24 +101,24 @@ table! {
         "The operator log, on stderr. The short form is the value of `level`.",
     );
 
-    const DRAIN: Key<Table> = Key::new(
+    const DRAIN: ConfigKey<CheckedTable> = ConfigKey::new(
         "drain",
         &TableOf(drain::ALL),
         Within,
         r#"{ delay = "5s", deadline = "1m" }"#,
-        "How it stops after TERM or INT.",
+        "How Lockgate stops after TERM or INT.",
     );
 
-    const LIMITS: Key<Table> = Key::new(
+    const LIMITS: ConfigKey<CheckedTable> = ConfigKey::new(
         "limits",
         &TableOf(limits::ALL),
         Within,
         "{ per_client = 100 }",
-        "Limits that hold for the process, whatever the number of workers. Past `connections` they wait in the \
-         kernel's queue, and none fails.",
+        "Limits per process, whatever the number of workers. Connections above `connections` wait \
+         in the kernel's queue; none fails.",
     );
 
-    const TIMEOUTS: Key<Table> = Key::new(
+    const TIMEOUTS: ConfigKey<CheckedTable> = ConfigKey::new(
         "timeouts",
         &TableOf(timeouts::ALL),
         Within,
@@ -118,264 +126,175 @@ table! {
         "Deadlines, for every listener that sets none of its own.",
     );
 
-    const RATES: Key<Table> = Key::new(
+    const RATES: ConfigKey<CheckedTable> = ConfigKey::new(
         "rates",
         &TableOf(rates::ALL),
         Within,
         r#"{ min_in = "10KB/s" }"#,
-        "Minimum rates by which slow peers of sites are caught. They are measured only while that peer is waited for, \
-         so that long polls and server-sent events live; relayed and upgraded connections have none. Over HTTP/2 an \
-         answer that waits for its turn is not measured: a client that takes `min_out` of all its answers together \
-         keeps all of them, up to `http2.streams`.",
+        "Minimum rates that disconnect slow clients of sites. They are measured only while Lockgate \
+         waits for that client, so long polls and server-sent events are not affected. Relayed and \
+         upgraded connections have none. Over HTTP/2, a response that waits for its turn is not \
+         measured: a client that reads `min_out` of all its responses together keeps all of them, \
+         up to `http2.streams`.",
     );
 
-    const HTTP2: Key<Table> = Key::new(
+    const HTTP2: ConfigKey<CheckedTable> = ConfigKey::new(
         "http2",
         &TableOf(http2::ALL),
         Within,
         "{ streams = 64 }",
-        "What one client connection may ask for over HTTP/2, which sites speak as `protocols` says. A client that sends \
-         more resets or control frames than an honest one needs is disconnected (GOAWAY with ENHANCE_YOUR_CALM), counted \
-         (`lockgate_http2_violations_total`, by reason) and logged with the cause. What else holds: a field section is \
-         bounded by `limits.head` and `limits.fields` (431, and the connection ends where it is several times as large), those of all open requests of a connection together by 1MB as they \
-         are decoded (REFUSED_STREAM, and the request may be sent again), CONTINUATION by the frames that one of that length needs; \
-         DATA of a few bytes by the memory that `connection_window` stands for, and it ends the connection when \
-         nobody takes it; the windows begin at 64KiB for a body and 1MiB for all, and grow while endpoints take what comes. A client \
-         that does not read our answers to its frames is not read either. One that does not open its windows, or does \
-         not send the body that it has announced, is below `rates`, and its request is broken off; so is one whose \
-         body cannot come because endpoints do not take others, which fill `connection_window`. A tunnel has \
-         `timeouts.tunnel_idle`. Without requests the connection ends after `timeouts.idle`.",
+        "What one client connection may do over HTTP/2. `protocols` says which sites speak it. A \
+         client that sends more resets or control frames than an honest one needs is disconnected \
+         (GOAWAY with ENHANCE_YOUR_CALM), counted (`lockgate_http2_violations_total`, by reason) \
+         and logged with the cause.\n\n\
+         These limits hold besides the keys below:\n\n\
+         - A field section is limited by `limits.head` and `limits.fields`: a longer one gets 431, \
+         and one that is several times as long ends the connection. CONTINUATION frames are limited \
+         to what a section of that length needs.\n\
+         - The decoded heads of all open requests of a connection are limited together: see \
+         `streams`.\n\
+         - DATA frames of a few bytes count against the memory of `connection_window`. If nothing \
+         reads them, the connection ends.\n\
+         - Flow-control windows begin at 64 KiB for a body and 1 MiB for a connection. They grow \
+         while endpoints read.\n\
+         - If a client does not read Lockgate's answers to its frames, Lockgate stops reading from \
+         it.\n\
+         - A client that opens no window, or does not send the body that it has announced, falls \
+         under `rates`, and its request is cancelled. So is a request whose body cannot arrive \
+         because other requests' bodies, which endpoints do not read, fill `connection_window`.\n\
+         - A tunnel has `timeouts.tunnel_idle`. A connection without requests ends after \
+         `timeouts.idle`.",
     );
 
-    const DNS: Key<Table> = Key::new(
+    const DNS: ConfigKey<CheckedTable> = ConfigKey::new(
         "dns",
         &TableOf(dns::ALL),
         Within,
         r#"{ servers = ["10.0.0.53:53"] }"#,
-        "Who is asked for the records of services, endpoints written as `\"srv:NAME\"`. Names of hosts are resolved by the system.",
+        "The name servers for SRV records (endpoints written as `\"srv:NAME\"`). Host names are \
+         resolved by the system.",
     );
 
-    const SOCKET: Key<Table> = Key::new(
+    const SOCKET: ConfigKey<CheckedTable> = ConfigKey::new(
         "socket",
         &TableOf(socket::ALL),
         Within,
         "{ backlog = 1024 }",
-        "Options of the sockets.",
+        "Socket options.",
     );
 
-    const PORTS: Key<Table> = Key::new(
+    const PORTS: ConfigKey<CheckedTable> = ConfigKey::new(
         "ports",
         &TableOf(ports::ALL),
         Within,
         "{ http = 8080, https = 8443 }",
-        "The ports of sites whose key has none.",
+        "The ports of sites whose key has no port.",
     );
 
-    const TLS: Key<Table> = Key::new(
+    const TLS: ConfigKey<CheckedTable> = ConfigKey::new(
         "tls",
         &TableOf(tls::ALL),
         Within,
         r#"{ certs = ["/etc/tls/*.pem"] }"#,
-        "What holds for every TLS listener. The `tls` of a `[site]` or `[tcp]` table is merged over it key by key.",
+        "TLS settings of every listener. The `tls` of a `[site]` or `[tcp]` table is merged over it \
+         key by key.",
     )
     .inside(r#"certs = ["/etc/tls/*.pem"]"#);
 
-    const SITE: Key<Vec<Keyed<SiteKey>>> = Key::new(
+    const SITE: ConfigKey<Vec<Keyed<SiteKey>>> = ConfigKey::new(
         "site",
         &Tables::of(site::ALL),
-        Absent("no HTTP is served; at least one `[site]`, `[tcp]` or `[tunnel]` table is needed"),
+        Absent("no sites; at least one `[site]`, `[tcp]` or `[tunnel]` table is needed"),
         "",
-        "A site. HOST is `\"example.com\"` (TLS on `ports.https`, and a redirect to it from `ports.http`), \
-         `\"*.example.com\"`, `\"example.com:8443\"` or `\":8080\"` (plain HTTP on that port unless `tls` is given; \
-         without a host for every one), or `\"unix:/run/lockgate.sock\"`. Hosts may be IP addresses too; `listen` says \
-         which addresses are bound. An exact host wins over `*.`, and that over a port alone. What a site answers is \
-         said by one of `proxy`, `root`, `redirect` and `respond`, here or in its `path` tables. The redirect from `ports.http` is \
-         for everybody: `allow`, `deny`, `auth` and `limit` hold behind it, as a password that was asked for there would \
-         come unencrypted.",
+        "A site. HOST is `\"example.com\"` (TLS on `ports.https`, and a redirect to it from \
+         `ports.http`), `\"*.example.com\"`, `\"example.com:8443\"`, `\":8080\"` (every host on \
+         that port; plain HTTP unless `tls` is given) or `\"unix:/run/lockgate.sock\"`. Hosts may \
+         be IP addresses too. `listen` chooses the addresses to bind.\n\n\
+         An exact host wins over `*.`, and that wins over a port alone. One of `proxy`, `root`, \
+         `redirect` and `respond` answers requests, here or in the `path` tables.\n\n\
+         The redirect from `ports.http` is open to all clients: `allow`, `deny`, `auth` and `limit` \
+         apply only to the TLS site, because a password sent to the redirect would not be \
+         encrypted.",
     )
     .inside(r#"proxy = "127.0.0.1:3000""#);
 
-    const POOL: Key<Vec<Keyed<TableName>>> = Key::new(
+    const POOL: ConfigKey<Vec<Keyed<TableName>>> = ConfigKey::new(
         "pool",
         &Tables::of(pool::ALL),
-        Absent("addresses are written inline"),
+        Absent("endpoints stand in the tables that use them"),
         "",
         "A named group of endpoints, for `proxy = \"pool:NAME\"` in any table.",
     )
     .inside(r#"endpoints = ["10.0.0.1:8080"]"#);
 
-    const VALUES: Key<Vec<Keyed<TableName>>> = Key::new(
+    const VALUES: ConfigKey<Vec<Keyed<TableName>>> = ConfigKey::new(
         "values",
         &Tables::of(content::value::ALL),
-        Absent("there are none"),
+        Absent("no texts are fetched"),
         "",
-        "A text that is looked for while running, for `{value:NAME}` in the rules of `rewrite_body`: from a `file` or a `url`.",
+        "A text that is fetched while Lockgate runs, from a `file` or a `url`, for `{value:NAME}` \
+         in `rewrite_body`.",
     )
     .inside(r#"file = "/etc/version""#);
 
-    const TUNNEL: Key<Vec<Keyed<ListenAddr>>> = Key::new(
+    const TUNNEL: ConfigKey<Vec<Keyed<ListenAddr>>> = ConfigKey::new(
         "tunnel",
         &Tables::of(tunnel::ALL),
-        Absent("nobody has tunnels"),
+        Absent("no tunnels"),
         "",
-        "An HTTP proxy: clients ask for a tunnel to a host and port of their choice (CONNECT, over HTTP/1.1 and HTTP/2), and get one where \
-         the rules say so. ADDR is as in `[tcp]` tables. Other methods are answered with 405, unless `forward` says otherwise.",
+        "An HTTP proxy. Clients ask for a tunnel to a host and port (CONNECT, over HTTP/1.1 and \
+         HTTP/2) and get one if the rules allow it. ADDR is as in `[tcp]` tables. Other methods get \
+         405, unless `forward` allows them.",
     );
 
-    const TCP: Key<Vec<Keyed<ListenAddr>>> = Key::new(
+    const TCP: ConfigKey<Vec<Keyed<ListenAddr>>> = ConfigKey::new(
         "tcp",
         &Tables::of(tcp::ALL),
-        Absent("nothing is relayed unread; at least one `[site]`, `[tcp]` or `[tunnel]` table is needed"),
+        Absent("no TCP relays; at least one `[site]`, `[tcp]` or `[tunnel]` table is needed"),
         "",
-        "A listener: the bytes of every connection are relayed unread, after TLS is taken off where `tls` is \
-         given. Where they go is said by `proxy`, or by `sni`, `alpn` and `default` for each name that clients of TLS ask \
-         for. ADDR is `\":8443\"` (that port on every address), `\"127.0.0.1:8443\"`, `\"[::1]:8443\"` or \
-         `\"unix:/run/lockgate.sock\"`; with port 0 the kernel chooses one.",
+        "A listener that relays the bytes of every connection, and terminates TLS if `tls` is \
+         given. `proxy` says where they go, or `sni`, `alpn` and `default` by the client's server \
+         name and protocols. ADDR is `\":8443\"` (that port on every address), \
+         `\"127.0.0.1:8443\"`, `\"[::1]:8443\"` or `\"unix:/run/lockgate.sock\"`. With port 0 the \
+         kernel chooses one.",
     )
     .inside(r#"proxy = "127.0.0.1:3000""#);
 }
 
 table! {
-    /// `metrics`.
     mod metrics;
 
-    const AT: Key<ListenAddr> = Key::new(
+    const AT: ConfigKey<ListenAddr> = ConfigKey::new(
         "at",
-        &Listener,
+        &BindAddress,
         Required,
         r#""127.0.0.1:9090""#,
         "The address, or the path of a Unix socket.",
     );
 
-    const HOSTS: Defaulted<Items<String>> = Key::defaulted(
+    const HOSTS: Defaulted<Items<String>> = ConfigKey::defaulted(
         "hosts",
         &List { of: HostName, least: 0 },
         "[]",
         r#"["metrics.example.com"]"#,
-        "Names under which it may be asked over TCP, beside IP addresses, `localhost` and the names of this machine. \
-         Requests for other hosts, and those that pages of other hosts make, are answered with 421: a page could \
-         have its own name lead here and read the answers.",
+        "Host names that requests over TCP may use, besides IP addresses, `localhost` and the names \
+         of this machine. Other hosts, and requests from pages of other hosts, get 421. This stops \
+         web pages that point their own name at this address to read the answers (DNS rebinding).",
     )
     .with(r#"at = "127.0.0.1:9090""#);
 }
 
-/// Streams of the process that a log can go to.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Stream {
-    Stdout,
-    Stderr,
-}
-
-impl Stream {
-    fn target(self) -> LogTarget {
-        match self {
-            Stream::Stdout => LogTarget::Stdout,
-            Stream::Stderr => LogTarget::Stderr,
-        }
-    }
-
-    fn json(self) -> (AccessFormat, LogTarget) {
-        (AccessFormat::Json, self.target())
-    }
-}
-
-const STREAMS: Words<Stream> = Words(&[("stdout", Stream::Stdout), ("stderr", Stream::Stderr)]);
-
-const FORMATS: Words<AccessFormat> = Words(&[
-    ("json", AccessFormat::Json),
-    ("combined", AccessFormat::Combined),
-    ("logfmt", AccessFormat::Logfmt),
+const LEVELS: Words<LogLevel> = Words(&[
+    ("error", LogLevel::Error),
+    ("warn", LogLevel::Warn),
+    ("info", LogLevel::Info),
+    ("debug", LogLevel::Debug),
 ]);
 
-const LEVELS: Words<Level> = Words(&[
-    ("error", Level::Error),
-    ("warn", Level::Warn),
-    ("info", Level::Info),
-    ("debug", Level::Debug),
-]);
-
-type LogForm = Short<Unless<False, Either<(AccessFormat, LogTarget)>>>;
-
-/// Where an access log goes, or its table.
-pub(super) const LOG_PLACE: LogForm = Short {
-    short: Unless(False, Either(&[&As(STREAMS, Stream::json), &FormattedLog])),
-    long: TableOf(access_log::ALL),
-};
-
 table! {
-    /// `access_log`, of all and of a site.
-    mod access_log;
-
-    const TO: Defaulted<LogTarget> = Key::defaulted(
-        "to",
-        &Either(&[&As(STREAMS, Stream::target), &As(LogFile, LogTarget::File)]),
-        r#""stdout""#,
-        r#""/var/log/lockgate/access.log""#,
-        "Where it is written: `\"stdout\"`, `\"stderr\"` or a file, given with at least one `/`. USR1 opens \
-         the file anew.",
-    );
-
-    const FORMAT: Defaulted<AccessFormat> = Key::defaulted(
-        "format",
-        &FORMATS,
-        r#""json""#,
-        r#""combined""#,
-        "The form of a line: one JSON object, the combined format that other servers write, or `key=value` pairs.",
-    );
-
-    const SAMPLE: Defaulted<u8> = Key::defaulted(
-        "sample",
-        &Percent,
-        r#""100%""#,
-        r#""10%""#,
-        "How many lines of a hundred are written.",
-    );
-
-    const MASK_IP: Defaulted<bool> = Key::defaulted(
-        "mask_ip",
-        &Flag,
-        "false",
-        "true",
-        "Whether client addresses are shortened before they are written, to /24 and /48. In `/top` and the metrics they \
-         are then too: networks in the place of clients.",
-    );
-
-    const ROTATE: Defaulted<Form<()>> = Key::defaulted(
-        "rotate",
-        &Short { short: OFF, long: TableOf(rotate::ALL) },
-        r#""off""#,
-        r#"{ size = "100MB", keep = 10 }"#,
-        "When a file is closed and a new one begun. Only for a file.",
-    )
-    .with(r#"to = "/var/log/lockgate/access.log""#);
-}
-
-table! {
-    /// `access_log.rotate`.
-    mod rotate;
-
-    const SIZE: Defaulted<u64> = Key::defaulted(
-        "size",
-        &Size { min: 1_000, max: u64::MAX },
-        r#""100MB""#,
-        r#""20MB""#,
-        "The size past which a new file is begun.",
-    );
-
-    const KEEP: Defaulted<u32> = Key::defaulted(
-        "keep",
-        &Number::new(0, 10_000),
-        "10",
-        "3",
-        "How many old files are kept.",
-    );
-}
-
-table! {
-    /// `log`.
     mod log;
 
-    const LEVEL: Defaulted<Level> = Key::defaulted(
+    const LEVEL: Defaulted<LogLevel> = ConfigKey::defaulted(
         "level",
         &LEVELS,
         r#""info""#,
@@ -383,7 +302,7 @@ table! {
         "The least severe level that is written.",
     );
 
-    const FORMAT: Defaulted<LogFormat> = Key::defaulted(
+    const FORMAT: Defaulted<LogFormat> = ConfigKey::defaulted(
         "format",
         &Words(&[("text", LogFormat::Text), ("json", LogFormat::Json)]),
         r#""text""#,
@@ -393,73 +312,82 @@ table! {
 }
 
 table! {
-    /// `drain`.
     mod drain;
 
-    const DELAY: Defaulted<Duration> = Key::defaulted(
+    const DELAY: Defaulted<Duration> = ConfigKey::defaulted(
         "delay",
         &Time { min: 0 },
         r#""0s""#,
         r#""5s""#,
-        "How long listeners stay open after the signal, while `/ready` already answers 503, so that a load \
-         balancer in front can look elsewhere.",
+        "How long listeners stay open after the signal, while `/ready` already answers 503, so that \
+         a load balancer in front can react.",
     );
 
-    const DEADLINE: Defaulted<Duration> = Key::defaulted(
+    const DEADLINE: Defaulted<Duration> = ConfigKey::defaulted(
         "deadline",
         &Time { min: 0 },
         r#""30s""#,
         r#""5m""#,
-        "After how long connections that still run are cut. A second signal cuts them at once.",
+        "The time after which remaining connections are closed. A second signal closes them at \
+         once.",
     );
 }
 
 table! {
-    /// `limits`.
     mod limits;
 
-    const CONNECTIONS: Defaulted<Option<usize>> = Key::defaulted(
+    const CONNECTIONS: Defaulted<Option<usize>> = ConfigKey::defaulted(
         "connections",
-        &Unless(AUTO, Number::count()),
+        &Unless(AUTO, WholeNumber::count()),
         r#""auto""#,
         "20000",
-        "Client connections at once. `\"auto\"` follows from the descriptor limit, which is raised at start: what is not kept \
-         for listeners, logs and files is divided between clients and sockets towards endpoints, so that each connection can \
-         have one. More is allowed, but an eighth is always left for endpoints; the line `ready` says how many there are of \
-         both. Where no place is left, connections are closed for clients that wait (`lockgate_connections_evicted_total`): of clients \
-         that have more than all places divided by the clients those without a request or before their first byte for 2 s, then those \
-         whose handshake or head is not whole; then those without a request for 2 s of other clients; then, again of clients that \
-         have more, those whose exchange has stood still for 2 s; at last those that are without a request for less. Of one kind the \
-         clients that have most come first. Over HTTP/2 it is GOAWAY. Tunnels and relays are not closed. Sockets towards endpoints are limited as well, idle ones included: where \
-         there is none, the longest idle one of any pool is closed, and else a request or relay waits for one, at most for the \
-         `queue.wait` of its pool (2 s for tunnels), and is then 503 with the cause `limit`. For those that wait exchanges end that have \
-         stood still for 2 s, of the clients that have more than their part (`lockgate_upstream_sockets_preempted_total`). Streams \
-         of HTTP/2 use no more than a share: while a client's requests have as many sockets as are left for all others, and more \
-         than 6, its further streams wait. A client is \
-         an address (IPv6: one /64), after the PROXY header where that is accepted; addresses in `trusted` and clients of Unix \
-         sockets have no share.",
+        "Client connections at once. `\"auto\"` follows from the descriptor limit, which is raised \
+         at the start: descriptors that are not reserved for listeners, logs and files are divided \
+         between clients and sockets to endpoints, so that each connection can have one. A higher \
+         number is allowed, but an eighth always remains for endpoints. The log line `ready` shows \
+         both numbers.\n\n\
+         A client is an address (of IPv6 the /64), after a PROXY header where one is accepted. The \
+         fair share of a client is all places divided by the number of clients. Addresses in \
+         `trusted` and clients on Unix sockets have no share.\n\n\
+         If no place is left, connections are closed for clients that wait \
+         (`lockgate_connections_evicted_total`), over HTTP/2 by GOAWAY. Tunnels and relays are not \
+         closed. The order is:\n\n\
+         1. of clients above their share, connections without a request, or without a first byte, \
+         for 2 s;\n\
+         2. of clients above their share, connections whose handshake or head is incomplete;\n\
+         3. of other clients, connections without a request for 2 s;\n\
+         4. of clients above their share, connections whose exchange has not moved for 2 s;\n\
+         5. connections without a request for less than 2 s.\n\n\
+         Within each step, the clients with the most connections come first.\n\n\
+         Sockets to endpoints are limited too, idle ones included. If none is left, the socket of \
+         any pool that has been idle for the longest time is closed. Otherwise a request or relay \
+         waits for one, at most for the `queue.wait` of its pool (2 s for tunnels), and then gets \
+         503 with the cause `limit`. To make room, exchanges of clients above their share are ended \
+         if they have not moved for 2 s (`lockgate_upstream_sockets_preempted_total`). Over HTTP/2, \
+         once a client's requests use more than 6 sockets and as many as are left for all other \
+         clients, its further streams wait.",
     );
 
-    const PER_CLIENT: Defaulted<Option<usize>> = Key::defaulted(
+    const PER_CLIENT: Defaulted<Option<usize>> = ConfigKey::defaulted(
         "per_client",
-        &Unless(OFF, Number::count()),
+        &Unless(OFF, WholeNumber::count()),
         r#""off""#,
         "100",
-        "Connections at once from one client address (IPv6: one /64), whether or not places are scarce. As many more wait for a place, at most for \
-         `timeouts.handshake`; what comes on top is closed. Over HTTP/2 each has as many requests at once as \
-         `http2.streams` says.",
+        "Connections at once from one client address (of IPv6 the /64), whether or not places are \
+         scarce. As many more may wait for a place, at most for `timeouts.handshake`; further ones \
+         are closed. Over HTTP/2, each connection may have `http2.streams` requests at once.",
     );
 
-    const HANDSHAKES: Defaulted<usize> = Key::defaulted(
+    const HANDSHAKES: Defaulted<usize> = ConfigKey::defaulted(
         "handshakes",
-        &Number::count(),
+        &WholeNumber::count(),
         "1024",
         "256",
-        "TLS handshakes that are computed at once; more wait, at most for `timeouts.handshake`, and clients take turns. \
-         One that waits for its client is not among them.",
+        "TLS handshakes that are computed at once. Others wait, at most for `timeouts.handshake`, \
+         and clients take turns. A handshake that waits for its client does not count.",
     );
 
-    const MEMORY: Defaulted<Memory> = Key::defaulted(
+    const MEMORY: Defaulted<Memory> = ConfigKey::defaulted(
         "memory",
         &Either(&[
             &Words(&[("auto", Memory::Auto), ("off", Memory::Off)]),
@@ -467,64 +395,64 @@ table! {
         ]),
         r#""auto""#,
         r#""512MB""#,
-        "Memory of the process, with what the kernel holds for its connections. `\"auto\"` is 80 % of the cgroup's \
-         limit (`memory.max` or `memory.high`, whichever is less); where that has none, half of the machine's memory. \
-         From 60 % of it on nothing is kept for later, and answers are not compressed; from 85 % on new connections \
-         and requests wait, and clients that hold most and take nothing are disconnected (cause `limit`, detail \
-         `memory`), but for those in `trusted`.",
+        "Memory of the process, including what the kernel holds for its connections. `\"auto\"` is \
+         80 % of the cgroup's limit (`memory.max` or `memory.high`, whichever is less), or half of \
+         the machine's memory if there is none. From 60 % on, nothing is cached and responses are \
+         not compressed. From 85 % on, new connections and requests wait, and the clients that hold \
+         the most memory and read nothing are disconnected (cause `limit`, detail `memory`), except \
+         those in `trusted`.",
     );
 
-    const HEAD: Defaulted<u64> = Key::defaulted(
+    const HEAD: Defaulted<u64> = ConfigKey::defaulted(
         "head",
         &Size { min: 1_000, max: 65_536 },
         r#""64KB""#,
         r#""16KB""#,
-        "The longest head of a request or answer. A longer one is refused.",
+        "The longest head of a request or response. A longer one is refused.",
     );
 
-    const FIELDS: Defaulted<usize> = Key::defaulted(
+    const FIELDS: Defaulted<usize> = ConfigKey::defaulted(
         "fields",
-        &Number::new(1, 10_000),
+        &WholeNumber::new(1, 10_000),
         "128",
         "64",
-        "The most fields in a head, and in the trailers of a body.",
+        "The most fields in a head, and in trailers.",
     );
 
-    const REQUESTS: Defaulted<Option<u64>> = Key::defaulted(
+    const REQUESTS: Defaulted<Option<u64>> = ConfigKey::defaulted(
         "requests",
-        &Unless(OFF, Number::count()),
+        &Unless(OFF, WholeNumber::count()),
         r#""off""#,
         "1000",
-        "Requests on one client connection; it is closed after the last.",
+        "Requests on one client connection. It is closed after the last one.",
     );
 }
 
 table! {
-    /// `dns`.
     mod dns;
 
-    const SERVERS: Key<Items<EndpointAddr>> = Key::new(
+    const SERVERS: ConfigKey<Items<EndpointAddr>> = ConfigKey::new(
         "servers",
-        &List { of: Endpoint, least: 1 },
-        Absent("those in /etc/resolv.conf"),
+        &List { of: UpstreamAddress, least: 1 },
+        Absent("the name servers of /etc/resolv.conf"),
         r#"["10.0.0.53:53", "[fd00::53]:53"]"#,
-        "Addresses of name servers, each with its port, in the order in which they are asked.",
+        "Addresses of name servers, with ports, in the order in which they are asked.",
     );
 }
 
 table! {
-    /// `socket`.
     mod socket;
 
-    const BACKLOG: Defaulted<u32> = Key::defaulted(
+    const BACKLOG: Defaulted<u32> = ConfigKey::defaulted(
         "backlog",
-        &Number::new(1, 65_535),
+        &WholeNumber::new(1, 65_535),
         "4096",
         "1024",
-        "How many connections may wait to be accepted, for each worker; a Unix socket is shared by all. The kernel's `net.core.somaxconn` caps it.",
+        "How many connections may wait to be accepted, per worker; all workers share a Unix socket. \
+         The kernel's `net.core.somaxconn` caps it.",
     );
 
-    const FAST_OPEN: Defaulted<bool> = Key::defaulted(
+    const FAST_OPEN: Defaulted<bool> = ConfigKey::defaulted(
         "fast_open",
         &Flag,
         "false",
@@ -532,12 +460,12 @@ table! {
         "TCP Fast Open on listeners. The kernel's `net.ipv4.tcp_fastopen` must allow it.",
     );
 
-    const KEEPALIVE: Defaulted<Option<Duration>> = Key::defaulted(
+    const KEEPALIVE: Defaulted<Option<Duration>> = ConfigKey::defaulted(
         "keepalive",
         &Unless(OFF, Time { min: 1_000 }),
         r#""60s""#,
         r#""off""#,
-        "After how much silence the kernel probes whether the peer is still there, on both sides; in whole \
-         seconds.",
+        "The time of silence after which the kernel checks whether the peer is still there, on both \
+         sides; in whole seconds.",
     );
 }

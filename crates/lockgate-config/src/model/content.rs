@@ -6,7 +6,7 @@ use std::time::Duration;
 use lockgate_rules::MediaRange;
 
 use super::EndpointAddr;
-use crate::place::At;
+use crate::source::SourceSpan;
 
 /// What is changed in the bodies of answers.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,13 +19,13 @@ pub struct BodyRewrite {
     pub max: u64,
 }
 
-/// One rule.
+/// One rule of a body rewrite.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BodyRule {
-    /// What it does.
+    /// The change that the rule makes.
     pub change: BodyChange,
     /// Where the text, pattern or selector was written.
-    pub at: At,
+    pub at: SourceSpan,
 }
 
 /// What a rule does. What is searched for is not empty, and not looked into. What is put in has the
@@ -33,16 +33,16 @@ pub struct BodyRule {
 /// other braces are text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BodyChange {
-    /// A text is replaced.
+    /// A text is replaced by another.
     Text {
-        /// The text.
+        /// The text that is searched for.
         find: String,
-        /// What takes its place.
+        /// The text that takes its place.
         with: String,
     },
     /// A regular expression is replaced.
     Pattern {
-        /// The expression, as written.
+        /// The regular expression as it was written.
         pattern: String,
         /// What takes the place of a match; `$1` and `${name}` are what groups matched.
         with: String,
@@ -51,7 +51,7 @@ pub enum BodyChange {
     Select {
         /// The CSS selector, as written.
         selector: String,
-        /// What is done.
+        /// The edit of each element that matches.
         edit: ElementEdit,
     },
 }
@@ -71,7 +71,7 @@ pub enum ElementEdit {
     Inner(String),
     /// In the place of all of it.
     Replace(String),
-    /// All of it goes.
+    /// The element is removed with its content.
     Remove,
     /// Attributes by name, in lower case, each once, never none; one without a value goes.
     Set(Vec<(String, Option<String>)>),
@@ -82,9 +82,9 @@ pub enum ElementEdit {
 pub struct FetchedValue {
     /// Its name: letters, digits, `-`, `_` and dots.
     pub name: String,
-    /// Where it was written.
-    pub at: At,
-    /// Where it comes from.
+    /// The key of the table, for mistakes that are found later.
+    pub at: SourceSpan,
+    /// The file or URL that the text comes from.
     pub source: ValueSource,
     /// How often, at least a second.
     pub every: Duration,
@@ -97,14 +97,14 @@ pub struct FetchedValue {
 pub enum ValueSource {
     /// A file, not opened yet.
     File(PathBuf),
-    /// `http://HOST[:PORT]/PATH`.
+    /// A URL such as `http://HOST:PORT/PATH`.
     Url(HttpUrl),
 }
 
 /// A URL of plain HTTP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpUrl {
-    /// Whom to ask; never a Unix socket.
+    /// The server to ask; never a Unix socket.
     pub addr: EndpointAddr,
     /// The value of Host (RFC 9110 §7.2): as written, without port 80.
     pub host: String,

@@ -4,18 +4,18 @@ use std::path::PathBuf;
 
 use lockgate_rules::{FileTypes, Template};
 
-use crate::place::At;
+use crate::source::SourceSpan;
 
 /// The files of a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Files {
+pub struct StaticFiles {
     /// The folder, absolute, not opened yet.
     pub root: PathBuf,
-    /// Where it was written.
-    pub at: At,
+    /// The place of `root`, for mistakes that are found later.
+    pub at: SourceSpan,
     /// Names that stand for their folder, best first, each without a `/`; empty is none.
     pub index: Vec<String>,
-    /// Whether `/post` is `post.html`.
+    /// Whether `/post` is answered with `post.html`.
     pub clean_urls: bool,
     /// Paths that are looked for, in this order; one that ends in `/` is a folder. Empty is the
     /// path of the request. Never beside `fallback`.
@@ -44,6 +44,6 @@ pub struct Files {
 pub enum SymlinkRule {
     /// Those that lead to a place inside of the root.
     Inside,
-    /// All.
+    /// All links, wherever they lead.
     Follow,
 }

@@ -6,17 +6,20 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use lockgate_rules::{AcceptProxy, Caching, Cidr, Compression, Cors, FixedResponse, HeaderRules, HostPattern, MinRates, Pattern, RateLimit, RedirectMap, ShapeRates, SiteLog, TargetRewrite, Template};
+use lockgate_rules::{
+    AcceptProxy, Caching, Cidr, Compression, Cors, FixedResponse, HeaderRules, HostPattern,
+    MinRates, Pattern, RateLimit, RedirectMap, ShapeRates, SiteLog, TargetRewrite, Template,
+};
 
-use super::{BodyRewrite, Files, ListenAddr, Timeouts, Tls};
-use crate::place::At;
+use super::{BodyRewrite, DownstreamTls, ListenAddr, StaticFiles, Timeouts};
+use crate::source::SourceSpan;
 
-/// The ports of sites whose key has none.
+/// The ports of sites without a port in their key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ports {
     /// Where plain HTTP is redirected from, or served where `tls = false`.
     pub http: u16,
-    /// Where TLS is served.
+    /// Where sites with TLS are served.
     pub https: u16,
 }
 
@@ -44,11 +47,11 @@ impl Protocol {
 
 /// One `[site."KEY"]` table.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Site {
-    /// The key as written.
+pub struct HostedSite {
+    /// The key of the table as it was written.
     pub name: String,
-    /// Where it was written.
-    pub at: At,
+    /// The key of the table, for mistakes that are found later.
+    pub at: SourceSpan,
     /// That of the key, then those of `alias`; never empty. On one address no two sites have the
     /// same host, but for listeners that redirect.
     pub hosts: Vec<HostPattern>,
@@ -56,7 +59,7 @@ pub struct Site {
     /// listener.
     pub listen: Vec<SiteListener>,
     /// TLS of its secure listeners, with `[tls]` merged in; `None` when there are none.
-    pub tls: Option<Tls>,
+    pub tls: Option<DownstreamTls>,
     /// What is spoken where it is served, never empty, each once: over TLS `H2` and `Http1`, best
     /// first; without TLS `Http1` and `H2c`, in this order, the same for all sites that are
     /// served on one address. A listener that redirects speaks what those do, and HTTP/1.1
@@ -68,16 +71,16 @@ pub struct Site {
     pub access_log: SiteLog,
     /// Files that stand for our own pages of errors where no route has the request; one for each
     /// status.
-    pub error_pages: Vec<(u16, PathBuf, At)>,
+    pub error_pages: Vec<(u16, PathBuf, SourceSpan)>,
     /// One for each `path` table, by the text of their keys, then that of the site itself if it
     /// has a verb.
-    pub routes: Vec<Route>,
+    pub routes: Vec<SiteRoute>,
 }
 
 /// One address of a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SiteListener {
-    /// The address.
+    /// The address that is bound.
     pub addr: ListenAddr,
     /// Whether TLS is spoken there; the same for all sites on one address, unless its port is 0.
     pub secure: bool,
@@ -88,31 +91,31 @@ pub struct SiteListener {
 
 /// What happens to the requests that a pattern matches.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Route {
+pub struct SiteRoute {
     /// The key as written, `"POST /x"`; empty for the site itself.
     pub name: String,
-    /// Where it was written.
-    pub at: At,
+    /// The key of the table, for mistakes that are found later.
+    pub at: SourceSpan,
     /// The only method; `None` is any.
     pub method: Option<String>,
-    /// The paths.
+    /// The paths that the route answers.
     pub pattern: Pattern,
-    /// What is done.
-    pub action: Action,
+    /// What answers the requests of the route.
+    pub action: RouteAction,
     /// What every request and answer is held to.
-    pub rules: Rules,
+    pub rules: RouteModifiers,
 }
 
-/// What answers a request.
+/// The action of a route: what answers its requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Action {
+pub enum RouteAction {
     /// A pool: an index into `Config::pools`.
     Proxy(usize),
     /// The files of a folder.
-    Files(Box<Files>),
-    /// A redirect.
+    Files(Box<StaticFiles>),
+    /// A redirect to another URL.
     Redirect {
-        /// The target.
+        /// The target of the redirect.
         to: Template,
         /// 301, 302, 303, 307 or 308.
         status: u16,
@@ -124,9 +127,9 @@ pub enum Action {
 /// A fixed answer without placeholders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// From 200 to 599.
+    /// The status, from 200 to 599.
     pub status: u16,
-    /// Its body.
+    /// The text of the body.
     pub body: String,
     /// The media type of the body.
     pub media_type: String,
@@ -134,8 +137,8 @@ pub struct Answer {
 
 /// What every request of a route and its answer are held to.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Rules {
-    /// What becomes of the path that is sent on, or looked for.
+pub struct RouteModifiers {
+    /// The change of the path that is sent on, or looked for.
     pub target: TargetRewrite,
     /// Changes to the fields of an answer.
     pub headers: HeaderRules,
@@ -149,12 +152,12 @@ pub struct Rules {
     pub limit: Option<SharedSetting<RateLimit>>,
     /// The rates that bodies are held to, and what upgrades carry.
     pub shape: Option<SharedSetting<ShapeRates>>,
-    /// Who may come.
-    pub auth: Option<Auth>,
+    /// How clients must authenticate; `None` lets every client in.
+    pub auth: Option<AuthMethod>,
     /// Whether requests that are of no trace begin one: so many of a hundred, from 1 to 100, are
     /// to be recorded.
     pub trace: Option<u8>,
-    /// The only clients that are served; empty is everybody.
+    /// The only clients that are served; empty is every client.
     pub allow: Vec<Cidr>,
     /// Clients that are not served, also when `allow` has them.
     pub deny: Vec<Cidr>,
@@ -163,7 +166,7 @@ pub struct Rules {
     /// Whether `Location` and cookie paths of an answer are put back to what the client sees.
     pub rewrite_location: bool,
     /// Files that stand for our own pages of errors; one for each status from 400 to 599.
-    pub error_pages: Vec<(u16, PathBuf, At)>,
+    pub error_pages: Vec<(u16, PathBuf, SourceSpan)>,
     /// Whether paths that an origin could read otherwise are let through.
     pub raw_paths: bool,
     /// What is redirected before the action; shared by the routes that have the same.
@@ -174,14 +177,14 @@ pub struct Rules {
     pub compress: Option<Compression>,
     /// What is changed in bodies; `None` is nothing.
     pub rewrite_body: Option<BodyRewrite>,
-    /// Who may read answers from elsewhere; `None` is as the application says.
+    /// The pages of other sites that may read answers; `None` leaves it to the application.
     pub cors: Option<Cors>,
 }
 
 /// A file of redirects.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RedirectFile {
-    /// The file.
+    /// The path of the file.
     pub file: PathBuf,
     /// The redirects that it names.
     pub map: Arc<RedirectMap>,
@@ -193,30 +196,30 @@ pub struct SharedSetting<T> {
     /// The setting.
     pub value: T,
     /// Where it was written.
-    pub at: At,
+    pub at: SourceSpan,
 }
 
-/// Who may come.
+/// How the clients of a route must authenticate.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Auth {
-    /// Whoever knows a password.
+pub enum AuthMethod {
+    /// By a user and a password.
     Basic(BasicAuth),
-    /// Whom a service lets in.
+    /// By a service that is asked about each request.
     Forward(AuthService),
 }
 
 /// A service that is asked about every request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AuthService {
-    /// Who is asked: an index into `Config::pools`.
+    /// The pool of the service: an index into `Config::pools`.
     pub pool: usize,
-    /// For which path, and perhaps query.
+    /// The path, and perhaps the query, that the service is asked for.
     pub path: String,
     /// Names of fields that the request gets from its answer, and never from the client; none is
     /// of framing, hop-by-hop or made by us.
     pub copy: Vec<String>,
     /// Where the service was written.
-    pub at: At,
+    pub at: SourceSpan,
 }
 
 /// A password that every request must bring (RFC 7617).
@@ -224,8 +227,8 @@ pub struct AuthService {
 pub struct BasicAuth {
     /// The file of users, not opened yet.
     pub file: PathBuf,
-    /// What the browser shows.
+    /// The realm that browsers show when they ask for the password.
     pub realm: String,
     /// Where the file was written.
-    pub at: At,
+    pub at: SourceSpan,
 }

@@ -1,29 +1,30 @@
-//! Groups of endpoints: who is in them, how one is chosen, checked, waited for and kept.
+//! Pools: their endpoints, and how these are chosen, checked, waited for and kept.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use lockgate_rules::{Eject, HashKey, IdleSettings, ProxyVersion, Queue, Retry};
 
+use crate::source::SourceSpan;
+
 use super::{Answer, EndpointAddr, Protocol, UpstreamTls};
-use crate::place::At;
 
 /// A group of endpoints: a `[pool.NAME]` table, or the addresses of one `proxy`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Pool {
+pub struct EndpointPool {
     /// Its name; `None` for addresses that were written inline.
     pub name: Option<String>,
-    /// Where it was written.
-    pub at: At,
+    /// The place in the configuration file, for mistakes that are found later.
+    pub at: SourceSpan,
     /// The addresses; at least one.
-    pub endpoints: Vec<Endpoint>,
+    pub endpoints: Vec<WeightedEndpoint>,
     /// What is spoken to them by sites; `[tcp]` tables only have pools with `Http1`, and speak
     /// nothing. `H2` has `tls`, `H2c` has none, and neither has a `proxy_protocol`.
     pub protocol: Protocol,
-    /// How one is chosen; `None`: by `P2c` for sites, by `Least` for `[tcp]`, whose pools tell
+    /// How one is chosen; `None`: by `P2c` for sites, by `Least` for `[tcp]`. Pools of `[tcp]` tell
     /// clients apart by `Client`, `Sni` and `Session` only.
     pub balance: Option<EndpointChoice>,
-    /// Active checks.
+    /// Active checks of the endpoints; `None` has none.
     pub health: Option<HealthSettings>,
     /// When an endpoint that keeps failing is left alone; `None` is never.
     pub eject: Option<Eject>,
@@ -31,11 +32,11 @@ pub struct Pool {
     pub slow_start: Duration,
     /// What happens when every endpoint is at its `max`.
     pub queue: Queue,
-    /// Connections kept for reuse.
+    /// Limits of the connections that are kept for reuse.
     pub idle: IdleSettings,
     /// Repeated attempts.
     pub retry: Retry,
-    /// TLS to the endpoints.
+    /// TLS to the endpoints; `None` is plain TCP.
     pub tls: Option<UpstreamTls>,
     /// The PROXY header that is sent; a connection then belongs to one client connection.
     pub proxy_protocol: Option<ProxyVersion>,
@@ -45,8 +46,8 @@ pub struct Pool {
 
 /// One address of a pool.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Endpoint {
-    /// The address.
+pub struct WeightedEndpoint {
+    /// The address that is connected to.
     pub addr: EndpointAddr,
     /// Its share beside the others, from 1 to 256.
     pub weight: u16,
@@ -54,8 +55,8 @@ pub struct Endpoint {
     pub max: Option<usize>,
     /// Whether it is used only while no other is up.
     pub backup: bool,
-    /// Where it was written.
-    pub at: At,
+    /// The place in the configuration file, for mistakes that are found later.
+    pub at: SourceSpan,
 }
 
 /// How an endpoint is chosen.
@@ -65,7 +66,7 @@ pub enum EndpointChoice {
     P2c,
     /// The one with the least in flight.
     Least,
-    /// One after the other.
+    /// Every endpoint in turn, by weight.
     RoundRobin,
     /// The one that this leads to, always the same.
     Hash(HashKey),
@@ -76,10 +77,10 @@ pub enum EndpointChoice {
     Session,
 }
 
-/// Active checks of endpoints.
+/// Active checks of the endpoints of a pool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HealthSettings {
-    /// What is asked.
+    /// What each check sends and expects.
     pub probe: Probe,
     /// From the start of one check to that of the next.
     pub every: Duration,
@@ -95,7 +96,7 @@ pub struct HealthSettings {
     pub tls: Option<UpstreamTls>,
 }
 
-/// What a check asks.
+/// What a check sends and expects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Probe {
     /// Whether a connection comes about, TLS included, and what is said on it.
@@ -108,9 +109,9 @@ pub enum Probe {
     /// A request, over the protocol of the pool; without TLS, or with a TLS of its own, HTTP/2
     /// stays HTTP/2.
     Http {
-        /// Its target.
+        /// The target of the request.
         path: String,
-        /// Its method.
+        /// The method of the request.
         method: String,
         /// The statuses that count as success; never empty.
         expect: Vec<RangeInclusive<u16>>,

@@ -1,33 +1,36 @@
-//! Tunnels: who may have them, and where they may lead.
+//! Tunnels: the clients that may have them, and the targets that they may lead to.
 
+use std::fmt;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use lockgate_rules::{AcceptProxy, Cidr, ProxyVersion, RateLimit, ShapeRates, TargetRule};
 
-use super::{BasicAuth, ListenAddr, Protocol, SharedSetting, Timeouts, Tls};
-use crate::place::At;
+use crate::source::SourceSpan;
 
-/// One `[tunnel."ADDR"]` table: a listener whose clients say where their bytes go (CONNECT).
+use super::{BasicAuth, DownstreamTls, ListenAddr, Protocol, Timeouts};
+
+/// One `[tunnel."ADDR"]` table: a listener for clients that name a target (CONNECT).
 #[derive(Debug, Clone, PartialEq)]
-pub struct Tunnel {
-    /// The key as written.
+pub struct TunnelListener {
+    /// The key of the table as it was written.
     pub name: String,
-    /// Where it was written.
-    pub at: At,
+    /// The key of the table, for mistakes that are found later.
+    pub at: SourceSpan,
     /// The address that it listens on.
     pub listen: ListenAddr,
     /// TLS towards clients, with `[tls]` merged in; `None` is plain HTTP.
-    pub tls: Option<Tls>,
+    pub tls: Option<DownstreamTls>,
     /// What is spoken with clients, never empty, each once: with TLS `H2` and `Http1`, best first;
     /// without `Http1` and `H2c`, in this order.
     pub protocols: Vec<Protocol>,
     /// Whether a PROXY header is expected from the client.
     pub accept_proxy: AcceptProxy,
-    /// Who may come; empty is everybody.
+    /// The clients that may ask for tunnels; empty is every client.
     pub clients: Vec<Cidr>,
     /// Where tunnels may lead; never empty.
     pub allow: Vec<TargetRule>,
-    /// Where they may not, whatever `allow` says.
+    /// Targets that tunnels may not lead to, also where `allow` has them.
     pub deny: Vec<TargetRule>,
     /// Whether they may lead to addresses that are not public.
     pub private: bool,

@@ -2,6 +2,7 @@
 //! other sites.
 
 use std::cmp::Reverse;
+use std::time::Duration;
 
 use lockgate_rules::{
     Caching, Coding, Compression, Cors, HeaderOp, HeaderRule, MediaRange, Origin, Origins, Pattern,
@@ -12,8 +13,10 @@ use crate::cache_control;
 use crate::codes::Code;
 use crate::keys::answers::{self, CacheRules, compress, cors, level, secure};
 use crate::keys::route;
-use crate::values::{Entry, Form, Items, Named, Switch, media_range};
+use crate::table::CheckedEntry;
+use crate::values::{Items, MapEntry, ShortOrLong, Switch, media_range};
 
+use super::files::specificity;
 use super::{Resolver, View};
 
 /// RFC 8246: the name changes with the content.
@@ -22,14 +25,14 @@ const HASHED: &str = "1y immutable public";
 const HASHED_PRIVATE: &str = "1y immutable private";
 
 impl Resolver<'_> {
-    /// From the nearest table that says something: who may read is one decision.
+    /// The CORS policy of the nearest table that has one: it is one decision, never merged.
     pub(super) fn cors(&mut self, view: &View<'_>) -> Option<Cors> {
         let written = view.written(&answers::CORS)?;
         let (origins, long) = match written.value {
-            Form::Short(Switch::Flag(true)) => (Origins::Any, View::default()),
-            Form::Short(Switch::Flag(false)) => return None,
-            Form::Short(Switch::Value(named)) => (origins(named), View::default()),
-            Form::Long(table) => {
+            ShortOrLong::Short(Switch::Flag(true)) => (Origins::Any, View::default()),
+            ShortOrLong::Short(Switch::Flag(false)) => return None,
+            ShortOrLong::Short(Switch::Value(named)) => (origins(named), View::default()),
+            ShortOrLong::Long(table) => {
                 let long = View::of(table);
                 (origins(long.written(&cors::ORIGINS)?.value), long)
             }
@@ -71,26 +74,17 @@ impl Resolver<'_> {
         let found = maps
             .filter_map(|map| map.beside.entry(&answers::SECURE))
             .next();
-        let long = match found.and_then(Entry::written::<Form<bool>>) {
+        let long = match found.and_then(CheckedEntry::written::<ShortOrLong<bool>>) {
             Some(written) => match written.value {
-                Form::Short(true) => View::default(),
-                Form::Short(false) => return Vec::new(),
-                Form::Long(table) => View::of(table),
+                ShortOrLong::Short(true) => View::default(),
+                ShortOrLong::Short(false) => return Vec::new(),
+                ShortOrLong::Long(table) => View::of(table),
             },
             None => return Vec::new(),
         };
-        let vain = long
-            .written(&secure::HSTS)
-            .filter(|hsts| !over_tls && !self.warned(Code::NoEffect, hsts.at));
-        if let Some(hsts) = vain {
+        if let (Some(hsts), false) = (long.written(&secure::HSTS), over_tls) {
             let why = "the site is plain HTTP, where browsers do not believe it";
-            self.report.push_at(
-                Code::NoEffect,
-                hsts.at,
-                "`hsts` has no effect",
-                why,
-                "remove it",
-            );
+            self.no_effect("hsts", hsts.at, why, "remove it");
         }
         let mut fields = Vec::new();
         if let (Some(age), true) = (long.get(&secure::HSTS), over_tls) {
@@ -169,11 +163,11 @@ pub(super) fn caching(view: &View<'_>, files: bool, by_password: bool) -> Option
 }
 
 /// A policy that a mistake stands for adds nothing.
-fn policy(one: &Named<Option<String>>) -> Option<String> {
+fn policy(one: &MapEntry<Option<String>>) -> Option<String> {
     one.value.clone().flatten()
 }
 
-fn add(caching: &mut Caching, one: &Named<Option<String>>) {
+fn add(caching: &mut Caching, one: &MapEntry<Option<String>>) {
     let policy = policy(one);
     // The nearer table has been first.
     if let Ok(pattern) = Pattern::parse(&one.name) {
@@ -196,7 +190,7 @@ pub(super) fn compression(view: &View<'_>, files: bool) -> Option<Compression> {
         .written(&answers::COMPRESS)
         .map(|written| written.value)
     {
-        Some(Form::Short(false)) => return None,
+        Some(ShortOrLong::Short(false)) => return None,
         None if !files => return None,
         _ => {}
     }

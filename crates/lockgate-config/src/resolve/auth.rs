@@ -1,26 +1,26 @@
-//! Who may come: a file of passwords, or a service that is asked.
+//! Authentication of clients: by a file of passwords, or by a service that is asked.
 
 use crate::codes::Code;
-use crate::keys::Row;
 use crate::keys::route::{self, auth};
 use crate::keys::tcp::Destination;
-use crate::model::{Auth, BasicAuth, AuthService};
-use crate::values::Written;
+use crate::language::KeyRow;
+use crate::model::{AuthMethod, BasicAuth, AuthService};
+use crate::table::PlacedValue;
 
 use super::{Resolver, View};
 
 impl Resolver<'_> {
-    /// From the nearest table that says something: who may come is one decision.
-    pub(super) fn auth(&mut self, view: &View<'_>) -> Option<Auth> {
+    /// The method of the nearest table that has one: it is one decision, never merged.
+    pub(super) fn auth(&mut self, view: &View<'_>) -> Option<AuthMethod> {
         let written = view.written(&route::AUTH)?;
         if !written.value.is_long() {
             return None;
         }
         let long = view.section(&route::AUTH).nearest();
-        match (long.mentions(&auth::BASIC), long.mentions(&auth::FORWARD)) {
-            (true, true) => self.either_of_two(&long),
+        match (long.has(&auth::BASIC), long.has(&auth::FORWARD)) {
+            (true, true) => self.both_methods(&long),
             (false, false) => {
-                let strange = long.is_strange();
+                let strange = long.has_unknown_keys();
                 if !strange {
                     let why = "it has neither `basic` nor `forward`";
                     let cure =
@@ -36,18 +36,18 @@ impl Resolver<'_> {
                 None
             }
             (true, false) => {
-                self.unused_beside(
+                self.without_effect_beside(
                     &long,
                     [auth::PATH.row(), auth::COPY.row()],
                     "it is for `forward`",
                 );
-                basic(&long).map(Auth::Basic)
+                basic(&long).map(AuthMethod::Basic)
             }
             (false, true) => {
-                self.unused_beside(&long, [auth::REALM.row()], "it is for `basic`");
+                self.without_effect_beside(&long, [auth::REALM.row()], "it is for `basic`");
                 let service = long.written(&auth::FORWARD)?;
-                let pool = self.asked_pool(service)?;
-                Some(Auth::Forward(AuthService {
+                let pool = self.auth_service_pool(service)?;
+                Some(AuthMethod::Forward(AuthService {
                     pool,
                     path: long.get(&auth::PATH),
                     copy: long.list(&auth::COPY),
@@ -58,20 +58,20 @@ impl Resolver<'_> {
     }
 
     /// The pool of a `forward`, which the routes that inherit it share.
-    fn asked_pool(&mut self, service: Written<'_, Destination>) -> Option<usize> {
+    fn auth_service_pool(&mut self, service: PlacedValue<'_, Destination>) -> Option<usize> {
         let rank = service.at.rank();
         if let Some((_, pool)) = self.forwards.iter().find(|(known, _)| *known == rank) {
             return *pool;
         }
-        let pool = self.leads_to(service.value, service.at);
+        let pool = self.destination_pool(service.value, service.at);
         if let Some(pool) = pool {
-            self.requested(pool);
+            self.check_site_pool(pool);
         }
         self.forwards.push((rank, pool));
         pool
     }
 
-    fn either_of_two(&mut self, long: &View<'_>) -> Option<Auth> {
+    fn both_methods(&mut self, long: &View<'_>) -> Option<AuthMethod> {
         let places = (long.key_at(&auth::BASIC), long.key_at(&auth::FORWARD));
         if let (Some(basic), Some(forward)) = places {
             let (first, second) = if basic.rank() < forward.rank() {
@@ -79,7 +79,7 @@ impl Resolver<'_> {
             } else {
                 (forward, basic)
             };
-            if !self.warned(Code::Excluded, second) {
+            if !self.was_reported(Code::Excluded, second) {
                 let texts = (
                     "`basic` beside `forward`",
                     "both say who may come",
@@ -92,22 +92,25 @@ impl Resolver<'_> {
         None
     }
 
-    fn unused_beside<const N: usize>(&mut self, long: &View<'_>, keys: [Row; N], why: &str) {
+    fn without_effect_beside<const N: usize>(
+        &mut self,
+        long: &View<'_>,
+        keys: [KeyRow; N],
+        why: &str,
+    ) {
         for key in keys {
-            let Some(at) = long.place_of(key) else {
-                continue;
-            };
-            let message = format!("`{}` has no effect", key.name);
-            self.push_once(Code::NoEffect, at, message, why, "remove it");
+            if let Some(at) = long.place_of(key) {
+                self.no_effect(key.name, at, why, "remove it");
+            }
         }
     }
 }
 
 impl View<'_> {
     /// Whether a service is asked about every request.
-    pub(super) fn asks_somebody(&self) -> bool {
+    pub(super) fn has_forward_auth(&self) -> bool {
         let long = self.section(&route::AUTH).nearest();
-        self.get(&route::AUTH).is_long() && long.mentions(&auth::FORWARD)
+        self.get(&route::AUTH).is_long() && long.has(&auth::FORWARD)
     }
 }
 

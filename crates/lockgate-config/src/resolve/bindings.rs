@@ -1,4 +1,5 @@
-//! What addresses are bound: who may share one, and who serves which host there.
+//! The addresses that are bound: which tables may share one, and which host is served by which
+//! site.
 
 use std::collections::BTreeMap;
 
@@ -7,29 +8,26 @@ use lockgate_rules::{AcceptProxy, HostPattern};
 use crate::address::ListenAddr;
 use crate::codes::Code;
 use crate::keys::top;
-use crate::model::{Config, Protocol, Site, Tcp};
-use crate::place::At;
+use crate::model::{Config, HostedSite, Protocol, SiteListener, Tcp};
+use crate::source::SourceSpan;
 
 use super::Resolver;
 
 /// One address that something is served on.
 struct Binding<'a> {
     addr: ListenAddr,
-    at: At,
-    user: User<'a>,
+    at: SourceSpan,
+    user: AddressUser<'a>,
 }
 
+/// The table that an address is bound for, or the metrics.
 #[derive(Clone, Copy)]
-enum User<'a> {
+enum AddressUser<'a> {
     Metrics,
-    /// With what it is, if that is no mistake.
+    /// Nothing where the table is a mistake, which has been reported.
     Tcp(Option<&'a Tcp>),
     Tunnel,
-    Site {
-        site: &'a Site,
-        secure: bool,
-        redirects: bool,
-    },
+    Site(&'a HostedSite, &'a SiteListener),
 }
 
 /// What becomes of the redirect of a site where its address is wanted for something else.
@@ -64,7 +62,7 @@ impl Resolver<'_> {
             bound.push(Binding {
                 addr: metrics.at.clone(),
                 at: at.clone(),
-                user: User::Metrics,
+                user: AddressUser::Metrics,
             });
         }
         let mut tables: Vec<Binding<'_>> = Vec::new();
@@ -73,27 +71,22 @@ impl Resolver<'_> {
             tables.push(Binding {
                 addr: one.key.clone(),
                 at: one.at.clone(),
-                user: User::Tcp(tcp),
+                user: AddressUser::Tcp(tcp),
             });
         }
         for one in self.root.value(&top::TUNNEL).into_iter().flatten() {
             tables.push(Binding {
                 addr: one.key.clone(),
                 at: one.at.clone(),
-                user: User::Tunnel,
+                user: AddressUser::Tunnel,
             });
         }
         for site in &config.sites {
             for listen in &site.listen {
-                let user = User::Site {
-                    site,
-                    secure: listen.secure,
-                    redirects: listen.redirects,
-                };
                 tables.push(Binding {
                     addr: listen.addr.clone(),
                     at: site.at.clone(),
-                    user,
+                    user: AddressUser::Site(site, listen),
                 });
             }
         }
@@ -101,8 +94,8 @@ impl Resolver<'_> {
         bound.extend(tables);
         // A conflict needs the same port or path, so only those are compared.
         let mut by_port: BTreeMap<String, Vec<&Binding<'_>>> = BTreeMap::new();
-        // Who serves a host on an address: sites that share one may be many.
-        let mut hosts: BTreeMap<(String, bool, &HostPattern), (At, At)> = BTreeMap::new();
+        // The site of each host on an address: many sites may share one address.
+        let mut hosts: BTreeMap<(String, bool, &HostPattern), (SourceSpan, SourceSpan)> = BTreeMap::new();
         for binding in &bound {
             let rivals = by_port.entry(port_or_path(&binding.addr)).or_default();
             let first = rivals.iter().find(|rival| !self.share(rival, binding));
@@ -113,13 +106,13 @@ impl Resolver<'_> {
             if first.is_some() || !rivals.iter().any(|rival| same_kind(rival, binding)) {
                 rivals.push(binding);
             }
-            for (host, secure, at) in served(binding) {
+            for (host, secure, at) in served_hosts(binding) {
                 let key = (binding.addr.to_string(), secure, host);
                 let Some((table, first)) = hosts.get(&key) else {
                     hosts.insert(key, (binding.at.clone(), at.clone()));
                     continue;
                 };
-                if table.rank() != binding.at.rank() && !self.warned(Code::SameHost, at) {
+                if table.rank() != binding.at.rank() && !self.was_reported(Code::SameHost, at) {
                     let message = match host {
                         HostPattern::Any => format!(
                             "every other name is served by two tables on {}",
@@ -141,41 +134,22 @@ impl Resolver<'_> {
         if !first.addr.conflicts(&second.addr) {
             return true;
         }
+        let same = first.addr == second.addr;
         match (first.user, second.user) {
-            (
-                User::Site {
-                    site: a, secure, ..
-                },
-                User::Site {
-                    site: b,
-                    secure: other,
-                    ..
-                },
-            ) => {
-                first.addr == second.addr
-                    && secure == other
+            (AddressUser::Site(a, one), AddressUser::Site(b, other)) => {
+                same && one.secure == other.secure
                     && a.accept_proxy == b.accept_proxy
-                    && spoken_alike(first, second)
+                    && same_protocols(first, second)
             }
-            // What is wrong with it has been reported.
-            (User::Tcp(None), User::Site { secure: true, .. })
-            | (User::Site { secure: true, .. }, User::Tcp(None)) => true,
-            // Who speaks TLS can be told apart by the name that a client asks for.
-            (
-                User::Tcp(Some(tcp)),
-                User::Site {
-                    site, secure: true, ..
-                },
-            )
-            | (
-                User::Site {
-                    site, secure: true, ..
-                },
-                User::Tcp(Some(tcp)),
-            ) => {
-                first.addr == second.addr
-                    && tcp.by_hello().is_some()
-                    && tcp.accept_proxy == site.accept_proxy
+            // Two that speak TLS are told apart by the name that a client asks for. A relay that is
+            // a mistake has been reported.
+            (AddressUser::Tcp(relay), AddressUser::Site(site, listener))
+            | (AddressUser::Site(site, listener), AddressUser::Tcp(relay))
+                if listener.secure =>
+            {
+                relay.is_none_or(|tcp| {
+                    same && tcp.by_hello().is_some() && tcp.accept_proxy == site.accept_proxy
+                })
             }
             _ => false,
         }
@@ -188,101 +162,70 @@ impl Resolver<'_> {
             (first, second)
         };
         // Sites that share several addresses disagree once.
-        if first.same_table(second) || self.told(&second.at) {
+        if first.same_table(second) || self.is_reported(&second.at) {
             return;
         }
         let addr = &second.addr;
+        let message = "two listeners have the same address".to_owned();
+        let bound = "it is bound already";
         let (code, message, why, cure, label) = match (first.user, second.user) {
-            (User::Site { secure, .. }, User::Site { secure: other, .. }) if secure != other => {
+            (AddressUser::Site(_, one), AddressUser::Site(_, other))
+                if one.secure != other.secure =>
+            {
                 let message = format!("TLS and plain HTTP on {addr}");
                 let cure = "write tls in both, or tls = false in both, or give one another port";
-                (Code::SameAddress, message, said(other), cure, said(secure))
+                let (why, label) = (tls_label(other.secure), tls_label(one.secure));
+                (Code::SameAddress, message, why, cure, label)
             }
-            (User::Site { site: a, .. }, User::Site { site: b, .. })
+            (AddressUser::Site(a, _), AddressUser::Site(b, _))
                 if a.accept_proxy != b.accept_proxy =>
             {
                 let message = format!("two sites on {addr} disagree about `accept_proxy`");
                 let cure = "write the same accept_proxy in both, or give one another port";
-                (
-                    Code::Disagree,
-                    message,
-                    header(b.accept_proxy),
-                    cure,
-                    header(a.accept_proxy),
-                )
+                let [why, label] = [b, a].map(|site| proxy_header_label(site.accept_proxy));
+                (Code::Disagree, message, why, cure, label)
             }
-            (User::Site { site: a, .. }, User::Site { site: b, .. })
-                if first.addr == second.addr && !spoken_alike(first, second) =>
+            (AddressUser::Site(a, _), AddressUser::Site(b, _))
+                if first.addr == second.addr && !same_protocols(first, second) =>
             {
                 let message = format!("two sites on {addr} disagree about `protocols`");
                 let cure = "write the same protocols in both, or give one another port";
-                (
-                    Code::Disagree,
-                    message,
-                    spoken(&b.protocols),
-                    cure,
-                    spoken(&a.protocols),
-                )
+                let [why, label] = [b, a].map(|site| protocol_label(&site.protocols));
+                (Code::Disagree, message, why, cure, label)
             }
-            (
-                User::Tcp(Some(tcp)),
-                User::Site {
-                    site, secure: true, ..
-                },
-            )
-            | (
-                User::Site {
-                    site, secure: true, ..
-                },
-                User::Tcp(Some(tcp)),
-            ) if tcp.by_hello().is_some() && first.addr == second.addr => {
+            (AddressUser::Tcp(Some(tcp)), AddressUser::Site(site, listener))
+            | (AddressUser::Site(site, listener), AddressUser::Tcp(Some(tcp)))
+                if listener.secure && tcp.by_hello().is_some() && first.addr == second.addr =>
+            {
                 let message =
                     format!("a site and names of [tcp] on {addr} disagree about `accept_proxy`");
                 let cure = "write the same accept_proxy in both, or give one another port";
-                let (mut here, mut there) = (header(site.accept_proxy), header(tcp.accept_proxy));
-                if matches!(second.user, User::Tcp(_)) {
-                    std::mem::swap(&mut here, &mut there);
+                let mut labels = [site.accept_proxy, tcp.accept_proxy].map(proxy_header_label);
+                if matches!(second.user, AddressUser::Tcp(_)) {
+                    labels.reverse();
                 }
-                (Code::Disagree, message, here, cure, there)
+                let [why, label] = labels;
+                (Code::Disagree, message, why, cure, label)
             }
-            (
-                User::Site {
-                    redirects: true, ..
-                },
-                _,
-            ) => (
-                Code::SameAddress,
-                "two listeners have the same address".to_owned(),
-                "it is bound already",
-                NO_REDIRECT,
-                "by the redirect of this site from plain HTTP",
-            ),
-            (
-                _,
-                User::Site {
-                    redirects: true, ..
-                },
-            ) => (
-                Code::SameAddress,
-                "two listeners have the same address".to_owned(),
-                "its redirect from plain HTTP needs an address that is bound already",
-                NO_REDIRECT,
-                "by this one",
-            ),
-            _ => (
-                Code::SameAddress,
-                "two listeners have the same address".to_owned(),
-                "it is bound already",
-                "give one of them another port, or merge the two tables",
-                "by this one",
-            ),
+            (AddressUser::Site(_, listener), _) if listener.redirects => {
+                let label = "by the redirect of this site from plain HTTP";
+                (Code::SameAddress, message, bound, NO_REDIRECT, label)
+            }
+            (_, AddressUser::Site(_, listener)) if listener.redirects => {
+                let why = "its redirect from plain HTTP needs an address that is bound already";
+                (Code::SameAddress, message, why, NO_REDIRECT, "by this one")
+            }
+            _ => {
+                let cure = "give one of them another port, or merge the two tables";
+                (Code::SameAddress, message, bound, cure, "by this one")
+            }
         };
         self.report
             .push_pair(code, &second.at, (message, why, cure), (&first.at, label));
     }
 
-    fn told(&self, at: &At) -> bool {
-        self.warned(Code::SameAddress, at) || self.warned(Code::Disagree, at)
+    fn is_reported(&self, at: &SourceSpan) -> bool {
+        self.was_reported(Code::SameAddress, at) || self.was_reported(Code::Disagree, at)
     }
 }
 
@@ -294,18 +237,15 @@ impl Binding<'_> {
 
 /// The hosts that a table serves itself on its address, whether over TLS, and where that was
 /// written.
-fn served<'a>(binding: &'a Binding<'a>) -> Vec<(&'a HostPattern, bool, &'a At)> {
+fn served_hosts<'a>(binding: &'a Binding<'a>) -> Vec<(&'a HostPattern, bool, &'a SourceSpan)> {
     match binding.user {
-        User::Site {
-            site,
-            secure,
-            redirects: false,
-        } => site
-            .hosts
-            .iter()
-            .map(|host| (host, secure, &binding.at))
-            .collect(),
-        User::Tcp(Some(tcp)) => {
+        AddressUser::Site(site, listener) if !listener.redirects => {
+            let hosts = site.hosts.iter();
+            hosts
+                .map(|host| (host, listener.secure, &binding.at))
+                .collect()
+        }
+        AddressUser::Tcp(Some(tcp)) => {
             let Some(by_hello) = tcp.by_hello() else {
                 return Vec::new();
             };
@@ -319,48 +259,36 @@ fn served<'a>(binding: &'a Binding<'a>) -> Vec<(&'a HostPattern, bool, &'a At)> 
                 .map(|relay| (&HostPattern::Any, true, &relay.at));
             names.chain(default).collect()
         }
-        User::Metrics | User::Tunnel | User::Tcp(None) | User::Site { .. } => Vec::new(),
+        AddressUser::Metrics
+        | AddressUser::Tunnel
+        | AddressUser::Tcp(None)
+        | AddressUser::Site(..) => Vec::new(),
     }
 }
 
 /// Whether the second adds nothing to what the first is compared with.
 fn same_kind(first: &Binding<'_>, second: &Binding<'_>) -> bool {
     match (first.user, second.user) {
-        (
-            User::Site {
-                secure, redirects, ..
-            },
-            User::Site {
-                secure: also_secure,
-                redirects: also_redirects,
-                ..
-            },
-        ) => secure == also_secure && redirects == also_redirects && first.addr == second.addr,
+        (AddressUser::Site(_, one), AddressUser::Site(_, other)) => one == other,
         _ => false,
     }
 }
 
 /// Whether connections to both can begin alike. Over TLS each name has its own protocols, and what
 /// only redirects takes those of the others.
-fn spoken_alike(first: &Binding<'_>, second: &Binding<'_>) -> bool {
+fn same_protocols(first: &Binding<'_>, second: &Binding<'_>) -> bool {
+    let is_plain = |listener: &SiteListener| !listener.secure && !listener.redirects;
     match (first.user, second.user) {
-        (
-            User::Site {
-                site: a,
-                secure: false,
-                redirects: false,
-            },
-            User::Site {
-                site: b,
-                secure: false,
-                redirects: false,
-            },
-        ) => a.protocols == b.protocols,
+        (AddressUser::Site(a, one), AddressUser::Site(b, other))
+            if is_plain(one) && is_plain(other) =>
+        {
+            a.protocols == b.protocols
+        }
         _ => true,
     }
 }
 
-fn said(secure: bool) -> &'static str {
+fn tls_label(secure: bool) -> &'static str {
     if secure {
         "this one speaks TLS"
     } else {
@@ -368,7 +296,7 @@ fn said(secure: bool) -> &'static str {
     }
 }
 
-fn spoken(protocols: &[Protocol]) -> &'static str {
+fn protocol_label(protocols: &[Protocol]) -> &'static str {
     match protocols {
         [Protocol::Http1] => "this one speaks HTTP/1.1",
         [Protocol::H2c] => "this one speaks HTTP/2",
@@ -376,7 +304,7 @@ fn spoken(protocols: &[Protocol]) -> &'static str {
     }
 }
 
-fn header(accept: AcceptProxy) -> &'static str {
+fn proxy_header_label(accept: AcceptProxy) -> &'static str {
     match accept {
         AcceptProxy::Never => "this one expects no PROXY header",
         AcceptProxy::Optional => "this one takes a PROXY header",

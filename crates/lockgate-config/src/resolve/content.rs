@@ -4,16 +4,19 @@ use lockgate_rules::Pattern;
 
 use crate::codes::Code;
 use crate::keys::content::{self, rewrite_body, rule, value};
-use crate::keys::{Key, Row, top};
+use crate::keys::{ConfigKey, top};
+use crate::language::KeyRow;
 use crate::model::{BodyChange, BodyRewrite, BodyRule, ElementEdit, FetchedValue, ValueSource};
-use crate::place::At;
-use crate::values::{Entry, Form, MapOf, Named, Table, Written, is_table_name};
+use crate::source::SourceSpan;
+use crate::spelling::nearest;
+use crate::table::{CheckedEntry, CheckedTable, PlacedValue};
+use crate::values::{MapEntry, MapOf, ShortOrLong, is_table_name};
 
 use super::{Resolver, View};
 
-const SEARCHES: [Row; 3] = [rule::TEXT.row(), rule::REGEX.row(), rule::SELECT.row()];
+const SEARCHES: [KeyRow; 3] = [rule::TEXT.row(), rule::REGEX.row(), rule::SELECT.row()];
 
-const OPERATIONS: [Row; 8] = [
+const OPERATIONS: [KeyRow; 8] = [
     rule::APPEND.row(),
     rule::PREPEND.row(),
     rule::BEFORE.row(),
@@ -25,10 +28,10 @@ const OPERATIONS: [Row; 8] = [
 ];
 
 /// What an operation does with its text.
-type Edit = fn(String) -> ElementEdit;
+type EditConstructor = fn(String) -> ElementEdit;
 
 /// Operations that put a text in.
-const PUT_IN: [(Key<String>, Edit); 6] = [
+const PUT_IN: [(ConfigKey<String>, EditConstructor); 6] = [
     (rule::APPEND, ElementEdit::Append),
     (rule::PREPEND, ElementEdit::Prepend),
     (rule::BEFORE, ElementEdit::Before),
@@ -45,7 +48,7 @@ const RULE: &str =
     "write { text = \"a\", with = \"b\" } or { select = \"head\", append = \"<meta …>\" }";
 
 impl Resolver<'_> {
-    /// `[values.NAME]` tables.
+    /// The values of `[values.NAME]` tables.
     pub(super) fn values(&mut self) -> Vec<FetchedValue> {
         let mut values = Vec::new();
         for one in self.root.value(&top::VALUES).into_iter().flatten() {
@@ -66,7 +69,7 @@ impl Resolver<'_> {
     }
 
     /// Where a value comes from; nothing where that is a mistake.
-    fn source(&mut self, table: &Table, at: &At) -> Option<ValueSource> {
+    fn source(&mut self, table: &CheckedTable, at: &SourceSpan) -> Option<ValueSource> {
         match (table.entry(&value::FILE), table.entry(&value::URL)) {
             (Some(_), Some(url)) => {
                 let message = "`url` beside `file`";
@@ -120,8 +123,8 @@ impl Resolver<'_> {
         pattern: &Pattern,
     ) -> Option<BodyRewrite> {
         let (list, long) = match view.written(&content::REWRITE_BODY)?.value {
-            Form::Short(short) => (short.clone()?, View::default()),
-            Form::Long(table) => {
+            ShortOrLong::Short(short) => (short.clone()?, View::default()),
+            ShortOrLong::Long(table) => {
                 let long = View::of(table);
                 (long.items(&rewrite_body::RULES), long)
             }
@@ -154,7 +157,12 @@ impl Resolver<'_> {
         (rules.len() == list.as_slice().len()).then_some(BodyRewrite { rules, types, max })
     }
 
-    fn body_rule(&mut self, table: &Table, at: &At, pattern: &Pattern) -> Option<BodyRule> {
+    fn body_rule(
+        &mut self,
+        table: &CheckedTable,
+        at: &SourceSpan,
+        pattern: &Pattern,
+    ) -> Option<BodyRule> {
         let (search, entry) = self.one_of(table, &SEARCHES, at)?;
         let find = entry.written::<String>()?.value.clone();
         let search_at = entry.at.clone();
@@ -216,11 +224,11 @@ impl Resolver<'_> {
             };
             let with = with.written::<String>()?;
             if search == rule::TEXT.row().name {
-                let with = self.put_in(with.value, with.at, pattern)?;
+                let with = self.replacement(with.value, with.at, pattern)?;
                 BodyChange::Text { find, with }
             } else {
                 let whole = without_groups(with.value);
-                let known = self.stands_for_something(&whole, with.at, pattern);
+                let known = self.is_known_template(&whole, with.at, pattern);
                 let with = known.then(|| with.value.clone())?;
                 BodyChange::Pattern {
                     pattern: find,
@@ -234,7 +242,12 @@ impl Resolver<'_> {
         })
     }
 
-    fn edit(&mut self, table: &Table, at: &At, pattern: &Pattern) -> Option<ElementEdit> {
+    fn edit(
+        &mut self,
+        table: &CheckedTable,
+        at: &SourceSpan,
+        pattern: &Pattern,
+    ) -> Option<ElementEdit> {
         let (operation, entry) = self.one_of(table, &OPERATIONS, at)?;
         if operation == rule::REMOVE.row().name {
             return Some(ElementEdit::Remove);
@@ -242,22 +255,24 @@ impl Resolver<'_> {
         if operation == rule::SET.row().name {
             return self.attributes(entry.written()?, pattern);
         }
-        let of = |(key, _): &&(Key<String>, _)| key.row().name == operation;
+        let of = |(key, _): &&(ConfigKey<String>, _)| key.row().name == operation;
         let (_, made) = PUT_IN.iter().find(of)?;
         let written = entry.written::<String>()?;
-        self.put_in(written.value, written.at, pattern).map(made)
+        self.replacement(written.value, written.at, pattern)
+            .map(made)
     }
 
     fn attributes(
         &mut self,
-        written: Written<'_, MapOf<Option<String>>>,
+        written: PlacedValue<'_, MapOf<Option<String>>>,
         pattern: &Pattern,
     ) -> Option<ElementEdit> {
-        let Written { value: map, at } = written;
+        let PlacedValue { value: map, at } = written;
         if map.entries.is_empty() {
             // A name that is none has been told.
             let (order, start, end) = at.rank();
-            let within = |at: &At| at.rank() > (order, start, end) && at.rank() < (order, end, end);
+            let within =
+                |at: &SourceSpan| at.rank() > (order, start, end) && at.rank() < (order, end, end);
             let told = self
                 .report
                 .iter()
@@ -270,11 +285,11 @@ impl Resolver<'_> {
             }
             return None;
         }
-        let attribute = |one: &Named<Option<String>>| {
+        let attribute = |one: &MapEntry<Option<String>>| {
             let name = one.name.to_ascii_lowercase();
             match one.value.as_ref()? {
                 None => Some((name, None)),
-                Some(value) => Some((name, Some(self.put_in(value, &one.at, pattern)?))),
+                Some(value) => Some((name, Some(self.replacement(value, &one.at, pattern)?))),
             }
         };
         let attributes = map.entries.iter().map(attribute).collect::<Option<_>>()?;
@@ -284,11 +299,11 @@ impl Resolver<'_> {
     /// The only one of `keys` that the table has; `false` is as if it were not there.
     fn one_of<'t>(
         &mut self,
-        table: &'t Table,
-        keys: &[Row],
-        at: &At,
-    ) -> Option<(&'static str, &'t Entry)> {
-        let off = |key: &Row| {
+        table: &'t CheckedTable,
+        keys: &[KeyRow],
+        at: &SourceSpan,
+    ) -> Option<(&'static str, &'t CheckedEntry)> {
+        let off = |key: &KeyRow| {
             key.name == rule::REMOVE.row().name && table.value(&rule::REMOVE) == Some(&false)
         };
         let written = keys.iter().filter(|key| !off(key));
@@ -317,13 +332,13 @@ impl Resolver<'_> {
         Some((name, first))
     }
 
-    /// A text that is put in, whose placeholders stand for something.
-    fn put_in(&mut self, text: &str, at: &At, pattern: &Pattern) -> Option<String> {
-        self.stands_for_something(text, at, pattern)
+    /// A text that is put in, if its placeholders stand for something.
+    fn replacement(&mut self, text: &str, at: &SourceSpan, pattern: &Pattern) -> Option<String> {
+        self.is_known_template(text, at, pattern)
             .then(|| text.to_owned())
     }
 
-    fn stands_for_something(&mut self, text: &str, at: &At, pattern: &Pattern) -> bool {
+    fn is_known_template(&mut self, text: &str, at: &SourceSpan, pattern: &Pattern) -> bool {
         let named = text
             .split("{value:")
             .skip(1)
@@ -335,7 +350,7 @@ impl Resolver<'_> {
                 continue;
             }
             let names: Vec<&str> = self.value_names.keys().map(String::as_str).collect();
-            let cure = match crate::newcomers::nearest(name, names) {
+            let cure = match nearest(name, names) {
                 Some(near) => format!("did you mean {{value:{near}}}?"),
                 None => "write [values.NAME] with file = \"/etc/version\"".to_owned(),
             };
@@ -343,13 +358,12 @@ impl Resolver<'_> {
             self.push_once(Code::BadPlaceholder, at, "a value is not known", why, &cure);
             return false;
         }
-        self.text_with(text, at, pattern, &BESIDES);
+        self.warn_left_as_text(text, at, pattern, &BESIDES);
         true
     }
 }
 
-/// What is left of a replacement without `$$` and `${name}`: a group of the expression, whatever
-/// its name, and a dollar.
+/// The rest of a replacement without `$$`, a dollar, and `${name}`, a group of the expression.
 fn without_groups(text: &str) -> String {
     let mut left = String::new();
     let mut rest = text;

@@ -4,11 +4,10 @@ use lockgate_rules::{FileTypes, Pattern, Purpose, Template};
 
 use crate::codes::Code;
 use crate::keys::files as keys;
-use crate::model::{Action, Files};
-use crate::place::At;
+use crate::model::{RouteAction, StaticFiles};
+use crate::source::SourceSpan;
 use crate::values::{Items, Switch};
 
-use super::route::maps;
 use super::{Resolver, View};
 
 /// What `spa = true` sends.
@@ -21,11 +20,11 @@ impl Resolver<'_> {
         verb: &View<'_>,
         view: &View<'_>,
         pattern: &Pattern,
-        route: &At,
-    ) -> Option<Action> {
+        route: &SourceSpan,
+    ) -> Option<RouteAction> {
         let root = verb.written(&keys::ROOT)?;
         let (attempts, fallback) = self.attempts(view, pattern, route)?;
-        Some(Action::Files(Box::new(Files {
+        Some(RouteAction::Files(Box::new(StaticFiles {
             root: root.value.clone(),
             at: root.at.clone(),
             index: view.list(&keys::INDEX),
@@ -48,7 +47,7 @@ impl Resolver<'_> {
         &mut self,
         view: &View<'_>,
         pattern: &Pattern,
-        route: &At,
+        route: &SourceSpan,
     ) -> Option<(Vec<Template>, Option<String>)> {
         for layer in &view.layers {
             let spa = layer.written(&keys::SPA);
@@ -67,7 +66,7 @@ impl Resolver<'_> {
                     for item in attempts.iter() {
                         let text = item.value.as_ref()?;
                         let purpose = Purpose::File;
-                        templates.extend(self.template(text, &item.at, purpose, pattern, route));
+                        templates.extend(self.url_template(text, &item.at, purpose, pattern, route));
                     }
                     let whole = templates.len() == attempts.as_slice().len();
                     return whole.then_some((templates, None));
@@ -80,8 +79,8 @@ impl Resolver<'_> {
         Some((Vec::new(), None))
     }
 
-    fn spa_beside_try(&mut self, at: &At) {
-        if self.warned(Code::Excluded, at) {
+    fn spa_beside_try(&mut self, at: &SourceSpan) {
+        if self.was_reported(Code::Excluded, at) {
             return;
         }
         let why = "both say what is sent for a path that is no file";
@@ -102,7 +101,7 @@ fn fallback(spa: &Switch<String>) -> Option<String> {
 /// Those of every layer, by key, the nearer first.
 fn types(view: &View<'_>) -> FileTypes {
     let mut types = FileTypes::default();
-    for one in maps(view, &keys::TYPES) {
+    for one in view.entries(&keys::TYPES) {
         let (name, Some(media_type)) = (&one.name, &one.value) else {
             continue;
         };

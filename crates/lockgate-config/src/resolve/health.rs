@@ -4,8 +4,8 @@ use std::ops::RangeInclusive;
 
 use crate::codes::Code;
 use crate::keys::pool::{self, Expected, health};
-use crate::model::{Endpoint, EndpointAddr, HealthSettings, Probe, Protocol, UpstreamTls};
-use crate::values::{Form, Switch, statuses};
+use crate::model::{EndpointAddr, HealthSettings, Probe, Protocol, UpstreamTls, WeightedEndpoint};
+use crate::values::{ShortOrLong, Switch, statuses};
 
 use super::{Resolver, View};
 
@@ -14,17 +14,17 @@ impl Resolver<'_> {
     pub(super) fn health(
         &mut self,
         view: &View<'_>,
-        endpoints: &[Endpoint],
+        endpoints: &[WeightedEndpoint],
         protocol: Option<Protocol>,
         of_pool: Option<&UpstreamTls>,
     ) -> Option<HealthSettings> {
         let long = view.section(&pool::HEALTH);
         let path = match view.written(&pool::HEALTH)?.value {
-            Form::Short(short) => short.clone()?,
-            Form::Long(_) => long.get(&health::PATH),
+            ShortOrLong::Short(short) => short.clone()?,
+            ShortOrLong::Long(_) => long.get(&health::PATH),
         };
         let service = self.service(&long, protocol);
-        let scripted = long.get(&health::TCP) == Some(true) || long.mentions(&health::SEND);
+        let scripted = long.get(&health::TCP) == Some(true) || long.has(&health::SEND);
         if scripted {
             self.beside_tcp(&long);
         } else if path.is_none()
@@ -50,12 +50,9 @@ impl Resolver<'_> {
                 body: long.get(&health::BODY),
             },
         };
-        let unix = |endpoint: &Endpoint| matches!(endpoint.addr, EndpointAddr::Unix(_));
+        let unix = |endpoint: &WeightedEndpoint| matches!(endpoint.addr, EndpointAddr::Unix(_));
         if let (Some(written), true) = (long.written(&health::PORT), endpoints.iter().all(unix)) {
-            let message = "`port` has no effect";
-            let why = "a Unix socket has none";
-            self.report
-                .push_at(Code::NoEffect, written.at, message, why, "remove it");
+            self.no_effect("port", written.at, "a Unix socket has none", "remove it");
         }
         let tls = match long.written(&health::TLS) {
             None => of_pool.cloned(),

@@ -5,21 +5,21 @@ use lockgate_rules::pattern::is_param;
 use lockgate_rules::{Pattern, Purpose, Template, TemplateError};
 
 use crate::codes::Code;
-use crate::newcomers::placeholders::{self, Foreign, Form};
-use crate::place::At;
+use crate::foreign_names::placeholders::{self, Foreign, Form};
+use crate::source::SourceSpan;
 
 use super::Resolver;
 
 impl Resolver<'_> {
     /// A path or URL. Every `{…}` of it must stand for something: braces do not stand in URLs.
     /// `route` is the path that brings parameters.
-    pub(super) fn template(
+    pub(super) fn url_template(
         &mut self,
         text: &str,
-        at: &At,
+        at: &SourceSpan,
         purpose: Purpose,
         pattern: &Pattern,
-        route: &At,
+        route: &SourceSpan,
     ) -> Option<Template> {
         let parsed = Template::parse(text, purpose, pattern);
         if let Err(error @ (TemplateError::Start | TemplateError::NoHost)) = parsed {
@@ -33,7 +33,7 @@ impl Resolver<'_> {
         match parsed {
             Ok(template) => Some(template),
             Err(error) => {
-                if !self.warned(Code::BadPlaceholder, at) {
+                if !self.was_reported(Code::BadPlaceholder, at) {
                     self.bad_placeholder(&error, at, purpose, pattern, route);
                 }
                 None
@@ -44,10 +44,10 @@ impl Resolver<'_> {
     fn bad_placeholder(
         &mut self,
         error: &TemplateError,
-        at: &At,
+        at: &SourceSpan,
         purpose: Purpose,
         pattern: &Pattern,
-        route: &At,
+        route: &SourceSpan,
     ) {
         let (always, code) = (purpose.placeholders(), Code::BadPlaceholder);
         let (name, why) = match error {
@@ -65,9 +65,9 @@ impl Resolver<'_> {
         };
         let message = format!("{} stands for nothing here", shown(name, at));
         let cure = match placeholders::ours(name).filter(|ours| always.contains(ours)) {
-            Some(ours) => meant(ours),
+            Some(ours) => placeholder_cure(ours),
             None if name == "scheme" => "write https:// or http://".to_owned(),
-            None => format!("write {}", known(pattern, always)),
+            None => format!("write {}", known_placeholders(pattern, always)),
         };
         if route.rank() == at.rank() {
             self.report.push_at(code, at, message, why, cure);
@@ -78,7 +78,7 @@ impl Resolver<'_> {
     }
 
     /// The beginning of a path or URL: browsers would make something else of it.
-    fn bad_start(&mut self, text: &str, at: &At, purpose: Purpose, error: &TemplateError) {
+    fn bad_start(&mut self, text: &str, at: &SourceSpan, purpose: Purpose, error: &TemplateError) {
         let host = ["https://", "http://"];
         let host = host.iter().find_map(|scheme| text.strip_prefix(scheme));
         let (message, why, cure) = match (purpose, host) {
@@ -116,23 +116,23 @@ impl Resolver<'_> {
     fn foreign_in_url(
         &mut self,
         found: &Foreign<'_>,
-        at: &At,
+        at: &SourceSpan,
         purpose: Purpose,
         pattern: &Pattern,
     ) {
         let always = purpose.placeholders();
         self.report.withdraw(Code::LeftAsItIs, at);
-        if self.warned(Code::BadPlaceholder, at) {
+        if self.was_reported(Code::BadPlaceholder, at) {
             return;
         }
         let cure = match (found.form, found.ours.filter(|ours| always.contains(ours))) {
-            (Form::Marked, Some(ours)) => meant(ours),
-            (_, Some(ours)) => format!("{}; a `$` itself is %24", meant(ours)),
+            (Form::Marked, Some(ours)) => placeholder_cure(ours),
+            (_, Some(ours)) => format!("{}; a `$` itself is %24", placeholder_cure(ours)),
             (Form::Group, None) => format!(
                 "write one of {}; a `$` itself is %24",
-                known(pattern, always)
+                known_placeholders(pattern, always)
             ),
-            (_, None) => format!("write {}", known(pattern, always)),
+            (_, None) => format!("write {}", known_placeholders(pattern, always)),
         };
         let message = format!(
             "{} is a placeholder of another server",
@@ -144,7 +144,7 @@ impl Resolver<'_> {
     }
 
     /// A warning, since in a text it may be meant as it is.
-    fn foreign_in_text(&mut self, text: &str, at: &At) {
+    fn foreign_in_text(&mut self, text: &str, at: &SourceSpan) {
         let Some(Foreign {
             written,
             ours: Some(ours),
@@ -153,7 +153,7 @@ impl Resolver<'_> {
         else {
             return;
         };
-        if self.warned(Code::LeftAsItIs, at) || !at.text().contains(written) {
+        if self.was_reported(Code::LeftAsItIs, at) || !at.text().contains(written) {
             return;
         }
         let message = format!("`{written}` is kept as text");
@@ -169,13 +169,13 @@ impl Resolver<'_> {
 
     /// In other texts braces may mean themselves; what looks like a placeholder and is none is
     /// told.
-    pub(super) fn text(&mut self, text: &str, at: &At, pattern: &Pattern) -> Template {
-        self.text_with(text, at, pattern, &[]);
+    pub(super) fn text(&mut self, text: &str, at: &SourceSpan, pattern: &Pattern) -> Template {
+        self.warn_left_as_text(text, at, pattern, &[]);
         Template::text(text, pattern)
     }
 
     /// The same where `besides` stand for something, too.
-    pub(super) fn text_with(&mut self, text: &str, at: &At, pattern: &Pattern, besides: &[&str]) {
+    pub(super) fn warn_left_as_text(&mut self, text: &str, at: &SourceSpan, pattern: &Pattern, besides: &[&str]) {
         if besides.is_empty() {
             self.foreign_in_text(text, at);
         }
@@ -189,7 +189,7 @@ impl Resolver<'_> {
                 name == "*" || is_param(name) && !name.starts_with(|c: char| c.is_ascii_digit());
             if known_here
                 || !looks && ours.is_none()
-                || self.warned(Code::LeftAsItIs, at)
+                || self.was_reported(Code::LeftAsItIs, at)
                 || !at.text().contains(name)
             {
                 continue;
@@ -197,7 +197,7 @@ impl Resolver<'_> {
             let message = format!("`{{{name}}}` is kept as text");
             let cure = match placeholders::ours(name) {
                 Some(ours) => format!("write {{{ours}}}"),
-                None => format!("the placeholders here are {}", known(pattern, &all)),
+                None => format!("the placeholders here are {}", known_placeholders(pattern, &all)),
             };
             let why = if placeholders::ours(name).is_some() {
                 FOREIGN
@@ -213,7 +213,7 @@ impl Resolver<'_> {
 const FOREIGN: &str = "it is a placeholder of another server";
 
 /// What was written, unless it came from outside.
-fn shown(written: &str, at: &At) -> String {
+fn shown(written: &str, at: &SourceSpan) -> String {
     if at.text().contains(written) {
         format!("`{written}`")
     } else {
@@ -221,7 +221,7 @@ fn shown(written: &str, at: &At) -> String {
     }
 }
 
-fn meant(ours: &str) -> String {
+fn placeholder_cure(ours: &str) -> String {
     let query = if ours == "path" {
         "; the query is kept"
     } else {
@@ -250,7 +250,7 @@ fn braces(text: &str) -> impl Iterator<Item = &str> {
     after.filter_map(|after| Some(after.split_once('}')?.0))
 }
 
-fn known(pattern: &Pattern, always: &[&str]) -> String {
+fn known_placeholders(pattern: &Pattern, always: &[&str]) -> String {
     let tail = pattern.is_prefix().then_some("*");
     let names = tail
         .into_iter()

@@ -5,24 +5,22 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use lockgate_rules::{Eject, IdleSettings, Queue, Retry};
 
 use crate::codes::Code;
-use crate::keys::pool::{self, Order, balance, eject, idle, queue, retry};
+use crate::keys::pool::{self, BalanceMethod, balance, eject, idle, queue, retry};
 use crate::keys::route::proxy;
 use crate::keys::tcp::{Destination, endpoint};
-use crate::keys::{Key, tls, top};
-use crate::model::{
-    Action, Answer, Auth, EndpointChoice, Config, Endpoint, EndpointAddr, Pool, Protocol, Route,
-    UpstreamTls,
-};
-use crate::newcomers;
-use crate::place::At;
-use crate::values::{Form, Items, Keyed, StickyKey, Table, TableName, Upstream, Written};
+use crate::keys::{ConfigKey, tls, top};
+use crate::model::{Answer, AuthMethod, EndpointChoice, Config, EndpointAddr, EndpointPool, Protocol, RouteAction, SiteRoute, UpstreamTls, WeightedEndpoint};
+use crate::source::SourceSpan;
+use crate::spelling::nearest;
+use crate::table::{CheckedTable, PlacedValue};
+use crate::values::{Items, Keyed, PoolOrEndpoint, ShortOrLong, Sticky, TableName};
 
 use super::{Resolver, View};
 
 /// All pools, while tables still add theirs.
 #[derive(Default)]
 pub(super) struct Pools {
-    pub(super) all: Vec<Pool>,
+    pub(super) all: Vec<EndpointPool>,
     /// Where a name leads; nowhere when there was a mistake in the pool.
     names: BTreeMap<String, Option<usize>>,
 }
@@ -40,7 +38,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn named_pool(&mut self, one: &Keyed<TableName>) -> Option<Pool> {
+    fn named_pool(&mut self, one: &Keyed<TableName>) -> Option<EndpointPool> {
         let view = View::of(&one.table);
         let endpoints = self.endpoints(view.written(&pool::ENDPOINTS)?.value)?;
         let protocol = self.protocol(&view);
@@ -50,13 +48,13 @@ impl Resolver<'_> {
         });
         let health = self.health(&view, &endpoints, protocol, tls.as_ref());
         let balance = match view.get(&pool::BALANCE) {
-            Some(Form::Long(_)) => self.affinity(&view),
-            Some(Form::Short(Order::P2c)) => Some(EndpointChoice::P2c),
-            Some(Form::Short(Order::Least)) => Some(EndpointChoice::Least),
-            Some(Form::Short(Order::RoundRobin)) => Some(EndpointChoice::RoundRobin),
+            Some(ShortOrLong::Long(_)) => self.affinity(&view),
+            Some(ShortOrLong::Short(BalanceMethod::P2c)) => Some(EndpointChoice::P2c),
+            Some(ShortOrLong::Short(BalanceMethod::Least)) => Some(EndpointChoice::Least),
+            Some(ShortOrLong::Short(BalanceMethod::RoundRobin)) => Some(EndpointChoice::RoundRobin),
             None => None,
         };
-        Some(Pool {
+        Some(EndpointPool {
             name: Some(one.name.clone()),
             balance,
             health,
@@ -108,16 +106,18 @@ impl Resolver<'_> {
     /// The pool of a `proxy`, of which `long` is the table; nothing when it was a mistake.
     pub(super) fn proxy(
         &mut self,
-        written: Written<'_, Form<Destination>>,
+        written: PlacedValue<'_, ShortOrLong<Destination>>,
         long: &View<'_>,
     ) -> Option<usize> {
         let to = match written.value {
-            Form::Short(destination) => return self.leads_to(destination, written.at),
-            Form::Long(_) => long.written(&proxy::TO)?,
+            ShortOrLong::Short(destination) => {
+                return self.destination_pool(destination, written.at);
+            }
+            ShortOrLong::Long(_) => long.written(&proxy::TO)?,
         };
-        if let Destination::One(Upstream::Pool(name)) = to.value {
+        if let Destination::One(PoolOrEndpoint::Pool(name)) = to.value {
             self.beside_a_pool(long, name);
-            return self.pool_called(name, to.at);
+            return self.named_pool_index(name, to.at);
         }
         let endpoints = self.destination(to.value, to.at)?;
         let protocol = self.protocol(long);
@@ -125,43 +125,54 @@ impl Resolver<'_> {
             let tls = long.section(&proxy::TLS);
             self.tls_to(&tls, written.at, &endpoints, protocol)
         });
-        let pool = Pool {
+        let pool = EndpointPool {
             protocol: protocol?,
             tls,
             proxy_protocol: long.get(&proxy::PROXY_PROTOCOL),
-            ..anonymous(endpoints, to.at)
+            ..unnamed_pool(endpoints, to.at)
         };
         Some(self.add(pool))
     }
 
     /// The pool that a name, an address or a list of addresses stands for; nothing when it was a
     /// mistake.
-    pub(super) fn leads_to(&mut self, destination: &Destination, at: &At) -> Option<usize> {
-        if let Destination::One(Upstream::Pool(name)) = destination {
-            return self.pool_called(name, at);
+    pub(super) fn destination_pool(
+        &mut self,
+        destination: &Destination,
+        at: &SourceSpan,
+    ) -> Option<usize> {
+        if let Destination::One(PoolOrEndpoint::Pool(name)) = destination {
+            return self.named_pool_index(name, at);
         }
-        let pool = anonymous(self.destination(destination, at)?, at);
+        let pool = unnamed_pool(self.destination(destination, at)?, at);
         Some(self.add(pool))
     }
 
     /// The endpoints that are written in the place of a pool.
-    fn destination(&mut self, destination: &Destination, at: &At) -> Option<Vec<Endpoint>> {
+    fn destination(
+        &mut self,
+        destination: &Destination,
+        at: &SourceSpan,
+    ) -> Option<Vec<WeightedEndpoint>> {
         match destination {
-            Destination::One(Upstream::Pool(_)) => None,
-            Destination::One(Upstream::Endpoint(addr)) => Some(vec![plain(addr, at)]),
+            Destination::One(PoolOrEndpoint::Pool(_)) => None,
+            Destination::One(PoolOrEndpoint::Endpoint(addr)) => Some(vec![plain(addr, at)]),
             Destination::Many(items) => self.endpoints(items),
         }
     }
 
     /// A list of endpoints; nothing when one of them was a mistake.
-    fn endpoints(&mut self, items: &Items<Form<EndpointAddr>>) -> Option<Vec<Endpoint>> {
+    fn endpoints(
+        &mut self,
+        items: &Items<ShortOrLong<EndpointAddr>>,
+    ) -> Option<Vec<WeightedEndpoint>> {
         let each = items.iter().map(|item| match item.value.as_ref()? {
-            Form::Short(addr) => Some(plain(addr, &item.at)),
-            Form::Long(table) => long_endpoint(table),
+            ShortOrLong::Short(addr) => Some(plain(addr, &item.at)),
+            ShortOrLong::Long(table) => long_endpoint(table),
         });
         let endpoints = each.collect::<Option<Vec<_>>>()?;
-        let mut known: HashMap<&EndpointAddr, &At> = HashMap::new();
-        for Endpoint { addr, at, .. } in &endpoints {
+        let mut known: HashMap<&EndpointAddr, &SourceSpan> = HashMap::new();
+        for WeightedEndpoint { addr, at, .. } in &endpoints {
             if let Some(first) = known.insert(addr, at) {
                 let message = format!("{addr} is in this pool already");
                 let why = "another endpoint would be no other one";
@@ -180,36 +191,32 @@ impl Resolver<'_> {
             .iter()
             .filter(|one| matches!(one.addr, EndpointAddr::Srv(_)) && one.weight != 1)
         {
-            let message = "`weight` has no effect";
             let why = "each record of the service has a weight of its own";
-            self.report
-                .push_at(Code::NoEffect, &one.at, message, why, "remove it");
+            self.no_effect("weight", &one.at, why, "remove it");
         }
         if let (Some(first), true) = (endpoints.first(), endpoints.iter().all(|one| one.backup)) {
-            let message = "`backup` has no effect";
             let why = "every endpoint is one, so there is nobody to wait for";
             let cure = "remove it from those that are to be used first";
-            self.report
-                .push_at(Code::NoEffect, &first.at, message, why, cure);
+            self.no_effect("backup", &first.at, why, cure);
         }
         Some(endpoints)
     }
 
-    fn add(&mut self, pool: Pool) -> usize {
+    fn add(&mut self, pool: EndpointPool) -> usize {
         self.pools.all.push(pool);
         self.pools.all.len() - 1
     }
 
-    fn pool_called(&mut self, name: &str, at: &At) -> Option<usize> {
+    fn named_pool_index(&mut self, name: &str, at: &SourceSpan) -> Option<usize> {
         if let Some(found) = self.pools.names.get(name) {
             return *found;
         }
-        // A pool whose name was a mistake has been reported.
+        // A pool with a wrong name has been reported.
         if self.root.is_invalid(&top::POOL) {
             return None;
         }
         let names = || self.pools.names.keys().map(String::as_str);
-        let cure = match newcomers::nearest(name, names()) {
+        let cure = match nearest(name, names()) {
             Some(near) => format!("did you mean \"pool:{near}\"?"),
             None => format!(
                 "write [pool.{}]\nendpoints = [\"10.0.0.1:8080\"]",
@@ -253,14 +260,14 @@ impl Resolver<'_> {
     pub(super) fn tls_to(
         &mut self,
         view: &View<'_>,
-        at: &At,
-        endpoints: &[Endpoint],
+        at: &SourceSpan,
+        endpoints: &[WeightedEndpoint],
         protocol: Option<Protocol>,
     ) -> UpstreamTls {
         let name = view.get(&tls::upstream::NAME);
         let nameless = endpoints.iter().find_map(|endpoint| match endpoint.addr {
             EndpointAddr::Unix(_) => Some((endpoint, "a Unix socket has no name")),
-            // RFC 6186 §6 and its like: who answers for the records may name anybody.
+            // RFC 6186 §6 and its like: the server of the records may name any host.
             EndpointAddr::Srv(_) => Some((endpoint, "the records of a service may name anybody")),
             EndpointAddr::Ip(_) | EndpointAddr::Name { .. } => None,
         });
@@ -279,7 +286,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn maintenance(&mut self, view: &View<'_>, at: &At) -> Option<Answer> {
+    fn maintenance(&mut self, view: &View<'_>, at: &SourceSpan) -> Option<Answer> {
         let long = view.section(&pool::MAINTENANCE);
         let answer = Answer {
             status: long.get(&pool::maintenance::STATUS),
@@ -290,8 +297,8 @@ impl Resolver<'_> {
         self.answer(answer, body.map_or(at, |body| body.at))
     }
 
-    /// A fixed answer, whose body stands at `at`; nothing when it contradicts itself.
-    pub(super) fn answer(&mut self, answer: Answer, at: &At) -> Option<Answer> {
+    /// A fixed answer with its body at `at`; nothing when it contradicts itself.
+    pub(super) fn answer(&mut self, answer: Answer, at: &SourceSpan) -> Option<Answer> {
         if matches!(answer.status, 204 | 205 | 304) && !answer.body.is_empty() {
             let message = format!("an answer with {} has no body", answer.status);
             self.report.push_at(
@@ -306,11 +313,11 @@ impl Resolver<'_> {
         Some(answer)
     }
 
-    /// An endpoint's `max` holds for the process: whatever table it was written in, it holds in all
-    /// of them.
-    pub(super) fn one_max(&mut self, pools: &mut [Pool]) {
-        let mut first: HashMap<EndpointAddr, (usize, At)> = HashMap::new();
-        let mut written: Vec<&Endpoint> = pools.iter().flat_map(|pool| &pool.endpoints).collect();
+    /// An endpoint's `max` holds for the process: written in one table, it holds in all of them.
+    pub(super) fn share_max(&mut self, pools: &mut [EndpointPool]) {
+        let mut first: HashMap<EndpointAddr, (usize, SourceSpan)> = HashMap::new();
+        let mut written: Vec<&WeightedEndpoint> =
+            pools.iter().flat_map(|pool| &pool.endpoints).collect();
         written.sort_by_key(|endpoint| endpoint.at.rank());
         for endpoint in written {
             let Some(max) = endpoint.max else { continue };
@@ -340,13 +347,13 @@ impl Resolver<'_> {
             return;
         }
         let routes = config.sites.iter().flat_map(|site| &site.routes);
-        let used_by = |route: &Route| {
-            let proxied = if let Action::Proxy(pool) = route.action {
+        let used_by = |route: &SiteRoute| {
+            let proxied = if let RouteAction::Proxy(pool) = route.action {
                 Some(pool)
             } else {
                 None
             };
-            let asked = if let Some(Auth::Forward(auth)) = &route.rules.auth {
+            let asked = if let Some(AuthMethod::Forward(auth)) = &route.rules.auth {
                 Some(auth.pool)
             } else {
                 None
@@ -377,13 +384,13 @@ impl Resolver<'_> {
 }
 
 /// A pool of nothing but defaults.
-fn anonymous(endpoints: Vec<Endpoint>, at: &At) -> Pool {
+fn unnamed_pool(endpoints: Vec<WeightedEndpoint>, at: &SourceSpan) -> EndpointPool {
     unnamed(&View::default(), endpoints, at)
 }
 
 /// What every pool has, with or without a table.
-fn unnamed(view: &View<'_>, endpoints: Vec<Endpoint>, at: &At) -> Pool {
-    Pool {
+fn unnamed(view: &View<'_>, endpoints: Vec<WeightedEndpoint>, at: &SourceSpan) -> EndpointPool {
+    EndpointPool {
         name: None,
         at: at.clone(),
         endpoints,
@@ -409,8 +416,8 @@ fn unnamed(view: &View<'_>, endpoints: Vec<Endpoint>, at: &At) -> Pool {
 }
 
 /// The table of a key that is on unless it is `false`.
-fn unless_false<'a>(view: &View<'a>, key: &Key<Form<()>>) -> Option<View<'a>> {
-    let off = matches!(view.get(key), Some(Form::Short(())));
+fn unless_false<'a>(view: &View<'a>, key: &ConfigKey<ShortOrLong<()>>) -> Option<View<'a>> {
+    let off = matches!(view.get(key), Some(ShortOrLong::Short(())));
     (!off).then(|| view.section(key))
 }
 
@@ -439,8 +446,8 @@ fn header(name: &str) -> String {
     }
 }
 
-fn plain(addr: &EndpointAddr, at: &At) -> Endpoint {
-    Endpoint {
+fn plain(addr: &EndpointAddr, at: &SourceSpan) -> WeightedEndpoint {
+    WeightedEndpoint {
         addr: addr.clone(),
         weight: 1,
         max: None,
@@ -449,10 +456,10 @@ fn plain(addr: &EndpointAddr, at: &At) -> Endpoint {
     }
 }
 
-fn long_endpoint(table: &Table) -> Option<Endpoint> {
+fn long_endpoint(table: &CheckedTable) -> Option<WeightedEndpoint> {
     let view = View::of(table);
     let addr = view.written(&endpoint::ADDR)?;
-    Some(Endpoint {
+    Some(WeightedEndpoint {
         weight: view.get(&endpoint::WEIGHT),
         max: view.get(&endpoint::MAX),
         backup: view.get(&endpoint::BACKUP),

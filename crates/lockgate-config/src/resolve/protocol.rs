@@ -7,14 +7,14 @@ use crate::codes::Code;
 use crate::keys::route::proxy;
 use crate::keys::{http2, tls, top};
 use crate::model::{EndpointChoice, Protocol};
-use crate::place::At;
+use crate::source::SourceSpan;
 use crate::units;
 use crate::values::Items;
 
 use super::{Resolver, View};
 
 impl Resolver<'_> {
-    /// The `[http2]` table.
+    /// The limits that the `[http2]` table sets.
     pub(super) fn http2(&mut self) -> Http2 {
         let view = self.top().section(&top::HTTP2);
         let (window, connection_window) = (
@@ -101,21 +101,21 @@ impl Resolver<'_> {
 
     /// What is spoken to the endpoints of a table that has some; nothing when it could not be read.
     pub(super) fn protocol(&mut self, view: &View<'_>) -> Option<Protocol> {
-        if !view.mentions(&proxy::PROTOCOL) {
+        if !view.has(&proxy::PROTOCOL) {
             return Some(Protocol::Http1);
         }
         let written = view.written(&proxy::PROTOCOL)?;
         let protocol = *written.value;
         match protocol {
             Protocol::Http1 => return Some(protocol),
-            Protocol::H2 if !view.mentions(&proxy::TLS) => {
+            Protocol::H2 if !view.has(&proxy::TLS) => {
                 let message = "`protocol = \"h2\"` without `tls`";
                 let why = "it is HTTP/2 over TLS";
                 let cure = "add tls = {}, or write \"h2c\" for HTTP/2 without TLS";
                 self.report
                     .push_at(Code::WrongProtocol, written.at, message, why, cure);
             }
-            Protocol::H2c if view.mentions(&proxy::TLS) => {
+            Protocol::H2c if view.has(&proxy::TLS) => {
                 let message = "`protocol = \"h2c\"` beside `tls`";
                 let why = "it is HTTP/2 without TLS";
                 let cure = "write \"h2\", or remove tls";
@@ -153,7 +153,7 @@ impl Resolver<'_> {
 
     /// A pool that a `[tcp]` table leads to from `at`; `decrypted` says whether clients' TLS is
     /// taken off before.
-    pub(super) fn relayed(&mut self, pool: usize, decrypted: bool, at: &At) {
+    pub(super) fn relayed(&mut self, pool: usize, decrypted: bool, at: &SourceSpan) {
         let Some(pool) = self.pools.all.get(pool) else {
             return;
         };
@@ -197,11 +197,13 @@ impl Resolver<'_> {
     }
 
     /// A pool that a site leads to: it would not understand an endpoint that chose HTTP/2.
-    pub(super) fn requested(&mut self, pool: usize) {
+    pub(super) fn check_site_pool(&mut self, pool: usize) {
         let Some(pool) = self.pools.all.get(pool) else {
             return;
         };
-        if pool.balance == Some(EndpointChoice::Session) && !self.warned(Code::WrongProtocol, &pool.at) {
+        if pool.balance == Some(EndpointChoice::Session)
+            && !self.was_reported(Code::WrongProtocol, &pool.at)
+        {
             let message = "a pool that looks at TLS sessions of endpoints in a [site]";
             let why = "a site takes TLS off, so the sessions are ours, and any endpoint is as good for them";
             let cure = "write balance = { sticky = \"cookie:lg\" } or { hash = \"client\" }";

@@ -8,8 +8,8 @@ use lockgate_rules::RedirectMap;
 use crate::codes::Code;
 use crate::keys::route;
 use crate::model::RedirectFile;
-use crate::place::{At, Source};
 use crate::redirect_map::{MapMistake, MapProblem, parse_redirects};
+use crate::source::{ConfigFile, SourceSpan};
 
 use super::{Resolver, View};
 
@@ -29,7 +29,7 @@ impl Resolver<'_> {
         map
     }
 
-    fn redirect_file(&mut self, file: &Path, at: &At) -> Option<RedirectFile> {
+    fn redirect_file(&mut self, file: &Path, at: &SourceSpan) -> Option<RedirectFile> {
         let text = match self.env.read_file(file) {
             Ok(text) => text,
             Err(error) => {
@@ -54,7 +54,7 @@ impl Resolver<'_> {
             Err(mistakes) => {
                 let dir = file.parent().unwrap_or(Path::new("/")).to_owned();
                 let order = AFTER_ALL + self.redirect_maps.len();
-                let source = Arc::new(Source {
+                let source = Arc::new(ConfigFile {
                     name: file.to_owned(),
                     dir,
                     order,
@@ -68,11 +68,15 @@ impl Resolver<'_> {
         }
     }
 
-    fn bad_redirect(&mut self, source: &Arc<Source>, MapMistake { span, problem, .. }: MapMistake) {
-        let at = At::new(source, span);
+    fn bad_redirect(
+        &mut self,
+        source: &Arc<ConfigFile>,
+        MapMistake { span, problem, .. }: MapMistake,
+    ) {
+        let at = SourceSpan::new(source, span);
         let (message, why, cure) = match problem {
             MapProblem::Twice(first) => {
-                let first = At::new(source, first);
+                let first = SourceSpan::new(source, first);
                 let texts = (
                     "this path is redirected twice",
                     "it is redirected again",

@@ -2,20 +2,24 @@
 
 use std::path::PathBuf;
 
-use lockgate_rules::{Cidr, FixedResponse, HeaderOp, HeaderRule, HeaderRules, MinRates, PathKey, Pattern, Purpose, RateLimit, TargetRewrite, Template};
+use lockgate_rules::{
+    Cidr, FixedResponse, HeaderOp, HeaderRule, HeaderRules, MinRates, PathKey, Pattern, Purpose,
+    RateLimit, TargetRewrite, Template,
+};
 
 use crate::codes::Code;
 use crate::host::SiteKey;
 use crate::keys::route::{self, FieldChange, RawPaths, ShortResponse, limit, redirect, respond};
-use crate::keys::{Defaulted, Row, answers, content, files as file_keys, shape, site};
-use crate::model::{Action, Answer, Auth, Route, Rules, SharedSetting};
-use crate::place::At;
-use crate::values::{Form, Items, Keyed, MapOf, Named, Switch, Typed};
+use crate::keys::{Defaulted, answers, content, files as file_keys, shape, site};
+use crate::language::KeyRow;
+use crate::model::{Answer, AuthMethod, RouteAction, RouteModifiers, SharedSetting, SiteRoute};
+use crate::source::SourceSpan;
+use crate::values::{Items, Keyed, MapOf, ShortOrLong, Switch};
 
 use super::answers::{caching, compression};
 use super::{Resolver, View};
 
-/// What answers requests.
+/// The keys of a table that say what answers its requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verb {
     Proxy,
@@ -25,15 +29,15 @@ enum Verb {
 }
 
 /// The verbs and their keys.
-const VERBS: [(Verb, Row); 4] = [
+const VERBS: [(Verb, KeyRow); 4] = [
     (Verb::Proxy, route::PROXY.row()),
     (Verb::Root, file_keys::ROOT.row()),
     (Verb::Redirect, route::REDIRECT.row()),
     (Verb::Respond, route::RESPOND.row()),
 ];
 
-/// What only a request that is sent on has.
-const ONLY_PROXIED: [Row; 5] = [
+/// Keys that only a route with `proxy` has.
+const ONLY_PROXIED: [KeyRow; 5] = [
     route::REWRITE.row(),
     route::REQUEST_HEADERS.row(),
     route::BODY.row(),
@@ -41,8 +45,8 @@ const ONLY_PROXIED: [Row; 5] = [
     route::REWRITE_LOCATION.row(),
 ];
 
-/// What only responses with a body from elsewhere have.
-const NOT_HERE: [Row; 5] = [
+/// Keys that neither a redirect nor a fixed answer has.
+const NOT_HERE: [KeyRow; 5] = [
     shape::SHAPE.row(),
     route::STRIP_PREFIX.row(),
     answers::COMPRESS.row(),
@@ -50,8 +54,8 @@ const NOT_HERE: [Row; 5] = [
     answers::CACHE.row(),
 ];
 
-/// What only files have.
-const ONLY_FILES: [Row; 11] = [
+/// Keys that only a route with `root` has.
+const ONLY_FILES: [KeyRow; 11] = [
     file_keys::INDEX.row(),
     file_keys::CLEAN_URLS.row(),
     file_keys::TRY.row(),
@@ -72,20 +76,20 @@ impl Resolver<'_> {
         one: &Keyed<SiteKey>,
         site: &View<'_>,
         secure: bool,
-    ) -> Vec<Route> {
+    ) -> Vec<SiteRoute> {
         let any = Pattern::everything();
         let own = self.verb(site);
         let action = match own {
-            Said::Is(verb) => self.action(site, site, verb, &any, &one.at),
+            VerbChoice::Is(verb) => self.action(site, site, verb, &any, &one.at),
             _ => None,
         };
         let paths = one.table.value(&site::PATH).map_or(&[][..], Vec::as_slice);
-        if matches!(own, Said::Nothing) && paths.is_empty() && !site.mentions(&site::PATH) {
+        if matches!(own, VerbChoice::Nothing) && paths.is_empty() && !site.has(&site::PATH) {
             let cure = "add proxy = \"127.0.0.1:3000\", root = \"/srv/www\", redirect = \"https://example.org{path}\" or respond = 404";
             self.no_verb(&one.at, "site", cure);
         }
         let root = |path: &Keyed<PathKey>| path.name == "/";
-        if let ([path], Said::Nothing) = (paths, &own)
+        if let ([path], VerbChoice::Nothing) = (paths, &own)
             && root(path)
         {
             let message = "only `/` itself is answered";
@@ -101,13 +105,15 @@ impl Resolver<'_> {
             let alone = View::of(&path.table);
             let view = alone.clone().over(site.clone());
             let action = match self.verb(&alone) {
-                Said::Is(verb) => self.action(&alone, &view, verb, &key.pattern, &path.at),
-                Said::Broken => None,
-                Said::Nothing => match own {
-                    Said::Is(Verb::Root) => self.files(site, &view, &key.pattern, &path.at),
-                    Said::Is(_) => self.inherited(site, action.as_ref(), &key.pattern, &path.at),
-                    Said::Broken => None,
-                    Said::Nothing => {
+                VerbChoice::Is(verb) => self.action(&alone, &view, verb, &key.pattern, &path.at),
+                VerbChoice::Broken => None,
+                VerbChoice::Nothing => match own {
+                    VerbChoice::Is(Verb::Root) => self.files(site, &view, &key.pattern, &path.at),
+                    VerbChoice::Is(_) => {
+                        self.inherited(site, action.as_ref(), &key.pattern, &path.at)
+                    }
+                    VerbChoice::Broken => None,
+                    VerbChoice::Nothing => {
                         let cure = "add proxy, root, redirect or respond here or in its site";
                         self.no_verb(&path.at, "path", cure);
                         None
@@ -115,12 +121,12 @@ impl Resolver<'_> {
                 },
             };
             if let Some(action) = &action {
-                self.unused_modifiers(&alone, &[action], view.asks_somebody());
+                self.unused_modifiers(&alone, &[action], view.has_forward_auth());
             }
             let (files, route) = (served(action.as_ref()), &path.at);
             let rules = self.rules(&view, &key.pattern, route, files, secure);
             let Some(action) = action else { continue };
-            routes.push(Route {
+            routes.push(SiteRoute {
                 name: path.name.clone(),
                 at: path.at.clone(),
                 method: key.method.clone(),
@@ -131,19 +137,19 @@ impl Resolver<'_> {
         }
         // What was a mistake may have used them.
         let whole =
-            routes.len() == paths.len() && (action.is_some() || matches!(own, Said::Nothing));
+            routes.len() == paths.len() && (action.is_some() || matches!(own, VerbChoice::Nothing));
         if whole {
             // The site's own first: what it does is what is said.
-            let actions: Vec<&Action> = action
+            let actions: Vec<&RouteAction> = action
                 .iter()
                 .chain(routes.iter().map(|route| &route.action))
                 .collect();
-            self.unused_modifiers(site, &actions, site.asks_somebody());
+            self.unused_modifiers(site, &actions, site.has_forward_auth());
         }
         if let Some(action) = action {
             let rules = self.rules(site, &any, &one.at, served(Some(&action)), secure);
             let (name, at) = (String::new(), one.at.clone());
-            routes.push(Route {
+            routes.push(SiteRoute {
                 name,
                 at,
                 method: None,
@@ -155,19 +161,19 @@ impl Resolver<'_> {
         routes
     }
 
-    fn no_verb(&mut self, at: &At, what: &str, cure: &str) {
+    fn no_verb(&mut self, at: &SourceSpan, what: &str, cure: &str) {
         let message = format!("this {what} answers nothing");
         let why = "it has none of `proxy`, `root`, `redirect` and `respond`";
         self.report.push_at(Code::NoVerb, at, message, why, cure);
     }
 
-    fn verb(&mut self, view: &View<'_>) -> Said {
+    fn verb(&mut self, view: &View<'_>) -> VerbChoice {
         let places = VERBS.map(|(verb, key)| Some((verb, key, view.place_of(key)?)));
         let mut verbs = places.into_iter().flatten();
         let Some((verb, key, at)) = verbs.next() else {
-            return match view.is_strange() {
-                true => Said::Broken,
-                false => Said::Nothing,
+            return match view.has_unknown_keys() {
+                true => VerbChoice::Broken,
+                false => VerbChoice::Nothing,
             };
         };
         if let Some((_, other, other_at)) = verbs.next() {
@@ -181,11 +187,11 @@ impl Resolver<'_> {
             let texts = (message, why, cure);
             self.report
                 .push_pair(Code::TwoVerbs, b, texts, (a, "it does this already"));
-            return Said::Broken;
+            return VerbChoice::Broken;
         }
         match view.value_at(key) {
-            Some(_) => Said::Is(verb),
-            None => Said::Broken,
+            Some(_) => VerbChoice::Is(verb),
+            None => VerbChoice::Broken,
         }
     }
 
@@ -196,38 +202,43 @@ impl Resolver<'_> {
         merged: &View<'_>,
         verb: Verb,
         pattern: &Pattern,
-        route: &At,
-    ) -> Option<Action> {
+        route: &SourceSpan,
+    ) -> Option<RouteAction> {
         match verb {
             Verb::Root => self.files(view, merged, pattern, route),
             Verb::Proxy => {
                 let written = view.written(&route::PROXY)?;
                 let pool = self.proxy(written, &view.section(&route::PROXY))?;
-                self.requested(pool);
-                Some(Action::Proxy(pool))
+                self.check_site_pool(pool);
+                Some(RouteAction::Proxy(pool))
             }
             Verb::Redirect => self.redirect(view, pattern, route),
             Verb::Respond => self.respond(view, pattern),
         }
     }
 
-    fn redirect(&mut self, view: &View<'_>, pattern: &Pattern, route: &At) -> Option<Action> {
+    fn redirect(
+        &mut self,
+        view: &View<'_>,
+        pattern: &Pattern,
+        route: &SourceSpan,
+    ) -> Option<RouteAction> {
         let written = view.written(&route::REDIRECT)?;
         let long = view.section(&route::REDIRECT);
         let (to, at) = match written.value {
-            Form::Short(to) => (to, written.at),
-            Form::Long(_) => {
+            ShortOrLong::Short(to) => (to, written.at),
+            ShortOrLong::Long(_) => {
                 let to = long.written(&redirect::TO)?;
                 (to.value, to.at)
             }
         };
-        Some(Action::Redirect {
-            to: self.template(to, at, Purpose::Redirect, pattern, route)?,
+        Some(RouteAction::Redirect {
+            to: self.url_template(to, at, Purpose::Redirect, pattern, route)?,
             status: long.get(&redirect::STATUS),
         })
     }
 
-    fn respond(&mut self, view: &View<'_>, pattern: &Pattern) -> Option<Action> {
+    fn respond(&mut self, view: &View<'_>, pattern: &Pattern) -> Option<RouteAction> {
         let written = view.written(&route::RESPOND)?;
         let long = view.section(&route::RESPOND);
         let mut answer = Answer {
@@ -236,15 +247,15 @@ impl Resolver<'_> {
             media_type: long.get(&respond::TYPE),
         };
         match written.value {
-            Form::Short(ShortResponse::Status(status)) => answer.status = *status,
-            Form::Short(ShortResponse::Body(body)) => answer.body.clone_from(body),
-            Form::Long(_) => {}
+            ShortOrLong::Short(ShortResponse::Status(status)) => answer.status = *status,
+            ShortOrLong::Short(ShortResponse::Body(body)) => answer.body.clone_from(body),
+            ShortOrLong::Long(_) => {}
         }
         let at = long
             .written(&respond::BODY)
             .map_or(written.at, |body| body.at);
         let answer = self.answer(answer, at)?;
-        Some(Action::Respond(FixedResponse {
+        Some(RouteAction::Respond(FixedResponse {
             status: answer.status,
             body: self.text(&answer.body, at, pattern),
             media_type: answer.media_type,
@@ -255,21 +266,21 @@ impl Resolver<'_> {
     fn inherited(
         &mut self,
         site: &View<'_>,
-        action: Option<&Action>,
+        action: Option<&RouteAction>,
         pattern: &Pattern,
-        route: &At,
-    ) -> Option<Action> {
+        route: &SourceSpan,
+    ) -> Option<RouteAction> {
         // Their placeholders have the parts of this path.
         let any = Pattern::everything();
         match action? {
-            Action::Redirect { to, status } => {
+            RouteAction::Redirect { to, status } => {
                 let (to, at) = (to.written(&any), site.written(&route::REDIRECT)?.at);
-                Some(Action::Redirect {
-                    to: self.template(&to, at, Purpose::Redirect, pattern, route)?,
+                Some(RouteAction::Redirect {
+                    to: self.url_template(&to, at, Purpose::Redirect, pattern, route)?,
                     status: *status,
                 })
             }
-            Action::Respond(response) => Some(Action::Respond(FixedResponse {
+            RouteAction::Respond(response) => Some(RouteAction::Respond(FixedResponse {
                 body: Template::text(&response.body.written(&any), pattern),
                 ..response.clone()
             })),
@@ -277,23 +288,23 @@ impl Resolver<'_> {
         }
     }
 
-    /// What belongs to a verb that none of `actions` is. Where a service is asked who may come,
-    /// deadlines are also for that.
-    fn unused_modifiers(&mut self, view: &View<'_>, actions: &[&Action], asks: bool) {
+    /// Reports modifiers of a verb that none of `actions` is. Where a service authenticates
+    /// clients, deadlines are also for its requests.
+    fn unused_modifiers(&mut self, view: &View<'_>, actions: &[&RouteAction], asks: bool) {
         let Some(first) = actions.first() else { return };
         let what = match first {
-            Action::Proxy(_) => "requests are sent on, and no files are served",
-            Action::Files(_) => "files are served, and no request is sent on",
-            Action::Redirect { .. } => "a redirect is answered here",
-            Action::Respond(_) => "`respond` is answered here",
+            RouteAction::Proxy(_) => "requests are sent on, and no files are served",
+            RouteAction::Files(_) => "files are served, and no request is sent on",
+            RouteAction::Redirect { .. } => "a redirect is answered here",
+            RouteAction::Respond(_) => "`respond` is answered here",
         };
         let proxied = actions
             .iter()
-            .any(|action| matches!(action, Action::Proxy(_)));
+            .any(|action| matches!(action, RouteAction::Proxy(_)));
         let served = actions
             .iter()
-            .any(|action| matches!(action, Action::Files(_)));
-        let unused = |used: bool, keys: &'static [Row], cure| {
+            .any(|action| matches!(action, RouteAction::Files(_)));
+        let unused = |used: bool, keys: &'static [KeyRow], cure| {
             let keys = if used { &[] } else { keys };
             keys.iter().map(move |key| (*key, cure))
         };
@@ -306,14 +317,9 @@ impl Resolver<'_> {
         .filter(|(key, _)| !(asks && key.name == route::TIMEOUTS.row().name))
         .chain(unused(served, &ONLY_FILES, "remove it, or write root"));
         for (key, cure) in keys {
-            let Some(at) = view.place_of(key) else {
-                continue;
-            };
-            if self.warned(Code::NoEffect, at) {
-                continue;
+            if let Some(at) = view.place_of(key) {
+                self.no_effect(key.name, at, what, cure);
             }
-            let message = format!("`{}` has no effect", key.name);
-            self.report.push_at(Code::NoEffect, at, message, what, cure);
         }
     }
 
@@ -322,10 +328,10 @@ impl Resolver<'_> {
         &mut self,
         view: &View<'_>,
         pattern: &Pattern,
-        route: &At,
+        route: &SourceSpan,
         files: bool,
         over_tls: bool,
-    ) -> Rules {
+    ) -> RouteModifiers {
         let target = self.path_sent(view, pattern, route);
         let mut headers = self.fields(view, &route::HEADERS, pattern);
         for rule in self.secure(view, over_tls) {
@@ -335,12 +341,12 @@ impl Resolver<'_> {
         }
         let auth = self.auth(view);
         let mut request_headers = self.fields(view, &route::REQUEST_HEADERS, pattern);
-        if let Some(Auth::Forward(service)) = &auth {
+        if let Some(AuthMethod::Forward(service)) = &auth {
             request_headers = request_headers.reserving(&service.copy);
         }
         let body = view.section(&route::BODY);
         let shared = self.shared.rates;
-        Rules {
+        RouteModifiers {
             target,
             headers,
             request_headers,
@@ -375,7 +381,7 @@ impl Resolver<'_> {
         &mut self,
         view: &View<'_>,
         pattern: &Pattern,
-        route: &At,
+        route: &SourceSpan,
     ) -> TargetRewrite {
         let (mut no_strip, mut no_rewrite) = (false, false);
         for (depth, layer) in view.layers.iter().enumerate() {
@@ -398,25 +404,19 @@ impl Resolver<'_> {
                     // Written in the site, it is for those paths that have a prefix.
                     let inherits = view.layers.len() > 1;
                     if depth == 0 && inherits && pattern.prefix_depth().unwrap_or(0) == 0 {
-                        self.nothing_to_strip(strip.at);
+                        let why = "there is no prefix: the path does not end in `/*`";
+                        self.no_effect("strip_prefix", strip.at, why, "remove it");
                     }
                     return TargetRewrite::StripPrefix;
                 }
                 (None, Some((to, at))) => {
-                    let to = self.template(to, at, Purpose::Target, pattern, route);
+                    let to = self.url_template(to, at, Purpose::Target, pattern, route);
                     return to.map_or(TargetRewrite::None, TargetRewrite::Template);
                 }
                 (None, None) => {}
             }
         }
         TargetRewrite::None
-    }
-
-    /// A prefix is what stands before `/*`.
-    fn nothing_to_strip(&mut self, at: &At) {
-        let why = "there is no prefix: the path does not end in `/*`";
-        let message = "`strip_prefix` has no effect";
-        self.push_once(Code::NoEffect, at, message, why, "remove it");
     }
 
     /// Fields of every layer, by name, the nearer first.
@@ -427,55 +427,45 @@ impl Resolver<'_> {
         pattern: &Pattern,
     ) -> HeaderRules {
         let mut rules = HeaderRules::default();
-        for Named {
-            name, value, at, ..
-        } in maps(view, key) {
-            if rules.has(name.as_bytes()) {
+        for one in view.entries(key) {
+            if rules.has(one.name.as_bytes()) {
                 continue;
             }
             let mut lines = |texts: Vec<String>| {
-                let line = |text: &String| self.text(text, at, pattern);
+                let line = |text: &String| self.text(text, &one.at, pattern);
                 texts.iter().map(line).collect()
             };
-            let op = match value {
-                Some(Form::Short(None)) => HeaderOp::Remove,
-                Some(Form::Short(Some(set))) => HeaderOp::Set(lines(set.values().cloned().collect())),
-                Some(Form::Long(table)) => match table.entry(&route::add::ADD) {
+            let op = match &one.value {
+                Some(ShortOrLong::Short(None)) => HeaderOp::Remove,
+                Some(ShortOrLong::Short(Some(set))) => {
+                    HeaderOp::Set(lines(set.values().cloned().collect()))
+                }
+                Some(ShortOrLong::Long(table)) => match table.entry(&route::add::ADD) {
                     Some(_) => HeaderOp::Add(lines(View::of(table).list(&route::add::ADD))),
                     None => continue,
                 },
                 None => continue,
             };
-            let name = name.clone().into_bytes();
+            let name = one.name.clone().into_bytes();
             if let Err(error) = rules.add(HeaderRule { name, op }) {
-                self.push_once(Code::BadField, at, error.to_string(), "", "");
+                self.push_once(Code::BadField, &one.at, error.to_string(), "", "");
             }
         }
         rules
     }
 }
 
-fn served(action: Option<&Action>) -> bool {
-    matches!(action, Some(Action::Files(_)))
+fn served(action: Option<&RouteAction>) -> bool {
+    matches!(action, Some(RouteAction::Files(_)))
 }
 
 /// What a table says about its verb.
 #[derive(Clone, Copy)]
-enum Said {
+enum VerbChoice {
     Nothing,
     Is(Verb),
-    /// It has been reported.
+    /// A mistake, which has been reported.
     Broken,
-}
-
-/// The entries of a map in every layer, the nearer first.
-pub(super) fn maps<'a, K, T>(view: &View<'a>, key: &K) -> impl Iterator<Item = &'a Named<T>>
-where
-    K: Typed<Value = MapOf<T>>,
-    T: 'static,
-{
-    let maps = view.layers.iter().filter_map(|layer| layer.value(key));
-    maps.flat_map(|map| &map.entries)
 }
 
 fn networks(view: &View<'_>, key: &Defaulted<Option<Items<Cidr>>>) -> Vec<Cidr> {
@@ -484,10 +474,10 @@ fn networks(view: &View<'_>, key: &Defaulted<Option<Items<Cidr>>>) -> Vec<Cidr> 
 }
 
 /// Those of every layer, by status, the nearer first.
-pub(super) fn error_pages(view: &View<'_>) -> Vec<(u16, PathBuf, At)> {
+pub(super) fn error_pages(view: &View<'_>) -> Vec<(u16, PathBuf, SourceSpan)> {
     let mut told = Vec::new();
     let mut pages = Vec::new();
-    for one in maps(view, &route::ERROR_PAGES) {
+    for one in view.entries(&route::ERROR_PAGES) {
         let Ok(status) = one.name.parse::<u16>() else {
             continue;
         };
@@ -506,8 +496,8 @@ pub(super) fn limit_of(view: &View<'_>) -> Option<SharedSetting<RateLimit>> {
     let written = view.written(&route::LIMIT)?;
     // The short form has no status: its default is that of the long one.
     let (short, long) = match written.value {
-        Form::Short(short) => (Some(short.as_ref()?), View::default()),
-        Form::Long(table) => (None, View::of(table)),
+        ShortOrLong::Short(short) => (Some(short.as_ref()?), View::default()),
+        ShortOrLong::Long(table) => (None, View::of(table)),
     };
     let (count, every) = match short {
         Some(short) => short.frequency,

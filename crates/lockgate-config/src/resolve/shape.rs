@@ -5,10 +5,10 @@ use std::num::NonZeroU64;
 use lockgate_rules::{Directions, ShapeRates};
 
 use crate::codes::Code;
-use crate::keys::Key;
+use crate::keys::ConfigKey;
 use crate::keys::shape::{self, directions, listener, tunnel};
 use crate::model::SharedSetting;
-use crate::values::Form;
+use crate::values::ShortOrLong;
 
 use super::{Resolver, View};
 
@@ -24,12 +24,12 @@ impl Resolver<'_> {
     }
 
     /// The rates of a table in which `each` is the key of the short form.
-    fn shape_of(&mut self, view: &View<'_>, each: &Key<Form<u64>>) -> Option<SharedSetting<ShapeRates>> {
+    fn shape_of(&mut self, view: &View<'_>, each: &ConfigKey<ShortOrLong<u64>>) -> Option<SharedSetting<ShapeRates>> {
         let written = view.written(&shape::SHAPE)?;
         let mut shape = ShapeRates::default();
         match written.value {
-            Form::Short(rate) => shape.per_connection = both((*rate)?),
-            Form::Long(_) => {
+            ShortOrLong::Short(rate) => shape.per_connection = both((*rate)?),
+            ShortOrLong::Long(_) => {
                 let long = view.section(&shape::SHAPE).nearest();
                 shape.per_connection = directions(&long, each);
                 shape.per_client = directions(&long, &shape::PER_CLIENT);
@@ -51,8 +51,8 @@ impl Resolver<'_> {
     }
 }
 
-fn directions(view: &View<'_>, key: &Key<Form<u64>>) -> Directions {
-    if let Some(Form::Short(rate)) = view.get(key) {
+fn directions(view: &View<'_>, key: &ConfigKey<ShortOrLong<u64>>) -> Directions {
+    if let Some(ShortOrLong::Short(rate)) = view.get(key) {
         return both(rate);
     }
     let apart = view.section(key);

@@ -7,9 +7,10 @@ use lockgate_rules::HostPattern;
 use crate::codes::Code;
 use crate::host::SiteKey;
 use crate::keys::{site, top};
-use crate::model::{ListenAddr, Protocol, Site, SiteListener, Tls};
-use crate::place::At;
-use crate::values::{Form, Keyed, Table, Written};
+use crate::model::{DownstreamTls, HostedSite, ListenAddr, Protocol, SiteListener};
+use crate::source::SourceSpan;
+use crate::table::{CheckedTable, PlacedValue};
+use crate::values::{Keyed, ShortOrLong};
 
 use super::route::error_pages;
 use super::{Resolver, View};
@@ -17,22 +18,21 @@ use super::{Resolver, View};
 impl Resolver<'_> {
     /// Every site that means something, with those of its routes that do; the others have been
     /// reported.
-    pub(super) fn sites(&mut self) -> Vec<Site> {
+    pub(super) fn sites(&mut self) -> Vec<HostedSite> {
         let Some(sites) = self.root.value(&top::SITE) else {
             return Vec::new();
         };
         sites.iter().filter_map(|one| self.site(one)).collect()
     }
 
-    fn site(&mut self, one: &Keyed<SiteKey>) -> Option<Site> {
+    fn site(&mut self, one: &Keyed<SiteKey>) -> Option<HostedSite> {
         let key = &one.key;
         let view = View::of(&one.table);
         let mut tls = self.site_tls(&view, key, &one.at);
         let by_permission = matches!(key, SiteKey::Unix(_));
         let accept_proxy = self.accept_proxy(&view, &site::ACCEPT_PROXY, by_permission);
         // Also where its TLS is a mistake.
-        let secure =
-            !plain(&view) && (view.mentions(&site::TLS) || matches!(key, SiteKey::Implied(_)));
+        let secure = !plain(&view) && (view.has(&site::TLS) || matches!(key, SiteKey::Implied(_)));
         if let (SiteKey::Port(_, 443), false) = (key, secure) {
             let message = "plain HTTP on port 443";
             let cure = "write tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" }, or another port";
@@ -48,7 +48,7 @@ impl Resolver<'_> {
         if let Some(tls) = &mut tls {
             tls.alpn = protocols.iter().filter_map(alpn).collect();
         }
-        Some(Site {
+        Some(HostedSite {
             name: one.name.clone(),
             at: one.at.clone(),
             hosts: self.hosts(&view, key),
@@ -63,13 +63,18 @@ impl Resolver<'_> {
     }
 
     /// TLS of a site: on the implied ports also without a word about it.
-    fn site_tls(&mut self, view: &View<'_>, key: &SiteKey, at: &At) -> Option<Tls> {
-        let implied = Form::Long(Table::default());
+    fn site_tls(
+        &mut self,
+        view: &View<'_>,
+        key: &SiteKey,
+        at: &SourceSpan,
+    ) -> Option<DownstreamTls> {
+        let implied = ShortOrLong::Long(CheckedTable::default());
         let written = match view.written(&site::TLS) {
             Some(written) if self.automatic(written.at) => return None,
             Some(written) => written,
-            None if view.mentions(&site::TLS) => return None,
-            None if matches!(key, SiteKey::Implied(_)) => Written {
+            None if view.has(&site::TLS) => return None,
+            None if matches!(key, SiteKey::Implied(_)) => PlacedValue {
                 value: &implied,
                 at,
             },
@@ -161,7 +166,7 @@ pub(super) fn alpn(protocol: &Protocol) -> Option<String> {
 /// Whether `tls = false` was written.
 fn plain(view: &View<'_>) -> bool {
     let tls = view.written(&site::TLS);
-    tls.is_some_and(|tls| matches!(tls.value, Form::Short(None)))
+    tls.is_some_and(|tls| matches!(tls.value, ShortOrLong::Short(None)))
 }
 
 /// The addresses with a port; the two that mean every address are one listener.

@@ -1,4 +1,4 @@
-//! `[tcp."ADDR"]` tables.
+//! `[tcp."ADDR"]` tables: listeners, and where their bytes go.
 
 use std::collections::HashMap;
 
@@ -7,24 +7,28 @@ use lockgate_rules::{AcceptProxy, HostPattern, SentHeader};
 use crate::codes::Code;
 use crate::host::parse_host;
 use crate::keys::tcp::{self, Destination, relay};
-use crate::keys::{Defaulted, Key, Row, top};
-use crate::model::{RelaysByHello, ListenAddr, Relay, Tcp, Timeouts, Way};
-use crate::place::At;
-use crate::values::{Form, Keyed, MapOf, Named, Table, Written};
+use crate::keys::{ConfigKey, Defaulted, top};
+use crate::language::KeyRow;
+use crate::model::{RelaysByHello, ListenAddr, RelayDestination, RelaySelection, Tcp,
+    Timeouts,
+};
+use crate::source::SourceSpan;
+use crate::table::{CheckedTable, PlacedValue};
+use crate::values::{Keyed, MapEntry, MapOf, ShortOrLong};
 
 use super::{Resolver, View, timeouts};
 
 /// What says where the bytes of a listener go.
-enum Verb {
+enum RelayVerb {
     Proxy,
-    /// One of [`BY_HELLO`].
+    /// One of the keys in [`BY_HELLO`].
     Hello,
 }
 
-const BY_HELLO: [Row; 3] = [tcp::SNI.row(), tcp::ALPN.row(), tcp::DEFAULT.row()];
+const BY_HELLO: [KeyRow; 3] = [tcp::SNI.row(), tcp::ALPN.row(), tcp::DEFAULT.row()];
 
 impl Resolver<'_> {
-    /// Every listener whose upstream could be read; the others have been reported.
+    /// The listeners with upstreams that could be read; the others have been reported.
     pub(super) fn tcp(&mut self) -> Vec<Tcp> {
         let tables = self.root.value(&top::TCP).into_iter().flatten();
         tables.filter_map(|one| self.listener(one)).collect()
@@ -36,8 +40,8 @@ impl Resolver<'_> {
         let by_permission = matches!(addr, ListenAddr::Unix(_));
         let accept_proxy = self.accept_proxy(&view, &tcp::ACCEPT_PROXY, by_permission);
         let way = match self.tcp_verb(&view, &one.at)? {
-            Verb::Proxy => Way::Proxy(self.relay(&view, None, &one.at)?),
-            Verb::Hello => Way::Hello(self.by_hello(&view)?),
+            RelayVerb::Proxy => RelaySelection::Proxy(self.relay(&view, None, &one.at)?),
+            RelayVerb::Hello => RelaySelection::Hello(self.by_hello(&view)?),
         };
         Some(Tcp {
             name: one.name.clone(),
@@ -52,7 +56,7 @@ impl Resolver<'_> {
     }
 
     /// What says where the bytes go; nothing where that is a mistake.
-    fn tcp_verb(&mut self, view: &View<'_>, at: &At) -> Option<Verb> {
+    fn tcp_verb(&mut self, view: &View<'_>, at: &SourceSpan) -> Option<RelayVerb> {
         let hello = BY_HELLO
             .into_iter()
             .find_map(|key| Some((key.name, view.place_of(key)?)));
@@ -75,10 +79,10 @@ impl Resolver<'_> {
             return None;
         }
         match hello {
-            Some(_) => Some(Verb::Hello),
-            None if view.mentions(&tcp::PROXY) => Some(Verb::Proxy),
+            Some(_) => Some(RelayVerb::Hello),
+            None if view.has(&tcp::PROXY) => Some(RelayVerb::Proxy),
             // What is missing may have been meant by a key that is not known.
-            None if view.is_strange() => None,
+            None if view.has_unknown_keys() => None,
             None => {
                 let why = "this table says nowhere where the bytes go";
                 let cure = "add proxy = \"unix:/run/app.sock\", or sni.\"mail.example.com\" = \"10.0.0.5:443\"";
@@ -91,12 +95,17 @@ impl Resolver<'_> {
 
     /// What one `proxy` and the keys beside it mean, in a table of its own or in an entry of
     /// `table`.
-    fn relay(&mut self, view: &View<'_>, table: Option<&View<'_>>, at: &At) -> Option<Relay> {
+    fn relay(
+        &mut self,
+        view: &View<'_>,
+        table: Option<&View<'_>>,
+        at: &SourceSpan,
+    ) -> Option<RelayDestination> {
         let tls = self.tls(view, &relay::TLS, at);
         let written = view.written(&relay::PROXY)?;
         let pool = self.proxy(written, &view.section(&relay::PROXY))?;
         self.relayed(pool, tls.is_some(), written.at);
-        Some(Relay {
+        Some(RelayDestination {
             at: at.clone(),
             tls,
             pool,
@@ -108,13 +117,13 @@ impl Resolver<'_> {
     fn short_relay(
         &mut self,
         destination: &Destination,
-        at: &At,
+        at: &SourceSpan,
         table: &View<'_>,
-        key_at: &At,
-    ) -> Option<Relay> {
-        let pool = self.leads_to(destination, at)?;
+        key_at: &SourceSpan,
+    ) -> Option<RelayDestination> {
+        let pool = self.destination_pool(destination, at)?;
         self.relayed(pool, false, at);
-        Some(Relay {
+        Some(RelayDestination {
             at: key_at.clone(),
             tls: None,
             pool,
@@ -141,10 +150,10 @@ impl Resolver<'_> {
         pool.proxy_protocol.map(SentHeader::Own)
     }
 
-    /// A header is passed on that `table` takes from nobody.
-    fn nothing_to_pass(&mut self, table: &View<'_>, at: &At) {
+    /// Reports that a header is passed on which `table` takes from no client.
+    fn nothing_to_pass(&mut self, table: &View<'_>, at: &SourceSpan) {
         let none = table.get(&tcp::ACCEPT_PROXY) == AcceptProxy::Never;
-        if !none || self.warned(Code::MissingKey, at) {
+        if !none || self.was_reported(Code::MissingKey, at) {
             return;
         }
         let message = "`proxy_protocol = \"pass\"` without `accept_proxy`";
@@ -160,7 +169,7 @@ impl Resolver<'_> {
 
     fn by_hello(&mut self, view: &View<'_>) -> Option<RelaysByHello> {
         let (mut alpn, mut sni, mut whole) = (Vec::new(), Vec::new(), true);
-        let mut hosts: HashMap<HostPattern, &At> = HashMap::new();
+        let mut hosts: HashMap<HostPattern, &SourceSpan> = HashMap::new();
         for one in entries(view, &tcp::SNI) {
             // It has been looked at.
             let Ok(host) = parse_host(&one.name) else {
@@ -189,7 +198,7 @@ impl Resolver<'_> {
         let default = match view.written(&tcp::DEFAULT) {
             Some(written) => {
                 let at = view.key_at(&tcp::DEFAULT).unwrap_or(written.at);
-                let default = self.way(written, view, at);
+                let default = self.entry(written, view, at);
                 whole &= default.is_some();
                 default
             }
@@ -221,29 +230,35 @@ impl Resolver<'_> {
     }
 
     /// The relay of a name.
-    fn named(&mut self, one: &Named<Form<Destination>>, table: &View<'_>) -> Option<Relay> {
-        let written = Written {
+    fn named(
+        &mut self,
+        one: &MapEntry<ShortOrLong<Destination>>,
+        table: &View<'_>,
+    ) -> Option<RelayDestination> {
+        let written = PlacedValue {
             value: one.value.as_ref()?,
             at: &one.at,
         };
-        self.way(written, table, &one.name_at)
+        self.entry(written, table, &one.name_at)
     }
 
     /// One entry of `table`: a table of its own, or what `proxy` would be in it.
-    fn way(
+    fn entry(
         &mut self,
-        written: Written<'_, Form<Destination>>,
+        written: PlacedValue<'_, ShortOrLong<Destination>>,
         table: &View<'_>,
-        key_at: &At,
-    ) -> Option<Relay> {
+        key_at: &SourceSpan,
+    ) -> Option<RelayDestination> {
         match written.value {
-            Form::Long(own) => self.relay(&View::of(own), Some(table), key_at),
-            Form::Short(destination) => self.short_relay(destination, written.at, table, key_at),
+            ShortOrLong::Long(own) => self.relay(&View::of(own), Some(table), key_at),
+            ShortOrLong::Short(destination) => {
+                self.short_relay(destination, written.at, table, key_at)
+            }
         }
     }
 
     /// The deadlines of a table, merged over the global ones.
-    pub(super) fn timeouts(&self, view: &View<'_>, key: &Key<Table>) -> Timeouts {
+    pub(super) fn timeouts(&self, view: &View<'_>, key: &ConfigKey<CheckedTable>) -> Timeouts {
         let own = view.section(key);
         if own.layers.is_empty() {
             return self.shared.timeouts;
@@ -251,8 +266,7 @@ impl Resolver<'_> {
         timeouts(&own.over(self.top().section(&top::TIMEOUTS)))
     }
 
-    /// Whether a PROXY header is expected. Whoever may open a Unix socket was let in by its
-    /// permissions.
+    /// Whether a PROXY header is expected. Clients of a Unix socket were let in by its permissions.
     pub(super) fn accept_proxy(
         &mut self,
         view: &View<'_>,
@@ -268,12 +282,12 @@ impl Resolver<'_> {
             by_permission,
             view.written(key),
         ) {
-            self.nobody_trusted(written.at);
+            self.no_trusted_proxy(written.at);
         }
         accept_proxy
     }
 
-    fn nobody_trusted(&mut self, at: &At) {
+    fn no_trusted_proxy(&mut self, at: &SourceSpan) {
         // A mistake in `trusted` has been reported already.
         if self.root.is_invalid(&top::TRUSTED) {
             return;
@@ -289,7 +303,7 @@ impl Resolver<'_> {
 /// What stands by names that the user has chosen.
 fn entries<'a>(
     view: &View<'a>,
-    key: &Key<MapOf<Form<Destination>>>,
-) -> &'a [Named<Form<Destination>>] {
+    key: &ConfigKey<MapOf<ShortOrLong<Destination>>>,
+) -> &'a [MapEntry<ShortOrLong<Destination>>] {
     view.written(key).map_or(&[], |map| &map.value.entries)
 }

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use super::view::default_of;
 use super::*;
-use crate::keys::{self, Row, Unset};
+use crate::keys;
+use crate::language::{KeyRow, Unset};
 use crate::load::parse_str_in;
 
 fn env() -> Environment {
@@ -22,7 +23,7 @@ fn outcome(text: &str) -> Result<Config, Vec<&'static str>> {
 }
 
 /// The example of a key in a file that is complete and on which it has an effect.
-fn complete(way: &[&'static Row]) -> String {
+fn complete(way: &[&'static KeyRow]) -> String {
     let example = keys::example(way);
     if ["[tcp.", "[tunnel.", "[site."]
         .iter()
@@ -38,7 +39,7 @@ fn complete(way: &[&'static Row]) -> String {
     format!("{example}\n[tcp.\":8443\"]\n{tls}proxy = \"127.0.0.1:3000\"\n")
 }
 
-fn without(value: &mut toml::Value, way: &[&'static Row]) {
+fn without(value: &mut toml::Value, way: &[&'static KeyRow]) {
     let [first, rest @ ..] = way else { return };
     if let toml::Value::Array(items) = value {
         return items.iter_mut().for_each(|item| without(item, way));
@@ -48,7 +49,7 @@ fn without(value: &mut toml::Value, way: &[&'static Row]) {
     };
     if rest.is_empty() {
         table.remove(first.name);
-    } else if first.language.by().is_some() || first.language.leads().is_some() {
+    } else if first.language.by().is_some() || first.language.tables_by().is_some() {
         let tables = table
             .get_mut(first.name)
             .and_then(|value| value.as_table_mut())
@@ -62,13 +63,13 @@ fn without(value: &mut toml::Value, way: &[&'static Row]) {
 }
 
 /// Whether a key has one value only.
-fn is_one_word(key: &Row) -> bool {
+fn is_one_word(key: &KeyRow) -> bool {
     key.language.of().is_empty() && key.language.words().len() == 1
 }
 
 #[test]
 fn every_key_changes_what_will_run() {
-    for way in keys::ways() {
+    for way in keys::key_paths() {
         // What has one value only is there for the day when it has two.
         if way.last().is_some_and(|key| is_one_word(key)) {
             continue;
@@ -90,7 +91,7 @@ fn every_key_changes_what_will_run() {
 
 #[test]
 fn every_default_is_valid_and_is_what_holds_without_the_key() {
-    for way in keys::ways() {
+    for way in keys::key_paths() {
         let key = *way.last().unwrap();
         let Unset::Is(default) = key.default else {
             continue;
@@ -104,7 +105,7 @@ fn every_default_is_valid_and_is_what_holds_without_the_key() {
         );
     }
     let bare = outcome("[tcp.\":1\"]\nproxy = \"127.0.0.1:1\"\n").unwrap();
-    for way in keys::ways() {
+    for way in keys::key_paths() {
         let [key] = way.as_slice() else { continue };
         if let Unset::Is(default) = key.default {
             let text = format!(

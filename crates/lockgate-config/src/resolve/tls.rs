@@ -4,27 +4,29 @@ use std::path::{Path, PathBuf};
 
 use crate::codes::Code;
 use crate::environment::is_pattern;
+use crate::foreign_names::later_certificate;
 use crate::keys::tls::{self as keys, PolicyName, cert, client_auth, policy, site, tickets};
 use crate::keys::top;
-use crate::model::{CertPaths, ClientAuth, Suite, Tickets, Tls, TlsVersion};
-use crate::newcomers;
-use crate::place::At;
-use crate::policy::TlsPreset;
-use crate::values::{Form, Items, Listed, Typed, Written};
+use crate::model::{CertPaths, ClientAuth, DownstreamTls, Suite, Tickets, TlsVersion};
+use crate::policy::Policy;
+use crate::source::SourceSpan;
+use crate::table::{PlacedValue, Typed};
+use crate::values::{Items, Listed, ShortOrLong};
 
 use super::{Resolver, View};
 
 /// `tls` of a listener: the path of its certificate, or its table; nothing is plain.
-type TlsForm = Form<Option<PathBuf>>;
+type TlsForm = ShortOrLong<Option<PathBuf>>;
 
 impl Resolver<'_> {
-    /// TLS of the listener that `view` shows, by its `tls`, and whose key stands at `listener`.
+    /// TLS of the listener that `view` shows, by its `tls`. The key of the listener stands at
+    /// `listener`.
     pub(super) fn tls<K: Typed<Value = TlsForm>>(
         &mut self,
         view: &View<'_>,
         key: &K,
-        listener: &At,
-    ) -> Option<Tls> {
+        listener: &SourceSpan,
+    ) -> Option<DownstreamTls> {
         let written = view.written(key)?;
         if self.automatic(written.at) {
             return None;
@@ -33,9 +35,9 @@ impl Resolver<'_> {
     }
 
     /// Whether certificates are to be fetched, which is not a path.
-    pub(super) fn automatic(&mut self, at: &At) -> bool {
+    pub(super) fn automatic(&mut self, at: &SourceSpan) -> bool {
         let word = at.text().trim_matches(['"', '\'']);
-        let Some(cure) = newcomers::later_certificate(word) else {
+        let Some(cure) = later_certificate(word) else {
             return false;
         };
         let message = format!("{word:?} is not in this version");
@@ -47,23 +49,23 @@ impl Resolver<'_> {
     /// The same, with `written` in the place of the key, and `own` of its table.
     pub(super) fn tls_as(
         &mut self,
-        written: Written<'_, TlsForm>,
+        written: PlacedValue<'_, TlsForm>,
         own: &View<'_>,
         view: &View<'_>,
-        listener: &At,
-    ) -> Option<Tls> {
+        listener: &SourceSpan,
+    ) -> Option<DownstreamTls> {
         let own_cert = match written.value {
-            Form::Short(None) => return None,
-            Form::Short(Some(path)) => Some(files(path, written.at)),
-            Form::Long(_) => self.own_cert(own),
+            ShortOrLong::Short(None) => return None,
+            ShortOrLong::Short(Some(path)) => Some(certificate_at(path, written.at)),
+            ShortOrLong::Long(_) => self.own_cert(own),
         };
         let merged = own.clone().over(self.top().section(&top::TLS));
         let (certs, default) = self.certificates(own_cert, own, &merged);
-        if certs.is_empty() && default.is_none() && !self.named_wrongly(&merged, view) {
+        if certs.is_empty() && default.is_none() && !self.is_certificate_reported(&merged, view) {
             self.no_certificate(written.at, listener);
         }
         let policy = self.policy(&merged);
-        Some(Tls {
+        Some(DownstreamTls {
             certs,
             default,
             versions: policy.versions,
@@ -78,7 +80,7 @@ impl Resolver<'_> {
     fn own_cert(&mut self, own: &View<'_>) -> Option<CertPaths> {
         let cert = own.written(&site::CERT);
         for key in [site::KEY.row(), site::OCSP.row()] {
-            if let (Some(lonely), false) = (own.value_at(key), own.mentions(&site::CERT)) {
+            if let (Some(lonely), false) = (own.value_at(key), own.has(&site::CERT)) {
                 let message = format!("`{}` without `cert`", key.name);
                 let cure = "add cert = \"/etc/tls/app.pem\"";
                 self.report.push_at(
@@ -91,14 +93,14 @@ impl Resolver<'_> {
             }
         }
         // A key that was meant otherwise is reported: nothing is to be said of a missing one.
-        let meant = own.is_strange() || own.broken(&[site::KEY.row()]);
+        let meant = own.has_unknown_keys() || own.broken(&[site::KEY.row()]);
         let cert = cert.filter(|_| own.written(&site::KEY).is_some() || !meant)?;
         Some(CertPaths {
             key: own.get(&site::KEY),
             ocsp: own.get(&site::OCSP),
             key_at: own.value_at(site::KEY.row()).cloned(),
             ocsp_at: own.value_at(site::OCSP.row()).cloned(),
-            ..files(cert.value, cert.at)
+            ..certificate_at(cert.value, cert.at)
         })
     }
 
@@ -112,7 +114,7 @@ impl Resolver<'_> {
         let listed = merged.items(&keys::CERTS);
         let only = match (&own_cert, own.written(&keys::CERTS)) {
             (Some(_), None) => own_cert.clone(),
-            (None, Some(_)) => only(listed.as_slice()),
+            (None, Some(_)) => only_certificate(listed.as_slice()),
             _ => None,
         };
         let default = |view: &View<'_>| {
@@ -128,7 +130,7 @@ impl Resolver<'_> {
     }
 
     /// Whether a mistake in what names certificates has been reported: then none is missing.
-    fn named_wrongly(&self, merged: &View<'_>, listener: &View<'_>) -> bool {
+    fn is_certificate_reported(&self, merged: &View<'_>, listener: &View<'_>) -> bool {
         const NAMED: [&str; 4] = [
             top::TLS.row().name,
             site::CERT.row().name,
@@ -141,14 +143,14 @@ impl Resolver<'_> {
             .chain(&listener.layers)
             .chain([&self.root]);
         merged.broken(&[site::CERT.row(), keys::CERTS.row(), keys::DEFAULT.row()])
-            || merged.mentions(&site::CERT)
+            || merged.has(&site::CERT)
             || !merged.items(&keys::CERTS).is_empty()
             || layers.any(|table| table.strange.meant_one_of(&NAMED))
     }
 
-    fn no_certificate(&mut self, tls: &At, listener: &At) {
+    fn no_certificate(&mut self, tls: &SourceSpan, listener: &SourceSpan) {
         let cure = "write tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" }, or certs = [\"/etc/tls/*.pem\"] in [tls]";
-        // A host without a port is served over TLS, which not everybody wants who begins.
+        // A host without a port is served over TLS, which not every beginner wants.
         let plain = if listener.text().contains(':') {
             ""
         } else {
@@ -171,12 +173,12 @@ impl Resolver<'_> {
     }
 
     /// One entry of `certs`; a pattern may stand for many.
-    fn expand(&mut self, one: &Form<PathBuf>, at: &At) -> Vec<CertPaths> {
-        let Form::Short(pattern) = one else {
+    fn expand(&mut self, one: &ShortOrLong<PathBuf>, at: &SourceSpan) -> Vec<CertPaths> {
+        let ShortOrLong::Short(pattern) = one else {
             return cert_files(one, at).into_iter().collect();
         };
         if !is_pattern(pattern) {
-            return vec![files(pattern, at)];
+            return vec![certificate_at(pattern, at)];
         }
         let found = self.env.glob(pattern);
         if found.is_empty() {
@@ -192,8 +194,8 @@ impl Resolver<'_> {
             );
         }
         let matched = |path: &PathBuf| CertPaths {
-            named: crate::model::Named::ByPattern,
-            ..files(path, at)
+            named: crate::model::CertNaming::ByPattern,
+            ..certificate_at(path, at)
         };
         found.iter().map(matched).collect()
     }
@@ -201,9 +203,9 @@ impl Resolver<'_> {
     fn policy(&mut self, merged: &View<'_>) -> TlsPreset {
         let mut policy = TlsPreset::intermediate();
         match merged.get(&keys::POLICY) {
-            Form::Short(PolicyName::Modern) => return TlsPreset::modern(),
-            Form::Short(PolicyName::Intermediate) => return policy,
-            Form::Long(_) => {}
+            ShortOrLong::Short(PolicyName::Modern) => return TlsPreset::modern(),
+            ShortOrLong::Short(PolicyName::Intermediate) => return policy,
+            ShortOrLong::Long(_) => {}
         }
         // The table is taken whole from the nearest layer: a policy is one decision.
         let view = merged.section(&keys::POLICY).nearest();
@@ -230,7 +232,7 @@ impl Resolver<'_> {
 
     fn suites(
         &mut self,
-        written: Written<'_, Items<Suite>>,
+        written: PlacedValue<'_, Items<Suite>>,
         versions: &[TlsVersion],
     ) -> Vec<Suite> {
         let mut suites = Vec::new();
@@ -238,7 +240,7 @@ impl Resolver<'_> {
             let suite = *suite;
             if versions.contains(&suite.version()) {
                 suites.push(suite);
-            } else if !self.warned(Code::NoEffect, at) {
+            } else if !self.was_reported(Code::NoEffect, at) {
                 let message = format!("{} has no effect", suite.name());
                 let why = format!(
                     "it is for TLS {}, which `versions` leaves out",
@@ -270,7 +272,7 @@ impl Resolver<'_> {
     }
 
     fn tickets(&mut self, merged: &View<'_>) -> Tickets {
-        if let Some(Form::Short(())) = merged.get(&keys::TICKETS) {
+        if let Some(ShortOrLong::Short(())) = merged.get(&keys::TICKETS) {
             return Tickets::Off;
         }
         let view = merged.section(&keys::TICKETS).nearest();
@@ -306,18 +308,18 @@ fn client_auth_of(merged: &View<'_>) -> Option<ClientAuth> {
 }
 
 /// The one certificate of a list that has one and no pattern.
-fn only(listed: &[Listed<Form<PathBuf>>]) -> Option<CertPaths> {
+fn only_certificate(listed: &[Listed<ShortOrLong<PathBuf>>]) -> Option<CertPaths> {
     let [one] = listed else { return None };
     match one.value.as_ref()? {
-        Form::Short(path) if is_pattern(path) => None,
+        ShortOrLong::Short(path) if is_pattern(path) => None,
         found => cert_files(found, &one.at),
     }
 }
 
-fn cert_files(one: &Form<PathBuf>, at: &At) -> Option<CertPaths> {
+fn cert_files(one: &ShortOrLong<PathBuf>, at: &SourceSpan) -> Option<CertPaths> {
     let view = match one {
-        Form::Short(path) => return Some(files(path, at)),
-        Form::Long(table) => View::of(table),
+        ShortOrLong::Short(path) => return Some(certificate_at(path, at)),
+        ShortOrLong::Long(table) => View::of(table),
     };
     let cert = view.written(&cert::CERT)?;
     Some(CertPaths {
@@ -325,11 +327,11 @@ fn cert_files(one: &Form<PathBuf>, at: &At) -> Option<CertPaths> {
         ocsp: view.get(&cert::OCSP),
         key_at: view.value_at(cert::KEY.row()).cloned(),
         ocsp_at: view.value_at(cert::OCSP.row()).cloned(),
-        ..files(cert.value, cert.at)
+        ..certificate_at(cert.value, cert.at)
     })
 }
 
-fn files(cert: &Path, at: &At) -> CertPaths {
+fn certificate_at(cert: &Path, at: &SourceSpan) -> CertPaths {
     CertPaths {
         cert: cert.to_owned(),
         key: None,
@@ -337,6 +339,6 @@ fn files(cert: &Path, at: &At) -> CertPaths {
         at: at.clone(),
         key_at: None,
         ocsp_at: None,
-        named: crate::model::Named::ByPath,
+        named: crate::model::CertNaming::ByPath,
     }
 }

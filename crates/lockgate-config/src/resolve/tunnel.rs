@@ -1,4 +1,4 @@
-//! `[tunnel."ADDR"]` tables.
+//! `[tunnel."ADDR"]` tables: listeners, clients and targets.
 
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -6,27 +6,27 @@ use std::ops::RangeInclusive;
 use lockgate_rules::{Cidr, Directions, HostPattern, TargetName, TargetRule};
 
 use crate::codes::Code;
-use crate::keys::{Key, top, tunnel};
-use crate::model::{ListenAddr, Tunnel};
-use crate::place::At;
+use crate::keys::{ConfigKey, top, tunnel};
+use crate::model::{ListenAddr, TunnelListener};
+use crate::source::SourceSpan;
 use crate::tunnel_rule::TunnelRule;
-use crate::values::{Form, Items, Keyed};
+use crate::values::{Items, Keyed, ShortOrLong};
 
 use super::auth::basic;
 use super::route::limit_of;
 use super::site::alpn;
 use super::{Resolver, View};
 
-/// What a rule of `allow` is about that says no port: what may be talked to must be said.
+/// The ports of a rule of `allow` that names none: others must be named.
 const HTTPS: RangeInclusive<u16> = 443..=443;
-/// And what is forwarded without a tunnel.
+/// The ports of requests that are forwarded without a tunnel.
 const HTTP: RangeInclusive<u16> = 80..=80;
-/// And one of `deny`.
+/// The ports of a rule of `deny` that names none: every one.
 const EVERY: RangeInclusive<u16> = 1..=u16::MAX;
 
-/// Who may use a proxy that asks for no password, unless more is said: addresses that nobody on the
-/// Internet has (RFC 1918, RFC 4193, RFC 3927). Not those that carriers share among their customers
-/// (RFC 6598).
+/// The clients of a proxy without a password, unless the table names others: addresses that no host
+/// on the Internet has (RFC 1918, RFC 4193, RFC 3927). Not those that carriers share among their
+/// customers (RFC 6598).
 const NEIGHBOURS: [&str; 8] = [
     "127.0.0.0/8",
     "10.0.0.0/8",
@@ -37,7 +37,7 @@ const NEIGHBOURS: [&str; 8] = [
     "fc00::/7",
     "fe80::/10",
 ];
-/// Whoever comes by a Unix socket, and is not named by a PROXY header.
+/// The clients of Unix sockets that no PROXY header names.
 const UNIX: &str = "0.0.0.0/32";
 
 /// Where machines in clouds ask for their metadata, credentials among them, over plain HTTP (AWS,
@@ -50,17 +50,17 @@ const EVERYBODY: u8 = 8;
 
 impl Resolver<'_> {
     /// Every listener that means something; the others have been reported.
-    pub(super) fn tunnels(&mut self) -> Vec<Tunnel> {
+    pub(super) fn tunnels(&mut self) -> Vec<TunnelListener> {
         let tables = self.root.value(&top::TUNNEL).into_iter().flatten();
         tables.map(|one| self.tunnel(one)).collect()
     }
 
-    fn tunnel(&mut self, one: &Keyed<ListenAddr>) -> Tunnel {
+    fn tunnel(&mut self, one: &Keyed<ListenAddr>) -> TunnelListener {
         let addr = &one.key;
         let view = View::of(&one.table);
         let by_permission = matches!(addr, ListenAddr::Unix(_));
         let tls = view.written(&tunnel::TLS);
-        let secure = tls.is_some_and(|tls| !matches!(tls.value, Form::Short(None)));
+        let secure = tls.is_some_and(|tls| !matches!(tls.value, ShortOrLong::Short(None)));
         let protocols = self.protocols(&view.items(&tunnel::PROTOCOLS), secure);
         let mut tls = self.tls(&view, &tunnel::TLS, &one.at);
         if let Some(tls) = &mut tls {
@@ -74,13 +74,7 @@ impl Resolver<'_> {
         {
             let why = "there are no users without `auth`";
             let cure = "add auth = { basic = \"/etc/lockgate/htpasswd\" }, or write max_per_client";
-            self.report.push_at(
-                Code::NoEffect,
-                written.at,
-                "`max_per_user` has no effect",
-                why,
-                cure,
-            );
+            self.no_effect("max_per_user", written.at, why, cure);
         }
         let shape = self.tunnel_shape(&view);
         if let (None, Some(shape)) = (&auth, &shape)
@@ -88,13 +82,7 @@ impl Resolver<'_> {
         {
             let why = "there are no users without `auth`";
             let cure = "add auth = { basic = \"/etc/lockgate/htpasswd\" }, or write per_client";
-            self.report.push_at(
-                Code::NoEffect,
-                &shape.at,
-                "`per_user` has no effect",
-                why,
-                cure,
-            );
+            self.no_effect("per_user", &shape.at, why, cure);
         }
         let forward = view.get(&tunnel::FORWARD);
         let usual = if forward {
@@ -116,7 +104,7 @@ impl Resolver<'_> {
         if let Some(private) = private.filter(|private| *private.value) {
             self.metadata(private.at, &allow, &deny);
         }
-        Tunnel {
+        TunnelListener {
             name: one.name.clone(),
             at: one.at.clone(),
             listen: addr.clone(),
@@ -141,9 +129,9 @@ impl Resolver<'_> {
         }
     }
 
-    /// Who may come.
+    /// The clients that may ask for tunnels.
     fn clients(&mut self, view: &View<'_>, by_permission: bool, asked: bool) -> Vec<Cidr> {
-        if view.mentions(&tunnel::CLIENTS) {
+        if view.has(&tunnel::CLIENTS) {
             for (network, at) in view.items(&tunnel::CLIENTS).placed() {
                 if !asked && network.prefix() < EVERYBODY {
                     self.open_proxy(at);
@@ -165,7 +153,7 @@ impl Resolver<'_> {
 
     /// Warns where tunnels to private addresses are meant in general, and lead to the metadata of a
     /// cloud as well.
-    fn metadata(&mut self, at: &At, allow: &[TargetRule], deny: &[TargetRule]) {
+    fn metadata(&mut self, at: &SourceSpan, allow: &[TargetRule], deny: &[TargetRule]) {
         let at_port = |rule: &&TargetRule| {
             rule.ports
                 .iter()
@@ -212,7 +200,7 @@ impl Resolver<'_> {
             .push_at(Code::MetadataReachable, at, message, &why, &cure);
     }
 
-    fn open_proxy(&mut self, at: &At) {
+    fn open_proxy(&mut self, at: &SourceSpan) {
         let message = "everybody may use this proxy";
         let why = "without `auth`, whoever finds it acts in your name";
         let cure = "add auth = { basic = \"/etc/lockgate/htpasswd\" }, or name the networks of your clients";
@@ -222,7 +210,7 @@ impl Resolver<'_> {
 
 fn rules(
     view: &View<'_>,
-    key: &Key<Items<TunnelRule>>,
+    key: &ConfigKey<Items<TunnelRule>>,
     without: &[RangeInclusive<u16>],
 ) -> Vec<TargetRule> {
     let rule = |rule: TunnelRule| TargetRule {

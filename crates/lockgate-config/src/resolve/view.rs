@@ -6,18 +6,19 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::check::Checker;
 use crate::document;
 use crate::environment::Environment;
-use crate::keys::{Defaulted, Filled, Key, Optional, Row, Unset};
-use crate::place::{At, Source};
+use crate::keys::{ConfigKey, Defaulted, HasDefault, Optional, ROOT};
+use crate::language::{KeyRow, TreeChecker, Unset};
 use crate::report::Report;
-use crate::values::{Entry, Items, MayBeTable, Table, Typed, Written};
+use crate::source::{ConfigFile, SourceSpan};
+use crate::table::{CheckedEntry, CheckedTable, MayBeTable, PlacedValue, Typed};
+use crate::values::{Items, MapEntry, MapOf};
 
 /// A table with the tables that it is merged over, key by key, and the defaults beneath them.
 #[derive(Clone, Default)]
 pub(super) struct View<'a> {
-    pub(super) layers: Vec<&'a Table>,
+    pub(super) layers: Vec<&'a CheckedTable>,
 }
 
 /// A key that a view is asked for.
@@ -28,7 +29,7 @@ pub(super) trait Readable: Typed {
     fn read(&self, written: Option<Self::Value>) -> Self::Read;
 }
 
-impl<T: 'static> Readable for Key<T, Optional> {
+impl<T: 'static> Readable for ConfigKey<T, Optional> {
     type Read = Option<T>;
 
     fn read(&self, written: Option<T>) -> Option<T> {
@@ -36,7 +37,7 @@ impl<T: 'static> Readable for Key<T, Optional> {
     }
 }
 
-impl<T: Clone + 'static> Readable for Key<T, Filled> {
+impl<T: Clone + 'static> Readable for ConfigKey<T, HasDefault> {
     type Read = T;
 
     fn read(&self, written: Option<T>) -> T {
@@ -45,8 +46,8 @@ impl<T: Clone + 'static> Readable for Key<T, Filled> {
 }
 
 impl<'a> View<'a> {
-    /// A table alone.
-    pub(super) fn of(table: &'a Table) -> View<'a> {
+    /// The view of one table alone.
+    pub(super) fn of(table: &'a CheckedTable) -> View<'a> {
         View {
             layers: vec![table],
         }
@@ -65,7 +66,7 @@ impl<'a> View<'a> {
     }
 
     /// What was written, in the first layer that has the key; nothing when it was a mistake.
-    pub(super) fn written<K: Typed>(&self, key: &K) -> Option<Written<'a, K::Value>> {
+    pub(super) fn written<K: Typed>(&self, key: &K) -> Option<PlacedValue<'a, K::Value>> {
         self.entry(key)?.written()
     }
 
@@ -82,36 +83,46 @@ impl<'a> View<'a> {
     where
         K::Value: MayBeTable,
     {
-        let inner = |layer: &&'a Table| layer.value(key)?.table();
+        let inner = |layer: &&'a CheckedTable| layer.value(key)?.table();
         View {
             layers: self.layers.iter().filter_map(inner).collect(),
         }
     }
 
     /// The entries of a list, or of its default.
-    pub(super) fn items<T: Clone + 'static, U>(&self, key: &Key<Items<T>, U>) -> Items<T>
+    pub(super) fn items<T: Clone + 'static, U>(&self, key: &ConfigKey<Items<T>, U>) -> Items<T>
     where
-        Key<Items<T>, U>: Readable<Value = Items<T>, Read: Into<Option<Items<T>>>>,
+        ConfigKey<Items<T>, U>: Readable<Value = Items<T>, Read: Into<Option<Items<T>>>>,
     {
         let items: Option<Items<T>> = self.get(key).into();
         items.unwrap_or_default()
     }
 
     /// Those that are no mistakes.
-    pub(super) fn list<T: Clone + 'static, U>(&self, key: &Key<Items<T>, U>) -> Vec<T>
+    pub(super) fn list<T: Clone + 'static, U>(&self, key: &ConfigKey<Items<T>, U>) -> Vec<T>
     where
-        Key<Items<T>, U>: Readable<Value = Items<T>, Read: Into<Option<Items<T>>>>,
+        ConfigKey<Items<T>, U>: Readable<Value = Items<T>, Read: Into<Option<Items<T>>>>,
     {
         self.items(key).values().cloned().collect()
     }
 
+    /// The entries of a map in every layer, the nearer first.
+    pub(super) fn entries<K, T>(&self, key: &K) -> impl Iterator<Item = &'a MapEntry<T>>
+    where
+        K: Typed<Value = MapOf<T>>,
+        T: 'static,
+    {
+        let maps = self.layers.iter().filter_map(|layer| layer.value(key));
+        maps.flat_map(|map| &map.entries)
+    }
+
     /// Where the key stands in the first layer that has it.
-    pub(super) fn key_at<K: Typed>(&self, key: &K) -> Option<&'a At> {
+    pub(super) fn key_at<K: Typed>(&self, key: &K) -> Option<&'a SourceSpan> {
         self.entry(key).map(|entry| &entry.key_at)
     }
 
     /// The same for a key of which only the row is known.
-    pub(super) fn place_of(&self, row: Row) -> Option<&'a At> {
+    pub(super) fn place_of(&self, row: KeyRow) -> Option<&'a SourceSpan> {
         let entry = self
             .layers
             .iter()
@@ -120,7 +131,7 @@ impl<'a> View<'a> {
     }
 
     /// Where the value of a key stands that is no mistake.
-    pub(super) fn value_at(&self, row: Row) -> Option<&'a At> {
+    pub(super) fn value_at(&self, row: KeyRow) -> Option<&'a SourceSpan> {
         let entry = self
             .layers
             .iter()
@@ -129,18 +140,18 @@ impl<'a> View<'a> {
     }
 
     /// Whether the key was written, be it wrongly.
-    pub(super) fn mentions<K: Typed>(&self, key: &K) -> bool {
+    pub(super) fn has<K: Typed>(&self, key: &K) -> bool {
         self.entry(key).is_some()
     }
 
     /// Whether one of the tables has a key that is not known, or lines that could not be read.
-    pub(super) fn is_strange(&self) -> bool {
+    pub(super) fn has_unknown_keys(&self) -> bool {
         self.layers.iter().any(|layer| layer.strange.any)
     }
 
     /// Whether something in one of the keys was wrong and has been reported.
-    pub(super) fn broken(&self, keys: &[Row]) -> bool {
-        let entries = |layer: &&'a Table| {
+    pub(super) fn broken(&self, keys: &[KeyRow]) -> bool {
+        let entries = |layer: &&'a CheckedTable| {
             keys.iter()
                 .filter_map(|key| layer.entries.get(key.name))
                 .any(|entry| entry.broken)
@@ -148,17 +159,17 @@ impl<'a> View<'a> {
         self.layers.iter().any(entries)
     }
 
-    fn entry<K: Typed>(&self, key: &K) -> Option<&'a Entry> {
+    fn entry<K: Typed>(&self, key: &K) -> Option<&'a CheckedEntry> {
         self.layers.iter().find_map(|layer| layer.entry(key))
     }
 }
 
 /// A default by the name of its key, its text and its type.
-type Default = (&'static str, &'static str, TypeId);
+type DefaultKey = (&'static str, &'static str, TypeId);
 
 thread_local! {
     /// Defaults that have been read: each of many sites asks for the same ones.
-    static DEFAULTS: RefCell<HashMap<Default, Entry>> = RefCell::default();
+    static DEFAULTS: RefCell<HashMap<DefaultKey, CheckedEntry>> = RefCell::default();
 }
 
 /// The default in the table of keys, read by the same checker as what users write.
@@ -180,12 +191,12 @@ fn default<T: Clone + 'static>(key: &Defaulted<T>) -> T {
 const READ: &str = "a test reads every default";
 
 /// The same, with what is wrong with it: nothing, as a test makes sure.
-pub(super) fn default_of(key: &Row, report: &mut Report) -> Option<Entry> {
+pub(super) fn default_of(key: &KeyRow, report: &mut Report) -> Option<CheckedEntry> {
     let Unset::Is(toml) = key.default else {
         return None;
     };
     let text = format!("value = {toml}");
-    let source = Arc::new(Source {
+    let source = Arc::new(ConfigFile {
         name: key.name.into(),
         dir: "/".into(),
         order: 0,
@@ -193,5 +204,5 @@ pub(super) fn default_of(key: &Row, report: &mut Report) -> Option<Entry> {
     });
     let (branch, syntax) = document::parse(&source, &Environment::none(), report);
     let written = branch.entries.get("value")?;
-    Some(Checker::new(report, syntax).entry(key, written, key.name))
+    Some(TreeChecker::new(report, syntax, ROOT).entry(key, written, key.name))
 }

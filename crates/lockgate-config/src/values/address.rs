@@ -3,42 +3,42 @@
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use crate::address::AddressError;
-use crate::check::Checker;
 use crate::codes::Code;
-use crate::document::{Item, Node, Text};
+use crate::document::{TomlItem, TomlString, TomlValue};
+use crate::foreign_names::later_provider;
+use crate::language::TreeChecker;
 use crate::model::{EndpointAddr, ListenAddr};
-use crate::newcomers;
-use crate::place::At;
+use crate::source::SourceSpan;
 
-use super::TextLanguage;
+use super::{InvalidText, TextLanguage};
 
 /// An IP address, IPv6 perhaps in brackets.
 pub(crate) struct Ip;
 
 /// An address to listen on.
-pub(crate) struct Listener;
+pub(crate) struct BindAddress;
 
 /// The address of an endpoint.
-pub(crate) struct Endpoint;
+pub(crate) struct UpstreamAddress;
 
-/// An endpoint, or `pool:NAME`.
-pub(crate) struct Target;
+/// The address of an endpoint, or `pool:NAME`.
+pub(crate) struct PoolOrAddress;
 
 impl TextLanguage for Ip {
     type Value = IpAddr;
 
     const EXPECTED: &str = "an IP address";
 
-    fn instead(&self, item: &Item) -> Option<String> {
+    fn other_type_cure(&self, item: &TomlItem) -> Option<String> {
         match item.node {
-            Node::Integer(Some(port)) => {
+            TomlValue::Integer(Some(port)) => {
                 Some(format!("the port stands in the key: [site.\":{port}\"]"))
             }
             _ => None,
         }
     }
 
-    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<IpAddr> {
+    fn parse(&self, text: &TomlString) -> Result<IpAddr, InvalidText> {
         let inner = text
             .value
             .strip_prefix('[')
@@ -47,99 +47,130 @@ impl TextLanguage for Ip {
             Some(inner) => inner.parse::<Ipv6Addr>().ok().map(IpAddr::V6),
             None => text.value.parse().ok(),
         };
-        if let Some(ip) = ip {
-            return Some(ip);
-        }
-        let message = format!("{:?} is not an IP address", text.raw);
-        let why = "a listener is bound to an address; the port stands in the key of the site";
-        let cure = match text.value.parse::<SocketAddr>() {
-            Ok(addr) if !text.is_secret() => {
-                format!(
-                    "write \"{}\"; the port stands in the key: [site.\":{}\"]",
-                    addr.ip(),
-                    addr.port()
-                )
-            }
-            _ => "write \"127.0.0.1\" or \"[::1]\"".to_owned(),
-        };
-        checker.invalid(Code::BadAddress, at, message, why, cure)
+        ip.ok_or_else(|| {
+            let why = "a listener is bound to an address; the port stands in the key of the site";
+            let cure = "write \"127.0.0.1\" or \"[::1]\"";
+            let meant = text.value.parse::<SocketAddr>().ok().map(|addr| {
+                let (ip, port) = (addr.ip(), addr.port());
+                format!("write \"{ip}\"; the port stands in the key: [site.\":{port}\"]")
+            });
+            text.invalid(Code::BadAddress, "is not an IP address", why, cure)
+                .or_meant(meant)
+        })
     }
 }
 
-impl TextLanguage for Listener {
+impl TextLanguage for BindAddress {
     type Value = ListenAddr;
 
     const EXPECTED: &str = "an address to listen on";
     const PATTERN: &str = "^(.*:[0-9]+|unix:.+)$";
 
-    fn instead(&self, item: &Item) -> Option<String> {
+    fn other_type_cure(&self, item: &TomlItem) -> Option<String> {
         at_loopback(item)
     }
 
-    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<ListenAddr> {
-        listener(text, at, checker)
+    fn parse(&self, text: &TomlString) -> Result<ListenAddr, InvalidText> {
+        ListenAddr::parse(&text.value).map_err(|error| {
+            let message = "is not an address to listen on";
+            text.invalid(Code::BadAddress, message, error.reason(), LISTENERS)
+                .or_meant(listener_cure(error, &text.value))
+        })
+    }
+
+    fn rooted(
+        &self,
+        addr: ListenAddr,
+        text: &TomlString,
+        at: &SourceSpan,
+        checker: &mut TreeChecker<'_>,
+    ) -> ListenAddr {
+        match addr {
+            ListenAddr::Unix(path) => {
+                ListenAddr::Unix(checker.rooted(&text.raw, &path, "unix:", at))
+            }
+            addr => addr,
+        }
     }
 }
 
-impl TextLanguage for Endpoint {
+impl TextLanguage for UpstreamAddress {
     type Value = EndpointAddr;
 
     const EXPECTED: &str = "an address";
     const PATTERN: &str = "^(.+:[0-9]+|unix:.+|srv:.+)$";
 
-    fn instead(&self, item: &Item) -> Option<String> {
+    fn other_type_cure(&self, item: &TomlItem) -> Option<String> {
         at_loopback(item)
     }
 
-    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<EndpointAddr> {
-        endpoint(text, at, checker)
+    fn parse(&self, text: &TomlString) -> Result<EndpointAddr, InvalidText> {
+        EndpointAddr::parse(&text.value).map_err(|error| not_an_endpoint(text, error))
+    }
+
+    fn rooted(
+        &self,
+        addr: EndpointAddr,
+        text: &TomlString,
+        at: &SourceSpan,
+        checker: &mut TreeChecker<'_>,
+    ) -> EndpointAddr {
+        match addr {
+            EndpointAddr::Unix(path) => {
+                EndpointAddr::Unix(checker.rooted(&text.raw, &path, "unix:", at))
+            }
+            addr => addr,
+        }
     }
 }
 
-impl TextLanguage for Target {
-    type Value = Upstream;
+impl TextLanguage for PoolOrAddress {
+    type Value = PoolOrEndpoint;
 
     const EXPECTED: &str = "an address or \"pool:NAME\"";
     const PATTERN: &str = "^(.+:[0-9]+|unix:.+|srv:.+|pool:.+)$";
 
-    fn instead(&self, item: &Item) -> Option<String> {
+    fn other_type_cure(&self, item: &TomlItem) -> Option<String> {
         at_loopback(item)
     }
 
-    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<Upstream> {
+    fn parse(&self, text: &TomlString) -> Result<PoolOrEndpoint, InvalidText> {
         match text.value.strip_prefix("pool:") {
-            Some(name) if !text.is_secret() => Some(Upstream::Pool(name.to_owned())),
-            _ => endpoint(text, at, checker).map(Upstream::Endpoint),
+            Some(name) if !text.is_secret() => Ok(PoolOrEndpoint::Pool(name.to_owned())),
+            _ => UpstreamAddress.parse(text).map(PoolOrEndpoint::Endpoint),
+        }
+    }
+
+    fn rooted(
+        &self,
+        to: PoolOrEndpoint,
+        text: &TomlString,
+        at: &SourceSpan,
+        checker: &mut TreeChecker<'_>,
+    ) -> PoolOrEndpoint {
+        match to {
+            PoolOrEndpoint::Endpoint(addr) => {
+                PoolOrEndpoint::Endpoint(UpstreamAddress.rooted(addr, text, at, checker))
+            }
+            to => to,
         }
     }
 }
 
 /// Where requests or bytes go.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Upstream {
+pub(crate) enum PoolOrEndpoint {
     /// The pool of this name.
     Pool(String),
     Endpoint(EndpointAddr),
 }
 
-/// Reads the address of a listener.
-pub(crate) fn listener(text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<ListenAddr> {
-    let error = match ListenAddr::parse(&text.value) {
-        Ok(ListenAddr::Unix(path)) => {
-            return Some(ListenAddr::Unix(
-                checker.rooted(&text.raw, &path, "unix:", at),
-            ));
-        }
-        Ok(addr) => return Some(addr),
-        Err(error) => error,
-    };
-    let value = &*text.value;
+fn listener_cure(error: AddressError, value: &str) -> Option<String> {
     let port = value
         .rsplit(':')
         .next()
         .filter(|port| port.parse::<u16>().is_ok());
-    let cure = match (error, port) {
-        _ if text.is_secret() => LISTENERS.to_owned(),
+    Some(match (error, port) {
         (AddressError::NoPort, Some(port)) => format!("write \":{port}\""),
         (AddressError::NoPort, None) => {
             "add the port: \"127.0.0.1:8443\", \"[::1]:8443\"".to_owned()
@@ -151,56 +182,34 @@ pub(crate) fn listener(text: &Text, at: &At, checker: &mut Checker<'_>) -> Optio
             format!("write \"127.0.0.1:{port}\" or \"[::1]:{port}\"")
         }
         (AddressError::BarePath, _) => format!("write \"unix:{value}\""),
-        _ => LISTENERS.to_owned(),
-    };
-    let message = format!("{:?} is not an address to listen on", text.raw);
-    checker
-        .report
-        .push_at(Code::BadAddress, at, message, error.reason(), cure);
-    None
+        _ => return None,
+    })
 }
 
-fn endpoint(text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<EndpointAddr> {
-    let error = match EndpointAddr::parse(&text.value) {
-        Ok(EndpointAddr::Unix(path)) => {
-            return Some(EndpointAddr::Unix(
-                checker.rooted(&text.raw, &path, "unix:", at),
-            ));
-        }
-        Ok(addr) => return Some(addr),
-        Err(error) => error,
-    };
-    if let (Some((provider, cure)), false) =
-        (newcomers::later_provider(&text.value), text.is_secret())
-    {
+fn not_an_endpoint(text: &TomlString, error: AddressError) -> InvalidText {
+    let value = &*text.value;
+    let is_shown = !text.is_secret();
+    if let Some((provider, cure)) = later_provider(value).filter(|_| is_shown) {
+        let why = "it will come later";
         let message = format!("`{provider}:` is not in this version");
-        return checker.invalid(
-            Code::NotYet,
-            at,
-            message,
-            "it will come later",
-            cure.to_owned(),
-        );
+        return InvalidText::new(Code::NotYet, message, why, cure);
     }
-    let message = format!("{:?} is not the address of an endpoint", text.raw);
-    if let Some((why, cure)) = endpoint_with_more(&text.value).filter(|_| !text.is_secret()) {
-        return checker.invalid(Code::BadAddress, at, message, why, cure);
+    let message = "is not the address of an endpoint";
+    if let Some((why, cure)) = endpoint_with_more(value).filter(|_| is_shown) {
+        return text.invalid(Code::BadAddress, message, why, cure);
     }
-    let cure = endpoint_cure(
-        error,
-        if text.is_secret() {
-            None
-        } else {
-            Some(&text.value)
-        },
+    let cure = format!(
+        "write {}: \"127.0.0.1:3000\" or \"unix:/run/app.sock\"",
+        UpstreamAddress.expected()
     );
-    checker.invalid(Code::BadAddress, at, message, error.reason(), cure)
+    text.invalid(Code::BadAddress, message, error.reason(), cure)
+        .or_meant(endpoint_cure(error, value))
 }
 
 /// A port alone is one of this machine.
-fn at_loopback(item: &Item) -> Option<String> {
+fn at_loopback(item: &TomlItem) -> Option<String> {
     match item.node {
-        Node::Integer(Some(port)) => Some(format!("write \"127.0.0.1:{port}\"")),
+        TomlValue::Integer(Some(port)) => Some(format!("write \"127.0.0.1:{port}\"")),
         _ => None,
     }
 }
@@ -246,40 +255,11 @@ fn endpoint_with_more(value: &str) -> Option<(&'static str, String)> {
     ))
 }
 
-/// What to write instead; `value` only when it may be shown.
-fn endpoint_cure(error: AddressError, value: Option<&str>) -> String {
-    let general = format!(
-        "write {}: \"127.0.0.1:3000\" or \"unix:/run/app.sock\"",
-        Endpoint.expected()
-    );
-    let Some(value) = value else { return general };
-    match error {
+fn endpoint_cure(error: AddressError, value: &str) -> Option<String> {
+    Some(match error {
         AddressError::Pool => "name it alone: proxy = \"pool:app\"".to_owned(),
         AddressError::Srv => "write \"srv:_app._tcp.example.internal\"".to_owned(),
-        AddressError::Scheme => {
-            let (scheme, rest) = value.split_once("://").unwrap_or_default();
-            let host = rest.split('/').next().unwrap_or_default();
-            match scheme {
-                "https" | "tls" => {
-                    format!("write {{ to = \"{}\", tls = {{}} }}", with_port(host, 443))
-                }
-                "h2c" | "grpc" => format!(
-                    "write {{ to = \"{}\", protocol = \"h2c\" }}",
-                    with_port(host, 80)
-                ),
-                "h2" | "grpcs" => {
-                    format!(
-                        "write {{ to = \"{}\", protocol = \"h2\", tls = {{}} }}",
-                        with_port(host, 443)
-                    )
-                }
-                "unix" => general,
-                _ if !host.contains(['.', ':']) => {
-                    format!("write \"{host}:80\"; of [pool.{host}] the address is \"pool:{host}\"")
-                }
-                _ => format!("write \"{}\"", with_port(host, 80)),
-            }
-        }
+        AddressError::Scheme => return url_cure(value),
         AddressError::Path => {
             let host = value.split('/').next().unwrap_or_default();
             format!("write \"{host}\", without the path")
@@ -298,14 +278,31 @@ fn endpoint_cure(error: AddressError, value: Option<&str>) -> String {
             )
         }
         AddressError::NoPort => format!("add the port: \"{value}:3000\""),
-        _ => general,
-    }
+        _ => return None,
+    })
 }
 
-fn with_port(host: &str, port: u16) -> String {
-    if host.contains(':') {
-        host.to_owned()
-    } else {
-        format!("{host}:{port}")
-    }
+/// The table or address for what a URL leads to.
+fn url_cure(url: &str) -> Option<String> {
+    let (scheme, rest) = url.split_once("://").unwrap_or_default();
+    let host = rest.split('/').next().unwrap_or_default();
+    let to = |port| match host.contains(':') {
+        true => host.to_owned(),
+        false => format!("{host}:{port}"),
+    };
+    Some(match scheme {
+        "https" | "tls" => format!("write {{ to = \"{}\", tls = {{}} }}", to(443)),
+        "h2c" | "grpc" => format!("write {{ to = \"{}\", protocol = \"h2c\" }}", to(80)),
+        "h2" | "grpcs" => {
+            format!(
+                "write {{ to = \"{}\", protocol = \"h2\", tls = {{}} }}",
+                to(443)
+            )
+        }
+        "unix" => return None,
+        _ if !host.contains(['.', ':']) => {
+            format!("write \"{host}:80\"; of [pool.{host}] the address is \"pool:{host}\"")
+        }
+        _ => format!("write \"{}\"", to(80)),
+    })
 }

@@ -3,14 +3,12 @@
 use lockgate_rules::{Pattern, PatternError};
 
 use crate::cache_control;
-use crate::check::Checker;
 use crate::codes::Code;
-use crate::document::Text;
-use crate::place::At;
+use crate::document::TomlString;
 use crate::units;
 
-use super::TextLanguage;
 use super::media::media_range;
+use super::{InvalidText, TextLanguage};
 
 /// How long to keep: `1h private`. The value is that of Cache-Control.
 pub(crate) struct CachePolicy;
@@ -22,21 +20,13 @@ impl TextLanguage for CachePolicy {
     const PATTERN: &str = "^(no-store|no-cache|[0-9]+[smhdy])( .+)?$";
     const UNIT: Option<&'static str> = Some("`s`, `m`, `h`, `d`, `y` (365 days)");
 
-    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<String> {
-        let why = match cache_control::policy(&text.value) {
-            Ok(value) => return Some(value),
-            Err(why) => why,
-        };
-        let age = cache_meant(&text.value);
-        let cure = match age.filter(|_| !text.is_secret()) {
-            Some(age) => format!("write {age:?}"),
-            None => {
-                "write \"no-cache\", \"no-store\", \"1h\", \"1y immutable\" or \"10m private stale-while-revalidate=1d\""
-                    .to_owned()
-            }
-        };
-        let message = format!("{:?} does not say how long to keep", text.raw);
-        checker.invalid(Code::BadText, at, message, why, cure)
+    fn parse(&self, text: &TomlString) -> Result<String, InvalidText> {
+        cache_control::policy(&text.value).map_err(|why| {
+            let meant = cache_meant(&text.value).map(|age| format!("write {age:?}"));
+            let cure = "write \"no-cache\", \"no-store\", \"1h\", \"1y immutable\" or \"10m private stale-while-revalidate=1d\"";
+            text.invalid(Code::BadText, "does not say how long to keep", why, cure)
+                .or_meant(meant)
+        })
     }
 }
 
@@ -63,16 +53,16 @@ fn cache_meant(text: &str) -> Option<String> {
 }
 
 /// The key of a policy: `"*"`, `"/x"`, `"/x/*"`, `"text/css"` or `"text/*"`.
-pub(super) fn is_cached_key(name: &str, at: &At, checker: &mut Checker<'_>) -> bool {
-    let why = match Pattern::parse(name) {
-        Ok(pattern) if pattern.params().next().is_none() => return true,
-        _ if name == "*" || media_range(name).is_some() => return true,
+pub(super) fn cached_key(name: &TomlString) -> Result<(), InvalidText> {
+    let value = &*name.value;
+    let why = match Pattern::parse(value) {
+        Ok(pattern) if pattern.params().next().is_none() => return Ok(()),
+        _ if value == "*" || media_range(value).is_some() => return Ok(()),
         Ok(_) => "it has a parameter",
         Err(PatternError::NoSlash | PatternError::Empty) => "it is neither a path nor a media type",
         Err(error) => error.reason(),
     };
-    let message = format!("{name:?} says of no answer how long to keep it");
-    let cure = match name.trim_start_matches(['*', '.']) {
+    let cure = match value.trim_start_matches(['*', '.']) {
         "css" => "answers are told apart by their type: write \"text/css\"",
         "js" | "mjs" => "answers are told apart by their type: write \"text/javascript\"",
         "html" | "htm" => "answers are told apart by their type: write \"text/html\"",
@@ -84,8 +74,6 @@ pub(super) fn is_cached_key(name: &str, at: &At, checker: &mut Checker<'_>) -> b
         }
         _ => "write \"*\", \"/assets/*\", \"text/css\" or \"image/*\"",
     };
-    checker
-        .report
-        .push_at(Code::BadPath, at, message, why, cure);
-    false
+    let message = "says of no answer how long to keep it";
+    Err(name.invalid(Code::BadPath, message, why, cure))
 }

@@ -1,20 +1,21 @@
 //! Languages with alternatives, and the two words that switch a key: `true`, `false`, `"off"`.
 //!
-//! The alternative is chosen by the form of the value: see `Checker::choose`.
+//! The alternative is chosen by the form of the value: see `TreeChecker::choose`.
 
 use std::fmt::Debug;
 
 use serde_json::{Value as Json, json};
 
-use crate::check::Checker;
-use crate::document::{Item, Node};
+use crate::document::{TomlItem, TomlValue};
+use crate::language::{Language, Notation, TreeChecker, alternatives};
+use crate::table::{CheckedTable, MayBeTable};
 
-use super::{Items, Language, List, Syntax, Table, TableOf, alternatives};
+use super::{Items, List, TableOf};
 
-/// `false`, which removes.
+/// The value `false`, which removes.
 pub(crate) struct False;
 
-/// `true` or `false`.
+/// The values `true` and `false`.
 pub(crate) struct Flag;
 
 /// `false` or a word, or a value: nothing or something.
@@ -23,7 +24,7 @@ pub(crate) struct Unless<N, L>(pub(crate) N, pub(crate) L);
 /// `true` or `false`, or a value.
 pub(crate) struct OrFlag<L>(pub(crate) L);
 
-/// A value of [`OrFlag`].
+/// A value that was read by [`OrFlag`].
 #[derive(Debug, Clone)]
 pub(crate) enum Switch<T> {
     Flag(bool),
@@ -33,7 +34,7 @@ pub(crate) enum Switch<T> {
 /// A value, or a list of at least one.
 pub(crate) struct OneOrMore<L>(pub(crate) List<L>);
 
-/// A language whose values stand for others: one of [`Either`].
+/// A language with a function that makes other values of its own: one of [`Either`].
 pub(crate) struct As<L: Language, T>(pub(crate) L, pub(crate) fn(L::Value) -> T);
 
 /// One of several languages for the same values. None of them has alternatives.
@@ -47,25 +48,34 @@ pub(crate) struct Short<L> {
 
 /// The form in which a value was written.
 #[derive(Debug, Clone)]
-pub(crate) enum Form<T> {
+pub(crate) enum ShortOrLong<T> {
     Short(T),
-    Long(Table),
+    Long(CheckedTable),
 }
 
-impl<T> Form<T> {
+impl<T> ShortOrLong<T> {
     pub(crate) fn short(&self) -> Option<&T> {
         match self {
-            Form::Short(short) => Some(short),
-            Form::Long(_) => None,
+            ShortOrLong::Short(short) => Some(short),
+            ShortOrLong::Long(_) => None,
         }
     }
 
     pub(crate) fn is_long(&self) -> bool {
-        matches!(self, Form::Long(_))
+        matches!(self, ShortOrLong::Long(_))
     }
 }
 
-impl Syntax for False {
+impl<T> MayBeTable for ShortOrLong<T> {
+    fn table(&self) -> Option<&CheckedTable> {
+        match self {
+            ShortOrLong::Short(_) => None,
+            ShortOrLong::Long(table) => Some(table),
+        }
+    }
+}
+
+impl Notation for False {
     fn expected(&self) -> String {
         "false".to_owned()
     }
@@ -78,23 +88,23 @@ impl Syntax for False {
         json!({ "const": false })
     }
 
-    fn takes(&self, node: &Node) -> bool {
-        matches!(node, Node::Bool(false))
+    fn accepts(&self, node: &TomlValue) -> bool {
+        matches!(node, TomlValue::Bool(false))
     }
 }
 
 impl Language for False {
     type Value = ();
 
-    fn read(&self, item: &Item, path: &str, checker: &mut Checker<'_>) -> Option<()> {
+    fn read(&self, item: &TomlItem, path: &str, checker: &mut TreeChecker<'_>) -> Option<()> {
         match item.node {
-            Node::Bool(false) => Some(()),
+            TomlValue::Bool(false) => Some(()),
             _ => checker.wrong_type(self, item, path),
         }
     }
 }
 
-impl Syntax for Flag {
+impl Notation for Flag {
     fn expected(&self) -> String {
         "true or false".to_owned()
     }
@@ -107,24 +117,24 @@ impl Syntax for Flag {
         json!({ "type": "boolean" })
     }
 
-    fn takes(&self, node: &Node) -> bool {
-        matches!(node, Node::Bool(_))
+    fn accepts(&self, node: &TomlValue) -> bool {
+        matches!(node, TomlValue::Bool(_))
     }
 }
 
 impl Language for Flag {
     type Value = bool;
 
-    fn read(&self, item: &Item, path: &str, checker: &mut Checker<'_>) -> Option<bool> {
+    fn read(&self, item: &TomlItem, path: &str, checker: &mut TreeChecker<'_>) -> Option<bool> {
         match item.node {
-            Node::Bool(value) => Some(value),
+            TomlValue::Bool(value) => Some(value),
             _ => checker.wrong_type(self, item, path),
         }
     }
 }
 
-impl<N: Language<Value = ()>, L: Language> Syntax for Unless<N, L> {
-    fn of(&self) -> Vec<&dyn Syntax> {
+impl<N: Language<Value = ()>, L: Language> Notation for Unless<N, L> {
+    fn of(&self) -> Vec<&dyn Notation> {
         flat(&[&self.0, &self.1])
     }
 }
@@ -132,7 +142,12 @@ impl<N: Language<Value = ()>, L: Language> Syntax for Unless<N, L> {
 impl<N: Language<Value = ()>, L: Language> Language for Unless<N, L> {
     type Value = Option<L::Value>;
 
-    fn read(&self, item: &Item, path: &str, checker: &mut Checker<'_>) -> Option<Self::Value> {
+    fn read(
+        &self,
+        item: &TomlItem,
+        path: &str,
+        checker: &mut TreeChecker<'_>,
+    ) -> Option<Self::Value> {
         match checker.choose(self, item, path)? {
             0 => Some(None),
             _ => self.1.read(item, path, checker).map(Some),
@@ -140,8 +155,8 @@ impl<N: Language<Value = ()>, L: Language> Language for Unless<N, L> {
     }
 }
 
-impl<L: Language> Syntax for OrFlag<L> {
-    fn of(&self) -> Vec<&dyn Syntax> {
+impl<L: Language> Notation for OrFlag<L> {
+    fn of(&self) -> Vec<&dyn Notation> {
         flat(&[&Flag, &self.0])
     }
 }
@@ -149,7 +164,12 @@ impl<L: Language> Syntax for OrFlag<L> {
 impl<L: Language> Language for OrFlag<L> {
     type Value = Switch<L::Value>;
 
-    fn read(&self, item: &Item, path: &str, checker: &mut Checker<'_>) -> Option<Self::Value> {
+    fn read(
+        &self,
+        item: &TomlItem,
+        path: &str,
+        checker: &mut TreeChecker<'_>,
+    ) -> Option<Self::Value> {
         match checker.choose(self, item, path)? {
             0 => Flag.read(item, path, checker).map(Switch::Flag),
             _ => self.0.read(item, path, checker).map(Switch::Value),
@@ -157,8 +177,8 @@ impl<L: Language> Language for OrFlag<L> {
     }
 }
 
-impl<L: Language> Syntax for OneOrMore<L> {
-    fn of(&self) -> Vec<&dyn Syntax> {
+impl<L: Language> Notation for OneOrMore<L> {
+    fn of(&self) -> Vec<&dyn Notation> {
         flat(&[&self.0.of, &self.0])
     }
 }
@@ -166,7 +186,12 @@ impl<L: Language> Syntax for OneOrMore<L> {
 impl<L: Language> Language for OneOrMore<L> {
     type Value = Items<L::Value>;
 
-    fn read(&self, item: &Item, path: &str, checker: &mut Checker<'_>) -> Option<Self::Value> {
+    fn read(
+        &self,
+        item: &TomlItem,
+        path: &str,
+        checker: &mut TreeChecker<'_>,
+    ) -> Option<Self::Value> {
         match checker.choose(self, item, path)? {
             0 => Some(Items::one(self.0.of.read(item, path, checker)?, &item.at)),
             _ => self.0.read(item, path, checker),
@@ -174,8 +199,8 @@ impl<L: Language> Language for OneOrMore<L> {
     }
 }
 
-impl<L: Language, T> Syntax for As<L, T> {
-    fn of(&self) -> Vec<&dyn Syntax> {
+impl<L: Language, T> Notation for As<L, T> {
+    fn of(&self) -> Vec<&dyn Notation> {
         flat(&[&self.0])
     }
 }
@@ -183,13 +208,13 @@ impl<L: Language, T> Syntax for As<L, T> {
 impl<L: Language, T: Clone + Debug + 'static> Language for As<L, T> {
     type Value = T;
 
-    fn read(&self, item: &Item, path: &str, checker: &mut Checker<'_>) -> Option<T> {
+    fn read(&self, item: &TomlItem, path: &str, checker: &mut TreeChecker<'_>) -> Option<T> {
         self.0.read(item, path, checker).map(self.1)
     }
 }
 
-impl<T> Syntax for Either<T> {
-    fn of(&self) -> Vec<&dyn Syntax> {
+impl<T> Notation for Either<T> {
+    fn of(&self) -> Vec<&dyn Notation> {
         let of = self.0.iter().copied();
         of.flat_map(|one| alternatives(one)).collect()
     }
@@ -198,30 +223,35 @@ impl<T> Syntax for Either<T> {
 impl<T: Clone + Debug> Language for Either<T> {
     type Value = T;
 
-    fn read(&self, item: &Item, path: &str, checker: &mut Checker<'_>) -> Option<T> {
+    fn read(&self, item: &TomlItem, path: &str, checker: &mut TreeChecker<'_>) -> Option<T> {
         let chosen = checker.choose(self, item, path)?;
         self.0.get(chosen)?.read(item, path, checker)
     }
 }
 
-impl<L: Language> Syntax for Short<L> {
-    fn of(&self) -> Vec<&dyn Syntax> {
+impl<L: Language> Notation for Short<L> {
+    fn of(&self) -> Vec<&dyn Notation> {
         flat(&[&self.short, &self.long])
     }
 }
 
 impl<L: Language> Language for Short<L> {
-    type Value = Form<L::Value>;
+    type Value = ShortOrLong<L::Value>;
 
-    fn read(&self, item: &Item, path: &str, checker: &mut Checker<'_>) -> Option<Self::Value> {
+    fn read(
+        &self,
+        item: &TomlItem,
+        path: &str,
+        checker: &mut TreeChecker<'_>,
+    ) -> Option<Self::Value> {
         let chosen = checker.choose(self, item, path)?;
         if chosen + 1 == self.of().len() {
-            return self.long.read(item, path, checker).map(Form::Long);
+            return self.long.read(item, path, checker).map(ShortOrLong::Long);
         }
-        self.short.read(item, path, checker).map(Form::Short)
+        self.short.read(item, path, checker).map(ShortOrLong::Short)
     }
 }
 
-fn flat<'a>(of: &[&'a dyn Syntax]) -> Vec<&'a dyn Syntax> {
+fn flat<'a>(of: &[&'a dyn Notation]) -> Vec<&'a dyn Notation> {
     of.iter().flat_map(|one| alternatives(*one)).collect()
 }

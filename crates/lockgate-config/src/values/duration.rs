@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use crate::check::Checker;
 use crate::codes::Code;
-use crate::document::Text;
-use crate::place::At;
+use crate::document::TomlString;
 use crate::units;
 
-use super::TextLanguage;
+use super::quantity::not_a_quantity;
+use super::{InvalidText, TextLanguage};
 
 /// A duration, of at least so many milliseconds.
 pub(crate) struct Time {
@@ -32,31 +31,21 @@ impl TextLanguage for Time {
         }
     }
 
-    fn bare(&self, number: u64) -> Option<String> {
+    fn unit_cure(&self, number: u64) -> Option<String> {
         Some(units::duration_readings(number))
     }
 
-    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<Duration> {
+    fn parse(&self, text: &TomlString) -> Result<Duration, InvalidText> {
         match units::duration(&text.value) {
             Ok(duration) if duration.as_millis() < u128::from(self.min) => {
-                let least = units::shortest(self.min);
-                let message = format!("{:?} is too short", text.raw);
-                checker.invalid(
-                    Code::OutOfRange,
-                    at,
-                    message,
-                    "",
-                    format!("write at least \"{least}\""),
-                )
+                let cure = format!("write at least \"{}\"", units::shortest(self.min));
+                Err(text.invalid(Code::OutOfRange, "is too short", "", cure))
             }
-            Ok(duration) => Some(duration),
-            Err(error) => checker.unit(
-                error,
-                text,
-                at,
-                "a duration",
-                ("s", "\"10s\", \"500ms\", \"2m\", \"1h\" or \"1d\""),
-            ),
+            Ok(duration) => Ok(duration),
+            Err(error) => {
+                let forms = ("s", "\"10s\", \"500ms\", \"2m\", \"1h\" or \"1d\"");
+                Err(not_a_quantity(text, error, "a duration", forms))
+            }
         }
     }
 }
@@ -68,20 +57,17 @@ impl TextLanguage for Age {
     const PATTERN: &str = "^[0-9]+[smhdy]$";
     const UNIT: Option<&'static str> = Some("`s`, `m`, `h`, `d`, `y` (365 days)");
 
-    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<Duration> {
+    fn parse(&self, text: &TomlString) -> Result<Duration, InvalidText> {
         match units::age(&text.value) {
-            Ok(age) if age.subsec_nanos() == 0 => Some(age),
+            Ok(age) if age.subsec_nanos() == 0 => Ok(age),
             Ok(_) => {
-                let message = format!("{:?} is no whole number of seconds", text.raw);
-                checker.invalid(Code::OutOfRange, at, message, "", "write \"30d\" or \"1y\"")
+                let message = "is no whole number of seconds";
+                Err(text.invalid(Code::OutOfRange, message, "", "write \"30d\" or \"1y\""))
             }
-            Err(error) => checker.unit(
-                error,
-                text,
-                at,
-                "a time",
-                ("d", "\"1h\", \"30d\" or \"1y\""),
-            ),
+            Err(error) => {
+                let forms = ("d", "\"1h\", \"30d\" or \"1y\"");
+                Err(not_a_quantity(text, error, "a time", forms))
+            }
         }
     }
 }

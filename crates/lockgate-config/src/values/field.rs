@@ -1,14 +1,12 @@
-//! Names of fields.
+//! Names of header fields that may be changed or copied.
 
 use lockgate_http::h1::parse::is_token;
 
-use crate::check::Checker;
 use crate::codes::Code;
-use crate::document::Text;
-use crate::keys::Names;
-use crate::place::At;
+use crate::document::TomlString;
+use crate::language::MapKeys;
 
-use super::TextLanguage;
+use super::{InvalidText, TextLanguage};
 
 /// The name of a field of a request that a service may set.
 pub(crate) struct RequestField;
@@ -18,23 +16,17 @@ impl TextLanguage for RequestField {
 
     const EXPECTED: &str = "the name of a field such as \"remote-user\"";
 
-    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<String> {
+    fn parse(&self, text: &TomlString) -> Result<String, InvalidText> {
         let name = text.value.to_ascii_lowercase().replace('_', "-");
         let why = match () {
             () if !is_token(name.as_bytes()) => Some("it holds what a name must not"),
-            () => untouchable(Names::RequestFields, &name).or_else(|| ours(&name)),
+            () => untouchable(MapKeys::RequestFields, &name).or_else(|| ours(&name)),
         };
         let Some(why) = why else {
-            return Some(text.value.clone());
+            return Ok(text.value.clone());
         };
-        let message = format!("{:?} is not a field to be copied", text.raw);
-        checker.invalid(
-            Code::BadField,
-            at,
-            message,
-            why,
-            "name another, such as \"remote-user\"",
-        )
+        let cure = "name another, such as \"remote-user\"";
+        Err(text.invalid(Code::BadField, "is not a field to be copied", why, cure))
     }
 }
 
@@ -62,12 +54,12 @@ pub(super) fn foreign_change(name: &str) -> Option<(&'static str, String)> {
 
 /// Why a field is left to the server: framing (RFC 9112 §6) and what belongs to one connection
 /// (RFC 9110 §7.6.1).
-pub(super) fn untouchable(names: Names, name: &str) -> Option<&'static str> {
+pub(super) fn untouchable(names: MapKeys, name: &str) -> Option<&'static str> {
     match name {
         "content-length" | "transfer-encoding" => Some("it says where a message ends"),
         "connection" | "keep-alive" | "proxy-connection" | "te" | "trailer" | "upgrade"
         | "http2-settings" => Some("it belongs to one connection, not to the message"),
-        "host" if names == Names::AnswerFields => Some("answers have no such field"),
+        "host" if names == MapKeys::AnswerFields => Some("answers have no such field"),
         _ => None,
     }
 }

@@ -1,17 +1,15 @@
-//! Names of hosts.
+//! Host names, and what to write instead of a host that cannot be read.
 
 use std::net::IpAddr;
 
 use lockgate_rules::HostPattern;
 
 use crate::address::is_name;
-use crate::check::Checker;
 use crate::codes::Code;
-use crate::document::Text;
-use crate::host::{HostError, parse_host};
-use crate::place::At;
+use crate::document::TomlString;
+use crate::host::HostError;
 
-use super::TextLanguage;
+use super::{InvalidText, TextLanguage};
 
 /// A DNS name or an IP address.
 pub(crate) struct HostName;
@@ -24,19 +22,13 @@ impl TextLanguage for HostName {
 
     const EXPECTED: &str = "a host name";
 
-    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<String> {
+    fn parse(&self, text: &TomlString) -> Result<String, InvalidText> {
         if is_name(&text.value) || text.value.parse::<IpAddr>().is_ok() {
-            return Some(text.value.clone());
+            return Ok(text.value.clone());
         }
-        let message = format!("{:?} is not a host name", text.raw);
         let why = "a name has letters, digits, `-` and dots, and no port";
-        checker.invalid(
-            Code::BadText,
-            at,
-            message,
-            why,
-            "for example \"app.internal\"",
-        )
+        let cure = "for example \"app.internal\"";
+        Err(text.invalid(Code::BadText, "is not a host name", why, cure))
     }
 }
 
@@ -45,40 +37,27 @@ impl TextLanguage for SiteHost {
 
     const EXPECTED: &str = "a host";
 
-    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<HostPattern> {
-        let error = match parse_host(&text.value) {
-            Ok(host) => return Some(host),
-            Err(error) => error,
-        };
-        let message = format!("{:?} is not a host", text.raw);
-        let cure = host_cure(
-            error,
-            if text.is_secret() {
-                None
-            } else {
-                Some(&text.value)
-            },
-        );
-        checker
-            .report
-            .push_at(Code::BadHost, at, message, error.reason(), cure);
-        None
+    fn parse(&self, text: &TomlString) -> Result<HostPattern, InvalidText> {
+        parse_host(&text.value).map_err(|error| not_a_host(text, error, "is not a host"))
     }
 }
 
-/// What to write instead; `value` only when it may be shown.
-pub(super) fn host_cure(error: HostError, value: Option<&str>) -> String {
-    let general =
-        "write \"example.com\", \"*.example.com\", \"example.com:8443\" or \":8080\"".to_owned();
-    let Some(value) = value else { return general };
+/// A host that cannot be read.
+pub(super) fn not_a_host(text: &TomlString, error: HostError, message: &str) -> InvalidText {
+    let cure = "write \"example.com\", \"*.example.com\", \"example.com:8443\" or \":8080\"";
+    text.invalid(Code::BadHost, message, error.reason(), cure)
+        .or_meant(host_cure(error, &text.value))
+}
+
+fn host_cure(error: HostError, value: &str) -> Option<String> {
     if let (Some((first, rest)), HostError::BadName) = (value.split_once([',', ' ']), error) {
-        return format!(
-            "write {first:?}, and alias = [{:?}] in the table",
-            rest.trim_matches([',', ' '])
-        );
+        let rest = rest.trim_matches([',', ' ']);
+        return Some(format!(
+            "write {first:?}, and alias = [{rest:?}] in the table"
+        ));
     }
     if value.parse::<u16>().is_ok() {
-        return format!("write \":{value}\"");
+        return Some(format!("write \":{value}\""));
     }
     let port = || {
         value
@@ -86,7 +65,7 @@ pub(super) fn host_cure(error: HostError, value: Option<&str>) -> String {
             .next()
             .filter(|port| port.parse::<u16>().is_ok())
     };
-    match error {
+    Some(match error {
         HostError::Scheme => {
             let (scheme, rest) = value.split_once("://").unwrap_or_default();
             let host = rest.split('/').next().unwrap_or_default();
@@ -114,6 +93,6 @@ pub(super) fn host_cure(error: HostError, value: Option<&str>) -> String {
             format!("write \"{host}\", or a site of its own with that port")
         }
         HostError::InnerStar => "write \"*.example.com\", or each name".to_owned(),
-        _ => general,
-    }
+        _ => return None,
+    })
 }

@@ -1,14 +1,12 @@
-//! URLs of plain HTTP.
+//! URLs of plain HTTP that values come from.
 
-use crate::check::Checker;
 use crate::codes::Code;
-use crate::document::Text;
+use crate::document::TomlString;
 use crate::model::{EndpointAddr, HttpUrl};
-use crate::place::At;
 
-use super::TextLanguage;
+use super::{InvalidText, TextLanguage};
 
-/// `http://127.0.0.1:9000/path`.
+/// A URL such as `http://127.0.0.1:9000/path`.
 pub(crate) struct PlainUrl;
 
 impl TextLanguage for PlainUrl {
@@ -17,14 +15,11 @@ impl TextLanguage for PlainUrl {
     const EXPECTED: &str = "a URL such as \"http://127.0.0.1:9000/motd\"";
     const PATTERN: &str = "^http://.+";
 
-    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<HttpUrl> {
-        let why = match http_url(&text.value) {
-            Ok(url) => return Some(url),
-            Err(why) => why,
-        };
-        let message = format!("{:?} is not a URL to ask", text.raw);
-        let cure = "write \"http://127.0.0.1:9000/motd\"";
-        checker.invalid(Code::BadAddress, at, message, why, cure)
+    fn parse(&self, text: &TomlString) -> Result<HttpUrl, InvalidText> {
+        http_url(&text.value).map_err(|why| {
+            let cure = "write \"http://127.0.0.1:9000/motd\"";
+            text.invalid(Code::BadAddress, "is not a URL to ask", why, cure)
+        })
     }
 }
 

@@ -4,13 +4,10 @@ use std::fmt::Debug;
 
 use serde_json::{Value as Json, json};
 
-use crate::check::Checker;
 use crate::codes::Code;
-use crate::document::{Item, Node};
-use crate::keys::Row;
-use crate::place::At;
-
-use super::{Language, Syntax};
+use crate::document::{TomlItem, TomlValue};
+use crate::language::{KeyRow, Language, Notation, TreeChecker};
+use crate::source::SourceSpan;
 
 /// A list with at least so many entries.
 pub(crate) struct List<L> {
@@ -22,17 +19,17 @@ pub(crate) struct List<L> {
 #[derive(Debug, Clone)]
 pub(crate) struct Items<T>(Vec<Listed<T>>);
 
-/// One entry.
+/// One entry of a list, with its place.
 #[derive(Debug, Clone)]
 pub(crate) struct Listed<T> {
     /// Nothing where it was a mistake.
     pub(crate) value: Option<T>,
-    pub(crate) at: At,
+    pub(crate) at: SourceSpan,
 }
 
 impl<T> Items<T> {
     /// A value that stands for a list of one.
-    pub(super) fn one(value: T, at: &At) -> Self {
+    pub(super) fn one(value: T, at: &SourceSpan) -> Self {
         Items(vec![Listed {
             value: Some(value),
             at: at.clone(),
@@ -57,7 +54,7 @@ impl<T> Items<T> {
     }
 
     /// The same with their places.
-    pub(crate) fn placed(&self) -> impl Iterator<Item = (&T, &At)> {
+    pub(crate) fn placed(&self) -> impl Iterator<Item = (&T, &SourceSpan)> {
         self.0
             .iter()
             .filter_map(|item| Some((item.value.as_ref()?, &item.at)))
@@ -70,7 +67,7 @@ impl<T> Default for Items<T> {
     }
 }
 
-impl<L: Language> Syntax for List<L> {
+impl<L: Language> Notation for List<L> {
     fn expected(&self) -> String {
         format!("a list of which each is {}", self.of.expected())
     }
@@ -83,15 +80,15 @@ impl<L: Language> Syntax for List<L> {
         json!({ "type": "array", "items": self.of.schema(), "minItems": self.least })
     }
 
-    fn takes(&self, node: &Node) -> bool {
-        matches!(node, Node::List(_))
+    fn accepts(&self, node: &TomlValue) -> bool {
+        matches!(node, TomlValue::List(_))
     }
 
-    fn entries(&self) -> Option<&dyn Syntax> {
+    fn entries(&self) -> Option<&dyn Notation> {
         Some(&self.of)
     }
 
-    fn listed_table(&self) -> Option<&'static [Row]> {
+    fn listed_table(&self) -> Option<&'static [KeyRow]> {
         self.of.table()
     }
 }
@@ -99,8 +96,13 @@ impl<L: Language> Syntax for List<L> {
 impl<L: Language> Language for List<L> {
     type Value = Items<L::Value>;
 
-    fn read(&self, item: &Item, path: &str, checker: &mut Checker<'_>) -> Option<Self::Value> {
-        let Node::List(items) = &item.node else {
+    fn read(
+        &self,
+        item: &TomlItem,
+        path: &str,
+        checker: &mut TreeChecker<'_>,
+    ) -> Option<Self::Value> {
+        let TomlValue::List(items) = &item.node else {
             return checker.wrong_type(self, item, path);
         };
         if items.len() < self.least {

@@ -1,60 +1,60 @@
 //! Values by names that the user chooses: fields, statuses, endings, servers.
 
-use serde_json::{Value as Json, json};
 use std::fmt::Debug;
 use std::net::Ipv4Addr;
 
+use serde_json::{Value as Json, json};
 use lockgate_http::h1::parse::is_token;
 use lockgate_rules::HostPattern;
 
-use crate::check::{Checker, unquoted};
+use crate::check::unquoted;
 use crate::codes::Code;
-use crate::document::{self, Entry as Written, Item, Node};
-use crate::host::{HostError, parse_host};
-use crate::keys::{self, Names, Row};
-use crate::place::At;
-use crate::schema;
+use crate::document::{self, TomlEntry, TomlItem, TomlString, TomlValue};
+use crate::host::HostError;
+use crate::language::{KeyRow, Language, MapKeys, Notation, TreeChecker, find, table_schema};
+use crate::source::SourceSpan;
+use crate::table::CheckedTable;
 
-use super::cache_policy::is_cached_key;
+use super::InvalidText;
+use super::cache_policy::cached_key;
 use super::field::{foreign_change, untouchable};
-use super::served_path::is_file_type_key;
-use super::{Language, Syntax, Table};
+use super::served_path::file_type_key;
 
 /// Values of one language by names, beside keys of a meaning of their own.
 pub(crate) struct Map<L> {
-    pub(crate) names: Names,
+    pub(crate) names: MapKeys,
     pub(crate) of: L,
-    pub(crate) beside: &'static [Row],
+    pub(crate) beside: &'static [KeyRow],
 }
 
 /// What stands in a map.
 #[derive(Debug, Clone)]
 pub(crate) struct MapOf<T> {
-    pub(crate) entries: Vec<Named<T>>,
+    pub(crate) entries: Vec<MapEntry<T>>,
     /// The keys of a meaning of their own.
-    pub(crate) beside: Table,
+    pub(crate) beside: CheckedTable,
 }
 
 /// One value of a map.
 #[derive(Debug, Clone)]
-pub(crate) struct Named<T> {
+pub(crate) struct MapEntry<T> {
     pub(crate) name: String,
-    pub(crate) name_at: At,
+    pub(crate) name_at: SourceSpan,
     /// Nothing where it was a mistake.
     pub(crate) value: Option<T>,
-    pub(crate) at: At,
+    pub(crate) at: SourceSpan,
 }
 
-impl<L: Language> Syntax for Map<L> {
+impl<L: Language> Notation for Map<L> {
     fn expected(&self) -> String {
         let names = match self.names {
-            Names::Errors => "statuses",
-            Names::Attributes => "attributes",
-            Names::Cached => "paths and media types",
-            Names::FileTypes => "endings and paths",
-            Names::Servers => "names of servers",
-            Names::Protocols => "protocols",
-            Names::AnswerFields | Names::RequestFields => "names of fields",
+            MapKeys::Errors => "statuses",
+            MapKeys::Attributes => "attributes",
+            MapKeys::Cached => "paths and media types",
+            MapKeys::FileTypes => "endings and paths",
+            MapKeys::Servers => "names of servers",
+            MapKeys::Protocols => "protocols",
+            MapKeys::AnswerFields | MapKeys::RequestFields => "names of fields",
         };
         format!("a table of {names}, each with {}", self.of.expected())
     }
@@ -62,27 +62,27 @@ impl<L: Language> Syntax for Map<L> {
     fn schema(&self) -> Json {
         let mut map = json!({ "type": "object", "additionalProperties": self.of.schema() });
         if !self.beside.is_empty() {
-            map["properties"] = schema::table(self.beside)["properties"].take();
+            map["properties"] = table_schema(self.beside)["properties"].take();
         }
         map
     }
 
-    fn takes(&self, node: &Node) -> bool {
-        matches!(node, Node::Table(_))
+    fn accepts(&self, node: &TomlValue) -> bool {
+        matches!(node, TomlValue::Table(_))
     }
 
-    fn table(&self) -> Option<&'static [Row]> {
+    fn table(&self) -> Option<&'static [KeyRow]> {
         if !self.beside.is_empty() {
             return Some(self.beside);
         }
-        self.leads().and_then(|_| self.of.table())
+        self.tables_by().and_then(|_| self.of.table())
     }
 
-    fn listed_table(&self) -> Option<&'static [Row]> {
-        self.leads().and_then(|_| self.of.listed_table())
+    fn listed_table(&self) -> Option<&'static [KeyRow]> {
+        self.tables_by().and_then(|_| self.of.listed_table())
     }
 
-    fn leads(&self) -> Option<Names> {
+    fn tables_by(&self) -> Option<MapKeys> {
         Some(self.names).filter(|names| names.lead())
     }
 }
@@ -90,24 +90,32 @@ impl<L: Language> Syntax for Map<L> {
 impl<L: Language> Language for Map<L> {
     type Value = MapOf<L::Value>;
 
-    fn read(&self, item: &Item, path: &str, checker: &mut Checker<'_>) -> Option<Self::Value> {
-        let Node::Table(branch) = &item.node else {
+    fn read(
+        &self,
+        item: &TomlItem,
+        path: &str,
+        checker: &mut TreeChecker<'_>,
+    ) -> Option<Self::Value> {
+        let TomlValue::Table(branch) = &item.node else {
             return checker.wrong_type(self, item, path);
         };
         let mut map = MapOf {
             entries: Vec::new(),
-            beside: Table::default(),
+            beside: CheckedTable::default(),
         };
-        let mut seen: Vec<(&str, &At)> = Vec::new();
+        let mut seen: Vec<(&str, &SourceSpan)> = Vec::new();
         for (name, written) in &branch.entries {
             if self.lacks_quotes(written, path, checker) {
                 continue;
             }
-            let known = keys::find(self.beside, name);
-            if known.is_none() && !self.is_key(name, written, checker) {
+            let known = find(self.beside, name);
+            if known.is_none()
+                && let Err(mistake) = self.key(&TomlString::plain(name))
+            {
+                mistake.report::<()>(&written.key_at, checker);
                 continue;
             }
-            let same = |(one, _): &&(&str, &At)| one.eq_ignore_ascii_case(name);
+            let same = |(one, _): &&(&str, &SourceSpan)| one.eq_ignore_ascii_case(name);
             if let Some((_, first)) = seen.iter().find(same) {
                 document::duplicate(checker.report, &written.key_at, Some(first));
                 continue;
@@ -120,7 +128,7 @@ impl<L: Language> Language for Map<L> {
             }
             let inner = if self.names.lead() { "*" } else { name };
             let value = checker.value(&self.of, &written.item, &format!("{path}.{inner}"));
-            map.entries.push(Named {
+            map.entries.push(MapEntry {
                 name: name.clone(),
                 name_at: written.key_at.clone(),
                 value,
@@ -133,11 +141,11 @@ impl<L: Language> Language for Map<L> {
 
 impl<L: Language> Map<L> {
     /// Whether the name of a server lacks its quotes, which is reported.
-    fn lacks_quotes(&self, written: &Written, path: &str, checker: &mut Checker<'_>) -> bool {
-        let (Names::Servers, Node::Table(inner)) = (self.names, &written.item.node) else {
+    fn lacks_quotes(&self, written: &TomlEntry, path: &str, checker: &mut TreeChecker<'_>) -> bool {
+        let (MapKeys::Servers, TomlValue::Table(inner)) = (self.names, &written.item.node) else {
             return false;
         };
-        let dotted = unquoted::dotted(self.of.table().unwrap_or_default(), inner);
+        let dotted = unquoted::dotted_keys(self.of.table().unwrap_or_default(), inner);
         let section = path.rsplit('.').next().unwrap_or(path);
         for one in &dotted {
             checker.unquoted_name(one, section);
@@ -145,55 +153,50 @@ impl<L: Language> Map<L> {
         !dotted.is_empty()
     }
 
-    /// Whether a name may stand here; else it is reported.
-    fn is_key(&self, name: &str, written: &Written, checker: &mut Checker<'_>) -> bool {
-        let at = &written.key_at;
+    /// Whether a name may stand here.
+    fn key(&self, name: &TomlString) -> Result<(), InvalidText> {
         match self.names {
-            Names::FileTypes => is_file_type_key(name, at, checker),
-            Names::Cached => is_cached_key(name, at, checker),
-            Names::Attributes => is_attribute(name, at, checker),
-            Names::Servers => is_server_name(name, at, checker),
-            Names::Protocols => is_protocol(name, at, checker),
-            Names::Errors => is_error_status(name, at, checker),
-            Names::AnswerFields | Names::RequestFields => {
-                is_changeable_field(self.names, name, at, checker)
-            }
+            MapKeys::FileTypes => file_type_key(name),
+            MapKeys::Cached => cached_key(name),
+            MapKeys::Attributes => attribute(name),
+            MapKeys::Servers => server_name(name),
+            MapKeys::Protocols => protocol(name),
+            MapKeys::Errors => error_status(name),
+            MapKeys::AnswerFields | MapKeys::RequestFields => changeable_field(self.names, name),
         }
     }
 }
 
 /// What HTML takes for the name of an attribute, in ASCII.
-fn is_attribute(name: &str, at: &At, checker: &mut Checker<'_>) -> bool {
+fn attribute(name: &TomlString) -> Result<(), InvalidText> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | ':' | '.' | '@');
-    if !name.is_empty() && name.chars().all(plain) {
-        return true;
+    if !name.value.is_empty() && name.value.chars().all(plain) {
+        return Ok(());
     }
-    let message = format!("{name:?} is not the name of an attribute");
     let cure = "letters, digits and `-`, such as \"data-id\"";
-    checker.report.push_at(
+    Err(name.invalid(
         Code::BadText,
-        at,
-        message,
+        "is not the name of an attribute",
         "it holds what a name must not",
         cure,
-    );
-    false
+    ))
 }
 
 /// A name that clients can ask for (RFC 6066 §3): no address.
-fn is_server_name(name: &str, at: &At, checker: &mut Checker<'_>) -> bool {
-    let (why, cure) = match parse_host(name) {
+fn server_name(name: &TomlString) -> Result<(), InvalidText> {
+    let value = &*name.value;
+    let (why, cure) = match parse_host(value) {
         Ok(HostPattern::Exact(host)) if host.starts_with('[') || host.parse::<Ipv4Addr>().is_ok() => (
             "clients ask for no address in TLS",
             "write it as `default`".to_owned(),
         ),
-        Ok(_) => return true,
+        Ok(_) => return Ok(()),
         Err(HostError::Star) => (
             "every other name is meant by `default`",
             "write default = \"…\"".to_owned(),
         ),
         Err(HostError::Port) => {
-            let host = name.rsplit_once(':').map_or(name, |(host, _)| host);
+            let host = value.rsplit_once(':').map_or(value, |(host, _)| host);
             ("the port is that of the table", format!("write {host:?}"))
         }
         Err(error) => (
@@ -201,81 +204,60 @@ fn is_server_name(name: &str, at: &At, checker: &mut Checker<'_>) -> bool {
             "write \"example.com\" or \"*.example.com\"".to_owned(),
         ),
     };
-    let message = format!("{name:?} is not the name of a server");
-    checker
-        .report
-        .push_at(Code::BadHost, at, message, why, cure);
-    false
+    Err(name.invalid(Code::BadHost, "is not the name of a server", why, cure))
 }
 
 /// RFC 7301 §3.1: from 1 to 255 bytes.
-fn is_protocol(name: &str, at: &At, checker: &mut Checker<'_>) -> bool {
-    if (1..=255).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return true;
+fn protocol(name: &TomlString) -> Result<(), InvalidText> {
+    let value = &*name.value;
+    if (1..=255).contains(&value.len()) && value.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Ok(());
     }
-    let message = format!("{name:?} is not a protocol of ALPN");
     let why = "it is empty, longer than 255 bytes or not in ASCII without spaces";
-    checker.report.push_at(
-        Code::BadText,
-        at,
-        message,
-        why,
-        "for example \"acme-tls/1\"",
-    );
-    false
+    let cure = "for example \"acme-tls/1\"";
+    Err(name.invalid(Code::BadText, "is not a protocol of ALPN", why, cure))
 }
 
-fn is_error_status(name: &str, at: &At, checker: &mut Checker<'_>) -> bool {
-    if name.len() == 3
-        && name
+fn error_status(name: &TomlString) -> Result<(), InvalidText> {
+    let value = &*name.value;
+    if value.len() == 3
+        && value
             .parse()
             .is_ok_and(|status: u16| (400..600).contains(&status))
     {
-        return true;
+        return Ok(());
     }
-    let message = format!("{name:?} is not the status of an error");
-    let cure = match name {
+    let cure = match value {
         "4xx" => "write each status: 400, 403, 404",
         "5xx" => "write each status: 500, 502, 503, 504",
         _ => "write a status from 400 to 599",
     };
-    checker
-        .report
-        .push_at(Code::OutOfRange, at, message, "", cure);
-    false
+    Err(name.invalid(Code::OutOfRange, "is not the status of an error", "", cure))
 }
 
-fn is_changeable_field(names: Names, name: &str, at: &At, checker: &mut Checker<'_>) -> bool {
-    let name = name.to_ascii_lowercase();
-    if !is_token(name.as_bytes()) {
-        let message = format!("{name:?} is not the name of a field");
-        let plain = name.trim_end_matches([':', ' ']);
+fn changeable_field(names: MapKeys, name: &TomlString) -> Result<(), InvalidText> {
+    let name = TomlString::plain(&name.value.to_ascii_lowercase());
+    let value = &*name.value;
+    if !is_token(value) {
+        let plain = value.trim_end_matches([':', ' ']);
         let cure = match is_token(plain.as_bytes()) {
             true => format!("write {plain}, without the colon"),
             false => "letters, digits and `-`, without the colon".to_owned(),
         };
-        checker.report.push_at(
-            Code::BadField,
-            at,
-            message,
+        let (message, why) = (
+            "is not the name of a field",
             "it holds what a name must not",
-            cure,
         );
-        return false;
+        return Err(name.invalid(Code::BadField, message, why, cure));
     }
-    if let Some((why, cure)) = foreign_change(&name) {
-        let message = format!("`{name}` would be the name of a field");
-        checker
-            .report
-            .push_at(Code::BadField, at, message, why, cure);
-        return false;
-    }
-    let Some(why) = untouchable(names, &name) else {
-        return true;
+    let (message, why, cure) = match (foreign_change(value), untouchable(names, value)) {
+        (Some((why, cure)), _) => (format!("`{value}` would be the name of a field"), why, cure),
+        (None, Some(why)) => (
+            format!("`{value}` is not to be changed"),
+            why,
+            "remove it".to_owned(),
+        ),
+        (None, None) => return Ok(()),
     };
-    let message = format!("`{name}` is not to be changed");
-    checker
-        .report
-        .push_at(Code::BadField, at, message, why, "remove it");
-    false
+    Err(InvalidText::new(Code::BadField, message, why, cure))
 }

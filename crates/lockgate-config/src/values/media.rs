@@ -1,19 +1,17 @@
-//! Media types.
+//! Media types, and ranges of them.
 
 use lockgate_rules::MediaRange;
 use lockgate_http::h1::parse::is_token;
 
-use crate::check::Checker;
 use crate::codes::Code;
-use crate::document::Text;
-use crate::place::At;
+use crate::document::TomlString;
 
-use super::TextLanguage;
+use super::{InvalidText, TextLanguage};
 
 /// `type/subtype`, perhaps with parameters (RFC 9110 §8.3.1).
 pub(crate) struct MediaType;
 
-/// `type/subtype` or `type/*`.
+/// A media range: `type/subtype` or `type/*`.
 pub(crate) struct Media;
 
 impl TextLanguage for MediaType {
@@ -22,7 +20,7 @@ impl TextLanguage for MediaType {
     const EXPECTED: &str = "a media type such as \"text/html\"";
     const PATTERN: &str = "^.+/.+$";
 
-    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<String> {
+    fn parse(&self, text: &TomlString) -> Result<String, InvalidText> {
         let value = &*text.value;
         let (essence, parameters) = value.split_once(';').unwrap_or((value, ""));
         let whole = essence
@@ -32,17 +30,11 @@ impl TextLanguage for MediaType {
         let clean = value.trim() == value
             && !parameters.contains(|c: char| c.is_control() || !c.is_ascii());
         if whole && clean && value.len() <= 255 {
-            return Some(value.to_owned());
+            return Ok(value.to_owned());
         }
-        let message = format!("{:?} is not a media type", text.raw);
+        let why = "it has no form like `type/subtype`";
         let cure = "for example \"text/html\" or \"text/csv; charset=utf-8\"";
-        checker.invalid(
-            Code::BadText,
-            at,
-            message,
-            "it has no form like `type/subtype`",
-            cure,
-        )
+        Err(text.invalid(Code::BadText, "is not a media type", why, cure))
     }
 }
 
@@ -52,25 +44,16 @@ impl TextLanguage for Media {
     const EXPECTED: &str = "a media type such as \"text/html\" or \"text/*\"";
     const PATTERN: &str = "^.+/.+$";
 
-    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<MediaRange> {
-        match media_range(&text.value) {
-            Some(range) => Some(range),
-            None => {
-                let message = format!("{:?} is not a media type", text.raw);
-                let cure = "write \"text/html\" or \"text/*\"";
-                checker.invalid(
-                    Code::BadText,
-                    at,
-                    message,
-                    "it has no form like `type/subtype` or `type/*`",
-                    cure,
-                )
-            }
-        }
+    fn parse(&self, text: &TomlString) -> Result<MediaRange, InvalidText> {
+        media_range(&text.value).ok_or_else(|| {
+            let why = "it has no form like `type/subtype` or `type/*`";
+            let cure = "write \"text/html\" or \"text/*\"";
+            text.invalid(Code::BadText, "is not a media type", why, cure)
+        })
     }
 }
 
-/// `type/subtype` or `type/*`.
+/// Reads a media range: `type/subtype` or `type/*`.
 pub(crate) fn media_range(text: &str) -> Option<MediaRange> {
     let (first, second) = text.split_once('/')?;
     let name = |text: &str| is_token(text.as_bytes()) && !text.contains('*');

@@ -4,55 +4,42 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use lockgate_rules::network::{Cidr, CidrError};
 
-use crate::check::Checker;
 use crate::codes::Code;
-use crate::document::Text;
-use crate::place::At;
+use crate::document::TomlString;
 
-use super::TextLanguage;
+use super::{InvalidText, TextLanguage};
 
 /// A network, or one address.
-pub(crate) struct Network;
+pub(crate) struct CidrNetwork;
 
-impl TextLanguage for Network {
+impl TextLanguage for CidrNetwork {
     type Value = Cidr;
 
     const EXPECTED: &str = "a network such as \"10.0.0.0/8\"";
 
-    fn meant(&self, text: &str) -> Option<String> {
+    fn list_cure(&self, text: &str) -> Option<String> {
         network_cure(text)
     }
 
-    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<Cidr> {
-        let error = match Cidr::parse(&text.value) {
-            Ok(network) => return Some(network),
-            Err(error) => error,
-        };
-        let general = "write \"10.0.0.0/8\", \"2001:db8::/32\" or one address".to_owned();
-        let known = network_cure(&text.value).filter(|_| !text.is_secret());
-        let general = known.unwrap_or(general);
-        let (why, cure) = match error {
-            CidrError::BadAddress => ("names and ports have no place here", general),
-            CidrError::BadPrefix { max: 32 } => ("the prefix of IPv4 goes from 0 to 32", general),
-            CidrError::BadPrefix { .. } => ("the prefix of IPv6 goes from 0 to 128", general),
-            CidrError::HostBits { .. } if text.is_secret() => {
-                ("it has bits beyond its prefix", general)
-            }
-            CidrError::HostBits { network } => {
-                let address = text.value.split('/').next().unwrap_or_default();
-                let cure = format!(
-                    "write \"{network}\" for the network, \"{address}\" for the one address"
-                );
-                ("it has bits beyond its prefix", cure)
-            }
-        };
-        checker.invalid(
-            Code::BadNetwork,
-            at,
-            format!("{:?} is not a network", text.raw),
-            why,
-            cure,
-        )
+    fn parse(&self, text: &TomlString) -> Result<Cidr, InvalidText> {
+        let value = &*text.value;
+        Cidr::parse(value).map_err(|error| {
+            let (why, meant) = match error {
+                CidrError::BadAddress => ("names and ports have no place here", None),
+                CidrError::BadPrefix { max: 32 } => ("the prefix of IPv4 goes from 0 to 32", None),
+                CidrError::BadPrefix { .. } => ("the prefix of IPv6 goes from 0 to 128", None),
+                CidrError::HostBits { network } => {
+                    let address = value.split('/').next().unwrap_or_default();
+                    let cure = format!(
+                        "write \"{network}\" for the network, \"{address}\" for the one address"
+                    );
+                    ("it has bits beyond its prefix", Some(cure))
+                }
+            };
+            let cure = "write \"10.0.0.0/8\", \"2001:db8::/32\" or one address";
+            text.invalid(Code::BadNetwork, "is not a network", why, cure)
+                .or_meant(meant.or_else(|| network_cure(value)))
+        })
     }
 }
 
@@ -77,7 +64,7 @@ fn network_cure(value: &str) -> Option<String> {
     Some(cure.to_owned())
 }
 
-/// `192.168.1.0/255.255.255.0`
+/// A network with a mask: `192.168.1.0/255.255.255.0`.
 fn by_mask(value: &str) -> Option<Cidr> {
     let (addr, mask) = value.split_once('/')?;
     let mask = u32::from(mask.parse::<Ipv4Addr>().ok()?);
@@ -86,7 +73,7 @@ fn by_mask(value: &str) -> Option<Cidr> {
     network_of(addr.parse().ok()?, prefix)
 }
 
-/// `192.168.1.*`, `192.168.`
+/// A network with stars, or cut off: `192.168.1.*`, `192.168.`.
 fn by_stars(value: &str) -> Option<Cidr> {
     let known: Vec<&str> = value
         .split('.')
@@ -110,7 +97,7 @@ fn by_stars(value: &str) -> Option<Cidr> {
     }
 }
 
-/// `10.0.0.1:80`
+/// The address before a port: `10.0.0.1:80`.
 fn without_port(value: &str) -> Option<Cidr> {
     let addr: SocketAddr = value.parse().ok()?;
     Cidr::parse(&addr.ip().to_string()).ok()

@@ -6,26 +6,24 @@ use std::ops::RangeInclusive;
 
 use serde_json::{Value as Json, json};
 
-use crate::check::Checker;
 use crate::codes::Code;
-use crate::document::{Item, Node};
-
-use super::{Language, Syntax};
+use crate::document::{TomlItem, TomlValue};
+use crate::language::{Language, Notation, TreeChecker, names};
 
 /// A number of a range that fits the type.
-pub(crate) struct Number<N> {
+pub(crate) struct WholeNumber<N> {
     min: u64,
     max: u64,
     value: PhantomData<N>,
 }
 
-/// One of these numbers.
+/// One of a few numbers.
 pub(crate) struct OneOf(pub(crate) &'static [u16]);
 
 /// A range that ends here has no end that a reader should know.
 const ENDLESS: u64 = 1_000_000_000;
 
-impl<N> Number<N> {
+impl<N> WholeNumber<N> {
     pub(crate) const fn new(min: u64, max: u64) -> Self {
         Self {
             min,
@@ -34,13 +32,13 @@ impl<N> Number<N> {
         }
     }
 
-    /// From 1 on.
+    /// A number from 1 on, without an end.
     pub(crate) const fn count() -> Self {
         Self::new(1, ENDLESS)
     }
 }
 
-impl<N> Syntax for Number<N> {
+impl<N> Notation for WholeNumber<N> {
     fn expected(&self) -> String {
         match (self.min, self.max) {
             (min, ENDLESS) => format!("a number from {min}"),
@@ -52,8 +50,8 @@ impl<N> Syntax for Number<N> {
         json!({ "type": "integer", "minimum": self.min, "maximum": self.max })
     }
 
-    fn takes(&self, node: &Node) -> bool {
-        matches!(node, Node::Integer(_))
+    fn accepts(&self, node: &TomlValue) -> bool {
+        matches!(node, TomlValue::Integer(_))
     }
 
     fn range(&self) -> Option<RangeInclusive<u64>> {
@@ -61,11 +59,11 @@ impl<N> Syntax for Number<N> {
     }
 }
 
-impl<N: TryFrom<u64> + Clone + Debug + 'static> Language for Number<N> {
+impl<N: TryFrom<u64> + Clone + Debug + 'static> Language for WholeNumber<N> {
     type Value = N;
 
-    fn read(&self, item: &Item, path: &str, checker: &mut Checker<'_>) -> Option<N> {
-        let Node::Integer(value) = item.node else {
+    fn read(&self, item: &TomlItem, path: &str, checker: &mut TreeChecker<'_>) -> Option<N> {
+        let TomlValue::Integer(value) = item.node else {
             return checker.wrong_type(self, item, path);
         };
         let (min, max) = (self.min, self.max);
@@ -87,29 +85,29 @@ impl OneOf {
     }
 }
 
-impl Syntax for OneOf {
+impl Notation for OneOf {
     fn expected(&self) -> String {
         format!("one of {}", self.listed())
     }
 
     fn reference(&self) -> String {
-        crate::reference::names("", self.0.iter())
+        names("", self.0.iter())
     }
 
     fn schema(&self) -> Json {
         json!({ "enum": self.0 })
     }
 
-    fn takes(&self, node: &Node) -> bool {
-        matches!(node, Node::Integer(_))
+    fn accepts(&self, node: &TomlValue) -> bool {
+        matches!(node, TomlValue::Integer(_))
     }
 }
 
 impl Language for OneOf {
     type Value = u16;
 
-    fn read(&self, item: &Item, path: &str, checker: &mut Checker<'_>) -> Option<u16> {
-        let Node::Integer(value) = item.node else {
+    fn read(&self, item: &TomlItem, path: &str, checker: &mut TreeChecker<'_>) -> Option<u16> {
+        let TomlValue::Integer(value) = item.node else {
             return checker.wrong_type(self, item, path);
         };
         let value = value.and_then(|value| u16::try_from(value).ok());

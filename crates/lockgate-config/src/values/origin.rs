@@ -1,14 +1,12 @@
-//! Origins of pages.
+//! Origins of web pages, for CORS.
 
 use lockgate_rules::{HostPattern, Origin};
 
-use crate::check::Checker;
 use crate::codes::Code;
-use crate::document::Text;
+use crate::document::TomlString;
 use crate::host::SiteKey;
-use crate::place::At;
 
-use super::TextLanguage;
+use super::{InvalidText, TextLanguage};
 
 /// `https://example.com`; nothing is every one, `*`.
 pub(crate) struct WebOrigin;
@@ -19,19 +17,15 @@ impl TextLanguage for WebOrigin {
     const EXPECTED: &str = "an origin such as \"https://app.example.com\"";
     const PATTERN: &str = "^(.+://.+|[*])$";
 
-    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<Option<Origin>> {
-        let why = match origin(&text.value) {
-            Ok(origin) => return Some(origin),
-            Err(why) => why,
-        };
-        let plain =
-            text.value.contains('.') && !text.value.contains(['/', '*']) && !text.is_secret();
-        let cure = match &*text.value {
-            host if plain => format!("write \"https://{host}\""),
-            _ => "write \"https://app.example.com\", \"https://*.example.com\" or \"*\"".to_owned(),
-        };
-        let message = format!("{:?} is not an origin", text.raw);
-        checker.invalid(Code::BadText, at, message, why, cure)
+    fn parse(&self, text: &TomlString) -> Result<Option<Origin>, InvalidText> {
+        let value = &*text.value;
+        origin(value).map_err(|why| {
+            let host = value.contains('.') && !value.contains(['/', '*']);
+            let meant = host.then(|| format!("write \"https://{value}\""));
+            let cure = "write \"https://app.example.com\", \"https://*.example.com\" or \"*\"";
+            text.invalid(Code::BadText, "is not an origin", why, cure)
+                .or_meant(meant)
+        })
     }
 }
 

@@ -1,15 +1,15 @@
 //! Paths of files, and places of logs.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use crate::check::Checker;
 use crate::codes::Code;
-use crate::document::Text;
+use crate::document::TomlString;
+use crate::language::TreeChecker;
 use crate::model::{AccessFormat, LogTarget};
-use crate::newcomers;
-use crate::place::At;
+use crate::source::SourceSpan;
+use crate::spelling::nearest;
 
-use super::TextLanguage;
+use super::{InvalidText, TextLanguage, Words};
 
 /// A file or folder; a relative one starts from the folder of the configuration file.
 pub(crate) struct FilePath;
@@ -28,8 +28,26 @@ impl TextLanguage for FilePath {
 
     const EXPECTED: &str = "a path";
 
-    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<PathBuf> {
-        file_path(text, at, checker)
+    fn parse(&self, text: &TomlString) -> Result<PathBuf, InvalidText> {
+        let why = match &*text.value {
+            "" => "it is empty",
+            value if value.contains('\0') => "it holds a NUL character",
+            value if value.starts_with("~/") => "`~` is not replaced",
+            value => return Ok(PathBuf::from(value)),
+        };
+        let cure = "write a path; a relative one starts from the folder of this file";
+        Err(text.invalid(Code::BadText, "is not a path", why, cure))
+    }
+
+    fn rooted(
+        &self,
+        path: PathBuf,
+        text: &TomlString,
+        at: &SourceSpan,
+        checker: &mut TreeChecker<'_>,
+    ) -> PathBuf {
+        shell_variable(text, at, checker);
+        checker.rooted(&text.raw, &path, "", at)
     }
 }
 
@@ -38,8 +56,18 @@ impl TextLanguage for FilePattern {
 
     const EXPECTED: &str = "a path or pattern";
 
-    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<PathBuf> {
-        file_path(text, at, checker)
+    fn parse(&self, text: &TomlString) -> Result<PathBuf, InvalidText> {
+        FilePath.parse(text)
+    }
+
+    fn rooted(
+        &self,
+        path: PathBuf,
+        text: &TomlString,
+        at: &SourceSpan,
+        checker: &mut TreeChecker<'_>,
+    ) -> PathBuf {
+        FilePath.rooted(path, text, at, checker)
     }
 }
 
@@ -49,8 +77,36 @@ impl TextLanguage for LogFile {
     const EXPECTED: &str = "the path of a file";
     const PATTERN: &str = "[/:]";
 
-    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<PathBuf> {
-        log_file(text, at, checker)
+    fn parse(&self, text: &TomlString) -> Result<PathBuf, InvalidText> {
+        let value = &*text.value;
+        let before_slash = value.split('/').next().unwrap_or_default();
+        if value.contains('/') && !before_slash.contains(':') {
+            return FilePath.parse(text);
+        }
+        let (message, why) = (
+            "is not a place for a log",
+            "it is neither a known word nor a path",
+        );
+        let near = nearest(value, ["stdout", "stderr"]).filter(|_| !text.is_secret());
+        let cure = match near {
+            Some(near) => format!("did you mean \"{near}\"?"),
+            None if matches!(value, "off" | "none" | "no") => {
+                "write false, without quotes".to_owned()
+            }
+            None => "write \"stdout\", \"stderr\" or a path with a `/`, such as \"./access.log\""
+                .to_owned(),
+        };
+        Err(text.invalid(Code::UnknownWord, message, why, cure))
+    }
+
+    fn rooted(
+        &self,
+        path: PathBuf,
+        text: &TomlString,
+        at: &SourceSpan,
+        checker: &mut TreeChecker<'_>,
+    ) -> PathBuf {
+        FilePath.rooted(path, text, at, checker)
     }
 }
 
@@ -60,66 +116,62 @@ impl TextLanguage for FormattedLog {
     const EXPECTED: &str = "the path of a file";
     const PATTERN: &str = "[/:]";
 
-    fn parse(
-        &self,
-        text: &Text,
-        at: &At,
-        checker: &mut Checker<'_>,
-    ) -> Option<(AccessFormat, LogTarget)> {
-        let written = text.raw.split_once(':').zip(text.value.split_once(':'));
-        let found = written.and_then(|((format, raw), (same, value))| {
-            let known = FORMATS.into_iter().find(|(name, _)| *name == format)?;
-            (same == format).then_some((known, raw, value))
-        });
-        let Some(((name, format), raw, value)) = found else {
-            let file = log_file(text, at, checker)?;
-            return Some((AccessFormat::Json, LogTarget::File(file)));
+    fn parse(&self, text: &TomlString) -> Result<(AccessFormat, LogTarget), InvalidText> {
+        let Some((_, format, place)) = formatted(text) else {
+            return Ok((AccessFormat::Json, LogTarget::File(LogFile.parse(text)?)));
         };
-        let target = match value {
+        let target = match &*place.value {
             "stdout" => LogTarget::Stdout,
             "stderr" => LogTarget::Stderr,
-            _ => {
-                let place = Text {
-                    raw: raw.to_owned(),
-                    value: value.to_owned(),
-                };
-                let file = log_file(&place, at, checker)?;
-                checker.write_before(at, &format!("{name}:"));
-                LogTarget::File(file)
-            }
+            _ => LogTarget::File(LogFile.parse(&place)?),
         };
-        Some((format, target))
+        Ok((format, target))
+    }
+
+    fn rooted(
+        &self,
+        (format, target): (AccessFormat, LogTarget),
+        text: &TomlString,
+        at: &SourceSpan,
+        checker: &mut TreeChecker<'_>,
+    ) -> (AccessFormat, LogTarget) {
+        let target = match (target, formatted(text)) {
+            (LogTarget::File(path), Some((name, _, place))) => {
+                let path = FilePath.rooted(path, &place, at, checker);
+                checker.write_before(at, &format!("{name}:"));
+                LogTarget::File(path)
+            }
+            (LogTarget::File(path), None) => {
+                LogTarget::File(FilePath.rooted(path, text, at, checker))
+            }
+            (target, _) => target,
+        };
+        (format, target)
     }
 }
 
-const FORMATS: [(&str, AccessFormat); 3] = [
+/// The name of a format, the format, and the place that stands after it.
+fn formatted(text: &TomlString) -> Option<(&'static str, AccessFormat, TomlString)> {
+    let (raw_name, raw) = text.raw.split_once(':')?;
+    let (name, value) = text.value.split_once(':')?;
+    let known = LOG_FORMATS.0.iter().find(|(known, _)| *known == name);
+    let (name, format) = *known.filter(|_| raw_name == name)?;
+    let place = TomlString {
+        raw: raw.to_owned(),
+        value: value.to_owned(),
+    };
+    Some((name, format, place))
+}
+
+/// The formats of access logs.
+pub(crate) const LOG_FORMATS: Words<AccessFormat> = Words(&[
     ("json", AccessFormat::Json),
     ("combined", AccessFormat::Combined),
     ("logfmt", AccessFormat::Logfmt),
-];
-
-fn file_path(text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<PathBuf> {
-    let why = match &*text.value {
-        "" => "it is empty",
-        value if value.contains('\0') => "it holds a NUL character",
-        value if value.starts_with("~/") => "`~` is not replaced",
-        _ => {
-            shell_variable(text, at, checker);
-            return Some(checker.rooted(&text.raw, Path::new(&text.value), "", at));
-        }
-    };
-    let cure = "write a path; a relative one starts from the folder of this file";
-    checker.invalid(
-        Code::BadText,
-        at,
-        format!("{:?} is not a path", text.raw),
-        why,
-        cure,
-    )
-}
+]);
 
 /// `$CERT` is text here, but hardly the name of a file.
-fn shell_variable(text: &Text, at: &At, checker: &mut Checker<'_>) {
+fn shell_variable(text: &TomlString, at: &SourceSpan, checker: &mut TreeChecker<'_>) {
     let Some((_, after)) = text.raw.split_once('$').filter(|_| !text.is_secret()) else {
         return;
     };
@@ -138,33 +190,4 @@ fn shell_variable(text: &Text, at: &At, checker: &mut Checker<'_>) {
             cure,
         );
     }
-}
-
-fn log_file(text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<PathBuf> {
-    let value = &*text.value;
-    let before_slash = value.split('/').next().unwrap_or_default();
-    if value.contains('/') && !before_slash.contains(':') {
-        return file_path(text, at, checker);
-    }
-    let message = format!("{:?} is not a place for a log", text.raw);
-    let words = ["stdout", "stderr"];
-    let near = if text.is_secret() {
-        None
-    } else {
-        newcomers::nearest(value, words)
-    };
-    let cure = match near {
-        Some(near) => format!("did you mean \"{near}\"?"),
-        None if matches!(value, "off" | "none" | "no") => "write false, without quotes".to_owned(),
-        None => {
-            "write \"stdout\", \"stderr\" or a path with a `/`, such as \"./access.log\"".to_owned()
-        }
-    };
-    checker.invalid(
-        Code::UnknownWord,
-        at,
-        message,
-        "it is neither a known word nor a path",
-        cure,
-    )
 }

@@ -1,12 +1,11 @@
-//! Shares of a hundred.
+//! Shares of a hundred: `20%`.
 
-use crate::check::Checker;
 use crate::codes::Code;
-use crate::document::Text;
-use crate::place::At;
+use crate::document::TomlString;
 use crate::units;
 
-use super::TextLanguage;
+use super::quantity::not_a_quantity;
+use super::{InvalidText, TextLanguage};
 
 /// Of a hundred, from 1 on.
 pub(crate) struct Percent;
@@ -17,19 +16,20 @@ impl TextLanguage for Percent {
     const EXPECTED: &str = "a share such as \"20%\"";
     const PATTERN: &str = "^[0-9]+%$";
 
-    fn bare(&self, number: u64) -> Option<String> {
+    fn unit_cure(&self, number: u64) -> Option<String> {
         Some(format!("write \"{number}%\""))
     }
 
-    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<u8> {
-        match units::percent(&text.value) {
-            Ok(percent @ 1..=100) => u8::try_from(percent).ok(),
-            Ok(_) => {
-                let message = format!("{:?} is out of range", text.raw);
-                let cure = "write a share from \"1%\" to \"100%\"";
-                checker.invalid(Code::OutOfRange, at, message, "", cure)
-            }
-            Err(error) => checker.unit(error, text, at, "a share", ("%", "\"1%\" to \"100%\"")),
-        }
+    fn parse(&self, text: &TomlString) -> Result<u8, InvalidText> {
+        let forms = ("%", "\"1%\" to \"100%\"");
+        let share = units::percent(&text.value)
+            .map_err(|error| not_a_quantity(text, error, "a share", forms))?;
+        let share = u8::try_from(share)
+            .ok()
+            .filter(|share| (1..=100).contains(share));
+        share.ok_or_else(|| {
+            let cure = "write a share from \"1%\" to \"100%\"";
+            text.invalid(Code::OutOfRange, "is out of range", "", cure)
+        })
     }
 }

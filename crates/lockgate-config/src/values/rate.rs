@@ -1,53 +1,40 @@
-//! Rates of bytes.
+//! Rates of bytes: `10KB/s`.
 
-use crate::check::Checker;
 use crate::codes::Code;
-use crate::document::Text;
-use crate::place::At;
+use crate::document::TomlString;
 use crate::units;
 
-use super::TextLanguage;
+use super::quantity::{not_a_quantity, zero};
+use super::{InvalidText, TextLanguage};
 
-/// Bytes a second: `10KB/s`.
-pub(crate) struct Rate;
+/// A number of bytes each second.
+pub(crate) struct ByteRate;
 
-impl TextLanguage for Rate {
+impl TextLanguage for ByteRate {
     type Value = u64;
 
     const EXPECTED: &str = "a rate such as \"10KB/s\"";
     const PATTERN: &str = "^[0-9]+([KMGT]i?)?B/s$";
     const UNIT: Option<&'static str> = Some("the units of sizes, with `/s`");
 
-    fn bare(&self, number: u64) -> Option<String> {
+    fn unit_cure(&self, number: u64) -> Option<String> {
         Some(format!("write \"{number}KB/s\" or \"{number}B/s\""))
     }
 
-    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<u64> {
+    fn parse(&self, text: &TomlString) -> Result<u64, InvalidText> {
         match units::rate(&text.value) {
-            Ok(0) => checker.zero(text, at),
-            Ok(rate) => Some(rate),
+            Ok(0) => Err(zero(text)),
+            Ok(rate) => Ok(rate),
             Err(_) if units::size(&text.value).is_ok() => {
-                let cure = if text.is_secret() {
-                    "10KB/s".to_owned()
-                } else {
-                    format!("{}/s", text.value)
-                };
-                let message = format!("{:?} is not a rate", text.raw);
-                checker.invalid(
-                    Code::Unit,
-                    at,
-                    message,
-                    "the time is missing",
-                    format!("write \"{cure}\""),
-                )
+                let why = "the time is missing";
+                let cure = format!("write \"{}/s\"", text.value);
+                let mistake = text.invalid(Code::Unit, "is not a rate", why, "write \"10KB/s\"");
+                Err(mistake.or_meant(cure))
             }
-            Err(error) => checker.unit(
-                error,
-                text,
-                at,
-                "a rate",
-                ("KB/s", "\"1KB/s\" or \"10MB/s\""),
-            ),
+            Err(error) => {
+                let forms = ("KB/s", "\"1KB/s\" or \"10MB/s\"");
+                Err(not_a_quantity(text, error, "a rate", forms))
+            }
         }
     }
 }

@@ -5,13 +5,12 @@ use std::time::Duration;
 use lockgate_http::h1::parse::is_token;
 use lockgate_rules::{Allowance, LimitScope};
 
-use crate::check::Checker;
 use crate::codes::Code;
-use crate::document::Text;
-use crate::place::At;
+use crate::document::TomlString;
 use crate::units;
 
-use super::TextLanguage;
+use super::quantity::{frequency_readings, not_a_quantity, zero};
+use super::{InvalidText, TextLanguage};
 
 /// Requests in a time: `20/s`.
 pub(crate) struct Frequency;
@@ -20,7 +19,7 @@ pub(crate) struct Frequency;
 pub(crate) struct Burst;
 
 /// A frequency and what belongs to it: `20/s per client burst 40`.
-pub(crate) struct Limit;
+pub(crate) struct LimitText;
 
 /// What is counted apart: `client`, `route`, `header:NAME`.
 pub(crate) struct LimitBy;
@@ -32,21 +31,18 @@ impl TextLanguage for Frequency {
     const PATTERN: &str = "^[0-9]+/[smh]$";
     const UNIT: Option<&'static str> = Some("`/s`, `/m`, `/h`");
 
-    fn bare(&self, number: u64) -> Option<String> {
+    fn unit_cure(&self, number: u64) -> Option<String> {
         Some(frequency_readings(number))
     }
 
-    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<(u32, Duration)> {
+    fn parse(&self, text: &TomlString) -> Result<(u32, Duration), InvalidText> {
         match units::frequency(&text.value) {
-            Ok((0, _)) => checker.zero(text, at),
-            Ok((count, every)) => Some((count, every)),
-            Err(error) => checker.unit(
-                error,
-                text,
-                at,
-                "a rate",
-                ("/s", "\"20/s\", \"100/m\" or \"1000/h\""),
-            ),
+            Ok((0, _)) => Err(zero(text)),
+            Ok(frequency) => Ok(frequency),
+            Err(error) => {
+                let forms = ("/s", "\"20/s\", \"100/m\" or \"1000/h\"");
+                Err(not_a_quantity(text, error, "a rate", forms))
+            }
         }
     }
 }
@@ -58,21 +54,20 @@ impl TextLanguage for Burst {
     const PATTERN: &str = "^[0-9]+/[smh]( +burst +[0-9]+)?$";
     const UNIT: Option<&'static str> = Some("`/s`, `/m`, `/h`");
 
-    fn bare(&self, number: u64) -> Option<String> {
+    fn unit_cure(&self, number: u64) -> Option<String> {
         Some(frequency_readings(number))
     }
 
-    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<Allowance> {
-        let why = match WrittenLimit::parse(&text.value) {
-            Ok(WrittenLimit {
-                frequency: (0, _), ..
-            }) => return checker.zero(text, at),
+    fn parse(&self, text: &TomlString) -> Result<Allowance, InvalidText> {
+        let limit = WrittenLimit::parse(&text.value);
+        let why = match limit {
+            Ok(limit) if limit.frequency.0 == 0 => return Err(zero(text)),
             Ok(WrittenLimit {
                 frequency: (count, every),
                 per: None,
                 burst,
             }) => {
-                return Some(Allowance {
+                return Ok(Allowance {
                     count,
                     every,
                     burst: burst.unwrap_or(count),
@@ -81,38 +76,30 @@ impl TextLanguage for Burst {
             Ok(_) => "each connection is counted apart",
             Err(why) => why,
         };
-        let message = format!("{:?} is not a rate", text.raw);
-        checker.invalid(Code::BadLimit, at, message, why, "write \"20/s burst 200\"")
+        let cure = "write \"20/s burst 200\"";
+        Err(text.invalid(Code::BadLimit, "is not a rate", why, cure))
     }
 }
 
-impl TextLanguage for Limit {
+impl TextLanguage for LimitText {
     type Value = WrittenLimit;
 
     const EXPECTED: &str = "a limit such as \"20/s per client burst 40\"";
     const PATTERN: &str = "^[0-9]+/[smh]";
 
-    fn bare(&self, number: u64) -> Option<String> {
+    fn unit_cure(&self, number: u64) -> Option<String> {
         Some(frequency_readings(number))
     }
 
-    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<WrittenLimit> {
+    fn parse(&self, text: &TomlString) -> Result<WrittenLimit, InvalidText> {
         match WrittenLimit::parse(&text.value) {
-            Ok(limit) if limit.frequency.0 == 0 => checker.zero(text, at),
-            Ok(limit) => Some(limit),
+            Ok(limit) if limit.frequency.0 == 0 => Err(zero(text)),
+            Ok(limit) => Ok(limit),
             Err(why) => {
-                let message = format!("{:?} is not a limit", text.raw);
-                let meant = if text.is_secret() {
-                    None
-                } else {
-                    limit_meant(&text.value)
-                };
-                let cure = match meant {
-                    Some(meant) => format!("write {meant:?}"),
-                    None => "write \"20/s per client burst 40\"; or per route, or per header:x-key"
-                        .to_owned(),
-                };
-                checker.invalid(Code::BadLimit, at, message, why, cure)
+                let cure = "write \"20/s per client burst 40\"; or per route, or per header:x-key";
+                let meant = limit_meant(&text.value).map(|meant| format!("write {meant:?}"));
+                let mistake = text.invalid(Code::BadLimit, "is not a limit", why, cure);
+                Err(mistake.or_meant(meant))
             }
         }
     }
@@ -124,15 +111,16 @@ impl TextLanguage for LimitBy {
     const EXPECTED: &str = "\"client\", \"route\" or \"header:NAME\"";
     const PATTERN: &str = "^(client|route|header:.+)$";
 
-    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<LimitScope> {
-        match limit_key(&text.value) {
-            Some(key) => Some(key),
-            None => {
-                let message = format!("{:?} cannot be counted by", text.raw);
-                let cure = "write \"client\", \"route\" or \"header:x-key\"";
-                checker.invalid(Code::BadLimit, at, message, "it is not known", cure)
-            }
-        }
+    fn parse(&self, text: &TomlString) -> Result<LimitScope, InvalidText> {
+        limit_key(&text.value).ok_or_else(|| {
+            let cure = "write \"client\", \"route\" or \"header:x-key\"";
+            text.invalid(
+                Code::BadLimit,
+                "cannot be counted by",
+                "it is not known",
+                cure,
+            )
+        })
     }
 }
 
@@ -206,16 +194,9 @@ fn limit_meant(text: &str) -> Option<String> {
     } else {
         ""
     };
-    let burst = digits(rest.trim_start_matches(|c: char| !c.is_ascii_digit()));
-    let burst = if burst.is_empty() {
-        burst
-    } else {
-        format!(" burst {burst}")
+    let burst = match &*digits(rest.trim_start_matches(|c: char| !c.is_ascii_digit())) {
+        "" => String::new(),
+        burst => format!(" burst {burst}"),
     };
     (!number.is_empty()).then(|| format!("{number}{unit}{per}{burst}"))
-}
-
-/// What a number without its unit may mean, the likeliest first.
-fn frequency_readings(number: u64) -> String {
-    format!("write \"{number}/s\", \"{number}/m\" or \"{number}/h\"")
 }

@@ -2,12 +2,10 @@
 
 use lockgate_rules::{Pattern, PatternError};
 
-use crate::check::Checker;
 use crate::codes::Code;
-use crate::document::Text;
-use crate::place::At;
+use crate::document::TomlString;
 
-use super::TextLanguage;
+use super::{InvalidText, TextLanguage};
 
 /// The name of a file, without a folder.
 pub(crate) struct FileName;
@@ -24,24 +22,18 @@ impl TextLanguage for FileName {
     const EXPECTED: &str = "the name of a file";
     const PATTERN: &str = "^[^/]+$";
 
-    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<String> {
+    fn parse(&self, text: &TomlString) -> Result<String, InvalidText> {
         let why = match &*text.value {
             "" => "it is empty",
             "." | ".." => "it is a folder",
             value if value.contains('/') => "it is a path",
             value => match sound(value) {
-                Ok(()) => return Some(value.to_owned()),
+                Ok(()) => return Ok(value.to_owned()),
                 Err(why) => why,
             },
         };
-        let message = format!("{:?} is not the name of a file", text.raw);
-        checker.invalid(
-            Code::BadText,
-            at,
-            message,
-            why,
-            "for example \"index.html\"",
-        )
+        let cure = "for example \"index.html\"";
+        Err(text.invalid(Code::BadText, "is not the name of a file", why, cure))
     }
 }
 
@@ -51,16 +43,16 @@ impl TextLanguage for InsidePath {
     const EXPECTED: &str = "the path of a file in `root`";
     const PATTERN: &str = "^/";
 
-    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<String> {
+    fn parse(&self, text: &TomlString) -> Result<String, InvalidText> {
         let value = &*text.value;
         let why = match inside(value) {
             _ if !value.starts_with('/') => "it does not begin with `/`",
             _ if value.ends_with('/') => "it is a folder",
-            Ok(()) => return Some(value.to_owned()),
+            Ok(()) => return Ok(value.to_owned()),
             Err(why) => why,
         };
-        let message = format!("{:?} is not the path of a file in `root`", text.raw);
-        checker.invalid(Code::BadPath, at, message, why, "for example \"/404.html\"")
+        let message = "is not the path of a file in `root`";
+        Err(text.invalid(Code::BadPath, message, why, "for example \"/404.html\""))
     }
 }
 
@@ -70,7 +62,7 @@ impl TextLanguage for TryPath {
     const EXPECTED: &str = "a path to look for in `root`";
     const PATTERN: &str = "^[/{]";
 
-    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<String> {
+    fn parse(&self, text: &TomlString) -> Result<String, InvalidText> {
         let value = &*text.value;
         let why = match inside(value) {
             _ if value.starts_with('=') => "what is not there is answered with 404 or `not_found`",
@@ -78,15 +70,15 @@ impl TextLanguage for TryPath {
             _ if !value.starts_with(['/', '{']) => {
                 "it begins neither with `/` nor with a placeholder"
             }
-            Ok(()) => return Some(value.to_owned()),
+            Ok(()) => return Ok(value.to_owned()),
             Err(why) => why,
         };
         let cure = match value {
             value if value.starts_with('=') => "remove it",
             _ => "write \"{path}\", \"{path}.html\", \"{path}/\" or \"/app.html\"",
         };
-        let message = format!("{:?} is not a path to look for in `root`", text.raw);
-        checker.invalid(Code::BadPath, at, message, why, cure.to_owned())
+        let message = "is not a path to look for in `root`";
+        Err(text.invalid(Code::BadPath, message, why, cure))
     }
 }
 
@@ -111,26 +103,22 @@ pub(super) fn sound(name: &str) -> Result<(), &'static str> {
 }
 
 /// The key of a media type: `".ext"`, `"/x"` or `"/x/*"`.
-pub(super) fn is_file_type_key(name: &str, at: &At, checker: &mut Checker<'_>) -> bool {
-    let cure = "write \".wasm\", \"/feed\" or \"/feed/*\"";
-    let why = match name.strip_prefix('.') {
+pub(super) fn file_type_key(name: &TomlString) -> Result<(), InvalidText> {
+    let why = match name.value.strip_prefix('.') {
         Some("") => "the ending is missing",
         Some(ending) if ending.contains('.') => "an ending begins at the last dot of the name",
         Some(ending) if ending.contains('/') => "an ending holds no `/`",
         Some(ending) => match sound(ending) {
-            Ok(()) => return true,
+            Ok(()) => return Ok(()),
             Err(why) => why,
         },
-        None => match Pattern::parse(name) {
-            Ok(pattern) if pattern.params().next().is_none() => return true,
+        None => match Pattern::parse(&name.value) {
+            Ok(pattern) if pattern.params().next().is_none() => return Ok(()),
             Ok(_) => "it has a parameter",
             Err(PatternError::NoSlash) => "it is neither an ending nor a path",
             Err(error) => error.reason(),
         },
     };
-    let message = format!("{name:?} says of no file what it is");
-    checker
-        .report
-        .push_at(Code::BadPath, at, message, why, cure);
-    false
+    let cure = "write \".wasm\", \"/feed\" or \"/feed/*\"";
+    Err(name.invalid(Code::BadPath, "says of no file what it is", why, cure))
 }

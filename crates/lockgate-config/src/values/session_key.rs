@@ -3,12 +3,10 @@
 use lockgate_http::h1::parse::is_token;
 use lockgate_rules::HashKey;
 
-use crate::check::Checker;
 use crate::codes::Code;
-use crate::document::Text;
-use crate::place::At;
+use crate::document::TomlString;
 
-use super::TextLanguage;
+use super::{InvalidText, TextLanguage};
 
 /// By what clients are told apart: `client`, `sni`, `header:NAME`, `cookie:NAME`.
 pub(crate) struct HashBy;
@@ -22,15 +20,12 @@ impl TextLanguage for HashBy {
     const EXPECTED: &str = "\"client\", \"sni\", \"header:NAME\" or \"cookie:NAME\"";
     const PATTERN: &str = "^(client|sni|header:.+|cookie:.+)$";
 
-    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<HashKey> {
-        match hash_key(&text.value) {
-            Some(key) => Some(key),
-            None => {
-                let message = format!("{:?} does not tell clients apart", text.raw);
-                let cure = "write \"client\", \"sni\", \"header:x-user\" or \"cookie:id\"";
-                checker.invalid(Code::UnknownWord, at, message, "it is not known", cure)
-            }
-        }
+    fn parse(&self, text: &TomlString) -> Result<HashKey, InvalidText> {
+        hash_key(&text.value).ok_or_else(|| {
+            let (message, why) = ("does not tell clients apart", "it is not known");
+            let cure = "write \"client\", \"sni\", \"header:x-user\" or \"cookie:id\"";
+            text.invalid(Code::UnknownWord, message, why, cure)
+        })
     }
 }
 
@@ -40,29 +35,21 @@ impl TextLanguage for StickyBy {
     const EXPECTED: &str = "\"cookie:NAME\" or \"tls-session\"";
     const PATTERN: &str = "^(cookie:.+|tls-session)$";
 
-    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<StickyKey> {
-        let cure = match hash_key(&text.value) {
-            Some(HashKey::Cookie(name)) => return Some(StickyKey::Cookie(name)),
-            None if text.value == TLS_SESSION => return Some(StickyKey::TlsSession),
-            Some(_) if !text.is_secret() => {
-                format!(
-                    "write hash = {:?}: it leads each to the same one",
-                    text.value
-                )
+    fn parse(&self, text: &TomlString) -> Result<StickyKey, InvalidText> {
+        let value = &*text.value;
+        let hash = match hash_key(value) {
+            Some(HashKey::Cookie(name)) => return Ok(StickyKey::Cookie(name)),
+            None if value == TLS_SESSION => return Ok(StickyKey::TlsSession),
+            other => {
+                other.map(|_| format!("write hash = {value:?}: it leads each to the same one"))
             }
-            _ => format!("write \"cookie:lg\", or in a pool of [tcp] {TLS_SESSION:?}"),
         };
-        let message = format!(
-            "{:?} is not something that clients could be given",
-            text.raw
-        );
-        checker.invalid(
-            Code::UnknownWord,
-            at,
-            message,
-            "a cookie is, or a TLS session",
-            cure,
-        )
+        let message = "is not something that clients could be given";
+        let why = "a cookie is, or a TLS session";
+        let cure = format!("write \"cookie:lg\", or in a pool of [tcp] {TLS_SESSION:?}");
+        Err(text
+            .invalid(Code::UnknownWord, message, why, cure)
+            .or_meant(hash))
     }
 }
 

@@ -1,12 +1,11 @@
-//! Sizes in bytes.
+//! Sizes in bytes: `100MB`, `64KiB`.
 
-use crate::check::Checker;
 use crate::codes::Code;
-use crate::document::Text;
-use crate::place::At;
+use crate::document::TomlString;
 use crate::units;
 
-use super::TextLanguage;
+use super::quantity::not_a_quantity;
+use super::{InvalidText, TextLanguage};
 
 /// A size in bytes, of a range.
 pub(crate) struct Size {
@@ -31,35 +30,26 @@ impl TextLanguage for Size {
         }
     }
 
-    fn bare(&self, number: u64) -> Option<String> {
+    fn unit_cure(&self, number: u64) -> Option<String> {
         Some(units::size_readings(number))
     }
 
-    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<u64> {
+    fn parse(&self, text: &TomlString) -> Result<u64, InvalidText> {
+        let outside = |message, cure| Err(text.invalid(Code::OutOfRange, message, "", cure));
         match units::size(&text.value) {
             Ok(size) if size < self.min => {
-                let message = format!("{:?} is too small", text.raw);
-                checker.invalid(
-                    Code::OutOfRange,
-                    at,
-                    message,
-                    "",
-                    format!("write at least \"{}\"", units::smallest(self.min)),
-                )
+                let least = units::smallest(self.min);
+                outside("is too small", format!("write at least \"{least}\""))
             }
             Ok(size) if size > self.max => {
-                let message = format!("{:?} is too large", text.raw);
-                let cure = format!("write at most \"{}\"", units::smallest(self.max));
-                checker.invalid(Code::OutOfRange, at, message, "", cure)
+                let most = units::smallest(self.max);
+                outside("is too large", format!("write at most \"{most}\""))
             }
-            Ok(size) => Some(size),
-            Err(error) => checker.unit(
-                error,
-                text,
-                at,
-                "a size",
-                ("MB", "\"64KB\", \"100MB\", \"1GB\" or \"64KiB\""),
-            ),
+            Ok(size) => Ok(size),
+            Err(error) => {
+                let forms = ("MB", "\"64KB\", \"100MB\", \"1GB\" or \"64KiB\"");
+                Err(not_a_quantity(text, error, "a size", forms))
+            }
         }
     }
 }

@@ -1,15 +1,14 @@
-//! Ranges of statuses.
+//! Statuses and ranges of statuses: `200`, `200-399`.
 
 use std::ops::RangeInclusive;
 
 use serde_json::Value as Json;
 
-use crate::check::Checker;
 use crate::codes::Code;
-use crate::document::Text;
-use crate::place::At;
+use crate::document::TomlString;
+use crate::language::pattern;
 
-use super::{TextLanguage, pattern};
+use super::{InvalidText, TextLanguage};
 
 /// Statuses from this one to 599: `200`, `200-399`.
 pub(crate) struct StatusRanges {
@@ -30,21 +29,14 @@ impl TextLanguage for StatusRanges {
         pattern(&format!("^{status}(-{status})?$"))
     }
 
-    fn parse(
-        &self,
-        text: &Text,
-        at: &At,
-        checker: &mut Checker<'_>,
-    ) -> Option<RangeInclusive<u16>> {
-        match statuses(&text.value).filter(|range| *range.start() >= self.from) {
-            Some(range) => Some(range),
-            None => {
-                let message = format!("{:?} is not a status that can stand here", text.raw);
-                let why = format!("statuses go from {} to 599", self.from);
-                let cure = format!("write {}", such_as(self.from));
-                checker.invalid(Code::BadText, at, message, &why, cure)
-            }
-        }
+    fn parse(&self, text: &TomlString) -> Result<RangeInclusive<u16>, InvalidText> {
+        let range = statuses(&text.value).filter(|range| *range.start() >= self.from);
+        range.ok_or_else(|| {
+            let message = "is not a status that can stand here";
+            let why = format!("statuses go from {} to 599", self.from);
+            let cure = format!("write {}", such_as(self.from));
+            text.invalid(Code::BadText, message, why, cure)
+        })
     }
 }
 

@@ -8,43 +8,48 @@ use lockgate_rules::PathKey;
 use lockgate_rules::pattern::is_param;
 
 use crate::address::ListenAddr;
-use crate::check::{Checker, means_every, path_cure, unquoted};
+use crate::check::unquoted;
 use crate::codes::Code;
-use crate::document::{Entry, Item, Node, Text};
+use crate::document::{TomlEntry, TomlItem, TomlString, TomlValue};
 use crate::host::SiteKey;
-use crate::keys::{self, By, Row};
-use crate::place::At;
-use crate::schema;
+use crate::language::{KeyRow, Language, Notation, TableNaming, TreeChecker, find, names, table_schema};
+use crate::source::SourceSpan;
+use crate::table::CheckedTable;
 
-use super::address::listener;
-use super::host::host_cure;
-use super::{Language, Syntax, Table};
+use super::cures::{means_every, path_cure};
+use super::host::not_a_host;
+use super::{BindAddress, InvalidText, TextLanguage};
 
 /// A table of these keys for each key of the user.
 pub(crate) struct Tables<K> {
-    keys: &'static [Row],
+    keys: &'static [KeyRow],
     by: PhantomData<K>,
 }
 
 /// One table and the key that it has.
 #[derive(Debug, Clone)]
 pub(crate) struct Keyed<K> {
-    /// The key as written.
+    /// The key of the table as it was written.
     pub(crate) name: String,
     pub(crate) key: K,
-    pub(crate) at: At,
-    pub(crate) table: Table,
+    pub(crate) at: SourceSpan,
+    pub(crate) table: CheckedTable,
 }
 
 /// The key of a table.
 pub(crate) trait TableKey: Clone + Debug + 'static {
-    const BY: By;
+    const BY: TableNaming;
 
-    /// Reads a key; nothing where it is a mistake, which has been reported then.
-    fn read(name: &str, at: &At, checker: &mut Checker<'_>) -> Option<Self>;
+    /// The key that a name is.
+    fn parse(name: &TomlString) -> Result<Self, InvalidText>;
 
-    /// The key of a table whose name lacks its quotes: others may name a pool, but a site without
-    /// quotes serves nothing that could be looked at.
+    /// The key at its place, where it may be looked at once more.
+    fn rooted(self, _name: &TomlString, _at: &SourceSpan, _checker: &mut TreeChecker<'_>) -> Self {
+        self
+    }
+
+    /// The key of a table that lacks its quotes. Other tables may name such a pool, but a site
+    /// without quotes cannot be resolved.
     fn unquoted() -> Option<Self> {
         None
     }
@@ -55,7 +60,7 @@ pub(crate) trait TableKey: Clone + Debug + 'static {
 pub(crate) struct TableName;
 
 impl<K> Tables<K> {
-    pub(crate) const fn of(keys: &'static [Row]) -> Self {
+    pub(crate) const fn of(keys: &'static [KeyRow]) -> Self {
         Self {
             keys,
             by: PhantomData,
@@ -63,34 +68,34 @@ impl<K> Tables<K> {
     }
 }
 
-impl<K: TableKey> Syntax for Tables<K> {
+impl<K: TableKey> Notation for Tables<K> {
     fn expected(&self) -> String {
         let each = match K::BY {
-            By::Address => "address",
-            By::Site => "host",
-            By::Path => "path",
-            By::Name => "name",
+            TableNaming::Address => "address",
+            TableNaming::Site => "host",
+            TableNaming::Path => "path",
+            TableNaming::Name => "name",
         };
         format!("a table for each {each}")
     }
 
     fn reference(&self) -> String {
-        crate::reference::names("tables of ", self.keys.iter().map(|key| key.name))
+        names("tables of ", self.keys.iter().map(|key| key.name))
     }
 
     fn schema(&self) -> Json {
-        json!({ "type": "object", "additionalProperties": schema::table(self.keys) })
+        json!({ "type": "object", "additionalProperties": table_schema(self.keys) })
     }
 
-    fn takes(&self, node: &Node) -> bool {
-        matches!(node, Node::Table(_))
+    fn accepts(&self, node: &TomlValue) -> bool {
+        matches!(node, TomlValue::Table(_))
     }
 
-    fn table(&self) -> Option<&'static [Row]> {
+    fn table(&self) -> Option<&'static [KeyRow]> {
         Some(self.keys)
     }
 
-    fn by(&self) -> Option<By> {
+    fn by(&self) -> Option<TableNaming> {
         Some(K::BY)
     }
 }
@@ -98,19 +103,24 @@ impl<K: TableKey> Syntax for Tables<K> {
 impl<K: TableKey> Language for Tables<K> {
     type Value = Vec<Keyed<K>>;
 
-    fn read(&self, item: &Item, path: &str, checker: &mut Checker<'_>) -> Option<Self::Value> {
-        let Node::Table(branch) = &item.node else {
+    fn read(
+        &self,
+        item: &TomlItem,
+        path: &str,
+        checker: &mut TreeChecker<'_>,
+    ) -> Option<Self::Value> {
+        let TomlValue::Table(branch) = &item.node else {
             return checker.wrong_type(self, item, path);
         };
         let keys = self.keys;
         let inside = format!("{path}.*");
         let mut tables = Vec::new();
         for (name, entry) in &branch.entries {
-            let Node::Table(inner) = &entry.item.node else {
-                not_a_table(K::BY, keys, name, entry, path, checker);
+            let TomlValue::Table(inner) = &entry.item.node else {
+                self.not_a_table(name, entry, path, checker);
                 continue;
             };
-            let dotted = unquoted::dotted(keys, inner);
+            let dotted = unquoted::dotted_keys(keys, inner);
             for one in &dotted {
                 let table = checker.unquoted_table(K::BY, keys, one, path);
                 if let (Some(table), Some(key)) = (table, K::unquoted()) {
@@ -145,91 +155,100 @@ impl<K: TableKey> Language for Tables<K> {
     }
 }
 
-fn key<K: TableKey>(name: &str, at: &At, checker: &mut Checker<'_>) -> Option<K> {
-    if !name.contains("${") {
-        return K::read(name, at, checker);
+impl<K: TableKey> Tables<K> {
+    /// Reports a value where one table for each key of the user stands.
+    fn not_a_table(
+        &self,
+        name: &str,
+        entry: &TomlEntry,
+        path: &str,
+        checker: &mut TreeChecker<'_>,
+    ) {
+        if matches!(entry.item.node, TomlValue::Broken) {
+            return;
+        }
+        let section = path.rsplit('.').next().unwrap_or(path);
+        let (table, key) = match K::BY {
+            TableNaming::Address => ("listener", "address"),
+            TableNaming::Site => ("site", "host or port"),
+            TableNaming::Path => ("path", "path"),
+            TableNaming::Name if section == "pool" => ("pool", "name"),
+            TableNaming::Name => ("value", "name"),
+        };
+        let known = find(self.keys, name).is_some();
+        let message = match known {
+            true => format!("`{name}` stands in no {table}"),
+            false => format!("`{name}` is not a table"),
+        };
+        let header = path.replace('*', "\"example.com\"");
+        // A name that no key has may be the one that belongs there.
+        let sample = match known {
+            false if is_surely(K::BY, name) => format!("{name:?}"),
+            _ => K::BY.sample().to_owned(),
+        };
+        let cure = format!("write the {key} into the header: [{header}.{sample}]");
+        let why = format!("[{section}] holds one table for each {key}");
+        checker
+            .report
+            .push_at(Code::WrongType, &entry.key_at, message, why, cure);
     }
-    let message = format!("{name:?} is kept as text");
-    let why = "`${…}` is replaced in values, not in keys";
-    let cure = "write the host, port or name itself";
-    checker.invalid(Code::BadText, at, message, why, cure)
 }
 
-fn not_a_table(
-    by: By,
-    keys: &'static [Row],
-    name: &str,
-    entry: &Entry,
-    path: &str,
-    checker: &mut Checker<'_>,
-) {
-    if matches!(entry.item.node, Node::Broken) {
-        return;
+fn key<K: TableKey>(name: &str, at: &SourceSpan, checker: &mut TreeChecker<'_>) -> Option<K> {
+    let name = TomlString::plain(name);
+    let key = match name.value.contains("${") {
+        false => K::parse(&name),
+        true => {
+            let why = "`${…}` is replaced in values, not in keys";
+            let cure = "write the host, port or name itself";
+            Err(name.invalid(Code::BadText, "is kept as text", why, cure))
+        }
+    };
+    match key {
+        Ok(key) => Some(key.rooted(&name, at, checker)),
+        Err(mistake) => mistake.report(at, checker),
     }
-    let section = path.rsplit('.').next().unwrap_or(path);
-    let (table, key) = match by {
-        By::Address => ("listener", "address"),
-        By::Site => ("site", "host or port"),
-        By::Path => ("path", "path"),
-        By::Name if section == "pool" => ("pool", "name"),
-        By::Name => ("value", "name"),
-    };
-    let known = keys::find(keys, name).is_some();
-    let message = match known {
-        true => format!("`{name}` stands in no {table}"),
-        false => format!("`{name}` is not a table"),
-    };
-    let header = path.replace('*', "\"example.com\"");
-    // A name that no key has may be the one that belongs there.
-    let sample = match known {
-        false if is_surely(by, name) => format!("{name:?}"),
-        _ => by.sample().to_owned(),
-    };
-    let cure = format!("write the {key} into the header: [{header}.{sample}]");
-    let why = format!("[{section}] holds one table for each {key}");
-    checker
-        .report
-        .push_at(Code::WrongType, &entry.key_at, message, why, cure);
 }
 
 /// Whether a name is surely the key of a table.
-fn is_surely(by: By, name: &str) -> bool {
+fn is_surely(by: TableNaming, name: &str) -> bool {
     match by {
-        By::Address => ListenAddr::parse(name).is_ok(),
-        By::Site => name.contains(['.', ':']) && SiteKey::parse(name).is_ok(),
-        By::Path => PathKey::parse(name).is_ok(),
-        By::Name => false,
+        TableNaming::Address => ListenAddr::parse(name).is_ok(),
+        TableNaming::Site => name.contains(['.', ':']) && SiteKey::parse(name).is_ok(),
+        TableNaming::Path => PathKey::parse(name).is_ok(),
+        TableNaming::Name => false,
     }
 }
 
 impl TableKey for ListenAddr {
-    const BY: By = By::Address;
+    const BY: TableNaming = TableNaming::Address;
 
-    fn read(name: &str, at: &At, checker: &mut Checker<'_>) -> Option<Self> {
-        let text = Text {
-            raw: name.to_owned(),
-            value: name.to_owned(),
-        };
-        listener(&text, at, checker)
+    fn parse(name: &TomlString) -> Result<Self, InvalidText> {
+        BindAddress.parse(name)
+    }
+
+    fn rooted(self, name: &TomlString, at: &SourceSpan, checker: &mut TreeChecker<'_>) -> Self {
+        BindAddress.rooted(self, name, at, checker)
     }
 }
 
 impl TableKey for SiteKey {
-    const BY: By = By::Site;
+    const BY: TableNaming = TableNaming::Site;
 
-    fn read(name: &str, at: &At, checker: &mut Checker<'_>) -> Option<Self> {
-        let (why, cure) = match SiteKey::parse(name) {
-            Ok(SiteKey::Unix(path)) => {
-                return Some(SiteKey::Unix(checker.rooted(name, &path, "unix:", at)));
-            }
-            Ok(key) => match key.host().and_then(means_every) {
-                Some(why) => (why, every_host(name)),
-                None => return Some(key),
-            },
-            Err(error) => (error.reason(), host_cure(error, Some(name))),
-        };
-        let message = format!("{name:?} is not the key of a site");
-        checker.invalid(Code::BadHost, at, message, why, cure)
+    fn parse(name: &TomlString) -> Result<Self, InvalidText> {
+        let message = "is not the key of a site";
+        let key = SiteKey::parse(&name.value).map_err(|error| not_a_host(name, error, message))?;
+        match key.host().and_then(means_every) {
+            Some(why) => Err(name.invalid(Code::BadHost, message, why, every_host(&name.value))),
+            None => Ok(key),
+        }
+    }
+
+    fn rooted(self, name: &TomlString, at: &SourceSpan, checker: &mut TreeChecker<'_>) -> Self {
+        match self {
+            SiteKey::Unix(path) => SiteKey::Unix(checker.rooted(&name.raw, &path, "unix:", at)),
+            key => key,
+        }
     }
 }
 
@@ -243,25 +262,28 @@ fn every_host(name: &str) -> String {
 }
 
 impl TableKey for PathKey {
-    const BY: By = By::Path;
+    const BY: TableNaming = TableNaming::Path;
 
-    fn read(name: &str, at: &At, checker: &mut Checker<'_>) -> Option<Self> {
-        match PathKey::parse(name) {
-            Ok(key) => {
-                foreign_parameter(name, at, checker);
-                Some(key)
-            }
-            Err(error) => {
-                let message = format!("{name:?} is not a path to route by");
-                let cure = path_cure(error, name);
-                checker.invalid(Code::BadPath, at, message, error.reason(), cure)
-            }
-        }
+    fn parse(name: &TomlString) -> Result<Self, InvalidText> {
+        PathKey::parse(&name.value).map_err(|error| {
+            let cure = path_cure(error, &name.value);
+            name.invalid(
+                Code::BadPath,
+                "is not a path to route by",
+                error.reason(),
+                cure,
+            )
+        })
+    }
+
+    fn rooted(self, name: &TomlString, at: &SourceSpan, checker: &mut TreeChecker<'_>) -> Self {
+        foreign_parameter(&name.value, at, checker);
+        self
     }
 }
 
 /// `:id` and `<id>` match themselves, but hardly any path has such a segment.
-fn foreign_parameter(name: &str, at: &At, checker: &mut Checker<'_>) {
+fn foreign_parameter(name: &str, at: &SourceSpan, checker: &mut TreeChecker<'_>) {
     let Some((segment, param)) = name.split('/').find_map(|segment| {
         let inner = segment
             .strip_prefix('<')
@@ -282,16 +304,14 @@ fn foreign_parameter(name: &str, at: &At, checker: &mut Checker<'_>) {
 }
 
 impl TableKey for TableName {
-    const BY: By = By::Name;
+    const BY: TableNaming = TableNaming::Name;
 
-    fn read(name: &str, at: &At, checker: &mut Checker<'_>) -> Option<Self> {
-        if is_table_name(name) {
-            return Some(TableName);
+    fn parse(name: &TomlString) -> Result<Self, InvalidText> {
+        if is_table_name(&name.value) {
+            return Ok(TableName);
         }
-        let message = format!("{name:?} is not a name");
         let why = "a name has letters, digits, `-`, `_` and dots, at most 64";
-        let cure = "for example `app`";
-        checker.invalid(Code::BadText, at, message, why, cure)
+        Err(name.invalid(Code::BadText, "is not a name", why, "for example `app`"))
     }
 
     fn unquoted() -> Option<Self> {

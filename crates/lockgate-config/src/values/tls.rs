@@ -2,26 +2,24 @@
 
 use serde_json::Value as Json;
 
-use crate::check::Checker;
 use crate::codes::Code;
-use crate::document::Text;
+use crate::document::TomlString;
+use crate::language::{names, one_of};
 use crate::model::{Group, Suite, TlsVersion};
-use crate::newcomers;
-use crate::place::At;
-use crate::reference::names;
+use crate::spelling::nearest;
 
-use super::{TextLanguage, one_of};
+use super::{InvalidText, TextLanguage};
 
-/// A version of TLS.
-pub(crate) struct Version;
+/// A version of TLS, by its number.
+pub(crate) struct VersionName;
 
 /// A cipher suite, by its IANA name.
 pub(crate) struct SuiteName;
 
-/// A key exchange group.
+/// A key exchange group, by its name.
 pub(crate) struct GroupName;
 
-impl TextLanguage for Version {
+impl TextLanguage for VersionName {
     type Value = TlsVersion;
 
     const EXPECTED: &str = "\"1.2\" or \"1.3\"";
@@ -30,30 +28,21 @@ impl TextLanguage for Version {
         one_of(&TlsVersion::ALL.map(TlsVersion::name))
     }
 
-    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<TlsVersion> {
-        if let Some(version) = TlsVersion::ALL
-            .into_iter()
-            .find(|version| version.name() == text.value)
-        {
-            return Some(version);
-        }
-        let old = matches!(
-            &*text.value.to_ascii_lowercase(),
-            "1.0" | "1.1" | "tlsv1" | "tlsv1.0" | "tlsv1.1" | "sslv3"
-        );
-        let why = if old && !text.is_secret() {
-            "it is broken and not offered"
-        } else {
-            "it is not known"
-        };
-        let message = format!("{:?} is not a version of TLS", text.raw);
-        checker.invalid(
-            Code::UnknownWord,
-            at,
-            message,
-            why,
-            "write \"1.2\" or \"1.3\"",
-        )
+    fn parse(&self, text: &TomlString) -> Result<TlsVersion, InvalidText> {
+        let mut versions = TlsVersion::ALL.into_iter();
+        let found = versions.find(|version| version.name() == text.value);
+        found.ok_or_else(|| {
+            let old = matches!(
+                &*text.value.to_ascii_lowercase(),
+                "1.0" | "1.1" | "tlsv1" | "tlsv1.0" | "tlsv1.1" | "sslv3"
+            );
+            let why = match old && !text.is_secret() {
+                true => "it is broken and not offered",
+                false => "it is not known",
+            };
+            let cure = "write \"1.2\" or \"1.3\"";
+            text.invalid(Code::UnknownWord, "is not a version of TLS", why, cure)
+        })
     }
 }
 
@@ -76,25 +65,16 @@ impl TextLanguage for SuiteName {
         names("", Suite::ALL.map(Suite::name))
     }
 
-    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<Suite> {
-        if let Some(suite) = Suite::parse(&text.value) {
-            return Some(suite);
-        }
-        let names = Suite::ALL.map(Suite::name);
-        let meant = Suite::from_openssl(&text.value).map(Suite::name);
-        let meant = meant.or_else(|| newcomers::nearest(&text.value, names));
-        let message = format!("{:?} is not a cipher suite", text.raw);
-        let cure = match meant {
-            Some(meant) if !text.is_secret() => format!("write \"{meant}\""),
-            _ => format!("the suites are {}", names.join(", ")),
-        };
-        checker.invalid(
-            Code::UnknownWord,
-            at,
-            message,
-            "no suite has this name",
-            cure,
-        )
+    fn parse(&self, text: &TomlString) -> Result<Suite, InvalidText> {
+        Suite::parse(&text.value).ok_or_else(|| {
+            let names = Suite::ALL.map(Suite::name);
+            let meant = Suite::from_openssl(&text.value).map(Suite::name);
+            let meant = meant.or_else(|| nearest(&text.value, names));
+            let cure = format!("the suites are {}", names.join(", "));
+            let (message, why) = ("is not a cipher suite", "no suite has this name");
+            text.invalid(Code::UnknownWord, message, why, cure)
+                .or_meant(meant.map(|meant| format!("write \"{meant}\"")))
+        })
     }
 }
 
@@ -111,27 +91,17 @@ impl TextLanguage for GroupName {
         names("", Group::ALL.map(Group::name))
     }
 
-    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<Group> {
-        if let Some(group) = Group::ALL
-            .into_iter()
-            .find(|group| group.name() == text.value)
-        {
-            return Some(group);
-        }
-        let names = Group::ALL.map(Group::name);
-        let meant = Group::from_other(&text.value).map(Group::name);
-        let meant = meant.or_else(|| newcomers::nearest(&text.value, names));
-        let message = format!("{:?} is not a key exchange group", text.raw);
-        let cure = match meant {
-            Some(meant) if !text.is_secret() => format!("write \"{meant}\""),
-            _ => format!("the groups are {}", names.join(", ")),
-        };
-        checker.invalid(
-            Code::UnknownWord,
-            at,
-            message,
-            "no group has this name",
-            cure,
-        )
+    fn parse(&self, text: &TomlString) -> Result<Group, InvalidText> {
+        let mut groups = Group::ALL.into_iter();
+        let found = groups.find(|group| group.name() == text.value);
+        found.ok_or_else(|| {
+            let names = Group::ALL.map(Group::name);
+            let meant = Group::from_other(&text.value).map(Group::name);
+            let meant = meant.or_else(|| nearest(&text.value, names));
+            let cure = format!("the groups are {}", names.join(", "));
+            let (message, why) = ("is not a key exchange group", "no group has this name");
+            text.invalid(Code::UnknownWord, message, why, cure)
+                .or_meant(meant.map(|meant| format!("write \"{meant}\"")))
+        })
     }
 }

@@ -4,31 +4,28 @@ use std::fmt::Debug;
 
 use serde_json::Value as Json;
 
-use crate::check::Checker;
-use crate::document::{Item, Node};
+use crate::document::{TomlItem, TomlValue};
+use crate::language::{Language, Notation, TreeChecker, names, one_of, quoted};
 
-use super::{Language, Syntax, one_of};
-
-/// One of these words.
+/// A closed set of words with their values.
 pub(crate) struct Words<T: 'static>(pub(crate) &'static [(&'static str, T)]);
 
-impl<T> Syntax for Words<T> {
+impl<T> Notation for Words<T> {
     fn expected(&self) -> String {
         quoted(&self.words())
     }
 
     fn reference(&self) -> String {
         let words = self.words();
-        let quoted: Vec<_> = words.iter().map(|word| format!("`\"{word}\"`")).collect();
-        quoted.join(", ")
+        names("", words.iter().map(|word| format!("{word:?}")))
     }
 
     fn schema(&self) -> Json {
         one_of(&self.words())
     }
 
-    fn takes(&self, node: &Node) -> bool {
-        matches!(node, Node::Text(_))
+    fn accepts(&self, node: &TomlValue) -> bool {
+        matches!(node, TomlValue::Text(_))
     }
 
     fn words(&self) -> Vec<&'static str> {
@@ -39,8 +36,8 @@ impl<T> Syntax for Words<T> {
 impl<T: Copy + Debug> Language for Words<T> {
     type Value = T;
 
-    fn read(&self, item: &Item, path: &str, checker: &mut Checker<'_>) -> Option<T> {
-        let Node::Text(text) = &item.node else {
+    fn read(&self, item: &TomlItem, path: &str, checker: &mut TreeChecker<'_>) -> Option<T> {
+        let TomlValue::Text(text) = &item.node else {
             return checker.wrong_type(self, item, path);
         };
         match self.0.iter().find(|(word, _)| *word == text.value) {
@@ -48,10 +45,4 @@ impl<T: Copy + Debug> Language for Words<T> {
             None => checker.unknown_word(self, item),
         }
     }
-}
-
-/// Words for a message.
-pub(crate) fn quoted(words: &[&str]) -> String {
-    let quoted: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();
-    quoted.join(" or ")
 }

@@ -1,12 +1,13 @@
 //! Changes of a document in a stream, piece by piece.
 
-use super::compile::{Changes, Compiled};
+use super::compile::Changes;
+use super::compiled::Compiled;
 use super::escape::Escape;
-use super::html::{Event, Html};
+use super::html::{Html, HtmlEvent};
 use super::matches::Texts;
-use super::output::{Output, put};
-use super::{ChangeError, Document};
-use crate::Progress;
+use super::output::{ChangeOutput, put};
+use super::{ChangeError, DocumentKind};
+use crate::StepProgress;
 use std::sync::Arc;
 
 /// The most input of one step, in bytes.
@@ -21,12 +22,12 @@ const STEP: usize = 16 * 1024;
 pub struct Changer {
     machine: Machine,
     values: Vec<Box<[u8]>>,
-    written: Vec<Written>,
+    written: Vec<EscapedValue>,
     left: u64,
 }
 
 /// A value in its escaped forms.
-struct Written {
+struct EscapedValue {
     number: usize,
     escape: Escape,
     text: Box<[u8]>,
@@ -34,7 +35,7 @@ struct Written {
 
 impl Changer {
     /// A changer for one document with at most `max` bytes of output. A missing value is empty.
-    pub fn new(changes: &Changes, document: Document, values: &[&[u8]], max: u64) -> Self {
+    pub fn new(changes: &Changes, document: DocumentKind, values: &[&[u8]], max: u64) -> Self {
         let values = values.iter().map(|value| Box::from(*value)).collect();
         Self {
             machine: Machine::new(changes, document),
@@ -56,24 +57,28 @@ impl Changer {
         input: &mut &[u8],
         out: &mut Vec<u8>,
         room: usize,
-    ) -> Result<Progress, ChangeError> {
+    ) -> Result<StepProgress, ChangeError> {
         let (machine, mut sink) = self.parts(out, room);
         machine.step(input, &mut sink)
     }
 
     /// As [`step`](Self::step), at the end of the input. The output is complete with
-    /// [`Progress::Done`].
+    /// [`StepProgress::Done`].
     ///
     /// # Errors
     /// As [`step`](Self::step).
-    pub fn finish(&mut self, out: &mut Vec<u8>, room: usize) -> Result<Progress, ChangeError> {
+    pub fn finish(&mut self, out: &mut Vec<u8>, room: usize) -> Result<StepProgress, ChangeError> {
         let (machine, mut sink) = self.parts(out, room);
         machine.finish(&mut sink)
     }
 
-    fn parts<'a>(&'a mut self, out: &'a mut Vec<u8>, room: usize) -> (&'a mut Machine, Sink<'a>) {
+    fn parts<'a>(
+        &'a mut self,
+        out: &'a mut Vec<u8>,
+        room: usize,
+    ) -> (&'a mut Machine, ChangerOutput<'a>) {
         let full = out.len().saturating_add(room);
-        let sink = Sink {
+        let sink = ChangerOutput {
             values: &self.values,
             written: &mut self.written,
             left: &mut self.left,
@@ -85,9 +90,9 @@ impl Changer {
 }
 
 /// The output of a changer.
-struct Sink<'a> {
+struct ChangerOutput<'a> {
     values: &'a [Box<[u8]>],
-    written: &'a mut Vec<Written>,
+    written: &'a mut Vec<EscapedValue>,
     left: &'a mut u64,
     full: usize,
     out: &'a mut Vec<u8>,
@@ -98,7 +103,7 @@ fn count(left: &mut u64, len: usize) -> Result<(), ChangeError> {
     Ok(())
 }
 
-impl Output for Sink<'_> {
+impl ChangeOutput for ChangerOutput<'_> {
     fn text(&mut self, text: &[u8]) -> Result<(), ChangeError> {
         count(self.left, text.len())?;
         self.out.extend_from_slice(text);
@@ -114,9 +119,9 @@ impl Output for Sink<'_> {
             self.out.extend_from_slice(value);
             return Ok(());
         }
-        let same = |written: &Written| written.number == number && written.escape == escape;
+        let same = |written: &EscapedValue| written.number == number && written.escape == escape;
         let at = self.written.iter().position(same).unwrap_or_else(|| {
-            self.written.push(Written {
+            self.written.push(EscapedValue {
                 number,
                 escape,
                 text: escape.apply(value).into(),
@@ -153,14 +158,14 @@ enum State {
     PutIn { insert: usize, values: bool },
     /// The end of the input.
     Ending,
-    /// The document is complete.
+    /// All output has been written.
     Over,
 }
 
 impl Machine {
-    pub(super) fn new(changes: &Changes, document: Document) -> Self {
+    pub(super) fn new(changes: &Changes, document: DocumentKind) -> Self {
         let compiled = changes.compiled();
-        let html = (document == Document::Html && !compiled.selects.is_empty())
+        let html = (document == DocumentKind::Html && !compiled.selects.is_empty())
             .then(|| Html::new(&compiled));
         let escape = Escape::of(document);
         Self {
@@ -181,14 +186,14 @@ impl Machine {
     pub(super) fn step(
         &mut self,
         input: &mut &[u8],
-        out: &mut impl Output,
-    ) -> Result<Progress, ChangeError> {
+        out: &mut impl ChangeOutput,
+    ) -> Result<StepProgress, ChangeError> {
         loop {
-            if self.drain(out)? == Progress::Full {
-                return Ok(Progress::Full);
+            if self.drain(out)? == StepProgress::Full {
+                return Ok(StepProgress::Full);
             }
             if input.is_empty() {
-                return Ok(Progress::Done);
+                return Ok(StepProgress::Done);
             }
             let (now, later) = input.split_at(input.len().min(STEP));
             *input = later;
@@ -199,14 +204,17 @@ impl Machine {
         }
     }
 
-    pub(super) fn finish(&mut self, out: &mut impl Output) -> Result<Progress, ChangeError> {
-        if self.drain(out)? == Progress::Full {
-            return Ok(Progress::Full);
+    pub(super) fn finish(
+        &mut self,
+        out: &mut impl ChangeOutput,
+    ) -> Result<StepProgress, ChangeError> {
+        if self.drain(out)? == StepProgress::Full {
+            return Ok(StepProgress::Full);
         }
         if let Some(html) = &mut self.html {
             html.end()?;
-            if self.drain(out)? == Progress::Full {
-                return Ok(Progress::Full);
+            if self.drain(out)? == StepProgress::Full {
+                return Ok(StepProgress::Full);
             }
         }
         if self.state == State::Running {
@@ -216,15 +224,15 @@ impl Machine {
     }
 
     /// Writes all output that is ready.
-    fn drain(&mut self, out: &mut impl Output) -> Result<Progress, ChangeError> {
+    fn drain(&mut self, out: &mut impl ChangeOutput) -> Result<StepProgress, ChangeError> {
         loop {
             let ended = matches!(self.state, State::PutIn { .. } | State::Ending);
             if self
                 .texts
                 .advance(&self.compiled, self.escape, ended, out)?
-                == Progress::Full
+                == StepProgress::Full
             {
-                return Ok(Progress::Full);
+                return Ok(StepProgress::Full);
             }
             match self.state {
                 State::PutIn { insert, values } => {
@@ -238,12 +246,12 @@ impl Machine {
                 State::Running | State::Over => {}
             }
             match self.html.as_mut().and_then(Html::next) {
-                Some(Event::Text(text)) => self.texts.feed(text),
-                Some(Event::PutIn { insert, values }) => {
+                Some(HtmlEvent::Text(text)) => self.texts.feed(text),
+                Some(HtmlEvent::PutIn { insert, values }) => {
                     self.changed = true;
                     self.state = State::PutIn { insert, values };
                 }
-                None => return Ok(Progress::Done),
+                None => return Ok(StepProgress::Done),
             }
         }
     }

@@ -2,12 +2,11 @@
 
 use std::borrow::Cow;
 
-use super::Document;
+use super::DocumentKind;
 
 /// The escape of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Escape {
-    /// None.
     None,
     /// Character references, for HTML and XML: text and quoted attributes.
     Markup,
@@ -17,11 +16,11 @@ pub(super) enum Escape {
 
 impl Escape {
     /// The escape for values in a document of this kind.
-    pub(super) fn of(document: Document) -> Self {
+    pub(super) fn of(document: DocumentKind) -> Self {
         match document {
-            Document::Html | Document::Xml => Self::Markup,
-            Document::Script => Self::Script,
-            Document::Other => Self::None,
+            DocumentKind::Html | DocumentKind::Xml => Self::Markup,
+            DocumentKind::Script => Self::Script,
+            DocumentKind::Other => Self::None,
         }
     }
 

@@ -15,7 +15,7 @@ use lol_html::{
 };
 
 use super::ChangeError;
-use super::compile::{Compiled, Operation};
+use super::compiled::{Compiled, Operation};
 
 /// The memory limit of a document's unfinished tags and open elements, in bytes. Long tags are
 /// those with inline images.
@@ -25,11 +25,13 @@ pub const LONGEST_TAG: usize = 4 << 20;
 const STEP: usize = 16 * 1024;
 
 /// The next part of the document.
-pub(super) enum Event<'a> {
-    /// Unchanged text.
+pub(super) enum HtmlEvent<'a> {
     Text(&'a [u8]),
     /// The insertion of a replacement, with its values or without.
-    PutIn { insert: usize, values: bool },
+    PutIn {
+        insert: usize,
+        values: bool,
+    },
 }
 
 /// A document on its way through the selectors.
@@ -38,7 +40,7 @@ pub(super) struct Html {
     rewriter: Option<Box<HtmlRewriter<'static, Tape>>>,
     tape: Tape,
     /// The part that was read from the tape, and the position in it.
-    read: Record,
+    read: TapeRecord,
     text_at: usize,
     mark_at: usize,
 }
@@ -46,15 +48,15 @@ pub(super) struct Html {
 /// The record of lol_html's sink and of our handlers, in the order of the document. Handlers must
 /// be `Send`, hence the lock; it is never contended.
 #[derive(Clone, Default)]
-struct Tape(Arc<Mutex<Record>>);
+struct Tape(Arc<Mutex<TapeRecord>>);
 
 #[derive(Default)]
-struct Record {
+struct TapeRecord {
     text: Vec<u8>,
-    marks: Vec<Mark>,
+    marks: Vec<TapeMark>,
 }
 
-struct Mark {
+struct TapeMark {
     /// The position in the text.
     at: usize,
     insert: usize,
@@ -62,14 +64,14 @@ struct Mark {
 }
 
 impl Tape {
-    fn record(&self) -> MutexGuard<'_, Record> {
+    fn record(&self) -> MutexGuard<'_, TapeRecord> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn mark(&self, insert: usize, values: bool) {
         let mut record = self.record();
         let at = record.text.len();
-        record.marks.push(Mark { at, insert, values });
+        record.marks.push(TapeMark { at, insert, values });
     }
 
     /// A handler that lol_html calls at the place of the insertion.
@@ -115,7 +117,7 @@ impl Html {
         Self {
             rewriter: Some(rewriter),
             tape,
-            read: Record::default(),
+            read: TapeRecord::default(),
             text_at: 0,
             mark_at: 0,
         }
@@ -137,7 +139,7 @@ impl Html {
     }
 
     /// The next event, if there is one yet.
-    pub(super) fn next(&mut self) -> Option<Event<'_>> {
+    pub(super) fn next(&mut self) -> Option<HtmlEvent<'_>> {
         if self.text_at == self.read.text.len() && self.mark_at == self.read.marks.len() {
             self.read.text.clear();
             self.read.marks.clear();
@@ -149,11 +151,11 @@ impl Html {
         if self.text_at < until {
             let begin = self.text_at;
             self.text_at = until.min(begin + STEP);
-            return Some(Event::Text(&self.read.text[begin..self.text_at]));
+            return Some(HtmlEvent::Text(&self.read.text[begin..self.text_at]));
         }
         let mark = mark?;
         self.mark_at += 1;
-        Some(Event::PutIn {
+        Some(HtmlEvent::PutIn {
             insert: mark.insert,
             values: mark.values,
         })
@@ -171,13 +173,13 @@ enum Fate {
 /// A start tag that we write: lol_html could not leave placeholders for values in it.
 struct StartTag {
     name: String,
-    attributes: Vec<(String, Value)>,
+    attributes: Vec<(String, AttributeValue)>,
     self_closing: bool,
     /// Whether an attribute was removed.
     unset: Option<usize>,
 }
 
-enum Value {
+enum AttributeValue {
     /// The value in the document, without quotes.
     Document(String),
     Insert(usize),
@@ -215,10 +217,10 @@ fn set(element: &mut Element<'_, '_>, name: &str, insert: usize, tape: &Tape) {
         .iter_mut()
         .find(|(other, _)| other.eq_ignore_ascii_case(name))
     {
-        Some((_, value)) => *value = Value::Insert(insert),
+        Some((_, value)) => *value = AttributeValue::Insert(insert),
         None => tag
             .attributes
-            .push((name.to_owned(), Value::Insert(insert))),
+            .push((name.to_owned(), AttributeValue::Insert(insert))),
     }
 }
 
@@ -241,7 +243,12 @@ fn start_tag(element: &mut Element<'_, '_>, tape: &Tape) -> Arc<Mutex<StartTag>>
     }
     let attributes = element.attributes().iter();
     let attributes = attributes
-        .map(|one| (one.name_preserve_case(), Value::Document(one.value())))
+        .map(|one| {
+            (
+                one.name_preserve_case(),
+                AttributeValue::Document(one.value()),
+            )
+        })
         .collect();
     let name = element.tag_name_preserve_case();
     let self_closing = element.is_self_closing();
@@ -275,8 +282,8 @@ impl StartTag {
             text(name);
             text("=\"");
             match value {
-                Value::Document(value) => text(&value.replace('"', "&quot;")),
-                Value::Insert(insert) => tape.mark(*insert, true),
+                AttributeValue::Document(value) => text(&value.replace('"', "&quot;")),
+                AttributeValue::Insert(insert) => tape.mark(*insert, true),
             }
             text("\"");
         }

@@ -1,14 +1,12 @@
 //! Texts and patterns in a stream, with results that do not depend on how it is cut.
 
-use aho_corasick::AhoCorasick;
-use regex_automata::meta::Regex;
 use regex_automata::{Anchored, Input, PatternID};
 
 use super::ChangeError;
-use super::compile::Compiled;
+use super::compiled::{Compiled, Matcher};
 use super::escape::Escape;
-use super::output::{Output, put};
-use crate::Progress;
+use super::output::{ChangeOutput, put};
+use crate::StepProgress;
 
 /// The longest match, in bytes, that is found wherever it is.
 pub const LONGEST_MATCH: usize = 8 * 1024;
@@ -24,35 +22,15 @@ const TILE: u64 = LONGEST_MATCH as u64;
 /// character of UTF-8.
 const LOOK: usize = 4;
 
-/// The compiled texts and patterns.
-pub(super) enum Matcher {
-    /// Nothing to search for: everything passes.
-    Nothing,
-    /// Texts only; of those that begin at the same byte the first one wins.
-    Texts {
-        automaton: AhoCorasick,
-        longest: usize,
-        inserts: Vec<usize>,
-    },
-    /// Patterns, and texts among them as patterns.
-    Patterns {
-        regex: Box<Regex>,
-        /// The longest match, if it is at most [`SHORT_MATCH`].
-        longest: Option<usize>,
-        /// By pattern: the replacement, and whether it has groups.
-        inserts: Vec<(usize, bool)>,
-    },
-}
-
 /// A match in the buffer.
-struct Found {
+struct TextMatch {
     begin: usize,
     end: usize,
     pattern: usize,
 }
 
 /// The part of the text that can be decided with the bytes so far.
-struct Window {
+struct SearchWindow {
     /// The latest end of a match.
     end: usize,
     /// The end of the bytes that assertions see.
@@ -63,7 +41,7 @@ struct Window {
 
 impl Matcher {
     /// The window at the current position in `texts`.
-    fn window(&self, texts: &Texts, ended: bool) -> Option<Window> {
+    fn window(&self, texts: &Texts, ended: bool) -> Option<SearchWindow> {
         let (len, at) = (texts.buffer.len(), texts.at);
         let longest = match self {
             Self::Nothing => 1,
@@ -75,7 +53,7 @@ impl Matcher {
             Self::Patterns { longest: None, .. } => return texts.tile(ended),
         };
         if ended {
-            return (at < len).then_some(Window {
+            return (at < len).then_some(SearchWindow {
                 end: len,
                 looked: len,
                 decided: len,
@@ -86,21 +64,21 @@ impl Matcher {
         // match is long.
         let decided = (len + 1).saturating_sub(longest);
         let worth = decided > at && decided - at >= (longest / 4).max(1);
-        worth.then_some(Window {
+        worth.then_some(SearchWindow {
             end: len,
             looked: len,
             decided,
         })
     }
 
-    fn find(&self, buffer: &[u8], at: usize, window: &Window) -> Option<Found> {
+    fn find(&self, buffer: &[u8], at: usize, window: &SearchWindow) -> Option<TextMatch> {
         let buffer = &buffer[..window.looked];
         match self {
             Self::Nothing => None,
             Self::Texts { automaton, .. } => {
                 let found =
                     automaton.find(aho_corasick::Input::new(buffer).range(at..window.end))?;
-                Some(Found {
+                Some(TextMatch {
                     begin: found.start(),
                     end: found.end(),
                     pattern: found.pattern().as_usize(),
@@ -108,7 +86,7 @@ impl Matcher {
             }
             Self::Patterns { regex, .. } => {
                 let found = regex.search(&Input::new(buffer).range(at..window.end))?;
-                Some(Found {
+                Some(TextMatch {
                     begin: found.start(),
                     end: found.end(),
                     pattern: found.pattern().as_usize(),
@@ -121,10 +99,10 @@ impl Matcher {
     fn replace(
         &self,
         buffer: &[u8],
-        found: &Found,
+        found: &TextMatch,
         compiled: &Compiled,
         escape: Escape,
-        out: &mut impl Output,
+        out: &mut impl ChangeOutput,
     ) -> Result<(), ChangeError> {
         match self {
             Self::Nothing => Ok(()),
@@ -189,7 +167,7 @@ impl Texts {
         self.found
     }
 
-    /// Appends text.
+    /// Appends text to the buffer's end.
     pub(super) fn feed(&mut self, text: &[u8]) {
         let gone = self.at.saturating_sub(LOOK);
         if gone >= LONGEST_MATCH || gone > 0 && self.buffer.len() == self.at {
@@ -214,7 +192,7 @@ impl Texts {
     ///
     /// A search for a match may look through both tiles and find a short one. To bound that cost,
     /// each match of a tile shortens how far the next search in it looks.
-    fn tile(&self, ended: bool) -> Option<Window> {
+    fn tile(&self, ended: bool) -> Option<SearchWindow> {
         let (len, at) = (self.buffer.len(), self.at);
         let next = usize::try_from(self.next_tile - self.base).unwrap_or(usize::MAX);
         if at >= len || !ended && len < next + LONGEST_MATCH + LOOK {
@@ -222,15 +200,15 @@ impl Texts {
         }
         let reach = (2 * LONGEST_MATCH / (1 + self.matches)).max(SHORT_MATCH);
         let end = (next + LONGEST_MATCH).min(at + reach).min(len);
-        Some(Window {
+        Some(SearchWindow {
             end,
             looked: (end + LOOK).min(len),
             decided: next.min(at + reach / 2).min(len),
         })
     }
 
-    /// Continues at `at`.
-    fn go_on(&mut self, at: usize) {
+    /// Moves on to `at`: the bytes before it are decided.
+    fn move_to(&mut self, at: usize) {
         self.at = at;
         let place = self.base + at as u64;
         if place >= self.next_tile {
@@ -245,17 +223,17 @@ impl Texts {
         compiled: &Compiled,
         escape: Escape,
         ended: bool,
-        out: &mut impl Output,
-    ) -> Result<Progress, ChangeError> {
+        out: &mut impl ChangeOutput,
+    ) -> Result<StepProgress, ChangeError> {
         let matcher = &compiled.matcher;
         while let Some(window) = matcher.window(self, ended) {
             if out.is_full() {
-                return Ok(Progress::Full);
+                return Ok(StepProgress::Full);
             }
             let found = matcher.find(&self.buffer, self.at, &window);
             let Some(found) = found.filter(|found| found.begin < window.decided) else {
                 out.text(&self.buffer[self.at..window.decided])?;
-                self.go_on(window.decided);
+                self.move_to(window.decided);
                 continue;
             };
             if found.begin > self.at {
@@ -264,12 +242,12 @@ impl Texts {
             matcher.replace(&self.buffer[..window.looked], &found, compiled, escape, out)?;
             self.found = true;
             self.matches += 1;
-            self.go_on(found.end);
+            self.move_to(found.end);
         }
         Ok(if out.is_full() {
-            Progress::Full
+            StepProgress::Full
         } else {
-            Progress::Done
+            StepProgress::Done
         })
     }
 }

@@ -5,7 +5,7 @@ use super::escape::Escape;
 
 /// A piece of a replacement.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Piece {
+pub(super) enum ReplacementPiece {
     Text(Box<[u8]>),
     /// A value, escaped by the document unless it is raw.
     Value {
@@ -17,7 +17,7 @@ pub(super) enum Piece {
 }
 
 /// A destination of changed content, which arrives in order.
-pub(super) trait Output {
+pub(super) trait ChangeOutput {
     fn text(&mut self, text: &[u8]) -> Result<(), ChangeError>;
 
     fn value(&mut self, number: usize, escape: Escape) -> Result<(), ChangeError>;
@@ -28,21 +28,21 @@ pub(super) trait Output {
 
 /// Writes a replacement to `out`. With no `escape`, values that are not raw are left out.
 pub(super) fn put<'t>(
-    pieces: &[Piece],
+    pieces: &[ReplacementPiece],
     escape: Option<Escape>,
     group: impl Fn(usize) -> &'t [u8],
-    out: &mut impl Output,
+    out: &mut impl ChangeOutput,
 ) -> Result<(), ChangeError> {
     for piece in pieces {
         match piece {
-            Piece::Text(text) => out.text(text)?,
-            Piece::Value { number, raw: true } => out.value(*number, Escape::None)?,
-            Piece::Value { number, raw: false } => {
+            ReplacementPiece::Text(text) => out.text(text)?,
+            ReplacementPiece::Value { number, raw: true } => out.value(*number, Escape::None)?,
+            ReplacementPiece::Value { number, raw: false } => {
                 if let Some(escape) = escape {
                     out.value(*number, escape)?;
                 }
             }
-            Piece::Group(number) => out.text(group(*number))?,
+            ReplacementPiece::Group(number) => out.text(group(*number))?,
         }
     }
     Ok(())

@@ -5,40 +5,39 @@ use std::borrow::Cow;
 
 use super::changer::Machine;
 use super::escape::Escape;
-use super::output::Output;
-use super::{ChangeError, Changes, Document};
-use crate::Progress;
+use super::output::ChangeOutput;
+use super::{ChangeError, Changes, DocumentKind};
+use crate::StepProgress;
 
 /// A changed document with placeholders for values. Built once per document, filled in for each
 /// request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Plan {
+pub struct ChangePlan {
     /// The text that all requests share.
     text: Box<[u8]>,
-    /// The placeholders, in order.
-    marks: Box<[Mark]>,
+    marks: Box<[Placeholder]>,
     /// The values with their escapes: a value that is escaped in two ways has two slots.
-    slots: Box<[Slot]>,
+    slots: Box<[ValueSlot]>,
     changed: bool,
 }
 
 /// A placeholder for a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Mark {
+struct Placeholder {
     /// The position in the text.
     at: u32,
     slot: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Slot {
+struct ValueSlot {
     number: usize,
     escape: Escape,
     /// The number of marks with this slot.
     uses: u64,
 }
 
-impl Plan {
+impl ChangePlan {
     /// Applies `changes` to `content`. Takes the time of one pass; for large files, call it from
     /// another thread than a worker's.
     ///
@@ -47,21 +46,21 @@ impl Plan {
     /// counts text and marks and is at most 4 GB; [`ChangeError::TagTooLong`].
     pub fn new(
         changes: &Changes,
-        document: Document,
+        document: DocumentKind,
         content: &[u8],
         max: usize,
     ) -> Result<Self, ChangeError> {
         let mut machine = Machine::new(changes, document);
         let max = max.min(u32::MAX as usize);
-        let mut draft = Draft {
+        let mut draft = PlanDraft {
             text: Vec::with_capacity(content.len().min(max)),
             marks: vec![],
             slots: vec![],
             max,
         };
         let mut input = content;
-        while machine.step(&mut input, &mut draft)? == Progress::Full {}
-        while machine.finish(&mut draft)? == Progress::Full {}
+        while machine.step(&mut input, &mut draft)? == StepProgress::Full {}
+        while machine.finish(&mut draft)? == StepProgress::Full {}
         Ok(Self {
             text: draft.text.into(),
             marks: draft.marks.into(),
@@ -80,7 +79,7 @@ impl Plan {
         self.marks.is_empty()
     }
 
-    /// The text that all requests share; [`Filled`] lends parts of it.
+    /// The text that all requests share; [`FilledPlan`] lends parts of it.
     pub fn text(&self) -> &[u8] {
         &self.text
     }
@@ -96,12 +95,12 @@ impl Plan {
     }
 
     /// The document of one request. A missing value is empty.
-    pub fn fill<'a>(&'a self, values: &[&'a [u8]]) -> Filled<'a> {
-        let value = |slot: &Slot| {
+    pub fn fill<'a>(&'a self, values: &[&'a [u8]]) -> FilledPlan<'a> {
+        let value = |slot: &ValueSlot| {
             slot.escape
                 .apply(values.get(slot.number).copied().unwrap_or_default())
         };
-        Filled {
+        FilledPlan {
             plan: self,
             values: self.slots.iter().map(value).collect(),
         }
@@ -110,12 +109,12 @@ impl Plan {
 
 /// The document of one request: pieces of text and values in turn.
 #[derive(Debug, Clone)]
-pub struct Filled<'a> {
-    plan: &'a Plan,
+pub struct FilledPlan<'a> {
+    plan: &'a ChangePlan,
     values: Vec<Cow<'a, [u8]>>,
 }
 
-impl Filled<'_> {
+impl FilledPlan<'_> {
     /// The length of the document: Content-Length.
     pub fn length(&self) -> u64 {
         let values = self.plan.slots.iter().zip(&self.values);
@@ -167,14 +166,14 @@ impl Filled<'_> {
 }
 
 /// A plan in the making.
-struct Draft {
+struct PlanDraft {
     text: Vec<u8>,
-    marks: Vec<Mark>,
-    slots: Vec<Slot>,
+    marks: Vec<Placeholder>,
+    slots: Vec<ValueSlot>,
     max: usize,
 }
 
-impl Draft {
+impl PlanDraft {
     fn room_for(&self, more: usize) -> Result<(), ChangeError> {
         let size = self.text.len() + size_of_val(&*self.marks) + more;
         if size > self.max {
@@ -185,7 +184,7 @@ impl Draft {
     }
 }
 
-impl Output for Draft {
+impl ChangeOutput for PlanDraft {
     fn text(&mut self, text: &[u8]) -> Result<(), ChangeError> {
         self.room_for(text.len())?;
         self.text.extend_from_slice(text);
@@ -193,10 +192,10 @@ impl Output for Draft {
     }
 
     fn value(&mut self, number: usize, escape: Escape) -> Result<(), ChangeError> {
-        self.room_for(size_of::<Mark>())?;
-        let same = |slot: &Slot| slot.number == number && slot.escape == escape;
+        self.room_for(size_of::<Placeholder>())?;
+        let same = |slot: &ValueSlot| slot.number == number && slot.escape == escape;
         let slot = self.slots.iter().position(same).unwrap_or_else(|| {
-            self.slots.push(Slot {
+            self.slots.push(ValueSlot {
                 number,
                 escape,
                 uses: 0,
@@ -204,7 +203,7 @@ impl Output for Draft {
             self.slots.len() - 1
         });
         self.slots[slot].uses += 1;
-        self.marks.push(Mark {
+        self.marks.push(Placeholder {
             at: self.text.len() as u32,
             slot: slot as u32,
         });

@@ -1,31 +1,31 @@
 //! Results of rules on documents, by plan and by stream, in any pieces.
 
 use super::*;
-use crate::Progress;
+use crate::StepProgress;
 
-fn text(find: &str, with: impl Into<Template>) -> Rule {
-    Rule::Text {
+fn text(find: &str, with: impl Into<ChangeTemplate>) -> ChangeRule {
+    ChangeRule::Text {
         find: find.into(),
         with: with.into(),
     }
 }
 
-fn pattern(pattern: &str, with: impl Into<Template>) -> Rule {
-    Rule::Pattern {
+fn pattern(pattern: &str, with: impl Into<ChangeTemplate>) -> ChangeRule {
+    ChangeRule::Pattern {
         pattern: pattern.into(),
         with: with.into(),
     }
 }
 
-fn select(selector: &str, edit: Edit) -> Rule {
-    Rule::Select {
+fn select(selector: &str, edit: SelectorEdit) -> ChangeRule {
+    ChangeRule::Select {
         selector: selector.into(),
         edit,
     }
 }
 
 /// A template in which `{0}` is value 0 and `{!0}` the same value raw.
-fn with(text: &str) -> Template {
+fn with(text: &str) -> ChangeTemplate {
     let mut parts = vec![];
     for (at, piece) in text.split(['{', '}']).enumerate() {
         let number = piece
@@ -34,21 +34,21 @@ fn with(text: &str) -> Template {
             .ok()
             .filter(|_| at % 2 == 1);
         parts.push(match number {
-            Some(number) if piece.starts_with('!') => Part::Raw(number),
-            Some(number) => Part::Value(number),
-            None if at % 2 == 1 => Part::Text(format!("{{{piece}}}").into()),
-            None => Part::Text(piece.into()),
+            Some(number) if piece.starts_with('!') => TemplatePart::Raw(number),
+            Some(number) => TemplatePart::Value(number),
+            None if at % 2 == 1 => TemplatePart::Text(format!("{{{piece}}}").into()),
+            None => TemplatePart::Text(piece.into()),
         });
     }
-    Template(parts)
+    ChangeTemplate(parts)
 }
 
-fn compiled(rules: &[Rule]) -> Changes {
+fn compiled(rules: &[ChangeRule]) -> Changes {
     Changes::compile(rules).unwrap()
 }
 
-fn planned(changes: &Changes, document: Document, content: &[u8], values: &[&[u8]]) -> Vec<u8> {
-    let plan = Plan::new(changes, document, content, 1 << 24).unwrap();
+fn planned(changes: &Changes, document: DocumentKind, content: &[u8], values: &[&[u8]]) -> Vec<u8> {
+    let plan = ChangePlan::new(changes, document, content, 1 << 24).unwrap();
     let (filled, mut out) = (plan.fill(values), Vec::new());
     filled.copy_to(&mut out);
     assert_eq!(out.len() as u64, filled.length());
@@ -59,22 +59,27 @@ fn planned(changes: &Changes, document: Document, content: &[u8], values: &[&[u8
 
 fn streamed<'a>(
     changes: &Changes,
-    document: Document,
+    document: DocumentKind,
     pieces: impl IntoIterator<Item = &'a [u8]>,
     values: &[&[u8]],
     room: usize,
 ) -> Vec<u8> {
     let (mut changer, mut out) = (Changer::new(changes, document, values, 1 << 24), Vec::new());
     for mut piece in pieces {
-        while changer.step(&mut piece, &mut out, room).unwrap() == Progress::Full {}
+        while changer.step(&mut piece, &mut out, room).unwrap() == StepProgress::Full {}
         assert!(piece.is_empty());
     }
-    while changer.finish(&mut out, room).unwrap() == Progress::Full {}
+    while changer.finish(&mut out, room).unwrap() == StepProgress::Full {}
     out
 }
 
 /// The result of rules on a document, by plan and by stream alike.
-fn changed(rules: &[Rule], document: Document, content: &[u8], values: &[&[u8]]) -> String {
+fn changed(
+    rules: &[ChangeRule],
+    document: DocumentKind,
+    content: &[u8],
+    values: &[&[u8]],
+) -> String {
     let changes = compiled(rules);
     let plan = planned(&changes, document, content, values);
     let show = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -94,19 +99,19 @@ fn changed(rules: &[Rule], document: Document, content: &[u8], values: &[&[u8]])
     show(&plan)
 }
 
-fn html(rules: &[Rule], content: &str) -> String {
+fn html(rules: &[ChangeRule], content: &str) -> String {
     changed(
         rules,
-        Document::Html,
+        DocumentKind::Html,
         content.as_bytes(),
         &[b"<&\"'>", b"two"],
     )
 }
 
-fn other(rules: &[Rule], content: &str) -> String {
+fn other(rules: &[ChangeRule], content: &str) -> String {
     changed(
         rules,
-        Document::Other,
+        DocumentKind::Other,
         content.as_bytes(),
         &[b"<v>", b"two"],
     )
@@ -147,14 +152,17 @@ fn replaced_text_is_never_matched_again() {
     );
     assert_eq!(
         html(
-            &[select("p", Edit::Append("word".into())), text("word", "W")],
+            &[
+                select("p", SelectorEdit::Append("word".into())),
+                text("word", "W")
+            ],
             "<p>word</p>"
         ),
         "<p>Wword</p>"
     );
     assert_eq!(
         html(
-            &[select("b", Edit::Remove), text("xy", "!")],
+            &[select("b", SelectorEdit::Remove), text("xy", "!")],
             "x<b>1</b>y xy"
         ),
         "xy !"
@@ -210,7 +218,7 @@ fn regex_replacements_insert_capture_groups() {
     // The same on bytes that are not UTF-8.
     let out = changed(
         &[pattern(r"(?-u:\xff)(.)", "$1")],
-        Document::Other,
+        DocumentKind::Other,
         b"a\xffb\xfe",
         &[],
     );
@@ -223,37 +231,42 @@ fn html_elements_are_edited_by_css_selectors() {
     let table = [
         (
             "head",
-            Edit::Append("<!--n-->".into()),
+            SelectorEdit::Append("<!--n-->".into()),
             "</title></head>",
             "</title><!--n--></head>",
         ),
         (
             "head",
-            Edit::Prepend("<!--n-->".into()),
+            SelectorEdit::Prepend("<!--n-->".into()),
             "<head>",
             "<head><!--n-->",
         ),
-        ("#x", Edit::Before("<hr>".into()), "<p", "<hr><p"),
-        ("#x", Edit::After("<hr>".into()), "</p>", "</p><hr>"),
+        ("#x", SelectorEdit::Before("<hr>".into()), "<p", "<hr><p"),
+        ("#x", SelectorEdit::After("<hr>".into()), "</p>", "</p><hr>"),
         (
             "img",
-            Edit::After("<hr>".into()),
+            SelectorEdit::After("<hr>".into()),
             "<img src=i>",
             "<img src=i><hr>",
         ),
-        ("img", Edit::Append("<hr>".into()), "", ""),
-        ("title", Edit::Inner("other".into()), ">t<", ">other<"),
+        ("img", SelectorEdit::Append("<hr>".into()), "", ""),
+        (
+            "title",
+            SelectorEdit::Inner("other".into()),
+            ">t<",
+            ">other<",
+        ),
         (
             "p",
-            Edit::Replace("<q></q>".into()),
+            SelectorEdit::Replace("<q></q>".into()),
             "<p id=\"x\">one<br>two</p>",
             "<q></q>",
         ),
-        ("p br", Edit::Remove, "<br>", ""),
-        ("p", Edit::Remove, "<p id=\"x\">one<br>two</p>", ""),
+        ("p br", SelectorEdit::Remove, "<br>", ""),
+        ("p", SelectorEdit::Remove, "<p id=\"x\">one<br>two</p>", ""),
         (
             "body",
-            Edit::Set {
+            SelectorEdit::Set {
                 name: "Class".into(),
                 value: "b\"".into(),
             },
@@ -262,7 +275,7 @@ fn html_elements_are_edited_by_css_selectors() {
         ),
         (
             "p",
-            Edit::Set {
+            SelectorEdit::Set {
                 name: "lang".into(),
                 value: "en".into(),
             },
@@ -271,21 +284,21 @@ fn html_elements_are_edited_by_css_selectors() {
         ),
         (
             "body",
-            Edit::Unset("class".into()),
+            SelectorEdit::Unset("class".into()),
             "<body class=a>",
             "<body>",
         ),
-        ("body", Edit::Unset("id".into()), "", ""),
+        ("body", SelectorEdit::Unset("id".into()), "", ""),
         (
             "[src=i]",
-            Edit::Set {
+            SelectorEdit::Set {
                 name: "src".into(),
                 value: "j".into(),
             },
             "src=i",
             "src=\"j\"",
         ),
-        ("nothing", Edit::Remove, "", ""),
+        ("nothing", SelectorEdit::Remove, "", ""),
     ];
     for (selector, edit, was, is) in table {
         let name = format!("{selector} {edit:?}");
@@ -299,44 +312,62 @@ fn html_elements_are_edited_by_css_selectors() {
 
 #[test]
 fn rules_on_one_element_apply_in_order() {
-    let of = |edits: &[Edit]| {
+    let of = |edits: &[SelectorEdit]| {
         let rules: Vec<_> = edits.iter().map(|edit| select("p", edit.clone())).collect();
         html(&rules, "-<p class=c>x</p>-")
     };
-    let (a, b) = (Template::from("a"), Template::from("b"));
+    let (a, b) = (ChangeTemplate::from("a"), ChangeTemplate::from("b"));
     assert_eq!(
-        of(&[Edit::Append(a.clone()), Edit::Append(b.clone())]),
+        of(&[
+            SelectorEdit::Append(a.clone()),
+            SelectorEdit::Append(b.clone())
+        ]),
         "-<p class=c>xab</p>-"
     );
     assert_eq!(
-        of(&[Edit::Prepend(a.clone()), Edit::Prepend(b.clone())]),
+        of(&[
+            SelectorEdit::Prepend(a.clone()),
+            SelectorEdit::Prepend(b.clone())
+        ]),
         "-<p class=c>bax</p>-"
     );
     assert_eq!(
-        of(&[Edit::Before(a.clone()), Edit::Before(b.clone())]),
+        of(&[
+            SelectorEdit::Before(a.clone()),
+            SelectorEdit::Before(b.clone())
+        ]),
         "-ab<p class=c>x</p>-"
     );
     assert_eq!(
-        of(&[Edit::After(a.clone()), Edit::After(b.clone())]),
+        of(&[
+            SelectorEdit::After(a.clone()),
+            SelectorEdit::After(b.clone())
+        ]),
         "-<p class=c>x</p>ba-"
     );
     assert_eq!(
-        of(&[Edit::Append(a.clone()), Edit::Inner(b.clone())]),
+        of(&[
+            SelectorEdit::Append(a.clone()),
+            SelectorEdit::Inner(b.clone())
+        ]),
         "-<p class=c>b</p>-"
     );
     assert_eq!(
-        of(&[Edit::Inner(a.clone()), Edit::Append(b.clone())]),
+        of(&[
+            SelectorEdit::Inner(a.clone()),
+            SelectorEdit::Append(b.clone())
+        ]),
         "-<p class=c>ab</p>-"
     );
     assert_eq!(
         of(&[
-            Edit::Before(a.clone()),
-            Edit::Remove,
-            Edit::Append(b.clone())
+            SelectorEdit::Before(a.clone()),
+            SelectorEdit::Remove,
+            SelectorEdit::Append(b.clone())
         ]),
         "-a-"
     );
-    let set = |name: &str, value: &Template| Edit::Set {
+    let set = |name: &str, value: &ChangeTemplate| SelectorEdit::Set {
         name: name.into(),
         value: value.clone(),
     };
@@ -345,13 +376,16 @@ fn rules_on_one_element_apply_in_order() {
         "-<p class=\"b\" id=\"b\">x</p>-"
     );
     assert_eq!(
-        of(&[set("id", &a), Edit::Unset("id".into())]),
+        of(&[set("id", &a), SelectorEdit::Unset("id".into())]),
         "-<p class=\"c\">x</p>-"
     );
-    assert_eq!(of(&[set("id", &a), Edit::Replace(b.clone())]), "-b-");
-    assert_eq!(of(&[Edit::Remove, set("id", &a)]), "--");
     assert_eq!(
-        of(&[set("id", &a), Edit::Prepend(b)]),
+        of(&[set("id", &a), SelectorEdit::Replace(b.clone())]),
+        "-b-"
+    );
+    assert_eq!(of(&[SelectorEdit::Remove, set("id", &a)]), "--");
+    assert_eq!(
+        of(&[set("id", &a), SelectorEdit::Prepend(b)]),
         "-<p class=\"c\" id=\"a\">bx</p>-"
     );
 }
@@ -359,11 +393,11 @@ fn rules_on_one_element_apply_in_order() {
 #[test]
 fn inserted_values_cannot_become_markup() {
     let escaped = "&lt;&amp;&quot;&#39;&gt;";
-    let rules = [select("p", Edit::Append(with("{0}{!1}")))];
+    let rules = [select("p", SelectorEdit::Append(with("{0}{!1}")))];
     assert_eq!(html(&rules, "<p></p>"), format!("<p>{escaped}two</p>"));
     let rules = [select(
         "p",
-        Edit::Set {
+        SelectorEdit::Set {
             name: "title".into(),
             value: with("v {0}"),
         },
@@ -375,8 +409,8 @@ fn inserted_values_cannot_become_markup() {
     // No escaping helps there: only text of the configuration goes in.
     for tag in ["script", "style", "SCRIPT"] {
         let rules = [
-            select(tag, Edit::Append(with("x='{0}'"))),
-            select(tag, Edit::Inner(with("{0}y"))),
+            select(tag, SelectorEdit::Append(with("x='{0}'"))),
+            select(tag, SelectorEdit::Inner(with("{0}y"))),
         ];
         assert_eq!(
             html(&rules[..1], &format!("<{tag}>1</{tag}>")),
@@ -389,7 +423,7 @@ fn inserted_values_cannot_become_markup() {
     }
     let rules = [select(
         "script",
-        Edit::Set {
+        SelectorEdit::Set {
             name: "nonce".into(),
             value: with("{1}"),
         },
@@ -406,18 +440,18 @@ fn inserted_values_are_escaped_for_the_document_type() {
     let value: &[u8] = "a\"'\\<&>`$\u{2028}\n\u{e9}".as_bytes();
     let table = [
         (
-            Document::Html,
+            DocumentKind::Html,
             "a&quot;&#39;\\&lt;&amp;&gt;`$\u{2028}\n\u{e9}",
         ),
         (
-            Document::Xml,
+            DocumentKind::Xml,
             "a&quot;&#39;\\&lt;&amp;&gt;`$\u{2028}\n\u{e9}",
         ),
         (
-            Document::Script,
+            DocumentKind::Script,
             r"a\u0022\u0027\u005c\u003c\u0026\u003e\u0060\u0024\u2028\u000aé",
         ),
-        (Document::Other, "a\"'\\<&>`$\u{2028}\n\u{e9}"),
+        (DocumentKind::Other, "a\"'\\<&>`$\u{2028}\n\u{e9}"),
     ];
     for (document, result) in table {
         assert_eq!(
@@ -427,12 +461,12 @@ fn inserted_values_are_escaped_for_the_document_type() {
         );
     }
     assert_eq!(
-        changed(&rules, Document::Script, b"X", &[b"\xff"]),
+        changed(&rules, DocumentKind::Script, b"X", &[b"\xff"]),
         "\u{fffd}",
         "JSON is UTF-8"
     );
     assert_eq!(
-        changed(&rules, Document::Html, b"X", &[]),
+        changed(&rules, DocumentKind::Html, b"X", &[]),
         "",
         "a value that is missing is empty"
     );
@@ -441,19 +475,19 @@ fn inserted_values_are_escaped_for_the_document_type() {
 #[test]
 fn media_types_select_the_document_type() {
     let table = [
-        ("text/html", Document::Html),
-        ("Text/HTML; charset=utf-8", Document::Html),
-        ("application/xhtml+xml", Document::Xml),
-        ("image/svg+xml", Document::Xml),
-        ("application/json", Document::Script),
-        ("application/ld+json ;x", Document::Script),
-        ("text/javascript", Document::Script),
-        ("text/plain", Document::Other),
-        ("", Document::Other),
+        ("text/html", DocumentKind::Html),
+        ("Text/HTML; charset=utf-8", DocumentKind::Html),
+        ("application/xhtml+xml", DocumentKind::Xml),
+        ("image/svg+xml", DocumentKind::Xml),
+        ("application/json", DocumentKind::Script),
+        ("application/ld+json ;x", DocumentKind::Script),
+        ("text/javascript", DocumentKind::Script),
+        ("text/plain", DocumentKind::Other),
+        ("", DocumentKind::Other),
     ];
     for (media_type, document) in table {
         assert_eq!(
-            Document::of(media_type.as_bytes()),
+            DocumentKind::of(media_type.as_bytes()),
             document,
             "{media_type}"
         );
@@ -462,9 +496,12 @@ fn media_types_select_the_document_type() {
 
 #[test]
 fn css_selectors_apply_to_html_only() {
-    let rules = [select("p", Edit::Remove), text("a", "b")];
-    assert_eq!(changed(&rules, Document::Xml, b"<p>a</p>", &[]), "<p>b</p>");
-    assert_eq!(changed(&rules, Document::Html, b"<p>a</p>a", &[]), "b");
+    let rules = [select("p", SelectorEdit::Remove), text("a", "b")];
+    assert_eq!(
+        changed(&rules, DocumentKind::Xml, b"<p>a</p>", &[]),
+        "<p>b</p>"
+    );
+    assert_eq!(changed(&rules, DocumentKind::Html, b"<p>a</p>a", &[]), "b");
 }
 
 #[test]
@@ -476,12 +513,12 @@ fn bytes_that_no_rule_touches_stay_unchanged() {
     let rules = [
         select(
             "p",
-            Edit::Set {
+            SelectorEdit::Set {
                 name: "id".into(),
                 value: "i".into(),
             },
         ),
-        select("p", Edit::Append("!".into())),
+        select("p", SelectorEdit::Append("!".into())),
     ];
     let expected = [
         b"<p title=\"",
@@ -492,11 +529,11 @@ fn bytes_that_no_rule_touches_stay_unchanged() {
     ]
     .concat();
     let changes = compiled(&rules);
-    assert!(planned(&changes, Document::Html, &page, &[]) == expected);
-    assert!(streamed(&changes, Document::Html, page.chunks(1), &[], 10) == expected);
+    assert!(planned(&changes, DocumentKind::Html, &page, &[]) == expected);
+    assert!(streamed(&changes, DocumentKind::Html, page.chunks(1), &[], 10) == expected);
     assert_eq!(
         html(
-            &[select("[title='é']", Edit::Remove)],
+            &[select("[title='é']", SelectorEdit::Remove)],
             "<p title='é'>1</p><p>2</p>"
         ),
         "<p>2</p>"
@@ -506,7 +543,7 @@ fn bytes_that_no_rule_touches_stay_unchanged() {
 #[test]
 fn an_edit_is_a_boundary_for_regex_anchors() {
     let rules = [
-        select("b", Edit::Before("!".into())),
+        select("b", SelectorEdit::Before("!".into())),
         pattern("^x", "1"),
         pattern("y$", "2"),
         text("yx", "3"),
@@ -521,7 +558,7 @@ fn a_faulty_rule_is_refused_with_its_number() {
     let set = |name: &str, value: &str| {
         select(
             "a",
-            Edit::Set {
+            SelectorEdit::Set {
                 name: name.into(),
                 value: with(value),
             },
@@ -561,12 +598,17 @@ fn a_faulty_rule_is_refused_with_its_number() {
     for (rule, fault) in table {
         let rules = [text("fine", "x"), rule];
         let error = Changes::compile(&rules).err();
-        assert_eq!(error, Some(RuleError { rule: 1, fault }), "{:?}", rules[1]);
+        assert_eq!(
+            error,
+            Some(ChangeRuleError { rule: 1, fault }),
+            "{:?}",
+            rules[1]
+        );
     }
     for rule in [
         pattern("(", ""),
-        select("a:hover(", Edit::Remove),
-        select("", Edit::Remove),
+        select("a:hover(", SelectorEdit::Remove),
+        select("", SelectorEdit::Remove),
     ] {
         let error = Changes::compile(&[rule]).err().unwrap();
         assert!(
@@ -660,12 +702,12 @@ fn template_values_are_refused_where_they_could_become_code() {
         ("{0}' onclick='{0}", None),
     ];
     let edits = [
-        Edit::Before,
-        Edit::After,
-        Edit::Prepend,
-        Edit::Append,
-        Edit::Inner,
-        Edit::Replace,
+        SelectorEdit::Before,
+        SelectorEdit::After,
+        SelectorEdit::Prepend,
+        SelectorEdit::Append,
+        SelectorEdit::Inner,
+        SelectorEdit::Replace,
     ];
     for (template, fault) in table {
         let rules = [text("a", with(template)), pattern("a", with(template))];
@@ -702,11 +744,11 @@ fn a_match_of_bounded_length_is_found_across_chunks() {
                 [text(&"a".repeat(len), "!")],
             ] {
                 let changes = compiled(&rules);
-                let plan = planned(&changes, Document::Other, content.as_bytes(), &[]);
+                let plan = planned(&changes, DocumentKind::Other, content.as_bytes(), &[]);
                 for size in [999, 16_384, 1 << 20] {
                     let stream = streamed(
                         &changes,
-                        Document::Other,
+                        DocumentKind::Other,
                         content.as_bytes().chunks(size),
                         &[],
                         1 << 20,
@@ -714,7 +756,7 @@ fn a_match_of_bounded_length_is_found_across_chunks() {
                     assert!(stream == plan, "{len} at {offset} in {size}");
                 }
                 if len <= 900
-                    || !matches!(&rules[0], Rule::Pattern { pattern, .. } if pattern.contains('{'))
+                    || !matches!(&rules[0], ChangeRule::Pattern { pattern, .. } if pattern.contains('{'))
                 {
                     assert!(
                         plan == expected.as_bytes(),
@@ -740,12 +782,12 @@ fn a_match_beyond_the_bound_is_cut_independently_of_chunks() {
         "aa?(a*z)?",
     ] {
         let changes = compiled(&[pattern(find, "[$0]")]);
-        let plan = planned(&changes, Document::Other, content.as_bytes(), &[]);
+        let plan = planned(&changes, DocumentKind::Other, content.as_bytes(), &[]);
         for size in [1, 5000, 8192, 30_000] {
             assert!(
                 streamed(
                     &changes,
-                    Document::Other,
+                    DocumentKind::Other,
                     content.as_bytes().chunks(size),
                     &[],
                     7
@@ -759,7 +801,10 @@ fn a_match_beyond_the_bound_is_cut_independently_of_chunks() {
 #[test]
 fn a_stream_holds_back_few_bytes() {
     let changes = compiled(&[text("</head>", "!</head>")]);
-    let (mut changer, mut out) = (Changer::new(&changes, Document::Html, &[], 100), Vec::new());
+    let (mut changer, mut out) = (
+        Changer::new(&changes, DocumentKind::Html, &[], 100),
+        Vec::new(),
+    );
     changer
         .step(&mut &b"some text, </hea"[..], &mut out, 100)
         .unwrap();
@@ -772,16 +817,19 @@ fn a_stream_holds_back_few_bytes() {
 #[test]
 fn output_beyond_the_limit_is_refused_in_bounded_steps() {
     let content = "a".repeat(100_000);
-    let long = Template(vec![Part::Text(vec![b'b'; 1000]), Part::Value(0)]);
+    let long = ChangeTemplate(vec![
+        TemplatePart::Text(vec![b'b'; 1000]),
+        TemplatePart::Value(0),
+    ]);
     for rules in [
         vec![text("a", long.clone())],
         vec![pattern("[a]", long.clone())],
     ] {
         let changes = compiled(&rules);
-        let plan = Plan::new(&changes, Document::Other, content.as_bytes(), 5_000_000);
+        let plan = ChangePlan::new(&changes, DocumentKind::Other, content.as_bytes(), 5_000_000);
         assert_eq!(plan.err(), Some(ChangeError::TooLong));
         let (mut changer, mut out) = (
-            Changer::new(&changes, Document::Other, &[b"v"], 50_000_000),
+            Changer::new(&changes, DocumentKind::Other, &[b"v"], 50_000_000),
             Vec::new(),
         );
         let mut input = content.as_bytes();
@@ -789,7 +837,7 @@ fn output_beyond_the_limit_is_refused_in_bounded_steps() {
         let error = loop {
             out.clear();
             match changer.step(&mut input, &mut out, 64 * 1024) {
-                Ok(progress) => assert_eq!(progress, Progress::Full),
+                Ok(progress) => assert_eq!(progress, StepProgress::Full),
                 Err(error) => break error,
             }
             assert!(out.len() < 64 * 1024 + 2000, "{}", out.len());
@@ -798,11 +846,11 @@ fn output_beyond_the_limit_is_refused_in_bounded_steps() {
         assert_eq!(error, ChangeError::TooLong);
         assert!(steps > 700, "{steps}");
     }
-    let rules = [select("b", Edit::Append(long))];
+    let rules = [select("b", SelectorEdit::Append(long))];
     let page = "<b></b>".repeat(10_000);
-    let plan = Plan::new(
+    let plan = ChangePlan::new(
         &compiled(&rules),
-        Document::Html,
+        DocumentKind::Html,
         page.as_bytes(),
         5_000_000,
     );
@@ -811,7 +859,7 @@ fn output_beyond_the_limit_is_refused_in_bounded_steps() {
     let changes = compiled(&[text("a", "bb")]);
     for (max, fits) in [(20, true), (19, false)] {
         let (mut changer, mut out) = (
-            Changer::new(&changes, Document::Other, &[], max),
+            Changer::new(&changes, DocumentKind::Other, &[], max),
             Vec::new(),
         );
         let done = changer.step(&mut &[b'a'; 10][..], &mut out, 1 << 20);
@@ -820,7 +868,7 @@ fn output_beyond_the_limit_is_refused_in_bounded_steps() {
             fits
         );
         assert_eq!(
-            Plan::new(&changes, Document::Other, &[b'a'; 10], max as usize).is_ok(),
+            ChangePlan::new(&changes, DocumentKind::Other, &[b'a'; 10], max as usize).is_ok(),
             fits
         );
     }
@@ -828,9 +876,9 @@ fn output_beyond_the_limit_is_refused_in_bounded_steps() {
 
 #[test]
 fn an_unterminated_html_tag_is_refused_at_the_length_limit() {
-    let changes = compiled(&[select("p[title]", Edit::Remove)]);
+    let changes = compiled(&[select("p[title]", SelectorEdit::Remove)]);
     let (mut changer, mut out) = (
-        Changer::new(&changes, Document::Html, &[], u64::MAX),
+        Changer::new(&changes, DocumentKind::Html, &[], u64::MAX),
         Vec::new(),
     );
     let mut piece = &b"<p title=\""[..];
@@ -850,7 +898,7 @@ fn an_unterminated_html_tag_is_refused_at_the_length_limit() {
 fn compiled_changes_can_be_shared_between_threads() {
     fn shared<T: Send + Sync>() {}
     shared::<Changes>();
-    shared::<Plan>();
+    shared::<ChangePlan>();
 }
 
 #[test]
@@ -861,8 +909,9 @@ fn a_plan_knows_the_values_it_needs() {
         text("c", "d"),
     ];
     let changes = compiled(&rules);
-    let plan =
-        |content: &str| Plan::new(&changes, Document::Html, content.as_bytes(), 1000).unwrap();
+    let plan = |content: &str| {
+        ChangePlan::new(&changes, DocumentKind::Html, content.as_bytes(), 1000).unwrap()
+    };
     let none = plan("xyz");
     assert!(!none.is_changed() && none.is_fixed() && none.fill(&[]).count() == 1);
     let fixed = plan("xcz");
@@ -941,24 +990,24 @@ fn plan_and_stream_agree_for_random_rules_and_chunks() {
                 _ => select(
                     dice.of(&SELECTORS),
                     match dice.below(9) {
-                        0 => Edit::Before(template),
-                        1 => Edit::After(template),
-                        2 => Edit::Prepend(template),
-                        3 => Edit::Append(template),
-                        4 => Edit::Inner(template),
-                        5 => Edit::Replace(template),
-                        6 => Edit::Set {
+                        0 => SelectorEdit::Before(template),
+                        1 => SelectorEdit::After(template),
+                        2 => SelectorEdit::Prepend(template),
+                        3 => SelectorEdit::Append(template),
+                        4 => SelectorEdit::Inner(template),
+                        5 => SelectorEdit::Replace(template),
+                        6 => SelectorEdit::Set {
                             name: "class".into(),
                             value: template,
                         },
-                        7 => Edit::Unset("class".into()),
-                        _ => Edit::Remove,
+                        7 => SelectorEdit::Unset("class".into()),
+                        _ => SelectorEdit::Remove,
                     },
                 ),
             });
         }
         let content: String = (0..dice.below(60)).map(|_| dice.of(&WORDS)).collect();
-        let document = dice.of(&[Document::Html, Document::Html, Document::Other]);
+        let document = dice.of(&[DocumentKind::Html, DocumentKind::Html, DocumentKind::Other]);
         let changes = compiled(&rules);
         let values: [&[u8]; 2] = [b"<a>", b""];
         let plan = planned(&changes, document, content.as_bytes(), &values);

@@ -9,7 +9,7 @@ use brotli::{BrotliDecompressStream, BrotliResult, BrotliState};
 use flate2::{Decompress, FlushDecompress, Status};
 use zstd::zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer};
 
-use crate::Progress;
+use crate::StepProgress;
 
 /// RFC 9659 §3: 8 MB.
 const ZSTD_WINDOW_LOG_MAX: u32 = 23;
@@ -69,19 +69,19 @@ pub enum DecodeError {
     /// Not of this coding, damaged, or with a window beyond the limit.
     #[error("the content is not what its coding says")]
     Invalid,
-    /// The content is truncated.
+    /// The content ends before its coding does.
     #[error("the coded content ends too early")]
     Truncated,
 }
 
-/// Decodes one message.
-pub struct Decoder {
-    engine: Engine,
+/// A decoder of one message.
+pub struct ContentDecoder {
+    engine: DecodeEngine,
     left: u64,
-    at: At,
+    at: DecodeStage,
 }
 
-enum Engine {
+enum DecodeEngine {
     Zstd(DCtx<'static>),
     Brotli(Box<BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>>),
     Gzip(Decompress),
@@ -92,7 +92,7 @@ enum Engine {
 
 /// The decoder's position in the coded form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum At {
+enum DecodeStage {
     Beginning,
     Middle,
     /// Behind a frame or a member: another may follow.
@@ -101,7 +101,7 @@ enum At {
     End,
 }
 
-impl Decoder {
+impl ContentDecoder {
     /// A decoder with at most `max` bytes of output.
     pub fn new(coded: Coded, max: u64) -> Self {
         let engine = match coded {
@@ -111,21 +111,21 @@ impl Decoder {
                 context
                     .set_parameter(max)
                     .expect("a window that zstd knows");
-                Engine::Zstd(context)
+                DecodeEngine::Zstd(context)
             }
             // Strict: the large window would let a few bytes ask for a gigabyte.
-            Coded::Brotli => Engine::Brotli(Box::new(BrotliState::new_strict(
+            Coded::Brotli => DecodeEngine::Brotli(Box::new(BrotliState::new_strict(
                 StandardAlloc::default(),
                 StandardAlloc::default(),
                 StandardAlloc::default(),
             ))),
-            Coded::Gzip => Engine::Gzip(Decompress::new_gzip(DEFLATE_WINDOW_LOG)),
-            Coded::Deflate => Engine::Unknown(None),
+            Coded::Gzip => DecodeEngine::Gzip(Decompress::new_gzip(DEFLATE_WINDOW_LOG)),
+            Coded::Deflate => DecodeEngine::Unknown(None),
         };
         Self {
             engine,
             left: max,
-            at: At::Beginning,
+            at: DecodeStage::Beginning,
         }
     }
 
@@ -133,8 +133,11 @@ impl Decoder {
     /// the window that encoders mostly ask for.
     pub fn native_bytes(&self) -> usize {
         match &self.engine {
-            Engine::Zstd(_) => ZSTD_BYTES,
-            Engine::Brotli(_) | Engine::Gzip(_) | Engine::Unknown(_) | Engine::Deflate(_) => 0,
+            DecodeEngine::Zstd(_) => ZSTD_BYTES,
+            DecodeEngine::Brotli(_)
+            | DecodeEngine::Gzip(_)
+            | DecodeEngine::Unknown(_)
+            | DecodeEngine::Deflate(_) => 0,
         }
     }
 
@@ -149,33 +152,33 @@ impl Decoder {
         input: &mut &[u8],
         out: &mut Vec<u8>,
         room: usize,
-    ) -> Result<Progress, DecodeError> {
+    ) -> Result<StepProgress, DecodeError> {
         let end = out.len().saturating_add(room);
         loop {
             if out.len() >= end {
-                return Ok(Progress::Full);
+                return Ok(StepProgress::Full);
             }
-            if self.at == At::Between && !input.is_empty() {
+            if self.at == DecodeStage::Between && !input.is_empty() {
                 self.another(input);
             }
-            if self.at == At::End {
+            if self.at == DecodeStage::End {
                 // Bytes behind the end are dropped, as browsers and gzip do.
                 *input = &[];
             }
-            if matches!(self.at, At::Between | At::End) {
-                return Ok(Progress::Done);
+            if matches!(self.at, DecodeStage::Between | DecodeStage::End) {
+                return Ok(StepProgress::Done);
             }
-            if let Engine::Unknown(first) = &mut self.engine {
+            if let DecodeEngine::Unknown(first) = &mut self.engine {
                 let Some((byte, rest)) = input.split_first() else {
-                    return Ok(Progress::Done);
+                    return Ok(StepProgress::Done);
                 };
-                self.at = At::Middle;
+                self.at = DecodeStage::Middle;
                 match *first {
                     None => {
                         *first = Some(*byte);
                         *input = rest;
                     }
-                    Some(first) => self.engine = Engine::Deflate(deflate(first, *byte)?),
+                    Some(first) => self.engine = DecodeEngine::Deflate(deflate(first, *byte)?),
                 }
                 continue;
             }
@@ -192,15 +195,15 @@ impl Decoder {
                 return Err(DecodeError::TooLong);
             }
             self.left -= given as u64;
-            if matches!(self.at, At::Between | At::End) {
+            if matches!(self.at, DecodeStage::Between | DecodeStage::End) {
                 continue;
             }
             let taken = had - input.len();
             if taken > 0 {
-                self.at = At::Middle;
+                self.at = DecodeStage::Middle;
             }
             if given < room && input.is_empty() {
-                return Ok(Progress::Done);
+                return Ok(StepProgress::Done);
             }
             if given == 0 && taken == 0 {
                 return Err(DecodeError::Invalid);
@@ -211,43 +214,43 @@ impl Decoder {
     /// One call of the engine; returns the bytes written to `out`. Updates the position at an end.
     fn run(&mut self, input: &mut &[u8], out: &mut [u8]) -> Result<usize, DecodeError> {
         let (taken, given) = match &mut self.engine {
-            Engine::Zstd(context) => {
+            DecodeEngine::Zstd(context) => {
                 let (mut from, mut to) = (InBuffer::around(input), OutBuffer::around(out));
                 let left = context
                     .decompress_stream(&mut to, &mut from)
                     .map_err(|_| DecodeError::Invalid)?;
                 if left == 0 {
-                    self.at = At::Between;
+                    self.at = DecodeStage::Between;
                 }
                 (from.pos, to.pos())
             }
-            Engine::Brotli(state) => {
+            DecodeEngine::Brotli(state) => {
                 let (mut left, mut taken, mut room, mut given) = (input.len(), 0, out.len(), 0);
                 let result = BrotliDecompressStream(
                     &mut left, &mut taken, input, &mut room, &mut given, out, &mut 0, state,
                 );
                 match result {
                     BrotliResult::ResultFailure => return Err(DecodeError::Invalid),
-                    BrotliResult::ResultSuccess => self.at = At::End,
+                    BrotliResult::ResultSuccess => self.at = DecodeStage::End,
                     BrotliResult::NeedsMoreInput | BrotliResult::NeedsMoreOutput => {}
                 }
                 (taken, given)
             }
-            Engine::Gzip(state) => {
+            DecodeEngine::Gzip(state) => {
                 let (taken, given, ended) = inflate(state, input, out)?;
                 if ended {
-                    self.at = At::Between;
+                    self.at = DecodeStage::Between;
                 }
                 (taken, given)
             }
-            Engine::Deflate(state) => {
+            DecodeEngine::Deflate(state) => {
                 let (taken, given, ended) = inflate(state, input, out)?;
                 if ended {
-                    self.at = At::End;
+                    self.at = DecodeStage::End;
                 }
                 (taken, given)
             }
-            Engine::Unknown(_) => (0, 0),
+            DecodeEngine::Unknown(_) => (0, 0),
         };
         *input = &input[taken..];
         Ok(given)
@@ -257,13 +260,13 @@ impl Decoder {
     fn another(&mut self, input: &[u8]) {
         match &mut self.engine {
             // RFC 1952 §2.2: members follow each other. Padding behind the last one is common.
-            Engine::Gzip(_) if input.first() != Some(&0x1f) => self.at = At::End,
-            Engine::Gzip(state) => {
+            DecodeEngine::Gzip(_) if input.first() != Some(&0x1f) => self.at = DecodeStage::End,
+            DecodeEngine::Gzip(state) => {
                 *state = Decompress::new_gzip(DEFLATE_WINDOW_LOG);
-                self.at = At::Beginning;
+                self.at = DecodeStage::Beginning;
             }
             // RFC 8878 §3: frames follow each other, and nothing else does.
-            _ => self.at = At::Beginning,
+            _ => self.at = DecodeStage::Beginning,
         }
     }
 
@@ -273,7 +276,7 @@ impl Decoder {
     /// [`DecodeError::Truncated`]. No content at all is complete, too: responses without a body
     /// have none.
     pub fn end(&self) -> Result<(), DecodeError> {
-        if self.at == At::Middle {
+        if self.at == DecodeStage::Middle {
             Err(DecodeError::Truncated)
         } else {
             Ok(())
@@ -309,10 +312,10 @@ fn deflate(first: u8, second: u8) -> Result<Decompress, DecodeError> {
 /// Decodes a whole message.
 ///
 /// # Errors
-/// As [`Decoder::step`] and [`Decoder::end`].
+/// As [`ContentDecoder::step`] and [`ContentDecoder::end`].
 pub fn decode_all(coded: Coded, mut input: &[u8], max: u64) -> Result<Vec<u8>, DecodeError> {
-    let (mut decoder, mut out) = (Decoder::new(coded, max), Vec::new());
-    while decoder.step(&mut input, &mut out, usize::MAX)? == Progress::Full {}
+    let (mut decoder, mut out) = (ContentDecoder::new(coded, max), Vec::new());
+    while decoder.step(&mut input, &mut out, usize::MAX)? == StepProgress::Full {}
     decoder.end()?;
     Ok(out)
 }

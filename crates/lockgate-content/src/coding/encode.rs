@@ -1,7 +1,7 @@
 //! Encoders of content, piece by piece or whole.
 //!
-//! An [`Encoder`] encodes one message after the other; [`Encoders`] keeps idle ones. The same calls
-//! give the same bytes with a used encoder as with a new one.
+//! A [`ContentEncoder`] encodes one message after the other; [`Encoders`] keeps idle ones. The
+//! same calls give the same bytes with a used encoder as with a new one.
 //!
 //! # Memory of an encoder
 //! Bounded by the level: windows reach back 1 MB with zstd, 256 KB with br and 32 KB with gzip,
@@ -42,28 +42,28 @@ const ZSTD_CALLED_RIGHT: &str = "zstd fails when called wrongly only";
 /// A message is any number of [`write`](Self::write) and [`flush`](Self::flush), then
 /// [`finish`](Self::finish); or one [`whole`](Self::whole). [`begin`](Self::begin) drops an
 /// unfinished message.
-pub struct Encoder {
+pub struct ContentEncoder {
     coding: Coding,
     level: u8,
-    engine: Engine,
+    engine: EncodeEngine,
 }
 
-enum Engine {
+enum EncodeEngine {
     Zstd(CCtx<'static>),
     /// For one message only: created by its first bytes.
     Brotli(Box<BrotliEncoderStateStruct<StandardAlloc>>),
     Gzip(Compress),
 }
 
-impl Encoder {
+impl ContentEncoder {
     /// An encoder at the beginning of a message of unknown length. A level beyond
     /// [`Coding::levels`] becomes the nearest valid one.
     pub fn new(coding: Coding, level: u8) -> Self {
         let level = level.clamp(*coding.levels().start(), *coding.levels().end());
         let engine = match coding {
-            Coding::Zstd => Engine::Zstd(zstd_context(level)),
-            Coding::Brotli => Engine::Brotli(brotli_state(level, None)),
-            Coding::Gzip => Engine::Gzip(Compress::new_gzip(
+            Coding::Zstd => EncodeEngine::Zstd(zstd_context(level)),
+            Coding::Brotli => EncodeEngine::Brotli(brotli_state(level, None)),
+            Coding::Gzip => EncodeEngine::Gzip(Compress::new_gzip(
                 Compression::new(level.into()),
                 GZIP_WINDOW_LOG,
             )),
@@ -75,7 +75,7 @@ impl Encoder {
         }
     }
 
-    /// The coding.
+    /// The coding that it was made for.
     pub fn coding(&self) -> Coding {
         self.coding
     }
@@ -89,8 +89,8 @@ impl Encoder {
     /// documentation of the module.
     pub fn native_bytes(&self) -> usize {
         match &self.engine {
-            Engine::Zstd(_) => zstd_bytes(self.level),
-            Engine::Brotli(_) | Engine::Gzip(_) => 0,
+            EncodeEngine::Zstd(_) => zstd_bytes(self.level),
+            EncodeEngine::Brotli(_) | EncodeEngine::Gzip(_) => 0,
         }
     }
 
@@ -98,33 +98,33 @@ impl Encoder {
     /// and time. The length is a hint; the message may be longer or shorter.
     pub fn begin(&mut self, length: Option<u64>) {
         match &mut self.engine {
-            Engine::Zstd(context) => {
+            EncodeEngine::Zstd(context) => {
                 context
                     .reset(ResetDirective::SessionOnly)
                     .expect("a session can end at any time");
                 set_zstd(context, CParameter::SrcSizeHint(expected(length)));
             }
-            Engine::Brotli(state) => *state = brotli_state(self.level, length),
-            Engine::Gzip(state) => state.reset(),
+            EncodeEngine::Brotli(state) => *state = brotli_state(self.level, length),
+            EncodeEngine::Gzip(state) => state.reset(),
         }
     }
 
     /// Takes `input` and appends to `out` the output that is ready, which may be none.
     pub fn write(&mut self, input: &[u8], out: &mut Vec<u8>) {
         match &mut self.engine {
-            Engine::Zstd(context) => {
+            EncodeEngine::Zstd(context) => {
                 let mut input = InBuffer::around(input);
                 while input.pos < input.src.len() {
                     zstd_step(out, |out| context.compress_stream(out, &mut input));
                 }
             }
-            Engine::Brotli(state) => brotli_run(
+            EncodeEngine::Brotli(state) => brotli_run(
                 state,
                 BrotliEncoderOperation::BROTLI_OPERATION_PROCESS,
                 input,
                 out,
             ),
-            Engine::Gzip(state) => {
+            EncodeEngine::Gzip(state) => {
                 let before = state.total_in();
                 loop {
                     let taken = usize::try_from(state.total_in() - before).unwrap_or(input.len());
@@ -141,15 +141,17 @@ impl Encoder {
     /// come in pieces, such as server-sent events. Costs a few bytes each time, and compression.
     pub fn flush(&mut self, out: &mut Vec<u8>) {
         match &mut self.engine {
-            Engine::Zstd(context) => while zstd_step(out, |out| context.flush_stream(out)) > 0 {},
-            Engine::Brotli(state) => brotli_run(
+            EncodeEngine::Zstd(context) => {
+                while zstd_step(out, |out| context.flush_stream(out)) > 0 {}
+            }
+            EncodeEngine::Brotli(state) => brotli_run(
                 state,
                 BrotliEncoderOperation::BROTLI_OPERATION_FLUSH,
                 &[],
                 out,
             ),
             // The flush is done when it leaves room: with none left there may be more.
-            Engine::Gzip(state) => loop {
+            EncodeEngine::Gzip(state) => loop {
                 gzip_step(state, &[], FlushCompress::Sync, out);
                 if out.len() < out.capacity() {
                     break;
@@ -162,14 +164,16 @@ impl Encoder {
     /// unknown length.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         match &mut self.engine {
-            Engine::Zstd(context) => while zstd_step(out, |out| context.end_stream(out)) > 0 {},
-            Engine::Brotli(state) => brotli_run(
+            EncodeEngine::Zstd(context) => {
+                while zstd_step(out, |out| context.end_stream(out)) > 0 {}
+            }
+            EncodeEngine::Brotli(state) => brotli_run(
                 state,
                 BrotliEncoderOperation::BROTLI_OPERATION_FINISH,
                 &[],
                 out,
             ),
-            Engine::Gzip(state) => {
+            EncodeEngine::Gzip(state) => {
                 while gzip_step(state, &[], FlushCompress::Finish, out) != Status::StreamEnd {}
             }
         }
@@ -180,7 +184,7 @@ impl Encoder {
     /// known.
     pub fn whole(&mut self, input: &[u8], out: &mut Vec<u8>) {
         self.begin(Some(input.len() as u64));
-        if let Engine::Zstd(context) = &mut self.engine {
+        if let EncodeEngine::Zstd(context) = &mut self.engine {
             // zstd chooses its tables by the size, and writes it into the frame's header.
             context
                 .set_pledged_src_size(Some(input.len() as u64))
@@ -207,25 +211,25 @@ fn zstd_bytes(level: u8) -> usize {
 /// Keeps at most [`KEPT`] of each coding, and none of brotli: they cannot be used again.
 #[derive(Default)]
 pub struct Encoders {
-    idle: Vec<Encoder>,
+    idle: Vec<ContentEncoder>,
 }
 
 /// The most idle encoders of a coding in [`Encoders`].
 pub const KEPT: usize = 4;
 
 impl Encoders {
-    /// An empty set.
+    /// A set without encoders: they are made on demand.
     pub fn new() -> Self {
         Self::default()
     }
 
     /// An encoder at the beginning of a message of about `length` bytes.
-    pub fn take(&mut self, coding: Coding, level: u8, length: Option<u64>) -> Encoder {
+    pub fn take(&mut self, coding: Coding, level: u8, length: Option<u64>) -> ContentEncoder {
         let level = level.clamp(*coding.levels().start(), *coding.levels().end());
-        let same = |encoder: &Encoder| encoder.coding == coding && encoder.level == level;
+        let same = |encoder: &ContentEncoder| encoder.coding == coding && encoder.level == level;
         let mut encoder = match self.idle.iter().rposition(same) {
             Some(at) => self.idle.swap_remove(at),
-            None => Encoder::new(coding, level),
+            None => ContentEncoder::new(coding, level),
         };
         encoder.begin(length);
         encoder
@@ -237,7 +241,7 @@ impl Encoders {
     }
 
     /// Takes an encoder back, whether or not its message was finished.
-    pub fn give_back(&mut self, encoder: Encoder) {
+    pub fn give_back(&mut self, encoder: ContentEncoder) {
         let kept = self
             .idle
             .iter()
@@ -252,7 +256,7 @@ impl Encoders {
 /// Encodes `input` as one message, for content that is kept. The result has no spare capacity.
 pub fn encode_all(coding: Coding, level: u8, input: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
-    Encoder::new(coding, level).whole(input, &mut out);
+    ContentEncoder::new(coding, level).whole(input, &mut out);
     out.shrink_to_fit();
     out
 }

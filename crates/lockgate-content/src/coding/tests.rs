@@ -1,7 +1,7 @@
 //! Codings there and back, in pieces and whole, and the decoding of damaged bytes.
 
 use super::*;
-use crate::Progress;
+use crate::StepProgress;
 
 const CODED: [Coded; 4] = [Coded::Zstd, Coded::Brotli, Coded::Gzip, Coded::Deflate];
 
@@ -48,7 +48,7 @@ fn content_encoded_in_any_pieces_decodes_at_every_level() {
                     "{coding:?} {level} whole, {}",
                     content.len()
                 );
-                let (mut encoder, mut out) = (Encoder::new(coding, level), Vec::new());
+                let (mut encoder, mut out) = (ContentEncoder::new(coding, level), Vec::new());
                 for piece in content.chunks(7_001) {
                     encoder.write(piece, &mut out);
                 }
@@ -79,8 +79,8 @@ fn after_a_flush_the_decoder_has_everything_so_far() {
             coding.fast_level(),
             coding.kept_level(),
         ] {
-            let mut encoder = Encoder::new(coding, level);
-            let mut decoder = Decoder::new(coding.into(), u64::MAX);
+            let mut encoder = ContentEncoder::new(coding, level);
+            let mut decoder = ContentDecoder::new(coding.into(), u64::MAX);
             let (mut written, mut read, mut said) = (Vec::new(), Vec::new(), Vec::new());
             for at in 0..40 {
                 let event = format!("data: {at} {}\n\n", "z".repeat(at * at * 7));
@@ -90,13 +90,16 @@ fn after_a_flush_the_decoder_has_everything_so_far() {
                 // A second flush adds nothing harmful.
                 encoder.flush(&mut written);
                 let mut coded = &written[..];
-                while decoder.step(&mut coded, &mut read, 100).unwrap() == Progress::Full {}
+                while decoder.step(&mut coded, &mut read, 100).unwrap() == StepProgress::Full {}
                 written.clear();
                 assert_eq!(read, said, "{coding:?} {level}, event {at}");
             }
             encoder.finish(&mut written);
             let mut coded = &written[..];
-            assert_eq!(decoder.step(&mut coded, &mut read, 1), Ok(Progress::Done));
+            assert_eq!(
+                decoder.step(&mut coded, &mut read, 1),
+                Ok(StepProgress::Done)
+            );
             assert_eq!((decoder.end(), read), (Ok(()), said));
         }
     }
@@ -108,7 +111,7 @@ fn a_reused_encoder_gives_the_same_bytes_as_a_new() {
     for coding in Coding::ALL {
         for level in [coding.fast_level(), coding.kept_level()] {
             let (mut used, mut fresh) = (Vec::new(), Vec::new());
-            let mut encoder = Encoder::new(coding, level);
+            let mut encoder = ContentEncoder::new(coding, level);
             encoder.whole(&first, &mut used);
             // And one that was abandoned in the middle.
             encoder.write(&first[..30_000], &mut Vec::new());
@@ -116,7 +119,7 @@ fn a_reused_encoder_gives_the_same_bytes_as_a_new() {
                 used.clear();
                 fresh.clear();
                 encoder.begin(length);
-                let mut other = Encoder::new(coding, level);
+                let mut other = ContentEncoder::new(coding, level);
                 other.begin(length);
                 for piece in second.chunks(9_000) {
                     encoder.write(piece, &mut used);
@@ -141,7 +144,7 @@ fn a_wrong_length_hint_does_no_harm() {
     let content = page(50_000);
     for coding in Coding::ALL {
         for length in [0, 1, 49_999, u64::MAX] {
-            let (mut encoder, mut out) = (Encoder::new(coding, 3), Vec::new());
+            let (mut encoder, mut out) = (ContentEncoder::new(coding, 3), Vec::new());
             encoder.begin(Some(length));
             encoder.write(&content, &mut out);
             encoder.finish(&mut out);
@@ -155,7 +158,7 @@ fn zstd_windows_are_small_enough_for_clients() {
     // RFC 8878 §3.1.1.1: behind magic and descriptor, the window's exponent in five bits, unless it
     // is a single segment.
     let content = page(3 << 20);
-    let (mut encoder, mut out) = (Encoder::new(Coding::Zstd, 19), Vec::new());
+    let (mut encoder, mut out) = (ContentEncoder::new(Coding::Zstd, 19), Vec::new());
     encoder.write(&content[..1000], &mut out);
     encoder.flush(&mut out);
     assert_eq!(out[4] & 0x20, 0, "not a single segment");
@@ -174,13 +177,16 @@ fn gzip_headers_contain_neither_file_name_nor_time() {
 #[test]
 fn compression_levels_are_clamped_to_the_valid_range() {
     for coding in Coding::ALL {
-        assert_eq!(Encoder::new(coding, 200).level(), *coding.levels().end());
+        assert_eq!(
+            ContentEncoder::new(coding, 200).level(),
+            *coding.levels().end()
+        );
         assert!(
             coding.levels().contains(&coding.fast_level())
                 && coding.levels().contains(&coding.kept_level())
         );
     }
-    assert_eq!(Encoder::new(Coding::Gzip, 0).level(), 1);
+    assert_eq!(ContentEncoder::new(Coding::Gzip, 0).level(), 1);
 }
 
 #[test]
@@ -192,7 +198,7 @@ fn idle_encoders_are_reused_and_bounded() {
     for encoder in taken {
         encoders.give_back(encoder);
     }
-    encoders.give_back(Encoder::new(Coding::Brotli, 4));
+    encoders.give_back(ContentEncoder::new(Coding::Brotli, 4));
     assert_eq!(encoders.idle(), KEPT);
     let (mut encoder, mut out) = (encoders.take(Coding::Zstd, 3, Some(4)), Vec::new());
     assert_eq!(encoders.idle(), KEPT - 1);
@@ -250,13 +256,13 @@ fn in_pieces(
     room: usize,
     max: u64,
 ) -> Result<Vec<u8>, DecodeError> {
-    let (mut decoder, mut out) = (Decoder::new(kind, max), Vec::new());
+    let (mut decoder, mut out) = (ContentDecoder::new(kind, max), Vec::new());
     for mut piece in coded.chunks(size) {
         loop {
             let before = out.len();
             let step = decoder.step(&mut piece, &mut out, room)?;
             assert!(out.len() - before <= room);
-            if step == Progress::Done {
+            if step == StepProgress::Done {
                 break;
             }
         }
@@ -329,10 +335,10 @@ fn a_decompression_bomb_ends_at_the_limit() {
             "{kind:?}"
         );
         let (mut decoder, mut out, mut input) =
-            (Decoder::new(kind, 100_000), Vec::new(), &bomb[..]);
+            (ContentDecoder::new(kind, 100_000), Vec::new(), &bomb[..]);
         assert_eq!(
             decoder.step(&mut input, &mut out, 10_000),
-            Ok(Progress::Full),
+            Ok(StepProgress::Full),
             "{kind:?}"
         );
         assert_eq!(out.len(), 10_000, "{kind:?}");

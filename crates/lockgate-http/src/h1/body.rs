@@ -5,8 +5,8 @@
 
 use std::ops::Range;
 
-use super::parse::{self, Progress};
-use super::{HeadError, Limits};
+use super::parse::{self, HeadProgress};
+use super::{HeadError, HeadLimits};
 use crate::fields::Fields;
 use crate::head::BodyLength;
 
@@ -27,14 +27,14 @@ pub enum BodyError {
     /// A chunk extension with control characters, or too many bytes of extensions.
     #[error("chunk extensions are malformed or too long")]
     Extension,
-    /// An invalid trailer section.
+    /// The trailer section is malformed or too long.
     #[error("the trailer section is refused: {0}")]
     Trailer(HeadError),
 }
 
 /// The next part of a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Part {
+pub enum BodyPart {
     /// Data, in this range of the input; everything up to its end is used.
     Data(Range<usize>),
     /// This many bytes are used, without data among them: more are needed. The rest is passed
@@ -44,9 +44,9 @@ pub enum Part {
     End(usize),
 }
 
-/// Decodes one body.
+/// A decoder of one body.
 #[derive(Debug, Clone)]
-pub struct Decoder {
+pub struct BodyDecoder {
     state: State,
     extensions: usize,
 }
@@ -75,16 +75,14 @@ enum State {
     },
     /// The remaining bytes of a chunk.
     Chunk(u64),
-    /// Behind a chunk's data.
     ChunkEnd,
     /// Behind the CR after it.
     ChunkEndLf,
-    /// In the trailer section.
-    Trailers(Progress),
+    Trailers(HeadProgress),
     Ended,
 }
 
-impl Decoder {
+impl BodyDecoder {
     /// A decoder of a body of this length.
     pub fn new(length: BodyLength) -> Self {
         let state = match length {
@@ -116,33 +114,33 @@ impl Decoder {
     pub fn decode(
         &mut self,
         input: &[u8],
-        limits: &Limits,
+        limits: &HeadLimits,
         trailers: &mut Fields,
-    ) -> Result<Part, BodyError> {
+    ) -> Result<BodyPart, BodyError> {
         let mut at = 0;
         loop {
             match &mut self.state {
-                State::Ended | State::Known(0) => return Ok(Part::End(at)),
+                State::Ended | State::Known(0) => return Ok(BodyPart::End(at)),
                 State::Trailers(progress) => {
                     return match parse::trailers(&input[at..], progress, limits, trailers)
                         .map_err(BodyError::Trailer)?
                     {
-                        None => Ok(Part::More(at)),
+                        None => Ok(BodyPart::More(at)),
                         Some(used) => {
                             self.state = State::Ended;
-                            Ok(Part::End(at + used))
+                            Ok(BodyPart::End(at + used))
                         }
                     };
                 }
-                _ if at == input.len() => return Ok(Part::More(at)),
-                State::UntilClose => return Ok(Part::Data(at..input.len())),
-                State::Known(left) => return Ok(Part::Data(take(left, at, input))),
+                _ if at == input.len() => return Ok(BodyPart::More(at)),
+                State::UntilClose => return Ok(BodyPart::Data(at..input.len())),
+                State::Known(left) => return Ok(BodyPart::Data(take(left, at, input))),
                 State::Chunk(left) => {
                     let data = take(left, at, input);
                     if *left == 0 {
                         self.state = State::ChunkEnd;
                     }
-                    return Ok(Part::Data(data));
+                    return Ok(BodyPart::Data(data));
                 }
                 _ => {
                     self.step(input[at])?;
@@ -191,7 +189,7 @@ impl Decoder {
                 State::Extension { size }
             }
             (State::Extension { .. }, _) => return Err(BodyError::Extension),
-            (State::SizeEnd { size: 0 }, b'\n') => State::Trailers(Progress::default()),
+            (State::SizeEnd { size: 0 }, b'\n') => State::Trailers(HeadProgress::default()),
             (State::SizeEnd { size }, b'\n') => State::Chunk(size),
             (State::ChunkEnd, b'\r') => State::ChunkEndLf,
             (State::ChunkEndLf, b'\n') => State::Size { size: 0, digits: 0 },
@@ -223,7 +221,7 @@ fn take(left: &mut u64, at: usize, input: &[u8]) -> Range<usize> {
 mod tests {
     use super::*;
 
-    const LIMITS: Limits = Limits {
+    const LIMITS: HeadLimits = HeadLimits {
         head: 256,
         fields: 4,
     };
@@ -233,15 +231,15 @@ mod tests {
 
     /// Feeds a body in pieces of `step` bytes.
     fn read(length: BodyLength, input: &[u8], step: usize) -> Result<Body, BodyError> {
-        let (mut decoder, mut trailers) = (Decoder::new(length), Fields::default());
+        let (mut decoder, mut trailers) = (BodyDecoder::new(length), Fields::default());
         let (mut data, mut used, mut end) = (Vec::new(), 0, 0);
         loop {
             match decoder.decode(&input[used..end], &LIMITS, &mut trailers)? {
-                Part::Data(range) => {
+                BodyPart::Data(range) => {
                     data.extend_from_slice(&input[used..end][range.clone()]);
                     used += range.end;
                 }
-                Part::End(more) => {
+                BodyPart::End(more) => {
                     assert!(decoder.has_ended());
                     let lines = trailers.iter().map(|field| {
                         format!(
@@ -252,7 +250,7 @@ mod tests {
                     });
                     return Ok((data, lines.collect(), Some(input.len() - used - more)));
                 }
-                Part::More(more) => {
+                BodyPart::More(more) => {
                     used += more;
                     if end == input.len() {
                         assert!(!decoder.has_ended());
@@ -372,25 +370,26 @@ mod tests {
     /// length.
     #[test]
     fn a_trailer_section_is_parsed_once() {
-        let (mut decoder, mut trailers) = (Decoder::new(BodyLength::Chunked), Fields::default());
+        let (mut decoder, mut trailers) =
+            (BodyDecoder::new(BodyLength::Chunked), Fields::default());
         let input = b"0\r\nA: 1\r\nB: 2\r\nC: 3";
         let more = decoder.decode(input, &LIMITS, &mut trailers);
-        assert_eq!(more, Ok(Part::More(3)));
+        assert_eq!(more, Ok(BodyPart::More(3)));
         let State::Trailers(progress) = decoder.state else {
             panic!("{:?}", decoder.state)
         };
-        assert_ne!(progress, Progress::default());
+        assert_ne!(progress, HeadProgress::default());
         let rest = [&input[3..], b"\r\n\r\nGET"].concat();
         assert_eq!(
             decoder.decode(&rest, &LIMITS, &mut trailers),
-            Ok(Part::End(rest.len() - 3))
+            Ok(BodyPart::End(rest.len() - 3))
         );
         assert_eq!(trailers.len(), 3);
     }
 
     #[test]
     fn only_empty_and_until_close_bodies_may_end_by_close() {
-        let may_close = |length| Decoder::new(length).may_close();
+        let may_close = |length| BodyDecoder::new(length).may_close();
         use BodyLength::*;
         assert_eq!(
             [Empty, Known(1), Chunked, UntilClose].map(may_close),

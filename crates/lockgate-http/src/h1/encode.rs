@@ -48,7 +48,7 @@ pub fn end(out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Writes `Content-Length`.
+/// Writes the field line of Content-Length.
 pub fn content_length(out: &mut Vec<u8>, length: u64) {
     out.extend_from_slice(b"Content-Length: ");
     out.extend_from_slice(itoa::Buffer::new().format(length).as_bytes());
@@ -71,8 +71,8 @@ pub fn chunk(out: &mut Vec<u8>, length: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::h1::Limits;
-    use crate::h1::parse::{self, Progress};
+    use crate::h1::HeadLimits;
+    use crate::h1::parse::{self, HeadProgress};
     use crate::head::{RequestHead, ResponseHead};
 
     #[test]
@@ -90,8 +90,8 @@ mod tests {
         let mut head = RequestHead::default();
         let taken = parse::request(
             &out,
-            &mut Progress::default(),
-            &Limits::default(),
+            &mut HeadProgress::default(),
+            &HeadLimits::default(),
             &mut head,
         );
         assert_eq!(taken, Ok(Some(out.len())));
@@ -106,8 +106,8 @@ mod tests {
             end(&mut out);
             parse::response(
                 &out,
-                &mut Progress::default(),
-                &Limits::default(),
+                &mut HeadProgress::default(),
+                &HeadLimits::default(),
                 &mut head,
             )
             .unwrap()

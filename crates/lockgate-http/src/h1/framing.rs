@@ -6,7 +6,7 @@
 //! (CVE-2019-18277, CVE-2021-40346, "HTTP Desync Attacks", Kettle 2019).
 
 use crate::fields::{Fields, Known};
-use crate::head::{BodyLength, Method, RequestHead, ResponseHead, Version};
+use crate::head::{BodyLength, HttpVersion, Method, RequestHead, ResponseHead};
 
 /// The reason why a message's framing is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -69,7 +69,7 @@ pub fn response(method: Method, head: &ResponseHead) -> Result<BodyLength, Frami
 }
 
 /// The length that the fields state, if any.
-fn stated(fields: &Fields, version: Version) -> Result<Option<BodyLength>, FramingError> {
+fn stated(fields: &Fields, version: HttpVersion) -> Result<Option<BodyLength>, FramingError> {
     let mut lengths = fields.values(Known::ContentLength);
     let mut codings = fields.values(Known::TransferEncoding);
     match (lengths.next(), codings.next()) {
@@ -77,7 +77,7 @@ fn stated(fields: &Fields, version: Version) -> Result<Option<BodyLength>, Frami
         (Some(_), Some(_)) => Err(FramingError::Both),
         (Some(_), None) if lengths.next().is_some() => Err(FramingError::Lengths),
         (Some(length), None) => length_of(length).map(|length| Some(BodyLength::Known(length))),
-        (None, Some(_)) if version == Version::Http10 => Err(FramingError::Old),
+        (None, Some(_)) if version == HttpVersion::Http10 => Err(FramingError::Old),
         (None, Some(_)) if codings.next().is_some() => Err(FramingError::Coding),
         (None, Some(coding)) if coding.eq_ignore_ascii_case(b"chunked") => {
             Ok(Some(BodyLength::Chunked))
@@ -108,8 +108,8 @@ fn length_of(value: &[u8]) -> Result<u64, FramingError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::h1::Limits;
-    use crate::h1::parse::{self, Progress};
+    use crate::h1::HeadLimits;
+    use crate::h1::parse::{self, HeadProgress};
 
     fn of_request(version: &str, fields: &str) -> Result<BodyLength, FramingError> {
         let (mut head, input) = (
@@ -118,8 +118,8 @@ mod tests {
         );
         parse::request(
             input.as_bytes(),
-            &mut Progress::default(),
-            &Limits::default(),
+            &mut HeadProgress::default(),
+            &HeadLimits::default(),
             &mut head,
         )
         .unwrap()
@@ -134,8 +134,8 @@ mod tests {
         );
         parse::response(
             input.as_bytes(),
-            &mut Progress::default(),
-            &Limits::default(),
+            &mut HeadProgress::default(),
+            &HeadLimits::default(),
             &mut head,
         )
         .unwrap()

@@ -8,14 +8,14 @@ pub mod parse;
 
 /// The limits of a head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct HeadLimits {
     /// Bytes of a head, from its first line to the empty one.
     pub head: usize,
     /// Field lines; the same for a trailer section.
     pub fields: usize,
 }
 
-impl Default for Limits {
+impl Default for HeadLimits {
     /// Four times the largest heads of browsers, and 128 lines.
     fn default() -> Self {
         Self {
@@ -48,13 +48,13 @@ pub enum HeadError {
     /// A value with a control character (RFC 9110 §5.5).
     #[error("a field's value is malformed")]
     FieldValue,
-    /// A head longer than [`Limits::head`].
+    /// A head longer than [`HeadLimits::head`].
     #[error("the head is too long")]
     TooLong,
     /// A request's first line longer than that (RFC 9112 §3).
     #[error("the request-target is too long")]
     TargetTooLong,
-    /// More fields than [`Limits::fields`].
+    /// More field lines than [`HeadLimits::fields`] allows.
     #[error("there are too many fields")]
     TooManyFields,
     /// More than [`NOMINATED`] elements in Connection.

@@ -6,13 +6,13 @@
 
 use memchr::memchr;
 
-use super::{HeadError, Limits, NOMINATED};
-use crate::fields::{Fields, Known, Span};
-use crate::head::{Method, RequestHead, ResponseHead, Version};
+use super::{HeadError, HeadLimits, NOMINATED};
+use crate::fields::{Fields, Known, TextSpan};
+use crate::head::{HttpVersion, Method, RequestHead, ResponseHead};
 
 /// The progress in an incomplete head or trailer section.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Progress {
+pub struct HeadProgress {
     /// Whether it was parsed already, as far as it went.
     tried: bool,
     /// All line ends before this byte have been checked.
@@ -27,8 +27,8 @@ pub struct Progress {
 /// When it is malformed or exceeds `limits`; as early as that is certain.
 pub fn request(
     input: &[u8],
-    progress: &mut Progress,
-    limits: &Limits,
+    progress: &mut HeadProgress,
+    limits: &HeadLimits,
     head: &mut RequestHead,
 ) -> Result<Option<usize>, HeadError> {
     // RFC 9112 §2.2: one empty line before a request is skipped; old clients send it behind a body.
@@ -55,8 +55,8 @@ pub fn request(
 /// When it is malformed or exceeds `limits`.
 pub fn response(
     input: &[u8],
-    progress: &mut Progress,
-    limits: &Limits,
+    progress: &mut HeadProgress,
+    limits: &HeadLimits,
     head: &mut ResponseHead,
 ) -> Result<Option<usize>, HeadError> {
     progress.parse(input, limits, |text| {
@@ -74,8 +74,8 @@ pub fn response(
 /// As for the fields of a head.
 pub(super) fn trailers(
     input: &[u8],
-    progress: &mut Progress,
-    limits: &Limits,
+    progress: &mut HeadProgress,
+    limits: &HeadLimits,
     trailers: &mut Fields,
 ) -> Result<Option<usize>, HeadError> {
     // Without a first line the section may be its empty line alone, which `progress` does not
@@ -87,7 +87,7 @@ pub(super) fn trailers(
 }
 
 /// RFC 9112 §3: in a head with a first line that exceeds the limit, the target is too long.
-fn too_long(error: HeadError, input: &[u8], limits: &Limits) -> HeadError {
+fn too_long(error: HeadError, input: &[u8], limits: &HeadLimits) -> HeadError {
     let first_line = input.get(..limits.head).unwrap_or(input);
     if error == HeadError::TooLong && memchr(b'\n', first_line).is_none() {
         HeadError::TargetTooLong
@@ -96,12 +96,12 @@ fn too_long(error: HeadError, input: &[u8], limits: &Limits) -> HeadError {
     }
 }
 
-impl Progress {
+impl HeadProgress {
     /// Calls `parse` with the head at the front of `text`, unless it must be incomplete.
     fn parse(
         &mut self,
         text: &[u8],
-        limits: &Limits,
+        limits: &HeadLimits,
         parse: impl FnOnce(&[u8]) -> Result<Option<usize>, HeadError>,
     ) -> Result<Option<usize>, HeadError> {
         let text = &text[..text.len().min(limits.head)];
@@ -172,8 +172,8 @@ fn request_line(text: &[u8], head: &mut RequestHead) -> Result<Option<usize>, He
     }
     (head.version, head.secure) = (version, None);
     head.method = Method::of(&text[..method]);
-    head.method_name = Span::new(0..method);
-    head.target = Span::new(target..after_target);
+    head.method_name = TextSpan::new(0..method);
+    head.target = TextSpan::new(target..after_target);
     Ok(Some(rest + 2))
 }
 
@@ -214,7 +214,7 @@ fn status_line(text: &[u8], head: &mut ResponseHead) -> Result<Option<usize>, He
     head.status = [hundreds, tens, ones]
         .iter()
         .fold(0, |status, digit| status * 10 + u16::from(digit - b'0'));
-    head.reason = Span::new((after_status + 1).min(end)..end);
+    head.reason = TextSpan::new((after_status + 1).min(end)..end);
     Ok(Some(end + 2))
 }
 
@@ -228,7 +228,7 @@ fn misplaced(byte: u8, otherwise: HeadError) -> HeadError {
 }
 
 /// RFC 9112 §2.3: the name is case-sensitive, each number is one digit. Returns where it ends.
-fn version(text: &[u8], from: usize) -> Result<Option<(Version, usize)>, HeadError> {
+fn version(text: &[u8], from: usize) -> Result<Option<(HttpVersion, usize)>, HeadError> {
     let end = from + 8;
     let Some(name) = text.get(from..end) else {
         return match memchr(b'\n', &text[from..]).map(|found| text[..from + found].last()) {
@@ -238,9 +238,9 @@ fn version(text: &[u8], from: usize) -> Result<Option<(Version, usize)>, HeadErr
         };
     };
     let version = match name {
-        b"HTTP/1.1" => Version::Http11,
-        b"HTTP/1.0" => Version::Http10,
-        [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'2'..=b'9'] => Version::Http11,
+        b"HTTP/1.1" => HttpVersion::Http11,
+        b"HTTP/1.0" => HttpVersion::Http10,
+        [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'2'..=b'9'] => HttpVersion::Http11,
         [b'H', b'T', b'T', b'P', b'/', b'0'..=b'9', b'.', b'0'..=b'9'] => {
             return Err(HeadError::Version);
         }
@@ -254,7 +254,7 @@ fn version(text: &[u8], from: usize) -> Result<Option<(Version, usize)>, HeadErr
 fn fields(
     text: &[u8],
     from: usize,
-    limits: &Limits,
+    limits: &HeadLimits,
     fields: &mut Fields,
 ) -> Result<Option<usize>, HeadError> {
     fields.clear();
@@ -302,7 +302,7 @@ fn fields(
     }
 }
 
-/// Checks [`NOMINATED`].
+/// Refuses a Connection with more than [`NOMINATED`] elements.
 fn nominated(fields: &Fields) -> Result<(), HeadError> {
     // That many elements need that many bytes: most values are shorter.
     let elements = |value: &[u8]| match value.len() < NOMINATED {
@@ -375,7 +375,7 @@ fn may_be_controls(word: u64) -> u64 {
     below(word, 0x20) | below(word ^ (ONES * 0x7f), 1)
 }
 
-/// The bytes of tokens.
+/// The bytes that a token may have (RFC 9110 §5.6.2).
 pub(crate) const TOKEN: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0;

@@ -22,7 +22,7 @@ pub struct Frame<'a> {
 
 /// An element of a peer's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Seen<'a> {
+pub enum FrameEvent<'a> {
     /// The header of a frame, or the whole frame if its payload is kept.
     Frame(Frame<'a>),
     /// The next bytes of the last frame's field section (RFC 9113 §4.3), without padding and
@@ -98,21 +98,21 @@ const LONGEST_KEPT: usize = 4 + 64;
 
 /// The scanner's position in the bytes of one peer. Allocates nothing.
 #[derive(Debug)]
-pub struct Scanner {
-    at: At,
-    held: Held,
+pub struct FrameScanner {
+    at: ScanState,
+    held: PartialInput,
     of_server: bool,
 }
 
 #[derive(Debug)]
-enum At {
+enum ScanState {
     /// This many bytes are skipped, at least one.
     Skip(u32),
     Header,
     /// The payload of a frame with this header, which is kept.
-    Payload(Header),
+    Payload(ScannedHeader),
     /// This many bytes before the field section of a frame with this header.
-    Front(Header, usize),
+    Front(ScannedHeader, usize),
     /// This many bytes of a field section, with padding behind, and whether they are the last.
     Block {
         left: u32,
@@ -122,19 +122,19 @@ enum At {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Header {
+struct ScannedHeader {
     kind: u8,
     flags: u8,
     stream: u32,
     length: u32,
 }
 
-impl Scanner {
+impl FrameScanner {
     /// A scanner of a client's bytes, which begin with the preface. The codec checks the preface.
     pub fn of_client() -> Self {
         Self {
-            at: At::Skip(PREFACE),
-            held: Held::default(),
+            at: ScanState::Skip(PREFACE),
+            held: PartialInput::default(),
             of_server: false,
         }
     }
@@ -142,43 +142,43 @@ impl Scanner {
     /// A scanner of a server's bytes.
     pub fn of_server() -> Self {
         Self {
-            at: At::Header,
-            held: Held::default(),
+            at: ScanState::Header,
+            held: PartialInput::default(),
             of_server: true,
         }
     }
 
     /// Whether the bytes ended within a frame.
     pub fn is_within_frame(&self) -> bool {
-        !matches!(self.at, At::Header) || self.held.len > 0
+        !matches!(self.at, ScanState::Header) || self.held.len > 0
     }
 
     /// Scans the next bytes, which may end anywhere. Calls `each` once per frame: when its header
     /// is complete, or, if its payload is kept, when that is.
     pub fn scan(&mut self, bytes: &[u8], mut each: impl FnMut(Frame<'_>)) {
         self.follow(bytes, |seen| {
-            if let Seen::Frame(frame) = seen {
+            if let FrameEvent::Frame(frame) = seen {
                 each(frame);
             }
         });
     }
 
     /// The same, with the field sections.
-    pub fn follow(&mut self, bytes: &[u8], mut each: impl FnMut(Seen<'_>)) {
+    pub fn follow(&mut self, bytes: &[u8], mut each: impl FnMut(FrameEvent<'_>)) {
         let mut rest = bytes;
         while !rest.is_empty() {
             match self.at {
-                At::Skip(left) => {
+                ScanState::Skip(left) => {
                     // No length is above 2²⁴, and longer input exceeds it anyway.
                     let passed = rest.len().min(left as usize);
                     rest = &rest[passed..];
                     self.at = behind(left - passed as u32);
                 }
-                At::Header => {
+                ScanState::Header => {
                     let Some(text) = self.held.take(HEADER, &mut rest) else {
                         return;
                     };
-                    let header = Header::of(text);
+                    let header = ScannedHeader::of(text);
                     let kept = match header.kind {
                         PRIORITY_UPDATE => true,
                         RST_STREAM => self.of_server,
@@ -186,19 +186,19 @@ impl Scanner {
                     };
                     let kept = kept && (1..=LONGEST_KEPT).contains(&(header.length as usize));
                     if kept {
-                        self.at = At::Payload(header);
+                        self.at = ScanState::Payload(header);
                         continue;
                     }
-                    each(Seen::Frame(header.with(b"")));
+                    each(FrameEvent::Frame(header.with(b"")));
                     self.at = match header.front() {
                         None => behind(header.length),
                         Some(0) => header.block(0, 0, &mut each),
                         // Too short for its flags: the codec refuses it.
                         Some(front) if header.length < front as u32 => behind(header.length),
-                        Some(front) => At::Front(header, front),
+                        Some(front) => ScanState::Front(header, front),
                     };
                 }
-                At::Front(header, front) => {
+                ScanState::Front(header, front) => {
                     let Some(text) = self.held.take(front, &mut rest) else {
                         return;
                     };
@@ -208,27 +208,27 @@ impl Scanner {
                         0
                     };
                     if header.depends_on_itself(text) {
-                        each(Seen::DependsOnItself);
+                        each(FrameEvent::DependsOnItself);
                     }
                     self.at = header.block(front as u32, padding, &mut each);
                 }
-                At::Block {
+                ScanState::Block {
                     left,
                     padding,
                     last,
                 } => {
                     let (piece, behind_it) = rest.split_at(rest.len().min(left as usize));
                     rest = behind_it;
-                    each(Seen::Block(piece));
+                    each(FrameEvent::Block(piece));
                     let left = left - piece.len() as u32;
                     self.at = blocks(left, padding, last, &mut each);
                 }
-                At::Payload(header) => {
+                ScanState::Payload(header) => {
                     let Some(payload) = self.held.take(header.length as usize, &mut rest) else {
                         return;
                     };
-                    self.at = At::Header;
-                    each(Seen::Frame(header.with(payload)));
+                    self.at = ScanState::Header;
+                    each(FrameEvent::Frame(header.with(payload)));
                 }
             }
         }
@@ -236,30 +236,30 @@ impl Scanner {
 }
 
 /// The position with this many bytes of a payload to come.
-fn behind(left: u32) -> At {
+fn behind(left: u32) -> ScanState {
     if left == 0 {
-        At::Header
+        ScanState::Header
     } else {
-        At::Skip(left)
+        ScanState::Skip(left)
     }
 }
 
 /// The position with this many bytes of a field section to come.
-fn blocks(left: u32, padding: u32, last: bool, each: &mut impl FnMut(Seen<'_>)) -> At {
+fn blocks(left: u32, padding: u32, last: bool, each: &mut impl FnMut(FrameEvent<'_>)) -> ScanState {
     if left > 0 {
-        return At::Block {
+        return ScanState::Block {
             left,
             padding,
             last,
         };
     }
     if last {
-        each(Seen::Whole);
+        each(FrameEvent::Whole);
     }
     behind(padding)
 }
 
-impl Header {
+impl ScannedHeader {
     /// From nine bytes (RFC 9113 §4.1); the reserved bit is ignored.
     fn of(text: &[u8]) -> Self {
         let number = |bytes: &[u8]| {
@@ -298,7 +298,7 @@ impl Header {
     }
 
     /// The field section behind `front` bytes and before `padding` bytes.
-    fn block(self, front: u32, padding: u32, each: &mut impl FnMut(Seen<'_>)) -> At {
+    fn block(self, front: u32, padding: u32, each: &mut impl FnMut(FrameEvent<'_>)) -> ScanState {
         let rest = self.length.saturating_sub(front);
         match rest.checked_sub(padding) {
             Some(left) => blocks(left, padding, self.flags & END_HEADERS != 0, each),
@@ -326,12 +326,12 @@ impl Header {
 
 /// The front of an incomplete element.
 #[derive(Debug)]
-struct Held {
+struct PartialInput {
     bytes: [u8; LONGEST_KEPT],
     len: usize,
 }
 
-impl Default for Held {
+impl Default for PartialInput {
     fn default() -> Self {
         Self {
             bytes: [0; LONGEST_KEPT],
@@ -340,7 +340,7 @@ impl Default for Held {
     }
 }
 
-impl Held {
+impl PartialInput {
     /// Takes `wanted` bytes from `rest`, once they are complete: bytes that arrive together are not
     /// copied.
     fn take<'a, 'b: 'a>(&'a mut self, wanted: usize, rest: &mut &'b [u8]) -> Option<&'a [u8]> {
@@ -375,7 +375,7 @@ mod tests {
         [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
     }
 
-    fn seen(mut scanner: Scanner, pieces: &[&[u8]]) -> Vec<Told> {
+    fn seen(mut scanner: FrameScanner, pieces: &[&[u8]]) -> Vec<Told> {
         let mut seen = Vec::new();
         for piece in pieces {
             scanner.scan(piece, |frame| {
@@ -397,9 +397,9 @@ mod tests {
         let told = |flags: u8, front: &[u8]| {
             let bytes = frame(HEADERS, END_HEADERS | flags, 5, &[front, &[0x82]].concat());
             [bytes.len(), 1].map(|step| {
-                let (mut scanner, mut told) = (Scanner::of_server(), false);
+                let (mut scanner, mut told) = (FrameScanner::of_server(), false);
                 for piece in bytes.chunks(step) {
-                    scanner.follow(piece, |seen| told |= seen == Seen::DependsOnItself);
+                    scanner.follow(piece, |seen| told |= seen == FrameEvent::DependsOnItself);
                 }
                 told
             })
@@ -442,14 +442,14 @@ mod tests {
         (bytes.concat(), seen)
     }
 
-    fn sections(mut scanner: Scanner, pieces: &[&[u8]]) -> Vec<(u32, Vec<u8>)> {
+    fn sections(mut scanner: FrameScanner, pieces: &[&[u8]]) -> Vec<(u32, Vec<u8>)> {
         let (mut sections, mut section, mut of) = (Vec::new(), Vec::new(), 0);
         for piece in pieces {
             scanner.follow(piece, |seen| match seen {
-                Seen::Frame(frame) => of = frame.stream,
-                Seen::Block(piece) => section.extend_from_slice(piece),
-                Seen::Whole => sections.push((of, std::mem::take(&mut section))),
-                Seen::DependsOnItself => {}
+                FrameEvent::Frame(frame) => of = frame.stream,
+                FrameEvent::Block(piece) => section.extend_from_slice(piece),
+                FrameEvent::Whole => sections.push((of, std::mem::take(&mut section))),
+                FrameEvent::DependsOnItself => {}
             });
         }
         assert_eq!(section, b"", "of a section that is not whole");
@@ -501,7 +501,11 @@ mod tests {
         .into();
         for size in [1, 2, 3, 5, 8, 9, 10, 14, 1_000] {
             let pieces: Vec<_> = bytes.chunks(size).collect();
-            assert_eq!(sections(Scanner::of_server(), &pieces), expected, "{size}");
+            assert_eq!(
+                sections(FrameScanner::of_server(), &pieces),
+                expected,
+                "{size}"
+            );
         }
     }
 
@@ -509,7 +513,7 @@ mod tests {
     #[test]
     fn every_h2_frame_is_seen_once() {
         let (bytes, expected) = conversation();
-        assert_eq!(seen(Scanner::of_server(), &[&bytes]), expected);
+        assert_eq!(seen(FrameScanner::of_server(), &[&bytes]), expected);
     }
 
     /// RFC 9113 §3.4.
@@ -517,10 +521,10 @@ mod tests {
     fn an_h2_client_begins_with_the_connection_preface() {
         let (bytes, expected) = conversation();
         assert_eq!(
-            seen(Scanner::of_client(), &[PREFACE_TEXT, &bytes]),
+            seen(FrameScanner::of_client(), &[PREFACE_TEXT, &bytes]),
             expected
         );
-        assert_eq!(seen(Scanner::of_client(), &[PREFACE_TEXT]), []);
+        assert_eq!(seen(FrameScanner::of_client(), &[PREFACE_TEXT]), []);
     }
 
     #[test]
@@ -529,7 +533,7 @@ mod tests {
         let bytes = [PREFACE_TEXT, &bytes].concat();
         for size in [1, 2, 3, 5, 7, 8, 9, 10, 68, 4_096] {
             let pieces: Vec<_> = bytes.chunks(size).collect();
-            assert_eq!(seen(Scanner::of_client(), &pieces), expected, "{size}");
+            assert_eq!(seen(FrameScanner::of_client(), &pieces), expected, "{size}");
         }
     }
 
@@ -537,29 +541,32 @@ mod tests {
     #[test]
     fn an_h2_frame_is_reported_as_soon_as_its_header() {
         let ping = frame(PING, 0, 0, &[0; 8]);
-        assert_eq!(seen(Scanner::of_server(), &[&ping[..HEADER - 1]]), []);
+        assert_eq!(seen(FrameScanner::of_server(), &[&ping[..HEADER - 1]]), []);
         assert_eq!(
-            seen(Scanner::of_server(), &[&ping[..HEADER]]),
+            seen(FrameScanner::of_server(), &[&ping[..HEADER]]),
             [(PING, 0, 0, 8, vec![])]
         );
         let empty = frame(PRIORITY_UPDATE, 0, 0, b"");
         assert_eq!(
-            seen(Scanner::of_server(), &[&empty]),
+            seen(FrameScanner::of_server(), &[&empty]),
             [(PRIORITY_UPDATE, 0, 0, 0, vec![])]
         );
         // A frame with a payload to read is reported with its last byte: RST_STREAM of a server.
         let reset = frame(RST_STREAM, 0, 5, &[0, 0, 0, 7]);
-        assert_eq!(seen(Scanner::of_server(), &[&reset[..12]]), []);
+        assert_eq!(seen(FrameScanner::of_server(), &[&reset[..12]]), []);
         assert_eq!(
-            seen(Scanner::of_server(), &[&reset]),
+            seen(FrameScanner::of_server(), &[&reset]),
             [(RST_STREAM, 0, 5, 4, vec![0, 0, 0, 7])]
         );
-        assert_eq!(seen(Scanner::of_client(), &[PREFACE_TEXT, &reset])[0].4, []);
-        let update = frame(PRIORITY_UPDATE, 0, 0, b"\0\0\0\x01u=0");
         assert_eq!(
-            seen(Scanner::of_server(), &[&update[..update.len() - 1]]),
+            seen(FrameScanner::of_client(), &[PREFACE_TEXT, &reset])[0].4,
             []
         );
-        assert_eq!(seen(Scanner::of_server(), &[&update]).len(), 1);
+        let update = frame(PRIORITY_UPDATE, 0, 0, b"\0\0\0\x01u=0");
+        assert_eq!(
+            seen(FrameScanner::of_server(), &[&update[..update.len() - 1]]),
+            []
+        );
+        assert_eq!(seen(FrameScanner::of_server(), &[&update]).len(), 1);
     }
 }

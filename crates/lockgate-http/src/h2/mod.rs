@@ -15,7 +15,7 @@ pub mod section;
 
 /// The reason why a field section is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum HeadError {
+pub enum SectionError {
     /// A required pseudo-header field is missing, or one is there that such a head, or trailers,
     /// must not have (RFC 9113 §8.1, §8.3, §8.5; RFC 8441 §4).
     #[error("the pseudo-header fields are not those that belong there")]
@@ -57,24 +57,24 @@ pub enum HeadError {
     /// A connection-specific field, or a TE other than `trailers` (RFC 9113 §8.2.2).
     #[error("a field is specific to connections")]
     ConnectionField,
-    /// An invalid body length.
+    /// Content-Length is no length, or several differ.
     #[error(transparent)]
     Framing(#[from] FramingError),
     /// Content-Length promises a body, and there is none (RFC 9113 §8.1.1).
     #[error("Content-Length is not the length of the body")]
     NoBody,
-    /// More bytes of fields than [`Limits::head`](crate::h1::Limits::head).
+    /// More bytes of fields than [`HeadLimits::head`](crate::h1::HeadLimits::head).
     #[error("the head is too long")]
     TooLong,
     /// The same, by the pseudo-header fields alone.
     #[error("the request-target is too long")]
     TargetTooLong,
-    /// More fields than [`Limits::fields`](crate::h1::Limits::fields).
+    /// More field lines than [`HeadLimits::fields`](crate::h1::HeadLimits::fields) allows.
     #[error("there are too many fields")]
     TooManyFields,
 }
 
-impl HeadError {
+impl SectionError {
     /// The status for the client. 400 is for requests that RFC 9113 §8.1.1 calls malformed: a
     /// stream error of type PROTOCOL_ERROR, before which a response is allowed.
     pub fn status(self) -> u16 {

@@ -2,25 +2,25 @@
 //!
 //! Does not check that pseudo-header fields come first and once: their collector does.
 
-use super::HeadError;
-use super::section::{Room, add, check};
+use super::SectionError;
+use super::section::{SectionBudget, add, check};
 use crate::fields::{Known, alike};
-use crate::h1::{Limits, framing, parse};
-use crate::head::{BodyLength, Method, RequestHead, Version};
-use crate::target::{self, Authority, Target};
+use crate::h1::{HeadLimits, framing, parse};
+use crate::head::{BodyLength, HttpVersion, Method, RequestHead};
+use crate::target::{self, Authority, TargetForm};
 
 /// The pseudo-header fields of a request, as decoded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Pseudo<'a> {
+pub struct PseudoFields<'a> {
     /// `:method`; empty if missing.
     pub method: &'a [u8],
-    /// `:scheme`.
+    /// `:scheme`, absent in a plain CONNECT.
     pub scheme: Option<&'a [u8]>,
-    /// `:authority`.
+    /// `:authority`: host and port.
     pub authority: Option<&'a [u8]>,
-    /// `:path`, with its query.
+    /// `:path`, with its query; absent in a plain CONNECT.
     pub path: Option<&'a [u8]>,
-    /// `:protocol` (RFC 8441).
+    /// `:protocol` of an extended CONNECT (RFC 8441).
     pub protocol: Option<&'a [u8]>,
 }
 
@@ -35,17 +35,17 @@ pub struct Pseudo<'a> {
 /// # Errors
 /// When it is malformed or exceeds `limits`.
 pub fn request<'a>(
-    pseudo: &Pseudo<'a>,
+    pseudo: &PseudoFields<'a>,
     fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
-    limits: &Limits,
+    limits: &HeadLimits,
     head: &mut RequestHead,
-) -> Result<(), HeadError> {
-    let mut room = Room::of(limits);
+) -> Result<(), SectionError> {
+    let mut room = SectionBudget::of(limits);
     pseudo
         .take(&mut room)
-        .map_err(|_| HeadError::TargetTooLong)?;
+        .map_err(|_| SectionError::TargetTooLong)?;
     let asked = pseudo.asked()?;
-    head.begin(Version::Http2, asked.method, asked.target);
+    head.begin(HttpVersion::Http2, asked.method, asked.target);
     head.secure = pseudo.scheme.map(|scheme| is(b"https", scheme));
     let mut authority = pseudo.authority.map(authority).transpose()?;
     if let Some(value) = pseudo.authority {
@@ -62,7 +62,7 @@ pub fn request<'a>(
                 let same =
                     authority.is_none_or(|authority| is_same(&authority, &host, pseudo.scheme));
                 if hosts > 1 || !same {
-                    return Err(HeadError::Authorities);
+                    return Err(SectionError::Authorities);
                 }
                 // RFC 9113 §8.3.1: Host replaces a missing :authority.
                 if authority.replace(host).is_some() {
@@ -72,13 +72,13 @@ pub fn request<'a>(
             // RFC 9113 §8.2.2: TE is the only connection-specific field that is allowed, with this
             // value only.
             Some(Known::Te) if !value.eq_ignore_ascii_case(b"trailers") => {
-                return Err(HeadError::ConnectionField);
+                return Err(SectionError::ConnectionField);
             }
             // RFC 9110 §9.3.6: CONNECT has no content, and here the data of its stream would be
             // taken for it. Unlike in HTTP/1 that includes 0: RFC 9113 §8.1.1 has a stream with
             // more data end, so that the granted tunnel would break with its first byte. In HTTP/1
             // the field has no effect, and WinINET sends it.
-            Some(Known::ContentLength) if asked.is_tunnel() => return Err(HeadError::NoBody),
+            Some(Known::ContentLength) if asked.is_tunnel() => return Err(SectionError::NoBody),
             None if name == b"cookie" => {
                 // An empty crumb would leave a space at an end.
                 if !value.is_empty() {
@@ -93,7 +93,7 @@ pub fn request<'a>(
         add(&mut head.fields, name, value, known, limits)?;
     }
     if authority.is_none() {
-        return Err(HeadError::NoAuthority);
+        return Err(SectionError::NoAuthority);
     }
     if !cookies.is_empty() {
         add(&mut head.fields, b"cookie", &cookies, None, limits)?;
@@ -114,7 +114,7 @@ pub fn request<'a>(
 ///
 /// # Errors
 /// When a body is announced and the stream has ended.
-pub fn length(head: &RequestHead, ended: bool) -> Result<BodyLength, HeadError> {
+pub fn length(head: &RequestHead, ended: bool) -> Result<BodyLength, SectionError> {
     // A client's Upgrade is never in the head: this one is ours.
     let tunnel = head.method == Method::Connect || head.fields.first(Known::Upgrade).is_some();
     match (framing::request(head)?, ended) {
@@ -123,28 +123,28 @@ pub fn length(head: &RequestHead, ended: bool) -> Result<BodyLength, HeadError> 
         {
             Ok(BodyLength::Chunked)
         }
-        (BodyLength::Known(_), true) => Err(HeadError::NoBody),
+        (BodyLength::Known(_), true) => Err(SectionError::NoBody),
         (length, _) => Ok(length),
     }
 }
 
 /// The request line in the form of HTTP/1.
-struct Asked<'a> {
+struct RequestLine<'a> {
     method: &'a [u8],
     target: &'a [u8],
     /// Whether it is a WebSocket's extended CONNECT.
     websocket: bool,
 }
 
-impl Asked<'_> {
+impl RequestLine<'_> {
     /// Whether its stream carries a tunnel and no content.
     fn is_tunnel(&self) -> bool {
         self.websocket || self.method == b"CONNECT"
     }
 }
 
-impl<'a> Pseudo<'a> {
-    fn take(&self, room: &mut Room) -> Result<(), HeadError> {
+impl<'a> PseudoFields<'a> {
+    fn take(&self, room: &mut SectionBudget) -> Result<(), SectionError> {
         room.take(b":method", self.method)?;
         let others = [
             (&b":scheme"[..], self.scheme),
@@ -157,64 +157,64 @@ impl<'a> Pseudo<'a> {
             .try_for_each(|(name, value)| value.map_or(Ok(()), |value| room.take(name, value)))
     }
 
-    fn asked(&self) -> Result<Asked<'a>, HeadError> {
+    fn asked(&self) -> Result<RequestLine<'a>, SectionError> {
         match (self.method, self.protocol) {
-            (b"", _) => Err(HeadError::PseudoFields),
+            (b"", _) => Err(SectionError::PseudoFields),
             (b"CONNECT", None) => self.connect(),
             (b"CONNECT", Some(protocol)) => self.extended_connect(protocol),
             // RFC 8441 §4: only with CONNECT.
-            (_, Some(_)) => Err(HeadError::PseudoFields),
-            (method, None) if !parse::is_token(method) => Err(HeadError::Method),
+            (_, Some(_)) => Err(SectionError::PseudoFields),
+            (method, None) if !parse::is_token(method) => Err(SectionError::Method),
             (method, None) => self.usual(method),
         }
     }
 
     /// RFC 9113 §8.3.1.
-    fn usual(&self, method: &'a [u8]) -> Result<Asked<'a>, HeadError> {
+    fn usual(&self, method: &'a [u8]) -> Result<RequestLine<'a>, SectionError> {
         let (Some(scheme), Some(path)) = (self.scheme, self.path) else {
-            return Err(HeadError::PseudoFields);
+            return Err(SectionError::PseudoFields);
         };
         if !is(b"http", scheme) && !is(b"https", scheme) {
-            return Err(HeadError::Scheme);
+            return Err(SectionError::Scheme);
         }
         // The characters that `h1::parse` accepts in a target, and the forms without an authority.
         if !path.iter().all(u8::is_ascii_graphic) {
-            return Err(HeadError::Path);
+            return Err(SectionError::Path);
         }
         match target::parse(Method::of(method), path) {
-            Ok(Target::Origin { .. } | Target::Asterisk) => Ok(Asked {
+            Ok(TargetForm::Origin { .. } | TargetForm::Asterisk) => Ok(RequestLine {
                 method,
                 target: path,
                 websocket: false,
             }),
-            _ => Err(HeadError::Path),
+            _ => Err(SectionError::Path),
         }
     }
 
     /// RFC 9113 §8.5.
-    fn connect(&self) -> Result<Asked<'a>, HeadError> {
+    fn connect(&self) -> Result<RequestLine<'a>, SectionError> {
         let (None, None, Some(target)) = (self.scheme, self.path, self.authority) else {
-            return Err(HeadError::PseudoFields);
+            return Err(SectionError::PseudoFields);
         };
         match target::parse(Method::Connect, target) {
-            Ok(_) => Ok(Asked {
+            Ok(_) => Ok(RequestLine {
                 method: self.method,
                 target,
                 websocket: false,
             }),
-            Err(_) => Err(HeadError::Authority),
+            Err(_) => Err(SectionError::Authority),
         }
     }
 
     /// RFC 8441 §4, §5.
-    fn extended_connect(&self, protocol: &[u8]) -> Result<Asked<'a>, HeadError> {
+    fn extended_connect(&self, protocol: &[u8]) -> Result<RequestLine<'a>, SectionError> {
         let asked = self.usual(b"GET")?;
         if !parse::is_token(protocol) {
-            Err(HeadError::Protocol)
+            Err(SectionError::Protocol)
         } else if !is(b"websocket", protocol) {
-            Err(HeadError::UnknownProtocol)
+            Err(SectionError::UnknownProtocol)
         } else {
-            Ok(Asked {
+            Ok(RequestLine {
                 websocket: true,
                 ..asked
             })
@@ -226,8 +226,8 @@ fn is(word: &[u8], text: &[u8]) -> bool {
     word.eq_ignore_ascii_case(text)
 }
 
-fn authority(text: &[u8]) -> Result<Authority<'_>, HeadError> {
-    Authority::parse(text).map_err(|_| HeadError::Authority)
+fn authority(text: &[u8]) -> Result<Authority<'_>, SectionError> {
+    Authority::parse(text).map_err(|_| SectionError::Authority)
 }
 
 /// Whether two authorities are equal after normalisation (RFC 9113 §8.3.1, RFC 3986 §6.2.3).

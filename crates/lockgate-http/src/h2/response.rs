@@ -1,14 +1,15 @@
 //! Responses between HTTP/1 and HTTP/2: the fields that pass (RFC 9113 §8.2.2), and a response of
 //! HTTP/2 as a head.
 
-use super::HeadError;
-use super::section::{self, Room};
+use super::SectionError;
+use super::section::{self, SectionBudget};
 use crate::fields::{Field, Known};
-use crate::h1::{Limits, framing};
-use crate::head::{BodyLength, Method, ResponseHead, Version};
+use crate::h1::{HeadLimits, framing};
+use crate::head::{BodyLength, HttpVersion, Method, ResponseHead};
 
-/// Whether a field of a response is allowed in HTTP/2. [`Onward`](crate::forwarding::Onward)
-/// removes those that Connection names. The caller lowers the case of names.
+/// Whether a field of a response is allowed in HTTP/2.
+/// [`EndToEndFields`](crate::forwarding::EndToEndFields) removes those that Connection names. The
+/// caller lowers the case of names.
 pub fn passes(field: &Field<'_>) -> bool {
     field.known != Some(Known::Te) && !section::is_of_connections(field.known, field.name)
 }
@@ -21,16 +22,16 @@ pub fn passes(field: &Field<'_>) -> bool {
 pub fn response<'a>(
     status: u16,
     fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
-    limits: &Limits,
+    limits: &HeadLimits,
     head: &mut ResponseHead,
-) -> Result<(), HeadError> {
+) -> Result<(), SectionError> {
     // RFC 9113 §8.6: HTTP/2 has no 101.
     if !matches!(status, 100 | 102..=999) {
-        return Err(HeadError::Status);
+        return Err(SectionError::Status);
     }
-    let mut room = Room::of(limits);
+    let mut room = SectionBudget::of(limits);
     room.take(b":status", b"200")?;
-    head.begin(Version::Http2, status);
+    head.begin(HttpVersion::Http2, status);
     section::fill(fields, room, limits, &mut head.fields)?;
     // With HEAD, so that only the fields are checked.
     framing::response(Method::Head, head)?;
@@ -44,11 +45,15 @@ pub fn response<'a>(
 /// # Errors
 /// When a body is announced and the stream has ended (RFC 9113 §8.1.1). The response to a HEAD and
 /// a 304 announce none, even with a Content-Length.
-pub fn length(method: Method, head: &ResponseHead, ended: bool) -> Result<BodyLength, HeadError> {
+pub fn length(
+    method: Method,
+    head: &ResponseHead,
+    ended: bool,
+) -> Result<BodyLength, SectionError> {
     match (framing::response(method, head)?, ended) {
         (BodyLength::UntilClose, true) => Ok(BodyLength::Empty),
         (BodyLength::UntilClose, false) => Ok(BodyLength::Chunked),
-        (BodyLength::Known(_), true) => Err(HeadError::NoBody),
+        (BodyLength::Known(_), true) => Err(SectionError::NoBody),
         (length, _) => Ok(length),
     }
 }
@@ -59,14 +64,14 @@ mod tests {
     use crate::fields::tests::fields;
     use crate::h1::encode;
     use crate::h1::framing::FramingError;
-    use crate::h1::parse::{self, Progress};
+    use crate::h1::parse::{self, HeadProgress};
 
-    const LIMITS: Limits = Limits {
+    const LIMITS: HeadLimits = HeadLimits {
         head: 512,
         fields: 4,
     };
 
-    fn read(status: u16, fields: &[(&[u8], &[u8])]) -> Result<ResponseHead, HeadError> {
+    fn read(status: u16, fields: &[(&[u8], &[u8])]) -> Result<ResponseHead, SectionError> {
         let mut head = ResponseHead::default();
         response(status, fields.iter().copied(), &LIMITS, &mut head).map(|()| head)
     }
@@ -75,7 +80,7 @@ mod tests {
     fn an_h2_response_becomes_an_http_1_head() {
         let mut head = ResponseHead::default();
         let before = b"HTTP/1.0 404 Not Found\r\nContent-Length: 3\r\n\r\n";
-        parse::response(before, &mut Progress::default(), &LIMITS, &mut head)
+        parse::response(before, &mut HeadProgress::default(), &LIMITS, &mut head)
             .unwrap()
             .unwrap();
         let sent: [(&[u8], &[u8]); 3] = [
@@ -86,7 +91,7 @@ mod tests {
         response(200, sent, &LIMITS, &mut head).unwrap();
         assert_eq!(
             (head.status, head.version, head.reason()),
-            (200, Version::Http2, &b""[..])
+            (200, HttpVersion::Http2, &b""[..])
         );
         let mut out = Vec::new();
         encode::status_line(&mut out, head.status, head.reason());
@@ -100,7 +105,7 @@ mod tests {
 
     #[test]
     fn malformed_h2_responses_are_refused() {
-        use HeadError::*;
+        use SectionError::*;
         // RFC 9113 §8.6, RFC 9110 §15.
         for status in [0, 99, 101, 1000] {
             assert_eq!(read(status, &[]).unwrap_err(), Status, "{status}");
@@ -163,7 +168,13 @@ mod tests {
             (Method::Get, 200, None, false, Ok(Chunked)),
             (Method::Get, 200, None, true, Ok(Empty)),
             (Method::Get, 200, Some(&b"3"[..]), false, Ok(Known(3))),
-            (Method::Get, 200, Some(b"3"), true, Err(HeadError::NoBody)),
+            (
+                Method::Get,
+                200,
+                Some(b"3"),
+                true,
+                Err(SectionError::NoBody),
+            ),
             (Method::Get, 200, Some(b"0"), true, Ok(Empty)),
             (Method::Get, 200, Some(b"0"), false, Ok(Empty)),
             (Method::Head, 200, Some(b"3"), true, Ok(Empty)),

@@ -1,55 +1,55 @@
 //! Rules for every field section of HTTP/2 (RFC 9113 §8.2), trailers included.
 
-use super::HeadError;
+use super::SectionError;
 use crate::fields::{Fields, Known};
-use crate::h1::{Limits, parse};
+use crate::h1::{HeadLimits, parse};
 
 /// Builds a trailer section from the fields behind a body (RFC 9113 §8.1), checked like those of a
-/// head. [`passes_behind`](crate::forwarding::passes_behind) decides which are forwarded.
+/// head. [`passes_in_trailers`](crate::forwarding::passes_in_trailers) decides which are forwarded.
 ///
 /// # Errors
 /// When it is malformed, has pseudo-header fields, or exceeds `limits`.
 pub fn trailers<'a>(
     lines: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
-    limits: &Limits,
+    limits: &HeadLimits,
     trailers: &mut Fields,
-) -> Result<(), HeadError> {
+) -> Result<(), SectionError> {
     trailers.clear();
-    fill(lines, Room::of(limits), limits, trailers)
+    fill(lines, SectionBudget::of(limits), limits, trailers)
 }
 
 /// Adds the fields of a section other than a request's head.
 pub(super) fn fill<'a>(
     lines: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
-    mut room: Room,
-    limits: &Limits,
+    mut room: SectionBudget,
+    limits: &HeadLimits,
     fields: &mut Fields,
-) -> Result<(), HeadError> {
+) -> Result<(), SectionError> {
     for (name, value) in lines {
         room.take(name, value)?;
         match check(name, value)? {
             // RFC 9113 §8.2.2: in requests only.
-            Some(Known::Te) => return Err(HeadError::ConnectionField),
+            Some(Known::Te) => return Err(SectionError::ConnectionField),
             known => add(fields, name, value, known, limits)?,
         }
     }
     Ok(())
 }
 
-/// The unused part of [`Limits::head`]. A field counts as in HPACK's tables (RFC 9113 §6.5.2): 32
-/// bytes more than its own, however short it was on the wire.
-pub(super) struct Room(usize);
+/// The unused part of [`HeadLimits::head`]. A field counts as in HPACK's tables (RFC 9113 §6.5.2):
+/// 32 bytes more than its own, however short it was on the wire.
+pub(super) struct SectionBudget(usize);
 
-impl Room {
-    pub(super) fn of(limits: &Limits) -> Self {
+impl SectionBudget {
+    pub(super) fn of(limits: &HeadLimits) -> Self {
         Self(limits.head)
     }
 
-    pub(super) fn take(&mut self, name: &[u8], value: &[u8]) -> Result<(), HeadError> {
+    pub(super) fn take(&mut self, name: &[u8], value: &[u8]) -> Result<(), SectionError> {
         self.0 = self
             .0
             .checked_sub(name.len() + value.len() + 32)
-            .ok_or(HeadError::TooLong)?;
+            .ok_or(SectionError::TooLong)?;
         Ok(())
     }
 }
@@ -60,10 +60,10 @@ pub(super) fn add(
     name: &[u8],
     value: &[u8],
     known: Option<Known>,
-    limits: &Limits,
-) -> Result<(), HeadError> {
+    limits: &HeadLimits,
+) -> Result<(), SectionError> {
     if fields.len() >= limits.fields {
-        return Err(HeadError::TooManyFields);
+        return Err(SectionError::TooManyFields);
     }
     fields.place(name, value, known);
     Ok(())
@@ -73,17 +73,17 @@ pub(super) fn add(
 /// name, if it has one.
 ///
 /// A name with a colon is no token: pseudo-header fields fail.
-pub(super) fn check(name: &[u8], value: &[u8]) -> Result<Option<Known>, HeadError> {
+pub(super) fn check(name: &[u8], value: &[u8]) -> Result<Option<Known>, SectionError> {
     if name.is_empty() || !name.iter().all(|&byte| NAME[usize::from(byte)]) {
-        return Err(HeadError::FieldName);
+        return Err(SectionError::FieldName);
     }
     let padded = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
     if !parse::is_text(value) || padded(value.first()) || padded(value.last()) {
-        return Err(HeadError::FieldValue);
+        return Err(SectionError::FieldValue);
     }
     let known = Known::of(name);
     if is_of_connections(known, name) {
-        Err(HeadError::ConnectionField)
+        Err(SectionError::ConnectionField)
     } else {
         Ok(known)
     }
@@ -120,7 +120,7 @@ const NAME: [bool; 256] = {
 mod tests {
     use super::*;
 
-    const LIMITS: Limits = Limits {
+    const LIMITS: HeadLimits = HeadLimits {
         head: 256,
         fields: 4,
     };
@@ -136,13 +136,13 @@ mod tests {
         assert_eq!(out, b"grpc-status: 0\r\ngrpc-message: \r\n");
         for (name, value, error) in [
             // RFC 9113 §8.1: "Trailers MUST NOT include pseudo-header fields".
-            (&b":status"[..], &b"200"[..], HeadError::FieldName),
-            (b"X", b"", HeadError::FieldName),
-            (b"x: y\r\nz", b"", HeadError::FieldName),
-            (b"x", b"a\r\n\r\nGET / HTTP/1.1", HeadError::FieldValue),
-            (b"connection", b"x", HeadError::ConnectionField),
-            (b"te", b"trailers", HeadError::ConnectionField),
-            (b"x", &[b'y'; 256], HeadError::TooLong),
+            (&b":status"[..], &b"200"[..], SectionError::FieldName),
+            (b"X", b"", SectionError::FieldName),
+            (b"x: y\r\nz", b"", SectionError::FieldName),
+            (b"x", b"a\r\n\r\nGET / HTTP/1.1", SectionError::FieldValue),
+            (b"connection", b"x", SectionError::ConnectionField),
+            (b"te", b"trailers", SectionError::ConnectionField),
+            (b"x", &[b'y'; 256], SectionError::TooLong),
         ] {
             let refused = trailers([(name, value)], &LIMITS, &mut fields);
             assert_eq!(refused, Err(error), "{}", name.escape_ascii());
@@ -150,7 +150,7 @@ mod tests {
         let many: [(&[u8], &[u8]); 5] = [(b"x", b"y"); 5];
         assert_eq!(
             trailers(many, &LIMITS, &mut fields),
-            Err(HeadError::TooManyFields)
+            Err(SectionError::TooManyFields)
         );
     }
 }

@@ -5,23 +5,25 @@
 //! table by the sizes of its entries, so that a reference to a large field costs as little as one
 //! to a small field, and nothing is copied.
 
-use std::borrow::Cow;
+mod literal;
+
 use std::collections::VecDeque;
 
 use super::table::{OVERHEAD, STATIC};
-use super::{HpackError, huffman, integer};
+use super::{HpackError, integer};
+use literal::{LiteralName, StringLiteral};
 
 /// Follows the blocks of one direction of a connection, in the order of arrival.
 #[derive(Debug)]
-pub struct Account {
+pub struct BlockAccount {
     /// The newest first.
-    entries: VecDeque<Entry>,
+    entries: VecDeque<EntrySize>,
     /// The bytes of the entries as RFC 7541 §4.1 counts them, and their limit.
     size: usize,
     most: usize,
     /// The limit of the table's size.
     allowed: u16,
-    section: Section,
+    section: SectionSummary,
     /// The front of an incomplete field.
     held: Vec<u8>,
     /// The limit of its length.
@@ -32,7 +34,7 @@ pub struct Account {
 
 /// The figures of one field section.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Section {
+pub struct SectionSummary {
     /// The bytes of all fields as RFC 9113 §6.5.2 counts them, 32 for each beside its own. A
     /// Huffman-coded value that is not added to the dynamic table counts as its longest decoding.
     pub size: usize,
@@ -43,25 +45,10 @@ pub struct Section {
 
 /// A field of a table, or a new one.
 #[derive(Debug, Clone, Copy)]
-struct Entry {
+struct EntrySize {
     name: u16,
     value: u16,
     marks: u16,
-}
-
-/// A string in a block, coded or not.
-#[derive(Clone, Copy)]
-struct Text<'a> {
-    bytes: &'a [u8],
-    coded: bool,
-}
-
-/// The name of a literal.
-#[derive(Clone, Copy)]
-enum Name<'a> {
-    /// The name of another field.
-    Of(usize),
-    Literal(Text<'a>),
 }
 
 const METHOD: u16 = 1;
@@ -72,9 +59,8 @@ const PROTOCOL: u16 = 1 << 4;
 const STATUS: u16 = 1 << 5;
 /// An unknown name with a colon.
 const UNKNOWN: u16 = 1 << 6;
-/// All pseudo-fields.
 const PSEUDO: u16 = (1 << 7) - 1;
-/// Any other field.
+/// A field without a colon in front.
 const REGULAR: u16 = 1 << 7;
 /// A connection-specific field (RFC 9113 §8.2.2).
 const CONNECTION: u16 = 1 << 8;
@@ -93,7 +79,7 @@ const MISPLACED: u16 = 1 << 13;
 /// A value that was too long to be examined.
 const LONG: u16 = 1 << 14;
 
-impl Section {
+impl SectionSummary {
     /// Whether any name begins with a colon (RFC 9113 §8.3).
     pub fn has_pseudo_fields(self) -> bool {
         self.marks & PSEUDO != 0
@@ -143,7 +129,7 @@ fn with(section: u16, field: u16) -> u16 {
     section | field | if misplaced { MISPLACED } else { 0 }
 }
 
-impl Account {
+impl BlockAccount {
     /// With a dynamic table of at most `allowed` bytes: the size that the peer was told, or
     /// [`TABLE_SIZE`](super::TABLE_SIZE). An incomplete field with more than `longest` bytes is
     /// skipped; its name must be shorter. At most that many bytes of a field are held. `longest` is
@@ -194,7 +180,7 @@ impl Account {
     ///
     /// # Errors
     /// When it ends within a field.
-    pub fn end(&mut self) -> Result<Section, HpackError> {
+    pub fn end(&mut self) -> Result<SectionSummary, HpackError> {
         let section = std::mem::take(&mut self.section);
         if self.held.is_empty() && self.passing == 0 {
             Ok(section)
@@ -219,7 +205,7 @@ impl Account {
 
     /// Examines the fields at the front that are indexes of one byte: most are.
     fn indexed<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], HpackError> {
-        let Section {
+        let SectionSummary {
             mut size,
             mut fields,
             mut marks,
@@ -232,7 +218,7 @@ impl Account {
             marks = with(marks, entry.marks);
             rest = behind;
         }
-        self.section = Section {
+        self.section = SectionSummary {
             size,
             fields,
             marks,
@@ -261,8 +247,8 @@ impl Account {
         }
         // §6.2: a literal.
         let is_kept = first & 0x40 != 0;
-        let name = Name::take(rest, is_kept)?;
-        let value = Text::take(rest)?;
+        let name = LiteralName::take(rest, is_kept)?;
+        let value = StringLiteral::take(rest)?;
         let (name, mut marks) = self.named(name)?;
         let length = match marks {
             PATH => {
@@ -300,7 +286,7 @@ impl Account {
         let mut rest = &held[..];
         // Only a literal is as long.
         let is_kept = held.first().is_some_and(|first| first & 0x40 != 0);
-        let name = Name::take(&mut rest, is_kept).map_err(|_| HpackError::TooLarge)?;
+        let name = LiteralName::take(&mut rest, is_kept).map_err(|_| HpackError::TooLarge)?;
         let (name, marks) = self.named(name)?;
         let length = integer::decode(&mut rest, 7)?;
         self.passing = length.saturating_sub(rest.len());
@@ -316,10 +302,10 @@ impl Account {
     }
 
     /// The length of a name, and its marks.
-    fn named(&self, name: Name<'_>) -> Result<(usize, u16), HpackError> {
+    fn named(&self, name: LiteralName<'_>) -> Result<(usize, u16), HpackError> {
         match name {
-            Name::Literal(name) => name.as_name(),
-            Name::Of(index) => self
+            LiteralName::Literal(name) => name.as_name(),
+            LiteralName::Of(index) => self
                 .entry(index)
                 .map(|entry| (entry.name.into(), entry.marks & NAMES)),
         }
@@ -327,7 +313,7 @@ impl Account {
 
     /// The entry at an index (§2.3.3).
     #[inline]
-    fn entry(&self, index: usize) -> Result<Entry, HpackError> {
+    fn entry(&self, index: usize) -> Result<EntrySize, HpackError> {
         let place = index.checked_sub(1).ok_or(HpackError::Index)?;
         match FIXED.get(place) {
             Some(entry) => Ok(*entry),
@@ -351,7 +337,7 @@ impl Account {
         };
         self.shrink(room);
         self.size += size;
-        self.entries.push_front(Entry { name, value, marks });
+        self.entries.push_front(EntrySize { name, value, marks });
     }
 
     fn shrink(&mut self, most: usize) {
@@ -364,59 +350,13 @@ impl Account {
     }
 }
 
-impl Entry {
+impl EntrySize {
     fn size(self) -> usize {
         usize::from(self.name) + usize::from(self.value) + OVERHEAD
     }
 }
 
-impl<'a> Name<'a> {
-    /// The name at the front of a literal (§6.2), if complete.
-    fn take(rest: &mut &'a [u8], is_kept: bool) -> Result<Self, HpackError> {
-        match integer::decode(rest, if is_kept { 6 } else { 4 })? {
-            0 => Text::take(rest).map(Self::Literal),
-            index => Ok(Self::Of(index)),
-        }
-    }
-}
-
-impl<'a> Text<'a> {
-    /// The string at the front (§5.2), if complete.
-    fn take(rest: &mut &'a [u8]) -> Result<Self, HpackError> {
-        let coded = rest.first().is_some_and(|first| first & 0x80 != 0);
-        let length = integer::decode(rest, 7)?;
-        let (bytes, behind) = rest.split_at_checked(length).ok_or(HpackError::Cut)?;
-        *rest = behind;
-        Ok(Self { bytes, coded })
-    }
-
-    /// The decoded length, and whether it has a `#`.
-    fn measure(self) -> Result<(usize, bool), HpackError> {
-        if self.coded {
-            huffman::measure(self.bytes)
-        } else {
-            Ok((self.bytes.len(), memchr::memchr(b'#', self.bytes).is_some()))
-        }
-    }
-
-    /// The longest possible decoded length: the shortest code has 5 bits.
-    fn most(self) -> usize {
-        if self.coded {
-            self.bytes.len() * 8 / 5
-        } else {
-            self.bytes.len()
-        }
-    }
-
-    fn decode(self) -> Result<Cow<'a, [u8]>, HpackError> {
-        if !self.coded {
-            return Ok(self.bytes.into());
-        }
-        let mut text = Vec::new();
-        huffman::decode(self.bytes, &mut text)?;
-        Ok(text.into())
-    }
-
+impl StringLiteral<'_> {
     /// The decoded length, and the marks.
     fn as_name(self) -> Result<(usize, u16), HpackError> {
         if self.coded {
@@ -429,17 +369,6 @@ impl<'a> Text<'a> {
         }
         let name = self.decode()?;
         Ok((name.len(), names(&name)))
-    }
-
-    /// Whether it begins with a 1, which is coded as 00001.
-    fn begins_with_one(self) -> bool {
-        self.bytes.first().is_some_and(|first| {
-            if self.coded {
-                first >> 3 == 1
-            } else {
-                *first == b'1'
-            }
-        })
     }
 }
 
@@ -464,9 +393,9 @@ const fn names(name: &[u8]) -> u16 {
     }
 }
 
-/// The static table.
-static FIXED: [Entry; STATIC.len()] = {
-    let mut fixed = [Entry {
+/// The sizes and marks of the static table.
+static FIXED: [EntrySize; STATIC.len()] = {
+    let mut fixed = [EntrySize {
         name: 0,
         value: 0,
         marks: 0,
@@ -479,7 +408,7 @@ static FIXED: [Entry; STATIC.len()] = {
             value.len() as u16,
             names(name.as_bytes()),
         );
-        fixed[place] = Entry { name, value, marks };
+        fixed[place] = EntrySize { name, value, marks };
         place += 1;
     }
     fixed

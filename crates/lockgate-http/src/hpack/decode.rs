@@ -1,24 +1,24 @@
 //! A decoder of field blocks.
 
-use super::table::{OVERHEAD, STATIC, Table};
+use super::table::{DynamicTable, OVERHEAD, STATIC};
 use super::{HpackError, huffman, integer};
 
 /// Decodes the blocks of one connection, in the order of arrival.
 #[derive(Debug)]
-pub struct Decoder {
-    table: Table,
+pub struct HpackDecoder {
+    table: DynamicTable,
     /// The limit of the dynamic table: the SETTINGS_HEADER_TABLE_SIZE that was sent.
     allowed: usize,
     name: Vec<u8>,
     value: Vec<u8>,
 }
 
-impl Decoder {
+impl HpackDecoder {
     /// With a dynamic table of at most `allowed` bytes, as RFC 7541 §4.1 counts them: the size that
     /// the peer was told, or [`TABLE_SIZE`](super::TABLE_SIZE).
     pub fn new(allowed: usize) -> Self {
         Self {
-            table: Table::new(allowed),
+            table: DynamicTable::new(allowed),
             allowed,
             name: Vec::new(),
             value: Vec::new(),
@@ -98,7 +98,7 @@ impl Decoder {
 }
 
 /// The field at an index (§2.3.3).
-fn field(table: &Table, index: usize) -> Result<(&[u8], &[u8]), HpackError> {
+fn field(table: &DynamicTable, index: usize) -> Result<(&[u8], &[u8]), HpackError> {
     let place = index.checked_sub(1).ok_or(HpackError::Index)?;
     match STATIC.get(place) {
         Some((name, value)) => Ok((name.as_bytes(), value.as_bytes())),

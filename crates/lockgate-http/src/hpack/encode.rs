@@ -1,7 +1,7 @@
 //! An encoder of field blocks, for senders that repeat themselves: a field stays in the dynamic
 //! table from its first use on.
 
-use super::table::{STATIC, Table};
+use super::table::{DynamicTable, STATIC};
 use super::{TABLE_SIZE, huffman, integer};
 
 /// Encodes the blocks of one connection, in the order in which they are sent.
@@ -10,18 +10,18 @@ use super::{TABLE_SIZE, huffman, integer};
 /// requests the table no longer changes, and a block may be sent again as long as
 /// [`changes`](Self::changes) stays the same.
 #[derive(Debug)]
-pub struct Encoder {
-    table: Table,
+pub struct HpackEncoder {
+    table: DynamicTable,
     changes: u64,
     /// Table sizes to announce before the next field (RFC 7541 §4.2).
     updates: Vec<usize>,
 }
 
-impl Encoder {
+impl HpackEncoder {
     /// An encoder with the default table size, which holds until the peer sets another.
     pub fn new() -> Self {
         Self {
-            table: Table::new(TABLE_SIZE),
+            table: DynamicTable::new(TABLE_SIZE),
             changes: 0,
             updates: Vec::new(),
         }
@@ -46,7 +46,7 @@ impl Encoder {
         self.changes += 1;
     }
 
-    /// Begins a block.
+    /// Begins a block: announces changed table sizes.
     pub fn begin(&mut self, out: &mut Vec<u8>) {
         for size in self.updates.drain(..) {
             integer::encode(out, 0x20, 5, size);
@@ -83,7 +83,7 @@ impl Encoder {
     }
 }
 
-impl Default for Encoder {
+impl Default for HpackEncoder {
     fn default() -> Self {
         Self::new()
     }

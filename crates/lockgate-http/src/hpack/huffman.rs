@@ -24,7 +24,7 @@ const LONGEST: usize = 30;
 const FAST: u32 = 12;
 
 /// The tables of the code.
-struct Code {
+struct HuffmanCode {
     /// Symbols in the order of their codes.
     symbols: [u16; 257],
     /// The first code of each length, and the index of its symbol in `symbols`.
@@ -33,12 +33,12 @@ struct Code {
     /// The code of each symbol.
     codes: [u32; 257],
     /// The codes at the beginning of each group of `FAST` bits.
-    fast: [Fast; 1 << FAST],
+    fast: [FastCodes; 1 << FAST],
 }
 
 /// The codes that a group of bits begins with.
 #[derive(Clone, Copy)]
-struct Fast {
+struct FastCodes {
     symbols: [u8; 2],
     /// The number of symbols; 0 if the code is longer than the group.
     count: u8,
@@ -47,16 +47,16 @@ struct Fast {
     first: u8,
 }
 
-static CODE: Code = Code::new();
+static CODE: HuffmanCode = HuffmanCode::new();
 
-impl Code {
+impl HuffmanCode {
     const fn new() -> Self {
         let mut made = Self {
             symbols: [0; 257],
             first: [0; LONGEST + 2],
             place: [0; LONGEST + 2],
             codes: [0; 257],
-            fast: [Fast {
+            fast: [FastCodes {
                 symbols: [0; 2],
                 count: 0,
                 length: 0,
@@ -95,7 +95,7 @@ impl Code {
         // A second code that fits behind the first is the one that the following bits begin with.
         let mut bits = 0;
         while bits < made.fast.len() {
-            let Fast { count, first, .. } = made.fast[bits];
+            let FastCodes { count, first, .. } = made.fast[bits];
             let behind = made.fast[(bits << first) & (made.fast.len() - 1)];
             if count == 1 && behind.count > 0 && first + behind.first <= FAST as u8 {
                 made.fast[bits].symbols[1] = behind.symbols[0];
@@ -112,8 +112,8 @@ impl Code {
     /// The symbol and length of the code that `bits` begins with.
     fn find(&self, bits: u64) -> (usize, u32) {
         match self.fast[(bits >> (64 - FAST)) as usize] {
-            Fast { count: 0, .. } => self.find_long(bits),
-            Fast { symbols, first, .. } => (usize::from(symbols[0]), u32::from(first)),
+            FastCodes { count: 0, .. } => self.find_long(bits),
+            FastCodes { symbols, first, .. } => (usize::from(symbols[0]), u32::from(first)),
         }
     }
 
@@ -251,7 +251,7 @@ static SUMS: [u8; 1 << FAST] = {
     let mut sums = [0; 1 << FAST];
     let mut bits = 0;
     while bits < sums.len() {
-        let Fast {
+        let FastCodes {
             symbols,
             count,
             length,
@@ -281,7 +281,7 @@ pub(super) fn encoded_len(text: &[u8]) -> usize {
     bits.div_ceil(8)
 }
 
-/// Encodes a string.
+/// Appends the code of a string, padded to whole bytes.
 pub(super) fn encode(text: &[u8], out: &mut Vec<u8>) {
     let (mut bits, mut have) = (0_u64, 0_u32);
     for byte in text {

@@ -1,8 +1,8 @@
 //! HPACK (RFC 7541): compression of HTTP/2 heads, both ways, without IO.
 //!
-//! [`Decoder`] decodes a peer's blocks: the cost is bounded by the length of the block and the size
-//! of the dynamic table. [`Account`] measures blocks without decoding. [`Encoder`] encodes blocks
-//! for senders that repeat themselves. None of them interprets a field.
+//! [`HpackDecoder`] decodes a peer's blocks: the cost is bounded by the length of the block and the
+//! size of the dynamic table. [`BlockAccount`] measures blocks without decoding. [`HpackEncoder`]
+//! encodes blocks for senders that repeat themselves. None of them interprets a field.
 
 mod account;
 mod decode;
@@ -13,9 +13,9 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use account::{Account, Section};
-pub use decode::Decoder;
-pub use encode::Encoder;
+pub use account::{BlockAccount, SectionSummary};
+pub use decode::HpackDecoder;
+pub use encode::HpackEncoder;
 
 /// The default size of a dynamic table (RFC 9113 §6.5.2).
 pub const TABLE_SIZE: usize = 4096;

@@ -7,9 +7,9 @@ pub(super) const OVERHEAD: usize = 32;
 
 /// Names and values of the dynamic table, in one buffer of at most twice its size.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(super) struct DynamicTable {
     /// The newest first.
-    entries: VecDeque<Entry>,
+    entries: VecDeque<TableEntry>,
     text: Vec<u8>,
     size: usize,
     most: usize,
@@ -17,19 +17,19 @@ pub(super) struct Table {
 
 /// The beginning of a name in the text, and the lengths of the name and the value behind it.
 #[derive(Debug, Clone, Copy)]
-struct Entry {
+struct TableEntry {
     start: usize,
     name: usize,
     value: usize,
 }
 
-impl Entry {
+impl TableEntry {
     fn size(self) -> usize {
         self.name + self.value + OVERHEAD
     }
 }
 
-impl Table {
+impl DynamicTable {
     pub(super) fn new(most: usize) -> Self {
         Self {
             entries: VecDeque::new(),
@@ -55,7 +55,7 @@ impl Table {
 
     /// An entry; 0 is the newest.
     pub(super) fn get(&self, place: usize) -> Option<(&[u8], &[u8])> {
-        let Entry { start, name, value } = *self.entries.get(place)?;
+        let TableEntry { start, name, value } = *self.entries.get(place)?;
         let (name, rest) = self.text[start..].split_at(name);
         Some((name, &rest[..value]))
     }
@@ -63,7 +63,7 @@ impl Table {
     /// Adds a field at the front; evicts the oldest as needed. A field larger than the table
     /// empties it (§4.4).
     pub(super) fn insert(&mut self, name: &[u8], value: &[u8]) {
-        let entry = Entry {
+        let entry = TableEntry {
             start: self.text.len(),
             name: name.len(),
             value: value.len(),
@@ -88,7 +88,7 @@ impl Table {
         self.text.extend_from_slice(name);
         self.text.extend_from_slice(value);
         self.size += entry.size();
-        self.entries.push_front(Entry { start, ..entry });
+        self.entries.push_front(TableEntry { start, ..entry });
     }
 
     /// Changes the limit of the table's size (§4.3).
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn evicted_dynamic_table_entries_free_memory_for_reuse() {
-        let mut table = Table::new(200);
+        let mut table = DynamicTable::new(200);
         for round in 0..1000_u32 {
             let value = format!("{round:010}");
             table.insert(b"name-name", value.as_bytes());
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn an_entry_larger_than_the_dynamic_table_empties_it() {
-        let mut table = Table::new(100);
+        let mut table = DynamicTable::new(100);
         table.insert(b"a", b"b");
         table.insert(b"a", &[b'x'; 100]);
         assert_eq!((table.len(), table.size, table.held()), (0, 0, 0));

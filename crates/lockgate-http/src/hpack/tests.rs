@@ -12,7 +12,7 @@ fn bytes(hex: &str) -> Vec<u8> {
         .collect()
 }
 
-fn decode(decoder: &mut Decoder, block: &[u8]) -> Result<Vec<(String, String)>, HpackError> {
+fn decode(decoder: &mut HpackDecoder, block: &[u8]) -> Result<Vec<(String, String)>, HpackError> {
     let mut fields = Vec::new();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     decoder.decode(block, 1 << 16, |name, value| {
@@ -23,7 +23,7 @@ fn decode(decoder: &mut Decoder, block: &[u8]) -> Result<Vec<(String, String)>, 
 
 /// Blocks of one connection in their order, and their fields.
 fn example(table: usize, blocks: &[(&str, Fields<'_>)]) {
-    let mut decoder = Decoder::new(table);
+    let mut decoder = HpackDecoder::new(table);
     for (hex, expected) in blocks {
         let expected: Vec<_> = expected
             .iter()
@@ -114,7 +114,7 @@ fn rfc_request_examples_with_huffman_are_decoded() {
     ];
     example(4096, &blocks);
     // The encoder's bytes are the same.
-    let mut encoder = Encoder::new();
+    let mut encoder = HpackEncoder::new();
     for (hex, fields) in blocks {
         let mut block = Vec::new();
         encoder.begin(&mut block);
@@ -215,7 +215,7 @@ fn invalid_hpack_blocks_are_refused() {
         ("41 81 00", HpackError::Huffman),
     ] {
         assert_eq!(
-            decode(&mut Decoder::new(4096), &bytes(hex)),
+            decode(&mut HpackDecoder::new(4096), &bytes(hex)),
             Err(error),
             "{hex}"
         );
@@ -224,7 +224,7 @@ fn invalid_hpack_blocks_are_refused() {
 
 #[test]
 fn dynamic_table_size_updates_precede_the_first_field() {
-    let mut decoder = Decoder::new(4096);
+    let mut decoder = HpackDecoder::new(4096);
     let field = ("a".to_owned(), "b".to_owned());
     assert_eq!(
         decode(&mut decoder, &bytes("40 01 61 01 62")),
@@ -245,14 +245,14 @@ fn a_small_hpack_block_cannot_expand_into_a_large_head() {
     block.extend_from_slice(&[b'x'; 4000]);
     block.extend_from_slice(&[0xbe; 1000]);
     assert_eq!(
-        decode(&mut Decoder::new(4096), &block),
+        decode(&mut HpackDecoder::new(4096), &block),
         Err(HpackError::TooLarge)
     );
 }
 
 #[test]
 fn a_repeated_field_is_one_byte_and_the_table_stable() {
-    let (mut encoder, mut decoder) = (Encoder::new(), Decoder::new(TABLE_SIZE));
+    let (mut encoder, mut decoder) = (HpackEncoder::new(), HpackDecoder::new(TABLE_SIZE));
     let many: Vec<_> = (0..100)
         .map(|at| (format!("x-name-{at}"), "v".repeat(60)))
         .collect();
@@ -281,7 +281,7 @@ fn a_repeated_field_is_one_byte_and_the_table_stable() {
 #[test]
 fn a_peer_that_lowers_header_table_size_empties_it() {
     for allowed in [0, 100, 4096, 100_000] {
-        let (mut encoder, mut decoder) = (Encoder::new(), Decoder::new(TABLE_SIZE));
+        let (mut encoder, mut decoder) = (HpackEncoder::new(), HpackDecoder::new(TABLE_SIZE));
         for round in 0..3 {
             if round == 1 {
                 encoder.resize(allowed);

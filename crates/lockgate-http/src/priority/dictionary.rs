@@ -3,7 +3,7 @@
 
 /// The value of a member; its parameters are parsed and dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Item {
+pub(super) enum MemberValue {
     Integer(i64),
     Boolean(bool),
     /// Of any other type, or an inner list.
@@ -12,9 +12,9 @@ pub(super) enum Item {
 
 /// Calls `each` for every member in order; `None` if the text is no dictionary, which invalidates
 /// all members.
-pub(super) fn parse(text: &[u8], mut each: impl FnMut(&[u8], Item)) -> Option<()> {
+pub(super) fn parse(text: &[u8], mut each: impl FnMut(&[u8], MemberValue)) -> Option<()> {
     // RFC 9651 §4.2 step 2; trailing whitespace is parsed with the last member.
-    let mut text = Text(text);
+    let mut text = DictionaryReader(text);
     text.skip(|byte| byte == b' ');
     if text.0.is_empty() {
         return Some(());
@@ -24,7 +24,7 @@ pub(super) fn parse(text: &[u8], mut each: impl FnMut(&[u8], Item)) -> Option<()
         let item = if text.takes(b'=') {
             text.member()?
         } else {
-            Item::Boolean(true)
+            MemberValue::Boolean(true)
         };
         text.parameters()?;
         each(key, item);
@@ -39,10 +39,10 @@ pub(super) fn parse(text: &[u8], mut each: impl FnMut(&[u8], Item)) -> Option<()
     }
 }
 
-/// The unread text.
-struct Text<'a>(&'a [u8]);
+/// The part of the text that is not parsed yet.
+struct DictionaryReader<'a>(&'a [u8]);
 
-impl<'a> Text<'a> {
+impl<'a> DictionaryReader<'a> {
     fn next(&mut self) -> Option<u8> {
         let (&byte, rest) = self.0.split_first()?;
         self.0 = rest;
@@ -80,7 +80,7 @@ impl<'a> Text<'a> {
     }
 
     /// RFC 9651 §4.2.1.1, without the parameters.
-    fn member(&mut self) -> Option<Item> {
+    fn member(&mut self) -> Option<MemberValue> {
         if self.takes(b'(') {
             self.inner_list()
         } else {
@@ -89,11 +89,11 @@ impl<'a> Text<'a> {
     }
 
     /// RFC 9651 §4.2.1.2, behind its parenthesis.
-    fn inner_list(&mut self) -> Option<Item> {
+    fn inner_list(&mut self) -> Option<MemberValue> {
         loop {
             self.skip(|byte| byte == b' ');
             if self.takes(b')') {
-                return Some(Item::Other);
+                return Some(MemberValue::Other);
             }
             self.bare_item()?;
             self.parameters()?;
@@ -116,24 +116,26 @@ impl<'a> Text<'a> {
     }
 
     /// RFC 9651 §4.2.3.1.
-    fn bare_item(&mut self) -> Option<Item> {
+    fn bare_item(&mut self) -> Option<MemberValue> {
         match self.0.first()? {
             b'-' | b'0'..=b'9' => self.number(),
             b'a'..=b'z' | b'A'..=b'Z' | b'*' => {
                 self.skip(|byte| {
                     crate::h1::parse::is_token(&[byte]) || matches!(byte, b':' | b'/')
                 });
-                Some(Item::Other)
+                Some(MemberValue::Other)
             }
             _ => match self.next()? {
                 b'?' => match self.next()? {
-                    b'0' => Some(Item::Boolean(false)),
-                    b'1' => Some(Item::Boolean(true)),
+                    b'0' => Some(MemberValue::Boolean(false)),
+                    b'1' => Some(MemberValue::Boolean(true)),
                     _ => None,
                 },
                 b'"' => self.string(),
                 b':' => self.bytes(),
-                b'@' => matches!(self.number()?, Item::Integer(_)).then_some(Item::Other),
+                b'@' => {
+                    matches!(self.number()?, MemberValue::Integer(_)).then_some(MemberValue::Other)
+                }
                 b'%' => self.display_string(),
                 _ => None,
             },
@@ -141,13 +143,13 @@ impl<'a> Text<'a> {
     }
 
     /// RFC 9651 §4.2.4: up to 15 digits, or up to 12 and 3 behind a point.
-    fn number(&mut self) -> Option<Item> {
+    fn number(&mut self) -> Option<MemberValue> {
         let negative = self.takes(b'-');
         let digits = self.skip(|byte| byte.is_ascii_digit());
         if self.takes(b'.') {
             let fraction = self.skip(|byte| byte.is_ascii_digit());
             let fits = (1..=12).contains(&digits.len()) && (1..=3).contains(&fraction.len());
-            return fits.then_some(Item::Other);
+            return fits.then_some(MemberValue::Other);
         }
         if !(1..=15).contains(&digits.len()) {
             return None;
@@ -155,14 +157,18 @@ impl<'a> Text<'a> {
         let number = digits
             .iter()
             .fold(0, |number, digit| number * 10 + i64::from(digit - b'0'));
-        Some(Item::Integer(if negative { -number } else { number }))
+        Some(MemberValue::Integer(if negative {
+            -number
+        } else {
+            number
+        }))
     }
 
     /// RFC 9651 §4.2.5, behind its quote.
-    fn string(&mut self) -> Option<Item> {
+    fn string(&mut self) -> Option<MemberValue> {
         loop {
             match self.next()? {
-                b'"' => return Some(Item::Other),
+                b'"' => return Some(MemberValue::Other),
                 b'\\' if matches!(self.next()?, b'"' | b'\\') => {}
                 b'\\' => return None,
                 b' '..=b'~' => {}
@@ -172,20 +178,24 @@ impl<'a> Text<'a> {
     }
 
     /// RFC 9651 §4.2.7, behind its colon: the base64 is not decoded.
-    fn bytes(&mut self) -> Option<Item> {
+    fn bytes(&mut self) -> Option<MemberValue> {
         self.skip(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'='));
-        self.takes(b':').then_some(Item::Other)
+        self.takes(b':').then_some(MemberValue::Other)
     }
 
     /// RFC 9651 §4.2.10, behind its percent sign.
-    fn display_string(&mut self) -> Option<Item> {
+    fn display_string(&mut self) -> Option<MemberValue> {
         if !self.takes(b'"') {
             return None;
         }
         let mut decoded = Vec::new();
         loop {
             match self.next()? {
-                b'"' => return std::str::from_utf8(&decoded).is_ok().then_some(Item::Other),
+                b'"' => {
+                    return std::str::from_utf8(&decoded)
+                        .is_ok()
+                        .then_some(MemberValue::Other);
+                }
                 b'%' => decoded.push(self.hex()? << 4 | self.hex()?),
                 byte @ b' '..=b'~' => decoded.push(byte),
                 _ => return None,
@@ -207,7 +217,7 @@ impl<'a> Text<'a> {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Option<Vec<(String, Item)>> {
+    fn read(text: &str) -> Option<Vec<(String, MemberValue)>> {
         let mut members = Vec::new();
         parse(text.as_bytes(), |key, item| {
             members.push((key.escape_ascii().to_string(), item))
@@ -218,24 +228,27 @@ mod tests {
     #[test]
     fn dictionary_members_have_structured_field_types() {
         for (text, item) in [
-            ("a=1", Item::Integer(1)),
-            ("a=-0", Item::Integer(0)),
-            ("a=-999999999999999", Item::Integer(-999_999_999_999_999)),
-            ("a=007", Item::Integer(7)),
-            ("a", Item::Boolean(true)),
-            ("a;b", Item::Boolean(true)),
-            ("a=?0;b=?1", Item::Boolean(false)),
-            ("a=1.5", Item::Other),
-            ("a=-123456789012.123", Item::Other),
-            ("a=b", Item::Other),
-            ("a=*b/c:d!#", Item::Other),
-            (r#"a="b\"\\ ~""#, Item::Other),
-            ("a=:aGk=:", Item::Other),
-            ("a=::", Item::Other),
-            ("a=@-1659578233", Item::Other),
-            (r#"a=%"b%c3%a4 %22""#, Item::Other),
-            ("a=()", Item::Other),
-            (r#"a=( 1  "b";c;d=2 :aa==: );e"#, Item::Other),
+            ("a=1", MemberValue::Integer(1)),
+            ("a=-0", MemberValue::Integer(0)),
+            (
+                "a=-999999999999999",
+                MemberValue::Integer(-999_999_999_999_999),
+            ),
+            ("a=007", MemberValue::Integer(7)),
+            ("a", MemberValue::Boolean(true)),
+            ("a;b", MemberValue::Boolean(true)),
+            ("a=?0;b=?1", MemberValue::Boolean(false)),
+            ("a=1.5", MemberValue::Other),
+            ("a=-123456789012.123", MemberValue::Other),
+            ("a=b", MemberValue::Other),
+            ("a=*b/c:d!#", MemberValue::Other),
+            (r#"a="b\"\\ ~""#, MemberValue::Other),
+            ("a=:aGk=:", MemberValue::Other),
+            ("a=::", MemberValue::Other),
+            ("a=@-1659578233", MemberValue::Other),
+            (r#"a=%"b%c3%a4 %22""#, MemberValue::Other),
+            ("a=()", MemberValue::Other),
+            (r#"a=( 1  "b";c;d=2 :aa==: );e"#, MemberValue::Other),
         ] {
             assert_eq!(read(text), Some(vec![("a".to_owned(), item)]), "{text}");
         }

@@ -1,6 +1,6 @@
 //! A body with several parts (RFC 9110 §14.6), with a length that is known in advance.
 
-use super::{Part, spelled};
+use super::{ByteRange, spelled};
 
 /// The delimiter of parts: random digits, which content cannot contain but by chance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +19,7 @@ impl Boundary {
 /// the [`end`](Self::end).
 #[derive(Debug, Clone)]
 pub struct Multipart<'a> {
-    parts: Vec<Part>,
+    parts: Vec<ByteRange>,
     size: u64,
     media_type: Option<&'a [u8]>,
     boundary: Boundary,
@@ -29,7 +29,7 @@ impl<'a> Multipart<'a> {
     /// A body of parts [selected](super::select) from a representation of `size` bytes with the
     /// Content-Type `media_type`.
     pub fn new(
-        parts: Vec<Part>,
+        parts: Vec<ByteRange>,
         size: u64,
         media_type: Option<&'a [u8]>,
         boundary: Boundary,
@@ -42,8 +42,8 @@ impl<'a> Multipart<'a> {
         }
     }
 
-    /// The parts in order.
-    pub fn parts(&self) -> &[Part] {
+    /// The parts, in the order of the request.
+    pub fn parts(&self) -> &[ByteRange] {
         &self.parts
     }
 
@@ -67,7 +67,7 @@ impl<'a> Multipart<'a> {
     }
 
     /// Appends the head of a part.
-    pub fn head(&self, part: Part, out: &mut Vec<u8>) {
+    pub fn head(&self, part: ByteRange, out: &mut Vec<u8>) {
         self.spell(part, |piece| out.extend_from_slice(piece));
     }
 
@@ -79,7 +79,7 @@ impl<'a> Multipart<'a> {
     }
 
     /// The head of a part in pieces, to be written or counted.
-    fn spell(&self, part: Part, mut put: impl FnMut(&[u8])) {
+    fn spell(&self, part: ByteRange, mut put: impl FnMut(&[u8])) {
         // RFC 9110 §14.6: CR LF may precede the first boundary, too.
         put(b"\r\n--");
         put(&self.boundary.0);
@@ -120,11 +120,11 @@ mod tests {
     #[test]
     fn multipart_byteranges_are_separated_by_the_boundary() {
         let parts = vec![
-            Part {
+            ByteRange {
                 offset: 1,
                 length: 2,
             },
-            Part {
+            ByteRange {
                 offset: 9,
                 length: 1,
             },
@@ -199,7 +199,7 @@ mod tests {
                 continue;
             };
             several += 1;
-            let inside = |part: &Part| part.length > 0 && part.offset + part.length <= size;
+            let inside = |part: &ByteRange| part.length > 0 && part.offset + part.length <= size;
             assert!(
                 parts.len() > 1 && parts.iter().all(inside),
                 "{value} of {size}"
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn a_multipart_content_length_does_not_overflow() {
         let parts = vec![
-            Part {
+            ByteRange {
                 offset: 0,
                 length: u64::MAX
             };

@@ -1,75 +1,78 @@
-//! Bytes without a protocol: sent, and as many as are expected taken back. Both at once, so that
-//! neither side's buffers can stop the other.
+//! Exchange of bytes without a protocol: they are sent, and the expected number is read. Both at
+//! once, so that the buffers of neither side can stop the other.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 
-use super::returned::Returned;
-use super::upload::Upload;
-use super::{ExchangeStats, Fault, Scratch, Transport};
+use super::echo_check::EchoCheck;
+use super::vectored_write::VectoredWrite;
+use super::{ClientBuffers, ExchangeError, ExchangeStats, Transport};
 use crate::expect::Expect;
-use crate::result::Failure;
-use crate::target::Body;
+use crate::result::FailureKind;
+use crate::target::RequestBody;
 
-/// Sends `body` and takes what comes back.
+/// Sends `body` and reads the bytes that come back.
 ///
 /// # Errors
-/// When less comes back, more, or other bytes than those that were sent.
+/// Fewer, more or other bytes come back.
 pub(super) async fn exchange(
     transport: &mut Transport,
-    body: &Body,
+    body: &RequestBody,
     expect: &Expect,
-    scratch: &mut Scratch,
+    buffers: &mut ClientBuffers,
     stats: &mut ExchangeStats,
-) -> Result<(), Fault> {
-    scratch.make(body);
-    let sent = body.or(&scratch.body);
-    let mut upload = Upload::new([sent, &[], &[]]);
-    let mut returned = Returned::new(sent, expect);
+) -> Result<(), ExchangeError> {
+    buffers.make(body);
+    let sent = body.or(&buffers.body);
+    let mut upload = VectoredWrite::new([sent, &[], &[]]);
+    let mut echo = EchoCheck::new(sent, expect);
     let made = poll_fn(|cx| {
-        let uploaded = upload.poll(cx, &mut transport.stream, &scratch.blocks);
+        let uploaded = upload.poll(cx, &mut transport.stream, &buffers.blocks);
         stats.sent = upload.sent;
-        ready!(poll(&mut returned, cx, transport, stats))?;
-        // Too much is a failure already; who sends it may wait for us to take it.
-        if returned.due.is_some_and(|due| returned.length > due) {
+        ready!(poll(&mut echo, cx, transport, stats))?;
+        // Too many bytes are a failure already; the server may wait until we have read the rest.
+        if echo
+            .expected_length
+            .is_some_and(|expected| echo.length > expected)
+        {
             return Poll::Ready(Ok(()));
         }
-        // What was to be sent is part of the exchange where nothing must come back.
-        uploaded.map_err(|error| Fault::broken(&error))
+        // Where no bytes come back, the exchange is complete when all are sent.
+        uploaded.map_err(|error| ExchangeError::broken(&error))
     })
     .await;
-    stats.response.length = returned.length;
+    stats.response.length = echo.length;
     made?;
-    if returned.differs {
-        return Err(Fault::new(
-            Failure::Body,
+    if echo.mismatch {
+        return Err(ExchangeError::new(
+            FailureKind::Body,
             "other bytes came back than were sent",
         ));
     }
-    stats.keep = returned.due == Some(returned.length);
+    stats.reusable = echo.expected_length == Some(echo.length);
     Ok(())
 }
 
-/// Completes when as much has come back as must.
+/// Completes when the expected number of bytes has come back.
 fn poll(
-    returned: &mut Returned<'_>,
+    echo: &mut EchoCheck<'_>,
     cx: &mut Context<'_>,
     transport: &mut Transport,
     stats: &mut ExchangeStats,
-) -> Poll<Result<(), Fault>> {
+) -> Poll<Result<(), ExchangeError>> {
     loop {
         let come = transport.inbox.bytes().len();
-        returned.take(transport.inbox.bytes());
+        echo.take(transport.inbox.bytes());
         transport.inbox.consume(come);
-        if returned.is_whole() {
+        if echo.is_whole() {
             return Poll::Ready(Ok(()));
         }
         if !ready!(transport.poll_read(cx, stats))? {
-            return Poll::Ready(match returned.due {
+            return Poll::Ready(match echo.expected_length {
                 None => Ok(()),
-                Some(due) => {
-                    let text = format!("closed after {} of {due} bytes", returned.length);
-                    Err(Fault::new(Failure::Closed, text))
+                Some(expected) => {
+                    let text = format!("closed after {} of {expected} bytes", echo.length);
+                    Err(ExchangeError::new(FailureKind::Closed, text))
                 }
             });
         }

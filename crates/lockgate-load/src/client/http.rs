@@ -1,43 +1,43 @@
-//! One exchange of HTTP/1.1: a request as it was made beforehand, and an answer that is taken apart
+//! One HTTP/1.1 exchange: a request that was encoded before the run, and a response that is parsed
 //! and counted.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 
 use lockgate_http::fields::{Fields, Known};
-use lockgate_http::h1::body::{Decoder, Part};
-use lockgate_http::h1::parse::{self, Progress};
-use lockgate_http::h1::{Limits, framing};
-use lockgate_http::head::{Method, ResponseHead, Version};
+use lockgate_http::h1::body::{BodyDecoder, BodyPart};
+use lockgate_http::h1::parse::{self, HeadProgress};
+use lockgate_http::h1::{HeadLimits, framing};
+use lockgate_http::head::{HttpVersion, Method, ResponseHead};
 
-use super::upload::Upload;
-use super::{ExchangeStats, Fault, Scratch, Transport};
+use super::vectored_write::VectoredWrite;
+use super::{ClientBuffers, ExchangeError, ExchangeStats, Transport};
 use crate::expect::{Expect, Hasher};
-use crate::result::Failure;
+use crate::result::FailureKind;
 use crate::target::Http1Request;
 
-/// A piece of a response.
-pub(crate) enum Piece<'a> {
-    /// Its head: of the final response, not of those before it (1xx).
+/// Part of a response, as it comes.
+pub(crate) enum ResponsePart<'a> {
+    /// The head of the final response; never that of an interim one (1xx).
     Head(&'a ResponseHead),
-    /// Some of its body.
+    /// Bytes of the body, without its transfer coding.
     Data(&'a [u8]),
 }
 
-/// Sends a request and reads its response to the end, as far as it is judged.
+/// Sends a request and reads its response to the end; hashes the body where the check needs it.
 ///
 /// # Errors
-/// When no whole response came.
+/// There is no whole response.
 pub(super) async fn exchange(
     transport: &mut Transport,
     request: &Http1Request,
     expect: &Expect,
-    scratch: &mut Scratch,
+    buffers: &mut ClientBuffers,
     stats: &mut ExchangeStats,
-) -> Result<(), Fault> {
+) -> Result<(), ExchangeError> {
     let mut hasher = expect.wants_hash().then(Hasher::new);
-    let answered = fetch(transport, request, scratch, stats, |piece| {
-        if let (Some(hasher), Piece::Data(data)) = (&mut hasher, piece) {
+    let answered = fetch(transport, request, buffers, stats, |piece| {
+        if let (Some(hasher), ResponsePart::Data(data)) = (&mut hasher, piece) {
             hasher.update(data);
         }
         Ok(())
@@ -47,30 +47,30 @@ pub(super) async fn exchange(
     answered
 }
 
-/// Sends a request and reads its answer to the end, both at once: an origin may answer while it is
-/// still asked. `take` gets the response as it comes.
+/// Sends a request and reads its response to the end, both at once: an origin may answer before it
+/// has the whole request. `take` gets the parts of the response as they come.
 ///
 /// # Errors
-/// When no whole response came, or `take` refuses it.
+/// There is no whole response, or `take` refuses it.
 pub(crate) async fn fetch(
     transport: &mut Transport,
     request: &Http1Request,
-    scratch: &mut Scratch,
+    buffers: &mut ClientBuffers,
     stats: &mut ExchangeStats,
-    take: impl FnMut(Piece<'_>) -> Result<(), Fault>,
-) -> Result<(), Fault> {
-    scratch.vary(request);
-    let Scratch {
+    take: impl FnMut(ResponsePart<'_>) -> Result<(), ExchangeError>,
+) -> Result<(), ExchangeError> {
+    buffers.vary(request);
+    let ClientBuffers {
         blocks,
         head,
         fields,
         body,
         ..
-    } = scratch;
-    let mut upload = Upload::new([&request.head, fields, request.body.or(body)]);
+    } = buffers;
+    let mut upload = VectoredWrite::new([&request.head, fields, request.body.or(body)]);
     let mut answer = ResponseReader::new(request.method, take);
     let answered = poll_fn(|cx| {
-        // Who takes no more may have answered all the same; else reading finds out that it is gone.
+        // A server that reads no more may have answered. If not, reading reports that it is gone.
         let _ = upload.poll(cx, &mut transport.stream, blocks);
         stats.sent = upload.sent;
         answer.poll(cx, transport, head, stats)
@@ -78,40 +78,40 @@ pub(crate) async fn fetch(
     .await;
     stats.response.length = answer.length;
     answered?;
-    stats.keep = answer.keep && upload.over && transport.inbox.is_empty();
+    stats.reusable = answer.reusable && upload.finished && transport.inbox.is_empty();
     if !transport.inbox.is_empty() {
         let more = transport.inbox.bytes().len();
-        return Err(Fault::new(
-            Failure::Length,
+        return Err(ExchangeError::new(
+            FailureKind::Length,
             format!("{more} bytes behind the end of the answer"),
         ));
     }
     Ok(())
 }
 
-/// What has come of a response.
+/// Reader of one response, which hands its parts to `take`.
 struct ResponseReader<F> {
     method: Method,
-    progress: Progress,
-    /// Of the final response, once its head is there.
-    body: Option<Decoder>,
+    progress: HeadProgress,
+    /// Decoder of the final response's body, once its head is there.
+    body: Option<BodyDecoder>,
     trailers: Fields,
     length: u64,
     take: F,
-    /// Whether the origin keeps the connection.
-    keep: bool,
+    /// Whether the server keeps the connection open.
+    reusable: bool,
 }
 
-impl<F: FnMut(Piece<'_>) -> Result<(), Fault>> ResponseReader<F> {
+impl<F: FnMut(ResponsePart<'_>) -> Result<(), ExchangeError>> ResponseReader<F> {
     fn new(method: Method, take: F) -> Self {
         Self {
             method,
-            progress: Progress::default(),
+            progress: HeadProgress::default(),
             body: None,
             trailers: Fields::default(),
             length: 0,
             take,
-            keep: false,
+            reusable: false,
         }
     }
 
@@ -121,7 +121,7 @@ impl<F: FnMut(Piece<'_>) -> Result<(), Fault>> ResponseReader<F> {
         transport: &mut Transport,
         head: &mut ResponseHead,
         stats: &mut ExchangeStats,
-    ) -> Poll<Result<(), Fault>> {
+    ) -> Poll<Result<(), ExchangeError>> {
         loop {
             if self.take(transport, head, stats)? {
                 return Poll::Ready(Ok(()));
@@ -132,19 +132,19 @@ impl<F: FnMut(Piece<'_>) -> Result<(), Fault>> ResponseReader<F> {
         }
     }
 
-    /// Takes apart what has come; whether the response is whole.
+    /// Parses the bytes in the inbox; `true` when the response is whole.
     fn take(
         &mut self,
         transport: &mut Transport,
         head: &mut ResponseHead,
         stats: &mut ExchangeStats,
-    ) -> Result<bool, Fault> {
-        let garbage = |text: String| Fault::new(Failure::Garbage, text);
+    ) -> Result<bool, ExchangeError> {
+        let garbage = |text: String| ExchangeError::new(FailureKind::Garbage, text);
         while self.body.is_none() {
             if transport.inbox.is_empty() {
                 return Ok(false);
             }
-            let limits = Limits::default();
+            let limits = HeadLimits::default();
             let parsed =
                 parse::response(transport.inbox.bytes(), &mut self.progress, &limits, head);
             let Some(used) = parsed.map_err(|error| garbage(error.to_string()))? else {
@@ -160,9 +160,9 @@ impl<F: FnMut(Piece<'_>) -> Result<(), Fault>> ResponseReader<F> {
             let length =
                 framing::response(self.method, head).map_err(|error| garbage(error.to_string()))?;
             stats.response.status = Some(head.status);
-            self.keep = keeps(head);
-            self.body = Some(Decoder::new(length));
-            (self.take)(Piece::Head(head))?;
+            self.reusable = keeps(head);
+            self.body = Some(BodyDecoder::new(length));
+            (self.take)(ResponsePart::Head(head))?;
         }
         let Some(decoder) = &mut self.body else {
             return Ok(false);
@@ -170,18 +170,18 @@ impl<F: FnMut(Piece<'_>) -> Result<(), Fault>> ResponseReader<F> {
         let mut at = 0;
         let ended = loop {
             let coming = &transport.inbox.bytes()[at..];
-            let part = decoder.decode(coming, &Limits::default(), &mut self.trailers);
+            let part = decoder.decode(coming, &HeadLimits::default(), &mut self.trailers);
             match part.map_err(|error| garbage(error.to_string()))? {
-                Part::Data(range) => {
+                BodyPart::Data(range) => {
                     self.length += range.len() as u64;
-                    (self.take)(Piece::Data(&coming[range.clone()]))?;
+                    (self.take)(ResponsePart::Data(&coming[range.clone()]))?;
                     at += range.end;
                 }
-                Part::More(used) => {
+                BodyPart::More(used) => {
                     at += used;
                     break false;
                 }
-                Part::End(used) => {
+                BodyPart::End(used) => {
                     at += used;
                     break true;
                 }
@@ -191,26 +191,30 @@ impl<F: FnMut(Piece<'_>) -> Result<(), Fault>> ResponseReader<F> {
         Ok(ended)
     }
 
-    /// The connection has ended: so has a response that goes on until then.
-    fn close(&mut self) -> Result<(), Fault> {
-        self.keep = false;
+    /// Ends the response with the connection, where the end of the connection is the end of the
+    /// body.
+    fn close(&mut self) -> Result<(), ExchangeError> {
+        self.reusable = false;
         match &self.body {
             Some(decoder) if decoder.may_close() => Ok(()),
-            Some(_) => Err(Fault::new(
-                Failure::Closed,
+            Some(_) => Err(ExchangeError::new(
+                FailureKind::Closed,
                 format!("closed after {} bytes of the body", self.length),
             )),
-            None => Err(Fault::new(Failure::Closed, "closed before an answer")),
+            None => Err(ExchangeError::new(
+                FailureKind::Closed,
+                "closed before an answer",
+            )),
         }
     }
 }
 
-/// Whether the connection goes on behind this response (RFC 9112 §9.3).
+/// Whether the connection stays open after this response (RFC 9112 §9.3).
 fn keeps(head: &ResponseHead) -> bool {
     let says = |word: &[u8]| {
         head.fields
             .tokens(Known::Connection)
             .any(|token| token.eq_ignore_ascii_case(word))
     };
-    !says(b"close") && (head.version == Version::Http11 || says(b"keep-alive"))
+    !says(b"close") && (head.version == HttpVersion::Http11 || says(b"keep-alive"))
 }

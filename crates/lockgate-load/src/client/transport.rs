@@ -1,5 +1,5 @@
-//! One connection to a peer: dialled, proxy a proxy where there is one, and under TLS where it is
-//! spoken.
+//! One connection to a peer: dialled, through a CONNECT proxy where there is one, and with TLS
+//! where the scheme says so.
 
 use std::future::poll_fn;
 use std::io;
@@ -7,36 +7,36 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use lockgate_http::h1::parse::{self, Progress};
-use lockgate_http::h1::{Limits, encode};
+use lockgate_http::h1::parse::{self, HeadProgress};
+use lockgate_http::h1::{HeadLimits, encode};
 use lockgate_http::head::ResponseHead;
 use lockgate_net::dial;
-use lockgate_net::proxy_protocol::{Addresses, Tlvs, Version, encode_v1, encode_v2};
+use lockgate_net::proxy_protocol::{HeaderVersion, ProxiedAddresses, Tlvs, encode_v1, encode_v2};
 use lockgate_net::socket::Socket;
-use lockgate_net::stream::{Blocks, Inbox, Stream, StreamError};
+use lockgate_net::stream::{BufferPool, ReadBuffer, Stream, StreamError};
 use lockgate_net::tls::handshake::{self, Established, Negotiated};
 
-use super::{ExchangeStats, Fault};
-use crate::result::Failure;
+use super::{ExchangeError, ExchangeStats};
+use crate::result::FailureKind;
 use crate::shared_link::{LinkQueue, LinkSlot};
-use crate::target::{ConnectProxy, Peer};
-use crate::websocket::frame::Decoder;
+use crate::target::{ConnectProxy, RemotePeer};
+use crate::websocket::frame::FrameDecoder;
 
 /// A connection that is ready for exchanges.
 #[derive(Debug)]
 pub(crate) struct Transport {
     pub(crate) stream: Stream,
-    /// What was received and not used.
-    pub(crate) inbox: Inbox,
-    /// Exchanges that it has had.
+    /// Bytes that were received and not parsed yet.
+    pub(crate) inbox: ReadBuffer,
+    /// Number of exchanges so far.
     pub(crate) exchanges: u64,
-    /// What was agreed on, if it is under TLS.
+    /// The negotiated version and suite, with TLS.
     pub(crate) tls: Option<Negotiated>,
-    /// Streams that the server takes at once, where it was asked over HTTP/2 and has said so.
-    pub(crate) allowed: Option<usize>,
-    /// What takes messages apart, once it has become a WebSocket.
-    pub(super) frames: Option<Decoder>,
-    /// Its place at a slow link.
+    /// The server's limit of concurrent streams, where it speaks HTTP/2 and has sent one.
+    pub(crate) max_streams: Option<usize>,
+    /// Decoder of WebSocket frames, after the handshake.
+    pub(super) frames: Option<FrameDecoder>,
+    /// Its slot in the queue of a slow link.
     link_slot: Option<LinkSlot>,
 }
 
@@ -44,10 +44,10 @@ impl Transport {
     fn new(
         socket: Socket,
         established: Option<Established>,
-        blocks: &Rc<Blocks>,
+        blocks: &Rc<BufferPool>,
         link_queue: Option<&Rc<LinkQueue>>,
     ) -> Self {
-        let inbox = Inbox::new(blocks);
+        let inbox = ReadBuffer::new(blocks);
         let link_slot = link_queue.map(LinkQueue::slot);
         if let (Some(link_slot), Some(made)) = (&link_slot, &established) {
             link_slot.pay(made.received);
@@ -61,21 +61,21 @@ impl Transport {
             inbox,
             exchanges: 0,
             tls,
-            allowed: None,
+            max_streams: None,
             frames: None,
             link_slot,
         }
     }
 
-    /// Whether nothing has come since the last exchange, no end either, as far as this side has
-    /// heard.
+    /// Whether neither bytes nor the end of the connection has come since the last exchange, as far
+    /// as the runtime has noticed.
     pub(crate) fn is_quiet(&self) -> bool {
         self.inbox.is_empty() && self.stream.is_quiet()
     }
 
-    /// Reads what has come since the last exchange, without waiting; `None` where that is nothing,
-    /// `false` when the connection has ended. Of a slow link it takes no turn: an end would
-    /// wait for that too.
+    /// Reads without waiting, after the last exchange. `None`: there is nothing. `false`: the
+    /// connection has ended. Takes no turn at a slow link: an end of the connection would wait for
+    /// that as well.
     pub(super) async fn read_now(&mut self, stats: &mut ExchangeStats) -> Option<bool> {
         let before = self.inbox.bytes().len();
         let read = poll_fn(|cx| Poll::Ready(self.stream.poll_read(cx, &mut self.inbox))).await;
@@ -83,25 +83,25 @@ impl Transport {
         stats.received += come;
         match read {
             Poll::Pending => {
-                self.inbox.settle();
+                self.inbox.release_block();
                 None
             }
             Poll::Ready(read) => {
                 if let Some(link_slot) = self.link_slot.as_ref().filter(|_| come > 0) {
                     link_slot.pay(come);
                 }
-                // However it ended, nothing was asked.
+                // An error is an end as well: no request was under way.
                 Some(read.unwrap_or(false))
             }
         }
     }
 
-    /// Reads once, behind what is there; `false` when the peer has finished.
+    /// Reads once into the inbox; `false` when the peer has closed the connection.
     pub(super) fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
         stats: &mut ExchangeStats,
-    ) -> Poll<Result<bool, Fault>> {
+    ) -> Poll<Result<bool, ExchangeError>> {
         let before = self.inbox.bytes().len();
         let read = match self.link_slot {
             None => self.stream.poll_read(cx, &mut self.inbox),
@@ -112,15 +112,15 @@ impl Transport {
                 stats.received += (self.inbox.bytes().len() - before) as u64;
                 Poll::Ready(Ok(more))
             }
-            Poll::Ready(Err(error)) => Poll::Ready(Err(Fault::broken(&error))),
+            Poll::Ready(Err(error)) => Poll::Ready(Err(ExchangeError::broken(&error))),
             Poll::Pending => {
-                self.inbox.settle();
+                self.inbox.release_block();
                 Poll::Pending
             }
         }
     }
 
-    /// Reads as much as the link lets proxy; `true` may come without data.
+    /// Reads as much as the link lets through; `true` may come without data.
     fn poll_read_slowly(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, StreamError>> {
         let Self {
             stream,
@@ -131,7 +131,8 @@ impl Transport {
         else {
             return Poll::Ready(Ok(false));
         };
-        // What came with a handshake, or in a record before this one, has passed the link.
+        // Bytes of a handshake, or of a TLS record that was read before, have passed the link
+        // already.
         let (before, mut nothing) = (inbox.bytes().len(), 0);
         let opened = ready!(stream.poll_read_within(cx, inbox, &mut nothing))?;
         if !opened || inbox.bytes().len() > before {
@@ -149,13 +150,13 @@ impl Transport {
 /// Connects to `address` of `peer`, behind a slow link if there is one.
 ///
 /// # Errors
-/// Of the kinds connect, proxy and TLS.
+/// Errors of the kinds connect, proxy and TLS.
 pub(super) async fn open(
-    peer: &Peer,
-    address: &dial::Target,
-    blocks: &Rc<Blocks>,
+    peer: &RemotePeer,
+    address: &dial::DialTarget,
+    blocks: &Rc<BufferPool>,
     link_queue: Option<&Rc<LinkQueue>>,
-) -> Result<Transport, Fault> {
+) -> Result<Transport, ExchangeError> {
     let buffer = link_queue.map(|link_queue| link_queue.buffer());
     let socket = dial::dial_with_buffer(address, buffer)
         .await
@@ -164,8 +165,8 @@ pub(super) async fn open(
     if let Some(version) = peer.proxy_protocol {
         let ends = ends(&socket);
         match version {
-            Version::V1 => encode_v1(&mut preface, &ends),
-            Version::V2 => encode_v2(&mut preface, &ends, &Tlvs::default()),
+            HeaderVersion::V1 => encode_v1(&mut preface, &ends),
+            HeaderVersion::V2 => encode_v2(&mut preface, &ends, &Tlvs::default()),
         }
     }
     if let Some(proxy) = &peer.proxy {
@@ -180,30 +181,31 @@ pub(super) async fn open(
     under_tls(socket, peer, preface, blocks, link_queue).await
 }
 
-fn refused(address: &dial::Target, error: &io::Error) -> Fault {
-    let again =
-        matches!(address, dial::Target::Unix(_)) && error.kind() == io::ErrorKind::WouldBlock;
-    // The latter is of ports, where the address of this side is not written down.
-    let ours = dial::is_exhaustion(error) || error.kind() == io::ErrorKind::AddrNotAvailable;
-    let whose = if ours {
+fn refused(address: &dial::DialTarget, error: &io::Error) -> ExchangeError {
+    let retry =
+        matches!(address, dial::DialTarget::Unix(_)) && error.kind() == io::ErrorKind::WouldBlock;
+    // AddrNotAvailable means that no local port is left, since connections do not choose their own
+    // address.
+    let exhausted = dial::is_exhaustion(error) || error.kind() == io::ErrorKind::AddrNotAvailable;
+    let whose = if exhausted {
         "this side has run out"
     } else {
         "cannot connect"
     };
-    Fault {
-        again,
-        ours,
-        ..Fault::new(Failure::Connect, format!("{address}: {whose}: {error}"))
+    ExchangeError {
+        retry,
+        exhausted,
+        ..ExchangeError::new(FailureKind::Connect, format!("{address}: {whose}: {error}"))
     }
 }
 
 async fn under_tls(
     socket: Socket,
-    peer: &Peer,
+    peer: &RemotePeer,
     preface: Vec<u8>,
-    blocks: &Rc<Blocks>,
+    blocks: &Rc<BufferPool>,
     link_queue: Option<&Rc<LinkQueue>>,
-) -> Result<Transport, Fault> {
+) -> Result<Transport, ExchangeError> {
     let Some(connector) = &peer.tls else {
         return Ok(Transport::new(socket, None, blocks, link_queue));
     };
@@ -217,7 +219,7 @@ async fn under_tls(
                 "malformed" => "; what answers may not speak TLS: http, ws and tcp are without",
                 _ => "",
             };
-            Fault::new(Failure::Tls, format!("{error}{advice}"))
+            ExchangeError::new(FailureKind::Tls, format!("{error}{advice}"))
         })?;
     Ok(Transport::new(
         socket,
@@ -227,14 +229,15 @@ async fn under_tls(
     ))
 }
 
-/// Asks a proxy to connect (RFC 9110 §9.3.6).
+/// Opens a tunnel through a CONNECT proxy (RFC 9110 §9.3.6).
 async fn tunnel(
     socket: Socket,
-    peer: &Peer,
+    peer: &RemotePeer,
     proxy: &ConnectProxy,
-    blocks: &Rc<Blocks>,
-) -> Result<Socket, Fault> {
-    let fault = |text: String| Fault::new(Failure::Proxy, format!("{}: {text}", proxy.written));
+    blocks: &Rc<BufferPool>,
+) -> Result<Socket, ExchangeError> {
+    let fault =
+        |text: String| ExchangeError::new(FailureKind::Proxy, format!("{}: {text}", proxy.written));
     let authority = format!("{}:{}", peer.host, peer.port);
     let mut head = Vec::new();
     encode::request_line(&mut head, b"CONNECT", authority.as_bytes(), None);
@@ -246,15 +249,15 @@ async fn tunnel(
     send(&socket, &head).await?;
     let mut stream = Stream::new(socket, None, Vec::new());
     let (mut inbox, mut progress, mut answer) = (
-        Inbox::new(blocks),
-        Progress::default(),
+        ReadBuffer::new(blocks),
+        HeadProgress::default(),
         ResponseHead::default(),
     );
     loop {
         let parsed = parse::response(
             inbox.bytes(),
             &mut progress,
-            &Limits::default(),
+            &HeadLimits::default(),
             &mut answer,
         );
         match parsed.map_err(|error| fault(error.to_string()))? {
@@ -274,24 +277,24 @@ async fn tunnel(
     if !(200..=299).contains(&answer.status) {
         return Err(fault(format!("it answered {}", answer.status)));
     }
-    // Whoever is asked speaks first in no protocol that we speak.
+    // In all protocols of this generator the client speaks first.
     if !inbox.is_empty() {
         return Err(fault("it sent something behind its answer".to_owned()));
     }
     Ok(stream.into_parts().socket)
 }
 
-async fn send(socket: &Socket, bytes: &[u8]) -> Result<(), Fault> {
+async fn send(socket: &Socket, bytes: &[u8]) -> Result<(), ExchangeError> {
     let mut sent = 0;
     while sent < bytes.len() {
         sent += poll_fn(|cx| socket.poll_send(cx, &bytes[sent..]))
             .await
-            .map_err(|error| Fault::new(Failure::Closed, error.to_string()))?;
+            .map_err(|error| ExchangeError::new(FailureKind::Closed, error.to_string()))?;
     }
     Ok(())
 }
 
-fn ends(socket: &Socket) -> Addresses {
+fn ends(socket: &Socket) -> ProxiedAddresses {
     let local = rustix::net::getsockname(socket)
         .ok()
         .and_then(|name| SocketAddr::try_from(name).ok());
@@ -299,7 +302,7 @@ fn ends(socket: &Socket) -> Addresses {
         .ok()
         .flatten()
         .and_then(|name| SocketAddr::try_from(name).ok());
-    Addresses::of(local, remote)
+    ProxiedAddresses::of(local, remote)
 }
 
 #[cfg(test)]
@@ -309,9 +312,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_this_side_has_run_out_of_is_its_own_failure() {
-        let address = dial::Target::Tcp("127.0.0.1:1".parse().unwrap());
-        for (errno, ours) in [
+    fn exhausted_ports_and_descriptors_are_failures_of_this_side() {
+        let address = dial::DialTarget::Tcp("127.0.0.1:1".parse().unwrap());
+        for (errno, exhausted) in [
             (Errno::MFILE, true),
             (Errno::NOBUFS, true),
             (Errno::ADDRNOTAVAIL, true),
@@ -320,8 +323,8 @@ mod tests {
         ] {
             let fault = refused(&address, &errno.into());
             assert_eq!(
-                (fault.failure, fault.ours),
-                (Failure::Connect, ours),
+                (fault.failure, fault.exhausted),
+                (FailureKind::Connect, exhausted),
                 "{}",
                 fault.text
             );

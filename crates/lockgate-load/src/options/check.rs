@@ -3,9 +3,9 @@
 use lockgate_http::h1::parse::is_token;
 use lockgate_net::tls::CaSource;
 
-use super::{Options, OptionsError};
+use super::{LoadOptions, OptionsError};
 use crate::expect::Length;
-use crate::target::{Body, Scheme, Url, UrlError};
+use crate::target::{RequestBody, Url, UrlError, UrlScheme};
 
 /// Fields of a connection, which HTTP/2 has not (RFC 9113 §8.2.2).
 const CONNECTION_FIELDS: [&str; 5] = [
@@ -16,7 +16,7 @@ const CONNECTION_FIELDS: [&str; 5] = [
     "upgrade",
 ];
 
-impl Options {
+impl LoadOptions {
     /// Checks the options without reading or resolving anything.
     pub(crate) fn check(&self) -> Result<(), OptionsError> {
         self.check_weights()?;
@@ -66,9 +66,11 @@ impl Options {
         let (requests, expect, tls) = (&self.requests, &self.expect, &self.tls);
         let schemes = requests.urls.iter().map(|url| Ok(Url::parse(url)?.scheme));
         let schemes = schemes.collect::<Result<Vec<_>, UrlError>>()?;
-        let is_http = |scheme: &Scheme| matches!(scheme, Scheme::Http | Scheme::Https);
-        let is_bytes = |scheme: &Scheme| matches!(scheme, Scheme::Tcp | Scheme::Tls);
-        let is_tls = |scheme: &Scheme| matches!(scheme, Scheme::Https | Scheme::Wss | Scheme::Tls);
+        let is_http = |scheme: &UrlScheme| matches!(scheme, UrlScheme::Http | UrlScheme::Https);
+        let is_bytes = |scheme: &UrlScheme| matches!(scheme, UrlScheme::Tcp | UrlScheme::Tls);
+        let is_tls = |scheme: &UrlScheme| {
+            matches!(scheme, UrlScheme::Https | UrlScheme::Wss | UrlScheme::Tls)
+        };
         let all_http = schemes.iter().all(is_http);
         let some_http = schemes.iter().any(is_http);
         let some_bytes = schemes.iter().any(is_bytes);
@@ -118,10 +120,11 @@ impl Options {
         Ok(())
     }
 
-    /// Refuses what HTTP/1 has and HTTP/2 has not (RFC 9113 §8.2.2, §8.5).
+    /// Refuses options of HTTP/1 that HTTP/2 has no use for (RFC 9113 §8.2.2, §8.5).
     fn check_http2(&self) -> Result<(), OptionsError> {
         let requests = &self.requests;
-        let is_varied = requests.method.is_some() || matches!(requests.body, Body::Random(_));
+        let is_varied =
+            requests.method.is_some() || matches!(requests.body, RequestBody::Random(_));
         if requests.grpc && is_varied {
             return Err(OptionsError::together(
                 "--grpc posts one message, which is the same each time: no --method, no --body-random",

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use lockgate_net::dial;
 use lockgate_net::tls::{ClientSettings, Connector, Policy};
 
-use super::{Connections, OptionsError, Tls};
+use super::{ConnectionOptions, OptionsError, TlsOptions};
 use crate::shared_link::SharedLink;
-use crate::target::{ConnectProxy, Peer, Scheme, Url};
+use crate::target::{ConnectProxy, RemotePeer, Url, UrlScheme};
 
-impl Connections {
+impl ConnectionOptions {
     /// The link that all connections share, if its rate is limited.
     pub(crate) fn shared_link(&self) -> Option<Arc<SharedLink>> {
         self.link.map(|rate| Arc::new(SharedLink::new(rate)))
@@ -21,10 +21,10 @@ impl Connections {
         &self,
         url: &Url,
         tls: Option<Arc<Connector>>,
-    ) -> Result<Peer, OptionsError> {
+    ) -> Result<RemotePeer, OptionsError> {
         let proxy = self.proxy.as_deref().map(proxy_url).transpose()?;
         let addresses = match (&self.unix, &proxy) {
-            (Some(path), _) => vec![dial::Target::Unix(path.clone())],
+            (Some(path), _) => vec![dial::DialTarget::Unix(path.clone())],
             (None, Some(proxy)) => resolve(&proxy.host, proxy.port)?,
             (None, None) => resolve(&url.host, url.port)?,
         };
@@ -35,7 +35,7 @@ impl Connections {
                 .as_ref()
                 .map(|user| format!("Basic {}", base64(user))),
         });
-        Ok(Peer {
+        Ok(RemotePeer {
             addresses,
             host: url.host.clone(),
             port: url.port,
@@ -47,19 +47,19 @@ impl Connections {
     }
 }
 
-impl Tls {
+impl TlsOptions {
     /// The connector for a scheme; `None` where it is without TLS.
     pub(super) fn connector(
         &self,
-        scheme: Scheme,
+        scheme: UrlScheme,
         is_http2: bool,
     ) -> Result<Option<Arc<Connector>>, OptionsError> {
         let alpn = match scheme {
-            Scheme::Https if is_http2 => vec![b"h2".to_vec()],
-            Scheme::Https | Scheme::Wss => vec![b"http/1.1".to_vec()],
+            UrlScheme::Https if is_http2 => vec![b"h2".to_vec()],
+            UrlScheme::Https | UrlScheme::Wss => vec![b"http/1.1".to_vec()],
             // Bytes have no protocol that could be named.
-            Scheme::Tls => Vec::new(),
-            Scheme::Http | Scheme::Ws | Scheme::Tcp => return Ok(None),
+            UrlScheme::Tls => Vec::new(),
+            UrlScheme::Http | UrlScheme::Ws | UrlScheme::Tcp => return Ok(None),
         };
         let policy = Policy::from_names(
             &borrowed(&self.versions),
@@ -80,7 +80,7 @@ impl Tls {
 
 fn proxy_url(written: &str) -> Result<Url, OptionsError> {
     let url = Url::parse(written)?;
-    if url.scheme != Scheme::Http {
+    if url.scheme != UrlScheme::Http {
         return Err(OptionsError::Together(format!(
             "--proxy takes http://HOST:PORT, and `{written}` is something else"
         )));
@@ -88,7 +88,7 @@ fn proxy_url(written: &str) -> Result<Url, OptionsError> {
     Ok(url)
 }
 
-fn resolve(host: &str, port: u16) -> Result<Vec<dial::Target>, OptionsError> {
+fn resolve(host: &str, port: u16) -> Result<Vec<dial::DialTarget>, OptionsError> {
     let bare = host
         .strip_prefix('[')
         .and_then(|rest| rest.strip_suffix(']'))
@@ -99,7 +99,7 @@ fn resolve(host: &str, port: u16) -> Result<Vec<dial::Target>, OptionsError> {
             host: host.to_owned(),
             error,
         })?;
-    Ok(addresses.map(dial::Target::Tcp).collect())
+    Ok(addresses.map(dial::DialTarget::Tcp).collect())
 }
 
 fn borrowed(words: &[String]) -> Vec<&str> {

@@ -3,25 +3,33 @@
 use lockgate_http::h1::encode;
 use lockgate_http::head::Method;
 
-use super::{Connections, Requests};
-use crate::target::{Body, Exchange, Http1Request, Http2Request, Scheme, Url, Varying, WebSocket};
+use super::{ConnectionOptions, RequestOptions};
+use crate::target::{
+    Http1Request, Http2Request, RequestBody, TargetRequest, Url, UrlScheme, Varying, WebSocket,
+};
 
 const USER_AGENT: &str = concat!("lockgate/", env!("CARGO_PKG_VERSION"));
 
-impl Requests {
+impl RequestOptions {
     /// The exchange with the target of `url`.
-    pub(super) fn exchange(&self, url: &Url, connections: &Connections) -> Exchange {
+    pub(super) fn target_request(
+        &self,
+        url: &Url,
+        connections: &ConnectionOptions,
+    ) -> TargetRequest {
         match url.scheme {
-            Scheme::Http | Scheme::Https if connections.streams.is_some() => {
+            UrlScheme::Http | UrlScheme::Https if connections.streams.is_some() => {
                 let method = self.method();
-                Exchange::Http2(self.http2(method, url, self.has_length(method)))
+                TargetRequest::Http2(self.http2(method, url, self.has_length(method)))
             }
-            Scheme::Http | Scheme::Https => Exchange::Http1(self.http1(url, connections)),
-            Scheme::Ws | Scheme::Wss => Exchange::WebSocket(WebSocket {
+            UrlScheme::Http | UrlScheme::Https => {
+                TargetRequest::Http1(self.http1(url, connections))
+            }
+            UrlScheme::Ws | UrlScheme::Wss => TargetRequest::WebSocket(WebSocket {
                 head: self.head("GET", url),
                 message: self.body.clone(),
             }),
-            Scheme::Tcp | Scheme::Tls => Exchange::Bytes(self.body.clone()),
+            UrlScheme::Tcp | UrlScheme::Tls => TargetRequest::Bytes(self.body.clone()),
         }
     }
 
@@ -40,7 +48,7 @@ impl Requests {
         has_body && !self.has_field("content-length")
     }
 
-    fn http1(&self, url: &Url, connections: &Connections) -> Http1Request {
+    fn http1(&self, url: &Url, connections: &ConnectionOptions) -> Http1Request {
         let method = self.method();
         let mut head = self.head(method, url);
         if self.has_length(method) && !self.has_field("transfer-encoding") {
@@ -84,7 +92,7 @@ impl Requests {
         let is_host = |name: &str| name.eq_ignore_ascii_case("host");
         let host = self.headers.iter().find(|(name, _)| is_host(name));
         let authority = host.map_or_else(|| url.authority(), |(_, value)| value.clone());
-        let is_tls = url.scheme == Scheme::Https;
+        let is_tls = url.scheme == UrlScheme::Https;
         let scheme = if is_tls { "https" } else { "http" };
         let body = if self.grpc {
             grpc_message(&self.body)
@@ -139,8 +147,8 @@ impl Requests {
 
 /// A message with its prefix: not compressed, and its length (gRPC over HTTP/2,
 /// Length-Prefixed-Message).
-fn grpc_message(message: &Body) -> Body {
+fn grpc_message(message: &RequestBody) -> RequestBody {
     let message = message.or(&[]);
     let length = (message.len() as u32).to_be_bytes();
-    Body::Fixed([&[0], &length[..], message].concat().into())
+    RequestBody::Fixed([&[0], &length[..], message].concat().into())
 }

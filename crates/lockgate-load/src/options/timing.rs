@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use super::{OptionsError, Timing};
-use crate::plan::{Loop, Stage, Until};
-use crate::profile::Rates;
+use super::{OptionsError, TimingOptions};
+use crate::plan::{LoadStage, Loop, Until};
+use crate::profile::RequestRates;
 
 /// Duration of a stage by default.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
-impl Timing {
+impl TimingOptions {
     /// The stages of all rounds.
-    pub(super) fn stages(&self) -> Result<Vec<Stage>, OptionsError> {
+    pub(super) fn stages(&self) -> Result<Vec<LoadStage>, OptionsError> {
         let once = self.round()?;
         let rounds = (1..=self.rounds).flat_map(|round| {
-            once.iter().map(move |stage| Stage {
+            once.iter().map(move |stage| LoadStage {
                 round,
                 ..stage.clone()
             })
@@ -23,8 +23,8 @@ impl Timing {
     }
 
     /// The stages of one round.
-    fn round(&self) -> Result<Vec<Stage>, OptionsError> {
-        let stage = |name: String, shape: Loop, duration: Duration| Stage {
+    fn round(&self) -> Result<Vec<LoadStage>, OptionsError> {
+        let stage = |name: String, shape: Loop, duration: Duration| LoadStage {
             round: 1,
             name,
             shape,
@@ -38,7 +38,7 @@ impl Timing {
                 duration,
             )]);
         };
-        let changes = profile.spike.is_some() || matches!(profile.rates, Rates::Range(..));
+        let changes = profile.spike.is_some() || matches!(profile.rates, RequestRates::Range(..));
         if changes && self.count.is_some() {
             return Err(OptionsError::together(
                 "--count cannot end a ramp or a spike, which take their time: say --duration instead",

@@ -22,7 +22,7 @@ const ATTRIBUTES: usize = 64;
 
 /// A piece of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Token<'a> {
+pub enum HtmlToken<'a> {
     /// A start tag.
     Start(&'a Tag),
     /// An end tag, by its name in lower case.
@@ -167,7 +167,7 @@ enum State {
 
 /// What is within a script (§13.2.5.4, 20 and 27).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Script {
+enum ScriptState {
     Plain,
     /// Behind `<!--`.
     Escaped,
@@ -176,7 +176,7 @@ enum Script {
 }
 
 /// Whether a byte has been dealt with, or is the next state's.
-enum Step {
+enum Reconsume {
     Consumed,
     Again,
 }
@@ -189,7 +189,7 @@ pub struct Tokenizer {
     is_end: bool,
     /// The element whose end tag is looked for.
     raw: &'static [u8],
-    script: Script,
+    script: ScriptState,
     /// Dashes right before, within a script.
     dashes: u8,
 }
@@ -203,7 +203,7 @@ impl Default for Tokenizer {
 impl Tokenizer {
     /// At the beginning of a document.
     pub fn new() -> Self {
-        let script = Script::Plain;
+        let script = ScriptState::Plain;
         Self {
             state: State::Data,
             tag: Tag::default(),
@@ -215,7 +215,7 @@ impl Tokenizer {
     }
 
     /// Takes the next bytes.
-    pub fn feed(&mut self, input: &[u8], each: &mut impl FnMut(Token<'_>)) {
+    pub fn feed(&mut self, input: &[u8], each: &mut impl FnMut(HtmlToken<'_>)) {
         let mut at = 0;
         while let Some(rest) = input.get(at..).filter(|rest| !rest.is_empty()) {
             at += match self.state {
@@ -233,8 +233,8 @@ impl Tokenizer {
                     (end + 1).min(rest.len())
                 }
                 _ => match self.step(rest[0], each) {
-                    Step::Consumed => 1,
-                    Step::Again => 0,
+                    Reconsume::Consumed => 1,
+                    Reconsume::Again => 0,
                 },
             };
         }
@@ -249,19 +249,19 @@ impl Tokenizer {
         (at + 1).min(rest.len())
     }
 
-    fn raw_text(&mut self, rest: &[u8], each: &mut impl FnMut(Token<'_>)) -> usize {
-        if self.script != Script::Plain && rest[0] != b'<' {
+    fn raw_text(&mut self, rest: &[u8], each: &mut impl FnMut(HtmlToken<'_>)) -> usize {
+        if self.script != ScriptState::Plain && rest[0] != b'<' {
             // 21, 22, 28 and 29: `-->` ends what `<!--` has begun.
             match rest[0] {
                 b'-' => self.dashes = (self.dashes + 1).min(2),
-                b'>' if self.dashes == 2 => self.script = Script::Plain,
+                b'>' if self.dashes == 2 => self.script = ScriptState::Plain,
                 _ => self.dashes = 0,
             }
             return 1;
         }
         let end = position(rest, b'<');
         if self.raw == b"style" && end > 0 {
-            each(Token::Style(&rest[..end]));
+            each(HtmlToken::Style(&rest[..end]));
         }
         if end < rest.len() {
             self.state = State::RawLess;
@@ -271,125 +271,131 @@ impl Tokenizer {
     }
 
     /// One byte in a state that looks at each; §13.2.5 has the table.
-    fn step(&mut self, byte: u8, each: &mut impl FnMut(Token<'_>)) -> Step {
+    fn step(&mut self, byte: u8, each: &mut impl FnMut(HtmlToken<'_>)) -> Reconsume {
         use State::*;
         let (next, step) = match (self.state, byte) {
-            (TagOpen, b'!') => (MarkupOpen, Step::Consumed),
-            (TagOpen, b'/') => (EndTagOpen, Step::Consumed),
+            (TagOpen, b'!') => (MarkupOpen, Reconsume::Consumed),
+            (TagOpen, b'/') => (EndTagOpen, Reconsume::Consumed),
             (TagOpen | EndTagOpen, byte) if byte.is_ascii_alphabetic() => {
                 self.is_end = self.state == EndTagOpen;
                 self.tag.clear();
-                (TagName, Step::Again)
+                (TagName, Reconsume::Again)
             }
-            (TagOpen, b'?') => (Bogus, Step::Again),
-            (TagOpen, _) => (Data, Step::Again),
-            (EndTagOpen, b'>') => (Data, Step::Consumed),
-            (EndTagOpen, _) => (Bogus, Step::Again),
+            (TagOpen, b'?') => (Bogus, Reconsume::Again),
+            (TagOpen, _) => (Data, Reconsume::Again),
+            (EndTagOpen, b'>') => (Data, Reconsume::Consumed),
+            (EndTagOpen, _) => (Bogus, Reconsume::Again),
 
-            (TagName, byte) if is_space(byte) => (BeforeAttributeName, Step::Consumed),
-            (TagName | AfterAttributeName | AfterQuoted, b'/') => (SelfClosing, Step::Consumed),
+            (TagName, byte) if is_space(byte) => (BeforeAttributeName, Reconsume::Consumed),
+            (TagName | AfterAttributeName | AfterQuoted, b'/') => {
+                (SelfClosing, Reconsume::Consumed)
+            }
             (
                 TagName | AfterAttributeName | BeforeValue | Unquoted | AfterQuoted | SelfClosing,
                 b'>',
-            ) => (self.emit(each), Step::Consumed),
+            ) => (self.emit(each), Reconsume::Consumed),
             (TagName, byte) => {
                 self.tag.push_name(byte);
-                (TagName, Step::Consumed)
+                (TagName, Reconsume::Consumed)
             }
             (BeforeAttributeName | AfterAttributeName | BeforeValue, byte) if is_space(byte) => {
-                (self.state, Step::Consumed)
+                (self.state, Reconsume::Consumed)
             }
-            (BeforeAttributeName, b'/' | b'>') => (AfterAttributeName, Step::Again),
+            (BeforeAttributeName, b'/' | b'>') => (AfterAttributeName, Reconsume::Again),
             (BeforeAttributeName, b'=') => {
                 self.tag.begin_attribute();
                 self.tag.push_attribute_name(b'=');
-                (AttributeName, Step::Consumed)
+                (AttributeName, Reconsume::Consumed)
             }
             (AttributeName, byte) if is_space(byte) || matches!(byte, b'/' | b'>') => {
-                (AfterAttributeName, Step::Again)
+                (AfterAttributeName, Reconsume::Again)
             }
-            (AttributeName | AfterAttributeName, b'=') => (BeforeValue, Step::Consumed),
+            (AttributeName | AfterAttributeName, b'=') => (BeforeValue, Reconsume::Consumed),
             (BeforeAttributeName | AfterAttributeName, _) => {
                 self.tag.begin_attribute();
-                (AttributeName, Step::Again)
+                (AttributeName, Reconsume::Again)
             }
             (AttributeName, byte) => {
                 self.tag.push_attribute_name(byte);
-                (AttributeName, Step::Consumed)
+                (AttributeName, Reconsume::Consumed)
             }
-            (BeforeValue, b'"' | b'\'') => (Quoted(byte), Step::Consumed),
-            (BeforeValue, _) => (Unquoted, Step::Again),
+            (BeforeValue, b'"' | b'\'') => (Quoted(byte), Reconsume::Consumed),
+            (BeforeValue, _) => (Unquoted, Reconsume::Again),
             (Unquoted | AfterQuoted, byte) if is_space(byte) => {
-                (BeforeAttributeName, Step::Consumed)
+                (BeforeAttributeName, Reconsume::Consumed)
             }
             (Unquoted, byte) => {
                 self.tag.push_value(&[byte]);
-                (Unquoted, Step::Consumed)
+                (Unquoted, Reconsume::Consumed)
             }
-            (AfterQuoted | SelfClosing, _) => (BeforeAttributeName, Step::Again),
+            (AfterQuoted | SelfClosing, _) => (BeforeAttributeName, Reconsume::Again),
 
-            (MarkupOpen, b'-') => (MarkupDash, Step::Consumed),
-            (MarkupDash, b'-') => (CommentStart, Step::Consumed),
-            (MarkupOpen | MarkupDash, _) => (Bogus, Step::Again),
-            (CommentStart, b'-') => (CommentStartDash, Step::Consumed),
-            (CommentStartDash | CommentEndDash | CommentEnd, b'-') => (CommentEnd, Step::Consumed),
+            (MarkupOpen, b'-') => (MarkupDash, Reconsume::Consumed),
+            (MarkupDash, b'-') => (CommentStart, Reconsume::Consumed),
+            (MarkupOpen | MarkupDash, _) => (Bogus, Reconsume::Again),
+            (CommentStart, b'-') => (CommentStartDash, Reconsume::Consumed),
+            (CommentStartDash | CommentEndDash | CommentEnd, b'-') => {
+                (CommentEnd, Reconsume::Consumed)
+            }
             (CommentStart | CommentStartDash | CommentEnd | CommentEndBang, b'>') => {
-                (Data, Step::Consumed)
+                (Data, Reconsume::Consumed)
             }
-            (CommentEnd, b'!') => (CommentEndBang, Step::Consumed),
-            (CommentEndBang, b'-') => (CommentEndDash, Step::Consumed),
+            (CommentEnd, b'!') => (CommentEndBang, Reconsume::Consumed),
+            (CommentEndBang, b'-') => (CommentEndDash, Reconsume::Consumed),
             (CommentStart | CommentStartDash | CommentEndDash | CommentEnd | CommentEndBang, _) => {
-                (Comment, Step::Again)
+                (Comment, Reconsume::Again)
             }
 
-            (RawLess, b'/') => (RawEndOpen, Step::Consumed),
-            (RawLess, b'!') if self.raw == b"script" && self.script == Script::Plain => {
-                (RawBang, Step::Consumed)
+            (RawLess, b'/') => (RawEndOpen, Reconsume::Consumed),
+            (RawLess, b'!') if self.raw == b"script" && self.script == ScriptState::Plain => {
+                (RawBang, Reconsume::Consumed)
             }
-            (RawBang, b'-') => (RawBangDash, Step::Consumed),
+            (RawBang, b'-') => (RawBangDash, Reconsume::Consumed),
             (RawBangDash, b'-') => {
-                (self.script, self.dashes) = (Script::Escaped, 2);
-                (Raw, Step::Consumed)
+                (self.script, self.dashes) = (ScriptState::Escaped, 2);
+                (Raw, Reconsume::Consumed)
             }
-            (RawLess, byte) if self.script == Script::Escaped && byte.is_ascii_alphabetic() => {
+            (RawLess, byte)
+                if self.script == ScriptState::Escaped && byte.is_ascii_alphabetic() =>
+            {
                 self.is_end = false;
                 self.tag.clear();
-                (RawWord, Step::Again)
+                (RawWord, Reconsume::Again)
             }
             (RawEndOpen, byte) if byte.is_ascii_alphabetic() => {
                 self.is_end = true;
                 self.tag.clear();
                 (
-                    if self.script == Script::DoubleEscaped {
+                    if self.script == ScriptState::DoubleEscaped {
                         RawWord
                     } else {
                         RawEndName
                     },
-                    Step::Again,
+                    Reconsume::Again,
                 )
             }
             (RawEndName | RawWord, byte) if byte.is_ascii_alphabetic() => {
                 self.tag.push_name(byte);
-                (self.state, Step::Consumed)
+                (self.state, Reconsume::Consumed)
             }
             (RawEndName, byte) if ends_name(byte) && self.tag.name == self.raw => {
-                (TagName, Step::Again)
+                (TagName, Reconsume::Again)
             }
             (RawWord, byte) if ends_name(byte) && self.tag.name == b"script" => {
                 self.script = if self.is_end {
-                    Script::Escaped
+                    ScriptState::Escaped
                 } else {
-                    Script::DoubleEscaped
+                    ScriptState::DoubleEscaped
                 };
-                (Raw, Step::Consumed)
+                (Raw, Reconsume::Consumed)
             }
             (RawLess | RawEndOpen | RawEndName | RawWord | RawBang | RawBangDash, _) => {
-                (Raw, Step::Again)
+                (Raw, Reconsume::Again)
             }
 
             // These look at many bytes at once: see `feed`.
             (Data | Plaintext | Raw | Quoted(_) | Bogus | Comment, _) => {
-                (self.state, Step::Consumed)
+                (self.state, Reconsume::Consumed)
             }
         };
         self.state = next;
@@ -397,13 +403,13 @@ impl Tokenizer {
     }
 
     /// A tag is whole; what comes behind it.
-    fn emit(&mut self, each: &mut impl FnMut(Token<'_>)) -> State {
-        (self.raw, self.script) = (b"", Script::Plain);
+    fn emit(&mut self, each: &mut impl FnMut(HtmlToken<'_>)) -> State {
+        (self.raw, self.script) = (b"", ScriptState::Plain);
         if self.is_end {
-            each(Token::End(&self.tag.name));
+            each(HtmlToken::End(&self.tag.name));
             return State::Data;
         }
-        each(Token::Start(&self.tag));
+        each(HtmlToken::Start(&self.tag));
         if self.tag.name == b"plaintext" {
             return State::Plaintext;
         }

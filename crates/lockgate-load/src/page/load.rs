@@ -12,52 +12,52 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use lockgate_net::stream::Blocks;
+use lockgate_net::stream::BufferPool;
 use lockgate_net::timer::Timer;
 
 use super::plan::PagePlan;
-use super::reference::{Base, Reference};
-use super::result::{Object, ObjectKind, PageLoad, Protocol};
-use super::scan::{Found, Priority, Scanner};
-use crate::client::{self, ExchangeStats, Fault, Piece, Scratch, Transport};
+use super::reference::{Base, UrlReference};
+use super::result::{Object, ObjectKind, PageLoad, PageProtocol};
+use super::scan::{FetchPriority, FoundObject, ObjectScanner};
+use crate::client::{self, ClientBuffers, ExchangeError, ExchangeStats, ResponsePart, Transport};
 use crate::expect::{Expect, Length, ObservedResponse};
-use crate::result::Failure;
+use crate::result::FailureKind;
 use crate::shared_link::LinkQueue;
-use crate::target::Peer;
+use crate::target::RemotePeer;
 use crate::worker::Stop;
 
 /// How often deadlines are looked at.
 const TICK: Duration = Duration::from_millis(10);
-/// Objects of one load, and names of those of other origins: a page may name without end.
-const MOST: usize = 2000;
+/// Limit of the objects of one load, and of the URLs of other origins: a page may name any number.
+const MAX_OBJECTS: usize = 2000;
 
-/// What a thread has for its loads.
-pub(super) struct Tools<'a> {
+/// Resources that all loads of a run share.
+pub(super) struct LoadResources<'a> {
     pub(super) plan: &'a PagePlan,
     pub(super) stop: &'a Stop,
-    pub(super) blocks: Rc<Blocks>,
+    pub(super) blocks: Rc<BufferPool>,
     pub(super) link_queue: Option<Rc<LinkQueue>>,
     pub(super) timer: Timer,
 }
 
-/// A load under way.
+/// State of one load, over HTTP/1 or HTTP/2.
 struct Visit<'a> {
-    tools: &'a Tools<'a>,
-    peer: &'a Peer,
+    resources: &'a LoadResources<'a>,
+    peer: &'a RemotePeer,
     base: Base,
     expect: Expect,
     begin: Instant,
     load: RefCell<PageLoad>,
-    /// Objects by their targets; those of other origins by their URLs.
+    /// Known objects: targets of the page's origin, URLs of other origins.
     known: RefCell<HashSet<String>>,
-    /// What nobody has taken up: first by priority, then in the order of the document.
-    wanted: RefCell<BTreeSet<(Priority, usize)>>,
+    /// Objects that no connection has taken yet, by priority, then in the order of the document.
+    pending: RefCell<BTreeSet<(FetchPriority, usize)>>,
 }
 
-/// An object that is fetched.
-struct Wanted {
+/// Request for one object on an HTTP/1 connection.
+struct ObjectRequest {
     /// Its index among the objects of the load.
-    place: usize,
+    index: usize,
     target: String,
     kind: ObjectKind,
 }
@@ -67,34 +67,37 @@ type Numbered = (u32, Transport);
 /// A fetch under way, which gives back its connection where that can have another.
 type Fetch<'a> = Pin<Box<dyn Future<Output = Option<Numbered>> + 'a>>;
 
-/// Loads the page once; nothing if it was cut.
+/// Loads the page once; `None` if the load was interrupted.
 ///
 /// # Errors
-/// When the alarm cannot be set.
-pub(super) async fn load(tools: &Tools<'_>, peer: &Peer) -> io::Result<Option<PageLoad>> {
+/// The alarm cannot be set.
+pub(super) async fn load(
+    resources: &LoadResources<'_>,
+    peer: &RemotePeer,
+) -> io::Result<Option<PageLoad>> {
     let visit = Visit {
-        tools,
+        resources,
         peer,
-        base: Base::new(&tools.plan.url),
+        base: Base::new(&resources.plan.url),
         expect: Expect {
             length: Length::Any,
-            ..tools.plan.options.expect.clone()
+            ..resources.plan.options.expect.clone()
         },
         begin: Instant::now(),
         load: RefCell::default(),
         known: RefCell::default(),
-        wanted: RefCell::default(),
+        pending: RefCell::default(),
     };
-    let page = Reference::Same(tools.plan.url.target.clone());
-    visit.find(Found {
+    let page = UrlReference::Same(resources.plan.url.target.clone());
+    visit.find(FoundObject {
         kind: ObjectKind::Page,
-        priority: Priority::First,
+        priority: FetchPriority::First,
         reference: page,
     });
-    tools.timer.set(TICK)?;
-    let whole = match tools.plan.protocol {
-        Protocol::Http1 => visit.run().await?,
-        Protocol::Http2 { .. } => visit.run_http2().await?,
+    resources.timer.set(TICK)?;
+    let whole = match resources.plan.protocol {
+        PageProtocol::Http1 => visit.run().await?,
+        PageProtocol::Http2 { .. } => visit.run_http2().await?,
     };
     let mut load = visit.load.into_inner();
     if !whole {
@@ -106,7 +109,7 @@ pub(super) async fn load(tools: &Tools<'_>, peer: &Peer) -> io::Result<Option<Pa
         .filter(|object| object.end.is_none() && object.failure.is_none())
     {
         object.failure = Some((
-            Failure::Timeout,
+            FailureKind::Timeout,
             "the load took longer than it may".to_owned(),
         ));
     }
@@ -114,17 +117,17 @@ pub(super) async fn load(tools: &Tools<'_>, peer: &Peer) -> io::Result<Option<Pa
 }
 
 impl Visit<'_> {
-    /// Goes on until there is nothing left to fetch, or time is up; `false` if it was cut.
+    /// Fetches objects until none is left, or time is up; `false` if the load was interrupted.
     async fn run(&self) -> io::Result<bool> {
         let (mut running, mut idle): (Vec<Fetch<'_>>, Vec<Numbered>) = Default::default();
         loop {
-            while running.len() < self.tools.plan.connections
-                && let Some((_, place)) = self.wanted.borrow_mut().pop_first()
+            while running.len() < self.resources.plan.connections
+                && let Some((_, index)) = self.pending.borrow_mut().pop_first()
             {
-                // The one used last is the one least likely to have been closed.
+                // The connection used last is the least likely to have been closed.
                 let transport =
                     std::iter::from_fn(|| idle.pop()).find(|(_, transport)| transport.is_quiet());
-                running.push(Box::pin(self.fetch(place, transport)));
+                running.push(Box::pin(self.fetch(index, transport)));
             }
             if running.is_empty() {
                 return Ok(true);
@@ -141,8 +144,8 @@ impl Visit<'_> {
                     }
                     Poll::Pending => true,
                 });
-                let room =
-                    running.len() < self.tools.plan.connections && !self.wanted.borrow().is_empty();
+                let room = running.len() < self.resources.plan.connections
+                    && !self.pending.borrow().is_empty();
                 if running.len() < before || room {
                     Poll::Ready(Ok(None))
                 } else {
@@ -156,35 +159,35 @@ impl Visit<'_> {
         }
     }
 
-    /// Whether time is up (`true`), or the run was ended (`false`).
+    /// Why the load ends: time is up (`true`), or the run is interrupted (`false`).
     fn poll_end(&self, cx: &mut Context<'_>) -> io::Result<Option<bool>> {
-        while self.tools.timer.poll(cx)?.is_ready() {
-            self.tools.timer.set(TICK)?;
+        while self.resources.timer.poll(cx)?.is_ready() {
+            self.resources.timer.set(TICK)?;
         }
-        if self.tools.stop.is_asked() {
+        if self.resources.stop.is_requested() {
             return Ok(Some(false));
         }
-        Ok((self.begin.elapsed() >= self.tools.plan.timeout).then_some(true))
+        Ok((self.begin.elapsed() >= self.resources.plan.timeout).then_some(true))
     }
 
-    /// Takes note of something that the page names; each once.
-    fn find(&self, found: Found) {
+    /// Adds an object that the page names, if it is a new one.
+    fn find(&self, found: FoundObject) {
         let mut load = self.load.borrow_mut();
         let name = match found.reference {
-            Reference::Same(target) => target,
-            Reference::Other(url) => {
-                if load.others.len() == MOST {
-                    load.beyond += 1;
+            UrlReference::Same(target) => target,
+            UrlReference::Other(url) => {
+                if load.other_origins.len() == MAX_OBJECTS {
+                    load.left_out += 1;
                 } else if self.known.borrow_mut().insert(url.clone()) {
-                    load.others.push(url);
+                    load.other_origins.push(url);
                 }
                 return;
             }
         };
-        if load.objects.len() == MOST {
-            load.beyond += 1;
+        if load.objects.len() == MAX_OBJECTS {
+            load.left_out += 1;
         } else if self.known.borrow_mut().insert(name.clone()) {
-            self.wanted
+            self.pending
                 .borrow_mut()
                 .insert((found.priority, load.objects.len()));
             load.objects
@@ -192,77 +195,82 @@ impl Visit<'_> {
         }
     }
 
-    fn note(&self, place: usize, take: impl FnOnce(&mut Object, Duration)) {
+    fn update(&self, index: usize, take: impl FnOnce(&mut Object, Duration)) {
         let now = self.begin.elapsed();
-        take(&mut self.load.borrow_mut().objects[place], now);
+        take(&mut self.load.borrow_mut().objects[index], now);
     }
 
-    /// Fetches one object, on a connection that is there or on a new one.
-    async fn fetch(&self, place: usize, mut transport: Option<Numbered>) -> Option<Numbered> {
-        let wanted = {
-            let object = &self.load.borrow().objects[place];
-            Wanted {
-                place,
+    /// Fetches one object, on an idle connection or on a new one.
+    async fn fetch(&self, index: usize, mut transport: Option<Numbered>) -> Option<Numbered> {
+        let pending = {
+            let object = &self.load.borrow().objects[index];
+            ObjectRequest {
+                index,
                 target: object.target.clone(),
                 kind: object.kind,
             }
         };
-        self.note(place, |object, now| object.start = Some(now));
-        let mut scratch = Scratch::new(Rc::clone(&self.tools.blocks), Rng::new());
-        scratch.link_queue.clone_from(&self.tools.link_queue);
+        self.update(index, |object, now| object.start = Some(now));
+        let mut buffers = ClientBuffers::new(Rc::clone(&self.resources.blocks), Rng::new());
+        buffers.link_queue.clone_from(&self.resources.link_queue);
         loop {
             let used = transport.is_some();
             let (number, mut opened) = match transport.take() {
                 Some(transport) => transport,
-                None => match self.open(place, &mut scratch).await {
+                None => match self.open(index, &mut buffers).await {
                     Ok(transport) => transport,
-                    Err(fault) => {
-                        self.end(place, Err(fault));
+                    Err(error) => {
+                        self.end(index, Err(error));
                         return None;
                     }
                 },
             };
-            self.note(place, |object, _| object.connection = Some(number));
+            self.update(index, |object, _| object.connection = Some(number));
             let mut stats = ExchangeStats::default();
             let made = self
-                .exchange(&wanted, &mut opened, &mut scratch, &mut stats)
+                .exchange(&pending, &mut opened, &mut buffers, &mut stats)
                 .await;
-            // RFC 9112 §9.3.1: what was closed before it answered may be asked again.
+            // RFC 9112 §9.3.1: where a used connection was closed before the response, the request
+            // is sent again.
             if used
                 && stats.received == 0
                 && made
                     .as_ref()
-                    .is_err_and(|fault| fault.failure == Failure::Closed)
+                    .is_err_and(|error| error.failure == FailureKind::Closed)
             {
                 continue;
             }
-            self.note(place, |object, _| {
+            self.update(index, |object, _| {
                 object.status = stats.response.status;
                 object.length = stats.response.length;
                 object.received = stats.received;
             });
-            let keep = made.is_ok() && stats.keep;
+            let reusable = made.is_ok() && stats.reusable;
             let judged = made.and_then(|()| self.judge(&stats.response));
-            self.end(place, judged);
-            return keep.then_some((number, opened));
+            self.end(index, judged);
+            return reusable.then_some((number, opened));
         }
     }
 
-    fn judge(&self, response: &ObservedResponse) -> Result<(), Fault> {
+    fn judge(&self, response: &ObservedResponse) -> Result<(), ExchangeError> {
         self.expect
             .judge(response, None)
-            .map_err(|(failure, text)| Fault::new(failure, text))
+            .map_err(|(failure, text)| ExchangeError::new(failure, text))
     }
 
-    fn end(&self, place: usize, made: Result<(), Fault>) {
-        self.note(place, |object, now| {
+    fn end(&self, index: usize, made: Result<(), ExchangeError>) {
+        self.update(index, |object, now| {
             object.end = Some(now);
-            object.failure = made.err().map(|fault| (fault.failure, fault.text));
+            object.failure = made.err().map(|error| (error.failure, error.text));
         });
     }
 
-    /// Opens a connection, the first at each address until one answers.
-    async fn open(&self, place: usize, scratch: &mut Scratch) -> Result<Numbered, Fault> {
+    /// Opens a connection; the first load tries the addresses until one answers.
+    async fn open(
+        &self,
+        index: usize,
+        buffers: &mut ClientBuffers,
+    ) -> Result<Numbered, ExchangeError> {
         let begun = self.begin.elapsed();
         let number = {
             let mut load = self.load.borrow_mut();
@@ -273,42 +281,42 @@ impl Visit<'_> {
             Some(chosen) => *chosen..chosen + 1,
             None => 0..self.peer.addresses.len(),
         };
-        let mut failed = Fault::new(Failure::Connect, "its name has no address");
+        let mut failed = ExchangeError::new(FailureKind::Connect, "its name has no address");
         for at in addresses {
-            match client::connect(self.peer, &self.peer.addresses[at], scratch).await {
+            match client::connect(self.peer, &self.peer.addresses[at], buffers).await {
                 Ok(transport) => {
                     self.peer.choose(at);
-                    self.note(place, |object, now| object.connect = Some(now - begun));
+                    self.update(index, |object, now| object.connect = Some(now - begun));
                     return Ok((number, transport));
                 }
-                Err(fault) => failed = fault,
+                Err(error) => failed = error,
             }
         }
         Err(failed)
     }
 
-    /// What looks through something for what it names.
-    fn scanner(&self, kind: ObjectKind, target: &str) -> Option<Scanner> {
+    /// The scanner for objects in a response of this kind.
+    fn scanner(&self, kind: ObjectKind, target: &str) -> Option<ObjectScanner> {
         match kind {
-            ObjectKind::Page => Some(Scanner::page(self.base.clone())),
-            ObjectKind::Style => Some(Scanner::sheet(self.base.at(target))),
+            ObjectKind::Page => Some(ObjectScanner::page(self.base.clone())),
+            ObjectKind::Style => Some(ObjectScanner::sheet(self.base.at(target))),
             _ => None,
         }
     }
 
     async fn exchange(
         &self,
-        wanted: &Wanted,
+        pending: &ObjectRequest,
         transport: &mut Transport,
-        scratch: &mut Scratch,
+        buffers: &mut ClientBuffers,
         stats: &mut ExchangeStats,
-    ) -> Result<(), Fault> {
-        let request = self.tools.plan.request(&wanted.target);
-        let mut scanner = self.scanner(wanted.kind, &wanted.target);
-        client::fetch(transport, &request, scratch, stats, |piece| match piece {
-            Piece::Head(head) => {
-                self.note(wanted.place, |object, now| object.first = Some(now));
-                // What an error page names belongs to no page.
+    ) -> Result<(), ExchangeError> {
+        let request = self.resources.plan.request(&pending.target);
+        let mut scanner = self.scanner(pending.kind, &pending.target);
+        client::fetch(transport, &request, buffers, stats, |piece| match piece {
+            ResponsePart::Head(head) => {
+                self.update(pending.index, |object, now| object.first = Some(now));
+                // References of an error page are not fetched.
                 let response = ObservedResponse {
                     status: Some(head.status),
                     ..ObservedResponse::default()
@@ -317,9 +325,9 @@ impl Visit<'_> {
                 if scanner.is_none() {
                     return Ok(());
                 }
-                is_readable(head.fields.named(b"content-encoding").next())
+                check_coding(head.fields.named(b"content-encoding").next())
             }
-            Piece::Data(data) => {
+            ResponsePart::Data(data) => {
                 if let Some(scanner) = &mut scanner {
                     scanner.feed(data, &mut |found| self.find(found));
                 }
@@ -330,15 +338,15 @@ impl Visit<'_> {
     }
 }
 
-/// Refuses what is coded, which was not asked for: nobody here could look into it.
-fn is_readable(coding: Option<&[u8]>) -> Result<(), Fault> {
+/// Refuses a content coding, which no request asks for: the scanner could not read it.
+fn check_coding(coding: Option<&[u8]>) -> Result<(), ExchangeError> {
     let coding = coding.unwrap_or(b"identity");
     if coding.eq_ignore_ascii_case(b"identity") {
         return Ok(());
     }
     let coding = String::from_utf8_lossy(coding);
-    Err(Fault::new(
-        Failure::Garbage,
+    Err(ExchangeError::new(
+        FailureKind::Garbage,
         format!("content-encoding {coding}, which was not asked for"),
     ))
 }

@@ -1,4 +1,4 @@
-//! What loads of a page need, from the options of a run.
+//! Plan of page loads, from the options of a run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,41 +6,40 @@ use std::time::Duration;
 use lockgate_http::h1::encode;
 use lockgate_http::head::Method;
 
-use super::result::{ObjectKind, Protocol};
-use super::scan::Priority;
-use crate::options::{Options, OptionsError};
+use super::result::{ObjectKind, PageProtocol};
+use super::scan::FetchPriority;
+use crate::options::{LoadOptions, OptionsError};
 use crate::shared_link::SharedLink;
-use crate::target::{Body, Http1Request, Http2Request, Peer, Scheme, Url};
+use crate::target::{Http1Request, Http2Request, RemotePeer, RequestBody, Url, UrlScheme};
 
-/// A page to be loaded, and how.
+/// Plan of the loads of one page.
 #[derive(Debug)]
 pub struct PagePlan {
-    pub(super) options: Options,
+    pub(super) options: LoadOptions,
     pub(super) url: Url,
-    pub(super) protocol: Protocol,
+    pub(super) protocol: PageProtocol,
     /// Connections at once, at the most.
     pub(super) connections: usize,
     pub(super) loads: u64,
-    /// What one load may take.
     pub(super) timeout: Duration,
     pub(super) link: Option<Arc<SharedLink>>,
 }
 
 impl PagePlan {
-    /// Makes one: `connections`, `count` and `timeout` of the options are of a load's connections,
-    /// of loads, and of one load; what belongs to rates, bodies, threads and several targets is
-    /// not looked at, and must not be there.
+    /// A plan from options: `connections`, `count` and `timeout` are the connections of a load, the
+    /// number of loads, and the timeout of one load. Options about rates, bodies, threads and
+    /// several targets are ignored; the command line refuses them.
     ///
     /// # Errors
-    /// As [`Options::plan`], and when there is not one URL of HTTP.
-    pub fn new(options: &Options) -> Result<Self, OptionsError> {
+    /// As [`LoadOptions::plan`], and where there is not exactly one URL of HTTP.
+    pub fn new(options: &LoadOptions) -> Result<Self, OptionsError> {
         options.check()?;
         let one = || OptionsError::Together("--page takes one URL, of http or https".to_owned());
         let [written] = &*options.requests.urls else {
             return Err(one());
         };
         let url = Url::parse(written)?;
-        if !matches!(url.scheme, Scheme::Http | Scheme::Https) {
+        if !matches!(url.scheme, UrlScheme::Http | UrlScheme::Https) {
             return Err(one());
         }
         if options.requests.priorities && options.requests.has_field("priority") {
@@ -49,12 +48,12 @@ impl PagePlan {
             return Err(OptionsError::Together(text.to_owned()));
         }
         let protocol = match options.connections.streams {
-            None => Protocol::Http1,
+            None => PageProtocol::Http1,
             Some(_) if options.connections.number > 1 => {
                 let text = "over HTTP/2 a page comes over one connection: leave out --connections";
                 return Err(OptionsError::Together(text.to_owned()));
             }
-            Some(_) => Protocol::Http2 {
+            Some(_) => PageProtocol::Http2 {
                 priorities: options.requests.priorities,
             },
         };
@@ -71,13 +70,13 @@ impl PagePlan {
         Ok(plan)
     }
 
-    /// Where the page is, as if nobody had been there before: no session to resume, no address that
-    /// has answered.
-    pub(super) fn peer(&self) -> Result<Peer, OptionsError> {
+    /// The peer of the page, without a session to resume and without a chosen address, as for a
+    /// first visit.
+    pub(super) fn peer(&self) -> Result<RemotePeer, OptionsError> {
         self.options.peer(&self.url)
     }
 
-    /// A request for something on the page's origin.
+    /// The HTTP/1.1 request for an object of the page's origin.
     pub(super) fn request(&self, target: &str) -> Http1Request {
         let mut head = self.options.requests.head(
             "GET",
@@ -91,36 +90,42 @@ impl PagePlan {
             method: Method::Get,
             head,
             varying: Vec::new(),
-            body: Body::Fixed(Arc::default()),
+            body: RequestBody::Fixed(Arc::default()),
         }
     }
 
-    /// The same over HTTP/2.
-    pub(super) fn http2(&self, target: &str, kind: ObjectKind, priority: Priority) -> Http2Request {
+    /// The HTTP/2 request for an object of the page's origin.
+    pub(super) fn http2(
+        &self,
+        target: &str,
+        kind: ObjectKind,
+        priority: FetchPriority,
+    ) -> Http2Request {
         let url = Url {
             target: target.to_owned(),
             ..self.url.clone()
         };
         let mut request = self.options.requests.http2("GET", &url, false);
-        if self.protocol == (Protocol::Http2 { priorities: true }) {
-            request
-                .fields
-                .push(("priority".to_owned(), said(kind, priority).to_owned()));
+        if self.protocol == (PageProtocol::Http2 { priorities: true }) {
+            request.fields.push((
+                "priority".to_owned(),
+                priority_field(kind, priority).to_owned(),
+            ));
         }
         request
     }
 }
 
-/// How soon something is wanted, in the words that Chromium has for it (RFC 9218 §4). It wants
-/// images more that it has found to be in view, which nobody lays out here.
-fn said(kind: ObjectKind, priority: Priority) -> &'static str {
+/// The Priority field (RFC 9218 §4) that Chromium sends for an object. It raises images in view,
+/// which need a layout.
+fn priority_field(kind: ObjectKind, priority: FetchPriority) -> &'static str {
     match (kind, priority) {
         (ObjectKind::Page, _) => "u=0, i",
-        (ObjectKind::Style, Priority::First) => "u=0",
-        (_, Priority::First) => "u=1",
+        (ObjectKind::Style, FetchPriority::First) => "u=0",
+        (_, FetchPriority::First) => "u=1",
         (ObjectKind::Script | ObjectKind::Style, _) => "u=3",
         (ObjectKind::Image | ObjectKind::Icon | ObjectKind::Media, _) => "u=3, i",
-        (_, Priority::Second) => "u=2",
-        (_, Priority::Last) => "u=4",
+        (_, FetchPriority::Second) => "u=2",
+        (_, FetchPriority::Last) => "u=4",
     }
 }

@@ -1,22 +1,22 @@
-//! From what stands in a page to what is asked for: references resolved as RFC 3986 §5.2 says, with
-//! the leniency of the WHATWG URL Standard that pages rely on (spaces around, line breaks within,
-//! backslashes, bytes that need escapes).
+//! References of a page, resolved as RFC 3986 §5.2 says, with the leniency of the WHATWG URL
+//! Standard that pages rely on (spaces around, line breaks within, backslashes, bytes that need
+//! escapes).
 
-use crate::target::{Scheme, Url};
+use crate::target::{Url, UrlScheme};
 
-/// Longer ones are not asked for.
-const LONGEST: usize = 8 * 1024;
+/// Limit of a reference in bytes; longer ones are ignored.
+const MAX_LENGTH: usize = 8 * 1024;
 
-/// Where a reference leads, as far as something is to be fetched.
+/// A resolved reference to a resource that can be fetched.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reference {
-    /// To the page's own origin: path and query, as they are sent.
+pub enum UrlReference {
+    /// A resource of the page's own origin: path and query, as they are sent.
     Same(String),
-    /// To another one: the whole URL.
+    /// A resource of another origin: the whole URL.
     Other(String),
 }
 
-/// What references are resolved against, and the origin that counts as the page's own.
+/// Base URL of references, and the page's own origin.
 #[derive(Debug, Clone)]
 pub struct Base {
     page: Url,
@@ -24,7 +24,7 @@ pub struct Base {
 }
 
 impl Base {
-    /// That of a page.
+    /// The base of a page.
     pub fn new(page: &Url) -> Self {
         Self {
             page: page.clone(),
@@ -32,7 +32,7 @@ impl Base {
         }
     }
 
-    /// That of something at `target` of the same origin.
+    /// The base of a resource at `target` of the same origin.
     pub fn at(&self, target: &str) -> Self {
         Self {
             page: self.page.clone(),
@@ -43,36 +43,36 @@ impl Base {
         }
     }
 
-    /// Takes another base, as `<base href>` says, itself resolved against the page's URL (WHATWG
-    /// HTML §4.2.3).
+    /// Replaces the base by `<base href>`, itself resolved against the page's URL (WHATWG HTML
+    /// §4.2.3).
     pub fn rebase(&mut self, href: &[u8]) {
         if let Some(url) = Self::new(&self.page).absolute(href) {
             self.at = url;
         }
     }
 
-    /// Resolves a reference; nothing for one that is empty, of a scheme that is never asked over
+    /// Resolves a reference; `None` for one that is empty, of a scheme that is never fetched over
     /// HTTP, or no URL.
-    pub fn resolve(&self, written: &[u8]) -> Option<Reference> {
+    pub fn resolve(&self, written: &[u8]) -> Option<UrlReference> {
         let url = self.absolute(written)?;
         let same = url.scheme == self.page.scheme
             && url.port == self.page.port
             && url.host.eq_ignore_ascii_case(&self.page.host);
         Some(if same {
-            Reference::Same(url.target)
+            UrlReference::Same(url.target)
         } else {
-            let scheme = if url.scheme == Scheme::Https {
+            let scheme = if url.scheme == UrlScheme::Https {
                 "https"
             } else {
                 "http"
             };
-            Reference::Other(format!("{scheme}://{}{}", url.authority(), url.target))
+            UrlReference::Other(format!("{scheme}://{}{}", url.authority(), url.target))
         })
     }
 
     fn absolute(&self, written: &[u8]) -> Option<Url> {
         let written = clean(written).filter(|written| !written.is_empty())?;
-        let own = if self.at.scheme == Scheme::Https {
+        let own = if self.at.scheme == UrlScheme::Https {
             "https"
         } else {
             "http"
@@ -114,7 +114,7 @@ impl Base {
     }
 }
 
-/// As it would be sent: no fragment, and only characters that a URL has. Nothing where it is too
+/// The reference without its fragment, other characters percent-encoded; `None` where it is too
 /// long.
 fn clean(written: &[u8]) -> Option<String> {
     let trimmed = written.trim_ascii();
@@ -123,7 +123,7 @@ fn clean(written: &[u8]) -> Option<String> {
         .position(|byte| *byte == b'#')
         .unwrap_or(trimmed.len());
     let (mut out, mut query) = (String::new(), false);
-    if trimmed.len() > LONGEST {
+    if trimmed.len() > MAX_LENGTH {
         return None;
     }
     for byte in &trimmed[..end] {
@@ -137,11 +137,11 @@ fn clean(written: &[u8]) -> Option<String> {
             byte => out.push_str(&format!("%{byte:02X}")),
         }
     }
-    // A fragment alone leads into what is there.
+    // A fragment alone refers to the page itself.
     Some(out)
 }
 
-/// A scheme and what is behind its colon (§3.1).
+/// The scheme and the rest behind its colon (§3.1).
 fn scheme(written: &str) -> Option<(&str, &str)> {
     let (scheme, rest) = written.split_once(':')?;
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
@@ -180,12 +180,12 @@ fn without_dots(path: &str) -> String {
 mod tests {
     use super::*;
 
-    fn same(target: &str) -> Option<Reference> {
-        Some(Reference::Same(target.to_owned()))
+    fn same(target: &str) -> Option<UrlReference> {
+        Some(UrlReference::Same(target.to_owned()))
     }
 
-    fn other(url: &str) -> Option<Reference> {
-        Some(Reference::Other(url.to_owned()))
+    fn other(url: &str) -> Option<UrlReference> {
+        Some(UrlReference::Other(url.to_owned()))
     }
 
     #[test]
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_pages_write_is_mended_as_browsers_do() {
+    fn references_are_repaired_as_browsers_do() {
         let base = Base::new(&Url::parse("http://a/").unwrap());
         for (written, target) in [
             (" a.png\n", "/a.png"),
@@ -275,7 +275,7 @@ mod tests {
         ] {
             assert_eq!(base.resolve(written.as_bytes()), same(target), "{written}");
         }
-        assert_eq!(base.resolve(&[b'a'; LONGEST + 1]), None);
+        assert_eq!(base.resolve(&[b'a'; MAX_LENGTH + 1]), None);
     }
 
     #[test]

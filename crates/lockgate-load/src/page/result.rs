@@ -1,23 +1,23 @@
-//! What loads of a page have found, before anybody prints it. Times count from when a load began.
+//! Results of page loads, before they are reported. Times count from the begin of a load.
 
 use std::time::Duration;
 
-use crate::result::{End, Failure};
+use crate::result::{FailureKind, RunEnd};
 
-/// What a page is loaded over.
+/// Protocol of a page load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Protocol {
-    /// HTTP/1.1, over several connections.
+pub enum PageProtocol {
+    /// HTTP/1.1 over several connections at once.
     Http1,
-    /// HTTP/2, over one.
+    /// HTTP/2 over one connection for all objects.
     Http2 {
-        /// Whether each request says how soon it is wanted, as Chromium does (RFC 9218 §4).
+        /// Whether each request carries the priority that Chromium sends (RFC 9218 §4).
         priorities: bool,
     },
 }
 
-impl Protocol {
-    /// Its name in reports.
+impl PageProtocol {
+    /// The name of protocol and priorities in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Http1 => "HTTP/1.1",
@@ -27,63 +27,63 @@ impl Protocol {
     }
 }
 
-/// What became of all loads of a page.
+/// Results of all loads of a page.
 #[derive(Debug, Clone)]
 pub struct PageReport {
     /// The words of the command line.
     pub command: Vec<String>,
-    /// The page as written.
+    /// URL of the page, as written.
     pub url: String,
-    /// What they were loaded over.
-    pub protocol: Protocol,
+    /// Protocol that all loads use.
+    pub protocol: PageProtocol,
     /// Connections at once, at the most.
     pub connections: usize,
-    /// What one load may take.
+    /// Timeout of one load with all its objects.
     pub timeout: Duration,
-    /// What readers must know: that the link was the limit.
+    /// Notes for the reader, such as that the link was the bottleneck.
     pub notes: Vec<String>,
-    /// The loads in their order.
+    /// The loads, in their order.
     pub loads: Vec<PageLoad>,
-    /// How it ended. A load that was cut is none.
-    pub end: End,
+    /// How the run ended. An interrupted load is left out.
+    pub end: RunEnd,
 }
 
-/// One load: the page and its objects, on new connections and with nothing known before.
+/// One load: the page and its objects, on new connections and with an empty cache.
 #[derive(Debug, Clone, Default)]
 pub struct PageLoad {
     /// The page itself first, then its objects as they were found.
     pub objects: Vec<Object>,
-    /// Objects of other origins, which are not fetched: their URLs, each once.
-    pub others: Vec<String>,
-    /// What was beyond the most that one load keeps, and was neither fetched nor named.
-    pub beyond: u64,
-    /// Connections that were opened.
+    /// URLs of objects of other origins, each once. They are not fetched.
+    pub other_origins: Vec<String>,
+    /// References beyond the limit of one load: neither fetched nor named.
+    pub left_out: u64,
+    /// Number of connections that the load opened.
     pub opened: u32,
 }
 
-/// What something on a page is.
+/// Kind of an object, which decides on its priority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ObjectKind {
-    /// The page itself.
+    /// The HTML document itself.
     Page,
-    /// A style sheet.
+    /// Style sheet, also an imported one.
     Style,
-    /// A script.
+    /// Script or module that a browser runs.
     Script,
-    /// An image.
+    /// Image, also one of a style sheet or a poster.
     Image,
-    /// An icon of the site.
+    /// Icon of the site (`rel=icon`).
     Icon,
-    /// A font.
+    /// Font of a style sheet.
     Font,
-    /// Sound or film, whole: a browser may ask for parts.
+    /// Audio or video, fetched whole: a browser may request ranges.
     Media,
-    /// What the page will ask for itself.
+    /// A resource that a script will fetch (`preload as=fetch`).
     Other,
 }
 
 impl ObjectKind {
-    /// Its name in reports.
+    /// The name of the kind in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Page => "page",
@@ -101,34 +101,34 @@ impl ObjectKind {
 /// One object of a load.
 #[derive(Debug, Clone)]
 pub struct Object {
-    /// Path and query.
+    /// Request target: path and query.
     pub target: String,
-    /// What it is.
+    /// Kind of the object, by the element that names it.
     pub kind: ObjectKind,
-    /// When it was found in what had come of the page or a style sheet.
+    /// When the scanner found it in the page or a style sheet.
     pub found: Duration,
-    /// When a connection took it up.
+    /// When its request was sent.
     pub start: Option<Duration>,
-    /// What it took to open that connection, TLS included, if it was opened for it.
+    /// Time to open the connection, TLS included, if it was opened for this object.
     pub connect: Option<Duration>,
-    /// When the head of its response was there.
+    /// When the head of the response was there.
     pub first: Option<Duration>,
-    /// When its response was whole, or failed.
+    /// When the response was whole, or failed.
     pub end: Option<Duration>,
-    /// The number of the connection, from 1 on in the order in which they were opened.
+    /// Number of the connection, from 1 on in the order of opening.
     pub connection: Option<u32>,
-    /// The status of its response.
+    /// HTTP status, if there is a response.
     pub status: Option<u16>,
-    /// Bytes of its body.
+    /// Length of the body in bytes.
     pub length: u64,
-    /// Bytes of its response, head included.
+    /// Bytes received for it, head included.
     pub received: u64,
-    /// Why it is no success.
-    pub failure: Option<(Failure, String)>,
+    /// The failure, if there is one.
+    pub failure: Option<(FailureKind, String)>,
 }
 
 impl Object {
-    /// An object that was found and not fetched yet.
+    /// A found object without a request.
     pub fn new(target: String, kind: ObjectKind, found: Duration) -> Self {
         Self {
             target,
@@ -146,7 +146,7 @@ impl Object {
         }
     }
 
-    /// When its response was whole, if it came as it should.
+    /// When the response was whole, if it was a success.
     pub fn done(&self) -> Option<Duration> {
         self.end.filter(|_| self.failure.is_none())
     }
@@ -168,12 +168,12 @@ impl PageLoad {
         })
     }
 
-    /// When everything was.
+    /// When all objects were complete.
     pub fn all(&self) -> Option<Duration> {
         self.complete(|_| true)
     }
 
-    /// The latest end of some; nothing if one of them failed.
+    /// The latest end of some objects; `None` if one of them failed.
     fn complete(&self, is_one: impl Fn(ObjectKind) -> bool) -> Option<Duration> {
         let ends = self
             .objects
@@ -188,7 +188,7 @@ impl PageLoad {
         self.objects.iter().map(|object| object.received).sum()
     }
 
-    /// How many objects failed.
+    /// Number of objects that failed.
     pub fn failed(&self) -> usize {
         self.objects
             .iter()
@@ -198,15 +198,15 @@ impl PageLoad {
 }
 
 impl PageReport {
-    /// Failures of each kind over all loads, with what was said of the first.
-    pub fn failures(&self) -> Vec<(Failure, u64, &str)> {
+    /// Failures of each kind over all loads, with the text of the first.
+    pub fn failures(&self) -> Vec<(FailureKind, u64, &str)> {
         let all = || {
             self.loads
                 .iter()
                 .flat_map(|load| &load.objects)
                 .filter_map(|object| object.failure.as_ref())
         };
-        let kinds = Failure::ALL.into_iter().filter_map(|kind| {
+        let kinds = FailureKind::ALL.into_iter().filter_map(|kind| {
             let mut of_kind = all().filter(|(failure, _)| *failure == kind);
             let (_, example) = of_kind.next()?;
             Some((kind, 1 + of_kind.count() as u64, example.as_str()))
@@ -214,11 +214,11 @@ impl PageReport {
         kinds.collect()
     }
 
-    /// The load to show: the one in the middle by when everything was complete, those that never
-    /// were behind the others.
+    /// Index of the load to show: the median by the time of completion; incomplete loads count as
+    /// the slowest.
     pub fn median(&self) -> Option<usize> {
         let mut order: Vec<usize> = (0..self.loads.len()).collect();
-        order.sort_by_key(|place| self.loads[*place].all().unwrap_or(Duration::MAX));
+        order.sort_by_key(|index| self.loads[*index].all().unwrap_or(Duration::MAX));
         order.get((order.len().max(1) - 1) / 2).copied()
     }
 }

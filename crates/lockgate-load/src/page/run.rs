@@ -1,43 +1,43 @@
-//! Several loads of a page, one after the other, each as if it were the first.
+//! Run of several loads of a page, one after the other, each like a first visit.
 
 use std::io;
 use std::time::Instant;
 
-use lockgate_net::stream::Blocks;
+use lockgate_net::stream::BufferPool;
 use lockgate_net::timer::Timer;
 
-use super::load::{Tools, load};
+use super::load::{LoadResources, load};
 use super::plan::PagePlan;
 use super::result::{PageLoad, PageReport};
 use crate::options::OptionsError;
-use crate::result::End;
+use crate::result::RunEnd;
 use crate::shared_link::LinkQueue;
 use crate::worker::Stop;
 
-/// Why there is nothing to tell.
+/// Error of a run without a result.
 #[derive(Debug, thiserror::Error)]
 pub enum PageError {
-    /// The page is not there, before any load was complete.
+    /// The first load did not get the page.
     #[error("{url}: {text}")]
     First {
-        /// As written.
+        /// The page's URL, as written.
         url: String,
-        /// What was wrong.
+        /// Text of the failure.
         text: String,
     },
-    /// A name or file that was there is not any more.
+    /// A name or file is not there any more.
     #[error(transparent)]
     Options(#[from] OptionsError),
-    /// No descriptors.
+    /// There are no descriptors left.
     #[error("the page cannot be loaded: {0}")]
     Io(#[from] io::Error),
 }
 
-/// Loads the page as often as `plan` says; `tell` hears of each load.
+/// Loads the page as often as `plan` says; `tell` gets each load.
 ///
 /// # Errors
-/// When it cannot begin, or the first load does not get the page itself. What goes wrong later is
-/// in the report.
+/// The run cannot begin, or the first load does not get the page itself. Later failures are in the
+/// report.
 pub fn run(
     plan: &PagePlan,
     stop: &Stop,
@@ -51,17 +51,17 @@ pub fn run(
         if let Some(link_queue) = link_queue.clone() {
             tokio::task::spawn_local(async move { link_queue.run().await });
         }
-        let tools = Tools {
+        let resources = LoadResources {
             plan,
             stop,
-            blocks: Blocks::new(),
+            blocks: BufferPool::new(),
             link_queue,
             timer: Timer::new()?,
         };
         let mut loads: Vec<PageLoad> = Vec::new();
         let begin = Instant::now();
         while (loads.len() as u64) < plan.loads {
-            let Some(load) = load(&tools, &plan.peer()?).await? else {
+            let Some(load) = load(&resources, &plan.peer()?).await? else {
                 break;
             };
             let failure = load.objects.first().and_then(|page| page.failure.as_ref());
@@ -89,9 +89,9 @@ pub fn run(
             notes: note.into_iter().collect(),
             loads,
             end: if complete {
-                End::Complete
+                RunEnd::Complete
             } else {
-                End::Interrupted
+                RunEnd::Interrupted
             },
         })
     })

@@ -1,67 +1,66 @@
-//! The objects of a page, in the order of the document, as a browser's preload scanner finds them:
-//! what tags and style sheets name, what it is, and how soon it is wanted.
+//! Preload scanner: the objects of a page in the order of the document, as a browser's preload
+//! scanner finds them, each with its kind and priority.
 
-use super::html::{Tag, Token, Tokenizer};
-use super::reference::{Base, Reference};
+use super::html::{HtmlToken, Tag, Tokenizer};
+use super::reference::{Base, UrlReference};
 use super::result::ObjectKind;
-use super::style::{Style, UrlUse};
+use super::style::{StyleScanner, UrlUse};
 
-/// How soon something is wanted; what is wanted alike goes in the order of the document.
+/// Priority of a fetch; objects of one priority are fetched in the order of the document.
 ///
-/// Three of the classes that browsers have. They change them as they lay out a page, which nobody
-/// does here.
+/// Three of the classes of browsers, which also change them after layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Priority {
-    /// Nothing is shown without it: style sheets, scripts that stop the parser, fonts.
+pub(super) enum FetchPriority {
+    /// Render-blocking: style sheets, scripts that block the parser, fonts.
     First,
-    /// Scripts that do not: async, defer, modules.
+    /// Scripts that do not block: async, defer, modules.
     Second,
-    /// Images, media, icons.
+    /// Images, media and icons, which block nothing.
     Last,
 }
 
-/// Something that a page names.
+/// An object that a page or style sheet names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct FoundObject {
     pub(super) kind: ObjectKind,
-    pub(super) priority: Priority,
-    pub(super) reference: Reference,
+    pub(super) priority: FetchPriority,
+    pub(super) reference: UrlReference,
 }
 
-/// Looks through something that names objects.
+/// Scanner of a page or style sheet.
 #[derive(Debug)]
-pub(super) enum Scanner {
-    Page(Box<Page>),
-    Sheet { style: Style, base: Base },
+pub(super) enum ObjectScanner {
+    Page(Box<PageScanner>),
+    Sheet { style: StyleScanner, base: Base },
 }
 
-impl Scanner {
+impl ObjectScanner {
     pub(super) fn page(base: Base) -> Self {
-        Self::Page(Box::new(Page {
+        Self::Page(Box::new(PageScanner {
             tokenizer: Tokenizer::new(),
-            document: Document {
+            document: ObjectFinder {
                 base,
                 rebased: false,
                 template: 0,
                 picture: Choice::None,
                 media: Choice::None,
-                style: Style::new(),
+                style: StyleScanner::new(),
             },
         }))
     }
 
     pub(super) fn sheet(base: Base) -> Self {
         Self::Sheet {
-            style: Style::new(),
+            style: StyleScanner::new(),
             base,
         }
     }
 
-    /// Takes the next bytes.
-    pub(super) fn feed(&mut self, input: &[u8], each: &mut impl FnMut(Found)) {
+    /// Scans the next bytes; `each` gets the objects in them.
+    pub(super) fn feed(&mut self, input: &[u8], each: &mut impl FnMut(FoundObject)) {
         match self {
             Self::Page(page) => {
-                let Page {
+                let PageScanner {
                     tokenizer,
                     document,
                 } = &mut **page;
@@ -75,46 +74,46 @@ impl Scanner {
 }
 
 #[derive(Debug)]
-pub(super) struct Page {
+pub(super) struct PageScanner {
     tokenizer: Tokenizer,
-    document: Document,
+    document: ObjectFinder,
 }
 
-/// Of several that are offered a browser takes one.
+/// A browser's choice among several sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Choice {
-    /// None are.
+    /// There is no choice to make.
     None,
-    /// The first that comes.
+    /// The next source is taken.
     Open,
-    /// It has come, or none is wanted.
+    /// A source was taken, or none is fetched.
     Made,
 }
 
 #[derive(Debug)]
-struct Document {
+struct ObjectFinder {
     base: Base,
     rebased: bool,
-    /// How deep within templates, whose content is inert (WHATWG HTML §4.12.3).
+    /// Depth within templates, which are inert (WHATWG HTML §4.12.3).
     template: usize,
     picture: Choice,
     media: Choice,
-    /// Of style elements.
-    style: Style,
+    /// Scanner of the current style element.
+    style: StyleScanner,
 }
 
-impl Document {
-    fn take(&mut self, token: Token<'_>, each: &mut impl FnMut(Found)) {
+impl ObjectFinder {
+    fn take(&mut self, token: HtmlToken<'_>, each: &mut impl FnMut(FoundObject)) {
         match token {
-            Token::Start(tag) if tag.name() == b"template" => self.template += 1,
-            Token::End(b"template") => self.template = self.template.saturating_sub(1),
+            HtmlToken::Start(tag) if tag.name() == b"template" => self.template += 1,
+            HtmlToken::End(b"template") => self.template = self.template.saturating_sub(1),
             _ if self.template > 0 => {}
-            Token::Start(tag) => self.start(tag, each),
-            Token::End(b"picture") => self.picture = Choice::None,
-            Token::End(b"video" | b"audio") => self.media = Choice::None,
-            Token::End(b"style") => self.style = Style::new(),
-            Token::End(_) => {}
-            Token::Style(text) => {
+            HtmlToken::Start(tag) => self.start(tag, each),
+            HtmlToken::End(b"picture") => self.picture = Choice::None,
+            HtmlToken::End(b"video" | b"audio") => self.media = Choice::None,
+            HtmlToken::End(b"style") => self.style = StyleScanner::new(),
+            HtmlToken::End(_) => {}
+            HtmlToken::Style(text) => {
                 let base = &self.base;
                 self.style
                     .feed(text, &mut |used_for, url| named(base, used_for, url, each));
@@ -122,11 +121,11 @@ impl Document {
         }
     }
 
-    fn start(&mut self, tag: &Tag, each: &mut impl FnMut(Found)) {
+    fn start(&mut self, tag: &Tag, each: &mut impl FnMut(FoundObject)) {
         let base = &self.base;
         let mut find = |kind, priority, written: Option<Vec<u8>>| {
             if let Some(reference) = written.and_then(|written| base.resolve(&written)) {
-                each(Found {
+                each(FoundObject {
                     kind,
                     priority,
                     reference,
@@ -145,9 +144,9 @@ impl Document {
                     .iter()
                     .all(|name| tag.attribute(name).is_none());
                 let priority = if waits && !is_module(tag) {
-                    Priority::First
+                    FetchPriority::First
                 } else {
-                    Priority::Second
+                    FetchPriority::Second
                 };
                 find(ObjectKind::Script, priority, tag.attribute("src"));
             }
@@ -159,7 +158,11 @@ impl Document {
             b"picture" => self.picture = Choice::Open,
             b"source" if self.picture == Choice::Open => {
                 if let Some(srcset) = tag.attribute("srcset") {
-                    find(ObjectKind::Image, Priority::Last, Some(candidate(&srcset)));
+                    find(
+                        ObjectKind::Image,
+                        FetchPriority::Last,
+                        Some(candidate(&srcset)),
+                    );
                     self.picture = Choice::Made;
                 }
             }
@@ -168,13 +171,17 @@ impl Document {
                 if self.picture != Choice::Made {
                     find(
                         ObjectKind::Image,
-                        Priority::Last,
+                        FetchPriority::Last,
                         srcset.or_else(|| tag.attribute("src")),
                     );
                 }
             }
             b"video" | b"audio" => {
-                find(ObjectKind::Image, Priority::Last, tag.attribute("poster"));
+                find(
+                    ObjectKind::Image,
+                    FetchPriority::Last,
+                    tag.attribute("poster"),
+                );
                 let none = tag
                     .attribute("preload")
                     .is_some_and(|how| how.eq_ignore_ascii_case(b"none"));
@@ -184,11 +191,11 @@ impl Document {
                 } else {
                     Choice::Open
                 };
-                find(ObjectKind::Media, Priority::Last, source);
+                find(ObjectKind::Media, FetchPriority::Last, source);
             }
             b"source" if self.media == Choice::Open => {
                 if let Some(source) = tag.attribute("src") {
-                    find(ObjectKind::Media, Priority::Last, Some(source));
+                    find(ObjectKind::Media, FetchPriority::Last, Some(source));
                     self.media = Choice::Made;
                 }
             }
@@ -197,21 +204,21 @@ impl Document {
                     .attribute("type")
                     .is_some_and(|kind| kind.eq_ignore_ascii_case(b"image")) =>
             {
-                find(ObjectKind::Image, Priority::Last, tag.attribute("src"));
+                find(ObjectKind::Image, FetchPriority::Last, tag.attribute("src"));
             }
             _ => {}
         }
     }
 }
 
-fn named(base: &Base, used_for: UrlUse, url: &[u8], each: &mut impl FnMut(Found)) {
+fn named(base: &Base, used_for: UrlUse, url: &[u8], each: &mut impl FnMut(FoundObject)) {
     let (kind, priority) = match used_for {
-        UrlUse::Import => (ObjectKind::Style, Priority::First),
-        UrlUse::Font => (ObjectKind::Font, Priority::First),
-        UrlUse::Image => (ObjectKind::Image, Priority::Last),
+        UrlUse::Import => (ObjectKind::Style, FetchPriority::First),
+        UrlUse::Font => (ObjectKind::Font, FetchPriority::First),
+        UrlUse::Image => (ObjectKind::Image, FetchPriority::Last),
     };
     if let Some(reference) = base.resolve(url) {
-        each(Found {
+        each(FoundObject {
             kind,
             priority,
             reference,
@@ -219,33 +226,33 @@ fn named(base: &Base, used_for: UrlUse, url: &[u8], each: &mut impl FnMut(Found)
     }
 }
 
-/// What a link wants to be fetched, if it does (WHATWG HTML §4.6.8).
-fn link(tag: &Tag) -> Option<(ObjectKind, Priority)> {
+/// Kind and priority of a link that is fetched (WHATWG HTML §4.6.8).
+fn link(tag: &Tag) -> Option<(ObjectKind, FetchPriority)> {
     let rel = tag.attribute("rel")?.to_ascii_lowercase();
     let says = |word: &[u8]| rel.split(u8::is_ascii_whitespace).any(|one| one == word);
     if says(b"stylesheet") {
         let wanted = !says(b"alternate") && tag.attribute("disabled").is_none();
-        return wanted.then_some((ObjectKind::Style, Priority::First));
+        return wanted.then_some((ObjectKind::Style, FetchPriority::First));
     }
     if says(b"modulepreload") {
-        return Some((ObjectKind::Script, Priority::Second));
+        return Some((ObjectKind::Script, FetchPriority::Second));
     }
     if says(b"preload") {
         return match &*tag.attribute("as")?.to_ascii_lowercase() {
-            b"style" => Some((ObjectKind::Style, Priority::First)),
-            b"script" => Some((ObjectKind::Script, Priority::First)),
-            b"font" => Some((ObjectKind::Font, Priority::First)),
-            b"image" => Some((ObjectKind::Image, Priority::Last)),
-            b"fetch" => Some((ObjectKind::Other, Priority::Second)),
-            b"track" => Some((ObjectKind::Media, Priority::Last)),
-            // Anything else is not fetched.
+            b"style" => Some((ObjectKind::Style, FetchPriority::First)),
+            b"script" => Some((ObjectKind::Script, FetchPriority::First)),
+            b"font" => Some((ObjectKind::Font, FetchPriority::First)),
+            b"image" => Some((ObjectKind::Image, FetchPriority::Last)),
+            b"fetch" => Some((ObjectKind::Other, FetchPriority::Second)),
+            b"track" => Some((ObjectKind::Media, FetchPriority::Last)),
+            // Other destinations are not fetched.
             _ => None,
         };
     }
-    says(b"icon").then_some((ObjectKind::Icon, Priority::Last))
+    says(b"icon").then_some((ObjectKind::Icon, FetchPriority::Last))
 }
 
-/// Whether a browser runs it (WHATWG HTML §4.12.1.1).
+/// Whether a browser runs the script (WHATWG HTML §4.12.1.1).
 fn is_javascript(tag: &Tag) -> bool {
     if tag.attribute("nomodule").is_some() && !is_module(tag) {
         return false;
@@ -290,8 +297,8 @@ mod tests {
     fn found(document: &str) -> Vec<String> {
         let base = Base::new(&Url::parse("http://a/dir/page").unwrap());
         let mut found = Vec::new();
-        Scanner::page(base).feed(document.as_bytes(), &mut |each| {
-            let (Reference::Same(to) | Reference::Other(to)) = each.reference;
+        ObjectScanner::page(base).feed(document.as_bytes(), &mut |each| {
+            let (UrlReference::Same(to) | UrlReference::Other(to)) = each.reference;
             found.push(format!("{:?} {:?} {to}", each.priority, each.kind));
         });
         found

@@ -32,7 +32,7 @@ enum State {
 
 /// Looks through a style sheet, in pieces of any length.
 #[derive(Debug)]
-pub(super) struct Style {
+pub(super) struct StyleScanner {
     state: State,
     /// Where a quoted text leads back to.
     in_url: bool,
@@ -46,7 +46,7 @@ pub(super) struct Style {
     url: Vec<u8>,
 }
 
-impl Style {
+impl StyleScanner {
     pub(super) fn new() -> Self {
         Self {
             state: State::Normal,
@@ -171,7 +171,7 @@ mod tests {
 
     fn named(sheet: &str) -> Vec<(UrlUse, String)> {
         let mut found = Vec::new();
-        let mut style = Style::new();
+        let mut style = StyleScanner::new();
         style.feed(sheet.as_bytes(), &mut |used_for, url| {
             found.push((used_for, String::from_utf8_lossy(url).into_owned()));
         });

@@ -9,7 +9,7 @@ use crate::worker::ThreadTime;
 /// Counts of a stage so far.
 #[derive(Default)]
 pub(super) struct StageSum {
-    /// Counts of all seconds.
+    /// Counts of the whole stage so far.
     pub(super) counts: StageCounts,
     /// Seconds that all threads have reported.
     pub(super) seconds: Vec<Second>,
@@ -35,7 +35,7 @@ impl StageSum {
         *reported += 1;
     }
 
-    /// Adds the time of a thread whose share of the stage has ended.
+    /// Adds the time of a thread at the end of its share of the stage.
     pub(super) fn add_thread(&mut self, busy: ThreadTime) {
         if busy.ran + busy.waited > self.busiest.ran + self.busiest.waited {
             self.busiest = busy;

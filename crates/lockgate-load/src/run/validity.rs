@@ -1,11 +1,11 @@
-//! Reasons why the figures of a stage are not those of its targets, and notes for the reader.
+//! Checks of a stage: reasons why its figures are not the targets', and notes for the reader.
 
 use std::time::Duration;
 
-use crate::plan::{Loop, Stage};
-use crate::result::{Generator, Invalid, Limit, StageCounts};
+use crate::plan::{LoadStage, Loop};
+use crate::result::{Bottleneck, Generator, Invalid, StageCounts};
 
-/// From this share of a CPU on a thread had no time to spare: what it measured is itself.
+/// From this share of a CPU on a thread is saturated: its measurements are of itself.
 const SATURATED: f64 = 0.95;
 /// From this share of its speed on a link is full: heads of frames and gaps between them are
 /// counted nowhere.
@@ -19,14 +19,14 @@ const NOTED_WAIT: f64 = 0.05;
 
 /// Reasons of the generator why the figures of `stage` are invalid.
 pub(super) fn generator_limits(
-    stage: &Stage,
+    stage: &LoadStage,
     generator: &Generator,
     counts: &StageCounts,
 ) -> Vec<Invalid> {
     let mut reasons = Vec::new();
     if generator.busiest >= SATURATED {
         reasons.push(Invalid {
-            limit: Limit::Generator,
+            limit: Bottleneck::Generator,
             text: format!(
                 "the generator was the limit: its busiest thread had no CPU to spare ({:.0} % busy); more \
                  --threads, or fewer requests",
@@ -36,7 +36,7 @@ pub(super) fn generator_limits(
     }
     if counts.exhausted > 0 {
         reasons.push(Invalid {
-            limit: Limit::Generator,
+            limit: Bottleneck::Generator,
             text: format!(
                 "connections failed for reasons of this side: {} times it had no descriptors, local ports or \
                  memory left",
@@ -49,7 +49,7 @@ pub(super) fn generator_limits(
     let is_late = late > LATE || late > LATE_BESIDE_LATENCY && late * 2 > latency;
     if matches!(stage.shape, Loop::Open(_)) && is_late {
         reasons.push(Invalid {
-            limit: Limit::Lateness,
+            limit: Bottleneck::Lateness,
             text: format!(
                 "the generator was late: one request of a hundred left {:.1} ms or more after it was due, \
                  though a connection was free",
@@ -63,7 +63,7 @@ pub(super) fn generator_limits(
 /// The reason of a network interface of which the share `used` of its speed was used.
 pub(super) fn link_limit(name: &str, used: f64) -> Option<Invalid> {
     (used >= FULL_LINK).then(|| Invalid {
-        limit: Limit::Link,
+        limit: Bottleneck::Link,
         text: format!(
             "the link was the limit: {name} was used by {:.0} % of its speed",
             used * 100.0

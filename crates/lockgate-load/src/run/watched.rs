@@ -1,13 +1,13 @@
 //! A watched program during a run: CPU time and memory, stage by stage.
 
+use crate::process_tree::{CpuUsage, ProcessTree};
 use crate::result::Watched;
 use crate::start_error::StartError;
-use crate::watch::{Cpu, Tree};
 
 /// The processes of a watched program.
 pub(super) struct WatchedTree {
     name: String,
-    tree: Tree,
+    tree: ProcessTree,
     /// Memory before the first connection.
     before: Option<u64>,
     /// Peak memory of the stage so far.
@@ -15,12 +15,12 @@ pub(super) struct WatchedTree {
 }
 
 impl WatchedTree {
-    /// The processes of the program `name`, whose first has the ID `pid`.
+    /// The processes of the program `name`: `pid` and its descendants.
     ///
     /// # Errors
     /// The process does not run.
     pub(super) fn new(name: &str, pid: u32) -> Result<Self, StartError> {
-        let tree = Tree::new(pid);
+        let tree = ProcessTree::new(pid);
         let before = tree.memory();
         tree.cpu().map_err(|error| StartError::Watch {
             name: name.to_owned(),
@@ -36,7 +36,7 @@ impl WatchedTree {
     }
 
     /// CPU time so far; `None` where the program has ended.
-    pub(super) fn cpu(&self) -> Option<Cpu> {
+    pub(super) fn cpu(&self) -> Option<CpuUsage> {
         self.tree.cpu().ok()
     }
 
@@ -49,7 +49,7 @@ impl WatchedTree {
     ///
     /// # Errors
     /// A note for the reader: the program has ended.
-    pub(super) fn end_stage(&mut self, before: Option<Cpu>) -> Result<Watched, String> {
+    pub(super) fn end_stage(&mut self, before: Option<CpuUsage>) -> Result<Watched, String> {
         self.sample_memory();
         let peak = self.peak.take();
         let (Some(before), Some(now)) = (before, self.cpu()) else {
@@ -58,7 +58,7 @@ impl WatchedTree {
                 self.name
             ));
         };
-        let Cpu { user, system } = now.since(before);
+        let CpuUsage { user, system } = now.since(before);
         Ok(Watched {
             name: self.name.clone(),
             user,

@@ -1,4 +1,4 @@
-//! The worker threads of a run, and what is measured beside them.
+//! The worker threads of a run, with the measurements of the main thread.
 
 use std::io;
 use std::sync::Arc;
@@ -6,51 +6,53 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::Progress;
+use lockgate_net::nanos::Nanos;
+
+use super::RunProgress;
 use super::stage_sum::StageSum;
 use super::validity;
 use super::watched::WatchedTree;
-use crate::interface::{Interface, Moved};
-use crate::moment::Moment;
-use crate::plan::{Plan, Stage, Until};
+use crate::cpu_times::CpuTimes;
+use crate::interface::{Interface, InterfaceBytes};
+use crate::plan::{LoadStage, RunPlan, Until};
+use crate::process_tree::{CpuUsage, ProcessTree};
 use crate::result::{Generator, Invalid, StageResult};
 use crate::shared_link::SharedLink;
-use crate::ticks::Ticks;
-use crate::watch::{Cpu, Tree};
-use crate::worker::{self, Order, Stop, WorkerEvent, WorkerSetup};
+use crate::worker::{self, StageStart, Stop, WorkerEvent, WorkerSetup};
 
 /// Interval at which memory is read and progress is reported.
 const TICK: Duration = Duration::from_millis(250);
 
-/// The worker threads, and what is measured beside them. Dropping it waits for the threads.
-pub(super) struct Workers {
-    orders: Vec<Sender<Order>>,
+/// The worker threads, and the counters that the main thread reads. Dropping it waits for the
+/// threads.
+pub(super) struct WorkerThreads {
+    orders: Vec<Sender<StageStart>>,
     events: Receiver<WorkerEvent>,
     threads: Vec<thread::JoinHandle<()>>,
-    own: Tree,
+    own: ProcessTree,
     watched: Vec<WatchedTree>,
     /// Interfaces towards the targets, each once.
     interfaces: Vec<Interface>,
     link: Option<Arc<SharedLink>>,
 }
 
-/// What was measured when a stage began.
+/// Counters at the begin of a stage.
 struct Baseline {
     begin: Instant,
-    watched: Vec<Option<Cpu>>,
-    moved: Vec<Moved>,
-    own: Cpu,
-    ticks: Ticks,
-    link_busy: Moment,
+    watched: Vec<Option<CpuUsage>>,
+    bytes: Vec<InterfaceBytes>,
+    own: CpuUsage,
+    cpu_times: CpuTimes,
+    link_busy: Nanos,
 }
 
-impl Workers {
+impl WorkerThreads {
     /// Starts the threads; they wait for a stage.
     ///
     /// # Errors
     /// A thread cannot be made.
     pub(super) fn start(
-        plan: &Arc<Plan>,
+        plan: &Arc<RunPlan>,
         stop: &Arc<Stop>,
         watched: Vec<WatchedTree>,
     ) -> io::Result<Self> {
@@ -59,7 +61,7 @@ impl Workers {
             orders: Vec::new(),
             events,
             threads: Vec::new(),
-            own: Tree::new(std::process::id()),
+            own: ProcessTree::new(std::process::id()),
             watched,
             interfaces: interfaces(plan),
             link: plan.link.clone(),
@@ -89,15 +91,15 @@ impl Workers {
     /// A thread cannot go on.
     pub(super) fn run(
         &mut self,
-        stage: &Stage,
+        stage: &LoadStage,
         stop: &Stop,
-        observe: &mut impl FnMut(Progress<'_>),
+        observe: &mut impl FnMut(RunProgress<'_>),
     ) -> io::Result<StageResult> {
         let shared = Arc::new(stage.clone());
         let before = self.baseline();
         for order in &self.orders {
             // A thread that has ended has reported why.
-            let _ = order.send(Order {
+            let _ = order.send(StageStart {
                 stage: Arc::clone(&shared),
                 begin: before.begin,
             });
@@ -107,15 +109,15 @@ impl Workers {
             .gather(before.begin, observe)
             .inspect_err(|_| stop.now())?;
         let whole = before.begin.elapsed();
-        let cpus = Ticks::now().since(&before.ticks);
+        let cpus = CpuTimes::now().since(&before.cpu_times);
         let elapsed = match stage.until {
-            Until::Time(time) if stop.is_asked() => whole.min(time),
+            Until::Time(time) if stop.is_requested() => whole.min(time),
             Until::Time(time) => time,
             Until::Count(_) => whole,
         };
         let generator = self.generator(&sum, before.own, elapsed);
         let mut invalid = validity::generator_limits(stage, &generator, &sum.counts);
-        invalid.extend(self.full_interfaces(&before.moved, whole));
+        invalid.extend(self.full_interfaces(&before.bytes, whole));
         let mut notes = Vec::new();
         if let Some(link) = &self.link {
             notes.extend(link.note(link.busy() - before.link_busy, whole));
@@ -143,25 +145,25 @@ impl Workers {
         })
     }
 
-    /// Measures what is there before a stage, which begins at the end of that.
+    /// Reads the counters at the begin of a stage.
     fn baseline(&self) -> Baseline {
         let watched = self.watched.iter().map(WatchedTree::cpu).collect();
-        let moved = self.interfaces.iter().map(Interface::moved).collect();
+        let bytes = self.interfaces.iter().map(Interface::bytes).collect();
         let own = self.own.cpu().unwrap_or_default();
-        let ticks = Ticks::now();
-        let link_busy = self.link.as_ref().map_or(0, |link| link.busy());
+        let cpu_times = CpuTimes::now();
+        let link_busy = self.link.as_ref().map_or(Nanos::ZERO, |link| link.busy());
         Baseline {
             begin: Instant::now(),
             watched,
-            moved,
+            bytes,
             own,
-            ticks,
+            cpu_times,
             link_busy,
         }
     }
 
-    /// What the generator itself took since `before`.
-    fn generator(&self, sum: &StageSum, before: Cpu, elapsed: Duration) -> Generator {
+    /// CPU time of the generator since `before`.
+    fn generator(&self, sum: &StageSum, before: CpuUsage, elapsed: Duration) -> Generator {
         let own = self.own.cpu().unwrap_or_default().since(before);
         let share = |time: Duration| time.as_secs_f64() / elapsed.as_secs_f64().max(1e-9);
         Generator {
@@ -173,11 +175,11 @@ impl Workers {
     }
 
     /// Interfaces that had no room left.
-    fn full_interfaces(&self, before: &[Moved], elapsed: Duration) -> Vec<Invalid> {
+    fn full_interfaces(&self, before: &[InterfaceBytes], elapsed: Duration) -> Vec<Invalid> {
         let interfaces = self.interfaces.iter().zip(before);
         interfaces
             .filter_map(|(interface, before)| {
-                let used = interface.used(*before, interface.moved(), elapsed);
+                let used = interface.used(*before, interface.bytes(), elapsed);
                 validity::link_limit(&interface.name, used)
             })
             .collect()
@@ -187,7 +189,7 @@ impl Workers {
     fn gather(
         &mut self,
         begin: Instant,
-        observe: &mut impl FnMut(Progress<'_>),
+        observe: &mut impl FnMut(RunProgress<'_>),
     ) -> io::Result<StageSum> {
         let mut sum = StageSum::default();
         let mut working = self.orders.len();
@@ -203,7 +205,7 @@ impl Workers {
                 Ok(WorkerEvent::Broken(error)) => return Err(error),
                 Err(RecvTimeoutError::Timeout) => {
                     tick = Instant::now() + TICK;
-                    observe(Progress::Tick {
+                    observe(RunProgress::Tick {
                         elapsed: begin.elapsed(),
                     });
                     for watched in &mut self.watched {
@@ -215,7 +217,7 @@ impl Workers {
             let elapsed = begin.elapsed();
             while sum.is_second_complete(self.orders.len(), elapsed) {
                 let second = sum.close_second();
-                observe(Progress::Second {
+                observe(RunProgress::Second {
                     elapsed,
                     second,
                     counts: &sum.counts,
@@ -228,7 +230,7 @@ impl Workers {
 }
 
 /// Interfaces towards the targets of `plan`, each once.
-fn interfaces(plan: &Plan) -> Vec<Interface> {
+fn interfaces(plan: &RunPlan) -> Vec<Interface> {
     let mut interfaces = Vec::new();
     for peer in plan.peers() {
         if let Some(interface) = Interface::towards(peer.address())
@@ -240,7 +242,7 @@ fn interfaces(plan: &Plan) -> Vec<Interface> {
     interfaces
 }
 
-impl Drop for Workers {
+impl Drop for WorkerThreads {
     fn drop(&mut self) {
         self.orders.clear();
         for thread in self.threads.drain(..) {

@@ -1,5 +1,4 @@
-//! One thread's end of the link: connections with something to read take turns, the one that waits
-//! longest first.
+//! One thread's queue at the link: readable connections take turns, the longest-waiting first.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -10,6 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use lockgate_net::nanos::Nanos;
 use lockgate_net::timer::Timer;
 
 use super::SharedLink;
@@ -20,14 +20,14 @@ pub(crate) struct LinkQueue {
     link: Arc<SharedLink>,
     alarm: Timer,
     waiting: RefCell<VecDeque<(u64, Waker)>>,
-    /// Whose turn it is, who has been woken for it.
+    /// The slot that has its turn, and has been woken for it.
     turn: Cell<Option<u64>>,
     slots: Cell<u64>,
 }
 
 impl LinkQueue {
     /// # Errors
-    /// When there is no descriptor for its alarm.
+    /// There is no descriptor for the alarm.
     pub(crate) fn new(link: &Arc<SharedLink>) -> io::Result<Rc<Self>> {
         Ok(Rc::new(Self {
             link: Arc::clone(link),
@@ -38,12 +38,12 @@ impl LinkQueue {
         }))
     }
 
-    /// The receive buffer that its connections have.
+    /// The receive buffer of its connections.
     pub(crate) fn buffer(&self) -> usize {
         self.link.rate().buffer()
     }
 
-    /// A place for one connection.
+    /// A slot for one connection.
     pub(crate) fn slot(self: &Rc<Self>) -> LinkSlot {
         let id = self.slots.get();
         self.slots.set(id + 1);
@@ -56,7 +56,7 @@ impl LinkQueue {
     /// Hands out turns as the link becomes free, for ever.
     ///
     /// # Errors
-    /// When the runtime is shutting down.
+    /// The runtime is shutting down.
     pub(crate) async fn run(&self) -> io::Result<()> {
         loop {
             poll_fn(|cx| self.alarm.poll(cx)).await?;
@@ -64,7 +64,7 @@ impl LinkQueue {
         }
     }
 
-    /// Wakes the next one if the link is free, or sees to it that somebody looks when it is.
+    /// Wakes the next connection if the link is free; if not, sets the alarm.
     fn next(&self) {
         if self.turn.get().is_some() || self.waiting.borrow().is_empty() {
             return;
@@ -78,18 +78,18 @@ impl LinkQueue {
         }
     }
 
-    /// Whether something may be read now; if not, the alarm is set for when it may.
+    /// Whether a client may read now; if not, the alarm is set for the time when it may.
     fn is_free(&self) -> bool {
         let wait = self.link.wait(self.link.now());
-        if wait > 0 {
-            // It has a descriptor, and takes any time.
-            let _ = self.alarm.set(Duration::from_nanos(wait));
+        if wait > Nanos::ZERO {
+            // The alarm has its descriptor, and takes any time.
+            let _ = self.alarm.set(Duration::from(wait));
         }
-        wait == 0
+        wait == Nanos::ZERO
     }
 }
 
-/// The place of one connection at the link.
+/// The slot of one connection at the link.
 #[derive(Debug)]
 pub(crate) struct LinkSlot {
     queue: Rc<LinkQueue>,
@@ -97,9 +97,9 @@ pub(crate) struct LinkSlot {
 }
 
 impl LinkSlot {
-    /// Completes with how many bytes may be read, when it is this connection's turn. Only for one
-    /// that has something to read; what it has read it must [`pay`](Self::pay) for at once,
-    /// also nothing.
+    /// Completes with the bytes that may be read, when it is this connection's turn. Only for a
+    /// readable connection; it must [`pay`](Self::pay) at once for the bytes that it has read, also
+    /// for none.
     pub(crate) fn poll_turn(&self, cx: &mut Context<'_>) -> Poll<usize> {
         let LinkQueue {
             link,
@@ -119,15 +119,15 @@ impl LinkSlot {
             // Another thread was faster.
             turn.set(None);
             waiting.push_front((self.id, waker));
-        } else if let Some(place) = waiting.iter().position(|(id, _)| *id == self.id) {
-            waiting[place].1 = waker;
+        } else if let Some(index) = waiting.iter().position(|(id, _)| *id == self.id) {
+            waiting[index].1 = waker;
         } else {
             waiting.push_back((self.id, waker));
         }
         Poll::Pending
     }
 
-    /// Pays for so many bytes that were read, and ends the turn.
+    /// Pays for bytes that were read, and ends the turn.
     pub(crate) fn pay(&self, bytes: u64) {
         let LinkQueue { link, turn, .. } = &*self.queue;
         link.pay(bytes, link.now());
@@ -144,7 +144,7 @@ impl Drop for LinkSlot {
             .waiting
             .borrow_mut()
             .retain(|(id, _)| *id != self.id);
-        // Nothing was read; whoever waits gets its turn.
+        // Without a read the next connection gets its turn.
         self.pay(0);
     }
 }

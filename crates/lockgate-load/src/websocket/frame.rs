@@ -1,33 +1,33 @@
-//! Frames (RFC 6455 §5): a client's are written, a server's taken apart.
+//! WebSocket frames (RFC 6455 §5): encoder of client frames, decoder of server frames.
 //!
-//! Payload is never copied on its way in: it is a range of the bytes that came. Whole messages are
-//! written, none in fragments; fragments are read.
+//! Received payload is never copied: it is a range of the input. Messages are written unfragmented;
+//! fragments are read.
 
 use std::ops::Range;
 
-/// Bytes of a control frame's payload at the most (§5.5).
+/// Limit of a control frame's payload (§5.5).
 const MAX_CONTROL: usize = 125;
 
-/// What a frame's first byte says of it (§5.2).
+/// Bits of a frame's first byte (§5.2).
 const FIN: u8 = 0x80;
 const RESERVED: u8 = 0x70;
 const OPCODE: u8 = 0x0f;
-/// What its second byte says.
+/// Bits of the second byte.
 const MASK: u8 = 0x80;
 const LENGTH: u8 = 0x7f;
 
-/// What a message or a control frame is for (§5.5, §5.6).
+/// Opcode of a message or control frame (§5.5, §5.6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Opcode {
-    /// A message of text.
+    /// Text message (§5.6), not checked for UTF-8.
     Text = 0x1,
-    /// A message of bytes.
+    /// Binary message (§5.6), which clients send.
     Binary = 0x2,
-    /// The end: no payload, or a status of two bytes and a reason (§5.5.1).
+    /// Close: no payload, or a status of two bytes and a reason (§5.5.1).
     Close = 0x8,
-    /// To be answered by a pong with the same payload.
+    /// Ping, answered by a pong with the same payload.
     Ping = 0x9,
-    /// The response to a ping.
+    /// Pong, the response to a ping.
     Pong = 0xa,
 }
 
@@ -37,10 +37,10 @@ impl Opcode {
     }
 }
 
-/// Appends one message or control frame, masked by `mask`, which is to be random and another for
-/// each frame (§5.3).
+/// Appends one message or control frame with `mask`, which must be random and new for each frame
+/// (§5.3).
 ///
-/// A control frame has 125 bytes of payload at the most, which is the caller's to see to.
+/// The caller must keep the payload of a control frame to 125 bytes.
 pub fn encode(out: &mut Vec<u8>, opcode: Opcode, payload: &[u8], mask: [u8; 4]) {
     debug_assert!(
         !opcode.is_control() || payload.len() <= MAX_CONTROL,
@@ -73,7 +73,7 @@ pub fn encode(out: &mut Vec<u8>, opcode: Opcode, payload: &[u8], mask: [u8; 4]) 
     }
 }
 
-/// Why what came is no frame of a server.
+/// Error of bytes that are no server frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     /// A bit that only an extension gives a meaning (§5.2).
@@ -85,10 +85,10 @@ pub enum FrameError {
     /// A server must not mask (§5.1).
     #[error("a server's frame is masked")]
     Masked,
-    /// Control frames are not fragmented (§5.5),
+    /// A control frame is fragmented (§5.5).
     #[error("a control frame is fragmented")]
     ControlFragmented,
-    /// and have 125 bytes at the most.
+    /// A control frame has more than 125 bytes of payload (§5.5).
     #[error("a control frame has more than 125 bytes")]
     ControlTooLong,
     /// A fragment that continues nothing (§5.4).
@@ -105,53 +105,51 @@ pub enum FrameError {
     TooLong(u64),
 }
 
-/// What the next bytes are.
+/// The next part of the input.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Part {
-    /// Payload of a message, in this range of what was given; everything up to its end has been
-    /// used.
+pub enum FramePart {
+    /// Payload of a message, in this range of the input, which is used up to its end.
     Data(Range<usize>),
-    /// So many bytes were used, and the message has ended, which was text or binary.
+    /// The end of a text or binary message, and the number of bytes used.
     End(Opcode, usize),
-    /// A control frame with its payload in this range; everything up to its end has been used. It
+    /// A control frame with its payload in this range of the input, which is used up to its end. It
     /// may come between the fragments of a message.
     Control(Opcode, Range<usize>),
-    /// So many bytes were used, and more are needed. Bytes behind them come again.
+    /// The input is incomplete: so many bytes were used, and the rest must come again.
     More(usize),
 }
 
-/// Takes apart what a server sends.
+/// Decoder of a server's frames.
 #[derive(Debug, Clone)]
-pub struct Decoder {
-    /// Bytes of one message at the most.
+pub struct FrameDecoder {
+    /// Limit of a message in bytes.
     limit: u64,
     state: State,
-    /// The message that has begun, and bytes of it that frames so far have announced.
+    /// The message under way, and its length in the frames so far.
     message: Option<(Opcode, u64)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// At a frame's first byte.
+    /// At the begin of a frame.
     FrameHeader,
-    /// So many bytes are left of a frame of a message; whether it is the last.
+    /// Within the payload of a data frame.
     Payload { left: u64, last: bool },
 }
 
-/// The head of a frame.
+/// Header of a frame (§5.2).
 #[derive(Debug, Clone, Copy)]
 struct FrameHeader {
-    /// None continues a message.
     opcode: Option<Opcode>,
     last: bool,
     length: u64,
-    /// Its own bytes.
+    /// Length of the header itself.
     used: usize,
 }
 
-impl Decoder {
-    /// Refuses messages of more than `limit` bytes, all fragments together, as soon as one
-    /// announces it.
+impl FrameDecoder {
+    /// A decoder that refuses messages of more than `limit` bytes, all fragments together, at the
+    /// first header that exceeds it.
     pub fn new(limit: u64) -> Self {
         Self {
             limit,
@@ -160,11 +158,11 @@ impl Decoder {
         }
     }
 
-    /// Looks at the front of `input`.
+    /// Decodes the front of `input`.
     ///
     /// # Errors
-    /// When it is no frame; the connection is of no more use then.
-    pub fn decode(&mut self, input: &[u8]) -> Result<Part, FrameError> {
+    /// The input is no frame: the connection is of no more use.
+    pub fn decode(&mut self, input: &[u8]) -> Result<FramePart, FrameError> {
         let mut at = 0;
         loop {
             match &mut self.state {
@@ -172,7 +170,7 @@ impl Decoder {
                     let last = *last;
                     self.state = State::FrameHeader;
                     if last && let Some((opcode, _)) = self.message.take() {
-                        return Ok(Part::End(opcode, at));
+                        return Ok(FramePart::End(opcode, at));
                     }
                 }
                 State::Payload { left, .. } => {
@@ -180,23 +178,23 @@ impl Decoder {
                         .unwrap_or(usize::MAX)
                         .min(input.len() - at);
                     if here == 0 {
-                        return Ok(Part::More(at));
+                        return Ok(FramePart::More(at));
                     }
                     *left -= here as u64;
-                    return Ok(Part::Data(at..at + here));
+                    return Ok(FramePart::Data(at..at + here));
                 }
                 State::FrameHeader => {
                     let Some(head) = parse(&input[at..])? else {
-                        return Ok(Part::More(at));
+                        return Ok(FramePart::More(at));
                     };
                     match head.opcode {
                         Some(opcode) if opcode.is_control() => {
                             let payload = at + head.used..at + head.used + head.length as usize;
                             let whole = payload.end <= input.len();
                             return Ok(if whole {
-                                Part::Control(opcode, payload)
+                                FramePart::Control(opcode, payload)
                             } else {
-                                Part::More(at)
+                                FramePart::More(at)
                             });
                         }
                         opcode => self.begin(opcode, head)?,
@@ -207,7 +205,7 @@ impl Decoder {
         }
     }
 
-    /// A message's first frame, or one that continues it.
+    /// Begins a data frame: the first of a message, or a continuation.
     fn begin(&mut self, opcode: Option<Opcode>, head: FrameHeader) -> Result<(), FrameError> {
         let (opcode, before) = match (opcode, self.message) {
             (None, Some(message)) => message,
@@ -228,7 +226,7 @@ impl Decoder {
     }
 }
 
-/// A frame's head, if all of it is there.
+/// Parses a frame header; `None`: it is not whole.
 fn parse(input: &[u8]) -> Result<Option<FrameHeader>, FrameError> {
     let &[first, second, ref rest @ ..] = input else {
         return Ok(None);
@@ -288,27 +286,27 @@ mod tests {
     /// A message or a control frame.
     type Event = (Opcode, Vec<u8>);
 
-    /// What frames say, fed in pieces of `step` bytes, what is left of a message at their end, and
-    /// how it ended.
+    /// The events of an input in pieces of `step` bytes, the rest of an unfinished message, and the
+    /// result.
     fn read(input: &[u8], step: usize) -> (Vec<Event>, Vec<u8>, Result<(), FrameError>) {
-        let mut decoder = Decoder::new(LIMIT);
+        let mut decoder = FrameDecoder::new(LIMIT);
         let (mut events, mut message) = (Vec::new(), Vec::new());
         let (mut used, mut end) = (0, 0);
         loop {
             match decoder.decode(&input[used..end]) {
-                Ok(Part::Data(range)) => {
+                Ok(FramePart::Data(range)) => {
                     message.extend_from_slice(&input[used..end][range.clone()]);
                     used += range.end;
                 }
-                Ok(Part::End(opcode, more)) => {
+                Ok(FramePart::End(opcode, more)) => {
                     events.push((opcode, std::mem::take(&mut message)));
                     used += more;
                 }
-                Ok(Part::Control(opcode, range)) => {
+                Ok(FramePart::Control(opcode, range)) => {
                     events.push((opcode, input[used..end][range.clone()].to_vec()));
                     used += range.end;
                 }
-                Ok(Part::More(more)) => {
+                Ok(FramePart::More(more)) => {
                     used += more;
                     if end == input.len() {
                         return (events, message, Ok(()));
@@ -328,7 +326,7 @@ mod tests {
     fn the_examples_of_the_rfc_are_read_in_any_pieces() {
         use Opcode::*;
         let binary = |head: &[u8], length| [head, &vec![7; length]].concat();
-        // §5.7: those that are not masked.
+        // §5.7: the unmasked examples.
         for (input, expected) in [
             (b"\x81\x05Hello".to_vec(), vec![event(Text, b"Hello")]),
             (
@@ -389,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_frame_of_a_server_is_refused() {
+    fn frames_that_no_server_may_send_are_refused() {
         use FrameError::*;
         for (input, error) in [
             // §5.1, with the two masked examples of §5.7.
@@ -432,24 +430,27 @@ mod tests {
             for step in [1, input.len()] {
                 assert_eq!(read(input, step).2, Err(error), "{}", input.escape_ascii());
             }
-            // What is wrong shows with the last byte that it takes.
+            // The error needs the whole input.
             assert_eq!(read(&input[..1], 1).2, Ok(()));
         }
     }
 
     #[test]
     fn payload_is_handed_on_as_it_comes_and_a_control_frame_when_it_is_whole() {
-        let mut decoder = Decoder::new(LIMIT);
-        assert_eq!(decoder.decode(b"\x81"), Ok(Part::More(0)));
-        assert_eq!(decoder.decode(b"\x81\x05"), Ok(Part::More(2)));
-        assert_eq!(decoder.decode(b"Hel"), Ok(Part::Data(0..3)));
-        assert_eq!(decoder.decode(b""), Ok(Part::More(0)));
-        assert_eq!(decoder.decode(b"lo\x89\x02"), Ok(Part::Data(0..2)));
-        assert_eq!(decoder.decode(b"\x89\x02"), Ok(Part::End(Opcode::Text, 0)));
-        assert_eq!(decoder.decode(b"\x89\x02p"), Ok(Part::More(0)));
+        let mut decoder = FrameDecoder::new(LIMIT);
+        assert_eq!(decoder.decode(b"\x81"), Ok(FramePart::More(0)));
+        assert_eq!(decoder.decode(b"\x81\x05"), Ok(FramePart::More(2)));
+        assert_eq!(decoder.decode(b"Hel"), Ok(FramePart::Data(0..3)));
+        assert_eq!(decoder.decode(b""), Ok(FramePart::More(0)));
+        assert_eq!(decoder.decode(b"lo\x89\x02"), Ok(FramePart::Data(0..2)));
+        assert_eq!(
+            decoder.decode(b"\x89\x02"),
+            Ok(FramePart::End(Opcode::Text, 0))
+        );
+        assert_eq!(decoder.decode(b"\x89\x02p"), Ok(FramePart::More(0)));
         assert_eq!(
             decoder.decode(b"\x89\x02pq\x81"),
-            Ok(Part::Control(Opcode::Ping, 2..4))
+            Ok(FramePart::Control(Opcode::Ping, 2..4))
         );
     }
 

@@ -1,7 +1,7 @@
-//! The opening handshake (RFC 6455 §4.1): what a request asks for, and whether an answer grants it.
+//! Opening handshake of a WebSocket (RFC 6455 §4.1): the fields of the request, and the check of
+//! the response.
 //!
-//! Knows the fields that make a request one for WebSocket; its first line, Host and all others are
-//! the caller's.
+//! The caller writes the request line, Host and all other fields.
 
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use base64ct::{Base64, Encoding};
@@ -9,33 +9,33 @@ use lockgate_http::fields::Known;
 use lockgate_http::h1::encode;
 use lockgate_http::head::ResponseHead;
 
-/// What a server appends to the key before it hashes it (§1.3).
+/// The GUID that a server appends to the key (§1.3).
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// Why a response does not open a WebSocket (§4.1).
+/// Error of a response that does not open a WebSocket (§4.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum HandshakeError {
-    /// Another status than 101.
+pub enum UpgradeError {
+    /// The status is not 101.
     #[error("the status is {0} where 101 was expected")]
     Status(u16),
-    /// Upgrade is not `websocket`.
+    /// The Upgrade field is not `websocket`.
     #[error("Upgrade is not `websocket`")]
     Upgrade,
-    /// Connection has no `Upgrade`.
+    /// The Connection field has no `Upgrade`.
     #[error("Connection does not have `Upgrade`")]
     Connection,
-    /// The hash of another key, or none: who answered has not read the request.
+    /// The accept value is missing or belongs to another key: the server has not read the request.
     #[error("Sec-WebSocket-Accept does not belong to the key that was sent")]
     Accept,
-    /// An extension, and none was offered.
+    /// The response has an extension, and none was offered.
     #[error("Sec-WebSocket-Extensions is there, and none was offered")]
     Extension,
-    /// A subprotocol, and none was offered.
+    /// The response has a subprotocol, and none was offered.
     #[error("Sec-WebSocket-Protocol is there, and none was offered")]
     Protocol,
 }
 
-/// One handshake.
+/// One handshake with its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Handshake {
     /// Sec-WebSocket-Key: 16 bytes as base64.
@@ -45,10 +45,9 @@ pub struct Handshake {
 }
 
 impl Handshake {
-    /// With a key of its own.
+    /// A handshake with a random key.
     ///
-    /// The key is no secret: it shows that whoever answers has read this request (§1.3), and any
-    /// random number does that.
+    /// The key is no secret: it proves that the server has read this request (§1.3).
     pub fn random() -> Self {
         Self::with(fastrand::u128(..).to_ne_bytes())
     }
@@ -62,7 +61,7 @@ impl Handshake {
         }
     }
 
-    /// Appends the fields that ask for it.
+    /// Appends the fields of the upgrade.
     pub fn write(&self, out: &mut Vec<u8>) {
         encode::field(out, b"Upgrade", b"websocket");
         encode::field(out, b"Connection", b"Upgrade");
@@ -70,42 +69,42 @@ impl Handshake {
         encode::field(out, b"Sec-WebSocket-Version", b"13");
     }
 
-    /// Whether the response grants it; what comes behind its head are frames then.
+    /// Checks the response; behind its head come frames.
     ///
     /// # Errors
-    /// When it does not.
-    pub fn check(&self, head: &ResponseHead) -> Result<(), HandshakeError> {
+    /// The response does not open a WebSocket.
+    pub fn check(&self, head: &ResponseHead) -> Result<(), UpgradeError> {
         let fields = &head.fields;
         if head.status != 101 {
-            return Err(HandshakeError::Status(head.status));
+            return Err(UpgradeError::Status(head.status));
         }
         let mut upgrade = fields.values(Known::Upgrade);
         let to = upgrade.next().unwrap_or_default();
         if !to.eq_ignore_ascii_case(b"websocket") || upgrade.next().is_some() {
-            return Err(HandshakeError::Upgrade);
+            return Err(UpgradeError::Upgrade);
         }
         if !fields
             .tokens(Known::Connection)
             .any(|token| token.eq_ignore_ascii_case(b"upgrade"))
         {
-            return Err(HandshakeError::Connection);
+            return Err(UpgradeError::Connection);
         }
         let mut accept = fields.named(b"Sec-WebSocket-Accept");
         // §11.3.3: it must not be there twice.
         if accept.next() != Some(&self.accept) || accept.next().is_some() {
-            return Err(HandshakeError::Accept);
+            return Err(UpgradeError::Accept);
         }
         if fields.named(b"Sec-WebSocket-Extensions").next().is_some() {
-            return Err(HandshakeError::Extension);
+            return Err(UpgradeError::Extension);
         }
         if fields.named(b"Sec-WebSocket-Protocol").next().is_some() {
-            return Err(HandshakeError::Protocol);
+            return Err(UpgradeError::Protocol);
         }
         Ok(())
     }
 }
 
-/// So many characters as these bytes make, padding included.
+/// Base64 with padding, of `LENGTH` characters.
 fn base64<const LENGTH: usize>(bytes: &[u8]) -> [u8; LENGTH] {
     let mut text = [0; LENGTH];
     Base64::encode(bytes, &mut text).expect("there is room for it");
@@ -115,20 +114,20 @@ fn base64<const LENGTH: usize>(bytes: &[u8]) -> [u8; LENGTH] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lockgate_http::h1::Limits;
-    use lockgate_http::h1::parse::{self, Progress};
+    use lockgate_http::h1::HeadLimits;
+    use lockgate_http::h1::parse::{self, HeadProgress};
 
-    /// That of §1.3.
+    /// The handshake of §1.3.
     fn handshake() -> Handshake {
         Handshake::with(*b"the sample nonce")
     }
 
-    fn check(answer: &str) -> Result<(), HandshakeError> {
-        let (mut progress, mut head) = (Progress::default(), ResponseHead::default());
+    fn check(answer: &str) -> Result<(), UpgradeError> {
+        let (mut progress, mut head) = (HeadProgress::default(), ResponseHead::default());
         let taken = parse::response(
             answer.as_bytes(),
             &mut progress,
-            &Limits::default(),
+            &HeadLimits::default(),
             &mut head,
         );
         assert_eq!(taken, Ok(Some(answer.len())));
@@ -149,7 +148,7 @@ mod tests {
 
     #[test]
     fn an_answer_grants_it_or_is_told_why_not() {
-        use HandshakeError::*;
+        use UpgradeError::*;
         let (upgrade, connection) = ("Upgrade: websocket\r\n", "Connection: Upgrade\r\n");
         let accept = "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n";
         for (status, fields, expected) in [
@@ -174,7 +173,7 @@ mod tests {
                 ],
                 Ok(()),
             ),
-            // §4.1, what a client must check, in its order.
+            // §4.1: the checks of a client, in their order.
             (200, [upgrade, connection, accept, ""], Err(Status(200))),
             (401, ["", "", "", ""], Err(Status(401))),
             (101, ["", connection, accept, ""], Err(Upgrade)),

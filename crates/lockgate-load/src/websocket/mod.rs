@@ -1,10 +1,10 @@
-//! The client's side of WebSocket (RFC 6455) without IO: as much of it as an echo needs.
+//! WebSocket client (RFC 6455) without IO, as far as echoes need it.
 //!
-//! Offers no extension and no subprotocol. Text is not looked at, whether it is UTF-8 or not: it is
-//! held against what was sent.
+//! Offers no extension and no subprotocol, and does not check text for UTF-8: messages are compared
+//! with the sent bytes.
 //!
-//! - [`handshake`]: the fields that ask for it, and whether a response grants it.
-//! - [`frame`]: messages to frames, and frames taken apart.
+//! - [`handshake`]: the fields of the upgrade, and the check of the response.
+//! - [`frame`]: encoder and decoder of frames.
 
 pub mod frame;
 pub mod handshake;

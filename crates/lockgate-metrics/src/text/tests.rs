@@ -9,7 +9,7 @@ use crate::{Bounds, Histogram};
 
 #[test]
 fn the_prometheus_text_is_exact() {
-    let mut text = Text::new();
+    let mut text = ExpositionText::new();
     text.counter("lockgate_connections_total", "Connections accepted.")
         .sample(&[("listener", ":443"), ("side", "downstream")], 3_u64)
         .sample(&[], 4_u64);
@@ -56,7 +56,7 @@ fn escaped_label_values_are_read_back_by_a_parser() {
         "ü → \u{202e}",
         "\r\t\0",
     ];
-    let mut text = Text::new();
+    let mut text = ExpositionText::new();
     let mut family = text.gauge("g", "back\\slash, \"quote\" and\nline feed");
     for (i, value) in values.iter().enumerate() {
         family.sample(&[("v", value), ("i", &i.to_string())], i as u64);
@@ -74,7 +74,7 @@ fn escaped_label_values_are_read_back_by_a_parser() {
 
 #[test]
 fn sample_values_are_written_so_that_they_read_back() {
-    let numbers: [Number; 9] = [
+    let numbers: [SampleValue; 9] = [
         u64::MAX.into(),
         i64::MIN.into(),
         0.1.into(),
@@ -85,7 +85,7 @@ fn sample_values_are_written_so_that_they_read_back() {
         f64::NEG_INFINITY.into(),
         f64::NAN.into(),
     ];
-    let mut text = Text::new();
+    let mut text = ExpositionText::new();
     let mut family = text.gauge("g", "Numbers.");
     for (i, number) in numbers.into_iter().enumerate() {
         family.sample(&[("i", &i.to_string())], number);
@@ -115,7 +115,7 @@ fn several_histograms_of_one_family_stay_valid() {
     for micros in [1, 70, 900, 40_000, 99_000_000] {
         histogram.record(Duration::from_micros(micros));
     }
-    let mut text = Text::new();
+    let mut text = ExpositionText::new();
     text.histogram("connect_seconds", "Connecting.")
         .sample(&[("endpoint", "a")], &histogram.snapshot())
         .sample(
@@ -128,13 +128,13 @@ fn several_histograms_of_one_family_stay_valid() {
 
 #[test]
 fn an_empty_exposition_is_valid() {
-    assert_eq!(parse(&Text::new().finish()), []);
+    assert_eq!(parse(&ExpositionText::new().finish()), []);
 }
 
 #[test]
 #[should_panic(expected = "a family is written once")]
 fn a_family_opened_twice_is_a_mistake_in_the_source() {
-    let mut text = Text::new();
+    let mut text = ExpositionText::new();
     text.gauge("g", "One.");
     text.gauge("g", "Two.");
 }

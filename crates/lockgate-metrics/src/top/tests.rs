@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::*;
 
 /// Bytes per key, largest first.
-fn bytes<K: Clone>(listing: &Listing<K>) -> Vec<(K, u64)> {
+fn bytes<K: Clone>(listing: &TopListing<K>) -> Vec<(K, u64)> {
     listing
         .entries
         .iter()
@@ -58,7 +58,7 @@ fn below_its_capacity_the_top_table_is_exact() {
     top.add(&"a", 0, 10, 0);
     top.add(&"b", 0, 5, 100);
     top.add(&"a", 0, 0, 1);
-    let listing = top.snapshot(0).top(10, Order::Bytes);
+    let listing = top.snapshot(0).top(10, TopOrder::Bytes);
     assert_eq!(bytes(&listing), [("b", 105), ("a", 11)]);
     assert_eq!(listing.entries[0].traffic.sent, 100);
     assert!(listing.entries.iter().all(|entry| entry.error == 0));
@@ -71,7 +71,7 @@ fn a_new_key_evicts_the_smallest_and_inherits_its_error() {
     top.add(&"a", 0, 100, 0);
     top.add(&"b", 0, 7, 0);
     top.add(&"c", 0, 1, 0);
-    let listing = top.snapshot(0).top(10, Order::Bytes);
+    let listing = top.snapshot(0).top(10, TopOrder::Bytes);
     assert_eq!(bytes(&listing), [("a", 100), ("c", 1)]);
     assert_eq!(listing.entries[1].error, 7);
     assert_eq!(listing.other.received, 7);
@@ -84,7 +84,7 @@ fn unlisted_keys_are_counted_as_other() {
     for key in 0..1_000_u32 {
         top.add(&key, 1_000, u64::from(key), 1);
     }
-    let listing = top.snapshot(1_000).top(20, Order::Bytes);
+    let listing = top.snapshot(1_000).top(20, TopOrder::Bytes);
     assert_eq!(listing.entries.len(), 20);
     let listed: u64 = listing
         .entries
@@ -117,7 +117,7 @@ fn error_bounds_hold_over_a_long_tail() {
 fn heavy_hitters_are_found_among_many() {
     let mut top = Top::new(64);
     stream(9, 50_000).for_each(|(key, n)| top.add(&key, 0, n, 0));
-    let listing = top.snapshot(0).top(16, Order::Bytes);
+    let listing = top.snapshot(0).top(16, TopOrder::Bytes);
     let mut keys: Vec<u32> = listing.entries.iter().map(|entry| entry.key).collect();
     keys.sort_unstable();
     assert_eq!(keys, (0..16).collect::<Vec<_>>());
@@ -148,7 +148,7 @@ fn a_merged_key_carries_the_error_of_the_full_table() {
     spare.add(&"b", 0, 10, 0);
     spare.add(&"a", 0, 1, 0);
     for order in [[&full, &spare], [&spare, &full]] {
-        let merged = TopSnapshot::merge(order.map(|top| top.snapshot(0))).top(9, Order::Bytes);
+        let merged = TopSnapshot::merge(order.map(|top| top.snapshot(0))).top(9, TopOrder::Bytes);
         assert_eq!(bytes(&merged), [("a", 51), ("b", 10)]);
         assert_eq!((merged.entries[0].error, merged.entries[1].error), (0, 50));
     }
@@ -166,11 +166,11 @@ fn entries_may_be_ordered_by_current_throughput() {
     top.add(&"yesterday", 0, 1_000_000, 0);
     top.add(&"now", 86_400_000, 0, 5_000);
     let snapshot = top.snapshot(86_400_000);
-    let listing = snapshot.top(1, Order::Throughput);
+    let listing = snapshot.top(1, TopOrder::Throughput);
     assert_eq!(listing.entries[0].key, "now");
     assert_eq!(listing.entries[0].traffic.sent_per_second, 1_000);
     assert_eq!(listing.other.per_second(), 0);
-    assert_eq!(snapshot.top(1, Order::Bytes).entries[0].key, "yesterday");
+    assert_eq!(snapshot.top(1, TopOrder::Bytes).entries[0].key, "yesterday");
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn a_new_key_does_not_inherit_the_evicted_throughput() {
     let mut top = Top::new(1);
     top.add(&"a", 0, 1_000_000, 0);
     top.add(&"b", 0, 5, 0);
-    let listing = top.snapshot(0).top(1, Order::Bytes);
+    let listing = top.snapshot(0).top(1, TopOrder::Bytes);
     assert_eq!(listing.entries[0].traffic.per_second(), 1);
 }
 
@@ -187,7 +187,7 @@ fn zero_bytes_make_no_entry() {
     let mut top = Top::new(1);
     top.add(&"a", 0, 1, 0);
     top.add(&"b", 0, 0, 0);
-    assert_eq!(bytes(&top.snapshot(0).top(9, Order::Bytes)), [("a", 1)]);
+    assert_eq!(bytes(&top.snapshot(0).top(9, TopOrder::Bytes)), [("a", 1)]);
 }
 
 #[test]

@@ -35,7 +35,7 @@ pub enum HelloError {
     /// The first handshake message is another one.
     #[error("the first TLS handshake message is not a ClientHello")]
     NotClientHello,
-    /// More than [`HELLO_MAX`](super::HELLO_MAX) bytes.
+    /// The hello has more than [`HELLO_MAX`](super::HELLO_MAX) bytes.
     #[error("the ClientHello is longer than 65536 bytes")]
     TooLong,
     /// Data behind the hello in its last record; a client must wait.

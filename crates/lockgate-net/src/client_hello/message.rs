@@ -4,8 +4,8 @@
 use std::borrow::Cow;
 
 use super::HelloError::{self, Malformed};
-use super::name;
-use super::reader::Reader;
+use super::server_name;
+use super::vector_reader::VectorReader;
 
 pub(crate) const RANDOM: usize = 32;
 pub(crate) const SESSION_ID_MAX: usize = 32;
@@ -17,7 +17,7 @@ pub(crate) const SUPPORTED_VERSIONS: u16 = 43;
 
 /// The contents of a ClientHello.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hello<'a> {
+pub struct ClientHello<'a> {
     /// The DNS name in SNI (RFC 6066 §3), in lower case, without a dot at the end. `None` if there
     /// is none, or it is the literal of an IP address.
     pub server_name: Option<Box<str>>,
@@ -25,16 +25,16 @@ pub struct Hello<'a> {
     /// ticket, or TLS 1.3, it is often random.
     pub session_id: Cow<'a, [u8]>,
     /// The newest version on offer; `None` if none is known here.
-    pub newest: Option<Version>,
+    pub newest: Option<HelloVersion>,
     /// The length of the hello with its records' headers. Never more than the given bytes.
     pub len: usize,
     /// The ProtocolNameList without its length, checked; empty if there is none.
     alpn: Cow<'a, [u8]>,
 }
 
-/// A version of TLS.
+/// A version of TLS, as hellos name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Version {
+pub enum HelloVersion {
     /// TLS 1.0
     Tls10,
     /// TLS 1.1
@@ -45,17 +45,17 @@ pub enum Version {
     Tls13,
 }
 
-impl Hello<'_> {
+impl ClientHello<'_> {
     /// The offered protocols (RFC 7301 §3.1), the preferred one first, GREASE values included.
     pub fn alpn(&self) -> impl Iterator<Item = &[u8]> {
-        let mut list = Reader(&self.alpn);
+        let mut list = VectorReader(&self.alpn);
         std::iter::from_fn(move || list.vec8())
     }
 
     /// The same with owned bytes.
-    pub fn into_owned(self) -> Hello<'static> {
+    pub fn into_owned(self) -> ClientHello<'static> {
         let session_id = Cow::Owned(self.session_id.into_owned());
-        Hello {
+        ClientHello {
             alpn: Cow::Owned(self.alpn.into_owned()),
             session_id,
             ..self
@@ -64,8 +64,8 @@ impl Hello<'_> {
 }
 
 /// Parses the whole body of the message; `len` is its length on the wire.
-pub(super) fn parse(body: &[u8], len: usize) -> Result<Hello<'_>, HelloError> {
-    let mut body = Reader(body);
+pub(super) fn parse(body: &[u8], len: usize) -> Result<ClientHello<'_>, HelloError> {
+    let mut body = VectorReader(body);
     let legacy_version = body.u16().ok_or(Malformed("version"))?;
     if legacy_version <= 0x0300 {
         return Err(HelloError::Ssl3); // RFC 8446 appendix D.5, whatever the extensions say
@@ -81,9 +81,9 @@ pub(super) fn parse(body: &[u8], len: usize) -> Result<Hello<'_>, HelloError> {
     body.vec8()
         .filter(|methods| !methods.is_empty())
         .ok_or(Malformed("compression methods"))?;
-    let newest = Version::newest_of([legacy_version.min(0x0303)]);
+    let newest = HelloVersion::newest_of([legacy_version.min(0x0303)]);
     let session_id = Cow::Borrowed(session_id);
-    let mut hello = Hello {
+    let mut hello = ClientHello {
         server_name: None,
         session_id,
         newest,
@@ -97,15 +97,15 @@ pub(super) fn parse(body: &[u8], len: usize) -> Result<Hello<'_>, HelloError> {
     if !body.is_empty() {
         return Err(Malformed("more after the extensions"));
     }
-    read_extensions(&mut hello, Reader(extensions))?;
+    read_extensions(&mut hello, VectorReader(extensions))?;
     Ok(hello)
 }
 
 fn read_extensions<'a>(
-    hello: &mut Hello<'a>,
-    mut extensions: Reader<'a>,
+    hello: &mut ClientHello<'a>,
+    mut extensions: VectorReader<'a>,
 ) -> Result<(), HelloError> {
-    let mut seen = Seen::new();
+    let mut seen = SeenExtensions::new();
     while !extensions.is_empty() {
         let kind = extensions.u16().ok_or(Malformed("extension type"))?;
         let content = extensions.vec16().ok_or(Malformed("extension length"))?;
@@ -123,7 +123,7 @@ fn read_extensions<'a>(
 /// RFC 6066 §3: a list with one name of each type. Types to come begin with a 16-bit length too.
 fn server_name(content: &[u8]) -> Result<Option<Box<str>>, HelloError> {
     const WRONG: HelloError = Malformed("server_name");
-    let mut list = Reader(only_vec16(content).ok_or(WRONG)?);
+    let mut list = VectorReader(only_vec16(content).ok_or(WRONG)?);
     let mut host_name = None;
     while !list.is_empty() {
         let kind = list.u8().ok_or(WRONG)?;
@@ -132,14 +132,14 @@ fn server_name(content: &[u8]) -> Result<Option<Box<str>>, HelloError> {
             return Err(WRONG);
         }
     }
-    host_name.map_or(Ok(None), name::read)
+    host_name.map_or(Ok(None), server_name::read)
 }
 
 /// RFC 7301 §3.1: names of at least one byte, at least one of them.
 fn protocol_names(content: &[u8]) -> Result<&[u8], HelloError> {
     const WRONG: HelloError = Malformed("application_layer_protocol_negotiation");
     let names = only_vec16(content).ok_or(WRONG)?;
-    let mut list = Reader(names);
+    let mut list = VectorReader(names);
     while !list.is_empty() {
         list.vec8().filter(|name| !name.is_empty()).ok_or(WRONG)?;
     }
@@ -147,9 +147,9 @@ fn protocol_names(content: &[u8]) -> Result<&[u8], HelloError> {
 }
 
 /// RFC 8446 §4.2.1
-fn supported_versions(content: &[u8]) -> Result<Option<Version>, HelloError> {
+fn supported_versions(content: &[u8]) -> Result<Option<HelloVersion>, HelloError> {
     const WRONG: HelloError = Malformed("supported_versions");
-    let mut content = Reader(content);
+    let mut content = VectorReader(content);
     let list = content
         .vec8()
         .filter(|list| is_list_of_u16(list))
@@ -157,13 +157,13 @@ fn supported_versions(content: &[u8]) -> Result<Option<Version>, HelloError> {
     if !content.is_empty() {
         return Err(WRONG);
     }
-    let mut list = Reader(list);
-    Ok(Version::newest_of(std::iter::from_fn(|| list.u16())))
+    let mut list = VectorReader(list);
+    Ok(HelloVersion::newest_of(std::iter::from_fn(|| list.u16())))
 }
 
 /// A non-empty vector that fills all of `content`.
 fn only_vec16(content: &[u8]) -> Option<&[u8]> {
-    let mut content = Reader(content);
+    let mut content = VectorReader(content);
     content
         .vec16()
         .filter(|vector| !vector.is_empty() && content.is_empty())
@@ -173,7 +173,7 @@ fn is_list_of_u16(list: &[u8]) -> bool {
     !list.is_empty() && list.len().is_multiple_of(2)
 }
 
-impl Version {
+impl HelloVersion {
     /// GREASE (RFC 8701), drafts and SSL 3.0 do not count.
     pub(crate) fn newest_of(versions: impl IntoIterator<Item = u16>) -> Option<Self> {
         let known = versions.into_iter().filter_map(|version| match version {
@@ -190,9 +190,9 @@ impl Version {
 /// The extension types that have been seen, one bit each: a hello has room for thousands of
 /// extensions, and comparing each with all earlier ones would let the client decide how long we
 /// work.
-struct Seen([u64; 1024]);
+struct SeenExtensions([u64; 1024]);
 
-impl Seen {
+impl SeenExtensions {
     fn new() -> Self {
         Self([0; 1024])
     }

@@ -5,16 +5,16 @@
 //! key shares and tickets are left to the handshake. No socket and no clock.
 
 mod error;
-mod first;
+mod first_protocol;
 pub(crate) mod message;
-mod name;
 pub(crate) mod peek;
-pub(crate) mod reader;
+mod server_name;
+pub(crate) mod vector_reader;
 
 #[cfg(test)]
 mod tests;
 
 pub use error::{HelloError, fatal_alert};
-pub use first::{First, first};
-pub use message::{Hello, Version};
+pub use first_protocol::{FirstProtocol, first_protocol};
+pub use message::{ClientHello, HelloVersion};
 pub use peek::{HELLO_MAX, Peek, peek};

@@ -1,6 +1,6 @@
 //! The records of a ClientHello (RFC 8446 §5.1), reassembled.
 
-use super::{Hello, HelloError, message};
+use super::{ClientHello, HelloError, message};
 
 /// The size limit of a hello, records' headers included; no [`Peek`] asks for more. rustls stops at
 /// 64 KB too.
@@ -21,8 +21,8 @@ pub enum Peek<'a> {
         /// Bytes since the beginning of the connection.
         at_least: usize,
     },
-    /// The hello is complete.
-    Hello(Hello<'a>),
+    /// The hello is complete, and was parsed.
+    Hello(ClientHello<'a>),
 }
 
 /// Parses a ClientHello at the beginning of `bytes`, which may be longer.
@@ -38,7 +38,7 @@ pub fn peek(bytes: &[u8]) -> Result<Peek<'_>, HelloError> {
     if bytes.is_empty() {
         return Ok(Peek::NeedMore { at_least: 1 });
     }
-    let mut progress = Progress::default();
+    let mut progress = HelloProgress::default();
     loop {
         let Some(record) = next_record(bytes, progress.end)? else {
             return Ok(progress.need());
@@ -74,13 +74,13 @@ pub(super) fn is_ssl2(bytes: &[u8]) -> bool {
 }
 
 /// The available content of one record.
-struct Record<'a> {
+struct RecordPart<'a> {
     content: &'a [u8],
     missing: usize,
 }
 
 /// The record at `at`; `None` if its header is incomplete.
-fn next_record(bytes: &[u8], at: usize) -> Result<Option<Record<'_>>, HelloError> {
+fn next_record(bytes: &[u8], at: usize) -> Result<Option<RecordPart<'_>>, HelloError> {
     let rest = bytes.get(at..).unwrap_or_default();
     match rest.first() {
         None | Some(&HANDSHAKE) => {}
@@ -105,7 +105,7 @@ fn next_record(bytes: &[u8], at: usize) -> Result<Option<Record<'_>>, HelloError
         length if length > RECORD_MAX => Err(HelloError::RecordOverflow),
         length => {
             let content = rest.get(..length).unwrap_or(rest);
-            Ok(Some(Record {
+            Ok(Some(RecordPart {
                 content,
                 missing: length - content.len(),
             }))
@@ -126,7 +126,7 @@ fn join(bytes: &[u8], length: usize) -> Result<Vec<u8>, HelloError> {
 
 /// The progress of the hello, with the last record counted as complete.
 #[derive(Default)]
-struct Progress {
+struct HelloProgress {
     records: usize,
     /// The end of the last record.
     end: usize,
@@ -137,8 +137,8 @@ struct Progress {
     header_len: usize,
 }
 
-impl Progress {
-    fn add(&mut self, record: &Record<'_>) -> Result<(), HelloError> {
+impl HelloProgress {
+    fn add(&mut self, record: &RecordPart<'_>) -> Result<(), HelloError> {
         let free = self.header.get_mut(self.header_len..).unwrap_or_default();
         for (slot, byte) in free.iter_mut().zip(record.content) {
             *slot = *byte;

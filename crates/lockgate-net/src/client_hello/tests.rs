@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{First, HELLO_MAX, Hello, HelloError, Peek, Version, fatal_alert, first, peek};
+use super::{
+    ClientHello, FirstProtocol, HELLO_MAX, HelloError, HelloVersion, Peek, fatal_alert,
+    first_protocol, peek,
+};
 
 const UNEXPECTED_MESSAGE: u8 = 10;
 const RECORD_OVERFLOW: u8 = 22;
@@ -125,7 +128,7 @@ impl Build {
     }
 }
 
-fn hello(bytes: &[u8]) -> Hello<'_> {
+fn hello(bytes: &[u8]) -> ClientHello<'_> {
     match peek(bytes) {
         Ok(Peek::Hello(hello)) => hello,
         other => panic!("{other:?}"),
@@ -133,7 +136,7 @@ fn hello(bytes: &[u8]) -> Hello<'_> {
 }
 
 /// Name, protocols and newest version, as text.
-fn seen(hello: &Hello<'_>) -> (Option<String>, String, Option<Version>) {
+fn seen(hello: &ClientHello<'_>) -> (Option<String>, String, Option<HelloVersion>) {
     let protocols: Vec<String> = hello
         .alpn()
         .map(|name| name.escape_ascii().to_string())
@@ -147,7 +150,7 @@ fn seen(hello: &Hello<'_>) -> (Option<String>, String, Option<Version>) {
 
 /// Feeds one byte at a time, but parses only when as much is there as the parser asked for; returns
 /// the number of calls.
-fn feed(bytes: &[u8]) -> (Result<Hello<'_>, HelloError>, usize) {
+fn feed(bytes: &[u8]) -> (Result<ClientHello<'_>, HelloError>, usize) {
     let (mut need, mut calls) = (1, 0);
     for there in 1..=bytes.len() {
         if there < need {
@@ -180,7 +183,7 @@ fn sni_alpn_and_version_are_read() {
     let expected = (
         Some("shop.example.com".to_owned()),
         "jj h2 http/1.1".to_owned(),
-        Some(Version::Tls13),
+        Some(HelloVersion::Tls13),
     );
     assert_eq!(seen(&hello), expected);
     assert_eq!(hello.len, bytes.len());
@@ -651,7 +654,7 @@ fn sni_host_names_are_validated() {
         let bytes = Build::new(&[server_name(literal.as_bytes()), alpn(&[b"h2"])]).bytes();
         assert_eq!(
             seen(&hello(&bytes)),
-            (None, "h2".to_owned(), Some(Version::Tls12))
+            (None, "h2".to_owned(), Some(HelloVersion::Tls12))
         );
     }
     let long = "l".repeat(64);
@@ -716,16 +719,16 @@ fn unknown_sni_name_types_are_skipped() {
 
 #[test]
 fn the_newest_supported_version_is_found() {
-    let table: [(u16, &[u16], Option<Version>); 9] = [
-        (0x0301, &[], Some(Version::Tls10)),
-        (0x0302, &[], Some(Version::Tls11)),
-        (0x0303, &[], Some(Version::Tls12)),
-        (0x0304, &[], Some(Version::Tls12)), // RFC 8446 §4.2.1: TLS 1.3 only by the extension
-        (0x0303, &[0x0303, 0x0304, 0x0302], Some(Version::Tls13)),
-        (0x0303, &[0x0302, 0x0301], Some(Version::Tls11)),
-        (0x0303, &[0xFAFA, 0x0303], Some(Version::Tls12)),
+    let table: [(u16, &[u16], Option<HelloVersion>); 9] = [
+        (0x0301, &[], Some(HelloVersion::Tls10)),
+        (0x0302, &[], Some(HelloVersion::Tls11)),
+        (0x0303, &[], Some(HelloVersion::Tls12)),
+        (0x0304, &[], Some(HelloVersion::Tls12)), // RFC 8446 §4.2.1: TLS 1.3 only by the extension
+        (0x0303, &[0x0303, 0x0304, 0x0302], Some(HelloVersion::Tls13)),
+        (0x0303, &[0x0302, 0x0301], Some(HelloVersion::Tls11)),
+        (0x0303, &[0xFAFA, 0x0303], Some(HelloVersion::Tls12)),
         (0x0303, &[0x7F1C, 0x0300], None),
-        (0x0301, &[0x0304], Some(Version::Tls13)),
+        (0x0301, &[0x0304], Some(HelloVersion::Tls13)),
     ];
     for (legacy, list, newest) in table {
         let mut build = if list.is_empty() {
@@ -745,7 +748,7 @@ fn a_hello_without_extensions_is_read() {
         let bytes = Build::with(|build| build.extensions = extensions.clone()).bytes();
         assert_eq!(
             seen(&hello(&bytes)),
-            (None, String::new(), Some(Version::Tls12))
+            (None, String::new(), Some(HelloVersion::Tls12))
         );
     }
 }
@@ -781,9 +784,9 @@ fn a_rustls_client_hello_is_read() {
     let expected = (
         Some("shop.example.com".to_owned()),
         "h2 http/1.1".to_owned(),
-        Some(Version::Tls13),
+        Some(HelloVersion::Tls13),
     );
-    assert_eq!(first(&bytes[..1]), First::Tls);
+    assert_eq!(first_protocol(&bytes[..1]), FirstProtocol::Tls);
     assert_eq!(seen(&feed(&bytes).0.unwrap()), expected);
 }
 
@@ -792,19 +795,19 @@ fn openssl_client_hellos_are_read() {
     let expected = (
         Some("shop.example.com".to_owned()),
         "h2 http/1.1".to_owned(),
-        Some(Version::Tls13),
+        Some(HelloVersion::Tls13),
     );
     assert_eq!(seen(&feed(&unhex(OPENSSL)).0.unwrap()), expected);
     assert_eq!(
         seen(&feed(&unhex(OPENSSL_12)).0.unwrap()),
-        (None, String::new(), Some(Version::Tls12))
+        (None, String::new(), Some(HelloVersion::Tls12))
     );
 }
 
 #[test]
 fn the_first_bytes_distinguish_tls_from_http() {
-    use First::{Http, Other, Tls, Undecided};
-    let table: &[(&[u8], First)] = &[
+    use FirstProtocol::{Http, Other, Tls, Undecided};
+    let table: &[(&[u8], FirstProtocol)] = &[
         (b"", Undecided),
         (b"\x16", Tls),
         (b"\x16\x03\x01\x02\0", Tls),
@@ -830,12 +833,12 @@ fn the_first_bytes_distinguish_tls_from_http() {
         (b"\r\n", Other),
     ];
     for (bytes, what) in table {
-        assert_eq!(first(bytes), *what, "{}", bytes.escape_ascii());
+        assert_eq!(first_protocol(bytes), *what, "{}", bytes.escape_ascii());
     }
     for undecided in 0..10 {
-        assert_ne!(first(&b"PROPPATCHES"[..undecided]), Other);
+        assert_ne!(first_protocol(&b"PROPPATCHES"[..undecided]), Other);
     }
-    assert_eq!(first(b"PROPPATCHE"), Other);
+    assert_eq!(first_protocol(b"PROPPATCHE"), Other);
 }
 
 #[test]

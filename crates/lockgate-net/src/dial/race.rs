@@ -25,7 +25,7 @@ pub async fn race<P: Future<Output = ()>>(
     let mut rest = addresses.iter();
     let mut attempts: Vec<(SocketAddr, Attempt)> = Vec::new();
     let mut waiting = pin!(pause());
-    let mut said: Option<io::Error> = None;
+    let mut first_error: Option<io::Error> = None;
     poll_fn(|cx| {
         loop {
             let (mut at, before) = (0, attempts.len());
@@ -36,7 +36,7 @@ pub async fn race<P: Future<Output = ()>>(
                         return Poll::Ready(Err(error));
                     }
                     Poll::Ready(Err(error)) => {
-                        said.get_or_insert(error);
+                        first_error.get_or_insert(error);
                         drop(attempts.remove(at));
                     }
                     Poll::Pending => at += 1,
@@ -53,7 +53,7 @@ pub async fn race<P: Future<Output = ()>>(
                 }
                 None if attempts.is_empty() => {
                     let none = || io::Error::new(io::ErrorKind::NotFound, "there is no address");
-                    return Poll::Ready(Err(said.take().unwrap_or_else(none)));
+                    return Poll::Ready(Err(first_error.take().unwrap_or_else(none)));
                 }
                 None => return Poll::Pending,
             }
@@ -142,8 +142,8 @@ mod tests {
     #[test]
     fn happy_eyeballs_tries_the_next_address_after_a_pause() {
         block_on(async {
-            let ((_held, _fd, nobody), (_listener, address)) = (silent(), listening());
-            let (_, to) = race(&[nobody, address], || ready(())).await.unwrap();
+            let ((_held, _fd, unreachable), (_listener, address)) = (silent(), listening());
+            let (_, to) = race(&[unreachable, address], || ready(())).await.unwrap();
             assert_eq!(to, address);
         });
     }

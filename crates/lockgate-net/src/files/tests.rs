@@ -9,7 +9,7 @@ use rustix::fs::{CWD, Mode};
 use super::*;
 
 fn opened(folder: &Path, symlinks: Symlinks) -> Root {
-    Root::open(folder, symlinks, Wait::Yes).unwrap()
+    Root::open(folder, symlinks, DiskWait::Yes).unwrap()
 }
 
 #[test]
@@ -47,13 +47,13 @@ fn no_path_or_symlink_leads_out_of_the_root() {
         );
     }
     assert_eq!(inside.look(b"loop").unwrap_err(), Errno::LOOP);
-    assert_eq!(inside.look(b"inside").unwrap().0, Kind::File);
-    assert_eq!(inside.look(b"").unwrap().0, Kind::Directory);
+    assert_eq!(inside.look(b"inside").unwrap().0, FileKind::File);
+    assert_eq!(inside.look(b"").unwrap().0, FileKind::Directory);
     let follow = opened(&root, Symlinks::Follow);
     for path in ["a/relative", "absolute", "directory/secret"] {
         assert_eq!(
             follow.look(path.as_bytes()).unwrap().0,
-            Kind::File,
+            FileKind::File,
             "{path}"
         );
     }
@@ -73,7 +73,7 @@ fn only_regular_files_are_opened() {
     fs::create_dir(folder.path().join("directory")).unwrap();
     symlink("/dev/zero", folder.path().join("device")).unwrap();
     let root = opened(folder.path(), Symlinks::Follow);
-    assert_eq!(root.look(b"fifo").unwrap().0, Kind::Other);
+    assert_eq!(root.look(b"fifo").unwrap().0, FileKind::Other);
     assert_eq!(root.file(b"fifo").unwrap_err(), Errno::INVAL);
     assert_eq!(root.file(b"device").unwrap_err(), Errno::INVAL);
     assert_eq!(root.file(b"directory").unwrap_err(), Errno::ISDIR);
@@ -104,7 +104,7 @@ fn a_file_stamp_changes_when_the_file_is_replaced() {
     assert_eq!((second.size, second.modified), (first.size, first.modified));
     assert_ne!(second, first);
     let mut text = [0; 8];
-    assert_eq!(read_at(&file, &mut text, 1, Wait::Yes), Ok(2));
+    assert_eq!(read_at(&file, &mut text, 1, DiskWait::Yes), Ok(2));
     assert_eq!(&text[..2], b"ne", "what was opened stays what it was");
 }
 
@@ -122,11 +122,11 @@ fn a_directory_is_listed_up_to_a_bound() {
         .iter()
         .map(|entry| (&*entry.name, entry.kind, entry.size))
         .collect();
-    let file = |name: &'static [u8]| (name, Kind::File, 1);
+    let file = |name: &'static [u8]| (name, FileKind::File, 1);
     assert_eq!((names, more), (vec![file(b"a"), file(b"b"), file(b"c")], 0));
     let (entries, more) = root.list(b"", 1, |name| name != b"hidden").unwrap();
     // Behind the bound a symlink that leads outside is not examined, and may count.
     assert!(entries.len() == 1 && (2..=3).contains(&more), "{more}");
-    let impatient = Root::open(folder.path(), Symlinks::Inside, Wait::No).unwrap();
+    let impatient = Root::open(folder.path(), Symlinks::Inside, DiskWait::No).unwrap();
     assert!(would_wait(impatient.list(b"", 2, |_| true).unwrap_err()));
 }

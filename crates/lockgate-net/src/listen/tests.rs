@@ -1,30 +1,32 @@
 //! Binding: which listeners may share an address, and the addresses of accepted clients.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
+
+use socket2::{Domain, Type};
 
 use super::*;
 use crate::tls::handshake::tests::run;
 
-const PLAIN: Options = Options {
+const PLAIN: ListenOptions = ListenOptions {
     backlog: 16,
     fast_open: false,
     defer_accept: None,
 };
 
-fn any_port() -> Address {
-    Address::Ip("127.0.0.1:0".parse().unwrap())
+fn any_port() -> ListenAddress {
+    ListenAddress::Ip("127.0.0.1:0".parse().unwrap())
 }
 
-fn ip_of(bound: &Bound) -> SocketAddr {
+fn ip_of(bound: &BoundListener) -> SocketAddr {
     match bound.address {
-        Address::Ip(ip) => ip,
+        ListenAddress::Ip(ip) => ip,
         ref other => panic!("{other}"),
     }
 }
 
-fn refusal(address: &Address) -> io::ErrorKind {
+fn refusal(address: &ListenAddress) -> io::ErrorKind {
     bind(address, &PLAIN, 2).unwrap_err().kind()
 }
 
@@ -38,11 +40,11 @@ fn accept_any(listeners: &[Listener]) -> (usize, Peer) {
     unreachable!("there are listeners")
 }
 
-fn listeners(bound: Bound, family: Family) -> Vec<Listener> {
+fn listeners(bound: BoundListener, family: SocketFamily) -> Vec<Listener> {
     bound
         .sockets
         .into_iter()
-        .map(|fd| Listener::new(fd, family, Owner::Us).unwrap())
+        .map(|fd| Listener::new(fd, family, SocketOwner::Us).unwrap())
         .collect()
 }
 
@@ -52,7 +54,7 @@ fn reuseport_sockets_of_all_workers_share_one_port() {
         let bound = bind(&any_port(), &PLAIN, 2).unwrap();
         let ip = ip_of(&bound);
         assert_ne!(ip.port(), 0, "the port that was chosen is told");
-        let listeners = listeners(bound, Family::Tcp);
+        let listeners = listeners(bound, SocketFamily::Tcp);
         assert_eq!(listeners.len(), 2);
         let mut served = [0; 2];
         // 1 in 2^63 that the kernel's hash sends all to one socket.
@@ -77,10 +79,13 @@ fn a_port_of_another_listener_is_refused_despite_reuseport() {
             .unwrap();
         foreign.listen(1).unwrap();
         let ip = foreign.local_addr().unwrap().as_socket().unwrap();
-        assert_eq!(refusal(&Address::Ip(ip)), io::ErrorKind::AddrInUse);
-        assert_eq!(refusal(&Address::All(ip.port())), io::ErrorKind::AddrInUse);
+        assert_eq!(refusal(&ListenAddress::Ip(ip)), io::ErrorKind::AddrInUse);
+        assert_eq!(
+            refusal(&ListenAddress::All(ip.port())),
+            io::ErrorKind::AddrInUse
+        );
         drop(foreign);
-        bind(&Address::Ip(ip), &PLAIN, 2).unwrap();
+        bind(&ListenAddress::Ip(ip), &PLAIN, 2).unwrap();
     }
 }
 
@@ -88,7 +93,7 @@ fn a_port_of_another_listener_is_refused_despite_reuseport() {
 fn our_own_port_cannot_be_bound_twice() {
     let bound = bind(&any_port(), &PLAIN, 2).unwrap();
     assert_eq!(refusal(&bound.address), io::ErrorKind::AddrInUse);
-    let all = bind(&Address::All(0), &PLAIN, 1).unwrap();
+    let all = bind(&ListenAddress::All(0), &PLAIN, 1).unwrap();
     assert_eq!(refusal(&all.address), io::ErrorKind::AddrInUse);
 }
 
@@ -102,17 +107,17 @@ fn a_port_in_time_wait_can_be_bound_again() {
     // We close first: our end waits in TIME_WAIT.
     drop((accepted, bound));
     drop(client);
-    bind(&Address::Ip(ip), &PLAIN, 2).unwrap();
+    bind(&ListenAddress::Ip(ip), &PLAIN, 2).unwrap();
 }
 
 #[test]
 fn a_wildcard_listener_accepts_ipv4_and_ipv6() {
     run(async {
-        let bound = bind(&Address::All(0), &PLAIN, 1).unwrap();
-        let Address::All(port) = bound.address else {
+        let bound = bind(&ListenAddress::All(0), &PLAIN, 1).unwrap();
+        let ListenAddress::All(port) = bound.address else {
             panic!("{}", bound.address)
         };
-        let listeners = listeners(bound, Family::Tcp);
+        let listeners = listeners(bound, SocketFamily::Tcp);
         for host in ["127.0.0.1", "::1"] {
             let host: IpAddr = host.parse().unwrap();
             let Ok(client) = TcpStream::connect((host, port)) else {
@@ -132,12 +137,12 @@ fn a_wildcard_listener_accepts_ipv4_and_ipv6() {
 
 #[test]
 fn an_ipv6_wildcard_leaves_the_ipv4_port_free() {
-    let Ok(v6) = bind(&Address::Ip("[::]:0".parse().unwrap()), &PLAIN, 1) else {
+    let Ok(v6) = bind(&ListenAddress::Ip("[::]:0".parse().unwrap()), &PLAIN, 1) else {
         return;
     };
     let port = ip_of(&v6).port();
     bind(
-        &Address::Ip(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port)),
+        &ListenAddress::Ip(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port)),
         &PLAIN,
         1,
     )
@@ -149,7 +154,7 @@ fn an_accepted_socket_has_nodelay_and_is_nonblocking() {
     run(async {
         let bound = bind(&any_port(), &PLAIN, 1).unwrap();
         let _client = TcpStream::connect(ip_of(&bound)).unwrap();
-        let listeners = listeners(bound, Family::Tcp);
+        let listeners = listeners(bound, SocketFamily::Tcp);
         let waiting = listeners[0].ready().await.unwrap();
         let (fd, _) = listeners[0].accept().unwrap().unwrap();
         assert!(rustix::net::sockopt::tcp_nodelay(&fd).unwrap());
@@ -162,7 +167,7 @@ fn an_accepted_socket_has_nodelay_and_is_nonblocking() {
 
 #[test]
 fn options_that_the_kernel_has_are_taken() {
-    let options = Options {
+    let options = ListenOptions {
         backlog: u32::MAX,
         fast_open: true,
         defer_accept: Some(Duration::from_secs(10)),
@@ -174,18 +179,18 @@ fn options_that_the_kernel_has_are_taken() {
 fn a_minimum_ttl_drops_new_syns_and_spares_started_handshakes() {
     // With it a handshake is over, for the listener, with the first data: it can begin before and
     // end after.
-    let options = Options {
+    let options = ListenOptions {
         defer_accept: Some(Duration::from_secs(60)),
         ..PLAIN
     };
     for ip in ["127.0.0.1:0", "[::1]:0"] {
         run(async {
             // A host without IPv6 still has IPv4.
-            let Ok(bound) = bind(&Address::Ip(ip.parse().unwrap()), &options, 1) else {
+            let Ok(bound) = bind(&ListenAddress::Ip(ip.parse().unwrap()), &options, 1) else {
                 return;
             };
             let ip = ip_of(&bound);
-            let listener = &listeners(bound, Family::Tcp)[0];
+            let listener = &listeners(bound, SocketFamily::Tcp)[0];
             let mut before = TcpStream::connect(ip).unwrap();
             assert!(listener.accept().unwrap().is_none());
             listener.refuse_by_ttl().unwrap();
@@ -219,9 +224,9 @@ fn a_minimum_ttl_drops_new_syns_and_spares_started_handshakes() {
     }
 }
 
-fn unix(folder: &tempfile::TempDir) -> (PathBuf, Address) {
+fn unix(folder: &tempfile::TempDir) -> (PathBuf, ListenAddress) {
     let path = folder.path().join("lockgate.sock");
-    (path.clone(), Address::Unix(path))
+    (path.clone(), ListenAddress::Unix(path))
 }
 
 #[test]
@@ -231,12 +236,12 @@ fn a_unix_socket_is_shared_by_all_workers() {
         let (path, address) = unix(&folder);
         let bound = bind(&address, &PLAIN, 3).unwrap();
         assert_eq!(bound.address, address);
-        let listeners = listeners(bound, Family::Unix);
+        let listeners = listeners(bound, SocketFamily::Unix);
         assert_eq!(listeners.len(), 3);
         for listener in &listeners {
             let _client = UnixStream::connect(&path).unwrap();
             let (fd, peer) = listener.accept().unwrap().unwrap();
-            assert_eq!((peer, listener.family()), (Peer::Unix, Family::Unix));
+            assert_eq!((peer, listener.family()), (Peer::Unix, SocketFamily::Unix));
             assert!(local_address(&fd).is_err());
         }
     });
@@ -289,9 +294,12 @@ fn a_datagram_socket_is_not_replaced() {
 fn a_path_that_cannot_be_a_socket_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let missing = folder.path().join("missing").join("lockgate.sock");
-    assert_eq!(refusal(&Address::Unix(missing)), io::ErrorKind::NotFound);
     assert_eq!(
-        refusal(&Address::Unix(folder.path().join("x".repeat(120)))),
+        refusal(&ListenAddress::Unix(missing)),
+        io::ErrorKind::NotFound
+    );
+    assert_eq!(
+        refusal(&ListenAddress::Unix(folder.path().join("x".repeat(120)))),
         io::ErrorKind::InvalidInput
     );
 }
@@ -299,9 +307,12 @@ fn a_path_that_cannot_be_a_socket_is_an_error() {
 #[test]
 fn addresses_are_displayed_as_in_the_configuration() {
     for (address, written) in [
-        (Address::All(443), ":443"),
-        (Address::Ip("[::1]:443".parse().unwrap()), "[::1]:443"),
-        (Address::Unix("/run/a.sock".into()), "unix:/run/a.sock"),
+        (ListenAddress::All(443), ":443"),
+        (ListenAddress::Ip("[::1]:443".parse().unwrap()), "[::1]:443"),
+        (
+            ListenAddress::Unix("/run/a.sock".into()),
+            "unix:/run/a.sock",
+        ),
     ] {
         assert_eq!(address.to_string(), written);
     }
@@ -324,36 +335,40 @@ fn an_ipv4_mapped_address_is_ipv4() {
 fn a_foreign_ipv4_listener_keeps_its_port_from_our_wildcard() {
     let foreign = TcpListener::bind("0.0.0.0:0").unwrap();
     assert_eq!(
-        refusal(&Address::All(foreign.local_addr().unwrap().port())),
+        refusal(&ListenAddress::All(foreign.local_addr().unwrap().port())),
         io::ErrorKind::AddrInUse
     );
 }
 
 #[test]
 fn a_trial_bind_finds_errors_and_leaves_no_socket() {
-    let tried = |address: &Address, trial| try_bind(address, trial).map_err(|error| error.kind());
+    let tried =
+        |address: &ListenAddress, trial| try_bind(address, trial).map_err(|error| error.kind());
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
-    let taken = Address::Ip(other.local_addr().unwrap());
-    assert_eq!(tried(&taken, Trial::Address), Ok(()));
-    assert_eq!(tried(&taken, Trial::Port), Err(io::ErrorKind::AddrInUse));
-    let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| Address::Unix(folder.path().join(name));
-    let bound = bind(&any_port(), &PLAIN, 2).unwrap();
-    let ours = Address::Ip(ip_of(&bound));
-    assert_eq!(tried(&ours, Trial::Address), Ok(()));
+    let taken = ListenAddress::Ip(other.local_addr().unwrap());
+    assert_eq!(tried(&taken, BindCheck::Address), Ok(()));
     assert_eq!(
-        tried(&ours, Trial::Port),
+        tried(&taken, BindCheck::Port),
+        Err(io::ErrorKind::AddrInUse)
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| ListenAddress::Unix(folder.path().join(name));
+    let bound = bind(&any_port(), &PLAIN, 2).unwrap();
+    let ours = ListenAddress::Ip(ip_of(&bound));
+    assert_eq!(tried(&ours, BindCheck::Address), Ok(()));
+    assert_eq!(
+        tried(&ours, BindCheck::Port),
         Err(io::ErrorKind::AddrInUse),
         "our own sockets share their port"
     );
     // A documentation address (RFC 5737) is on no host.
-    let foreign = Address::Ip("192.0.2.1:443".parse().unwrap());
+    let foreign = ListenAddress::Ip("192.0.2.1:443".parse().unwrap());
     assert_eq!(
-        tried(&foreign, Trial::Address),
+        tried(&foreign, BindCheck::Address),
         Err(io::ErrorKind::AddrNotAvailable)
     );
-    for trial in [Trial::Address, Trial::Port] {
-        assert_eq!(tried(&Address::All(0), trial), Ok(()));
+    for trial in [BindCheck::Address, BindCheck::Port] {
+        assert_eq!(tried(&ListenAddress::All(0), trial), Ok(()));
         assert_eq!(tried(&path("a.sock"), trial), Ok(()));
         assert_eq!(
             tried(&path("missing/a.sock"), trial),
@@ -362,18 +377,18 @@ fn a_trial_bind_finds_errors_and_leaves_no_socket() {
     }
     std::fs::write(folder.path().join("file"), "").unwrap();
     assert_eq!(
-        tried(&path("file"), Trial::Address),
+        tried(&path("file"), BindCheck::Address),
         Err(io::ErrorKind::AddrInUse)
     );
     let served = UnixListener::bind(folder.path().join("served.sock")).unwrap();
-    assert_eq!(tried(&path("served.sock"), Trial::Address), Ok(()));
+    assert_eq!(tried(&path("served.sock"), BindCheck::Address), Ok(()));
     assert_eq!(
-        tried(&path("served.sock"), Trial::Port),
+        tried(&path("served.sock"), BindCheck::Port),
         Err(io::ErrorKind::AddrInUse)
     );
     drop(served);
     assert_eq!(
-        tried(&path("served.sock"), Trial::Port),
+        tried(&path("served.sock"), BindCheck::Port),
         Ok(()),
         "one that is left over is replaced"
     );

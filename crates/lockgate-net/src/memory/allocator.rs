@@ -3,26 +3,26 @@
 
 use std::alloc::{GlobalAlloc, Layout};
 
-use super::{Kind, charge};
+use super::{MemoryKind, charge};
 
-/// Counts what `A` allocates.
+/// An allocator that counts the allocations of `A`.
 #[derive(Debug)]
-pub struct Counting<A>(pub A);
+pub struct CountingAllocator<A>(pub A);
 
 #[inline]
 fn taken(bytes: usize) {
-    charge(Kind::Heap, bytes.cast_signed());
+    charge(MemoryKind::Heap, bytes.cast_signed());
 }
 
 #[inline]
 fn given_back(bytes: usize) {
-    charge(Kind::Heap, -bytes.cast_signed());
+    charge(MemoryKind::Heap, -bytes.cast_signed());
 }
 
 // SAFETY: every call is passed to `A` unchanged, and its result is returned unchanged: the
 // guarantees of `A` hold here. Counting allocates nothing and cannot panic: it adds to cells of the
 // thread, which have no destructor, and to atomics.
-unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
+unsafe impl<A: GlobalAlloc> GlobalAlloc for CountingAllocator<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         taken(layout.size());
         // SAFETY: the caller fulfils the contract of `alloc`, which is the same for `A`.
@@ -42,7 +42,10 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        charge(Kind::Heap, size.cast_signed() - layout.size().cast_signed());
+        charge(
+            MemoryKind::Heap,
+            size.cast_signed() - layout.size().cast_signed(),
+        );
         // SAFETY: as above.
         unsafe { self.0.realloc(pointer, layout, size) }
     }

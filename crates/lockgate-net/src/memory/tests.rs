@@ -15,8 +15,8 @@ fn memory_levels_follow_the_share_of_the_limit() {
     let budget = with_limit(100 * MB);
     let mut levels = Vec::new();
     for used in [10, 59, 61, 55, 84, 86, 80, 74, 55, 49] {
-        let change = (used * MB).cast_signed() - budget.used(Kind::Heap).cast_signed();
-        budget.add(Kind::Heap, change);
+        let change = (used * MB).cast_signed() - budget.used(MemoryKind::Heap).cast_signed();
+        budget.add(MemoryKind::Heap, change);
         levels.push(budget.level() as u8);
     }
     assert_eq!(levels, [0, 0, 1, 1, 1, 2, 2, 1, 1, 0]);
@@ -25,44 +25,50 @@ fn memory_levels_follow_the_share_of_the_limit() {
 #[test]
 fn without_a_memory_limit_the_memory_level_is_easy() {
     let budget = Budget::new();
-    budget.add(Kind::Heap, isize::MAX / 2);
+    budget.add(MemoryKind::Heap, isize::MAX / 2);
     assert_eq!(
         (budget.level(), budget.excess(), budget.limit()),
-        (Level::Easy, 0, None)
+        (MemoryLevel::Easy, 0, None)
     );
 }
 
 #[test]
 fn every_kind_and_the_surplus_count_against_the_limit() {
     let budget = with_limit(100 * MB);
-    for (kind, _) in Kind::ALL {
+    for (kind, _) in MemoryKind::ALL {
         budget.add(kind, (20 * MB).cast_signed());
     }
-    budget.tell_surplus(30 * MB);
-    assert_eq!((budget.total(), budget.level()), (90 * MB, Level::Full));
+    budget.set_surplus(30 * MB);
+    assert_eq!(
+        (budget.total(), budget.level()),
+        (90 * MB, MemoryLevel::Full)
+    );
     assert_eq!(budget.excess() / MB, 15);
-    budget.tell_surplus(0);
-    assert_eq!(budget.level(), Level::Lean);
+    budget.set_surplus(0);
+    assert_eq!(budget.level(), MemoryLevel::Lean);
 }
 
 #[test]
 fn the_surplus_alone_never_makes_memory_scarce() {
     let budget = with_limit(100 * MB);
-    budget.tell_surplus(200 * MB);
-    assert_eq!((budget.surplus() / MB, budget.level()), (40, Level::Easy));
-    budget.add(Kind::Heap, (46 * MB).cast_signed());
-    assert_eq!(budget.level(), Level::Full);
-    budget.add(Kind::Heap, -(12 * MB).cast_signed());
-    assert_eq!(budget.level(), Level::Lean);
-    budget.add(Kind::Heap, -(26 * MB).cast_signed());
-    assert_eq!(budget.level(), Level::Easy);
+    budget.set_surplus(200 * MB);
+    assert_eq!(
+        (budget.surplus() / MB, budget.level()),
+        (40, MemoryLevel::Easy)
+    );
+    budget.add(MemoryKind::Heap, (46 * MB).cast_signed());
+    assert_eq!(budget.level(), MemoryLevel::Full);
+    budget.add(MemoryKind::Heap, -(12 * MB).cast_signed());
+    assert_eq!(budget.level(), MemoryLevel::Lean);
+    budget.add(MemoryKind::Heap, -(26 * MB).cast_signed());
+    assert_eq!(budget.level(), MemoryLevel::Easy);
 }
 
 #[test]
 fn more_freed_than_allocated_counts_as_nothing() {
     let budget = with_limit(MB);
-    budget.add(Kind::Heap, -(MB.cast_signed()));
-    assert_eq!((budget.used(Kind::Heap), budget.total()), (0, 0));
+    budget.add(MemoryKind::Heap, -(MB.cast_signed()));
+    assert_eq!((budget.used(MemoryKind::Heap), budget.total()), (0, 0));
 }
 
 #[test]
@@ -72,14 +78,14 @@ fn the_send_buffer_limit_shrinks_with_the_memory_limit() {
     assert_eq!(with_limit(1 << 30).unsent(), 256 * 1024);
     assert_eq!(with_limit(100 * MB).unsent(), 64 * 1024);
     let budget = with_limit(100 * MB);
-    budget.add(Kind::Heap, (70 * MB).cast_signed());
+    budget.add(MemoryKind::Heap, (70 * MB).cast_signed());
     assert_eq!(budget.unsent(), 16 * 1024);
 }
 
 #[test]
 fn allocator_marks_measure_a_threads_allocations_between_them() {
     let before = mark();
-    let charge = Charge::new(Kind::Kernel, 1000);
+    let charge = Charge::new(MemoryKind::Kernel, 1000);
     lend(24);
     assert_eq!(mark() - before, 1024);
     drop(charge);
@@ -89,7 +95,7 @@ fn allocator_marks_measure_a_threads_allocations_between_them() {
 
 #[test]
 fn the_counting_allocator_counts_growth_and_release() {
-    let allocator = Counting(std::alloc::System);
+    let allocator = CountingAllocator(std::alloc::System);
     let before = mark();
     // Through the trait only: a vector would use the global allocator.
     let layout = std::alloc::Layout::array::<u8>(100).unwrap();

@@ -1,6 +1,7 @@
 //! Detection of the version, from the first byte on.
 
-use super::{Parsed, ProxyError, v1, v2};
+use super::prefix::PrefixMatch;
+use super::{ParsedHeader, ProxyError, v1, v2};
 
 /// Parses a header of either version from the first bytes of a connection.
 ///
@@ -11,7 +12,7 @@ use super::{Parsed, ProxyError, v1, v2};
 ///
 /// # Errors
 /// [`ProxyError`]: close the connection.
-pub fn parse(bytes: &[u8]) -> Result<Option<Parsed>, ProxyError> {
+pub fn parse(bytes: &[u8]) -> Result<Option<ParsedHeader>, ProxyError> {
     match bytes.first() {
         None => Ok(None),
         Some(b'P') => v1::parse(bytes),
@@ -25,32 +26,9 @@ pub fn parse(bytes: &[u8]) -> Result<Option<Parsed>, ProxyError> {
 /// Decided after 6 bytes of version 1 (`PROXY `) or the 12 of version 2's signature, earlier for
 /// most other protocols. Only for connections from trusted proxies: any client can send these bytes
 /// (§5).
-pub fn may_begin(bytes: &[u8]) -> Guess {
-    match Guess::of(bytes, v1::GREETING) {
-        Guess::No => Guess::of(bytes, v2::SIGNATURE),
-        guess => guess,
-    }
-}
-
-/// The comparison of bytes with an expected beginning.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Guess {
-    /// They match.
-    Yes,
-    /// They do not match.
-    No,
-    /// Too few bytes to decide.
-    Undecided,
-}
-
-impl Guess {
-    pub(super) fn of(bytes: &[u8], beginning: &[u8]) -> Self {
-        if bytes.starts_with(beginning) {
-            Self::Yes
-        } else if beginning.starts_with(bytes) {
-            Self::Undecided
-        } else {
-            Self::No
-        }
+pub fn may_begin(bytes: &[u8]) -> PrefixMatch {
+    match PrefixMatch::of(bytes, v1::GREETING) {
+        PrefixMatch::No => PrefixMatch::of(bytes, v2::SIGNATURE),
+        decided => decided,
     }
 }

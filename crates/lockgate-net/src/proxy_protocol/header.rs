@@ -6,9 +6,9 @@ use super::Tlvs;
 
 /// A complete header and its length.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Parsed {
-    /// The header.
-    pub header: Header,
+pub struct ParsedHeader {
+    /// The fields of the header.
+    pub header: ProxyHeader,
     /// The length of the header in bytes; the client's data begins right after. Never more than was
     /// parsed.
     pub len: usize,
@@ -16,27 +16,27 @@ pub struct Parsed {
 
 /// The proxy's information about a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Header {
+pub struct ProxyHeader {
     /// The format of the header.
-    pub version: Version,
+    pub version: HeaderVersion,
     /// The two ends of the connection that the proxy accepted.
-    pub addresses: Addresses,
-    /// Further fields; always empty in version 1 and for [`Addresses::Local`].
+    pub addresses: ProxiedAddresses,
+    /// Further fields; always empty in version 1 and for [`ProxiedAddresses::Local`].
     pub tlvs: Tlvs<'static>,
 }
 
 /// The format of a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Version {
+pub enum HeaderVersion {
     /// One line of text (§2.1).
     V1,
-    /// Binary (§2.2).
+    /// Bytes behind a signature (§2.2).
     V2,
 }
 
 /// The two ends of the connection that a proxy forwards.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Addresses {
+pub enum ProxiedAddresses {
     /// The proxy's own connection, such as a health check: the socket's own addresses hold.
     Local,
     /// A client with an unknown address: the socket's own addresses hold.
@@ -44,7 +44,7 @@ pub enum Addresses {
     /// TCP. IPv4-mapped IPv6 addresses are given as IPv4 by `parse`, so that one client has one
     /// address; the two families may therefore differ.
     Inet {
-        /// The client.
+        /// The address of the client.
         source: SocketAddr,
         /// The address that the client connected to.
         destination: SocketAddr,
@@ -53,16 +53,16 @@ pub enum Addresses {
     /// begin with a zero byte; an unnamed socket is empty. At most 108 bytes each: longer ones are
     /// not written.
     Unix {
-        /// The client.
+        /// The name of the client's socket.
         source: Box<[u8]>,
         /// The address that the client connected to.
         destination: Box<[u8]>,
     },
 }
 
-impl Addresses {
+impl ProxiedAddresses {
     /// The ends of a connection by its sockets' addresses; a `None`, which is no IP socket, makes
-    /// the whole [`Addresses::Unknown`].
+    /// the whole [`ProxiedAddresses::Unknown`].
     pub fn of(source: Option<SocketAddr>, destination: Option<SocketAddr>) -> Self {
         match (source, destination) {
             (Some(source), Some(destination)) => Self::inet(source, destination),
@@ -81,12 +81,12 @@ impl Addresses {
 
 /// Two addresses of one family, as both formats require.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Pair {
+pub(super) enum AddressPair {
     V4(SocketAddrV4, SocketAddrV4),
     V6(SocketAddrV6, SocketAddrV6),
 }
 
-impl Pair {
+impl AddressPair {
     /// IPv4 where both are (IPv4-mapped counts), else both as IPv6.
     pub(super) fn of(source: SocketAddr, destination: SocketAddr) -> Self {
         match (canonical(source), canonical(destination)) {

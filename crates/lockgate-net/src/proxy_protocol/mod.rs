@@ -11,6 +11,7 @@ mod crc32c;
 mod detect;
 mod error;
 mod header;
+mod prefix;
 mod tlv;
 mod v1;
 mod v2;
@@ -18,9 +19,10 @@ mod v2;
 #[cfg(test)]
 mod tests;
 
-pub use detect::{Guess, may_begin, parse};
+pub use detect::{may_begin, parse};
 pub use error::ProxyError;
-pub use header::{Addresses, Header, Parsed, Version};
+pub use header::{HeaderVersion, ParsedHeader, ProxiedAddresses, ProxyHeader};
+pub use prefix::PrefixMatch;
 pub use tlv::{Ssl, Tlvs, VALUE_MAX};
 pub use v1::{LINE_MAX, encode_v1};
 pub use v2::{HEADER_MAX, encode_v2};

@@ -4,28 +4,28 @@ use std::borrow::Cow;
 use std::net::SocketAddr;
 
 use super::{
-    Addresses, Guess, HEADER_MAX, Header, Parsed, ProxyError, Ssl, Tlvs, VALUE_MAX, Version,
-    crc32c, encode_v1, encode_v2, may_begin, parse,
+    HEADER_MAX, HeaderVersion, ParsedHeader, PrefixMatch, ProxiedAddresses, ProxyError,
+    ProxyHeader, Ssl, Tlvs, VALUE_MAX, crc32c, encode_v1, encode_v2, may_begin, parse,
 };
 
 fn socket(text: &str) -> SocketAddr {
     text.parse().unwrap()
 }
 
-fn inet(source: &str, destination: &str) -> Addresses {
-    Addresses::Inet {
+fn inet(source: &str, destination: &str) -> ProxiedAddresses {
+    ProxiedAddresses::Inet {
         source: socket(source),
         destination: socket(destination),
     }
 }
 
-fn v1(addresses: &Addresses) -> String {
+fn v1(addresses: &ProxiedAddresses) -> String {
     let mut out = Vec::new();
     encode_v1(&mut out, addresses);
     String::from_utf8(out).unwrap()
 }
 
-fn v2(addresses: &Addresses, tlvs: &Tlvs<'_>) -> Vec<u8> {
+fn v2(addresses: &ProxiedAddresses, tlvs: &Tlvs<'_>) -> Vec<u8> {
     let mut out = Vec::new();
     encode_v2(&mut out, addresses, tlvs);
     out
@@ -77,7 +77,7 @@ fn valid() -> Vec<Vec<u8>> {
         header[at..at + 4].copy_from_slice(&sum);
         header
     };
-    let unix = Addresses::Unix {
+    let unix = ProxiedAddresses::Unix {
         source: b"\0abstract"[..].into(),
         destination: b"/run/app.sock"[..].into(),
     };
@@ -89,8 +89,8 @@ fn valid() -> Vec<Vec<u8>> {
         v2(&four, &Tlvs::default()),
         v2(&six, &full_tlvs()),
         v2(&unix, &full_tlvs()),
-        v2(&Addresses::Unknown, &full_tlvs()),
-        v2(&Addresses::Local, &Tlvs::default()),
+        v2(&ProxiedAddresses::Unknown, &full_tlvs()),
+        v2(&ProxiedAddresses::Local, &Tlvs::default()),
         raw(0x20, 0xFF, b"whatever LOCAL carries"),
         crc,
     ]
@@ -100,12 +100,12 @@ fn valid() -> Vec<Vec<u8>> {
 fn a_v1_line_of_the_specification_is_read() {
     // §2.1, the example before an HTTP request
     let bytes = b"PROXY TCP4 192.168.0.1 192.168.0.11 56324 443\r\nGET / HTTP/1.1\r\n";
-    let header = Header {
-        version: Version::V1,
+    let header = ProxyHeader {
+        version: HeaderVersion::V1,
         addresses: inet("192.168.0.1:56324", "192.168.0.11:443"),
         tlvs: Tlvs::default(),
     };
-    assert_eq!(parse(bytes), Ok(Some(Parsed { header, len: 47 })));
+    assert_eq!(parse(bytes), Ok(Some(ParsedHeader { header, len: 47 })));
 }
 
 #[test]
@@ -340,14 +340,14 @@ fn a_v2_header_of_haproxy_is_read() {
         ssl: Some(ssl),
     };
     let addresses = inet("127.0.0.1:58452", "127.0.0.1:54333");
-    let header = Header {
-        version: Version::V2,
+    let header = ProxyHeader {
+        version: HeaderVersion::V2,
         addresses,
         tlvs,
     };
     assert_eq!(
         parse(bytes),
-        Ok(Some(Parsed {
+        Ok(Some(ParsedHeader {
             header,
             len: bytes.len()
         }))
@@ -356,11 +356,11 @@ fn a_v2_header_of_haproxy_is_read() {
 
 #[test]
 fn written_v1_and_v2_headers_are_read_back() {
-    let unix = Addresses::Unix {
+    let unix = ProxiedAddresses::Unix {
         source: b"\0abstract"[..].into(),
         destination: b"/run/app.sock"[..].into(),
     };
-    let unnamed = Addresses::Unix {
+    let unnamed = ProxiedAddresses::Unix {
         source: [].into(),
         destination: [b'x'; 108].into(),
     };
@@ -376,22 +376,22 @@ fn written_v1_and_v2_headers_are_read_back() {
         inet("[2001:db8::1]:1", "[::]:2"),
         inet("192.0.2.1:1", "[2001:db8::2]:2"),
         inet("[2001:db8::1]:1", "192.0.2.2:2"),
-        Addresses::Unknown,
+        ProxiedAddresses::Unknown,
         unix,
         unnamed,
     ] {
         for tlvs in [Tlvs::default(), full_tlvs(), only_ssl.clone()] {
             let bytes = v2(&addresses, &tlvs);
-            let Parsed { header, len } = parse(&bytes).unwrap().unwrap();
+            let ParsedHeader { header, len } = parse(&bytes).unwrap().unwrap();
             assert_eq!(
                 (header.addresses, header.tlvs, len),
                 (addresses.clone(), tlvs, bytes.len())
             );
         }
         let line = v1(&addresses);
-        let Parsed { header, len } = parse(line.as_bytes()).unwrap().unwrap();
-        let told = if matches!(addresses, Addresses::Unix { .. }) {
-            Addresses::Unknown
+        let ParsedHeader { header, len } = parse(line.as_bytes()).unwrap().unwrap();
+        let told = if matches!(addresses, ProxiedAddresses::Unix { .. }) {
+            ProxiedAddresses::Unknown
         } else {
             addresses
         };
@@ -458,18 +458,21 @@ fn an_ipv4_mapped_tcp6_client_is_read_as_ipv4() {
 #[test]
 fn an_endpoint_without_an_address_makes_the_header_unknown() {
     let known = Some(socket("192.0.2.1:1"));
-    assert_eq!(Addresses::of(None, known), Addresses::Unknown);
-    assert_eq!(Addresses::of(known, None), Addresses::Unknown);
+    assert_eq!(ProxiedAddresses::of(None, known), ProxiedAddresses::Unknown);
+    assert_eq!(ProxiedAddresses::of(known, None), ProxiedAddresses::Unknown);
     assert_eq!(
-        Addresses::of(known, Some(socket("[::ffff:192.0.2.2]:2"))),
+        ProxiedAddresses::of(known, Some(socket("[::ffff:192.0.2.2]:2"))),
         inet("192.0.2.1:1", "192.0.2.2:2")
     );
-    assert_eq!(v1(&Addresses::Unknown), "PROXY UNKNOWN\r\n");
+    assert_eq!(v1(&ProxiedAddresses::Unknown), "PROXY UNKNOWN\r\n");
     assert_eq!(
-        v2(&Addresses::Unknown, &Tlvs::default()),
+        v2(&ProxiedAddresses::Unknown, &Tlvs::default()),
         raw(0x21, 0x00, b"")
     );
-    assert_eq!(v2(&Addresses::Local, &full_tlvs()), raw(0x20, 0x00, b""));
+    assert_eq!(
+        v2(&ProxiedAddresses::Local, &full_tlvs()),
+        raw(0x20, 0x00, b"")
+    );
 }
 
 #[test]
@@ -503,7 +506,7 @@ fn a_tlv_value_too_long_to_send_is_left_out() {
             ..Ssl::default()
         }),
     };
-    let read = parse(&v2(&Addresses::Unknown, &tlvs))
+    let read = parse(&v2(&ProxiedAddresses::Unknown, &tlvs))
         .unwrap()
         .unwrap()
         .header
@@ -527,15 +530,15 @@ fn the_longest_header_we_write_is_read_back() {
         authority: long(),
         ssl: Some(ssl),
     };
-    let unix = Addresses::Unix {
+    let unix = ProxiedAddresses::Unix {
         source: [b's'; 300].into(),
         destination: [b'd'; 300].into(),
     };
-    let Parsed { header, .. } = parse(&v2(&unix, &tlvs)).unwrap().unwrap();
+    let ParsedHeader { header, .. } = parse(&v2(&unix, &tlvs)).unwrap().unwrap();
     assert_eq!(header.tlvs, tlvs);
     assert_eq!(
         header.addresses,
-        Addresses::Unix {
+        ProxiedAddresses::Unix {
             source: [b's'; 108].into(),
             destination: [b'd'; 108].into()
         }
@@ -564,22 +567,22 @@ fn empty_and_unknown_tlvs_are_ignored() {
 
 #[test]
 fn a_proxy_header_is_recognised_as_early_as_possible() {
-    let table: &[(&[u8], Guess)] = &[
-        (b"", Guess::Undecided),
-        (b"P", Guess::Undecided),
-        (b"PROXY", Guess::Undecided),
-        (b"PROXY ", Guess::Yes),
-        (b"PROXY TCP4", Guess::Yes),
-        (b"PROXYx", Guess::No),
-        (b"POST / HTTP/1.1", Guess::No),
-        (b"PO", Guess::No),
-        (b"\r", Guess::Undecided),
-        (b"\r\n\r\n\0\r\nQUIT", Guess::Undecided),
-        (b"\r\n\r\n\0\r\nQUIT\n", Guess::Yes),
-        (b"\r\n\r\n\0\r\nQUIT\n\x21\x11", Guess::Yes),
-        (b"\r\nG", Guess::No),
-        (b"\x16\x03\x01", Guess::No),
-        (b"SSH-2.0-", Guess::No),
+    let table: &[(&[u8], PrefixMatch)] = &[
+        (b"", PrefixMatch::Undecided),
+        (b"P", PrefixMatch::Undecided),
+        (b"PROXY", PrefixMatch::Undecided),
+        (b"PROXY ", PrefixMatch::Yes),
+        (b"PROXY TCP4", PrefixMatch::Yes),
+        (b"PROXYx", PrefixMatch::No),
+        (b"POST / HTTP/1.1", PrefixMatch::No),
+        (b"PO", PrefixMatch::No),
+        (b"\r", PrefixMatch::Undecided),
+        (b"\r\n\r\n\0\r\nQUIT", PrefixMatch::Undecided),
+        (b"\r\n\r\n\0\r\nQUIT\n", PrefixMatch::Yes),
+        (b"\r\n\r\n\0\r\nQUIT\n\x21\x11", PrefixMatch::Yes),
+        (b"\r\nG", PrefixMatch::No),
+        (b"\x16\x03\x01", PrefixMatch::No),
+        (b"SSH-2.0-", PrefixMatch::No),
     ];
     for (bytes, guess) in table {
         assert_eq!(may_begin(bytes), *guess, "{}", bytes.escape_ascii());
@@ -589,7 +592,7 @@ fn a_proxy_header_is_recognised_as_early_as_possible() {
 #[test]
 fn detection_of_a_proxy_header_agrees_with_the_parser() {
     for header in valid() {
-        assert_eq!(may_begin(&header), Guess::Yes);
+        assert_eq!(may_begin(&header), PrefixMatch::Yes);
     }
     for other in [
         &b"GET / HTTP/1.1\r\n"[..],
@@ -597,7 +600,7 @@ fn detection_of_a_proxy_header_agrees_with_the_parser() {
         b"PROXIES",
         b"\n",
     ] {
-        assert_eq!(may_begin(other), Guess::No);
+        assert_eq!(may_begin(other), PrefixMatch::No);
         assert_eq!(parse(other), Err(ProxyError::NotProxy));
     }
 }

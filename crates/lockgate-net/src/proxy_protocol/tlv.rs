@@ -60,8 +60,8 @@ impl Ssl<'_> {
 /// one.
 pub(super) fn parse(header: &[u8], offset: usize) -> Result<Tlvs<'static>, ProxyError> {
     let mut tlvs = Tlvs::default();
-    let mut seen = Seen::default();
-    let mut walk = Walk(header.get(offset..).unwrap_or_default());
+    let mut seen = SeenTlvs::default();
+    let mut walk = TlvReader(header.get(offset..).unwrap_or_default());
     while let Some((kind, value)) = walk.next()? {
         match kind {
             ALPN => {
@@ -124,8 +124,8 @@ fn parse_ssl(value: &[u8]) -> Result<Ssl<'static>, ProxyError> {
         verify: u32::from_be_bytes(*verify),
         ..Ssl::default()
     };
-    let mut seen = Seen::default();
-    let mut walk = Walk(rest);
+    let mut seen = SeenTlvs::default();
+    let mut walk = TlvReader(rest);
     while let Some((kind, value)) = walk.next()? {
         let field = match kind {
             SSL_VERSION => &mut ssl.version,
@@ -178,9 +178,9 @@ fn push_sized(out: &mut Vec<u8>, kind: u8, value: &[u8]) {
 }
 
 /// An iterator over TLVs, up to the last byte.
-struct Walk<'a>(&'a [u8]);
+struct TlvReader<'a>(&'a [u8]);
 
-impl<'a> Walk<'a> {
+impl<'a> TlvReader<'a> {
     fn next(&mut self) -> Result<Option<(u8, &'a [u8])>, ProxyError> {
         if self.0.is_empty() {
             return Ok(None);
@@ -197,9 +197,9 @@ impl<'a> Walk<'a> {
 
 /// The types that have been seen: a bit for each type below 0x40, which include all that we read.
 #[derive(Default)]
-struct Seen(u64);
+struct SeenTlvs(u64);
 
-impl Seen {
+impl SeenTlvs {
     fn once(&mut self, kind: u8, value: &[u8], max: usize) -> Result<(), ProxyError> {
         let bit = 1 << (kind & 0x3F);
         if self.0 & bit != 0 {

@@ -4,8 +4,9 @@ use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::str::{self, FromStr};
 
-use super::header::Pair;
-use super::{Addresses, Guess, Header, Parsed, ProxyError, Tlvs, Version};
+use super::header::AddressPair;
+use super::prefix::PrefixMatch;
+use super::{HeaderVersion, ParsedHeader, ProxiedAddresses, ProxyError, ProxyHeader, Tlvs};
 
 /// The longest line, CRLF included (§2.1: "worst case").
 pub const LINE_MAX: usize = 107;
@@ -17,15 +18,15 @@ const TCP4: &[u8] = b"TCP4 ";
 const TCP6: &[u8] = b"TCP6 ";
 const UNKNOWN: &[u8] = b"UNKNOWN";
 
-pub(super) fn parse(bytes: &[u8]) -> Result<Option<Parsed>, ProxyError> {
-    let rest = match Guess::of(bytes, GREETING) {
-        Guess::No => return Err(ProxyError::NotProxy),
-        Guess::Undecided => return Ok(None),
-        Guess::Yes => bytes.get(GREETING.len()..).unwrap_or_default(),
+pub(super) fn parse(bytes: &[u8]) -> Result<Option<ParsedHeader>, ProxyError> {
+    let rest = match PrefixMatch::of(bytes, GREETING) {
+        PrefixMatch::No => return Err(ProxyError::NotProxy),
+        PrefixMatch::Undecided => return Ok(None),
+        PrefixMatch::Yes => bytes.get(GREETING.len()..).unwrap_or_default(),
     };
     if KEYWORDS
         .iter()
-        .all(|keyword| Guess::of(rest, keyword) == Guess::No)
+        .all(|keyword| PrefixMatch::of(rest, keyword) == PrefixMatch::No)
     {
         return Err(ProxyError::Keyword);
     }
@@ -33,12 +34,12 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Option<Parsed>, ProxyError> {
         return Ok(None);
     };
     let addresses = addresses(line.get(GREETING.len()..).unwrap_or_default())?;
-    let header = Header {
-        version: Version::V1,
+    let header = ProxyHeader {
+        version: HeaderVersion::V1,
         addresses,
         tlvs: Tlvs::default(),
     };
-    Ok(Some(Parsed {
+    Ok(Some(ParsedHeader {
         header,
         len: line.len() + 2,
     }))
@@ -49,13 +50,13 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Option<Parsed>, ProxyError> {
 /// IPv4-mapped IPv6 on both sides becomes TCP4; mixed families become TCP6 with the IPv4 side
 /// mapped; anything but TCP becomes `PROXY UNKNOWN`, which some receivers refuse (§2.1). Zone and
 /// flow of an IPv6 address are omitted.
-pub fn encode_v1(out: &mut Vec<u8>, addresses: &Addresses) {
+pub fn encode_v1(out: &mut Vec<u8>, addresses: &ProxiedAddresses) {
     let written = match addresses {
-        Addresses::Inet {
+        ProxiedAddresses::Inet {
             source,
             destination,
-        } => match Pair::of(*source, *destination) {
-            Pair::V4(source, destination) => {
+        } => match AddressPair::of(*source, *destination) {
+            AddressPair::V4(source, destination) => {
                 let (from, to) = (source.ip(), destination.ip());
                 write!(
                     out,
@@ -64,7 +65,7 @@ pub fn encode_v1(out: &mut Vec<u8>, addresses: &Addresses) {
                     destination.port()
                 )
             }
-            Pair::V6(source, destination) => {
+            AddressPair::V6(source, destination) => {
                 let (from, to) = (hexadecimal(source), hexadecimal(destination));
                 write!(
                     out,
@@ -74,7 +75,7 @@ pub fn encode_v1(out: &mut Vec<u8>, addresses: &Addresses) {
                 )
             }
         },
-        Addresses::Local | Addresses::Unknown | Addresses::Unix { .. } => {
+        ProxiedAddresses::Local | ProxiedAddresses::Unknown | ProxiedAddresses::Unix { .. } => {
             out.write_all(b"PROXY UNKNOWN\r\n")
         }
     };
@@ -99,7 +100,7 @@ fn line(bytes: &[u8]) -> Result<Option<&[u8]>, ProxyError> {
     }
 }
 
-fn addresses(told: &[u8]) -> Result<Addresses, ProxyError> {
+fn addresses(told: &[u8]) -> Result<ProxiedAddresses, ProxyError> {
     if let Some(told) = told.strip_prefix(TCP4) {
         return inet::<Ipv4Addr>(told);
     }
@@ -107,14 +108,14 @@ fn addresses(told: &[u8]) -> Result<Addresses, ProxyError> {
         return inet::<Ipv6Addr>(told);
     }
     match told.strip_prefix(UNKNOWN) {
-        Some([] | [b' ', ..]) => Ok(Addresses::Unknown), // the rest must be ignored
+        Some([] | [b' ', ..]) => Ok(ProxiedAddresses::Unknown), // the rest must be ignored
         _ => Err(ProxyError::Keyword),
     }
 }
 
 /// "SOURCE DESTINATION PORT PORT", single spaces. Rust's address parsers are as strict as §2.1: no
 /// leading zeros, no short forms, no zones.
-fn inet<Ip: FromStr + Into<IpAddr>>(told: &[u8]) -> Result<Addresses, ProxyError> {
+fn inet<Ip: FromStr + Into<IpAddr>>(told: &[u8]) -> Result<ProxiedAddresses, ProxyError> {
     let mut fields = told.split(|byte| *byte == b' ');
     let (Some(from), Some(to), Some(from_port), Some(to_port), None) = (
         fields.next(),
@@ -127,7 +128,7 @@ fn inet<Ip: FromStr + Into<IpAddr>>(told: &[u8]) -> Result<Addresses, ProxyError
     };
     let source = SocketAddr::new(address::<Ip>(from)?, port(from_port)?);
     let destination = SocketAddr::new(address::<Ip>(to)?, port(to_port)?);
-    Ok(Addresses::inet(source, destination))
+    Ok(ProxiedAddresses::inet(source, destination))
 }
 
 fn address<Ip: FromStr + Into<IpAddr>>(field: &[u8]) -> Result<IpAddr, ProxyError> {

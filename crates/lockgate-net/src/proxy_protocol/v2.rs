@@ -2,8 +2,9 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::header::Pair;
-use super::{Addresses, Guess, Header, Parsed, ProxyError, Tlvs, Version, tlv};
+use super::header::AddressPair;
+use super::prefix::PrefixMatch;
+use super::{HeaderVersion, ParsedHeader, ProxiedAddresses, ProxyError, ProxyHeader, Tlvs, tlv};
 
 /// The longest accepted header. The specification allows 65,551 bytes, but wants a header to fit
 /// into 536; the largest in practice (client certificates in TLVs) are below 4 KB.
@@ -22,11 +23,11 @@ const TCP4: u8 = 0x11;
 const TCP6: u8 = 0x21;
 const UNIX_STREAM: u8 = 0x31;
 
-pub(super) fn parse(bytes: &[u8]) -> Result<Option<Parsed>, ProxyError> {
-    match Guess::of(bytes, SIGNATURE) {
-        Guess::No => return Err(ProxyError::NotProxy),
-        Guess::Undecided => return Ok(None),
-        Guess::Yes => {}
+pub(super) fn parse(bytes: &[u8]) -> Result<Option<ParsedHeader>, ProxyError> {
+    match PrefixMatch::of(bytes, SIGNATURE) {
+        PrefixMatch::No => return Err(ProxyError::NotProxy),
+        PrefixMatch::Undecided => return Ok(None),
+        PrefixMatch::Yes => {}
     }
     let mut fixed = bytes.iter().copied().skip(SIGNATURE.len());
     let Some(command) = fixed.next() else {
@@ -57,7 +58,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Option<Parsed>, ProxyError> {
         return Ok(None);
     };
     let (addresses, tlvs) = if command == LOCAL {
-        (Addresses::Local, Tlvs::default())
+        (ProxiedAddresses::Local, Tlvs::default())
     } else {
         let block = whole.get(FIXED..FIXED + block).unwrap_or_default();
         (
@@ -65,9 +66,9 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Option<Parsed>, ProxyError> {
             tlv::parse(whole, FIXED + block.len())?,
         )
     };
-    Ok(Some(Parsed {
-        header: Header {
-            version: Version::V2,
+    Ok(Some(ParsedHeader {
+        header: ProxyHeader {
+            version: HeaderVersion::V2,
             addresses,
             tlvs,
         },
@@ -77,11 +78,11 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Option<Parsed>, ProxyError> {
 
 /// Appends a header to `out`.
 ///
-/// Families as in [`encode_v1`](super::encode_v1). [`Addresses::Unknown`] becomes the PROXY command
-/// with an unspecified family, so that the receiver still reads `tlvs`; [`Addresses::Local`] the
-/// LOCAL command, without them (§2.2: the receiver would discard them). Values longer than
-/// [`VALUE_MAX`](super::VALUE_MAX) are left out rather than truncated.
-pub fn encode_v2(out: &mut Vec<u8>, addresses: &Addresses, tlvs: &Tlvs<'_>) {
+/// Families as in [`encode_v1`](super::encode_v1). [`ProxiedAddresses::Unknown`] becomes the PROXY
+/// command with an unspecified family, so that the receiver still reads `tlvs`;
+/// [`ProxiedAddresses::Local`] the LOCAL command, without them (§2.2: the receiver would discard
+/// them). Values longer than [`VALUE_MAX`](super::VALUE_MAX) are left out rather than truncated.
+pub fn encode_v2(out: &mut Vec<u8>, addresses: &ProxiedAddresses, tlvs: &Tlvs<'_>) {
     let mut block = Vec::with_capacity(256);
     let (command, family) = encode_addresses(&mut block, addresses);
     if command == PROXY {
@@ -116,22 +117,22 @@ fn address_block(byte: u8) -> Result<usize, ProxyError> {
     }
 }
 
-fn addresses(family: u8, block: &[u8]) -> Result<Addresses, ProxyError> {
+fn addresses(family: u8, block: &[u8]) -> Result<ProxiedAddresses, ProxyError> {
     let addresses = match family {
         TCP4 => inet::<4>(block),
         TCP6 => inet::<16>(block),
         UNIX_STREAM => block
             .split_at_checked(UNIX_NAME)
-            .map(|(source, destination)| Addresses::Unix {
+            .map(|(source, destination)| ProxiedAddresses::Unix {
                 source: unix_name(source),
                 destination: unix_name(destination),
             }),
-        _ => Some(Addresses::Unknown),
+        _ => Some(ProxiedAddresses::Unknown),
     };
     addresses.ok_or(ProxyError::AddressBlock)
 }
 
-fn inet<const N: usize>(block: &[u8]) -> Option<Addresses>
+fn inet<const N: usize>(block: &[u8]) -> Option<ProxiedAddresses>
 where
     IpAddr: From<[u8; N]>,
 {
@@ -141,7 +142,7 @@ where
     let (to_port, _) = rest.split_first_chunk::<2>()?;
     let source = SocketAddr::new(IpAddr::from(*from), u16::from_be_bytes(*from_port));
     let destination = SocketAddr::new(IpAddr::from(*to), u16::from_be_bytes(*to_port));
-    Some(Addresses::inet(source, destination))
+    Some(ProxiedAddresses::inet(source, destination))
 }
 
 fn unix_name(field: &[u8]) -> Box<[u8]> {
@@ -153,21 +154,21 @@ fn unix_name(field: &[u8]) -> Box<[u8]> {
 }
 
 /// Writes the address block; returns its command and family.
-fn encode_addresses(block: &mut Vec<u8>, addresses: &Addresses) -> (u8, u8) {
+fn encode_addresses(block: &mut Vec<u8>, addresses: &ProxiedAddresses) -> (u8, u8) {
     match addresses {
-        Addresses::Local => (LOCAL, UNSPEC),
-        Addresses::Unknown => (PROXY, UNSPEC),
-        Addresses::Inet {
+        ProxiedAddresses::Local => (LOCAL, UNSPEC),
+        ProxiedAddresses::Unknown => (PROXY, UNSPEC),
+        ProxiedAddresses::Inet {
             source,
             destination,
         } => {
-            let family = match Pair::of(*source, *destination) {
-                Pair::V4(source, destination) => {
+            let family = match AddressPair::of(*source, *destination) {
+                AddressPair::V4(source, destination) => {
                     block.extend_from_slice(&source.ip().octets());
                     block.extend_from_slice(&destination.ip().octets());
                     TCP4
                 }
-                Pair::V6(source, destination) => {
+                AddressPair::V6(source, destination) => {
                     block.extend_from_slice(&source.ip().octets());
                     block.extend_from_slice(&destination.ip().octets());
                     TCP6
@@ -177,7 +178,7 @@ fn encode_addresses(block: &mut Vec<u8>, addresses: &Addresses) -> (u8, u8) {
             block.extend_from_slice(&destination.port().to_be_bytes());
             (PROXY, family)
         }
-        Addresses::Unix {
+        ProxiedAddresses::Unix {
             source,
             destination,
         } => {

@@ -6,15 +6,17 @@ use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use super::bulk::Bulk;
+use super::bulk_reads::BulkReads;
 use super::meter::Meter;
 use super::read_size::ReadSize;
-use super::{Buffers, Side, Tap};
-use crate::acknowledge::{EarlyAck, Habits, Pauses};
-use crate::shape::{Line, Shaper};
-use crate::socket::Family;
+use super::source::{SourceEnd, SourceRead, poll_read};
+use super::{ByteObserver, CopyBuffers, RelayEnd};
+use crate::acknowledge::{EarlyAck, EndpointStalls, ReadPauses};
+use crate::nanos::Nanos;
+use crate::socket::SocketFamily;
 use crate::splice::{self, Pipe, Pipes};
 use crate::stream::StreamError;
+use crate::traffic_shaping::{Shaper, ShapingQueue};
 
 /// The most reads of one direction per turn; then the worker's other connections have theirs.
 const TURNS: usize = 16;
@@ -22,15 +24,13 @@ const TURNS: usize = 16;
 const DISCARDED: usize = 1024 * 1024;
 /// The number of full reads in a row, of 64 and 128 KB, after which plain TCP is spliced.
 const FULL_READS: u8 = 2;
-/// Rates with smaller pieces are not bulk, even if reads are full.
-const BULK: usize = 64 * 1024;
 /// A splice that moves less than this does not pay...
 const SMALL_SPLICE: usize = 16 * 1024;
 /// ...when it happens this often in a row.
 const SMALL_SPLICES: u8 = 4;
 
 /// The side that ended a direction by a failure.
-pub(super) enum Fault {
+pub(super) enum FlowError {
     /// The side that it reads from.
     Source(StreamError),
     /// The side that it writes to.
@@ -38,26 +38,26 @@ pub(super) enum Fault {
 }
 
 /// The context of one direction during one poll.
-pub(super) struct Lane<'a> {
-    pub(super) from: &'a mut Side,
-    pub(super) to: &'a mut Side,
-    pub(super) buffers: &'a mut Buffers,
+pub(super) struct FlowContext<'a> {
+    pub(super) from: &'a mut RelayEnd,
+    pub(super) to: &'a mut RelayEnd,
+    pub(super) buffers: &'a mut CopyBuffers,
     pub(super) pipes: &'a Rc<Pipes>,
-    pub(super) line: &'a Line,
+    pub(super) queue: &'a ShapingQueue,
     pub(super) meter: &'a Meter,
     /// The bytes moved this way.
     pub(super) moved: &'a Cell<u64>,
     /// The bytes moved the other way.
     pub(super) answered: u64,
-    /// The habits of the endpoint, if it is the source.
-    pub(super) habits: Option<&'a Habits>,
+    /// The stalls of the endpoint, if it is the source.
+    pub(super) stalls: Option<&'a EndpointStalls>,
     /// Whether the other direction has ended.
     pub(super) last: bool,
     /// Whether the source has failed already, so that its end may be a truncation.
     pub(super) cut: bool,
 }
 
-impl Lane<'_> {
+impl FlowContext<'_> {
     fn count(&self, bytes: usize) {
         self.moved.set(self.moved.get() + bytes as u64);
     }
@@ -65,7 +65,7 @@ impl Lane<'_> {
 
 /// The stage of a direction.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum FlowStage {
     /// The source may send more.
     #[default]
     Open,
@@ -78,10 +78,10 @@ pub(super) enum Stage {
     Ended,
 }
 
-/// One direction.
+/// One direction of a relay.
 #[derive(Debug, Default)]
 pub(super) struct Flow {
-    pub(super) stage: Stage,
+    pub(super) stage: FlowStage,
     /// Bytes from the source, sealed for the sink if it uses TLS, and sent up to `sent`.
     pub(super) pending: Vec<u8>,
     pub(super) sent: usize,
@@ -96,13 +96,13 @@ pub(super) struct Flow {
     /// The rate limit of reads, if any.
     pub(super) shaper: Option<Box<Shaper>>,
     /// The observer of the first bytes; a splice begins only after more bytes than it needs.
-    pub(super) tap: Option<Box<dyn Tap>>,
+    pub(super) observer: Option<Box<dyn ByteObserver>>,
     read_size: ReadSize,
-    bulk: Bulk,
+    bulk: BulkReads,
     full_reads: u8,
     small_splices: u8,
     no_splice: bool,
-    pauses: Pauses,
+    pauses: ReadPauses,
     early_ack: EarlyAck,
 }
 
@@ -124,7 +124,7 @@ impl Flow {
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        !matches!(self.stage, Stage::Open | Stage::Refused)
+        !matches!(self.stage, FlowStage::Open | FlowStage::Refused)
     }
 
     /// The size of the next read.
@@ -135,13 +135,13 @@ impl Flow {
 
     /// The bulk state.
     #[cfg(test)]
-    pub(super) fn bulk(&self) -> &Bulk {
+    pub(super) fn bulk(&self) -> &BulkReads {
         &self.bulk
     }
 
     /// Whether the next poll would read, not flush.
     pub(super) fn is_idle(&self) -> bool {
-        self.stage == Stage::Open && self.pending.is_empty() && self.pipe.is_none()
+        self.stage == FlowStage::Open && self.pending.is_empty() && self.pipe.is_none()
     }
 
     /// Whether only its shaper holds it.
@@ -154,9 +154,9 @@ impl Flow {
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,
-        lane: &mut Lane<'_>,
-    ) -> Poll<Result<(), Fault>> {
-        let polled = self.poll_turns(cx, lane);
+        context: &mut FlowContext<'_>,
+    ) -> Poll<Result<(), FlowError>> {
+        let polled = self.poll_turns(cx, context);
         if let Some(shaper) = &mut self.shaper {
             // Nothing more can be moved now: the rest is for others.
             shaper.give_back();
@@ -164,28 +164,35 @@ impl Flow {
         polled
     }
 
-    fn poll_turns(&mut self, cx: &mut Context<'_>, lane: &mut Lane<'_>) -> Poll<Result<(), Fault>> {
+    fn poll_turns(
+        &mut self,
+        cx: &mut Context<'_>,
+        context: &mut FlowContext<'_>,
+    ) -> Poll<Result<(), FlowError>> {
         for _ in 0..TURNS {
-            ready!(self.poll_flush(cx, lane))?;
+            ready!(self.poll_flush(cx, context))?;
             match self.stage {
                 // Only after all pending bytes: a peer that asks and does not read must not fill
                 // our memory.
-                Stage::Open if lane.to.owes() && !self.holds_bytes() => self.append_owed(lane)?,
-                Stage::Open if self.pipe.is_some() => ready!(self.poll_splice(cx, lane))?,
-                Stage::Open => ready!(self.poll_copy(cx, lane))?,
-                Stage::Ending => {
+                FlowStage::Open if context.to.owes() && !self.holds_bytes() => {
+                    self.append_owed(context)?
+                }
+                FlowStage::Open if self.pipe.is_some() => ready!(self.poll_splice(cx, context))?,
+                FlowStage::Open => ready!(self.poll_copy(cx, context))?,
+                FlowStage::Ending => {
                     // If the other direction has ended too, the close that follows suffices.
-                    if !lane.last {
-                        lane.to
+                    if !context.last {
+                        context
+                            .to
                             .socket
                             .shutdown_write()
                             .or_else(already_gone)
                             .map_err(sink)?;
                     }
-                    self.stage = Stage::Ended;
+                    self.stage = FlowStage::Ended;
                 }
-                Stage::Refused => ready!(self.poll_discard(cx, lane))?,
-                Stage::Ended => return Poll::Ready(Ok(())),
+                FlowStage::Refused => ready!(self.poll_discard(cx, context))?,
+                FlowStage::Ended => return Poll::Ready(Ok(())),
             }
         }
         cx.waker().wake_by_ref();
@@ -195,7 +202,7 @@ impl Flow {
     /// Continues without its failed sink: the opposite direction may still have a response to
     /// deliver.
     pub(super) fn refuse(&mut self) {
-        self.stage = Stage::Refused;
+        self.stage = FlowStage::Refused;
         self.pending = Vec::new();
         self.sent = 0;
         self.pipe = None;
@@ -206,9 +213,9 @@ impl Flow {
     fn poll_allowed(
         &mut self,
         cx: &mut Context<'_>,
-        lane: &Lane<'_>,
-    ) -> Poll<Result<usize, Fault>> {
-        let left = usize::try_from(lane.meter.left()).unwrap_or(usize::MAX);
+        context: &FlowContext<'_>,
+    ) -> Poll<Result<usize, FlowError>> {
+        let left = usize::try_from(context.meter.left()).unwrap_or(usize::MAX);
         if left == 0 {
             // The side that failed ends it.
             return Poll::Pending;
@@ -216,21 +223,22 @@ impl Flow {
         let Some(shaper) = &mut self.shaper else {
             return Poll::Ready(Ok(left));
         };
-        let read = lane
+        let read = context
             .from
             .session
             .as_ref()
             .is_some_and(|session| session.has_waiting() || session.is_closed());
         if !shaper.is_asked() && !read {
-            let readable = ready!(lane.from.socket.poll_readable(cx));
-            readable.map_err(|error| Fault::Source(error.into()))?;
+            let readable = ready!(context.from.socket.poll_readable(cx));
+            readable.map_err(|error| FlowError::Source(error.into()))?;
         }
         let allowed = ready!(shaper.poll(cx));
         let held_for = shaper.take_waited();
-        if held_for > 0 {
-            lane.meter
+        if held_for > Nanos::ZERO {
+            context
+                .meter
                 .held_for
-                .set(lane.meter.held_for.get() + held_for);
+                .set(context.meter.held_for.get() + held_for);
             // A pause of ours is no pause of the source.
             self.pauses.forget();
         }
@@ -253,50 +261,73 @@ impl Flow {
     fn poll_discard(
         &mut self,
         cx: &mut Context<'_>,
-        lane: &mut Lane<'_>,
-    ) -> Poll<Result<(), Fault>> {
-        match ready!(poll_read(cx, lane, self.read_size, usize::MAX)).map_err(Fault::Source)? {
-            Read::Data { len, .. } => self.discarded += len,
-            Read::Nothing => {}
-            Read::End(_) => self.stage = Stage::Ended,
+        context: &mut FlowContext<'_>,
+    ) -> Poll<Result<(), FlowError>> {
+        match ready!(poll_read(
+            cx,
+            context.from,
+            context.buffers,
+            self.read_size,
+            usize::MAX
+        ))
+        .map_err(FlowError::Source)?
+        {
+            SourceRead::Data { len, .. } => self.discarded += len,
+            SourceRead::Nothing => {}
+            SourceRead::End(_) => self.stage = FlowStage::Ended,
         }
-        if lane.last && self.discarded > DISCARDED {
-            self.stage = Stage::Ended;
+        if context.last && self.discarded > DISCARDED {
+            self.stage = FlowStage::Ended;
         }
         Poll::Ready(Ok(()))
     }
 
     /// Reads once and writes the bytes.
-    fn poll_copy(&mut self, cx: &mut Context<'_>, lane: &mut Lane<'_>) -> Poll<Result<(), Fault>> {
-        let Poll::Ready(allowed) = self.poll_allowed(cx, lane) else {
-            self.poll_early_ack(cx, lane);
+    fn poll_copy(
+        &mut self,
+        cx: &mut Context<'_>,
+        context: &mut FlowContext<'_>,
+    ) -> Poll<Result<(), FlowError>> {
+        let Poll::Ready(allowed) = self.poll_allowed(cx, context) else {
+            self.poll_early_ack(cx, context);
             return Poll::Pending;
         };
-        let read = poll_read(cx, lane, self.read_size.as_memory_allows(), allowed?);
+        let read = poll_read(
+            cx,
+            context.from,
+            context.buffers,
+            self.read_size.as_memory_allows(),
+            allowed?,
+        );
         if read.is_pending() {
-            if lane.from.session.is_some() && lane.moved.get() == 0 {
+            if context.from.session.is_some() && context.moved.get() == 0 {
                 // So far there were TLS's own records: the next one may be delayed.
-                lane.from.socket.await_rest();
+                context.from.socket.await_rest();
             }
-            self.bulk.poll_pending(cx, &lane.from.socket, lane.line);
-            self.poll_early_ack(cx, lane);
+            self.bulk
+                .poll_pending(cx, &context.from.socket, context.queue);
+            self.poll_early_ack(cx, context);
         }
-        match ready!(read).map_err(Fault::Source)? {
-            Read::Data { len, full } => {
-                lane.count(len);
+        match ready!(read).map_err(FlowError::Source)? {
+            SourceRead::Data { len, full } => {
+                context.count(len);
                 self.spend(len);
                 // A limited rate sleeps enough, and plain TCP is spliced.
-                if lane.from.session.is_some() && self.shaper.is_none() {
-                    self.bulk
-                        .note(&lane.from.socket, len, self.read_size.wire(), lane.answered);
+                if context.from.session.is_some() && self.shaper.is_none() {
+                    self.bulk.note(
+                        &context.from.socket,
+                        len,
+                        self.read_size.wire(),
+                        context.answered,
+                    );
                 }
-                self.note_read(full, lane);
-                if let Some(tap) = &mut self.tap
-                    && tap.hear(&lane.buffers.plain[..len]).is_break()
+                self.note_read(full, context);
+                if let Some(observer) = &mut self.observer
+                    && observer.observe(&context.buffers.plain[..len]).is_break()
                 {
-                    self.tap = None;
+                    self.observer = None;
                 }
-                let sent = self.send(cx, lane, len);
+                let sent = self.send(cx, context, len);
                 match (self.pending.is_empty(), full) {
                     (true, true) => self.read_size.grow(),
                     (true, false) => {}
@@ -304,20 +335,20 @@ impl Flow {
                 }
                 sent
             }
-            Read::Nothing => Poll::Ready(Ok(())),
-            Read::End(ending) => {
-                self.end(lane, ending);
+            SourceRead::Nothing => Poll::Ready(Ok(())),
+            SourceRead::End(ending) => {
+                self.end(context, ending);
                 Poll::Ready(Ok(()))
             }
         }
     }
 
     /// Waits for the rest of the client's message. The kernel delays nothing before something was
-    /// sent to it; endpoints are known by their habits.
-    fn poll_early_ack(&mut self, cx: &mut Context<'_>, lane: &Lane<'_>) {
-        if lane.habits.is_none() && (lane.answered > 0 || lane.from.session.is_some()) {
+    /// sent to it; endpoints are known by their stalls.
+    fn poll_early_ack(&mut self, cx: &mut Context<'_>, context: &FlowContext<'_>) {
+        if context.stalls.is_none() && (context.answered > 0 || context.from.session.is_some()) {
             self.early_ack
-                .poll_pending(cx, &lane.from.socket, lane.line);
+                .poll_pending(cx, &context.from.socket, context.queue);
         }
     }
 
@@ -326,14 +357,14 @@ impl Flow {
     fn send(
         &mut self,
         cx: &mut Context<'_>,
-        lane: &mut Lane<'_>,
+        context: &mut FlowContext<'_>,
         len: usize,
-    ) -> Poll<Result<(), Fault>> {
+    ) -> Poll<Result<(), FlowError>> {
         // The end travels with the last bytes: one packet less, and the peer is woken once. Without
         // a shutdown(2) the end of the relay could become a reset that destroys them.
-        let last = lane.from.is_over() && !lane.last && self.held.is_empty();
-        let Buffers { plain, sealed, .. } = lane.buffers;
-        let out = match &mut lane.to.session {
+        let last = context.from.is_over() && !context.last && self.held.is_empty();
+        let CopyBuffers { plain, sealed, .. } = context.buffers;
+        let out = match &mut context.to.session {
             Some(session) => {
                 let used = session.seal(&plain[..len], sealed).map_err(sink)?;
                 &sealed[..used]
@@ -343,9 +374,9 @@ impl Flow {
         if !self.held.is_empty() {
             self.pending = std::mem::take(&mut self.held);
             self.pending.extend_from_slice(out);
-            return self.poll_flush(cx, lane);
+            return self.poll_flush(cx, context);
         }
-        let socket = &lane.to.socket;
+        let socket = &context.to.socket;
         let sent = if last {
             socket.poll_send_more(cx, out)
         } else {
@@ -359,17 +390,21 @@ impl Flow {
             self.pending = out[sent..].to_vec();
         }
         if last {
-            self.end(lane, Ending::Clean);
+            self.end(context, SourceEnd::Clean);
         }
         Poll::Ready(Ok(()))
     }
 
     /// Sends pending bytes, from memory or from the pipe.
-    fn poll_flush(&mut self, cx: &mut Context<'_>, lane: &mut Lane<'_>) -> Poll<Result<(), Fault>> {
+    fn poll_flush(
+        &mut self,
+        cx: &mut Context<'_>,
+        context: &mut FlowContext<'_>,
+    ) -> Poll<Result<(), FlowError>> {
         while self.sent < self.pending.len() {
-            let (socket, rest) = (&lane.to.socket, &self.pending[self.sent..]);
+            let (socket, rest) = (&context.to.socket, &self.pending[self.sent..]);
             // The shutdown follows at once.
-            let last = self.stage == Stage::Ending && !lane.last;
+            let last = self.stage == FlowStage::Ending && !context.last;
             let sent = if last {
                 socket.poll_send_more(cx, rest)
             } else {
@@ -377,9 +412,10 @@ impl Flow {
             };
             let sent = ready!(sent).map_err(sink)?;
             self.sent += sent;
-            lane.meter
+            context
+                .meter
                 .flushed
-                .set(lane.meter.flushed.get() + sent as u64);
+                .set(context.meter.flushed.get() + sent as u64);
         }
         if self.sent > 0 {
             // Freed rather than kept: idle connections are most of the memory.
@@ -387,11 +423,17 @@ impl Flow {
             self.sent = 0;
         }
         while let Some(pipe) = self.pipe.as_mut().filter(|pipe| pipe.holds() > 0) {
-            let sent =
-                ready!(lane.to.socket.poll_write_with(cx, 1, |fd| pipe.drain(fd))).map_err(sink)?;
-            lane.meter
+            let sent = ready!(
+                context
+                    .to
+                    .socket
+                    .poll_write_with(cx, 1, |fd| pipe.drain(fd))
+            )
+            .map_err(sink)?;
+            context
+                .meter
                 .flushed
-                .set(lane.meter.flushed.get() + sent as u64);
+                .set(context.meter.flushed.get() + sent as u64);
         }
         Poll::Ready(Ok(()))
     }
@@ -400,26 +442,26 @@ impl Flow {
     fn poll_splice(
         &mut self,
         cx: &mut Context<'_>,
-        lane: &mut Lane<'_>,
-    ) -> Poll<Result<(), Fault>> {
-        let allowed = ready!(self.poll_allowed(cx, lane))?;
+        context: &mut FlowContext<'_>,
+    ) -> Poll<Result<(), FlowError>> {
+        let allowed = ready!(self.poll_allowed(cx, context))?;
         let Some(pipe) = &mut self.pipe else {
             return Poll::Ready(Ok(()));
         };
         let mut unsupported = false;
         // A short splice does not mean that the source is empty, so it must not clear the
         // readiness: hence "1".
-        let filled = lane.from.socket.poll_read_with(cx, 1, |fd| {
+        let filled = context.from.socket.poll_read_with(cx, 1, |fd| {
             pipe.fill(fd, allowed)
                 .inspect_err(|&errno| unsupported = splice::is_unsupported(errno))
         });
         match ready!(filled) {
             Ok(0) => {
                 self.pipe = None;
-                self.end(lane, Ending::Clean);
+                self.end(context, SourceEnd::Clean);
             }
             Ok(moved) => {
-                lane.count(moved);
+                context.count(moved);
                 self.spend(moved);
                 self.small_splices = if moved < SMALL_SPLICE {
                     self.small_splices.saturating_add(1)
@@ -427,7 +469,7 @@ impl Flow {
                     0
                 };
                 if self.small_splices >= SMALL_SPLICES {
-                    ready!(self.poll_flush(cx, lane))?;
+                    ready!(self.poll_flush(cx, context))?;
                     self.stop_splicing();
                 }
             }
@@ -435,7 +477,7 @@ impl Flow {
                 self.stop_splicing();
                 self.no_splice = true;
             }
-            Err(error) => return Poll::Ready(Err(Fault::Source(error.into()))),
+            Err(error) => return Poll::Ready(Err(FlowError::Source(error.into()))),
         }
         Poll::Ready(Ok(()))
     }
@@ -447,127 +489,52 @@ impl Flow {
     }
 
     /// Decides after a read whether to splice, and whether the source waits for acknowledgements.
-    fn note_read(&mut self, full: bool, lane: &Lane<'_>) {
+    fn note_read(&mut self, full: bool, context: &FlowContext<'_>) {
         if full {
             self.full_reads = self.full_reads.saturating_add(1);
             if self.full_reads == FULL_READS
                 && !self.no_splice
-                && lane.from.is_plain_tcp()
-                && lane.to.is_plain_tcp()
+                && context.from.is_plain_tcp()
+                && context.to.is_plain_tcp()
             {
                 // A piece of a limited rate is read in as few calls as possible.
                 let room = self.shaper.as_ref().map_or(0, |shaper| shaper.piece());
-                self.pipe = lane.pipes.take(room);
+                self.pipe = context.pipes.take(room);
             }
             return;
         }
         self.full_reads = 0;
-        if lane.from.socket.family() == Family::Tcp {
+        if context.from.socket.family() == SocketFamily::Tcp {
             self.early_ack
-                .note(&lane.from.socket, lane.line, &mut self.pauses);
-            self.pauses.note(&lane.from.socket, lane.habits);
+                .note(&context.from.socket, context.queue, &mut self.pauses);
+            self.pauses.note(&context.from.socket, context.stalls);
         }
     }
 
     /// Handles the end of the source: a TLS sink gets close_notify, unless the source was
     /// truncated.
-    fn end(&mut self, lane: &mut Lane<'_>, ending: Ending) {
-        self.stage = Stage::Ending;
+    fn end(&mut self, context: &mut FlowContext<'_>, ending: SourceEnd) {
+        self.stage = FlowStage::Ending;
         self.pending.append(&mut self.held);
         match ending {
-            Ending::Truncated => self.truncated = true,
-            Ending::Clean if lane.cut => {}
-            Ending::Clean => {
-                if let Some(session) = &mut lane.to.session {
+            SourceEnd::Truncated => self.truncated = true,
+            SourceEnd::Clean if context.cut => {}
+            SourceEnd::Clean => {
+                if let Some(session) = &mut context.to.session {
                     session.seal_close(&mut self.pending);
                 }
             }
         }
     }
 
-    fn append_owed(&mut self, lane: &mut Lane<'_>) -> Result<(), Fault> {
-        if let Some(session) = &mut lane.to.session {
+    fn append_owed(&mut self, context: &mut FlowContext<'_>) -> Result<(), FlowError> {
+        if let Some(session) = &mut context.to.session {
             // Records are sent in the order in which they were sealed.
             self.pending.append(&mut self.held);
             session.seal_owed(&mut self.pending).map_err(sink)?;
         }
         Ok(())
     }
-}
-
-/// The result of one read of a source.
-enum Read {
-    /// This many bytes at the front of the plain buffer; `full` if the source gave all that was
-    /// asked for, and a rate allowed much.
-    Data { len: usize, full: bool },
-    /// No data: TLS's own bytes, or an incomplete record.
-    Nothing,
-    /// The source has ended.
-    End(Ending),
-}
-
-#[derive(Clone, Copy)]
-enum Ending {
-    Clean,
-    /// A TLS source that ended without a close_notify.
-    Truncated,
-}
-
-/// Reads once, at most `allowed` bytes: under TLS those of its records.
-fn poll_read(
-    cx: &mut Context<'_>,
-    lane: &mut Lane<'_>,
-    size: ReadSize,
-    allowed: usize,
-) -> Poll<Result<Read, StreamError>> {
-    let Buffers { wire, plain, .. } = lane.buffers;
-    let Side { socket, session } = lane.from;
-    let Some(session) = session else {
-        let asked = size.plain().min(allowed);
-        let len = ready!(socket.poll_recv(cx, &mut plain[..asked]))?;
-        return Poll::Ready(Ok(match len {
-            0 => Read::End(Ending::Clean),
-            len => Read::Data {
-                len,
-                full: len == asked && asked >= size.plain().min(BULK),
-            },
-        }));
-    };
-    let mut filled = session.partial_len();
-    if !session.has_waiting() {
-        if session.is_closed() {
-            // Bytes behind it are dropped.
-            session.take_partial();
-            return Poll::Ready(Ok(Read::End(Ending::Clean)));
-        }
-        let end = size.wire().min(filled.saturating_add(allowed));
-        let received = ready!(socket.poll_recv(cx, &mut wire[filled..end]))?;
-        if received == 0 {
-            return Poll::Ready(Ok(Read::End(Ending::Truncated)));
-        }
-        filled += received;
-    }
-    let early = session.take_early();
-    if !early.is_empty() {
-        plain[..early.len()].copy_from_slice(&early);
-        return Poll::Ready(Ok(Read::Data {
-            len: early.len(),
-            full: false,
-        }));
-    }
-    let partial = session.take_partial();
-    wire[..partial.len()].copy_from_slice(&partial);
-    let done = session.open(&wire[..filled], plain)?;
-    if done.consumed < filled {
-        session.keep_partial(&wire[done.consumed..filled]);
-    }
-    Poll::Ready(Ok(match done.produced {
-        0 => Read::Nothing,
-        len => Read::Data {
-            len,
-            full: filled == size.wire(),
-        },
-    }))
 }
 
 /// A gone peer needs no shutdown: the reading direction finds out.
@@ -579,6 +546,6 @@ fn already_gone(error: io::Error) -> io::Result<()> {
     }
 }
 
-fn sink(error: impl Into<StreamError>) -> Fault {
-    Fault::Sink(error.into())
+fn sink(error: impl Into<StreamError>) -> FlowError {
+    FlowError::Sink(error.into())
 }

@@ -3,6 +3,8 @@
 use std::cell::Cell;
 use std::time::Instant;
 
+use crate::nanos::Nanos;
+
 /// Bytes moved so far, application data only; read by others while the relay runs.
 #[derive(Debug, Default)]
 pub struct Meter {
@@ -17,19 +19,19 @@ pub struct Meter {
     pub flushed: Cell<u64>,
     /// Whether a direction waits for its shaper now, and not for a peer.
     pub held: Cell<bool>,
-    /// The time that directions have waited for their shapers, together, in nanoseconds.
-    pub held_for: Cell<u64>,
+    /// The time that directions have waited for their shapers, together.
+    pub held_for: Cell<Nanos>,
     /// The times of the client's bytes.
-    pub received_at: Times,
+    pub received_at: DirectionTimes,
     /// The times of the origin's bytes.
-    pub sent_at: Times,
+    pub sent_at: DirectionTimes,
     /// Whether relaying has begun: before, neither direction has times.
     pub relayed: Cell<bool>,
 }
 
 /// The times of one direction.
 #[derive(Debug, Default)]
-pub struct Times {
+pub struct DirectionTimes {
     /// The time of its first byte.
     pub first: Cell<Option<Instant>>,
     /// The time of its end.
@@ -54,7 +56,7 @@ impl Meter {
     }
 }
 
-impl Times {
+impl DirectionTimes {
     fn note(&self, moved: bool, ended: bool) {
         for (happened, when) in [(moved, &self.first), (ended, &self.end)] {
             if happened && when.get().is_none() {

@@ -1,6 +1,6 @@
 //! The size of a direction's reads.
 
-use crate::memory::{self, Level};
+use crate::memory::{self, MemoryLevel};
 use crate::tls::record::{MAX_OVERHEAD, MAX_PLAINTEXT};
 
 /// Starts at 64 KB, doubles up to 256 KB while reads are full and the sink accepts all of it, and
@@ -32,7 +32,7 @@ impl ReadSize {
 
     /// The same, or the least while memory is scarce.
     pub(super) fn as_memory_allows(self) -> Self {
-        if memory::level() == Level::Easy {
+        if memory::level() == MemoryLevel::Easy {
             self
         } else {
             Self(Self::LEAST)

@@ -10,39 +10,39 @@ use crate::tls::handshake::tests::{
     pair, receive_all, receive_some, run, send_all, server_config, settled_pair, tcp_sockets,
     twins, unix_sockets,
 };
-use crate::tls::record::{ContentType, Opener};
+use crate::tls::record::{ContentType, RecordOpener};
 
 /// Two peers with a relay between them.
 struct Bench {
     client: Socket,
     origin: Socket,
     relay: Relay,
-    scratch: Rc<Scratch>,
+    scratch: Rc<RelayBuffers>,
     meter: Rc<Meter>,
-    habits: Rc<Habits>,
+    stalls: Rc<EndpointStalls>,
 }
 
 impl Bench {
     fn plain(sockets: fn() -> (Socket, Socket)) -> Self {
-        Self::new(sockets, None, None, Preface::default())
+        Self::new(sockets, None, None, RelayPreface::default())
     }
 
     fn new(
         sockets: fn() -> (Socket, Socket),
-        down: Option<Box<Session>>,
-        up: Option<Box<Session>>,
-        preface: Preface,
+        down: Option<Box<TlsSession>>,
+        up: Option<Box<TlsSession>>,
+        preface: RelayPreface,
     ) -> Self {
         let ((client, near), (far, origin)) = (sockets(), sockets());
         let relay = Relay::new(side(near, down), side(far, up), preface).unwrap();
-        let (meter, habits) = (Rc::default(), Rc::default());
+        let (meter, stalls) = (Rc::default(), Rc::default());
         Self {
             client,
             origin,
             relay,
-            scratch: Scratch::new(Pipes::new(8), Line::new().unwrap()),
+            scratch: RelayBuffers::new(Pipes::new(8), ShapingQueue::new().unwrap()),
             meter,
-            habits,
+            stalls,
         }
     }
 
@@ -52,7 +52,7 @@ impl Bench {
         let task = tokio::task::spawn_local(async move {
             let end = self
                 .relay
-                .run(&self.scratch, &self.meter, &self.habits)
+                .run(&self.scratch, &self.meter, &self.stalls)
                 .await;
             (end, self.relay)
         });
@@ -65,11 +65,11 @@ impl Bench {
     }
 
     /// Polls the relay until it waits, at most `turns` times; returns its end, if it came.
-    async fn poll_until_idle(&mut self, turns: usize) -> Option<End> {
+    async fn poll_until_idle(&mut self, turns: usize) -> Option<RelayOutcome> {
         for _ in 0..turns {
             // Lets the runtime check which sockets are ready.
             tokio::task::yield_now().await;
-            let mut run = std::pin::pin!(self.relay.run(&self.scratch, &self.meter, &self.habits));
+            let mut run = std::pin::pin!(self.relay.run(&self.scratch, &self.meter, &self.stalls));
             if let Poll::Ready(end) = poll_fn(|cx| Poll::Ready(run.as_mut().poll(cx))).await {
                 return Some(end);
             }
@@ -81,28 +81,28 @@ impl Bench {
 struct Running {
     client: Socket,
     origin: Socket,
-    task: tokio::task::JoinHandle<(End, Relay)>,
+    task: tokio::task::JoinHandle<(RelayOutcome, Relay)>,
     meter: Rc<Meter>,
 }
 
-fn side(socket: Socket, session: Option<Box<Session>>) -> Side {
+fn side(socket: Socket, session: Option<Box<TlsSession>>) -> RelayEnd {
     match session {
-        Some(session) => Side::tls(socket, session),
-        None => Side::plain(socket),
+        Some(session) => RelayEnd::tls(socket, session),
+        None => RelayEnd::plain(socket),
     }
 }
 
-const MS: crate::shape::Moment = 1_000_000;
+const MS: crate::nanos::Nanos = crate::nanos::Nanos::from_millis(1);
 const SOCKETS: [fn() -> (Socket, Socket); 2] = [unix_sockets, tcp_sockets];
 
 fn bytes(len: usize) -> Vec<u8> {
     (0..len).map(|n| (n * 31 % 253) as u8).collect()
 }
 
-fn finished(end: &End) -> Which {
+fn finished(end: &RelayOutcome) -> RelaySide {
     match end {
-        End::Finished(first) => *first,
-        End::Failed(which, error) => panic!("{which:?} failed: {error}"),
+        RelayOutcome::Finished(first) => *first,
+        RelayOutcome::Failed(which, error) => panic!("{which:?} failed: {error}"),
     }
 }
 
@@ -126,7 +126,7 @@ fn half_close_of_either_side_is_passed_on() {
             }
             drop(origin);
             let (end, relay) = task.await.unwrap();
-            assert_eq!(finished(&end), Which::Downstream);
+            assert_eq!(finished(&end), RelaySide::Downstream);
             drop(relay);
             assert_eq!(
                 receive_some(&client).await.unwrap(),
@@ -149,7 +149,7 @@ fn half_close_of_either_side_is_passed_on() {
             assert_eq!(receive_some(&origin).await.unwrap(), b"bye");
             drop(client);
             let (end, relay) = task.await.unwrap();
-            assert_eq!(finished(&end), Which::Upstream);
+            assert_eq!(finished(&end), RelaySide::Upstream);
             drop(relay);
             assert_eq!(receive_some(&origin).await.unwrap(), b"");
         });
@@ -202,7 +202,7 @@ fn backpressure_of_a_sink_stops_reading_from_the_source() {
     for terms in [None, Some(TLS13_TERMS)] {
         run(async {
             let session = terms.map(|terms| settled_pair(terms).session);
-            let mut bench = Bench::new(unix_sockets, session, None, Preface::default());
+            let mut bench = Bench::new(unix_sockets, session, None, RelayPreface::default());
             // The client never reads; the origin sends until its socket is full.
             let (mut sent, data) = (0, bytes(1 << 16));
             for _ in 0..1000 {
@@ -219,7 +219,7 @@ fn backpressure_of_a_sink_stops_reading_from_the_source() {
             assert!(
                 kept > 0
                     && bench.relay.downward.pending.capacity()
-                        <= Session::sealed_len(ReadSize::MOST_WIRE),
+                        <= TlsSession::sealed_len(ReadSize::MOST_WIRE),
                 "{kept}"
             );
             assert!(sent < 4 << 20 && bench.meter.sent.get() <= sent as u64);
@@ -248,7 +248,7 @@ fn pending_bytes_arrive_and_their_buffer_is_released() {
         assert!(received == sent);
         drop(client);
         let (end, relay) = task.await.unwrap();
-        assert_eq!(finished(&end), Which::Upstream);
+        assert_eq!(finished(&end), RelaySide::Upstream);
         assert_eq!(relay.downward.pending.capacity(), 0);
     });
 }
@@ -297,8 +297,8 @@ fn plain_tcp_bulk_is_spliced_unchanged() {
 #[derive(Debug)]
 struct Hears(usize, Rc<RefCell<Vec<u8>>>);
 
-impl Tap for Hears {
-    fn hear(&mut self, bytes: &[u8]) -> ControlFlow<()> {
+impl ByteObserver for Hears {
+    fn observe(&mut self, bytes: &[u8]) -> ControlFlow<()> {
         let mut heard = self.1.borrow_mut();
         heard.extend_from_slice(bytes);
         if heard.len() < self.0 {
@@ -314,7 +314,9 @@ fn a_tap_sees_the_first_bytes_before_bulk_is_spliced() {
     run(async {
         let mut bench = Bench::plain(tcp_sockets);
         let heard = Rc::default();
-        bench.relay.tap(Box::new(Hears(5, Rc::clone(&heard))));
+        bench
+            .relay
+            .observe_upstream(Box::new(Hears(5, Rc::clone(&heard))));
         for (piece, after) in [
             ("he", "he"),
             ("l", "hel"),
@@ -331,7 +333,9 @@ fn a_tap_sees_the_first_bytes_before_bulk_is_spliced() {
             assert_eq!(receive_some(&bench.origin).await.unwrap(), b"client");
         }
         for enough in [1, usize::MAX] {
-            bench.relay.tap(Box::new(Hears(enough, Rc::default())));
+            bench
+                .relay
+                .observe_upstream(Box::new(Hears(enough, Rc::default())));
             let data = bytes(5_000_000);
             let (spliced, received) = carry(&mut bench, &data).await;
             assert!(spliced && received == data, "{enough}");
@@ -364,7 +368,7 @@ fn splice_needs_plain_tcp_on_both_sides() {
         let (spliced, received) = carry(&mut Bench::plain(unix_sockets), &data).await;
         assert!(!spliced && received == data);
         let session = settled_pair(TLS13_TERMS).session;
-        let mut bench = Bench::new(tcp_sockets, Some(session), None, Preface::default());
+        let mut bench = Bench::new(tcp_sockets, Some(session), None, RelayPreface::default());
         assert!(!carry(&mut bench, &data).await.0);
     });
 }
@@ -373,7 +377,7 @@ fn splice_needs_plain_tcp_on_both_sides() {
 fn without_a_pipe_bulk_is_copied() {
     run(async {
         let mut bench = Bench::plain(tcp_sockets);
-        bench.scratch = Scratch::new(Pipes::new(0), Line::new().unwrap());
+        bench.scratch = RelayBuffers::new(Pipes::new(0), ShapingQueue::new().unwrap());
         let Running {
             client,
             origin,
@@ -403,7 +407,7 @@ fn a_relay_terminates_and_originates_tls_on_either_side() {
             } = settled_pair(terms);
             let (server, up) = twins(terms);
             let (mut tls_origin, up) = (server.session(), up.session());
-            let bench = Bench::new(unix_sockets, Some(down), Some(up), Preface::default());
+            let bench = Bench::new(unix_sockets, Some(down), Some(up), RelayPreface::default());
             let Running {
                 client,
                 origin,
@@ -440,7 +444,7 @@ fn a_relay_terminates_and_originates_tls_on_either_side() {
             tls_origin.seal_close(&mut close);
             send_all(&origin, &close).await;
             let (end, relay) = task.await.unwrap();
-            assert_eq!(finished(&end), Which::Downstream);
+            assert_eq!(finished(&end), RelaySide::Downstream);
             drop(relay);
             tls_client
                 .receive(&receive_all(&client).await.unwrap())
@@ -451,14 +455,14 @@ fn a_relay_terminates_and_originates_tls_on_either_side() {
     }
 }
 
-fn sealed(session: &mut Session, data: &[u8]) -> Vec<u8> {
-    let mut wire = vec![0; Session::sealed_len(data.len())];
+fn sealed(session: &mut TlsSession, data: &[u8]) -> Vec<u8> {
+    let mut wire = vec![0; TlsSession::sealed_len(data.len())];
     let used = session.seal(data, &mut wire).unwrap();
     wire.truncate(used);
     wire
 }
 
-fn opened(session: &mut Session, wire: &[u8]) -> Vec<u8> {
+fn opened(session: &mut TlsSession, wire: &[u8]) -> Vec<u8> {
     let mut whole = session.take_partial();
     whole.extend_from_slice(wire);
     let mut plain = vec![0; whole.len()];
@@ -484,7 +488,7 @@ fn a_truncated_source_sends_no_close_notify_to_the_sink() {
                 origin,
                 task,
                 ..
-            } = Bench::new(unix_sockets, Some(down), Some(up), Preface::default()).start();
+            } = Bench::new(unix_sockets, Some(down), Some(up), RelayPreface::default()).start();
             let mut wire = sealed(&mut tls_origin, b"half of it");
             if cut_in_a_record {
                 wire.extend(&sealed(&mut tls_origin, b"the other half")[..9]);
@@ -517,7 +521,7 @@ fn a_plain_fin_becomes_close_notify_for_a_tls_sink() {
             origin,
             task,
             ..
-        } = Bench::new(unix_sockets, Some(session), None, Preface::default()).start();
+        } = Bench::new(unix_sockets, Some(session), None, RelayPreface::default()).start();
         origin.shutdown_write().unwrap();
         assert_eq!(
             tls_client
@@ -539,9 +543,9 @@ fn held_session_tickets_are_sent_with_the_first_data() {
             session,
             unsent,
         } = pair(TLS13_TERMS);
-        let preface = Preface {
+        let preface = RelayPreface {
             downstream: unsent.clone(),
-            ..Preface::default()
+            ..RelayPreface::default()
         };
         let mut bench = Bench::new(unix_sockets, Some(session), None, preface);
         send_all(&bench.origin, b"answer").await;
@@ -565,9 +569,9 @@ fn held_session_tickets_wait_until_released() {
             session,
             unsent,
         } = pair(TLS13_TERMS);
-        let preface = Preface {
+        let preface = RelayPreface {
             downstream: unsent.clone(),
-            ..Preface::default()
+            ..RelayPreface::default()
         };
         let mut bench = Bench::new(unix_sockets, Some(session), None, preface);
         assert!(bench.poll_until_idle(3).await.is_none());
@@ -601,9 +605,9 @@ fn released_session_tickets_are_sent_with_pending_data() {
             session,
             unsent,
         } = pair(TLS13_TERMS);
-        let preface = Preface {
+        let preface = RelayPreface {
             downstream: unsent,
-            ..Preface::default()
+            ..RelayPreface::default()
         };
         let mut bench = Bench::new(unix_sockets, Some(session), None, preface);
         let (mut sent, mut received) = (0, 0);
@@ -632,9 +636,9 @@ fn held_session_tickets_precede_close_notify_and_key_update() {
             session,
             unsent,
         } = pair(TLS13_TERMS);
-        let preface = Preface {
+        let preface = RelayPreface {
             downstream: unsent,
-            ..Preface::default()
+            ..RelayPreface::default()
         };
         let mut bench = Bench::new(unix_sockets, Some(session), None, preface);
         bench.origin.shutdown_write().unwrap();
@@ -651,9 +655,9 @@ fn held_session_tickets_precede_close_notify_and_key_update() {
             session,
             unsent,
         } = pair(TLS13_TERMS);
-        let preface = Preface {
+        let preface = RelayPreface {
             downstream: unsent,
-            ..Preface::default()
+            ..RelayPreface::default()
         };
         let mut bench = Bench::new(unix_sockets, Some(session), None, preface);
         tls_client.refresh_traffic_keys().unwrap();
@@ -680,15 +684,15 @@ fn the_read_size_follows_the_speed_of_the_sink() {
     run(async {
         // Not spliced: only one side is TCP.
         let ((client, near), (far, origin)) = (tcp_sockets(), unix_sockets());
-        let relay = Relay::new(side(near, None), side(far, None), Preface::default()).unwrap();
-        let scratch = Scratch::new(Pipes::new(0), Line::new().unwrap());
+        let relay = Relay::new(side(near, None), side(far, None), RelayPreface::default()).unwrap();
+        let scratch = RelayBuffers::new(Pipes::new(0), ShapingQueue::new().unwrap());
         let mut bench = Bench {
             client,
             origin,
             relay,
             scratch,
             meter: Rc::default(),
-            habits: Rc::default(),
+            stalls: Rc::default(),
         };
         let (data, mut sink) = (bytes(1 << 20), vec![0; 1 << 20]);
         let mut turns = async |bench: &mut Bench| {
@@ -714,9 +718,9 @@ fn session_tickets_of_any_length_precede_the_first_data() {
     let tickets = longest_tickets();
     run(async {
         let Pair { session, .. } = settled_pair(TLS13_TERMS);
-        let preface = Preface {
+        let preface = RelayPreface {
             downstream: tickets.clone(),
-            ..Preface::default()
+            ..RelayPreface::default()
         };
         let mut bench = Bench::new(unix_sockets, Some(session), None, preface);
         let data = bytes(ReadSize::default().plain());
@@ -733,9 +737,9 @@ fn session_tickets_of_any_length_precede_the_first_data() {
 #[test]
 fn the_preface_is_sent_before_any_relayed_data() {
     run(async {
-        let preface = Preface {
+        let preface = RelayPreface {
             upstream: b"PROXY UNKNOWN\r\n".to_vec(),
-            ..Preface::default()
+            ..RelayPreface::default()
         };
         let Running {
             client,
@@ -754,9 +758,9 @@ fn the_preface_is_sent_before_any_relayed_data() {
     run(async {
         let (server, up) = twins(TLS13_TERMS);
         let (mut tls_origin, up) = (server.session(), up.session());
-        let preface = Preface {
+        let preface = RelayPreface {
             upstream: b"read already".to_vec(),
-            ..Preface::default()
+            ..RelayPreface::default()
         };
         let Running { origin, .. } = Bench::new(unix_sockets, None, Some(up), preface).start();
         assert_eq!(
@@ -771,7 +775,7 @@ fn a_requested_key_update_is_answered_without_application_data() {
     run(async {
         let (up, mut tls_origin) =
             client_pair(&client_config(TLS13_TERMS), &server_config(TLS13_TERMS));
-        let mut bench = Bench::new(unix_sockets, None, Some(up), Preface::default());
+        let mut bench = Bench::new(unix_sockets, None, Some(up), RelayPreface::default());
         let mut wire = tls_origin.take_sent();
         tls_origin.refresh_traffic_keys().unwrap();
         wire.extend(tls_origin.take_sent());
@@ -804,13 +808,16 @@ fn a_downstream_tls_error_sends_an_alert_and_resets_upstream() {
                 origin,
                 task,
                 ..
-            } = Bench::new(tcp_sockets, Some(session), None, Preface::default()).start();
+            } = Bench::new(tcp_sockets, Some(session), None, RelayPreface::default()).start();
             let mut wire = tls_client.protect(b"data");
             *wire.last_mut().unwrap() ^= 1;
             send_all(&client, &wire).await;
             let (end, relay) = task.await.unwrap();
             assert!(
-                matches!(end, End::Failed(Which::Downstream, StreamError::Tls(_))),
+                matches!(
+                    end,
+                    RelayOutcome::Failed(RelaySide::Downstream, StreamError::Tls(_))
+                ),
                 "{end:?}"
             );
             drop(relay);
@@ -836,11 +843,20 @@ fn an_upstream_tls_error_resets_the_client() {
             origin,
             task,
             ..
-        } = Bench::new(tcp_sockets, None, Some(up.session()), Preface::default()).start();
+        } = Bench::new(
+            tcp_sockets,
+            None,
+            Some(up.session()),
+            RelayPreface::default(),
+        )
+        .start();
         send_all(&origin, b"HTTP/1.1 200 OK\r\n\r\n").await;
         let (end, relay) = task.await.unwrap();
         assert!(
-            matches!(end, End::Failed(Which::Upstream, StreamError::Tls(_))),
+            matches!(
+                end,
+                RelayOutcome::Failed(RelaySide::Upstream, StreamError::Tls(_))
+            ),
             "{end:?}"
         );
         drop(relay);
@@ -855,16 +871,16 @@ fn an_upstream_tls_error_resets_the_client() {
 fn a_reset_connection_is_blamed_on_its_side() {
     // Read: the side itself. Written: the side that was written to.
     for (breaks, talks) in [
-        (Which::Downstream, false),
-        (Which::Upstream, false),
-        (Which::Downstream, true),
-        (Which::Upstream, true),
+        (RelaySide::Downstream, false),
+        (RelaySide::Upstream, false),
+        (RelaySide::Downstream, true),
+        (RelaySide::Upstream, true),
     ] {
         run(async {
             let mut bench = Bench::plain(tcp_sockets);
             let (broken, other) = match breaks {
-                Which::Downstream => (&mut bench.client, &bench.origin),
-                Which::Upstream => (&mut bench.origin, &bench.client),
+                RelaySide::Downstream => (&mut bench.client, &bench.origin),
+                RelaySide::Upstream => (&mut bench.origin, &bench.client),
             };
             if talks {
                 send_all(other, &bytes(100_000)).await;
@@ -873,7 +889,7 @@ fn a_reset_connection_is_blamed_on_its_side() {
             drop(std::mem::replace(broken, tcp_sockets().0));
             let end = bench.start().task.await.unwrap().0;
             assert!(
-                matches!(&end, End::Failed(which, StreamError::Io(_)) if *which == breaks),
+                matches!(&end, RelayOutcome::Failed(which, StreamError::Io(_)) if *which == breaks),
                 "{breaks:?} {end:?}"
             );
         });
@@ -894,7 +910,7 @@ fn a_fatal_tls_alert_of_a_peer_is_not_answered() {
             unix_sockets,
             Some(server.session()),
             None,
-            Preface::default(),
+            RelayPreface::default(),
         )
         .start();
         let mut alert = Vec::new();
@@ -903,8 +919,8 @@ fn a_fatal_tls_alert_of_a_peer_is_not_answered() {
         let (end, relay) = task.await.unwrap();
         assert!(matches!(
             end,
-            End::Failed(
-                Which::Downstream,
+            RelayOutcome::Failed(
+                RelaySide::Downstream,
                 StreamError::Tls(SessionError::Alerted(42))
             )
         ));
@@ -920,12 +936,12 @@ fn an_abandoned_tls_client_gets_close_notify_at_warning_level() {
     for terms in [TLS13_TERMS, TLS12_TERMS] {
         run(async {
             let (server, client_end) = twins(terms);
-            let mut opener = Opener::new(terms.version.version, client_end.secrets.rx);
+            let mut opener = RecordOpener::new(terms.version.version, client_end.secrets.rx);
             let mut bench = Bench::new(
                 unix_sockets,
                 Some(server.session()),
                 None,
-                Preface::default(),
+                RelayPreface::default(),
             );
             assert!(bench.poll_until_idle(2).await.is_none());
             bench.relay.abandon().await;
@@ -949,7 +965,7 @@ fn an_abandoned_client_inside_a_record_gets_no_alert() {
             session,
             ..
         } = settled_pair(TLS13_TERMS);
-        let mut bench = Bench::new(unix_sockets, Some(session), None, Preface::default());
+        let mut bench = Bench::new(unix_sockets, Some(session), None, RelayPreface::default());
         while bench.relay.downward.pending.is_empty() {
             let _ = rustix::io::write(&bench.origin, &bytes(1 << 16));
             assert!(bench.poll_until_idle(1).await.is_none());
@@ -1002,7 +1018,7 @@ fn data_after_a_close_does_not_make_the_relay_spin() {
                 session,
                 ..
             } = settled_pair(TLS13_TERMS);
-            let mut bench = Bench::new(unix_sockets, Some(session), None, Preface::default());
+            let mut bench = Bench::new(unix_sockets, Some(session), None, RelayPreface::default());
             let wire = [
                 &tls_client.protect(b"bye")[..],
                 &tls_client.close(),
@@ -1028,7 +1044,7 @@ fn early_data_and_an_early_close_need_no_read() {
         let mut wire = sealed(&mut tls_client, b"early");
         tls_client.seal_close(&mut wire);
         session.keep_partial(&wire);
-        let mut bench = Bench::new(unix_sockets, Some(session), None, Preface::default());
+        let mut bench = Bench::new(unix_sockets, Some(session), None, RelayPreface::default());
         assert!(bench.poll_until_idle(3).await.is_none());
         assert_eq!(receive_all(&bench.origin).await.unwrap(), b"early");
     });
@@ -1049,7 +1065,7 @@ fn data_is_acknowledged_at_once_where_the_endpoint_stalls() {
             bench.relay.up.socket.acknowledged() == 0
                 && bench.relay.down.socket.acknowledged() == 0
         );
-        (0..8).for_each(|_| bench.habits.stalled());
+        (0..8).for_each(|_| bench.stalls.note());
         send_all(&bench.origin, b" in two").await;
         assert!(bench.poll_until_idle(5).await.is_none());
         assert_eq!(receive_some(&bench.client).await.unwrap(), b" in two");
@@ -1065,8 +1081,8 @@ fn data_is_acknowledged_at_once_where_the_endpoint_stalls() {
 #[test]
 fn a_client_stalled_by_delayed_acknowledgements_is_detected_early() {
     run(async {
-        let (mut bench, line) = (Bench::plain(tcp_sockets), Line::stopped());
-        bench.scratch = Scratch::new(Pipes::new(0), Rc::clone(&line));
+        let (mut bench, line) = (Bench::plain(tcp_sockets), ShapingQueue::stopped());
+        bench.scratch = RelayBuffers::new(Pipes::new(0), Rc::clone(&line));
         send_all(&bench.origin, b"greeting").await;
         assert!(bench.poll_until_idle(5).await.is_none());
         send_all(&bench.client, b"a piece").await;
@@ -1106,8 +1122,8 @@ fn a_client_stalled_by_delayed_acknowledgements_is_detected_early() {
 #[test]
 fn an_endpoint_that_answers_at_once_costs_no_early_acknowledgement() {
     run(async {
-        let (mut bench, line) = (Bench::plain(tcp_sockets), Line::stopped());
-        bench.scratch = Scratch::new(Pipes::new(0), Rc::clone(&line));
+        let (mut bench, line) = (Bench::plain(tcp_sockets), ShapingQueue::stopped());
+        bench.scratch = RelayBuffers::new(Pipes::new(0), Rc::clone(&line));
         for _ in 0..20 {
             send_all(&bench.origin, b"answer").await;
             assert!(bench.poll_until_idle(3).await.is_none());
@@ -1125,8 +1141,8 @@ fn an_endpoint_that_answers_at_once_costs_no_early_acknowledgement() {
 #[test]
 fn a_client_waiting_for_responses_gets_eight_early_acknowledgements() {
     run(async {
-        let (mut bench, line) = (Bench::plain(tcp_sockets), Line::stopped());
-        bench.scratch = Scratch::new(Pipes::new(0), Rc::clone(&line));
+        let (mut bench, line) = (Bench::plain(tcp_sockets), ShapingQueue::stopped());
+        bench.scratch = RelayBuffers::new(Pipes::new(0), Rc::clone(&line));
         let mut early = 0;
         for _ in 0..20 {
             send_all(&bench.origin, b"answer").await;
@@ -1151,7 +1167,7 @@ fn before_the_first_data_tls_is_acknowledged_at_once() {
             session,
             ..
         } = settled_pair(TLS13_TERMS);
-        let mut bench = Bench::new(tcp_sockets, Some(session), None, Preface::default());
+        let mut bench = Bench::new(tcp_sockets, Some(session), None, RelayPreface::default());
         let request = tls_client.protect(b"request");
         send_all(&bench.client, &request[..7]).await;
         while bench.relay.down.socket.acknowledged() == 0 {
@@ -1171,7 +1187,7 @@ fn an_idle_relay_holds_no_buffer() {
             session,
             ..
         } = settled_pair(TLS13_TERMS);
-        let mut bench = Bench::new(unix_sockets, Some(session), None, Preface::default());
+        let mut bench = Bench::new(unix_sockets, Some(session), None, RelayPreface::default());
         send_all(&bench.client, &tls_client.protect(&bytes(10_000))).await;
         send_all(&bench.origin, &bytes(10_000)).await;
         assert!(bench.poll_until_idle(5).await.is_none());
@@ -1193,9 +1209,9 @@ fn a_client_with_held_session_tickets_still_gets_the_alert() {
             session,
             unsent,
         } = pair(TLS13_TERMS);
-        let preface = Preface {
+        let preface = RelayPreface {
             downstream: unsent,
-            ..Preface::default()
+            ..RelayPreface::default()
         };
         let mut bench = Bench::new(unix_sockets, Some(session), None, preface);
         let mut wire = tls_client.protect(b"data");
@@ -1203,7 +1219,7 @@ fn a_client_with_held_session_tickets_still_gets_the_alert() {
         send_all(&bench.client, &wire).await;
         assert!(matches!(
             bench.poll_until_idle(3).await,
-            Some(End::Failed(Which::Downstream, _))
+            Some(RelayOutcome::Failed(RelaySide::Downstream, _))
         ));
         drop(bench.relay);
         let told = tls_client.receive(&receive_all(&bench.client).await.unwrap());
@@ -1222,10 +1238,10 @@ fn bulk_tls_reads_wait_until_a_pause_or_a_response() {
         run(async {
             let (server, client_end) = twins(TLS13_TERMS);
             let (down, mut tls_client) = (server.session(), client_end.session());
-            let mut bench = Bench::new(tcp_sockets, Some(down), None, Preface::default());
+            let mut bench = Bench::new(tcp_sockets, Some(down), None, RelayPreface::default());
             if !answered {
                 // Without it no pause is noticed.
-                let line = Rc::clone(&bench.scratch.line);
+                let line = Rc::clone(&bench.scratch.queue);
                 tokio::task::spawn_local(async move { line.run().await });
             }
             let (near, far) = tcp_sockets();

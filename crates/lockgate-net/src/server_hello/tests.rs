@@ -36,7 +36,7 @@ fn message(version: u16, id: &[u8], extensions: Option<&[Vec<u8>]>) -> Vec<u8> {
     handshake(2, &body)
 }
 
-fn hello(version: Version, id: &[u8]) -> Option<ServerHello> {
+fn hello(version: HelloVersion, id: &[u8]) -> Option<ServerHello> {
     Some(ServerHello {
         version,
         session_id: id.into(),
@@ -53,47 +53,47 @@ fn version_and_session_id_of_a_server_hello_are_read() {
         (
             "RFC 5246 §7.4.1.3",
             message(0x0303, &id, Some(&others)),
-            hello(Version::Tls12, &id),
+            hello(HelloVersion::Tls12, &id),
         ),
         (
             "no extensions",
             message(0x0303, &id, None),
-            hello(Version::Tls12, &id),
+            hello(HelloVersion::Tls12, &id),
         ),
         (
             "an empty list",
             message(0x0303, &id, Some(&[])),
-            hello(Version::Tls12, &id),
+            hello(HelloVersion::Tls12, &id),
         ),
         (
             "not to be resumed",
             message(0x0303, &[], Some(&others)),
-            hello(Version::Tls12, &[]),
+            hello(HelloVersion::Tls12, &[]),
         ),
         (
             "one byte",
             message(0x0303, &[1], Some(&others)),
-            hello(Version::Tls12, &[1]),
+            hello(HelloVersion::Tls12, &[1]),
         ),
         (
             "RFC 4346",
             message(0x0302, &id, None),
-            hello(Version::Tls11, &id),
+            hello(HelloVersion::Tls11, &id),
         ),
         (
             "RFC 2246",
             message(0x0301, &id, None),
-            hello(Version::Tls10, &id),
+            hello(HelloVersion::Tls10, &id),
         ),
         (
             "RFC 8446 §4.2.1",
             message(0x0303, &id, Some(&[versions(0x0304)])),
-            hello(Version::Tls13, &id),
+            hello(HelloVersion::Tls13, &id),
         ),
         (
             "1.2 by the extension",
             message(0x0303, &id, Some(&[versions(0x0303)])),
-            hello(Version::Tls12, &id),
+            hello(HelloVersion::Tls12, &id),
         ),
     ] {
         assert_eq!(peek(&record(&bytes)), Ok(expected.clone()), "{what}");
@@ -107,7 +107,7 @@ fn version_and_session_id_of_a_server_hello_are_read() {
 fn a_cut_hello_waits_and_fragments_give_the_same() {
     // RFC 5246 §6.2.1: a message may be spread over records.
     let message = message(0x0303, &[9; 32], Some(&[extension(0xFF01, b"\0")]));
-    let expected = hello(Version::Tls12, &[9; 32]);
+    let expected = hello(HelloVersion::Tls12, &[9; 32]);
     for size in 1..=message.len() {
         let bytes: Vec<u8> = message.chunks(size).flat_map(record).collect();
         for cut in 0..bytes.len() {
@@ -176,7 +176,10 @@ fn no_server_hello_is_read_beyond_the_limit() {
         ))
     };
     let fits = SERVER_HELLO_MAX - filled(0).len();
-    assert_eq!(peek(&filled(fits)), Ok(hello(Version::Tls12, &[9; 32])));
+    assert_eq!(
+        peek(&filled(fits)),
+        Ok(hello(HelloVersion::Tls12, &[9; 32]))
+    );
     let longer = filled(fits + 1);
     assert_eq!(peek(&longer), Err(NoServerHello));
     assert_eq!(peek(&longer[..SERVER_HELLO_MAX - 1]), Ok(None));

@@ -3,15 +3,16 @@
 use std::future::poll_fn;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
 
 use super::*;
-use crate::dial::{Target, dial};
+use crate::dial::{DialTarget, dial};
 use crate::tls::handshake::tests::run;
 
 /// A dialled connection, and its other end.
 async fn dialled() -> (Socket, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let near = dial(&Target::Tcp(listener.local_addr().unwrap()))
+    let near = dial(&DialTarget::Tcp(listener.local_addr().unwrap()))
         .await
         .unwrap();
     (near, listener.accept().unwrap().0)
@@ -24,7 +25,10 @@ fn accepted(words: &[u8]) -> (Socket, TcpStream) {
     far.write_all(words).unwrap();
     let (near, _) = listener.accept().unwrap();
     near.set_nonblocking(true).unwrap();
-    (Socket::accepted(near.into(), Family::Tcp).unwrap(), far)
+    (
+        Socket::accepted(near.into(), SocketFamily::Tcp).unwrap(),
+        far,
+    )
 }
 
 /// Waits until the runtime has seen the end.
@@ -97,7 +101,7 @@ fn a_reset_after_the_last_bytes_is_no_end() {
     run(async {
         let (near, mut far) = dialled().await;
         far.write_all(b"not all").unwrap();
-        rustix::net::sockopt::set_socket_linger(&far, Some(Duration::ZERO)).unwrap();
+        sockopt::set_socket_linger(&far, Some(Duration::ZERO)).unwrap();
         drop(far);
         end_heard(&near).await;
         assert_eq!(
@@ -114,7 +118,7 @@ fn nodelay_is_set_on_the_second_write() {
         let mut received = [0; 3];
         for expected in [false, true, true] {
             poll_fn(|cx| near.poll_send(cx, b"one")).await.unwrap();
-            assert_eq!(rustix::net::sockopt::tcp_nodelay(&near).unwrap(), expected);
+            assert_eq!(sockopt::tcp_nodelay(&near).unwrap(), expected);
             far.read_exact(&mut received).unwrap();
         }
     });
@@ -124,14 +128,17 @@ fn nodelay_is_set_on_the_second_write() {
 fn a_new_socket_reads_and_writes_without_waiting_for_readiness() {
     run(async {
         let (near, _far) = dialled().await;
-        assert!(near.poll_send(&mut nobody(), b"at once").is_ready());
+        assert!(near.poll_send(&mut noop_context(), b"at once").is_ready());
         let (near, _far) = accepted(b"at once");
         let mut room = [0; 64];
         assert!(matches!(
-            near.poll_recv(&mut nobody(), &mut room),
+            near.poll_recv(&mut noop_context(), &mut room),
             Poll::Ready(Ok(7))
         ));
-        assert!(near.poll_send(&mut nobody(), b"at once, too").is_ready());
+        assert!(
+            near.poll_send(&mut noop_context(), b"at once, too")
+                .is_ready()
+        );
     });
 }
 
@@ -140,7 +147,7 @@ fn an_accepted_socket_without_data_waits_for_readability() {
     run(async {
         let (near, mut far) = accepted(b"");
         let mut room = [0; 64];
-        assert!(near.poll_recv(&mut nobody(), &mut room).is_pending());
+        assert!(near.poll_recv(&mut noop_context(), &mut room).is_pending());
         far.write_all(b"word").unwrap();
         assert_eq!(
             poll_fn(|cx| near.poll_recv(cx, &mut room)).await.unwrap(),
@@ -166,7 +173,7 @@ fn a_reader_waiting_for_the_rest_acknowledges_at_once() {
         far.write_all(b"half").unwrap();
         read(&mut room).await;
         near.acknowledge_now();
-        assert!(near.acknowledged() > 0 && rustix::net::sockopt::tcp_quickack(&near).unwrap());
+        assert!(near.acknowledged() > 0 && sockopt::tcp_quickack(&near).unwrap());
     });
 }
 
@@ -181,7 +188,7 @@ fn a_reset_is_seen_behind_unread_data() {
             let gone = near.poll_gone(cx);
             // Only now: this must wake it.
             if let Some(far) = far.take() {
-                rustix::net::sockopt::set_socket_linger(&far, Some(Duration::ZERO)).unwrap();
+                sockopt::set_socket_linger(&far, Some(Duration::ZERO)).unwrap();
             }
             gone
         })
@@ -195,8 +202,8 @@ fn waiting_for_a_reset_keeps_unread_data() {
         let (near, mut far) = dialled().await;
         far.write_all(b"unread").unwrap();
         near.readable().await.unwrap();
-        assert!(near.poll_gone(&mut nobody()).is_pending());
-        assert!(near.poll_readable(&mut nobody()).is_ready() && !near.is_quiet());
+        assert!(near.poll_gone(&mut noop_context()).is_pending());
+        assert!(near.poll_readable(&mut noop_context()).is_ready() && !near.is_quiet());
         let mut room = [0; 3];
         for part in [b"unr", b"ead"] {
             assert_eq!(
@@ -215,7 +222,7 @@ fn the_send_buffer_limit_rises_again_after_memory_pressure() {
         let (near, _far) = dialled().await;
         let shares = [64 * 1024, 16 * 1024, 1 << 20];
         let after = |share| {
-            near.bound(share);
+            near.limit_to_share(share);
             near.unsent.get()
         };
         assert_eq!(shares.map(after), shares);
@@ -236,7 +243,7 @@ fn a_peer_is_open_until_fin_or_reset() {
         far.write_all(b"unread").unwrap();
         far.shutdown(std::net::Shutdown::Write).unwrap();
         assert_eq!(near.peer(), PeerState::Ended);
-        rustix::net::sockopt::set_socket_linger(&far, Some(Duration::ZERO)).unwrap();
+        sockopt::set_socket_linger(&far, Some(Duration::ZERO)).unwrap();
         drop(far);
         assert_eq!(near.peer(), PeerState::Reset);
     });

@@ -9,11 +9,11 @@ use crate::tls::handshake::tests::{
     TLS12_TERMS, TLS13_TERMS, Terms, pair, run, send_all, tcp_sockets, twins, unix_sockets,
 };
 
-/// Two ends of one connection, and the blocks of their worker.
+/// Two ends of one connection, and the pool of their worker.
 struct Ends {
     near: Stream,
     far: Stream,
-    blocks: Rc<Blocks>,
+    pool: Rc<BufferPool>,
 }
 
 fn plain() -> Ends {
@@ -22,7 +22,7 @@ fn plain() -> Ends {
     Ends {
         near: stream(near),
         far: stream(far),
-        blocks: Blocks::new(),
+        pool: BufferPool::new(),
     }
 }
 
@@ -36,7 +36,7 @@ fn tls(terms: Terms) -> Ends {
     Ends {
         near,
         far,
-        blocks: Blocks::new(),
+        pool: BufferPool::new(),
     }
 }
 
@@ -48,7 +48,7 @@ fn bytes(len: usize) -> Vec<u8> {
 }
 
 /// Writes all of `parts` and flushes.
-async fn write(stream: &mut Stream, blocks: &Blocks, parts: &[&[u8]]) -> Result<(), StreamError> {
+async fn write(stream: &mut Stream, pool: &BufferPool, parts: &[&[u8]]) -> Result<(), StreamError> {
     let whole = parts.concat();
     let mut at = 0;
     poll_fn(|cx| {
@@ -56,7 +56,7 @@ async fn write(stream: &mut Stream, blocks: &Blocks, parts: &[&[u8]]) -> Result<
             // The rest is cut in two, so that there are always several parts.
             let rest = &whole[at..];
             let (front, back) = rest.split_at(rest.len() / 2);
-            at += ready!(stream.poll_write(cx, blocks, &[front, back]))?;
+            at += ready!(stream.poll_write(cx, pool, &[front, back]))?;
         }
         stream.poll_flush(cx)
     })
@@ -64,10 +64,14 @@ async fn write(stream: &mut Stream, blocks: &Blocks, parts: &[&[u8]]) -> Result<
 }
 
 /// Reads until this much is held, or to the end.
-async fn read(stream: &mut Stream, inbox: &mut Inbox, until: usize) -> Result<bool, StreamError> {
+async fn read(
+    stream: &mut Stream,
+    buffer: &mut ReadBuffer,
+    until: usize,
+) -> Result<bool, StreamError> {
     let mut goes_on = true;
-    while goes_on && inbox.bytes().len() < until {
-        goes_on = poll_fn(|cx| stream.poll_read(cx, inbox)).await?;
+    while goes_on && buffer.bytes().len() < until {
+        goes_on = poll_fn(|cx| stream.poll_read(cx, buffer)).await?;
     }
     Ok(goes_on)
 }
@@ -79,20 +83,20 @@ fn a_vectored_write_is_read_as_one_message() {
             let Ends {
                 mut near,
                 mut far,
-                blocks,
+                pool,
             } = ends();
-            let mut inbox = Inbox::new(&blocks);
-            write(&mut near, &blocks, &[b"head ", b"and ", b"body"])
+            let mut buffer = ReadBuffer::new(&pool);
+            write(&mut near, &pool, &[b"head ", b"and ", b"body"])
                 .await
                 .unwrap();
-            assert!(read(&mut far, &mut inbox, 13).await.unwrap());
-            assert_eq!(inbox.bytes(), b"head and body");
-            inbox.consume(5);
-            inbox.settle();
-            assert_eq!(inbox.bytes(), b"and body");
-            write(&mut near, &blocks, &[b"!"]).await.unwrap();
-            assert!(read(&mut far, &mut inbox, 9).await.unwrap());
-            assert_eq!(inbox.bytes(), b"and body!");
+            assert!(read(&mut far, &mut buffer, 13).await.unwrap());
+            assert_eq!(buffer.bytes(), b"head and body");
+            buffer.consume(5);
+            buffer.release_block();
+            assert_eq!(buffer.bytes(), b"and body");
+            write(&mut near, &pool, &[b"!"]).await.unwrap();
+            assert!(read(&mut far, &mut buffer, 9).await.unwrap());
+            assert_eq!(buffer.bytes(), b"and body!");
         });
     }
 }
@@ -104,37 +108,37 @@ fn megabytes_pass_a_reader_that_takes_little_at_a_time() {
             let Ends {
                 mut near,
                 mut far,
-                blocks,
+                pool,
             } = ends();
             let sent = bytes(3_000_000);
-            let (writing, expected) = (Rc::clone(&blocks), sent.clone());
+            let (writing, expected) = (Rc::clone(&pool), sent.clone());
             let writer = tokio::task::spawn_local(async move {
                 write(&mut near, &writing, &[&sent]).await.unwrap();
                 poll_fn(|cx| near.poll_finish(cx)).await.unwrap();
                 near
             });
-            let (mut inbox, mut received) = (Inbox::new(&blocks), Vec::new());
+            let (mut buffer, mut received) = (ReadBuffer::new(&pool), Vec::new());
             let mut turn = 0;
             loop {
-                let more = poll_fn(|cx| far.poll_read(cx, &mut inbox)).await.unwrap();
+                let more = poll_fn(|cx| far.poll_read(cx, &mut buffer)).await.unwrap();
                 turn += 1;
                 let taken = if more {
-                    inbox.bytes().len() * (turn % 7) / 7
+                    buffer.bytes().len() * (turn % 7) / 7
                 } else {
-                    inbox.bytes().len()
+                    buffer.bytes().len()
                 };
-                received.extend_from_slice(&inbox.bytes()[..taken]);
-                inbox.consume(taken);
+                received.extend_from_slice(&buffer.bytes()[..taken]);
+                buffer.consume(taken);
                 if turn % 3 == 0 {
-                    inbox.settle();
+                    buffer.release_block();
                 }
                 if !more {
                     break;
                 }
                 // Like its users: nothing more is read while much is held.
-                if inbox.bytes().len() > 40_000 {
-                    received.extend_from_slice(inbox.bytes());
-                    inbox.consume(inbox.bytes().len());
+                if buffer.bytes().len() > 40_000 {
+                    received.extend_from_slice(buffer.bytes());
+                    buffer.consume(buffer.bytes().len());
                 }
             }
             assert!(received == expected);
@@ -150,12 +154,12 @@ fn a_full_read_buffer_is_an_error() {
             let Ends {
                 mut near,
                 mut far,
-                blocks,
+                pool,
             } = ends();
-            let mut inbox = Inbox::new(&blocks);
-            inbox.extend(&bytes(READ + 1));
-            write(&mut near, &blocks, &[b"more"]).await.unwrap();
-            let read = poll_fn(|cx| far.poll_read(cx, &mut inbox)).await;
+            let mut buffer = ReadBuffer::new(&pool);
+            buffer.extend(&bytes(READ + 1));
+            write(&mut near, &pool, &[b"more"]).await.unwrap();
+            let read = poll_fn(|cx| far.poll_read(cx, &mut buffer)).await;
             assert!(
                 matches!(read, Err(StreamError::Io(error)) if error.kind() == io::ErrorKind::StorageFull)
             );
@@ -168,12 +172,12 @@ fn session_tickets_are_sent_with_the_first_data() {
     run(async {
         let (near, far) = unix_sockets();
         let mut pair = pair(TLS13_TERMS);
-        let blocks = Blocks::new();
+        let pool = BufferPool::new();
         assert!(!pair.unsent.is_empty());
         let mut stream = Stream::new(near, Some(pair.session), pair.unsent);
         poll_fn(|cx| stream.poll_flush(cx)).await.unwrap();
         assert!(far.is_quiet_now(), "they wait for company");
-        write(&mut stream, &blocks, &[b"answer"]).await.unwrap();
+        write(&mut stream, &pool, &[b"answer"]).await.unwrap();
         let mut plain = Vec::new();
         while plain.len() < 6 {
             let wire = crate::tls::handshake::tests::receive_some(&far)
@@ -194,10 +198,10 @@ fn an_end_without_close_notify_is_a_truncation() {
             let Ends {
                 near,
                 mut far,
-                blocks,
+                pool,
             } = ends();
             drop(near);
-            let read = poll_fn(|cx| far.poll_read(cx, &mut Inbox::new(&blocks))).await;
+            let read = poll_fn(|cx| far.poll_read(cx, &mut ReadBuffer::new(&pool))).await;
             assert!(matches!(read, Err(StreamError::Truncated)));
         });
     }
@@ -206,11 +210,11 @@ fn an_end_without_close_notify_is_a_truncation() {
             let Ends {
                 mut near,
                 mut far,
-                blocks,
+                pool,
             } = ends();
             poll_fn(|cx| near.poll_finish(cx)).await.unwrap();
             assert!(
-                !poll_fn(|cx| far.poll_read(cx, &mut Inbox::new(&blocks)))
+                !poll_fn(|cx| far.poll_read(cx, &mut ReadBuffer::new(&pool)))
                     .await
                     .unwrap()
             );
@@ -225,13 +229,13 @@ fn an_idle_connection_is_quiet_until_data_arrives() {
             let Ends {
                 mut near,
                 mut far,
-                blocks,
+                pool,
             } = ends();
-            let mut inbox = Inbox::new(&blocks);
+            let mut buffer = ReadBuffer::new(&pool);
             assert!(far.is_quiet() && far.is_quiet_now());
-            write(&mut near, &blocks, &[b"surplus"]).await.unwrap();
+            write(&mut near, &pool, &[b"surplus"]).await.unwrap();
             assert!(!far.is_quiet_now());
-            assert!(read(&mut far, &mut inbox, 7).await.unwrap());
+            assert!(read(&mut far, &mut buffer, 7).await.unwrap());
             assert!(
                 far.is_quiet() && far.is_quiet_now(),
                 "what was read is no news"
@@ -269,16 +273,16 @@ fn a_worker_lends_the_same_block_again() {
     run(async {
         let Ends {
             mut far,
-            blocks,
+            pool,
             near,
         } = plain();
-        let mut inbox = Inbox::new(&blocks);
+        let mut buffer = ReadBuffer::new(&pool);
         for _ in 0..3 {
             send_all(near.socket(), b"word").await;
-            assert!(read(&mut far, &mut inbox, 4).await.unwrap());
-            inbox.consume(4);
-            assert!(inbox.is_empty());
-            assert_eq!(format!("{blocks:?}"), "Blocks { free: 1 }");
+            assert!(read(&mut far, &mut buffer, 4).await.unwrap());
+            buffer.consume(4);
+            assert!(buffer.is_empty());
+            assert_eq!(format!("{pool:?}"), "BufferPool { free: 1 }");
         }
     });
 }
@@ -290,21 +294,21 @@ fn data_beyond_the_buffer_is_read_without_another_event() {
         let Ends {
             mut near,
             mut far,
-            blocks,
+            pool,
         } = plain();
-        let mut inbox = Inbox::new(&blocks);
+        let mut buffer = ReadBuffer::new(&pool);
         let sent = bytes(60_000 + 80_000);
-        write(&mut near, &blocks, &[&sent[..60_000]]).await.unwrap();
-        assert!(read(&mut far, &mut inbox, 60_000).await.unwrap());
+        write(&mut near, &pool, &[&sent[..60_000]]).await.unwrap();
+        assert!(read(&mut far, &mut buffer, 60_000).await.unwrap());
         // More than fits behind the held bytes.
-        write(&mut near, &blocks, &[&sent[60_000..]]).await.unwrap();
-        assert!(read(&mut far, &mut inbox, 60_001).await.unwrap());
+        write(&mut near, &pool, &[&sent[60_000..]]).await.unwrap();
+        assert!(read(&mut far, &mut buffer, 60_001).await.unwrap());
         let mut received = Vec::new();
         while received.len() < sent.len() {
-            received.extend_from_slice(inbox.bytes());
-            inbox.consume(inbox.bytes().len());
+            received.extend_from_slice(buffer.bytes());
+            buffer.consume(buffer.bytes().len());
             if received.len() < sent.len() {
-                assert!(read(&mut far, &mut inbox, 1).await.unwrap());
+                assert!(read(&mut far, &mut buffer, 1).await.unwrap());
             }
         }
         assert!(received == sent);
@@ -318,25 +322,25 @@ fn no_more_is_read_from_the_socket_than_allowed() {
             let Ends {
                 mut near,
                 mut far,
-                blocks,
+                pool,
             } = ends();
-            let mut inbox = Inbox::new(&blocks);
+            let mut buffer = ReadBuffer::new(&pool);
             let sent = bytes(5000);
-            write(&mut near, &blocks, &[&sent]).await.unwrap();
+            write(&mut near, &pool, &[&sent]).await.unwrap();
             let (mut taken, mut idle) = (0, 0);
-            while inbox.bytes().len() < sent.len() {
-                let before = inbox.bytes().len();
+            while buffer.bytes().len() < sent.len() {
+                let before = buffer.bytes().len();
                 let mut allowed = 1000;
                 assert!(
-                    poll_fn(|cx| far.poll_read_within(cx, &mut inbox, &mut allowed))
+                    poll_fn(|cx| far.poll_read_within(cx, &mut buffer, &mut allowed))
                         .await
                         .unwrap()
                 );
                 taken += 1000 - allowed;
-                idle += usize::from(inbox.bytes().len() == before);
-                assert!(inbox.bytes().len() <= taken, "bytes that were not taken");
+                idle += usize::from(buffer.bytes().len() == before);
+                assert!(buffer.bytes().len() <= taken, "bytes that were not taken");
             }
-            assert_eq!(inbox.bytes(), sent);
+            assert_eq!(buffer.bytes(), sent);
             // A record is data only when it is whole, and has more bytes than it carries.
             assert_eq!(
                 (idle > 0, taken > sent.len()),
@@ -344,7 +348,7 @@ fn no_more_is_read_from_the_socket_than_allowed() {
             );
             let mut none = 0;
             assert!(
-                poll_fn(|cx| far.poll_read_within(cx, &mut inbox, &mut none))
+                poll_fn(|cx| far.poll_read_within(cx, &mut buffer, &mut none))
                     .await
                     .unwrap()
             );
@@ -354,26 +358,26 @@ fn no_more_is_read_from_the_socket_than_allowed() {
 
 #[test]
 fn unused_blocks_are_freed_after_a_while() {
-    let blocks = Blocks::new();
+    let pool = BufferPool::new();
     let use_at_once = |count: usize| {
         let filled = |_| {
-            let mut inbox = Inbox::new(&blocks);
-            inbox.extend(b"held");
-            inbox
+            let mut buffer = ReadBuffer::new(&pool);
+            buffer.extend(b"held");
+            buffer
         };
         drop((0..count).map(filled).collect::<Vec<_>>());
     };
     let left = || {
-        blocks.tidy();
-        format!("{blocks:?}")
+        pool.evict_unused();
+        format!("{pool:?}")
     };
     use_at_once(10);
-    assert_eq!(left(), "Blocks { free: 10 }");
+    assert_eq!(left(), "BufferPool { free: 10 }");
     use_at_once(4);
-    assert_eq!(left(), "Blocks { free: 4 }");
+    assert_eq!(left(), "BufferPool { free: 4 }");
     assert_eq!(
         [left(), left()],
-        ["Blocks { free: 1 }"; 2],
+        ["BufferPool { free: 1 }"; 2],
         "one is always at hand"
     );
 }

@@ -5,13 +5,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::cert_store::Lowercase;
 use super::server::Acceptor;
-use super::store::Lowercase;
 
 /// A host with its own rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Name {
-    /// This one.
+pub enum SniPattern {
+    /// This name and no other.
     Exact(String),
     /// Every name below this one, however many labels deeper.
     Under(String),
@@ -38,14 +38,14 @@ impl Acceptors {
     /// with an unknown name. The last of equal names counts.
     pub fn new(
         all: Vec<Arc<Acceptor>>,
-        names: impl IntoIterator<Item = (Name, usize)>,
+        names: impl IntoIterator<Item = (SniPattern, usize)>,
         default: usize,
     ) -> Self {
         let (mut exact, mut under) = (HashMap::new(), HashMap::new());
         for (name, place) in names {
             match name {
-                Name::Exact(name) => exact.insert(name.to_ascii_lowercase().into(), place),
-                Name::Under(name) => under.insert(name.to_ascii_lowercase().into(), place),
+                SniPattern::Exact(name) => exact.insert(name.to_ascii_lowercase().into(), place),
+                SniPattern::Under(name) => under.insert(name.to_ascii_lowercase().into(), place),
             };
         }
         Self {
@@ -69,7 +69,7 @@ impl Acceptors {
         chosen.serves(name).then_some((place, chosen))
     }
 
-    /// All of them.
+    /// Every acceptor of the address, by index.
     pub fn all(&self) -> &[Arc<Acceptor>] {
         &self.all
     }

@@ -1,8 +1,7 @@
 //! One certificate: loaded from its files, matched with its key, described for the operator.
 //!
-//! Does not choose between certificates: see `store`.
+//! Does not choose between certificates: see `cert_store`.
 
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -10,35 +9,15 @@ use std::time::{Duration, SystemTime};
 use rustls::pki_types::CertificateDer;
 use rustls::sign::{CertifiedKey, SigningKey};
 
+use super::cert_files::CertFiles;
 use super::error::{CertError, Warning};
+use super::file_stamp::{FileStamp, stamp};
 use super::ocsp;
 use super::pem::{self, PemFile};
-use super::private_key::{self, KeyKind, public_half};
-use super::stamp::{Stamp, stamp};
-use super::x509::{self, Facts, system_time};
-
-/// The files of one certificate.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct CertFiles {
-    /// PEM: the site's own certificate first, then its chain; the key may be in here too.
-    pub cert: PathBuf,
-    /// PEM file of the private key. `None`: in the certificate's file, else beside it
-    /// (`x.crt` → `x.key`, `fullchain.pem` → `privkey.pem`).
-    pub key: Option<PathBuf>,
-    /// DER file of an OCSP response to staple.
-    pub ocsp: Option<PathBuf>,
-}
+use super::private_key::{self, public_half};
+use super::x509::{self, CertFacts, system_time};
 
 impl CertFiles {
-    /// A certificate with a key by the rules of [`CertFiles::key`], and nothing stapled.
-    pub fn of(cert: impl Into<PathBuf>) -> Self {
-        Self {
-            cert: cert.into(),
-            key: None,
-            ocsp: None,
-        }
-    }
-
     /// Whether the file has only certificates of authorities, and no key is in it or beside it: a
     /// file for verification, which a pattern such as `/etc/tls/*.pem` matches too.
     pub fn are_authorities(&self) -> bool {
@@ -52,19 +31,18 @@ impl CertFiles {
 
 /// A certificate with its chain and key, ready for clients.
 #[derive(Debug)]
-pub struct Certificate {
+pub(super) struct Certificate {
     files: CertFiles,
-    key_path: PathBuf,
-    facts: Facts,
+    pub(super) facts: CertFacts,
     plain: Arc<CertifiedKey>,
-    staple: Option<Staple>,
+    staple: Option<StapledKey>,
     warnings: Vec<Warning>,
-    stamps: Vec<(PathBuf, Option<Stamp>)>,
+    stamps: Vec<(PathBuf, Option<FileStamp>)>,
 }
 
 /// The same certificate with an OCSP response, and the second since 1970 when that expires.
 #[derive(Debug)]
-struct Staple {
+struct StapledKey {
     key: Arc<CertifiedKey>,
     until: Option<i64>,
 }
@@ -74,10 +52,10 @@ impl Certificate {
     ///
     /// # Errors
     /// See [`CertError`]. An expired certificate is no error: see [`Certificate::warnings`].
-    pub fn load(files: &CertFiles) -> Result<Self, CertError> {
+    pub(super) fn load(files: &CertFiles) -> Result<Self, CertError> {
         let first =
             |errors: Vec<CertError>| errors.into_iter().next().expect("a failure has an error");
-        Parts::read(files).map_err(first)?.join(|_| None)
+        UnmatchedCert::read(files).map_err(first)?.join(|_| None)
     }
 
     /// The chain and its key.
@@ -86,58 +64,17 @@ impl Certificate {
     }
 
     /// The entry of the settings it was read from.
-    pub fn files(&self) -> &CertFiles {
+    pub(super) fn files(&self) -> &CertFiles {
         &self.files
     }
 
-    /// All files of the certificate: certificate, key, OCSP response.
-    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+    /// All files of the certificate: certificate, OCSP response, key if it has its own.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
         self.stamps.iter().map(|(path, _)| path.as_path())
     }
 
-    /// The file of the private key.
-    pub fn key_path(&self) -> &Path {
-        &self.key_path
-    }
-
-    /// The DNS names in lower case, wildcards as `*.example.com`: the subject alternative names, or
-    /// the common name if there are none.
-    pub fn names(&self) -> &[String] {
-        &self.facts.names
-    }
-
-    /// The IP addresses among the subject alternative names. SNI has no addresses (RFC 6066 §3).
-    pub fn addresses(&self) -> &[IpAddr] {
-        &self.facts.addresses
-    }
-
-    /// Start of its validity.
-    pub fn not_before(&self) -> SystemTime {
-        self.facts.not_before
-    }
-
-    /// End of its validity.
-    pub fn not_after(&self) -> SystemTime {
-        self.facts.not_after
-    }
-
-    /// The subject, as text.
-    pub fn subject(&self) -> &str {
-        &self.facts.subject
-    }
-
-    /// The issuer, as text.
-    pub fn issuer(&self) -> &str {
-        &self.facts.issuer
-    }
-
-    /// The kind of its key.
-    pub fn key_kind(&self) -> KeyKind {
-        self.facts.kind
-    }
-
     /// The warnings at the time `now`.
-    pub fn warnings(&self, now: SystemTime) -> Vec<Warning> {
+    pub(super) fn warnings(&self, now: SystemTime) -> Vec<Warning> {
         let mut warnings: Vec<_> = self.validity_warning(now).into_iter().collect();
         warnings.extend(self.warnings.iter().cloned());
         if let (Some(staple), Some(ocsp)) = (&self.staple, &self.files.ocsp)
@@ -173,7 +110,7 @@ impl Certificate {
     }
 
     /// Whether an OCSP response is stapled at the time `now`.
-    pub fn is_stapled(&self, now: SystemTime) -> bool {
+    pub(super) fn is_stapled(&self, now: SystemTime) -> bool {
         self.staple
             .as_ref()
             .is_some_and(|staple| staple.is_current(now))
@@ -188,10 +125,6 @@ impl Certificate {
         }
     }
 
-    pub(super) fn public_key(&self) -> &[u8] {
-        &self.facts.public_key
-    }
-
     /// Whether any of its files has changed since it was loaded.
     pub(super) fn is_outdated(&self) -> bool {
         self.stamps
@@ -200,7 +133,7 @@ impl Certificate {
     }
 }
 
-impl Staple {
+impl StapledKey {
     fn is_current(&self, now: SystemTime) -> bool {
         self.until.is_none_or(|until| now < system_time(until))
     }
@@ -208,19 +141,16 @@ impl Staple {
 
 /// A certificate and a key that are not matched yet: the store reads all certificates first, so
 /// that an error can name the owner of a stray key.
-pub(super) struct Parts {
+pub(super) struct UnmatchedCert {
     files: CertFiles,
-    chain: Vec<CertificateDer<'static>>,
-    facts: Facts,
-    chain_keys: Vec<Vec<u8>>,
+    chain: ParsedChain,
     keys: Vec<Arc<dyn SigningKey>>,
     key_path: PathBuf,
-    ocsp: Option<(Vec<u8>, Vec<ocsp::Answer>)>,
-    warnings: Vec<Warning>,
-    stamps: Vec<(PathBuf, Option<Stamp>)>,
+    ocsp: Option<(Vec<u8>, Vec<ocsp::SingleResponse>)>,
+    stamps: Vec<(PathBuf, Option<FileStamp>)>,
 }
 
-impl Parts {
+impl UnmatchedCert {
     /// Reads all files of a certificate.
     ///
     /// # Errors
@@ -236,42 +166,32 @@ impl Parts {
             // The key may be in the file that cannot be read.
             (None, Err(_)) => Ok(None),
         };
-        let shown = file.and_then(|file| Shown::of(file, &files.cert));
+        let chain = file.and_then(|file| ParsedChain::of(file, &files.cert));
         let ocsp = files.ocsp.as_deref().map(read_ocsp).transpose();
-        let (shown, (key_path, keys), ocsp) = match (shown, keys, ocsp) {
-            (Ok(shown), Ok(Some(keys)), Ok(ocsp)) => (shown, keys, ocsp),
-            (shown, keys, ocsp) => {
-                return Err([shown.err(), keys.err(), ocsp.err()]
-                    .into_iter()
-                    .flatten()
-                    .collect());
+        let (mut chain, (key_path, keys), ocsp) = match (chain, keys, ocsp) {
+            (Ok(chain), Ok(Some(keys)), Ok(ocsp)) => (chain, keys, ocsp),
+            (chain, keys, ocsp) => {
+                let errors = [chain.err(), keys.err(), ocsp.err()];
+                return Err(errors.into_iter().flatten().collect());
             }
         };
-        let Shown {
-            chain,
-            facts,
-            chain_keys,
-            mut warnings,
-        } = shown;
         if key_path != files.cert {
             stamps.push(stamped(&key_path));
         }
-        warnings.extend(private_key::readable_by_others(&key_path));
+        let warning = private_key::readable_by_others(&key_path);
+        chain.warnings.extend(warning);
         Ok(Self {
             files: files.clone(),
             chain,
-            facts,
-            chain_keys,
             keys,
             key_path,
             ocsp,
-            warnings,
             stamps,
         })
     }
 
     pub(super) fn public_key(&self) -> &[u8] {
-        &self.facts.public_key
+        &self.chain.facts.public_key
     }
 
     /// Matches certificate and key; `owner_of` names the certificate that has a public key.
@@ -284,22 +204,24 @@ impl Parts {
                 .iter()
                 .find(|key| public_half(key).as_deref() == Some(public))
         };
-        let Some(key) = belongs(&self.facts.public_key).cloned() else {
+        let Some(key) = belongs(self.public_key()).cloned() else {
             return Err(self.mismatch(owner_of));
         };
-        let plain = CertifiedKey::new(self.chain, key);
-        let mut warnings = self.warnings;
+        let ParsedChain {
+            chain,
+            facts,
+            mut warnings,
+            ..
+        } = self.chain;
+        let plain = CertifiedKey::new(chain, key);
         let staple = self.ocsp.and_then(|(bytes, answers)| {
-            match answers
-                .iter()
-                .find(|answer| answer.serial == self.facts.serial)
-            {
+            match answers.iter().find(|answer| answer.serial == facts.serial) {
                 Some(answer) => {
                     let key = Arc::new(CertifiedKey {
                         ocsp: Some(bytes),
                         ..plain.clone()
                     });
-                    Some(Staple {
+                    Some(StapledKey {
                         key,
                         until: answer.next_update,
                     })
@@ -316,8 +238,7 @@ impl Parts {
         });
         Ok(Certificate {
             files: self.files,
-            key_path: self.key_path,
-            facts: self.facts,
+            facts,
             plain: Arc::new(plain),
             staple,
             warnings,
@@ -328,7 +249,8 @@ impl Parts {
     fn mismatch(&self, owner_of: impl Fn(&[u8]) -> Option<PathBuf>) -> CertError {
         let publics: Vec<_> = self.keys.iter().filter_map(public_half).collect();
         let inside = self
-            .chain_keys
+            .chain
+            .keys
             .iter()
             .position(|public| publics.contains(public));
         if let Some(index) = inside {
@@ -346,36 +268,37 @@ impl Parts {
     }
 }
 
-/// The part for clients, before a key is known.
-struct Shown {
+/// A certificate with its chain, before its key is known.
+struct ParsedChain {
     chain: Vec<CertificateDer<'static>>,
-    facts: Facts,
-    chain_keys: Vec<Vec<u8>>,
+    facts: CertFacts,
+    /// The public keys of the chain.
+    keys: Vec<Vec<u8>>,
     warnings: Vec<Warning>,
 }
 
-impl Shown {
+impl ParsedChain {
     fn of(file: PemFile, path: &Path) -> Result<Self, CertError> {
         let chain = file.require_certificates(path)?.to_vec();
         let parsed = x509::parse_chain(&chain, path)?;
         let (facts, warnings) = (
-            Facts::of(&parsed[0], path)?,
+            CertFacts::of(&parsed[0], path)?,
             x509::chain_warnings(&parsed, path),
         );
-        let chain_keys = parsed
+        let keys = parsed
             .iter()
             .map(|parsed| parsed.public_key().raw.to_vec())
             .collect();
         Ok(Self {
             facts,
-            chain_keys,
+            keys,
             warnings,
             chain,
         })
     }
 }
 
-fn read_ocsp(path: &Path) -> Result<(Vec<u8>, Vec<ocsp::Answer>), CertError> {
+fn read_ocsp(path: &Path) -> Result<(Vec<u8>, Vec<ocsp::SingleResponse>), CertError> {
     let bytes = pem::read_bytes(path)?;
     let answers = ocsp::parse(&bytes).map_err(|reason| CertError::BadOcsp {
         path: path.to_owned(),
@@ -384,7 +307,7 @@ fn read_ocsp(path: &Path) -> Result<(Vec<u8>, Vec<ocsp::Answer>), CertError> {
     Ok((bytes, answers))
 }
 
-fn stamped(path: &Path) -> (PathBuf, Option<Stamp>) {
+fn stamped(path: &Path) -> (PathBuf, Option<FileStamp>) {
     (path.to_owned(), stamp(path).ok())
 }
 

@@ -13,11 +13,12 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::sign::SingleCertAndKey;
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
-use super::certs::{CertFiles, Certificate};
+use super::cert_files::CertFiles;
+use super::certs::Certificate;
 use super::error::CertError;
+use super::file_stamp::{FileStamp, stamp};
 use super::pem;
 use super::policy::Policy;
-use super::stamp::{Stamp, stamp};
 
 /// The CAs that are trusted to sign an endpoint's certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +35,7 @@ pub enum CaSource {
 /// The TLS settings of one pool.
 #[derive(Clone, Debug)]
 pub struct ClientSettings {
-    /// The trusted CAs.
+    /// The CAs that may sign its certificate.
     pub ca: CaSource,
     /// The offered protocol names, the preferred one first; may be empty.
     pub alpn: Vec<Vec<u8>>,
@@ -42,7 +43,7 @@ pub struct ClientSettings {
     pub name: Option<String>,
     /// The offered versions, suites and groups.
     pub policy: Policy,
-    /// Whether sessions are resumed.
+    /// Whether tickets of earlier sessions are used.
     pub resume: bool,
     /// The client certificate, for endpoints that request one.
     pub identity: Option<CertFiles>,
@@ -77,13 +78,13 @@ pub enum ConnectorError {
     /// A name that is neither a host name nor an IP address, or is empty.
     #[error("no certificate can be for the name {name:?}; name the endpoint's certificate")]
     BadName {
-        /// The name as written.
+        /// The name as the configuration has it.
         name: String,
     },
     /// A protocol name for ALPN must have 1 to 255 bytes (RFC 7301 §3.1).
     #[error("an ALPN protocol name has {length} bytes; 1 to 255 are allowed")]
     AlpnLength {
-        /// The length in bytes.
+        /// The length of the name in bytes.
         length: usize,
     },
     /// The TLS library refused the settings.
@@ -94,16 +95,16 @@ pub enum ConnectorError {
 /// TLS to the endpoints of one pool, shared by the workers, which resume each other's sessions.
 #[derive(Debug)]
 pub struct Connector {
-    running: ArcSwap<Running>,
+    running: ArcSwap<ActiveClientConfig>,
     settings: ClientSettings,
     name: Option<ServerName<'static>>,
 }
 
 /// The settings of new handshakes, and the CA file's stamp when they were built.
 #[derive(Debug)]
-struct Running {
+struct ActiveClientConfig {
     config: Arc<ClientConfig>,
-    read: Option<Stamp>,
+    read: Option<FileStamp>,
 }
 
 impl Connector {
@@ -121,7 +122,7 @@ impl Connector {
             return Err(ConnectorError::AlpnLength { length });
         }
         let name = settings.name.as_deref().map(server_name).transpose()?;
-        let running = ArcSwap::from_pointee(Running::new(&settings)?);
+        let running = ArcSwap::from_pointee(ActiveClientConfig::new(&settings)?);
         Ok(Self {
             running,
             settings,
@@ -154,7 +155,8 @@ impl Connector {
         if stamp(path).ok() == self.running.load().read {
             return Ok(false);
         }
-        self.running.store(Arc::new(Running::new(&self.settings)?));
+        self.running
+            .store(Arc::new(ActiveClientConfig::new(&self.settings)?));
         Ok(true)
     }
 
@@ -174,7 +176,7 @@ impl Connector {
     }
 }
 
-impl Running {
+impl ActiveClientConfig {
     fn new(settings: &ClientSettings) -> Result<Self, ConnectorError> {
         let refused = |error: rustls::Error| ConnectorError::Refused(error.to_string());
         let policy = &settings.policy;

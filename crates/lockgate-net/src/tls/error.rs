@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use super::certs::CertFiles;
+use super::cert_files::CertFiles;
 
 /// The reason why a file with certificates or keys cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -13,35 +13,35 @@ pub enum CertError {
     /// No file at the path, or a dangling symbolic link.
     #[error("{}: no such file", .path.display())]
     Missing {
-        /// The path.
+        /// The path that was opened.
         path: PathBuf,
     },
     /// The system does not let us read the file.
     #[error("{}: cannot be read: {reason}", .path.display())]
     Unreadable {
-        /// The path.
+        /// The path that was opened.
         path: PathBuf,
-        /// The system's message.
+        /// The message of the system.
         reason: String,
     },
     /// The file is empty, or has only white space.
     #[error("{}: the file is empty", .path.display())]
     Empty {
-        /// The file.
+        /// The file without content.
         path: PathBuf,
     },
     /// A PEM section without its end, or with broken base64.
     #[error("{}: broken PEM: {reason}", .path.display())]
     BrokenPem {
-        /// The file.
+        /// The file with the section.
         path: PathBuf,
-        /// The fault.
+        /// The fault of the section.
         reason: String,
     },
     /// No `BEGIN CERTIFICATE` section in the file.
     #[error("{}: no certificate in this file{}", .path.display(), hint_of_der(*.der))]
     NoCertificate {
-        /// The file.
+        /// The file without certificates.
         path: PathBuf,
         /// Whether the file looks like a certificate in DER, which is not supported.
         der: bool,
@@ -49,11 +49,11 @@ pub enum CertError {
     /// A section that is no X.509 certificate.
     #[error("{}: certificate {position} of the file is malformed: {reason}", .path.display())]
     BadCertificate {
-        /// The file.
+        /// The file of the certificate.
         path: PathBuf,
         /// The number of the section, from 1.
         position: usize,
-        /// The parser's message.
+        /// The message of the X.509 parser.
         reason: String,
     },
     /// No private key for the certificate.
@@ -99,9 +99,9 @@ pub enum CertError {
     /// The file for stapling is no successful OCSP response in DER (RFC 6960 §4.2.1).
     #[error("{}: no OCSP response: {reason}", .path.display())]
     BadOcsp {
-        /// The file.
+        /// The file of the response.
         path: PathBuf,
-        /// The fault.
+        /// The fault of the response.
         reason: &'static str,
     },
 }
@@ -114,15 +114,15 @@ pub enum TlsSetupError {
     Certificate {
         /// The entry of the settings.
         files: CertFiles,
-        /// The error.
+        /// The first error of its files.
         error: CertError,
     },
     /// The CA file for client certificates could not be loaded: the listener does not start open.
     #[error("client certificates cannot be verified: {error}")]
     ClientCa {
-        /// The CA file.
+        /// The file of the CA list.
         path: PathBuf,
-        /// The error.
+        /// The error of that file.
         error: CertError,
     },
     /// Neither a certificate nor a default.
@@ -131,13 +131,13 @@ pub enum TlsSetupError {
     /// A protocol name for ALPN must have 1 to 255 bytes (RFC 7301 §3.1).
     #[error("an ALPN protocol name has {length} bytes; 1 to 255 are allowed")]
     AlpnLength {
-        /// The length in bytes.
+        /// The length of the name in bytes.
         length: usize,
     },
     /// The TLS library refused the combination of settings.
     #[error("TLS settings refused: {reason}")]
     Refused {
-        /// The library's message.
+        /// The message of rustls.
         reason: String,
     },
 }
@@ -150,7 +150,7 @@ pub enum Warning {
     Expired {
         /// The file of the certificate.
         cert: PathBuf,
-        /// Whole days since then.
+        /// Whole days since it expired.
         days: u64,
     },
     /// The certificate expires within 14 days.
@@ -158,7 +158,7 @@ pub enum Warning {
     ExpiresSoon {
         /// The file of the certificate.
         cert: PathBuf,
-        /// Whole days left.
+        /// Whole days until it expires.
         days: u64,
     },
     /// The certificate is not valid yet; the clock of this machine may be wrong.
@@ -182,7 +182,7 @@ pub enum Warning {
     NoIntermediate {
         /// The file of the certificate.
         cert: PathBuf,
-        /// The issuer's name.
+        /// The distinguished name of the issuer.
         issuer: String,
     },
     /// A certificate without DNS names that is not the default: no client will get it.
@@ -194,7 +194,7 @@ pub enum Warning {
     /// Two certificates with keys of one kind have the same name; the first one is used.
     #[error("{}: also has a certificate for {name}; {} is used", .unused.display(), .used.display())]
     DuplicateName {
-        /// The name.
+        /// The DNS name of both.
         name: String,
         /// The file of the certificate in use.
         used: PathBuf,
@@ -218,7 +218,7 @@ pub enum Warning {
     /// A file with secrets that every user of the machine can read.
     #[error("{}: holds secret keys and every user can read it; chmod o-r", .path.display())]
     ReadableByOthers {
-        /// The file.
+        /// The file that users can read.
         path: PathBuf,
     },
 }

@@ -1,7 +1,9 @@
 //! TLS handshakes over a socket, as the server and as the client.
 //!
 //! Drives rustls' unbuffered connections, which read from and write to buffers of ours, and turns
-//! the result into a [`Session`]. Has no deadline: that is the caller's.
+//! the result into a [`TlsSession`]. Has no deadline: that is the caller's.
+
+mod error;
 
 use std::future::poll_fn;
 use std::io;
@@ -9,16 +11,15 @@ use std::io;
 use rustls::client::UnbufferedClientConnection;
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
-use rustls::{
-    AlertDescription, CertificateError, CipherSuite, CommonState, Error, ExtractedSecrets,
-    HandshakeKind, PeerIncompatible, ProtocolVersion,
-};
+use rustls::{CipherSuite, CommonState, Error, ExtractedSecrets, HandshakeKind, ProtocolVersion};
 
-use super::client::{Connector, ConnectorError};
+use super::client::Connector;
 use super::server::Acceptor;
-use super::session::{Keys, Rest, Session};
+use super::session::{HandshakeRest, SessionRole, TlsSession};
 use super::verify;
 use crate::socket::Socket;
+
+pub use error::HandshakeError;
 
 /// The size of one read: a client's flight, certificate included, is seldom longer.
 const READ: usize = 4096;
@@ -30,7 +31,7 @@ const TLS13: &str = "TLSv1.3";
 /// The result of the negotiation, for logs and for the PROXY header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Negotiated {
-    /// `TLSv1.2` or `TLSv1.3`.
+    /// The version: `TLSv1.2` or `TLSv1.3`.
     pub version: &'static str,
     /// The cipher suite by its IANA name.
     pub cipher: &'static str,
@@ -44,11 +45,11 @@ pub struct Negotiated {
     pub peer_verified: bool,
 }
 
-/// A finished handshake.
+/// The result of a handshake: a connection over TLS.
 #[derive(Debug)]
 pub struct Established {
-    /// The session.
-    pub session: Box<Session>,
+    /// The session that continues the connection.
+    pub session: Box<TlsSession>,
     /// The result of the negotiation.
     pub negotiated: Negotiated,
     /// Bytes to send before any data: the session tickets of TLS 1.3, which may wait for the first
@@ -56,87 +57,6 @@ pub struct Established {
     pub unsent: Vec<u8>,
     /// The bytes received from the socket, those behind the handshake included.
     pub received: u64,
-}
-
-/// The reason why a handshake failed.
-#[derive(Debug, thiserror::Error)]
-pub enum HandshakeError {
-    /// The connection broke.
-    #[error("connection broke: {0}")]
-    Io(#[from] io::Error),
-    /// The peer closed before the handshake was over.
-    #[error("peer closed during the handshake")]
-    Closed,
-    /// TLS could not agree, or the peer did not prove its identity.
-    #[error("{}", shown(.0))]
-    Tls(#[from] Error),
-    /// The endpoint has no name to verify its certificate against.
-    #[error(transparent)]
-    Name(#[from] ConnectorError),
-    /// The peer sends without ever completing a message.
-    #[error("handshake message too long")]
-    TooLong,
-}
-
-impl HandshakeError {
-    /// Whether the peer's certificate was refused.
-    pub fn is_certificate(&self) -> bool {
-        matches!(
-            self,
-            Self::Tls(Error::InvalidCertificate(_) | Error::InvalidCertRevocationList(_))
-        )
-    }
-
-    /// The reason as a word of a closed list, for metrics.
-    pub fn reason(&self) -> &'static str {
-        match self {
-            Self::Io(_) | Self::Closed => "closed",
-            Self::TooLong => "malformed",
-            Self::Name(_) => "other",
-            Self::Tls(error) => reason(error),
-        }
-    }
-}
-
-/// The message of rustls, except where only its source explains the error.
-fn shown(error: &Error) -> String {
-    match error {
-        Error::InvalidCertificate(CertificateError::Other(other))
-            if verify::is_old_version(other) =>
-        {
-            "the peer's certificate is X.509 version 1 or 2; version 3 is needed".to_owned()
-        }
-        error => error.to_string(),
-    }
-}
-
-fn reason(error: &Error) -> &'static str {
-    match error {
-        Error::NoApplicationProtocol => "no_application_protocol",
-        Error::PeerIncompatible(
-            PeerIncompatible::SupportedVersionsExtensionRequired
-            | PeerIncompatible::Tls12NotOffered
-            | PeerIncompatible::Tls12NotOfferedOrEnabled
-            | PeerIncompatible::Tls13RequiredForQuic
-            | PeerIncompatible::ServerDoesNotSupportTls12Or13,
-        ) => "no_common_version",
-        Error::PeerIncompatible(_) => "no_common_cipher",
-        Error::NoCertificatesPresented => "no_client_certificate",
-        Error::InvalidCertificate(_) | Error::InvalidCertRevocationList(_) => "bad_certificate",
-        Error::AlertReceived(
-            AlertDescription::UnknownCA
-            | AlertDescription::BadCertificate
-            | AlertDescription::CertificateUnknown
-            | AlertDescription::CertificateExpired
-            | AlertDescription::UnsupportedCertificate,
-        ) => "refused_our_certificate",
-        Error::AlertReceived(_) => "alert",
-        Error::InvalidMessage(_)
-        | Error::PeerMisbehaved(_)
-        | Error::InappropriateMessage { .. } => "malformed",
-        Error::InappropriateHandshakeMessage { .. } | Error::DecryptError => "malformed",
-        _ => "other",
-    }
 }
 
 /// Accepts TLS on `socket`, of which `received` was read already: at least a whole ClientHello.
@@ -163,7 +83,7 @@ pub async fn accept_in_turn<P>(
     place: impl AsyncFn() -> P,
 ) -> Result<Established, HandshakeError> {
     let mut connection = UnbufferedServerConnection::new(acceptor.config())?;
-    let mut wire = Wire::new(socket, received);
+    let mut wire = HandshakeIo::new(socket, received);
     let mut held = Some(place().await);
     loop {
         // After a failure rustls returns its pending output, the alert at its end, and must not
@@ -173,11 +93,11 @@ pub async fn accept_in_turn<P>(
         }
         let status = connection.process_tls_records(&mut wire.incoming);
         let (used, step) = absorb(status, &mut wire.outgoing, &mut wire.rest);
-        let waits = matches!(step, Step::NeedMore);
+        let waits = matches!(step, HandshakeStep::NeedMore);
         if waits {
             held = None;
         }
-        if let Turn::Finished = wire.turn(used, step).await? {
+        if let HandshakeTurn::Finished = wire.turn(used, step).await? {
             break;
         }
         if waits {
@@ -191,7 +111,7 @@ pub async fn accept_in_turn<P>(
         wire.flush().await?;
     }
     let (secrets, kernel) = connection.dangerous_into_kernel_connection()?;
-    Ok(wire.establish(Keys::Server(kernel), secrets, negotiated))
+    Ok(wire.establish(SessionRole::Server(kernel), secrets, negotiated))
 }
 
 /// Starts TLS on a connected `socket` to an endpoint that was dialled by the name or address
@@ -207,7 +127,7 @@ pub async fn connect(
 ) -> Result<Established, HandshakeError> {
     let name = connector.server_name(host)?;
     let mut connection = UnbufferedClientConnection::new(connector.config(), name)?;
-    let mut wire = Wire::new(socket, Vec::new());
+    let mut wire = HandshakeIo::new(socket, Vec::new());
     wire.outgoing = preface;
     loop {
         // After a failure rustls returns its pending output, the alert at its end, and must not
@@ -217,24 +137,24 @@ pub async fn connect(
         }
         let status = connection.process_tls_records(&mut wire.incoming);
         let (used, step) = absorb(status, &mut wire.outgoing, &mut wire.rest);
-        if let Turn::Finished = wire.turn(used, step).await? {
+        if let HandshakeTurn::Finished = wire.turn(used, step).await? {
             break;
         }
     }
     wire.flush().await?;
     let negotiated = negotiated(&connection)?;
     let (secrets, kernel) = connection.dangerous_into_kernel_connection()?;
-    Ok(wire.establish(Keys::Client(kernel), secrets, negotiated))
+    Ok(wire.establish(SessionRole::Client(kernel), secrets, negotiated))
 }
 
 /// The next action after one step of rustls.
-enum Turn {
+enum HandshakeTurn {
     Again,
     Finished,
 }
 
 /// The result of one step of rustls.
-enum Step {
+enum HandshakeStep {
     Again,
     NeedMore,
     Finished,
@@ -245,10 +165,10 @@ enum Step {
 fn absorb<Data>(
     status: UnbufferedStatus<'_, '_, Data>,
     outgoing: &mut Vec<u8>,
-    rest: &mut Rest,
-) -> (usize, Step) {
+    rest: &mut HandshakeRest,
+) -> (usize, HandshakeStep) {
     let step = match status.state {
-        Err(error) => Step::Failed(error),
+        Err(error) => HandshakeStep::Failed(error),
         Ok(ConnectionState::EncodeTlsData(mut message)) => {
             let start = outgoing.len();
             // Without room, rustls returns the size that it needs.
@@ -257,67 +177,71 @@ fn absorb<Data>(
                 let encoded = message.encode(&mut outgoing[start..]);
                 outgoing.truncate(start + encoded.unwrap_or(0));
             }
-            Step::Again
+            HandshakeStep::Again
         }
         // It is sent before we wait, in one write with the bytes that follow.
         Ok(ConnectionState::TransmitTlsData(sent)) => {
             sent.done();
-            Step::Again
+            HandshakeStep::Again
         }
         Ok(ConnectionState::ReadTraffic(mut traffic)) => {
             while let Some(Ok(record)) = traffic.next_record() {
                 rest.early.extend_from_slice(record.payload);
             }
-            Step::Again
+            HandshakeStep::Again
         }
         Ok(ConnectionState::PeerClosed) => {
             rest.closed = true;
-            Step::Again
+            HandshakeStep::Again
         }
-        Ok(ConnectionState::WriteTraffic(_)) => Step::Finished,
+        Ok(ConnectionState::WriteTraffic(_)) => HandshakeStep::Finished,
         // Early data is not offered, and a handshake that ends by close_notify from both sides is
         // no handshake.
-        Ok(ConnectionState::BlockedHandshake) => Step::NeedMore,
-        Ok(_) => Step::Failed(Error::HandshakeNotComplete),
+        Ok(ConnectionState::BlockedHandshake) => HandshakeStep::NeedMore,
+        Ok(_) => HandshakeStep::Failed(Error::HandshakeNotComplete),
     };
     (status.discard, step)
 }
 
 /// Both directions of a connection during the handshake.
-struct Wire<'a> {
+struct HandshakeIo<'a> {
     socket: &'a Socket,
     incoming: Vec<u8>,
     outgoing: Vec<u8>,
-    rest: Rest,
+    rest: HandshakeRest,
     failed: Option<Error>,
     received: u64,
 }
 
-impl<'a> Wire<'a> {
+impl<'a> HandshakeIo<'a> {
     fn new(socket: &'a Socket, incoming: Vec<u8>) -> Self {
         Self {
             socket,
             incoming,
             outgoing: Vec::new(),
-            rest: Rest::default(),
+            rest: HandshakeRest::default(),
             failed: None,
             received: 0,
         }
     }
 
-    async fn turn(&mut self, used: usize, step: Step) -> Result<Turn, HandshakeError> {
+    async fn turn(
+        &mut self,
+        used: usize,
+        step: HandshakeStep,
+    ) -> Result<HandshakeTurn, HandshakeError> {
         self.incoming.drain(..used);
         match step {
-            Step::Again => {}
-            Step::Finished => return Ok(Turn::Finished),
-            Step::Failed(error) => self.failed = Some(error),
-            Step::NeedMore if self.rest.closed => return Err(HandshakeError::Closed),
-            Step::NeedMore => {
+            HandshakeStep::Again => {}
+            HandshakeStep::Finished => return Ok(HandshakeTurn::Finished),
+            HandshakeStep::Failed(error) => self.failed = Some(error),
+            HandshakeStep::NeedMore if self.rest.closed => return Err(HandshakeError::Closed),
+            HandshakeStep::NeedMore => {
                 self.flush().await?;
                 self.receive().await?;
             }
         }
-        Ok(Turn::Again)
+        Ok(HandshakeTurn::Again)
     }
 
     /// Sends the alert and returns the error.
@@ -365,12 +289,12 @@ impl<'a> Wire<'a> {
 
     fn establish(
         mut self,
-        keys: Keys,
+        keys: SessionRole,
         secrets: ExtractedSecrets,
         negotiated: Negotiated,
     ) -> Established {
         self.rest.partial = self.incoming;
-        let session = Session::new(keys, secrets, self.rest);
+        let session = TlsSession::new(keys, secrets, self.rest);
         Established {
             session,
             negotiated,

@@ -5,15 +5,19 @@
 //!
 //! - `server`: [`Acceptor`], TLS to clients · `acceptors`: the choice of one by SNI · `client`:
 //!   [`Connector`], TLS to endpoints
-//! - `store`: certificates by SNI · `certs`: one certificate from its files · `pem`, `x509`,
-//!   `private_key`, `ocsp`: the contents of these · `stamp`: whether they changed
+//! - `cert_store`: certificates by SNI · `certs`: one certificate from its files (`cert_files`) ·
+//!   `pem`, `x509`, `private_key`, `ocsp`: the contents of these · `file_stamp`: whether they
+//!   changed
 //! - `tickets`: session tickets · `policy`: versions, suites, groups · `verify`: client
 //!   certificates
 
 mod acceptors;
+mod cert_files;
+mod cert_store;
 mod certs;
 mod client;
 mod error;
+mod file_stamp;
 #[cfg(test)]
 mod fixtures;
 pub mod handshake;
@@ -24,22 +28,21 @@ mod private_key;
 pub mod record;
 mod server;
 pub mod session;
-mod stamp;
-mod store;
 #[cfg(test)]
 mod tests;
 mod tickets;
 mod verify;
 mod x509;
 
-pub use acceptors::{Acceptors, Name};
-pub use certs::{CertFiles, Certificate};
+pub use acceptors::{Acceptors, SniPattern};
+pub use cert_files::CertFiles;
+pub use cert_store::{CertStore, CertSummary, ReloadReport};
 pub use client::{CaSource, ClientSettings, Connector, ConnectorError};
 pub use error::{CertError, TlsSetupError, Warning};
+pub use file_stamp::{FileStamp, stamp};
 pub use policy::{Group, Policy, PolicyError, Suite, Version};
 pub use private_key::KeyKind;
 pub use server::{Acceptor, ServerSettings};
-pub use stamp::{Stamp, stamp};
-pub use store::{CertSummary, ReloadReport, Store};
-pub use tickets::{KeysReloaded, Rotation, TicketError, TicketRing};
+pub use tickets::{KeyRotation, KeysReloaded, TicketError, TicketRing};
 pub use verify::{ClientAuthMode, ClientAuthSettings, common_name};
+pub use x509::CertFacts;

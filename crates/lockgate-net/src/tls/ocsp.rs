@@ -7,7 +7,7 @@ use x509_parser::prelude::{ASN1Time, FromDer};
 
 /// The status of one certificate in a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(super) struct SingleResponse {
     /// The content bytes of the serial number's INTEGER.
     pub(super) serial: Vec<u8>,
     /// The seconds since 1970 of its expiry; `None` means that newer information is always
@@ -19,8 +19,8 @@ pub(super) struct Answer {
 ///
 /// # Errors
 /// A message for the operator.
-pub(super) fn parse(der: &[u8]) -> Result<Vec<Answer>, &'static str> {
-    let mut outer = Reader(der);
+pub(super) fn parse(der: &[u8]) -> Result<Vec<SingleResponse>, &'static str> {
+    let mut outer = DerReader(der);
     let mut response = outer
         .take(SEQUENCE)
         .ok_or(match der.starts_with(b"-----BEGIN") {
@@ -37,7 +37,7 @@ pub(super) fn parse(der: &[u8]) -> Result<Vec<Answer>, &'static str> {
     basic_response(response).ok_or("it is not a basic OCSP response")
 }
 
-fn basic_response(mut response: Reader<'_>) -> Option<Vec<Answer>> {
+fn basic_response(mut response: DerReader<'_>) -> Option<Vec<SingleResponse>> {
     let mut bytes = response.take(context(0))?.take(SEQUENCE)?;
     bytes.take(OID)?;
     let mut data = bytes.take(OCTET_STRING)?.take(SEQUENCE)?.take(SEQUENCE)?;
@@ -52,7 +52,7 @@ fn basic_response(mut response: Reader<'_>) -> Option<Vec<Answer>> {
     Some(answers)
 }
 
-fn answer(mut single: Reader<'_>) -> Option<Answer> {
+fn answer(mut single: DerReader<'_>) -> Option<SingleResponse> {
     let mut id = single.take(SEQUENCE)?;
     id.any()?; // hashAlgorithm
     id.any()?; // issuerNameHash
@@ -64,7 +64,7 @@ fn answer(mut single: Reader<'_>) -> Option<Answer> {
         Some(time) => Some(ASN1Time::from_der(time.0).ok()?.1.timestamp()),
         None => None,
     };
-    Some(Answer {
+    Some(SingleResponse {
         serial,
         next_update,
     })
@@ -82,10 +82,10 @@ const fn context(number: u8) -> u8 {
 
 /// A reader of DER elements; lengths above 4 GB and tags above 30 do not occur here.
 #[derive(Clone, Copy)]
-struct Reader<'a>(&'a [u8]);
+struct DerReader<'a>(&'a [u8]);
 
-impl<'a> Reader<'a> {
-    fn any(&mut self) -> Option<(u8, Reader<'a>)> {
+impl<'a> DerReader<'a> {
+    fn any(&mut self) -> Option<(u8, DerReader<'a>)> {
         let (&tag, rest) = self.0.split_first()?;
         let (&first, rest) = rest.split_first()?;
         let (length, rest) = match first {
@@ -103,10 +103,10 @@ impl<'a> Reader<'a> {
         };
         let (content, rest) = rest.split_at_checked(length)?;
         self.0 = rest;
-        Some((tag, Reader(content)))
+        Some((tag, DerReader(content)))
     }
 
-    fn take(&mut self, tag: u8) -> Option<Reader<'a>> {
+    fn take(&mut self, tag: u8) -> Option<DerReader<'a>> {
         let mut ahead = *self;
         let (found, content) = ahead.any()?;
         (found == tag).then(|| {
@@ -131,7 +131,7 @@ mod tests {
         let answers = parse(&der).unwrap();
         assert_eq!(
             answers,
-            [Answer {
+            [SingleResponse {
                 serial: vec![1, 2],
                 next_update: Some(1_893_456_000)
             }]

@@ -28,37 +28,37 @@ pub enum PolicyError {
     /// An unknown or unsupported TLS version.
     #[error("no TLS version {name:?}; there are 1.2 and 1.3")]
     UnknownVersion {
-        /// The name as written.
+        /// The name as the configuration has it.
         name: String,
     },
     /// An unknown or unsupported suite.
     #[error("no cipher suite {name:?}; there are {}", names_of(Suite::ALL))]
     UnknownSuite {
-        /// The name as written.
+        /// The name as the configuration has it.
         name: String,
     },
     /// An unknown or unsupported group.
     #[error("no key exchange group {name:?}; there are {}", names_of(Group::ALL))]
     UnknownGroup {
-        /// The name as written.
+        /// The name as the configuration has it.
         name: String,
     },
-    /// A repeated name.
+    /// A name that is in a list twice.
     #[error("{name} is named twice")]
     Repeated {
-        /// The name.
+        /// The canonical spelling of the name.
         name: &'static str,
     },
     /// A version without a suite.
     #[error("no cipher suite is for TLS {}", .version.name())]
     NoSuite {
-        /// The version.
+        /// The version that nothing serves.
         version: Version,
     },
     /// A suite that could never be chosen.
     #[error("{} is for TLS {}, which is not among the versions", .suite.name(), .suite.version().name())]
     SuiteWithoutVersion {
-        /// The suite.
+        /// The suite that no version uses.
         suite: Suite,
     },
     /// TLS 1.2 without a classical group: it has no post-quantum groups.
@@ -75,7 +75,7 @@ macro_rules! named {
         pub enum $kind { $($(#[$of])* $variant,)+ }
 
         impl $kind {
-            /// All values.
+            /// All values, the preferred one first.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
 
             /// The value with this name, in any case.
@@ -96,7 +96,7 @@ macro_rules! named {
             }
         }
 
-        impl Named for $kind {
+        impl NamedSetting for $kind {
             fn name(self) -> &'static str {
                 Self::name(self)
             }
@@ -104,7 +104,7 @@ macro_rules! named {
     };
 }
 
-trait Named: Copy + PartialEq {
+trait NamedSetting: Copy + PartialEq {
     fn name(self) -> &'static str;
 }
 
@@ -184,7 +184,7 @@ impl Policy {
         Self::default_for(vec![Version::Tls12, Version::Tls13])
     }
 
-    /// TLS 1.3 only.
+    /// TLS 1.3 only, with all its suites.
     pub fn modern() -> Self {
         Self::default_for(vec![Version::Tls13])
     }
@@ -263,7 +263,7 @@ impl Policy {
         Ok(self)
     }
 
-    /// The versions.
+    /// The versions that may be negotiated.
     pub fn versions(&self) -> &[Version] {
         &self.versions
     }
@@ -294,7 +294,7 @@ impl Policy {
     }
 }
 
-fn parse<T: Named>(
+fn parse<T: NamedSetting>(
     names: &[&str],
     parse: impl Fn(&str) -> Option<T>,
     unknown: impl Fn(&str) -> PolicyError,
@@ -310,7 +310,7 @@ fn parse<T: Named>(
     Ok(all)
 }
 
-fn names_of<T: Named>(all: &[T]) -> String {
+fn names_of<T: NamedSetting>(all: &[T]) -> String {
     all.iter()
         .map(|one| one.name())
         .collect::<Vec<_>>()

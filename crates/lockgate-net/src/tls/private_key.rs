@@ -14,7 +14,7 @@ use rustls::sign::SigningKey;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::public_key::PublicKey;
 
-use super::certs::CertFiles;
+use super::cert_files::CertFiles;
 use super::error::{CertError, Warning};
 use super::pem::{PemFile, UnusableKey};
 
@@ -89,10 +89,10 @@ impl fmt::Display for KeyKind {
 }
 
 /// A file and the private keys in it.
-pub(super) type Keys = (PathBuf, Vec<Arc<dyn SigningKey>>);
+pub(super) type FoundKeys = (PathBuf, Vec<Arc<dyn SigningKey>>);
 
 /// The keys in the configured file for `cert`.
-pub(super) fn named(path: &Path, cert: &Path) -> Result<Keys, CertError> {
+pub(super) fn named(path: &Path, cert: &Path) -> Result<FoundKeys, CertError> {
     let missing = || CertError::NoKey {
         cert: cert.to_owned(),
         looked: vec![path.to_owned()],
@@ -101,7 +101,7 @@ pub(super) fn named(path: &Path, cert: &Path) -> Result<Keys, CertError> {
 }
 
 /// The file of the private key, and the keys in it.
-pub(super) fn find(files: &CertFiles, cert: &PemFile) -> Result<Keys, CertError> {
+pub(super) fn find(files: &CertFiles, cert: &PemFile) -> Result<FoundKeys, CertError> {
     if let Some(path) = &files.key {
         return named(path, &files.cert);
     }
@@ -139,7 +139,7 @@ fn beside(cert: &Path) -> Vec<PathBuf> {
     paths
 }
 
-fn keys_of(file: &PemFile, path: &Path) -> Result<Option<Keys>, CertError> {
+fn keys_of(file: &PemFile, path: &Path) -> Result<Option<FoundKeys>, CertError> {
     let unsupported = |kind: &str| CertError::UnsupportedKey {
         path: path.to_owned(),
         kind: kind.to_owned(),

@@ -30,13 +30,13 @@ const GCM_RECORDS: u64 = 1 << 24;
 /// The content types of RFC 8446 §5.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ContentType {
-    /// Meaningless after the handshake.
+    /// Meaningless after the handshake: refused.
     ChangeCipherSpec,
     /// A close or an error.
     Alert,
     /// Tickets, key updates; a renegotiation in TLS 1.2.
     Handshake,
-    /// Data of the application.
+    /// Data of the application, such as HTTP.
     ApplicationData,
 }
 
@@ -91,7 +91,7 @@ impl RecordError {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Layout {
+enum RecordLayout {
     /// The type is inside, the header is the additional data (RFC 8446 §5.2).
     Tls13,
     /// Eight bytes of nonce lead every record (RFC 5288 §3).
@@ -101,15 +101,15 @@ enum Layout {
 }
 
 /// One direction's key, with the number of the next record.
-struct Key {
+struct RecordKey {
     aead: LessSafeKey,
     iv: [u8; NONCE],
     sequence: u64,
     limit: u64,
-    layout: Layout,
+    layout: RecordLayout,
 }
 
-impl Key {
+impl RecordKey {
     fn new(version: ProtocolVersion, (sequence, secrets): (u64, ConnectionTrafficSecrets)) -> Self {
         let (algorithm, key, iv, limit) = match secrets {
             ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (&AES_128_GCM, key, iv, GCM_RECORDS),
@@ -120,9 +120,9 @@ impl Key {
             _ => unreachable!("our policies offer these three AEADs only"),
         };
         let layout = match (version, algorithm == &CHACHA20_POLY1305) {
-            (ProtocolVersion::TLSv1_3, _) => Layout::Tls13,
-            (_, false) => Layout::Tls12Gcm,
-            (_, true) => Layout::Tls12ChaCha,
+            (ProtocolVersion::TLSv1_3, _) => RecordLayout::Tls13,
+            (_, false) => RecordLayout::Tls12Gcm,
+            (_, true) => RecordLayout::Tls12ChaCha,
         };
         let unbound = UnboundKey::new(algorithm, key.as_ref())
             .expect("rustls derives keys of the right length");
@@ -166,12 +166,12 @@ impl Key {
 }
 
 /// Protects the records that we send.
-pub struct Sealer(Key);
+pub struct RecordSealer(RecordKey);
 
-impl Sealer {
+impl RecordSealer {
     /// `secrets` are the transmit half of the secrets of rustls.
     pub fn new(version: ProtocolVersion, secrets: (u64, ConnectionTrafficSecrets)) -> Self {
-        Self(Key::new(version, secrets))
+        Self(RecordKey::new(version, secrets))
     }
 
     /// Whether the key is nearly used up, so that a key update is due (RFC 8446 §4.6.3).
@@ -187,7 +187,7 @@ impl Sealer {
     /// Seals `plaintext` as application data in records of at most 16 KB; returns the number of
     /// bytes in `out`.
     ///
-    /// `out` must have room for [`Sealer::sealed_len`].
+    /// `out` must have room for [`RecordSealer::sealed_len`].
     ///
     /// # Errors
     /// [`RecordError::Exhausted`] when the key must not protect that many more records.
@@ -215,9 +215,9 @@ impl Sealer {
         }
         let nonce = key.nonce();
         let (lead, trail, outer): (&[u8], &[u8], _) = match key.layout {
-            Layout::Tls13 => (&[], &[kind.byte()], ContentType::ApplicationData),
-            Layout::Tls12Gcm => (&nonce[NONCE - EXPLICIT_NONCE..], &[], kind),
-            Layout::Tls12ChaCha => (&[], &[], kind),
+            RecordLayout::Tls13 => (&[], &[kind.byte()], ContentType::ApplicationData),
+            RecordLayout::Tls12Gcm => (&nonce[NONCE - EXPLICIT_NONCE..], &[], kind),
+            RecordLayout::Tls12ChaCha => (&[], &[], kind),
         };
         let body = lead.len() + plaintext.len() + trail.len() + TAG;
         let (header, rest) = out.split_at_mut(HEADER);
@@ -228,7 +228,7 @@ impl Sealer {
         let end = &mut rest[..trail.len() + TAG];
         let additional_12;
         let aad: &[u8] = match key.layout {
-            Layout::Tls13 => header,
+            RecordLayout::Tls13 => header,
             _ => {
                 additional_12 = key.additional_12(kind.byte(), plaintext.len());
                 &additional_12
@@ -251,20 +251,20 @@ impl Sealer {
 
 /// The content of an opened record: its plaintext is at the front of the caller's buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Opened {
-    /// The content type.
+pub struct OpenedRecord {
+    /// The content type of the record.
     pub kind: ContentType,
-    /// The bytes of plaintext.
+    /// The number of bytes of plaintext.
     pub len: usize,
 }
 
 /// Unprotects the records that we receive.
-pub struct Opener(Key);
+pub struct RecordOpener(RecordKey);
 
-impl Opener {
+impl RecordOpener {
     /// `secrets` are the receive half of the secrets of rustls.
     pub fn new(version: ProtocolVersion, secrets: (u64, ConnectionTrafficSecrets)) -> Self {
-        Self(Key::new(version, secrets))
+        Self(RecordKey::new(version, secrets))
     }
 
     /// The length of the record that `wire` begins with, header included; `None` until five bytes
@@ -281,8 +281,8 @@ impl Opener {
         }
         let expansion = match self.0.layout {
             // Under keys, all records of TLS 1.3 look like application data (RFC 8446 §5.2).
-            Layout::Tls13 if kind != 23 => return Err(RecordError::Malformed),
-            Layout::Tls13 => MAX_EXPANSION_13,
+            RecordLayout::Tls13 if kind != 23 => return Err(RecordError::Malformed),
+            RecordLayout::Tls13 => MAX_EXPANSION_13,
             _ => MAX_EXPANSION_12,
         };
         let body = usize::from(u16::from_be_bytes([high, low]));
@@ -292,20 +292,20 @@ impl Opener {
         Ok(Some(HEADER + body))
     }
 
-    /// Opens one whole record, as framed by [`Opener::frame`], into the front of `plain`.
+    /// Opens one whole record, as framed by [`RecordOpener::frame`], into the front of `plain`.
     ///
     /// `plain` must be as long as the record. After an error its content is invalid.
     ///
     /// # Errors
     /// When it does not authenticate or its content is malformed.
-    pub fn open(&mut self, record: &[u8], plain: &mut [u8]) -> Result<Opened, RecordError> {
+    pub fn open(&mut self, record: &[u8], plain: &mut [u8]) -> Result<OpenedRecord, RecordError> {
         let key = &mut self.0;
         let (header, body) = record
             .split_at_checked(HEADER)
             .ok_or(RecordError::Malformed)?;
         let mut nonce = key.nonce();
         let sealed = match key.layout {
-            Layout::Tls12Gcm => {
+            RecordLayout::Tls12Gcm => {
                 let (explicit, sealed) = body
                     .split_at_checked(EXPLICIT_NONCE)
                     .ok_or(RecordError::Malformed)?;
@@ -321,7 +321,7 @@ impl Opener {
         let (ciphertext, tag) = sealed.split_at(len);
         let additional_12;
         let aad: &[u8] = match key.layout {
-            Layout::Tls13 => header,
+            RecordLayout::Tls13 => header,
             _ => {
                 additional_12 = key.additional_12(header[0], len);
                 &additional_12
@@ -339,9 +339,9 @@ impl Opener {
             .map_err(|_| RecordError::BadMac)?;
         key.advance();
         match key.layout {
-            Layout::Tls13 => unpad(plain),
+            RecordLayout::Tls13 => unpad(plain),
             _ if len > MAX_PLAINTEXT => Err(RecordError::Overflow),
-            _ => Ok(Opened {
+            _ => Ok(OpenedRecord {
                 kind: ContentType::parse(header[0]).ok_or(RecordError::Malformed)?,
                 len,
             }),
@@ -350,7 +350,7 @@ impl Opener {
 }
 
 /// The inner plaintext of TLS 1.3 ends with its type and any number of zeros (RFC 8446 §5.4).
-fn unpad(plain: &[u8]) -> Result<Opened, RecordError> {
+fn unpad(plain: &[u8]) -> Result<OpenedRecord, RecordError> {
     let last = plain
         .iter()
         .rposition(|&byte| byte != 0)
@@ -360,21 +360,21 @@ fn unpad(plain: &[u8]) -> Result<Opened, RecordError> {
     }
     match ContentType::parse(plain[last]) {
         Some(ContentType::ChangeCipherSpec) | None => Err(RecordError::Malformed),
-        Some(kind) => Ok(Opened { kind, len: last }),
+        Some(kind) => Ok(OpenedRecord { kind, len: last }),
     }
 }
 
-impl std::fmt::Debug for Sealer {
+impl std::fmt::Debug for RecordSealer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Sealer")
+        f.debug_struct("RecordSealer")
             .field("sequence", &self.0.sequence)
             .finish_non_exhaustive()
     }
 }
 
-impl std::fmt::Debug for Opener {
+impl std::fmt::Debug for RecordOpener {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Opener")
+        f.debug_struct("RecordOpener")
             .field("sequence", &self.0.sequence)
             .finish_non_exhaustive()
     }

@@ -9,12 +9,12 @@ use arc_swap::ArcSwap;
 use rustls::ServerConfig;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 
-use super::certs::CertFiles;
+use super::cert_files::CertFiles;
+use super::cert_store::{CertStore, ReloadReport};
 use super::error::{TlsSetupError, Warning};
+use super::file_stamp::{FileStamp, stamp};
 use super::policy::Policy;
-use super::stamp::{Stamp, stamp};
-use super::store::{ReloadReport, Store};
-use super::tickets::{self, Scope, TicketRing};
+use super::tickets::{self, TicketRing, TicketScope};
 use super::verify::{ClientAuthSettings, ClientRules};
 
 /// The TLS settings of one listener.
@@ -39,15 +39,15 @@ pub struct ServerSettings {
 /// TLS of one listener, shared by the workers.
 #[derive(Debug)]
 pub struct Acceptor {
-    fixed: Fixed,
+    fixed: FixedSettings,
     client_auth: Option<ClientAuthSettings>,
-    running: ArcSwap<Running>,
+    running: ArcSwap<ActiveServerConfig>,
 }
 
 /// The part that no reload replaces.
 #[derive(Debug)]
-struct Fixed {
-    store: Arc<Store>,
+struct FixedSettings {
+    store: Arc<CertStore>,
     policy: Policy,
     alpn: Vec<Vec<u8>>,
     tickets: Option<Arc<TicketRing>>,
@@ -56,12 +56,12 @@ struct Fixed {
 /// The settings of new handshakes. The scope shows whether a reload has changed more than
 /// certificates.
 #[derive(Debug)]
-struct Running {
+struct ActiveServerConfig {
     config: Arc<ServerConfig>,
     rules: Option<ClientRules>,
     /// The stamp of the CA list when the rules were read.
-    read: Option<Stamp>,
-    scope: Scope,
+    read: Option<FileStamp>,
+    scope: TicketScope,
 }
 
 impl Acceptor {
@@ -79,7 +79,7 @@ impl Acceptor {
             tickets,
         } = settings;
         let mut errors = alpn_errors(&alpn);
-        let store = Store::open(certs, default)
+        let store = CertStore::open(certs, default)
             .map_err(|found| errors.extend(found))
             .ok();
         let read = stamp_of(client_auth.as_ref());
@@ -89,7 +89,7 @@ impl Acceptor {
         let (Some((store, warnings)), Some(rules), true) = (store, rules, errors.is_empty()) else {
             return Err(errors);
         };
-        let fixed = Fixed {
+        let fixed = FixedSettings {
             store: Arc::new(store),
             policy,
             alpn,
@@ -114,12 +114,12 @@ impl Acceptor {
         self.running.load().config.clone()
     }
 
-    /// The certificates.
-    pub fn store(&self) -> &Arc<Store> {
+    /// The certificates that it chooses from.
+    pub fn store(&self) -> &Arc<CertStore> {
         &self.fixed.store
     }
 
-    /// See [`Store::serves`].
+    /// As [`CertStore::serves`], with its own certificates.
     pub fn serves(&self, sni: Option<&str>) -> bool {
         self.fixed.store.serves(sni)
     }
@@ -191,7 +191,7 @@ fn load_rules(
 }
 
 /// The stamp of the CA list, taken before reading, so that a change in between is noticed later.
-fn stamp_of(settings: Option<&ClientAuthSettings>) -> Option<Stamp> {
+fn stamp_of(settings: Option<&ClientAuthSettings>) -> Option<FileStamp> {
     settings.and_then(|settings| stamp(&settings.ca).ok())
 }
 
@@ -200,7 +200,7 @@ fn stamp_of(settings: Option<&ClientAuthSettings>) -> Option<Stamp> {
 /// server's certificate again, so that a listener with other certificates could pose as this one
 /// (Delignat-Lavaud and Bhargavan, "Network-based origin confusion attacks against HTTPS virtual
 /// hosting", 2015). The certificates themselves are not in it: a renewal keeps tickets valid.
-fn scope_of(store: &Store, rules: Option<&ClientRules>) -> Scope {
+fn scope_of(store: &CertStore, rules: Option<&ClientRules>) -> TicketScope {
     let names = store.identity();
     let rules: Vec<&[u8]> = rules
         .map(|rules| rules.parts().collect())
@@ -209,13 +209,13 @@ fn scope_of(store: &Store, rules: Option<&ClientRules>) -> Scope {
     tickets::scope(rules.into_iter().chain([&b"names"[..]]).chain(names))
 }
 
-impl Fixed {
+impl FixedSettings {
     fn run(
         &self,
         rules: Option<ClientRules>,
-        scope: Scope,
-        read: Option<Stamp>,
-    ) -> Result<Running, String> {
+        scope: TicketScope,
+        read: Option<FileStamp>,
+    ) -> Result<ActiveServerConfig, String> {
         let provider = Arc::new(self.policy.provider());
         let verifier = match &rules {
             Some(rules) => rules.verifier(&provider)?,
@@ -240,7 +240,7 @@ impl Fixed {
             config.ticketer = ring.for_scope(scope);
             config.send_tls13_tickets = 2;
         }
-        Ok(Running {
+        Ok(ActiveServerConfig {
             config: Arc::new(config),
             rules,
             read,

@@ -9,7 +9,7 @@ use rustls::kernel::KernelConnection;
 use rustls::server::ServerConnectionData;
 use rustls::{ExtractedSecrets, ProtocolVersion};
 
-use super::record::{ContentType, Opener, RecordError, Sealer};
+use super::record::{ContentType, RecordError, RecordOpener, RecordSealer};
 
 /// The longest post-handshake message of a peer: a ticket.
 const MAX_MESSAGE: usize = 64 * 1024;
@@ -35,7 +35,7 @@ const KEY_UPDATE_NOT_REQUESTED: [u8; 5] = [KEY_UPDATE, 0, 0, 1, 0];
 /// The reason why a session cannot continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SessionError {
-    /// A refused record.
+    /// A record that does not authenticate or is malformed.
     #[error(transparent)]
     Record(#[from] RecordError),
     /// The peer ended with this fatal alert (RFC 8446 §6.2).
@@ -44,7 +44,7 @@ pub enum SessionError {
     /// The peer violated the protocol; this alert is for it.
     #[error("peer broke the protocol (alert {0})")]
     Misbehaved(u8),
-    /// The peer requested renegotiation.
+    /// The peer requested renegotiation, which TLS 1.2 allows.
     #[error("peer asked to renegotiate")]
     Renegotiation,
 }
@@ -61,9 +61,9 @@ impl SessionError {
     }
 }
 
-/// The result of [`Session::open`].
+/// The bytes that one [`TlsSession::open`] has handled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Progress {
+pub struct OpenedBytes {
     /// The bytes of records that are done.
     pub consumed: usize,
     /// Bytes of application data at the front of the plaintext buffer.
@@ -71,16 +71,14 @@ pub struct Progress {
 }
 
 /// Our role in the connection, with the state that rustls needs for the next keys.
-pub(super) enum Keys {
-    /// We accepted.
+pub(super) enum SessionRole {
     Server(KernelConnection<ServerConnectionData>),
-    /// We connected.
     Client(KernelConnection<ClientConnectionData>),
 }
 
 /// Bytes that arrived together with the end of the handshake.
 #[derive(Debug, Default)]
-pub(super) struct Rest {
+pub(super) struct HandshakeRest {
     /// Received bytes that are not opened yet.
     pub(super) partial: Vec<u8>,
     /// Application data that rustls has opened already.
@@ -89,12 +87,12 @@ pub(super) struct Rest {
     pub(super) closed: bool,
 }
 
-/// An established TLS connection.
-pub struct Session {
-    opener: Opener,
-    sealer: Sealer,
+/// A TLS connection after its handshake.
+pub struct TlsSession {
+    opener: RecordOpener,
+    sealer: RecordSealer,
     version: ProtocolVersion,
-    keys: Keys,
+    keys: SessionRole,
     /// A received part of a record.
     partial: Vec<u8>,
     /// Application data that arrived with the end of the handshake.
@@ -106,15 +104,19 @@ pub struct Session {
     owes_key_update: bool,
 }
 
-impl Session {
-    pub(super) fn new(keys: Keys, secrets: ExtractedSecrets, rest: Rest) -> Box<Self> {
+impl TlsSession {
+    pub(super) fn new(
+        keys: SessionRole,
+        secrets: ExtractedSecrets,
+        rest: HandshakeRest,
+    ) -> Box<Self> {
         let version = match &keys {
-            Keys::Server(kernel) => kernel.protocol_version(),
-            Keys::Client(kernel) => kernel.protocol_version(),
+            SessionRole::Server(kernel) => kernel.protocol_version(),
+            SessionRole::Client(kernel) => kernel.protocol_version(),
         };
         Box::new(Self {
-            opener: Opener::new(version, secrets.rx),
-            sealer: Sealer::new(version, secrets.tx),
+            opener: RecordOpener::new(version, secrets.rx),
+            sealer: RecordSealer::new(version, secrets.tx),
             version,
             keys,
             partial: rest.partial,
@@ -137,7 +139,7 @@ impl Session {
         std::mem::take(&mut self.partial)
     }
 
-    /// The number of left-over bytes; see [`Session::take_partial`].
+    /// The number of left-over bytes; see [`TlsSession::take_partial`].
     pub fn partial_len(&self) -> usize {
         self.partial.len()
     }
@@ -176,8 +178,8 @@ impl Session {
     /// # Errors
     /// When the peer violates the protocol or ends with an alert. Data that was gathered before is
     /// lost with the session.
-    pub fn open(&mut self, wire: &[u8], plain: &mut [u8]) -> Result<Progress, SessionError> {
-        let mut done = Progress::default();
+    pub fn open(&mut self, wire: &[u8], plain: &mut [u8]) -> Result<OpenedBytes, SessionError> {
+        let mut done = OpenedBytes::default();
         while !self.closed {
             let rest = &wire[done.consumed..];
             let Some(len) = self.opener.frame(rest)? else {
@@ -211,9 +213,9 @@ impl Session {
         Ok(done)
     }
 
-    /// The room that [`Session::seal`] may need for `plaintext` bytes.
+    /// The room that [`TlsSession::seal`] may need for `plaintext` bytes.
     pub const fn sealed_len(plaintext: usize) -> usize {
-        Sealer::sealed_len(plaintext)
+        RecordSealer::sealed_len(plaintext)
     }
 
     /// Seals application data into `out` and returns the number of bytes.
@@ -238,11 +240,11 @@ impl Session {
             self.owes_key_update = false;
             self.append(ContentType::Handshake, &KEY_UPDATE_NOT_REQUESTED, out)?;
             let next = match &mut self.keys {
-                Keys::Server(kernel) => kernel.update_tx_secret(),
-                Keys::Client(kernel) => kernel.update_tx_secret(),
+                SessionRole::Server(kernel) => kernel.update_tx_secret(),
+                SessionRole::Client(kernel) => kernel.update_tx_secret(),
             };
             let next = next.map_err(|_| SessionError::Misbehaved(INTERNAL_ERROR))?;
-            self.sealer = Sealer::new(self.version, next);
+            self.sealer = RecordSealer::new(self.version, next);
         }
         Ok(())
     }
@@ -271,7 +273,7 @@ impl Session {
         out: &mut Vec<u8>,
     ) -> Result<(), SessionError> {
         let start = out.len();
-        out.resize(start + Sealer::sealed_len(content.len()), 0);
+        out.resize(start + RecordSealer::sealed_len(content.len()), 0);
         let used = self.sealer.seal(kind, content, &mut out[start..]);
         out.truncate(start + used.unwrap_or(0));
         used?;
@@ -304,7 +306,7 @@ impl Session {
         if self.version != ProtocolVersion::TLSv1_3 {
             return match self.keys {
                 // RFC 5246 §7.4.1.1: a client may ignore a request to renegotiate.
-                Keys::Client(_) if content == HELLO_REQUEST => self.count_idle(),
+                SessionRole::Client(_) if content == HELLO_REQUEST => self.count_idle(),
                 _ => Err(SessionError::Renegotiation),
             };
         }
@@ -332,11 +334,11 @@ impl Session {
             // RFC 8446 §5.1: no message may follow in the record after which the key changes.
             (KEY_UPDATE, [0 | 1], keys) if self.message.is_empty() => {
                 let next = match keys {
-                    Keys::Server(kernel) => kernel.update_rx_secret(),
-                    Keys::Client(kernel) => kernel.update_rx_secret(),
+                    SessionRole::Server(kernel) => kernel.update_rx_secret(),
+                    SessionRole::Client(kernel) => kernel.update_rx_secret(),
                 };
                 let next = next.map_err(|_| SessionError::Misbehaved(INTERNAL_ERROR))?;
-                self.opener = Opener::new(self.version, next);
+                self.opener = RecordOpener::new(self.version, next);
                 self.owes_key_update |= body == [1];
                 Ok(())
             }
@@ -345,7 +347,7 @@ impl Session {
             }
             (KEY_UPDATE, _, _) if body.len() != 1 => Err(SessionError::Misbehaved(DECODE_ERROR)),
             // A ticket that rustls does not accept only costs a later resumption.
-            (NEW_SESSION_TICKET, _, Keys::Client(kernel)) => {
+            (NEW_SESSION_TICKET, _, SessionRole::Client(kernel)) => {
                 let _ = kernel.handle_new_session_ticket(body);
                 Ok(())
             }
@@ -354,9 +356,9 @@ impl Session {
     }
 }
 
-impl std::fmt::Debug for Session {
+impl std::fmt::Debug for TlsSession {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Session")
+        f.debug_struct("TlsSession")
             .field("version", &self.version)
             .finish_non_exhaustive()
     }

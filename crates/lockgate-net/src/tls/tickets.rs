@@ -8,64 +8,35 @@
 //! (16), with the scope as associated data. Nonces are random: keep to fewer than 2^32 tickets a
 //! key (NIST SP 800-38D §8.3), which a site with 10,000 handshakes a second reaches in 2.5 days.
 
+mod key;
+
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
-use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
-use aws_lc_rs::{digest, hkdf};
-use rustls::pki_types::PrivatePkcs8KeyDer;
-use rustls::pki_types::pem::PemObject;
+use aws_lc_rs::aead::{Aad, NONCE_LEN, Nonce};
+use aws_lc_rs::digest;
 use rustls::server::ProducesTickets;
 
-use super::error::{CertError, Warning};
-use super::pem::read_bytes;
+use super::error::Warning;
+use super::file_stamp::{FileStamp, stamp};
 use super::private_key::readable_by_others;
-use super::stamp::{Stamp, stamp};
+use key::{KEY_NAME, TicketKey, read_keys};
 
-/// The reason why there are no ticket keys.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TicketError {
-    /// The key file could not be read.
-    #[error("{0}")]
-    File(CertError),
-    /// A line that is neither 48 nor 80 bytes in base64 or hexadecimal. The line itself is a
-    /// secret.
-    #[error("{}: line {line} is no ticket key: 48 or 80 bytes in base64 or hexadecimal are expected", .path.display())]
-    BadLine {
-        /// The key file.
-        path: PathBuf,
-        /// Counted from 1.
-        line: usize,
-    },
-    /// Two lines with the same first 16 bytes, which are the name of a key.
-    #[error("{}: line {line} has the name (the first 16 bytes) of an earlier key", .path.display())]
-    SameName {
-        /// The key file.
-        path: PathBuf,
-        /// Counted from 1.
-        line: usize,
-    },
-    /// `rotate` or `keep` is zero.
-    #[error("tickets need a rotation period and at least one key")]
-    Zero,
-    /// The system has no random bytes.
-    #[error("no random bytes for a ticket key")]
-    NoRandomness,
-}
+pub use key::TicketError;
 
-/// The result of [`TicketRing::rotate_if_due`].
+/// Whether [`TicketRing::rotate_if_due`] has rotated the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rotation {
-    /// No rotation was due.
+pub enum KeyRotation {
+    /// The current key is young enough.
     NotDue,
     /// A new key encrypts; the oldest is gone if there were too many.
     Rotated,
 }
 
-/// The result of [`TicketRing::reload`].
+/// Whether [`TicketRing::reload`] has read keys.
 #[derive(Debug, PartialEq, Eq)]
 pub enum KeysReloaded {
     /// The keys are random: there is no file.
@@ -78,34 +49,27 @@ pub enum KeysReloaded {
 
 /// The ticket keys, shared by all workers and listeners.
 pub struct TicketRing {
-    source: Source,
+    source: TicketKeySource,
     lifetime: Duration,
-    keys: ArcSwap<Keys>,
+    keys: ArcSwap<TicketKeys>,
 }
 
-enum Source {
+enum TicketKeySource {
     Rotating { rotate: Duration, keep: usize },
     File(PathBuf),
 }
 
 /// The keys for handshakes; never changed, only replaced.
-struct Keys {
+struct TicketKeys {
     /// The first encrypts, all decrypt.
-    ring: Vec<Arc<Key>>,
+    ring: Vec<Arc<TicketKey>>,
     since: Instant,
     /// The stamp of their file when it was read.
-    read: Option<Stamp>,
+    read: Option<FileStamp>,
 }
-
-struct Key {
-    name: KeyName,
-    aead: RandomizedNonceKey,
-}
-
-type KeyName = [u8; 16];
 
 /// The scope of a ticket: SHA-256 over all settings that must be equal to resume.
-pub(super) type Scope = [u8; 32];
+pub(super) type TicketScope = [u8; 32];
 
 impl TicketRing {
     /// Random keys: a new one every `rotate`, of which the newest `keep` open tickets. A ticket is
@@ -117,8 +81,8 @@ impl TicketRing {
         if rotate.is_zero() || keep == 0 {
             return Err(TicketError::Zero);
         }
-        let keys = Keys {
-            ring: vec![Arc::new(Key::random()?)],
+        let keys = TicketKeys {
+            ring: vec![Arc::new(TicketKey::random()?)],
             since: now,
             read: None,
         };
@@ -126,7 +90,7 @@ impl TicketRing {
             .saturating_mul(u32::try_from(keep).unwrap_or(u32::MAX))
             .min(MAX_LIFETIME);
         Ok(Arc::new(Self {
-            source: Source::Rotating { rotate, keep },
+            source: TicketKeySource::Rotating { rotate, keep },
             lifetime,
             keys: ArcSwap::from_pointee(keys),
         }))
@@ -146,13 +110,13 @@ impl TicketRing {
     pub fn from_file(path: &Path, now: Instant) -> Result<(Arc<Self>, Vec<Warning>), TicketError> {
         // Before reading, so that a change in between is noticed later.
         let read = stamp(path).ok();
-        let keys = Keys {
+        let keys = TicketKeys {
             ring: read_keys(path)?,
             since: now,
             read,
         };
         let warnings = readable_by_others(path).into_iter().collect();
-        let source = Source::File(path.to_owned());
+        let source = TicketKeySource::File(path.to_owned());
         let ring = Self {
             source,
             lifetime: FILE_LIFETIME,
@@ -169,8 +133,8 @@ impl TicketRing {
     /// The key file, for watching.
     pub fn file(&self) -> Option<&Path> {
         match &self.source {
-            Source::Rotating { .. } => None,
-            Source::File(path) => Some(path),
+            TicketKeySource::Rotating { .. } => None,
+            TicketKeySource::File(path) => Some(path),
         }
     }
 
@@ -179,27 +143,27 @@ impl TicketRing {
     ///
     /// # Errors
     /// No randomness; the current keys stay.
-    pub fn rotate_if_due(&self, now: Instant) -> Result<Rotation, TicketError> {
-        let Source::Rotating { rotate, keep } = self.source else {
-            return Ok(Rotation::NotDue);
+    pub fn rotate_if_due(&self, now: Instant) -> Result<KeyRotation, TicketError> {
+        let TicketKeySource::Rotating { rotate, keep } = self.source else {
+            return Ok(KeyRotation::NotDue);
         };
         let before = self.keys.load();
         if now.saturating_duration_since(before.since) < rotate {
-            return Ok(Rotation::NotDue);
+            return Ok(KeyRotation::NotDue);
         }
-        let mut ring = vec![Arc::new(Key::random()?)];
+        let mut ring = vec![Arc::new(TicketKey::random()?)];
         ring.extend(before.ring.iter().take(keep - 1).cloned());
         // Of two concurrent callers only one rotates.
-        let after = Arc::new(Keys {
+        let after = Arc::new(TicketKeys {
             ring,
             since: now,
             read: None,
         });
         let found = self.keys.compare_and_swap(&*before, after);
         Ok(if Arc::ptr_eq(&found, &before) {
-            Rotation::Rotated
+            KeyRotation::Rotated
         } else {
-            Rotation::NotDue
+            KeyRotation::NotDue
         })
     }
 
@@ -208,7 +172,7 @@ impl TicketRing {
     /// # Errors
     /// Those of [`TicketRing::from_file`]; the current keys stay.
     pub fn reload(&self) -> Result<KeysReloaded, TicketError> {
-        let Source::File(path) = &self.source else {
+        let TicketKeySource::File(path) = &self.source else {
             return Ok(KeysReloaded::NoFile);
         };
         let (before, read) = (self.keys.load(), stamp(path).ok());
@@ -216,7 +180,7 @@ impl TicketRing {
             return Ok(KeysReloaded::Unchanged);
         }
         let ring = read_keys(path)?;
-        self.keys.store(Arc::new(Keys {
+        self.keys.store(Arc::new(TicketKeys {
             ring,
             since: before.since,
             read,
@@ -226,14 +190,14 @@ impl TicketRing {
         ))
     }
 
-    pub(super) fn for_scope(self: &Arc<Self>, scope: Scope) -> Arc<dyn ProducesTickets> {
+    pub(super) fn for_scope(self: &Arc<Self>, scope: TicketScope) -> Arc<dyn ProducesTickets> {
         Arc::new(ScopedTickets {
             ring: self.clone(),
             scope,
         })
     }
 
-    fn seal(&self, state: &[u8], scope: &Scope, now: u64) -> Option<Vec<u8>> {
+    fn seal(&self, state: &[u8], scope: &TicketScope, now: u64) -> Option<Vec<u8>> {
         let keys = self.keys.load();
         let key = keys.ring.first()?;
         let mut ticket = Vec::with_capacity(HEAD + ISSUED + state.len() + TAG);
@@ -251,7 +215,7 @@ impl TicketRing {
         Some(ticket)
     }
 
-    fn open(&self, ticket: &[u8], scope: &Scope, now: u64) -> Option<Vec<u8>> {
+    fn open(&self, ticket: &[u8], scope: &TicketScope, now: u64) -> Option<Vec<u8>> {
         let (name, rest) = ticket.split_first_chunk::<KEY_NAME>()?;
         let (nonce, sealed) = rest.split_first_chunk::<NONCE_LEN>()?;
         let keys = self.keys.load();
@@ -282,7 +246,7 @@ impl fmt::Debug for TicketRing {
 #[derive(Debug)]
 struct ScopedTickets {
     ring: Arc<TicketRing>,
-    scope: Scope,
+    scope: TicketScope,
 }
 
 impl ProducesTickets for ScopedTickets {
@@ -306,7 +270,7 @@ impl ProducesTickets for ScopedTickets {
 /// The scope of a listener, from all settings that must be equal wherever its tickets are valid.
 ///
 /// Lengths are hashed too, so that no two lists of parts have the same hash.
-pub(super) fn scope<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Scope {
+pub(super) fn scope<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> TicketScope {
     let mut hash = digest::Context::new(&digest::SHA256);
     hash.update(b"lockgate ticket scope 1");
     for part in parts {
@@ -319,107 +283,12 @@ pub(super) fn scope<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Scope {
         .expect("SHA-256 has 32 bytes")
 }
 
-impl Key {
-    fn random() -> Result<Self, TicketError> {
-        let (mut name, mut secret) = ([0; KEY_NAME], [0; 32]);
-        aws_lc_rs::rand::fill(&mut name).map_err(|_| TicketError::NoRandomness)?;
-        aws_lc_rs::rand::fill(&mut secret).map_err(|_| TicketError::NoRandomness)?;
-        Ok(Self::new(name, &secret))
-    }
-
-    /// A key from the 48 or 80 bytes that nginx, HAProxy and hitch use: a name and 32 or 64 bytes
-    /// of secret.
-    fn from_material(material: &[u8]) -> Option<Self> {
-        let (name, secret) = material.split_first_chunk::<KEY_NAME>()?;
-        if !matches!(secret.len(), 32 | 64) {
-            return None;
-        }
-        let mut derived = [0; 32];
-        let extracted =
-            hkdf::Salt::new(hkdf::HKDF_SHA256, b"lockgate ticket key 1").extract(secret);
-        extracted
-            .expand(&[b"AES-256-GCM"], hkdf::HKDF_SHA256)
-            .ok()?
-            .fill(&mut derived)
-            .ok()?;
-        Some(Self::new(*name, &derived))
-    }
-
-    fn new(name: KeyName, secret: &[u8; 32]) -> Self {
-        let aead = RandomizedNonceKey::new(&AES_256_GCM, secret).expect("the key has 32 bytes");
-        Self { name, aead }
-    }
-}
-
-fn read_keys(path: &Path) -> Result<Vec<Arc<Key>>, TicketError> {
-    parse_keys(&read_bytes(path).map_err(TicketError::File)?, path)
-}
-
-fn parse_keys(bytes: &[u8], path: &Path) -> Result<Vec<Arc<Key>>, TicketError> {
-    if let Some(key) = Key::from_material(bytes) {
-        return Ok(vec![Arc::new(key)]);
-    }
-    let mut keys: Vec<Arc<Key>> = Vec::new();
-    for (index, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
-        let line = line
-            .split(|byte| *byte == b'#')
-            .next()
-            .unwrap_or_default()
-            .trim_ascii();
-        if line.is_empty() {
-            continue;
-        }
-        let position = index + 1;
-        let key = decode(line).and_then(|material| Key::from_material(&material));
-        let key = key.ok_or_else(|| TicketError::BadLine {
-            path: path.to_owned(),
-            line: position,
-        })?;
-        if keys.iter().any(|earlier| earlier.name == key.name) {
-            return Err(TicketError::SameName {
-                path: path.to_owned(),
-                line: position,
-            });
-        }
-        keys.push(Arc::new(key));
-    }
-    match keys.is_empty() {
-        true => Err(TicketError::File(CertError::Empty {
-            path: path.to_owned(),
-        })),
-        false => Ok(keys),
-    }
-}
-
-fn decode(line: &[u8]) -> Option<Vec<u8>> {
-    // 96 and 160 digits are 48 and 80 bytes; as base64 they would be 72 and 120, which are no keys.
-    if matches!(line.len(), 96 | 160) {
-        let text = std::str::from_utf8(line).ok()?;
-        let byte = |at| {
-            text.get(at..at + 2)
-                .and_then(|pair| u8::from_str_radix(pair, 16).ok())
-        };
-        return (0..line.len()).step_by(2).map(byte).collect();
-    }
-    // PEM is the only base64 decoder among our dependencies, and its timing does not leak the key.
-    let pem = [
-        b"-----BEGIN PRIVATE KEY-----\n",
-        line,
-        b"\n-----END PRIVATE KEY-----\n",
-    ]
-    .concat();
-    PrivatePkcs8KeyDer::from_pem_slice(&pem)
-        .ok()
-        .map(|key| key.secret_pkcs8_der().to_vec())
-}
-
 fn now_in_seconds() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |since| since.as_secs())
 }
 
-const KEY_NAME: usize = 16;
 const HEAD: usize = KEY_NAME + NONCE_LEN;
 const ISSUED: usize = 8;
 const TAG: usize = 16;
@@ -428,10 +297,12 @@ const FILE_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 
 #[cfg(test)]
 mod tests {
+    use super::key::parse_keys;
     use super::*;
+    use crate::tls::error::CertError;
 
-    const HERE: Scope = [1; 32];
-    const THERE: Scope = [2; 32];
+    const HERE: TicketScope = [1; 32];
+    const THERE: TicketScope = [2; 32];
     const HOUR: Duration = Duration::from_secs(3600);
 
     fn ring(keep: usize, now: Instant) -> Arc<TicketRing> {
@@ -455,14 +326,20 @@ mod tests {
             ring.open(&ticket, &HERE, 1000).as_deref(),
             Some(&b"state"[..])
         );
-        assert_eq!(ring.rotate_if_due(start + HOUR / 2), Ok(Rotation::NotDue));
-        assert_eq!(ring.rotate_if_due(start + HOUR), Ok(Rotation::Rotated));
-        assert_eq!(ring.rotate_if_due(start + HOUR), Ok(Rotation::NotDue));
+        assert_eq!(
+            ring.rotate_if_due(start + HOUR / 2),
+            Ok(KeyRotation::NotDue)
+        );
+        assert_eq!(ring.rotate_if_due(start + HOUR), Ok(KeyRotation::Rotated));
+        assert_eq!(ring.rotate_if_due(start + HOUR), Ok(KeyRotation::NotDue));
         assert_eq!(
             ring.open(&ticket, &HERE, 1000).as_deref(),
             Some(&b"state"[..])
         );
-        assert_eq!(ring.rotate_if_due(start + 2 * HOUR), Ok(Rotation::Rotated));
+        assert_eq!(
+            ring.rotate_if_due(start + 2 * HOUR),
+            Ok(KeyRotation::Rotated)
+        );
         assert_eq!(ring.open(&ticket, &HERE, 1000), None);
     }
 

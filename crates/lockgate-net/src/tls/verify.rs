@@ -21,7 +21,7 @@ use super::pem;
 pub enum ClientAuthMode {
     /// Optional; if sent, it must be valid.
     Request,
-    /// Required.
+    /// A verified certificate is required.
     Require,
 }
 
@@ -34,7 +34,7 @@ pub struct ClientAuthSettings {
     pub ca: PathBuf,
 }
 
-/// The rules, loaded.
+/// The rules for client certificates, with the CAs loaded.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ClientRules {
     mode: ClientAuthMode,

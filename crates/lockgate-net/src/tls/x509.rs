@@ -16,21 +16,29 @@ use super::private_key::KeyKind;
 
 /// The contents of a certificate.
 #[derive(Clone, Debug)]
-pub(super) struct Facts {
-    pub(super) names: Vec<String>,
-    pub(super) addresses: Vec<IpAddr>,
-    pub(super) not_before: SystemTime,
-    pub(super) not_after: SystemTime,
-    pub(super) subject: String,
-    pub(super) issuer: String,
-    pub(super) kind: KeyKind,
+pub struct CertFacts {
+    /// DNS names in lower case, wildcards as `*.example.com`: the subject alternative names, or the
+    /// common name if there are none.
+    pub names: Vec<String>,
+    /// IP addresses among the subject alternative names. SNI has no addresses (RFC 6066 §3).
+    pub addresses: Vec<IpAddr>,
+    /// The start of its validity.
+    pub not_before: SystemTime,
+    /// The end of its validity.
+    pub not_after: SystemTime,
+    /// The distinguished name of the subject.
+    pub subject: String,
+    /// The distinguished name of the issuer.
+    pub issuer: String,
+    /// The kind of its public key.
+    pub key: KeyKind,
     pub(super) serial: Vec<u8>,
     pub(super) public_key: Vec<u8>,
 }
 
-impl Facts {
+impl CertFacts {
     pub(super) fn of(leaf: &X509Certificate<'_>, path: &Path) -> Result<Self, CertError> {
-        let kind = KeyKind::of(leaf).map_err(|kind| CertError::UnsupportedKey {
+        let key = KeyKind::of(leaf).map_err(|kind| CertError::UnsupportedKey {
             path: path.to_owned(),
             kind,
         })?;
@@ -42,7 +50,7 @@ impl Facts {
             not_after: system_time(leaf.validity().not_after.timestamp()),
             subject: leaf.subject().to_string(),
             issuer: leaf.issuer().to_string(),
-            kind,
+            key,
             serial: leaf.raw_serial().to_vec(),
             public_key: leaf.public_key().raw.to_vec(),
         })

@@ -12,10 +12,10 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use lockgate_http::forwarding::Client;
+use lockgate_http::forwarding::ForwardedClient;
 use lockgate_http::head::{BodyLength, ResponseHead};
 use lockgate_net::dial::{self, interleave, is_exhaustion};
-use lockgate_net::names::{Addresses, NameError, Names};
+use lockgate_net::name_cache::{Addresses, NameCache, NameError};
 use lockgate_net::socket::Socket;
 use lockgate_net::stream::Stream;
 use lockgate_rules::{ClientAddress, ProxyVersion, Queue};
@@ -25,12 +25,14 @@ use crate::access_log::{Cause, Side};
 use crate::admit::targets::{Refused, Targets};
 use crate::answer::Fault;
 use crate::clock::Clock;
-use crate::exchange::{Bounds, Dispatch, Failure, Shares, Switched, lap};
-use crate::h1::Link;
+use crate::exchange::{Dispatch, ExchangeFailure, Shares, SwitchedConnection, TunnelLimits, lap};
+use crate::h1::H1Connection;
 use crate::limits::sockets::Share;
 use crate::limits::{self, AtOnce, PerClient};
-use crate::message::Downstream;
-use crate::upstream::{Endpoint, Patience, Place, Slot, Upstream, Wire};
+use crate::message::ClientExchange;
+use crate::upstream::{
+    Endpoint, EndpointAddress, Queue, SocketSlot, UpstreamConnection, UpstreamPool, WaitBudget,
+};
 
 /// Addresses of one name that are tried, at the most.
 const ATTEMPTS: usize = 8;
@@ -45,13 +47,13 @@ pub struct Connect {
     /// Where they may lead.
     pub targets: Targets,
     /// What is known of names; all listeners share it.
-    pub names: Arc<Names>,
+    pub names: Arc<NameCache>,
     /// How old may be what is known.
     pub fresh: Duration,
     /// For the look-up of a name, and again for connecting to its addresses.
     pub connect: Duration,
     /// What tunnels are held to.
-    pub bounds: Bounds,
+    pub tunnel_limits: TunnelLimits,
     /// The PROXY header that targets are sent, if any.
     pub proxy_protocol: Option<ProxyVersion>,
     /// Names that one client may have looked up at once: one that asks for what no name server
@@ -71,7 +73,7 @@ pub struct Forward {
     /// The deadlines; it has no pool.
     pub proxy: Proxy,
     /// Whom targets are told of: nobody.
-    pub client: Client,
+    pub client: ForwardedClient,
 }
 
 impl Connect {
@@ -79,28 +81,28 @@ impl Connect {
     ///
     /// # Errors
     /// When it is malformed, may not lead there, or cannot; nothing was answered then.
-    pub async fn run<D: Downstream>(
+    pub async fn run<D: ClientExchange>(
         &self,
         exchange: &mut Dispatch<'_, D>,
         user: Option<&Arc<str>>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), ExchangeFailure> {
         let (host, port) = target(exchange)?;
         let shares = self.shares(exchange.request.values.client, user)?;
-        let patience = Patience::new(Queue::default().wait);
-        let (slot, share) = self.slot(exchange, &patience).await?;
-        let (up, endpoint) = self.reach(exchange, &patience, &host, port).await?;
-        let (hold, in_flight) = (
-            endpoint.count().in_slot(slot).of_share(share),
-            endpoint.begin(),
+        let wait_budget = WaitBudget::new(Queue::default().wait);
+        let (slot, share) = self.slot(exchange, &wait_budget).await?;
+        let (up, endpoint) = self.reach(exchange, &wait_budget, &host, port).await?;
+        let (permit, in_flight) = (
+            endpoint.count().with_slot(slot).with_share(share),
+            endpoint.begin_request(),
         );
-        let switched = Switched {
-            up: Wire::H1(up),
-            hold,
+        let switched = SwitchedConnection {
+            up: UpstreamConnection::H1(up),
+            permit,
             in_flight,
-            bounds: self.bounds,
+            tunnel_limits: self.tunnel_limits,
             shares,
             shapers: None,
-            opener: None,
+            opening: None,
         };
         exchange.switch(&ResponseHead::of(200), switched).await
     }
@@ -110,12 +112,12 @@ impl Connect {
     ///
     /// # Errors
     /// As [`Self::run`], and where there is no answer or not the whole of it.
-    pub async fn forward<D: Downstream>(
+    pub async fn forward<D: ClientExchange>(
         &self,
         proxy: &Proxy,
         exchange: &mut Dispatch<'_, D>,
         user: Option<&Arc<str>>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), ExchangeFailure> {
         let asked = &exchange.request.outgoing.target;
         let (host, port) = match (
             asked.secure.or(exchange.request.received().secure),
@@ -126,13 +128,13 @@ impl Connect {
                 port(authority.port.unwrap_or(HTTP_PORT))?,
             ),
             (Some(true), _) => {
-                return Err(Failure::because(
+                return Err(ExchangeFailure::because(
                     Fault::NotImplemented,
                     "https is asked for by CONNECT",
                 ));
             }
             _ => {
-                return Err(Failure::because(
+                return Err(ExchangeFailure::because(
                     Fault::Malformed,
                     "no URL, as proxies are asked for",
                 ));
@@ -143,77 +145,81 @@ impl Connect {
             Some(_) => self.shares(exchange.request.values.client, user)?,
             None => Shares::default(),
         };
-        let patience = Patience::new(Queue::default().wait);
-        let (slot, share) = self.slot(exchange, &patience).await?;
-        let (link, endpoint) = self.reach(exchange, &patience, &host, port).await?;
+        let wait_budget = WaitBudget::new(Queue::default().wait);
+        let (slot, share) = self.slot(exchange, &wait_budget).await?;
+        let (link, endpoint) = self.reach(exchange, &wait_budget, &host, port).await?;
         let worker = exchange.request.worker;
         let now = exchange.guard.clock().now();
-        let upstream = Upstream::once((link, slot), endpoint, &worker.blocks, now);
+        let upstream = UpstreamPool::single_use((link, slot), endpoint, &worker.blocks, now);
         // The request takes it from here.
         drop(share);
         // What has passed is counted.
         exchange.began = Instant::now();
         proxy.run_by(upstream, exchange).await?;
         if let Some(switched) = &mut exchange.outcome.switched {
-            (switched.bounds, switched.shares) = (self.bounds, shares);
+            (switched.tunnel_limits, switched.shares) = (self.tunnel_limits, shares);
         }
         Ok(())
     }
 
     /// A place for one more socket, and what it takes of the client's share; both are waited for as
     /// requests wait for endpoints.
-    async fn slot<D: Downstream>(
+    async fn slot<D: ClientExchange>(
         &self,
         exchange: &mut Dispatch<'_, D>,
-        patience: &Patience,
-    ) -> Result<(Slot, Option<Share>), Failure> {
+        wait_budget: &WaitBudget,
+    ) -> Result<(SocketSlot, Option<Share>), ExchangeFailure> {
         let (slots, guard) = (&exchange.request.worker.slots, exchange.guard);
         let share = match slots.try_share(exchange.share_of) {
             Ok(share) => share,
             Err(account) => {
-                let share = slots.share(account, guard, patience);
-                Some(while_wanted(exchange, patience.left(), Fault::Exhausted, share).await??)
+                let share = slots.wait_for_share(account, guard, wait_budget);
+                Some(while_wanted(exchange, wait_budget.left(), Fault::Exhausted, share).await??)
             }
         };
         let slot = match slots.try_take() {
             Some(slot) => slot,
             None => {
-                let slot = slots.take(guard, patience);
-                while_wanted(exchange, patience.left(), Fault::Exhausted, slot).await??
+                let slot = slots.take(guard, wait_budget);
+                while_wanted(exchange, wait_budget.left(), Fault::Exhausted, slot).await??
             }
         };
         Ok((slot, share))
     }
 
     /// A connection to `host`, on which the PROXY header has gone if there is to be one.
-    async fn reach<D: Downstream>(
+    async fn reach<D: ClientExchange>(
         &self,
         exchange: &mut Dispatch<'_, D>,
-        patience: &Patience,
+        wait_budget: &WaitBudget,
         host: &str,
         port: u16,
-    ) -> Result<(Box<Link>, Arc<Endpoint>), Failure> {
+    ) -> Result<(Box<H1Connection>, Arc<Endpoint>), ExchangeFailure> {
         let mut clock = exchange.began;
         let addresses = self.addresses(exchange, host, port).await?;
         let began = Instant::now();
-        let (socket, address) = self.dial(exchange, patience, host, &addresses).await?;
+        let (socket, address) = self.dial(exchange, wait_budget, host, &addresses).await?;
         exchange
             .outcome
-            .leased(lap(&mut clock), Some(began.elapsed()));
+            .add_lease(lap(&mut clock), Some(began.elapsed()));
         let endpoint = Arc::new(Endpoint::new(
             address.to_string(),
             address.ip().to_string(),
-            Place::Ip(address),
+            EndpointAddress::Ip(address),
             None,
         ));
         exchange.outcome.endpoint = Some(Arc::clone(&endpoint));
         let stream = Stream::new(socket, None, Vec::new());
-        let mut up = Box::new(Link::new(stream, &exchange.request.worker.blocks, &[]));
+        let mut up = Box::new(H1Connection::new(
+            stream,
+            &exchange.request.worker.blocks,
+            &[],
+        ));
         if let Some(version) = self.proxy_protocol {
             up.writer
                 .head()
                 .extend_from_slice(&(exchange.introduction)(version));
-            let Link { stream, writer, .. } = &mut *up;
+            let H1Connection { stream, writer, .. } = &mut *up;
             match exchange
                 .guard
                 .within(poll_fn(|cx| writer.poll_flush(cx, stream)))
@@ -221,17 +227,21 @@ impl Connect {
             {
                 Ok(sent) => {
                     sent.map_err(|error| {
-                        Failure::because(Fault::TargetRefused, error.to_string())
+                        ExchangeFailure::because(Fault::TargetRefused, error.to_string())
                     })?;
                 }
-                Err(cut) => return Err(Failure::cut(cut, Fault::TargetTimeout)),
+                Err(cut) => return Err(ExchangeFailure::cut(cut, Fault::TargetTimeout)),
             }
         }
         Ok((up, endpoint))
     }
 
-    fn shares(&self, client: ClientAddress, user: Option<&Arc<str>>) -> Result<Shares, Failure> {
-        let full = |whose| Failure::because(Fault::TooManyRequests, whose);
+    fn shares(
+        &self,
+        client: ClientAddress,
+        user: Option<&Arc<str>>,
+    ) -> Result<Shares, ExchangeFailure> {
+        let full = |whose| ExchangeFailure::because(Fault::TooManyRequests, whose);
         let mut shares = Shares::default();
         if let Some(table) = &self.per_client {
             let share = table.take(&limits::client(client.key_or_nobody()));
@@ -245,18 +255,18 @@ impl Connect {
     }
 
     /// Those of the target's addresses that a tunnel may lead to.
-    async fn addresses<D: Downstream>(
+    async fn addresses<D: ClientExchange>(
         &self,
         exchange: &mut Dispatch<'_, D>,
         host: &str,
         port: u16,
-    ) -> Result<Vec<SocketAddr>, Failure> {
+    ) -> Result<Vec<SocketAddr>, ExchangeFailure> {
         let refused = |refused: Refused| {
             let fault = match refused {
                 Refused::Denied | Refused::NotAllowed => Fault::TargetForbidden,
                 Refused::Private(_) | Refused::Nobody => Fault::TargetPrivate,
             };
-            Failure::because(fault, refused.to_string())
+            ExchangeFailure::because(fault, refused.to_string())
         };
         if let Some(ip) = literal(host) {
             let address = SocketAddr::new(ip, port);
@@ -282,16 +292,20 @@ impl Connect {
         Ok(addresses)
     }
 
-    async fn look_up<D: Downstream>(
+    async fn look_up<D: ClientExchange>(
         &self,
         exchange: &mut Dispatch<'_, D>,
         host: &str,
-    ) -> Result<Addresses, Failure> {
+    ) -> Result<Addresses, ExchangeFailure> {
         let found = match self.names.known(host, self.fresh) {
             Some(found) => found,
             None => {
-                let busy =
-                    || Failure::because(Fault::TooManyRequests, "names that are being looked up");
+                let busy = || {
+                    ExchangeFailure::because(
+                        Fault::TooManyRequests,
+                        "names that are being looked up",
+                    )
+                };
                 let mut place = self
                     .look_ups
                     .enter(exchange.request.values.client.key_or_nobody())
@@ -306,13 +320,13 @@ impl Connect {
         found.map_err(unresolved)
     }
 
-    async fn dial<D: Downstream>(
+    async fn dial<D: ClientExchange>(
         &self,
         exchange: &mut Dispatch<'_, D>,
-        patience: &Patience,
+        wait_budget: &WaitBudget,
         host: &str,
         addresses: &[SocketAddr],
-    ) -> Result<(Socket, SocketAddr), Failure> {
+    ) -> Result<(Socket, SocketAddr), ExchangeFailure> {
         let (slots, guard) = (&exchange.request.worker.slots, exchange.guard);
         let clock = guard.clock();
         let dialled = loop {
@@ -321,9 +335,9 @@ impl Connect {
             if !matches!(&dialled, Ok(Err(error)) if is_exhaustion(error)) {
                 break dialled;
             }
-            let room = slots.make_room(guard, patience);
-            let room = while_wanted(exchange, patience.left(), Fault::Exhausted, room).await?;
-            if !room.map_err(|cut| Failure::cut(cut, Fault::Exhausted))? {
+            let room = slots.make_room(guard, wait_budget);
+            let room = while_wanted(exchange, wait_budget.left(), Fault::Exhausted, room).await?;
+            if !room.map_err(|cut| ExchangeFailure::cut(cut, Fault::Exhausted))? {
                 break dialled;
             }
         };
@@ -334,7 +348,7 @@ impl Connect {
         };
         if unreachable {
             // Perhaps it has moved.
-            self.names.doubt(host);
+            self.names.mark_unreachable(host);
         }
         dialled?.map_err(|error| {
             let fault = match error.kind() {
@@ -347,14 +361,14 @@ impl Connect {
                 io::ErrorKind::TimedOut => Fault::TargetTimeout,
                 _ => Fault::TargetUnroutable,
             };
-            Failure::because(fault, error.to_string())
+            ExchangeFailure::because(fault, error.to_string())
         })
     }
 }
 
 /// Whom a request for a tunnel is for: a name in lower case or an address, and a port.
-fn target<D>(exchange: &Dispatch<'_, D>) -> Result<(String, u16), Failure> {
-    let malformed = |why| Err(Failure::because(Fault::Malformed, why));
+fn target<D>(exchange: &Dispatch<'_, D>) -> Result<(String, u16), ExchangeFailure> {
+    let malformed = |why| Err(ExchangeFailure::because(Fault::Malformed, why));
     if exchange.request.outgoing.length != BodyLength::Empty {
         // RFC 9110 §9.3.6: it has no meaning, and some would take it for the first bytes of the
         // tunnel.
@@ -370,9 +384,9 @@ fn target<D>(exchange: &Dispatch<'_, D>) -> Result<(String, u16), Failure> {
 }
 
 /// One that somebody can listen on.
-fn port(port: u16) -> Result<u16, Failure> {
+fn port(port: u16) -> Result<u16, ExchangeFailure> {
     if port == 0 {
-        Err(Failure::because(Fault::Malformed, "port 0"))
+        Err(ExchangeFailure::because(Fault::Malformed, "port 0"))
     } else {
         Ok(port)
     }
@@ -380,10 +394,10 @@ fn port(port: u16) -> Result<u16, Failure> {
 
 /// What a client is told whose target has no address, or whose target's name nobody has time for:
 /// the latter is our limit, and says nothing of the name.
-fn unresolved(error: NameError) -> Failure {
+fn unresolved(error: NameError) -> ExchangeFailure {
     match error {
-        NameError::Failed(said) => Failure::because(Fault::TargetUnknown, said.to_string()),
-        NameError::Busy => Failure::because(Fault::Exhausted, error.to_string()),
+        NameError::Failed(said) => ExchangeFailure::because(Fault::TargetUnknown, said.to_string()),
+        NameError::Busy => ExchangeFailure::because(Fault::Exhausted, error.to_string()),
     }
 }
 
@@ -401,12 +415,12 @@ fn literal(host: &str) -> Option<IpAddr> {
 
 /// Waits for `future` as long as it may take and the client is there; `late` is what it means when
 /// it takes longer.
-async fn while_wanted<D: Downstream, F: Future>(
+async fn while_wanted<D: ClientExchange, F: Future>(
     exchange: &mut Dispatch<'_, D>,
     limit: Duration,
     late: Fault,
     future: F,
-) -> Result<F::Output, Failure> {
+) -> Result<F::Output, ExchangeFailure> {
     let Dispatch { guard, down, .. } = exchange;
     guard.phase(limit);
     let mut future = pin!(future);
@@ -416,12 +430,12 @@ async fn while_wanted<D: Downstream, F: Future>(
     }));
     match waited.await {
         Ok(Some(output)) => Ok(output),
-        Ok(None) => Err(Failure::silent(
+        Ok(None) => Err(ExchangeFailure::silent(
             Cause::ClientReset,
             Side::Downstream,
             "while it waited",
         )),
-        Err(cut) => Err(Failure::cut(cut, late)),
+        Err(cut) => Err(ExchangeFailure::cut(cut, late)),
     }
 }
 

@@ -15,16 +15,16 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use lockgate_http::target;
-use lockgate_net::files::{Errno, Wait, would_wait};
+use lockgate_net::files::{DiskWait, Errno, would_wait};
 use lockgate_rules::TargetRewrite;
 
 use crate::answer::Fault;
-use crate::exchange::{Dispatch, Failure, Request};
+use crate::exchange::{Dispatch, ExchangeFailure, RoutedRequest};
 use crate::files::cache::Hit;
 use crate::files::file::File;
 use crate::files::resolve::{Wanted, absolute};
 use crate::files::{Before, Brought, Files};
-use crate::message::Downstream;
+use crate::message::ClientExchange;
 
 /// What was found for a request.
 enum Found {
@@ -39,22 +39,22 @@ impl Files {
     ///
     /// # Errors
     /// When nothing was answered, or the answer has broken off.
-    pub async fn run<D: Downstream>(
+    pub async fn run<D: ClientExchange>(
         self: &Arc<Self>,
         exchange: &mut Dispatch<'_, D>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), ExchangeFailure> {
         let path = self.path(exchange)?;
         match self.find(exchange, &path).await? {
             Found::File(hit) => self.send(exchange, &hit).await,
             Found::Moved(to) => self.redirect(exchange, &to).await,
             Found::Directory(at) => self.list(exchange, &path, at).await,
-            Found::Missing => Err(Failure::of(Fault::NotFound)),
+            Found::Missing => Err(ExchangeFailure::of(Fault::NotFound)),
         }
     }
 
     /// The path that is looked for, decoded.
-    fn path<D>(&self, exchange: &Dispatch<'_, D>) -> Result<Vec<u8>, Failure> {
-        let Request {
+    fn path<D>(&self, exchange: &Dispatch<'_, D>) -> Result<Vec<u8>, ExchangeFailure> {
+        let RoutedRequest {
             values,
             pattern,
             rules,
@@ -70,11 +70,11 @@ impl Files {
         })
     }
 
-    async fn find<D: Downstream>(
+    async fn find<D: ClientExchange>(
         self: &Arc<Self>,
         exchange: &Dispatch<'_, D>,
         path: &[u8],
-    ) -> Result<Found, Failure> {
+    ) -> Result<Found, ExchangeFailure> {
         let (worker, now) = (exchange.request.worker, exchange.guard.clock().now());
         let page = takes_pages(exchange, path);
         // What is asked for as a page may be found where the same path, asked for as a script, is
@@ -148,32 +148,32 @@ impl Files {
     }
 
     /// Asks the file system, on a thread if that has to wait.
-    async fn fetch<D: Downstream>(
+    async fn fetch<D: ClientExchange>(
         self: &Arc<Self>,
         exchange: &Dispatch<'_, D>,
         wanted: &Wanted,
         before: Option<&Before>,
-    ) -> Result<Result<Brought, Errno>, Failure> {
+    ) -> Result<Result<Brought, Errno>, ExchangeFailure> {
         let rewrite = exchange.request.rules.rewrite.as_ref();
-        let brought = self.bring(wanted, before, rewrite, Wait::No);
+        let brought = self.bring(wanted, before, rewrite, DiskWait::No);
         if !brought.as_ref().is_err_and(|error| would_wait(*error)) {
             return Ok(brought);
         }
         let (files, wanted, before) = (Arc::clone(self), wanted.clone(), before.cloned());
         let rewrite = rewrite.cloned();
-        let job = move || files.bring(&wanted, before.as_ref(), rewrite.as_ref(), Wait::Yes);
+        let job = move || files.bring(&wanted, before.as_ref(), rewrite.as_ref(), DiskWait::Yes);
         let brought = self.threads.submit(job).map_err(|_| busy())?;
         let brought = exchange.guard.within(brought).await;
         brought
-            .map_err(|cut| Failure::cut(cut, Fault::ResponseTimeout))?
+            .map_err(|cut| ExchangeFailure::cut(cut, Fault::ResponseTimeout))?
             .map_err(|_| busy())
     }
 }
 
-fn decoded(target: &[u8]) -> Result<Vec<u8>, Failure> {
+fn decoded(target: &[u8]) -> Result<Vec<u8>, ExchangeFailure> {
     let end = memchr::memchr(b'?', target).unwrap_or(target.len());
     let malformed =
-        |error: target::TargetError| Failure::because(Fault::Malformed, error.to_string());
+        |error: target::TargetError| ExchangeFailure::because(Fault::Malformed, error.to_string());
     target::decode(&target[..end])
         .map(|path| path.into_owned())
         .map_err(malformed)
@@ -194,23 +194,23 @@ fn name_of(path: &[u8]) -> &[u8] {
     path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
 }
 
-fn busy() -> Failure {
-    Failure::because(Fault::Exhausted, "too much waits for a disk")
+fn busy() -> ExchangeFailure {
+    ExchangeFailure::because(Fault::Exhausted, "too much waits for a disk")
 }
 
-fn unreadable(error: Errno) -> Failure {
+fn unreadable(error: Errno) -> ExchangeFailure {
     let fault = match error {
         Errno::ACCESS | Errno::PERM => Fault::Forbidden,
         // It is written to all the time.
         Errno::BUSY => Fault::Exhausted,
         Errno::MFILE | Errno::NFILE | Errno::NOMEM => Fault::Exhausted,
         Errno::FBIG => {
-            return Failure::because(
+            return ExchangeFailure::because(
                 Fault::FileUnreadable,
                 "what is changed of it makes it too long",
             );
         }
         _ => Fault::FileUnreadable,
     };
-    Failure::because(fault, error.to_string())
+    ExchangeFailure::because(fault, error.to_string())
 }

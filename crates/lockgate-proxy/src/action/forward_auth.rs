@@ -3,10 +3,10 @@
 //!
 //! Without IO: it is asked as any endpoint is.
 
-use lockgate_http::asked::Asked;
 use lockgate_http::fields::{Field, Fields, Known, alike};
-use lockgate_http::forwarding::Onward;
+use lockgate_http::forwarding::EndToEndFields;
 use lockgate_http::head::RequestHead;
+use lockgate_http::request_target::RequestTarget;
 
 use super::proxy::Proxy;
 use crate::message::OutgoingHead;
@@ -35,11 +35,17 @@ pub struct ForwardAuth {
 impl ForwardAuth {
     /// What it is asked about a request: a GET without a body, with those of the request's `fields`
     /// that go on. What others say about where a request came from is left out, but for what
-    /// [`Client`](lockgate_http::forwarding::Client) replaces or adds to. Neither is it asked
-    /// whether it has something newer, or a part of something: that is about what was asked for.
-    pub fn question(&self, head: &RequestHead, fields: &Fields, asked: &Asked<'_>) -> RequestHead {
+    /// [`ForwardedClient`](lockgate_http::forwarding::ForwardedClient) replaces or adds to. Neither
+    /// is it asked whether it has something newer, or a part of something: that is about what was
+    /// asked for.
+    pub fn question(
+        &self,
+        head: &RequestHead,
+        fields: &Fields,
+        asked: &RequestTarget<'_>,
+    ) -> RequestHead {
         let mut question = RequestHead::of(head.version, b"GET", self.target.as_bytes());
-        let onward = Onward::of(fields);
+        let onward = EndToEndFields::of(fields);
         for field in fields
             .iter()
             .filter(|field| onward.passes(field) && !self.withholds(field))
@@ -58,12 +64,12 @@ impl ForwardAuth {
     }
 
     /// Of whom and what it is asked: of the host that the request is for.
-    pub fn asked<'a>(&'a self, of: &Asked<'a>) -> Asked<'a> {
+    pub fn asked<'a>(&'a self, of: &RequestTarget<'a>) -> RequestTarget<'a> {
         let (path, query) = match self.target.split_once('?') {
             Some((path, query)) => (path, Some(query.as_bytes())),
             None => (self.target.as_str(), None),
         };
-        Asked {
+        RequestTarget {
             path: path.as_bytes(),
             query,
             secure: None,

@@ -17,14 +17,15 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use crate::answer::Fault;
-use crate::clock::Asked;
-use crate::exchange::{Dispatch, Failure, lap};
-use crate::h2::Target;
+use crate::clock::PendingResponse;
+use crate::exchange::{Dispatch, ExchangeFailure, lap};
+use crate::h2::RequestPseudoFields;
 use crate::limits::sockets::Share;
 use crate::member_set::MemberSet;
-use crate::message::{Downstream, OutgoingRequest};
-use crate::upstream::Failure::Unserved;
-use crate::upstream::{DialError, Lease, Patience, Upstream, Wanted};
+use crate::message::{ClientExchange, OutgoingRequest};
+use crate::metrics::http::LeaseCells;
+use crate::upstream::EndpointFailure::Unserved;
+use crate::upstream::{DialError, Lease, LeaseRequest, ReusePolicy, UpstreamPool, WaitBudget};
 
 use replay::Replay;
 
@@ -45,7 +46,7 @@ pub struct Proxy {
 
 /// Why a request is sent once more.
 struct Before {
-    failure: Failure,
+    failure: ExchangeFailure,
     /// The place of the endpoint that has failed.
     place: Option<usize>,
     /// Whether it counts as a retry.
@@ -58,10 +59,10 @@ impl Proxy {
     /// # Errors
     /// When there is none, or not the whole of it; nothing was answered if the outcome has no
     /// status.
-    pub fn run<D: Downstream>(
+    pub fn run<D: ClientExchange>(
         &self,
         exchange: &mut Dispatch<'_, D>,
-    ) -> impl Future<Output = Result<(), Failure>> {
+    ) -> impl Future<Output = Result<(), ExchangeFailure>> {
         let upstream = Rc::clone(exchange.request.worker.upstream(self.upstream));
         self.run_by(upstream, exchange)
     }
@@ -70,12 +71,12 @@ impl Proxy {
     ///
     /// # Errors
     /// As [`Self::run`].
-    pub async fn run_by<D: Downstream>(
+    pub async fn run_by<D: ClientExchange>(
         &self,
-        upstream: Rc<Upstream>,
+        upstream: Rc<UpstreamPool>,
         exchange: &mut Dispatch<'_, D>,
-    ) -> Result<(), Failure> {
-        upstream.count();
+    ) -> Result<(), ExchangeFailure> {
+        upstream.count_request();
         let target = if upstream.pool().settings.http2 {
             Some(target(&exchange.request.outgoing)?)
         } else {
@@ -83,22 +84,22 @@ impl Proxy {
         };
         // What must not be sent twice is sent where the kernel says that somebody listens.
         let idempotent = exchange.request.received().method.is_idempotent();
-        let mut wanted = if idempotent {
-            Wanted::Any
+        let mut reuse = if idempotent {
+            ReusePolicy::Any
         } else {
-            Wanted::Certain
+            ReusePolicy::Alive
         };
         // Over HTTP/2 endpoints say what they have not looked at, also where something was sent.
         let mut replay = Replay::new(idempotent || upstream.pool().settings.http2);
         let mut tried = MemberSet::default();
-        let patience = upstream.pool().patience();
+        let wait_budget = upstream.pool().wait_budget();
         let mut clock = exchange.began;
         let mut before: Option<Before> = None;
         let statuses = upstream.pool().settings.eject.map(|eject| eject.statuses);
         let is_failure = |status| statuses.is_some_and(|statuses| statuses.has(status));
         loop {
             let leased = self
-                .lease(exchange, &upstream, &patience, wanted, &mut tried)
+                .lease(exchange, &upstream, &wait_budget, reuse, &mut tried)
                 .await;
             let mut lease = match (leased, before.take()) {
                 (Ok(lease), None) => lease,
@@ -121,7 +122,7 @@ impl Proxy {
             };
             exchange.outcome.tried = exchange.outcome.tried.union(tried).without(lease.member());
             let took = lap(&mut clock);
-            exchange.outcome.leased(took, lease.dialled);
+            exchange.outcome.add_lease(took, lease.dialled);
             exchange
                 .guard
                 .watch()
@@ -129,7 +130,12 @@ impl Proxy {
                 .set(lease.has_own_socket());
             exchange.outcome.reused = lease.requests > 0;
             exchange.outcome.endpoint = Some(Arc::clone(lease.endpoint()));
-            let cells = exchange.request.worker.cells.http.endpoint(lease.place());
+            let cells = exchange
+                .request
+                .worker
+                .cells
+                .http
+                .endpoint(lease.endpoint_index());
             if let Some(cells) = cells {
                 lease
                     .dialled
@@ -137,10 +143,10 @@ impl Proxy {
                 cells.in_flight.inc();
             }
             let mut answer = exchange.request.worker.answers.take();
-            let place = lease.place();
+            let place = lease.endpoint_index();
             let again =
                 idempotent && exchange.outcome.retries < upstream.pool().settings.retry.times;
-            let asking = Asked {
+            let asking = PendingResponse {
                 upstream: self.upstream,
                 member: lease.member(),
                 since: clock,
@@ -159,17 +165,17 @@ impl Proxy {
                     &mut answer,
                 )
                 .await;
-            let waited = exchange.guard.watch().asked.take();
+            let waited = exchange.guard.watch().pending.take();
             let unanswered = match asked {
                 Ok(()) => {
                     let took = lap(&mut clock);
                     exchange.outcome.first_byte = Some(took);
                     let now = exchange.guard.clock().now();
                     // Where it did not wait for the whole request, its haste says little.
-                    if let Some(Asked { since, .. }) = waited {
+                    if let Some(PendingResponse { since, .. }) = waited {
                         lease
                             .endpoint()
-                            .answered(clock.saturating_duration_since(since), now);
+                            .record_response(clock.saturating_duration_since(since), now);
                     }
                     match is_failure(answer.status) {
                         true => {
@@ -223,12 +229,12 @@ impl Proxy {
                 // Its own fault it was not; but where one idle connection was dead, the others
                 // probably are.
                 tried = MemberSet::default();
-                wanted = Wanted::New(clock);
+                reuse = ReusePolicy::New(clock);
             } else if refused && !upstream.has_another(tried) {
                 // The connection had no room for it, or ends: the endpoint is well.
                 tried = MemberSet::default();
                 if lease.link.is_lost() {
-                    wanted = Wanted::New(clock);
+                    reuse = ReusePolicy::New(clock);
                 }
             }
             before = Some(Before {
@@ -240,12 +246,12 @@ impl Proxy {
     }
 
     /// A connection to an endpoint, unless the client leaves before there is one.
-    async fn lease<D: Downstream>(
+    async fn lease<D: ClientExchange>(
         &self,
         exchange: &mut Dispatch<'_, D>,
-        upstream: &Rc<Upstream>,
-        patience: &Patience,
-        wanted: Wanted,
+        upstream: &Rc<UpstreamPool>,
+        wait_budget: &WaitBudget,
+        reuse: ReusePolicy,
         tried: &mut MemberSet,
     ) -> Result<Lease, DialError> {
         let Dispatch {
@@ -256,31 +262,47 @@ impl Proxy {
             private,
             introduction,
             cells,
-            wish,
+            preference,
             ..
         } = exchange;
-        let cells = (&request.worker.cells.http, *cells);
         let mut header = Vec::new();
-        let mut wanted = wanted;
+        let mut reuse = reuse;
         if let Some(version) = upstream.pool().settings.proxy_protocol {
             let now = guard.clock().now();
-            if !matches!(wanted, Wanted::New(_))
+            if !matches!(reuse, ReusePolicy::New(_))
                 && let Some(private) = private.pop()
-                && let Some(lease) =
-                    private.take(upstream, share_of.map(Share::count), now, *wish, tried)
+                && let Some(lease) = private.take(
+                    upstream,
+                    share_of.map(Share::count),
+                    now,
+                    *preference,
+                    tried,
+                )
             {
                 return Ok(lease);
             }
             header = introduction(version);
-            wanted = Wanted::New(Instant::now());
+            reuse = ReusePolicy::New(Instant::now());
         }
-        let (by, to) = ((*guard, *share_of, patience), (*wish, tried));
-        let mut leased = pin!(upstream.lease(by, self.connect, wanted, &header, to, cells));
+        let request = LeaseRequest {
+            guard: *guard,
+            share_of: *share_of,
+            wait_budget,
+            connect: self.connect,
+            reuse,
+            header: &header,
+            preference: *preference,
+            metrics: &LeaseCells {
+                http: &request.worker.cells.http,
+                site: *cells,
+            },
+        };
+        let mut leased = pin!(upstream.lease(&request, tried));
         poll_fn(|cx| match leased.as_mut().poll(cx) {
             // It neither keeps its place in the queue nor is served for nothing.
             Poll::Pending if down.poll_gone(cx).is_ready() => Poll::Ready(Err(DialError::Left)),
             Poll::Pending => {
-                down.settle(cx);
+                down.release_memory(cx);
                 Poll::Pending
             }
             leased => leased,
@@ -292,7 +314,7 @@ impl Proxy {
     fn may_retry<D>(
         &self,
         exchange: &Dispatch<'_, D>,
-        upstream: &Upstream,
+        upstream: &UpstreamPool,
         overtaken: bool,
     ) -> bool {
         let left = exchange.outcome.retries < upstream.pool().settings.retry.times;
@@ -302,13 +324,13 @@ impl Proxy {
 
 /// What HTTP/2 needs of a request; where there is none, that is the client's fault, and no endpoint
 /// is asked.
-fn target(request: &OutgoingRequest<'_>) -> Result<Target, Failure> {
-    Target::of(request).map_err(|error| {
+fn target(request: &OutgoingRequest<'_>) -> Result<RequestPseudoFields, ExchangeFailure> {
+    RequestPseudoFields::of(request).map_err(|error| {
         let fault = if error.status() == 414 {
             Fault::TargetTooLong
         } else {
             Fault::Malformed
         };
-        Failure::because(fault, format!("not for HTTP/2: {error}"))
+        ExchangeFailure::because(fault, format!("not for HTTP/2: {error}"))
     })
 }

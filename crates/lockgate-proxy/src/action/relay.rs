@@ -2,14 +2,14 @@
 
 use std::net::SocketAddr;
 
-use lockgate_net::proxy_protocol::{self, Addresses, Ssl, Tlvs};
 use lockgate_rules::ProxyVersion;
-use lockgate_net::relay::{Preface, Relay, Side};
+use lockgate_net::proxy_protocol::{self, ProxiedAddresses, Ssl, Tlvs};
+use lockgate_net::relay::{Relay, RelayEnd, RelayPreface};
 use lockgate_net::socket::Socket;
 use lockgate_net::tls::handshake::Negotiated;
-use lockgate_net::tls::session::{Session, SessionError};
+use lockgate_net::tls::session::{SessionError, TlsSession};
 
-use crate::upstream::{Dialled, Hold};
+use crate::upstream::{ConnectionPermit, Dialled};
 
 /// A client's connection, ready to be relayed.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub struct Client {
     /// Its socket.
     pub socket: Socket,
     /// Its TLS, if it has any.
-    pub session: Option<Box<Session>>,
+    pub session: Option<Box<TlsSession>>,
     /// What was read of its bytes already.
     pub received: Vec<u8>,
     /// What is to be sent to it before anything else, as it goes over the wire.
@@ -46,33 +46,33 @@ pub fn join(
     client: Client,
     dialled: Dialled,
     header: Vec<u8>,
-) -> Result<(Relay, Hold), SessionError> {
-    let mut preface = Preface {
+) -> Result<(Relay, ConnectionPermit), SessionError> {
+    let mut preface = RelayPreface {
         upstream: header,
         downstream: client.unsent,
     };
     let up = match dialled.session {
-        None => Side::plain(dialled.socket),
+        None => RelayEnd::plain(dialled.socket),
         Some(session) => {
             // The header went before the endpoint's TLS, as every peer sends and expects it.
             preface.upstream.clear();
-            Side::tls(dialled.socket, session)
+            RelayEnd::tls(dialled.socket, session)
         }
     };
     preface.upstream.extend_from_slice(&client.received);
     let down = match client.session {
-        None => Side::plain(client.socket),
-        Some(session) => Side::tls(client.socket, session),
+        None => RelayEnd::plain(client.socket),
+        Some(session) => RelayEnd::tls(client.socket, session),
     };
-    Ok((Relay::new(down, up, preface)?, dialled.hold))
+    Ok((Relay::new(down, up, preface)?, dialled.permit))
 }
 
 impl Introduction<'_> {
     /// Appends the header.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let addresses = match self.addresses {
-            Some((source, destination)) => Addresses::of(Some(source), Some(destination)),
-            None => Addresses::Unknown,
+            Some((source, destination)) => ProxiedAddresses::of(Some(source), Some(destination)),
+            None => ProxiedAddresses::Unknown,
         };
         match self.version {
             ProxyVersion::V1 => proxy_protocol::encode_v1(out, &addresses),

@@ -1,61 +1,37 @@
-//! Rate limits that hold for the process: one bounded table of GCRA states for all limits, clients
-//! and workers.
-//!
-//! GCRA (the leaky bucket of ITU-T I.371) keeps one number per bucket: when it will be full again
-//! if nothing more comes. A bucket that is full again is as good as one that was never there, so it
+//! Rate limits that hold for the process: one bounded table of token buckets for all limits,
+//! clients and workers. A bucket that is full again is as good as one that was never there, so it
 //! is forgotten first.
 //!
 //! **At the cap** (many more clients, or made-up header values, than there is room for) a shard
 //! gives up an eighth of its buckets: those that are full again; if that is not enough, the least
 //! used ones *of the limit that has the most*. So a flood under one limit makes the buckets of
 //! another one go only where that has more of them than the flood; and under its own limit it drops
-//! its own once-used buckets before one that is exhausted. Who wants an exhausted bucket
-//! forgotten must exhaust as many others as there is room for, and had more requests from those
-//! than he regains by it. Nobody is ever refused because the table is full.
+//! its own once-used buckets before one that is exhausted. Who wants an exhausted bucket forgotten
+//! must exhaust as many others as there is room for, and had more requests from those than he
+//! regains by it. Nobody is ever refused because the table is full.
 //!
 //! Knows no clock: the caller says what time it is.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::collections::hash_map::{Entry, RandomState};
+use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
 use std::net::IpAddr;
-use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+
+use lockgate_net::nanos::Nanos;
+use lockgate_net::token_bucket::{TokenBucket, TokenRate};
 
 use crate::limits;
 
 /// Buckets of the process when nobody says otherwise: some 7 MB when all are in use.
 pub const BUCKETS: usize = 131_072;
 const SHARDS: usize = 64;
+const SECOND: Nanos = Nanos::from_secs(1);
 /// A shard at its cap gives up this part of its buckets at once, so that a flood pays for looking
 /// through all of them only now and then.
 const GIVEN_UP: usize = 8;
-const SECOND: u64 = 1_000_000_000;
-
-/// So many requests in so long, and how many at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rate {
-    /// Nanoseconds in which one request is earned.
-    interval: u64,
-    /// Nanoseconds in which an exhausted bucket is full again.
-    depth: u64,
-}
-
-impl Rate {
-    /// `count` in each `period`, with up to `burst` at once. A rate above one in a nanosecond is
-    /// one in a nanosecond.
-    pub fn new(count: NonZeroU32, period: Duration, burst: NonZeroU32) -> Self {
-        let period = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
-        let interval = (period / u64::from(count.get())).max(1);
-        Self {
-            interval,
-            depth: interval.saturating_mul(burst.get().into()),
-        }
-    }
-}
 
 /// Whose request it is, under one limit.
 #[derive(Debug, Clone, Copy)]
@@ -96,8 +72,7 @@ type Shard = HashMap<u64, Bucket, BuildHasherDefault<AlreadyHashed>>;
 
 #[derive(Debug, Clone, Copy)]
 struct Bucket {
-    /// When it is full again, in the caller's nanoseconds.
-    full_at: u64,
+    tokens: TokenBucket,
     limit: u32,
 }
 
@@ -105,7 +80,7 @@ struct Bucket {
 #[derive(Debug, Clone)]
 pub struct RateLimiter {
     id: u32,
-    rate: Rate,
+    rate: TokenRate,
     buckets: Arc<Buckets>,
 }
 
@@ -122,7 +97,7 @@ impl Buckets {
     }
 
     /// A limit of its own: its buckets are no other limit's, also where keys are the same.
-    pub fn limit(self: &Arc<Self>, rate: Rate) -> RateLimiter {
+    pub fn limit(self: &Arc<Self>, rate: TokenRate) -> RateLimiter {
         RateLimiter {
             id: self.limits.fetch_add(1, Ordering::Relaxed),
             rate,
@@ -145,10 +120,10 @@ impl Buckets {
 }
 
 impl RateLimiter {
-    /// Counts a request of `key` at `now`, in nanoseconds since anything, if it may go on.
+    /// Counts a request of `key` at `now` if it is admitted.
     ///
     /// Every worker must mean the same by `now`; that one is a little behind another does no harm.
-    pub fn ask(&self, key: Key<'_>, now: u64) -> Decision {
+    pub fn ask(&self, key: Key<'_>, now: Nanos) -> Decision {
         let name = self.name(key);
         // The map takes its place from the upper and lower bits, so the shard is chosen by those in
         // the middle.
@@ -158,20 +133,15 @@ impl RateLimiter {
         if shard.len() >= self.buckets.room && !shard.contains_key(&name) {
             make_room(&mut shard, self.buckets.room, now);
         }
-        match shard.entry(name) {
-            Entry::Occupied(mut bucket) => {
-                let (full_at, decision) = self.rate.decide(bucket.get().full_at, now);
-                bucket.get_mut().full_at = full_at;
-                decision
-            }
-            Entry::Vacant(place) => {
-                let (full_at, decision) = self.rate.decide(now, now);
-                place.insert(Bucket {
-                    full_at,
-                    limit: self.id,
-                });
-                decision
-            }
+        let bucket = shard.entry(name).or_insert_with(|| Bucket {
+            tokens: TokenBucket::default(),
+            limit: self.id,
+        });
+        match bucket.tokens.take(self.rate, now) {
+            Ok(()) => Decision::Allowed,
+            Err(missing) => Decision::Refused {
+                retry_after: missing.as_u64().div_ceil(SECOND.as_u64()),
+            },
         }
     }
 
@@ -198,30 +168,10 @@ impl RateLimiter {
     }
 }
 
-impl Rate {
-    /// When the bucket is full again after this request, and whether it may go on.
-    fn decide(self, full_at: u64, now: u64) -> (u64, Decision) {
-        let then = full_at.max(now).saturating_add(self.interval);
-        // No more than one request is missing; where it looks like more, this worker's time is
-        // behind.
-        let early = (then - now).saturating_sub(self.depth).min(self.interval);
-        if early == 0 {
-            (then, Decision::Allowed)
-        } else {
-            (
-                full_at,
-                Decision::Refused {
-                    retry_after: early.div_ceil(SECOND),
-                },
-            )
-        }
-    }
-}
-
 /// Gives up an eighth of a full shard, as said above.
-fn make_room(shard: &mut Shard, room: usize, now: u64) {
+fn make_room(shard: &mut Shard, room: usize, now: Nanos) {
     let enough = room - room / GIVEN_UP;
-    shard.retain(|_, bucket| bucket.full_at > now);
+    shard.retain(|_, bucket| bucket.tokens.full_at() > now);
     while shard.len() > enough {
         let mut sizes: HashMap<u32, usize> = HashMap::new();
         for bucket in shard.values() {
@@ -235,7 +185,7 @@ fn make_room(shard: &mut Shard, room: usize, now: u64) {
         };
         let of_limit = shard.iter().filter(|(_, bucket)| bucket.limit == limit);
         let mut least_used: Vec<_> = of_limit
-            .map(|(name, bucket)| (bucket.full_at, *name))
+            .map(|(name, bucket)| (bucket.tokens.full_at(), *name))
             .collect();
         // Under one limit, the one that is full again soonest is the least used, and of equally
         // used ones the oldest.
@@ -270,19 +220,22 @@ impl Hasher for AlreadyHashed {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU32;
     use std::thread;
+    use std::time::Duration;
 
     use super::*;
 
-    const MS: u64 = 1_000_000;
+    const MS: Nanos = Nanos::from_millis(1);
+    const NOW: Nanos = Nanos::new(7);
     const IP: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
 
-    fn rate(count: u32, seconds: u64, burst: u32) -> Rate {
+    fn rate(count: u32, seconds: u64, burst: u32) -> TokenRate {
         let some = |number| NonZeroU32::new(number).unwrap();
-        Rate::new(some(count), Duration::from_secs(seconds), some(burst))
+        TokenRate::new(some(count), Duration::from_secs(seconds), some(burst))
     }
 
-    fn allowed(limit: &RateLimiter, key: Key<'_>, now: u64, times: usize) -> usize {
+    fn allowed(limit: &RateLimiter, key: Key<'_>, now: Nanos, times: usize) -> usize {
         (0..times)
             .filter(|_| limit.ask(key, now) == Decision::Allowed)
             .count()
@@ -292,7 +245,7 @@ mod tests {
     fn a_burst_passes_and_then_the_rate_limit_holds() {
         let limit = Buckets::new(BUCKETS).limit(rate(20, 1, 40));
         let client = Key::Client(IP);
-        assert_eq!(allowed(&limit, client, 0, 100), 40);
+        assert_eq!(allowed(&limit, client, Nanos::ZERO, 100), 40);
         assert_eq!(
             limit.ask(client, 49 * MS),
             Decision::Refused { retry_after: 1 }
@@ -312,15 +265,15 @@ mod tests {
             (1000, 1, 1, 1),
         ] {
             let limit = Buckets::new(BUCKETS).limit(rate(count, seconds, burst));
-            assert_eq!(allowed(&limit, Key::Route, 7, 100), burst as usize);
+            assert_eq!(allowed(&limit, Key::Route, NOW, 100), burst as usize);
             assert_eq!(
-                limit.ask(Key::Route, 7),
+                limit.ask(Key::Route, NOW),
                 Decision::Refused {
                     retry_after: expected
                 }
             );
             assert_eq!(
-                limit.ask(Key::Route, 7 + expected * SECOND),
+                limit.ask(Key::Route, NOW + expected * SECOND),
                 Decision::Allowed
             );
         }
@@ -329,7 +282,7 @@ mod tests {
     #[test]
     fn two_workers_together_allow_exactly_the_burst() {
         let limit = Buckets::new(BUCKETS).limit(rate(1, 3600, 1000));
-        let worker = || allowed(&limit, Key::Client(IP), 5, 5000);
+        let worker = || allowed(&limit, Key::Client(IP), NOW, 5000);
         let both = thread::scope(|scope| {
             let workers = [scope.spawn(worker), scope.spawn(worker)];
             workers
@@ -349,7 +302,7 @@ mod tests {
             Decision::Refused { retry_after: 1 }
         );
         assert_eq!(
-            limit.ask(Key::Route, 0),
+            limit.ask(Key::Route, Nanos::ZERO),
             Decision::Refused { retry_after: 1 }
         );
         assert_eq!(allowed(&limit, Key::Route, 11 * SECOND, 5), 1);
@@ -360,8 +313,8 @@ mod tests {
         let buckets = Buckets::new(BUCKETS);
         let (one, other) = (buckets.limit(rate(1, 60, 3)), buckets.limit(rate(1, 60, 5)));
         for key in [Key::Client(IP), Key::Value(b"x"), Key::Route] {
-            assert_eq!(allowed(&one, key, 0, 10), 3);
-            assert_eq!(allowed(&other, key, 0, 10), 5);
+            assert_eq!(allowed(&one, key, NOW, 10), 3);
+            assert_eq!(allowed(&other, key, NOW, 10), 5);
         }
     }
 
@@ -375,14 +328,14 @@ mod tests {
             Key::Value(b""),
             Key::Route,
         ] {
-            assert_eq!(allowed(&limit, key, 0, 2), 1, "{key:?}");
+            assert_eq!(allowed(&limit, key, NOW, 2), 1, "{key:?}");
         }
     }
 
     #[test]
     fn the_rate_limit_key_of_ipv6_is_its_64_prefix() {
         let limit = Buckets::new(BUCKETS).limit(rate(1, 60, 1));
-        let ask = |ip: &str| limit.ask(Key::Client(ip.parse().unwrap()), 0) == Decision::Allowed;
+        let ask = |ip: &str| limit.ask(Key::Client(ip.parse().unwrap()), NOW) == Decision::Allowed;
         assert!(ask("2001:db8::1") && !ask("2001:db8::ffff:1:2:3") && ask("2001:db8:0:1::1"));
         assert!(ask("192.0.2.9") && !ask("::ffff:192.0.2.9"));
     }
@@ -393,7 +346,7 @@ mod tests {
         let limit = buckets.limit(rate(1, 3600, 5));
         for number in 0..300_000u32 {
             assert_eq!(
-                limit.ask(Key::Value(&number.to_be_bytes()), u64::from(number)),
+                limit.ask(Key::Value(&number.to_be_bytes()), Nanos::new(number.into())),
                 Decision::Allowed
             );
         }
@@ -410,7 +363,7 @@ mod tests {
         let limit = buckets.limit(rate(1, 1, 2));
         let exhausted = Key::Client(IP);
         for number in 0..1000u32 {
-            limit.ask(Key::Value(&number.to_be_bytes()), 0);
+            limit.ask(Key::Value(&number.to_be_bytes()), NOW);
         }
         assert_eq!(allowed(&limit, exhausted, SECOND, 3), 2);
         for number in 1000..1200u32 {
@@ -423,11 +376,11 @@ mod tests {
     fn a_flood_of_keys_does_not_refill_an_exhausted_bucket() {
         let buckets = Buckets::new(1024);
         let limit = buckets.limit(rate(10, 3600, 3));
-        assert_eq!(allowed(&limit, Key::Client(IP), 0, 10), 3);
+        assert_eq!(allowed(&limit, Key::Client(IP), Nanos::ZERO, 10), 3);
         for number in 0..100_000u32 {
-            limit.ask(Key::Value(&number.to_be_bytes()), u64::from(number));
+            limit.ask(Key::Value(&number.to_be_bytes()), Nanos::new(number.into()));
         }
-        assert_eq!(allowed(&limit, Key::Client(IP), 100_000, 10), 0);
+        assert_eq!(allowed(&limit, Key::Client(IP), Nanos::new(100_000), 10), 0);
         assert!(buckets.len() <= 1024);
     }
 
@@ -445,25 +398,27 @@ mod tests {
             .map(|last| IpAddr::from([198, 51, 100, last]))
             .collect();
         for &client in &clients {
-            assert_eq!(allowed(&fast, Key::Client(client), 0, 5), 2);
+            assert_eq!(allowed(&fast, Key::Client(client), Nanos::ZERO, 5), 2);
         }
         for number in 0..100_000u32 {
-            slow.ask(Key::Value(&number.to_be_bytes()), 1);
+            slow.ask(Key::Value(&number.to_be_bytes()), Nanos::new(1));
         }
-        assert!(
-            clients
-                .iter()
-                .all(|&client| allowed(&fast, Key::Client(client), 2, 5) == 0)
-        );
+        assert!(clients.iter().all(|&client| allowed(
+            &fast,
+            Key::Client(client),
+            Nanos::new(2),
+            5
+        ) == 0));
     }
 
     #[test]
     fn extreme_rates_and_times_do_not_overflow() {
         let most = NonZeroU32::MAX;
-        let fast = Buckets::new(BUCKETS).limit(Rate::new(most, Duration::from_nanos(1), most));
-        assert_eq!(fast.ask(Key::Route, u64::MAX), Decision::Allowed);
-        let slow = Buckets::new(BUCKETS).limit(Rate::new(NonZeroU32::MIN, Duration::MAX, most));
-        assert_eq!(slow.ask(Key::Route, u64::MAX), Decision::Allowed);
-        assert_eq!(slow.ask(Key::Route, 0), Decision::Allowed);
+        let fast = Buckets::new(BUCKETS).limit(TokenRate::new(most, Duration::from_nanos(1), most));
+        assert_eq!(fast.ask(Key::Route, Nanos::MAX), Decision::Allowed);
+        let slow =
+            Buckets::new(BUCKETS).limit(TokenRate::new(NonZeroU32::MIN, Duration::MAX, most));
+        assert_eq!(slow.ask(Key::Route, Nanos::MAX), Decision::Allowed);
+        assert_eq!(slow.ask(Key::Route, Nanos::ZERO), Decision::Allowed);
     }
 }

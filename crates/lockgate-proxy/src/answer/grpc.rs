@@ -2,7 +2,7 @@
 //! that have nothing but a head ("Trailers-Only", gRPC over HTTP2).
 
 use lockgate_http::fields::Fields;
-use lockgate_http::head::{RequestHead, ResponseHead, Version};
+use lockgate_http::head::{HttpVersion, RequestHead, ResponseHead};
 use lockgate_http::status::reason;
 
 /// The statuses that there are, and as many counters and one for what is none of them.
@@ -13,7 +13,7 @@ const LONGEST: usize = 256;
 /// Whether a request is a call of gRPC, whose client looks for a status of its own and shows it
 /// instead of ours. Over HTTP/1 there are none; gRPC-Web has its own form.
 pub fn is_call(head: &RequestHead) -> bool {
-    head.version == Version::Http2
+    head.version == HttpVersion::Http2
         && head
             .fields
             .named(b"content-type")
@@ -168,10 +168,10 @@ mod tests {
             ("application/json", false),
             ("", false),
         ] {
-            assert_eq!(is(Version::Http2, Some(value)), expected, "{value}");
-            assert!(!is(Version::Http11, Some(value)), "{value}");
+            assert_eq!(is(HttpVersion::Http2, Some(value)), expected, "{value}");
+            assert!(!is(HttpVersion::Http11, Some(value)), "{value}");
         }
-        assert!(!is(Version::Http2, None));
+        assert!(!is(HttpVersion::Http2, None));
     }
 
     #[test]

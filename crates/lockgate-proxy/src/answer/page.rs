@@ -5,15 +5,7 @@ use lockgate_http::status::reason;
 
 use super::{ErrorAnswer, Form};
 use crate::escape;
-
-/// A body that was written by somebody else.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Page {
-    /// As it is sent.
-    pub body: Vec<u8>,
-    /// For `Content-Type`; the caller's to have checked: it goes over the wire as it is.
-    pub media_type: String,
-}
+pub use crate::upstream::Page;
 
 /// Bodies by status, read when the program started.
 #[derive(Debug, Clone, Default)]

@@ -9,7 +9,7 @@ use super::*;
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn clock() -> Rc<Clock> {
-    Clock::new(Pulse::new())
+    Clock::new(Ticker::new())
 }
 
 /// As if the clock and all watched connections had been there for this long.
@@ -41,7 +41,7 @@ fn old_clock() -> Rc<Clock> {
         taken: Cell::new(0),
         empty: Cell::new(0),
         wanted: Cell::new(false),
-        pulse: Pulse::new(),
+        ticker: Ticker::new(),
     };
     Rc::new(clock)
 }
@@ -158,14 +158,14 @@ fn a_settled_connection_has_no_deadline_but_stays_cut() {
     let guard = clock.watch();
     guard.phase(Duration::ZERO);
     tick(&clock);
-    guard.settle();
+    guard.end_phase();
     pass(&clock, 59 * MINUTE);
     tick(&clock);
     assert_eq!(outcome(&guard, ready(())), Poll::Ready(Ok(())));
     for cut in [Cut::Drain, Cut::Idle, Cut::Lifetime] {
         let guard = clock.watch();
         guard.watch().cut(cut);
-        guard.settle();
+        guard.end_phase();
         guard.phase(MINUTE);
         assert_eq!(outcome(&guard, ready(())), Poll::Ready(Err(cut)));
     }
@@ -178,12 +178,12 @@ fn a_drain_overrides_an_expired_deadline() {
         let guard = clock().watch();
         guard.watch().cut(cut);
         assert_eq!(outcome(&guard, ready(())), Poll::Ready(Err(cut)));
-        guard.settle();
+        guard.end_phase();
         assert_eq!(outcome(&guard, ready(())), Poll::Ready(Ok(())));
         for cut in [cut, Cut::Drain, cut] {
             guard.watch().cut(cut);
         }
-        guard.settle();
+        guard.end_phase();
         assert_eq!(
             outcome(&guard, ready(())),
             Poll::Ready(Err(Cut::Drain)),
@@ -196,7 +196,7 @@ fn a_drain_overrides_an_expired_deadline() {
 fn bytes_in_either_direction_postpone_the_idle_timeout() {
     let clock = old_clock();
     let guard = clock.watch();
-    guard.idle(MINUTE);
+    guard.limit_idle(MINUTE);
     let meter = &guard.watch().meter;
     for moved in [&meter.received, &meter.sent, &meter.received] {
         pass(&clock, MINUTE - Duration::from_secs(1));
@@ -213,7 +213,7 @@ fn bytes_in_either_direction_postpone_the_idle_timeout() {
 fn a_rate_limited_connection_is_not_idle() {
     let clock = old_clock();
     let guard = clock.watch();
-    guard.idle(MINUTE);
+    guard.limit_idle(MINUTE);
     guard.watch().meter.held.set(true);
     for _ in 0..3 {
         pass(&clock, MINUTE);
@@ -231,7 +231,7 @@ fn the_idle_timeout_counts_from_when_it_is_set() {
     let clock = old_clock();
     let guard = clock.watch();
     pass(&clock, 10 * MINUTE);
-    guard.idle(MINUTE);
+    guard.limit_idle(MINUTE);
     tick(&clock);
     assert_eq!(outcome(&guard, ready(())), Poll::Ready(Ok(())));
 }
@@ -240,8 +240,8 @@ fn the_idle_timeout_counts_from_when_it_is_set() {
 fn the_lifetime_limit_ends_an_active_connection() {
     let clock = old_clock();
     let guard = clock.watch();
-    guard.live(MINUTE);
-    guard.idle(MINUTE);
+    guard.limit_lifetime(MINUTE);
+    guard.limit_idle(MINUTE);
     guard.phase(MINUTE);
     guard.watch().meter.sent.set(1);
     pass(&clock, MINUTE);
@@ -258,8 +258,8 @@ fn huge_timeouts_do_not_overflow() {
     let clock = old_clock();
     let guard = clock.watch();
     guard.phase(Duration::MAX);
-    guard.live(Duration::MAX);
-    guard.idle(Duration::MAX);
+    guard.limit_lifetime(Duration::MAX);
+    guard.limit_idle(Duration::MAX);
     tick(&clock);
     assert_eq!(outcome(&guard, ready(())), Poll::Ready(Ok(())));
 }
@@ -336,7 +336,7 @@ fn many_connections_are_checked_within_ten_ticks() {
 #[test]
 fn a_worker_wants_ticks_while_it_watches_connections() {
     let clock = clock();
-    let wanted = || clock.pulse.wanted.load(Ordering::Relaxed);
+    let wanted = || clock.ticker.wanted.load(Ordering::Relaxed);
     assert!(!wanted());
     let guard = clock.watch();
     assert!(wanted());
@@ -360,18 +360,18 @@ fn a_worker_wants_ticks_while_it_watches_connections() {
 
 #[test]
 fn a_tick_reaches_workers_that_want_it_a_nudge_all() {
-    let pulse = Pulse::new();
+    let ticker = Ticker::new();
     let wakes = Arc::default();
-    let mut next = Box::pin(pulse.next());
+    let mut next = Box::pin(ticker.next());
     assert!(poll(next.as_mut(), &wakes).is_pending());
-    pulse.tick();
+    ticker.tick();
     assert!(poll(next.as_mut(), &wakes).is_pending(), "nobody wants it");
-    pulse.nudge();
+    ticker.nudge();
     assert!(poll(next.as_mut(), &wakes).is_ready());
-    pulse.want(true);
-    pulse.tick();
+    ticker.want(true);
+    ticker.tick();
     assert!(
-        poll(pin!(pulse.next()), &wakes).is_ready(),
+        poll(pin!(ticker.next()), &wakes).is_ready(),
         "one that came before it was waited for is not lost"
     );
 }
@@ -412,14 +412,14 @@ fn ticks_go_on_without_connections_while_something_expires() {
     let ticks = |count| (0..count).for_each(|_| tick(&clock));
     clock.want(true);
     ticks(2 * AFTERGLOW);
-    assert!(clock.pulse.wanted.load(Ordering::Relaxed));
+    assert!(clock.ticker.wanted.load(Ordering::Relaxed));
     clock.want(false);
     ticks(1);
-    assert!(!clock.pulse.wanted.load(Ordering::Relaxed));
+    assert!(!clock.ticker.wanted.load(Ordering::Relaxed));
     // A connection that is gone before the next tick leaves work as well.
     drop(clock.watch());
     ticks(AFTERGLOW - 1);
-    assert!(clock.pulse.wanted.load(Ordering::Relaxed));
+    assert!(clock.ticker.wanted.load(Ordering::Relaxed));
     ticks(1);
-    assert!(!clock.pulse.wanted.load(Ordering::Relaxed));
+    assert!(!clock.ticker.wanted.load(Ordering::Relaxed));
 }

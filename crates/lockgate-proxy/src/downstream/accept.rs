@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use lockgate_net::listen::{self, Owner, Peer};
-use lockgate_net::memory::{self, Level};
+use lockgate_net::listen::{self, Peer, SocketOwner};
+use lockgate_net::memory::{self, MemoryLevel};
 use lockgate_net::socket::{PeerState, Socket};
 
 use super::Listener;
@@ -52,7 +52,7 @@ pub async fn accept(
         .and_then(Result::ok)
     {
         // What has no place in memory waits in the backlog, where it costs nothing.
-        if memory::level() == Level::Full {
+        if memory::level() == MemoryLevel::Full {
             match unless_stopped(&worker, worker.clock.next_tick()).await {
                 Some(()) => continue,
                 None => break,
@@ -69,7 +69,7 @@ pub async fn accept(
             Ok(Some((accepted, peer))) => {
                 let permit = match permit {
                     Some(permit) => permit,
-                    None => worker.place().await,
+                    None => worker.take_place().await,
                 };
                 start(&worker, place, &listener, accepted, peer, permit);
             }
@@ -83,7 +83,7 @@ pub async fn accept(
                 warn(&worker, &listener, &error, &warned);
                 // What has taken them is not counted: what is, and can be done without, makes room.
                 worker.files.clear();
-                worker.slots.relieve_system(&worker.clock).await;
+                worker.slots.free_descriptor(&worker.clock).await;
             }
         }
         if turn.is_over() {
@@ -92,7 +92,7 @@ pub async fn accept(
             turn = Turn::after(others.elapsed());
         }
     }
-    if socket.owner() == Owner::Us {
+    if socket.owner() == SocketOwner::Us {
         empty(&worker, &socket, place, &listener).await;
     }
 }
@@ -126,7 +126,7 @@ impl Turn {
     fn is_over(&mut self) -> bool {
         self.accepted += 1;
         self.accepted.is_multiple_of(BATCH)
-            && (self.began.elapsed() >= self.length || memory::level() > Level::Easy)
+            && (self.began.elapsed() >= self.length || memory::level() > MemoryLevel::Easy)
     }
 }
 
@@ -143,7 +143,7 @@ async fn empty(
     }
     for _ in 0..LAST_TICKS {
         while let Ok(Some((accepted, peer))) = next(socket) {
-            let permit = worker.place().await;
+            let permit = worker.take_place().await;
             start(worker, place, listener, accepted, peer, permit);
         }
         worker.clock.next_tick().await;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use lockgate_net::client_hello::Hello;
+use lockgate_net::client_hello::ClientHello;
 use lockgate_net::tls::{Acceptor, Acceptors};
 use lockgate_rules::HostPattern;
 
@@ -78,7 +78,7 @@ impl ByHello {
     }
 
     /// Where this one leads; `None` calls for the alert unrecognized_name (RFC 6066 §3).
-    pub(super) fn choose(&self, hello: &Hello<'_>) -> Option<Chosen<'_>> {
+    pub(super) fn choose(&self, hello: &ClientHello<'_>) -> Option<Chosen<'_>> {
         let of = |offered: &[u8]| self.alpn.iter().find(|(name, _)| **name == *offered);
         let by_alpn = if self.alpn.is_empty() {
             None

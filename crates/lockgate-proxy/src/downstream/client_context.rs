@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use lockgate_http::fields::{Fields, Known};
 use lockgate_http::forwarded_for;
-use lockgate_http::forwarding::Client;
+use lockgate_http::forwarding::ForwardedClient;
 use lockgate_net::listen::Peer;
 use lockgate_rules::ClientAddress;
 
 use super::connection::Connection;
 use crate::shaping::{Shape, Shaped};
 use crate::site::Sites;
-use crate::upstream::Kept;
+use crate::upstream::PrivateConnections;
 
 /// Milliseconds between two lines about clients that are not known.
 const TOLD_EVERY: u64 = 60_000;
@@ -28,14 +28,14 @@ pub(super) struct ClientContext {
     /// The other end, or the client that a PROXY header named.
     address: ClientAddress,
     /// The client, as endpoints are told of it.
-    pub(super) told: Client,
+    pub(super) told: ForwardedClient,
     /// The client's address and the one that it has connected to, once they were needed: a system
     /// call that few connections make.
     addresses: OnceCell<Option<(SocketAddr, SocketAddr)>>,
     /// Requests so far.
     requests: Cell<u64>,
     /// Its connections to endpoints that are told of it.
-    pub(super) private: Rc<Kept>,
+    pub(super) private: Rc<PrivateConnections>,
     /// By the rates that it was held to so far: what it has left of them.
     shaped: RefCell<Vec<(Arc<Shape>, Shaped)>>,
 }
@@ -51,7 +51,7 @@ impl ClientContext {
         };
         Self {
             address,
-            told: Client::new(
+            told: ForwardedClient::new(
                 text_of(connection.client),
                 connection.negotiated.is_some(),
                 trusted,

@@ -10,9 +10,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lockgate_http::head::Version;
+use lockgate_http::head::HttpVersion;
 use lockgate_net::listen::Peer;
-use lockgate_net::relay::{Meter, Times};
+use lockgate_net::relay::{DirectionTimes, Meter};
 use lockgate_net::tls::handshake::Negotiated;
 use lockgate_rules::ProxyVersion;
 
@@ -23,11 +23,11 @@ use crate::access_log::{Address, Record, Side, Span};
 use crate::action::relay::Introduction;
 use crate::clients::{Account, Connected};
 use crate::clock::Guard;
-use crate::exchange::Opener;
+use crate::exchange::OpeningRequest;
 use crate::limits::Permit;
 use crate::metrics::ListenerCells;
 use crate::site::Sites;
-use crate::upstream::Hold;
+use crate::upstream::ConnectionPermit;
 use crate::worker::{Worker, unix_millis};
 
 /// A connection and what is to be said of it.
@@ -54,12 +54,12 @@ pub(super) struct Connection {
     pub(super) negotiated: Option<Box<Negotiated>>,
     handshake: Option<Duration>,
     connect: Option<Duration>,
-    pub(super) endpoint: Option<Hold>,
+    pub(super) endpoint: Option<ConnectionPermit>,
     pub(super) spoke: bool,
     /// Requests that have their own lines in the log.
     pub(super) exchanges: Cell<u64>,
     /// The last of them, where it was the end of HTTP.
-    pub(super) opener: Option<Box<Opener>>,
+    pub(super) opening: Option<Box<OpeningRequest>>,
     _permit: Permit,
 }
 
@@ -100,7 +100,7 @@ impl Connection {
             endpoint: None,
             spoke: false,
             exchanges: Cell::new(0),
-            opener: None,
+            opening: None,
             _permit: permit,
         };
         if let Some(cells) = connection.cells() {
@@ -152,8 +152,8 @@ impl Connection {
     }
 
     /// The account whose share of sockets a request uses that came by this version of HTTP.
-    pub(super) fn share_of(&self, version: Version) -> Option<&Arc<Account>> {
-        self.account().filter(|_| version >= Version::Http2)
+    pub(super) fn share_of(&self, version: HttpVersion) -> Option<&Arc<Account>> {
+        self.account().filter(|_| version >= HttpVersion::Http2)
     }
 
     fn cells(&self) -> Option<&ListenerCells> {
@@ -197,8 +197,8 @@ impl Connection {
     pub(super) fn tunnelled(
         &self,
         began: Instant,
-        opener: Option<&Opener>,
-        hold: &Hold,
+        opening: Option<&OpeningRequest>,
+        permit: &ConnectionPermit,
         meter: &Meter,
         ending: &Ending,
     ) {
@@ -211,8 +211,8 @@ impl Connection {
             handshake: None,
             duration: took,
             spans: spans(meter, began),
-            endpoint: Some(&hold.endpoint().label),
-            opened: opener.map(Opener::told),
+            endpoint: Some(&permit.endpoint().label),
+            opened: opening.map(OpeningRequest::log_fields),
             ..self.record(ending, meter.received.get(), meter.sent.get())
         });
     }
@@ -225,7 +225,7 @@ impl Connection {
             listener: &self.listener.name,
             client: address(self.client),
             peer: address(self.peer),
-            opened: self.opener.as_deref().map(Opener::told),
+            opened: self.opening.as_deref().map(OpeningRequest::log_fields),
             sni: self.server_name.as_deref(),
             alpn: negotiated
                 .and_then(|agreed| agreed.alpn.as_deref())
@@ -243,7 +243,7 @@ impl Connection {
             endpoint: self
                 .endpoint
                 .as_ref()
-                .map(|hold| hold.endpoint().label.as_str()),
+                .map(|permit| permit.endpoint().label.as_str()),
             cause: ending.cause,
             side: ending.side,
             detail: ending.detail.as_deref(),
@@ -253,7 +253,7 @@ impl Connection {
 
 /// When the directions of what was relayed were open.
 fn spans(meter: &Meter, began: Instant) -> Option<[Span; 2]> {
-    let since = |when: &Times| {
+    let since = |when: &DirectionTimes| {
         let after = |at: Instant| at.saturating_duration_since(began);
         Span {
             first: when.first.get().map(after),

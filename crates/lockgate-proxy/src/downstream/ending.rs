@@ -1,12 +1,12 @@
 //! How a client's connection ended, for its line in the log.
 
-use lockgate_net::relay::{End, Which};
+use lockgate_net::relay::{RelayOutcome, RelaySide};
 use lockgate_net::stream::StreamError;
 use lockgate_net::tls::session::SessionError;
 
 use crate::access_log::{Cause, Side};
 use crate::clock::Cut;
-use crate::exchange::Failure;
+use crate::exchange::ExchangeFailure;
 
 /// How a connection ended.
 pub(super) struct Ending {
@@ -40,7 +40,7 @@ impl Ending {
         Self { loud: true, ..self }
     }
 
-    pub(super) fn of(failure: Failure) -> Self {
+    pub(super) fn of(failure: ExchangeFailure) -> Self {
         Self::because(failure.cause, failure.side, failure.detail)
     }
 }
@@ -63,21 +63,26 @@ pub(super) fn cut_short(cut: Cut, phase: &str) -> Ending {
     }
 }
 
-pub(super) fn ending(end: End) -> Ending {
+pub(super) fn ending(end: RelayOutcome) -> Ending {
     match end {
-        End::Finished(Which::Downstream) => Ending::new(Cause::ClientClosed, Side::Downstream),
-        End::Finished(Which::Upstream) => Ending::new(Cause::UpstreamClosed, Side::Upstream),
-        End::Failed(Which::Downstream, StreamError::Tls(SessionError::Alerted(alert))) => {
-            Ending::because(
-                Cause::ClientClosed,
-                Side::Downstream,
-                format_args!("alert {alert}"),
-            )
+        RelayOutcome::Finished(RelaySide::Downstream) => {
+            Ending::new(Cause::ClientClosed, Side::Downstream)
         }
-        End::Failed(Which::Downstream, error) => {
+        RelayOutcome::Finished(RelaySide::Upstream) => {
+            Ending::new(Cause::UpstreamClosed, Side::Upstream)
+        }
+        RelayOutcome::Failed(
+            RelaySide::Downstream,
+            StreamError::Tls(SessionError::Alerted(alert)),
+        ) => Ending::because(
+            Cause::ClientClosed,
+            Side::Downstream,
+            format_args!("alert {alert}"),
+        ),
+        RelayOutcome::Failed(RelaySide::Downstream, error) => {
             Ending::because(Cause::ClientReset, Side::Downstream, error)
         }
-        End::Failed(Which::Upstream, error) => {
+        RelayOutcome::Failed(RelaySide::Upstream, error) => {
             Ending::because(Cause::UpstreamReset, Side::Upstream, error)
         }
     }

@@ -4,8 +4,8 @@
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use lockgate_http::asked::Asked;
-use lockgate_http::head::{Method, RequestHead, Version};
+use lockgate_http::head::{HttpVersion, Method, RequestHead};
+use lockgate_http::request_target::RequestTarget;
 use lockgate_http::target::without_userinfo;
 use lockgate_http::trace::TraceId;
 use lockgate_rules::{ClientAddress, SiteLog};
@@ -13,7 +13,7 @@ use lockgate_rules::{ClientAddress, SiteLog};
 use super::connection::{Connection, address};
 use crate::access_log::{self, CLIENT_LEFT};
 use crate::answer::Fault;
-use crate::exchange::{Failure, Outcome};
+use crate::exchange::{ExchangeFailure, ExchangeOutcome};
 use crate::request_id::RequestId;
 use crate::site::{Action, Route, Sites};
 use crate::worker::unix_millis;
@@ -34,8 +34,8 @@ pub(super) struct ExchangeRecord<'a> {
     pub(super) user: Option<std::sync::Arc<str>>,
     pub(super) received: u64,
     pub(super) sent: u64,
-    pub(super) outcome: Outcome,
-    pub(super) failure: Option<Failure>,
+    pub(super) outcome: ExchangeOutcome,
+    pub(super) failure: Option<ExchangeFailure>,
 }
 
 impl ExchangeRecord<'_> {
@@ -52,7 +52,7 @@ impl ExchangeRecord<'_> {
             user: None,
             received: 0,
             sent: 0,
-            outcome: Outcome::default(),
+            outcome: ExchangeOutcome::default(),
             failure: None,
         }
     }
@@ -65,7 +65,7 @@ impl Connection {
         id: RequestId,
         began: Instant,
         sent: u64,
-        failure: Failure,
+        failure: ExchangeFailure,
         sites: &Sites,
     ) {
         let mut record = ExchangeRecord::new(id, began, ClientAddress::from(self.client.ip()));
@@ -79,7 +79,7 @@ impl Connection {
     /// that could be read.
     pub(super) fn note(
         &self,
-        (head, target): (&RequestHead, Option<&Asked<'_>>),
+        (head, target): (&RequestHead, Option<&RequestTarget<'_>>),
         sites: &Sites,
         record: &ExchangeRecord<'_>,
     ) {
@@ -168,9 +168,9 @@ impl Connection {
                 host: target.map_or(b"", |target| target.host),
                 target: &without_userinfo(head.target()),
                 protocol: match head.version {
-                    Version::Http10 => "HTTP/1.0",
-                    Version::Http11 => "HTTP/1.1",
-                    Version::Http2 => "HTTP/2.0",
+                    HttpVersion::Http10 => "HTTP/1.0",
+                    HttpVersion::Http11 => "HTTP/1.1",
+                    HttpVersion::Http2 => "HTTP/2.0",
                 },
                 user: record.user.as_deref().map(str::as_bytes),
                 referer: head.fields.named(b"referer").next(),

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use lockgate_http::forwarding;
 use lockgate_http::h1::{framing, parse};
 use lockgate_http::head::{BodyLength, Method, RequestHead};
-use lockgate_net::relay::{Preface, Relay, Side as RelaySide};
+use lockgate_net::relay::{Relay, RelayEnd as RelaySide, RelayPreface};
 use lockgate_net::stream::Stream;
 
 use super::client_context::ClientContext;
@@ -22,14 +22,14 @@ use crate::access_log::{Cause, Side};
 use crate::action::relay::Client;
 use crate::answer::{ErrorAnswer, Fault, Form};
 use crate::body::ReadError;
-use crate::boxed::boxed;
-use crate::clock::{Cut, Waiting};
-use crate::exchange::{Bounds, Failure, Shares, Switched};
-use crate::h1::Link;
+use crate::box_future::boxed;
+use crate::clock::{Cut, WaitReason};
+use crate::exchange::{ExchangeFailure, Shares, SwitchedConnection, TunnelLimits};
+use crate::h1::H1Connection;
 use crate::message::Persistence;
 use crate::shaping::Shapers;
 use crate::site::Sites;
-use crate::upstream::{InFlight, Wire};
+use crate::upstream::{InFlight, UpstreamConnection};
 
 /// How long a client that still sends is listened to after our last word. Many read an answer only
 /// when they have sent all of their body, however much that is.
@@ -59,7 +59,7 @@ pub(super) enum Served {
         /// Both sides.
         relay: Box<Relay>,
         /// What holds for it.
-        bounds: Bounds,
+        tunnel_limits: TunnelLimits,
         /// Whose it is, for counters.
         site: Option<usize>,
         /// What counts for the endpoint as long as this lasts.
@@ -80,8 +80,8 @@ impl Connection {
         } = client;
         let context = ClientContext::of(self);
         let stream = Stream::new(socket, session, unsent);
-        let mut down = Link::new(stream, &self.worker.blocks, &received);
-        down.reader.limit(sites.limits);
+        let mut down = H1Connection::new(stream, &self.worker.blocks, &received);
+        down.reader.set_limits(sites.limits);
         loop {
             let (head, began) = match self.head(&mut down, sites).await {
                 Ok(read) => read,
@@ -113,27 +113,33 @@ impl Connection {
                     return Served::Over(ending);
                 }
                 NextStep::Tunnel { switched, site } => {
-                    let Switched {
+                    let SwitchedConnection {
                         up,
-                        hold,
+                        permit,
                         in_flight,
-                        bounds,
+                        tunnel_limits,
                         shares,
                         shapers,
-                        opener,
+                        opening,
                     } = *switched;
-                    self.opener = opener;
-                    self.endpoint = Some(hold);
+                    self.opening = opening;
+                    self.endpoint = Some(permit);
                     // Its bytes are in the connection's own line.
                     self.exchanges.set(0);
                     let up = match up {
-                        Wire::H1(link) => *link,
-                        Wire::H2(mut call) => {
+                        UpstreamConnection::H1(link) => *link,
+                        UpstreamConnection::H2(mut call) => {
                             let (_in_flight, _shares) = (in_flight, shares);
                             let cells = self.worker.cells.http.site(site);
                             let (down, guard) = (&mut down, &self.guard);
-                            let ended =
-                                tunnel::run(down, &mut *call, guard, &bounds, cells, shapers);
+                            let ended = tunnel::run(
+                                down,
+                                &mut *call,
+                                guard,
+                                &tunnel_limits,
+                                cells,
+                                shapers,
+                            );
                             let ended = boxed(|| ended).await;
                             return Served::Over(over(ended));
                         }
@@ -147,7 +153,7 @@ impl Connection {
                             }
                             Served::Switched {
                                 relay,
-                                bounds,
+                                tunnel_limits,
                                 site,
                                 _in_flight: in_flight,
                                 _shares: shares,
@@ -163,7 +169,7 @@ impl Connection {
     /// Waits for a request's head; says when its first byte was there.
     async fn head(
         &mut self,
-        down: &mut Link,
+        down: &mut H1Connection,
         sites: &Sites,
     ) -> Result<(Box<RequestHead>, Instant), Ending> {
         let mut began = None;
@@ -171,9 +177,9 @@ impl Connection {
         let mut head: Option<Box<RequestHead>> = None;
         let (guard, spare) = (&self.guard, &self.worker.requests);
         guard.phase(sites.idle);
-        guard.watch().waits(Waiting::ForRequest);
+        guard.watch().set_wait(WaitReason::ForRequest);
         guard.watch().uses_socket.set(false);
-        let Link { stream, reader, .. } = &mut *down;
+        let H1Connection { stream, reader, .. } = &mut *down;
         let read = guard.within(poll_fn(|cx| {
             let polled = reader.poll_head(cx, stream, |input, progress, limits| {
                 parse::request(
@@ -186,15 +192,15 @@ impl Connection {
             if began.is_none() && (polled.is_ready() || reader.has_begun()) {
                 began = Some(Instant::now());
                 guard.phase(sites.head);
-                guard.watch().waits(Waiting::ForOpening);
+                guard.watch().set_wait(WaitReason::ForOpening);
             }
             if began.is_none() {
-                guard.watch().rests();
+                guard.watch().mark_at_rest();
             }
             polled
         }));
         let read = read.await;
-        guard.watch().waits(Waiting::Otherwise);
+        guard.watch().set_wait(WaitReason::Otherwise);
         let failure = match (read, began.zip(head)) {
             (Ok(Ok(true)), Some((began, head))) => {
                 self.spoke = true;
@@ -211,7 +217,7 @@ impl Connection {
                     505 => Fault::Version,
                     _ => Fault::Malformed,
                 };
-                Failure::because(fault, error.to_string())
+                ExchangeFailure::because(fault, error.to_string())
             }
             (Ok(Err(ReadError::Stream(error))), _) => {
                 poll_fn(|cx| {
@@ -219,10 +225,10 @@ impl Connection {
                     Poll::Ready(())
                 })
                 .await;
-                Failure::client(&error)
+                ExchangeFailure::client(&error)
             }
             (Ok(Err(error)), _) => {
-                Failure::silent(Cause::ClientClosed, Side::Downstream, error.to_string())
+                ExchangeFailure::silent(Cause::ClientClosed, Side::Downstream, error.to_string())
             }
             (Err(cut), _) if began.is_none() => {
                 part(&mut down.stream).await;
@@ -231,7 +237,7 @@ impl Connection {
                     cut => cut_short(cut, "between requests"),
                 });
             }
-            (Err(cut), _) => Failure::cut(cut, Fault::RequestTimeout),
+            (Err(cut), _) => ExchangeFailure::cut(cut, Fault::RequestTimeout),
         };
         self.spoke |= began.is_some();
         if let Some(fault) = failure.fault {
@@ -264,12 +270,12 @@ impl Connection {
 
     /// Sends what is left and waits for the client to close: closing with its bytes unread would
     /// reset the connection, and the reset could overtake the answer (RFC 9112 §9.6).
-    async fn linger(&self, down: &mut Link, ending: &Ending) {
+    async fn linger(&self, down: &mut H1Connection, ending: &Ending) {
         self.guard.phase(ending.linger());
-        self.guard.idle(SILENCE);
-        self.guard.watch().waits(Waiting::ForClose);
+        self.guard.limit_idle(SILENCE);
+        self.guard.watch().set_wait(WaitReason::ForClose);
         let received = &self.guard.watch().meter.received;
-        let Link {
+        let H1Connection {
             stream,
             writer,
             reader,
@@ -304,8 +310,12 @@ impl Connection {
     }
 
     /// Both connections as a relay of whatever they have agreed to speak.
-    async fn switch(&mut self, mut down: Link, mut up: Link) -> Result<Box<Relay>, Ending> {
-        let preface = Preface {
+    async fn switch(
+        &mut self,
+        mut down: H1Connection,
+        mut up: H1Connection,
+    ) -> Result<Box<Relay>, Ending> {
+        let preface = RelayPreface {
             upstream: down.reader.take_received(),
             downstream: Vec::new(),
         };
@@ -314,7 +324,7 @@ impl Connection {
         let meter = &self.guard.watch().meter;
         meter.sent.set(meter.sent.get() + early.len() as u64);
         down.writer.head().extend_from_slice(&early);
-        let Link { stream, writer, .. } = &mut down;
+        let H1Connection { stream, writer, .. } = &mut down;
         if !matches!(
             self.guard
                 .within(poll_fn(|cx| writer.poll_flush(cx, stream)))

@@ -4,6 +4,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
+use std::num::NonZeroU32;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
@@ -12,30 +13,33 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use h2::Reason;
 use h2::server::{Builder, SendResponse};
-use lockgate_http::h2::HeadError;
+use lockgate_http::h2::SectionError;
 use lockgate_http::head::{Method, RequestHead};
-use lockgate_net::memory::{Level, level};
+use lockgate_net::memory::{MemoryLevel, level};
 use lockgate_net::stream::Stream as Connected;
-use lockgate_rules::Http2;
+use lockgate_net::token_bucket::TokenRate;
+use lockgate_rules::{Allowance, Http2};
 
 use super::client_context::ClientContext;
 use super::connection::Connection;
 use super::ending::{Ending, cut_short};
 use super::http::{LINGER, SILENCE, over};
-use super::serve::{NextStep, Serving, deliver, pace};
+use super::serve::{NextStep, Serving, deliver, min_rate};
 use super::tunnel::{self, Ended};
 use crate::access_log::{Cause, Side};
 use crate::action::relay::Client;
 use crate::answer::{ErrorAnswer, Fault, Form};
-use crate::body::Source;
-use crate::boxed::boxed;
-use crate::clock::{Cut, Guard, Waiting};
-use crate::exchange::{Failure, Switched};
-use crate::h2::{Carrier, Gate, Io, Stream, Turns, Verdict, Violation};
+use crate::body::BodyReader;
+use crate::box_future::boxed;
+use crate::clock::{Cut, Guard, WaitReason};
+use crate::exchange::{ExchangeFailure, SwitchedConnection};
+use crate::h2::{
+    AbuseLimits, DownstreamStream, FrameIo, HeadVerdict, Io, SendScheduler, Violation,
+};
 use crate::memory::weighed;
-use crate::message::{Downstream, Persistence};
+use crate::message::{ClientExchange, Persistence};
 use crate::site::Sites;
-use crate::upstream::Wire;
+use crate::upstream::UpstreamConnection;
 
 /// What of one answer may wait in the connection for others to leave.
 const HELD: usize = 64 * 1024;
@@ -67,8 +71,8 @@ type Requests = h2::server::Connection<Io, Bytes>;
 pub(super) struct Streams {
     connection: Connection,
     client: ClientContext,
-    carrier: Rc<RefCell<Carrier>>,
-    turns: Rc<Turns>,
+    frame_io: Rc<RefCell<FrameIo>>,
+    scheduler: Rc<SendScheduler>,
     open: Cell<usize>,
     /// Whoever drives the connection, to be told when the last stream has ended.
     driver: RefCell<Option<Waker>>,
@@ -111,7 +115,7 @@ impl Windows {
 
     /// Grow when endpoints have taken a few times what one body may have.
     fn grow(&mut self, requests: &mut Requests, used: u64, limits: &Http2) {
-        if Level::Easy < level() {
+        if MemoryLevel::Easy < level() {
             return;
         }
         if self.stream >= limits.window || used - self.since < 4 * u64::from(self.stream) {
@@ -157,50 +161,50 @@ impl Streams {
         let sites = listener.sites().expect("a relay reads nothing");
         let limits = sites.http2;
         let longest = sites.limits.head + BEYOND;
-        let gate = Gate::new(
-            &worker.clock,
-            limits.resets,
-            limits.control,
+        let abuse_limits = AbuseLimits::new(
+            worker.clock.now(),
+            token_rate(limits.resets),
+            token_rate(limits.control),
             longest,
             limits.streams,
         );
         socket.limit_unsent(UNSENT);
         let stream = Connected::new(socket, session, unsent);
-        let carrier = Carrier::new(stream, &worker.blocks, &received, Some(gate));
+        let frame_io = FrameIo::new(stream, &worker.blocks, &received, Some(abuse_limits));
         let context = ClientContext::of(&connection);
         let streams = Rc::new(Self {
             connection,
             client: context,
-            carrier: Rc::new(RefCell::new(carrier)),
-            turns: Turns::new(),
+            frame_io: Rc::new(RefCell::new(frame_io)),
+            scheduler: SendScheduler::new(),
             open: Cell::new(0),
             driver: RefCell::default(),
         });
         let ending = boxed(|| streams.drive()).await;
-        streams.turns.end();
+        streams.scheduler.end();
         (streams, ending)
     }
 
     async fn drive(self: &Rc<Self>) -> Ending {
         let (sites, guard) = (self.sites(), &self.connection.guard);
         guard.phase(sites.head);
-        guard.watch().waits(Waiting::ForOpening);
+        guard.watch().set_wait(WaitReason::ForOpening);
         let begun = guard.within(boxed(|| self.begin())).await;
-        guard.watch().waits(Waiting::Otherwise);
+        guard.watch().set_wait(WaitReason::Otherwise);
         let mut requests = match begun {
             Ok(Ok(requests)) => requests,
             Ok(Err(error)) => return self.broken(&error),
             Err(cut) => return cut_short(cut, "preface of HTTP/2"),
         };
         // A request that came with the preface is in flight before any phase begins.
-        guard.settle();
-        guard.watch().hold_to(pace(sites.rates));
+        guard.end_phase();
+        guard.watch().hold_to(min_rate(sites.rates));
         let mut stopping = pin!(self.connection.worker.stopping());
         let (mut leaving, mut idle) = (Leaving::No, false);
         let mut windows = Windows::first(&sites.http2);
         loop {
             let turn = guard.within(poll_fn(|cx| {
-                windows.grow(&mut requests, self.turns.used(), &sites.http2);
+                windows.grow(&mut requests, self.scheduler.used(), &sites.http2);
                 if matches!(leaving, Leaving::No) && stopping.as_mut().poll(cx).is_ready() {
                     leaving = Leaving::Gracefully;
                     requests.graceful_shutdown();
@@ -234,7 +238,7 @@ impl Streams {
             };
             if cut == Cut::Memory {
                 // What it has not taken is not to stay in the kernel.
-                self.carrier.borrow().stream().socket().reset_on_close();
+                self.frame_io.borrow().stream().socket().reset_on_close();
             }
             if matches!(cut, Cut::Slow | Cut::Memory) {
                 // It would not take this either.
@@ -276,20 +280,28 @@ impl Streams {
             // that reads nothing.
             .max_local_error_reset_streams(Some(limits.resets.burst as usize + RESETS))
             .enable_connect_protocol()
-            .handshake(Io(Rc::clone(&self.carrier)));
+            .handshake(Io(Rc::clone(&self.frame_io)));
         let begun = poll_fn(|cx| {
-            self.carrier.borrow_mut().begin_turn();
+            self.begin_turn();
             let begun = Pin::new(&mut handshake).poll(cx);
             // What broke is told by the next read.
-            let mut carrier = self.carrier.borrow_mut();
-            let _ = carrier.poll_send(cx);
+            let mut frame_io = self.frame_io.borrow_mut();
+            let _ = frame_io.poll_send(cx);
             // The preface may come in pieces, too.
-            carrier.stream().await_rest();
+            frame_io.stream().await_rest();
             begun
         });
         let requests = begun.await?;
-        self.carrier.borrow_mut().enforce();
+        self.frame_io.borrow_mut().enforce();
         Ok(requests)
+    }
+
+    fn begin_turn(&self) {
+        let mut frame_io = self.frame_io.borrow_mut();
+        frame_io.begin_turn();
+        if let Some(abuse_limits) = frame_io.abuse_limits() {
+            abuse_limits.set_now(self.connection.worker.clock.now());
+        }
     }
 
     /// Does all that can be done now, and sends what came of it.
@@ -307,7 +319,7 @@ impl Streams {
             *driver = Some(cx.waker().clone());
         }
         drop(driver);
-        self.carrier.borrow_mut().begin_turn();
+        self.begin_turn();
         let ended = loop {
             match requests.poll_accept(cx) {
                 Poll::Ready(Some(Ok((request, respond)))) => {
@@ -330,23 +342,23 @@ impl Streams {
                 },
             }
         };
-        let mut carrier = self.carrier.borrow_mut();
-        if let Some(gate) = carrier.gate() {
-            self.turns.update(gate.take_priorities());
+        let mut frame_io = self.frame_io.borrow_mut();
+        if let Some(abuse_limits) = frame_io.abuse_limits() {
+            self.scheduler.update(abuse_limits.take_priorities());
         }
-        let sent = carrier.poll_send(cx);
-        carrier.await_rest();
+        let sent = frame_io.poll_send(cx);
+        frame_io.await_rest();
         if sent.is_ready() {
-            self.turns.refill();
+            self.scheduler.refill();
         }
-        let (sent_bytes, received) = carrier.moved();
+        let (sent_bytes, received) = frame_io.bytes_moved();
         let meter = &self.connection.guard.watch().meter;
         meter.sent.set(sent_bytes);
         meter.received.set(received);
         match (ended, sent) {
             (Some(ending), _) => Poll::Ready(ending),
             (None, Poll::Ready(Err(error))) => {
-                let told = carrier
+                let told = frame_io
                     .take_broken()
                     .map_or_else(|| error.to_string(), |error| error.to_string());
                 Poll::Ready(Ending::because(Cause::ClientReset, Side::Downstream, told))
@@ -358,27 +370,27 @@ impl Streams {
     /// What is waited for until the next turn.
     fn phase(&self, idle: &mut bool) {
         let guard = &self.connection.guard;
-        let blocked = self.carrier.borrow().is_blocked();
+        let blocked = self.frame_io.borrow().is_blocked();
         // What is left of the last answer is still to arrive.
         let nothing = self.open.get() == 0 && !blocked;
         if nothing != *idle {
             *idle = nothing;
             if nothing {
                 guard.phase(self.sites().idle);
-                guard.watch().rests();
+                guard.watch().mark_at_rest();
             } else {
-                guard.settle();
+                guard.end_phase();
             }
         }
-        guard.watch().waits(match nothing {
-            _ if blocked => Waiting::ForRoom,
-            true => Waiting::ForRequest,
-            false => Waiting::ForStreams,
+        guard.watch().set_wait(match nothing {
+            _ if blocked => WaitReason::ForRoom,
+            true => WaitReason::ForRequest,
+            false => WaitReason::ForStreams,
         });
     }
 
     fn violation(&self) -> Option<Violation> {
-        self.carrier.borrow_mut().gate()?.settle()
+        self.frame_io.borrow_mut().abuse_limits()?.settle()
     }
 
     fn violated(&self, violation: Violation) -> Ending {
@@ -388,7 +400,7 @@ impl Streams {
 
     /// How a connection ended whose frames could not be read or sent.
     fn broken(&self, error: &h2::Error) -> Ending {
-        if let Some(error) = self.carrier.borrow_mut().take_broken() {
+        if let Some(error) = self.frame_io.borrow_mut().take_broken() {
             return Ending::because(Cause::ClientReset, Side::Downstream, error);
         }
         match error.reason() {
@@ -420,17 +432,17 @@ impl Streams {
         leaving: &mut Leaving,
     ) {
         let verdict = self.verdict(respond.stream_id().as_u32());
-        if verdict == Verdict::Refuse {
+        if verdict == HeadVerdict::Refuse {
             return self.crowded(respond);
         }
-        if verdict == Verdict::Lost {
+        if verdict == HeadVerdict::Lost {
             return respond.send_reset(Reason::REFUSED_STREAM);
         }
-        if level() == Level::Full && self.open.get() >= WAITING {
+        if level() == MemoryLevel::Full && self.open.get() >= WAITING {
             // It may be asked again, whatever it is (RFC 9113 §8.7).
-            if let Some(gate) = self.carrier.borrow_mut().gate() {
-                gate.ends(respond.stream_id().as_u32(), true);
-                gate.refuses();
+            if let Some(abuse_limits) = self.frame_io.borrow_mut().abuse_limits() {
+                abuse_limits.end_stream(respond.stream_id().as_u32(), true);
+                abuse_limits.note_refusal();
             }
             respond.send_reset(Reason::REFUSED_STREAM);
             self.connection.worker.cells.memory_refused.inc();
@@ -441,15 +453,15 @@ impl Streams {
         let limits = self.sites().limits;
         let mut head = self.connection.worker.requests.take();
         let read = match verdict {
-            Verdict::Malformed(error) => Err(error),
-            Verdict::Read | Verdict::Refuse | Verdict::Lost => {
-                Stream::read(&parts, &limits, &mut head)
+            HeadVerdict::Malformed(error) => Err(error),
+            HeadVerdict::Read | HeadVerdict::Refuse | HeadVerdict::Lost => {
+                DownstreamStream::read(&parts, &limits, &mut head)
             }
         };
         // Of one that could not be read, no more is known.
         let method = Method::of(parts.method.as_str().as_bytes());
         drop(parts);
-        let stream = Stream::new(body, respond, limits, &self.carrier, &self.turns);
+        let stream = DownstreamStream::new(body, respond, limits, &self.frame_io, &self.scheduler);
         let exchange = Rc::clone(self).exchange(
             read.map_err(|error| (error, method)),
             head,
@@ -463,11 +475,13 @@ impl Streams {
         }
     }
 
-    fn verdict(&self, stream: u32) -> Verdict {
-        self.carrier
+    fn verdict(&self, stream: u32) -> HeadVerdict {
+        self.frame_io
             .borrow_mut()
-            .gate()
-            .map_or(Verdict::Read, |gate| gate.accept(stream))
+            .abuse_limits()
+            .map_or(HeadVerdict::Read, |abuse_limits| {
+                abuse_limits.accept(stream)
+            })
     }
 
     /// Refuses a request for whose head there is no room beside those of the open streams; it may
@@ -481,7 +495,7 @@ impl Streams {
             .request_ids
             .id(connection.id, self.client.begin());
         let detail = "the heads of the connection's open streams are too large together";
-        let failure = Failure::silent(Cause::Limit, Side::Lockgate, detail);
+        let failure = ExchangeFailure::silent(Cause::Limit, Side::Lockgate, detail);
         connection.unread(id, Instant::now(), 0, failure, self.sites());
     }
 
@@ -490,9 +504,9 @@ impl Streams {
     /// A block and not a function that is async: that would keep room for its arguments twice.
     fn exchange(
         self: Rc<Self>,
-        read: Result<(), (HeadError, Method)>,
+        read: Result<(), (SectionError, Method)>,
         head: Box<RequestHead>,
-        mut stream: Stream,
+        mut stream: DownstreamStream,
         began: Instant,
     ) -> impl Future<Output = ()> {
         let open = Open(self);
@@ -527,7 +541,7 @@ impl Streams {
                             .await;
                         }
                         NextStep::End(_) => {}
-                        NextStep::Request | NextStep::Close(_) if stream.is_over() => {}
+                        NextStep::Request | NextStep::Close(_) if stream.is_complete() => {}
                         NextStep::Request => boxed(|| outlast(&mut stream, &guard, LINGER)).await,
                         NextStep::Close(ending) => {
                             boxed(|| outlast(&mut stream, &guard, ending.linger())).await
@@ -546,34 +560,34 @@ impl Streams {
     /// A stream that has become a tunnel, for as long as it lasts.
     async fn tunnel(
         &self,
-        stream: &mut Stream,
+        stream: &mut DownstreamStream,
         method: Method,
-        switched: Switched,
+        switched: SwitchedConnection,
         guard: &Guard,
         site: Option<usize>,
     ) {
         // The endpoint counts it for as long as it lasts.
-        let Switched {
+        let SwitchedConnection {
             mut up,
-            hold,
+            permit,
             in_flight: _in_flight,
-            bounds,
+            tunnel_limits,
             shares: _shares,
             shapers,
-            opener,
+            opening,
         } = switched;
         let cells = self.connection.worker.cells.http.site(site);
-        if let (Some(idle), Wire::H1(link)) = (bounds.keepalive, &up) {
+        if let (Some(idle), UpstreamConnection::H1(link)) = (tunnel_limits.keepalive, &up) {
             // Without probes a dead peer is found by the idle limit.
             let _ = link.stream.socket().probe(idle);
         }
         let began = Instant::now();
-        let ended = tunnel::run(stream, &mut up, guard, &bounds, cells, shapers).await;
+        let ended = tunnel::run(stream, &mut up, guard, &tunnel_limits, cells, shapers).await;
         match (ended, method, &up) {
             (Ok(Ended::Whole), ..) => {}
             // RFC 9113 §8.5: the end of one is told as that of the other, an error as an error.
             (Ok(Ended::ByEndpoint), Method::Connect, _) => stream.reset(Reason::CONNECT_ERROR),
-            (_, Method::Connect, Wire::H1(link)) => {
+            (_, Method::Connect, UpstreamConnection::H1(link)) => {
                 link.stream.socket().reset_on_close();
                 stream.reset(Reason::CANCEL);
             }
@@ -581,15 +595,15 @@ impl Streams {
         }
         let meter = &guard.watch().meter;
         self.connection
-            .tunnelled(began, opener.as_deref(), &hold, meter, &over(ended));
+            .tunnelled(began, opening.as_deref(), &permit, meter, &over(ended));
     }
 
     /// Answers what is no request.
     async fn refuse(
         &self,
-        stream: &mut Stream,
+        stream: &mut DownstreamStream,
         guard: &Guard,
-        (error, method): (HeadError, Method),
+        (error, method): (SectionError, Method),
         began: Instant,
     ) {
         let fault = match error.status() {
@@ -598,7 +612,7 @@ impl Streams {
             501 => Fault::NotImplemented,
             _ => Fault::Malformed,
         };
-        let failure = Failure::because(fault, error.to_string());
+        let failure = ExchangeFailure::because(fault, error.to_string());
         let connection = &self.connection;
         let id = connection
             .worker
@@ -629,12 +643,12 @@ impl Streams {
     async fn linger(&self) {
         let guard = &self.connection.guard;
         guard.phase(FAREWELL);
-        guard.watch().waits(Waiting::ForClose);
+        guard.watch().set_wait(WaitReason::ForClose);
         let mut reads = 0;
         let _ = guard
             .within(poll_fn(|cx| {
                 while reads < FAREWELL_READS {
-                    match self.carrier.borrow_mut().poll_discard(cx) {
+                    match self.frame_io.borrow_mut().poll_discard(cx) {
                         Poll::Ready(true) => reads += 1,
                         Poll::Ready(false) => return Poll::Ready(()),
                         Poll::Pending => return Poll::Pending,
@@ -648,17 +662,17 @@ impl Streams {
 
 /// Takes what a client still sends when it has its answer. A reset that tells it to stop (RFC 9113
 /// §8.1) comes with the answer or overtakes it in the client, and many then never read it.
-async fn outlast(stream: &mut Stream, guard: &Guard, limit: Duration) {
+async fn outlast(stream: &mut DownstreamStream, guard: &Guard, limit: Duration) {
     guard.phase(limit);
-    guard.idle(SILENCE);
-    stream.allow(u64::MAX);
+    guard.limit_idle(SILENCE);
+    stream.limit_body(u64::MAX);
     let received = &guard.watch().meter.received;
     // Whether the client comes to its end or not, the stream is over.
     let _ = guard
         .within(poll_fn(|cx| {
             loop {
                 match ready!(stream.poll_data(cx)) {
-                    Ok(()) if !stream.is_over() => {
+                    Ok(()) if !stream.is_complete() => {
                         let here = stream.data().len();
                         received.set(received.get() + here as u64);
                         stream.consume(here);
@@ -683,4 +697,11 @@ impl Drop for Open {
             driver.wake_by_ref();
         }
     }
+}
+
+/// An allowance as a bucket has it.
+fn token_rate(allowance: Allowance) -> TokenRate {
+    let at_least_one = |count| NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN);
+    let (count, burst) = (at_least_one(allowance.count), at_least_one(allowance.burst));
+    TokenRate::new(count, allowance.every, burst)
 }

@@ -9,8 +9,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::task::Poll;
 
-use lockgate_net::client_hello::{self, First, Hello, HelloError, Peek};
-use lockgate_net::proxy_protocol::{self, Addresses, Guess, ProxyError};
+use lockgate_net::client_hello::{self, ClientHello, FirstProtocol, HelloError, Peek};
+use lockgate_net::proxy_protocol::{self, PrefixMatch, ProxiedAddresses, ProxyError};
 use lockgate_net::socket::Socket;
 use lockgate_rules::AcceptProxy;
 
@@ -126,9 +126,9 @@ pub(super) async fn proxy_header(
         begins();
         if expected == AcceptProxy::Optional {
             match proxy_protocol::may_begin(received) {
-                Guess::No => return Ok(None),
-                Guess::Undecided => continue,
-                Guess::Yes => {}
+                PrefixMatch::No => return Ok(None),
+                PrefixMatch::Undecided => continue,
+                PrefixMatch::Yes => {}
             }
         }
         if let Some(parsed) = proxy_protocol::parse(received)? {
@@ -137,11 +137,13 @@ pub(super) async fn proxy_header(
                 header.extend(taken);
             }
             return Ok(match parsed.header.addresses {
-                Addresses::Inet {
+                ProxiedAddresses::Inet {
                     source,
                     destination,
                 } => Some((source, destination)),
-                Addresses::Local | Addresses::Unknown | Addresses::Unix { .. } => None,
+                ProxiedAddresses::Local
+                | ProxiedAddresses::Unknown
+                | ProxiedAddresses::Unix { .. } => None,
             });
         }
     }
@@ -178,7 +180,7 @@ pub(super) async fn client_hello<T>(
     socket: &Socket,
     received: &mut Vec<u8>,
     begins: impl Fn(),
-    look: impl FnOnce(&Hello<'_>) -> T,
+    look: impl FnOnce(&ClientHello<'_>) -> T,
 ) -> Result<(ServerName, T), OpeningError> {
     let mut at_least = 1;
     loop {
@@ -186,14 +188,14 @@ pub(super) async fn client_hello<T>(
             receive(socket, received).await?;
             begins();
         }
-        match client_hello::first(received) {
-            First::Tls => {}
-            First::Undecided => {
+        match client_hello::first_protocol(received) {
+            FirstProtocol::Tls => {}
+            FirstProtocol::Undecided => {
                 at_least = received.len() + 1;
                 continue;
             }
-            First::Http => return Err(OpeningError::PlainHttp),
-            First::Other => return Err(OpeningError::NotTls),
+            FirstProtocol::Http => return Err(OpeningError::PlainHttp),
+            FirstProtocol::Other => return Err(OpeningError::NotTls),
         }
         match client_hello::peek(received)? {
             Peek::NeedMore { at_least: more } => at_least = more,

@@ -13,8 +13,8 @@ use super::http2::Streams;
 use super::opening::{self, OpeningError};
 use crate::access_log::{Cause, Side};
 use crate::action::relay::Client;
-use crate::boxed::boxed;
-use crate::clock::{Cut, Waiting};
+use crate::box_future::boxed;
+use crate::clock::{Cut, WaitReason};
 use crate::limits;
 use crate::memory::weighed;
 use crate::site::Sites;
@@ -63,17 +63,19 @@ impl Connection {
                     Served::Over(ending) => ending,
                     Served::Switched {
                         mut relay,
-                        bounds,
+                        tunnel_limits,
                         site,
                         _in_flight,
                         _shares,
                     } => {
                         let worker = Rc::clone(&self.worker);
                         let cells = worker.cells.http.site(site);
-                        self.guard.watch().waits(Waiting::Otherwise);
+                        self.guard.watch().set_wait(WaitReason::Otherwise);
                         cells.upgraded.inc();
-                        bounds.begin(&self.guard);
-                        let ending = self.relay(&mut relay, bounds.idle, bounds.keepalive).await;
+                        tunnel_limits.begin(&self.guard);
+                        let ending = self
+                            .relay(&mut relay, tunnel_limits.idle, tunnel_limits.keepalive)
+                            .await;
                         cells.upgraded.dec();
                         ending
                     }
@@ -101,15 +103,15 @@ impl Connection {
             return Ok(sites.h2c);
         }
         self.guard.phase(sites.idle);
-        self.guard.watch().waits(Waiting::ForRequest);
+        self.guard.watch().set_wait(WaitReason::ForRequest);
         let guard = &self.guard;
         let begins = || {
             guard.phase(sites.head);
-            guard.watch().waits(Waiting::ForOpening);
+            guard.watch().set_wait(WaitReason::ForOpening);
         };
         let known = opening::prior_knowledge(&client.socket, &mut client.received, begins);
         let known = guard.within(known).await;
-        guard.watch().waits(Waiting::Otherwise);
+        guard.watch().set_wait(WaitReason::Otherwise);
         self.spoke |= !client.received.is_empty();
         match known {
             Ok(Ok(known)) => Ok(known),

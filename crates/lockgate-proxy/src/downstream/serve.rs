@@ -18,10 +18,10 @@ use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
-use lockgate_http::asked::{Asked, AskedError, asked};
 use lockgate_http::fields::Known;
 use lockgate_http::forwarding::{self, Recipient};
-use lockgate_http::head::{BodyLength, RequestHead, Version};
+use lockgate_http::head::{BodyLength, HttpVersion, RequestHead};
+use lockgate_http::request_target::{RequestTarget, RequestTargetError};
 use lockgate_http::trace::TraceId;
 use lockgate_rules::RequestValues;
 
@@ -31,11 +31,11 @@ use super::ending::Ending;
 use super::exchange_record::ExchangeRecord;
 use crate::answer::Fault;
 use crate::body::ReadError;
-use crate::boxed::boxed;
+use crate::box_future::boxed;
 use crate::clock::Guard;
-use crate::exchange::Switched;
+use crate::exchange::SwitchedConnection;
 use crate::memory;
-use crate::message::{Downstream, OutgoingHead, Persistence};
+use crate::message::{ClientExchange, OutgoingHead, Persistence};
 use crate::metrics::http::SiteCells;
 use crate::request_id::RequestId;
 use crate::site::{Auth, Sites};
@@ -44,7 +44,7 @@ use dispatch::Backend;
 use locate::{Located, LocatedRoute};
 use refusal::Refusal;
 
-pub(super) use respond::{deliver, pace};
+pub(super) use respond::{deliver, min_rate};
 
 /// Bytes of a method (RFC 9112 §3: a longer one than any that is implemented is 501); registered
 /// ones have up to 17.
@@ -61,7 +61,7 @@ pub(super) enum NextStep {
     /// It speaks something else from here on.
     Tunnel {
         /// The other end.
-        switched: Box<Switched>,
+        switched: Box<SwitchedConnection>,
         /// Whose it is.
         site: Option<usize>,
     },
@@ -83,7 +83,7 @@ struct Exchange<'e, 's, D> {
     /// The head as it was received.
     head: &'e RequestHead,
     /// What the client asks for, if that can be read.
-    target: &'e Result<Asked<'e>, AskedError>,
+    target: &'e Result<RequestTarget<'e>, RequestTargetError>,
     /// Where the body comes from and the response goes.
     down: &'e mut D,
     /// What is known of it for the log and the counters.
@@ -102,13 +102,13 @@ struct Received {
 
 impl<'s> Serving<'s> {
     /// The client's address and the one that it has connected to.
-    fn addresses(&self, down: &impl Downstream) -> Option<(SocketAddr, SocketAddr)> {
+    fn addresses(&self, down: &impl ClientExchange) -> Option<(SocketAddr, SocketAddr)> {
         self.client
             .addresses(|| self.connection.addresses(|| down.local_address()))
     }
 
     /// Answers one request.
-    pub(super) async fn respond<D: Downstream>(
+    pub(super) async fn respond<D: ClientExchange>(
         self,
         down: &mut D,
         head: &RequestHead,
@@ -120,7 +120,7 @@ impl<'s> Serving<'s> {
             .address_of(self.connection, self.sites, &head.fields);
         let mut record = ExchangeRecord::new(self.request_id(head), began, address);
         (record.number, record.trace) = (number, TraceId::of(&head.fields));
-        let target = asked(head);
+        let target = RequestTarget::of(head);
         let exchange = Exchange {
             serving: &self,
             head,
@@ -159,7 +159,7 @@ impl<'s> Serving<'s> {
     }
 }
 
-impl<'e, 's, D: Downstream> Exchange<'e, 's, D> {
+impl<'e, 's, D: ClientExchange> Exchange<'e, 's, D> {
     /// Brings the request to its response.
     #[expect(
         clippy::manual_async_fn,
@@ -190,7 +190,7 @@ impl<'e, 's, D: Downstream> Exchange<'e, 's, D> {
             guard,
         } = *self.serving;
         let (worker, head) = (&connection.worker, self.head);
-        let room = memory::room(guard, |cx| self.down.settle(cx)).await;
+        let room = memory::room(guard, |cx| self.down.release_memory(cx)).await;
         room.map_err(|_| {
             worker.cells.memory_refused.inc();
             Refusal::because(Fault::Exhausted, "memory")
@@ -206,11 +206,12 @@ impl<'e, 's, D: Downstream> Exchange<'e, 's, D> {
             return Err(Refusal::because(Fault::NotImplemented, why));
         }
         let (recipient, hops) =
-            forwarding::count_hop(head).map_err(|error| Refusal::malformed(&error))?;
+            forwarding::decrement_max_forwards(head).map_err(|error| Refusal::malformed(&error))?;
         let last = client.requests() >= sites.requests || worker.is_stopping();
         // Another client waits for a place: this one is told that it gets its next response on a
         // new connection.
-        let gives_way = head.version < Version::Http2 && worker.shared.connections.is_to_give_way();
+        let gives_way =
+            head.version < HttpVersion::Http2 && worker.shared.connections.is_to_give_way();
         let keeps_alive = forwarding::keeps_alive(head.version, &head.fields);
         self.persistence = Persistence::when(keeps_alive && !last && !gives_way);
         Ok(Received {
@@ -240,13 +241,14 @@ impl<'e, 's, D: Downstream> Exchange<'e, 's, D> {
             if let Err(refusal) = self.admit(route, received.length).await {
                 return self.refuse(refusal).await;
             }
-            self.down.allow(route.rules.body_max.unwrap_or(u64::MAX));
+            self.down
+                .limit_body(route.rules.body_max.unwrap_or(u64::MAX));
             let id = self.record.id;
             let host = self.host(&target);
             let values = self.values(&target, &host, &id);
             let mut outgoing = OutgoingHead::of(self.head, target.host);
             if let Some(hops) = received.hops {
-                forwarding::set_hops(hops, outgoing.change());
+                forwarding::set_max_forwards(hops, outgoing.change());
             }
             self.begin_trace(route, &mut outgoing);
             let is_authorized = match &route.admission.auth {
@@ -266,7 +268,7 @@ impl<'e, 's, D: Downstream> Exchange<'e, 's, D> {
             } else {
                 &self.head.fields
             };
-            let wish = self.wish(&route.action, vouched);
+            let preference = self.preference(&route.action, vouched);
             if let Err(refusal) = self.apply_request_rules(route, &values, &mut outgoing) {
                 return self.refuse(refusal).await;
             }
@@ -277,7 +279,7 @@ impl<'e, 's, D: Downstream> Exchange<'e, 's, D> {
                 Some(backend) => {
                     let request = dispatch::Parts {
                         backend,
-                        wish,
+                        preference,
                         target,
                         outgoing: &outgoing,
                         values: &values,
@@ -294,7 +296,7 @@ impl<'e, 's, D: Downstream> Exchange<'e, 's, D> {
 
     /// The name for templates. A request without one has come to a site for any host: then it is
     /// the address that it came to.
-    fn host<'a>(&self, target: &Asked<'a>) -> Cow<'a, str> {
+    fn host<'a>(&self, target: &RequestTarget<'a>) -> Cow<'a, str> {
         if let Some(authority) = &target.authority {
             return authority.name();
         }
@@ -307,7 +309,7 @@ impl<'e, 's, D: Downstream> Exchange<'e, 's, D> {
     }
 
     /// What templates may name.
-    fn values<'a>(&self, target: &Asked<'a>, host: &'a str, id: &'a RequestId) -> RequestValues<'a>
+    fn values<'a>(&self, target: &RequestTarget<'a>, host: &'a str, id: &'a RequestId) -> RequestValues<'a>
     where
         'e: 'a,
     {

@@ -7,15 +7,15 @@ use std::future::poll_fn;
 use std::task::{Context, Poll};
 
 use lockgate_net::relay::Meter;
-use lockgate_net::shape::Shaper;
+use lockgate_net::traffic_shaping::Shaper;
 use lockgate_rules::HeaderRules;
 
 use crate::body::Tunnel;
-use crate::clock::{Cut, Guard, Waiting};
-use crate::exchange::Bounds;
+use crate::clock::{Cut, Guard, WaitReason};
+use crate::exchange::TunnelLimits;
 use crate::metrics::http::SiteCells;
 use crate::pump::{PumpError, poll_pump};
-use crate::shaping::{Held, Shapers};
+use crate::shaping::{ShapedBody, Shapers};
 
 /// How a tunnel ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub(super) enum Ended {
     ByEndpoint,
 }
 
-/// Moves bytes both ways until both have ended, or one is gone, or `bounds` are reached.
+/// Moves bytes both ways until both have ended, or one is gone, or `tunnel_limits` are reached.
 ///
 /// # Errors
 /// When we cut it.
@@ -36,7 +36,7 @@ pub(super) async fn run(
     down: &mut impl Tunnel,
     up: &mut impl Tunnel,
     guard: &Guard,
-    bounds: &Bounds,
+    tunnel_limits: &TunnelLimits,
     cells: &SiteCells,
     mut shapers: Option<Box<Shapers>>,
 ) -> Result<Ended, Cut> {
@@ -47,15 +47,15 @@ pub(super) async fn run(
         return Ok(Ended::ByEndpoint);
     }
     let watch = guard.watch();
-    guard.settle();
-    bounds.begin(guard);
-    watch.waits(Waiting::ForTunnel);
+    guard.end_phase();
+    tunnel_limits.begin(guard);
+    watch.set_wait(WaitReason::ForTunnel);
     cells.upgraded.inc();
     let meter = &watch.meter;
     let (mut going, mut coming) = (Way::Open, Way::Open);
     let ended = guard
         .within(poll_fn(|cx| {
-            let (received, sent) = (down.taken(), down.moved());
+            let (received, sent) = (down.bytes_read(), down.bytes_written());
             let (mut on_received, mut on_sent) = (None, None);
             if let Some(shapers) = &mut shapers {
                 (on_received, on_sent) = (shapers.received.as_mut(), shapers.sent.as_mut());
@@ -85,8 +85,10 @@ pub(super) async fn run(
             }
             meter
                 .received
-                .set(meter.received.get() + down.taken() - received);
-            meter.sent.set(meter.sent.get() + down.moved() - sent);
+                .set(meter.received.get() + down.bytes_read() - received);
+            meter
+                .sent
+                .set(meter.sent.get() + down.bytes_written() - sent);
             meter.held.set(
                 shapers
                     .as_ref()
@@ -125,7 +127,7 @@ fn poll_way(
             None => poll_pump(cx, source, sink, &none, |_| {}),
             Some(shaper) => poll_pump(
                 cx,
-                &mut Held::new(source, shaper, meter),
+                &mut ShapedBody::new(source, shaper, meter),
                 sink,
                 &none,
                 |_| {},

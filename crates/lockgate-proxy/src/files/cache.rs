@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use lockgate_http::coding::Coding;
 use lockgate_http::head::ResponseHead;
-use lockgate_net::memory::{self, Level};
+use lockgate_net::memory::{self, MemoryLevel};
 
 use super::CODINGS;
 use super::file::File;
@@ -154,7 +154,7 @@ impl Cache {
 
     /// Keeps what was found.
     pub(crate) fn put(&self, place: usize, path: &[u8], hit: Rc<Hit>) {
-        if memory::level() > Level::Easy {
+        if memory::level() > MemoryLevel::Easy {
             return;
         }
         let generations = &mut *self.generations.borrow_mut();

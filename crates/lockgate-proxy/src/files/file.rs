@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use lockgate_content::change::{Document, Plan};
+use lockgate_content::change::{ChangePlan, DocumentKind};
 use lockgate_content::coding;
 use lockgate_http::coding::{Accepted, Coding};
 use lockgate_http::date;
 use lockgate_http::fields::Fields;
-use lockgate_net::files::{Errno, Root, Wait};
-use lockgate_net::threads::Threads;
+use lockgate_net::files::{DiskWait, Errno, Root};
+use lockgate_net::thread_pool::ThreadPool;
 use tokio::sync::OnceCell as AsyncOnce;
 use lockgate_rules::Compression;
 use lockgate_rules::compression::{made, named};
@@ -39,7 +39,7 @@ pub(crate) struct Loaded {
     /// With its charset.
     pub(crate) media_type: Vec<u8>,
     /// What it is with the values of each request, if it is another each time.
-    pub(crate) plan: Option<Arc<Plan>>,
+    pub(crate) plan: Option<Arc<ChangePlan>>,
     /// Whether its content is no longer what is on the disk.
     pub(crate) changed: bool,
 }
@@ -51,7 +51,7 @@ impl Loaded {
         root: &Root,
         path: &[u8],
         at: &[u8],
-        wait: Wait,
+        wait: DiskWait,
     ) -> Result<Self, Errno> {
         let own = Form::load(root, at, wait)?;
         let mut siblings = [const { None }; CODINGS.len()];
@@ -75,9 +75,9 @@ impl Loaded {
 
 impl Loaded {
     /// Changes it once, as far as that is the same for everybody.
-    pub(crate) fn change(&mut self, rewrite: &Rewrite, wait: Wait) -> Result<(), Errno> {
+    pub(crate) fn change(&mut self, rewrite: &Rewrite, wait: DiskWait) -> Result<(), Errno> {
         // To look through a document takes longer than to send it.
-        if wait == Wait::No {
+        if wait == DiskWait::No {
             return Err(Errno::AGAIN);
         }
         let bytes = match &self.own.content {
@@ -86,9 +86,9 @@ impl Loaded {
             Content::Open(file) => load::read(file, self.own.stamp.size, wait)?,
         };
         let max = usize::try_from(rewrite.max).unwrap_or(usize::MAX);
-        let plan = Plan::new(
+        let plan = ChangePlan::new(
             &rewrite.changes,
-            Document::of(&self.media_type),
+            DocumentKind::of(&self.media_type),
             &bytes,
             max,
         );
@@ -198,7 +198,7 @@ impl File {
         &self,
         coding: Coding,
         compress: &Compression,
-        threads: &Threads,
+        threads: &ThreadPool,
     ) -> Result<(bool, u64), Errno> {
         let (None, Some(made), Some(cell)) = (
             self.sibling(coding),
@@ -219,7 +219,7 @@ impl File {
                 let job = move || -> Result<Vec<u8>, Errno> {
                     let bytes = match &content {
                         Content::Held(bytes) => bytes.clone(),
-                        Content::Open(file) => load::read(file, size, Wait::Yes)?,
+                        Content::Open(file) => load::read(file, size, DiskWait::Yes)?,
                     };
                     Ok(coding::encode_all(made, level, &bytes))
                 };

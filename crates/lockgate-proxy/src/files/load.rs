@@ -12,8 +12,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use lockgate_http::coding::Coding;
-use lockgate_net::files::{self, Errno, Root, Stamp, Wait};
-use lockgate_net::memory::{self, Level};
+use lockgate_net::files::{self, DiskWait, Errno, FileVersion, Root};
+use lockgate_net::memory::{self, MemoryLevel};
 
 /// Files up to this size are held in memory, and leave with their heads in one write. Of larger
 /// ones the descriptor is held: from there on sendfile(2) is cheaper (see `docs/perf.md`).
@@ -30,7 +30,7 @@ const STALE: i64 = 10;
 /// One form of a file's content: its own, or compressed.
 #[derive(Debug)]
 pub(crate) struct Form {
-    pub(crate) stamp: Stamp,
+    pub(crate) stamp: FileVersion,
     pub(crate) content: Content,
     /// With its quotes.
     pub(crate) etag: Vec<u8>,
@@ -46,7 +46,7 @@ pub(crate) enum Content {
 
 impl Form {
     /// Reads or opens what is at `at`.
-    pub(crate) fn load(root: &Root, at: &[u8], wait: Wait) -> Result<Self, Errno> {
+    pub(crate) fn load(root: &Root, at: &[u8], wait: DiskWait) -> Result<Self, Errno> {
         let mut attempts = 0;
         loop {
             let (file, stamp) = root.file(at)?;
@@ -72,10 +72,10 @@ impl Form {
             }
             attempts += 1;
             match wait {
-                Wait::No if attempts == ATTEMPTS => return Err(Errno::AGAIN),
-                Wait::Yes if attempts == PATIENCE => return Err(Errno::BUSY),
-                Wait::Yes => thread::sleep(PAUSE),
-                Wait::No => {}
+                DiskWait::No if attempts == ATTEMPTS => return Err(Errno::AGAIN),
+                DiskWait::Yes if attempts == PATIENCE => return Err(Errno::BUSY),
+                DiskWait::Yes => thread::sleep(PAUSE),
+                DiskWait::No => {}
             }
         }
     }
@@ -84,8 +84,8 @@ impl Form {
     pub(crate) fn sibling(
         root: &Root,
         at: &[u8],
-        of: &Stamp,
-        wait: Wait,
+        of: &FileVersion,
+        wait: DiskWait,
     ) -> Result<Option<Self>, Errno> {
         match Self::load(root, at, wait) {
             Ok(form) if !is_stale(&form.stamp, of) => Ok(Some(form)),
@@ -145,16 +145,16 @@ impl Form {
 }
 
 /// Whether a sibling is older than the file that it should be a form of.
-pub(crate) fn is_stale(sibling: &Stamp, of: &Stamp) -> bool {
+pub(crate) fn is_stale(sibling: &FileVersion, of: &FileVersion) -> bool {
     sibling.modified.saturating_add(STALE) < of.modified
 }
 
 /// Reads `len` bytes from the front of a file, or what there is of them.
-pub(crate) fn read(file: &OwnedFd, len: u64, wait: Wait) -> Result<Bytes, Errno> {
+pub(crate) fn read(file: &OwnedFd, len: u64, wait: DiskWait) -> Result<Bytes, Errno> {
     read_all(file, len, wait).map(Bytes::from)
 }
 
-fn read_all(file: &OwnedFd, len: u64, wait: Wait) -> Result<Vec<u8>, Errno> {
+fn read_all(file: &OwnedFd, len: u64, wait: DiskWait) -> Result<Vec<u8>, Errno> {
     let mut bytes = vec![0; usize::try_from(len).map_err(|_| Errno::FBIG)?];
     let read = files::read_at(file, &mut bytes, 0, wait)?;
     bytes.truncate(read);
@@ -178,7 +178,7 @@ struct Copied {
 impl Copies {
     /// All of a file, if it is there without waiting and there is room for a copy.
     pub(crate) fn read(&self, file: &OwnedFd, len: u64) -> Option<Bytes> {
-        if memory::level() > Level::Easy {
+        if memory::level() > MemoryLevel::Easy {
             return None;
         }
         if self.0.fetch_add(len, Ordering::Relaxed) + len > COPIES {
@@ -189,7 +189,7 @@ impl Copies {
             bytes: Vec::new(),
             copies: self.clone(),
         };
-        match read_all(file, len, Wait::No) {
+        match read_all(file, len, DiskWait::No) {
             Ok(bytes) if bytes.len() as u64 == len => copied.bytes = bytes,
             _ => {
                 self.0.fetch_sub(len, Ordering::Relaxed);
@@ -217,9 +217,9 @@ impl Drop for Copied {
 /// From inode, size and the time of the last change of any kind: one that is rolled back, by
 /// whatever tool, has another inode or time, and thereby another tag than the one it replaces. That
 /// of its bytes alone is what `cp -p` and archives set back.
-fn etag(stamp: &Stamp) -> Vec<u8> {
+fn etag(stamp: &FileVersion) -> Vec<u8> {
     let mut etag = Vec::with_capacity(48);
-    let Stamp {
+    let FileVersion {
         inode,
         size,
         changed,
@@ -239,7 +239,7 @@ pub(crate) fn encoded_tag(etag: &[u8], coding: Coding) -> Vec<u8> {
 }
 
 /// Kernels before 6.13 give changes within some milliseconds the same time.
-fn is_fresh(stamp: &Stamp) -> bool {
+fn is_fresh(stamp: &FileVersion) -> bool {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use lockgate_net::files::{Errno, Kind, Root, Stamp};
+use lockgate_net::files::{Errno, FileKind, FileVersion, Root};
 
 use super::Files;
 
@@ -15,7 +15,7 @@ pub(crate) enum Resolved {
     /// A file, by its path below the root.
     File {
         at: Vec<u8>,
-        stamp: Stamp,
+        stamp: FileVersion,
         status: u16,
         /// Whether it is a page in place of what is not there.
         instead: bool,
@@ -46,7 +46,7 @@ pub(crate) fn is_absence(error: Errno) -> bool {
 }
 
 /// What is at a path, if there is something.
-fn look(root: &Root, at: &[u8]) -> Result<Option<(Kind, Stamp)>, Errno> {
+fn look(root: &Root, at: &[u8]) -> Result<Option<(FileKind, FileVersion)>, Errno> {
     match root.look(at) {
         Ok(found) => Ok(Some(found)),
         Err(error) if is_absence(error) => Ok(None),
@@ -56,7 +56,7 @@ fn look(root: &Root, at: &[u8]) -> Result<Option<(Kind, Stamp)>, Errno> {
 
 fn file(root: &Root, at: Vec<u8>) -> Result<Option<Resolved>, Errno> {
     Ok(match look(root, &at)? {
-        Some((Kind::File, stamp)) => Some(Resolved::File {
+        Some((FileKind::File, stamp)) => Some(Resolved::File {
             at,
             stamp,
             status: 200,
@@ -101,7 +101,7 @@ impl Files {
             (self.not_found.as_ref(), 404),
         ] {
             if let Some(at) = instead
-                && let Some((Kind::File, stamp)) = look(root, relative(at))?
+                && let Some((FileKind::File, stamp)) = look(root, relative(at))?
             {
                 return Ok(Resolved::File {
                     at: relative(at).to_vec(),
@@ -127,14 +127,14 @@ impl Files {
         let directory = at.is_empty() || at.ends_with(b"/");
         let bare = at.strip_suffix(b"/").unwrap_or(at);
         match look(root, if directory { bare } else { at })? {
-            Some((Kind::Directory, _)) if directory => self.directory(root, at),
-            Some((Kind::File, stamp)) if !directory => Ok(Resolved::File {
+            Some((FileKind::Directory, _)) if directory => self.directory(root, at),
+            Some((FileKind::File, stamp)) if !directory => Ok(Resolved::File {
                 at: at.to_vec(),
                 stamp,
                 status: 200,
                 instead: false,
             }),
-            Some((Kind::Directory, _)) => {
+            Some((FileKind::Directory, _)) => {
                 if let Some(page) = self.page(root, at)? {
                     return Ok(page);
                 }

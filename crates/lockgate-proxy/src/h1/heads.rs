@@ -1,15 +1,15 @@
-//! The heads that we send: what an intermediary changes of those that it got (RFC 9110 §7.6).
+//! The heads that we send, with the changes of an intermediary (RFC 9110 §7.6).
 
 use lockgate_http::fields::{Field, Fields, Known};
-use lockgate_http::forwarding::Onward;
+use lockgate_http::forwarding::EndToEndFields;
 use lockgate_http::h1::encode;
-use lockgate_http::head::{BodyLength, Method, RequestHead, ResponseHead, Version};
+use lockgate_http::head::{BodyLength, HttpVersion, Method, RequestHead, ResponseHead};
 use lockgate_http::status;
 
 use super::websocket;
 use crate::message::{FieldSink, OutgoingRequest, Persistence};
 
-/// The request as the endpoint gets it.
+/// Writes the request as the endpoint gets it.
 pub(super) fn request(request: &OutgoingRequest<'_>, out: &mut Vec<u8>) {
     let (path, query) = request.path_and_query();
     encode::request_line(out, request.received.method_name(), path, query);
@@ -38,7 +38,7 @@ impl FieldSink for Vec<u8> {
     }
 }
 
-/// What is asked of the endpoint for the connection to it.
+/// Writes Connection and the fields that it names.
 fn connection(request: &OutgoingRequest<'_>, out: &mut Vec<u8>) {
     let names: &[u8] = match (request.upgrade(), request.takes_trailers()) {
         (Some(protocol), trailers) => {
@@ -51,9 +51,9 @@ fn connection(request: &OutgoingRequest<'_>, out: &mut Vec<u8>) {
     encode::field(out, b"Connection", names);
 }
 
-/// What an endpoint that speaks HTTP/1 would answer to the key of a WebSocket's handshake (RFC 6455
-/// §4.2.2), where one accepts it that does not.
-pub fn accept(request: &OutgoingRequest<'_>) -> String {
+/// The Sec-WebSocket-Accept for the client's key (RFC 6455 §4.2.2), where an endpoint has accepted
+/// over HTTP/2, which has none.
+pub fn websocket_accept(request: &OutgoingRequest<'_>) -> String {
     if request.is_websocket_without_key() {
         return websocket::accept(websocket::key(request.id));
     }
@@ -66,8 +66,8 @@ pub fn accept(request: &OutgoingRequest<'_>) -> String {
     websocket::accept(String::from_utf8_lossy(key).into_owned())
 }
 
-/// Whether an endpoint that switches was asked to, and to this.
-pub fn agrees(request: &OutgoingRequest<'_>, answer: &ResponseHead) -> bool {
+/// Whether a response that switches protocols confirms the protocol that the request offered.
+pub fn confirms_upgrade(request: &OutgoingRequest<'_>, answer: &ResponseHead) -> bool {
     let accepts = || {
         let mut said = answer.fields.named(b"sec-websocket-accept");
         said.next()
@@ -82,7 +82,7 @@ pub fn agrees(request: &OutgoingRequest<'_>, answer: &ResponseHead) -> bool {
     }
 }
 
-/// The answer as the client gets it.
+/// Writes the response as the client gets it.
 pub(super) fn response(
     request: &RequestHead,
     answer: &ResponseHead,
@@ -90,7 +90,7 @@ pub(super) fn response(
     persistence: Persistence,
     out: &mut Vec<u8>,
 ) {
-    let old = request.version == Version::Http10;
+    let old = request.version == HttpVersion::Http10;
     let fields = &answer.fields;
     encode::status_line(out, answer.status, reason(answer));
     end_to_end(fields, out);
@@ -105,16 +105,16 @@ pub(super) fn response(
         (Persistence::KeepAlive, true) => out.extend_from_slice(b"Connection: keep-alive\r\n"),
         (Persistence::KeepAlive, false) => {}
     }
-    // RFC 9110 §15.5.22: it must say what to upgrade to. In any other answer that is an offer, and
-    // ends here (§7.8).
+    // RFC 9110 §15.5.22: a 426 must have Upgrade. In any other response that is an offer to us
+    // alone (§7.8).
     if answer.status == 426 {
         upgrade_to(fields, out);
     }
     encode::end(out);
 }
 
-/// The protocols that an answer names, each of which is for the client's connection as well (RFC
-/// 9110 §7.8).
+/// Writes the protocols that a response names in Upgrade, which hold for the client's connection as
+/// well (RFC 9110 §7.8).
 fn upgrade_to(fields: &Fields, out: &mut Vec<u8>) {
     for protocol in fields.values(Known::Upgrade) {
         encode::field(out, b"Upgrade", protocol);
@@ -124,7 +124,7 @@ fn upgrade_to(fields: &Fields, out: &mut Vec<u8>) {
     }
 }
 
-/// RFC 9110 §8.6: to HEAD and in a 304 the length is that of what GET would get; a 204 has none.
+/// RFC 9110 §8.6: to HEAD and in a 304 Content-Length is that of a response to GET; a 204 has none.
 fn without_body(method: Method, answer: &ResponseHead, out: &mut Vec<u8>) {
     let told = answer.fields.first(Known::ContentLength);
     match told {
@@ -136,10 +136,9 @@ fn without_body(method: Method, answer: &ResponseHead, out: &mut Vec<u8>) {
     }
 }
 
-/// An answer before the answer.
 pub(super) fn interim(request: &RequestHead, answer: &ResponseHead, out: &mut Vec<u8>) {
-    // HTTP/1.0 has none.
-    if request.version == Version::Http10 {
+    // HTTP/1.0 has no interim responses.
+    if request.version == HttpVersion::Http10 {
         return;
     }
     encode::status_line(out, answer.status, reason(answer));
@@ -147,7 +146,7 @@ pub(super) fn interim(request: &RequestHead, answer: &ResponseHead, out: &mut Ve
     encode::end(out);
 }
 
-/// The answer that ends HTTP on this connection.
+/// Writes the response that ends HTTP on this connection.
 pub(super) fn switched(answer: &ResponseHead, out: &mut Vec<u8>) {
     encode::status_line(out, answer.status, reason(answer));
     end_to_end(&answer.fields, out);
@@ -155,9 +154,9 @@ pub(super) fn switched(answer: &ResponseHead, out: &mut Vec<u8>) {
     encode::end(out);
 }
 
-/// The reason phrase; an answer of HTTP/2 has none, and gets the usual one.
+/// The reason phrase; a response of HTTP/2 has none, and gets the usual one.
 fn reason(answer: &ResponseHead) -> &[u8] {
-    if answer.version == Version::Http2 {
+    if answer.version == HttpVersion::Http2 {
         status::reason(answer.status).as_bytes()
     } else {
         answer.reason()
@@ -165,6 +164,6 @@ fn reason(answer: &ResponseHead) -> &[u8] {
 }
 
 fn end_to_end(fields: &Fields, out: &mut Vec<u8>) {
-    let onward = Onward::of(fields);
+    let onward = EndToEndFields::of(fields);
     fields.write(out, |field| onward.passes(field));
 }

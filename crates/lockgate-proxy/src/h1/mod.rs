@@ -1,13 +1,12 @@
-//! HTTP/1 on a connection, the same towards clients and towards endpoints: messages are read, and
-//! written.
+//! HTTP/1 on a connection, towards clients and endpoints alike: a reader and a writer of messages.
 
+mod connection;
 mod heads;
-mod link;
 mod reader;
 mod websocket;
 mod writer;
 
-pub use heads::{accept, agrees};
-pub use link::Link;
-pub use reader::Reader;
-pub use writer::Writer;
+pub use connection::H1Connection;
+pub use heads::{confirms_upgrade, websocket_accept};
+pub use reader::MessageReader;
+pub use writer::MessageWriter;

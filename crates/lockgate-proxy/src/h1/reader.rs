@@ -1,7 +1,7 @@
-//! Messages as they come: a head, then its body's data.
+//! The reader of HTTP/1 messages: a head, then the data of its body.
 //!
-//! Data is lent from where it was received. Chunks that came together are moved together there, so
-//! that one read of a chunked body is one piece of data.
+//! Data is lent from the buffer that received it. Chunks of one read are moved together there, so
+//! that they are one piece of data.
 
 #[cfg(test)]
 mod tests;
@@ -12,93 +12,94 @@ use std::task::{Context, Poll};
 
 use lockgate_http::fields::Fields;
 use lockgate_http::forwarding;
-use lockgate_http::h1::body::{Decoder, Part};
-use lockgate_http::h1::parse::Progress;
-use lockgate_http::h1::{HeadError, Limits};
+use lockgate_http::h1::body::{BodyDecoder, BodyPart};
+use lockgate_http::h1::parse::HeadProgress;
+use lockgate_http::h1::{HeadError, HeadLimits};
 use lockgate_http::head::BodyLength;
-use lockgate_net::acknowledge::Pauses;
-use lockgate_net::stream::{Blocks, Inbox, Stream};
+use lockgate_net::acknowledge::ReadPauses;
+use lockgate_net::stream::{BufferPool, ReadBuffer, Stream};
 
 use crate::body::ReadError;
 
-/// What one connection sends us.
+/// The messages from the peer of one connection.
 #[derive(Debug)]
-pub struct Reader {
-    inbox: Inbox,
-    progress: Progress,
-    decoder: Decoder,
-    /// Data of the body that was taken apart and not used; from the front of the inbox on.
+pub struct MessageReader {
+    inbox: ReadBuffer,
+    progress: HeadProgress,
+    decoder: BodyDecoder,
+    /// Decoded data of the body that was not consumed; from the front of the inbox on.
     data: Range<usize>,
-    /// Where in the inbox that follows which was not looked at.
+    /// The offset in the inbox of the bytes that are not decoded yet.
     behind: usize,
     ended: bool,
     trailers: Fields,
-    limits: Limits,
+    limits: HeadLimits,
     taken: u64,
-    /// What the body may have of data.
-    most: u64,
-    /// How the peer sends, where the body is not one message but a tunnel.
-    tunnel: Option<Box<Pauses>>,
+    /// The most bytes of data that the body may have.
+    max_length: u64,
+    /// The peer's pauses, where the body is a tunnel.
+    tunnel: Option<Box<ReadPauses>>,
 }
 
-impl Reader {
-    /// Nothing was read yet but `received`.
-    pub fn new(blocks: &Rc<Blocks>, received: &[u8]) -> Self {
-        let mut inbox = Inbox::new(blocks);
+impl MessageReader {
+    /// A reader that has read `received`.
+    pub fn new(blocks: &Rc<BufferPool>, received: &[u8]) -> Self {
+        let mut inbox = ReadBuffer::new(blocks);
         inbox.extend(received);
         Self {
             inbox,
-            progress: Progress::default(),
-            decoder: Decoder::new(BodyLength::Empty),
+            progress: HeadProgress::default(),
+            decoder: BodyDecoder::new(BodyLength::Empty),
             data: 0..0,
             behind: 0,
             ended: true,
             trailers: Fields::default(),
-            limits: Limits::default(),
+            limits: HeadLimits::default(),
             taken: 0,
-            most: u64::MAX,
+            max_length: u64::MAX,
             tunnel: None,
         }
     }
 
-    /// Limits for what follows.
-    pub fn limit(&mut self, limits: Limits) {
+    /// Sets the limits of the messages that follow.
+    pub fn set_limits(&mut self, limits: HeadLimits) {
         self.limits = limits;
     }
 
-    /// Whether something has come that was not used: behind a message that has ended, the next one.
+    /// Whether received bytes are unused: behind a message that has ended, those of the next one.
     pub fn holds_bytes(&self) -> bool {
         !self.inbox.is_empty()
     }
 
-    /// Whether the next message has begun: an empty line before it is nothing yet (RFC 9112 §2.2).
+    /// Whether the next message has begun: an empty line before it does not count (RFC 9112 §2.2).
     pub fn has_begun(&self) -> bool {
         !matches!(self.inbox.bytes(), [] | [b'\r'] | [b'\r', b'\n'])
     }
 
-    /// Whether the body has ended and all of its data was used.
+    /// Whether the body has ended and all of its data was consumed.
     pub fn has_ended(&self) -> bool {
         self.ended && self.data.is_empty()
     }
 
-    /// How much of the body's data was used so far.
-    pub fn taken(&self) -> u64 {
+    /// Bytes of the body's data that were consumed so far.
+    pub fn bytes_read(&self) -> u64 {
         self.taken
     }
 
-    /// What goes on of the trailer section of the body that has ended, if it had one.
+    /// The end-to-end trailers of a body that has ended, if it had some.
     pub fn trailers(&self) -> Option<&Fields> {
         Some(&self.trailers).filter(|trailers| self.ended && !trailers.is_empty())
     }
 
-    /// Takes what was received and not used, as the first bytes of another protocol.
+    /// Takes the unused bytes, as the first of another protocol.
     pub fn take_received(&mut self) -> Vec<u8> {
         let received = self.inbox.bytes().to_vec();
         self.inbox.consume(received.len());
         received
     }
 
-    /// Reads until `parse` has a whole head; `false` when the connection ended before it had begun.
+    /// Reads until `parse` has a complete head; `false` when the connection ended before the head
+    /// began.
     ///
     /// # Errors
     /// When the head is refused, or the connection ends within it.
@@ -106,7 +107,7 @@ impl Reader {
         &mut self,
         cx: &mut Context<'_>,
         stream: &mut Stream,
-        mut parse: impl FnMut(&[u8], &mut Progress, &Limits) -> Result<Option<usize>, HeadError>,
+        mut parse: impl FnMut(&[u8], &mut HeadProgress, &HeadLimits) -> Result<Option<usize>, HeadError>,
     ) -> Poll<Result<bool, ReadError>> {
         loop {
             if !self.inbox.is_empty()
@@ -121,50 +122,49 @@ impl Reader {
                 Poll::Ready(Ok(false)) => return Poll::Ready(Err(ReadError::Cut)),
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error.into())),
                 Poll::Pending => {
-                    // Behind what is less than a head, or what came before it: a handshake, a PROXY
-                    // header.
+                    // Behind a part of a head, or behind a handshake or PROXY header.
                     stream.await_rest();
-                    self.inbox.settle();
+                    self.inbox.release_block();
                     return Poll::Pending;
                 }
             }
         }
     }
 
-    /// Begins a body of that length, of which something may have come with the head.
+    /// Begins a body of that length, a part of which may have come with the head.
     ///
     /// # Errors
-    /// When what has come is no such body.
+    /// When the received bytes are no such body.
     pub fn begin_body(&mut self, length: BodyLength) -> Result<(), ReadError> {
-        self.decoder = Decoder::new(length);
+        self.decoder = BodyDecoder::new(length);
         self.data = 0..0;
         self.behind = 0;
         self.ended = self.decoder.has_ended();
         self.trailers = Fields::default();
         self.taken = 0;
-        self.most = u64::MAX;
+        self.max_length = u64::MAX;
         if self.ended { Ok(()) } else { self.decode() }
     }
 
-    /// Begins bytes of which nothing says where their messages end.
+    /// Begins a tunnel: bytes without framing.
     ///
     /// # Errors
-    /// Never, as long as such a body takes any bytes.
+    /// Never, since such a body takes any bytes.
     pub fn begin_tunnel(&mut self) -> Result<(), ReadError> {
         self.tunnel = Some(Box::default());
         self.begin_body(BodyLength::UntilClose)
     }
 
-    /// Refuses the body that was begun once more than `most` bytes of data have come.
-    pub fn allow(&mut self, most: u64) {
-        self.most = most;
+    /// Refuses the body once more than `max_length` bytes of data were received.
+    pub fn limit_body(&mut self, max_length: u64) {
+        self.max_length = max_length;
     }
 
     /// Completes when there is [`data`](Self::data), or none follows.
     ///
     /// # Errors
-    /// When it is no body, the connection ends within it, or it is too long: then before what is
-    /// too much is lent, so that whoever is handed the body never sees its end.
+    /// When the bytes are no such body, the connection ends within it, or it is too long: then
+    /// before the excess is lent, so that the receiver of the body never sees its end.
     pub fn poll_data(
         &mut self,
         cx: &mut Context<'_>,
@@ -185,28 +185,28 @@ impl Reader {
                     if self.tunnel.is_none() {
                         stream.await_rest();
                     }
-                    self.inbox.settle();
+                    self.inbox.release_block();
                     return Poll::Pending;
                 }
             }
         }
-        if self.data.len() as u64 > self.most.saturating_sub(self.taken) {
+        if self.data.len() as u64 > self.max_length.saturating_sub(self.taken) {
             return Poll::Ready(Err(ReadError::TooLong));
         }
         Poll::Ready(Ok(()))
     }
 
-    /// Data of the body that has come.
+    /// Received data of the body.
     pub fn data(&self) -> &[u8] {
         &self.inbox.bytes()[self.data.clone()]
     }
 
-    /// Whether neither data nor trailers follow what has come.
+    /// Whether neither data nor trailers follow the received data.
     pub fn is_last(&self) -> bool {
         self.ended && self.trailers().is_none()
     }
 
-    /// Lets go of so much of the data.
+    /// Consumes `count` bytes of the data.
     pub fn consume(&mut self, count: usize) {
         self.data.start = (self.data.start + count).min(self.data.end);
         self.taken += count as u64;
@@ -217,12 +217,12 @@ impl Reader {
         }
     }
 
-    /// Gives memory back while whoever takes the data is waited for.
-    pub fn settle(&mut self) {
-        self.inbox.settle();
+    /// Gives memory back while the receiver of the data is waited for.
+    pub fn release_memory(&mut self) {
+        self.inbox.release_block();
     }
 
-    /// Takes apart what has come.
+    /// Decodes the received bytes.
     fn decode(&mut self) -> Result<(), ReadError> {
         loop {
             let coming = &self.inbox.bytes()[self.behind..];
@@ -230,7 +230,7 @@ impl Reader {
                 .decoder
                 .decode(coming, &self.limits, &mut self.trailers)?;
             match part {
-                Part::Data(range) => {
+                BodyPart::Data(range) => {
                     let (from, to) = (self.behind + range.start, self.behind + range.end);
                     if self.data.is_empty() {
                         self.data = from..to;
@@ -240,13 +240,13 @@ impl Reader {
                     }
                     self.behind = to;
                 }
-                Part::More(used) => {
+                BodyPart::More(used) => {
                     self.behind += used;
                     break;
                 }
-                Part::End(used) => {
+                BodyPart::End(used) => {
                     self.trailers
-                        .retain(|field| forwarding::passes_behind(&field));
+                        .retain(|field| forwarding::passes_in_trailers(&field));
                     self.behind += used;
                     self.ended = true;
                     break;

@@ -1,14 +1,13 @@
-//! The key of a WebSocket's handshake (RFC 6455 §4.1, §4.2.2), where the client has none: over
-//! HTTP/2 it needs none (RFC 8441 §5), its endpoint does.
+//! The key of a WebSocket's handshake (RFC 6455 §4.1, §4.2.2) for a client over HTTP/2, which needs
+//! none (RFC 8441 §5), while its endpoint over HTTP/1 does.
 
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, SHA256, digest};
 use base64ct::{Base64, Encoding};
 
-/// What an accepting endpoint joins to the key.
+/// The text that an accepting endpoint appends to the key.
 const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// The key of the request with this id. Each has its own, as if it were drawn for it, and it need
-/// not be kept.
+/// The key of the request with this id. It is derived from the id, so that it need not be kept.
 pub(super) fn key(id: &[u8]) -> String {
     Base64::encode_string(&digest(&SHA256, id).as_ref()[..16])
 }
@@ -18,7 +17,7 @@ pub(super) fn is_accepted(id: &[u8], accept: &[u8]) -> bool {
     self::accept(key(id)).as_bytes() == accept
 }
 
-/// What an accepting endpoint answers to a key.
+/// The Sec-WebSocket-Accept for a key.
 pub(super) fn accept(mut key: String) -> String {
     key.push_str(GUID);
     Base64::encode_string(digest(&SHA1_FOR_LEGACY_USE_ONLY, key.as_bytes()).as_ref())

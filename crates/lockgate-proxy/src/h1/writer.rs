@@ -1,5 +1,5 @@
-//! Messages as they go: what is small is gathered, what is large leaves from where it was received,
-//! and both leave in one write.
+//! The writer of HTTP/1 messages: small data is copied to a buffer, large data is written from the
+//! buffer that received it, and both leave in one system call.
 
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
@@ -8,34 +8,33 @@ use std::task::{Context, Poll, ready};
 use lockgate_http::fields::{Field, Fields};
 use lockgate_http::h1::encode;
 use lockgate_http::head::BodyLength;
-use lockgate_net::stream::{Blocks, Stream, StreamError};
+use lockgate_net::stream::{BufferPool, Stream, StreamError};
 
-/// Data up to this size is copied behind what it follows: cheaper than one more slice in the system
-/// call.
+/// Data up to this size is copied to the buffer: cheaper than one more slice in the system call.
 const SMALL: usize = 4 * 1024;
-/// What may be gathered before it must leave.
+/// Bytes in the buffer beyond which it must leave first.
 const GATHERED: usize = 16 * 1024;
 
-/// What we send over one connection.
+/// The messages to the peer of one connection.
 #[derive(Debug)]
-pub struct Writer {
-    blocks: Rc<Blocks>,
-    /// Heads, small data, and what is around chunks; sent up to `sent`.
+pub struct MessageWriter {
+    blocks: Rc<BufferPool>,
+    /// Heads, small data, and framing of chunks; sent up to `sent`.
     out: Vec<u8>,
     sent: usize,
     chunked: bool,
-    /// Bytes of data that the chunk whose size was written still needs.
+    /// Bytes of data that the current chunk still needs.
     owed: usize,
     ended: bool,
     moved: u64,
-    /// Whether any byte of this message has left.
+    /// Whether any byte of the message has left.
     left: bool,
     blocked: bool,
 }
 
-impl Writer {
-    /// Nothing was written yet.
-    pub fn new(blocks: &Rc<Blocks>) -> Self {
+impl MessageWriter {
+    /// A writer without a message.
+    pub fn new(blocks: &Rc<BufferPool>) -> Self {
         Self {
             blocks: Rc::clone(blocks),
             out: Vec::new(),
@@ -49,7 +48,7 @@ impl Writer {
         }
     }
 
-    /// Where a head is written to; it leaves with the first data, or by a flush.
+    /// The buffer for a head; it leaves with the first data, or by a flush.
     pub fn head(&mut self) -> &mut Vec<u8> {
         if self.out.capacity() == 0 {
             self.out = self.blocks.text();
@@ -57,7 +56,7 @@ impl Writer {
         &mut self.out
     }
 
-    /// Begins the body whose head was just written.
+    /// Begins the body behind the head that was just written.
     pub fn begin_body(&mut self, length: BodyLength) {
         self.chunked = length == BodyLength::Chunked;
         self.owed = 0;
@@ -76,27 +75,27 @@ impl Writer {
         self.left
     }
 
-    /// Whether the other side is waited for: it takes nothing now.
+    /// Whether the peer is waited for: it takes nothing now.
     pub fn is_blocked(&self) -> bool {
         self.blocked
     }
 
-    /// Whether something waits to leave.
+    /// Whether bytes wait to leave.
     pub fn holds_bytes(&self) -> bool {
         !self.out.is_empty()
     }
 
-    /// How many bytes wait to leave.
+    /// Bytes that wait to leave.
     pub fn pending(&self) -> usize {
         self.out.len() - self.sent
     }
 
-    /// How much of the body's data was taken so far.
-    pub fn moved(&self) -> u64 {
+    /// Bytes of the body's data that were taken so far.
+    pub fn bytes_written(&self) -> u64 {
         self.moved
     }
 
-    /// Takes data of the body and says how much of it; `last` when none follows.
+    /// Takes data of the body and returns how many bytes of it; `last` when none follows.
     ///
     /// # Errors
     /// When the connection has broken.
@@ -147,7 +146,7 @@ impl Writer {
         self.blocked = false;
         if written < before {
             self.sent += written;
-            // Whether there is room for more, the next turn finds out.
+            // The next call finds out whether there is room for more.
             return Poll::Ready(Ok(0));
         }
         self.clear();
@@ -166,12 +165,12 @@ impl Writer {
         Poll::Ready(Ok(taken))
     }
 
-    /// Sends data of the body from a file, up to `len` bytes of it from `offset` on, and says how
-    /// many; 0 is the end of the file. Only without TLS, and for a body whose length was said.
+    /// Sends data of the body from a file, up to `len` bytes from `offset` on, and returns how many;
+    /// 0 is the end of the file. Only without TLS, and for a body with Content-Length.
     ///
     /// # Errors
     /// When the connection has broken, or the file cannot be read.
-    pub fn poll_file(
+    pub fn poll_send_file(
         &mut self,
         cx: &mut Context<'_>,
         stream: &mut Stream,
@@ -208,7 +207,7 @@ impl Writer {
         }
     }
 
-    /// Ends the body, with those of the trailers that `passes` says yes to.
+    /// Ends the body, with the trailers that `passes` accepts.
     pub fn finish(&mut self, trailers: Option<&Fields>, passes: impl FnMut(&Field<'_>) -> bool) {
         if std::mem::replace(&mut self.ended, true) || !self.chunked {
             return;
@@ -224,7 +223,7 @@ impl Writer {
         }
     }
 
-    /// Completes when everything that was taken has left.
+    /// Completes when all taken data has left.
     ///
     /// # Errors
     /// When the connection has broken.
@@ -244,7 +243,7 @@ impl Writer {
         Poll::Ready(Ok(()))
     }
 
-    /// Completes when nothing that was sealed waits to leave.
+    /// Completes when no encrypted record waits to leave.
     ///
     /// # Errors
     /// When the connection has broken.
@@ -258,7 +257,7 @@ impl Writer {
         sent
     }
 
-    /// Completes when data would leave, as far as is known without a system call.
+    /// Completes when the socket is writable, as far as is known without a system call.
     ///
     /// # Errors
     /// When the connection has broken.
@@ -272,7 +271,7 @@ impl Writer {
         room
     }
 
-    /// Forgets what was not sent: it belongs to a message that is given up.
+    /// Drops the unsent part of a message that is given up.
     pub fn discard(&mut self) {
         self.clear();
         self.ended = true;

@@ -1,4 +1,4 @@
-//! Heads of HTTP/1 as the h2 crate has them, and back.
+//! Conversion of heads between HTTP/1 and the h2 crate.
 
 use std::borrow::Cow;
 
@@ -8,28 +8,28 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{Response, StatusCode, Uri};
 use lockgate_http::fields::{Field, Fields, Known};
-use lockgate_http::forwarding::{self, Onward};
-use lockgate_http::h1::Limits;
-use lockgate_http::h2::request::Pseudo;
-use lockgate_http::h2::{self as words, HeadError};
+use lockgate_http::forwarding::{self, EndToEndFields};
+use lockgate_http::h1::HeadLimits;
+use lockgate_http::h2::request::PseudoFields;
+use lockgate_http::h2::{self as words, SectionError};
 use lockgate_http::head::{BodyLength, Method, RequestHead, ResponseHead};
 
 use crate::message::{FieldSink, OutgoingRequest};
 
 /// The longest path and query that the http crate takes.
 const LONGEST_PATH: usize = u16::MAX as usize - 1;
-/// What a request without a host is for at an endpoint that has no name: one behind a Unix socket.
+/// The authority of a request without a host to an endpoint without a name, as behind a Unix socket.
 const NO_HOST: &str = "localhost";
 
-/// Puts a request into the words of HTTP/1.
+/// Decodes a request to the head of HTTP/1.
 ///
 /// # Errors
-/// When it is malformed, or longer than `limits` say.
-pub(super) fn request(
+/// When it is malformed, or longer than `limits` allow.
+pub(super) fn decode_request(
     parts: &http::request::Parts,
-    limits: &Limits,
+    limits: &HeadLimits,
     head: &mut RequestHead,
-) -> Result<(), HeadError> {
+) -> Result<(), SectionError> {
     let scheme = parts.uri.scheme_str().map(str::as_bytes);
     let path = parts
         .uri
@@ -38,10 +38,9 @@ pub(super) fn request(
     let connects = parts.method == http::Method::CONNECT;
     let protocol = parts.extensions.get::<Protocol>();
     let plain = connects && protocol.is_none();
-    let pseudo = Pseudo {
+    let pseudo = PseudoFields {
         method: parts.method.as_str().as_bytes(),
-        // The crate has seen to it that there is one, and has no place for it beside a path without
-        // an authority.
+        // The crate requires one, and drops it beside a path without an authority.
         scheme: if plain {
             scheme
         } else {
@@ -61,27 +60,28 @@ pub(super) fn request(
     words::request::request(&pseudo, fields, limits, head)
 }
 
-/// The part of a request's head that not every request has in HTTP/2: what it does, where, and of
-/// whom. Made before an endpoint is chosen, since it is the client's fault where there is none.
+/// The pseudo-fields of a request to an endpoint: `:method`, `:path` and `:authority`. Made before
+/// an endpoint is chosen, since the client is at fault where HTTP/2 has none.
 #[derive(Debug)]
-pub struct Target {
+pub struct RequestPseudoFields {
     method: http::Method,
     path: PathAndQuery,
-    /// None where the client named no host.
+    /// None where the client sent no host.
     authority: Option<Authority>,
 }
 
-impl Target {
-    /// The target of a request, as its route rewrites it.
+impl RequestPseudoFields {
+    /// The pseudo-fields of a request, as its route rewrites it.
     ///
     /// # Errors
     /// When HTTP/2 has no such method, path or host.
-    pub fn of(request: &OutgoingRequest<'_>) -> Result<Self, HeadError> {
+    pub fn of(request: &OutgoingRequest<'_>) -> Result<Self, SectionError> {
         let (head, host) = (request.received, request.host());
-        let method = http::Method::from_bytes(head.method_name()).map_err(|_| HeadError::Method)?;
+        let method =
+            http::Method::from_bytes(head.method_name()).map_err(|_| SectionError::Method)?;
         let host = (!host.is_empty()).then(|| Bytes::copy_from_slice(host));
         let authority = host.map(Authority::from_maybe_shared).transpose();
-        let authority = authority.map_err(|_| HeadError::Authority)?;
+        let authority = authority.map_err(|_| SectionError::Authority)?;
         Ok(Self {
             method,
             path: path(request)?,
@@ -89,10 +89,13 @@ impl Target {
         })
     }
 
-    /// The same for an endpoint with this host and port, which stand in for a host that is not
-    /// there (RFC 9113 §8.3.1).
+    /// The same for an endpoint with this host and port, which replace a missing host (RFC 9113
+    /// §8.3.1).
     pub fn at(&self, endpoint: Option<(&str, u16)>) -> Self {
-        let authority = self.authority.clone().or_else(|| Some(name(endpoint)));
+        let authority = self
+            .authority
+            .clone()
+            .or_else(|| Some(endpoint_authority(endpoint)));
         Self {
             method: self.method.clone(),
             path: self.path.clone(),
@@ -115,8 +118,8 @@ impl Target {
     }
 }
 
-/// The host and port of an endpoint, as it is configured.
-fn name(endpoint: Option<(&str, u16)>) -> Authority {
+/// The configured host and port of an endpoint.
+fn endpoint_authority(endpoint: Option<(&str, u16)>) -> Authority {
     let named = endpoint.and_then(|(host, port)| match host.contains(':') {
         true => format!("[{}]:{port}", host.trim_matches(['[', ']']))
             .parse()
@@ -126,11 +129,11 @@ fn name(endpoint: Option<(&str, u16)>) -> Authority {
     named.unwrap_or_else(|| Authority::from_static(NO_HOST))
 }
 
-/// The request as an endpoint gets it; `secure` is whether it goes over TLS, `websocket` makes a
-/// WebSocket's handshake an extended CONNECT (RFC 8441 §5).
-pub(super) fn ask(
+/// Encodes the request as an endpoint gets it; `secure` over TLS, `websocket` as an extended CONNECT
+/// (RFC 8441 §5).
+pub(super) fn upstream_request(
     request: &OutgoingRequest<'_>,
-    target: Target,
+    target: RequestPseudoFields,
     secure: bool,
     websocket: bool,
 ) -> http::Request<()> {
@@ -152,7 +155,7 @@ pub(super) fn ask(
     asks
 }
 
-/// The fields of a request as the crate has them.
+/// The crate's map as an encoder of a request's fields.
 struct RequestMap<'m> {
     map: &'m mut HeaderMap,
     websocket: bool,
@@ -162,7 +165,7 @@ impl FieldSink for RequestMap<'_> {
     fn copy(&mut self, fields: &Fields, mut passes: impl FnMut(&Field<'_>) -> bool) {
         self.map.reserve(fields.len() + 8);
         for field in fields.iter() {
-            // The key is one of HTTP/1.
+            // Only HTTP/1 has the key.
             let key = self.websocket && field.name.eq_ignore_ascii_case(b"sec-websocket-key");
             if passes(&field) && words::response::passes(&field) && !key {
                 put(self.map, &field);
@@ -188,8 +191,8 @@ impl FieldSink for RequestMap<'_> {
     }
 }
 
-/// The path that is asked for (RFC 9113 §8.3.1).
-fn path(request: &OutgoingRequest<'_>) -> Result<PathAndQuery, HeadError> {
+/// The `:path` of a request (RFC 9113 §8.3.1).
+fn path(request: &OutgoingRequest<'_>) -> Result<PathAndQuery, SectionError> {
     let (path, query) = request.path_and_query();
     let whole = match query {
         Some(query) => Cow::Owned([path, query].join(&b'?')),
@@ -198,16 +201,15 @@ fn path(request: &OutgoingRequest<'_>) -> Result<PathAndQuery, HeadError> {
     PathAndQuery::try_from(&whole[..]).or_else(|_| {
         let escaped = escaped(&whole);
         let error = if escaped.len() > LONGEST_PATH {
-            HeadError::TargetTooLong
+            SectionError::TargetTooLong
         } else {
-            HeadError::Path
+            SectionError::Path
         };
         PathAndQuery::try_from(escaped).map_err(|_| error)
     })
 }
 
-/// A target with what no URI has (RFC 3986 §2) in its escaped form, since the crate takes nothing
-/// else.
+/// A target with bytes outside RFC 3986 §2 percent-encoded, since the crate takes no others.
 fn escaped(target: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(target.len() + 32);
     for &byte in target {
@@ -220,15 +222,15 @@ fn escaped(target: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Puts an endpoint's answer into the words of HTTP/1.
+/// Decodes an endpoint's response to the head of HTTP/1.
 ///
 /// # Errors
-/// When it is malformed, or longer than `limits` say.
-pub(super) fn answer<T>(
+/// When it is malformed, or longer than `limits` allow.
+pub(super) fn decode_response<T>(
     answer: &Response<T>,
-    limits: &Limits,
+    limits: &HeadLimits,
     head: &mut ResponseHead,
-) -> Result<(), HeadError> {
+) -> Result<(), SectionError> {
     let fields = answer
         .headers()
         .iter()
@@ -241,15 +243,15 @@ fn put(map: &mut HeaderMap, field: &Field<'_>) {
         HeaderName::from_bytes(field.name),
         HeaderValue::from_bytes(field.value),
     ) {
-        // RFC 7541 §7.1.3: many clients share the table of a connection to an endpoint. No two ids
-        // are alike: in the table one would only take the place of what is.
+        // RFC 7541 §7.1.3: many clients share the table of a connection to an endpoint. Ids never
+        // repeat: in the table each would only evict a useful entry.
         let is_sensitive = name == header::AUTHORIZATION || name == header::COOKIE;
         value.set_sensitive(is_sensitive || name == "x-request-id");
         map.append(name, value);
     }
 }
 
-/// An answer's head, with its body's length.
+/// Encodes a response's head, with the length of its body.
 pub(super) fn response(
     request: &RequestHead,
     answer: &ResponseHead,
@@ -259,7 +261,7 @@ pub(super) fn response(
     let told = answer.fields.first(Known::ContentLength);
     let length = match length {
         BodyLength::Known(length) => Some(HeaderValue::from(length)),
-        // RFC 9110 §8.6: to HEAD and in a 304 the length is that of what GET would get; a 204 has
+        // RFC 9110 §8.6: to HEAD and in a 304 the length is that of a response to GET; a 204 has
         // none.
         BodyLength::Empty if request.method == Method::Head || answer.status == 304 => {
             told.and_then(|told| HeaderValue::from_bytes(told).ok())
@@ -275,11 +277,11 @@ pub(super) fn response(
     response
 }
 
-/// The head of an answer before the answer, or of one of which nothing is said of the length.
+/// Encodes the head of an interim response, or of one without a length.
 pub(super) fn interim(answer: &ResponseHead) -> Response<()> {
     let mut response = Response::new(());
     *response.status_mut() = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::BAD_GATEWAY);
-    let onward = Onward::of(&answer.fields);
+    let onward = EndToEndFields::of(&answer.fields);
     let map = response.headers_mut();
     map.reserve(answer.fields.len() + 1);
     for field in answer.fields.iter() {
@@ -290,8 +292,10 @@ pub(super) fn interim(answer: &ResponseHead) -> Response<()> {
     response
 }
 
-/// Trailers as they go.
-pub(super) fn trailers(fields: &Fields, mut passes: impl FnMut(&Field<'_>) -> bool) -> HeaderMap {
+pub(super) fn encode_trailers(
+    fields: &Fields,
+    mut passes: impl FnMut(&Field<'_>) -> bool,
+) -> HeaderMap {
     let mut map = HeaderMap::with_capacity(fields.len());
     for field in fields.iter() {
         if passes(&field) && words::response::passes(&field) {
@@ -301,19 +305,19 @@ pub(super) fn trailers(fields: &Fields, mut passes: impl FnMut(&Field<'_>) -> bo
     map
 }
 
-/// What goes on of trailers that have come.
+/// Decodes the end-to-end fields of received trailers.
 ///
 /// # Errors
-/// When they are malformed, or longer than `limits` say.
-pub(super) fn received(
+/// When they are malformed, or longer than `limits` allow.
+pub(super) fn decode_trailers(
     trailers: &HeaderMap,
-    limits: &Limits,
+    limits: &HeadLimits,
     fields: &mut Fields,
-) -> Result<(), HeadError> {
+) -> Result<(), SectionError> {
     let lines = trailers
         .iter()
         .map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
     words::section::trailers(lines, limits, fields)?;
-    fields.retain(|field| forwarding::passes_behind(&field));
+    fields.retain(|field| forwarding::passes_in_trailers(&field));
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! A body that comes on a stream of HTTP/2.
+//! A body to read on a stream of HTTP/2.
 
 use std::collections::VecDeque;
 use std::task::{Context, Poll, ready};
@@ -6,40 +6,38 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, Bytes, BytesMut};
 use h2::RecvStream;
 use lockgate_http::fields::Fields;
-use lockgate_http::h1::Limits;
+use lockgate_http::h1::HeadLimits;
 
 use super::heads;
 use crate::body::{ReadError, Reset};
 
-/// Data that is shorter is put together with what comes behind it while nobody takes it: the crate
-/// holds some 500 bytes for each frame, and ends the connection of everybody when it holds too many
-/// short ones.
+/// Unread data frames below this size are joined: the crate holds some 500 bytes for each frame, and
+/// ends the connection with all streams when it holds too many short ones.
 const SHORT: usize = 1024;
 
-/// What the peer sends on one stream.
+/// The message from the peer on one stream, behind its head.
 #[derive(Debug)]
 pub struct Incoming {
     stream: RecvStream,
-    /// Data that has come and was not used.
+    /// Received data that was not consumed.
     data: Bytes,
-    /// What came behind it, and of that the last, where it is short.
+    /// Data behind it, the short frames at its end in `short`.
     more: VecDeque<Bytes>,
     short: BytesMut,
-    /// Whether there is nothing more, trailers included.
+    /// Whether the stream has ended, trailers included.
     ended: bool,
-    /// Whether what comes is no body but for the time after both have switched to another
-    /// protocol.
+    /// Whether further data is no body, but belongs to the protocol after a switch.
     held: bool,
     trailers: Fields,
-    limits: Limits,
+    limits: HeadLimits,
     taken: u64,
-    /// What the body may have of data.
-    most: u64,
+    /// The most bytes of data that the body may have.
+    max_length: u64,
 }
 
 impl Incoming {
-    /// The body behind a head that was just received, with trailers up to `limits`.
-    pub fn new(stream: RecvStream, limits: Limits) -> Self {
+    /// The body behind a received head, with trailers up to `limits`.
+    pub fn new(stream: RecvStream, limits: HeadLimits) -> Self {
         let ended = stream.is_end_stream();
         let (data, more, short, trailers) = Default::default();
         Self {
@@ -52,27 +50,27 @@ impl Incoming {
             trailers,
             limits,
             taken: 0,
-            most: u64::MAX,
+            max_length: u64::MAX,
         }
     }
 
-    /// There is no body: what comes is for after a [switch](Self::release).
+    /// Notes that there is no body: further data is for after a [switch](Self::release).
     pub(super) fn hold(&mut self) {
         self.held = !self.ended;
     }
 
-    /// From here on what comes is another protocol.
+    /// Notes the switch: further data belongs to the other protocol.
     pub(super) fn release(&mut self) {
         self.held = false;
     }
 
-    /// Whether the stream has ended, as far as frames were looked at.
+    /// Whether the stream has ended, as far as its frames were handled.
     pub fn is_ended(&self) -> bool {
         self.ended
     }
 
-    pub(super) fn allow(&mut self, most: u64) {
-        self.most = most;
+    pub(super) fn limit_body(&mut self, max_length: u64) {
+        self.max_length = max_length;
     }
 
     pub(super) fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
@@ -89,21 +87,21 @@ impl Incoming {
                 None => {
                     let trailers = ready!(self.stream.poll_trailers(cx));
                     if let Some(trailers) = trailers.map_err(|error| Reset::from(&error))? {
-                        heads::received(&trailers, &self.limits, &mut self.trailers)?;
+                        heads::decode_trailers(&trailers, &self.limits, &mut self.trailers)?;
                     }
                     self.ended = true;
                 }
             }
         }
-        if self.data.len() as u64 > self.most.saturating_sub(self.taken) {
+        if self.data.len() as u64 > self.max_length.saturating_sub(self.taken) {
             return Poll::Ready(Err(ReadError::TooLong));
         }
         Poll::Ready(Ok(()))
     }
 
-    /// Takes from the crate what has come behind data that nobody takes.
+    /// Takes data from the crate behind data that is not consumed yet.
     pub(super) fn gather(&mut self, cx: &mut Context<'_>) {
-        // What else comes than data is told when that is used.
+        // Errors and trailers are reported when the data was consumed.
         while let Poll::Ready(Some(Ok(data))) = self.stream.poll_data(cx) {
             if data.len() < SHORT {
                 self.short.extend_from_slice(&data);
@@ -116,7 +114,7 @@ impl Incoming {
         }
     }
 
-    /// Goes on to what was gathered, if there is any.
+    /// Goes on to gathered data, if there is any.
     fn next(&mut self) -> bool {
         self.data = self
             .more
@@ -132,11 +130,11 @@ impl Incoming {
         &self.data
     }
 
-    /// What was used makes room for more: the peer is told so.
+    /// Consumes data, and opens the peer's window again.
     pub(super) fn consume(&mut self, count: usize) {
         self.data.advance(count);
         self.taken += count as u64;
-        // Of a stream that is gone nobody needs to know.
+        // It fails for a stream that is gone, where the window does not matter.
         let _ = self.stream.flow_control().release_capacity(count);
     }
 
@@ -148,11 +146,11 @@ impl Incoming {
         self.has_ended() && self.trailers.is_empty()
     }
 
-    pub(super) fn is_over(&self) -> bool {
+    pub(super) fn is_complete(&self) -> bool {
         self.has_ended() && self.data.is_empty()
     }
 
-    pub(super) fn taken(&self) -> u64 {
+    pub(super) fn bytes_read(&self) -> u64 {
         self.taken
     }
 

@@ -1,34 +1,33 @@
-//! HTTP/2 on a connection, the same towards clients and towards endpoints: the h2 crate speaks it,
-//! here are what its frames travel on, what its streams are to bodies and heads, and what a peer
-//! may ask of it.
+//! HTTP/2 on a connection, towards clients and endpoints alike: the h2 crate speaks it. Here are the
+//! bytes below its frames, the bodies and heads of its streams, and limits on peers.
 //!
-//! The only room that names the crate's types, but for those that drive the connections of clients
+//! Only this module names types of the h2 crate, but for the drivers of the connections of clients
 //! and of the prober.
 
-mod answers;
-mod call;
-mod carrier;
-mod gate;
+mod abuse_limits;
+mod cancelled_requests;
+mod downstream_stream;
+mod endpoint_frames;
+mod field_sections;
+mod frame_io;
 mod heads;
 mod incoming;
-mod life;
+mod keepalive_ping;
 mod outgoing;
-mod sections;
-mod shared;
-mod stream;
-mod turns;
-mod unfinished;
-mod unwanted;
+mod partial_message;
+mod send_scheduler;
+mod shared_connection;
+mod upstream_stream;
 
-pub use call::Call;
-pub use carrier::{Carrier, Io};
-pub use gate::{Gate, Violation};
-pub use heads::Target;
+pub use abuse_limits::{AbuseLimits, Violation};
+pub use downstream_stream::DownstreamStream;
+pub use field_sections::HeadVerdict;
+pub use frame_io::{FrameIo, Io};
+pub use heads::RequestPseudoFields;
 pub use incoming::Incoming;
-pub use sections::Verdict;
-pub use shared::{MOST, Shared};
-pub use stream::Stream;
-pub use turns::Turns;
+pub use send_scheduler::SendScheduler;
+pub use shared_connection::{MOST, SharedConnection};
+pub use upstream_stream::UpstreamStream;
 
 use crate::body::Reset;
 
@@ -38,7 +37,7 @@ impl From<&h2::Error> for Reset {
         Self {
             code: error.reason().map(u32::from),
             by_peer: error.is_remote(),
-            // What a GOAWAY ends is what it says was not looked at (RFC 9113 §6.8).
+            // A GOAWAY ends only the streams that it names as not processed (RFC 9113 §6.8).
             unprocessed: error.is_remote() && (refused || error.is_go_away()),
         }
     }

@@ -1,4 +1,4 @@
-//! A body that goes on a stream of HTTP/2.
+//! A body to write on a stream of HTTP/2.
 
 use std::task::{Context, Poll, ready};
 
@@ -7,51 +7,51 @@ use h2::{Reason, SendStream};
 use lockgate_http::fields::{Field, Fields};
 
 use super::heads;
-use super::turns::Turn;
+use super::send_scheduler::ScheduledStream;
 use crate::body::{Reset, WriteError};
 
-/// Data that is handed to the connection at once.
+/// The most data that is handed to the connection at once.
 const PIECE: usize = 16 * 1024;
 
-/// What we send on one stream behind its head.
+/// The message to the peer on one stream, behind its head.
 #[derive(Debug, Default)]
 pub(super) struct Outgoing {
-    /// None before there is a head, and where that was the end.
+    /// None before the head was sent, and where the head was the end.
     stream: Option<SendStream<Bytes>>,
-    taken: bool,
+    finished: bool,
     moved: u64,
     blocked: bool,
-    /// Its place among others, where there is an order.
-    turn: Option<Turn>,
+    /// Its place in the order of streams, towards clients.
+    scheduled: Option<ScheduledStream>,
     broken: Option<Reset>,
 }
 
 impl Outgoing {
-    /// Nothing more is sent than what was before.
-    pub(super) fn is_taken(&self) -> bool {
-        self.taken
+    /// Whether the whole message was taken.
+    pub(super) fn is_finished(&self) -> bool {
+        self.finished
     }
 
-    /// Data is sent in this turn from now on.
-    pub(super) fn order(&mut self, turn: Turn) {
-        self.turn = Some(turn);
+    /// Sends data in the scheduled order from now on.
+    pub(super) fn schedule(&mut self, scheduled: ScheduledStream) {
+        self.scheduled = Some(scheduled);
     }
 
-    /// Begins behind a head; `ended` says that the head was all.
+    /// Begins the body behind a head; `ended` where the head was the end.
     pub(super) fn begin(&mut self, stream: Result<SendStream<Bytes>, h2::Error>, ended: bool) {
         match stream {
             Ok(stream) => self.stream = Some(stream),
             Err(error) => self.broken = Some(Reset::from(&error)),
         }
-        self.taken = ended;
+        self.finished = ended;
     }
 
-    /// What was begun as the end of a message goes on as another protocol.
+    /// Reopens an ended message for the bytes of another protocol.
     pub(super) fn reopen(&mut self) {
-        self.taken = false;
+        self.finished = false;
     }
 
-    pub(super) fn poll_take(
+    pub(super) fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
         data: &[u8],
@@ -62,7 +62,7 @@ impl Outgoing {
         })
     }
 
-    pub(super) fn poll_share(
+    pub(super) fn poll_write_shared(
         &mut self,
         cx: &mut Context<'_>,
         data: &Bytes,
@@ -71,12 +71,12 @@ impl Outgoing {
         self.poll_piece(cx, data.len(), last, |here| data.slice(..here))
     }
 
-    /// Completes when some data would be taken.
+    /// Completes when data would be taken.
     pub(super) fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), WriteError>> {
         self.poll_capacity(cx, PIECE).map_ok(|_| ())
     }
 
-    /// Takes so much of data of `len` bytes as there is room for, which `piece` gives.
+    /// Takes as much of `len` bytes of data as there is room for; `piece` makes the piece.
     fn poll_piece(
         &mut self,
         cx: &mut Context<'_>,
@@ -91,15 +91,15 @@ impl Outgoing {
         let ends = last && here == len;
         let sent = stream.send_data(piece(here), ends);
         sent.map_err(|error| Reset::from(&error))?;
-        if let Some(turn) = &mut self.turn {
-            turn.took(here);
+        if let Some(scheduled) = &mut self.scheduled {
+            scheduled.sent(here);
         }
         self.moved += here as u64;
-        self.taken = ends;
+        self.finished = ends;
         Poll::Ready(Ok(here))
     }
 
-    /// Completes when some of `wanted` bytes may be handed over, and says how many.
+    /// Completes when some of `wanted` bytes may be sent, and returns how many.
     fn poll_capacity(
         &mut self,
         cx: &mut Context<'_>,
@@ -108,18 +108,18 @@ impl Outgoing {
         if let Some(broken) = self.broken {
             return Poll::Ready(Err(broken.into()));
         }
-        // One that waits behind others does not wait for the client: whether that takes anything at
-        // all is asked of the connection.
+        // A stream that waits behind others does not wait for the client: whether the client takes
+        // anything, the connection knows.
         self.blocked = false;
-        let turn = match &self.turn {
-            Some(turn) => ready!(turn.poll(cx)),
+        let scheduled = match &self.scheduled {
+            Some(scheduled) => ready!(scheduled.poll(cx)),
             None => PIECE,
         };
         self.blocked = true;
         let Some(stream) = &mut self.stream else {
             return Poll::Pending;
         };
-        let wanted = wanted.min(turn);
+        let wanted = wanted.min(scheduled);
         let mut room = stream.capacity();
         if room < wanted {
             stream.reserve_capacity(wanted);
@@ -141,14 +141,14 @@ impl Outgoing {
         trailers: Option<&Fields>,
         passes: impl FnMut(&Field<'_>) -> bool,
     ) {
-        if std::mem::replace(&mut self.taken, true) {
+        if std::mem::replace(&mut self.finished, true) {
             return;
         }
         let Some(stream) = &mut self.stream else {
             return;
         };
         let map = trailers
-            .map(|trailers| heads::trailers(trailers, passes))
+            .map(|trailers| heads::encode_trailers(trailers, passes))
             .filter(|map| !map.is_empty());
         let ended = match map {
             Some(map) => stream.send_trailers(map),
@@ -159,24 +159,24 @@ impl Outgoing {
         }
     }
 
-    /// What was taken is the connection's; that it breaks is seen by the next who asks.
+    /// Taken data belongs to the connection, so nothing is flushed here; reports a known error.
     pub(super) fn poll_flush(&mut self) -> Poll<Result<(), WriteError>> {
         self.blocked = false;
         Poll::Ready(self.broken.map_or(Ok(()), |broken| Err(broken.into())))
     }
 
-    /// Completes when what was taken has left, and not only been handed over.
-    pub(super) fn poll_left(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.turn
+    /// Completes when all taken data has left the connection.
+    pub(super) fn poll_drained(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.scheduled
             .as_ref()
-            .map_or(Poll::Ready(()), |turn| turn.poll_left(cx))
+            .map_or(Poll::Ready(()), |scheduled| scheduled.poll_drained(cx))
     }
 
     pub(super) fn is_blocked(&self) -> bool {
         self.blocked
     }
 
-    pub(super) fn moved(&self) -> u64 {
+    pub(super) fn bytes_written(&self) -> u64 {
         self.moved
     }
 
@@ -200,24 +200,24 @@ mod tests {
 
     use lockgate_http::priority::Priority;
 
-    use super::super::Turns;
+    use super::super::SendScheduler;
     use super::*;
 
     /// Otherwise a page over a slow link loses its images: they wait as long as the responses
     /// before them take.
     #[test]
     fn waiting_behind_other_streams_is_not_waiting_for_the_client() {
-        let turns = Turns::new();
+        let scheduler = SendScheduler::new();
         let cx = &mut Context::from_waker(Waker::noop());
         let mut outgoing = Outgoing::default();
-        outgoing.order(Turn::new(&turns, 3, Priority::default()));
-        assert!(outgoing.poll_take(cx, b"data", true).is_pending());
+        outgoing.schedule(ScheduledStream::new(&scheduler, 3, Priority::default()));
+        assert!(outgoing.poll_write(cx, b"data", true).is_pending());
         assert!(
             outgoing.is_blocked(),
             "it has its turn, and its window is closed"
         );
-        Turn::new(&turns, 1, Priority::default()).took(usize::MAX);
-        assert!(outgoing.poll_take(cx, b"data", true).is_pending());
+        ScheduledStream::new(&scheduler, 1, Priority::default()).sent(usize::MAX);
+        assert!(outgoing.poll_write(cx, b"data", true).is_pending());
         assert!(!outgoing.is_blocked(), "it has not had its turn");
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use super::{Counted, Limit, Permit};
-use crate::clock::Pulse;
+use crate::clock::Ticker;
 
 /// The places for connections of clients, for the process.
 #[derive(Debug)]
@@ -18,12 +18,12 @@ pub struct Connections {
     /// Of these, those for which no connection has given way yet.
     wanted: AtomicUsize,
     gave_way: AtomicU64,
-    workers: Arc<[Arc<Pulse>]>,
+    workers: Arc<[Arc<Ticker>]>,
 }
 
 impl Connections {
     /// Allows `size` at once; `workers` are woken where some are to give way.
-    pub fn new(size: usize, workers: &Arc<[Arc<Pulse>]>) -> Self {
+    pub fn new(size: usize, workers: &Arc<[Arc<Ticker>]>) -> Self {
         Self {
             places: Limit::new(size),
             waiting: AtomicUsize::new(0),

@@ -1,7 +1,7 @@
 //! Sockets towards endpoints: how many the process may have, and how many of them a client may use
 //! while they are scarce.
 //!
-//! Idle ones count as well, and give way: which, a worker chooses (`upstream::slots`).
+//! Idle ones count as well, and give way: which, a worker chooses (`upstream::socket_slots`).
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -11,7 +11,7 @@ use std::task::Poll;
 
 use super::{Counted, Limit, Permit};
 use crate::clients::Account;
-use crate::clock::{Clock, Pulse};
+use crate::clock::{Clock, Ticker};
 
 /// Sockets that the streams of a client may use, or wait for, however many others have: so many
 /// connections a browser makes over HTTP/1.1.
@@ -33,7 +33,7 @@ pub struct Sockets {
     gave_way: AtomicU64,
     preempted: AtomicU64,
     shares: AtomicU64,
-    workers: Arc<[Arc<Pulse>]>,
+    workers: Arc<[Arc<Ticker>]>,
 }
 
 /// On a cache line of its own: its worker writes it with every request.
@@ -62,7 +62,7 @@ impl Drop for Share {
 
 impl Sockets {
     /// Allows `size` at once; `workers` are woken where idle ones are to give way.
-    pub fn new(size: usize, workers: &Arc<[Arc<Pulse>]>) -> Self {
+    pub fn new(size: usize, workers: &Arc<[Arc<Ticker>]>) -> Self {
         Self {
             places: Limit::new(size),
             idle: workers.iter().map(|_| Idle::default()).collect(),

@@ -1,10 +1,10 @@
-//! Messages between a client and an endpoint, whatever HTTP either speaks: the request as the
-//! endpoint gets it, and the client's side of the exchange.
+//! Messages between a client and an endpoint over either HTTP: the request as the endpoint gets it,
+//! and the client's side of the exchange.
 
-mod downstream;
+mod client_exchange;
 mod outgoing;
 mod request;
 
-pub use downstream::{Downstream, Persistence};
+pub use client_exchange::{ClientExchange, Persistence};
 pub use outgoing::OutgoingHead;
 pub use request::{FieldSink, OutgoingRequest};

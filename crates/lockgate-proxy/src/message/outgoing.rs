@@ -1,27 +1,27 @@
 //! The head of a request as it goes to an endpoint.
 
-use lockgate_http::asked::AskedError;
 use lockgate_http::fields::{Fields, Known};
 use lockgate_http::forwarding;
 use lockgate_http::head::RequestHead;
+use lockgate_http::request_target::RequestTargetError;
 use lockgate_http::target::Authority;
 
-/// What was received, with what the route's rules, its auth service and a trace have made of it.
+/// The received head as the route's rules, its auth service and a trace have changed it.
 ///
-/// The received head itself never changes: the access log, the answer and whatever else is about
-/// the client reads that.
+/// The received head itself never changes: the access log, the response and all else that concerns
+/// the client read that.
 #[derive(Debug)]
 pub struct OutgoingHead<'a> {
     received: &'a RequestHead,
-    /// Host and port that the client has asked for, be it by an absolute target.
+    /// Host and port that the client has asked for, by Host or an absolute target.
     asked_host: &'a [u8],
     /// Fields in place of the received ones, from the first change on: most requests need no copy.
-    /// Their Host is the one that the endpoint is asked for.
+    /// Their Host is the one for the endpoint.
     changed: Option<Box<Fields>>,
 }
 
 impl<'a> OutgoingHead<'a> {
-    /// One that is as `received` is, for this host.
+    /// The received head unchanged, for this host.
     pub fn of(received: &'a RequestHead, asked_host: &'a [u8]) -> Self {
         Self {
             received,
@@ -30,44 +30,43 @@ impl<'a> OutgoingHead<'a> {
         }
     }
 
-    /// Its fields, those of the client's connection among them.
+    /// Its fields, hop-by-hop fields among them.
     pub fn fields(&self) -> &Fields {
         self.changed.as_deref().unwrap_or(&self.received.fields)
     }
 
-    /// The same, to be changed. What Connection names is gone already: the client cannot have
-    /// removed what is added.
+    /// Its fields, to be changed. Those that Connection names are removed first: the client cannot
+    /// remove an added field.
     pub fn change(&mut self) -> &mut Fields {
         self.changed.get_or_insert_with(|| {
             let mut fields = Box::new(self.received.fields.clone());
-            forwarding::detach(&mut fields);
-            // Not the client's line beside an absolute target: it would pass for what a rule has
-            // set (RFC 9112 §3.2.2).
+            forwarding::remove_connection_fields(&mut fields);
+            // Not the client's Host beside an absolute target: it would pass for the Host of a rule
+            // (RFC 9112 §3.2.2).
             fields.set(Known::Host, self.asked_host);
             fields
         })
     }
 
-    /// Host and port that the endpoint is asked for: a rule's Host, else what the client has asked
-    /// for.
+    /// Host and port that the endpoint is asked for: a rule's Host, else the client's.
     pub fn host(&self) -> &[u8] {
         self.changed.as_deref().map_or(self.asked_host, |fields| {
             fields.first(Known::Host).unwrap_or_default()
         })
     }
 
-    /// The Host that a rule has set, where it is another one than the client has asked for.
+    /// The Host that a rule has set, where it differs from the client's.
     pub fn other_host(&self) -> Option<&[u8]> {
         Some(self.host()).filter(|host| *host != self.asked_host)
     }
 
-    /// Sees to it that the Host of a rule is one: it may be made of what the client has sent.
+    /// Checks that the Host of a rule is valid: its template may contain values of the request.
     ///
     /// # Errors
     /// When it is no host and port.
-    pub fn check_host(&self) -> Result<(), AskedError> {
+    pub fn check_host(&self) -> Result<(), RequestTargetError> {
         match self.other_host().map(Authority::parse) {
-            Some(Err(_)) => Err(AskedError::BadHost),
+            Some(Err(_)) => Err(RequestTargetError::BadHost),
             Some(Ok(_)) | None => Ok(()),
         }
     }
@@ -109,7 +108,7 @@ mod tests {
         let received = received(&[("Connection", "x-user, x-mine"), ("X-Mine", "1")]);
         let mut outgoing = OutgoingHead::of(&received, b"");
         outgoing.change().append(b"X-User", b"ann");
-        let onward = forwarding::Onward::of(outgoing.fields());
+        let onward = forwarding::EndToEndFields::of(outgoing.fields());
         let fields = outgoing
             .fields()
             .iter()
@@ -138,6 +137,6 @@ mod tests {
         );
         assert_eq!(outgoing.check_host(), Ok(()));
         outgoing.change().set(Known::Host, b"b example");
-        assert_eq!(outgoing.check_host(), Err(AskedError::BadHost));
+        assert_eq!(outgoing.check_host(), Err(RequestTargetError::BadHost));
     }
 }

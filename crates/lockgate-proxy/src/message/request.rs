@@ -1,58 +1,58 @@
-//! A request as it goes to an endpoint: the one place that decides which fields go on, which are
-//! ours, and what is asked for.
+//! A request as it goes to an endpoint. Only here is decided which fields are forwarded, which are
+//! ours, and which target is asked for.
 
-use lockgate_http::asked::Asked;
 use lockgate_http::fields::{Field, Fields, Known};
-use lockgate_http::forwarding::{Client, Onward};
-use lockgate_http::head::{BodyLength, RequestHead, Version};
+use lockgate_http::forwarding::{EndToEndFields, ForwardedClient};
+use lockgate_http::head::{BodyLength, HttpVersion, RequestHead};
+use lockgate_http::request_target::RequestTarget;
 
 use super::OutgoingHead;
 
-/// A request as it goes to an endpoint, whatever HTTP that speaks.
+/// A request as it goes to an endpoint over either HTTP.
 pub struct OutgoingRequest<'a> {
     /// The head as it was received.
     pub received: &'a RequestHead,
     /// The head as the route's rules have changed it.
     pub head: &'a OutgoingHead<'a>,
     /// The target that the client has asked for.
-    pub target: Asked<'a>,
+    pub target: RequestTarget<'a>,
     /// Path and query in its place, where the route rewrites them.
     pub rewritten: Option<Vec<u8>>,
     /// The length of its body.
     pub length: BodyLength,
     /// The client, as endpoints are told of it.
-    pub client: &'a Client,
-    /// The id of the request.
+    pub client: &'a ForwardedClient,
+    /// The id of the request, X-Request-Id.
     pub id: &'a [u8],
-    /// The cookies that the endpoint sees, where they are fewer than came.
+    /// The cookies that the endpoint sees, where ours was removed.
     pub cookies: Option<Vec<u8>>,
 }
 
-/// Where the fields of a head are written: the text of HTTP/1, or the map of the h2 crate.
+/// The encoder of a head's fields: the text of HTTP/1, or the map of the h2 crate.
 pub trait FieldSink {
-    /// Takes those of `fields` that pass.
+    /// Writes those of `fields` that pass.
     fn copy(&mut self, fields: &Fields, passes: impl FnMut(&Field<'_>) -> bool);
 
-    /// Takes a field of ours, whose value is `parts` in a row.
+    /// Writes a field of ours; its value is the concatenation of `parts`.
     fn add(&mut self, name: &'static str, parts: &[&[u8]]);
 }
 
 impl OutgoingRequest<'_> {
-    /// Whether a field of the head goes to the endpoint as it came. Those that say where the
-    /// request is for, who asks and how it is named are ours.
-    fn hands_on(&self, onward: &Onward<'_>, field: &Field<'_>) -> bool {
+    /// Whether a field of the head is forwarded unchanged. Host, the client's forwarding fields and
+    /// the request's id are ours.
+    fn hands_on(&self, onward: &EndToEndFields<'_>, field: &Field<'_>) -> bool {
         let ours = match field.known {
             Some(Known::Host) => true,
-            Some(Known::XRequestId) => !self.client.is_unnamed(),
+            Some(Known::XRequestId) => !self.client.is_anonymous(),
             _ => self.client.replaces(field),
         };
         // RFC 9110 §10.1.1: an expectation in HTTP/1.0 is ignored, and ours would be one in
         // HTTP/1.1.
         let unknown =
-            self.received.version == Version::Http10 && field.known == Some(Known::Expect);
+            self.received.version == HttpVersion::Http10 && field.known == Some(Known::Expect);
         let cookie = self.cookies.is_some() && field.name.eq_ignore_ascii_case(b"cookie");
-        // To CGI it is HTTP_PROXY, which libraries take for the way out ("httpoxy", CVE-2016-5385).
-        // No standard has it.
+        // CGI makes HTTP_PROXY of it, which libraries take for their proxy ("httpoxy",
+        // CVE-2016-5385). It is in no standard.
         let proxy = field.known.is_none() && field.name.eq_ignore_ascii_case(b"proxy");
         onward.passes(field) && !ours && !unknown && !cookie && !proxy
     }
@@ -62,21 +62,22 @@ impl OutgoingRequest<'_> {
         self.head.host()
     }
 
-    /// The line of cookies to write in place of those that came, if there is one.
+    /// The Cookie field in place of the received ones, if there is one.
     fn other_cookies(&self) -> Option<&[u8]> {
         self.cookies.as_deref().filter(|left| !left.is_empty())
     }
 
-    /// By which HTTP it came to us (RFC 9110 §7.6.3: a gateway must say so).
+    /// The value of Via, by the HTTP version of the received request (RFC 9110 §7.6.3: a gateway
+    /// must send it).
     fn via(&self) -> &'static str {
         match self.received.version {
-            Version::Http2 => "2.0 lockgate",
-            Version::Http11 => "1.1 lockgate",
-            Version::Http10 => "1.0 lockgate",
+            HttpVersion::Http2 => "2.0 lockgate",
+            HttpVersion::Http11 => "1.1 lockgate",
+            HttpVersion::Http10 => "1.0 lockgate",
         }
     }
 
-    /// Whether the client takes trailers: endpoints are told so (RFC 9110 §10.1.4).
+    /// Whether the client takes trailers, of which endpoints are told (RFC 9110 §10.1.4).
     pub fn takes_trailers(&self) -> bool {
         let fields = self.head.fields();
         fields.first(Known::Te).is_some()
@@ -86,7 +87,7 @@ impl OutgoingRequest<'_> {
     }
 
     /// The one protocol that the client offers to switch to (RFC 9110 §7.8). Not HTTP/2, nor TLS
-    /// (RFC 2817): what an origin would then be sent unread is requests ("h2c smuggling").
+    /// (RFC 2817): the bytes that follow unread would be requests ("h2c smuggling").
     pub fn upgrade(&self) -> Option<&[u8]> {
         let fields = self.head.fields();
         let offered = fields.first(Known::Upgrade)?;
@@ -99,24 +100,22 @@ impl OutgoingRequest<'_> {
                 .is_some_and(|front| front.eq_ignore_ascii_case(name))
         };
         let is_http = is(b"h2") || is(b"http") || is(b"tls");
-        // A token with perhaps a version: in anything more, an origin might find what was not
-        // looked at here.
+        // A token with perhaps a version: an origin might read more into anything longer.
         let one = fields.values(Known::Upgrade).count() == 1
             && !offered.is_empty()
             && offered
                 .iter()
                 .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-./^_`|~".contains(byte));
-        (asks && one && !is_http && self.received.version >= Version::Http11).then_some(offered)
+        (asks && one && !is_http && self.received.version >= HttpVersion::Http11).then_some(offered)
     }
 
-    /// Whether it is a WebSocket's handshake that has no key, as those of HTTP/2 have none (RFC
-    /// 8441 §5).
+    /// Whether it is a WebSocket's handshake without a key, as those of HTTP/2 are (RFC 8441 §5).
     pub fn is_websocket_without_key(&self) -> bool {
-        self.received.version == Version::Http2 && self.upgrade().is_some()
+        self.received.version == HttpVersion::Http2 && self.upgrade().is_some()
     }
 
-    /// The Content-Length that the endpoint gets, if it gets one. RFC 9110 §8.6: a method that may
-    /// have a body says so where it is empty.
+    /// The Content-Length that the endpoint gets, if any. RFC 9110 §8.6: a method that may have a
+    /// body has one where the body is empty.
     pub fn content_length(&self) -> Option<u64> {
         let was_told = || self.received.fields.first(Known::ContentLength).is_some();
         match self.length {
@@ -126,19 +125,20 @@ impl OutgoingRequest<'_> {
         }
     }
 
-    /// Writes the fields that the endpoint gets, whatever HTTP it speaks: those that were received
-    /// and go on, then ours. Host, framing and the connection are the encoder's.
+    /// Writes the fields that the endpoint gets over either HTTP: forwarded fields, then ours. Host,
+    /// framing and fields of the connection are the encoder's.
     pub fn write_fields(&self, sink: &mut impl FieldSink) {
         let fields = self.head.fields();
-        let onward = Onward::of(fields);
+        let onward = EndToEndFields::of(fields);
         sink.copy(fields, |field| self.hands_on(&onward, field));
         if let Some(cookies) = self.other_cookies() {
             sink.add("Cookie", &[cookies]);
         }
-        self.client.tell(self.target.host, fields, |name, parts| {
-            sink.add(name, parts)
-        });
-        if !self.client.is_unnamed() {
+        self.client
+            .write_fields(self.target.host, fields, |name, parts| {
+                sink.add(name, parts)
+            });
+        if !self.client.is_anonymous() {
             sink.add("X-Request-Id", &[self.id]);
         }
         sink.add("Via", &[self.via().as_bytes()]);

@@ -7,11 +7,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lockgate_http::head::Method;
-use lockgate_metrics::{Bounds, Counter, Gauge, Histogram, HistogramSnapshot, Shards, Text};
+use lockgate_metrics::{
+    Bounds, Counter, ExpositionText, Gauge, Histogram, HistogramSnapshot, Shards,
+};
 
 use super::WorkerCells;
 use crate::access_log::Cause;
 use crate::answer::{Fault, grpc};
+use crate::upstream::{DialError, LeaseMetrics};
 
 /// Classes of a status; what is none of the first five was made up by an origin.
 const CODES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "other"];
@@ -74,6 +77,32 @@ impl HttpCells {
     /// The cells of the endpoint at this place of the configuration; there are none without one.
     pub fn endpoint(&self, place: Option<usize>) -> Option<&EndpointCells> {
         self.endpoints.get(place?)
+    }
+}
+
+/// The counters of leases for the requests of one site.
+#[derive(Clone, Copy)]
+pub struct LeaseCells<'a> {
+    /// The counters of endpoints.
+    pub http: &'a HttpCells,
+    /// The counters of the site.
+    pub site: &'a SiteCells,
+}
+
+impl LeaseMetrics for LeaseCells<'_> {
+    fn wait_begins(&self) {
+        self.site.queued.inc();
+    }
+
+    fn wait_ends(&self, waited: Duration) {
+        self.site.queued.dec();
+        self.site.queue_wait.record(waited);
+    }
+
+    fn unreachable(&self, endpoint: Option<usize>, error: &DialError) {
+        if let Some(cells) = self.http.endpoint(endpoint) {
+            cells.failed(Fault::from(error));
+        }
     }
 }
 
@@ -208,7 +237,7 @@ pub struct EndpointState {
 /// Writes everything that the workers count of HTTP: `sites` and `endpoints` in the order of the
 /// cells.
 pub fn write(
-    text: &mut Text,
+    text: &mut ExpositionText,
     shards: &Shards<WorkerCells>,
     sites: &[String],
     endpoints: &[EndpointState],
@@ -235,7 +264,7 @@ struct Sites<'a> {
 }
 
 impl Sites<'_> {
-    fn write(&self, text: &mut Text) {
+    fn write(&self, text: &mut ExpositionText) {
         let mut family = text.counter("lockgate_requests_total", "Exchanges that are over.");
         for (site, name) in self.each() {
             for (method, method_name) in METHODS.iter().enumerate() {
@@ -352,7 +381,7 @@ impl Sites<'_> {
 
     fn counters(
         &self,
-        text: &mut Text,
+        text: &mut ExpositionText,
         name: &'static str,
         help: &str,
         cell: fn(&SiteCells) -> &Counter,
@@ -365,7 +394,7 @@ impl Sites<'_> {
 
     fn gauges(
         &self,
-        text: &mut Text,
+        text: &mut ExpositionText,
         name: &'static str,
         help: &str,
         cell: fn(&SiteCells) -> &Gauge,
@@ -381,7 +410,7 @@ impl Sites<'_> {
 
     fn histograms(
         &self,
-        text: &mut Text,
+        text: &mut ExpositionText,
         name: &'static str,
         help: &str,
         cell: fn(&SiteCells) -> &Histogram,
@@ -401,7 +430,7 @@ struct Endpoints<'a> {
 }
 
 impl Endpoints<'_> {
-    fn write(&self, text: &mut Text) {
+    fn write(&self, text: &mut ExpositionText) {
         let mut family = text.gauge(
             "lockgate_upstream_latency_ewma_seconds",
             "The moving average of an endpoint's response times.",
@@ -474,7 +503,7 @@ impl Endpoints<'_> {
         }
     }
 
-    fn failures(&self, text: &mut Text) {
+    fn failures(&self, text: &mut ExpositionText) {
         let mut family = text.counter(
             "lockgate_upstream_failures_total",
             "What went wrong at an endpoint, by RFC 9209's types.",
@@ -523,7 +552,7 @@ impl Endpoints<'_> {
 
     fn counters(
         &self,
-        text: &mut Text,
+        text: &mut ExpositionText,
         name: &'static str,
         help: &str,
         cell: fn(&EndpointCells) -> &Counter,
@@ -536,7 +565,7 @@ impl Endpoints<'_> {
 
     fn gauges(
         &self,
-        text: &mut Text,
+        text: &mut ExpositionText,
         name: &'static str,
         help: &str,
         cell: fn(&EndpointCells) -> &Gauge,
@@ -566,7 +595,7 @@ mod tests {
     }
 
     fn written(shards: &Shards<WorkerCells>) -> String {
-        let mut text = Text::new();
+        let mut text = ExpositionText::new();
         let sites = ["a.example".to_owned(), "*.b.example".to_owned()];
         let endpoints = [EndpointState {
             pool: "app".to_owned(),
@@ -656,7 +685,7 @@ mod tests {
 
     #[test]
     fn without_sites_no_http_metrics_are_written() {
-        let mut text = Text::new();
+        let mut text = ExpositionText::new();
         write(&mut text, &shards(1), &[], &[]);
         assert_eq!(text.finish(), "");
     }

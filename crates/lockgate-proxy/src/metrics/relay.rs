@@ -1,6 +1,6 @@
 //! What is counted of relays, by listener and pool.
 
-use lockgate_metrics::{Bounds, Counter, Gauge, Histogram, Shards, Text};
+use lockgate_metrics::{Bounds, Counter, ExpositionText, Gauge, Histogram, Shards};
 
 use super::WorkerCells;
 use crate::access_log::Cause;
@@ -56,7 +56,7 @@ impl RelayName {
 }
 
 /// Writes what the workers count of relays with these names, in the order of their cells.
-pub fn write(text: &mut Text, shards: &Shards<WorkerCells>, relays: &[RelayName]) {
+pub fn write(text: &mut ExpositionText, shards: &Shards<WorkerCells>, relays: &[RelayName]) {
     let counter = |place: usize, cell: fn(&RelayCells) -> &Counter| {
         shards.counter(|cells| cell(&cells.relays[place]))
     };

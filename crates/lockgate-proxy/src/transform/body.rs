@@ -2,12 +2,12 @@
 
 use std::task::{Context, Poll};
 
-use lockgate_content::Progress;
+use lockgate_content::StepProgress;
 use lockgate_content::change::Changer;
-use lockgate_content::coding::{Decoder, Encoder};
+use lockgate_content::coding::{ContentDecoder, ContentEncoder};
 use lockgate_http::fields::Fields;
 
-use crate::body::{ReadError, Source, TransformError};
+use crate::body::{BodyReader, ReadError, TransformError};
 
 /// Bytes that a stage takes, and about as many as it gives, before what it gave goes on: a few
 /// bytes can stand for gigabytes, and nobody waits for all of them.
@@ -18,35 +18,39 @@ const STEPS: usize = 64;
 /// One thing that is done to a body.
 pub enum Stage {
     /// Its coding is undone.
-    Decode(Decoder),
+    Decode(ContentDecoder),
     /// It is changed.
     Change(Changer),
     /// It gets a coding.
-    Encode(Encoder),
+    Encode(ContentEncoder),
 }
 
 impl Stage {
     /// Takes from the front of `input`, which is shortened by that, and appends what is ready to
     /// `out`.
-    fn step(&mut self, input: &mut &[u8], out: &mut Vec<u8>) -> Result<Progress, TransformError> {
+    fn step(
+        &mut self,
+        input: &mut &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<StepProgress, TransformError> {
         Ok(match self {
             Self::Decode(decoder) => decoder.step(input, out, PIECE)?,
             Self::Change(changer) => changer.step(input, out, PIECE)?,
             Self::Encode(encoder) => {
                 encoder.write(std::mem::take(input), out);
-                Progress::Done
+                StepProgress::Done
             }
         })
     }
 
     /// The same when there is no more input.
-    fn finish(&mut self, out: &mut Vec<u8>) -> Result<Progress, TransformError> {
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<StepProgress, TransformError> {
         match self {
             Self::Decode(decoder) => decoder.end()?,
             Self::Change(changer) => return Ok(changer.finish(out, PIECE)?),
             Self::Encode(encoder) => encoder.finish(out),
         }
-        Ok(Progress::Done)
+        Ok(StepProgress::Done)
     }
 }
 
@@ -85,10 +89,10 @@ impl Place {
         let piece = &input[..input.len().min(PIECE)];
         if self.full || !piece.is_empty() {
             let mut left = piece;
-            self.full = self.stage.step(&mut left, &mut self.made)? == Progress::Full;
+            self.full = self.stage.step(&mut left, &mut self.made)? == StepProgress::Full;
             return Ok(piece.len() - left.len());
         }
-        self.ended = self.stage.finish(&mut self.made)? == Progress::Done;
+        self.ended = self.stage.finish(&mut self.made)? == StepProgress::Done;
         Ok(0)
     }
 }
@@ -139,7 +143,7 @@ impl Transformation {
     }
 
     /// The encoder, for another body.
-    pub fn into_encoder(self) -> Option<Encoder> {
+    pub fn into_encoder(self) -> Option<ContentEncoder> {
         self.places.into_iter().find_map(|place| match place.stage {
             Stage::Encode(encoder) => Some(encoder),
             Stage::Decode(_) | Stage::Change(_) => None,
@@ -201,7 +205,7 @@ pub struct Transformed<'a, S> {
     source: &'a mut S,
 }
 
-impl<S: Source> Source for Transformed<'_, S> {
+impl<S: BodyReader> BodyReader for Transformed<'_, S> {
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
         let Self {
             transformation,
@@ -218,7 +222,7 @@ impl<S: Source> Source for Transformed<'_, S> {
                 continue;
             }
             match source.poll_data(cx) {
-                Poll::Ready(Ok(())) => transformation.over = source.is_over(),
+                Poll::Ready(Ok(())) => transformation.over = source.is_complete(),
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 // More may come in hours: what has come must not wait for it.
                 Poll::Pending if std::mem::take(&mut transformation.holds) => {
@@ -245,20 +249,20 @@ impl<S: Source> Source for Transformed<'_, S> {
         self.transformation.has_ended() && self.source.trailers().is_none()
     }
 
-    fn is_over(&self) -> bool {
+    fn is_complete(&self) -> bool {
         self.transformation.has_ended() && self.transformation.ready().is_empty()
     }
 
-    fn taken(&self) -> u64 {
-        self.source.taken()
+    fn bytes_read(&self) -> u64 {
+        self.source.bytes_read()
     }
 
     fn trailers(&self) -> Option<&Fields> {
         self.source.trailers()
     }
 
-    fn settle(&mut self, cx: &mut Context<'_>) {
-        self.source.settle(cx);
+    fn release_memory(&mut self, cx: &mut Context<'_>) {
+        self.source.release_memory(cx);
     }
 }
 
@@ -267,7 +271,7 @@ mod tests {
     use std::collections::VecDeque;
     use std::task::Waker;
 
-    use lockgate_content::change::{ChangeError, Changes, Document, Rule};
+    use lockgate_content::change::{ChangeError, ChangeRule, Changes, DocumentKind};
     use lockgate_content::coding::{Coded, Coding, DecodeError, decode_all, encode_all};
 
     use super::*;
@@ -287,7 +291,7 @@ mod tests {
         }
     }
 
-    impl Source for Pieces {
+    impl BodyReader for Pieces {
         fn poll_data(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
             if self.left.front().is_some_and(Vec::is_empty) {
                 Poll::Pending
@@ -316,11 +320,11 @@ mod tests {
             false
         }
 
-        fn is_over(&self) -> bool {
+        fn is_complete(&self) -> bool {
             self.left.is_empty()
         }
 
-        fn taken(&self) -> u64 {
+        fn bytes_read(&self) -> u64 {
             0
         }
 
@@ -328,16 +332,16 @@ mod tests {
             None
         }
 
-        fn settle(&mut self, _: &mut Context<'_>) {}
+        fn release_memory(&mut self, _: &mut Context<'_>) {}
     }
 
     fn changer() -> Stage {
-        let rule = Rule::Text {
+        let rule = ChangeRule::Text {
             find: b"@".to_vec(),
             with: "[at]".into(),
         };
         let changes = Changes::compile(&[rule]).unwrap();
-        Stage::Change(Changer::new(&changes, Document::Other, &[], u64::MAX))
+        Stage::Change(Changer::new(&changes, DocumentKind::Other, &[], u64::MAX))
     }
 
     /// The output up to each pause and to the end, and the most that was ready at once.
@@ -348,7 +352,7 @@ mod tests {
             let mut body = transformation.of(&mut source);
             match body.poll_data(&mut Context::from_waker(Waker::noop())) {
                 Poll::Ready(Err(error)) => return Err(error),
-                Poll::Ready(Ok(())) if body.is_over() => return Ok((out, most)),
+                Poll::Ready(Ok(())) if body.is_complete() => return Ok((out, most)),
                 Poll::Ready(Ok(())) => {
                     let count = body.data().len();
                     most = most.max(count);
@@ -371,9 +375,9 @@ mod tests {
         let coded = encode_all(Coding::Zstd, 3, content.as_bytes());
         for size in [1, 100, 1 << 20] {
             let stages = vec![
-                Stage::Decode(Decoder::new(Coded::Zstd, u64::MAX)),
+                Stage::Decode(ContentDecoder::new(Coded::Zstd, u64::MAX)),
                 changer(),
-                Stage::Encode(Encoder::new(Coding::Gzip, 4)),
+                Stage::Encode(ContentEncoder::new(Coding::Gzip, 4)),
             ];
             let (out, _) = run(stages, Pieces::new(coded.chunks(size))).unwrap();
             let out = decode_all(Coded::Gzip, &out.concat(), u64::MAX).unwrap();
@@ -385,12 +389,13 @@ mod tests {
     fn a_pause_in_the_body_flushes_the_encoder() {
         for coding in Coding::ALL {
             let pieces = [&b"one"[..], b"", b"two", b"", b"three"];
-            let stages = vec![changer(), Stage::Encode(Encoder::new(coding, 4))];
+            let stages = vec![changer(), Stage::Encode(ContentEncoder::new(coding, 4))];
             let (out, _) = run(stages, Pieces::new(pieces)).unwrap();
-            let mut decoder = Decoder::new(coding.into(), 100);
+            let mut decoder = ContentDecoder::new(coding.into(), 100);
             let read = out.iter().map(|bytes| {
                 let mut read = Vec::new();
-                while decoder.step(&mut &bytes[..], &mut read, 100).unwrap() == Progress::Full {}
+                while decoder.step(&mut &bytes[..], &mut read, 100).unwrap() == StepProgress::Full {
+                }
                 String::from_utf8(read).unwrap()
             });
             let read: Vec<_> = read.filter(|read| !read.is_empty()).collect();
@@ -405,7 +410,7 @@ mod tests {
         for coding in Coding::ALL {
             let coded = encode_all(coding, 3, &zeros);
             let stages = vec![
-                Stage::Decode(Decoder::new(coding.into(), u64::MAX)),
+                Stage::Decode(ContentDecoder::new(coding.into(), u64::MAX)),
                 changer(),
             ];
             let (out, most) = run(stages, Pieces::new([&coded[..]])).unwrap();
@@ -418,18 +423,18 @@ mod tests {
     fn a_transform_without_output_yields_to_other_tasks() {
         let coded = encode_all(Coding::Zstd, 3, &vec![0; 20 << 20]);
         let mut source = Pieces::new([&coded[..]]);
-        let rule = Rule::Text {
+        let rule = ChangeRule::Text {
             find: vec![0],
             with: "".into(),
         };
         let changer = Changer::new(
             &Changes::compile(&[rule]).unwrap(),
-            Document::Other,
+            DocumentKind::Other,
             &[],
             u64::MAX,
         );
         let stages = vec![
-            Stage::Decode(Decoder::new(Coded::Zstd, u64::MAX)),
+            Stage::Decode(ContentDecoder::new(Coded::Zstd, u64::MAX)),
             Stage::Change(changer),
         ];
         let mut transformation = Transformation::new(stages);
@@ -448,7 +453,7 @@ mod tests {
             (9, &coded[..9], DecodeError::Truncated),
             (9, b"content", DecodeError::Invalid),
         ] {
-            let stages = vec![Stage::Decode(Decoder::new(Coded::Gzip, max))];
+            let stages = vec![Stage::Decode(ContentDecoder::new(Coded::Gzip, max))];
             match run(stages, Pieces::new([pieces])) {
                 Err(ReadError::Transform(TransformError::Decode(found))) => {
                     assert_eq!(found, error)
@@ -456,14 +461,14 @@ mod tests {
                 other => panic!("{error:?}: {other:?}"),
             }
         }
-        let rule = Rule::Text {
+        let rule = ChangeRule::Text {
             find: b"@".to_vec(),
             with: "[at]".into(),
         };
         let changes = Changes::compile(&[rule]).unwrap();
         let stages = vec![Stage::Change(Changer::new(
             &changes,
-            Document::Other,
+            DocumentKind::Other,
             &[],
             3,
         ))];
@@ -474,7 +479,10 @@ mod tests {
 
     #[test]
     fn an_empty_body_is_still_decodable_after_compression() {
-        let stages = vec![changer(), Stage::Encode(Encoder::new(Coding::Zstd, 3))];
+        let stages = vec![
+            changer(),
+            Stage::Encode(ContentEncoder::new(Coding::Zstd, 3)),
+        ];
         let (out, _) = run(stages, Pieces::new([])).unwrap();
         assert_eq!(decode_all(Coded::Zstd, &out.concat(), 0).unwrap(), b"");
     }

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
-use lockgate_content::change::{Changer, Changes, Document};
-use lockgate_content::coding::{Coded, Decoder};
+use lockgate_content::change::{Changer, Changes, DocumentKind};
+use lockgate_content::coding::{Coded, ContentDecoder};
 use lockgate_http::date::Calendar;
 use lockgate_http::fields::{Fields, Known};
 use lockgate_http::media_type;
@@ -113,8 +113,13 @@ impl Rewrite {
         }
         let values = self.fill(request);
         let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
-        let changer = Changer::new(&self.changes, Document::of(content_type), &values, self.max);
-        stages.extend(coding.map(|coded| Stage::Decode(Decoder::new(coded, self.max))));
+        let changer = Changer::new(
+            &self.changes,
+            DocumentKind::of(content_type),
+            &values,
+            self.max,
+        );
+        stages.extend(coding.map(|coded| Stage::Decode(ContentDecoder::new(coded, self.max))));
         stages.push(Stage::Change(changer));
         became_another(fields);
         // Of what is filled in anew each time there are no validators.

@@ -1,57 +1,61 @@
-//! Which endpoint a client belongs to. Knows no endpoints: see `balance` for who has which hash.
+//! Affinity of clients to endpoints. Knows no endpoints: see `balance` for the member of a hash.
 
 use std::net::IpAddr;
 
 use lockgate_http::fields::Fields;
 use lockgate_rules::HashKey;
 
+use super::preference::Preference;
 use super::random::mix;
 use super::sessions::Sessions;
 use super::sticky::{Sticky, cookies};
-use super::wish::Wish;
 use crate::limits;
 
-/// What is known of whoever asks.
+/// The attributes of a client and its request or relay.
 #[derive(Debug, Clone, Copy)]
-pub struct Asker<'a> {
+pub struct AffinityInput<'a> {
     /// The client's address, if it has any.
     pub client: Option<IpAddr>,
-    /// The name that it asked for by SNI.
+    /// The server name of its SNI.
     pub server_name: Option<&'a str>,
-    /// The TLS session that it wants to resume (RFC 5246 §7.4.1.2), where its TLS is the
-    /// endpoint's.
+    /// The identifier of the TLS session that it offers (RFC 5246 §7.4.1.2), where TLS passes
+    /// through to the endpoint.
     pub session: Option<&'a [u8]>,
-    /// The fields of its request, if it is one.
+    /// The fields of the request, for HTTP.
     pub fields: Option<&'a Fields>,
 }
 
-/// How clients come to belong to an endpoint.
+/// The affinity of a pool.
 #[derive(Debug)]
 pub enum Affinity {
-    /// By what is hashed.
+    /// By the hash of an attribute.
     Hash(HashKey),
     /// By a cookie.
     Sticky(Sticky),
-    /// By their TLS session, else by address.
+    /// By TLS session, else by address.
     Session(Sessions),
 }
 
 impl Affinity {
-    /// To whom somebody belongs. `now` is [`crate::clock::Clock::now`].
-    pub fn wish(&self, asker: &Asker<'_>, now: u64) -> Wish {
+    /// The endpoint that a client prefers. `now` is [`crate::clock::Clock::now`].
+    pub fn preference(&self, affinity_input: &AffinityInput<'_>, now: u64) -> Preference {
         match self {
-            Self::Hash(key) => wish(key, asker),
-            Self::Sticky(sticky) => asker.fields.map_or(Wish::Any, |fields| sticky.wish(fields)),
+            Self::Hash(key) => preference(key, affinity_input),
+            Self::Sticky(sticky) => affinity_input
+                .fields
+                .map_or(Preference::Any, |fields| sticky.preference(fields)),
             Self::Session(sessions) => {
-                let address = wish(&HashKey::Client, asker);
+                let address = preference(&HashKey::Client, affinity_input);
                 match (
-                    asker
+                    affinity_input
                         .session
                         .and_then(|session| sessions.find(session, now)),
                     address,
                 ) {
-                    (Some(member), Wish::Hashed(hash)) => Wish::Session(member, Some(hash)),
-                    (Some(member), _) => Wish::Session(member, None),
+                    (Some(member), Preference::Hashed(hash)) => {
+                        Preference::Session(member, Some(hash))
+                    }
+                    (Some(member), _) => Preference::Session(member, None),
                     (None, address) => address,
                 }
             }
@@ -59,29 +63,29 @@ impl Affinity {
     }
 }
 
-/// The hash of a client's key. The same in every worker, after every start and in every Lockgate with
-/// the same endpoints.
-fn wish(key: &HashKey, asker: &Asker<'_>) -> Wish {
-    let fields = asker.fields;
+/// The endpoint that a client prefers: the same in every worker, after every start and in every
+/// Lockgate with the same endpoints.
+fn preference(key: &HashKey, affinity_input: &AffinityInput<'_>) -> Preference {
+    let fields = affinity_input.fields;
     let own = match key {
         HashKey::Client => None,
-        HashKey::Sni => asker.server_name.map(str::as_bytes),
+        HashKey::Sni => affinity_input.server_name.map(str::as_bytes),
         HashKey::Header(name) => fields.and_then(|fields| fields.named(name.as_bytes()).next()),
         HashKey::Cookie(name) => fields.and_then(|fields| cookies(fields, name.as_bytes()).next()),
     };
     match (
         own.filter(|value| !value.is_empty()),
-        asker.client.map(limits::client),
+        affinity_input.client.map(limits::client),
     ) {
-        (Some(value), _) => Wish::Hashed(hash(value)),
-        (None, Some(IpAddr::V4(ip))) => Wish::Hashed(hash(&ip.octets())),
-        (None, Some(IpAddr::V6(ip))) => Wish::Hashed(hash(&ip.octets())),
-        (None, None) => Wish::Any,
+        (Some(value), _) => Preference::Hashed(hash(value)),
+        (None, Some(IpAddr::V4(ip))) => Preference::Hashed(hash(&ip.octets())),
+        (None, Some(IpAddr::V6(ip))) => Preference::Hashed(hash(&ip.octets())),
+        (None, None) => Preference::Any,
     }
 }
 
-/// A hash that is the same everywhere and always; not one that withstands who looks for collisions,
-/// and none of these leads further than to the endpoint that the client could choose anyway.
+/// A hash that is the same everywhere and always. It does not resist collisions: by one, a client
+/// only reaches an endpoint that it could choose anyway.
 pub(super) fn hash(bytes: &[u8]) -> u64 {
     let seed = mix(bytes.len() as u64 ^ 0x9e37_79b9_7f4a_7c15);
     bytes.chunks(8).fold(seed, |hash, chunk| {
@@ -105,15 +109,15 @@ mod tests {
         fields
     }
 
-    fn wish(
+    fn preference(
         key: &HashKey,
         client: Option<&str>,
         server_name: Option<&str>,
         lines: &[(&str, &str)],
-    ) -> Wish {
+    ) -> Preference {
         let fields = fields(lines);
         let client = client.map(|ip| ip.parse().unwrap());
-        super::wish(key, &Asker {
+        super::preference(key, &AffinityInput {
             client,
             server_name,
             session: None,
@@ -121,18 +125,21 @@ mod tests {
         })
     }
 
-    fn hashed(value: &str) -> Wish {
-        Wish::Hashed(hash(value.as_bytes()))
+    fn hashed(value: &str) -> Preference {
+        Preference::Hashed(hash(value.as_bytes()))
     }
 
     #[test]
     fn the_affinity_of_an_ipv6_client_is_its_64_prefix() {
-        let of = |ip| wish(&HashKey::Client, Some(ip), Some("a.test"), &[]);
+        let of = |ip| preference(&HashKey::Client, Some(ip), Some("a.test"), &[]);
         assert_eq!(of("192.0.2.1"), of("::ffff:192.0.2.1"));
         assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
         assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1:2:3"));
         assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
-        assert_eq!(wish(&HashKey::Client, None, None, &[]), Wish::Any);
+        assert_eq!(
+            preference(&HashKey::Client, None, None, &[]),
+            Preference::Any
+        );
     }
 
     #[test]
@@ -141,7 +148,7 @@ mod tests {
             HashKey::Header("x-user".into()),
             HashKey::Cookie("id".into()),
         );
-        let address = wish(&HashKey::Client, Some("192.0.2.1"), None, &[]);
+        let address = preference(&HashKey::Client, Some("192.0.2.1"), None, &[]);
         for (key, name, lines, expected) in [
             (
                 &field,
@@ -176,25 +183,33 @@ mod tests {
                 address,
             ),
             (&cookie, None, &[("cookie", "id=")], address),
-            (&HashKey::Sni, Some("a.test"), &[], hashed("a.test")),
+            (
+                &HashKey::Sni,
+                Some("a.test"),
+                &[],
+                hashed("a.test"),
+            ),
             (&HashKey::Sni, None, &[], address),
         ] {
             assert_eq!(
-                wish(key, Some("192.0.2.1"), name, lines),
+                preference(key, Some("192.0.2.1"), name, lines),
                 expected,
                 "{key:?} {lines:?}"
             );
         }
-        assert_eq!(wish(&field, None, None, &[]), Wish::Any);
-        let relay = Asker {
+        assert_eq!(preference(&field, None, None, &[]), Preference::Any);
+        let relay = AffinityInput {
             client: None,
             server_name: Some("a.test"),
             session: None,
             fields: None,
         };
         assert_eq!(
-            (super::wish(&field, &relay), super::wish(&HashKey::Sni, &relay)),
-            (Wish::Any, hashed("a.test"))
+            (
+                super::preference(&field, &relay),
+                super::preference(&HashKey::Sni, &relay)
+            ),
+            (Preference::Any, hashed("a.test"))
         );
     }
 
@@ -203,10 +218,10 @@ mod tests {
         let sessions = Sessions::default();
         sessions.learn(b"known", 3, 0);
         let by_session = Affinity::Session(sessions);
-        let wish = |ip: Option<&str>, session, now| {
+        let preference = |ip: Option<&str>, session, now| {
             let client = ip.map(|ip| ip.parse().unwrap());
-            by_session.wish(
-                &Asker {
+            by_session.preference(
+                &AffinityInput {
                     client,
                     server_name: None,
                     session,
@@ -215,19 +230,38 @@ mod tests {
                 now,
             )
         };
-        let Wish::Hashed(address) = wish(Some("192.0.2.1"), None, 0) else {
+        let Preference::Hashed(address) = preference(Some("192.0.2.1"), None, 0) else {
             panic!()
         };
         let (known, other) = (Some(&b"known"[..]), Some(&b"other"[..]));
         for (ip, session, now, expected) in [
-            (Some("192.0.2.1"), known, 0, Wish::Session(3, Some(address))),
-            (Some("192.0.2.1"), other, 0, Wish::Hashed(address)),
-            (Some("192.0.2.1"), Some(&b""[..]), 0, Wish::Hashed(address)),
-            (Some("192.0.2.1"), known, u64::MAX, Wish::Hashed(address)),
-            (None, known, 0, Wish::Session(3, None)),
-            (None, None, 0, Wish::Any),
+            (
+                Some("192.0.2.1"),
+                known,
+                0,
+                Preference::Session(3, Some(address)),
+            ),
+            (Some("192.0.2.1"), other, 0, Preference::Hashed(address)),
+            (
+                Some("192.0.2.1"),
+                Some(&b""[..]),
+                0,
+                Preference::Hashed(address),
+            ),
+            (
+                Some("192.0.2.1"),
+                known,
+                u64::MAX,
+                Preference::Hashed(address),
+            ),
+            (None, known, 0, Preference::Session(3, None)),
+            (None, None, 0, Preference::Any),
         ] {
-            assert_eq!(wish(ip, session, now), expected, "{ip:?} {session:?} {now}");
+            assert_eq!(
+                preference(ip, session, now),
+                expected,
+                "{ip:?} {session:?} {now}"
+            );
         }
     }
 

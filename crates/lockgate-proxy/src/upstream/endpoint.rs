@@ -1,6 +1,5 @@
-//! One address that connections go to, and what the process knows of it: how busy, how quick,
-//! whether it could be reached lately. Does not choose, and knows nothing of active checks: those
-//! belong to a pool's member.
+//! An endpoint and its state in this process: connections, latency, failures. Does not choose, and
+//! knows nothing of active checks: those belong to a pool's member.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -9,86 +8,86 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use lockgate_net::acknowledge::Habits;
-use lockgate_net::dial::Target;
+use lockgate_net::acknowledge::EndpointStalls;
+use lockgate_net::dial::DialTarget;
 use lockgate_rules::Eject;
 
-use super::avoidance::{Avoidance, Condition, Failure};
+use super::endpoint_name::EndpointName;
 use super::latency::Latency;
-use super::name::Name;
 use super::notice::Notice;
-use super::slots::Slot;
+use super::outlier_detection::{Condition, EndpointFailure, OutlierDetection};
+use super::socket_slots::SocketSlot;
 use crate::limits::sockets::Share;
 use crate::limits::{Limit, Permit};
 
-/// Where an endpoint is.
+/// The address of an endpoint.
 #[derive(Debug)]
-pub enum Place {
-    /// At an address.
+pub enum EndpointAddress {
+    /// An IP address and port.
     Ip(SocketAddr),
-    /// At a Unix socket.
+    /// A Unix socket.
     Unix(PathBuf),
-    /// At whatever its name stands for now.
-    Name(Arc<Name>),
+    /// A host name with its current addresses.
+    Name(Arc<EndpointName>),
 }
 
-impl Place {
-    /// Where to connect now, best first; empty for a name that does not resolve.
-    pub fn targets(&self) -> Vec<Target> {
+impl EndpointAddress {
+    /// The addresses to dial now, best first; empty for a name that does not resolve.
+    pub fn targets(&self) -> Vec<DialTarget> {
         match self {
-            Self::Ip(address) => vec![Target::Tcp(*address)],
-            Self::Unix(path) => vec![Target::Unix(path.clone())],
+            Self::Ip(address) => vec![DialTarget::Tcp(*address)],
+            Self::Unix(path) => vec![DialTarget::Unix(path.clone())],
             Self::Name(name) => name
                 .addresses()
                 .iter()
-                .map(|address| Target::Tcp(*address))
+                .map(|address| DialTarget::Tcp(*address))
                 .collect(),
         }
     }
 }
 
-/// One address that connections go to, the same for every table that names it.
+/// An endpoint, the same for every table that names it.
 #[derive(Debug)]
 pub struct Endpoint {
-    /// As it was written, for logs and metrics.
+    /// Its address as configured, for logs and metrics.
     pub label: String,
-    /// What its certificate is checked against.
+    /// The name that its certificate must have.
     pub host: String,
-    /// What it has shown of how it sends.
-    pub habits: Habits,
-    place: Place,
+    /// Its observed pauses when it sends.
+    pub stalls: EndpointStalls,
+    address: EndpointAddress,
     max: Option<Limit>,
     connections: AtomicUsize,
     ejections: AtomicU64,
-    /// When its last ejection ends or has ended; 0 without any.
+    /// The end of its last ejection; 0 without any.
     back: AtomicU64,
-    /// That it has failed.
+    /// The report of its failure.
     pub(super) notice: Notice,
     load: Load,
 }
 
-/// What every request of every worker writes: on a cache line of its own, so that it does not take
-/// the rest along.
+/// The state that every request of every worker writes: on a cache line of its own, so that readers
+/// of the rest keep theirs.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Load {
     in_flight: AtomicUsize,
     latency: Latency,
-    avoidance: Avoidance,
+    avoidance: OutlierDetection,
 }
 
-/// What a broken exchange counts as, or twice the latency if that is more: an endpoint that fails
-/// quickly must not look like a quick one and draw all requests.
+/// The latency of a reset exchange, or twice the average if that is more: an endpoint that fails
+/// quickly must not look quick and get all requests.
 const PENALTY: Duration = Duration::from_millis(500);
 
 impl Endpoint {
     /// An endpoint without connections; at most `max` at once.
-    pub fn new(label: String, host: String, place: Place, max: Option<usize>) -> Self {
+    pub fn new(label: String, host: String, address: EndpointAddress, max: Option<usize>) -> Self {
         Self {
             label,
             host,
-            habits: Habits::default(),
-            place,
+            stalls: EndpointStalls::default(),
+            address,
             max: max.map(Limit::new),
             connections: AtomicUsize::new(0),
             ejections: AtomicU64::new(0),
@@ -98,89 +97,88 @@ impl Endpoint {
         }
     }
 
-    /// Where it is.
-    pub fn place(&self) -> &Place {
-        &self.place
+    /// Its address.
+    pub fn address(&self) -> &EndpointAddress {
+        &self.address
     }
 
-    /// Whether there is nobody, since it stands for a record of a service that is not there.
+    /// Whether it stands for an SRV record that does not exist now.
     pub fn is_vacant(&self) -> bool {
-        matches!(&self.place, Place::Name(name) if name.is_vacant())
+        matches!(&self.address, EndpointAddress::Name(name) if name.is_vacant())
     }
 
     /// Its host and its port, if it has any.
     pub fn authority(&self) -> Option<(&str, u16)> {
-        match &self.place {
-            Place::Ip(address) => Some((&self.host, address.port())),
-            Place::Name(name) if name.port() == 0 => None,
-            Place::Name(name) => Some((&self.host, name.port())),
-            Place::Unix(_) => None,
+        match &self.address {
+            EndpointAddress::Ip(address) => Some((&self.host, address.port())),
+            EndpointAddress::Name(name) if name.port() == 0 => None,
+            EndpointAddress::Name(name) => Some((&self.host, name.port())),
+            EndpointAddress::Unix(_) => None,
         }
     }
 
-    /// Connections that the process has to it, or is making.
+    /// Connections that the process has or makes to it.
     pub fn connections(&self) -> usize {
         self.connections.load(Ordering::Relaxed)
     }
 
-    /// Requests that it has not finished answering, and relays that have not ended.
+    /// Its requests without a complete response, and open relays.
     pub fn in_flight(&self) -> usize {
         self.load.in_flight.load(Ordering::Relaxed)
     }
 
-    /// Counts a request until what is returned is dropped.
-    pub fn begin(self: &Arc<Self>) -> InFlight {
+    /// Counts a request until the returned value is dropped.
+    pub fn begin_request(self: &Arc<Self>) -> InFlight {
         self.load.in_flight.fetch_add(1, Ordering::Relaxed);
         InFlight {
             endpoint: Arc::clone(self),
         }
     }
 
-    /// How long it takes to answer.
+    /// Its average latency.
     pub fn latency(&self) -> &Latency {
         &self.load.latency
     }
 
-    /// The head of its answer came so long after the request. `now` is
+    /// Records the time from a request to the head of its response. `now` is
     /// [`crate::clock::Clock::now`], here and below.
-    pub fn answered(&self, took: Duration, now: u64) {
+    pub fn record_response(&self, took: Duration, now: u64) {
         self.load.latency.observe(took, now);
     }
 
-    /// It has not answered for so long. Said with every tick, an endpoint that hangs gets no more
-    /// requests long before the first of them has run into its deadline.
-    pub fn waited(&self, waited: Duration, now: u64) {
+    /// Records the time for which a response is overdue. By one record a tick, an endpoint that
+    /// hangs gets no more requests long before the first deadline.
+    pub fn record_wait(&self, waited: Duration, now: u64) {
         self.load.latency.at_least(waited, now);
     }
 
-    /// It has served: what failed before counts no longer. Whether there was anything.
+    /// Notes a success, which ends earlier failures; returns whether there were any.
     pub(super) fn succeeded(&self, now: u64) -> bool {
         self.load.avoidance.succeeded(now)
     }
 
-    /// A try has failed; what follows is said where [`Eject`] is. Whether it is ejected by that,
-    /// which `may` is asked about.
+    /// Notes a failed attempt; the module of [`Eject`] has the consequences. Returns whether the
+    /// endpoint is ejected, which `may` can forbid.
     ///
-    /// What was known of the latency of one that could not be reached, or is ejected, is forgotten:
-    /// when its time is over it gets a single request, as a new one does, and its answer or
-    /// failure decides what follows.
+    /// The latency of an endpoint that could not be reached, or is ejected, is forgotten: afterwards
+    /// it gets a single request, as a new endpoint does, and the result decides.
     pub fn failed(
         &self,
-        failure: Failure,
+        failure: EndpointFailure,
         now: u64,
         eject: Option<Eject>,
         may: impl FnOnce() -> bool,
     ) -> bool {
         match failure {
-            Failure::Unreachable => self.load.latency.forget(),
-            Failure::Broken => {
+            EndpointFailure::Unreachable => self.load.latency.forget(),
+            EndpointFailure::Reset => {
                 let twice = self.load.latency.now(now).unwrap_or_default() * 2e-6;
                 let twice = Duration::try_from_secs_f32(twice).unwrap_or_default();
                 self.load
                     .latency
                     .at_least(PENALTY.max(twice.min(10 * PENALTY)), now);
             }
-            Failure::Unserved => {}
+            EndpointFailure::Unserved => {}
         }
         let Some(until) = self.load.avoidance.failed(failure, now, eject, may) else {
             return false;
@@ -191,83 +189,85 @@ impl Endpoint {
         true
     }
 
-    /// It is as good as new: what was held against it counts no longer.
-    pub fn forgive(&self) {
+    /// Forgets failures, ejection and latency, as for a new endpoint.
+    pub fn reset_history(&self) {
         self.load.latency.forget();
         self.load.avoidance.end();
         self.back.store(0, Ordering::Relaxed);
-        // Those who say so are told of by themselves.
+        // The caller writes the line in the log.
         self.notice.ends();
     }
 
-    /// How it does, by what was met there lately.
+    /// Its condition, by its latest results.
     pub fn condition(&self, now: u64) -> Condition {
         self.load.avoidance.condition(now)
     }
 
-    /// Whether others are to be preferred, because it has failed lately.
+    /// Whether others are preferred, because it has failed lately.
     pub fn is_avoided(&self, now: u64) -> bool {
-        self.condition(now) != Condition::Well
+        self.condition(now) != Condition::Healthy
     }
 
-    /// For how many milliseconds others are still preferred, because it has failed lately.
+    /// Milliseconds for which others are still preferred, because it has failed lately.
     pub(super) fn passed_over(&self, now: u64) -> Option<u64> {
         self.load.avoidance.passed_over(now)
     }
 
-    /// Whether it could not be reached, or was ejected, when it was last tried; or others are
-    /// preferred for now.
+    /// Whether it could not be reached or was ejected in the last attempt, or others are preferred
+    /// now.
     pub fn is_out(&self, now: u64) -> bool {
         self.is_avoided(now) || self.load.avoidance.was_gone()
     }
 
-    /// Whether nothing that was tried lately says that it answers.
+    /// Whether its latest results show no sign that it answers.
     pub(super) fn is_lost(&self) -> bool {
         self.load.avoidance.is_lost()
     }
 
-    /// Whether it is left alone because it kept failing.
+    /// Whether it is ejected.
     pub fn is_ejected(&self, now: u64) -> bool {
         self.load.avoidance.is_ejected(now)
     }
 
-    /// How often it was ejected.
+    /// Number of its ejections.
     pub fn ejections(&self) -> u64 {
         self.ejections.load(Ordering::Relaxed)
     }
 
-    /// When its last ejection ends or has ended; 0 without any.
-    pub(super) fn back(&self) -> u64 {
+    /// The end of its last ejection; 0 without any.
+    pub(super) fn ejection_end(&self) -> u64 {
         self.back.load(Ordering::Relaxed)
     }
 
-    /// Whether it has as many connections as it may.
+    /// Whether it is at its `max`.
     pub fn is_full(&self) -> bool {
         self.max
             .as_ref()
             .is_some_and(|max| max.used() >= max.size())
     }
 
-    /// A place among its connections now, or none while it has as many as it may.
-    pub fn try_take(self: &Arc<Self>) -> Option<Hold> {
+    /// A place among its connections, unless it is at its `max`.
+    pub fn try_take(self: &Arc<Self>) -> Option<ConnectionPermit> {
         match &self.max {
-            None => Some(Hold::new(self, None)),
-            Some(limit) => limit.try_take().map(|permit| Hold::new(self, Some(permit))),
+            None => Some(ConnectionPermit::new(self, None)),
+            Some(limit) => limit
+                .try_take()
+                .map(|permit| ConnectionPermit::new(self, Some(permit))),
         }
     }
 
-    /// Counts a connection that takes no place: those that use it do.
-    pub fn count(self: &Arc<Self>) -> Hold {
-        Hold::new(self, None)
+    /// Counts a connection without taking a place: the requests on it take places.
+    pub fn count(self: &Arc<Self>) -> ConnectionPermit {
+        ConnectionPermit::new(self, None)
     }
 
-    /// Waits for a place among its connections, first come first served.
-    pub async fn take(self: &Arc<Self>) -> Hold {
+    /// Waits for a place among its connections, in order of arrival.
+    pub async fn take(self: &Arc<Self>) -> ConnectionPermit {
         let permit = match &self.max {
             None => None,
             Some(limit) => Some(limit.take().await),
         };
-        Hold::new(self, permit)
+        ConnectionPermit::new(self, permit)
     }
 }
 
@@ -277,14 +277,14 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// A request that counts for an endpoint until this is dropped.
+/// A request in flight to an endpoint, counted until this is dropped.
 #[derive(Debug)]
 pub struct InFlight {
     endpoint: Arc<Endpoint>,
 }
 
 impl InFlight {
-    /// Whose request it is.
+    /// The endpoint of the request.
     pub fn endpoint(&self) -> &Arc<Endpoint> {
         &self.endpoint
     }
@@ -296,22 +296,22 @@ impl Drop for InFlight {
     }
 }
 
-/// One of the connections that count for an endpoint.
+/// A connection's place at its endpoint, with the socket that it uses.
 #[derive(Debug)]
-pub struct Hold {
+pub struct ConnectionPermit {
     endpoint: Arc<Endpoint>,
     /// Whether it counts as a connection of its own.
     counts: bool,
-    /// Where the connection is the work itself, and not one that requests come and go on.
+    /// The relay as a request in flight, for as long as it is connected.
     work: Option<InFlight>,
     /// The place of its socket, where it has one of its own.
-    slot: Option<Slot>,
-    /// What it takes of its client's share of sockets.
+    slot: Option<SocketSlot>,
+    /// Its part of the client's share of sockets.
     share: Option<Share>,
     _permit: Option<Permit>,
 }
 
-impl Hold {
+impl ConnectionPermit {
     fn new(endpoint: &Arc<Endpoint>, permit: Option<Permit>) -> Self {
         endpoint.connections.fetch_add(1, Ordering::Relaxed);
         let endpoint = Arc::clone(endpoint);
@@ -325,36 +325,36 @@ impl Hold {
         }
     }
 
-    /// The same, with the place of the connection's socket.
+    /// Adds the place of the connection's socket.
     #[inline]
-    pub fn in_slot(mut self, slot: Slot) -> Self {
-        slot.works();
+    pub fn with_slot(mut self, slot: SocketSlot) -> Self {
+        slot.set_busy();
         self.slot = Some(slot);
         self
     }
 
-    /// The same, with what it takes of the client's share.
+    /// Adds its part of the client's share.
     #[inline]
-    pub fn of_share(mut self, share: Option<Share>) -> Self {
+    pub fn with_share(mut self, share: Option<Share>) -> Self {
         self.share = share;
         self
     }
 
-    /// The place of its socket, which outlives it.
+    /// Takes the place of its socket, which outlives it.
     #[inline]
-    pub(super) fn take_slot(&mut self) -> Option<Slot> {
+    pub(super) fn take_slot(&mut self) -> Option<SocketSlot> {
         self.slot.take()
     }
 
-    /// The place alone, of a request that shares a connection with others.
-    pub fn shares(mut self) -> Self {
+    /// Keeps only the place, for a request that shares a connection with others.
+    pub fn without_connection(mut self) -> Self {
         self.uncount();
         self
     }
 
-    /// The same of a relay, which is in flight as long as it is connected.
-    pub fn works(mut self) -> Self {
-        self.work = Some(self.endpoint.begin());
+    /// Counts a request in flight too, for a relay, which is one as long as it is connected.
+    pub fn as_relay(mut self) -> Self {
+        self.work = Some(self.endpoint.begin_request());
         self
     }
 
@@ -364,13 +364,13 @@ impl Hold {
         }
     }
 
-    /// Whose connection it is.
+    /// The endpoint of the connection.
     pub fn endpoint(&self) -> &Arc<Endpoint> {
         &self.endpoint
     }
 }
 
-impl Drop for Hold {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.uncount();
     }
@@ -381,11 +381,11 @@ mod tests {
     use super::*;
 
     fn endpoint(max: Option<usize>) -> Arc<Endpoint> {
-        let place = Place::Ip("127.0.0.1:1".parse().unwrap());
+        let address = EndpointAddress::Ip("127.0.0.1:1".parse().unwrap());
         Arc::new(Endpoint::new(
             "127.0.0.1:1".into(),
             "127.0.0.1".into(),
-            place,
+            address,
             max,
         ))
     }
@@ -393,10 +393,10 @@ mod tests {
     #[test]
     fn endpoint_connection_and_exchange_counts_are_given_back() {
         let endpoint = endpoint(Some(1));
-        let (hold, exchange) = (endpoint.try_take(), endpoint.begin());
-        assert!(hold.is_some() && endpoint.try_take().is_none());
+        let (permit, exchange) = (endpoint.try_take(), endpoint.begin_request());
+        assert!(permit.is_some() && endpoint.try_take().is_none());
         assert_eq!((endpoint.connections(), endpoint.in_flight()), (1, 1));
-        drop((hold, exchange));
+        drop((permit, exchange));
         assert_eq!((endpoint.connections(), endpoint.in_flight()), (0, 0));
         assert!(endpoint.try_take().is_some());
     }
@@ -404,24 +404,24 @@ mod tests {
     #[test]
     fn a_reset_raises_endpoint_latency_and_unreachability_forgets_it() {
         let (endpoint, tenth) = (endpoint(None), Duration::from_millis(100));
-        endpoint.answered(tenth, 0);
-        endpoint.failed(Failure::Broken, 0, None, || false);
+        endpoint.record_response(tenth, 0);
+        endpoint.failed(EndpointFailure::Reset, 0, None, || false);
         assert_eq!(endpoint.latency().now(0), Some(5e5));
-        endpoint.failed(Failure::Broken, 0, None, || false);
+        endpoint.failed(EndpointFailure::Reset, 0, None, || false);
         assert_eq!(endpoint.latency().now(0), Some(1e6));
         for _ in 0..100 {
-            endpoint.failed(Failure::Broken, 0, None, || false);
+            endpoint.failed(EndpointFailure::Reset, 0, None, || false);
         }
         assert_eq!(
             endpoint.latency().now(0),
             Some(5e6),
             "it is no worse for failing more often"
         );
-        endpoint.failed(Failure::Unreachable, 0, None, || false);
+        endpoint.failed(EndpointFailure::Unreachable, 0, None, || false);
         assert_eq!(endpoint.latency().now(0), None);
-        endpoint.waited(tenth, 0);
+        endpoint.record_wait(tenth, 0);
         assert_eq!(endpoint.latency().now(0), Some(1e5));
-        endpoint.forgive();
+        endpoint.reset_history();
         assert!(endpoint.latency().now(0).is_none() && !endpoint.is_avoided(0));
     }
 
@@ -435,24 +435,26 @@ mod tests {
                 ..Eject::default()
             }),
         );
-        endpoint.answered(Duration::from_millis(1), 0);
-        assert!(!endpoint.failed(Failure::Unserved, 0, eject, || true));
+        endpoint.record_response(Duration::from_millis(1), 0);
+        assert!(!endpoint.failed(EndpointFailure::Unserved, 0, eject, || true));
         assert!(endpoint.ejections() == 0 && endpoint.latency().now(0).is_some());
-        assert!(endpoint.failed(Failure::Unserved, 7, eject, || true) && endpoint.is_ejected(7));
+        assert!(
+            endpoint.failed(EndpointFailure::Unserved, 7, eject, || true) && endpoint.is_ejected(7)
+        );
         assert_eq!(
             (
                 endpoint.ejections(),
-                endpoint.back(),
+                endpoint.ejection_end(),
                 endpoint.latency().now(7)
             ),
             (1, 507, None)
         );
         // After an early end of an ejection the caller decides how slowly the endpoint returns.
-        endpoint.forgive();
+        endpoint.reset_history();
         assert_eq!(
             (
                 endpoint.ejections(),
-                endpoint.back(),
+                endpoint.ejection_end(),
                 endpoint.is_ejected(7)
             ),
             (1, 0, false)

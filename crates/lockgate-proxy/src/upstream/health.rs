@@ -1,11 +1,11 @@
-//! Whether an endpoint is up, by what its checks found: a count of equal findings, without clock,
-//! socket or log.
+//! Whether an endpoint is up, by its active checks: a count of equal results, without clock, socket
+//! or log.
 
-/// Up until checks say otherwise.
+/// The health of an endpoint: up until checks say otherwise.
 ///
-/// The first check decides alone, so that a start is with what works; after it `fall` failures in a
-/// row take the endpoint down and `rise` successes in a row bring it back. One that has never been
-/// seen up needs a single success as well: it has not shown that it comes and goes.
+/// The first check decides alone, so that a start uses what works; after it `fall` consecutive
+/// failures take the endpoint down and `rise` consecutive successes bring it back. An endpoint that
+/// has never been up needs a single success too.
 #[derive(Debug, Clone)]
 pub struct Health {
     fall: u32,
@@ -13,11 +13,11 @@ pub struct Health {
     up: bool,
     /// Whether a check has succeeded, ever.
     proven: bool,
-    /// Findings in a row that contradict what it is held for.
+    /// Consecutive results that contradict the present state.
     against: u32,
 }
 
-/// What a finding changed.
+/// A change by a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transition {
     /// It serves again.
@@ -27,7 +27,7 @@ pub enum Transition {
 }
 
 impl Health {
-    /// Up; falls after `fall` failures, rises after `rise` successes, each at least 1.
+    /// Up; goes down after `fall` failures and up after `rise` successes, each at least 1.
     pub fn new(fall: u32, rise: u32) -> Self {
         Self {
             fall: fall.max(1),
@@ -38,12 +38,12 @@ impl Health {
         }
     }
 
-    /// Whether it is held to be up.
+    /// Whether it is up.
     pub fn is_up(&self) -> bool {
         self.up
     }
 
-    /// Takes what a check found: whether the endpoint did as it should.
+    /// Takes the result of a check: `well` if the endpoint passed.
     pub fn observe(&mut self, well: bool) -> Option<Transition> {
         let enough = match (self.proven, well) {
             (false, _) => 1,

@@ -1,29 +1,28 @@
-//! How long an endpoint takes to answer, as one number that follows bad news at once and good news
-//! slowly.
+//! The average latency of an endpoint, which rises at once and falls slowly.
 //!
-//! Peak EWMA as Finagle's balancer has it (`PeakEwma.scala`) and Linkerd's proxy after it: an
-//! answer slower than the average becomes the average, quicker ones pull it down, each for as much
-//! of [`DECAY`] as has passed. Without answers it fades towards nothing, so that an endpoint that
-//! was slow is tried again. Shared by the workers; does not choose.
+//! Peak EWMA as in Finagle's balancer (`PeakEwma.scala`) and Linkerd's proxy: a response slower than
+//! the average becomes the average, quicker ones pull it down, each for as much of [`DECAY`] as has
+//! passed. Without responses it decays to nothing, so that a slow endpoint is tried again. Shared by
+//! the workers; does not choose.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// After so long an old average counts for 1/e; Finagle's and Linkerd's default.
 const DECAY: f32 = 10_000.0;
-/// Bits of the milliseconds that are left out of the time of an average. The clocks of the workers
-/// are no more exact than a tick, and 32 bits of the rest last for eight years.
+/// Low bits of the milliseconds that the time of an average lacks. The clocks of the workers are no
+/// more exact than a tick, and 32 bits of the rest last for eight years.
 const COARSE: u32 = 6;
 
-/// The average and the time it was made at, in one word: what workers see is never half of each.
+/// The average and its time, in one word: no worker sees half of an update.
 ///
 /// An update that is lost to another worker's is one sample among thousands, so a plain store is
-/// enough. Most answers do not store at all: within one unit of time only a new peak counts.
+/// enough. Most responses do not store at all: within one unit of time only a new peak counts.
 #[derive(Debug, Default)]
 pub struct Latency(AtomicU64);
 
 impl Latency {
-    /// The average now in microseconds; `None` before the first answer. `now` is the time of
+    /// The average now in microseconds; `None` before the first response. `now` is
     /// [`crate::clock::Clock::now`], here and below.
     pub fn now(&self, now: u64) -> Option<f32> {
         let (average, made) = self.load()?;
@@ -33,7 +32,7 @@ impl Latency {
         })
     }
 
-    /// An answer took so long.
+    /// Adds the latency of a response.
     pub fn observe(&self, took: Duration, now: u64) {
         let took = micros(took);
         let next = match self.load() {
@@ -50,14 +49,14 @@ impl Latency {
         self.store(next, now);
     }
 
-    /// An answer takes at least so long: it is not there yet.
+    /// Adds the latency so far of a response that is not there yet.
     pub fn at_least(&self, waited: Duration, now: u64) {
         if self.now(now).is_none_or(|average| micros(waited) > average) {
             self.store(micros(waited), now);
         }
     }
 
-    /// Forgets what was observed.
+    /// Forgets the average.
     pub fn forget(&self) {
         self.0.store(0, Ordering::Relaxed);
     }

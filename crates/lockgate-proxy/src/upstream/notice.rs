@@ -1,22 +1,22 @@
-//! A fact that the operator log tells once when it begins and once when it ends, and not at every
-//! change of one that comes and goes.
+//! A condition that the operator log reports once when it begins and once when it ends, rarely if it
+//! keeps changing.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Milliseconds between two lines about the same thing: one that comes and goes is told of now and
-/// then.
+/// Milliseconds between two lines about the same condition.
 const SELDOM: u64 = 10_000;
 
-/// Something that may be wrong, and whether that was told.
+/// A condition that may hold, and whether the log has reported it.
 #[derive(Debug, Default)]
 pub(super) struct Notice {
     told: AtomicBool,
-    /// When; 0 for never.
+    /// When it was last reported; 0 for never.
     last: AtomicU64,
 }
 
 impl Notice {
-    /// It is wrong: whether to tell. Not again before its end, nor soon after the last time.
+    /// Notes that it holds; returns whether to report it: not again before its end, nor soon after
+    /// the last report.
     pub(super) fn begins(&self, now: u64) -> bool {
         let last = self.last.load(Ordering::Relaxed);
         let soon = last != 0 && now < last.saturating_add(SELDOM);
@@ -27,12 +27,12 @@ impl Notice {
         true
     }
 
-    /// Whether it is wrong, and that was told.
+    /// Whether it holds and was reported.
     pub(super) fn is_told(&self) -> bool {
         self.told.load(Ordering::Relaxed)
     }
 
-    /// It is wrong no longer: whether to tell, which is where the beginning was.
+    /// Notes that it holds no longer; returns whether to report that: where its beginning was.
     pub(super) fn ends(&self) -> bool {
         self.told.load(Ordering::Relaxed) && self.told.swap(false, Ordering::Relaxed)
     }

@@ -1,7 +1,7 @@
-//! A list of endpoints that serve alike, and connections to them: where the one that is next cannot
-//! be reached, another one is tried, and where all that are well are full, one is waited for.
+//! Pools of endpoints that serve alike, and connections to them: where the next endpoint cannot be
+//! reached, another one is tried, and where all healthy ones are full, one is waited for.
 //!
-//! Does not say which is next: see `balance`.
+//! Does not choose the next endpoint: see `balance`.
 
 use std::future::poll_fn;
 use std::io;
@@ -12,40 +12,40 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use lockgate_net::dial::{Target, dial, is_exhaustion};
+use lockgate_net::dial::{DialTarget, dial, is_exhaustion};
 use lockgate_net::socket::Socket;
 use lockgate_net::tls::Connector;
 use lockgate_net::tls::handshake;
-use lockgate_net::tls::session::Session;
+use lockgate_net::tls::session::TlsSession;
 
-use super::affinity::Asker;
-use super::avoidance::{Condition, Failure};
-use super::balance::{Balance, Balancer, Member, Standing};
+use super::affinity::AffinityInput;
+use super::balance::{Availability, Balance, Balancer, Member};
 use super::dial_error::DialError;
-use super::endpoint::{Endpoint, Hold, Place};
+use super::endpoint::{ConnectionPermit, Endpoint, EndpointAddress};
 use super::notice::Notice;
-use super::patience::Patience;
+use super::outlier_detection::{Condition, EndpointFailure};
+use super::preference::Preference;
 use super::random::mix;
 use super::settings::Settings;
-use super::slots::Slots;
-use super::wish::Wish;
-use crate::boxed::boxed;
+use super::socket_slots::SocketSlots;
+use super::wait_budget::WaitBudget;
+use crate::box_future::boxed;
 use crate::clock::{Clock, Cut, Guard};
 use crate::member_set::MemberSet;
 
-/// Endpoints that serve alike.
+/// A pool of endpoints that serve alike.
 #[derive(Debug)]
 pub struct Pool {
     members: Vec<Member>,
     balance: Option<Balance>,
     balancer: Balancer,
-    /// TLS to the endpoints, if they want it.
+    /// The TLS client of its endpoints, if they use TLS.
     pub tls: Option<Arc<Connector>>,
-    /// What holds for all of them.
+    /// The settings for all of them.
     pub settings: Settings,
     relays: AtomicU64,
     queued: AtomicUsize,
-    /// That no endpoint answers.
+    /// The report that no endpoint answers.
     pub(super) notice: Notice,
 }
 
@@ -54,15 +54,15 @@ pub struct Pool {
 pub struct Dialled {
     /// The connection.
     pub socket: Socket,
-    /// Its TLS, if the pool has any.
-    pub session: Option<Box<Session>>,
-    /// Its place among the endpoint's.
-    pub hold: Hold,
+    /// Its TLS session, if the pool uses TLS.
+    pub session: Option<Box<TlsSession>>,
+    /// Its place at the endpoint.
+    pub permit: ConnectionPermit,
 }
 
 impl Pool {
-    /// Serves by `members`, of which there is at least one. Without a `balance` it is by latency
-    /// for requests, and for relays by what is in flight.
+    /// A pool of `members`, at least one. Without `balance`, requests are balanced by latency, and
+    /// relays by requests in flight.
     pub fn new(
         members: Vec<Member>,
         balance: Option<Balance>,
@@ -89,128 +89,134 @@ impl Pool {
         &self.members
     }
 
-    /// To whom whoever asks belongs. `now` is [`Clock::now`].
-    pub fn wish(&self, asker: &Asker<'_>, now: u64) -> Wish {
+    /// The endpoint that a client prefers. `now` is [`Clock::now`].
+    pub fn preference(&self, affinity_input: &AffinityInput<'_>, now: u64) -> Preference {
         self.settings
             .affinity
             .as_ref()
-            .map_or(Wish::Any, |affinity| affinity.wish(asker, now))
+            .map_or(Preference::Any, |affinity| {
+                affinity.preference(affinity_input, now)
+            })
     }
 
-    /// Has those who belong to `whom`, as a text that is the same wherever it is known, belong to
-    /// the member at this place.
-    pub fn stand_for(&self, at: usize, whom: &str) {
+    /// Gives the member with this index the clients of `alias`, an SRV record as text.
+    pub fn set_alias(&self, at: usize, alias: &str) {
         if let Some(member) = self.members.get(at) {
-            member.stand_for(whom);
+            member.set_alias(alias);
         }
         if let Some(sticky) = self.settings.sticky() {
-            sticky.rename(at, whom);
+            sticky.rename(at, alias);
         }
     }
 
-    /// Chooses by the weights that members have [assumed](Member::assume) since.
+    /// Takes over the [weights](Member::set_weight) of the members.
     pub fn reweigh(&self) {
         self.balancer.reweigh(&self.members);
     }
 
-    /// The member that a request goes to, and a place at it: see [`Balancer::choose`]. Of one that
-    /// it belongs to by name there is none while that is full.
+    /// The index of a request's member, and a place at it: see [`Balancer::choose`]. None while the
+    /// member of a sticky cookie is full.
     pub fn choose(
         &self,
-        wish: Wish,
+        preference: Preference,
         tried: MemberSet,
         random: u64,
         now: u64,
-    ) -> Option<(usize, Hold)> {
+    ) -> Option<(usize, ConnectionPermit)> {
         self.take(
             self.balance.unwrap_or(Balance::LatencyAware),
-            wish,
+            preference,
             tried,
             random,
             now,
         )
     }
 
-    /// Whether who was with the member at this place stays there: not with one that is left alone
-    /// or to whom it does not belong, nor with a backup when another one is well again.
-    pub fn may_stay(&self, at: usize, wish: Wish, now: u64) -> bool {
+    /// Whether a client may keep its connection to the member with this index: not if that is
+    /// avoided or is not the preferred one, nor to a backup when another is healthy again.
+    pub fn is_still_preferred(&self, at: usize, preference: Preference, now: u64) -> bool {
         let Some(member) = self.members.get(at) else {
             return false;
         };
-        let is_good = |member| Standing::of(member, now) == Standing::Good;
-        let is_its = match (self.named(wish, MemberSet::default(), now), wish) {
+        let is_good = |member| Availability::of(member, now) == Availability::Good;
+        let is_its = match (
+            self.named(preference, MemberSet::default(), now),
+            preference,
+        ) {
             (Some(named), _) => named == at,
-            (None, Wish::Hashed(hash)) => {
+            (None, Preference::Hashed(hash)) => {
                 self.balancer
                     .choose(Balance::Hash, &self.members, |_| false, hash, now)
                     == Some(at)
             }
             (None, _) => !member.is_backup() || !self.members.iter().any(is_good),
         };
-        is_its && member.is_up() && member.endpoint().condition(now) != Condition::Gone
+        is_its && member.is_up() && member.endpoint().condition(now) != Condition::Unavailable
     }
 
-    /// The member that somebody belongs to by name, unless it was tried, or is left alone.
-    fn named(&self, wish: Wish, tried: MemberSet, now: u64) -> Option<usize> {
-        let Wish::Member(named) = wish else {
+    /// The member of a sticky cookie, unless it was tried, or is avoided.
+    fn named(&self, preference: Preference, tried: MemberSet, now: u64) -> Option<usize> {
+        let Preference::Member(named) = preference else {
             return None;
         };
-        self.to_be_had(named, tried, now).map(|_| named)
+        self.available(named, tried, now).map(|_| named)
     }
 
-    /// The member at this place, unless it was tried, or is left alone.
-    fn to_be_had(&self, at: usize, tried: MemberSet, now: u64) -> Option<&Member> {
+    /// The member with this index, unless it was tried, or is avoided.
+    fn available(&self, at: usize, tried: MemberSet, now: u64) -> Option<&Member> {
         let member = self.members.get(at).filter(|_| !tried.contains(at))?;
-        (member.is_up() && member.endpoint().condition(now) != Condition::Gone).then_some(member)
+        (member.is_up() && member.endpoint().condition(now) != Condition::Unavailable)
+            .then_some(member)
     }
 
     fn take(
         &self,
         balance: Balance,
-        wish: Wish,
+        preference: Preference,
         tried: MemberSet,
         random: u64,
         now: u64,
-    ) -> Option<(usize, Hold)> {
+    ) -> Option<(usize, ConnectionPermit)> {
         let is_tried = |member| tried.contains(member);
-        if let Some(named) = self.named(wish, tried, now) {
+        if let Some(named) = self.named(preference, tried, now) {
             return Some((named, self.members.get(named)?.endpoint().try_take()?));
         }
-        // A session saves a handshake, for which nobody waits where its member is full.
-        if let Wish::Session(at, _) = wish
-            && let Some(member) = self.to_be_had(at, tried, now)
-            && let Some(hold) = member.endpoint().try_take()
+        // A session only saves a handshake: where its member is full, it is not waited for.
+        if let Preference::Session(at, _) = preference
+            && let Some(member) = self.available(at, tried, now)
+            && let Some(permit) = member.endpoint().try_take()
         {
-            return Some((at, hold));
+            return Some((at, permit));
         }
-        let (balance, random) = match wish {
-            Wish::Any | Wish::Member(_) | Wish::Session(_, None) => (balance, random),
-            Wish::Hashed(hash) | Wish::Session(_, Some(hash)) => (Balance::Hash, hash),
+        let (balance, random) = match preference {
+            Preference::Any | Preference::Member(_) | Preference::Session(_, None) => {
+                (balance, random)
+            }
+            Preference::Hashed(hash) | Preference::Session(_, Some(hash)) => (Balance::Hash, hash),
         };
         loop {
             let member = self
                 .balancer
                 .choose(balance, &self.members, is_tried, random, now)?;
-            // Where another worker was quicker it is full now, and another member is next.
-            if let Some(hold) = self.members.get(member)?.endpoint().try_take() {
-                return Some((member, hold));
+            // Where another worker was first it is full now, and another member is next.
+            if let Some(permit) = self.members.get(member)?.endpoint().try_take() {
+                return Some((member, permit));
             }
         }
     }
 
-    /// Waits for a place at one of the members that are up and were not `tried`: at the one that
-    /// whoever waits belongs to by name, else at those that are well, if there is one, and at
-    /// the others only where not.
+    /// Waits for a place at a member that is up and was not `tried`: the member of a sticky cookie,
+    /// else a healthy one, and others only where there is none.
     ///
     /// # Errors
-    /// When there is none, as many wait already as may, or none becomes free in time.
+    /// When there is none, the queue is full, or no place becomes free in time.
     pub async fn queue(
         &self,
         guard: &Guard,
-        patience: &Patience,
-        wish: Wish,
+        wait_budget: &WaitBudget,
+        preference: Preference,
         tried: MemberSet,
-    ) -> Result<(usize, Hold), DialError> {
+    ) -> Result<(usize, ConnectionPermit), DialError> {
         let now = guard.clock().now();
         let left = |at: usize, member: &Member| member.is_up() && !tried.contains(at);
         let members = || {
@@ -221,12 +227,12 @@ impl Pool {
         };
         let well = |member: &Member| {
             matches!(
-                Standing::of(member, now),
-                Standing::Good | Standing::Doubtful | Standing::Full
+                Availability::of(member, now),
+                Availability::Good | Availability::Suspect | Availability::Full
             )
         };
         let any = !members().any(|(_, member)| well(member));
-        let named = self.named(wish, tried, now);
+        let named = self.named(preference, tried, now);
         let members = members()
             .filter(|(at, member)| named.map_or(any || well(member), |named| named == *at));
         let (mut places, mut waiting): (Vec<_>, Vec<_>) = members
@@ -236,65 +242,64 @@ impl Pool {
             return Err(DialError::Down);
         }
         let _place =
-            Queued::enter(&self.queued, self.settings.queue.max).ok_or(DialError::QueueFull)?;
+            QueueEntry::enter(&self.queued, self.settings.queue.max).ok_or(DialError::QueueFull)?;
         while !waiting.is_empty() {
-            let free = patience.within(guard, first_free(&mut waiting));
-            let (first, hold) = free.await.map_err(no_place)?;
+            let free = wait_budget.within(guard, first_free(&mut waiting));
+            let (first, permit) = free.await.map_err(queue_error)?;
             drop(waiting.swap_remove(first));
             let at = places.swap_remove(first);
-            // It may have fallen meanwhile, and be free because its requests have gone elsewhere.
+            // It may be down meanwhile, and have room because its requests were retried elsewhere.
             if self.members.get(at).is_some_and(Member::is_up) {
-                return Ok((at, hold));
+                return Ok((at, permit));
             }
         }
         Err(DialError::Down)
     }
 
-    /// What a request or a relay waits at the most.
-    pub fn patience(&self) -> Patience {
-        Patience::new(self.settings.queue.wait)
+    /// The time that a request or a relay may wait.
+    pub fn wait_budget(&self) -> WaitBudget {
+        WaitBudget::new(self.settings.queue.wait)
     }
 
-    /// Connects a relay to the endpoint that is next, or to another one that can be reached and
-    /// proves who it is, and tells its place among the members; each may take `limit` to
-    /// connect and again for its TLS, before which `header` goes in plain. Where those that are
-    /// left are at their `max`, waits for a place as requests do.
+    /// Connects a relay to the next endpoint, or to another one that can be reached and
+    /// authenticated, and returns its index among the members; each has `limit` to connect and again
+    /// for its TLS handshake, before which `header` goes in plain. Where the untried ones are at
+    /// their `max`, waits for a place as requests do.
     ///
     /// # Errors
-    /// When none can be reached in time: what the last one said.
+    /// When none can be reached in time: the last one's error.
     pub async fn dial(
         &self,
         guard: &Guard,
-        slots: &Rc<Slots>,
+        slots: &Rc<SocketSlots>,
         limit: Duration,
         header: &[u8],
-        wish: Wish,
+        preference: Preference,
     ) -> Result<(usize, Dialled), DialError> {
         let balance = self.balance.unwrap_or(Balance::Least);
-        let (mut tried, mut last, patience) = (MemberSet::default(), None, self.patience());
-        // Of more members than `tried` has room for, not all are told apart: as many attempts as
-        // there are members.
+        let (mut tried, mut last, wait_budget) = (MemberSet::default(), None, self.wait_budget());
+        // `tried` has no room for members behind the 64th: the number of attempts is that of members.
         for _ in &self.members {
             let random = mix(self.relays.fetch_add(1, Ordering::Relaxed));
-            let (member, hold) = match self.take(balance, wish, tried, random, guard.clock().now())
-            {
-                Some(chosen) => chosen,
-                None => match self.queue(guard, &patience, wish, tried).await {
-                    Ok(chosen) => chosen,
-                    Err(error @ DialError::Cut(_)) => return Err(error),
-                    Err(error) => return Err(last.unwrap_or(error)),
-                },
-            };
+            let (member, permit) =
+                match self.take(balance, preference, tried, random, guard.clock().now()) {
+                    Some(chosen) => chosen,
+                    None => match self.queue(guard, &wait_budget, preference, tried).await {
+                        Ok(chosen) => chosen,
+                        Err(error @ DialError::Cut(_)) => return Err(error),
+                        Err(error) => return Err(last.unwrap_or(error)),
+                    },
+                };
             tried.insert(member);
-            let slot = slots.take(guard, &patience).await?;
-            let hold = hold.works().in_slot(slot);
+            let slot = slots.take(guard, &wait_budget).await?;
+            let permit = permit.as_relay().with_slot(slot);
             match self
-                .attempt(hold, slots, (guard, &patience), limit, header)
+                .attempt(permit, slots, (guard, &wait_budget), limit, header)
                 .await
             {
                 Err(error @ DialError::Failed { .. }) => last = Some(error),
                 Ok(dialled) => {
-                    self.succeeded(dialled.hold.endpoint(), guard.clock().now());
+                    self.succeeded(dialled.permit.endpoint(), guard.clock().now());
                     return Ok((member, dialled));
                 }
                 Err(error) => return Err(error),
@@ -303,33 +308,33 @@ impl Pool {
         Err(last.unwrap_or(DialError::Down))
     }
 
-    /// Connects to the endpoint of `hold`, and makes TLS with it if the pool has any; each may take
-    /// `limit`. `header` goes before the TLS in plain. Where the system has no descriptor left,
-    /// idle sockets give way, and it is tried again for as long as requests may wait. The
-    /// endpoint remembers that it failed; that it is well is said by what it does then.
+    /// Connects to the endpoint of `permit`, with a TLS handshake if the pool uses TLS; each has
+    /// `limit`. `header` goes before TLS in plain. Where the system has no descriptor left, closes
+    /// idle sockets and tries again for as long as requests may wait. A failure is noted at the
+    /// endpoint; a success is noted with its first response.
     ///
     /// # Errors
-    /// What the endpoint said, or that the connection was cut meanwhile.
+    /// The endpoint's error, or that the client's connection was cut meanwhile.
     pub async fn attempt(
         &self,
-        hold: Hold,
-        slots: &Slots,
-        (guard, patience): (&Guard, &Patience),
+        permit: ConnectionPermit,
+        slots: &SocketSlots,
+        (guard, wait_budget): (&Guard, &WaitBudget),
         limit: Duration,
         header: &[u8],
     ) -> Result<Dialled, DialError> {
-        let endpoint = Arc::clone(hold.endpoint());
+        let endpoint = Arc::clone(permit.endpoint());
         loop {
             match self.connect(&endpoint, guard, limit, header).await {
                 Ok(Ok((socket, session))) => {
                     return Ok(Dialled {
                         socket,
                         session,
-                        hold,
+                        permit,
                     });
                 }
                 Ok(Err(error)) if is_exhaustion(&error) => {
-                    if !boxed(|| slots.make_room(guard, patience))
+                    if !boxed(|| slots.make_room(guard, wait_budget))
                         .await
                         .map_err(DialError::Cut)?
                     {
@@ -337,7 +342,12 @@ impl Pool {
                     }
                 }
                 Ok(Err(error)) => {
-                    self.failed(&endpoint, Failure::Unreachable, &error, guard.clock().now());
+                    self.failed(
+                        &endpoint,
+                        EndpointFailure::Unreachable,
+                        &error,
+                        guard.clock().now(),
+                    );
                     return Err(DialError::Failed {
                         endpoint: endpoint.label.clone(),
                         error: Arc::new(error),
@@ -355,7 +365,7 @@ impl Pool {
         guard: &Guard,
         limit: Duration,
         header: &[u8],
-    ) -> Result<io::Result<(Socket, Option<Box<Session>>)>, Cut> {
+    ) -> Result<io::Result<(Socket, Option<Box<TlsSession>>)>, Cut> {
         let socket = match reach(endpoint, guard, limit).await? {
             Ok(socket) => socket,
             Err(error) => return Ok(Err(error)),
@@ -366,7 +376,7 @@ impl Pool {
         guard.phase(limit);
         let handshake = handshake::connect(&socket, connector, &endpoint.host, header.to_vec());
         match guard.within(handshake).await {
-            // RFC 9113 §3.3: what else it speaks would take our words for its own.
+            // RFC 9113 §3.3: another protocol would misread our frames.
             Ok(Ok(made))
                 if self.settings.http2 && made.negotiated.alpn.as_deref() != Some(b"h2") =>
             {
@@ -382,30 +392,29 @@ impl Pool {
     }
 }
 
-/// One of those that wait; leaving the queue on every way out.
-struct Queued<'a>(&'a AtomicUsize);
+/// A place in the queue, given back when this is dropped.
+struct QueueEntry<'a>(&'a AtomicUsize);
 
-impl<'a> Queued<'a> {
+impl<'a> QueueEntry<'a> {
     fn enter(queued: &'a AtomicUsize, max: usize) -> Option<Self> {
         let place = Self(queued);
         (queued.fetch_add(1, Ordering::Relaxed) < max).then_some(place)
     }
 }
 
-impl Drop for Queued<'_> {
+impl Drop for QueueEntry<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// Connects within `limit`; a name's addresses share it. The outer error is a cut by something
-/// else.
+/// Connects within `limit`, which a name's addresses share. The outer error is another cut.
 async fn reach(
     endpoint: &Endpoint,
     guard: &Guard,
     limit: Duration,
 ) -> Result<io::Result<Socket>, Cut> {
-    let targets = endpoint.place().targets();
+    let targets = endpoint.address().targets();
     let share = limit / u32::try_from(targets.len().max(1)).unwrap_or(u32::MAX);
     let mut last = io::Error::new(io::ErrorKind::NotFound, "name does not resolve");
     for target in &targets {
@@ -418,16 +427,16 @@ async fn reach(
             Err(cut) => return Err(cut),
         }
     }
-    if let Place::Name(name) = endpoint.place() {
-        // Perhaps it has moved.
+    if let EndpointAddress::Name(name) = endpoint.address() {
+        // Its addresses may have changed.
         name.failed();
     }
     Ok(Err(last))
 }
 
-/// A Unix socket whose backlog is full says so at once and cannot be waited for: it is asked again
-/// with every tick.
-async fn dial_target(target: &Target, clock: &Clock) -> io::Result<Socket> {
+/// Dials, and dials again with every tick where the backlog of a Unix socket is full, which cannot
+/// be waited for.
+async fn dial_target(target: &DialTarget, clock: &Clock) -> io::Result<Socket> {
     loop {
         match dial(target).await {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => clock.next_tick().await,
@@ -436,18 +445,21 @@ async fn dial_target(target: &Target, clock: &Clock) -> io::Result<Socket> {
     }
 }
 
-/// The first place of those that are waited for, and which of them it is.
-async fn first_free<F: Future<Output = Hold>>(waiting: &mut [Pin<Box<F>>]) -> (usize, Hold) {
+/// The first free place of those that are waited for, with its index.
+async fn first_free<F: Future<Output = ConnectionPermit>>(
+    waiting: &mut [Pin<Box<F>>],
+) -> (usize, ConnectionPermit) {
     poll_fn(|cx| {
         let places = waiting.iter_mut().enumerate();
-        let mut polled = places.map(|(at, place)| place.as_mut().poll(cx).map(|hold| (at, hold)));
+        let mut polled =
+            places.map(|(at, place)| place.as_mut().poll(cx).map(|permit| (at, permit)));
         polled.find(Poll::is_ready).unwrap_or(Poll::Pending)
     })
     .await
 }
 
-/// What ends the wait for a place.
-fn no_place(cut: Cut) -> DialError {
+/// The error of a cut wait for a place.
+fn queue_error(cut: Cut) -> DialError {
     match cut {
         Cut::Deadline => DialError::Full,
         cut => DialError::Cut(cut),
@@ -462,7 +474,7 @@ mod tests {
 
     fn pool(weights: &[u32], settings: Settings) -> Pool {
         let member = |weight: &u32| {
-            let place = Place::Ip("127.0.0.1:1".parse().unwrap());
+            let place = EndpointAddress::Ip("127.0.0.1:1".parse().unwrap());
             Member::new(
                 Arc::new(Endpoint::new(String::new(), String::new(), place, None)),
                 *weight,
@@ -473,7 +485,7 @@ mod tests {
 
     #[test]
     fn session_affinity_moves_off_unavailable_endpoints() {
-        let place = || Place::Ip("127.0.0.1:1".parse().unwrap());
+        let place = || EndpointAddress::Ip("127.0.0.1:1".parse().unwrap());
         let endpoint =
             |label: &str, max| Arc::new(Endpoint::new(label.into(), String::new(), place(), max));
         let members = || {
@@ -501,31 +513,40 @@ mod tests {
             )
         };
         let none = MemberSet::default();
-        let chosen = |pool: &Pool, wish, tried| pool.choose(wish, tried, 0, 0).map(|(at, _)| at);
+        let chosen =
+            |pool: &Pool, preference, tried| pool.choose(preference, tried, 0, 0).map(|(at, _)| at);
         for hash in 0..20 {
-            let wish = Wish::Session(0, Some(hash));
+            let preference = Preference::Session(0, Some(hash));
             let pool = fresh();
-            assert_eq!(chosen(&pool, wish, none), Some(0));
+            assert_eq!(chosen(&pool, preference, none), Some(0));
             assert_eq!(
-                chosen(&pool, wish, none.with(0)),
-                pool.choose(Wish::Hashed(hash), none.with(0), 0, 0)
+                chosen(&pool, preference, none.with(0)),
+                pool.choose(Preference::Hashed(hash), none.with(0), 0, 0)
                     .map(|(at, _)| at)
             );
-            let hold = pool.choose(wish, none, 0, 0).unwrap();
-            assert_ne!(chosen(&pool, wish, none), Some(0), "it is full");
-            drop(hold);
-            pool.failed(pool.members()[0].endpoint(), Failure::Unserved, &"", 0);
-            assert_ne!(chosen(&pool, wish, none), Some(0), "it is ejected");
+            let permit = pool.choose(preference, none, 0, 0).unwrap();
+            assert_ne!(chosen(&pool, preference, none), Some(0), "it is full");
+            drop(permit);
+            pool.failed(
+                pool.members()[0].endpoint(),
+                EndpointFailure::Unserved,
+                &"",
+                0,
+            );
+            assert_ne!(chosen(&pool, preference, none), Some(0), "it is ejected");
             let pool = fresh();
-            pool.members()[0].fall();
+            pool.members()[0].mark_down();
             assert_eq!(
-                chosen(&pool, wish, none),
-                chosen(&pool, Wish::Hashed(hash), none),
+                chosen(&pool, preference, none),
+                chosen(&pool, Preference::Hashed(hash), none),
                 "it is down"
             );
         }
-        assert_eq!(chosen(&fresh(), Wish::Session(0, None), none), Some(0));
-        assert!(chosen(&fresh(), Wish::Session(9, None), none).is_some());
+        assert_eq!(
+            chosen(&fresh(), Preference::Session(0, None), none),
+            Some(0)
+        );
+        assert!(chosen(&fresh(), Preference::Session(9, None), none).is_some());
     }
 
     #[test]
@@ -540,7 +561,9 @@ mod tests {
                 },
             );
             for member in pool.members() {
-                (0..5).for_each(|_| pool.failed(member.endpoint(), Failure::Unserved, &"", 0));
+                (0..5).for_each(|_| {
+                    pool.failed(member.endpoint(), EndpointFailure::Unserved, &"", 0)
+                });
             }
             let count = pool
                 .members()
@@ -551,9 +574,14 @@ mod tests {
         }
         // Members that are down, or cannot be reached, do not stay.
         for gone in [
-            |pool: &Pool| pool.members()[0].fall(),
+            |pool: &Pool| pool.members()[0].mark_down(),
             |pool: &Pool| {
-                pool.failed(pool.members()[0].endpoint(), Failure::Unreachable, &"", 0);
+                pool.failed(
+                    pool.members()[0].endpoint(),
+                    EndpointFailure::Unreachable,
+                    &"",
+                    0,
+                );
             },
         ] {
             let eject = Some(Eject {
@@ -569,7 +597,12 @@ mod tests {
                 },
             );
             gone(&pool);
-            pool.failed(pool.members()[1].endpoint(), Failure::Unserved, &"", 0);
+            pool.failed(
+                pool.members()[1].endpoint(),
+                EndpointFailure::Unserved,
+                &"",
+                0,
+            );
             assert!(!pool.members()[1].endpoint().is_ejected(0));
         }
     }
@@ -578,8 +611,8 @@ mod tests {
     fn least_conn_counts_a_relay_until_it_ends() {
         let pool = pool(&[1, 2], Settings::default());
         let relay = || {
-            pool.take(Balance::Least, Wish::Any, MemberSet::default(), 0, 0)
-                .map(|(at, hold)| (at, hold.works()))
+            pool.take(Balance::Least, Preference::Any, MemberSet::default(), 0, 0)
+                .map(|(at, permit)| (at, permit.as_relay()))
                 .unwrap()
         };
         let relays: Vec<_> = (0..9).map(|_| relay()).collect();

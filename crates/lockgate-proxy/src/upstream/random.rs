@@ -1,5 +1,4 @@
-//! Random numbers for choosing among endpoints and for spreading what would come together. Not for
-//! secrets.
+//! Random numbers for load balancing and jitter. Not for secrets.
 
 use std::cell::Cell;
 use std::hash::{BuildHasher as _, RandomState};
@@ -13,14 +12,13 @@ pub struct Random {
 }
 
 impl Random {
-    /// A generator whose numbers nobody knows in advance: the system seeds it.
+    /// A generator with a seed of the system.
     pub fn new() -> Self {
-        // The hasher's keys are the system's randomness, and the standard library's only door to
-        // it.
+        // The hasher's keys are the standard library's only source of system randomness.
         Self::seeded(RandomState::new().hash_one(0))
     }
 
-    /// A generator that gives the same numbers each time.
+    /// A generator with a fixed sequence.
     pub fn seeded(seed: u64) -> Self {
         Self {
             state: Cell::new(seed),
@@ -34,8 +32,7 @@ impl Random {
         mix(state)
     }
 
-    /// `time`, plus or minus a tenth: what is done again and again in many places does not keep
-    /// coming together.
+    /// `time`, plus or minus a tenth, so that periodic work does not synchronise.
     pub fn about(&self, time: Duration) -> Duration {
         time.mul_f64(0.9 + 0.2 * (self.next() >> 32) as f64 / f64::from(u32::MAX))
     }

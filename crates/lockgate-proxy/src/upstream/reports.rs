@@ -1,25 +1,30 @@
-//! The results of exchanges with a pool's endpoints: what they change of ejection, and the lines of
-//! the operator log about them: the first failure of an endpoint that was well, that a pool has
-//! none left that answers, and the end of both. Not each failure: a line for every request would
-//! help no operator.
+//! The results of exchanges with a pool's endpoints: their effect on ejection, and their lines in
+//! the operator log: the first failure of a healthy endpoint, a pool without one that answers, and
+//! the end of both. Not each failure: a line for every request would help no operator.
 
 use std::fmt::Display;
 
-use super::avoidance::{Condition, Failure};
 use super::balance::Member;
 use super::endpoint::Endpoint;
+use super::outlier_detection::{Condition, EndpointFailure};
 use super::pool::Pool;
 
 impl Pool {
-    /// An endpoint of the pool has failed, by what `why` says. It is ejected for that only while
-    /// half of the pool is left which is up and well: what all of them do is not the fault of
-    /// one, and those that are left must bear what it had.
-    pub fn failed(&self, endpoint: &Endpoint, failure: Failure, why: &dyn Display, now: u64) {
+    /// Notes that an endpoint of the pool has failed, for the reason `why`. It is ejected only while
+    /// half of the pool is left, up and available: a failure of all is not the fault of one, and
+    /// the others must bear its load.
+    pub fn failed(
+        &self,
+        endpoint: &Endpoint,
+        failure: EndpointFailure,
+        why: &dyn Display,
+        now: u64,
+    ) {
         let remains = |member: &&Member| {
             let other = &**member.endpoint();
             !std::ptr::eq(other, endpoint)
                 && member.is_up()
-                && other.condition(now) != Condition::Gone
+                && other.condition(now) != Condition::Unavailable
         };
         let all = |member: &&Member| !member.endpoint().is_vacant();
         let may = || {
@@ -31,7 +36,7 @@ impl Pool {
         };
         let ejected = endpoint.failed(failure, now, self.settings.eject, may);
         let pool = &*self.settings.name;
-        // A target that a client has named, and of which there may be any number.
+        // A target that a client has named: there may be any number of these.
         if pool.is_empty() {
             return;
         }
@@ -43,8 +48,8 @@ impl Pool {
             && endpoint.notice.begins(now)
         {
             let what = match failure {
-                Failure::Unreachable => "cannot be reached",
-                Failure::Broken | Failure::Unserved => "broke off",
+                EndpointFailure::Unreachable => "cannot be reached",
+                EndpointFailure::Reset | EndpointFailure::Unserved => "broke off",
             };
             if self.members().len() > 1 {
                 let seconds = left.div_ceil(1_000);
@@ -64,10 +69,9 @@ impl Pool {
         }
     }
 
-    /// An endpoint of the pool has served.
+    /// Notes that an endpoint of the pool has succeeded.
     pub fn succeeded(&self, endpoint: &Endpoint, now: u64) {
-        // A check may have forgiven the endpoint before it served: the pool answers again all the
-        // same.
+        // A check may have reset the endpoint before: the pool answers again all the same.
         if endpoint.succeeded(now) || self.notice.is_told() {
             self.recovered(endpoint);
         }

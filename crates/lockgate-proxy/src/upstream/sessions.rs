@@ -1,28 +1,28 @@
-//! Which member has made which TLS session, by the session's identifier (RFC 5246 §7.4.1.2): what
-//! HAProxy keeps by `stick store-response payload_lv(43,1)`. Shared by the workers, without a lock,
-//! and always of the same size.
+//! The member of each TLS session, by the session's identifier (RFC 5246 §7.4.1.2), as HAProxy keeps
+//! it by `stick store-response payload_lv(43,1)`. A table of fixed size, shared by the workers
+//! without a lock.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use lockgate_net::client_hello::Version;
+use lockgate_net::client_hello::HelloVersion;
 use lockgate_net::server_hello::{self, SERVER_HELLO_MAX, ServerHello};
 
-/// Sessions that are kept at most, in half a megabyte.
+/// The most sessions, in half a megabyte.
 const SLOTS: usize = 65_536;
-/// Places that a session may have. Where all are taken, it gets that of whoever was made or resumed
-/// longest ago.
+/// Entries that a session may use. Where all are taken, it replaces the session that was made or
+/// resumed longest ago.
 const WAYS: usize = 8;
 /// RFC 5246 §F.1.4 suggests that no session is kept for longer than a day.
 const LIFETIME: u64 = 24 * 60;
 
-/// A session takes a word: 28 bits of its hash, 12 of its member's place, and in 24 the minute in
-/// which it was made or resumed, plus one: 0 is nobody. Two sessions of one hash would share a
-/// member, as good for the second as any.
+/// The table of sessions. Each is a word: 28 bits of its hash, 12 of its member's index, and in 24
+/// the minute in which it was made or resumed, plus one: 0 is an empty entry. Two sessions of one
+/// hash would share a member, as good for the second as any.
 pub struct Sessions {
     slots: Box<[AtomicU64]>,
-    /// By a key of ours: who sends identifiers cannot choose whose place they take.
+    /// A secret key: clients cannot choose which entry an identifier replaces.
     key: RandomState,
 }
 
@@ -39,7 +39,7 @@ impl Default for Sessions {
 }
 
 impl Sessions {
-    /// The place of the member that has made it. `now` is [`crate::clock::Clock::now`].
+    /// The index of the member that has made a session. `now` is [`crate::clock::Clock::now`].
     pub fn find(&self, session: &[u8], now: u64) -> Option<usize> {
         if session.is_empty() {
             return None;
@@ -47,12 +47,12 @@ impl Sessions {
         let (ways, tag) = self.ways(session);
         let found = ways
             .iter()
-            .map(Slot::load)
+            .map(SessionEntry::load)
             .find(|slot| slot.tag == tag && slot.is_alive(now))?;
         usize::try_from(found.member).ok()
     }
 
-    /// The member at this place has made or resumed it.
+    /// Notes that the member with this index has made or resumed a session.
     pub fn learn(&self, session: &[u8], member: usize, now: u64) {
         let member = u64::try_from(member)
             .ok()
@@ -61,15 +61,15 @@ impl Sessions {
             return;
         };
         let (ways, tag) = self.ways(session);
-        // Its own place first, then one that is free or has been for longest.
+        // Its own entry first, then an empty one or the oldest.
         let age = |way: &&AtomicU64| {
-            let slot = Slot::load(way);
+            let slot = SessionEntry::load(way);
             (slot.tag != tag || slot.minute == 0, slot.minute)
         };
         if let Some(way) = ways.iter().min_by_key(age) {
-            // Another worker may take it at the same time: one of the two is forgotten.
+            // Another worker may take it at the same time: one of the two sessions is lost.
             way.store(
-                Slot {
+                SessionEntry {
                     tag,
                     member,
                     minute: minute(now),
@@ -90,26 +90,25 @@ impl Sessions {
     }
 }
 
-/// What a server begins with that may have made a session, as far as it has come.
+/// The first bytes of a server, up to the ServerHello, from which the session's identifier is read.
 #[derive(Debug, Default)]
-pub struct Answer(Vec<u8>);
+pub struct SessionIdReader(Vec<u8>);
 
-impl Answer {
-    /// The session of the answer that goes on with `bytes`, empty if it is none that could be
-    /// resumed by its identifier; `None` is not yet.
+impl SessionIdReader {
+    /// The session's identifier after further `bytes`, empty if the session cannot be resumed by it;
+    /// `None` while the ServerHello is incomplete.
     ///
-    /// An identifier that the client has sent is an answer as good as a new one: the endpoint says
-    /// by it that it has that session. That holds for tickets too (RFC 5077 §3.4), which many
-    /// clients call by the same name each time.
+    /// An identifier that the client has offered counts too: the endpoint confirms by it that it has
+    /// that session. That holds for tickets as well (RFC 5077 §3.4), for which many clients use the
+    /// same identifier each time.
     pub fn session(&mut self, bytes: &[u8]) -> Option<Box<[u8]>> {
         let room = SERVER_HELLO_MAX.saturating_sub(self.0.len());
         self.0.extend_from_slice(bytes.get(..room).unwrap_or(bytes));
         match server_hello::peek(&self.0) {
             Ok(None) => None,
-            // RFC 8446 §4.1.3: of TLS 1.3, and so of a HelloRetryRequest, it is an echo that says
-            // nothing.
+            // RFC 8446 §4.1.3: in TLS 1.3, and so in a HelloRetryRequest, it is only an echo.
             Ok(Some(ServerHello {
-                version: Version::Tls13,
+                version: HelloVersion::Tls13,
                 ..
             }))
             | Err(_) => Some(Box::default()),
@@ -118,15 +117,15 @@ impl Answer {
     }
 }
 
-/// One session.
+/// An entry of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Slot {
+struct SessionEntry {
     tag: u64,
     member: u64,
     minute: u64,
 }
 
-impl Slot {
+impl SessionEntry {
     fn load(word: &AtomicU64) -> Self {
         let word = word.load(Ordering::Relaxed);
         let (member, minute) = (word >> MINUTE_BITS, word);
@@ -146,7 +145,7 @@ impl Slot {
     }
 }
 
-/// The minute of a time in milliseconds, plus one; after 31 years it stands still.
+/// The minute of a time in milliseconds, plus one; after 31 years it stays at its maximum.
 fn minute(now: u64) -> u64 {
     (now / 60_000 + 1).min((1 << MINUTE_BITS) - 1)
 }
@@ -209,7 +208,10 @@ mod tests {
             sessions.learn(&id(member), member, 0);
             assert_eq!(sessions.find(&id(member), 0), found);
         }
-        assert_eq!(Slot::load(&AtomicU64::new(u64::MAX)).word(), u64::MAX);
+        assert_eq!(
+            SessionEntry::load(&AtomicU64::new(u64::MAX)).word(),
+            u64::MAX
+        );
         // 31 years.
         let late = (1 << MINUTE_BITS) * MINUTE;
         sessions.learn(&id(1), 1, late);
@@ -259,7 +261,7 @@ mod tests {
         };
         let (tls12, tls13) = (hello(&[]), hello(&[0, 6, 0, 43, 0, 2, 3, 4]));
         let answered = |bytes: &[u8], size: usize| {
-            let mut answer = Answer::default();
+            let mut answer = SessionIdReader::default();
             bytes
                 .chunks(size)
                 .find_map(|piece| answer.session(piece))
@@ -274,7 +276,7 @@ mod tests {
         }
         // A hello that never ends is abandoned, and no more of it is held than the limit.
         let (mut answer, endless) = (
-            Answer::default(),
+            SessionIdReader::default(),
             [22, 3, 3, 0, 1, 2, 22, 3, 3, 0x40, 0, 0, 0x0F, 0xFF],
         );
         assert_eq!(answer.session(&endless), None);

@@ -1,41 +1,39 @@
-//! What holds for all endpoints of a pool that serves requests.
+//! The settings of a pool.
 
 use lockgate_rules::{Eject, IdleSettings, ProxyVersion, Queue, Retry};
 
 use super::affinity::Affinity;
 use super::sessions::Sessions;
 use super::sticky::Sticky;
-use crate::answer::Page;
 
 /// The settings of a pool.
 #[derive(Debug, Default)]
 pub struct Settings {
-    /// What it is called, in logs and metrics.
+    /// Its name in logs and metrics.
     pub name: String,
-    /// Whether HTTP/2 is spoken to its endpoints, and requests share connections.
+    /// Whether its endpoints speak HTTP/2, so that requests share connections.
     pub http2: bool,
-    /// The limits of connections that are kept for reuse.
+    /// Limits of idle connections.
     pub idle_settings: IdleSettings,
-    /// How requests that were not answered are tried again.
+    /// Limits of retries.
     pub retry: Retry,
-    /// How clients come to belong to an endpoint, if they do.
+    /// The affinity of clients, if any.
     pub affinity: Option<Affinity>,
-    /// When an endpoint that keeps failing is left alone, if ever.
+    /// The ejection of failing endpoints, if any.
     pub eject: Option<Eject>,
-    /// Milliseconds in which the share of an endpoint that comes back grows to the whole; 0 is at
-    /// once.
+    /// Milliseconds in which the share of a returning endpoint grows to the whole; 0 is at once.
     pub slow_start: u64,
-    /// How requests wait for endpoints that are at their `max`.
+    /// Limits of the queue for endpoints that are at their `max`.
     pub queue: Queue,
     /// The PROXY header that endpoints are sent; a connection then belongs to one client's
     /// connection.
     pub proxy_protocol: Option<ProxyVersion>,
-    /// What is answered, by which status, while no endpoint is up.
+    /// The status and body of the response while no endpoint is up.
     pub maintenance: Option<(u16, Page)>,
 }
 
 impl Settings {
-    /// The cookie that clients get, if they do.
+    /// The cookie of affinity, if the pool has one.
     pub fn sticky(&self) -> Option<&Sticky> {
         if let Some(Affinity::Sticky(sticky)) = &self.affinity {
             Some(sticky)
@@ -44,7 +42,7 @@ impl Settings {
         }
     }
 
-    /// Where TLS sessions were made, if that is who clients belong to.
+    /// The members of TLS sessions, if the pool has affinity by session.
     pub fn sessions(&self) -> Option<&Sessions> {
         if let Some(Affinity::Session(sessions)) = &self.affinity {
             Some(sessions)
@@ -52,4 +50,13 @@ impl Settings {
             None
         }
     }
+}
+
+/// A response body of the configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page {
+    /// The bytes of the body.
+    pub body: Vec<u8>,
+    /// The value of Content-Type, which the configuration has checked.
+    pub media_type: String,
 }

@@ -1,5 +1,5 @@
-//! A cookie that names the endpoint that a client belongs to. Ours alone: the client has it from
-//! us, and endpoints see nothing of it, as HAProxy's `cookie NAME insert indirect nocache` has it.
+//! The cookie that names a client's endpoint. Only we set it, and endpoints never see it, as with
+//! HAProxy's `cookie NAME insert indirect nocache`.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use aws_lc_rs::hmac;
 use lockgate_http::fields::Fields;
 
-use super::wish::Wish;
+use super::preference::Preference;
 
-/// The cookie, and what it says for each member of a pool.
+/// The cookie's name, and its value for each member of a pool.
 pub struct Sticky {
     cookie: Box<[u8]>,
     key: Box<hmac::Key>,
@@ -18,11 +18,11 @@ pub struct Sticky {
 }
 
 impl Sticky {
-    /// A cookie of this name for a pool of this name, whose members have these labels.
+    /// A cookie of this name for a pool of this name and members with these labels.
     ///
-    /// What it says is the same after every start and in every Lockgate where pool and endpoint are
-    /// called the same. It does not tell the address; but who knows what the pool is called can
-    /// try which one it is.
+    /// Its values are the same after every start and in every Lockgate with the same names of pool
+    /// and endpoints. A value does not tell the address; but a client that knows the pool's name can
+    /// test guesses.
     pub fn new<'a>(cookie: &str, pool: &str, labels: impl Iterator<Item = &'a str>) -> Self {
         let key = Box::new(hmac::Key::new(hmac::HMAC_SHA256, pool.as_bytes()));
         let values = labels
@@ -35,16 +35,15 @@ impl Sticky {
         }
     }
 
-    /// The member at this place has another label from now on.
+    /// Gives the member with this index another label.
     pub(super) fn rename(&self, member: usize, label: &str) {
         if let Some(place) = self.values.get(member) {
             place.store(value(&self.key, label), Ordering::Relaxed);
         }
     }
 
-    /// To which member a request with these fields belongs: the first that one of its cookies
-    /// names.
-    pub fn wish(&self, fields: &Fields) -> Wish {
+    /// The member that a request with these fields prefers: the first that one of its cookies names.
+    pub fn preference(&self, fields: &Fields) -> Preference {
         let member = |said: &[u8]| {
             let said = parse(said)?;
             self.values
@@ -53,10 +52,10 @@ impl Sticky {
         };
         cookies(fields, &self.cookie)
             .find_map(member)
-            .map_or(Wish::Any, Wish::Member)
+            .map_or(Preference::Any, Preference::Member)
     }
 
-    /// What is left of the cookies where one of them is ours.
+    /// The other cookies, where one of them is ours.
     pub fn without_ours(&self, fields: &Fields) -> Option<Vec<u8>> {
         cookies(fields, &self.cookie).next()?;
         let pairs = fields
@@ -72,9 +71,9 @@ impl Sticky {
         Some(theirs.collect::<Vec<_>>().join(&b"; "[..]))
     }
 
-    /// Lets an answer of the member say whom the client belongs to; `secure` where it came over
-    /// TLS. No shared cache may keep such an answer, whatever else it says (RFC 9111 §3): it
-    /// would hand the cookie to everybody.
+    /// Sets the cookie in a response of the member; `secure` where the client uses TLS. No shared
+    /// cache may keep such a response, also if it has other Cache-Control (RFC 9111 §3): it would
+    /// send the cookie to all clients.
     pub fn say(&self, member: usize, secure: bool, answer: &mut Fields) {
         let Some(value) = self.values.get(member) else {
             return;
@@ -93,7 +92,7 @@ impl Sticky {
     }
 }
 
-/// The first 64 bits.
+/// The value for a label: the first 64 bits of its HMAC.
 fn value(key: &hmac::Key, label: &str) -> u64 {
     let tag = hmac::sign(key, label.as_bytes());
     tag.as_ref()
@@ -102,7 +101,7 @@ fn value(key: &hmac::Key, label: &str) -> u64 {
         .fold(0, |value, byte| value << 8 | u64::from(*byte))
 }
 
-/// A value as it is written, and in no other way.
+/// A value in its only spelling: 16 lower-case hexadecimal digits.
 fn parse(said: &[u8]) -> Option<u64> {
     let digits = said.len() == 16
         && said
@@ -186,33 +185,36 @@ mod tests {
             unreachable!()
         };
         for (lines, expected) in [
-            (vec![format!("lg={first}")], Wish::Member(0)),
-            (vec![format!("a=b; lg={second} ; c=d")], Wish::Member(1)),
+            (vec![format!("lg={first}")], Preference::Member(0)),
+            (
+                vec![format!("a=b; lg={second} ; c=d")],
+                Preference::Member(1),
+            ),
             (
                 vec!["a=b".to_owned(), format!("lg={second}")],
-                Wish::Member(1),
+                Preference::Member(1),
             ),
             // One of an endpoint that is gone, of the same name for another path.
             (
                 vec![format!("lg=0123456789abcdef; lg={second}; lg={first}")],
-                Wish::Member(1),
+                Preference::Member(1),
             ),
             (
                 vec![format!("LG={first}; xlg={first}; lgx={first}; lg; lg=")],
-                Wish::Any,
+                Preference::Any,
             ),
             (
                 vec![format!("lg={first}0"), format!("lg=\"{first}\"")],
-                Wish::Any,
+                Preference::Any,
             ),
             (
                 vec![format!("lg={}; lg=+{}", first.to_uppercase(), &first[1..])],
-                Wish::Any,
+                Preference::Any,
             ),
-            (vec![], Wish::Any),
+            (vec![], Preference::Any),
         ] {
             let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-            assert_eq!(sticky.wish(&fields(&lines)), expected, "{lines:?}");
+            assert_eq!(sticky.preference(&fields(&lines)), expected, "{lines:?}");
         }
     }
 

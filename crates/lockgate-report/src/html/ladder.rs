@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use super::plot::{self, LEFT, Name, RIGHT, Scale};
+use super::plot::{self, CurveLabel, LEFT, RIGHT, Scale};
 use crate::summary::{self, Spread, Summary};
 use crate::units;
-use lockgate_load::result::{Report, StageResult};
+use lockgate_load::result::{RunResult, StageResult};
 
 const HEIGHT: f64 = 380.0;
 const AREA: (f64, f64) = (14.0, 320.0);
@@ -15,7 +15,7 @@ type Of = fn(&Summary) -> f64;
 const FIGURES: [(&str, Of); 2] = [("p99", Summary::p99), ("p50", Summary::p50)];
 
 /// The figure where any run has several rates.
-pub(super) fn figure(runs: &[(&str, &Report)]) -> Option<String> {
+pub(super) fn figure(runs: &[(&str, &RunResult)]) -> Option<String> {
     let ladders: Vec<_> = runs
         .iter()
         .filter(|(_, report)| is_ladder(report))
@@ -65,7 +65,7 @@ pub(super) fn figure(runs: &[(&str, &Report)]) -> Option<String> {
                     .iter()
                     .flatten()
                     .last()
-                    .map(|at| Name { text, at: *at }),
+                    .map(|at| CurveLabel { text, at: *at }),
             );
             drawing.push_str(&plot::line(points, &plot::stroke(style)));
             drawing.push_str(&dots(report, of, style, &x, &y));
@@ -94,7 +94,7 @@ pub(super) fn figure(runs: &[(&str, &Report)]) -> Option<String> {
     ))
 }
 
-fn is_ladder(report: &Report) -> bool {
+fn is_ladder(report: &RunResult) -> bool {
     let mut rates = report.stages.iter().filter_map(|stage| stage.rate);
     rates
         .next()
@@ -102,7 +102,7 @@ fn is_ladder(report: &Report) -> bool {
 }
 
 /// The median of the rounds of each rate, none where nothing succeeded, in rising order.
-fn medians(report: &Report, of: Of) -> Vec<(f64, Option<f64>)> {
+fn medians(report: &RunResult, of: Of) -> Vec<(f64, Option<f64>)> {
     let figures = |group: &[&StageResult]| {
         Spread::of(
             group
@@ -120,7 +120,7 @@ fn medians(report: &Report, of: Of) -> Vec<(f64, Option<f64>)> {
     medians
 }
 
-fn dots(report: &Report, of: Of, style: usize, x: &Scale, y: &Scale) -> String {
+fn dots(report: &RunResult, of: Of, style: usize, x: &Scale, y: &Scale) -> String {
     let mut out = String::new();
     for stage in &report.stages {
         let Some(rate) = stage.rate else { continue };

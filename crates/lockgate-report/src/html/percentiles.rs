@@ -1,15 +1,15 @@
-//! The percentile plot: how long what share of requests took, with as much room for one of 10,000
-//! as for one of 10.
+//! Percentile plot: latency by the share of requests, with as much room for one of 10,000 as for
+//! one of 10.
 
-use super::plot::{self, LEFT, Name, RIGHT, Scale};
+use super::plot::{self, CurveLabel, LEFT, RIGHT, Scale};
 use crate::summary;
 use crate::units;
-use lockgate_load::result::{LoadModel, Nanoseconds, Report, StageResult};
+use lockgate_load::result::{LoadModel, NanosecondHistogram, RunResult, StageResult};
 
 const HEIGHT: f64 = 400.0;
 const AREA: (f64, f64) = (14.0, 340.0);
 /// Curves that can be told apart.
-const MOST: usize = 8;
+const MAX_CURVES: usize = 8;
 
 /// Shares that are marked, and from how many requests on the axis reaches them.
 const TICKS: [(&str, f64, u64); 8] = [
@@ -25,12 +25,12 @@ const TICKS: [(&str, f64, u64); 8] = [
 
 struct Curve {
     name: String,
-    histogram: Nanoseconds,
+    histogram: NanosecondHistogram,
     stroke: String,
 }
 
 /// The figure, or nothing where nothing succeeded.
-pub(super) fn figure(runs: &[(&str, &Report)]) -> Option<String> {
+pub(super) fn figure(runs: &[(&str, &RunResult)]) -> Option<String> {
     let (curves, left_out) = curves(runs);
     let most = curves.iter().map(|curve| curve.histogram.len()).max()?;
     let ticks: Vec<_> = TICKS.iter().filter(|(_, _, from)| most >= *from).collect();
@@ -63,7 +63,7 @@ pub(super) fn figure(runs: &[(&str, &Report)]) -> Option<String> {
             .map(|(at, value)| (x.place(at), y.place(value)))
             .collect();
         points.dedup_by(|a, b| (a.0 - b.0).abs() < 0.5 && (a.1 - b.1).abs() < 0.5);
-        names.extend(points.last().map(|at| Name {
+        names.extend(points.last().map(|at| CurveLabel {
             text: curve.name.clone(),
             at: *at,
         }));
@@ -94,10 +94,10 @@ pub(super) fn figure(runs: &[(&str, &Report)]) -> Option<String> {
 
 /// Latency of each group of rounds, service time beside it in open loops while there is room; and
 /// how many groups have none.
-fn curves(runs: &[(&str, &Report)]) -> (Vec<Curve>, usize) {
-    let room = (MOST / runs.len().max(1)).max(1);
-    let is_open = |(_, report): &(&str, &Report)| report.run.model == LoadModel::Open;
-    let with_service = runs.len() * 2 <= MOST && runs.iter().any(is_open);
+fn curves(runs: &[(&str, &RunResult)]) -> (Vec<Curve>, usize) {
+    let room = (MAX_CURVES / runs.len().max(1)).max(1);
+    let is_open = |(_, report): &(&str, &RunResult)| report.run.model == LoadModel::Open;
+    let with_service = runs.len() * 2 <= MAX_CURVES && runs.iter().any(is_open);
     let (mut curves, mut left_out) = (Vec::new(), 0);
     let mut nth = 0;
     for (run, report) in runs {
@@ -161,7 +161,10 @@ fn spaced<T>(all: &[T], most: usize) -> Vec<&T> {
         .collect()
 }
 
-fn together(group: &[&StageResult], of: fn(&StageResult) -> &Nanoseconds) -> Nanoseconds {
+fn together(
+    group: &[&StageResult],
+    of: fn(&StageResult) -> &NanosecondHistogram,
+) -> NanosecondHistogram {
     let mut sum = of(group[0]).clone();
     for stage in &group[1..] {
         // Of one precision and able to grow: nothing to refuse.
@@ -177,7 +180,7 @@ fn exceeding(share: f64) -> f64 {
 
 /// Places on the axis and values there, from the smallest to the largest, which stands where one
 /// request is left, or to the end of the axis.
-fn values(histogram: &Nanoseconds, last: f64) -> Vec<(f64, f64)> {
+fn values(histogram: &NanosecondHistogram, last: f64) -> Vec<(f64, f64)> {
     const STEPS: i32 = 200;
     let end = (histogram.len() as f64).log10();
     let until = end.min(last);
@@ -195,7 +198,7 @@ mod tests {
     use super::*;
     use crate::sample;
 
-    fn names(runs: &[(&str, &Report)]) -> Vec<String> {
+    fn names(runs: &[(&str, &RunResult)]) -> Vec<String> {
         curves(runs).0.into_iter().map(|curve| curve.name).collect()
     }
 

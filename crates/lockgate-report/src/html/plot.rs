@@ -1,5 +1,5 @@
-//! What every plot is drawn with: scales with their ticks, strokes that grey print tells apart,
-//! labels that keep apart.
+//! Parts of every plot: scales with their ticks, strokes that differ in grey print, labels that
+//! keep apart.
 
 use std::fmt::Write;
 
@@ -33,12 +33,12 @@ pub(super) fn stroke(nth: usize) -> String {
     format!("class=\"curve c{at}\" stroke-dasharray=\"{}\"", DASHES[at])
 }
 
-/// As [`stroke`], for what accompanies the nth curve.
+/// As [`stroke`], for the companion of the nth curve.
 pub(super) fn thin_stroke(nth: usize) -> String {
     stroke(nth).replacen("curve", "curve thin", 1)
 }
 
-/// From figures to pixels.
+/// A scale from figures to pixels.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Scale {
     low: f64,
@@ -173,8 +173,8 @@ pub(super) fn y_axis(scale: &Scale, show: impl Fn(f64) -> String) -> String {
     out
 }
 
-/// Lines upwards at these pixels with their labels below, those left out that would touch the one
-/// before.
+/// Vertical lines at these pixels with their labels below; a label that would touch the one before
+/// is left out.
 pub(super) fn x_axis(ticks: &[(f64, String)], (top, bottom): (f64, f64)) -> String {
     let mut out = String::new();
     let mut free = f64::NEG_INFINITY;
@@ -195,7 +195,7 @@ pub(super) fn x_axis(ticks: &[(f64, String)], (top, bottom): (f64, f64)) -> Stri
     out
 }
 
-/// A short text, such as what an axis is.
+/// A short text, such as the name of an axis.
 pub(super) fn note(x: f64, y: f64, anchor: &str, text: &str) -> String {
     let text = html(text);
     format!(
@@ -203,7 +203,7 @@ pub(super) fn note(x: f64, y: f64, anchor: &str, text: &str) -> String {
     )
 }
 
-/// Points joined by lines; where one is missing the line is broken, and what stands alone is a dot.
+/// Points joined by lines; a missing point breaks the line, and a single point is a dot.
 pub(super) fn line(
     points: impl IntoIterator<Item = Option<(f64, f64)>>,
     attributes: &str,
@@ -231,15 +231,15 @@ pub(super) fn line(
     drawn(attributes, &path) + &drawn(&attributes.replacen("curve", "curve alone", 1), &alone)
 }
 
-/// Where a curve ends, and what it is called.
-pub(super) struct Name {
+/// The label of a curve, at its end.
+pub(super) struct CurveLabel {
     pub(super) text: String,
     pub(super) at: (f64, f64),
 }
 
 /// Names at the right of the area, each with a thin line from the end of its curve, none over
 /// another.
-pub(super) fn names(names: &[Name], within: (f64, f64)) -> String {
+pub(super) fn names(names: &[CurveLabel], within: (f64, f64)) -> String {
     let wanted: Vec<f64> = names.iter().map(|name| name.at.1).collect();
     let mut out = String::new();
     for (name, y) in names.iter().zip(apart(&wanted, 15.0, within)) {
@@ -305,7 +305,7 @@ pub(super) fn width(text: &str) -> f64 {
     text.chars().count() as f64 * 6.8
 }
 
-/// A plot from its top to its bottom, with what it shows for those who do not see it.
+/// A plot from its top to its bottom, with a label for screen readers.
 pub(super) fn svg((top, bottom): (f64, f64), label: &str, content: &str) -> String {
     let (label, height) = (html(label), bottom - top);
     format!(

@@ -3,13 +3,13 @@
 use std::fmt::Write;
 
 use crate::escape::html;
-use crate::summary::{FIGURES, StageSummary, Summary};
+use crate::summary::StageSummary;
 use crate::units::{self, NONE};
-use crate::words;
-use lockgate_load::result::{Failure, Report, StageResult};
+use crate::{rows, words};
+use lockgate_load::result::{FailureKind, RunResult, StageResult};
 
-/// One row a stage.
-pub(super) fn stages(report: &Report) -> String {
+/// Table with one row a stage.
+pub(super) fn stages(report: &RunResult) -> String {
     let head = [
         "stage",
         "round",
@@ -25,8 +25,6 @@ pub(super) fn stages(report: &Report) -> String {
         "mean",
     ];
     let rows = report.stages.iter().map(|stage| {
-        let summary = Summary::of(&stage.counts.latency);
-        let latency = |of: fn(&Summary) -> f64| figure(summary.as_ref().map(of));
         let valid = stage.invalid.is_empty();
         // Beside the name, where it is seen however narrow the page is.
         let mark = if valid {
@@ -41,20 +39,14 @@ pub(super) fn stages(report: &Report) -> String {
             units::number(StageSummary::of(stage, report.run.connections).rate),
             units::count(stage.counts.succeeded()),
             marked(stage.counts.failed()),
-            latency(Summary::p50),
-            latency(|summary| summary.percentiles[2]),
-            latency(Summary::p99),
-            latency(|summary| summary.percentiles[5]),
-            latency(|summary| summary.max),
-            latency(|summary| summary.mean),
         ];
-        (cells.to_vec(), valid)
+        ([&cells[..], &rows::latencies(stage)].concat(), valid)
     });
     table("", &head, rows)
 }
 
 /// Stages that were run more than once, or nothing.
-pub(super) fn rounds(report: &Report) -> Option<String> {
+pub(super) fn rounds(report: &RunResult) -> Option<String> {
     let rounds = words::rounds(report);
     let rows = rounds
         .into_iter()
@@ -63,9 +55,9 @@ pub(super) fn rounds(report: &Report) -> Option<String> {
 }
 
 /// Failures of all stages by their kind, or nothing.
-pub(super) fn failures(report: &Report) -> Option<String> {
+pub(super) fn failures(report: &RunResult) -> Option<String> {
     let mut rows = Vec::new();
-    for (at, kind) in Failure::ALL.into_iter().enumerate() {
+    for (at, kind) in FailureKind::ALL.into_iter().enumerate() {
         let with: Vec<&StageResult> = report
             .stages
             .iter()
@@ -93,8 +85,8 @@ pub(super) fn failures(report: &Report) -> Option<String> {
     (!rows.is_empty()).then(|| table("words", &head, rows.into_iter()))
 }
 
-/// What the generator and programs that were watched took, a row for each stage.
-pub(super) fn programs(report: &Report) -> String {
+/// CPU time and memory of the generator and of watched programs, a row for each stage.
+pub(super) fn programs(report: &RunResult) -> String {
     let head = [
         "program",
         "stage",
@@ -105,43 +97,29 @@ pub(super) fn programs(report: &Report) -> String {
         "peak",
         "memory a connection",
     ];
-    let mut rows = Vec::new();
+    let mut lines = Vec::new();
     for stage in &report.stages {
         let name = html(&words::stage(stage, report));
         let summary = StageSummary::of(stage, report.run.connections);
-        let cpu = |microseconds: Option<f64>| figure(microseconds.map(|each| each * 1e3));
+        let mut line = |program: String, cells: &[String]| {
+            let mut line = [&[program, name.clone()][..], cells].concat();
+            line.resize(head.len(), String::new());
+            lines.push((line, true));
+        };
         let busiest = units::percent(stage.generator.busiest);
-        let generator = [
+        line(
             format!("generator, busiest thread {busiest}"),
-            name.clone(),
-            units::span(stage.generator.user),
-            units::span(stage.generator.system),
-            cpu(summary.generator_cpu),
-            String::new(),
-            String::new(),
-            String::new(),
-        ];
-        rows.push((generator.to_vec(), true));
-        let bytes = |bytes: Option<f64>| bytes.map_or(NONE.to_owned(), units::bytes);
+            &rows::generator(stage, &summary),
+        );
         for (program, figures) in stage.watched.iter().zip(&summary.watched) {
-            let cells = [
-                html(&program.name),
-                name.clone(),
-                units::span(program.user),
-                units::span(program.system),
-                cpu(figures.cpu),
-                bytes(program.before.map(|bytes| bytes as f64)),
-                bytes(program.peak.map(|bytes| bytes as f64)),
-                bytes(figures.memory),
-            ];
-            rows.push((cells.to_vec(), true));
+            line(html(&program.name), &rows::program(program, figures));
         }
     }
-    table("", &head, rows.into_iter())
+    table("", &head, lines.into_iter())
 }
 
 /// Every stage with all that is known of it, the last one unfolded.
-pub(super) fn details(report: &Report) -> String {
+pub(super) fn details(report: &RunResult) -> String {
     let mut out = String::new();
     for (at, stage) in report.stages.iter().enumerate() {
         let open = if at + 1 == report.stages.len() {
@@ -160,101 +138,43 @@ pub(super) fn details(report: &Report) -> String {
     out
 }
 
-fn latency(report: &Report, stage: &StageResult) -> String {
-    let histograms = words::histograms(report.run.model, stage);
-    let summaries: Vec<_> = histograms
-        .iter()
-        .map(|(_, histogram)| Summary::of(histogram))
-        .collect();
-    let row = |name: &str, of: &dyn Fn(&Summary) -> String| {
-        let mut cells = vec![name.to_owned()];
-        cells.extend(
-            summaries
-                .iter()
-                .map(|summary| summary.as_ref().map_or(NONE.to_owned(), of)),
-        );
-        (cells, true)
-    };
-    let mut rows = vec![row("count", &|summary| units::count(summary.count))];
-    for (at, (name, _)) in FIGURES.iter().enumerate() {
-        rows.push(row(name, &|summary| units::duration(summary.figures()[at])));
-    }
-    let mut head = vec![""];
-    head.extend(histograms.iter().map(|(name, _)| *name));
-    table("", &head, rows.into_iter())
+fn latency(report: &RunResult, stage: &StageResult) -> String {
+    let mut rows = rows::histograms(report.run.model, stage).into_iter();
+    let head = rows.next().unwrap_or_default();
+    let head: Vec<_> = head.iter().map(String::as_str).collect();
+    table("", &head, rows.map(|cells| (cells, true)))
 }
 
-fn traffic(report: &Report, stage: &StageResult) -> String {
+fn traffic(report: &RunResult, stage: &StageResult) -> String {
     let counts = &stage.counts;
     let summary = StageSummary::of(stage, report.run.connections);
-    let bytes =
-        |bytes: u64, rate: f64| format!("{}, {}/s", units::bytes(bytes as f64), units::bytes(rate));
-    let statuses = counts
-        .statuses
-        .iter()
-        .map(|(status, number)| format!("{status}: {}", units::count(*number)));
-    let statuses = statuses.collect::<Vec<_>>().join(", ");
-    let rows = [
+    let share = summary.failed_share.map_or(NONE.to_owned(), units::percent);
+    let [succeeded, failed, late, cut] =
+        [counts.succeeded(), counts.failed(), counts.late, counts.cut].map(units::count);
+    let ended = [
         (
             "succeeded",
-            format!(
-                "{}, {}",
-                units::count(counts.succeeded()),
-                units::rate(summary.rate)
-            ),
+            format!("{succeeded}, {}", units::rate(summary.rate)),
         ),
-        (
-            "failed",
-            format!(
-                "{}, {}",
-                units::count(counts.failed()),
-                summary.failed_share.map_or(NONE.to_owned(), units::percent)
-            ),
-        ),
+        ("failed", format!("{failed}, {share}")),
         (
             "late",
-            format!(
-                "{}: successes after the stage's time, no part of its rate",
-                units::count(counts.late)
-            ),
+            format!("{late}: successes after the stage's time, no part of its rate"),
         ),
         (
             "cut",
-            format!(
-                "{}: not over at the end, counted as neither",
-                units::count(counts.cut)
-            ),
+            format!("{cut}: not over at the end, counted as neither"),
         ),
-        (
-            "statuses",
-            if statuses.is_empty() {
-                NONE.to_owned()
-            } else {
-                statuses
-            },
-        ),
-        (
-            "connections",
-            format!(
-                "{} opened, {} of them resumed a TLS session; {} on one that had been used",
-                units::count(counts.opened),
-                units::count(counts.resumed),
-                units::counted(counts.reused, "exchange", "exchanges")
-            ),
-        ),
-        ("sent", bytes(counts.sent, summary.sent_rate)),
-        ("received", bytes(counts.received, summary.received_rate)),
     ];
-    let rows = rows
-        .into_iter()
-        .fold(String::new(), |mut out, (name, text)| {
-            write!(out, "<dt>{name}</dt><dd>{text}</dd>").expect("memory");
-            out
-        });
-    format!("<dl>{rows}</dl>\n")
+    let mut out = String::from("<dl>");
+    for (name, text) in ended.into_iter().chain(rows::traffic(stage, &summary)) {
+        let text = if text.is_empty() { NONE } else { &text };
+        write!(out, "<dt>{name}</dt><dd>{text}</dd>").expect("memory");
+    }
+    out + "</dl>\n"
 }
 
-/// Cells are HTML already; the first is what its row is of.
+/// A table of cells that are HTML already; the first cell heads its row.
 fn table(class: &str, head: &[&str], rows: impl Iterator<Item = (Vec<String>, bool)>) -> String {
     let head = head.iter().fold(String::new(), |out, name| {
         out + "<th scope=\"col\">" + name + "</th>"
@@ -285,8 +205,4 @@ fn marked(number: u64) -> String {
     } else {
         text
     }
-}
-
-fn figure(nanoseconds: Option<f64>) -> String {
-    nanoseconds.map_or(NONE.to_owned(), units::duration)
 }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::plot::{self, LEFT, RIGHT, Scale};
 use crate::units;
-use lockgate_load::result::{Report, Second};
+use lockgate_load::result::{RunResult, Second};
 
 const HEIGHT: f64 = 400.0;
 /// Where marks of failures and names of stages stand.
@@ -13,10 +13,10 @@ const RATE: (f64, f64) = (60.0, 180.0);
 const LATENCY: (f64, f64) = (216.0, 344.0);
 
 /// Points that a line is drawn through: more would be a surface.
-const MOST: usize = 330;
+const MAX_POINTS: usize = 330;
 
 /// The figure, or nothing where there was no second.
-pub(super) fn figure(report: &Report) -> Option<String> {
+pub(super) fn figure(report: &RunResult) -> Option<String> {
     let seconds: Vec<&Second> = report
         .stages
         .iter()
@@ -26,7 +26,7 @@ pub(super) fn figure(report: &Report) -> Option<String> {
         return None;
     }
     let x = Scale::linear(0.0, seconds.len() as f64, (LEFT, RIGHT));
-    let together = seconds.len().div_ceil(MOST);
+    let together = seconds.len().div_ceil(MAX_POINTS);
     let rates: Vec<f64> = seconds.chunks(together).map(rate).collect();
     let worst: Vec<Option<f64>> = seconds.chunks(together).map(worst).collect();
     let rate = Scale::from_zero(rates.iter().copied(), (RATE.1, RATE.0));
@@ -124,7 +124,7 @@ fn worst(seconds: &[&Second]) -> Option<f64> {
 }
 
 /// A line between stages, and their names as far as there is room.
-fn stages(report: &Report, x: &Scale) -> String {
+fn stages(report: &RunResult, x: &Scale) -> String {
     let mut out = String::new();
     if report.stages.len() < 2 {
         return out;
@@ -152,7 +152,7 @@ fn stages(report: &Report, x: &Scale) -> String {
     out
 }
 
-/// Crosses above the seconds in which requests failed; those that would touch are one.
+/// Crosses above the seconds in which requests failed; crosses that would touch are one.
 fn failures(seconds: &[&Second], middle: impl Fn(usize) -> f64) -> String {
     const APART: f64 = 11.0;
     let mut marks: Vec<(f64, u64)> = Vec::new();
@@ -181,12 +181,12 @@ fn failures(seconds: &[&Second], middle: impl Fn(usize) -> f64) -> String {
 mod tests {
     use super::*;
     use crate::sample;
-    use lockgate_load::result::Failure;
+    use lockgate_load::result::FailureKind;
 
     #[test]
     fn seconds_with_failures_are_marked_and_those_without_a_success_have_no_latency() {
         let mut report = sample::report(&["a", "b"]);
-        sample::fail(&mut report.stages[1], Failure::Timeout, 12, "late");
+        sample::fail(&mut report.stages[1], FailureKind::Timeout, 12, "late");
         report.stages[0].seconds[3].succeeded = 0;
         let figure = figure(&report).unwrap();
         assert_eq!(figure.matches("class=\"cross\"").count(), 1);

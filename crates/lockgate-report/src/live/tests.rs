@@ -1,11 +1,11 @@
-//! From what the engine tells to lines, at every width.
+//! From the engine's progress to lines, at every width.
 
 use super::*;
 use crate::sample;
-use lockgate_load::schedule::{Rate, Schedule};
+use lockgate_load::schedule::{RequestRate, Schedule};
 
-fn stage(name: &str, shape: Loop, until: Until) -> Stage {
-    Stage {
+fn stage(name: &str, shape: Loop, until: Until) -> LoadStage {
+    LoadStage {
         round: 1,
         name: name.to_owned(),
         shape,
@@ -13,7 +13,7 @@ fn stage(name: &str, shape: Loop, until: Until) -> Stage {
     }
 }
 
-fn closed(seconds: u64) -> Stage {
+fn closed(seconds: u64) -> LoadStage {
     stage(
         "closed loop",
         Loop::Closed,
@@ -21,8 +21,8 @@ fn closed(seconds: u64) -> Stage {
     )
 }
 
-fn constant(rate: f64, seconds: u64) -> Stage {
-    let shape = Loop::Open(Schedule::Constant(Rate::new(rate).unwrap()));
+fn constant(rate: f64, seconds: u64) -> LoadStage {
+    let shape = Loop::Open(Schedule::Constant(RequestRate::new(rate).unwrap()));
     stage("3000/s", shape, Until::Time(Duration::from_secs(seconds)))
 }
 
@@ -42,15 +42,15 @@ fn second(succeeded: u64) -> Second {
     }
 }
 
-fn begin(live: &mut Live, index: Option<usize>, stage: &Stage) {
-    live.tell(&Progress::Begun { index, stage });
+fn begin(live: &mut Live, index: Option<usize>, stage: &LoadStage) {
+    live.observe(&RunProgress::Begun { index, stage });
 }
 
 /// Seconds that pass one after the other, and all of the stage so far.
 fn pass(live: &mut Live, seconds: &[u64], counts: &StageCounts) {
     for (at, succeeded) in seconds.iter().enumerate() {
         let elapsed = Duration::from_secs(at as u64 + 1);
-        live.tell(&Progress::Second {
+        live.observe(&RunProgress::Second {
             elapsed,
             second: second(*succeeded),
             counts,
@@ -72,8 +72,8 @@ fn busy() -> Live {
     begin(&mut live, Some(2), &stages[2]);
     let mut counts = StageCounts::new();
     counts.opened = 64;
-    counts.failures[Failure::Status as usize] = 2;
-    counts.failures[Failure::Timeout as usize] = 10;
+    counts.failures[FailureKind::Status as usize] = 2;
+    counts.failures[FailureKind::Timeout as usize] = 10;
     pass(&mut live, &[0, 1, 1500, 2950], &counts);
     live
 }
@@ -95,7 +95,7 @@ fn a_block_says_what_goes_on_how_far_it_is_how_fast_and_what_failed() {
 }
 
 #[test]
-fn what_has_no_room_is_left_out_from_the_end() {
+fn columns_beyond_the_width_are_left_out_from_the_end() {
     assert_eq!(
         texts(&busy(), 40),
         [
@@ -123,7 +123,7 @@ fn no_line_is_ever_wider_than_it_may_be_nor_has_it_control_characters() {
     let mut huge = Live::new(&[]);
     let endless = stage("\x1b[2J\nname", Loop::Closed, Until::Count(u64::MAX));
     let mut counts = StageCounts::new();
-    counts.failures = [u64::MAX / 16; Failure::ALL.len()];
+    counts.failures = [u64::MAX / 16; FailureKind::ALL.len()];
     counts.opened = u64::MAX;
     begin(&mut huge, Some(usize::MAX), &endless);
     for _ in 0..100 {
@@ -135,7 +135,7 @@ fn no_line_is_ever_wider_than_it_may_be_nor_has_it_control_characters() {
             p99: 1,
             max: u64::MAX,
         };
-        huge.tell(&Progress::Second {
+        huge.observe(&RunProgress::Second {
             elapsed: Duration::MAX,
             second,
             counts: &counts,
@@ -182,7 +182,7 @@ fn a_warm_up_is_named_as_what_it_is_and_leaves_nothing_but_its_connections() {
 fn failures_of_all_rounds_are_summed_up() {
     let stages = [
         closed(10),
-        Stage {
+        LoadStage {
             round: 2,
             ..closed(10)
         },
@@ -192,8 +192,8 @@ fn failures_of_all_rounds_are_summed_up() {
         begin(&mut live, Some(index), stage);
         let mut over = sample::stage("closed loop", 1_000, 1e6);
         over.counts.failures = Default::default();
-        over.counts.failures[Failure::Closed as usize] = 3;
-        live.tell(&Progress::Over(&over));
+        over.counts.failures[FailureKind::Closed as usize] = 3;
+        live.observe(&RunProgress::Over(&over));
     }
     let texts = texts(&live, 80);
     assert!(
@@ -224,15 +224,15 @@ fn a_count_is_told_by_requests_and_not_by_time() {
 fn a_stage_whose_time_is_over_waits_for_answers() {
     let mut live = Live::new(&[closed(60)]);
     begin(&mut live, Some(0), &closed(60));
-    live.tell(&Progress::Tick {
+    live.observe(&RunProgress::Tick {
         elapsed: Duration::from_secs(65),
     });
     assert!(texts(&live, 80)[1].ends_with("█ 1:00 min over, waiting for answers"));
 }
 
 #[test]
-fn what_is_due_follows_the_schedule_and_ends_with_the_stage() {
-    let rate = |per_second| Rate::new(per_second).unwrap();
+fn requests_due_follow_the_schedule_and_end_with_the_stage() {
+    let rate = |per_second| RequestRate::new(per_second).unwrap();
     let schedule = Schedule::Ramp {
         from: rate(100.0),
         to: rate(300.0),
@@ -259,23 +259,23 @@ fn without_a_terminal_each_stage_and_each_second_has_a_line() {
     let stages = vec![constant(3000.0, 30); 2];
     let mut live = Live::new(&stages);
     let counts = StageCounts::new();
-    let mut line = |progress: Progress<'_>| {
-        live.tell(&progress);
+    let mut line = |progress: RunProgress<'_>| {
+        live.observe(&progress);
         live.line(&progress)
     };
-    let told = |at: u64, second: Second| Progress::Second {
+    let told = |at: u64, second: Second| RunProgress::Second {
         elapsed: Duration::from_secs(at),
         second,
         counts: &counts,
     };
     assert_eq!(line(told(1, second(1))), None, "nothing has begun");
-    let begun = line(Progress::Begun {
+    let begun = line(RunProgress::Begun {
         index: Some(1),
         stage: &stages[1],
     });
     assert_eq!(begun.unwrap(), "begins: 3000/s, stage 2 of 2");
     assert_eq!(
-        line(Progress::Tick {
+        line(RunProgress::Tick {
             elapsed: Duration::from_millis(250)
         }),
         None

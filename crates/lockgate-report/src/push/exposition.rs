@@ -1,18 +1,17 @@
-//! What a run has counted as Prometheus text.
+//! Counts of a run as Prometheus text.
 //!
-//! Latency is a histogram and no summary: quantiles that were computed here could not be put
-//! together, neither over generators nor over a stretch of time, and buckets can. Its finest bounds
-//! are below those of the proxy's own histograms of exchanges, the others are the same, so that
-//! both can be laid beside each other; the percentiles of the report are right to three digits,
-//! what is computed from buckets is not.
+//! Latency is a histogram and no summary: quantiles cannot be aggregated, neither over generators
+//! nor over time, and buckets can. Its finest bounds are below those of the proxy's own histograms
+//! of exchanges, the others are the same, so that both can be compared; the report's percentiles
+//! are right to three digits, percentiles of buckets are not.
 
 use std::time::Duration;
 
-use lockgate_metrics::{Bounds, Histogram, HistogramSnapshot, Text};
+use lockgate_metrics::{Bounds, ExpositionText, Histogram, HistogramSnapshot};
 
-use lockgate_load::result::{Failure, Nanoseconds, StageCounts};
+use lockgate_load::result::{FailureKind, NanosecondHistogram, StageCounts};
 
-/// From 50 µs (nothing between) on; from 0.5 ms on those of `Bounds::EXCHANGE`.
+/// From 50 µs on; from 0.5 ms on the bounds of `Bounds::EXCHANGE`.
 const LATENCY: Bounds = Bounds::new(&[
     Duration::from_micros(50),
     Duration::from_micros(100),
@@ -34,32 +33,32 @@ const LATENCY: Bounds = Bounds::new(&[
     Duration::from_secs(60),
 ]);
 
-/// What was counted, by stages.
+/// Totals of a run by stages.
 #[derive(Debug, Clone)]
-pub(super) struct Counters {
-    /// The name of each stage, and what was counted of it once it has begun.
-    stages: Vec<(String, Option<Counted>)>,
+pub(super) struct RunTotals {
+    /// The name of each stage, and its totals once it has begun.
+    stages: Vec<(String, Option<StageTotals>)>,
     /// Requests a second that are due; none in a closed loop.
     pub(super) due: Option<f64>,
 }
 
-/// What was counted of one stage, in all its rounds.
+/// Totals of one stage over all its rounds.
 #[derive(Debug, Clone)]
-pub(super) struct Counted {
-    failures: [u64; Failure::ALL.len()],
+pub(super) struct StageTotals {
+    failures: [u64; FailureKind::ALL.len()],
     latency: HistogramSnapshot,
     sent: u64,
     received: u64,
     opened: u64,
 }
 
-impl Default for Counted {
+impl Default for StageTotals {
     fn default() -> Self {
         Self::of(&StageCounts::new())
     }
 }
 
-impl Counted {
+impl StageTotals {
     pub(super) fn of(counts: &StageCounts) -> Self {
         Self {
             failures: counts.failures,
@@ -85,9 +84,9 @@ impl Counted {
     }
 }
 
-/// The same in fewer buckets; what lies at a bound is above or below it by the three digits of the
-/// other.
-fn buckets(latency: &Nanoseconds) -> HistogramSnapshot {
+/// The latencies in fewer buckets; a value near a bound may be on either side of it, within the
+/// histogram's three digits.
+fn buckets(latency: &NanosecondHistogram) -> HistogramSnapshot {
     let histogram = Histogram::new(LATENCY);
     for each in latency.iter_recorded() {
         let duration = Duration::from_nanos(latency.median_equivalent(each.value_iterated_to()));
@@ -96,7 +95,7 @@ fn buckets(latency: &Nanoseconds) -> HistogramSnapshot {
     histogram.snapshot()
 }
 
-impl Counters {
+impl RunTotals {
     /// Nothing yet, of stages of these names.
     pub(super) fn of(names: &[&str]) -> Self {
         Self {
@@ -108,45 +107,45 @@ impl Counters {
         }
     }
 
-    /// Adds what was counted of the stage with this place among the names.
-    pub(super) fn add(&mut self, place: usize, counted: Counted) {
-        if let Some((_, sum)) = self.stages.get_mut(place) {
+    /// Adds the totals of the stage with this index among the names.
+    pub(super) fn add(&mut self, index: usize, totals: StageTotals) {
+        if let Some((_, sum)) = self.stages.get_mut(index) {
             *sum = Some(match sum.take() {
-                Some(sum) => sum.plus(counted),
-                None => counted,
+                Some(sum) => sum.plus(totals),
+                None => totals,
             });
         }
     }
 
     /// As Prometheus text. There is no sample of stages that have not begun.
     pub(super) fn text(&self) -> String {
-        let mut text = Text::new();
+        let mut text = ExpositionText::new();
         let stages = || {
             self.stages
                 .iter()
-                .filter_map(|(name, counted)| Some((&**name, counted.as_ref()?)))
+                .filter_map(|(name, totals)| Some((&**name, totals.as_ref()?)))
         };
 
         let mut family = text.counter(
             "lockgate_load_requests_total",
             "Requests that are over, by what became of them.",
         );
-        for (stage, counted) in stages() {
+        for (stage, totals) in stages() {
             family.sample(
                 &[("stage", stage), ("result", "success")],
-                counted.latency.count(),
+                totals.latency.count(),
             );
             family.sample(
                 &[("stage", stage), ("result", "failure")],
-                counted.failures.iter().sum::<u64>(),
+                totals.failures.iter().sum::<u64>(),
             );
         }
         let mut family = text.counter(
             "lockgate_load_failures_total",
             "Requests that failed, by the kind of failure.",
         );
-        for (stage, counted) in stages() {
-            for (kind, count) in Failure::ALL.iter().zip(counted.failures) {
+        for (stage, totals) in stages() {
+            for (kind, count) in FailureKind::ALL.iter().zip(totals.failures) {
                 family.sample(&[("stage", stage), ("kind", kind.name())], count);
             }
         }
@@ -154,26 +153,26 @@ impl Counters {
             "lockgate_load_latency_seconds",
             "Latency of successes, from when they were due; in a closed loop that is when they were sent.",
         );
-        for (stage, counted) in stages() {
-            family.sample(&[("stage", stage)], &counted.latency);
+        for (stage, totals) in stages() {
+            family.sample(&[("stage", stage)], &totals.latency);
         }
         let mut family = text.counter(
             "lockgate_load_bytes_total",
             "Bytes of messages, heads included; under TLS those inside it.",
         );
-        for (stage, counted) in stages() {
-            family.sample(&[("stage", stage), ("direction", "sent")], counted.sent);
+        for (stage, totals) in stages() {
+            family.sample(&[("stage", stage), ("direction", "sent")], totals.sent);
             family.sample(
                 &[("stage", stage), ("direction", "received")],
-                counted.received,
+                totals.received,
             );
         }
         let mut family = text.counter(
             "lockgate_load_connections_opened_total",
             "Connections that were opened, the warm-up's not counted.",
         );
-        for (stage, counted) in stages() {
-            family.sample(&[("stage", stage)], counted.opened);
+        for (stage, totals) in stages() {
+            family.sample(&[("stage", stage)], totals.opened);
         }
         if let Some(due) = self.due {
             let help = "Requests a second that are due in an open loop; 0 when the run is over.";

@@ -1,6 +1,6 @@
 //! A push gateway: where it is, and one push to it over HTTP/1.1, on a connection of its own.
 //!
-//! Blocks, but never longer than the gateway's patience and what looking up its name takes.
+//! Blocks, but never longer than the timeout and the lookup of the name take.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs as _};
@@ -8,21 +8,21 @@ use std::time::{Duration, Instant};
 
 use base64ct::{Base64UrlUnpadded, Encoding as _};
 use lockgate_http::fields::Fields;
-use lockgate_http::h1::body::{Decoder, Part};
-use lockgate_http::h1::parse::{self, Progress};
-use lockgate_http::h1::{Limits, encode, framing};
+use lockgate_http::h1::body::{BodyDecoder, BodyPart};
+use lockgate_http::h1::parse::{self, HeadProgress};
+use lockgate_http::h1::{HeadLimits, encode, framing};
 use lockgate_http::head::{Method, ResponseHead};
 use lockgate_http::target::Authority;
 use lockgate_metrics::CONTENT_TYPE;
 
-/// What one push may take.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Bytes of a response that are read: a gateway says in one line what it does not like.
-const MOST: usize = 16 * 1024;
-/// Characters of that line that are handed on.
-const SAID: usize = 200;
+/// Timeout of one push.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// Limit of a response's body in bytes: a gateway explains a refusal in one line.
+const MAX_BODY: usize = 16 * 1024;
+/// Limit of that line in characters.
+const MAX_MESSAGE: usize = 200;
 
-/// Where pushes go.
+/// A push gateway, and the job of its group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gateway {
     /// As it was written, for messages.
@@ -31,10 +31,10 @@ pub struct Gateway {
     port: u16,
     authority: String,
     path: String,
-    patience: Duration,
+    timeout: Duration,
 }
 
-/// What is no push gateway.
+/// Error of a URL or job that is no push gateway's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GatewayError {
     /// Another scheme, userinfo, a query, characters that URLs have not.
@@ -47,18 +47,18 @@ pub enum GatewayError {
     Job,
 }
 
-/// Why a push failed.
+/// Error of a push to the gateway.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PushError {
     #[error("{gateway}: {error}")]
     Lost { gateway: String, error: io::Error },
     #[error("{gateway} answers something other than HTTP: {error}")]
     Garbage { gateway: String, error: String },
-    #[error("{gateway} answers with status {status}{said}")]
+    #[error("{gateway} answers with status {status}{message}")]
     Refused {
         gateway: String,
         status: u16,
-        said: String,
+        message: String,
     },
 }
 
@@ -90,19 +90,19 @@ impl Gateway {
             port: parsed.port.unwrap_or(80),
             authority: authority.to_owned(),
             path,
-            patience: PATIENCE,
+            timeout: TIMEOUT,
         })
     }
 
-    /// What one push may take.
-    pub(super) fn patience(&self) -> Duration {
-        self.patience
+    /// The timeout of one push.
+    pub(super) fn timeout(&self) -> Duration {
+        self.timeout
     }
 
     /// Another patience, for tests of gateways that try it.
     #[cfg(test)]
-    pub(super) fn with_patience(self, patience: Duration) -> Self {
-        Self { patience, ..self }
+    pub(super) fn with_timeout(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
     }
 
     /// Replaces the job's group by `text`.
@@ -114,12 +114,12 @@ impl Gateway {
             gateway: self.written.clone(),
             error,
         };
-        let mut wire = self.connect().map_err(lost)?;
-        let sent = wire.write_all(&self.request(text));
+        let mut connection = self.connect().map_err(lost)?;
+        let sent = connection.write_all(&self.request(text));
         // One that takes no more may have said why.
-        let (status, said) = match self.answer(&mut wire) {
+        let (status, message) = match self.read_response(&mut connection) {
             Err(PushError::Lost { error, .. }) => return Err(lost(sent.err().unwrap_or(error))),
-            answer => answer?,
+            response => response?,
         };
         if (200..300).contains(&status) {
             return Ok(());
@@ -127,17 +127,17 @@ impl Gateway {
         Err(PushError::Refused {
             gateway: self.written.clone(),
             status,
-            said,
+            message,
         })
     }
 
-    fn connect(&self) -> io::Result<Wire> {
+    fn connect(&self) -> io::Result<GatewayConnection> {
         let mut failed = io::Error::other("its name has no address");
         let addresses = (&*self.host, self.port).to_socket_addrs()?;
-        let until = Instant::now() + self.patience;
+        let until = Instant::now() + self.timeout;
         for address in addresses {
             match left(until).and_then(|left| TcpStream::connect_timeout(&address, left)) {
-                Ok(stream) => return Ok(Wire { stream, until }),
+                Ok(stream) => return Ok(GatewayConnection { stream, until }),
                 Err(error) => failed = error,
             }
         }
@@ -161,8 +161,11 @@ impl Gateway {
         out
     }
 
-    /// The status of the final response, and of one that refuses what it says.
-    fn answer(&self, wire: &mut Wire) -> Result<(u16, String), PushError> {
+    /// The status of the final response, and the first line of a refusal.
+    fn read_response(
+        &self,
+        connection: &mut GatewayConnection,
+    ) -> Result<(u16, String), PushError> {
         let lost = |error| PushError::Lost {
             gateway: self.written.clone(),
             error,
@@ -172,18 +175,18 @@ impl Gateway {
             error,
         };
         let mut input = Vec::new();
-        let (mut progress, mut head) = (Progress::default(), ResponseHead::default());
+        let (mut progress, mut head) = (HeadProgress::default(), ResponseHead::default());
         loop {
-            let parsed = parse::response(&input, &mut progress, &Limits::default(), &mut head);
+            let parsed = parse::response(&input, &mut progress, &HeadLimits::default(), &mut head);
             match parsed.map_err(|error| garbage(error.to_string()))? {
                 Some(end) => {
                     input.drain(..end);
                     if !head.is_interim() {
                         break;
                     }
-                    progress = Progress::default();
+                    progress = HeadProgress::default();
                 }
-                None if !wire.read_more(&mut input).map_err(lost)? => {
+                None if !connection.read_more(&mut input).map_err(lost)? => {
                     return Err(lost(io::ErrorKind::UnexpectedEof.into()));
                 }
                 None => {}
@@ -191,12 +194,12 @@ impl Gateway {
         }
         let length =
             framing::response(Method::Other, &head).map_err(|error| garbage(error.to_string()))?;
-        let said = if (200..300).contains(&head.status) {
+        let message = if (200..300).contains(&head.status) {
             Vec::new()
         } else {
-            wire.body(input, Decoder::new(length))
+            connection.body(input, BodyDecoder::new(length))
         };
-        Ok((head.status, first_line(&said)))
+        Ok((head.status, first_line(&message)))
     }
 }
 
@@ -218,11 +221,11 @@ fn label(name: &str, value: &str) -> Result<String, GatewayError> {
 }
 
 /// `: pushed metrics are invalid`, or nothing.
-fn first_line(said: &[u8]) -> String {
-    let said = String::from_utf8_lossy(said);
-    match said.trim().lines().next() {
+fn first_line(message: &[u8]) -> String {
+    let message = String::from_utf8_lossy(message);
+    match message.trim().lines().next() {
         Some(line) => {
-            let short: String = line.chars().take(SAID).collect();
+            let short: String = line.chars().take(MAX_MESSAGE).collect();
             format!(": {}", crate::escape::terminal(&short))
         }
         None => String::new(),
@@ -237,13 +240,13 @@ fn left(until: Instant) -> io::Result<Duration> {
 }
 
 /// A connection on which everything together may take until then.
-struct Wire {
+struct GatewayConnection {
     stream: TcpStream,
     until: Instant,
 }
 
-impl Wire {
-    /// Whether there was more.
+impl GatewayConnection {
+    /// Reads once; `false` at the end of the connection.
     fn read_more(&mut self, input: &mut Vec<u8>) -> io::Result<bool> {
         let mut block = [0; 4096];
         loop {
@@ -260,29 +263,29 @@ impl Wire {
         }
     }
 
-    /// What comes of a body of which `input` is there: what is left of it does not matter.
-    fn body(&mut self, mut input: Vec<u8>, mut decoder: Decoder) -> Vec<u8> {
+    /// The body of a response, of which `input` has come already; an error ends it.
+    fn body(&mut self, mut input: Vec<u8>, mut decoder: BodyDecoder) -> Vec<u8> {
         let (mut body, mut trailers) = (Vec::new(), Fields::default());
-        while body.len() < MOST && input.len() < MOST {
-            match decoder.decode(&input, &Limits::default(), &mut trailers) {
-                Ok(Part::Data(data)) => {
+        while body.len() < MAX_BODY && input.len() < MAX_BODY {
+            match decoder.decode(&input, &HeadLimits::default(), &mut trailers) {
+                Ok(BodyPart::Data(data)) => {
                     body.extend_from_slice(&input[data.clone()]);
                     input.drain(..data.end);
                 }
-                Ok(Part::More(used)) => {
+                Ok(BodyPart::More(used)) => {
                     input.drain(..used);
                     if !self.read_more(&mut input).unwrap_or(false) {
                         break;
                     }
                 }
-                Ok(Part::End(_)) | Err(_) => break,
+                Ok(BodyPart::End(_)) | Err(_) => break,
             }
         }
         body
     }
 }
 
-impl Write for Wire {
+impl Write for GatewayConnection {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.stream.set_write_timeout(Some(left(self.until)?))?;
         self.stream.write(bytes).map_err(in_time)
@@ -293,7 +296,7 @@ impl Write for Wire {
     }
 }
 
-/// A socket whose time is over says that it would block (socket(7), `SO_RCVTIMEO`).
+/// A socket reports a timeout as WouldBlock (socket(7), `SO_RCVTIMEO`).
 fn in_time(error: io::Error) -> io::Error {
     if error.kind() == io::ErrorKind::WouldBlock {
         io::ErrorKind::TimedOut.into()

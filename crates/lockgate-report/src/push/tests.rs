@@ -7,13 +7,13 @@ use lockgate_testkit::{Http, Message, Origin, exposition};
 use super::*;
 use crate::sample;
 use lockgate_load::plan::Until;
-use lockgate_load::result::{Failure, Second, StageCounts};
-use lockgate_load::schedule::{Rate, Schedule};
+use lockgate_load::result::{FailureKind, Second, StageCounts};
+use lockgate_load::schedule::{RequestRate, Schedule};
 
 const TAKEN: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 
-fn stage(name: &str, shape: Loop) -> Stage {
-    Stage {
+fn stage(name: &str, shape: Loop) -> LoadStage {
+    LoadStage {
         round: 1,
         name: name.to_owned(),
         shape,
@@ -21,23 +21,23 @@ fn stage(name: &str, shape: Loop) -> Stage {
     }
 }
 
-fn closed() -> Stage {
+fn closed() -> LoadStage {
     stage("closed loop", Loop::Closed)
 }
 
-fn constant(rate: f64) -> Stage {
+fn constant(rate: f64) -> LoadStage {
     stage(
         &format!("{rate}/s"),
-        Loop::Open(Schedule::Constant(Rate::new(rate).unwrap())),
+        Loop::Open(Schedule::Constant(RequestRate::new(rate).unwrap())),
     )
 }
 
-fn push(gateway: &Origin, stages: &[Stage]) -> Push {
+fn push(gateway: &Origin, stages: &[LoadStage]) -> Push {
     let url = format!("http://{}/prefix/", gateway.address());
     Push::start(Gateway::new(&url, "nightly").unwrap(), stages).unwrap()
 }
 
-/// What the gateway is sent next; it answers by this.
+/// The next request to the gateway, which gets `answer`.
 fn taken(gateway: &Origin, answer: &[u8]) -> Message {
     let mut client: Http = gateway.http();
     let request = client.request();
@@ -61,7 +61,7 @@ fn pass(push: &mut Push, seconds: u64, counts: &StageCounts) {
             p99: 1,
             max: 1,
         };
-        push.tell(&Progress::Second {
+        push.observe(&RunProgress::Second {
             elapsed: Duration::from_secs(at),
             second,
             counts,
@@ -72,7 +72,7 @@ fn pass(push: &mut Push, seconds: u64, counts: &StageCounts) {
 fn counts(successes: u64) -> StageCounts {
     let mut counts = StageCounts::new();
     counts.latency.record_n(200_000, successes).unwrap();
-    counts.failures[Failure::Timeout as usize] = 2;
+    counts.failures[FailureKind::Timeout as usize] = 2;
     (counts.sent, counts.received, counts.opened) = (70, 170, 64);
     counts
 }
@@ -82,12 +82,12 @@ fn a_stage_is_pushed_when_it_begins_every_ten_seconds_and_when_the_run_is_over()
     let gateway = Origin::tcp();
     let stages = [constant(3000.0)];
     let mut push = push(&gateway, &stages);
-    push.tell(&Progress::Begun {
+    push.observe(&RunProgress::Begun {
         index: None,
         stage: &stages[0],
     });
     pass(&mut push, 30, &counts(1));
-    push.tell(&Progress::Begun {
+    push.observe(&RunProgress::Begun {
         index: Some(0),
         stage: &stages[0],
     });
@@ -115,7 +115,7 @@ fn a_stage_is_pushed_when_it_begins_every_ten_seconds_and_when_the_run_is_over()
 
     let mut over = sample::stage("3000/s", 0, 1e6);
     over.counts = counts(900);
-    push.tell(&Progress::Over(&over));
+    push.observe(&RunProgress::Over(&over));
     let finishing = thread::spawn(move || push.finish());
     let text = taken(&gateway, TAKEN).text().to_owned();
     assert_eq!(
@@ -183,14 +183,14 @@ fn rounds_add_up_and_stages_that_have_not_begun_are_not_there() {
     let stages = [closed(), constant(5.0), closed()];
     let mut push = push(&gateway, &stages);
     for index in [0, 2] {
-        push.tell(&Progress::Begun {
+        push.observe(&RunProgress::Begun {
             index: Some(index),
             stage: &stages[index],
         });
         taken(&gateway, TAKEN);
         let mut over = sample::stage("closed loop", 0, 1e6);
         over.counts = counts(10);
-        push.tell(&Progress::Over(&over));
+        push.observe(&RunProgress::Over(&over));
     }
     let finishing = thread::spawn(move || push.finish());
     let text = taken(&gateway, TAKEN).text().to_owned();
@@ -209,17 +209,17 @@ fn a_ladder_without_end_has_no_more_series_than_a_gateway_can_bear() {
     let gateway = Origin::tcp();
     let stages: Vec<_> = (1..=300).map(|rate| constant(f64::from(rate))).collect();
     let mut push = push(&gateway, &stages);
-    assert_eq!(push.series.iter().max(), Some(&MOST_STAGES));
+    assert_eq!(push.series.iter().max(), Some(&MAX_STAGES));
     for (index, stage) in stages.iter().enumerate() {
-        push.tell(&Progress::Begun {
+        push.observe(&RunProgress::Begun {
             index: Some(index),
             stage,
         });
         let mut over = sample::stage(&stage.name, 0, 1e6);
         over.counts = counts(1);
-        push.tell(&Progress::Over(&over));
+        push.observe(&RunProgress::Over(&over));
     }
-    let text = push.over.text();
+    let text = push.ended.text();
     exposition::parse(&text);
     assert_eq!(
         value(
@@ -237,12 +237,12 @@ fn a_ladder_without_end_has_no_more_series_than_a_gateway_can_bear() {
     );
 }
 
-/// Whatever the engine tells, until there is a warning.
+/// The warning, after any number of ticks.
 fn warned(push: &mut Push) -> String {
-    let tick = Progress::Tick {
+    let tick = RunProgress::Tick {
         elapsed: Duration::ZERO,
     };
-    lockgate_testkit::eventually("a warning", || push.tell(&tick))
+    lockgate_testkit::eventually("a warning", || push.observe(&tick))
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn a_gateway_that_refuses_is_quoted_once_and_counted_in_the_end() {
     let gateway = Origin::tcp();
     let stages = [closed()];
     let mut push = push(&gateway, &stages);
-    push.tell(&Progress::Begun {
+    push.observe(&RunProgress::Begun {
         index: Some(0),
         stage: &stages[0],
     });
@@ -267,7 +267,7 @@ fn a_gateway_that_refuses_is_quoted_once_and_counted_in_the_end() {
     pass(&mut push, 10, &counts(1));
     taken(&gateway, no);
     let finishing = thread::spawn(move || {
-        let warning = push.tell(&Progress::Tick {
+        let warning = push.observe(&RunProgress::Tick {
             elapsed: Duration::ZERO,
         });
         (warning, push.finish())
@@ -288,15 +288,15 @@ fn a_gateway_that_refuses_is_quoted_once_and_counted_in_the_end() {
 
 #[test]
 fn a_gateway_that_hangs_holds_up_nothing_and_is_given_up() {
-    // Connections are made, since the kernel makes them, and nobody answers.
+    // The kernel accepts connections, and there is no response.
     let silent = Origin::tcp();
     let stages = [closed()];
     let url = format!("http://{}", silent.address());
     let gateway = Gateway::new(&url, "x")
         .unwrap()
-        .with_patience(Duration::from_millis(20));
+        .with_timeout(Duration::from_millis(20));
     let mut push = Push::start(gateway, &stages).unwrap();
-    push.tell(&Progress::Begun {
+    push.observe(&RunProgress::Begun {
         index: Some(0),
         stage: &stages[0],
     });
@@ -353,7 +353,7 @@ fn a_job_is_named_in_the_path_whatever_its_name_is() {
 }
 
 #[test]
-fn what_is_no_gateway_is_refused_before_the_run() {
+fn an_invalid_gateway_is_refused_before_the_run() {
     for wrong in [
         "",
         "localhost:9091",

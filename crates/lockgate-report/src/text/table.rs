@@ -1,31 +1,30 @@
-//! Rows in columns: the first to the left, figures to the right.
+//! Rows in columns, as wide as their widest cells.
 
-/// Each row as a line with its indent; a column is as wide as its widest cell, and shorter rows are
-/// filled up.
+/// Each row as a line with its indent: the first column to the left, the others to the right.
 pub(crate) fn aligned(indent: usize, rows: &[Vec<String>]) -> String {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    columns(indent, rows, |column| column > 0)
+}
+
+/// Each row as a line with its indent, columns to the right where `is_right` says so; shorter rows
+/// are filled up.
+pub fn columns(indent: usize, rows: &[Vec<String>], is_right: impl Fn(usize) -> bool) -> String {
+    let count = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
-        rows.iter()
-            .filter_map(|row| row.get(column))
-            .map(|cell| letters(cell))
-            .max()
-            .unwrap_or(0)
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| letters(cell)).max().unwrap_or(0)
     };
-    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let widths: Vec<usize> = (0..count).map(width).collect();
     let mut out = String::new();
     for row in rows {
-        let mut line = " ".repeat(indent);
-        for (column, cell) in row.iter().enumerate() {
-            let fill = " ".repeat(widths[column] - letters(cell));
-            if column == 0 {
-                line.push_str(cell);
-                line.push_str(&fill);
+        let cells = row.iter().enumerate().map(|(column, cell)| {
+            let blanks = " ".repeat(widths[column] - letters(cell));
+            if is_right(column) {
+                blanks + cell
             } else {
-                line.push_str("  ");
-                line.push_str(&fill);
-                line.push_str(cell);
+                format!("{cell}{blanks}")
             }
-        }
+        });
+        let line = " ".repeat(indent) + &cells.collect::<Vec<_>>().join("  ");
         out.push_str(line.trim_end());
         out.push('\n');
     }

@@ -1,10 +1,10 @@
-//! What a terminal shows of reports made by hand.
+//! Terminal reports of results made by hand.
 
 use std::time::Duration;
 
 use super::*;
 use crate::sample;
-use lockgate_load::result::End;
+use lockgate_load::result::RunEnd;
 
 fn has(text: &str, part: &str) {
     assert!(text.contains(part), "`{part}` is not in\n{text}");
@@ -68,13 +68,13 @@ fn failures_are_told_by_kind_with_their_first_example() {
     let mut report = sample::report(&["closed loop"]);
     sample::fail(
         &mut report.stages[0],
-        Failure::Timeout,
+        FailureKind::Timeout,
         9,
         "no answer\x1b[2J within 1 s",
     );
     sample::fail(
         &mut report.stages[0],
-        Failure::Status,
+        FailureKind::Status,
         1,
         "503 where 200 was expected",
     );
@@ -96,12 +96,12 @@ fn failures_are_told_by_kind_with_their_first_example() {
 }
 
 #[test]
-fn what_is_invalid_or_partial_says_so_before_its_figures() {
+fn invalid_and_partial_results_say_so_before_their_figures() {
     let mut report = sample::ladder(3);
     report.stages[1]
         .invalid
         .push(sample::late("the generator was late"));
-    report.end = End::Interrupted;
+    report.end = RunEnd::Interrupted;
     let text = render(&report);
     has(
         &text,
@@ -117,7 +117,7 @@ fn what_is_invalid_or_partial_says_so_before_its_figures() {
         .unwrap();
     assert!(line.ends_with("INVALID"), "{line}");
     assert!(text.find("***") < text.find("p99"));
-    report.end = End::Stopped(503);
+    report.end = RunEnd::Stopped(503);
     has(&render(&report), "*** STOPPED by an answer with status 503");
 }
 

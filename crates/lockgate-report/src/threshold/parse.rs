@@ -1,13 +1,13 @@
-//! From the text of a threshold to its condition, or to a word on what is wrong with it.
+//! Parser of thresholds: from text to a condition, or to an error with its place.
 
 use std::fmt;
 
-use super::{Comparison, Condition, Kind, METRICS, Metric, OPERATORS, Operator};
+use super::{Comparison, METRICS, Metric, MetricKind, OPERATORS, Operator, ThresholdCondition};
 
 /// Parentheses within each other; more are a mistake, and would only cost stack.
-const DEEPEST: usize = 32;
+const MAX_DEPTH: usize = 32;
 
-/// What is wrong with a threshold; shown with the text and a caret below the place.
+/// Error of a threshold, shown with the text and a caret below its place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct ThresholdError {
     text: String,
@@ -32,7 +32,7 @@ impl fmt::Display for ThresholdError {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Token<'a> {
+enum ConditionToken<'a> {
     /// Letters, digits, dots and underscores, percent signs and slashes: a metric, a value, `and`,
     /// `or`.
     Word(&'a str),
@@ -52,7 +52,7 @@ struct Parser<'a> {
 }
 
 /// Parses the whole of a text.
-pub(super) fn condition(text: &str) -> Result<Condition, ThresholdError> {
+pub(super) fn condition(text: &str) -> Result<ThresholdCondition, ThresholdError> {
     let mut parser = Parser {
         text,
         at: 0,
@@ -60,32 +60,32 @@ pub(super) fn condition(text: &str) -> Result<Condition, ThresholdError> {
     };
     let condition = parser.any()?;
     match parser.peek() {
-        (Token::End, _) => Ok(condition),
-        (Token::Close, _) => parser.wrong("this parenthesis was never opened"),
-        (Token::Other('&'), _) => parser.wrong("write `and`"),
-        (Token::Other('|'), _) => parser.wrong("write `or`"),
+        (ConditionToken::End, _) => Ok(condition),
+        (ConditionToken::Close, _) => parser.wrong("this parenthesis was never opened"),
+        (ConditionToken::Other('&'), _) => parser.wrong("write `and`"),
+        (ConditionToken::Other('|'), _) => parser.wrong("write `or`"),
         _ => parser.wrong("`and`, `or` or the end was expected here"),
     }
 }
 
 impl<'a> Parser<'a> {
-    fn any(&mut self) -> Result<Condition, ThresholdError> {
-        self.joined("or", Self::all, Condition::Any)
+    fn any(&mut self) -> Result<ThresholdCondition, ThresholdError> {
+        self.joined("or", Self::all, ThresholdCondition::Any)
     }
 
-    fn all(&mut self) -> Result<Condition, ThresholdError> {
-        self.joined("and", Self::one, Condition::All)
+    fn all(&mut self) -> Result<ThresholdCondition, ThresholdError> {
+        self.joined("and", Self::one, ThresholdCondition::All)
     }
 
     fn joined(
         &mut self,
         word: &str,
-        part: impl Fn(&mut Self) -> Result<Condition, ThresholdError>,
-        join: impl Fn(Vec<Condition>) -> Condition,
-    ) -> Result<Condition, ThresholdError> {
+        part: impl Fn(&mut Self) -> Result<ThresholdCondition, ThresholdError>,
+        join: impl Fn(Vec<ThresholdCondition>) -> ThresholdCondition,
+    ) -> Result<ThresholdCondition, ThresholdError> {
         let first = part(self)?;
         let mut parts = vec![first];
-        while self.take(Token::Word(word)) {
+        while self.take(ConditionToken::Word(word)) {
             parts.push(part(self)?);
         }
         Ok(if parts.len() == 1 {
@@ -95,18 +95,18 @@ impl<'a> Parser<'a> {
         })
     }
 
-    fn one(&mut self) -> Result<Condition, ThresholdError> {
-        if self.peek().0 != Token::Open {
-            return self.comparison().map(Condition::Is);
+    fn one(&mut self) -> Result<ThresholdCondition, ThresholdError> {
+        if self.peek().0 != ConditionToken::Open {
+            return self.comparison().map(ThresholdCondition::Is);
         }
-        if self.depth == DEEPEST {
+        if self.depth == MAX_DEPTH {
             return self.wrong("there are too many parentheses within each other");
         }
-        self.take(Token::Open);
+        self.take(ConditionToken::Open);
         self.depth += 1;
         let condition = self.any()?;
         self.depth -= 1;
-        if self.take(Token::Close) {
+        if self.take(ConditionToken::Close) {
             Ok(condition)
         } else {
             self.wrong("`)` was expected here")
@@ -126,7 +126,7 @@ impl<'a> Parser<'a> {
 
     fn metric(&mut self) -> Result<Metric, ThresholdError> {
         let names = METRICS.map(|(name, _)| name).join(", ");
-        let (Token::Word(word), end) = self.peek() else {
+        let (ConditionToken::Word(word), end) = self.peek() else {
             return self.wrong(format!("a metric was expected here, one of {names}"));
         };
         match METRICS.iter().find(|(name, _)| *name == word) {
@@ -140,7 +140,7 @@ impl<'a> Parser<'a> {
 
     fn operator(&mut self) -> Result<Operator, ThresholdError> {
         let names = OPERATORS.map(|(name, _)| name).join(", ");
-        let (Token::Operator(text), end) = self.peek() else {
+        let (ConditionToken::Operator(text), end) = self.peek() else {
             return self.wrong(format!("a comparison was expected here, one of {names}"));
         };
         match OPERATORS.iter().find(|(name, _)| *name == text) {
@@ -157,7 +157,7 @@ impl<'a> Parser<'a> {
 
     fn value(&mut self, metric: Metric) -> Result<f64, ThresholdError> {
         let kind = metric.kind();
-        let (Token::Word(word), mut end) = self.peek() else {
+        let (ConditionToken::Word(word), mut end) = self.peek() else {
             return self.wrong(format!("{} was expected here", kind.expected()));
         };
         let digits = word
@@ -175,7 +175,7 @@ impl<'a> Parser<'a> {
                 depth: 0,
             }
             .peek();
-            if let (Token::Word(word), after) = next
+            if let (ConditionToken::Word(word), after) = next
                 && !["and", "or"].contains(&word)
             {
                 (unit, end) = (word, after);
@@ -183,7 +183,7 @@ impl<'a> Parser<'a> {
         }
         let scale = match (kind.units().iter().find(|(name, _)| *name == unit), unit) {
             (Some((_, scale)), _) => *scale,
-            (None, "") if kind == Kind::Duration => {
+            (None, "") if kind == MetricKind::Duration => {
                 let readings = format!("{number}ns, {number}us, {number}ms or {number}s");
                 return self.wrong(format!("{number} of what? Write {readings}"));
             }
@@ -195,7 +195,7 @@ impl<'a> Parser<'a> {
                 ));
             }
         };
-        if kind == Kind::Count && value.fract() != 0.0 {
+        if kind == MetricKind::Count && value.fract() != 0.0 {
             return self.wrong("a whole number was expected here");
         }
         self.at = end;
@@ -203,7 +203,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Takes the next token if it is this one.
-    fn take(&mut self, token: Token<'_>) -> bool {
+    fn take(&mut self, token: ConditionToken<'_>) -> bool {
         let (next, end) = self.peek();
         let is = next == token;
         if is {
@@ -213,7 +213,7 @@ impl<'a> Parser<'a> {
     }
 
     /// The next token and where it ends.
-    fn peek(&self) -> (Token<'a>, usize) {
+    fn peek(&self) -> (ConditionToken<'a>, usize) {
         let start = self.start();
         let rest = &self.text[start..];
         let run_of = |belongs: fn(char) -> bool| {
@@ -221,18 +221,18 @@ impl<'a> Parser<'a> {
             (&rest[..length], start + length)
         };
         match rest.chars().next() {
-            None => (Token::End, start),
-            Some('(') => (Token::Open, start + 1),
-            Some(')') => (Token::Close, start + 1),
+            None => (ConditionToken::End, start),
+            Some('(') => (ConditionToken::Open, start + 1),
+            Some(')') => (ConditionToken::Close, start + 1),
             Some('<' | '>' | '=' | '!') => {
                 let (text, end) = run_of(|c| "<>=!".contains(c));
-                (Token::Operator(text), end)
+                (ConditionToken::Operator(text), end)
             }
             Some(c) if belongs_to_word(c) => {
                 let (text, end) = run_of(belongs_to_word);
-                (Token::Word(text), end)
+                (ConditionToken::Word(text), end)
             }
-            Some(c) => (Token::Other(c), start + c.len_utf8()),
+            Some(c) => (ConditionToken::Other(c), start + c.len_utf8()),
         }
     }
 
@@ -259,7 +259,7 @@ fn belongs_to_word(c: char) -> bool {
     c.is_alphanumeric() || "._%/-+".contains(c)
 }
 
-impl Kind {
+impl MetricKind {
     fn expected(self) -> &'static str {
         match self {
             Self::Duration => "a duration such as 20ms (ns, us, ms, s)",
@@ -269,7 +269,7 @@ impl Kind {
         }
     }
 
-    /// The units of its values and what each stands for; the empty one is no unit.
+    /// The units of its values with their factors; the empty one is no unit.
     fn units(self) -> &'static [(&'static str, f64)] {
         match self {
             Self::Duration => &[

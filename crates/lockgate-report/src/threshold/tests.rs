@@ -1,22 +1,27 @@
-//! Conditions that are read, those that are refused, and stages that meet them.
+//! Conditions that are parsed, refused conditions, and stages that meet them.
 
 use super::*;
 use crate::sample;
-use lockgate_load::result::Failure;
+use lockgate_load::result::FailureKind;
 
-fn broken(text: &str, report: &Report) -> Vec<String> {
+fn breaches(text: &str, report: &RunResult) -> Vec<String> {
     Threshold::parse(text)
         .unwrap()
-        .broken(report)
+        .breaches(report)
         .iter()
         .map(Breach::to_string)
         .collect()
 }
 
 /// One stage of 1,000 successes from 850 µs on, with a p99 of about 1.8 ms, and so many failures.
-fn run(failures: u64) -> Report {
+fn run(failures: u64) -> RunResult {
     let mut report = sample::report(&["closed loop"]);
-    sample::fail(&mut report.stages[0], Failure::Closed, failures, "reset");
+    sample::fail(
+        &mut report.stages[0],
+        FailureKind::Closed,
+        failures,
+        "reset",
+    );
     report
 }
 
@@ -48,7 +53,7 @@ fn a_condition_holds_or_not_by_the_figures_of_the_stage() {
         ("((errors > 0))", true),
     ];
     for (text, expected) in table {
-        assert_eq!(!broken(text, &report).is_empty(), expected, "{text}");
+        assert_eq!(!breaches(text, &report).is_empty(), expected, "{text}");
     }
 }
 
@@ -57,14 +62,14 @@ fn requests_that_were_never_sent_count_as_errors_and_by_themselves() {
     let mut report = run(10);
     sample::fail(
         &mut report.stages[0],
-        Failure::Unsent,
+        FailureKind::Unsent,
         5,
         "no connection was free",
     );
     let found = [
         "closed loop, round 1: unsent is 5 (fails if unsent > 4); errors is 15 (fails if errors == 15)",
     ];
-    assert_eq!(broken("unsent > 4 and errors == 15", &report), found);
+    assert_eq!(breaches("unsent > 4 and errors == 15", &report), found);
 }
 
 #[test]
@@ -73,7 +78,7 @@ fn a_breach_names_the_stage_and_every_figure_that_holds() {
     report.stages.insert(0, sample::stage("warm", 1_000, 1e6));
     report.stages[1].round = 2;
     assert_eq!(
-        broken(
+        breaches(
             "errors > 0 or p50 > 5s or error_rate >= 0.5% and rate < 5k",
             &report
         ),
@@ -89,16 +94,16 @@ fn a_run_does_not_pass_because_nothing_worked() {
     stage.elapsed = std::time::Duration::ZERO;
     report.stages.push(stage);
     assert_eq!(
-        broken("p99 > 20ms", &report),
+        breaches("p99 > 20ms", &report),
         ["closed loop, round 1: p99 is endless, for nothing succeeded (fails if p99 > 20.0 ms)"]
     );
-    assert_eq!(broken("error_rate > 50%", &report).len(), 1);
-    assert_eq!(broken("rate < 1", &report).len(), 1);
-    assert_eq!(broken("p99 < 20ms", &report).len(), 0);
+    assert_eq!(breaches("error_rate > 50%", &report).len(), 1);
+    assert_eq!(breaches("rate < 1", &report).len(), 1);
+    assert_eq!(breaches("p99 < 20ms", &report).len(), 0);
 }
 
 #[test]
-fn what_cannot_be_read_is_told_with_its_column() {
+fn syntax_errors_name_their_column() {
     let table = [
         ("", 1, "a metric was expected here, one of p50, p75,"),
         (

@@ -18,7 +18,7 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio_rustls::TlsConnector;
 
-use super::message::{Answer, fields, map};
+use super::message::{ReceivedResponse, fields, map};
 use super::runtime::Runtime;
 use crate::tls::ClientSettings;
 
@@ -38,7 +38,7 @@ pub struct Exchange<'a> {
     request: SendStream<Bytes>,
     response: Option<ResponseFuture>,
     body: Option<RecvStream>,
-    answer: Answer,
+    answer: ReceivedResponse,
 }
 
 impl Client {
@@ -129,7 +129,7 @@ impl Client {
     ///
     /// # Panics
     /// When the connection ends before the response.
-    pub fn get(&self, path: &str) -> Answer {
+    pub fn get(&self, path: &str) -> ReceivedResponse {
         self.begin(Self::request(Method::GET, path), true).answer()
     }
 
@@ -137,7 +137,7 @@ impl Client {
     ///
     /// # Panics
     /// When the connection ends before the response.
-    pub fn post(&self, path: &str, body: impl Into<Bytes>) -> Answer {
+    pub fn post(&self, path: &str, body: impl Into<Bytes>) -> ReceivedResponse {
         let body = body.into();
         let mut request = Self::request(Method::POST, path);
         request
@@ -166,7 +166,7 @@ impl Client {
         let ready = self.sender.clone().ready();
         let mut sender = self.runtime.wait("room for a stream", ready)?;
         let (response, request) = sender.send_request(request, end)?;
-        let answer = Answer::default();
+        let answer = ReceivedResponse::default();
         Ok(Exchange {
             runtime: &self.runtime,
             request,
@@ -256,7 +256,7 @@ impl Exchange<'_> {
     ///
     /// # Errors
     /// When the stream or the connection ends earlier.
-    pub fn head(&mut self) -> Result<&Answer, h2::Error> {
+    pub fn head(&mut self) -> Result<&ReceivedResponse, h2::Error> {
         if let Some(mut response) = self.response.take() {
             let interim = &mut self.answer.interim;
             let next = poll_fn(|cx| {
@@ -315,7 +315,7 @@ impl Exchange<'_> {
     ///
     /// # Panics
     /// When the connection ends earlier.
-    pub fn answer(self) -> Answer {
+    pub fn answer(self) -> ReceivedResponse {
         self.try_answer().expect("the connection goes on")
     }
 
@@ -323,7 +323,7 @@ impl Exchange<'_> {
     ///
     /// # Errors
     /// When the connection ends earlier.
-    pub fn try_answer(mut self) -> Result<Answer, h2::Error> {
+    pub fn try_answer(mut self) -> Result<ReceivedResponse, h2::Error> {
         loop {
             match self.piece() {
                 Ok(Some(_)) => {}

@@ -44,7 +44,7 @@ fn find<'a>(fields: &'a [Field], wanted: &str) -> Option<&'a str> {
 
 /// A response as a client got it, as far as it came.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Answer {
+pub struct ReceivedResponse {
     /// The status; 0 without a head.
     pub status: u16,
     /// The fields, without the status.
@@ -59,7 +59,7 @@ pub struct Answer {
     pub reset: Option<u32>,
 }
 
-impl Answer {
+impl ReceivedResponse {
     /// The value of a field that occurs at most once.
     ///
     /// # Panics
@@ -113,7 +113,7 @@ impl Answer {
 
 /// A request as an origin has received it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct ReceivedRequest {
     /// The number of its connection, from 0.
     pub connection: usize,
     /// The id of its stream.
@@ -138,7 +138,7 @@ pub struct Asked {
     pub reset: Option<u32>,
 }
 
-impl Asked {
+impl ReceivedRequest {
     /// The value of a field that occurs at most once.
     ///
     /// # Panics
@@ -166,18 +166,18 @@ impl Asked {
 
 /// A script for an origin's response to a request.
 #[derive(Clone, Debug)]
-pub struct Reply {
+pub struct ScriptedResponse {
     pub(super) interim: Vec<(u16, Vec<Field>)>,
     pub(super) status: u16,
     pub(super) fields: Vec<Field>,
     pub(super) pieces: Vec<Bytes>,
     pub(super) trailers: Vec<Field>,
-    pub(super) end: End,
+    pub(super) end: ResponseEnd,
 }
 
 /// The end of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum ResponseEnd {
     /// A clean end.
     Clean,
     /// RST_STREAM behind the last piece.
@@ -188,7 +188,7 @@ pub(super) enum End {
     Never,
 }
 
-impl Reply {
+impl ScriptedResponse {
     /// A response with this status only.
     pub fn new(status: u16) -> Self {
         let (interim, fields, pieces, trailers) = Default::default();
@@ -198,7 +198,7 @@ impl Reply {
             fields,
             pieces,
             trailers,
-            end: End::Clean,
+            end: ResponseEnd::Clean,
         }
     }
 
@@ -213,7 +213,7 @@ impl Reply {
     /// RST_STREAM instead of a response; 7 is REFUSED_STREAM.
     pub fn refuse(code: u32) -> Self {
         Self {
-            end: End::Refused(code.into()),
+            end: ResponseEnd::Refused(code.into()),
             ..Self::new(0)
         }
     }
@@ -245,13 +245,13 @@ impl Reply {
 
     /// RST_STREAM behind the last piece, in place of an end.
     pub fn then_reset(mut self, code: u32) -> Self {
-        self.end = End::Reset(code.into());
+        self.end = ResponseEnd::Reset(code.into());
         self
     }
 
     /// No end behind the last piece: the stream stays open until the client resets it.
     pub fn then_nothing(mut self) -> Self {
-        self.end = End::Never;
+        self.end = ResponseEnd::Never;
         self
     }
 }

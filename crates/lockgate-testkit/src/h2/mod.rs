@@ -17,6 +17,6 @@ mod runtime;
 
 pub use client::{Client, Exchange};
 pub use frame::Frame;
-pub use message::{Answer, Asked, Reply};
+pub use message::{ReceivedRequest, ReceivedResponse, ScriptedResponse};
 pub use origin::Origin;
 pub use peer::{GoAway, PREFACE, Peer};

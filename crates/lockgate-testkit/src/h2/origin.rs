@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
 use super::client::send;
-use super::message::{Asked, End, Field, Reply, fields, map};
+use super::message::{Field, ReceivedRequest, ResponseEnd, ScriptedResponse, fields, map};
 use super::runtime::Runtime;
 use crate::authority::Issued;
 use crate::tls::server_config;
@@ -27,16 +27,16 @@ use crate::{DEADLINE, port};
 #[derive(Debug)]
 pub struct Origin {
     address: SocketAddr,
-    asked: Mutex<mpsc::Receiver<Asked>>,
+    asked: Mutex<mpsc::Receiver<ReceivedRequest>>,
     resets: Mutex<mpsc::Receiver<(u32, u32)>>,
-    orders: watch::Sender<Order>,
+    orders: watch::Sender<OriginState>,
     accepted: Arc<AtomicUsize>,
     _runtime: Runtime,
 }
 
 /// The state of all connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Order {
+enum OriginState {
     Serve,
     /// GOAWAY; open streams are finished.
     Leave,
@@ -48,9 +48,9 @@ enum Order {
 
 /// The shared parts of a connection.
 struct Service {
-    reply: Box<dyn Fn(&Asked) -> Reply + Send + Sync>,
+    reply: Box<dyn Fn(&ReceivedRequest) -> ScriptedResponse + Send + Sync>,
     echoes: bool,
-    asked: mpsc::Sender<Asked>,
+    asked: mpsc::Sender<ReceivedRequest>,
     resets: mpsc::Sender<(u32, u32)>,
     builder: Builder,
     tls: Option<TlsAcceptor>,
@@ -62,7 +62,9 @@ impl Origin {
     ///
     /// # Panics
     /// When there is no port.
-    pub fn plain(reply: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Self {
+    pub fn plain(
+        reply: impl Fn(&ReceivedRequest) -> ScriptedResponse + Send + Sync + 'static,
+    ) -> Self {
         Self::plain_with(&builder(), reply)
     }
 
@@ -72,7 +74,7 @@ impl Origin {
     /// As [`Origin::plain`].
     pub fn plain_with(
         builder: &Builder,
-        reply: impl Fn(&Asked) -> Reply + Send + Sync + 'static,
+        reply: impl Fn(&ReceivedRequest) -> ScriptedResponse + Send + Sync + 'static,
     ) -> Self {
         Self::start(Box::new(reply), false, builder, None)
     }
@@ -81,7 +83,10 @@ impl Origin {
     ///
     /// # Panics
     /// As [`Origin::plain`].
-    pub fn tls(issued: &Issued, reply: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Self {
+    pub fn tls(
+        issued: &Issued,
+        reply: impl Fn(&ReceivedRequest) -> ScriptedResponse + Send + Sync + 'static,
+    ) -> Self {
         let mut config = Arc::unwrap_or_clone(server_config(issued, None));
         config.alpn_protocols = vec![b"h2".to_vec()];
         let acceptor = TlsAcceptor::from(Arc::new(config));
@@ -93,11 +98,16 @@ impl Origin {
     /// # Panics
     /// As [`Origin::plain`].
     pub fn echo() -> Self {
-        Self::start(Box::new(|_| Reply::new(200)), true, &builder(), None)
+        Self::start(
+            Box::new(|_| ScriptedResponse::new(200)),
+            true,
+            &builder(),
+            None,
+        )
     }
 
     fn start(
-        reply: Box<dyn Fn(&Asked) -> Reply + Send + Sync>,
+        reply: Box<dyn Fn(&ReceivedRequest) -> ScriptedResponse + Send + Sync>,
         echoes: bool,
         builder: &Builder,
         tls: Option<TlsAcceptor>,
@@ -108,7 +118,7 @@ impl Origin {
         let address = listener.local_addr().expect("a bound socket has one");
         let (tell_asked, asked) = mpsc::channel();
         let (tell_resets, resets) = mpsc::channel();
-        let (orders, order) = watch::channel(Order::Serve);
+        let (orders, order) = watch::channel(OriginState::Serve);
         let accepted = Arc::new(AtomicUsize::new(0));
         let service = Service {
             reply,
@@ -171,7 +181,7 @@ impl Origin {
     ///
     /// # Panics
     /// When none comes.
-    pub fn next(&self) -> Asked {
+    pub fn next(&self) -> ReceivedRequest {
         let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         asked
             .recv_timeout(DEADLINE)
@@ -179,7 +189,7 @@ impl Origin {
     }
 
     /// The requests since the last call, without waiting.
-    pub fn asked(&self) -> Vec<Asked> {
+    pub fn asked(&self) -> Vec<ReceivedRequest> {
         self.asked
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -200,22 +210,22 @@ impl Origin {
 
     /// Sends GOAWAY on every connection, also on new ones; open streams are finished.
     pub fn leave(&self) {
-        self.orders.send_replace(Order::Leave);
+        self.orders.send_replace(OriginState::Leave);
     }
 
     /// Freezes every connection without closing it: answers nothing, PING neither.
     pub fn freeze(&self) {
-        self.orders.send_replace(Order::Freeze);
+        self.orders.send_replace(OriginState::Freeze);
     }
 
     /// Closes every connection as if the process had died.
     pub fn drop_all(&self) {
-        self.orders.send_replace(Order::Drop);
+        self.orders.send_replace(OriginState::Drop);
     }
 
     /// Serves again: frozen connections continue.
     pub fn serve(&self) {
-        self.orders.send_replace(Order::Serve);
+        self.orders.send_replace(OriginState::Serve);
     }
 }
 
@@ -227,7 +237,7 @@ fn builder() -> Builder {
 
 async fn serve<S>(
     service: Arc<Service>,
-    mut order: watch::Receiver<Order>,
+    mut order: watch::Receiver<OriginState>,
     number: usize,
     stream: S,
 ) where
@@ -239,10 +249,10 @@ async fn serve<S>(
     loop {
         let now = *order.borrow_and_update();
         match now {
-            Order::Serve => {}
-            Order::Leave => connection.graceful_shutdown(),
-            Order::Drop => return,
-            Order::Freeze => {
+            OriginState::Serve => {}
+            OriginState::Leave => connection.graceful_shutdown(),
+            OriginState::Drop => return,
+            OriginState::Freeze => {
                 if order.changed().await.is_err() {
                     return;
                 }
@@ -271,7 +281,7 @@ async fn exchange(
     let stream = respond.stream_id().as_u32();
     let (head, mut body) = request.into_parts();
     let part = |part: Option<&str>| part.unwrap_or_default().to_owned();
-    let mut asked = Asked {
+    let mut asked = ReceivedRequest {
         connection,
         stream,
         method: head.method.to_string(),
@@ -287,7 +297,7 @@ async fn exchange(
             .get::<Protocol>()
             .map(|protocol| protocol.as_str().to_owned()),
         fields: fields(&head.headers),
-        ..Asked::default()
+        ..ReceivedRequest::default()
     };
     if head
         .headers
@@ -315,7 +325,7 @@ async fn exchange(
     }
 }
 
-async fn receive(asked: &mut Asked, body: &mut RecvStream) -> Result<(), h2::Error> {
+async fn receive(asked: &mut ReceivedRequest, body: &mut RecvStream) -> Result<(), h2::Error> {
     while let Some(piece) = body.data().await {
         let piece = piece?;
         body.flow_control().release_capacity(piece.len())?;
@@ -331,7 +341,7 @@ async fn receive(asked: &mut Asked, body: &mut RecvStream) -> Result<(), h2::Err
 }
 
 async fn echo(
-    asked: &mut Asked,
+    asked: &mut ReceivedRequest,
     body: &mut RecvStream,
     respond: &mut SendResponse<Bytes>,
 ) -> Result<(), h2::Error> {
@@ -351,15 +361,18 @@ async fn echo(
     }
 }
 
-async fn answer(reply: Reply, respond: &mut SendResponse<Bytes>) -> Result<(), h2::Error> {
-    if let End::Refused(reason) = reply.end {
+async fn answer(
+    reply: ScriptedResponse,
+    respond: &mut SendResponse<Bytes>,
+) -> Result<(), h2::Error> {
+    if let ResponseEnd::Refused(reason) = reply.end {
         respond.send_reset(reason);
         return Ok(());
     }
     for (status, fields) in &reply.interim {
         respond.send_informational(response(*status, fields))?;
     }
-    let clean = reply.end == End::Clean;
+    let clean = reply.end == ResponseEnd::Clean;
     let bare = clean && reply.pieces.is_empty() && reply.trailers.is_empty();
     let mut out = respond.send_response(response(reply.status, &reply.fields), bare)?;
     if bare {
@@ -374,7 +387,7 @@ async fn answer(reply: Reply, respond: &mut SendResponse<Bytes>) -> Result<(), h
         send(&mut out, piece, Some(at) == last).await?;
     }
     match reply.end {
-        End::Reset(reason) => {
+        ResponseEnd::Reset(reason) => {
             // A reset at once would discard queued data: the connection's task writes it meanwhile.
             for _ in 0..16 {
                 tokio::task::yield_now().await;
@@ -382,7 +395,7 @@ async fn answer(reply: Reply, respond: &mut SendResponse<Bytes>) -> Result<(), h
             out.send_reset(reason);
             Ok(())
         }
-        End::Never => {
+        ResponseEnd::Never => {
             let reason: Reason = poll_fn(|cx| out.poll_reset(cx)).await?;
             Err(reason.into())
         }

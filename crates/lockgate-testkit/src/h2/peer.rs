@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 
 use super::frame::{self, Frame, flag, kind};
 use super::hpack::{self, Decoder};
-use super::message::{Answer, Field, text};
+use super::message::{Field, ReceivedResponse, text};
 use crate::tls::{ClientSettings, Tls};
 use crate::wire::{Wire, shown};
 
@@ -376,8 +376,8 @@ impl<S: Read + Write> Peer<S> {
     ///
     /// # Panics
     /// When the peer ends earlier, or sends GOAWAY before the response begins.
-    pub fn answer(&mut self, stream: u32) -> Answer {
-        let mut answer = Answer::default();
+    pub fn answer(&mut self, stream: u32) -> ReceivedResponse {
+        let mut answer = ReceivedResponse::default();
         loop {
             let frame = self.read();
             match frame.kind {

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 
 use lockgate_config as config;
 use lockgate_config::{BodyChange, Code, ElementEdit};
-use lockgate_content::change::{Changes, Edit, Part, Rule, Template};
+use lockgate_content::change::{ChangeRule, ChangeTemplate, Changes, SelectorEdit, TemplatePart};
 use lockgate_rules::Pattern;
 use lockgate_proxy::transform::rewrite::Value;
 use lockgate_proxy::transform::{self, Rewrite};
@@ -25,16 +25,16 @@ struct Values<'a> {
 
 impl Values<'_> {
     /// A text with its placeholders; other braces are text.
-    fn template(&mut self, text: &str) -> Template {
+    fn template(&mut self, text: &str) -> ChangeTemplate {
         self.read(text, false)
     }
 
     /// The same where `${name}` is a group's.
-    fn template_beside_groups(&mut self, text: &str) -> Template {
+    fn template_beside_groups(&mut self, text: &str) -> ChangeTemplate {
         self.read(text, true)
     }
 
-    fn read(&mut self, text: &str, groups: bool) -> Template {
+    fn read(&mut self, text: &str, groups: bool) -> ChangeTemplate {
         let mut parts = Vec::new();
         let mut plain = String::new();
         let mut rest = text;
@@ -50,7 +50,7 @@ impl Values<'_> {
             match name.and_then(|end| self.part(&rest[1..=end]).map(|part| (end, part))) {
                 Some((end, part)) => {
                     if !plain.is_empty() {
-                        parts.push(Part::Text(std::mem::take(&mut plain).into_bytes()));
+                        parts.push(TemplatePart::Text(std::mem::take(&mut plain).into_bytes()));
                     }
                     parts.push(part);
                     rest = &rest[end + 2..];
@@ -63,15 +63,19 @@ impl Values<'_> {
         }
         plain.push_str(rest);
         if !plain.is_empty() {
-            parts.push(Part::Text(plain.into_bytes()));
+            parts.push(TemplatePart::Text(plain.into_bytes()));
         }
-        Template(parts)
+        ChangeTemplate(parts)
     }
 
-    fn part(&mut self, name: &str) -> Option<Part> {
+    fn part(&mut self, name: &str) -> Option<TemplatePart> {
         // What the operator has others write is theirs to choose; what a request brings is not.
         let ours = name.starts_with("value:") || matches!(name, "time" | "counter");
-        let part = if ours { Part::Raw } else { Part::Value };
+        let part = if ours {
+            TemplatePart::Raw
+        } else {
+            TemplatePart::Value
+        };
         if let Some(number) = self.names.iter().position(|known| known == name) {
             return Some(part(number));
         }
@@ -115,7 +119,7 @@ pub(super) fn rewrite(
     for rule in &written.rules {
         match &rule.change {
             BodyChange::Text { find, with } => {
-                let rule_of = Rule::Text {
+                let rule_of = ChangeRule::Text {
                     find: find.clone().into_bytes(),
                     with: values.template(with),
                 };
@@ -123,7 +127,7 @@ pub(super) fn rewrite(
             }
             BodyChange::Pattern { pattern, with } => {
                 let with = values.template_beside_groups(with);
-                let rule_of = Rule::Pattern {
+                let rule_of = ChangeRule::Pattern {
                     pattern: pattern.clone(),
                     with,
                 };
@@ -132,7 +136,7 @@ pub(super) fn rewrite(
             BodyChange::Select { selector, edit } => {
                 for edit in edits(edit, &mut values) {
                     rules.push((
-                        Rule::Select {
+                        ChangeRule::Select {
                             selector: selector.clone(),
                             edit,
                         },
@@ -163,22 +167,22 @@ pub(super) fn rewrite(
     }))
 }
 
-fn edits(written: &ElementEdit, values: &mut Values<'_>) -> Vec<Edit> {
+fn edits(written: &ElementEdit, values: &mut Values<'_>) -> Vec<SelectorEdit> {
     let one = match written {
-        ElementEdit::Before(text) => Edit::Before(values.template(text)),
-        ElementEdit::After(text) => Edit::After(values.template(text)),
-        ElementEdit::Prepend(text) => Edit::Prepend(values.template(text)),
-        ElementEdit::Append(text) => Edit::Append(values.template(text)),
-        ElementEdit::Inner(text) => Edit::Inner(values.template(text)),
-        ElementEdit::Replace(text) => Edit::Replace(values.template(text)),
-        ElementEdit::Remove => Edit::Remove,
+        ElementEdit::Before(text) => SelectorEdit::Before(values.template(text)),
+        ElementEdit::After(text) => SelectorEdit::After(values.template(text)),
+        ElementEdit::Prepend(text) => SelectorEdit::Prepend(values.template(text)),
+        ElementEdit::Append(text) => SelectorEdit::Append(values.template(text)),
+        ElementEdit::Inner(text) => SelectorEdit::Inner(values.template(text)),
+        ElementEdit::Replace(text) => SelectorEdit::Replace(values.template(text)),
+        ElementEdit::Remove => SelectorEdit::Remove,
         ElementEdit::Set(attributes) => {
             let attribute = |(name, value): &(String, Option<String>)| match value {
-                Some(value) => Edit::Set {
+                Some(value) => SelectorEdit::Set {
                     name: name.clone(),
                     value: values.template(value),
                 },
-                None => Edit::Unset(name.clone()),
+                None => SelectorEdit::Unset(name.clone()),
             };
             return attributes.iter().map(attribute).collect();
         }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use lockgate_config as config;
 use lockgate_config::Config;
-use lockgate_net::proxy_protocol::{Addresses, Tlvs, encode_v1, encode_v2};
+use lockgate_net::proxy_protocol::{HeaderVersion, ProxiedAddresses, Tlvs, encode_v1, encode_v2};
 use lockgate_net::tls::Connector;
 use lockgate_proxy::answer::Page;
 use lockgate_proxy::upstream::{
-    Affinity, Balance, Endpoint, Member, Place, Pool, Sessions, Settings, Sticky,
+    Affinity, AffinityKey, Balance, Endpoint, EndpointAddress, Member, Pool, Sessions, Settings, Sticky,
 };
 use lockgate_rules::ProxyVersion;
 
@@ -55,7 +55,7 @@ impl Pools {
     fn make(
         &mut self,
         mistakes: &mut Mistakes<'_>,
-        written: &config::Pool,
+        written: &config::EndpointPool,
         user: &str,
     ) -> Option<Arc<Pool>> {
         let name = self.name(written, user);
@@ -73,12 +73,14 @@ impl Pools {
         for one in &written.endpoints {
             let place = match &one.addr {
                 config::EndpointAddr::Ip(address) => {
-                    (address.ip().to_string(), Place::Ip(*address))
+                    (address.ip().to_string(), EndpointAddress::Ip(*address))
                 }
-                config::EndpointAddr::Unix(path) => (String::new(), Place::Unix(path.clone())),
+                config::EndpointAddr::Unix(path) => {
+                    (String::new(), EndpointAddress::Unix(path.clone()))
+                }
                 config::EndpointAddr::Name { host, port } => (
                     host.clone(),
-                    Place::Name(self.resolver.register(host, *port)),
+                    EndpointAddress::Name(self.resolver.register(host, *port)),
                 ),
                 config::EndpointAddr::Srv(name) => {
                     services.push((name, members.len(), one.backup));
@@ -122,7 +124,7 @@ impl Pools {
 
     /// Its own name, or that of its first user: no two pools have the same, for metrics tell them
     /// apart by it.
-    fn name(&self, written: &config::Pool, user: &str) -> String {
+    fn name(&self, written: &config::EndpointPool, user: &str) -> String {
         let taken = |name: &str| self.all.iter().any(|known| known.settings.name == name);
         let name = written.name.as_deref().unwrap_or(user);
         if !taken(name) {
@@ -150,7 +152,7 @@ impl Pools {
         &mut self,
         mistakes: &mut Mistakes<'_>,
         name: &str,
-        pool: &config::Pool,
+        pool: &config::EndpointPool,
         written: &config::HealthSettings,
         own: Option<&Arc<Connector>>,
     ) -> Option<Check> {
@@ -186,8 +188,10 @@ impl Pools {
         let mut preface = Vec::new();
         match pool.proxy_protocol {
             None => {}
-            Some(ProxyVersion::V1) => encode_v1(&mut preface, &Addresses::Local),
-            Some(ProxyVersion::V2) => encode_v2(&mut preface, &Addresses::Local, &Tlvs::default()),
+            Some(ProxyVersion::V1) => encode_v1(&mut preface, &ProxiedAddresses::Local),
+            Some(ProxyVersion::V2) => {
+                encode_v2(&mut preface, &ProxiedAddresses::Local, &Tlvs::default())
+            }
         }
         Some(Check {
             ask,
@@ -203,8 +207,8 @@ impl Pools {
 
     fn endpoint(
         &mut self,
-        written: &config::Endpoint,
-        (host, place): (String, Place),
+        written: &config::WeightedEndpoint,
+        (host, place): (String, EndpointAddress),
     ) -> Arc<Endpoint> {
         if let Some(known) = self.endpoints.get(&written.addr) {
             return Arc::clone(known);
@@ -224,11 +228,11 @@ impl Pools {
 /// Somebody whose record is not there yet, and who takes nobody's turn until then.
 fn nobody_yet(endpoint: Arc<Endpoint>) -> Member {
     let member = Member::new(endpoint, 1).as_backup();
-    member.fall();
+    member.mark_down();
     member
 }
 
-fn settings(name: &str, written: &config::Pool, members: &[Member]) -> Settings {
+fn settings(name: &str, written: &config::EndpointPool, members: &[Member]) -> Settings {
     let maintenance = written.maintenance.as_ref().map(|answer| {
         let body = answer.body.clone().into_bytes();
         (

@@ -21,11 +21,11 @@ impl Assembler<'_> {
     pub(super) fn listener(&mut self, tcp: &config::Tcp) -> Option<Planned> {
         let shape = tcp.shape.as_ref().map(|shape| Shape::new(&shape.value));
         let (tls, service) = match &tcp.way {
-            config::Way::Proxy(relay) => {
+            config::RelaySelection::Proxy(relay) => {
                 let way = self.way(tcp, relay, &tcp.name, shape.as_ref())?;
                 (way.tls, Service::Relay(way.relaying))
             }
-            config::Way::Hello(by_hello) => (
+            config::RelaySelection::Hello(by_hello) => (
                 None,
                 Service::ByHello(Box::new(self.by_hello(tcp, by_hello, shape.as_ref())?)),
             ),
@@ -67,7 +67,7 @@ impl Assembler<'_> {
     fn way(
         &mut self,
         tcp: &config::Tcp,
-        relay: &config::Relay,
+        relay: &config::RelayDestination,
         user: &str,
         shape: Option<&Arc<Shape>>,
     ) -> Option<Way> {

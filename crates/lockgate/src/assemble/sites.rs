@@ -2,28 +2,28 @@
 //! paths.
 
 use std::collections::HashMap;
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::sync::Arc;
 use std::time::Duration;
 
 use lockgate_config as config;
-use lockgate_config::{At, Code, Config, ListenAddr, Protocol, SiteListener};
-use lockgate_http::h1::Limits;
-use lockgate_net::threads::Threads;
-use lockgate_rules::{HostPattern, Pattern};
+use lockgate_config::{Code, Config, Host, ListenAddr, Protocol, SiteListener, SourceSpan};
+use lockgate_http::h1::HeadLimits;
+use lockgate_net::thread_pool::ThreadPool;
+use lockgate_net::token_bucket::TokenRate;
 use lockgate_proxy::action::forward_auth::ForwardAuth;
 use lockgate_proxy::action::proxy::Proxy;
 use lockgate_proxy::admit::basic_auth::Checker;
 use lockgate_proxy::answer::Pages;
 use lockgate_proxy::downstream::{Listener, SecureSites, Service};
 use lockgate_proxy::files::{Files, Symlinks};
-use lockgate_proxy::route::{Clash, Router, Rule, SiteRoutes, Unreachable};
+use lockgate_proxy::route::{Clash, HostPattern, Pattern, Router, Rule, SiteRoutes, Unreachable};
 use lockgate_proxy::site::{self, Action, Admission, Auth};
 use lockgate_proxy::upstream::Pool;
 
 use super::rules::{self, Guards};
 use super::tls::Neighbours;
-use super::{Assembler, DEFERRED, Planned, address, options};
+use super::{Assembler, DEFERRED, Planned, accept_proxy, address, options};
 
 /// What the sites of all listeners share.
 #[derive(Default)]
@@ -42,11 +42,11 @@ pub(super) struct Sites {
 #[derive(Clone)]
 struct FileThreads {
     /// That wait for a disk.
-    disk: Arc<Threads>,
+    disk: Arc<ThreadPool>,
     /// That lists directories.
-    lister: Arc<Threads>,
+    lister: Arc<ThreadPool>,
     /// That compress.
-    compressors: Arc<Threads>,
+    compressors: Arc<ThreadPool>,
 }
 
 /// For a service that is asked about requests, where answers have no limit.
@@ -66,7 +66,7 @@ impl Sites {
 /// One site at one address.
 #[derive(Clone, Copy)]
 pub(super) struct Served<'a> {
-    pub(super) site: &'a config::Site,
+    pub(super) site: &'a config::HostedSite,
     /// Its place in the configuration.
     place: usize,
     /// Whether it is only redirected to where it is served over TLS.
@@ -80,8 +80,8 @@ struct Table {
     sites: Vec<site::Site>,
     routes: Vec<site::Route>,
     /// Where each site, and each route, was written; for mistakes.
-    site_places: Vec<At>,
-    route_places: Vec<At>,
+    site_places: Vec<SourceSpan>,
+    route_places: Vec<SourceSpan>,
 }
 
 impl Assembler<'_> {
@@ -165,7 +165,7 @@ impl Assembler<'_> {
         let listener = Listener {
             name,
             tls,
-            accept_proxy: first.accept_proxy,
+            accept_proxy: accept_proxy(first.accept_proxy),
             handshake: config.timeouts.handshake,
             service: Service::Http(Box::new(table)),
         };
@@ -204,14 +204,14 @@ impl Assembler<'_> {
         let mut table = Table::default();
         let mut whole = true;
         for one in sites.iter().filter(|one| !one.redirects) {
-            let hosts = one.site.hosts.clone();
+            let hosts = one.site.hosts.iter().map(host).collect();
             whole &= self.serve(&mut table, one, hosts).is_some();
         }
         for one in sites.iter().filter(|one| one.redirects) {
             // Who serves a host here himself does not have it redirected.
             let free =
                 |host: &HostPattern| !table.hosts.iter().any(|site| site.hosts.contains(host));
-            let hosts: Vec<HostPattern> = one.site.hosts.iter().filter(|host| free(host)).cloned().collect();
+            let hosts: Vec<HostPattern> = one.site.hosts.iter().map(host).filter(free).collect();
             if !hosts.is_empty() {
                 self.redirect(&mut table, one, hosts);
             }
@@ -232,9 +232,18 @@ impl Assembler<'_> {
     }
 
     fn unreachable(&mut self, table: &Table, unreachable: &[Unreachable]) {
+        let raw = |route: usize| {
+            table
+                .routes
+                .get(route)
+                .is_some_and(|route| route.rules.raw_paths)
+        };
         for one in unreachable {
             let at = match one {
-                Unreachable::Connect { route, .. } => table.route_places.get(*route),
+                Unreachable::Path { route, .. } if raw(*route) => continue,
+                Unreachable::Path { route, .. } | Unreachable::Connect { route, .. } => {
+                    table.route_places.get(*route)
+                }
                 Unreachable::Site { site } | Unreachable::Host { site, .. } => {
                     table.site_places.get(*site)
                 }
@@ -278,7 +287,7 @@ impl Assembler<'_> {
         let mut own = Vec::new();
         let mut whole = Some(());
         for route in &site.routes {
-            let Some(made) = self.route(site, route) else {
+            let Some((pattern, made)) = self.route(site, route) else {
                 whole = None;
                 continue;
             };
@@ -288,7 +297,7 @@ impl Assembler<'_> {
                 .map(|method| method.clone().into_bytes());
             own.push(Rule {
                 method,
-                pattern: route.pattern.clone(),
+                pattern,
                 value: table.routes.len(),
             });
             table.routes.push(made);
@@ -314,54 +323,70 @@ impl Assembler<'_> {
             name: String::new(),
             action: Action::Secure(self.config.ports.https),
             admission: Admission::default(),
-            rules: rules::bare(self.config.rates),
+            rules: rules::bare(&self.config.rates),
         });
         table.route_places.push(served.site.at.clone());
         table.add(served, hosts, vec![rule], Arc::default());
     }
 
-    fn route(&mut self, site: &config::Site, route: &config::Route) -> Option<site::Route> {
+    fn route(
+        &mut self,
+        site: &config::HostedSite,
+        route: &config::SiteRoute,
+    ) -> Option<(Pattern, site::Route)> {
+        let pattern = rules::pattern(&mut self.mistakes, route)?;
         let action = match &route.action {
-            config::Action::Proxy(pool) => self
+            config::RouteAction::Proxy(pool) => self
                 .proxy(site, *pool, &route.rules.timeouts)
                 .map(Action::Proxy),
-            config::Action::Files(files) => self.files(files).map(Action::Files),
-            config::Action::Redirect { to, status } => Some(Action::Redirect {
-                to: to.clone(),
-                status: *status,
-            }),
-            config::Action::Respond(response) => Some(Action::Respond(response.clone())),
+            config::RouteAction::Files(files) => {
+                self.files(route, &pattern, files).map(Action::Files)
+            }
+            config::RouteAction::Redirect { to, status } => {
+                rules::redirect(&mut self.mistakes, route, &pattern, to, *status)
+            }
+            config::RouteAction::Respond(answer) => {
+                rules::respond(&mut self.mistakes, route, &pattern, answer)
+            }
         };
         let auth = match &route.rules.auth {
             None => Some(None),
-            Some(config::Auth::Basic(written)) => self
+            Some(config::AuthMethod::Basic(written)) => self
                 .sites
                 .guards
                 .basic(&mut self.mistakes, written)
                 .map(|basic| Some(Auth::Basic(basic))),
-            Some(config::Auth::Forward(written)) => {
+            Some(config::AuthMethod::Forward(written)) => {
                 let made = self.forward_auth(site, written, &route.rules.timeouts);
                 made.map(|service| Some(Auth::Forward(Box::new(service))))
             }
         };
         // Also where that was a mistake, the others are told.
         let (whole, auth) = (auth.is_some(), auth.flatten());
-        let guards = &mut self.sites.guards;
-        let rules = guards.rules(&mut self.mistakes, route, &self.fetcher);
-        let admission = guards.admission(route, auth);
+        let rules = self.sites.guards.rules(
+            &mut self.mistakes,
+            route,
+            &pattern,
+            auth.as_ref(),
+            &self.fetcher,
+        );
+        let admission = self.sites.guards.admission(route, auth);
         let (action, rules) = (action?, rules.filter(|_| whole)?);
-        Some(site::Route {
-            name: route.name.clone(),
-            action,
-            admission,
-            rules,
-        })
+        Some((
+            pattern,
+            site::Route {
+                name: route.name.clone(),
+                action,
+                admission,
+                rules,
+            },
+        ))
     }
 
     fn forward_auth(
         &mut self,
-        site: &config::Site,
-        written: &config::AuthService,
+        site: &config::HostedSite,
+        written: &config::ForwardAuth,
         timeouts: &config::Timeouts,
     ) -> Option<ForwardAuth> {
         let upstream = self.upstream(written.pool, &format!("{} auth", site.name))?;
@@ -384,36 +409,43 @@ impl Assembler<'_> {
                 .iter()
                 .map(|name| name.clone().into_bytes())
                 .collect(),
-            rules: rules::bare(self.config.rates),
+            rules: rules::bare(&self.config.rates),
         })
     }
 
-    fn files(&mut self, files: &config::Files) -> Option<Arc<Files>> {
+    fn files(
+        &mut self,
+        route: &config::SiteRoute,
+        pattern: &Pattern,
+        files: &config::StaticFiles,
+    ) -> Option<Arc<Files>> {
         let there = rules::folder(&mut self.mistakes, files);
+        let attempts = rules::attempts(&mut self.mistakes, route, pattern, files);
+        let types = rules::types(&mut self.mistakes, route, &files.types);
         let place = self.sites.files;
         self.sites.files += 1;
         let threads = self.sites.threads.get_or_insert_with(|| FileThreads {
-            disk: Threads::new("disk", DISK_THREADS),
-            lister: Threads::new("listings", NonZeroUsize::MIN),
-            compressors: Threads::new("compress", DISK_THREADS),
+            disk: ThreadPool::new("disk", DISK_THREADS),
+            lister: ThreadPool::new("listings", NonZeroUsize::MIN),
+            compressors: ThreadPool::new("compress", DISK_THREADS),
         });
-        let threads = threads.clone();
+        let (attempts, types, threads) = (attempts?, types?, threads.clone());
         there.then(|| {
             Arc::new(Files {
                 place,
                 root: files.root.clone(),
                 symlinks: match files.symlinks {
-                    config::SymlinkRule::Inside => Symlinks::Inside,
-                    config::SymlinkRule::Follow => Symlinks::Follow,
+                    config::Symlinks::Inside => Symlinks::Inside,
+                    config::Symlinks::Follow => Symlinks::Follow,
                 },
                 index: files.index.clone(),
                 clean_urls: files.clean_urls,
-                attempts: files.attempts.clone(),
+                attempts,
                 spa: files.fallback.clone().map(String::into_bytes),
                 not_found: files.not_found.clone().map(String::into_bytes),
                 listing: files.listing,
                 hidden: files.hidden,
-                types: files.types.clone(),
+                types,
                 charset: files.charset.clone(),
                 precompressed: files.precompressed,
                 threads: threads.disk,
@@ -425,11 +457,12 @@ impl Assembler<'_> {
 
     fn proxy(
         &mut self,
-        site: &config::Site,
+        site: &config::HostedSite,
         number: usize,
         timeouts: &config::Timeouts,
     ) -> Option<Proxy> {
-        let is_its = |route: &&config::Route| route.action == config::Action::Proxy(number);
+        let is_its =
+            |route: &&config::SiteRoute| route.action == config::RouteAction::Proxy(number);
         // The site's own comes last; what it uses is called like the site.
         let user = match site.routes.iter().rev().find(is_its) {
             Some(route) if !route.name.is_empty() => format!("{} {}", site.name, route.name),
@@ -474,10 +507,15 @@ impl Table {
     ) {
         self.hosts.push(SiteRoutes { hosts, routes });
         let name = served.site.name.clone();
+        let log = match served.site.access_log {
+            config::SiteLog::Shared => site::SiteLog::Shared,
+            config::SiteLog::Off => site::SiteLog::Off,
+            config::SiteLog::Own(number) => site::SiteLog::Own(number),
+        };
         self.sites.push(site::Site {
             name,
             place: served.place,
-            log: served.site.access_log,
+            log,
             pages,
             tls_rules: 0,
         });
@@ -487,7 +525,7 @@ impl Table {
 
 /// The sites with TLS on the address of `tcp`.
 pub(super) fn beside<'a>(config: &'a Config, tcp: &config::Tcp) -> Vec<Served<'a>> {
-    let is_here = |site: &config::Site| {
+    let is_here = |site: &config::HostedSite| {
         site.listen
             .iter()
             .any(|at| at.secure && at.addr == tcp.listen)
@@ -537,6 +575,14 @@ fn spoken(sites: &[Served<'_>]) -> Vec<Protocol> {
     }
 }
 
+pub(super) fn host(written: &Host) -> HostPattern {
+    match written {
+        Host::Any => HostPattern::Any,
+        Host::Exact(host) => HostPattern::Exact(host.clone()),
+        Host::Under(host) => HostPattern::Under(host.clone()),
+    }
+}
+
 /// What listens for requests, before it is said what is spoken there.
 pub(super) fn served(
     config: &Config,
@@ -552,8 +598,8 @@ pub(super) fn served(
         head: config.timeouts.head,
         idle: config.timeouts.idle,
         requests: config.limits.requests.unwrap_or(u64::MAX),
-        rates: config.rates,
-        http2: config.http2,
+        rates: rules::rates(&config.rates),
+        http2: http2(&config.http2),
         tunnels: false,
         http1: false,
         h2c: false,
@@ -561,9 +607,25 @@ pub(super) fn served(
 }
 
 /// Limits of heads.
-fn heads(written: &config::Limits) -> Limits {
-    Limits {
+fn heads(written: &config::ProcessLimits) -> HeadLimits {
+    HeadLimits {
         head: usize::try_from(written.head).unwrap_or(usize::MAX),
         fields: written.fields,
+    }
+}
+
+/// What one connection may ask for over HTTP/2.
+fn http2(written: &config::Http2) -> site::Http2 {
+    let at_least_one = |count| NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN);
+    let allowance = |written: config::Allowance| {
+        let (count, burst) = (at_least_one(written.count), at_least_one(written.burst));
+        TokenRate::new(count, written.every, burst)
+    };
+    site::Http2 {
+        streams: written.streams,
+        window: written.window,
+        connection_window: written.connection_window,
+        resets: allowance(written.resets),
+        control: allowance(written.control),
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use lockgate_config as config;
-use lockgate_config::{At, Code};
+use lockgate_config::{Code, SourceSpan};
 use lockgate_net::tls::{
     self, Acceptor, Acceptors, CertError, Connector, ConnectorError, Policy, TicketRing,
     TlsSetupError, Warning,
@@ -30,8 +30,8 @@ impl Rings {
     pub(super) fn acceptor(
         &mut self,
         mistakes: &mut Mistakes<'_>,
-        at: &At,
-        written: &config::Tls,
+        at: &SourceSpan,
+        written: &config::DownstreamTls,
     ) -> Option<Arc<Acceptor>> {
         let versions: Vec<_> = written
             .versions
@@ -88,10 +88,10 @@ impl Rings {
     pub(super) fn acceptors(
         &mut self,
         mistakes: &mut Mistakes<'_>,
-        sites: &[&config::Site],
+        sites: &[&config::HostedSite],
         neighbours: Neighbours,
     ) -> Option<(Acceptors, Vec<usize>)> {
-        let mut groups: Vec<(&At, config::Tls)> = Vec::new();
+        let mut groups: Vec<(&SourceSpan, config::DownstreamTls)> = Vec::new();
         let (mut names, mut places, mut default) = (Vec::new(), Vec::new(), 0);
         for site in sites {
             let written = site.tls.as_ref()?;
@@ -99,7 +99,7 @@ impl Rings {
                 .iter()
                 .position(|(_, group)| same_rules(group, written))
                 .unwrap_or_else(|| {
-                    let group = config::Tls {
+                    let group = config::DownstreamTls {
                         certs: Vec::new(),
                         default: None,
                         ..written.clone()
@@ -121,10 +121,10 @@ impl Rings {
                 match host {
                     HostPattern::Any => default = place,
                     HostPattern::Exact(name) => {
-                        names.push((tls::Name::Exact(name.clone()), place))
+                        names.push((tls::SniPattern::Exact(name.clone()), place))
                     }
                     HostPattern::Under(name) => {
-                        names.push((tls::Name::Under(name.clone()), place))
+                        names.push((tls::SniPattern::Under(name.clone()), place))
                     }
                 }
             }
@@ -155,7 +155,7 @@ impl Rings {
     fn ring(
         &mut self,
         mistakes: &mut Mistakes<'_>,
-        at: &At,
+        at: &SourceSpan,
         written: &config::Tickets,
     ) -> Option<Option<Arc<TicketRing>>> {
         if let Some((_, ring)) = self.0.iter().find(|(known, _)| known == written) {
@@ -211,8 +211,8 @@ fn is_ip(host: &HostPattern) -> bool {
 }
 
 /// Whether clients of both get the same but for the certificate.
-fn same_rules(one: &config::Tls, other: &config::Tls) -> bool {
-    let rules = |tls: &config::Tls| config::Tls {
+fn same_rules(one: &config::DownstreamTls, other: &config::DownstreamTls) -> bool {
+    let rules = |tls: &config::DownstreamTls| config::DownstreamTls {
         certs: Vec::new(),
         default: None,
         ..tls.clone()
@@ -221,7 +221,7 @@ fn same_rules(one: &config::Tls, other: &config::Tls) -> bool {
 }
 
 /// Whether the default is nothing but the only certificate of a table: it stands at the same place.
-fn is_only(written: &config::Tls) -> bool {
+fn is_only(written: &config::DownstreamTls) -> bool {
     let same = |one: &config::CertPaths, other: &config::CertPaths| {
         one == other && one.at.to_string() == other.at.to_string()
     };
@@ -234,14 +234,14 @@ fn is_only(written: &config::Tls) -> bool {
 /// Warns of a host that no certificate is for.
 fn uncovered(
     mistakes: &mut Mistakes<'_>,
-    site: &config::Site,
+    site: &config::HostedSite,
     host: &HostPattern,
     certs: &[tls::CertSummary],
 ) {
     let has = |wanted: &str| {
         certs
             .iter()
-            .any(|cert| cert.names.iter().any(|name| name == wanted))
+            .any(|cert| cert.facts.names.iter().any(|name| name == wanted))
     };
     let (covered, shown) = match host {
         HostPattern::Any => return,
@@ -251,7 +251,7 @@ fn uncovered(
                 .trim_end_matches(']')
                 .parse::<IpAddr>();
             let by_address =
-                address.is_ok_and(|ip| certs.iter().any(|cert| cert.addresses.contains(&ip)));
+                address.is_ok_and(|ip| certs.iter().any(|cert| cert.facts.addresses.contains(&ip)));
             let parent = host
                 .split_once('.')
                 .map(|(_, parent)| format!("*.{parent}"));
@@ -337,8 +337,8 @@ pub(super) fn connector(
 
 fn refuse(
     mistakes: &mut Mistakes<'_>,
-    listener: &At,
-    written: &config::Tls,
+    listener: &SourceSpan,
+    written: &config::DownstreamTls,
     error: &TlsSetupError,
 ) {
     let message = error.to_string();
@@ -370,7 +370,12 @@ fn refuse(
     }
 }
 
-fn doubt(mistakes: &mut Mistakes<'_>, listener: &At, written: &config::Tls, warning: &Warning) {
+fn doubt(
+    mistakes: &mut Mistakes<'_>,
+    listener: &SourceSpan,
+    written: &config::DownstreamTls,
+    warning: &Warning,
+) {
     let (code, cert) = match warning {
         Warning::Expired { cert, .. } | Warning::NotYetValid { cert, .. } => {
             (Code::CertificateExpired, Some(cert))
@@ -431,7 +436,11 @@ fn fault(files: &tls::CertFiles, error: &CertError) -> Fault {
 }
 
 /// Where the file at `path` was named, which is one of those of `cert`.
-fn place_of<'a>(written: &'a config::Tls, cert: &Path, path: &Path) -> Option<&'a At> {
+fn place_of<'a>(
+    written: &'a config::DownstreamTls,
+    cert: &Path,
+    path: &Path,
+) -> Option<&'a SourceSpan> {
     let files = written
         .certs
         .iter()
@@ -449,7 +458,7 @@ fn certificates(mistakes: &mut Mistakes<'_>, written: &[config::CertPaths]) -> V
     let mut certs = Vec::new();
     for one in written {
         let files = files(one);
-        if one.named == config::Named::ByPattern && files.are_authorities() {
+        if one.named == config::CertNaming::ByPattern && files.are_authorities() {
             let message = format!(
                 "{}: certificates of authorities, which are not served",
                 files.cert.display()

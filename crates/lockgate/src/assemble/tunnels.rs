@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use lockgate_config as config;
-use lockgate_http::forwarding::Client;
-use lockgate_net::names::Names;
+use lockgate_http::forwarding::ForwardedClient;
+use lockgate_net::name_cache::NameCache;
 use lockgate_rules::{HeaderOp, HeaderRule, HeaderRules, HostPattern, Pattern, SiteLog};
 use lockgate_proxy::action::connect::{Connect, Forward};
 use lockgate_proxy::action::proxy::Proxy;
 use lockgate_proxy::admit::networks::Networks;
 use lockgate_proxy::admit::targets::Targets;
 use lockgate_proxy::downstream::{Listener, Service};
-use lockgate_proxy::exchange::Bounds;
+use lockgate_proxy::exchange::TunnelLimits;
 use lockgate_proxy::limits::{AtOnce, PerClient};
 use lockgate_proxy::route::{self, Router, SiteRoutes};
 use lockgate_proxy::rules::Rules;
@@ -28,14 +28,14 @@ const LOOK_UPS: usize = 32;
 /// What tunnels of all listeners share.
 #[derive(Clone)]
 pub(super) struct Shared {
-    names: Arc<Names>,
+    names: Arc<NameCache>,
     look_ups: Arc<PerClient>,
 }
 
 impl Default for Shared {
     fn default() -> Self {
         Self {
-            names: Names::new(),
+            names: NameCache::new(),
             look_ups: PerClient::new(LOOK_UPS),
         }
     }
@@ -43,7 +43,11 @@ impl Default for Shared {
 
 impl Assembler<'_> {
     /// A listener whose clients have tunnels; `place` is its place among the process's sites.
-    pub(super) fn tunnel(&mut self, tunnel: &config::Tunnel, place: usize) -> Option<Planned> {
+    pub(super) fn tunnel(
+        &mut self,
+        tunnel: &config::TunnelListener,
+        place: usize,
+    ) -> Option<Planned> {
         let config = self.config;
         let tls = tunnel
             .tls
@@ -133,7 +137,7 @@ impl Assembler<'_> {
 
     /// What is taken out of what is forwarded: the words between a client and its proxy (RFC 9110
     /// §11.7).
-    fn forwarded(&self, tunnel: &config::Tunnel) -> Rules {
+    fn forwarded(&self, tunnel: &config::TunnelListener) -> Rules {
         let bare = rules::bare(self.config.rates);
         if !tunnel.forward {
             return bare;
@@ -153,14 +157,14 @@ impl Assembler<'_> {
         }
     }
 
-    fn connect(&mut self, tunnel: &config::Tunnel) -> Connect {
+    fn connect(&mut self, tunnel: &config::TunnelListener) -> Connect {
         let Shared { names, look_ups } = self.tunnels.clone();
         Connect {
             targets: Targets::new(&tunnel.allow, &tunnel.deny, tunnel.private),
             names,
             fresh: tunnel.dns_ttl,
             connect: tunnel.timeouts.connect,
-            bounds: Bounds {
+            tunnel_limits: TunnelLimits {
                 idle: tunnel.timeouts.tunnel_idle,
                 keepalive: self.config.socket.keepalive,
                 lifetime: tunnel.max_lifetime,
@@ -178,7 +182,7 @@ impl Assembler<'_> {
                     whole: None,
                     tunnel_idle: tunnel.timeouts.tunnel_idle,
                 },
-                client: Client::unnamed(),
+                client: ForwardedClient::anonymous(),
             }),
         }
     }

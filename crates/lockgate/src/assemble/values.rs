@@ -1,7 +1,7 @@
 //! Values that are looked for while running: where from, by whom, how often.
 
 use lockgate_config as config;
-use lockgate_proxy::upstream::Place;
+use lockgate_proxy::upstream::EndpointAddress;
 
 use crate::fetcher::{Fetcher, Source, Url};
 use crate::resolver::Resolver;
@@ -14,10 +14,10 @@ pub(super) fn fetcher(values: &[config::FetchedValue], resolver: &mut Resolver) 
             config::ValueSource::File(path) => Source::File(path.clone()),
             config::ValueSource::Url(url) => {
                 let place = match &url.addr {
-                    config::EndpointAddr::Ip(address) => Place::Ip(*address),
-                    config::EndpointAddr::Unix(path) => Place::Unix(path.clone()),
+                    config::EndpointAddr::Ip(address) => EndpointAddress::Ip(*address),
+                    config::EndpointAddr::Unix(path) => EndpointAddress::Unix(path.clone()),
                     config::EndpointAddr::Name { host, port } => {
-                        Place::Name(resolver.register(host, *port))
+                        EndpointAddress::Name(resolver.register(host, *port))
                     }
                     // No URL has one.
                     config::EndpointAddr::Srv(_) => continue,

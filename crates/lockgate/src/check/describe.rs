@@ -3,11 +3,15 @@
 use std::ops::RangeInclusive;
 use std::time::{Duration, SystemTime};
 
-use lockgate_config::{Action, Auth, EndpointChoice, Config, Endpoint, Pool, Probe, Relay, Route, Rules, SharedSetting, Site, Tcp, Tls, Tunnel, Way, rates_shown};
+use lockgate_config::{
+    AcceptProxy, Answer, AuthMethod, Balance, Config, Directions, DownstreamTls, Eject,
+    EndpointPool, HashKey, Host, HostedSite, LimitKey, Pattern, Probe, ProxyVersion, RateLimit,
+    RelayDestination, RelaySelection, RouteAction, RouteModifiers, Segment, SentHeader, Shape,
+    SiteRoute, TargetRule, Tcp, TunnelListener, WeightedEndpoint,
+};
 use lockgate_net::tls::{Acceptor, Acceptors};
 use lockgate_proxy::downstream::Service;
 use lockgate_proxy::site;
-use lockgate_rules::{AcceptProxy, Directions, Eject, FixedResponse, HashKey, HostPattern, LimitScope, Pattern, ProxyVersion, RateLimit, SentHeader, ShapeRates, TargetRewrite, TargetRule};
 use serde_json::{Value, json};
 
 use super::words;
@@ -37,13 +41,13 @@ fn tcp(config: &Config, tcp: &Tcp, planned: &Planned) -> Value {
         Some(sites) => served(config, sites, planned),
     };
     let more = match (&tcp.way, &planned.listener.service) {
-        (Way::Hello(written), Service::ByHello(by_hello)) => {
+        (RelaySelection::Hello(written), Service::ByHello(by_hello)) => {
             let asked = written.alpn.iter().map(|(name, _)| json!({ "alpn": name }));
             let asked = asked.chain(
                 written
                     .sni
                     .iter()
-                    .map(|(name, _)| json!({ "name": name.to_string() })),
+                    .map(|(name, _)| json!({ "name": host(name) })),
             );
             let asked = asked.chain(written.default.iter().map(|_| json!({ "name": "*" })));
             let ways = tcp.relays().into_iter().zip(by_hello.ways()).zip(asked);
@@ -52,8 +56,10 @@ fn tcp(config: &Config, tcp: &Tcp, planned: &Planned) -> Value {
             });
             json!({ "by_hello": ways.collect::<Vec<_>>() })
         }
-        (Way::Proxy(written), _) => relay(config, written, planned.listener.tls.as_ref()),
-        (Way::Hello(_), _) => Value::Null,
+        (RelaySelection::Proxy(written), _) => {
+            relay(config, written, planned.listener.tls.as_ref())
+        }
+        (RelaySelection::Hello(_), _) => Value::Null,
     };
     described = merged(described, more);
     let timeouts = json!({
@@ -78,7 +84,7 @@ fn merged(one: Value, other: Value) -> Value {
     fields(one).into_iter().chain(fields(other)).collect()
 }
 
-fn relay(config: &Config, written: &Relay, acceptors: Option<&Acceptors>) -> Value {
+fn relay(config: &Config, written: &RelayDestination, acceptors: Option<&Acceptors>) -> Value {
     let acceptor = acceptors.into_iter().flat_map(Acceptors::all).next();
     let relayed = json!({
         "tls": acceptor.zip(written.tls.as_ref()).map(|(acceptor, written)| tls(written, acceptor)),
@@ -90,7 +96,7 @@ fn relay(config: &Config, written: &Relay, acceptors: Option<&Acceptors>) -> Val
     )
 }
 
-fn tunnel(tunnel: &Tunnel, planned: &Planned) -> Value {
+fn tunnel(tunnel: &TunnelListener, planned: &Planned) -> Value {
     let acceptor = planned.listener.tls.iter().flat_map(Acceptors::all).next();
     let targets = |rules: &[TargetRule]| rules.iter().map(ToString::to_string).collect::<Vec<_>>();
     json!({
@@ -165,7 +171,7 @@ fn served(config: &Config, sites: &site::Sites, planned: &Planned) -> Value {
     })
 }
 
-fn site(config: &Config, written: &Site, one: &site::Site, planned: &Planned) -> Value {
+fn site(config: &Config, written: &HostedSite, one: &site::Site, planned: &Planned) -> Value {
     let secure = planned.listener.tls_of_sites().is_some();
     let is_here = |at: &&lockgate_config::SiteListener| {
         at.secure == secure && assemble::address(&at.addr) == planned.address
@@ -176,7 +182,7 @@ fn site(config: &Config, written: &Site, one: &site::Site, planned: &Planned) ->
         .iter()
         .find(is_here)
         .is_some_and(|at| at.redirects);
-    let serves = |site: &Site, host: &HostPattern| {
+    let serves = |site: &HostedSite, host: &Host| {
         site.hosts.contains(host) && site.listen.iter().any(|at| is_here(&at) && !at.redirects)
     };
     let hosts = written
@@ -203,14 +209,22 @@ fn site(config: &Config, written: &Site, one: &site::Site, planned: &Planned) ->
     };
     json!({
         "site": written.name,
-        "hosts": hosts.map(ToString::to_string).collect::<Vec<_>>(),
+        "hosts": hosts.map(host).collect::<Vec<_>>(),
         "tls_rules": secure.then_some(one.tls_rules),
         "routes": routes,
     })
 }
 
+fn host(host: &Host) -> String {
+    match host {
+        Host::Any => "*".to_owned(),
+        Host::Exact(name) => name.clone(),
+        Host::Under(name) => format!("*.{name}"),
+    }
+}
+
 /// Whom requests or connections go to.
-fn pool(pool: &Pool) -> Value {
+fn pool(pool: &EndpointPool) -> Value {
     json!({
         "pool": pool.name,
         "endpoints": endpoints(pool),
@@ -233,54 +247,61 @@ fn pool(pool: &Pool) -> Value {
     })
 }
 
-fn route(config: &Config, route: &Route) -> Value {
+fn route(config: &Config, route: &SiteRoute) -> Value {
     let described = json!({
         "method": route.method,
-        "path": route.pattern.to_string(),
-        "modifiers": modifiers(config, &route.rules, &route.pattern),
+        "path": path(&route.pattern),
+        "modifiers": modifiers(config, &route.rules),
     });
     let action = match &route.action {
-        Action::Proxy(number) => merged(
+        RouteAction::Proxy(number) => merged(
             json!({ "action": "proxy" }),
             config.pools.get(*number).map_or(Value::Null, pool),
         ),
-        Action::Files(files) => json!({
+        RouteAction::Files(files) => json!({
             "action": "files",
             "root": files.root.display().to_string(),
             "index": files.index,
             "listing": files.listing,
         }),
-        Action::Redirect { to, status } => {
-            let to = to.written(&route.pattern);
+        RouteAction::Redirect { to, status } => {
             json!({ "action": "redirect", "to": to, "status": status })
         }
-        Action::Respond(FixedResponse {
+        RouteAction::Respond(Answer {
             status,
             media_type,
             body,
         }) => {
-            let bytes = body.written(&route.pattern).len();
-            json!({ "action": "respond", "status": status, "type": media_type, "bytes": bytes })
+            json!({ "action": "respond", "status": status, "type": media_type, "bytes": body.len() })
         }
     };
     merged(described, action)
 }
 
+fn path(pattern: &Pattern) -> String {
+    let Pattern::Path { segments, tail } = pattern else {
+        return "/*".to_owned();
+    };
+    let segment = |segment: &Segment| match segment {
+        Segment::Literal(text) => format!("/{text}"),
+        Segment::Param(name) => format!("/{{{name}}}"),
+    };
+    let tail = tail.then(|| "/*".to_owned());
+    segments.iter().map(segment).chain(tail).collect()
+}
+
 /// In short, what is not as it is without a word.
-fn modifiers(config: &Config, rules: &Rules, pattern: &Pattern) -> Vec<String> {
+fn modifiers(config: &Config, rules: &RouteModifiers) -> Vec<String> {
     let mut short = Vec::new();
     let mut add = |text: Option<String>| short.extend(text);
     let some = |count: usize, one: &str, more: &str| {
         (count > 0).then(|| format!("{} {more}", words::counted(count, one)))
     };
-    add(match &rules.target {
-        TargetRewrite::None => None,
-        TargetRewrite::StripPrefix => Some("strip_prefix".to_owned()),
-        TargetRewrite::Template(to) => Some(format!("rewrite to {}", to.written(pattern))),
-    });
+    add(rules.strip_prefix.then(|| "strip_prefix".to_owned()));
+    add(rules.rewrite.as_ref().map(|to| format!("rewrite to {to}")));
     add(rules.auth.as_ref().map(|auth| match auth {
-        Auth::Basic(basic) => format!("password of {}", basic.file.display()),
-        Auth::Forward(service) => {
+        AuthMethod::Basic(basic) => format!("password of {}", basic.file.display()),
+        AuthMethod::Forward(service) => {
             let of = config
                 .pools
                 .get(service.pool)
@@ -306,29 +327,28 @@ fn modifiers(config: &Config, rules: &Rules, pattern: &Pattern) -> Vec<String> {
         .body_max
         .map(|max| format!("body up to {}", words::size(max))));
     add(some(
-        rules.request_headers.rules().len(),
+        rules.request_headers.len(),
         "field",
         "of requests changed",
     ));
-    add(some(rules.headers.rules().len(), "field", "of answers changed"));
+    add(some(rules.headers.len(), "field", "of answers changed"));
     add(some(rules.error_pages.len(), "page", "of errors"));
-    add(rules.redirects.as_ref().map(|file| {
+    add(rules.redirects.as_ref().map(|map| {
         format!(
             "{} of {}",
-            words::counted(file.map.len(), "redirect"),
-            file.file.display()
+            words::counted(map.entries.len(), "redirect"),
+            map.file.display()
         )
     }));
     add(rules.raw_paths.then(|| "paths as they are".to_owned()));
     short
 }
 
-fn limit(limit: &SharedSetting<RateLimit>) -> String {
-    let limit = &limit.value;
+fn limit(limit: &RateLimit) -> String {
     let per = match &limit.per {
-        LimitScope::Client => " per client".to_owned(),
-        LimitScope::Header(name) => format!(" per {name}"),
-        LimitScope::Route => String::new(),
+        LimitKey::Client => " per client".to_owned(),
+        LimitKey::Header(name) => format!(" per {name}"),
+        LimitKey::Route => String::new(),
     };
     format!(
         "{} in {}{per}, burst {}",
@@ -340,17 +360,17 @@ fn limit(limit: &SharedSetting<RateLimit>) -> String {
 
 /// How an endpoint is chosen and comes back, in short, as far as that is not as it is without a
 /// word.
-fn balance(pool: &Pool) -> Vec<String> {
+fn balance(pool: &EndpointPool) -> Vec<String> {
     let chosen = pool.balance.as_ref().map(|balance| match balance {
-        EndpointChoice::P2c => "by p2c".to_owned(),
-        EndpointChoice::Least => "by least".to_owned(),
-        EndpointChoice::RoundRobin => "by round-robin".to_owned(),
-        EndpointChoice::Sticky(cookie) => format!("by the cookie {cookie}"),
-        EndpointChoice::Session => "by the TLS session, else by a hash of the client's address".to_owned(),
-        EndpointChoice::Hash(HashKey::Client) => "by a hash of the client's address".to_owned(),
-        EndpointChoice::Hash(HashKey::Sni) => "by a hash of the SNI".to_owned(),
-        EndpointChoice::Hash(HashKey::Header(name)) => format!("by a hash of the header {name}"),
-        EndpointChoice::Hash(HashKey::Cookie(name)) => format!("by a hash of the cookie {name}"),
+        Balance::P2c => "by p2c".to_owned(),
+        Balance::Least => "by least".to_owned(),
+        Balance::RoundRobin => "by round-robin".to_owned(),
+        Balance::Sticky(cookie) => format!("by the cookie {cookie}"),
+        Balance::Session => "by the TLS session, else by a hash of the client's address".to_owned(),
+        Balance::Hash(HashKey::Client) => "by a hash of the client's address".to_owned(),
+        Balance::Hash(HashKey::Sni) => "by a hash of the SNI".to_owned(),
+        Balance::Hash(HashKey::Header(name)) => format!("by a hash of the header {name}"),
+        Balance::Hash(HashKey::Cookie(name)) => format!("by a hash of the cookie {name}"),
     });
     let ejected = match &pool.eject {
         None => Some("never ejected".to_owned()),
@@ -369,7 +389,6 @@ fn balance(pool: &Pool) -> Vec<String> {
                 (first, last) => format!("{first}-{last}"),
             };
             let statuses = statuses
-                .ranges()
                 .iter()
                 .map(|range| format!(" or {}", of(range)))
                 .collect::<String>();
@@ -386,10 +405,10 @@ fn balance(pool: &Pool) -> Vec<String> {
 }
 
 /// The rates that bytes are held to, in short.
-fn shape(shape: &SharedSetting<ShapeRates>, each: &str) -> String {
-    let shape = &shape.value;
+fn shape(shape: &Shape, each: &str) -> String {
     let of = |who: &str, rates: Directions| {
-        rates_shown(rates)
+        rates
+            .each()
             .into_iter()
             .map(|rate| format!("{rate}{who}"))
             .collect::<Vec<_>>()
@@ -403,12 +422,12 @@ fn shape(shape: &SharedSetting<ShapeRates>, each: &str) -> String {
     each.concat().join(", ")
 }
 
-fn member(one: &Endpoint) -> Value {
+fn member(one: &WeightedEndpoint) -> Value {
     json!({ "addr": one.addr.to_string(), "weight": one.weight, "max": one.max, "backup": one.backup })
 }
 
-fn endpoints(pool: &Pool) -> Vec<String> {
-    let endpoint = |one: &Endpoint| {
+fn endpoints(pool: &EndpointPool) -> Vec<String> {
+    let endpoint = |one: &WeightedEndpoint| {
         if one.backup {
             format!("{} (backup)", one.addr)
         } else {
@@ -418,20 +437,21 @@ fn endpoints(pool: &Pool) -> Vec<String> {
     pool.endpoints.iter().map(endpoint).collect()
 }
 
-fn tls(written: &Tls, acceptor: &Acceptor) -> Value {
+fn tls(written: &DownstreamTls, acceptor: &Acceptor) -> Value {
     let certificates: Vec<Value> = acceptor
         .store()
         .describe()
         .into_iter()
         .map(|certificate| {
             let left = certificate
+                .facts
                 .not_after
                 .duration_since(SystemTime::now())
                 .unwrap_or(Duration::ZERO);
             json!({
                 "path": certificate.path.display().to_string(),
-                "names": certificate.names,
-                "key": certificate.key.to_string(),
+                "names": certificate.facts.names,
+                "key": certificate.facts.key.to_string(),
                 "days_left": left.as_secs() / 86_400,
                 "default": certificate.default,
                 "stapled": certificate.stapled,

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use lockgate_config::{At, Code, Config, EndpointAddr, Report, ValueSource};
+use lockgate_config::{Code, Config, EndpointAddr, Report, SourceSpan, ValueSource};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -51,7 +51,7 @@ pub(super) fn doubt(config: &Config, report: &mut Report) {
 type Name = (String, u16);
 
 /// Every name that is looked up while running, and where it was written first.
-fn names(config: &Config) -> BTreeMap<Name, At> {
+fn names(config: &Config) -> BTreeMap<Name, SourceSpan> {
     let endpoints = config
         .pools
         .iter()

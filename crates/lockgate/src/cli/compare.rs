@@ -7,8 +7,8 @@ use clap::Args;
 
 use super::load::LoadTyped;
 use lockgate_compare::cpus::Cpus;
-use lockgate_compare::guard::Guard;
-use lockgate_compare::{Format, Options};
+use lockgate_compare::guard::ProcessGuard;
+use lockgate_compare::{CompareOptions, OutputFormat};
 
 #[derive(Args)]
 pub(super) struct CompareTyped {
@@ -41,14 +41,14 @@ pub(super) struct CompareTyped {
 }
 
 impl CompareTyped {
-    pub(super) fn resolve(self) -> Options {
+    pub(super) fn resolve(self) -> CompareOptions {
         let outputs = [
-            (Format::Json, self.json),
-            (Format::Csv, self.csv),
-            (Format::Markdown, self.markdown),
-            (Format::Html, self.html),
+            (OutputFormat::Json, self.json),
+            (OutputFormat::Csv, self.csv),
+            (OutputFormat::Markdown, self.markdown),
+            (OutputFormat::Html, self.html),
         ];
-        Options {
+        CompareOptions {
             file: self.file,
             check: self.check,
             rounds: self.rounds.and_then(|rounds| usize::try_from(rounds).ok()),
@@ -83,8 +83,8 @@ pub(super) struct GuardTyped {
 }
 
 impl GuardTyped {
-    pub(super) fn resolve(self) -> Guard {
-        Guard {
+    pub(super) fn resolve(self) -> ProcessGuard {
+        ProcessGuard {
             cpus: self.cpus,
             parent: self.parent,
             command: self.command,

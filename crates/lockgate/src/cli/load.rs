@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use clap::Args;
 use lockgate_load::expect::{BodyCheck, Expect, Length};
-use lockgate_load::options::{Connections, Options, Requests, Threads, Timing, Tls};
-use lockgate_load::profile::{Profile, Rates, Spike, duration};
-use lockgate_load::schedule::Rate;
+use lockgate_load::options::{
+    ConnectionOptions, LoadOptions, RequestOptions, ThreadOptions, TimingOptions, TlsOptions,
+};
+use lockgate_load::profile::{Profile, RequestRates, Spike, duration};
+use lockgate_load::schedule::RequestRate;
 use lockgate_load::shared_link::LinkRate;
-use lockgate_load::target::{Body, Varying};
-use lockgate_net::proxy_protocol::Version;
+use lockgate_load::target::{RequestBody, Varying};
+use lockgate_net::proxy_protocol::HeaderVersion;
 use lockgate_net::tls::{CaSource, CertFiles};
 use lockgate_report::push::Gateway;
 use lockgate_report::threshold::Threshold;
@@ -20,7 +22,7 @@ use lockgate_report::threshold::Threshold;
 /// What `load` does, and where its reports go.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Load {
-    pub(crate) options: Options,
+    pub(crate) options: LoadOptions,
     /// What is done with them.
     pub(crate) what: What,
     /// What makes it fail.
@@ -130,7 +132,7 @@ pub(super) struct LoadTyped {
 
     /// Requests a second, due whatever the answers do (open loop): 1k, 60/min, a ramp 1k..25k
     #[arg(long, value_name = "RATE", help_heading = "Open loop")]
-    rate: Option<Rates>,
+    rate: Option<RequestRates>,
     /// Make a ladder of the range, by steps of this rate
     #[arg(
         long,
@@ -138,7 +140,7 @@ pub(super) struct LoadTyped {
         requires = "rate",
         help_heading = "Open loop"
     )]
-    step: Option<Rate>,
+    step: Option<RequestRate>,
     /// How long each step lasts
     #[arg(long, value_name = "TIME", value_parser = duration, requires = "step", help_heading = "Open loop")]
     every: Option<Duration>,
@@ -218,7 +220,7 @@ pub(super) struct LoadTyped {
     link: Option<LinkRate>,
     /// Begin connections with a PROXY header: v1 or v2
     #[arg(long, value_name = "v1|v2", value_parser = proxy_version, help_heading = "The way there")]
-    proxy_protocol: Option<Version>,
+    proxy_protocol: Option<HeaderVersion>,
 
     /// Take any certificate
     #[arg(long, conflicts_with = "ca", help_heading = "TLS")]
@@ -366,9 +368,9 @@ impl LoadTyped {
         } else {
             Length::First
         });
-        let options = Options {
+        let options = LoadOptions {
             command: std::env::args().skip(1).collect(),
-            requests: Requests {
+            requests: RequestOptions {
                 urls: self.urls,
                 weights: self.weights,
                 method: self.method,
@@ -378,7 +380,7 @@ impl LoadTyped {
                 grpc: self.grpc,
                 priorities: self.priorities,
             },
-            connections: Connections {
+            connections: ConnectionOptions {
                 number: self.connections.unwrap_or(match (self.page, self.http2) {
                     (true, true) => 1,
                     (true, false) => 6,
@@ -392,7 +394,7 @@ impl LoadTyped {
                 proxy_protocol: self.proxy_protocol,
                 link: self.link,
             },
-            timing: Timing {
+            timing: TimingOptions {
                 profile,
                 duration: self.duration,
                 count: self.count,
@@ -404,7 +406,7 @@ impl LoadTyped {
                     10
                 })),
             },
-            tls: Tls {
+            tls: TlsOptions {
                 ca: match (self.insecure, self.ca) {
                     (true, _) => CaSource::Anyone,
                     (false, Some(path)) => CaSource::File(path),
@@ -428,7 +430,7 @@ impl LoadTyped {
             },
             stop_on: self.stop_on,
             anyway: self.anyway,
-            threads: Threads {
+            threads: ThreadOptions {
                 number: self.threads,
                 cpus: self.cpus,
             },
@@ -466,26 +468,26 @@ impl LoadTyped {
         })
     }
 
-    fn body(&self) -> Result<Option<Body>, String> {
+    fn body(&self) -> Result<Option<RequestBody>, String> {
         if let Some(path) = &self.body_file {
             let bytes =
                 std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
-            return Ok(Some(Body::Fixed(bytes.into())));
+            return Ok(Some(RequestBody::Fixed(bytes.into())));
         }
         let text = self
             .body
             .as_ref()
-            .map(|text| Body::Fixed(text.as_bytes().into()));
+            .map(|text| RequestBody::Fixed(text.as_bytes().into()));
         Ok(text
             .or(self.body_size.map(pattern))
-            .or(self.body_random.map(Body::Random)))
+            .or(self.body_random.map(RequestBody::Random)))
     }
 }
 
 /// Bytes that are text, and differ from one place to the next.
-fn pattern(length: usize) -> Body {
+fn pattern(length: usize) -> RequestBody {
     let bytes: Arc<[u8]> = (b'a'..=b'z').cycle().take(length).collect();
-    Body::Fixed(bytes)
+    RequestBody::Fixed(bytes)
 }
 
 fn at_least_one(written: &str) -> Result<usize, String> {
@@ -597,10 +599,10 @@ fn hash(written: &str) -> Result<BodyCheck, String> {
     }
 }
 
-fn proxy_version(written: &str) -> Result<Version, String> {
+fn proxy_version(written: &str) -> Result<HeaderVersion, String> {
     match written {
-        "v1" => Ok(Version::V1),
-        "v2" => Ok(Version::V2),
+        "v1" => Ok(HeaderVersion::V1),
+        "v2" => Ok(HeaderVersion::V2),
         _ => Err("write v1 or v2".into()),
     }
 }

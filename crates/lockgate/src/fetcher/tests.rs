@@ -19,7 +19,7 @@ fn block_on<T>(test: impl Future<Output = T>) -> T {
 }
 
 fn url(origin: &Origin) -> Source {
-    let place = Place::Ip(origin.socket_address());
+    let place = EndpointAddress::Ip(origin.socket_address());
     Source::Url(Url {
         place,
         host: "motd.test:8080".to_owned(),

@@ -13,9 +13,9 @@ use std::thread;
 use std::time::Duration;
 
 use lockgate_config::Color;
-use lockgate_load::Progress;
-use lockgate_load::plan::Stage;
-use lockgate_report::live::{Line, Live, Tone};
+use lockgate_load::RunProgress;
+use lockgate_load::plan::LoadStage;
+use lockgate_report::live::{Live, LiveLine, Tone};
 
 use crate::print;
 
@@ -68,7 +68,7 @@ pub(crate) struct View {
 /// What is to be written next.
 #[derive(Debug)]
 enum Frame {
-    Block(Vec<Line>, Size),
+    Block(Vec<LiveLine>, Size),
     Line(String),
 }
 
@@ -84,7 +84,7 @@ impl View {
     ///
     /// # Errors
     /// When there can be no thread.
-    pub(crate) fn new(shown: Shown, stages: &[Stage]) -> io::Result<Self> {
+    pub(crate) fn new(shown: Shown, stages: &[LoadStage]) -> io::Result<Self> {
         let (frames, waiting) = sync_channel(WAITING);
         let (writes, written) = channel::<()>();
         let write = move || {
@@ -111,8 +111,8 @@ impl View {
     }
 
     /// Shows what the engine tells.
-    pub(crate) fn tell(&mut self, progress: &Progress<'_>) {
-        self.live.tell(progress);
+    pub(crate) fn observe(&mut self, progress: &RunProgress<'_>) {
+        self.live.observe(progress);
         match self.shown {
             Shown::Quiet => {}
             Shown::Lines => {
@@ -183,7 +183,7 @@ impl Screen {
 
     /// Draws the block over the one that stands there, in one write, so that nothing is ever seen
     /// half.
-    fn block(&mut self, lines: &[Line], size: Size, out: &mut impl Write) {
+    fn block(&mut self, lines: &[LiveLine], size: Size, out: &mut impl Write) {
         if self.columns != size.columns {
             // Where the lines of another width stand now, only the terminal knows: they are left.
             self.drawn = 0;
@@ -233,10 +233,10 @@ mod tests {
         rows: 24,
     };
 
-    fn lines(texts: &[&str]) -> Vec<Line> {
+    fn lines(texts: &[&str]) -> Vec<LiveLine> {
         texts
             .iter()
-            .map(|text| Line {
+            .map(|text| LiveLine {
                 text: (*text).to_owned(),
                 tone: Tone::Plain,
             })
@@ -311,7 +311,7 @@ mod tests {
                 drawn: 0,
                 columns: 0,
             };
-            let alarm = Line {
+            let alarm = LiveLine {
                 text: "7 failed".to_owned(),
                 tone: Tone::Alarm,
             };

@@ -6,13 +6,13 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use lockgate_load::result::Report;
+use lockgate_load::result::RunResult;
 use lockgate_report::{csv, hdr, html, json, text};
 
 use crate::cli::load::Files;
 
 /// What makes a form of the report.
-pub(super) type Form = fn(&Report) -> String;
+pub(super) type Form = fn(&RunResult) -> String;
 
 /// The forms of the report that were asked for.
 pub(super) struct Outputs {
@@ -52,7 +52,7 @@ impl Outputs {
     ///
     /// # Errors
     /// When one cannot be written: the first of them. The others are written all the same.
-    pub(super) fn write(self, report: &Report) -> anyhow::Result<()> {
+    pub(super) fn write(self, report: &RunResult) -> anyhow::Result<()> {
         let mut written = Ok(());
         for (form, output) in self.files {
             written = written.and(output.write(&form(report)));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lockgate_load::Stop;
 use lockgate_load::page::{self, PagePlan};
-use lockgate_load::result::End;
+use lockgate_load::result::RunEnd;
 use lockgate_report::page as report;
 
 use super::interrupts::Interrupts;
@@ -48,7 +48,7 @@ pub(super) fn run(load: &Load) -> anyhow::Result<ExitCode> {
         (None, None) => outputs::print(&report::text(&found)),
     };
     written?;
-    Ok(if found.end == End::Interrupted {
+    Ok(if found.end == RunEnd::Interrupted {
         interrupts.exit_code()
     } else {
         ExitCode::SUCCESS

@@ -5,8 +5,8 @@ use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 
-use lockgate_config::{At, Code, Config};
-use lockgate_net::listen::{self, Address, Bound, Owner, Trial};
+use lockgate_config::{Code, Config, SourceSpan};
+use lockgate_net::listen::{self, BindCheck, BoundListener, ListenAddress, SocketOwner};
 
 use super::{Mode, Opening, parent};
 use crate::assemble::{self, Assembly, Planned, Sight};
@@ -15,7 +15,11 @@ use crate::{metrics_server, systemd};
 
 impl Opening<'_> {
     /// The listeners, in their order; none where they are only tried.
-    pub(super) fn listeners(&mut self, assembly: Option<&Assembly>, workers: usize) -> Vec<Bound> {
+    pub(super) fn listeners(
+        &mut self,
+        assembly: Option<&Assembly>,
+        workers: usize,
+    ) -> Vec<BoundListener> {
         match (assembly, self.mode) {
             (Some(assembly), Mode::Start) if self.is_real() => {
                 self.bind(&assembly.listeners, workers)
@@ -31,21 +35,21 @@ impl Opening<'_> {
         }
     }
 
-    fn try_bind(&self, address: &Address) -> io::Result<()> {
+    fn try_bind(&self, address: &ListenAddress) -> io::Result<()> {
         let trial = match self.mode {
-            Mode::Start => Trial::Port,
+            Mode::Start => BindCheck::Port,
             Mode::Check(trial) => trial,
             // The ports are our own.
-            Mode::Serving => Trial::Address,
+            Mode::Serving => BindCheck::Address,
         };
         match (address, self.sight) {
             // The folder may be one that only the start may write to.
-            (Address::Unix(_), Sight::Less) => Ok(()),
+            (ListenAddress::Unix(_), Sight::Less) => Ok(()),
             _ => listen::try_bind(address, trial),
         }
     }
 
-    fn bind(&mut self, listeners: &[Planned], workers: usize) -> Vec<Bound> {
+    fn bind(&mut self, listeners: &[Planned], workers: usize) -> Vec<BoundListener> {
         let inherited = match systemd::inherited_sockets() {
             Ok(inherited) => inherited,
             Err(error) => {
@@ -83,7 +87,7 @@ impl Opening<'_> {
         bound
     }
 
-    fn cannot_listen(&mut self, address: &Address, at: &At, error: &io::Error) {
+    fn cannot_listen(&mut self, address: &ListenAddress, at: &SourceSpan, error: &io::Error) {
         self.failed = true;
         let (code, cure) = binding_failed(address, error);
         self.report.push_at(
@@ -98,10 +102,10 @@ impl Opening<'_> {
     /// The metrics address.
     pub(super) fn metrics(
         &mut self,
-        address: &Address,
-    ) -> Option<(metrics_server::Listener, Address)> {
+        address: &ListenAddress,
+    ) -> Option<(metrics_server::Listener, ListenAddress)> {
         let bound = if self.is_real() {
-            let options = listen::Options {
+            let options = listen::ListenOptions {
                 backlog: 128,
                 fast_open: false,
                 defer_accept: None,
@@ -112,12 +116,14 @@ impl Opening<'_> {
         };
         match bound {
             Ok(bound) => {
-                let Bound {
+                let BoundListener {
                     address, sockets, ..
                 } = bound?;
                 let socket = sockets.into_iter().next()?;
                 let listener = match &address {
-                    Address::Unix(_) => metrics_server::Listener::Unix(UnixListener::from(socket)),
+                    ListenAddress::Unix(_) => {
+                        metrics_server::Listener::Unix(UnixListener::from(socket))
+                    }
                     _ => metrics_server::Listener::Tcp(TcpListener::from(socket)),
                 };
                 Some((listener, address))
@@ -137,7 +143,7 @@ impl Opening<'_> {
 }
 
 /// Every address that listeners have, each once, and where it was written.
-fn addresses(config: &Config) -> Vec<(Address, At)> {
+fn addresses(config: &Config) -> Vec<(ListenAddress, SourceSpan)> {
     let relays = config.tcp.iter().map(|tcp| (&tcp.listen, &tcp.at));
     let tunnels = config
         .tunnels
@@ -147,7 +153,7 @@ fn addresses(config: &Config) -> Vec<(Address, At)> {
         .sites
         .iter()
         .flat_map(|site| site.listen.iter().map(|listen| (&listen.addr, &site.at)));
-    let mut addresses: Vec<(Address, At)> = Vec::new();
+    let mut addresses: Vec<(ListenAddress, SourceSpan)> = Vec::new();
     for (written, at) in relays.chain(tunnels).chain(sites) {
         let address = assemble::address(written);
         if !addresses.iter().any(|(known, _)| *known == address) {
@@ -157,49 +163,49 @@ fn addresses(config: &Config) -> Vec<(Address, At)> {
     addresses
 }
 
-fn is_at(inherited: &InheritedAddress, planned: &Address) -> bool {
+fn is_at(inherited: &InheritedAddress, planned: &ListenAddress) -> bool {
     match (inherited, planned) {
-        (InheritedAddress::Tcp(at), Address::Ip(address)) => at == address,
-        (InheritedAddress::Tcp(at), Address::All(port)) => {
+        (InheritedAddress::Tcp(at), ListenAddress::Ip(address)) => at == address,
+        (InheritedAddress::Tcp(at), ListenAddress::All(port)) => {
             at.port() == *port && at.ip().is_unspecified()
         }
-        (InheritedAddress::Unix(at), Address::Unix(path)) => at == path,
+        (InheritedAddress::Unix(at), ListenAddress::Unix(path)) => at == path,
         _ => false,
     }
 }
 
 /// A socket that was handed to us is one: the workers share it.
-fn share(socket: &OwnedFd, address: &Address, workers: usize) -> io::Result<Bound> {
+fn share(socket: &OwnedFd, address: &ListenAddress, workers: usize) -> io::Result<BoundListener> {
     let sockets = (0..workers)
         .map(|_| socket.try_clone())
         .collect::<Result<_, _>>()?;
     rustix::io::ioctl_fionbio(socket.as_fd(), true)?;
-    if !matches!(address, Address::Unix(_)) {
+    if !matches!(address, ListenAddress::Unix(_)) {
         rustix::net::sockopt::set_tcp_nodelay(socket, true)?;
     }
-    Ok(Bound {
+    Ok(BoundListener {
         address: address.clone(),
         sockets,
-        owner: Owner::Another,
+        owner: SocketOwner::Another,
     })
 }
 
 /// The code and the cure of an address that cannot be bound.
-fn binding_failed(address: &Address, error: &io::Error) -> (Code, String) {
+fn binding_failed(address: &ListenAddress, error: &io::Error) -> (Code, String) {
     use io::ErrorKind::{AddrInUse, AddrNotAvailable, NotFound, PermissionDenied};
     match (address, error.kind()) {
-        (Address::Unix(path), NotFound) => (
+        (ListenAddress::Unix(path), NotFound) => (
             Code::AddressUnavailable,
             format!("make the folder: mkdir -p {}", parent(path).display()),
         ),
-        (Address::Unix(path), PermissionDenied) => {
+        (ListenAddress::Unix(path), PermissionDenied) => {
             let folder = parent(path).display();
             (
                 Code::AddressForbidden,
                 format!("the user that starts Lockgate must be able to write to {folder}"),
             )
         }
-        (Address::Unix(_), AddrInUse) => (
+        (ListenAddress::Unix(_), AddrInUse) => (
             Code::AddressInUse,
             "another process listens there, or the file is no socket: `ss -lxp`".to_owned(),
         ),

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use lockgate_config::{AccessLog, At, Code, LogTarget};
+use lockgate_config::{AccessLog, Code, LogTarget, SourceSpan};
 
 use super::{Opening, parent};
 use crate::assemble::Sight;
@@ -51,7 +51,7 @@ impl Opening<'_> {
     }
 
     /// Opens one; `None` when it cannot be, or was not to be opened.
-    fn log(&mut self, log: &AccessLog, at: Option<&At>) -> Option<LogWriter> {
+    fn log(&mut self, log: &AccessLog, at: Option<&SourceSpan>) -> Option<LogWriter> {
         let target = match &log.to {
             LogTarget::Stdout => Target::Stdout,
             LogTarget::Stderr => Target::Stderr,

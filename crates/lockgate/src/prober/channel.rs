@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::io;
 
 use lockgate_net::socket::Socket;
-use lockgate_net::tls::session::Session;
+use lockgate_net::tls::session::TlsSession;
 
 /// What one read asks for: a record of TLS, and most answers.
 const READ: usize = 16 * 1024;
@@ -13,12 +13,12 @@ const READ: usize = 16 * 1024;
 /// A connection, and what of its records is unread.
 pub(crate) struct Channel {
     socket: Socket,
-    tls: Option<(Box<Session>, Vec<u8>)>,
+    tls: Option<(Box<TlsSession>, Vec<u8>)>,
 }
 
 impl Channel {
     /// Over `socket`, under `session` if there is one.
-    pub(crate) fn new(socket: Socket, session: Option<Box<Session>>) -> Self {
+    pub(crate) fn new(socket: Socket, session: Option<Box<TlsSession>>) -> Self {
         let tls = session.map(|mut session| {
             let partial = session.take_partial();
             (session, partial)
@@ -31,7 +31,7 @@ impl Channel {
         match &mut self.tls {
             None => send(&self.socket, text).await,
             Some((session, _)) => {
-                let mut sealed = vec![0; Session::sealed_len(text.len())];
+                let mut sealed = vec![0; TlsSession::sealed_len(text.len())];
                 let used = session.seal(text, &mut sealed).map_err(io::Error::other)?;
                 send(&self.socket, sealed.get(..used).unwrap_or_default()).await
             }

@@ -9,17 +9,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockgate_http::fields::Fields;
-use lockgate_http::h1::body::{BodyError, Decoder, Part};
+use lockgate_http::h1::body::{BodyDecoder, BodyError, BodyPart};
 use lockgate_http::h1::framing::{self, FramingError};
-use lockgate_http::h1::{HeadError, Limits, encode, parse};
+use lockgate_http::h1::{HeadError, HeadLimits, encode, parse};
 use lockgate_http::head::{Method, ResponseHead};
-use lockgate_net::dial::{Target, dial};
+use lockgate_net::dial::{DialTarget, dial};
 use lockgate_net::socket::Socket;
 use lockgate_net::stream::Stream;
 use lockgate_net::tls::Connector;
 use lockgate_net::tls::handshake::{self, HandshakeError};
-use lockgate_net::tls::session::Session;
-use lockgate_proxy::upstream::{Endpoint, Place};
+use lockgate_net::tls::session::TlsSession;
+use lockgate_proxy::upstream::{Endpoint, EndpointAddress};
 use rustix::io::Errno;
 use tokio::time::timeout;
 
@@ -159,8 +159,8 @@ impl Check {
     /// What is wrong with it.
     pub(super) async fn run(&self, endpoint: &Endpoint) -> Result<(), Wrong> {
         let whole = async {
-            let (socket, target) = connect(endpoint.place(), self.port, self.timeout).await?;
-            let host = host(endpoint.place(), &target, self.tls.is_some());
+            let (socket, target) = connect(endpoint.address(), self.port, self.timeout).await?;
+            let host = host(endpoint.address(), &target, self.tls.is_some());
             let session = self.secure(endpoint, &socket).await?;
             let stream = |socket, session| Stream::new(socket, session, Vec::new());
             match &self.ask {
@@ -193,7 +193,7 @@ impl Check {
         &self,
         endpoint: &Endpoint,
         socket: &Socket,
-    ) -> Result<Option<Box<Session>>, Wrong> {
+    ) -> Result<Option<Box<TlsSession>>, Wrong> {
         let Some(connector) = &self.tls else {
             return Ok(None);
         };
@@ -204,7 +204,11 @@ impl Check {
 
     /// A connection on which what goes before everything else has gone: under TLS it went before
     /// that.
-    async fn begin(&self, socket: Socket, session: Option<Box<Session>>) -> Result<Channel, Wrong> {
+    async fn begin(
+        &self,
+        socket: Socket,
+        session: Option<Box<TlsSession>>,
+    ) -> Result<Channel, Wrong> {
         let mut channel = Channel::new(socket, session);
         if self.tls.is_none() {
             channel.send(&self.preface).await?;
@@ -216,18 +220,18 @@ impl Check {
 /// Connects to the first of its addresses that can be, at `port` if it is another; each has its
 /// share of the time.
 pub(crate) async fn connect(
-    place: &Place,
+    place: &EndpointAddress,
     port: Option<u16>,
     within: Duration,
-) -> Result<(Socket, Target), Wrong> {
+) -> Result<(Socket, DialTarget), Wrong> {
     let targets = place.targets();
     let share = within / u32::try_from(targets.len().max(1)).unwrap_or(u32::MAX);
     let mut wrong = Wrong::Unresolved;
     for target in targets {
         let target = match (target, port) {
-            (Target::Tcp(mut address), Some(port)) => {
+            (DialTarget::Tcp(mut address), Some(port)) => {
                 address.set_port(port);
-                Target::Tcp(address)
+                DialTarget::Tcp(address)
             }
             (target, _) => target,
         };
@@ -237,7 +241,7 @@ pub(crate) async fn connect(
             Err(_) => wrong = Wrong::Unreachable(io::ErrorKind::TimedOut.into()),
         }
     }
-    if let Place::Name(name) = place {
+    if let EndpointAddress::Name(name) = place {
         // Perhaps it has moved.
         name.failed();
     }
@@ -245,18 +249,18 @@ pub(crate) async fn connect(
 }
 
 /// RFC 9110 §7.2: the host as it was written, with a port that is not the scheme's own.
-fn host(place: &Place, target: &Target, tls: bool) -> String {
+fn host(place: &EndpointAddress, target: &DialTarget, tls: bool) -> String {
     let (host, port) = match (place, target) {
         // The name of a service is none of a host.
-        (Place::Name(name), Target::Tcp(address)) if name.port() != 0 => {
+        (EndpointAddress::Name(name), DialTarget::Tcp(address)) if name.port() != 0 => {
             (name.host().to_owned(), address.port())
         }
-        (_, Target::Tcp(address)) if address.is_ipv6() => {
+        (_, DialTarget::Tcp(address)) if address.is_ipv6() => {
             (format!("[{}]", address.ip()), address.port())
         }
-        (_, Target::Tcp(address)) => (address.ip().to_string(), address.port()),
+        (_, DialTarget::Tcp(address)) => (address.ip().to_string(), address.port()),
         // A Unix socket has no name, and HTTP/1.1 no request without one.
-        (_, Target::Unix(_)) => return "localhost".to_owned(),
+        (_, DialTarget::Unix(_)) => return "localhost".to_owned(),
     };
     let usual = if tls { 443 } else { 80 };
     if port == usual {
@@ -309,7 +313,7 @@ impl Request {
             return Ok(());
         };
         let body = read_body(
-            Decoder::new(length),
+            BodyDecoder::new(length),
             received,
             channel,
             BODY_MAX,
@@ -349,11 +353,11 @@ pub(crate) async fn read_head(channel: &mut Channel) -> Result<(ResponseHead, Ve
     let (mut received, mut head, mut progress) = (
         Vec::new(),
         ResponseHead::default(),
-        parse::Progress::default(),
+        parse::HeadProgress::default(),
     );
     let mut interim = 0;
     loop {
-        let parsed = parse::response(&received, &mut progress, &Limits::default(), &mut head)?;
+        let parsed = parse::response(&received, &mut progress, &HeadLimits::default(), &mut head)?;
         if let Some(used) = parsed {
             received.drain(..used);
             if !head.is_interim() {
@@ -372,7 +376,7 @@ pub(crate) async fn read_head(channel: &mut Channel) -> Result<(ResponseHead, Ve
 /// Reads the body of which `received` is the beginning: all of it, or its first `most` bytes, or
 /// until it is enough. That is asked with what there is and where the new part of it begins.
 pub(crate) async fn read_body(
-    mut decoder: Decoder,
+    mut decoder: BodyDecoder,
     mut received: Vec<u8>,
     channel: &mut Channel,
     most: usize,
@@ -382,8 +386,8 @@ pub(crate) async fn read_body(
         (Vec::new(), Fields::default(), received.len(), 0);
     loop {
         let rest = received.get(at..).unwrap_or_default();
-        match decoder.decode(rest, &Limits::default(), &mut trailers)? {
-            Part::Data(range) => {
+        match decoder.decode(rest, &HeadLimits::default(), &mut trailers)? {
+            BodyPart::Data(range) => {
                 let new = body.len();
                 body.extend_from_slice(rest.get(range.clone()).unwrap_or_default());
                 body.truncate(most);
@@ -392,8 +396,8 @@ pub(crate) async fn read_body(
                 }
                 at += range.end;
             }
-            Part::End(_) => return Ok(body),
-            Part::More(used) => {
+            BodyPart::End(_) => return Ok(body),
+            BodyPart::More(used) => {
                 received.drain(..at + used);
                 at = 0;
                 let before = received.len();

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use lockgate_proxy::member_set::MemberSet;
-use lockgate_proxy::upstream::{Endpoint, Failure, Place, Settings, Wish};
+use lockgate_proxy::upstream::{Endpoint, EndpointAddress, EndpointFailure, Preference, Settings};
 use lockgate_testkit::{DEADLINE, Origin, Wire};
 
 use super::*;
@@ -33,7 +33,7 @@ fn request() -> Ask {
 }
 
 fn endpoint(origin: &Origin) -> Arc<Endpoint> {
-    let place = Place::Ip(origin.socket_address());
+    let place = EndpointAddress::Ip(origin.socket_address());
     Arc::new(Endpoint::new(
         origin.address(),
         "127.0.0.1".into(),
@@ -86,7 +86,7 @@ fn an_endpoint_falls_and_rises_by_what_it_answers() {
     assert_eq!((before.up, before.took, before.why), (true, None, None));
     let probing = prober.start().unwrap();
     let mut wire = next(&origin);
-    endpoint.failed(Failure::Unreachable, 0, None, || false);
+    endpoint.failed(EndpointFailure::Unreachable, 0, None, || false);
     for (status, up, why) in [
         (200, true, None),
         (500, true, Some("answered 500")),
@@ -110,7 +110,8 @@ fn an_endpoint_falls_and_rises_by_what_it_answers() {
         );
         assert!(now.took.is_some());
         assert_eq!(
-            pool.choose(Wish::Any, MemberSet::default(), 0, 0).is_some(),
+            pool.choose(Preference::Any, MemberSet::default(), 0, 0)
+                .is_some(),
             up
         );
     }
@@ -153,10 +154,10 @@ fn one_endpoint_in_two_pools_is_checked_for_each() {
     );
     assert!(
         strict
-            .choose(Wish::Any, MemberSet::default(), 0, 0)
+            .choose(Preference::Any, MemberSet::default(), 0, 0)
             .is_none()
             && lenient
-                .choose(Wish::Any, MemberSet::default(), 0, 0)
+                .choose(Preference::Any, MemberSet::default(), 0, 0)
                 .is_some()
     );
 }

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
-use lockgate_net::dns::{Answer, DATAGRAM, DnsError, Srv, answer, question};
+use lockgate_net::dns::{DATAGRAM, DnsError, Srv, SrvResponse, encode_query, parse_response};
 use lockgate_proxy::upstream::Random;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
@@ -41,7 +41,7 @@ pub(super) async fn ask(servers: &[SocketAddr], name: &str) -> io::Result<(Vec<S
     let mut last = io::Error::other("there is no name server");
     for server in servers.iter().cycle().take(ROUNDS * servers.len()) {
         let id = (random.next() >> 48) as u16;
-        let asked = question(id, name).ok_or_else(|| io::Error::other("this is no name"))?;
+        let asked = encode_query(id, name).ok_or_else(|| io::Error::other("this is no name"))?;
         match exchange(*server, &asked).await {
             Ok(found) => return Ok(found),
             Err(error) => {
@@ -61,16 +61,16 @@ pub(super) async fn ask(servers: &[SocketAddr], name: &str) -> io::Result<(Vec<S
 
 async fn exchange(server: SocketAddr, asked: &[u8]) -> io::Result<(Vec<Srv>, u32)> {
     match timeout(PATIENCE, by_udp(server, asked)).await?? {
-        Answer::Records(records, ttl) => return Ok((records, ttl)),
-        Answer::Truncated => {}
+        SrvResponse::Records(records, ttl) => return Ok((records, ttl)),
+        SrvResponse::Truncated => {}
     }
     match timeout(PATIENCE, by_tcp(server, asked)).await?? {
-        Answer::Records(records, ttl) => Ok((records, ttl)),
-        Answer::Truncated => Err(io::Error::other(DnsError::Malformed)),
+        SrvResponse::Records(records, ttl) => Ok((records, ttl)),
+        SrvResponse::Truncated => Err(io::Error::other(DnsError::Malformed)),
     }
 }
 
-async fn by_udp(server: SocketAddr, asked: &[u8]) -> io::Result<Answer> {
+async fn by_udp(server: SocketAddr, asked: &[u8]) -> io::Result<SrvResponse> {
     let any: IpAddr = if server.is_ipv4() {
         Ipv4Addr::UNSPECIFIED.into()
     } else {
@@ -84,14 +84,14 @@ async fn by_udp(server: SocketAddr, asked: &[u8]) -> io::Result<Answer> {
     let mut message = [0; 4 * DATAGRAM];
     loop {
         let length = socket.recv(&mut message).await?;
-        match answer(message.get(..length).unwrap_or_default(), asked) {
+        match parse_response(message.get(..length).unwrap_or_default(), asked) {
             Err(DnsError::NotOurs) => {}
             found => return found.map_err(io::Error::other),
         }
     }
 }
 
-async fn by_tcp(server: SocketAddr, asked: &[u8]) -> io::Result<Answer> {
+async fn by_tcp(server: SocketAddr, asked: &[u8]) -> io::Result<SrvResponse> {
     let mut stream = TcpStream::connect(server).await?;
     let length = u16::try_from(asked.len()).map_err(io::Error::other)?;
     stream
@@ -99,7 +99,7 @@ async fn by_tcp(server: SocketAddr, asked: &[u8]) -> io::Result<Answer> {
         .await?;
     let mut message = vec![0; usize::from(stream.read_u16().await?)];
     stream.read_exact(&mut message).await?;
-    answer(&message, asked).map_err(io::Error::other)
+    parse_response(&message, asked).map_err(io::Error::other)
 }
 
 /// The name servers in a file as resolv.conf(5) describes it; without any, the one on this machine.

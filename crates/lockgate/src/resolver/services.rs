@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use lockgate_net::dns::Srv;
 use lockgate_proxy::clock;
-use lockgate_proxy::upstream::name::Name;
+use lockgate_proxy::upstream::endpoint_name::EndpointName;
 use lockgate_proxy::upstream::{Endpoint, Member, Pool};
 use tokio::sync::Notify;
 
@@ -30,7 +30,7 @@ pub(super) struct Service {
 }
 
 struct Place {
-    name: Arc<Name>,
+    name: Arc<EndpointName>,
     endpoint: Arc<Endpoint>,
     /// Whose it is.
     record: Option<(String, u16)>,
@@ -66,8 +66,8 @@ impl Service {
         let woken = Arc::new(Notify::new());
         let place = |number: usize| {
             let wake = Arc::clone(&woken);
-            let cell = Arc::new(Name::of_record(name, move || wake.notify_one()));
-            let place = lockgate_proxy::upstream::Place::Name(Arc::clone(&cell));
+            let cell = Arc::new(EndpointName::of_record(name, move || wake.notify_one()));
+            let place = lockgate_proxy::upstream::EndpointAddress::Name(Arc::clone(&cell));
             let label = format!("srv:{name}#{number}");
             let endpoint = Arc::new(Endpoint::new(label, String::new(), place, max));
             Place {
@@ -189,7 +189,7 @@ impl Service {
                 tracing::info!(endpoint, "{host}:{port} is no longer there");
                 (place.record, place.state) = (None, State::Left);
                 self.members(number)
-                    .for_each(|member| member.assume(1, true));
+                    .for_each(|member| member.set_weight(1, true));
                 false
             }
         }
@@ -197,7 +197,7 @@ impl Service {
 
     /// Sends away whose record is gone.
     fn leave(&self, number: usize) {
-        self.members(number).for_each(Member::fall);
+        self.members(number).for_each(Member::mark_down);
         if let Some(place) = self.places.get(number) {
             place.name.publish(Vec::new());
         }
@@ -245,14 +245,14 @@ impl Service {
         );
         place.record = Some((srv.target.clone(), srv.port));
         place.state = State::Left;
-        place.endpoint.forgive();
+        place.endpoint.reset_history();
         place.name.publish(addresses);
         self.weigh(number, srv, best);
         let whom = format!("{}:{}", srv.target, srv.port);
         for user in &self.users {
             if let Some(member) = user.pool.members().get(user.first + number) {
-                user.pool.stand_for(user.first + number, &whom);
-                member.rise(clock::now());
+                user.pool.set_alias(user.first + number, &whom);
+                member.mark_up(clock::now());
             }
         }
     }
@@ -263,7 +263,7 @@ impl Service {
         let weight = (u32::from(srv.weight) * 10).max(1);
         for user in &self.users {
             if let Some(member) = user.pool.members().get(user.first + number) {
-                member.assume(weight, user.backup || srv.priority > best);
+                member.set_weight(weight, user.backup || srv.priority > best);
             }
         }
     }
@@ -274,7 +274,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use lockgate_proxy::member_set::MemberSet;
-    use lockgate_proxy::upstream::{Balance, Settings, Wish};
+    use lockgate_proxy::upstream::{Balance, Preference, Settings};
 
     use super::*;
 
@@ -283,7 +283,7 @@ mod tests {
         let mut service = Service::new("_app._tcp.test", None);
         let members = service.endpoints().into_iter().map(|endpoint| {
             let member = Member::new(endpoint, 1).as_backup();
-            member.fall();
+            member.mark_down();
             member
         });
         let pool = Pool::new(
@@ -311,9 +311,9 @@ mod tests {
     fn up(pool: &Pool) -> Vec<String> {
         let members = pool.members().iter().filter(|member| member.is_up());
         let shown = members.map(|member| {
-            let targets = member.endpoint().place().targets();
+            let targets = member.endpoint().address().targets();
             let port = match &targets[..] {
-                [lockgate_net::dial::Target::Tcp(address)] => address.port(),
+                [lockgate_net::dial::DialTarget::Tcp(address)] => address.port(),
                 other => panic!("{other:?}"),
             };
             format!("{port}{}", if member.is_backup() { "b" } else { "" })
@@ -325,7 +325,7 @@ mod tests {
     fn chosen(pool: &Pool, count: usize) -> Vec<usize> {
         (0..count)
             .map(|_| {
-                pool.choose(Wish::Any, MemberSet::default(), 0, 0)
+                pool.choose(Preference::Any, MemberSet::default(), 0, 0)
                     .unwrap()
                     .0
             })
@@ -336,7 +336,10 @@ mod tests {
     fn those_of_the_best_priority_serve_by_their_weights_and_others_are_backups() {
         let (mut service, pool) = service();
         assert!(
-            up(&pool).is_empty() && pool.choose(Wish::Any, MemberSet::default(), 0, 0).is_none()
+            up(&pool).is_empty()
+                && pool
+                    .choose(Preference::Any, MemberSet::default(), 0, 0)
+                    .is_none()
         );
         service.publish(
             vec![record(5, 9, 3), record(1, 1, 1), record(1, 3, 2)],
@@ -363,7 +366,10 @@ mod tests {
         let done = AtomicBool::new(false);
         std::thread::scope(|threads| {
             let looks = threads.spawn(|| {
-                let somebody = || pool.choose(Wish::Any, MemberSet::default(), 0, 0).is_some();
+                let somebody = || {
+                    pool.choose(Preference::Any, MemberSet::default(), 0, 0)
+                        .is_some()
+                };
                 // Who comes up behind a look that has passed him is seen by the next one, as
                 // requests look again.
                 while !done.load(Ordering::Relaxed) {
@@ -393,7 +399,7 @@ mod tests {
         };
         service.publish(all(100), start);
         assert_eq!(up(&pool).len(), 32);
-        let busy = pool.members()[0].endpoint().begin();
+        let busy = pool.members()[0].endpoint().begin_request();
         // All of them have gone; no place is free yet.
         let later = |seconds| start + Duration::from_secs(seconds);
         service.publish(all(200), later(1));
@@ -438,7 +444,7 @@ mod tests {
     fn what_was_taken_down_by_checks_stays_down_while_its_record_stays() {
         let (mut service, pool) = service();
         service.publish(vec![record(0, 1, 1), record(0, 1, 2)], Instant::now());
-        pool.members()[0].fall();
+        pool.members()[0].mark_down();
         service.publish(vec![record(0, 2, 1), record(0, 1, 2)], Instant::now());
         assert_eq!(up(&pool), ["2"]);
     }
@@ -457,9 +463,9 @@ mod tests {
         );
         let whose = |pool: &Pool, hash: u64| {
             let (place, _) = pool
-                .choose(Wish::Hashed(hash), MemberSet::default(), 0, 0)
+                .choose(Preference::Hashed(hash), MemberSet::default(), 0, 0)
                 .unwrap();
-            format!("{:?}", pool.members()[place].endpoint().place().targets())
+            format!("{:?}", pool.members()[place].endpoint().address().targets())
         };
         for hash in (0..64_u64).map(|number| number.wrapping_mul(0x9e37_79b9_7f4a_7c15)) {
             assert_eq!(whose(&first, hash), whose(&second, hash));

@@ -744,7 +744,7 @@ fn a_websocket_upgrade_gets_the_sticky_cookie() {
 
 #[test]
 fn sticky_cookies_work_over_http2() {
-    let origin = h2::Origin::plain(|_| h2::Reply::ok("ok"));
+    let origin = h2::Origin::plain(|_| h2::ScriptedResponse::ok("ok"));
     let gate = lockgate().start(&format!(
         "[pool.app]\nprotocol = \"h2c\"\nendpoints = [\"{}\"]\nbalance = {{ sticky = \"cookie:lg\" }}\n{}\
          protocols = [\"h2c\"]\n",

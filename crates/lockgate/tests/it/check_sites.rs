@@ -1,12 +1,12 @@
 //! Output of `check` about sites: the route table of each address, and mistakes that only show when
 //! everything is put together.
 
-use lockgate_testkit::{Ended, Folder};
+use lockgate_testkit::{Folder, RunResult};
 use serde_json::{Value, json};
 
 use crate::scene::{Site, lockgate, text};
 
-fn check(toml: &str, more: &[&str]) -> Ended {
+fn check(toml: &str, more: &[&str]) -> RunResult {
     let folder = Folder::new();
     let file = text(&folder.write("lockgate.toml", toml));
     lockgate().run(&[&["check", "-c", &file], more].concat())

@@ -5,11 +5,11 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use lockgate_testkit::{Ended, Folder, Origin};
+use lockgate_testkit::{Folder, Origin, RunResult};
 
 use crate::scene::{NAME, Site, lockgate, plain, text};
 
-fn check(toml: &str, more: &[&str]) -> Ended {
+fn check(toml: &str, more: &[&str]) -> RunResult {
     let folder = Folder::new();
     let file = text(&folder.write("lockgate.toml", toml));
     lockgate().run(&[&["check", "-c", &file], more].concat())

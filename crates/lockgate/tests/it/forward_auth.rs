@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
 
 use http::Method;
-use lockgate_testkit::h2::{self, Client, Reply};
+use lockgate_testkit::h2::{self, Client, ScriptedResponse};
 use lockgate_testkit::{Folder, Http, Lockgate, Message, Origin, Serving, Wire};
 
 use crate::http::{normalized_text, plain_site};
@@ -548,8 +548,8 @@ fn forward_auth_uses_the_protocol_of_its_pool() {
     let site = Site::new();
     let ca = text(&site.folder.write("ca.pem", site.authority.pem()));
     let service = h2::Origin::tls(&site.issued, |asked| match asked.field("cookie") {
-        Some("s=1") => Reply::new(200).field("x-user", "ann"),
-        _ => Reply::new(401)
+        Some("s=1") => ScriptedResponse::new(200).field("x-user", "ann"),
+        _ => ScriptedResponse::new(401)
             .field("www-authenticate", "Bearer")
             .piece("who are you?"),
     });

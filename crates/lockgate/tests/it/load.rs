@@ -20,9 +20,11 @@ use std::time::Duration;
 
 use lockgate_load::Stop;
 use lockgate_load::expect::{BodyCheck, Expect, Length};
-use lockgate_load::options::{Connections, Options, Requests, Threads, Timing, Tls};
-use lockgate_load::result::{Failure, Report, StageCounts};
-use lockgate_load::target::Body;
+use lockgate_load::options::{
+    ConnectionOptions, LoadOptions, RequestOptions, ThreadOptions, TimingOptions, TlsOptions,
+};
+use lockgate_load::result::{FailureKind, RunResult, StageCounts};
+use lockgate_load::target::RequestBody;
 use lockgate_net::tls::CaSource;
 use lockgate_testkit::{Http, Origin, Serving};
 
@@ -31,15 +33,15 @@ const PAGE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123456789";
 
 /// `count` requests to `urls`, one after the other on one connection; over TLS any certificate will
 /// do.
-fn asks(urls: &[&str], count: u64) -> Options {
+fn asks(urls: &[&str], count: u64) -> LoadOptions {
     let tls = urls.iter().any(|url| {
         ["https:", "wss:", "tls:"]
             .iter()
             .any(|scheme| url.starts_with(scheme))
     });
-    Options {
+    LoadOptions {
         command: Vec::new(),
-        requests: Requests {
+        requests: RequestOptions {
             urls: urls.iter().map(ToString::to_string).collect(),
             weights: Vec::new(),
             method: None,
@@ -49,7 +51,7 @@ fn asks(urls: &[&str], count: u64) -> Options {
             grpc: false,
             priorities: false,
         },
-        connections: Connections {
+        connections: ConnectionOptions {
             number: 1,
             streams: None,
             max_requests: None,
@@ -59,7 +61,7 @@ fn asks(urls: &[&str], count: u64) -> Options {
             proxy_protocol: None,
             link: None,
         },
-        timing: Timing {
+        timing: TimingOptions {
             profile: None,
             duration: None,
             count: Some(count),
@@ -67,7 +69,7 @@ fn asks(urls: &[&str], count: u64) -> Options {
             warm_up: Duration::ZERO,
             timeout: lockgate_testkit::DEADLINE,
         },
-        tls: Tls {
+        tls: TlsOptions {
             ca: if tls {
                 CaSource::Anyone
             } else {
@@ -87,7 +89,7 @@ fn asks(urls: &[&str], count: u64) -> Options {
         },
         stop_on: Vec::new(),
         anyway: false,
-        threads: Threads {
+        threads: ThreadOptions {
             number: 1,
             cpus: Vec::new(),
         },
@@ -96,24 +98,24 @@ fn asks(urls: &[&str], count: u64) -> Options {
 }
 
 /// The options after a change.
-fn changed(mut options: Options, change: impl FnOnce(&mut Options)) -> Options {
+fn changed(mut options: LoadOptions, change: impl FnOnce(&mut LoadOptions)) -> LoadOptions {
     change(&mut options);
     options
 }
 
 /// A body of this text.
-fn text(text: &str) -> Body {
-    Body::Fixed(text.as_bytes().into())
+fn text(text: &str) -> RequestBody {
+    RequestBody::Fixed(text.as_bytes().into())
 }
 
 /// Makes the run.
-fn run(options: &Options) -> Report {
+fn run(options: &LoadOptions) -> RunResult {
     let plan = options.plan().unwrap();
     lockgate_load::run(plan, &Arc::new(Stop::default()), |_| ()).unwrap()
 }
 
 /// Why the run does not begin.
-fn refused(options: &Options) -> String {
+fn refused(options: &LoadOptions) -> String {
     match options.plan() {
         Err(error) => error.to_string(),
         Ok(plan) => lockgate_load::run(plan, &Arc::new(Stop::default()), |_| ())
@@ -123,7 +125,7 @@ fn refused(options: &Options) -> String {
 }
 
 /// Makes a run of one stage; returns its counts.
-fn counts(options: &Options) -> StageCounts {
+fn counts(options: &LoadOptions) -> StageCounts {
     let mut report = run(options);
     assert_eq!(report.stages.len(), 1);
     report.stages.remove(0).counts
@@ -131,14 +133,14 @@ fn counts(options: &Options) -> StageCounts {
 
 /// The kinds of failures that there were, and how many of each.
 fn failures(counts: &StageCounts) -> Vec<(&'static str, u64)> {
-    let counted = Failure::ALL
+    let counted = FailureKind::ALL
         .into_iter()
         .map(|kind| (kind.name(), counts.failures[kind as usize]));
     counted.filter(|(_, count)| *count > 0).collect()
 }
 
 /// The message of the first failure of a kind.
-fn example(counts: &StageCounts, kind: Failure) -> &str {
+fn example(counts: &StageCounts, kind: FailureKind) -> &str {
     counts.examples[kind as usize].as_deref().unwrap()
 }
 

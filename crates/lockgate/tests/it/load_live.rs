@@ -5,9 +5,9 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
 use std::thread;
 
-use lockgate_testkit::{Ended, Launch, Origin, exposition};
+use lockgate_testkit::{Launch, Origin, RunResult, exposition};
 
-fn load(arguments: &[&str]) -> Ended {
+fn load(arguments: &[&str]) -> RunResult {
     let origin =
         Origin::tcp().answering(|_| b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello".to_vec());
     let url = format!("http://{}/", origin.address());

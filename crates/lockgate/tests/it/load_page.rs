@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use lockgate_testkit::{Ended, Launch, Origin, Serving, Signal};
+use lockgate_testkit::{Launch, Origin, RunResult, Serving, Signal};
 use serde_json::Value;
 
 /// An origin's content: bodies by their targets. Others are 404. Its requests come by the channel.
@@ -34,7 +34,7 @@ fn site(bodies: &[(&str, &str)]) -> (Serving, Receiver<String>) {
     (origin, asked)
 }
 
-fn load(origin: &Serving, arguments: &[&str]) -> Ended {
+fn load(origin: &Serving, arguments: &[&str]) -> RunResult {
     let url = format!("http://{}/", origin.address());
     Launch::new(env!("CARGO_BIN_EXE_lockgate"))
         .run(&[&["load", "--page", &url][..], arguments].concat())

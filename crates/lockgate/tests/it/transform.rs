@@ -7,7 +7,7 @@ mod rewrite;
 mod rewrite_files;
 mod secure;
 
-use lockgate_content::coding::{Coded, Coding, Decoder, decode_all, encode_all};
+use lockgate_content::coding::{Coded, Coding, ContentDecoder, decode_all, encode_all};
 use lockgate_testkit::{Http, Message, Origin, Serving};
 
 use crate::files::{Answer, Served, Www, get};
@@ -41,17 +41,20 @@ fn decoded(answer: &Answer) -> Vec<u8> {
 }
 
 /// Coded bytes that have come so far, and their decoder.
-struct Reader(Decoder);
+struct Reader(ContentDecoder);
 
 impl Reader {
     fn new(coding: &str) -> Self {
-        Self(Decoder::new(Coded::of(coding.as_bytes()).unwrap(), MOST))
+        Self(ContentDecoder::new(
+            Coded::of(coding.as_bytes()).unwrap(),
+            MOST,
+        ))
     }
 
     fn read(&mut self, mut bytes: &[u8]) -> String {
         let mut out = Vec::new();
         while self.0.step(&mut bytes, &mut out, 1 << 20).unwrap()
-            == lockgate_content::Progress::Full
+            == lockgate_content::StepProgress::Full
         {}
         String::from_utf8(out).unwrap()
     }

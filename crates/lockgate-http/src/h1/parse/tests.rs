@@ -3,20 +3,20 @@
 use super::*;
 use crate::fields::Known;
 
-const LIMITS: Limits = Limits {
+const LIMITS: HeadLimits = HeadLimits {
     head: 1024,
     fields: 4,
 };
 
 fn read(input: &[u8]) -> Result<Option<(usize, RequestHead)>, HeadError> {
     let mut head = RequestHead::default();
-    let taken = request(input, &mut Progress::default(), &LIMITS, &mut head)?;
+    let taken = request(input, &mut HeadProgress::default(), &LIMITS, &mut head)?;
     Ok(taken.map(|taken| (taken, head)))
 }
 
 fn answer(input: &[u8]) -> Result<Option<(usize, ResponseHead)>, HeadError> {
     let mut head = ResponseHead::default();
-    let taken = response(input, &mut Progress::default(), &LIMITS, &mut head)?;
+    let taken = response(input, &mut HeadProgress::default(), &LIMITS, &mut head)?;
     Ok(taken.map(|taken| (taken, head)))
 }
 
@@ -30,7 +30,7 @@ fn a_request_head_is_read_as_written() {
         (head.method, head.method_name(), head.target()),
         (Method::Get, &b"GET"[..], &b"/a?b=%20"[..])
     );
-    assert_eq!(head.version, Version::Http11);
+    assert_eq!(head.version, HttpVersion::Http11);
     assert_eq!(head.fields.first(Known::Host), Some(&b"example.com"[..]));
     let lines: Vec<_> = head
         .fields
@@ -43,7 +43,7 @@ fn a_request_head_is_read_as_written() {
 #[test]
 fn a_head_may_arrive_in_any_pieces() {
     let input = b"POST / HTTP/1.0\r\nA: b\r\n\r\n";
-    let (mut progress, mut head) = (Progress::default(), RequestHead::default());
+    let (mut progress, mut head) = (HeadProgress::default(), RequestHead::default());
     for end in 0..input.len() {
         assert_eq!(
             request(&input[..end], &mut progress, &LIMITS, &mut head),
@@ -57,7 +57,7 @@ fn a_head_may_arrive_in_any_pieces() {
     );
     assert_eq!(
         (head.method, head.version, head.fields.len()),
-        (Method::Post, Version::Http10, 1)
+        (Method::Post, HttpVersion::Http10, 1)
     );
     // The next head on the same connection starts anew.
     let next = b"PUT /next HTTP/1.1\r\n\r\n";
@@ -71,7 +71,7 @@ fn a_head_may_arrive_in_any_pieces() {
 /// Otherwise a line that comes byte by byte would be parsed as often as it has bytes.
 #[test]
 fn no_byte_of_a_line_is_parsed_twice() {
-    let (mut progress, mut head) = (Progress::default(), RequestHead::default());
+    let (mut progress, mut head) = (HeadProgress::default(), RequestHead::default());
     let input = b"GET /aaaaaaaaaaaaaaaaaaaaaaaa";
     assert_eq!(request(input, &mut progress, &LIMITS, &mut head), Ok(None));
     assert_eq!(progress.scanned, input.len());
@@ -157,7 +157,7 @@ fn malformed_request_lines_are_refused() {
     // RFC 9110 §2.5: a later minor version is read as the latest known one.
     assert_eq!(
         read(b"GET / HTTP/1.2\r\n\r\n").unwrap().unwrap().1.version,
-        Version::Http11
+        HttpVersion::Http11
     );
 }
 
@@ -195,7 +195,7 @@ fn a_bare_line_feed_is_refused_at_once() {
         HeadError::LineEnd
     );
     assert_eq!(read(b"\n").unwrap_err(), HeadError::LineEnd);
-    let (mut progress, mut head) = (Progress::default(), RequestHead::default());
+    let (mut progress, mut head) = (HeadProgress::default(), RequestHead::default());
     assert_eq!(
         request(b"GET / HTTP/1.1\r\nA: b", &mut progress, &LIMITS, &mut head),
         Ok(None)
@@ -288,7 +288,7 @@ fn a_response_head_is_read_as_written() {
             .unwrap();
         assert_eq!(
             (head.version, head.status, head.reason()),
-            (Version::Http10, 200, &b""[..])
+            (HttpVersion::Http10, 200, &b""[..])
         );
     }
     assert_eq!(

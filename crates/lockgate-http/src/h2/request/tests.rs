@@ -1,18 +1,18 @@
 //! Requests: field sections in, heads out. Each refusal names the section that requires it.
 
 use super::*;
-use crate::asked::asked;
-use crate::forwarding::Client;
+use crate::forwarding::ForwardedClient;
 use crate::h1::encode;
 use crate::h1::framing::FramingError;
-use crate::h1::parse::Progress;
+use crate::h1::parse::HeadProgress;
+use crate::request_target::RequestTarget;
 
-const LIMITS: Limits = Limits {
+const LIMITS: HeadLimits = HeadLimits {
     head: 1024,
     fields: 8,
 };
 
-const GET: Pseudo<'_> = Pseudo {
+const GET: PseudoFields<'_> = PseudoFields {
     method: b"GET",
     scheme: Some(b"https"),
     authority: Some(b"a.example"),
@@ -20,7 +20,7 @@ const GET: Pseudo<'_> = Pseudo {
     protocol: None,
 };
 
-const CONNECT: Pseudo<'_> = Pseudo {
+const CONNECT: PseudoFields<'_> = PseudoFields {
     method: b"CONNECT",
     scheme: None,
     authority: Some(b"a.example:443"),
@@ -28,13 +28,13 @@ const CONNECT: Pseudo<'_> = Pseudo {
     protocol: None,
 };
 
-const WEBSOCKET: Pseudo<'_> = Pseudo {
+const WEBSOCKET: PseudoFields<'_> = PseudoFields {
     method: b"CONNECT",
     protocol: Some(b"websocket"),
     ..GET
 };
 
-fn read(pseudo: &Pseudo<'_>, fields: &[(&[u8], &[u8])]) -> Result<RequestHead, HeadError> {
+fn read(pseudo: &PseudoFields<'_>, fields: &[(&[u8], &[u8])]) -> Result<RequestHead, SectionError> {
     let mut head = RequestHead::default();
     request(pseudo, fields.iter().copied(), &LIMITS, &mut head).map(|()| head)
 }
@@ -47,11 +47,11 @@ fn written(head: &RequestHead) -> String {
     String::from_utf8_lossy(&out).replace("\r\n", "\n")
 }
 
-fn of(pseudo: &Pseudo<'_>, fields: &[(&[u8], &[u8])]) -> Result<String, HeadError> {
+fn of(pseudo: &PseudoFields<'_>, fields: &[(&[u8], &[u8])]) -> Result<String, SectionError> {
     read(pseudo, fields).map(|head| written(&head))
 }
 
-fn is(text: &str) -> Result<String, HeadError> {
+fn is(text: &str) -> Result<String, SectionError> {
     Ok(text.to_owned())
 }
 
@@ -60,7 +60,7 @@ fn the_h2_scheme_is_kept_if_present() {
     for (pseudo, secure) in [
         (GET, Some(true)),
         (
-            Pseudo {
+            PseudoFields {
                 scheme: Some(b"HTTP"),
                 ..GET
             },
@@ -74,7 +74,7 @@ fn the_h2_scheme_is_kept_if_present() {
     // Nothing is left of the head's first use.
     let mut head = read(&GET, &[]).unwrap();
     let plain = b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n";
-    parse::request(plain, &mut Progress::default(), &LIMITS, &mut head)
+    parse::request(plain, &mut HeadProgress::default(), &LIMITS, &mut head)
         .unwrap()
         .unwrap();
     assert_eq!(head.secure, None);
@@ -91,7 +91,7 @@ fn an_h2_request_becomes_an_http_1_head() {
         (head.method, head.method_name(), head.target()),
         (Method::Get, &b"GET"[..], &b"/a?b"[..])
     );
-    assert_eq!(head.version, Version::Http2);
+    assert_eq!(head.version, HttpVersion::Http2);
     let mut out = Vec::new();
     encode::request_line(&mut out, head.method_name(), head.target(), None);
     head.fields.write(&mut out, |_| true);
@@ -100,19 +100,22 @@ fn an_h2_request_becomes_an_http_1_head() {
         b"GET /a?b HTTP/1.1\r\nHost: a.example\r\nx-b: 1\r\naccept: \r\nx-a: z\tz \xff\r\n"
             .as_slice()
     );
-    assert_eq!(asked(&head).unwrap().host, b"a.example");
+    assert_eq!(RequestTarget::of(&head).unwrap().host, b"a.example");
 }
 
 #[test]
 fn a_request_head_may_be_reused() {
     let mut head = RequestHead::default();
     let before = b"POST /before HTTP/1.0\r\nContent-Length: 3\r\nConnection: close\r\n\r\n";
-    parse::request(before, &mut Progress::default(), &LIMITS, &mut head)
+    parse::request(before, &mut HeadProgress::default(), &LIMITS, &mut head)
         .unwrap()
         .unwrap();
     request(&GET, [(&b"x"[..], &b"1"[..])], &LIMITS, &mut head).unwrap();
     assert_eq!(written(&head), "GET /a?b HTTP/1.1\nHost: a.example\nx: 1\n");
-    assert_eq!((head.method, head.version), (Method::Get, Version::Http2));
+    assert_eq!(
+        (head.method, head.version),
+        (Method::Get, HttpVersion::Http2)
+    );
     assert_eq!(head.fields.first(Known::Connection), None);
 }
 
@@ -121,75 +124,81 @@ fn a_request_head_may_be_reused() {
 #[test]
 fn pseudo_header_fields_are_complete() {
     for (pseudo, error) in [
-        (Pseudo { method: b"", ..GET }, HeadError::PseudoFields),
         (
-            Pseudo {
+            PseudoFields { method: b"", ..GET },
+            SectionError::PseudoFields,
+        ),
+        (
+            PseudoFields {
                 scheme: None,
                 ..GET
             },
-            HeadError::PseudoFields,
+            SectionError::PseudoFields,
         ),
-        (Pseudo { path: None, ..GET }, HeadError::PseudoFields),
+        (
+            PseudoFields { path: None, ..GET },
+            SectionError::PseudoFields,
+        ),
         // RFC 9112 §3.2: HTTP/1.1 requires Host.
         (
-            Pseudo {
+            PseudoFields {
                 authority: None,
                 ..GET
             },
-            HeadError::NoAuthority,
+            SectionError::NoAuthority,
         ),
         // RFC 8441 §4: :protocol is for CONNECT.
         (
-            Pseudo {
+            PseudoFields {
                 protocol: Some(b"websocket"),
                 ..GET
             },
-            HeadError::PseudoFields,
+            SectionError::PseudoFields,
         ),
         // RFC 9113 §8.5: "The ":scheme" and ":path" pseudo-header fields MUST be omitted."
         (
-            Pseudo {
+            PseudoFields {
                 scheme: Some(b"https"),
                 ..CONNECT
             },
-            HeadError::PseudoFields,
+            SectionError::PseudoFields,
         ),
         (
-            Pseudo {
+            PseudoFields {
                 path: Some(b"/"),
                 ..CONNECT
             },
-            HeadError::PseudoFields,
+            SectionError::PseudoFields,
         ),
         (
-            Pseudo {
+            PseudoFields {
                 authority: None,
                 ..CONNECT
             },
-            HeadError::PseudoFields,
+            SectionError::PseudoFields,
         ),
         // RFC 8441 §4: "the :scheme and :path pseudo-header fields of the target URI [...] MUST
         // also be included".
         (
-            Pseudo {
+            PseudoFields {
                 scheme: None,
                 ..WEBSOCKET
             },
-            HeadError::PseudoFields,
+            SectionError::PseudoFields,
         ),
         (
-            Pseudo {
+            PseudoFields {
                 path: None,
                 ..WEBSOCKET
             },
-            HeadError::PseudoFields,
+            SectionError::PseudoFields,
         ),
         (
-            Pseudo {
+            PseudoFields {
                 authority: None,
                 ..WEBSOCKET
             },
-            HeadError::NoAuthority,
+            SectionError::NoAuthority,
         ),
     ] {
         assert_eq!(of(&pseudo, &[]), Err(error), "{pseudo:?}");
@@ -214,8 +223,8 @@ fn crlf_in_pseudo_header_fields_is_refused() {
         b"\xc3\xa4",
     ] {
         assert_eq!(
-            of(&Pseudo { method, ..GET }, &[]),
-            Err(HeadError::Method),
+            of(&PseudoFields { method, ..GET }, &[]),
+            Err(SectionError::Method),
             "{}",
             method.escape_ascii()
         );
@@ -233,13 +242,13 @@ fn crlf_in_pseudo_header_fields_is_refused() {
     ] {
         assert_eq!(
             of(
-                &Pseudo {
+                &PseudoFields {
                     scheme: Some(scheme),
                     ..GET
                 },
                 &[]
             ),
-            Err(HeadError::Scheme),
+            Err(SectionError::Scheme),
             "{}",
             scheme.escape_ascii()
         );
@@ -268,13 +277,13 @@ fn crlf_in_pseudo_header_fields_is_refused() {
     ] {
         assert_eq!(
             of(
-                &Pseudo {
+                &PseudoFields {
                     path: Some(path),
                     ..GET
                 },
                 &[]
             ),
-            Err(HeadError::Path),
+            Err(SectionError::Path),
             "{}",
             path.escape_ascii()
         );
@@ -305,27 +314,30 @@ fn crlf_in_pseudo_header_fields_is_refused() {
         b"http://a",
     ] {
         for usual in [GET, WEBSOCKET, CONNECT] {
-            let pseudo = Pseudo {
+            let pseudo = PseudoFields {
                 authority: Some(authority),
                 ..usual
             };
             assert_eq!(
                 of(&pseudo, &[]),
-                Err(HeadError::Authority),
+                Err(SectionError::Authority),
                 "{}",
                 authority.escape_ascii()
             );
         }
         let host = [(&b"host"[..], authority)];
         let refused = of(
-            &Pseudo {
+            &PseudoFields {
                 authority: None,
                 ..GET
             },
             &host,
         );
         assert!(
-            matches!(refused, Err(HeadError::Authority | HeadError::FieldValue)),
+            matches!(
+                refused,
+                Err(SectionError::Authority | SectionError::FieldValue)
+            ),
             "{}",
             authority.escape_ascii()
         );
@@ -338,13 +350,13 @@ fn crlf_in_pseudo_header_fields_is_refused() {
         b"websocket\r",
         b"websocket\n",
     ] {
-        let pseudo = Pseudo {
+        let pseudo = PseudoFields {
             protocol: Some(protocol),
             ..WEBSOCKET
         };
         assert_eq!(
             of(&pseudo, &[]),
-            Err(HeadError::Protocol),
+            Err(SectionError::Protocol),
             "{}",
             protocol.escape_ascii()
         );
@@ -355,28 +367,28 @@ fn crlf_in_pseudo_header_fields_is_refused() {
 fn method_path_and_scheme_pseudo_headers_become_a_request_line() {
     let of = |pseudo| of(&pseudo, &[]);
     assert_eq!(
-        of(Pseudo {
+        of(PseudoFields {
             method: b"M-SEARCH",
             ..GET
         }),
         is("M-SEARCH /a?b HTTP/1.1\nHost: a.example\n")
     );
     assert_eq!(
-        of(Pseudo {
+        of(PseudoFields {
             path: Some(b"//a?/?"),
             ..GET
         }),
         is("GET //a?/? HTTP/1.1\nHost: a.example\n")
     );
     assert_eq!(
-        of(Pseudo {
+        of(PseudoFields {
             scheme: Some(b"HTTP"),
             ..GET
         }),
         is("GET /a?b HTTP/1.1\nHost: a.example\n")
     );
     // RFC 9113 §8.3.1: the path of an OPTIONS for no path.
-    let options = Pseudo {
+    let options = PseudoFields {
         method: b"OPTIONS",
         path: Some(b"*"),
         ..GET
@@ -392,7 +404,7 @@ fn authority_and_host_must_agree() {
     let one = is("GET /a?b HTTP/1.1\nHost: a.example\n");
     let with = |authority: Option<&'static [u8]>, hosts: &[&[u8]]| {
         let fields: Vec<_> = hosts.iter().map(|host| (&b"host"[..], *host)).collect();
-        of(&Pseudo { authority, ..GET }, &fields)
+        of(&PseudoFields { authority, ..GET }, &fields)
     };
     for same in [
         &b"a.example"[..],
@@ -411,12 +423,12 @@ fn authority_and_host_must_agree() {
     ] {
         assert_eq!(
             with(GET.authority, &[other]),
-            Err(HeadError::Authorities),
+            Err(SectionError::Authorities),
             "{}",
             other.escape_ascii()
         );
     }
-    assert_eq!(with(GET.authority, &[b""]), Err(HeadError::Authority));
+    assert_eq!(with(GET.authority, &[b""]), Err(SectionError::Authority));
     assert_eq!(
         with(None, &[b"b.example:81"]),
         is("GET /a?b HTTP/1.1\nhost: b.example:81\n")
@@ -424,25 +436,25 @@ fn authority_and_host_must_agree() {
     // RFC 9110 §7.2: more than one line, even of the same.
     assert_eq!(
         with(GET.authority, &[b"a.example", b"a.example"]),
-        Err(HeadError::Authorities)
+        Err(SectionError::Authorities)
     );
     assert_eq!(
         with(None, &[b"a.example", b"a.example"]),
-        Err(HeadError::Authorities)
+        Err(SectionError::Authorities)
     );
     assert_eq!(
         with(None, &[b"a.example", b"b.example"]),
-        Err(HeadError::Authorities)
+        Err(SectionError::Authorities)
     );
     // The default port is that of the scheme.
-    let plain = Pseudo {
+    let plain = PseudoFields {
         scheme: Some(b"http"),
         ..GET
     };
     assert_eq!(of(&plain, &[(b"host", b"a.example:80")]), one);
     assert_eq!(
         of(&plain, &[(b"host", b"a.example:443")]),
-        Err(HeadError::Authorities)
+        Err(SectionError::Authorities)
     );
 }
 
@@ -450,38 +462,38 @@ fn authority_and_host_must_agree() {
 #[test]
 fn malformed_h2_request_fields_are_refused() {
     for (name, value, error) in [
-        (&b""[..], &b""[..], HeadError::FieldName),
-        (b"Accept", b"", HeadError::FieldName),
-        (b"accepT", b"", HeadError::FieldName),
-        (b"x y", b"", HeadError::FieldName),
-        (b" x", b"", HeadError::FieldName),
-        (b"x ", b"", HeadError::FieldName),
-        (b"x\t", b"", HeadError::FieldName),
-        (b"x:", b"", HeadError::FieldName),
-        (b"x: y\r\nz", b"", HeadError::FieldName),
-        (b"x\0", b"", HeadError::FieldName),
-        (b"x\r", b"", HeadError::FieldName),
-        (b"x\n", b"", HeadError::FieldName),
-        (b"x\x7f", b"", HeadError::FieldName),
-        (b"\xc3\xa4", b"", HeadError::FieldName),
+        (&b""[..], &b""[..], SectionError::FieldName),
+        (b"Accept", b"", SectionError::FieldName),
+        (b"accepT", b"", SectionError::FieldName),
+        (b"x y", b"", SectionError::FieldName),
+        (b" x", b"", SectionError::FieldName),
+        (b"x ", b"", SectionError::FieldName),
+        (b"x\t", b"", SectionError::FieldName),
+        (b"x:", b"", SectionError::FieldName),
+        (b"x: y\r\nz", b"", SectionError::FieldName),
+        (b"x\0", b"", SectionError::FieldName),
+        (b"x\r", b"", SectionError::FieldName),
+        (b"x\n", b"", SectionError::FieldName),
+        (b"x\x7f", b"", SectionError::FieldName),
+        (b"\xc3\xa4", b"", SectionError::FieldName),
         // RFC 9113 §8.3: unknown pseudo-header fields, and that of a response.
-        (b":status", b"200", HeadError::FieldName),
-        (b":path", b"/", HeadError::FieldName),
-        (b":other", b"", HeadError::FieldName),
-        (b"x", b"a\r\nb: c", HeadError::FieldValue),
-        (b"x", b"a\n", HeadError::FieldValue),
-        (b"x", b"\ra", HeadError::FieldValue),
-        (b"x", b"a\0b", HeadError::FieldValue),
-        (b"x", b"a\x01b", HeadError::FieldValue),
-        (b"x", b"a\x1b", HeadError::FieldValue),
-        (b"x", b"a\x7f", HeadError::FieldValue),
-        (b"x", b" a", HeadError::FieldValue),
-        (b"x", b"a ", HeadError::FieldValue),
-        (b"x", b"\ta", HeadError::FieldValue),
-        (b"x", b"a\t", HeadError::FieldValue),
-        (b"x", b" ", HeadError::FieldValue),
-        (b"cookie", b"a\r\nb", HeadError::FieldValue),
-        (b"host", b"a.example\r\nb: c", HeadError::FieldValue),
+        (b":status", b"200", SectionError::FieldName),
+        (b":path", b"/", SectionError::FieldName),
+        (b":other", b"", SectionError::FieldName),
+        (b"x", b"a\r\nb: c", SectionError::FieldValue),
+        (b"x", b"a\n", SectionError::FieldValue),
+        (b"x", b"\ra", SectionError::FieldValue),
+        (b"x", b"a\0b", SectionError::FieldValue),
+        (b"x", b"a\x01b", SectionError::FieldValue),
+        (b"x", b"a\x1b", SectionError::FieldValue),
+        (b"x", b"a\x7f", SectionError::FieldValue),
+        (b"x", b" a", SectionError::FieldValue),
+        (b"x", b"a ", SectionError::FieldValue),
+        (b"x", b"\ta", SectionError::FieldValue),
+        (b"x", b"a\t", SectionError::FieldValue),
+        (b"x", b" ", SectionError::FieldValue),
+        (b"cookie", b"a\r\nb", SectionError::FieldValue),
+        (b"host", b"a.example\r\nb: c", SectionError::FieldValue),
     ] {
         assert_eq!(
             of(&GET, &[(name, value)]),
@@ -513,7 +525,7 @@ fn connection_specific_fields_in_h2_requests_are_refused() {
             let refused = of(&pseudo, &[(name, value)]);
             assert_eq!(
                 refused,
-                Err(HeadError::ConnectionField),
+                Err(SectionError::ConnectionField),
                 "{}",
                 name.escape_ascii()
             );
@@ -550,7 +562,7 @@ fn cookie_lines_are_joined_into_one() {
     assert_eq!(crumbs(&[b"", b"c=d", b""]), with("cookie: c=d\n"));
     // They count as a single line, but each needs its room.
     assert!(crumbs(&[&b"a"[..]; 9]).is_ok());
-    assert_eq!(crumbs(&[&b"a"[..]; 40]), Err(HeadError::TooLong));
+    assert_eq!(crumbs(&[&b"a"[..]; 40]), Err(SectionError::TooLong));
 }
 
 /// RFC 9113 §8.1.1, RFC 9110 §8.6.
@@ -562,7 +574,7 @@ fn h2_content_length_is_a_single_number() {
             .map(|value| (&b"content-length"[..], *value))
             .collect();
         of(
-            &Pseudo {
+            &PseudoFields {
                 method: b"POST",
                 ..GET
             },
@@ -583,12 +595,12 @@ fn h2_content_length_is_a_single_number() {
         let refused = with(&[value]);
         assert_eq!(
             refused,
-            Err(HeadError::Framing(FramingError::Length)),
+            Err(SectionError::Framing(FramingError::Length)),
             "{}",
             value.escape_ascii()
         );
     }
-    let twice = Err(HeadError::Framing(FramingError::Lengths));
+    let twice = Err(SectionError::Framing(FramingError::Lengths));
     assert_eq!(
         [with(&[b"1", b"1"]), with(&[b"1", b"2"]), with(&[b"1,1"])],
         [twice; 3]
@@ -603,7 +615,7 @@ fn an_h2_request_body_length_follows_content_length_or_stream() {
         let field = value.map(|value| (&b"content-length"[..], value));
         length(
             &read(
-                &Pseudo {
+                &PseudoFields {
                     method: b"POST",
                     ..GET
                 },
@@ -619,7 +631,7 @@ fn an_h2_request_body_length_follows_content_length_or_stream() {
         (Some(&b"0"[..]), true, Ok(BodyLength::Empty)),
         (Some(b"0"), false, Ok(BodyLength::Empty)),
         (Some(b"3"), false, Ok(BodyLength::Known(3))),
-        (Some(b"3"), true, Err(HeadError::NoBody)),
+        (Some(b"3"), true, Err(SectionError::NoBody)),
     ] {
         assert_eq!(of(value, ended), length, "{value:?} {ended}");
     }
@@ -639,13 +651,13 @@ fn h2_connect_needs_an_authority_with_port() {
     );
     assert_eq!(
         of(
-            &Pseudo {
+            &PseudoFields {
                 authority: Some(b"a.example"),
                 ..CONNECT
             },
             &[]
         ),
-        Err(HeadError::Authority)
+        Err(SectionError::Authority)
     );
     // RFC 9110 §9.3.6: "A CONNECT request message does not have content."
     assert_eq!(
@@ -655,7 +667,7 @@ fn h2_connect_needs_an_authority_with_port() {
     for length in [&b"3"[..], b"0"] {
         assert_eq!(
             of(&CONNECT, &[(b"content-length", length)]),
-            Err(HeadError::NoBody)
+            Err(SectionError::NoBody)
         );
     }
 }
@@ -683,11 +695,11 @@ fn extended_connect_becomes_a_websocket_get() {
     );
     assert_eq!(
         of(&WEBSOCKET, &[(b"content-length", b"0")]),
-        Err(HeadError::NoBody)
+        Err(SectionError::NoBody)
     );
     assert!(
         of(
-            &Pseudo {
+            &PseudoFields {
                 protocol: Some(b"WebSocket"),
                 ..WEBSOCKET
             },
@@ -697,14 +709,17 @@ fn extended_connect_becomes_a_websocket_get() {
     );
     // RFC 9220 §3.
     let other = of(
-        &Pseudo {
+        &PseudoFields {
             protocol: Some(b"connect-udp"),
             ..WEBSOCKET
         },
         &[],
     )
     .unwrap_err();
-    assert_eq!((other, other.status()), (HeadError::UnknownProtocol, 501));
+    assert_eq!(
+        (other, other.status()),
+        (SectionError::UnknownProtocol, 501)
+    );
     // Without it, the key is an ordinary field.
     assert!(
         read(&GET, &fields)
@@ -725,12 +740,12 @@ fn h2_head_limits_hold_to_the_byte_and_line() {
     assert!(of(&GET, &[(b"x", &vec![b'y'; fits])]).is_ok());
     assert_eq!(
         of(&GET, &[(b"x", &vec![b'y'; fits + 1])]),
-        Err(HeadError::TooLong)
+        Err(SectionError::TooLong)
     );
     let path = vec![b'/'; LIMITS.head - pseudo + 4];
     assert!(
         of(
-            &Pseudo {
+            &PseudoFields {
                 path: Some(&path),
                 ..GET
             },
@@ -741,34 +756,34 @@ fn h2_head_limits_hold_to_the_byte_and_line() {
     let path = [&path[..], b"/"].concat();
     assert_eq!(
         of(
-            &Pseudo {
+            &PseudoFields {
                 path: Some(&path),
                 ..GET
             },
             &[]
         ),
-        Err(HeadError::TargetTooLong)
+        Err(SectionError::TargetTooLong)
     );
     // Host is one of them.
     let lines = |count| of(&GET, &vec![(&b"x"[..], &b"y"[..]); count]);
     assert!(lines(LIMITS.fields - 1).is_ok());
-    assert_eq!(lines(LIMITS.fields), Err(HeadError::TooManyFields));
+    assert_eq!(lines(LIMITS.fields), Err(SectionError::TooManyFields));
     let mut full = vec![(&b"x"[..], &b"y"[..]); LIMITS.fields - 1];
     full.push((b"cookie", b"a"));
-    assert_eq!(of(&GET, &full), Err(HeadError::TooManyFields));
+    assert_eq!(of(&GET, &full), Err(SectionError::TooManyFields));
     let errors = [
-        HeadError::TooLong,
-        HeadError::TooManyFields,
-        HeadError::TargetTooLong,
-        HeadError::Path,
+        SectionError::TooLong,
+        SectionError::TooManyFields,
+        SectionError::TargetTooLong,
+        SectionError::Path,
     ];
-    assert_eq!(errors.map(HeadError::status), [431, 431, 414, 400]);
+    assert_eq!(errors.map(SectionError::status), [431, 431, 414, 400]);
 }
 
 /// RFC 3875 §4.1.18: names that an origin that sees fields as variables cannot distinguish.
 #[test]
 fn untrusted_h2_clients_cannot_respell_x_forwarded_for() {
-    let client = Client::new("192.0.2.7".to_owned(), true, false);
+    let client = ForwardedClient::new("192.0.2.7".to_owned(), true, false);
     let lies: [&[u8]; 12] = [
         b"x-forwarded-for",
         b"x_forwarded_for",

@@ -1,16 +1,16 @@
 //! Findings of an account in blocks, in each of the forms that HPACK has for a field, and beside
 //! the result of a decoder.
 
-use super::super::{Decoder, Encoder, TABLE_SIZE};
+use super::super::{HpackDecoder, HpackEncoder, TABLE_SIZE, huffman};
 use super::*;
 
 type Fields<'a> = &'a [(&'a str, &'a str)];
 
-fn account() -> Account {
-    Account::new(4096, 1024)
+fn account() -> BlockAccount {
+    BlockAccount::new(4096, 1024)
 }
 
-fn seen(account: &mut Account, block: &[u8]) -> Result<Section, HpackError> {
+fn seen(account: &mut BlockAccount, block: &[u8]) -> Result<SectionSummary, HpackError> {
     account.see(block)?;
     account.end()
 }
@@ -40,7 +40,7 @@ fn size(fields: Fields<'_>) -> usize {
 /// RFC 9113 §6.5.2, RFC 7541 §6.1, §6.2.1: the same fields again are references to the table.
 #[test]
 fn section_size_counts_32_bytes_for_each_field() {
-    let (mut encoder, mut account) = (Encoder::new(), account());
+    let (mut encoder, mut account) = (HpackEncoder::new(), account());
     let fields: Fields<'_> = &[
         (":method", "GET"),
         (":scheme", "https"),
@@ -286,7 +286,7 @@ fn a_dynamic_table_reference_counts_the_whole_field() {
 /// RFC 7541 §4.4: an entry larger than the table empties it. §4.3: so does a table of size 0.
 #[test]
 fn dynamic_table_entries_are_evicted_as_it_shrinks() {
-    let mut account = Account::new(100, 1024);
+    let mut account = BlockAccount::new(100, 1024);
     let block = [
         literal(0x40, b"a", b"b", false),
         literal(0x40, b"c", b"d", false),
@@ -296,11 +296,11 @@ fn dynamic_table_entries_are_evicted_as_it_shrinks() {
     assert_eq!(seen(&mut account, &[0x80 | 63]).unwrap().fields, 1);
     seen(&mut account, &literal(0x40, b"e", b"f", false)).unwrap();
     assert_eq!(seen(&mut account, &[0x80 | 64]), Err(HpackError::Index));
-    let mut account = Account::new(100, 1024);
+    let mut account = BlockAccount::new(100, 1024);
     seen(&mut account, &block).unwrap();
     seen(&mut account, &literal(0x40, b"large", &[b'x'; 64], false)).unwrap();
     assert_eq!(seen(&mut account, &[0x80 | 62]), Err(HpackError::Index));
-    let mut account = Account::new(100, 1024);
+    let mut account = BlockAccount::new(100, 1024);
     seen(&mut account, &block).unwrap();
     seen(&mut account, &[0x20, 0x3f, 69]).unwrap();
     assert_eq!(seen(&mut account, &[0x80 | 62]), Err(HpackError::Index));
@@ -326,7 +326,7 @@ fn undecodable_hpack_blocks_are_errors() {
 
 #[test]
 fn an_hpack_block_may_arrive_in_any_pieces() {
-    let mut encoder = Encoder::new();
+    let mut encoder = HpackEncoder::new();
     let mut block = Vec::new();
     encoder.begin(&mut block);
     for (name, value) in [
@@ -404,7 +404,7 @@ fn a_long_field_name_is_refused() {
 /// The largest section of a block is counted without decoding.
 #[test]
 fn hpack_accounting_agrees_with_the_decoder() {
-    let (mut account, mut decoder) = (account(), Decoder::new(TABLE_SIZE));
+    let (mut account, mut decoder) = (account(), HpackDecoder::new(TABLE_SIZE));
     for round in 0..200_usize {
         let mut block = Vec::new();
         for field in 0..round % 7 {

@@ -1,134 +1,133 @@
-//! The state of one connection (RFC 9113), without IO: requests become bytes, bytes become answers.
+//! State of one HTTP/2 connection (RFC 9113), without IO: requests become bytes, bytes become
+//! responses.
 //!
-//! Requests have places, from 0 on, which are the caller's; what becomes of them is told by
-//! these.
+//! The caller numbers its requests by slots, from 0 on; finished requests come with their slot.
 
 use std::collections::VecDeque;
 
 use fastrand::Rng;
-use lockgate_http::hpack::{Decoder, Encoder, TABLE_SIZE};
+use lockgate_http::hpack::{HpackDecoder, HpackEncoder, TABLE_SIZE};
 
-use super::super::{ExchangeStats, Fault};
-use super::frame::{self, Frame, FrameType};
-use super::stream::{BodySource, BodyUse, Grpc, Kept, Sending, Stream, Streams};
+use super::frame::{self, FrameType, Http2Frame};
+use super::stream::{
+    BodySource, BodyUse, BufferedResponse, GrpcStatus, OutgoingBody, RequestStream, StreamTable,
+};
+use crate::client::outcome::{ExchangeError, ExchangeStats};
 use crate::expect::Hasher;
-use crate::result::Failure;
-use crate::target::{Body, Http2Request};
+use crate::result::FailureKind;
+use crate::target::{Http2Request, RequestBody};
 
-/// The most that a window can be (§6.9.1).
-pub(super) const LARGEST_WINDOW: u32 = (1 << 31) - 1;
-/// What the windows of a connection are before anything was said (§6.9.2).
-const USUAL_WINDOW: u32 = 65_535;
-/// Streams at once before the server has said how many it takes: some refuse more than this.
-const USUAL_STREAMS: usize = 100;
-/// A head, as §6.5.2 counts it, and the frames that it comes in.
-pub(super) const HEAD_LIST: usize = 64 * 1024;
-/// Of bodies, no more is gathered for one write.
-const GATHERED: usize = 64 * 1024;
-/// A server that makes us say more than this and does not take it is not listened to.
-const UNSENT: usize = 256 * 1024;
+/// The largest window (§6.9.1).
+pub(super) const MAX_WINDOW: u32 = (1 << 31) - 1;
+/// The initial window, before any SETTINGS (§6.9.2).
+const DEFAULT_WINDOW: u32 = 65_535;
+/// Concurrent streams before the server's first SETTINGS: some servers refuse more.
+const DEFAULT_STREAMS: usize = 100;
+/// Limit of a header list, as §6.5.2 counts it, and of the frames that carry it.
+pub(super) const MAX_HEADER_LIST: usize = 64 * 1024;
+/// Bytes of bodies that one write takes.
+const WRITE_BATCH: usize = 64 * 1024;
+/// Limit of unsent bytes: beyond it, the connection reads no more.
+const MAX_UNSENT: usize = 256 * 1024;
 
-/// What may come before the server is given more.
+/// Receive windows: bytes that the server may send before it gets a WINDOW_UPDATE.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Windows {
-    /// Of one response.
+pub(crate) struct ReceiveWindows {
     pub(crate) stream: u32,
-    /// Of all of them together; no less than [`USUAL_WINDOW`].
+    /// Window of the connection; at least [`DEFAULT_WINDOW`].
     pub(crate) connection: u32,
 }
 
-impl Windows {
-    /// Nobody is to wait for us.
+impl ReceiveWindows {
+    /// Windows so large that the server never waits.
     pub(crate) const LARGE: Self = Self {
         stream: 1 << 30,
-        connection: LARGEST_WINDOW,
+        connection: MAX_WINDOW,
     };
 }
 
-/// What became of a request.
-pub(crate) struct Finished {
-    pub(crate) place: usize,
+/// A finished request with its outcome.
+pub(crate) struct FinishedRequest {
+    pub(crate) slot: usize,
     pub(crate) stats: ExchangeStats,
-    /// What nobody has looked at, of a response that was to be kept.
-    pub(crate) kept: Option<Kept>,
-    pub(crate) outcome: Outcome,
+    /// The rest of a buffered response.
+    pub(crate) buffered: Option<BufferedResponse>,
+    pub(crate) outcome: RequestOutcome,
 }
 
-pub(crate) enum Outcome {
-    /// A whole response came.
+pub(crate) enum RequestOutcome {
     Answered,
-    Failed(Fault),
-    /// The server has said that it did nothing about it, because the connection ends: it may be
-    /// asked again (§6.8). What to say where it is not.
-    Unprocessed(Fault),
+    Failed(ExchangeError),
+    /// The server did not process the request, because the connection ends: it may be sent again on
+    /// another connection (§6.8). The error is for the case that it is not.
+    Unprocessed(ExchangeError),
 }
 
-/// What the server has said of itself.
+/// Settings that the server has sent, or their defaults.
 pub(super) struct PeerSettings {
-    /// What it takes of a body before it says that it takes more.
+    /// Initial window of a stream.
     pub(super) window: u32,
-    /// Streams at once.
     pub(super) streams: usize,
 }
 
-/// A head whose end has not come.
-pub(super) struct Block {
+/// A header block without its last CONTINUATION.
+pub(super) struct HeaderBlock {
     pub(super) stream: u32,
     pub(super) ends_stream: bool,
     pub(super) bytes: Vec<u8>,
-    /// Bytes of its frames so far.
+    /// Bytes of its frames so far, frame headers included.
     pub(super) wire: usize,
 }
 
-/// The head of a request as it was sent last, and how often the table had changed by then.
+/// Encoded head of a target's request, and the state of the dynamic table that it is valid for.
 #[derive(Clone, Default)]
-struct HeaderState {
+struct CachedHead {
     block: Vec<u8>,
     changes: Option<u64>,
 }
 
-/// One connection.
-pub(crate) struct Connection {
-    /// To be sent, from `sent` on.
+/// An HTTP/2 connection of a client.
+pub(crate) struct Http2Connection {
+    /// Bytes to send, from `sent` on.
     pub(super) out: Vec<u8>,
     sent: usize,
-    /// Whether nobody takes anything any more.
-    is_deaf: bool,
-    pub(super) encoder: Encoder,
-    pub(super) decoder: Decoder,
-    /// Of each target, if it was asked for.
-    heads: Vec<HeaderState>,
-    pub(super) streams: Streams,
-    /// Places of those with a body that can go on.
+    /// Whether the peer reads no more.
+    write_closed: bool,
+    pub(super) encoder: HpackEncoder,
+    pub(super) decoder: HpackDecoder,
+    /// Encoded head of each target.
+    heads: Vec<CachedHead>,
+    pub(super) streams: StreamTable,
+    /// Slots of the streams that can send more of their bodies.
     pub(super) uploads: VecDeque<usize>,
-    /// The number of the next stream.
+    /// ID of the next stream.
     pub(super) next: u32,
     pub(super) peer: PeerSettings,
-    /// Whether it has said so itself.
+    /// Whether the server's first SETTINGS have come.
     pub(super) has_settings: bool,
-    /// What the server takes of all bodies together as yet.
+    /// Send window of the connection.
     pub(super) window: i64,
-    pub(super) windows: Windows,
-    /// Bytes of responses that its window was not given back for.
-    pub(super) taken: u32,
-    pub(super) block: Option<Block>,
-    /// What is still to come of a body's frame.
-    pub(super) rest: Option<Frame>,
-    /// Why the server ends it, once it has said so (§6.8).
-    pub(super) goodbye: Option<u32>,
-    /// Frames of responses that have come.
-    pub(super) heard: u64,
-    finished: VecDeque<Finished>,
+    pub(super) windows: ReceiveWindows,
+    /// Bytes received since the last WINDOW_UPDATE of the connection.
+    pub(super) unacknowledged: u32,
+    pub(super) block: Option<HeaderBlock>,
+    /// The rest of a DATA frame that has come in part.
+    pub(super) rest: Option<Http2Frame>,
+    /// Error code of the server's GOAWAY (§6.8).
+    pub(super) goaway: Option<u32>,
+    /// Number of frames that belong to streams.
+    pub(super) frames_received: u64,
+    finished: VecDeque<FinishedRequest>,
 }
 
-impl Connection {
-    /// For up to so many requests at once.
-    pub(crate) fn new(places: usize, windows: Windows) -> Self {
+impl Http2Connection {
+    /// A connection with so many slots.
+    pub(crate) fn new(slots: usize, windows: ReceiveWindows) -> Self {
         let mut out = frame::PREFACE.to_vec();
         let settings = [
             (frame::ENABLE_PUSH, 0),
             (frame::INITIAL_WINDOW_SIZE, windows.stream),
-            (frame::MAX_HEADER_LIST_SIZE, HEAD_LIST as u32),
+            (frame::MAX_HEADER_LIST_SIZE, MAX_HEADER_LIST as u32),
         ];
         frame::begin(&mut out, settings.len() * 6, FrameType::Settings, 0, 0);
         for (name, value) in settings {
@@ -139,64 +138,64 @@ impl Connection {
             &mut out,
             FrameType::WindowUpdate,
             0,
-            windows.connection - USUAL_WINDOW,
+            windows.connection - DEFAULT_WINDOW,
         );
         Self {
             out,
             sent: 0,
-            is_deaf: false,
-            encoder: Encoder::new(),
-            decoder: Decoder::new(TABLE_SIZE),
+            write_closed: false,
+            encoder: HpackEncoder::new(),
+            decoder: HpackDecoder::new(TABLE_SIZE),
             heads: Vec::new(),
-            streams: Streams::new(places),
+            streams: StreamTable::new(slots),
             uploads: VecDeque::new(),
             next: 1,
             peer: PeerSettings {
-                window: USUAL_WINDOW,
-                streams: USUAL_STREAMS,
+                window: DEFAULT_WINDOW,
+                streams: DEFAULT_STREAMS,
             },
             has_settings: false,
-            window: i64::from(USUAL_WINDOW),
+            window: i64::from(DEFAULT_WINDOW),
             windows,
-            taken: 0,
+            unacknowledged: 0,
             block: None,
             rest: None,
-            goodbye: None,
-            heard: 0,
+            goaway: None,
+            frames_received: 0,
             finished: VecDeque::new(),
         }
     }
 
-    /// Requests under way.
+    /// Number of requests under way.
     pub(crate) fn active(&self) -> usize {
         self.streams.active
     }
 
-    /// Whether another request may begin now.
+    /// Whether another request can begin now.
     pub(crate) fn has_room(&self) -> bool {
         !self.is_ending() && self.streams.active < self.peer.streams
     }
 
-    /// Whether no other request ever may.
+    /// Whether no other request can ever begin.
     pub(crate) fn is_ending(&self) -> bool {
-        self.goodbye.is_some() || self.is_deaf || self.next > u32::MAX >> 1
+        self.goaway.is_some() || self.write_closed || self.next > u32::MAX >> 1
     }
 
-    /// How many streams the server takes at once, where it has said so.
-    pub(super) fn allowed(&self) -> Option<usize> {
+    /// The server's limit of concurrent streams, if it has sent one.
+    pub(super) fn max_streams(&self) -> Option<usize> {
         Some(self.peer.streams).filter(|streams| self.has_settings && *streams < usize::MAX)
     }
 
-    /// What is to be sent.
+    /// Bytes that are not sent yet.
     pub(super) fn unsent(&self) -> &[u8] {
         &self.out[self.sent..]
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.unsent().len() > UNSENT
+        self.unsent().len() > MAX_UNSENT
     }
 
-    /// So many bytes have left.
+    /// Drops bytes that were sent.
     pub(super) fn note_sent(&mut self, sent: usize) {
         self.sent += sent;
         if self.sent == self.out.len() {
@@ -205,29 +204,28 @@ impl Connection {
         }
     }
 
-    pub(super) fn give_up_sending(&mut self) {
-        self.is_deaf = true;
+    pub(super) fn close_write(&mut self) {
+        self.write_closed = true;
         self.out.clear();
         self.sent = 0;
     }
 
-    /// The status of a response that has begun and not ended, and what nobody has looked at of one
-    /// that is kept.
-    pub(crate) fn look(&mut self, place: usize) -> Option<(u16, Option<&mut Kept>)> {
-        let stream = self.streams.get(place)?;
-        Some((stream.stats.response.status?, stream.kept.as_mut()))
+    /// Status of a response that has begun and not ended, and the body of a buffered one.
+    pub(crate) fn look(&mut self, slot: usize) -> Option<(u16, Option<&mut BufferedResponse>)> {
+        let stream = self.streams.get(slot)?;
+        Some((stream.stats.response.status?, stream.buffered.as_mut()))
     }
 
-    /// The next request whose end has come.
-    pub(crate) fn take_finished(&mut self) -> Option<Finished> {
+    /// The next finished request, in the order of their ends.
+    pub(crate) fn take_finished(&mut self) -> Option<FinishedRequest> {
         self.finished.pop_front()
     }
 
-    /// Begins a request of the `target`th target, for a place that has none. It must have been
-    /// allowed: [`has_room`](Self::has_room).
+    /// Begins the request of the target with the index `target` in a free slot. There must be room:
+    /// [`has_room`](Self::has_room).
     pub(crate) fn begin(
         &mut self,
-        place: usize,
+        slot: usize,
         target: usize,
         request: &Http2Request,
         used: BodyUse,
@@ -237,8 +235,8 @@ impl Connection {
         self.next += 2;
         let body = match &request.body {
             body if body.is_empty() => None,
-            Body::Fixed(bytes) => Some(BodySource::Shared(bytes.clone())),
-            Body::Random(length) => {
+            RequestBody::Fixed(bytes) => Some(BodySource::Shared(bytes.clone())),
+            RequestBody::Random(length) => {
                 let mut made = vec![0; *length];
                 rng.fill(&mut made);
                 Some(BodySource::Owned(made))
@@ -251,29 +249,29 @@ impl Connection {
             ..ExchangeStats::default()
         };
         stats.sent = (self.out.len() - before) as u64;
-        if self.is_deaf {
-            self.give_up_sending();
+        if self.write_closed {
+            self.close_write();
         }
         if body.is_some() {
-            self.uploads.push_back(place);
+            self.uploads.push_back(slot);
         }
-        let stream = Stream {
+        let stream = RequestStream {
             id,
             method: request.method,
             stats,
             hasher: (used == BodyUse::Hash).then(Hasher::new),
-            kept: (used == BodyUse::Keep).then(Kept::default),
-            declared: None,
-            grpc: request.is_grpc.then(Grpc::default),
-            taken: 0,
+            buffered: (used == BodyUse::Keep).then(BufferedResponse::default),
+            content_length: None,
+            grpc: request.is_grpc.then(GrpcStatus::default),
+            unacknowledged: 0,
             window: i64::from(self.peer.window),
-            body: body.map(Sending::new),
-            heard: self.heard,
+            body: body.map(OutgoingBody::new),
+            frames_received: self.frames_received,
         };
-        self.streams.put(place, stream);
+        self.streams.put(slot, stream);
     }
 
-    /// HEADERS, and CONTINUATION behind it where that is too long.
+    /// Writes HEADERS, and CONTINUATION where the block is too long for one frame.
     fn write_head(
         &mut self,
         id: u32,
@@ -293,7 +291,7 @@ impl Connection {
         frame::begin(out, 0, FrameType::Headers, flags | frame::END_HEADERS, id);
         encoder.begin(out);
         if heads.len() <= target {
-            heads.resize(target + 1, HeaderState::default());
+            heads.resize(target + 1, CachedHead::default());
         }
         let (head, before) = (&mut heads[target], encoder.changes());
         if head.changes == Some(before) {
@@ -303,9 +301,9 @@ impl Connection {
             for (name, value) in &request.fields {
                 encoder.encode(name.as_bytes(), value.as_bytes(), out);
             }
-            // Where nothing was new, the same bytes say the same the next time.
+            // Without a change of the table the same bytes are valid for the next request.
             if encoder.changes() == before {
-                *head = HeaderState {
+                *head = CachedHead {
                     block: out[from..].to_vec(),
                     changes: Some(before),
                 };
@@ -316,14 +314,14 @@ impl Connection {
             encoder.encode(field.name.as_bytes(), value.as_bytes(), out);
         }
         let length = out.len() - start;
-        if length <= frame::LONGEST {
+        if length <= frame::MAX_PAYLOAD {
             frame::set_length(&mut out[start - frame::HEAD..], length);
             return;
         }
         let block = out.split_off(start);
         out.truncate(start - frame::HEAD);
-        let pieces = block.len().div_ceil(frame::LONGEST);
-        for (at, piece) in block.chunks(frame::LONGEST).enumerate() {
+        let pieces = block.len().div_ceil(frame::MAX_PAYLOAD);
+        for (at, piece) in block.chunks(frame::MAX_PAYLOAD).enumerate() {
             let (kind, first) = if at == 0 {
                 (FrameType::Headers, flags)
             } else {
@@ -339,13 +337,13 @@ impl Connection {
         }
     }
 
-    /// Gathers bodies, as far as they may leave and one write takes them; each in its turn.
-    pub(super) fn pump(&mut self) {
-        while !self.is_deaf && self.out.len() - self.sent < GATHERED && self.window > 0 {
-            let Some(place) = self.uploads.pop_front() else {
+    /// Writes DATA frames, as far as windows and one write allow; streams take turns.
+    pub(super) fn fill_bodies(&mut self) {
+        while !self.write_closed && self.out.len() - self.sent < WRITE_BATCH && self.window > 0 {
+            let Some(slot) = self.uploads.pop_front() else {
                 return;
             };
-            let Some(stream) = self.streams.get(place) else {
+            let Some(stream) = self.streams.get(slot) else {
                 continue;
             };
             let Some(sending) = &mut stream.body else {
@@ -353,9 +351,9 @@ impl Connection {
             };
             let left = sending.left();
             let allowed = stream.window.min(self.window).max(0) as usize;
-            let length = left.len().min(allowed).min(frame::LONGEST);
+            let length = left.len().min(allowed).min(frame::MAX_PAYLOAD);
             if length == 0 {
-                // Its window says when it goes on.
+                // A WINDOW_UPDATE queues it again.
                 sending.is_queued = false;
                 continue;
             }
@@ -370,66 +368,70 @@ impl Connection {
             if is_last {
                 stream.body = None;
             } else {
-                self.uploads.push_back(place);
+                self.uploads.push_back(slot);
             }
         }
     }
 
-    /// Gives up on a request, and says so; what it moved until then, if it was under way. `true`
-    /// beside it where nothing has come of any response since it began: a connection that may be
-    /// dead.
-    pub(crate) fn cancel(&mut self, place: usize) -> Option<(ExchangeStats, bool)> {
-        let stream = self.streams.take(place)?;
+    /// Cancels a request by RST_STREAM and gives its counts, if it was under way. `true` beside
+    /// them: no frame of any response has come since it began, so the connection may be dead.
+    pub(crate) fn cancel(&mut self, slot: usize) -> Option<(ExchangeStats, bool)> {
+        let stream = self.streams.take(slot)?;
         self.write_number(FrameType::Reset, stream.id, frame::CANCEL);
-        Some((stream.stats, stream.heard == self.heard))
+        Some((stream.stats, stream.frames_received == self.frames_received))
     }
 
-    /// The connection has ended, and so have all requests on it.
-    pub(crate) fn end(&mut self, fault: &Fault) {
-        let places: Vec<_> = self.streams.all().map(|(place, _)| place).collect();
-        for place in places {
-            let Some(stream) = self.streams.take(place) else {
+    /// Ends all requests with the connection.
+    pub(crate) fn end(&mut self, error: &ExchangeError) {
+        let slots: Vec<_> = self.streams.all().map(|(slot, _)| slot).collect();
+        for slot in slots {
+            let Some(stream) = self.streams.take(slot) else {
                 continue;
             };
             let (status, length) = (stream.stats.response.status, stream.stats.response.length);
-            let fault = match (fault.failure, status, self.goodbye) {
-                (Failure::Closed, _, Some(code)) if code != 0 => {
+            let error = match (error.failure, status, self.goaway) {
+                (FailureKind::Closed, _, Some(code)) if code != 0 => {
                     let text = format!("the server ended the connection: {}", frame::code(code));
-                    Fault::new(Failure::Goaway, text)
+                    ExchangeError::new(FailureKind::Goaway, text)
                 }
-                (Failure::Closed, None, _) => Fault {
-                    text: format!("{} before an answer", fault.text),
-                    ..fault.clone()
+                (FailureKind::Closed, None, _) => ExchangeError {
+                    text: format!("{} before an answer", error.text),
+                    ..error.clone()
                 },
-                (Failure::Closed, Some(_), _) => Fault {
-                    text: format!("{} after {length} bytes of the body", fault.text),
-                    ..fault.clone()
+                (FailureKind::Closed, Some(_), _) => ExchangeError {
+                    text: format!("{} after {length} bytes of the body", error.text),
+                    ..error.clone()
                 },
-                _ => fault.clone(),
+                _ => error.clone(),
             };
-            self.finish(place, stream, Outcome::Failed(fault));
+            self.finish(slot, stream, RequestOutcome::Failed(error));
         }
     }
 
-    pub(super) fn finish(&mut self, place: usize, mut stream: Stream, outcome: Outcome) {
+    pub(super) fn finish(
+        &mut self,
+        slot: usize,
+        mut stream: RequestStream,
+        outcome: RequestOutcome,
+    ) {
         stream.stats.response.hash = stream.hasher.take().map(Hasher::finish);
-        self.finished.push_back(Finished {
-            place,
+        self.finished.push_back(FinishedRequest {
+            slot,
             stats: stream.stats,
-            kept: stream.kept,
+            buffered: stream.buffered,
             outcome,
         });
     }
 
     pub(super) fn write_number(&mut self, kind: FrameType, stream: u32, number: u32) {
-        if !self.is_deaf {
+        if !self.write_closed {
             frame::number(&mut self.out, kind, stream, number);
         }
     }
 
-    /// A frame of the connection itself.
+    /// Writes a frame of stream 0.
     pub(super) fn write_frame(&mut self, kind: FrameType, flags: u8, payload: &[u8]) {
-        if !self.is_deaf {
+        if !self.write_closed {
             frame::begin(&mut self.out, payload.len(), kind, flags, 0);
             self.out.extend_from_slice(payload);
         }

@@ -1,47 +1,49 @@
-//! A connection's bytes, as they come and go; one exchange on a connection that has no other.
+//! IO of an HTTP/2 connection, and one exchange on a connection without others.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 
-use lockgate_net::stream::Blocks;
+use lockgate_net::stream::BufferPool;
 
-use super::super::{ExchangeStats, Fault, Scratch, Transport};
-use super::{BodyUse, Connection, Outcome, Windows};
+use super::{BodyUse, Http2Connection, ReceiveWindows, RequestOutcome};
+use crate::client::buffers::ClientBuffers;
+use crate::client::outcome::{ExchangeError, ExchangeStats};
+use crate::client::transport::Transport;
 use crate::expect::Expect;
-use crate::result::Failure;
+use crate::result::FailureKind;
 use crate::target::Http2Request;
 
-/// Whether HTTP/2 may be spoken on a new connection: over TLS that was agreed on, else it is known
-/// beforehand (RFC 9113 §3).
+/// Checks that a new connection speaks HTTP/2: with TLS by ALPN, without TLS by prior knowledge
+/// (RFC 9113 §3).
 ///
 /// # Errors
-/// Where its TLS was made for another protocol.
-pub(crate) fn check(transport: &Transport) -> Result<(), Fault> {
+/// ALPN has chosen another protocol.
+pub(crate) fn check(transport: &Transport) -> Result<(), ExchangeError> {
     match transport.tls.as_ref().map(|tls| tls.alpn.as_deref()) {
         None | Some(Some(b"h2")) => Ok(()),
         Some(_) => {
             let text =
                 "the server does not offer HTTP/2 (h2 by ALPN); leave out --http2 for HTTP/1.1";
-            Err(Fault::new(Failure::Tls, text))
+            Err(ExchangeError::new(FailureKind::Tls, text))
         }
     }
 }
 
-impl Connection {
-    /// Reads once and takes apart what came.
+impl Http2Connection {
+    /// Reads once and handles the frames.
     ///
     /// # Errors
-    /// When the connection has ended, whoever ended it.
+    /// The connection has ended.
     pub(crate) fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
         transport: &mut Transport,
-    ) -> Poll<Result<(), Fault>> {
-        // Who does not take our answers to its pings is not asked for more of them.
+    ) -> Poll<Result<(), ExchangeError>> {
+        // A server that does not read our answers to its pings gets no more of them.
         if self.is_full() {
             return Poll::Pending;
         }
-        // What is counted are messages, which are told of by their streams.
+        // Bytes are counted by stream, not here.
         let mut read = ExchangeStats::default();
         let goes_on = ready!(transport.poll_read(cx, &mut read))?;
         let used = self.receive(transport.inbox.bytes())?;
@@ -49,51 +51,51 @@ impl Connection {
         if goes_on {
             Poll::Ready(Ok(()))
         } else {
-            Poll::Ready(Err(Fault::new(Failure::Closed, "closed")))
+            Poll::Ready(Err(ExchangeError::new(FailureKind::Closed, "closed")))
         }
     }
 
-    /// Sends what there is to be sent, all of it together as far as there is room. That nobody
-    /// takes it is found out by reading: there may be a response all the same, or the reason.
+    /// Writes all unsent bytes, as far as the socket takes them. An error shows in reading: there
+    /// may be a response all the same, or the reason.
     pub(crate) fn write(
         &mut self,
         cx: &mut Context<'_>,
         transport: &mut Transport,
-        blocks: &Blocks,
+        blocks: &BufferPool,
     ) {
         loop {
-            self.pump();
+            self.fill_bodies();
             if self.unsent().is_empty() {
                 let _ = transport.stream.poll_flush(cx);
                 return;
             }
             match transport.stream.poll_write(cx, blocks, &[self.unsent()]) {
                 Poll::Ready(Ok(sent)) => self.note_sent(sent),
-                Poll::Ready(Err(_)) => return self.give_up_sending(),
+                Poll::Ready(Err(_)) => return self.close_write(),
                 Poll::Pending => return,
             }
         }
     }
 }
 
-/// One exchange on a connection that has no other.
+/// Makes one exchange on a connection without others.
 ///
 /// # Errors
-/// When no whole response came.
+/// There is no whole response.
 pub(in crate::client) async fn exchange(
     transport: &mut Transport,
     request: &Http2Request,
     expect: &Expect,
-    scratch: &mut Scratch,
+    buffers: &mut ClientBuffers,
     stats: &mut ExchangeStats,
-) -> Result<(), Fault> {
-    let mut connection = Connection::new(1, Windows::LARGE);
-    connection.begin(0, 0, request, BodyUse::of(expect), &mut scratch.rng);
+) -> Result<(), ExchangeError> {
+    let mut connection = Http2Connection::new(1, ReceiveWindows::LARGE);
+    connection.begin(0, 0, request, BodyUse::of(expect), &mut buffers.rng);
     let finished = poll_fn(|cx| {
         loop {
-            connection.write(cx, transport, &scratch.blocks);
-            if let Err(fault) = ready!(connection.poll_read(cx, transport)) {
-                connection.end(&fault);
+            connection.write(cx, transport, &buffers.blocks);
+            if let Err(error) = ready!(connection.poll_read(cx, transport)) {
+                connection.end(&error);
             }
             if let Some(finished) = connection.take_finished() {
                 return Poll::Ready(finished);
@@ -102,9 +104,9 @@ pub(in crate::client) async fn exchange(
     })
     .await;
     *stats = finished.stats;
-    transport.allowed = connection.allowed();
+    transport.max_streams = connection.max_streams();
     match finished.outcome {
-        Outcome::Answered => Ok(()),
-        Outcome::Failed(fault) | Outcome::Unprocessed(fault) => Err(fault),
+        RequestOutcome::Answered => Ok(()),
+        RequestOutcome::Failed(error) | RequestOutcome::Unprocessed(error) => Err(error),
     }
 }

@@ -1,5 +1,5 @@
-//! HTTP/2 (RFC 9113) as who makes load speaks it: many requests at once on a connection, in as few
-//! system calls as there can be.
+//! HTTP/2 client (RFC 9113) of a load generator: many concurrent requests on a connection, with as
+//! few system calls as possible.
 
 mod connection;
 mod exchange;
@@ -9,7 +9,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use connection::{Connection, Finished, Outcome, Windows};
+pub(crate) use connection::{FinishedRequest, Http2Connection, ReceiveWindows, RequestOutcome};
 pub(crate) use exchange::check;
 pub(super) use exchange::exchange;
-pub(crate) use stream::{BodyUse, Kept};
+pub(crate) use stream::{BodyUse, BufferedResponse};

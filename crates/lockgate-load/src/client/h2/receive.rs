@@ -1,20 +1,22 @@
-//! What the server says on a connection, frame by frame.
+//! Receiving half of an HTTP/2 connection, frame by frame.
 
 use std::collections::VecDeque;
 
 use lockgate_http::head::Method;
 
-use super::super::Fault;
-use super::connection::{Block, Connection, HEAD_LIST, LARGEST_WINDOW, Outcome};
-use super::frame::{self, Frame, FrameType};
-use super::stream::{Grpc, Stream};
-use crate::result::Failure;
+use super::connection::{
+    HeaderBlock, Http2Connection, MAX_HEADER_LIST, MAX_WINDOW, RequestOutcome,
+};
+use super::frame::{self, FrameType, Http2Frame};
+use super::stream::{GrpcStatus, RequestStream};
+use crate::client::outcome::ExchangeError;
+use crate::result::FailureKind;
 
-/// What a head says, as far as it matters here.
+/// Fields of a response's head or trailers that matter here.
 #[derive(Default)]
-struct Said {
+struct ResponseFields {
     status: Option<u16>,
-    /// Whether it has a status at all, or several.
+    /// How many `:status` fields there are.
     statuses: usize,
     length: Option<u64>,
     grpc: Option<u64>,
@@ -22,7 +24,7 @@ struct Said {
     is_misplaced: bool,
 }
 
-impl Said {
+impl ResponseFields {
     fn take(&mut self, is_first: bool, name: &[u8], value: &[u8]) {
         let number = || {
             std::str::from_utf8(value)
@@ -36,7 +38,7 @@ impl Said {
                     .filter(|status| (100..1000).contains(status))
                     .map(|status| status as u16);
             }
-            // There is no other of a response (§8.3.2).
+            // Responses have no other pseudo-field (§8.3.2).
             [b':', ..] => self.is_misplaced = true,
             b"content-length" => self.length = number(),
             b"grpc-status" => self.grpc = number(),
@@ -47,18 +49,18 @@ impl Said {
     }
 }
 
-fn garbage(text: impl Into<String>) -> Fault {
-    Fault::new(Failure::Garbage, text)
+fn garbage(text: impl Into<String>) -> ExchangeError {
+    ExchangeError::new(FailureKind::Garbage, text)
 }
 
-impl Connection {
-    /// Takes apart the frames that `bytes` begins with, and says how many bytes they are.
+impl Http2Connection {
+    /// Handles the frames at the front of `bytes`, and gives their length.
     ///
     /// # Errors
-    /// When what came is not HTTP/2: the connection is of no use any more.
-    pub(super) fn receive(&mut self, bytes: &[u8]) -> Result<usize, Fault> {
+    /// The server does not speak HTTP/2: the connection is of no more use.
+    pub(super) fn receive(&mut self, bytes: &[u8]) -> Result<usize, ExchangeError> {
         let mut at = 0;
-        while let Some(frame) = self.rest.take().or_else(|| Frame::read(&bytes[at..])) {
+        while let Some(frame) = self.rest.take().or_else(|| Http2Frame::read(&bytes[at..])) {
             if !self.has_settings {
                 if bytes.starts_with(b"HTTP/1.") {
                     let text = "the server answered by HTTP/1: without TLS it must know beforehand that HTTP/2 is spoken \
@@ -69,7 +71,7 @@ impl Connection {
                     return Err(garbage("what came first is no HTTP/2"));
                 }
             }
-            if frame.length > frame::LONGEST {
+            if frame.length > frame::MAX_PAYLOAD {
                 return Err(garbage(format!(
                     "a frame of {} bytes, which were not allowed",
                     frame.length
@@ -78,11 +80,12 @@ impl Connection {
             let come = &bytes[at + frame.head..];
             if let Some(payload) = come.get(..frame.length) {
                 at += frame.head + frame.length;
-                self.take_frame(&frame, payload)?;
+                self.recv_frame(&frame, payload)?;
             } else if let Some((part, rest)) = frame.split(come.len()) {
-                // A body is taken as it comes: what is kept until more comes is copied.
+                // Bytes of a body are handled as they come: bytes that stay in the inbox are
+                // copied.
                 at = bytes.len();
-                self.take_frame(&part, come)?;
+                self.recv_frame(&part, come)?;
                 self.rest = Some(rest);
                 break;
             } else {
@@ -92,10 +95,11 @@ impl Connection {
         Ok(at)
     }
 
-    fn take_frame(&mut self, frame: &Frame, payload: &[u8]) -> Result<(), Fault> {
-        // §6.10: nothing may come within a head.
-        let goes_on =
-            |block: &Block| frame.kind == FrameType::Continuation && frame.stream == block.stream;
+    fn recv_frame(&mut self, frame: &Http2Frame, payload: &[u8]) -> Result<(), ExchangeError> {
+        // §6.10: no other frame may come within a header block.
+        let goes_on = |block: &HeaderBlock| {
+            frame.kind == FrameType::Continuation && frame.stream == block.stream
+        };
         if self.block.as_ref().is_some_and(|block| !goes_on(block)) {
             return Err(garbage("a frame within a head"));
         }
@@ -107,7 +111,7 @@ impl Connection {
             frame.kind,
             FrameType::Settings | FrameType::Ping | FrameType::Goaway
         );
-        // Streams that were not begun have said nothing (§5.1), and the server begins none.
+        // An idle stream has no frames (§5.1), and the server may open none.
         let is_begun = frame.stream % 2 == 1 && frame.stream < self.next;
         if of_a_stream && !is_begun || of_all && frame.stream != 0 {
             return Err(garbage(format!(
@@ -115,9 +119,9 @@ impl Connection {
                 frame.stream
             )));
         }
-        self.heard += u64::from(of_a_stream);
+        self.frames_received += u64::from(of_a_stream);
         match frame.kind {
-            FrameType::Data => self.take_data(frame, payload),
+            FrameType::Data => self.recv_data(frame, payload),
             FrameType::Headers => {
                 let content = frame
                     .content(payload)
@@ -125,9 +129,9 @@ impl Connection {
                 let (stream, ends_stream) = (frame.stream, frame.has(frame::END_STREAM));
                 let wire = frame::HEAD + payload.len();
                 if frame.has(frame::END_HEADERS) {
-                    return self.take_head(stream, ends_stream, content, wire);
+                    return self.recv_headers(stream, ends_stream, content, wire);
                 }
-                self.block = Some(Block {
+                self.block = Some(HeaderBlock {
                     stream,
                     ends_stream,
                     bytes: content.to_vec(),
@@ -135,189 +139,201 @@ impl Connection {
                 });
                 Ok(())
             }
-            FrameType::Continuation => self.take_continuation(frame, payload),
-            FrameType::Reset => self.take_reset(frame.stream, number(payload)?),
-            FrameType::Settings => self.take_settings(frame, payload),
-            FrameType::Ping => self.take_ping(frame, payload),
-            FrameType::Goaway => self.take_goaway(payload),
+            FrameType::Continuation => self.recv_continuation(frame, payload),
+            FrameType::Reset => self.recv_reset(frame.stream, number(payload)?),
+            FrameType::Settings => self.recv_settings(frame, payload),
+            FrameType::Ping => self.recv_ping(frame, payload),
+            FrameType::Goaway => self.recv_goaway(payload),
             FrameType::WindowUpdate => {
-                self.take_window_update(frame.stream, number(payload)? & 0x7fff_ffff)
+                self.recv_window_update(frame.stream, number(payload)? & 0x7fff_ffff)
             }
             FrameType::PushPromise => Err(garbage("a push, which was not allowed")),
             FrameType::Priority | FrameType::Other => Ok(()),
         }
     }
 
-    fn take_data(&mut self, frame: &Frame, payload: &[u8]) -> Result<(), Fault> {
+    fn recv_data(&mut self, frame: &Http2Frame, payload: &[u8]) -> Result<(), ExchangeError> {
         let data = frame
             .content(payload)
             .ok_or_else(|| garbage("padding longer than its frame"))?;
-        // Padding counts (§6.9.1), and so does what comes for a stream that was given up.
-        self.taken += payload.len() as u32;
-        if self.taken >= self.windows.connection / 2 {
-            let taken = std::mem::take(&mut self.taken);
-            self.write_number(FrameType::WindowUpdate, 0, taken);
+        // Padding counts (§6.9.1), and so does data of a cancelled stream.
+        self.unacknowledged += payload.len() as u32;
+        if self.unacknowledged >= self.windows.connection / 2 {
+            let unacknowledged = std::mem::take(&mut self.unacknowledged);
+            self.write_number(FrameType::WindowUpdate, 0, unacknowledged);
         }
-        let Some(place) = self.streams.find(frame.stream) else {
+        let Some(slot) = self.streams.find(frame.stream) else {
             return Ok(());
         };
-        let Some(stream) = self.streams.get(place) else {
+        let Some(stream) = self.streams.get(slot) else {
             return Ok(());
         };
         stream.stats.received += (frame.head + payload.len()) as u64;
         if stream.stats.response.status.is_none() {
-            return self.refuse(place, "data before an answer");
+            return self.refuse(slot, "data before an answer");
         }
         stream.stats.response.length += data.len() as u64;
         if let Some(hasher) = &mut stream.hasher {
             hasher.update(data);
         }
-        if let Some(kept) = &mut stream.kept {
-            kept.data.extend_from_slice(data);
+        if let Some(buffered) = &mut stream.buffered {
+            buffered.data.extend_from_slice(data);
         }
         if frame.has(frame::END_STREAM) {
-            return self.finish_answer(place);
+            return self.finish_response(slot);
         }
-        stream.taken += payload.len() as u32;
-        if stream.taken >= self.windows.stream / 2 {
-            let taken = std::mem::take(&mut stream.taken);
-            self.write_number(FrameType::WindowUpdate, frame.stream, taken);
+        stream.unacknowledged += payload.len() as u32;
+        if stream.unacknowledged >= self.windows.stream / 2 {
+            let unacknowledged = std::mem::take(&mut stream.unacknowledged);
+            self.write_number(FrameType::WindowUpdate, frame.stream, unacknowledged);
         }
         Ok(())
     }
 
-    fn take_continuation(&mut self, frame: &Frame, payload: &[u8]) -> Result<(), Fault> {
+    fn recv_continuation(
+        &mut self,
+        frame: &Http2Frame,
+        payload: &[u8],
+    ) -> Result<(), ExchangeError> {
         let Some(mut block) = self.block.take() else {
             return Err(garbage("a head that goes on without a beginning"));
         };
         block.wire += frame::HEAD + payload.len();
-        if block.wire > HEAD_LIST {
+        if block.wire > MAX_HEADER_LIST {
             return Err(garbage("a head that is too long"));
         }
         block.bytes.extend_from_slice(payload);
         if frame.has(frame::END_HEADERS) {
-            return self.take_head(block.stream, block.ends_stream, &block.bytes, block.wire);
+            return self.recv_headers(block.stream, block.ends_stream, &block.bytes, block.wire);
         }
         self.block = Some(block);
         Ok(())
     }
 
-    fn take_head(
+    fn recv_headers(
         &mut self,
         id: u32,
         ends_stream: bool,
         block: &[u8],
         wire: usize,
-    ) -> Result<(), Fault> {
-        let (mut said, mut fields) = (Said::default(), 0);
-        // Also of a stream that was given up: what follows builds on it.
-        let decoded = self.decoder.decode(block, HEAD_LIST, |name, value| {
-            said.take(fields == 0, name, value);
+    ) -> Result<(), ExchangeError> {
+        let (mut head, mut fields) = (ResponseFields::default(), 0);
+        // Also for a cancelled stream: later blocks depend on the dynamic table.
+        let decoded = self.decoder.decode(block, MAX_HEADER_LIST, |name, value| {
+            head.take(fields == 0, name, value);
             fields += 1;
         });
         decoded.map_err(|error| garbage(error.to_string()))?;
-        let Some(place) = self.streams.find(id) else {
+        let Some(slot) = self.streams.find(id) else {
             return Ok(());
         };
-        let Some(stream) = self.streams.get(place) else {
+        let Some(stream) = self.streams.get(slot) else {
             return Ok(());
         };
         stream.stats.received += wire as u64;
-        if let (Some(grpc), Some(_)) = (&mut stream.grpc, said.grpc) {
-            grpc.status = said.grpc;
+        if let (Some(grpc), Some(_)) = (&mut stream.grpc, head.grpc) {
+            grpc.status = head.grpc;
         }
         let is_trailer = stream.stats.response.status.is_some();
-        match said {
-            Said {
+        match head {
+            ResponseFields {
                 is_misplaced: true, ..
-            } => self.refuse(place, "a head with a pseudo-field where none may be"),
-            Said { statuses: 0, .. } if is_trailer && ends_stream => self.finish_answer(place),
-            _ if is_trailer => self.refuse(place, "a second head"),
-            Said {
+            } => self.refuse(slot, "a head with a pseudo-field where none may be"),
+            ResponseFields { statuses: 0, .. } if is_trailer && ends_stream => {
+                self.finish_response(slot)
+            }
+            _ if is_trailer => self.refuse(slot, "a second head"),
+            ResponseFields {
                 statuses: 1,
                 status: Some(status),
                 ..
             } if status != 101 => {
                 if status < 200 {
                     return if ends_stream {
-                        self.refuse(place, "an end without an answer")
+                        self.refuse(slot, "an end without an answer")
                     } else {
                         Ok(())
                     };
                 }
                 stream.stats.response.status = Some(status);
-                stream.declared = said.length;
-                if let Some(kept) = &mut stream.kept {
-                    kept.coding = said.coding;
+                stream.content_length = head.length;
+                if let Some(buffered) = &mut stream.buffered {
+                    buffered.coding = head.coding;
                 }
                 if ends_stream {
-                    self.finish_answer(place)
+                    self.finish_response(slot)
                 } else {
                     Ok(())
                 }
             }
-            _ => self.refuse(place, "a head without a proper status"),
+            _ => self.refuse(slot, "a head without a proper status"),
         }
     }
 
-    /// The response has come to its end.
-    fn finish_answer(&mut self, place: usize) -> Result<(), Fault> {
-        let Some(stream) = self.streams.take(place) else {
+    /// Ends a response: checks its length and its gRPC status.
+    fn finish_response(&mut self, slot: usize) -> Result<(), ExchangeError> {
+        let Some(stream) = self.streams.take(slot) else {
             return Ok(());
         };
         if stream.body.is_some() {
-            // It was answered before all of the request was sent: the rest never is (§8.1).
+            // The response came before all of the request was sent: the rest is never sent (§8.1).
             self.write_number(FrameType::Reset, stream.id, frame::CANCEL);
         }
-        let outcome = match stream.declared {
-            Some(declared) if declared != stream.stats.response.length && has_body(&stream) => {
+        let outcome = match stream.content_length {
+            Some(content_length)
+                if content_length != stream.stats.response.length && has_body(&stream) =>
+            {
                 let text = format!(
-                    "{} bytes came, and content-length said {declared}",
+                    "{} bytes came, and content-length said {content_length}",
                     stream.stats.response.length
                 );
-                Outcome::Failed(Fault::new(Failure::Length, text))
+                RequestOutcome::Failed(ExchangeError::new(FailureKind::Length, text))
             }
-            // What is no response of a call at all is seen by its status.
+            // A response that is not 200 is judged by its status.
             _ => match stream
                 .grpc
                 .filter(|_| stream.stats.response.status == Some(200))
-                .and_then(Grpc::fault)
+                .and_then(GrpcStatus::error)
             {
-                Some(fault) => Outcome::Failed(fault),
-                None => Outcome::Answered,
+                Some(error) => RequestOutcome::Failed(error),
+                None => RequestOutcome::Answered,
             },
         };
-        self.finish(place, stream, outcome);
+        self.finish(slot, stream, outcome);
         Ok(())
     }
 
-    /// What came for a stream is no response; others are as good as they were (§8.1.1).
-    fn refuse(&mut self, place: usize, text: &str) -> Result<(), Fault> {
-        if let Some(stream) = self.streams.take(place) {
+    /// Refuses a malformed response by RST_STREAM; the other streams go on (§8.1.1).
+    fn refuse(&mut self, slot: usize, text: &str) -> Result<(), ExchangeError> {
+        if let Some(stream) = self.streams.take(slot) {
             self.write_number(FrameType::Reset, stream.id, frame::PROTOCOL_ERROR);
-            self.finish(place, stream, Outcome::Failed(garbage(text)));
+            self.finish(slot, stream, RequestOutcome::Failed(garbage(text)));
         }
         Ok(())
     }
 
-    fn take_reset(&mut self, id: u32, code: u32) -> Result<(), Fault> {
-        let Some(place) = self.streams.find(id) else {
+    fn recv_reset(&mut self, id: u32, code: u32) -> Result<(), ExchangeError> {
+        let Some(slot) = self.streams.find(id) else {
             return Ok(());
         };
-        let Some(stream) = self.streams.take(place) else {
+        let Some(stream) = self.streams.take(slot) else {
             return Ok(());
         };
         let kind = if code == frame::REFUSED_STREAM {
-            Failure::Refused
+            FailureKind::Refused
         } else {
-            Failure::Reset
+            FailureKind::Reset
         };
         let text = format!("the server reset the stream: {}", frame::code(code));
-        self.finish(place, stream, Outcome::Failed(Fault::new(kind, text)));
+        self.finish(
+            slot,
+            stream,
+            RequestOutcome::Failed(ExchangeError::new(kind, text)),
+        );
         Ok(())
     }
 
-    fn take_settings(&mut self, frame: &Frame, payload: &[u8]) -> Result<(), Fault> {
+    fn recv_settings(&mut self, frame: &Http2Frame, payload: &[u8]) -> Result<(), ExchangeError> {
         if frame.has(frame::ACK) {
             return Ok(());
         }
@@ -331,15 +347,15 @@ impl Connection {
             match u16::from_be_bytes([*a, *b]) {
                 frame::HEADER_TABLE_SIZE => self.encoder.resize(value as usize),
                 frame::MAX_CONCURRENT_STREAMS => streams = Some(value as usize),
-                frame::INITIAL_WINDOW_SIZE if value > LARGEST_WINDOW => {
+                frame::INITIAL_WINDOW_SIZE if value > MAX_WINDOW => {
                     return Err(garbage("a window that is too large"));
                 }
-                frame::INITIAL_WINDOW_SIZE => self.change_windows(value),
-                // Longer frames gain nothing: a record of TLS has no more than the usual ones.
+                frame::INITIAL_WINDOW_SIZE => self.change_initial_window(value),
+                // Longer frames have no use: a TLS record is not longer than the default.
                 _ => {}
             }
         }
-        // Without a word about them there may be as many as one likes.
+        // Without the setting there is no limit.
         if !std::mem::replace(&mut self.has_settings, true) {
             self.peer.streams = streams.unwrap_or(usize::MAX);
         } else if let Some(streams) = streams {
@@ -349,33 +365,33 @@ impl Connection {
         Ok(())
     }
 
-    /// The windows of all streams change with what they are at the beginning (§6.9.2).
-    fn change_windows(&mut self, window: u32) {
+    /// Applies a new initial window to all streams (§6.9.2).
+    fn change_initial_window(&mut self, window: u32) {
         let more = i64::from(window) - i64::from(self.peer.window);
         self.peer.window = window;
         let uploads = &mut self.uploads;
-        for (place, stream) in self.streams.all() {
+        for (slot, stream) in self.streams.all() {
             stream.window += more;
-            queue(uploads, place, stream);
+            queue(uploads, slot, stream);
         }
     }
 
-    fn take_window_update(&mut self, id: u32, more: u32) -> Result<(), Fault> {
+    fn recv_window_update(&mut self, id: u32, more: u32) -> Result<(), ExchangeError> {
         if more == 0 {
             return Err(garbage("a window that grows by nothing"));
         }
         if id == 0 {
             self.window += i64::from(more);
-        } else if let Some(place) = self.streams.find(id)
-            && let Some(stream) = self.streams.get(place)
+        } else if let Some(slot) = self.streams.find(id)
+            && let Some(stream) = self.streams.get(slot)
         {
             stream.window += i64::from(more);
-            queue(&mut self.uploads, place, stream);
+            queue(&mut self.uploads, slot, stream);
         }
         Ok(())
     }
 
-    fn take_ping(&mut self, frame: &Frame, payload: &[u8]) -> Result<(), Fault> {
+    fn recv_ping(&mut self, frame: &Http2Frame, payload: &[u8]) -> Result<(), ExchangeError> {
         if payload.len() != 8 {
             return Err(garbage("a ping of a length that it cannot have"));
         }
@@ -385,24 +401,24 @@ impl Connection {
         Ok(())
     }
 
-    /// What the server does nothing about may be asked of another connection; the rest goes on
-    /// (§6.8).
-    fn take_goaway(&mut self, payload: &[u8]) -> Result<(), Fault> {
+    /// Ends the requests that the server did not process: they may be sent on another connection.
+    /// The rest goes on (§6.8).
+    fn recv_goaway(&mut self, payload: &[u8]) -> Result<(), ExchangeError> {
         let last = number(payload)? & 0x7fff_ffff;
         let code = number(payload.get(4..).unwrap_or_default())?;
-        self.goodbye = Some(code);
+        self.goaway = Some(code);
         let above = self.streams.all().filter(|(_, stream)| stream.id > last);
-        let places: Vec<_> = above.map(|(place, _)| place).collect();
-        for place in places {
-            if let Some(stream) = self.streams.take(place) {
+        let slots: Vec<_> = above.map(|(slot, _)| slot).collect();
+        for slot in slots {
+            if let Some(stream) = self.streams.take(slot) {
                 let text = format!(
                     "the server ended the connection before it did anything: {}",
                     frame::code(code)
                 );
                 self.finish(
-                    place,
+                    slot,
                     stream,
-                    Outcome::Unprocessed(Fault::new(Failure::Goaway, text)),
+                    RequestOutcome::Unprocessed(ExchangeError::new(FailureKind::Goaway, text)),
                 );
             }
         }
@@ -410,23 +426,23 @@ impl Connection {
     }
 }
 
-/// Whether what a head says of a length is about a body that comes (RFC 9110 §8.6).
-fn has_body(stream: &Stream) -> bool {
+/// Whether the response has a body that content-length counts (RFC 9110 §8.6).
+fn has_body(stream: &RequestStream) -> bool {
     stream.method != Method::Head && !matches!(stream.stats.response.status, Some(204 | 304))
 }
 
-/// Has the body of a stream go on, if there is one and it may.
-fn queue(uploads: &mut VecDeque<usize>, place: usize, stream: &mut Stream) {
+/// Queues a stream that has a body left and a window.
+fn queue(uploads: &mut VecDeque<usize>, slot: usize, stream: &mut RequestStream) {
     if let Some(sending) = &mut stream.body
         && stream.window > 0
         && !std::mem::replace(&mut sending.is_queued, true)
     {
-        uploads.push_back(place);
+        uploads.push_back(slot);
     }
 }
 
-/// The number that a payload begins with.
-fn number(payload: &[u8]) -> Result<u32, Fault> {
+/// The number at the front of a payload.
+fn number(payload: &[u8]) -> Result<u32, ExchangeError> {
     let four = payload
         .first_chunk()
         .ok_or_else(|| garbage("a frame that is too short"))?;

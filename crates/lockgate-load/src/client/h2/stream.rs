@@ -1,44 +1,41 @@
-//! What is known of one request and its response, and which stream of a connection it is.
+//! Streams of a connection: each with its request and its response so far.
 
 use std::sync::Arc;
 
 use lockgate_http::head::Method;
 
-use super::super::{ExchangeStats, Fault};
+use crate::client::outcome::{ExchangeError, ExchangeStats};
 use crate::expect::{Expect, Hasher};
-use crate::result::Failure;
+use crate::result::FailureKind;
 
-/// A request that was sent, or is being sent.
-pub(super) struct Stream {
-    /// Its number on the connection.
+/// The stream of one request.
+pub(super) struct RequestStream {
     pub(super) id: u32,
     pub(super) method: Method,
     pub(super) stats: ExchangeStats,
     pub(super) hasher: Option<Hasher>,
-    pub(super) kept: Option<Kept>,
-    /// What the response said about its length.
-    pub(super) declared: Option<u64>,
-    /// Of a call of gRPC, which must have one, the status that came.
-    pub(super) grpc: Option<Grpc>,
-    /// Bytes of the response that its window was not given back for.
-    pub(super) taken: u32,
-    /// What the server takes of the body as yet; less than nothing after it has changed its mind
-    /// (RFC 9113 §6.9.2).
+    pub(super) buffered: Option<BufferedResponse>,
+    pub(super) content_length: Option<u64>,
+    /// Status of a gRPC call.
+    pub(super) grpc: Option<GrpcStatus>,
+    /// Bytes received since the last WINDOW_UPDATE of the stream.
+    pub(super) unacknowledged: u32,
+    /// Send window; negative after the server has lowered the initial window (RFC 9113 §6.9.2).
     pub(super) window: i64,
-    pub(super) body: Option<Sending>,
-    /// How much had come on the connection when it began.
-    pub(super) heard: u64,
+    pub(super) body: Option<OutgoingBody>,
+    /// The connection's `frames_received` when the stream began.
+    pub(super) frames_received: u64,
 }
 
-/// What has come of a call's own status.
+/// The gRPC status of a call, if it has come.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Grpc {
+pub(super) struct GrpcStatus {
     pub(super) status: Option<u64>,
 }
 
-impl Grpc {
-    /// What is wrong, if something is.
-    pub(super) fn fault(self) -> Option<Fault> {
+impl GrpcStatus {
+    /// The error of the call: another status than 0, or none.
+    pub(super) fn error(self) -> Option<ExchangeError> {
         const NAMES: [&str; 17] = [
             "OK",
             "CANCELLED",
@@ -62,20 +59,20 @@ impl Grpc {
             Some(0) => None,
             Some(status) => {
                 let name = NAMES.get(status as usize).copied().unwrap_or("of no name");
-                Some(Fault::new(
-                    Failure::Grpc,
+                Some(ExchangeError::new(
+                    FailureKind::Grpc,
                     format!("grpc-status {status}: {name}"),
                 ))
             }
-            None => Some(Fault::new(
-                Failure::Garbage,
+            None => Some(ExchangeError::new(
+                FailureKind::Garbage,
                 "the end of a call without grpc-status",
             )),
         }
     }
 }
 
-/// What a response is for, beside being counted.
+/// Use of a response's body, besides its count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodyUse {
     Count,
@@ -84,7 +81,7 @@ pub(crate) enum BodyUse {
 }
 
 impl BodyUse {
-    /// For what must come back.
+    /// The use that `expect` needs.
     pub(crate) fn of(expect: &Expect) -> Self {
         if expect.wants_hash() {
             Self::Hash
@@ -94,31 +91,30 @@ impl BodyUse {
     }
 }
 
-/// A response that somebody looks into.
+/// A response that the caller parses.
 #[derive(Debug, Default)]
-pub(crate) struct Kept {
-    /// What its head says that its data is coded in, if anything.
+pub(crate) struct BufferedResponse {
     pub(crate) coding: Option<Vec<u8>>,
-    /// Data that nobody has looked at yet.
+    /// Data that the caller has not parsed yet.
     pub(crate) data: Vec<u8>,
 }
 
-/// A body that is being sent.
-pub(super) struct Sending {
+/// Body of a request under way.
+pub(super) struct OutgoingBody {
     pub(super) bytes: BodySource,
-    /// How much of it has left.
+    /// Number of bytes written so far.
     pub(super) at: usize,
-    /// Whether it stands in the queue of those that can go on.
+    /// Whether the stream is in the queue of uploads.
     pub(super) is_queued: bool,
 }
 
-/// Where a body is.
+/// Bytes of a request body, shared by all requests or made for one.
 pub(super) enum BodySource {
     Shared(Arc<[u8]>),
     Owned(Vec<u8>),
 }
 
-impl Sending {
+impl OutgoingBody {
     pub(super) fn new(bytes: BodySource) -> Self {
         Self {
             bytes,
@@ -136,22 +132,21 @@ impl Sending {
     }
 }
 
-/// The streams of a connection, by the places that their requests have with who asks, and found by
-/// their numbers.
-pub(super) struct Streams {
-    places: Vec<Option<Stream>>,
-    /// Where the stream of a number is, mostly: by its last bits. Those that live long are looked
+/// The streams of a connection, by the caller's slot and by their IDs.
+pub(super) struct StreamTable {
+    slots: Vec<Option<RequestStream>>,
+    /// The slot of an ID by its last bits. A long-lived stream may lose its hint and is searched
     /// for.
     hints: Vec<usize>,
     pub(super) active: usize,
 }
 
-impl Streams {
-    /// With so many places.
-    pub(super) fn new(places: usize) -> Self {
-        let hints = vec![0; (places * 4).next_power_of_two()];
+impl StreamTable {
+    /// A table with so many slots.
+    pub(super) fn new(slots: usize) -> Self {
+        let hints = vec![0; (slots * 4).next_power_of_two()];
         Self {
-            places: (0..places).map(|_| None).collect(),
+            slots: (0..slots).map(|_| None).collect(),
             hints,
             active: 0,
         }
@@ -161,18 +156,18 @@ impl Streams {
         (id as usize / 2) & (self.hints.len() - 1)
     }
 
-    pub(super) fn put(&mut self, place: usize, stream: Stream) {
+    pub(super) fn put(&mut self, slot: usize, stream: RequestStream) {
         let hint = self.hint(stream.id);
-        self.hints[hint] = place;
-        let before = self.places[place].replace(stream);
+        self.hints[hint] = slot;
+        let before = self.slots[slot].replace(stream);
         debug_assert!(before.is_none(), "a place has one stream");
         self.active += 1;
     }
 
-    /// Where the stream of a number is; none where it has ended or was never begun.
+    /// The slot of a stream; `None` for one that has ended or was never begun.
     pub(super) fn find(&self, id: u32) -> Option<usize> {
-        let is_it = |place: &usize| {
-            self.places[*place]
+        let is_it = |slot: &usize| {
+            self.slots[*slot]
                 .as_ref()
                 .is_some_and(|stream| stream.id == id)
         };
@@ -180,24 +175,24 @@ impl Streams {
         if is_it(&hinted) {
             return Some(hinted);
         }
-        (0..self.places.len()).find(is_it)
+        (0..self.slots.len()).find(is_it)
     }
 
-    pub(super) fn get(&mut self, place: usize) -> Option<&mut Stream> {
-        self.places[place].as_mut()
+    pub(super) fn get(&mut self, slot: usize) -> Option<&mut RequestStream> {
+        self.slots[slot].as_mut()
     }
 
-    pub(super) fn take(&mut self, place: usize) -> Option<Stream> {
-        let taken = self.places[place].take();
-        self.active -= usize::from(taken.is_some());
-        taken
+    pub(super) fn take(&mut self, slot: usize) -> Option<RequestStream> {
+        let stream = self.slots[slot].take();
+        self.active -= usize::from(stream.is_some());
+        stream
     }
 
-    /// Those that there are, with their places.
-    pub(super) fn all(&mut self) -> impl Iterator<Item = (usize, &mut Stream)> {
-        self.places
+    /// All streams with their slots.
+    pub(super) fn all(&mut self) -> impl Iterator<Item = (usize, &mut RequestStream)> {
+        self.slots
             .iter_mut()
             .enumerate()
-            .filter_map(|(place, stream)| Some((place, stream.as_mut()?)))
+            .filter_map(|(slot, stream)| Some((slot, stream.as_mut()?)))
     }
 }

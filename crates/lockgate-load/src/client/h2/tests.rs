@@ -1,18 +1,18 @@
-//! How bytes arrive does not matter.
+//! Responses do not depend on how their bytes arrive.
 
 use fastrand::Rng;
 use lockgate_http::head::Method;
 
-use super::super::Fault;
 use super::frame::{self, FrameType};
-use super::{BodyUse, Connection, Outcome, Windows};
-use crate::target::{Body, Http2Request};
+use super::{BodyUse, Http2Connection, ReceiveWindows, RequestOutcome};
+use crate::client::outcome::ExchangeError;
+use crate::target::{Http2Request, RequestBody};
 
 /// A connection with two requests under way.
-fn asked() -> Connection {
+fn asked() -> Http2Connection {
     let fields = [(":method", "GET"), (":path", "/")]
         .map(|(name, value)| (name.to_owned(), value.to_owned()));
-    let (fields, body) = (fields.to_vec(), Body::Fixed([].into()));
+    let (fields, body) = (fields.to_vec(), RequestBody::Fixed([].into()));
     let request = Http2Request {
         method: Method::Get,
         fields,
@@ -20,14 +20,14 @@ fn asked() -> Connection {
         body,
         is_grpc: false,
     };
-    let mut connection = Connection::new(2, Windows::LARGE);
-    for place in 0..2 {
-        connection.begin(place, 0, &request, BodyUse::Hash, &mut Rng::with_seed(1));
+    let mut connection = Http2Connection::new(2, ReceiveWindows::LARGE);
+    for slot in 0..2 {
+        connection.begin(slot, 0, &request, BodyUse::Hash, &mut Rng::with_seed(1));
     }
     connection
 }
 
-/// Places, statuses, lengths and bytes of what has been answered, or why it was not.
+/// Slot, status, length, bytes and hash of each finished request, and its error.
 type Answers = Vec<(
     usize,
     Option<u16>,
@@ -43,7 +43,7 @@ fn receive<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Answers, Option<S
         unread.extend_from_slice(piece);
         match connection.receive(&unread) {
             Ok(used) => drop(unread.drain(..used)),
-            Err(Fault { text, .. }) => {
+            Err(ExchangeError { text, .. }) => {
                 error = Some(text);
                 break;
             }
@@ -53,17 +53,17 @@ fn receive<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Answers, Option<S
     while let Some(finished) = connection.take_finished() {
         let response = finished.stats.response;
         let outcome = match finished.outcome {
-            Outcome::Answered => Ok(()),
-            Outcome::Failed(fault) | Outcome::Unprocessed(fault) => Err(fault.text),
+            RequestOutcome::Answered => Ok(()),
+            RequestOutcome::Failed(error) | RequestOutcome::Unprocessed(error) => Err(error.text),
         };
-        // What is not looked at any more is not counted either.
+        // Bytes of a refused response are not counted.
         let received = if outcome.is_ok() {
             finished.stats.received
         } else {
             0
         };
         answers.push((
-            finished.place,
+            finished.slot,
             response.status,
             response.length,
             received,
@@ -123,7 +123,7 @@ fn frames_mean_the_same_however_they_arrive() {
             1,
             false,
         ),
-        // Something within a head, and data of nobody.
+        // A frame within a header block, and data of stream 0.
         (
             frames(&[
                 settings,

@@ -8,7 +8,7 @@ fn tokens<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<String> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     for piece in pieces {
         tokenizer.feed(piece, &mut |token| {
-            if let Token::Style(part) = token {
+            if let HtmlToken::Style(part) = token {
                 style.extend_from_slice(part);
                 return;
             }
@@ -16,7 +16,7 @@ fn tokens<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<String> {
                 found.push(format!("{{{}}}", text(&std::mem::take(&mut style))));
             }
             match token {
-                Token::Start(tag) => {
+                HtmlToken::Start(tag) => {
                     let attributes = tag.attributes.iter().map(|(name, _)| {
                         let name = text(&tag.text[name.clone()]);
                         let value = text(&tag.attribute(&name).unwrap());
@@ -28,8 +28,8 @@ fn tokens<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<String> {
                         attributes.collect::<String>()
                     ));
                 }
-                Token::End(name) => found.push(format!("/{}", text(name))),
-                Token::Style(_) => {}
+                HtmlToken::End(name) => found.push(format!("/{}", text(name))),
+                HtmlToken::Style(_) => {}
             }
         });
     }
@@ -89,7 +89,7 @@ fn comments_and_doctypes_have_no_tags() {
 }
 
 #[test]
-fn what_is_within_scripts_and_the_like_is_text() {
+fn script_and_raw_text_contents_are_text() {
     check(
         "15",
         "<script>a<b;'</p>'</script><i>",
@@ -159,13 +159,13 @@ fn scripts_that_hide_behind_comments_end_where_browsers_end_them() {
 }
 
 #[test]
-fn what_is_beyond_bounds_is_left_out() {
+fn bytes_beyond_the_limits_of_a_tag_are_left_out() {
     let long = "x".repeat(VALUE + 100);
     let document = format!("<{long} a='{long}' {long}=1 b=2><i c=3>");
     let mut tags = Vec::new();
     let mut tokenizer = Tokenizer::new();
     tokenizer.feed(document.as_bytes(), &mut |token| {
-        if let Token::Start(tag) = token {
+        if let HtmlToken::Start(tag) = token {
             tags.push(tag.clone());
         }
     });
@@ -178,7 +178,7 @@ fn what_is_beyond_bounds_is_left_out() {
     let many: String = (0..ATTRIBUTES + 5).map(|n| format!(" a{n}={n}")).collect();
     let mut kept = 0;
     Tokenizer::new().feed(format!("<i{many}>").as_bytes(), &mut |token| {
-        if let Token::Start(tag) = token {
+        if let HtmlToken::Start(tag) = token {
             kept = tag.attributes.len();
             assert_eq!(
                 tag.attribute(&format!("a{}", ATTRIBUTES - 1)).unwrap(),

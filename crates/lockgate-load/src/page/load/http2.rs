@@ -1,4 +1,4 @@
-//! One load over HTTP/2: all that is found is asked for at once, over one connection.
+//! One load over HTTP/2: all found objects are requested at once, over one connection.
 
 use std::collections::HashSet;
 use std::future::poll_fn;
@@ -8,51 +8,54 @@ use std::task::{Context, Poll};
 
 use fastrand::Rng;
 
-use super::super::scan::{Priority, Scanner};
-use super::{MOST, Visit, is_readable};
-use crate::client::h2::{self, BodyUse, Connection, Finished, Kept, Outcome, Windows};
-use crate::client::{Fault, Scratch, Transport};
+use super::super::scan::{FetchPriority, ObjectScanner};
+use super::{MAX_OBJECTS, Visit, check_coding};
+use crate::client::h2::{
+    self, BodyUse, BufferedResponse, FinishedRequest, Http2Connection, ReceiveWindows,
+    RequestOutcome,
+};
+use crate::client::{ClientBuffers, ExchangeError, Transport};
 use crate::expect::ObservedResponse;
 
-/// As Chromium has them: servers decide what they send first with that much before them.
-const WINDOWS: Windows = Windows {
+/// The windows of Chromium: servers decide on the order of responses within them.
+const WINDOWS: ReceiveWindows = ReceiveWindows {
     stream: 6 << 20,
     connection: 15 << 20,
 };
 
-/// The connection of a load, and what is under way on it.
+/// The connection of a load, with its requests under way.
 struct PageConnection<'a> {
     visit: &'a Visit<'a>,
     number: u32,
     transport: Transport,
-    connection: Connection,
+    connection: Http2Connection,
     running: Vec<PendingObject>,
     rng: Rng,
 }
 
-/// A request that is under way.
+/// A request under way, with the scanner of its response.
 struct PendingObject {
-    place: usize,
-    priority: Priority,
-    /// What looks through its response, where that may name other objects.
-    scanner: Option<Scanner>,
+    index: usize,
+    priority: FetchPriority,
+    /// Scanner of the response, where it may name other objects.
+    scanner: Option<ObjectScanner>,
     is_answered: bool,
-    /// Why nobody could look into it.
-    unreadable: Option<Fault>,
+    /// Why the scanner cannot read the response.
+    unreadable: Option<ExchangeError>,
 }
 
 impl Visit<'_> {
-    /// Goes on until there is nothing left to fetch, or time is up; `false` if it was cut.
+    /// Fetches objects until none is left, or time is up; `false` if the load was interrupted.
     pub(super) async fn run_http2(&self) -> io::Result<bool> {
-        let mut sent_back = HashSet::new();
+        let mut unprocessed = HashSet::new();
         loop {
-            // What is wanted most is who the connection is opened for.
-            let Some(&(_, place)) = self.wanted.borrow().first() else {
+            // The connection counts for the object of the highest priority.
+            let Some(&(_, index)) = self.pending.borrow().first() else {
                 return Ok(true);
             };
-            let mut scratch = Scratch::new(Rc::clone(&self.tools.blocks), Rng::new());
-            scratch.link_queue.clone_from(&self.tools.link_queue);
-            let opened = match self.within(self.open(place, &mut scratch)).await? {
+            let mut buffers = ClientBuffers::new(Rc::clone(&self.resources.blocks), Rng::new());
+            buffers.link_queue.clone_from(&self.resources.link_queue);
+            let opened = match self.within(self.open(index, &mut buffers)).await? {
                 Ok(opened) => opened,
                 Err(whole) => return Ok(whole),
             };
@@ -60,9 +63,9 @@ impl Visit<'_> {
                 .and_then(|(number, transport)| h2::check(&transport).map(|()| (number, transport)))
             {
                 Ok((number, transport)) => {
-                    let connection = Connection::new(MOST, WINDOWS);
+                    let connection = Http2Connection::new(MAX_OBJECTS, WINDOWS);
                     let (running, rng) = (Vec::new(), Rng::new());
-                    let mut wire = PageConnection {
+                    let mut loading = PageConnection {
                         visit: self,
                         number,
                         transport,
@@ -71,23 +74,23 @@ impl Visit<'_> {
                         rng,
                     };
                     if let Err(whole) = self
-                        .within(poll_fn(|cx| wire.poll(cx, &mut sent_back)))
+                        .within(poll_fn(|cx| loading.poll(cx, &mut unprocessed)))
                         .await?
                     {
                         return Ok(whole);
                     }
                 }
-                Err(fault) => {
-                    self.wanted
+                Err(error) => {
+                    self.pending
                         .borrow_mut()
-                        .retain(|(_, wanted)| *wanted != place);
-                    self.end(place, Err(fault));
+                        .retain(|(_, pending)| *pending != index);
+                    self.end(index, Err(error));
                 }
             }
         }
     }
 
-    /// What comes of `future`; `Err` is how [`poll_end`](Self::poll_end) ended it.
+    /// The output of `future`; `Err`: [`poll_end`](Self::poll_end) has ended the load.
     async fn within<T>(&self, future: impl Future<Output = T>) -> io::Result<Result<T, bool>> {
         let mut future = std::pin::pin!(future);
         poll_fn(|cx| match self.poll_end(cx)? {
@@ -99,27 +102,27 @@ impl Visit<'_> {
 }
 
 impl PageConnection<'_> {
-    /// Completes when nothing is under way any more: nothing is wanted, or the connection takes no
-    /// more requests or has ended.
-    fn poll(&mut self, cx: &mut Context<'_>, sent_back: &mut HashSet<usize>) -> Poll<()> {
+    /// Completes when no request is under way: no object is left, or the connection takes no more
+    /// requests or has ended.
+    fn poll(&mut self, cx: &mut Context<'_>, unprocessed: &mut HashSet<usize>) -> Poll<()> {
         loop {
             self.ask();
             self.connection
-                .write(cx, &mut self.transport, &self.visit.tools.blocks);
+                .write(cx, &mut self.transport, &self.visit.resources.blocks);
             if self.running.is_empty() {
                 return Poll::Ready(());
             }
             let is_over = match self.connection.poll_read(cx, &mut self.transport) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(())) => false,
-                Poll::Ready(Err(fault)) => {
-                    self.connection.end(&fault);
+                Poll::Ready(Err(error)) => {
+                    self.connection.end(&error);
                     true
                 }
             };
             self.look();
             while let Some(finished) = self.connection.take_finished() {
-                self.take(finished, sent_back);
+                self.take(finished, unprocessed);
             }
             if is_over {
                 return Poll::Ready(());
@@ -127,7 +130,7 @@ impl PageConnection<'_> {
         }
     }
 
-    /// Asks for what is wanted, as far as the server allows.
+    /// Sends requests for pending objects, as far as the server allows.
     fn ask(&mut self) {
         let Self {
             visit,
@@ -138,10 +141,10 @@ impl PageConnection<'_> {
             ..
         } = self;
         while connection.has_room()
-            && let Some((priority, place)) = visit.wanted.borrow_mut().pop_first()
+            && let Some((priority, index)) = visit.pending.borrow_mut().pop_first()
         {
             let (target, kind) = {
-                let object = &visit.load.borrow().objects[place];
+                let object = &visit.load.borrow().objects[index];
                 (object.target.clone(), object.kind)
             };
             let scanner = visit.scanner(kind, &target);
@@ -150,73 +153,73 @@ impl PageConnection<'_> {
             } else {
                 BodyUse::Count
             };
-            let request = visit.tools.plan.http2(&target, kind, priority);
-            connection.begin(place, place, &request, used, rng);
+            let request = visit.resources.plan.http2(&target, kind, priority);
+            connection.begin(index, index, &request, used, rng);
             running.push(PendingObject {
-                place,
+                index,
                 priority,
                 scanner,
                 is_answered: false,
                 unreadable: None,
             });
-            visit.note(place, |object, now| {
+            visit.update(index, |object, now| {
                 object.start = Some(now);
                 object.connection = Some(*number);
             });
         }
     }
 
-    /// Looks at what has come of responses that have not ended.
+    /// Scans responses under way, as far as they have come.
     fn look(&mut self) {
         for asked in &mut self.running {
-            if let Some((status, kept)) = self.connection.look(asked.place) {
-                asked.look(self.visit, status, kept);
+            if let Some((status, buffered)) = self.connection.look(asked.index) {
+                asked.look(self.visit, status, buffered);
             }
         }
     }
 
-    /// Notes what has become of a request.
-    fn take(&mut self, finished: Finished, sent_back: &mut HashSet<usize>) {
-        let Finished {
-            place,
+    /// Records a finished request, or queues it again.
+    fn take(&mut self, finished: FinishedRequest, unprocessed: &mut HashSet<usize>) {
+        let FinishedRequest {
+            slot: index,
             stats,
-            mut kept,
+            mut buffered,
             outcome,
         } = finished;
-        let Some(at) = self.running.iter().position(|asked| asked.place == place) else {
+        let Some(at) = self.running.iter().position(|asked| asked.index == index) else {
             return;
         };
         let mut asked = self.running.swap_remove(at);
         if let Some(status) = stats.response.status {
-            asked.look(self.visit, status, kept.as_mut());
+            asked.look(self.visit, status, buffered.as_mut());
         }
         let made = match outcome {
-            Outcome::Answered => asked
+            RequestOutcome::Answered => asked
                 .unreadable
                 .map_or_else(|| self.visit.judge(&stats.response), Err),
-            // RFC 9113 §6.8: another connection may be asked.
-            Outcome::Unprocessed(_) if sent_back.insert(place) => {
+            // RFC 9113 §6.8: the request may be sent again on another connection.
+            RequestOutcome::Unprocessed(_) if unprocessed.insert(index) => {
                 self.visit
-                    .wanted
+                    .pending
                     .borrow_mut()
-                    .insert((asked.priority, place));
+                    .insert((asked.priority, index));
                 return;
             }
-            Outcome::Unprocessed(fault) | Outcome::Failed(fault) => Err(fault),
+            RequestOutcome::Unprocessed(error) | RequestOutcome::Failed(error) => Err(error),
         };
-        self.visit.note(place, |object, _| {
+        self.visit.update(index, |object, _| {
             object.status = stats.response.status;
             object.length = stats.response.length;
             object.received = stats.received;
         });
-        self.visit.end(place, made);
+        self.visit.end(index, made);
     }
 }
 
 impl PendingObject {
-    fn look(&mut self, visit: &Visit<'_>, status: u16, kept: Option<&mut Kept>) {
+    fn look(&mut self, visit: &Visit<'_>, status: u16, buffered: Option<&mut BufferedResponse>) {
         if !std::mem::replace(&mut self.is_answered, true) {
-            visit.note(self.place, |object, now| object.first = Some(now));
+            visit.update(self.index, |object, now| object.first = Some(now));
             let response = ObservedResponse {
                 status: Some(status),
                 ..ObservedResponse::default()
@@ -225,15 +228,17 @@ impl PendingObject {
                 .scanner
                 .take()
                 .filter(|_| visit.judge(&response).is_ok());
-            let coding = kept.as_ref().and_then(|kept| kept.coding.as_deref());
+            let coding = buffered
+                .as_ref()
+                .and_then(|buffered| buffered.coding.as_deref());
             if self.scanner.is_some() {
-                self.unreadable = is_readable(coding).err();
+                self.unreadable = check_coding(coding).err();
             }
         }
-        let Some(kept) = kept else { return };
+        let Some(buffered) = buffered else { return };
         if let Some(scanner) = self.scanner.as_mut().filter(|_| self.unreadable.is_none()) {
-            scanner.feed(&kept.data, &mut |found| visit.find(found));
+            scanner.feed(&buffered.data, &mut |found| visit.find(found));
         }
-        kept.data.clear();
+        buffered.data.clear();
     }
 }

@@ -14,7 +14,7 @@ use rustls::{
 };
 
 use super::*;
-use crate::socket::Family;
+use crate::socket::SocketFamily;
 use crate::tls::fixtures::*;
 use crate::tls::{
     CaSource, CertFiles, ClientAuthMode, ClientAuthSettings, ClientSettings, Policy,
@@ -185,7 +185,7 @@ rustls_end!(ServerConnection);
 /// A client of rustls and our end of its connection.
 pub(crate) struct Pair {
     pub(crate) client: ClientConnection,
-    pub(crate) session: Box<Session>,
+    pub(crate) session: Box<TlsSession>,
     /// Bytes that the client has not been sent yet: the tickets of TLS 1.3.
     pub(crate) unsent: Vec<u8>,
 }
@@ -202,7 +202,7 @@ pub(crate) fn pair(terms: Terms) -> Pair {
     assert!(!client.is_handshaking());
     Pair {
         client,
-        session: Session::new(keys, secrets, Rest::default()),
+        session: TlsSession::new(keys, secrets, HandshakeRest::default()),
         unsent,
     }
 }
@@ -220,7 +220,7 @@ pub(crate) fn settled_pair(terms: Terms) -> Pair {
 pub(crate) fn client_pair(
     client: &Arc<ClientConfig>,
     server: &Arc<ServerConfig>,
-) -> (Box<Session>, ServerConnection) {
+) -> (Box<TlsSession>, ServerConnection) {
     let mut server = ServerConnection::new(server.clone()).unwrap();
     let (keys, secrets) = ask(client.clone(), |question| {
         server.receive(question).unwrap();
@@ -232,18 +232,21 @@ pub(crate) fn client_pair(
         }
     });
     assert!(!server.is_handshaking());
-    (Session::new(keys, secrets, Rest::default()), server)
+    (
+        TlsSession::new(keys, secrets, HandshakeRest::default()),
+        server,
+    )
 }
 
 /// One end's keys, and its secrets of both directions.
 pub(crate) struct Twin {
-    keys: Keys,
+    keys: SessionRole,
     pub(crate) secrets: ExtractedSecrets,
 }
 
 impl Twin {
-    pub(crate) fn session(self) -> Box<Session> {
-        Session::new(self.keys, self.secrets, Rest::default())
+    pub(crate) fn session(self) -> Box<TlsSession> {
+        TlsSession::new(self.keys, self.secrets, HandshakeRest::default())
     }
 }
 
@@ -270,7 +273,7 @@ pub(crate) fn twins(terms: Terms) -> (Twin, Twin) {
     let (secrets, kernel) = server.dangerous_into_kernel_connection().unwrap();
     (
         Twin {
-            keys: Keys::Server(kernel),
+            keys: SessionRole::Server(kernel),
             secrets,
         },
         client,
@@ -279,16 +282,16 @@ pub(crate) fn twins(terms: Terms) -> (Twin, Twin) {
 
 /// Steps until rustls wants more or has finished; returns whether it has.
 fn step_through(
-    mut step: impl FnMut(&mut Rest, &mut Vec<u8>) -> Step,
+    mut step: impl FnMut(&mut HandshakeRest, &mut Vec<u8>) -> HandshakeStep,
     outgoing: &mut Vec<u8>,
 ) -> bool {
-    let mut rest = Rest::default();
+    let mut rest = HandshakeRest::default();
     loop {
         match step(&mut rest, outgoing) {
-            Step::Again => {}
-            Step::NeedMore => return false,
-            Step::Finished => return true,
-            Step::Failed(error) => panic!("{error}"),
+            HandshakeStep::Again => {}
+            HandshakeStep::NeedMore => return false,
+            HandshakeStep::Finished => return true,
+            HandshakeStep::Failed(error) => panic!("{error}"),
         }
     }
 }
@@ -296,7 +299,7 @@ fn step_through(
 fn serve(
     config: Arc<ServerConfig>,
     mut exchange: impl FnMut(&[u8]) -> Vec<u8>,
-) -> (Keys, ExtractedSecrets, Vec<u8>) {
+) -> (SessionRole, ExtractedSecrets, Vec<u8>) {
     let mut connection = UnbufferedServerConnection::new(config).unwrap();
     let (mut incoming, mut outgoing) = (Vec::new(), Vec::new());
     loop {
@@ -318,13 +321,13 @@ fn serve(
         incoming.extend(exchange(&std::mem::take(&mut outgoing)));
     }
     let (secrets, kernel) = connection.dangerous_into_kernel_connection().unwrap();
-    (Keys::Server(kernel), secrets, outgoing)
+    (SessionRole::Server(kernel), secrets, outgoing)
 }
 
 fn ask(
     config: Arc<ClientConfig>,
     mut exchange: impl FnMut(&[u8]) -> Vec<u8>,
-) -> (Keys, ExtractedSecrets) {
+) -> (SessionRole, ExtractedSecrets) {
     let mut connection = UnbufferedClientConnection::new(config, name()).unwrap();
     let (mut incoming, mut outgoing) = (Vec::new(), Vec::new());
     loop {
@@ -346,7 +349,7 @@ fn ask(
         }
     }
     let (secrets, kernel) = connection.dangerous_into_kernel_connection().unwrap();
-    (Keys::Client(kernel), secrets)
+    (SessionRole::Client(kernel), secrets)
 }
 
 /// Runs a test like a worker's connections: one thread, IO, no timers.
@@ -363,8 +366,8 @@ pub(crate) fn unix_sockets() -> (Socket, Socket) {
     one.set_nonblocking(true).unwrap();
     other.set_nonblocking(true).unwrap();
     (
-        Socket::new(one.into(), Family::Unix).unwrap(),
-        Socket::new(other.into(), Family::Unix).unwrap(),
+        Socket::new(one.into(), SocketFamily::Unix).unwrap(),
+        Socket::new(other.into(), SocketFamily::Unix).unwrap(),
     )
 }
 
@@ -376,8 +379,8 @@ pub(crate) fn tcp_sockets() -> (Socket, Socket) {
     one.set_nonblocking(true).unwrap();
     other.set_nonblocking(true).unwrap();
     (
-        Socket::new(one.into(), Family::Tcp).unwrap(),
-        Socket::new(other.into(), Family::Tcp).unwrap(),
+        Socket::new(one.into(), SocketFamily::Tcp).unwrap(),
+        Socket::new(other.into(), SocketFamily::Tcp).unwrap(),
     )
 }
 
@@ -510,15 +513,15 @@ fn our_client_and_server_handshake_and_resume_over_a_socket() {
     });
 }
 
-fn sealed(session: &mut Session, data: &[u8]) -> Vec<u8> {
-    let mut wire = vec![0; Session::sealed_len(data.len())];
+fn sealed(session: &mut TlsSession, data: &[u8]) -> Vec<u8> {
+    let mut wire = vec![0; TlsSession::sealed_len(data.len())];
     let used = session.seal(data, &mut wire).unwrap();
     wire.truncate(used);
     wire
 }
 
 /// The next data, from the handshake's rest or from the socket.
-async fn read_data(session: &mut Session, socket: &Socket) -> Vec<u8> {
+async fn read_data(session: &mut TlsSession, socket: &Socket) -> Vec<u8> {
     loop {
         let early = session.take_early();
         if !early.is_empty() {
@@ -586,7 +589,7 @@ fn a_client_hello_read_before_is_used_whole_or_partly() {
                 .unwrap();
         let hello = client.take_sent();
         for cut in [1, 5, hello.len() / 2, hello.len()] {
-            let mut wire = Wire::new(&near, hello[..cut].to_vec());
+            let mut wire = HandshakeIo::new(&near, hello[..cut].to_vec());
             let mut connection = UnbufferedServerConnection::new(site.acceptor.config()).unwrap();
             send_all(&far, &hello[cut..]).await;
             while wire.outgoing.is_empty() {

@@ -5,30 +5,30 @@ use super::*;
 use crate::tls::handshake::tests::{TERMS, TLS12_TERMS, TLS13_TERMS, Terms, twins};
 
 /// The sealer of a client and the opener of its server.
-fn ends(terms: Terms) -> (Sealer, Opener) {
+fn ends(terms: Terms) -> (RecordSealer, RecordOpener) {
     let (server, client) = twins(terms);
     let version = terms.version.version;
     (
-        Sealer::new(version, client.secrets.tx),
-        Opener::new(version, server.secrets.rx),
+        RecordSealer::new(version, client.secrets.tx),
+        RecordOpener::new(version, server.secrets.rx),
     )
 }
 
-fn seal(sealer: &mut Sealer, kind: ContentType, plaintext: &[u8]) -> Vec<u8> {
-    let mut record = vec![0; Sealer::sealed_len(plaintext.len())];
+fn seal(sealer: &mut RecordSealer, kind: ContentType, plaintext: &[u8]) -> Vec<u8> {
+    let mut record = vec![0; RecordSealer::sealed_len(plaintext.len())];
     let used = sealer.seal(kind, plaintext, &mut record).unwrap();
     record.truncate(used);
     record
 }
 
-fn open(opener: &mut Opener, record: &[u8]) -> Result<(ContentType, Vec<u8>), RecordError> {
+fn open(opener: &mut RecordOpener, record: &[u8]) -> Result<(ContentType, Vec<u8>), RecordError> {
     let mut plain = vec![0xee; record.len()];
     let opened = opener.open(record, &mut plain)?;
     Ok((opened.kind, plain[..opened.len].to_vec()))
 }
 
 /// A record of TLS 1.3 with this inner plaintext (RFC 8446 §5.2), valid or not.
-fn seal_inner(sealer: &mut Sealer, inner: &[u8]) -> Vec<u8> {
+fn seal_inner(sealer: &mut RecordSealer, inner: &[u8]) -> Vec<u8> {
     let key = &mut sealer.0;
     let body = (inner.len() + TAG) as u16;
     let header = [&[23, 3, 3][..], &body.to_be_bytes()].concat();
@@ -42,7 +42,7 @@ fn seal_inner(sealer: &mut Sealer, inner: &[u8]) -> Vec<u8> {
 }
 
 /// A record of TLS 1.2 with this plaintext, of any length.
-fn seal_12(sealer: &mut Sealer, kind: u8, plaintext: &[u8]) -> Vec<u8> {
+fn seal_12(sealer: &mut RecordSealer, kind: u8, plaintext: &[u8]) -> Vec<u8> {
     let key = &mut sealer.0;
     let mut sealed = plaintext.to_vec();
     let (nonce, aad) = (key.nonce(), key.additional_12(kind, plaintext.len()));
@@ -100,7 +100,7 @@ fn data_is_cut_into_records_within_the_size_bound() {
             100_000,
         ] {
             let plaintext: Vec<u8> = (0..len).map(|n| (n * 7) as u8).collect();
-            let mut wire = vec![0; Sealer::sealed_len(len)];
+            let mut wire = vec![0; RecordSealer::sealed_len(len)];
             let used = sealer.seal_data(&plaintext, &mut wire).unwrap();
             let (mut at, mut gathered) = (0, Vec::new());
             while at < used {
@@ -346,6 +346,6 @@ fn debug_output_of_sealer_and_opener_hides_keys() {
     let (sealer, opener) = ends(TLS13_TERMS);
     assert_eq!(
         format!("{sealer:?} {opener:?}"),
-        "Sealer { sequence: 0, .. } Opener { sequence: 0, .. }"
+        "RecordSealer { sequence: 0, .. } RecordOpener { sequence: 0, .. }"
     );
 }

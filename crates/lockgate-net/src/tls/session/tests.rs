@@ -12,7 +12,7 @@ use crate::tls::handshake::tests::{
 };
 
 /// The plaintext of bytes that are fed as the relay feeds them.
-fn feed(session: &mut Session, wire: &[u8]) -> Result<Vec<u8>, SessionError> {
+fn feed(session: &mut TlsSession, wire: &[u8]) -> Result<Vec<u8>, SessionError> {
     let mut whole = session.take_partial();
     whole.extend_from_slice(wire);
     let mut plain = vec![0xee; whole.len()];
@@ -22,26 +22,26 @@ fn feed(session: &mut Session, wire: &[u8]) -> Result<Vec<u8>, SessionError> {
     Ok(plain)
 }
 
-fn seal(session: &mut Session, data: &[u8]) -> Vec<u8> {
-    let mut wire = vec![0; Session::sealed_len(data.len())];
+fn seal(session: &mut TlsSession, data: &[u8]) -> Vec<u8> {
+    let mut wire = vec![0; TlsSession::sealed_len(data.len())];
     let used = session.seal(data, &mut wire).unwrap();
     wire.truncate(used);
     wire
 }
 
 /// One record of any type with any content.
-fn raw(session: &mut Session, kind: ContentType, content: &[u8]) -> Vec<u8> {
+fn raw(session: &mut TlsSession, kind: ContentType, content: &[u8]) -> Vec<u8> {
     let mut wire = Vec::new();
     session.append(kind, content, &mut wire).unwrap();
     wire
 }
 
-fn handshake(session: &mut Session, content: &[u8]) -> Vec<u8> {
+fn handshake(session: &mut TlsSession, content: &[u8]) -> Vec<u8> {
     raw(session, ContentType::Handshake, content)
 }
 
 /// Our server and our client.
-fn sessions(terms: Terms) -> (Box<Session>, Box<Session>) {
+fn sessions(terms: Terms) -> (Box<TlsSession>, Box<TlsSession>) {
     let (server, client) = twins(terms);
     (server.session(), client.session())
 }
@@ -248,12 +248,12 @@ fn many_requests_for_a_key_update_get_one_answer() {
 }
 
 /// The effect of `seal_owed` after its message.
-fn rekey_sender(session: &mut Session) {
+fn rekey_sender(session: &mut TlsSession) {
     let next = match &mut session.keys {
-        Keys::Server(kernel) => kernel.update_tx_secret(),
-        Keys::Client(kernel) => kernel.update_tx_secret(),
+        SessionRole::Server(kernel) => kernel.update_tx_secret(),
+        SessionRole::Client(kernel) => kernel.update_tx_secret(),
     };
-    session.sealer = Sealer::new(session.version, next.unwrap());
+    session.sealer = RecordSealer::new(session.version, next.unwrap());
 }
 
 #[test]
@@ -628,7 +628,7 @@ fn an_idle_session_holds_no_buffer() {
 #[test]
 fn debug_output_of_a_session_hides_keys() {
     let (server, _) = sessions(TLS13_TERMS);
-    assert_eq!(format!("{server:?}"), "Session { version: TLSv1_3, .. }");
+    assert_eq!(format!("{server:?}"), "TlsSession { version: TLSv1_3, .. }");
 }
 
 #[test]

@@ -15,9 +15,9 @@ fn the_most_specific_sni_name_selects_the_tls_rules() {
         .map(|_| Arc::new(acceptor(settings(&[&cert], None))))
         .collect();
     let names = [
-        (Name::Exact("A.example".into()), 1),
-        (Name::Under("example".into()), 2),
-        (Name::Under("b.example".into()), 3),
+        (SniPattern::Exact("A.example".into()), 1),
+        (SniPattern::Under("example".into()), 2),
+        (SniPattern::Under("b.example".into()), 3),
     ];
     let acceptors = Acceptors::new(all, names, 0);
     for (name, place) in [
@@ -51,7 +51,7 @@ fn without_sni_the_default_certificate_is_served() {
     let closed = Arc::new(acceptor(settings(&[&cert], None)));
     let two = Acceptors::new(
         vec![closed, open],
-        [(Name::Exact("a.example".into()), 0)],
+        [(SniPattern::Exact("a.example".into()), 0)],
         1,
     );
     for name in [None, Some("elsewhere.test")] {

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rcgen::{CustomExtension, DnType, SanType, date_time_ymd};
 
+use crate::tls::certs::Certificate;
 use crate::tls::fixtures::*;
 use crate::tls::*;
 
@@ -32,24 +33,34 @@ fn the_private_key_is_found_inside_beside_or_by_name() {
     let inside = folder.write("inside.pem", issued.both());
     let first = folder.write("key-first.pem", key.clone() + &cert);
     for path in [inside, first] {
-        assert_eq!(load(&path).unwrap().key_path(), path);
+        assert_eq!(load(&path).unwrap().paths().last().unwrap(), path);
     }
 
     folder.write("x.key", &key);
     for name in ["x.pem", "x.crt", "x"] {
         let path = folder.write(name, &cert);
         assert_eq!(
-            load(&path).unwrap().key_path(),
+            load(&path).unwrap().paths().last().unwrap(),
             folder.path("x.key"),
             "{name}"
         );
     }
     let path = folder.write("fullchain.pem", &cert);
     folder.write("privkey.pem", &key);
-    assert_eq!(load(&path).unwrap().key_path(), folder.path("privkey.pem"));
+    assert_eq!(
+        load(&path).unwrap().paths().last().unwrap(),
+        folder.path("privkey.pem")
+    );
 
     let named = folder.write("elsewhere", &key);
-    assert_eq!(load_with_key(&path, &named).unwrap().key_path(), named);
+    assert_eq!(
+        load_with_key(&path, &named)
+            .unwrap()
+            .paths()
+            .last()
+            .unwrap(),
+        named
+    );
 }
 
 #[test]
@@ -63,7 +74,7 @@ fn every_private_key_type_is_read_in_every_encoding() {
     ] {
         let issued = ca.issue_with(&["a.example"], algorithm, |_| {});
         let loaded = load(&folder.write("pkcs8.pem", issued.both())).unwrap();
-        assert_eq!(loaded.key_kind(), kind);
+        assert_eq!(loaded.facts.key, kind);
         if let Some(label) = label {
             // As `openssl ecparam -genkey` writes it: the parameters come first.
             let parameters = pem(
@@ -72,7 +83,7 @@ fn every_private_key_type_is_read_in_every_encoding() {
             );
             let both = parameters + &issued.bare_key_pem(label) + &issued.pem();
             assert_eq!(
-                load(&folder.write("bare.pem", both)).unwrap().key_kind(),
+                load(&folder.write("bare.pem", both)).unwrap().facts.key,
                 kind
             );
         }
@@ -234,26 +245,27 @@ fn names_are_subject_alternative_names_or_the_common_name() {
         common,
     );
     let loaded = load(&folder.write("a.pem", issued.both())).unwrap();
-    assert_eq!(loaded.names(), ["a.example", "*.b.example"]);
+    assert_eq!(loaded.facts.names, ["a.example", "*.b.example"]);
     assert_eq!(
         loaded
-            .addresses()
+            .facts
+            .addresses
             .iter()
             .map(ToString::to_string)
             .collect::<Vec<_>>(),
         ["192.0.2.1", "2001:db8::1"]
     );
-    assert!(loaded.subject().contains("Common.Example") && loaded.issuer().contains("ca"));
+    assert!(loaded.facts.subject.contains("Common.Example") && loaded.facts.issuer.contains("ca"));
 
     let loaded = load(&folder.write("b.pem", ca.issue_with(&[], &P256, common).both())).unwrap();
-    assert_eq!(loaded.names(), ["common.example"]);
+    assert_eq!(loaded.facts.names, ["common.example"]);
 
     let only_mail = |params: &mut rcgen::CertificateParams| {
         common(params);
         params.subject_alt_names = vec![SanType::Rfc822Name("a@a.example".try_into().unwrap())];
     };
     let loaded = load(&folder.write("c.pem", ca.issue_with(&[], &P256, only_mail).both())).unwrap();
-    assert!(loaded.names().is_empty());
+    assert!(loaded.facts.names.is_empty());
 }
 
 #[test]

@@ -718,7 +718,7 @@ fn the_certificates_are_described_and_their_files_listed() {
         .store()
         .describe()
         .into_iter()
-        .map(|one| (one.path, one.names, one.key, one.default))
+        .map(|one| (one.path, one.facts.names, one.facts.key, one.default))
         .collect();
     assert_eq!(
         described,

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::task::ready;
 
 use bytes::Bytes;
-use lockgate_content::change::{Filled, Plan};
-use lockgate_content::coding::{self, Coding as Made, Encoder};
+use lockgate_content::change::{ChangePlan, FilledPlan};
+use lockgate_content::coding::{self, Coding as Made, ContentEncoder};
 use lockgate_http::coding::Coding;
-use lockgate_http::conditional::{self, Outcome, Validators};
+use lockgate_http::conditional::{self, ConditionOutcome, Validators};
 use lockgate_http::fields::Known;
-use lockgate_http::head::{BodyLength, Method, ResponseHead, Version};
+use lockgate_http::head::{BodyLength, HttpVersion, Method, ResponseHead};
 use lockgate_http::range::{self, Boundary, Multipart, Selection};
-use lockgate_net::memory::{self, Level};
+use lockgate_net::memory::{self, MemoryLevel};
 use lockgate_rules::compression;
 
 use super::delivery::{Broken, Delivery, Part};
@@ -22,14 +22,14 @@ use super::listings::{self, Page, Wanted};
 use super::{busy, unreadable};
 use crate::access_log::{Cause, Side};
 use crate::answer::{Fault, Form};
-use crate::clock::Waiting;
-use crate::exchange::{Dispatch, Failure};
+use crate::clock::WaitReason;
+use crate::exchange::{Dispatch, ExchangeFailure};
 use crate::files::Files;
 use crate::files::cache::Hit;
 use crate::files::file::{File, now};
 use crate::files::load::{Content, encoded_tag};
 use crate::files::resolve::{absolute, escaped};
-use crate::message::Downstream;
+use crate::message::ClientExchange;
 use crate::shaping::give_back;
 
 /// The fields that make an answer another than the usual one.
@@ -48,11 +48,11 @@ const SEVERAL: usize = 64;
 
 impl Files {
     /// Sends a file or parts of it, or says that the client has it.
-    pub(super) async fn send<D: Downstream>(
+    pub(super) async fn send<D: ClientExchange>(
         &self,
         exchange: &mut Dispatch<'_, D>,
         hit: &Hit,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), ExchangeFailure> {
         let file = &hit.file;
         if let Some(plan) = &file.loaded.plan {
             return self.send_filled(exchange, hit, plan).await;
@@ -90,9 +90,9 @@ impl Files {
                 now(),
             );
             said.status = match conditional::evaluate(method, asked, &validators, now) {
-                Outcome::Proceed => 200,
-                Outcome::NotModified => 304,
-                Outcome::PreconditionFailed => 412,
+                ConditionOutcome::Proceed => 200,
+                ConditionOutcome::NotModified => 304,
+                ConditionOutcome::PreconditionFailed => 412,
             };
             let ranges = said.status == 200 && asked.may_have(&[Known::Range]);
             if ranges && conditional::range_applies(asked, &validators, now) {
@@ -115,12 +115,12 @@ impl Files {
 
     /// Sends all of a form, in the way of nearly all answers: what is the same in each of them is
     /// made once.
-    async fn send_whole<D: Downstream>(
+    async fn send_whole<D: ClientExchange>(
         &self,
         exchange: &mut Dispatch<'_, D>,
         hit: &Hit,
         coding: Coding,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), ExchangeFailure> {
         let form = hit.file.form(coding);
         let prepared = hit.prepared(coding, || {
             let said = Said {
@@ -151,22 +151,22 @@ impl Files {
 
     /// Sends a file with the values of this request in it: nothing that could be kept, and no
     /// parts.
-    async fn send_filled<D: Downstream>(
+    async fn send_filled<D: ClientExchange>(
         &self,
         exchange: &mut Dispatch<'_, D>,
         hit: &Hit,
-        plan: &Arc<Plan>,
-    ) -> Result<(), Failure> {
+        plan: &Arc<ChangePlan>,
+    ) -> Result<(), ExchangeFailure> {
         let request = &exchange.request;
         let Some(rewrite) = &request.rules.rewrite else {
-            return Err(Failure::of(Fault::FileUnreadable));
+            return Err(ExchangeFailure::of(Fault::FileUnreadable));
         };
         let values = rewrite.fill(&request.values);
         let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
         let filled = plan.fill(&values);
         // Values are the client's, and may have thousands of places.
         if filled.length() > rewrite.max {
-            return Err(Failure::because(
+            return Err(ExchangeFailure::because(
                 Fault::FileUnreadable,
                 "its values make it too long",
             ));
@@ -195,7 +195,8 @@ impl Files {
                     let job = move || coding::encode_all(coding, level, &whole);
                     let made = self.compressors.submit(job).map_err(|_| busy())?;
                     let made = exchange.guard.within(made).await;
-                    let made = made.map_err(|cut| Failure::cut(cut, Fault::ResponseTimeout))?;
+                    let made =
+                        made.map_err(|cut| ExchangeFailure::cut(cut, Fault::ResponseTimeout))?;
                     encoded = made.map_err(|_| busy())?;
                 } else {
                     let encoders = &request.worker.encoders;
@@ -216,11 +217,11 @@ impl Files {
 
     /// The coding that is sent: of the forms that there are, and those that may be made, the one
     /// that is wanted most.
-    async fn choose<D: Downstream>(
+    async fn choose<D: ClientExchange>(
         &self,
         exchange: &Dispatch<'_, D>,
         file: &File,
-    ) -> Result<Coding, Failure> {
+    ) -> Result<Coding, ExchangeFailure> {
         let request = &exchange.request;
         let asked = &request.received().fields;
         if !file.varies() || !asked.may_have(&[Known::AcceptEncoding]) {
@@ -233,7 +234,7 @@ impl Files {
             .as_ref()
             .filter(|_| file.compressible && !asked.may_have(&[Known::Range]));
         // What is there already is sent; encoders are large.
-        let compress = compress.filter(|_| memory::level() == Level::Easy);
+        let compress = compress.filter(|_| memory::level() == MemoryLevel::Easy);
         let coding = file.wanted(asked, compress);
         let Some(compress) = compress.filter(|_| !file.has(coding) && file.is_kept(coding)) else {
             return Ok(coding);
@@ -242,7 +243,7 @@ impl Files {
             .guard
             .within(file.make(coding, compress, &self.compressors))
             .await;
-        match made.map_err(|cut| Failure::cut(cut, Fault::ResponseTimeout))? {
+        match made.map_err(|cut| ExchangeFailure::cut(cut, Fault::ResponseTimeout))? {
             Ok((is_smaller, grown)) => {
                 request.worker.files.grew(grown);
                 Ok(if is_smaller { coding } else { Coding::Identity })
@@ -253,13 +254,13 @@ impl Files {
     }
 
     /// The ranges that are asked for.
-    fn select<D: Downstream>(
+    fn select<D: ClientExchange>(
         &self,
         exchange: &Dispatch<'_, D>,
         file: &Rc<File>,
         said: &mut Said<'_>,
         parts: &mut Vec<Part>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), ExchangeFailure> {
         let (head, coding) = (exchange.request.received(), said.coding);
         let size = file.form(coding).len();
         match range::select(head.method, &head.fields, size) {
@@ -292,7 +293,7 @@ impl Files {
     }
 
     /// What is too large to be kept is compressed as it is sent.
-    fn encoded<D: Downstream>(
+    fn encoded<D: ClientExchange>(
         &self,
         exchange: &Dispatch<'_, D>,
         file: &Rc<File>,
@@ -301,7 +302,7 @@ impl Files {
         let compress = exchange.request.rules.compress.as_ref();
         let level = compress.map_or(made.fast_level(), |compress| compress.fast_level(made));
         let len = file.loaded.own.len();
-        let mut encoder = Box::new(Encoder::new(made, level));
+        let mut encoder = Box::new(ContentEncoder::new(made, level));
         encoder.begin(Some(len));
         Part::Encoded {
             file: Rc::clone(file),
@@ -312,7 +313,7 @@ impl Files {
     }
 
     /// A part of a file: from memory, where it is there or must come there.
-    fn part<D: Downstream>(
+    fn part<D: ClientExchange>(
         &self,
         exchange: &Dispatch<'_, D>,
         file: &Rc<File>,
@@ -323,7 +324,7 @@ impl Files {
         let form = file.form(coding);
         let bytes = match &form.content {
             Content::Held(bytes) => Some(bytes.clone()),
-            Content::Open(_) if exchange.down.takes_files() => None,
+            Content::Open(_) if exchange.down.supports_sendfile() => None,
             Content::Open(_) => {
                 let (bytes, grown) =
                     file.bytes_at_once(coding, &exchange.request.worker.files.copies);
@@ -347,11 +348,11 @@ impl Files {
     }
 
     /// The same is found elsewhere; the query goes along.
-    pub(super) async fn redirect<D: Downstream>(
+    pub(super) async fn redirect<D: ClientExchange>(
         &self,
         exchange: &mut Dispatch<'_, D>,
         to: &[u8],
-    ) -> Result<(), Failure> {
+    ) -> Result<(), ExchangeFailure> {
         let values = &exchange.request.values;
         let stripped = exchange
             .request
@@ -376,12 +377,12 @@ impl Files {
     }
 
     /// Shows what is in a directory.
-    pub(super) async fn list<D: Downstream>(
+    pub(super) async fn list<D: ClientExchange>(
         self: &Arc<Self>,
         exchange: &mut Dispatch<'_, D>,
         path: &[u8],
         at: Vec<u8>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), ExchangeFailure> {
         let form = Form::of_accept(exchange.request.received().fields.named(b"accept"));
         let order = Order::of(exchange.request.values.query.unwrap_or_default());
         let wanted = Wanted {
@@ -399,7 +400,7 @@ impl Files {
             .submit(move || listings::list(&files, &wanted))
             .map_err(|_| busy())?;
         let listed = exchange.guard.within(listed).await;
-        let listed = listed.map_err(|cut| Failure::cut(cut, Fault::ResponseTimeout))?;
+        let listed = listed.map_err(|cut| ExchangeFailure::cut(cut, Fault::ResponseTimeout))?;
         let body = listed.map_err(|_| busy())?.map_err(unreadable)?;
         let media_type = if form == Form::Json {
             "application/json"
@@ -427,12 +428,12 @@ impl Files {
     }
 
     /// Sends an answer whose body is `delivery`; adds what it has of its own.
-    async fn deliver<D: Downstream>(
+    async fn deliver<D: ClientExchange>(
         &self,
         exchange: &mut Dispatch<'_, D>,
         answer: &mut ResponseHead,
         mut delivery: Delivery,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), ExchangeFailure> {
         let Dispatch {
             request,
             guard,
@@ -464,46 +465,48 @@ impl Files {
         let length = match delivery.len() {
             Some(0) => BodyLength::Empty,
             Some(len) => BodyLength::Known(len),
-            None if request.received().version >= Version::Http11 => BodyLength::Chunked,
+            None if request.received().version >= HttpVersion::Http11 => BodyLength::Chunked,
             None => BodyLength::UntilClose,
         };
         // What a client still sends when it has an answer is not waited for.
         let persistence = exchange
             .persistence
-            .and(length != BodyLength::UntilClose && down.is_over() && !worker.is_stopping());
-        guard.settle();
+            .and(length != BodyLength::UntilClose && down.is_complete() && !worker.is_stopping());
+        guard.end_phase();
         let watch = guard.watch();
-        watch.waits(Waiting::ForRoom);
+        watch.set_wait(WaitReason::ForRoom);
         down.respond(request.received(), answer, length, persistence);
         outcome.status = answer.status;
         let before = watch.meter.sent.get();
         let delivered = guard.within(poll_fn(|cx| {
             let polled = delivery.poll(cx, *down, self, guard.clock().now(), shaper.as_deref_mut());
-            watch.meter.sent.set(before + down.moved());
+            watch.meter.sent.set(before + down.bytes_written());
             let held = shaper.as_deref_mut().is_some_and(|shaper| {
                 give_back(shaper, &watch.meter);
                 shaper.is_waited_for()
             });
             // While the disk is what is waited for, or the rate, the client is not to blame.
-            watch.waits(if held || delivery.reads() {
-                Waiting::Otherwise
+            watch.set_wait(if held || delivery.reads() {
+                WaitReason::Otherwise
             } else {
-                Waiting::ForRoom
+                WaitReason::ForRoom
             });
             std::task::Poll::Ready(ready!(polled))
         }));
         let delivered = delivered.await;
-        watch.waits(Waiting::Otherwise);
+        watch.set_wait(WaitReason::Otherwise);
         let failure = match delivered {
             Ok(Ok(())) => {
                 outcome.reusable = persistence.is_kept();
                 return Ok(());
             }
-            Ok(Err(Broken::Client(error))) => Failure::client(&error),
-            Ok(Err(broken)) => Failure::silent(Cause::Internal, Side::Lockgate, broken.to_string()),
-            Err(cut) => Failure {
+            Ok(Err(Broken::Client(error))) => ExchangeFailure::client(&error),
+            Ok(Err(broken)) => {
+                ExchangeFailure::silent(Cause::Internal, Side::Lockgate, broken.to_string())
+            }
+            Err(cut) => ExchangeFailure {
                 fault: None,
-                ..Failure::cut(cut, Fault::ResponseTimeout)
+                ..ExchangeFailure::cut(cut, Fault::ResponseTimeout)
             },
         };
         // As with answers of origins: where the close would be the end of the body, and of who
@@ -517,7 +520,7 @@ impl Files {
 
 /// The pieces of a document, without a copy of what is always the same, unless these are many and
 /// small.
-fn filled_parts(plan: &Arc<Plan>, filled: &Filled<'_>) -> Vec<Part> {
+fn filled_parts(plan: &Arc<ChangePlan>, filled: &FilledPlan<'_>) -> Vec<Part> {
     if filled.count() > SEVERAL {
         let mut whole = Vec::new();
         filled.copy_to(&mut whole);
@@ -538,7 +541,7 @@ fn filled_parts(plan: &Arc<Plan>, filled: &Filled<'_>) -> Vec<Part> {
 }
 
 /// The text of a plan, for who sends parts of it.
-struct Text(Arc<Plan>);
+struct Text(Arc<ChangePlan>);
 
 impl AsRef<[u8]> for Text {
     fn as_ref(&self) -> &[u8] {
@@ -606,9 +609,9 @@ impl Said<'_> {
 }
 
 /// What parts are told apart by.
-fn boundary() -> Result<Boundary, Failure> {
+fn boundary() -> Result<Boundary, ExchangeFailure> {
     let mut random = [0; 16];
-    let none = |_| Failure::because(Fault::FileUnreadable, "no random numbers");
+    let none = |_| ExchangeFailure::because(Fault::FileUnreadable, "no random numbers");
     aws_lc_rs::rand::fill(&mut random).map_err(none)?;
     Ok(Boundary::of(u128::from_ne_bytes(random)))
 }

@@ -9,19 +9,19 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
-use lockgate_content::coding::Encoder;
+use lockgate_content::coding::ContentEncoder;
 use lockgate_http::coding::Coding;
-use lockgate_net::files::{self as disk, Errno, Wait};
-use lockgate_net::memory::{self, Level};
-use lockgate_net::shape::Shaper;
-use lockgate_net::threads::Threads;
+use lockgate_net::files::{self as disk, DiskWait, Errno};
+use lockgate_net::memory::{self, MemoryLevel};
+use lockgate_net::thread_pool::ThreadPool;
+use lockgate_net::traffic_shaping::Shaper;
 use tokio::sync::oneshot;
 
 use crate::body::WriteError;
 use crate::files::Files;
 use crate::files::file::File;
 use crate::files::load::Content;
-use crate::message::Downstream;
+use crate::message::ClientExchange;
 
 /// How much of a file is asked for at once: every call ends with a segment that may be short.
 const PIECE: u64 = 1024 * 1024;
@@ -64,7 +64,7 @@ pub(super) enum Part {
     /// All of a file, compressed as it is read; the encoder is away while a thread has it.
     Encoded {
         file: Rc<File>,
-        encoder: Option<Box<Encoder>>,
+        encoder: Option<Box<ContentEncoder>>,
         offset: u64,
         len: u64,
     },
@@ -89,7 +89,7 @@ struct Read {
     bytes: Bytes,
     /// How much of the file that is.
     taken: u64,
-    encoder: Option<Box<Encoder>>,
+    encoder: Option<Box<ContentEncoder>>,
 }
 
 /// A body on its way.
@@ -135,7 +135,7 @@ impl Delivery {
     }
 
     /// Moves it, as far as `shaper` lets it go, until all of it has left.
-    pub(super) fn poll<D: Downstream>(
+    pub(super) fn poll<D: ClientExchange>(
         &mut self,
         cx: &mut Context<'_>,
         down: &mut D,
@@ -144,7 +144,7 @@ impl Delivery {
         mut shaper: Option<&mut Shaper>,
     ) -> Poll<Result<(), Broken>> {
         for _ in 0..TURNS {
-            if down.is_taken() {
+            if down.is_finished() {
                 return down.poll_flush(cx).map_err(Broken::from);
             }
             let mut allowed = usize::MAX;
@@ -158,13 +158,13 @@ impl Delivery {
                 };
                 allowed = granted;
             }
-            let before = down.moved();
+            let before = down.bytes_written();
             if !self.piece.is_empty() {
                 let last = self.parts.is_empty();
                 let taken = if self.piece.len() <= allowed {
-                    ready!(down.poll_share(cx, &self.piece, last))?
+                    ready!(down.poll_write_shared(cx, &self.piece, last))?
                 } else {
-                    ready!(down.poll_share(cx, &self.piece.slice(..allowed), false))?
+                    ready!(down.poll_write_shared(cx, &self.piece.slice(..allowed), false))?
                 };
                 self.piece.advance(taken);
                 spend(shaper.as_deref_mut(), taken);
@@ -178,7 +178,10 @@ impl Delivery {
                 }
                 Some(Part::File { .. }) => {
                     let polled = self.poll_file(cx, down, files, now, allowed);
-                    spend(shaper.as_deref_mut(), (down.moved() - before) as usize);
+                    spend(
+                        shaper.as_deref_mut(),
+                        (down.bytes_written() - before) as usize,
+                    );
                     ready!(polled)?;
                 }
                 Some(Part::Encoded { .. }) => ready!(self.poll_encoded(cx, down, files))?,
@@ -189,7 +192,7 @@ impl Delivery {
     }
 
     /// Moves a piece of the file that comes first, or reads one.
-    fn poll_file<D: Downstream>(
+    fn poll_file<D: ClientExchange>(
         &mut self,
         cx: &mut Context<'_>,
         down: &mut D,
@@ -232,19 +235,19 @@ impl Delivery {
                 }
                 // Nothing is read that nobody takes: it can be read again as long as the file is
                 // there.
-                None if !down.takes_files() && down.poll_room(cx)?.is_pending() => {
+                None if !down.supports_sendfile() && down.poll_room(cx)?.is_pending() => {
                     return Poll::Pending;
                 }
                 None if now < file.resident.get() || is_resident(descriptor, *offset, wanted) => {
                     let here = usize::try_from(wanted).unwrap_or(usize::MAX).min(allowed);
                     let part = (descriptor.as_fd(), *offset, here);
-                    match ready!(down.poll_file(cx, part, last && here as u64 == *len))? {
+                    match ready!(down.poll_send_file(cx, part, last && here as u64 == *len))? {
                         Some(moved) => moved as u64,
                         None => match read(
                             descriptor,
                             *offset,
                             wanted.min(at_once(self.step)),
-                            Wait::No,
+                            DiskWait::No,
                         ) {
                             // It may have been written over since it was looked at.
                             Ok(_) if !form.is_unchanged() => {
@@ -285,7 +288,7 @@ impl Delivery {
     }
 
     /// Has a thread read and compress a piece, and takes it.
-    fn poll_encoded<D: Downstream>(
+    fn poll_encoded<D: ClientExchange>(
         &mut self,
         cx: &mut Context<'_>,
         down: &mut D,
@@ -326,7 +329,7 @@ impl Delivery {
             *len <= COPIED,
         );
         let job = move || {
-            let bytes = read(&descriptor, offset, wanted, Wait::Yes)?;
+            let bytes = read(&descriptor, offset, wanted, DiskWait::Yes)?;
             let mut encoded = Vec::new();
             encoder.write(&bytes, &mut encoded);
             if last {
@@ -338,14 +341,19 @@ impl Delivery {
                 encoder: Some(encoder),
             })
         };
-        self.reading = Some(files.compressors.go_on(job).map_err(|_| Broken::Busy)?);
+        self.reading = Some(
+            files
+                .compressors
+                .submit_continuation(job)
+                .map_err(|_| Broken::Busy)?,
+        );
         Poll::Ready(Ok(()))
     }
 }
 
 /// How much is read at once, where usually it is `step`: what a client does not take is held.
 fn at_once(step: u64) -> u64 {
-    if memory::level() == Level::Easy {
+    if memory::level() == MemoryLevel::Easy {
         step
     } else {
         FIRST
@@ -360,28 +368,28 @@ fn spend(shaper: Option<&mut Shaper>, bytes: usize) {
 
 /// Has a thread read a piece.
 fn order(
-    threads: &Threads,
+    threads: &ThreadPool,
     file: &Arc<OwnedFd>,
     offset: u64,
     wanted: u64,
 ) -> Result<Reading, Broken> {
     let (file, len) = (Arc::clone(file), wanted.min(at_once(COPIED)));
     let job = move || {
-        read(&file, offset, len, Wait::Yes).map(|bytes| Read {
+        read(&file, offset, len, DiskWait::Yes).map(|bytes| Read {
             bytes,
             ..Read::default()
         })
     };
-    threads.go_on(job).map_err(|_| Broken::Busy)
+    threads.submit_continuation(job).map_err(|_| Broken::Busy)
 }
 
 /// Whether the kernel has a part of a file in memory, as far as its first and last bytes tell.
 fn is_resident(file: &OwnedFd, offset: u64, len: u64) -> bool {
-    let at = |offset| disk::read_at(file, &mut [0], offset, Wait::No).is_ok();
+    let at = |offset| disk::read_at(file, &mut [0], offset, DiskWait::No).is_ok();
     at(offset) && at(offset + len - 1)
 }
 
-fn read(file: &OwnedFd, offset: u64, len: u64, wait: Wait) -> Result<Bytes, Errno> {
+fn read(file: &OwnedFd, offset: u64, len: u64, wait: DiskWait) -> Result<Bytes, Errno> {
     let mut bytes = vec![0; usize::try_from(len).map_err(|_| Errno::FBIG)?];
     let read = disk::read_at(file, &mut bytes, offset, wait)?;
     bytes.truncate(read);

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use lockgate_http::date;
-use lockgate_net::files::{Entry, Kind};
+use lockgate_net::files::{DirectoryEntry, FileKind};
 
 use crate::answer::Form;
 use crate::escape;
@@ -46,12 +46,12 @@ impl Order {
         }
     }
 
-    pub(super) fn sort(self, entries: &mut [Entry]) {
+    pub(super) fn sort(self, entries: &mut [DirectoryEntry]) {
         entries.sort_unstable_by(|a, b| self.compare(a, b));
     }
 
-    fn compare(self, a: &Entry, b: &Entry) -> Ordering {
-        let first = |entry: &Entry| entry.kind != Kind::Directory;
+    fn compare(self, a: &DirectoryEntry, b: &DirectoryEntry) -> Ordering {
+        let first = |entry: &DirectoryEntry| entry.kind != FileKind::Directory;
         let inner = match self.by {
             By::Name => a.name.cmp(&b.name),
             By::Size => a.size.cmp(&b.size),
@@ -72,7 +72,7 @@ pub(super) struct Listing<'a> {
     /// The path as it was asked for, decoded.
     pub(super) path: &'a [u8],
     /// In this order.
-    pub(super) entries: &'a [Entry],
+    pub(super) entries: &'a [DirectoryEntry],
     /// How many names there are beside these.
     pub(super) more: usize,
     pub(super) order: Order,
@@ -91,7 +91,7 @@ impl Listing<'_> {
     fn text(&self, out: &mut Vec<u8>) {
         for entry in self.entries {
             out.extend_from_slice(&escaped(&entry.name));
-            out.extend_from_slice(if entry.kind == Kind::Directory {
+            out.extend_from_slice(if entry.kind == FileKind::Directory {
                 b"/\n"
             } else {
                 b"\n"
@@ -106,7 +106,7 @@ impl Listing<'_> {
         out.extend_from_slice(b"[");
         for (place, entry) in self.entries.iter().enumerate() {
             out.extend_from_slice(if place == 0 { b"\n" } else { b",\n" });
-            let kind = if entry.kind == Kind::Directory {
+            let kind = if entry.kind == FileKind::Directory {
                 "directory"
             } else {
                 "file"
@@ -114,7 +114,7 @@ impl Listing<'_> {
             out.extend_from_slice(b"{\"name\":\"");
             escape::json_inside(out, &entry.name);
             let url = escaped(&entry.name);
-            let slash = if entry.kind == Kind::Directory {
+            let slash = if entry.kind == FileKind::Directory {
                 "/"
             } else {
                 ""
@@ -125,7 +125,7 @@ impl Listing<'_> {
             out.extend_from_slice(b"\",\"modified\":\"");
             out.extend_from_slice(&modified(entry));
             out.extend_from_slice(b"\"");
-            if entry.kind == Kind::File {
+            if entry.kind == FileKind::File {
                 out.extend_from_slice(format!(",\"size\":{}", entry.size).as_bytes());
             }
             out.extend_from_slice(b"}");
@@ -161,7 +161,7 @@ impl Listing<'_> {
             out.extend_from_slice(b"<tr><td><a href=\"../\">../</a><td><td>\n");
         }
         for entry in self.entries {
-            let slash = if entry.kind == Kind::Directory {
+            let slash = if entry.kind == FileKind::Directory {
                 "/"
             } else {
                 ""
@@ -172,7 +172,7 @@ impl Listing<'_> {
             out.extend_from_slice(format!("{slash}\">").as_bytes());
             escape::html(out, &String::from_utf8_lossy(&entry.name));
             out.extend_from_slice(format!("{slash}</a><td>").as_bytes());
-            if entry.kind == Kind::File {
+            if entry.kind == FileKind::File {
                 out.extend_from_slice(entry.size.to_string().as_bytes());
             }
             out.extend_from_slice(b"<td>");
@@ -200,6 +200,6 @@ td:nth-child(3) { white-space: nowrap }
 </style></head><body>
 ";
 
-fn modified(entry: &Entry) -> [u8; date::LENGTH] {
+fn modified(entry: &DirectoryEntry) -> [u8; date::LENGTH] {
     date::imf_fixdate(u64::try_from(entry.modified).unwrap_or(0))
 }

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use lockgate_net::files::{Entry, Errno, Root, Stamp, Symlinks, Wait};
+use lockgate_net::files::{DirectoryEntry, DiskWait, Errno, FileVersion, Root, Symlinks};
 
 use super::listing::{Listing, MOST, Order};
 use crate::answer::Form;
@@ -76,16 +76,16 @@ struct Made {
 
 #[derive(Debug)]
 struct Directory {
-    stamp: Stamp,
+    stamp: FileVersion,
     read: Instant,
-    entries: Vec<Entry>,
+    entries: Vec<DirectoryEntry>,
     more: usize,
     pages: HashMap<Page, Bytes>,
 }
 
 impl Made {
     fn get(&mut self, folder: &Folder<'_>, wanted: &Wanted, now: Instant) -> Result<Bytes, Errno> {
-        let root = Root::open(folder.root, folder.symlinks, Wait::Yes)?;
+        let root = Root::open(folder.root, folder.symlinks, DiskWait::Yes)?;
         // Looked at before it is read: a change in between is seen by the next.
         let (_, stamp) = root.look(&wanted.at)?;
         let key = (folder.place, wanted.at.clone());

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use lockgate_http::fields::{Fields, Known};
 use lockgate_http::forwarding;
-use lockgate_http::head::{BodyLength, Method, ResponseHead, Version};
+use lockgate_http::head::{BodyLength, HttpVersion, Method, ResponseHead};
 use lockgate_http::target::{self, Authority};
-use lockgate_net::memory::{self, Charge, Kind, Level};
+use lockgate_net::memory::{self, Charge, MemoryKind, MemoryLevel};
 use lockgate_rules::Cors;
 
 use super::Proxy;
@@ -18,40 +18,40 @@ use super::replay::Replay;
 use super::upload::{self, Upload};
 use crate::access_log::{Cause, Side};
 use crate::answer::{Fault, grpc};
-use crate::body::{ReadError, Sink, Source};
-use crate::boxed::boxed;
-use crate::clock::Waiting;
-use crate::exchange::{Dispatch, Failure, Request, Switched};
+use crate::body::{BodyReader, BodyWriter, ReadError};
+use crate::box_future::boxed;
+use crate::clock::WaitReason;
+use crate::exchange::{Dispatch, ExchangeFailure, RoutedRequest, SwitchedConnection};
 use crate::h1;
-use crate::message::Downstream;
+use crate::message::ClientExchange;
 use crate::pump::{PumpError, poll_pump};
 use crate::rules::Rules;
-use crate::shaping::Held;
+use crate::shaping::ShapedBody;
 use crate::transform::body::{Stage, Transformation};
 use crate::transform::{Origin, Public};
-use crate::upstream::{Lease, Wire, Wish};
+use crate::upstream::{Lease, Preference, UpstreamConnection};
 
 /// How long what is left of a request's body may stand still, once its answer has been delivered.
 const REST: Duration = Duration::from_secs(30);
 
 impl Proxy {
     /// Hands the answer on.
-    pub(super) async fn answer<D: Downstream>(
+    pub(super) async fn answer<D: ClientExchange>(
         &self,
         exchange: &mut Dispatch<'_, D>,
         mut lease: Lease,
         replay: &mut Replay,
         answer: &mut ResponseHead,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), ExchangeFailure> {
         if answer.status == 101 {
             stick(exchange, &lease, answer);
             return boxed(|| switch(exchange, lease, answer, self.tunnel_idle)).await;
         }
         let length = lease
             .link
-            .begin_answer(exchange.request.received().method, answer);
-        let length =
-            length.map_err(|error| Failure::because(Fault::BadResponse, error.to_string()))?;
+            .begin_response(exchange.request.received().method, answer);
+        let length = length
+            .map_err(|error| ExchangeFailure::because(Fault::BadResponse, error.to_string()))?;
         let stays = forwarding::keeps_alive(answer.version, &answer.fields)
             && length != BodyLength::UntilClose;
         let kept = stays
@@ -61,7 +61,7 @@ impl Proxy {
         let native = transformation
             .as_ref()
             .map_or(0, Transformation::native_bytes);
-        let _native = (native > 0).then(|| Charge::new(Kind::Coding, native));
+        let _native = (native > 0).then(|| Charge::new(MemoryKind::Coding, native));
         let length = if transformation.is_some() {
             BodyLength::Chunked
         } else {
@@ -69,14 +69,14 @@ impl Proxy {
         };
         let onward = match length {
             BodyLength::Chunked | BodyLength::UntilClose
-                if exchange.request.received().version >= Version::Http11 =>
+                if exchange.request.received().version >= HttpVersion::Http11 =>
             {
                 BodyLength::Chunked
             }
             BodyLength::Chunked => BodyLength::UntilClose,
             length => length,
         };
-        let mut uploading = !lease.link.is_taken();
+        let mut uploading = !lease.link.is_finished();
         // RFC 9112 §9.6: an endpoint that closes after its answer has heard enough. One that stays
         // may have answered before it reads the rest, and gets it, unless the client was
         // told to wait and was never asked for it.
@@ -89,10 +89,10 @@ impl Proxy {
             .is_some();
         let wanted = uploading
             && stays
-            && (!expects || exchange.outcome.awaited || exchange.down.taken() > 0);
+            && (!expects || exchange.outcome.awaited || exchange.down.bytes_read() > 0);
         let persistence = exchange.persistence.and(
             onward != BodyLength::UntilClose
-                && (exchange.down.is_over() || wanted)
+                && (exchange.down.is_complete() || wanted)
                 // Since the request came, the end may have begun.
                 && !exchange.request.worker.is_stopping(),
         );
@@ -105,7 +105,7 @@ impl Proxy {
         exchange.outcome.grpc_status = grpc_status(&lease, &answer.fields);
         let (guard, rules) = (exchange.guard, exchange.request.rules);
         self.whole
-            .map_or_else(|| guard.settle(), |whole| guard.phase(whole));
+            .map_or_else(|| guard.end_phase(), |whole| guard.phase(whole));
         let (down, up) = (&mut *exchange.down, &mut lease.link);
         let (mut received, mut sent) = match &mut exchange.shapers {
             Some(shapers) => (shapers.received.as_mut(), shapers.sent.as_mut()),
@@ -135,7 +135,7 @@ impl Proxy {
                     (None, None) => poll_pump(cx, up, down, &rules.headers, |_| {}),
                     (None, Some(shaper)) => poll_pump(
                         cx,
-                        &mut Held::new(up, shaper, meter),
+                        &mut ShapedBody::new(up, shaper, meter),
                         down,
                         &rules.headers,
                         |_| {},
@@ -145,25 +145,28 @@ impl Proxy {
                     }
                     (Some(transformation), Some(shaper)) => {
                         let mut changed = transformation.of(up);
-                        let mut changed = Held::new(&mut changed, shaper, meter);
+                        let mut changed = ShapedBody::new(&mut changed, shaper, meter);
                         poll_pump(cx, &mut changed, down, &rules.headers, |_| {})
                     }
                 };
-                guard.watch().meter.sent.set(before + down.moved());
+                guard.watch().meter.sent.set(before + down.bytes_written());
                 if pumped.is_pending() && down.is_blocked() {
-                    guard.watch().waits(Waiting::ForRoom);
+                    guard.watch().set_wait(WaitReason::ForRoom);
                 } else if !uploading {
-                    guard.watch().waits(Waiting::Otherwise);
+                    guard.watch().set_wait(WaitReason::Otherwise);
                 }
                 // Events may come hours apart: nothing is written that would tell.
                 if pumped.is_pending() && down.poll_gone(cx).is_ready() {
-                    let failure =
-                        Failure::silent(Cause::ClientReset, Side::Downstream, "within the answer");
+                    let failure = ExchangeFailure::silent(
+                        Cause::ClientReset,
+                        Side::Downstream,
+                        "within the answer",
+                    );
                     return Poll::Ready(Err(failure));
                 }
                 ready!(pumped).map_err(|fault| match fault {
                     PumpError::Source(error) => truncated(&error),
-                    PumpError::Sink(error) => Failure::client(&error),
+                    PumpError::Sink(error) => ExchangeFailure::client(&error),
                 })?;
                 delivering = false;
             }
@@ -173,7 +176,7 @@ impl Proxy {
                 && up.poll_broken(cx).is_pending()
                 && down.poll_gone(cx).is_pending()
             {
-                if moved.replace(up.moved()) != Some(up.moved()) {
+                if moved.replace(up.bytes_written()) != Some(up.bytes_written()) {
                     guard.phase(REST);
                 }
                 return Poll::Pending;
@@ -191,7 +194,7 @@ impl Proxy {
         }
         let delivered = match exchanged {
             Ok(delivered) => delivered,
-            Err(cut) if delivering => Err(Failure::cut(cut, Fault::ResponseTimeout)),
+            Err(cut) if delivering => Err(ExchangeFailure::cut(cut, Fault::ResponseTimeout)),
             // The client has its answer, and takes too long to say the rest.
             Err(_) => Ok(()),
         };
@@ -199,9 +202,9 @@ impl Proxy {
             if failure.side == Side::Upstream {
                 // What has come is delivered, and its end is not: the client must not take it for
                 // the whole.
-                guard.watch().waits(Waiting::ForRoom);
+                guard.watch().set_wait(WaitReason::ForRoom);
                 let _ = guard
-                    .within(poll_fn(|cx| exchange.down.poll_left(cx)))
+                    .within(poll_fn(|cx| exchange.down.poll_drained(cx)))
                     .await;
             }
             // Where the close is the end of the body (RFC 9112 §8) only a reset says that it is
@@ -217,7 +220,7 @@ impl Proxy {
             let told = exchange.outcome.grpc_status;
             exchange.outcome.grpc_status = told.or_else(|| grpc_status(&lease, trailers));
         }
-        exchange.outcome.reusable = persistence.is_kept() && exchange.down.is_over();
+        exchange.outcome.reusable = persistence.is_kept() && exchange.down.is_complete();
         if kept {
             if lease.pool().settings.proxy_protocol.is_some() {
                 lease.keep_private(exchange.private, guard.clock().now());
@@ -232,7 +235,7 @@ impl Proxy {
 /// What changes and compresses an answer's body, if something does: its fields say so already,
 /// those of an answer to HEAD too.
 fn transformed(
-    request: &Request<'_>,
+    request: &RoutedRequest<'_>,
     answer: &mut ResponseHead,
     length: BodyLength,
 ) -> Option<Transformation> {
@@ -245,7 +248,7 @@ fn transformed(
     if (rewrite.is_none() && compress.is_none()) || (bodiless && !is_head && answer.status != 304) {
         return None;
     }
-    forwarding::detach(&mut answer.fields);
+    forwarding::remove_connection_fields(&mut answer.fields);
     let mut stages = Vec::new();
     if let Some(rewrite) = rewrite {
         rewrite.begin(
@@ -257,7 +260,10 @@ fn transformed(
     }
     let asked = &request.received().fields;
     // Encoders are large: while memory is scarce answers go as they are.
-    if let Some(compress) = compress.as_ref().filter(|_| memory::level() == Level::Easy) {
+    if let Some(compress) = compress
+        .as_ref()
+        .filter(|_| memory::level() == MemoryLevel::Easy)
+    {
         compress.recall(asked, answer.status, &mut answer.fields);
         if let Some((coding, level)) = compress.begin(asked, answer.status, &mut answer.fields)
             && !bodiless
@@ -274,8 +280,8 @@ fn transformed(
 }
 
 /// The changes that the route makes to an answer.
-fn transform(request: &Request<'_>, lease: &Lease, answer: &mut ResponseHead) {
-    let Request {
+fn transform(request: &RoutedRequest<'_>, lease: &Lease, answer: &mut ResponseHead) {
+    let RoutedRequest {
         worker,
         outgoing,
         values,
@@ -317,11 +323,11 @@ fn transform(request: &Request<'_>, lease: &Lease, answer: &mut ResponseHead) {
         public.restore(&mut answer.fields);
     }
     if rules.cors.is_some() {
-        forwarding::detach(&mut answer.fields);
+        forwarding::remove_connection_fields(&mut answer.fields);
         Cors::clear(&mut answer.fields);
     }
     if !rules.headers.is_empty() {
-        forwarding::detach(&mut answer.fields);
+        forwarding::remove_connection_fields(&mut answer.fields);
         let mut scratch = worker.blocks.text();
         rules
             .headers
@@ -344,9 +350,9 @@ fn transform(request: &Request<'_>, lease: &Lease, answer: &mut ResponseHead) {
 /// Tells the client to which endpoint it belongs from here on, where it does not know that.
 fn stick<D>(exchange: &Dispatch<'_, D>, lease: &Lease, answer: &mut ResponseHead) {
     if let Some(sticky) = lease.settings().sticky()
-        && exchange.wish != Wish::Member(lease.member())
+        && exchange.preference != Preference::Member(lease.member())
     {
-        forwarding::detach(&mut answer.fields);
+        forwarding::remove_connection_fields(&mut answer.fields);
         sticky.say(
             lease.member(),
             exchange.request.outgoing.client.is_secure(),
@@ -357,7 +363,7 @@ fn stick<D>(exchange: &Dispatch<'_, D>, lease: &Lease, answer: &mut ResponseHead
 
 /// How a call of gRPC has ended: there are none but over HTTP/2.
 fn grpc_status(lease: &Lease, fields: &Fields) -> Option<u16> {
-    if matches!(lease.link, Wire::H2(_)) {
+    if matches!(lease.link, UpstreamConnection::H2(_)) {
         grpc::status(fields)
     } else {
         None
@@ -365,7 +371,7 @@ fn grpc_status(lease: &Lease, fields: &Fields) -> Option<u16> {
 }
 
 /// The answer was begun: all that can be said is that it has not ended.
-fn truncated(error: &ReadError) -> Failure {
+fn truncated(error: &ReadError) -> ExchangeFailure {
     let fault = match error {
         ReadError::Cut => Fault::ResponseIncomplete,
         ReadError::Stream(error) if is_end(error) => Fault::ResponseIncomplete,
@@ -377,21 +383,23 @@ fn truncated(error: &ReadError) -> Failure {
         | ReadError::Transform(_)
         | ReadError::TooLong => Fault::BadResponse,
     };
-    Failure::because(fault, error.to_string())
+    ExchangeFailure::because(fault, error.to_string())
 }
 
 /// Both have agreed to speak something else from here on (RFC 9110 §7.8).
-async fn switch<D: Downstream>(
+async fn switch<D: ClientExchange>(
     exchange: &mut Dispatch<'_, D>,
     lease: Lease,
     answer: &ResponseHead,
     idle: Duration,
-) -> Result<(), Failure> {
+) -> Result<(), ExchangeFailure> {
     // RFC 9110 §7.8: not before the request is whole. What is left of its body would be taken for
     // the other protocol.
-    let whole = exchange.down.is_over() && lease.link.is_flushed();
-    if !whole || !h1::agrees(&exchange.request.outgoing, answer) {
-        return Err(Failure::of(Fault::UpgradeFailed));
+    let whole = exchange.down.is_complete() && lease.link.is_flushed();
+    if !whole || !h1::confirms_upgrade(&exchange.request.outgoing, answer) {
+        return Err(ExchangeFailure::of(Fault::UpgradeFailed));
     }
-    exchange.switch(answer, Switched::of(lease, idle)).await
+    exchange
+        .switch(answer, SwitchedConnection::of(lease, idle))
+        .await
 }

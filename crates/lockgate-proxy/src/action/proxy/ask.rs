@@ -9,30 +9,30 @@ use std::time::{Duration, Instant};
 use lockgate_http::fields::Known;
 use lockgate_http::h1::HeadError;
 use lockgate_http::head::{BodyLength, ResponseHead};
-use lockgate_net::shape::Shaper;
 use lockgate_net::stream::StreamError;
+use lockgate_net::traffic_shaping::Shaper;
 
 use super::Proxy;
 use super::replay::Replay;
 use super::upload::{self, Upload};
 use crate::access_log::{Cause, Side};
 use crate::answer::Fault;
-use crate::body::{ReadError, Sink};
-use crate::boxed::boxed;
-use crate::clock::{Asked, Cut, Guard, Waiting};
-use crate::exchange::{Dispatch, Failure};
-use crate::h2::Target;
-use crate::message::Downstream;
+use crate::body::{BodyWriter, ReadError};
+use crate::box_future::boxed;
+use crate::clock::{Cut, Guard, PendingResponse, WaitReason};
+use crate::exchange::{Dispatch, ExchangeFailure};
+use crate::h2::RequestPseudoFields;
+use crate::message::ClientExchange;
 use crate::rules::Rules;
-use crate::upstream::Failure::{Broken, Unserved};
-use crate::upstream::{self, Lease, Wire};
+use crate::upstream::EndpointFailure::{Reset, Unserved};
+use crate::upstream::{self, Lease, UpstreamConnection};
 
 /// Interim answers that one request may get: none has a reason for more.
 const INTERIM: u32 = 32;
 
 /// How an attempt failed before anything was answered.
 pub(super) struct Unanswered {
-    pub(super) failure: Failure,
+    pub(super) failure: ExchangeFailure,
     /// Whether any byte of the request has left.
     pub(super) sent: bool,
     /// Whether another attempt could go better: not if it was the client.
@@ -45,7 +45,7 @@ pub(super) struct Unanswered {
     /// client has sent.
     pub(super) reset: bool,
     /// What it says of the endpoint, if that is to blame.
-    pub(super) blames: Option<upstream::Failure>,
+    pub(super) blames: Option<upstream::EndpointFailure>,
 }
 
 /// How a connection, or a stream, has ended before there was an answer.
@@ -58,7 +58,7 @@ enum BrokeOff {
 }
 
 impl Unanswered {
-    fn end(failure: Failure) -> Self {
+    fn end(failure: ExchangeFailure) -> Self {
         // An answer that cannot be read is the endpoint's.
         let blames = (failure.fault == Some(Fault::BadResponse)).then_some(Unserved);
         Self {
@@ -73,8 +73,12 @@ impl Unanswered {
     }
 
     /// The endpoint broke off.
-    fn broken(up: &Wire, how: BrokeOff, detail: impl Into<Cow<'static, str>>) -> Self {
-        let begun = up.has_begun_answer();
+    fn broken(
+        up: &UpstreamConnection,
+        how: BrokeOff,
+        detail: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        let begun = up.has_begun_response();
         // RFC 9209 §2.3.8, §2.3.18: it is another error once a part of the answer was received.
         let fault = match (how, begun) {
             (BrokeOff::Closed, false) => Fault::ConnectionClosed,
@@ -82,9 +86,9 @@ impl Unanswered {
             (BrokeOff::Closed, true) => Fault::ResponseIncomplete,
             (BrokeOff::Reset | BrokeOff::Refused, true) => Fault::ResponseReset,
         };
-        let failure = Failure::because(fault, detail);
+        let failure = ExchangeFailure::because(fault, detail);
         let reset = matches!(how, BrokeOff::Refused);
-        let blames = (!reset).then_some(Broken);
+        let blames = (!reset).then_some(Reset);
         Self {
             failure,
             sent: up.has_sent(),
@@ -97,7 +101,7 @@ impl Unanswered {
     }
 
     /// We do not wait any longer.
-    fn cut(up: &Wire, cut: Cut, asking: &Asking<'_>) -> Self {
+    fn cut(up: &UpstreamConnection, cut: Cut, asking: &Asking<'_>) -> Self {
         let fault = if asking.uploaded {
             Fault::ResponseTimeout
         } else {
@@ -107,7 +111,7 @@ impl Unanswered {
         // Where the client holds its body back, the endpoint may be waiting for that.
         let blames = (late && (asking.invited || asking.uploaded)).then_some(Unserved);
         Self {
-            failure: Failure::cut(cut, fault),
+            failure: ExchangeFailure::cut(cut, fault),
             sent: up.has_sent(),
             worth: late,
             late,
@@ -126,12 +130,12 @@ impl Unanswered {
 
 impl Proxy {
     /// Sends the request, and reads until there is the head of an answer.
-    pub(super) async fn ask<D: Downstream>(
+    pub(super) async fn ask<D: ClientExchange>(
         &self,
         exchange: &mut Dispatch<'_, D>,
-        up: &mut Wire,
-        target: Option<Target>,
-        asked: Asked,
+        up: &mut UpstreamConnection,
+        target: Option<RequestPseudoFields>,
+        asked: PendingResponse,
         replay: &mut Replay,
         answer: &mut ResponseHead,
     ) -> Result<(), Unanswered> {
@@ -143,15 +147,15 @@ impl Proxy {
             .fields()
             .first(Known::Expect)
             .is_some();
-        guard.settle();
-        if !up.takes(&exchange.request.outgoing) {
-            let failure = Failure::because(
+        guard.end_phase();
+        if !up.supports(&exchange.request.outgoing) {
+            let failure = ExchangeFailure::because(
                 Fault::UpgradeFailed,
                 "the endpoint takes no WebSocket over HTTP/2",
             );
             return Err(Unanswered::end(failure));
         }
-        up.ask(&exchange.request.outgoing, target);
+        up.send_request(&exchange.request.outgoing, target);
         exchange.outcome.awaited = false;
         let mut asking = Asking {
             guard,
@@ -187,16 +191,16 @@ impl Proxy {
             }
             exchange.outcome.awaited |= answer.status == 100;
             // While the client takes it, the endpoint is not waited for.
-            let asked = guard.watch().asked.take();
+            let asked = guard.watch().pending.take();
             boxed(|| interim(exchange, answer))
                 .await
                 .map_err(Unanswered::end)?;
-            guard.watch().asked.set(asked);
+            guard.watch().pending.set(asked);
             if answer.status == 100 {
                 asking.invite();
             }
         }
-        Err(Unanswered::end(Failure::because(
+        Err(Unanswered::end(ExchangeFailure::because(
             Fault::BadResponse,
             "too many interim answers",
         )))
@@ -210,7 +214,7 @@ struct Asking<'a> {
     /// How long the endpoint has, once it is the one that is waited for.
     response: Option<Duration>,
     /// For the tick, once the endpoint has the whole of it.
-    asked: Asked,
+    asked: PendingResponse,
     /// Whether it has.
     uploaded: bool,
     /// Whether nothing had to be waited for until then.
@@ -228,8 +232,8 @@ impl Asking<'_> {
     fn poll(
         &mut self,
         cx: &mut Context<'_>,
-        down: &mut impl Downstream,
-        up: &mut Wire,
+        down: &mut impl ClientExchange,
+        up: &mut UpstreamConnection,
         replay: &mut Replay,
         shaper: Option<&mut Shaper>,
         answer: &mut ResponseHead,
@@ -239,7 +243,7 @@ impl Asking<'_> {
         {
             return Poll::Ready(Err(Unanswered::end(failure)));
         }
-        let (how, detail) = match up.poll_answer(cx, answer) {
+        let (how, detail) = match up.poll_response(cx, answer) {
             Poll::Ready(Ok(true)) => return Poll::Ready(Ok(())),
             Poll::Ready(Ok(false)) => (BrokeOff::Closed, "closed before it answered".to_owned()),
             Poll::Ready(Err(error @ ReadError::Cut)) => (BrokeOff::Closed, error.to_string()),
@@ -260,8 +264,11 @@ impl Asking<'_> {
                 if down.poll_broken(cx).is_ready()
                     || (self.uploaded || up.is_blocked()) && down.poll_gone(cx).is_ready() =>
             {
-                let failure =
-                    Failure::silent(Cause::ClientReset, Side::Downstream, "while it waited");
+                let failure = ExchangeFailure::silent(
+                    Cause::ClientReset,
+                    Side::Downstream,
+                    "while it waited",
+                );
                 return Poll::Ready(Err(Unanswered::end(failure)));
             }
             Poll::Pending => return Poll::Pending,
@@ -279,11 +286,11 @@ impl Asking<'_> {
     fn upload(
         &mut self,
         cx: &mut Context<'_>,
-        down: &mut impl Downstream,
-        up: &mut Wire,
+        down: &mut impl ClientExchange,
+        up: &mut UpstreamConnection,
         replay: &mut Replay,
         shaper: Option<&mut Shaper>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), ExchangeFailure> {
         match upload::poll(cx, self.guard, self.rules, down, up, replay, shaper) {
             Poll::Ready(Err(Upload::Client(failure))) => return Err(failure),
             Poll::Ready(done) => {
@@ -291,7 +298,7 @@ impl Asking<'_> {
                     self.broken = Some(error);
                 }
                 self.uploaded = true;
-                self.guard.watch().waits(Waiting::Otherwise);
+                self.guard.watch().set_wait(WaitReason::Otherwise);
                 // How long the client has taken to send it is not the endpoint's doing.
                 let since = if self.at_once {
                     self.asked.since
@@ -299,27 +306,27 @@ impl Asking<'_> {
                     Instant::now()
                 };
                 let tried = self.asked.tried.filter(|_| replay.is_whole());
-                self.guard.watch().asked.set(Some(Asked {
+                self.guard.watch().pending.set(Some(PendingResponse {
                     since,
                     tried,
                     ..self.asked
                 }));
                 self.limit();
             }
-            Poll::Pending if !self.invited && down.taken() == 0 => {
+            Poll::Pending if !self.invited && down.bytes_read() == 0 => {
                 self.at_once = false;
-                self.guard.watch().waits(Waiting::Otherwise);
+                self.guard.watch().set_wait(WaitReason::Otherwise);
             }
             Poll::Pending => {
                 self.at_once = false;
                 self.invite();
-                let stuck = up.is_blocked().then(|| up.moved());
+                let stuck = up.is_blocked().then(|| up.bytes_written());
                 if stuck != self.stuck {
                     self.stuck = stuck;
                     if stuck.is_some() {
                         self.limit()
                     } else {
-                        self.guard.settle()
+                        self.guard.end_phase()
                     }
                 }
             }
@@ -330,7 +337,7 @@ impl Asking<'_> {
     /// From here on the client is waited for.
     fn invite(&mut self) {
         if !std::mem::replace(&mut self.invited, true) && !self.uploaded {
-            self.guard.settle();
+            self.guard.end_phase();
         }
     }
 
@@ -359,25 +366,25 @@ fn unreadable(error: &ReadError) -> Unanswered {
         }
         _ => Fault::BadResponse,
     };
-    Unanswered::end(Failure::because(fault, error.to_string()))
+    Unanswered::end(ExchangeFailure::because(fault, error.to_string()))
 }
 
 /// Hands on an answer before the answer (RFC 9110 §15.2).
-async fn interim<D: Downstream>(
+async fn interim<D: ClientExchange>(
     exchange: &mut Dispatch<'_, D>,
     answer: &ResponseHead,
-) -> Result<(), Failure> {
+) -> Result<(), ExchangeFailure> {
     exchange.down.interim(exchange.request.received(), answer);
     match exchange
         .guard
         .within(poll_fn(|cx| exchange.down.poll_flush(cx)))
         .await
     {
-        Ok(flushed) => flushed.map_err(|error| Failure::client(&error)),
+        Ok(flushed) => flushed.map_err(|error| ExchangeFailure::client(&error)),
         // A part of it may have left: what we said now would be taken for its rest.
-        Err(cut) => Err(Failure {
+        Err(cut) => Err(ExchangeFailure {
             fault: None,
-            ..Failure::cut(cut, Fault::ResponseTimeout)
+            ..ExchangeFailure::cut(cut, Fault::ResponseTimeout)
         }),
     }
 }

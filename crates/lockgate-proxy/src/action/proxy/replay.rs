@@ -1,6 +1,6 @@
 //! What of a request's body was sent already, for another attempt.
 
-use lockgate_net::memory::{self, Level};
+use lockgate_net::memory::{self, MemoryLevel};
 
 /// What is kept of the body of a request that may be sent twice.
 const IDEMPOTENT: usize = 64 * 1024;
@@ -34,7 +34,7 @@ impl Replay {
 
     /// Sees data that was taken from the client.
     pub(super) fn keep(&mut self, data: &[u8]) {
-        let limit = if memory::level() == Level::Easy {
+        let limit = if memory::level() == MemoryLevel::Easy {
             self.limit
         } else {
             LEAN

@@ -2,20 +2,20 @@
 
 use std::task::{Context, Poll, ready};
 
-use lockgate_net::shape::Shaper;
+use lockgate_net::traffic_shaping::Shaper;
 
 use super::replay::Replay;
-use crate::body::{Sink, Source, WriteError};
-use crate::clock::{Guard, Waiting};
-use crate::exchange::Failure;
+use crate::body::{BodyReader, BodyWriter, WriteError};
+use crate::clock::{Guard, WaitReason};
+use crate::exchange::ExchangeFailure;
 use crate::pump::{PumpError, poll_pump};
 use crate::rules::Rules;
-use crate::shaping::Held;
+use crate::shaping::ShapedBody;
 
 /// Why the request's body did not arrive.
 pub(super) enum Upload {
     /// It is the client's doing.
-    Client(Failure),
+    Client(ExchangeFailure),
     /// The endpoint takes no more.
     Broken(String),
 }
@@ -25,26 +25,26 @@ pub(super) fn poll(
     cx: &mut Context<'_>,
     guard: &Guard,
     rules: &Rules,
-    down: &mut impl Source,
-    up: &mut impl Sink,
+    down: &mut impl BodyReader,
+    up: &mut impl BodyWriter,
     replay: &mut Replay,
     shaper: Option<&mut Shaper>,
 ) -> Poll<Result<(), Upload>> {
     let broken = |error: WriteError| Upload::Broken(error.to_string());
     while let Some(data) = replay.again() {
-        let last = down.is_over() && down.is_last();
-        let taken = ready!(up.poll_take(cx, data, last)).map_err(broken)?;
+        let last = down.is_complete() && down.is_last();
+        let taken = ready!(up.poll_write(cx, data, last)).map_err(broken)?;
         replay.sent(taken);
     }
     let meter = &guard.watch().meter;
-    let before = down.taken();
+    let before = down.bytes_read();
     let keep = |data: &[u8]| replay.keep(data);
     let (pumped, held) = match shaper {
         None => (poll_pump(cx, down, up, &rules.request_headers, keep), false),
         Some(shaper) => {
             let pumped = poll_pump(
                 cx,
-                &mut Held::new(down, shaper, meter),
+                &mut ShapedBody::new(down, shaper, meter),
                 up,
                 &rules.request_headers,
                 keep,
@@ -54,22 +54,22 @@ pub(super) fn poll(
     };
     meter
         .received
-        .set(meter.received.get() + down.taken() - before);
+        .set(meter.received.get() + down.bytes_read() - before);
     match pumped {
         Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
         Poll::Ready(Err(PumpError::Source(error))) => {
-            Poll::Ready(Err(Upload::Client(Failure::upload(&error))))
+            Poll::Ready(Err(Upload::Client(ExchangeFailure::upload(&error))))
         }
         Poll::Ready(Err(PumpError::Sink(error))) => Poll::Ready(Err(broken(error))),
         Poll::Pending => {
             // While the endpoint takes nothing, or we take nothing for its rate, the client is not
             // to blame.
             let waiting = if held || up.is_blocked() {
-                Waiting::Otherwise
+                WaitReason::Otherwise
             } else {
-                Waiting::ForBody
+                WaitReason::ForBody
             };
-            guard.watch().waits(waiting);
+            guard.watch().set_wait(waiting);
             Poll::Pending
         }
     }

@@ -6,8 +6,8 @@
 
 use std::future::poll_fn;
 
-use lockgate_net::client_hello::{self, First};
-use lockgate_net::stream::{Inbox, Stream, StreamError};
+use lockgate_net::client_hello::{self, FirstProtocol};
+use lockgate_net::stream::{ReadBuffer, Stream, StreamError};
 
 use super::Connection;
 use super::open::{FAREWELL, FAREWELL_READS};
@@ -28,7 +28,7 @@ impl Connection {
             return false;
         }
         let mut stream = Stream::new(client.socket, client.session, client.unsent);
-        let mut inbox = Inbox::new(&self.worker.blocks);
+        let mut inbox = ReadBuffer::new(&self.worker.blocks);
         inbox.extend(&client.received);
         self.guard.phase(self.listener.handshake);
         let begins = self
@@ -84,7 +84,7 @@ impl Connection {
 
 /// Reads what is left of a request's head, up to [`HEAD`]: who still sends it would not hear an
 /// answer.
-async fn hear_head(stream: &mut Stream, inbox: &mut Inbox) -> Result<(), StreamError> {
+async fn hear_head(stream: &mut Stream, inbox: &mut ReadBuffer) -> Result<(), StreamError> {
     let mut heard = 0;
     loop {
         // What was looked at before is not looked at again, however small the pieces are.
@@ -100,12 +100,12 @@ async fn hear_head(stream: &mut Stream, inbox: &mut Inbox) -> Result<(), StreamE
 }
 
 /// Whether what comes begins like a request of HTTP/1: ten bytes say it at most.
-async fn speaks_http(stream: &mut Stream, inbox: &mut Inbox) -> Result<bool, StreamError> {
+async fn speaks_http(stream: &mut Stream, inbox: &mut ReadBuffer) -> Result<bool, StreamError> {
     loop {
-        match client_hello::first(inbox.bytes()) {
-            First::Http => return Ok(!inbox.bytes().starts_with(b"PRI ")),
-            First::Tls | First::Other => return Ok(false),
-            First::Undecided => {}
+        match client_hello::first_protocol(inbox.bytes()) {
+            FirstProtocol::Http => return Ok(!inbox.bytes().starts_with(b"PRI ")),
+            FirstProtocol::Tls | FirstProtocol::Other => return Ok(false),
+            FirstProtocol::Undecided => {}
         }
         if !poll_fn(|cx| stream.poll_read(cx, inbox)).await? {
             return Ok(false);
@@ -113,8 +113,8 @@ async fn speaks_http(stream: &mut Stream, inbox: &mut Inbox) -> Result<bool, Str
     }
 }
 
-async fn tell(stream: &mut Stream, inbox: &Inbox, words: &[u8]) -> Result<(), StreamError> {
-    let blocks = inbox.blocks();
+async fn tell(stream: &mut Stream, inbox: &ReadBuffer, words: &[u8]) -> Result<(), StreamError> {
+    let blocks = inbox.pool();
     let mut sent = 0;
     while sent < words.len() {
         sent += poll_fn(|cx| stream.poll_write(cx, &blocks, &[&words[sent..]])).await?;
@@ -123,7 +123,7 @@ async fn tell(stream: &mut Stream, inbox: &Inbox, words: &[u8]) -> Result<(), St
 }
 
 /// Hears some of what the client still says: a reset could overtake our words.
-async fn hear_out(stream: &mut Stream, inbox: &mut Inbox) {
+async fn hear_out(stream: &mut Stream, inbox: &mut ReadBuffer) {
     for _ in 0..FAREWELL_READS {
         inbox.consume(inbox.bytes().len());
         if !matches!(poll_fn(|cx| stream.poll_read(cx, inbox)).await, Ok(true)) {

@@ -6,11 +6,11 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lockgate_net::client_hello::Hello;
+use lockgate_net::client_hello::ClientHello;
 use lockgate_net::listen::Peer;
 use lockgate_net::socket::Socket;
 use lockgate_net::tls::handshake::{self, HandshakeError};
-use lockgate_net::tls::session::Session;
+use lockgate_net::tls::session::TlsSession;
 use lockgate_net::tls::{Acceptor, Acceptors};
 use lockgate_rules::{AcceptProxy, ClientAddress};
 
@@ -18,7 +18,7 @@ use super::{Connection, Purpose};
 use crate::access_log::{Cause, Side};
 use crate::action::relay::Client;
 use crate::clients::{Connected, Standing};
-use crate::clock::{Cut, Waiting};
+use crate::clock::{Cut, WaitReason};
 use crate::downstream::by_hello::{ByHello, Chosen};
 use crate::downstream::ending::{Ending, cut_short};
 use crate::downstream::opening::{self, OpeningError, ServerName};
@@ -49,7 +49,7 @@ impl Connection {
         let began = Instant::now();
         let (purpose, rules) = match &listener.service {
             Service::Relay(relaying) => {
-                self.live(relaying);
+                self.limit_lifetime(relaying);
                 if listener.tls.is_none() && relaying.pool.settings.sessions().is_some() {
                     self.overhear(&socket, &mut received).await?;
                 }
@@ -95,10 +95,10 @@ impl Connection {
     }
 
     /// Holds a connection to the time that it may take in all.
-    fn live(&self, relaying: &Relaying) {
+    fn limit_lifetime(&self, relaying: &Relaying) {
         if let Some(lifetime) = relaying.max_lifetime {
             self.guard
-                .live(lifetime.saturating_sub(self.accepted.elapsed()));
+                .limit_lifetime(lifetime.saturating_sub(self.accepted.elapsed()));
         }
     }
 
@@ -112,7 +112,7 @@ impl Connection {
         let Some(acceptors) = acceptors else {
             return Ok(None);
         };
-        let choose = |hello: &Hello<'_>| chosen(acceptors, hello.server_name.as_deref());
+        let choose = |hello: &ClientHello<'_>| chosen(acceptors, hello.server_name.as_deref());
         self.hello(socket, received, choose, unknown)
             .await
             .map(Some)
@@ -126,7 +126,7 @@ impl Connection {
         received: &mut Vec<u8>,
     ) -> Result<(Purpose<'l>, Option<Rules>), Ending> {
         let mut session = None;
-        let choose = |hello: &Hello<'_>| {
+        let choose = |hello: &ClientHello<'_>| {
             let chosen = by_hello.choose(hello)?;
             if let Chosen::Relay(Way {
                 tls: None,
@@ -144,7 +144,7 @@ impl Connection {
         {
             Chosen::Relay(way) => {
                 self.session = session;
-                self.live(&way.relaying);
+                self.limit_lifetime(&way.relaying);
                 (Purpose::Relay(&way.relaying), way.tls.as_ref())
             }
             Chosen::Sites(secure) => (Purpose::Http(&secure.sites), Some(&secure.tls)),
@@ -162,10 +162,10 @@ impl Connection {
     /// endpoint's to judge: where there is no ClientHello, or none in time, they are relayed
     /// all the same.
     async fn overhear(&mut self, socket: &Socket, received: &mut Vec<u8>) -> Result<(), Ending> {
-        let look = |hello: &Hello<'_>| Box::from(&*hello.session_id);
+        let look = |hello: &ClientHello<'_>| Box::from(&*hello.session_id);
         let hello = opening::client_hello(socket, received, self.begins(received.is_empty()), look);
         let hello = self.guard.within(hello).await;
-        self.guard.watch().waits(Waiting::Otherwise);
+        self.guard.watch().set_wait(WaitReason::Otherwise);
         match hello {
             Ok(Ok((name, session))) => {
                 self.server_name = name;
@@ -184,12 +184,12 @@ impl Connection {
     /// gives what is to be called when something has.
     fn begins(&self, silent: bool) -> impl Fn() {
         let watch = self.guard.watch();
-        watch.waits(if silent {
-            Waiting::ForRequest
+        watch.set_wait(if silent {
+            WaitReason::ForRequest
         } else {
-            Waiting::ForOpening
+            WaitReason::ForOpening
         });
-        || watch.waits(Waiting::ForOpening)
+        || watch.set_wait(WaitReason::ForOpening)
     }
 
     /// Reads a ClientHello and what `choose` makes of it; where that is nothing, the client is told
@@ -198,13 +198,13 @@ impl Connection {
         &mut self,
         socket: &Socket,
         received: &mut Vec<u8>,
-        choose: impl FnOnce(&Hello<'_>) -> Option<T>,
+        choose: impl FnOnce(&ClientHello<'_>) -> Option<T>,
         otherwise: fn(ServerName) -> OpeningError,
     ) -> Result<T, Ending> {
         let hello =
             opening::client_hello(socket, received, self.begins(received.is_empty()), choose);
         let hello = self.guard.within(hello).await;
-        self.guard.watch().waits(Waiting::Otherwise);
+        self.guard.watch().set_wait(WaitReason::Otherwise);
         self.spoke |= !received.is_empty();
         match hello {
             Ok(Ok((name, chosen))) => {
@@ -231,11 +231,11 @@ impl Connection {
         let passed = self.listener.passes_header();
         let watch = self.guard.watch();
         let kept = passed.then_some(&mut self.header);
-        let begins = || watch.waits(Waiting::ForOpening);
-        watch.waits(Waiting::ForRequest);
+        let begins = || watch.set_wait(WaitReason::ForOpening);
+        watch.set_wait(WaitReason::ForRequest);
         let header = opening::proxy_header(socket, expected, trusted, received, kept, begins);
         let header = self.guard.within(header).await;
-        watch.waits(Waiting::Otherwise);
+        watch.set_wait(WaitReason::Otherwise);
         self.spoke |= !received.is_empty();
         match header {
             Ok(Ok(Some((source, destination)))) => {
@@ -293,7 +293,7 @@ impl Connection {
         acceptor: &Acceptor,
         received: Vec<u8>,
         began: Instant,
-    ) -> Result<(Box<Session>, Vec<u8>), Ending> {
+    ) -> Result<(Box<TlsSession>, Vec<u8>), Ending> {
         if let Err(cut) = memory::room(&self.guard, |_| ()).await {
             self.worker.cells.memory_refused.inc();
             return Err(match cut {
@@ -309,17 +309,17 @@ impl Connection {
         let (watch, queued) = (self.guard.watch(), Cell::new(false));
         let place = async || {
             queued.set(true);
-            watch.waits(Waiting::Otherwise);
+            watch.set_wait(WaitReason::Otherwise);
             let place = handshakes.take(account).await;
             queued.set(false);
-            watch.waits(Waiting::ForOpening);
+            watch.set_wait(WaitReason::ForOpening);
             place
         };
         let made = self
             .guard
             .within(handshake::accept_in_turn(socket, acceptor, received, place))
             .await;
-        watch.waits(Waiting::Otherwise);
+        watch.set_wait(WaitReason::Otherwise);
         if matches!(made, Err(Cut::Deadline)) && queued.get() {
             return Err(Ending::because(
                 Cause::Limit,

@@ -7,17 +7,17 @@ use std::time::{Duration, Instant};
 
 use lockgate_net::listen::{self, Peer};
 use lockgate_rules::{ProxyVersion, SentHeader};
-use lockgate_net::relay::{End, Relay, Tap};
+use lockgate_net::relay::{ByteObserver, Relay, RelayOutcome};
 
 use super::Connection;
 use crate::access_log::{Cause, Side};
 use crate::action::relay::{Client, Introduction, join};
-use crate::boxed::boxed;
-use crate::clock::{Cut, Waiting};
+use crate::box_future::boxed;
+use crate::clock::{Cut, WaitReason};
 use crate::downstream::ending::{Ending, cut_short, ending};
 use crate::downstream::Relaying;
 use crate::shaping::Shape;
-use crate::upstream::{Answer, Asker, DialError, Pool};
+use crate::upstream::{AffinityInput, DialError, Pool, SessionIdReader};
 
 /// How long session tickets wait for an answer to share a packet with.
 const MOMENT: Duration = Duration::from_millis(100);
@@ -33,7 +33,7 @@ impl Connection {
     ) -> Result<Relay, Ending> {
         let watch = self.guard.watch();
         watch.relay.set(Some(relaying.place));
-        watch.waits(Waiting::ForTunnel);
+        watch.set_wait(WaitReason::ForTunnel);
         if let Some(cells) = self.worker.cells.relays.get(relaying.place) {
             cells.begun.inc();
             cells.open.inc();
@@ -41,18 +41,18 @@ impl Connection {
         let start = Instant::now();
         let header = self.introduction(&client, relaying);
         let session = self.session.take();
-        let asker = Asker {
+        let affinity_input = AffinityInput {
             client: self.client_ip(),
             server_name: self.server_name.as_deref(),
             session: session.as_deref(),
             fields: None,
         };
         let now = self.guard.clock().now();
-        let wish = relaying.pool.wish(&asker, now);
+        let preference = relaying.pool.preference(&affinity_input, now);
         let slots = &self.worker.slots;
         let dialled = relaying
             .pool
-            .dial(&self.guard, slots, relaying.connect, &header, wish)
+            .dial(&self.guard, slots, relaying.connect, &header, preference)
             .await;
         let took = start.elapsed();
         self.connect = Some(took);
@@ -64,12 +64,12 @@ impl Connection {
                 if let Some(cells) = self.worker.cells.relays.get(relaying.place) {
                     cells.connect.record(took);
                 }
-                let (mut relay, hold) = join(client, dialled, header)
+                let (mut relay, permit) = join(client, dialled, header)
                     .map_err(|error| Ending::because(Cause::Internal, Side::Lockgate, error))?;
-                self.endpoint = Some(hold);
+                self.endpoint = Some(permit);
                 if relaying.pool.settings.sessions().is_some() {
-                    let (pool, answer) = (Arc::clone(&relaying.pool), Answer::default());
-                    relay.tap(Box::new(Learner {
+                    let (pool, answer) = (Arc::clone(&relaying.pool), SessionIdReader::default());
+                    relay.observe_upstream(Box::new(Learner {
                         pool,
                         member,
                         now,
@@ -150,19 +150,19 @@ impl Connection {
         idle: Duration,
         keepalive: Option<Duration>,
     ) -> Ending {
-        let Some(hold) = &self.endpoint else {
+        let Some(permit) = &self.endpoint else {
             return Ending::new(Cause::Internal, Side::Lockgate);
         };
-        let habits = &hold.endpoint().habits;
+        let stalls = &permit.endpoint().stalls;
         let meter = &self.guard.watch().meter;
-        self.guard.idle(idle);
-        let outlived = |outcome: &Result<End, Cut>| matches!(outcome, Err(Cut::Deadline));
+        self.guard.limit_idle(idle);
+        let outlived = |outcome: &Result<RelayOutcome, Cut>| matches!(outcome, Err(Cut::Deadline));
         let mut outcome = Err(Cut::Deadline);
         if relay.holds() {
             self.guard.phase(MOMENT);
             outcome = self
                 .guard
-                .within(relay.run(&self.worker.scratch, meter, habits))
+                .within(relay.run(&self.worker.scratch, meter, stalls))
                 .await;
         }
         if outlived(&outcome) {
@@ -170,18 +170,18 @@ impl Connection {
             self.guard.phase(YOUTH);
             outcome = self
                 .guard
-                .within(relay.run(&self.worker.scratch, meter, habits))
+                .within(relay.run(&self.worker.scratch, meter, stalls))
                 .await;
         }
         if outlived(&outcome) {
-            self.guard.settle();
+            self.guard.end_phase();
             if let Some(idle) = keepalive {
                 // Without probes a dead peer is found by the idle limit.
                 let _ = relay.probe(idle);
             }
             outcome = self
                 .guard
-                .within(relay.run(&self.worker.scratch, meter, habits))
+                .within(relay.run(&self.worker.scratch, meter, stalls))
                 .await;
         }
         match outcome {
@@ -206,11 +206,11 @@ struct Learner {
     member: usize,
     /// When it was connected to.
     now: u64,
-    answer: Answer,
+    answer: SessionIdReader,
 }
 
-impl Tap for Learner {
-    fn hear(&mut self, bytes: &[u8]) -> ControlFlow<()> {
+impl ByteObserver for Learner {
+    fn observe(&mut self, bytes: &[u8]) -> ControlFlow<()> {
         let Some(session) = self.answer.session(bytes) else {
             return ControlFlow::Continue(());
         };

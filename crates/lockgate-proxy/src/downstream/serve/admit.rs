@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use lockgate_http::head::{BodyLength, RequestHead};
+use lockgate_net::nanos::Nanos;
 use lockgate_rules::{ClientAddress, LimitScope};
 
 use super::Exchange;
@@ -12,7 +13,7 @@ use super::refusal::Refusal;
 use crate::admit::rate_limit::{Decision, Key};
 use crate::admit::verifier::Outcome as Verdict;
 use crate::answer::{Advice, Fault};
-use crate::boxed::boxed;
+use crate::box_future::boxed;
 use crate::site::{Auth, Basic, Gatekeeper, Limited, Route};
 
 impl<'s, D> Exchange<'_, 's, D> {
@@ -98,7 +99,7 @@ fn within<'s>(
     limited: &'s Limited,
     head: &RequestHead,
     client: IpAddr,
-    now: u64,
+    now: Nanos,
 ) -> Result<(), Refusal<'s>> {
     let key = match &limited.by {
         LimitScope::Client => Key::Client(client),

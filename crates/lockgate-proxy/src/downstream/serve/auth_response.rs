@@ -7,8 +7,8 @@ use std::task::{Context, Poll};
 use lockgate_http::fields::{Field, Fields};
 use lockgate_http::head::{BodyLength, RequestHead, ResponseHead};
 
-use crate::body::{ReadError, Sink, Source, WriteError};
-use crate::message::{Downstream, Persistence};
+use crate::body::{BodyReader, BodyWriter, ReadError, WriteError};
+use crate::message::{ClientExchange, Persistence};
 
 /// Bytes of a body that are kept: services that send people elsewhere to log in need few.
 const LONGEST: usize = 64 * 1024;
@@ -44,7 +44,7 @@ impl<'c> AuthDownstream<'c> {
     }
 }
 
-impl Source for AuthDownstream<'_> {
+impl BodyReader for AuthDownstream<'_> {
     fn poll_data(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
         Poll::Ready(Ok(()))
     }
@@ -59,11 +59,11 @@ impl Source for AuthDownstream<'_> {
         true
     }
 
-    fn is_over(&self) -> bool {
+    fn is_complete(&self) -> bool {
         true
     }
 
-    fn taken(&self) -> u64 {
+    fn bytes_read(&self) -> u64 {
         0
     }
 
@@ -71,11 +71,11 @@ impl Source for AuthDownstream<'_> {
         None
     }
 
-    fn settle(&mut self, _cx: &mut Context<'_>) {}
+    fn release_memory(&mut self, _cx: &mut Context<'_>) {}
 }
 
-impl Sink for AuthDownstream<'_> {
-    fn poll_take(
+impl BodyWriter for AuthDownstream<'_> {
+    fn poll_write(
         &mut self,
         _cx: &mut Context<'_>,
         data: &[u8],
@@ -98,7 +98,7 @@ impl Sink for AuthDownstream<'_> {
         Poll::Ready(Ok(()))
     }
 
-    fn is_taken(&self) -> bool {
+    fn is_finished(&self) -> bool {
         self.ended
     }
 
@@ -107,7 +107,7 @@ impl Sink for AuthDownstream<'_> {
     }
 
     /// Nothing was sent to the client.
-    fn moved(&self) -> u64 {
+    fn bytes_written(&self) -> u64 {
         0
     }
 
@@ -116,7 +116,7 @@ impl Sink for AuthDownstream<'_> {
     }
 }
 
-impl Downstream for AuthDownstream<'_> {
+impl ClientExchange for AuthDownstream<'_> {
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         (self.gone)(cx)
     }
@@ -129,7 +129,7 @@ impl Downstream for AuthDownstream<'_> {
         Ok(BodyLength::Empty)
     }
 
-    fn allow(&mut self, _most: u64) {}
+    fn limit_body(&mut self, _most: u64) {}
 
     /// Of these none is about the request.
     fn interim(&mut self, _request: &RequestHead, _answer: &ResponseHead) {}
@@ -149,11 +149,11 @@ impl Downstream for AuthDownstream<'_> {
         Poll::Ready(Ok(()))
     }
 
-    fn takes_files(&self) -> bool {
+    fn supports_sendfile(&self) -> bool {
         false
     }
 
-    fn poll_file(
+    fn poll_send_file(
         &mut self,
         _cx: &mut Context<'_>,
         _part: (BorrowedFd<'_>, u64, usize),
@@ -167,7 +167,7 @@ impl Downstream for AuthDownstream<'_> {
 
     fn discard(&mut self) {}
 
-    fn poll_left(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_drained(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
         Poll::Ready(())
     }
 

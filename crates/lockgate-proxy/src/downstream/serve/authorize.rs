@@ -3,33 +3,33 @@
 use std::rc::Rc;
 use std::time::Instant;
 
-use lockgate_http::asked::Asked;
 use lockgate_http::head::BodyLength;
+use lockgate_http::request_target::RequestTarget;
 use lockgate_rules::Pattern;
 
 use super::auth_response::{AuthDownstream, AuthResponse};
 use super::{Exchange, Serving};
 use crate::action::forward_auth::ForwardAuth;
 use crate::answer::Fault;
-use crate::clock::Waiting;
-use crate::exchange::{Dispatch, Failure, Outcome, Request};
-use crate::message::{Downstream, OutgoingHead, OutgoingRequest, Persistence};
+use crate::clock::WaitReason;
+use crate::exchange::{Dispatch, ExchangeFailure, ExchangeOutcome, RoutedRequest};
+use crate::message::{ClientExchange, OutgoingHead, OutgoingRequest, Persistence};
 
 /// Why a request was not authorized.
 pub(super) enum Denial {
     /// The service has said so, by this response.
     Response(AuthResponse),
     /// The service could not be asked.
-    Failure(Failure),
+    Failure(ExchangeFailure),
 }
 
-impl<'s, D: Downstream> Exchange<'_, 's, D> {
+impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
     /// Asks `auth` about the request, of whose body nothing is read. Where it is authorized, its
     /// fields are as the service has said. Without a response none is.
     pub(super) async fn authorize(
         &mut self,
         (auth, pattern): (&'s ForwardAuth, &Pattern),
-        target: &Asked<'_>,
+        target: &RequestTarget<'_>,
         outgoing: &mut OutgoingHead<'_>,
     ) -> Result<(), Denial> {
         let Serving {
@@ -39,20 +39,21 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
             guard,
         } = *self.serving;
         let worker = &connection.worker;
-        let mut outcome = Outcome::default();
+        let mut outcome = ExchangeOutcome::default();
         let (answered, response) = {
             let question = auth.question(self.head, outgoing.fields(), target);
             let host = self.host(target);
             let id = self.record.id;
             let pool = worker.upstream(auth.proxy.upstream).pool();
-            let wish = pool.wish(&self.asker(&self.head.fields), guard.clock().now());
+            let preference =
+                pool.preference(&self.affinity_input(&self.head.fields), guard.clock().now());
             let addresses = pool
                 .settings
                 .proxy_protocol
                 .is_some()
                 .then(|| self.serving.addresses(self.down))
                 .flatten();
-            let request = Request {
+            let request = RoutedRequest {
                 worker,
                 outgoing: OutgoingRequest {
                     received: &question,
@@ -82,7 +83,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
                 down: &mut down,
                 private: &Rc::default(),
                 introduction: &|version| connection.introduce(version, addresses),
-                wish,
+                preference,
                 shapers: None,
                 cells: worker.cells.http.site(site),
                 began: Instant::now(),
@@ -92,8 +93,8 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
             let answered = auth.proxy.run(&mut dispatch).await;
             (answered, down.into_response())
         };
-        guard.settle();
-        guard.watch().waits(Waiting::Otherwise);
+        guard.end_phase();
+        guard.watch().set_wait(WaitReason::Otherwise);
         let is_success = (200..300).contains(&response.head.status);
         if answered.is_ok() && is_success {
             auth.admit(&response.head.fields, outgoing);
@@ -101,7 +102,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
         }
         // From here on the line in the log is about the service.
         self.record.upstream = Some(auth.proxy.upstream);
-        self.record.outcome = Outcome {
+        self.record.outcome = ExchangeOutcome {
             status: 0,
             reusable: false,
             switched: None,
@@ -111,7 +112,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
             Err(failure) => Denial::Failure(failure),
             Ok(()) if response.is_cut => {
                 let why = "a body that is too long";
-                Denial::Failure(Failure::because(Fault::BadResponse, why))
+                Denial::Failure(ExchangeFailure::because(Fault::BadResponse, why))
             }
             Ok(()) => Denial::Response(response),
         })

@@ -3,25 +3,25 @@
 
 use std::sync::Arc;
 
-use lockgate_http::asked::Asked;
 use lockgate_http::forwarding::Recipient;
 use lockgate_http::head::{BodyLength, Method};
+use lockgate_http::request_target::RequestTarget;
 use lockgate_rules::{Pattern, RequestValues};
 
 use super::respond::Answerer;
-use super::{Exchange, NextStep, Serving, pace};
+use super::{Exchange, NextStep, Serving, min_rate};
 use crate::access_log::{Cause, Side};
 use crate::action::connect::{Connect, Forward};
 use crate::action::proxy::Proxy;
-use crate::boxed::boxed;
-use crate::clock::Waiting;
+use crate::box_future::boxed;
+use crate::clock::WaitReason;
 use crate::downstream::ending::Ending;
-use crate::exchange::{Dispatch, Failure, Opener, Request};
+use crate::exchange::{Dispatch, ExchangeFailure, OpeningRequest, RoutedRequest};
 use crate::files::Files;
-use crate::message::{Downstream, OutgoingHead, OutgoingRequest};
+use crate::message::{ClientExchange, OutgoingHead, OutgoingRequest};
 use crate::shaping::{Shape, Shaped, Shapers};
 use crate::site::{Action, Route};
-use crate::upstream::Wish;
+use crate::upstream::Preference;
 
 /// What answers a request that is not answered here.
 #[derive(Clone, Copy)]
@@ -55,8 +55,8 @@ impl<'s> Backend<'s> {
 /// What a request is dispatched with.
 pub(super) struct Parts<'a, 's> {
     pub(super) backend: Backend<'s>,
-    pub(super) wish: Wish,
-    pub(super) target: Asked<'a>,
+    pub(super) preference: Preference,
+    pub(super) target: RequestTarget<'a>,
     /// The head as the backend gets it.
     pub(super) outgoing: &'a OutgoingHead<'a>,
     pub(super) values: &'a RequestValues<'a>,
@@ -65,7 +65,7 @@ pub(super) struct Parts<'a, 's> {
     pub(super) length: BodyLength,
 }
 
-impl<'s, D: Downstream> Exchange<'_, 's, D> {
+impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
     /// Has the request's backend answer.
     #[expect(
         clippy::manual_async_fn,
@@ -103,12 +103,12 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
             let addresses = sends_header
                 .then(|| self.serving.addresses(self.down))
                 .flatten();
-            guard.watch().hold_to(pace(rules.rates));
+            guard.watch().hold_to(min_rate(rules.rates));
             let shape = rules.shape.as_ref();
             let shapers = shape.map(|shape| self.shapers(shape, &parts.route.action));
             let site = self.record.site.map(|site| sites.sites[site].place);
             let mut dispatch = Dispatch {
-                request: Request {
+                request: RoutedRequest {
                     worker,
                     outgoing: OutgoingRequest {
                         received: self.head,
@@ -128,7 +128,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
                 account: connection.account(),
                 share_of: connection.share_of(self.head.version),
                 down: &mut *self.down,
-                wish: parts.wish,
+                preference: parts.preference,
                 private: &client.private,
                 introduction: &|version| connection.introduce(version, addresses),
                 shapers,
@@ -151,26 +151,26 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
     }
 
     /// What follows a request that a backend has answered, or has not.
-    async fn finish(self, result: Result<(), Failure>) -> NextStep {
-        self.serving.guard.watch().waits(Waiting::Otherwise);
+    async fn finish(self, result: Result<(), ExchangeFailure>) -> NextStep {
+        self.serving.guard.watch().set_wait(WaitReason::Otherwise);
         let record = &mut *self.record;
-        record.received = self.down.taken();
+        record.received = self.down.bytes_read();
         match result {
             Err(failure) if record.outcome.status == 0 => {
                 return self.fail((Answerer::Application, failure)).await;
             }
             Err(failure) => {
-                record.sent = self.down.moved();
+                record.sent = self.down.bytes_written();
                 let ending = Ending::because(failure.cause, failure.side, failure.detail.clone());
                 record.failure = Some(failure);
                 return NextStep::End(ending);
             }
-            Ok(()) => record.sent = self.down.moved(),
+            Ok(()) => record.sent = self.down.bytes_written(),
         }
         match record.outcome.switched.take() {
             Some(mut switched) => {
                 let host = self.target.as_ref().map_or(&b""[..], |target| target.host);
-                switched.opener = Some(Box::new(Opener {
+                switched.opening = Some(Box::new(OpeningRequest {
                     id: record.id,
                     host: host.into(),
                     user: record.user.clone(),

@@ -3,9 +3,9 @@
 
 use std::borrow::Cow;
 
-use lockgate_http::asked::Asked;
 use lockgate_http::head::Method;
-use lockgate_http::readings::{readings, without_parameters};
+use lockgate_http::path_interpretations::{interpretations, without_parameters};
+use lockgate_http::request_target::RequestTarget;
 use lockgate_http::target::{Authority, TargetError, decode};
 use lockgate_rules::{Cors, Pattern, Template, RequestValues};
 
@@ -27,7 +27,7 @@ pub(super) enum Located<'e, 's> {
 
 /// The route of a request.
 pub(super) struct LocatedRoute<'e, 's> {
-    pub(super) target: Asked<'e>,
+    pub(super) target: RequestTarget<'e>,
     pub(super) route: &'s Route,
     pub(super) pattern: &'s Pattern,
 }
@@ -115,7 +115,7 @@ impl<'e, 's, D> Exchange<'e, 's, D> {
         match ambiguous {
             Some(error) if !route.rules.raw_paths => Err(Refusal::malformed(&error)),
             // Also where such paths are let through, no reading may lead to where other rules hold.
-            Some(error) if !readings(target.path).all(|reading| leads_here(&reading)) => {
+            Some(error) if !interpretations(target.path).all(|reading| leads_here(&reading)) => {
                 Err(Refusal::malformed(&error))
             }
             // Some take no notice of what follows a semicolon.

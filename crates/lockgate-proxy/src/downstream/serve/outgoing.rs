@@ -9,7 +9,7 @@ use super::Exchange;
 use super::refusal::Refusal;
 use crate::message::OutgoingHead;
 use crate::site::{Action, Route};
-use crate::upstream::{Asker, Wish};
+use crate::upstream::{AffinityInput, Preference};
 
 impl<'s, D> Exchange<'_, 's, D> {
     /// Has the request be a part of a trace, where the route traces: of the one that it came with,
@@ -68,18 +68,21 @@ impl<'s, D> Exchange<'_, 's, D> {
 
     /// The endpoint that a request with these fields belongs to, if its pool's balancing ties it to
     /// one.
-    pub(super) fn wish(&self, action: &Action, fields: &Fields) -> Wish {
+    pub(super) fn preference(&self, action: &Action, fields: &Fields) -> Preference {
         let Action::Proxy(proxy) = action else {
-            return Wish::Any;
+            return Preference::Any;
         };
         let worker = &self.serving.connection.worker;
         let pool = worker.upstream(proxy.upstream).pool();
-        pool.wish(&self.asker(fields), self.serving.guard.clock().now())
+        pool.preference(
+            &self.affinity_input(fields),
+            self.serving.guard.clock().now(),
+        )
     }
 
     /// What is known of the client for the choice of an endpoint.
-    pub(super) fn asker<'f>(&'f self, fields: &'f Fields) -> Asker<'f> {
-        Asker {
+    pub(super) fn affinity_input<'f>(&'f self, fields: &'f Fields) -> AffinityInput<'f> {
+        AffinityInput {
             client: self.record.client.key(),
             server_name: self.serving.connection.server_name.as_deref(),
             session: None,

@@ -6,7 +6,7 @@ use std::task::ready;
 
 use lockgate_http::fields::{Fields, Known};
 use lockgate_http::forwarding;
-use lockgate_http::head::{BodyLength, Method, RequestHead, ResponseHead, Version};
+use lockgate_http::head::{BodyLength, HttpVersion, Method, RequestHead, ResponseHead};
 use lockgate_rules::{Cors, MinRates, Template, RequestValues};
 
 use super::auth_response::AuthResponse;
@@ -15,10 +15,10 @@ use super::refusal::Refusal;
 use super::{Exchange, NextStep};
 use crate::access_log::{Cause, Side};
 use crate::answer::{Advice, ErrorAnswer, Fault, Form, Page, Pages, grpc};
-use crate::clock::{Guard, Pace, Waiting, millis};
+use crate::clock::{Guard, MinRate, WaitReason, millis};
 use crate::downstream::ending::{Ending, cut_short};
-use crate::exchange::Failure;
-use crate::message::{Downstream, Persistence};
+use crate::exchange::ExchangeFailure;
+use crate::message::{ClientExchange, Persistence};
 use crate::site::{Action, Route};
 
 /// The methods that files have (RFC 9110 §9.1).
@@ -97,7 +97,7 @@ impl LocalResponse<'_> {
     }
 }
 
-impl<'s, D: Downstream> Exchange<'_, 's, D> {
+impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
     /// Refuses a request that nothing was done for.
     pub(super) async fn refuse(mut self, refusal: Refusal<'_>) -> NextStep {
         let Refusal {
@@ -118,7 +118,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
         };
         // Behind what could not be read may be what is no HTTP.
         self.persistence = self.persistence.and(fault != Fault::Malformed);
-        let failure = Failure::because(fault, detail);
+        let failure = ExchangeFailure::because(fault, detail);
         self.respond_error(failure, overrides).await
     }
 
@@ -128,14 +128,14 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
             Denial::Response(response) => self.respond_with(response).await,
             Denial::Failure(failure) => {
                 let detail = format!("the auth service: {}", failure.detail).into();
-                let failure = Failure { detail, ..failure };
+                let failure = ExchangeFailure { detail, ..failure };
                 self.fail((Answerer::AuthService, failure)).await
             }
         }
     }
 
     /// Says that no endpoint has answered, if the client can still be told.
-    pub(super) async fn fail(self, (of, failure): (Answerer, Failure)) -> NextStep {
+    pub(super) async fn fail(self, (of, failure): (Answerer, ExchangeFailure)) -> NextStep {
         let worker = &self.serving.connection.worker;
         let upstream = self
             .record
@@ -162,7 +162,11 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
     }
 
     /// Answers by an error, unless the client can be told nothing any more.
-    async fn respond_error(mut self, failure: Failure, overrides: ErrorOverrides<'_>) -> NextStep {
+    async fn respond_error(
+        mut self,
+        failure: ExchangeFailure,
+        overrides: ErrorOverrides<'_>,
+    ) -> NextStep {
         let ending = Ending::because(failure.cause, failure.side, failure.detail.clone());
         let fault = failure.fault;
         self.record.failure = Some(failure);
@@ -195,7 +199,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
             cors.apply(&head.fields, &mut response.fields);
         }
         // Behind a CONNECT may be what is no HTTP.
-        let may_follow = head.version >= Version::Http11 && head.method != Method::Connect;
+        let may_follow = head.version >= HttpVersion::Http11 && head.method != Method::Connect;
         self.persistence = self.persistence.and(may_follow);
         self.down.discard();
         self.send(response, &body, ending).await
@@ -332,7 +336,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
     async fn respond_with(self, response: AuthResponse) -> NextStep {
         let AuthResponse { mut head, body, .. } = response;
         // What is added here is ours: no Connection may name it.
-        forwarding::detach(&mut head.fields);
+        forwarding::remove_connection_fields(&mut head.fields);
         self.apply_response_rules(&mut head.fields);
         if let Some(cors) = self.cors() {
             Cors::clear(&mut head.fields);
@@ -362,7 +366,9 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
         let guard = self.serving.guard;
         // What a client still sends when it has a response is not waited for.
         let is_stopping = self.serving.connection.worker.is_stopping();
-        let persistence = self.persistence.and(self.down.is_over() && !is_stopping);
+        let persistence = self
+            .persistence
+            .and(self.down.is_complete() && !is_stopping);
         let (mut response, mut body) = (response, body);
         if grpc::is_call(self.head) {
             if grpc::status(&response.fields).is_none() {
@@ -376,8 +382,8 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
         self.record.outcome.status = response.status;
         self.record.sent = body.len() as u64;
         // What was late so far, the head or an endpoint, is what the response may be about.
-        guard.settle();
-        guard.watch().hold_to(pace(self.rates()));
+        guard.end_phase();
+        guard.watch().hold_to(min_rate(self.rates()));
         match deliver(self.down, guard, self.head, &response, body, persistence).await {
             Ok(()) if persistence.is_kept() => NextStep::Request,
             Ok(()) => NextStep::Close(ending),
@@ -415,7 +421,7 @@ fn answered() -> Ending {
 }
 
 /// Sends a whole response.
-pub(in crate::downstream) async fn deliver<D: Downstream>(
+pub(in crate::downstream) async fn deliver<D: ClientExchange>(
     down: &mut D,
     guard: &Guard,
     head: &RequestHead,
@@ -424,7 +430,7 @@ pub(in crate::downstream) async fn deliver<D: Downstream>(
     persistence: Persistence,
 ) -> Result<(), Ending> {
     let watch = guard.watch();
-    watch.waits(Waiting::ForRoom);
+    watch.set_wait(WaitReason::ForRoom);
     let length = if body.is_empty() {
         BodyLength::Empty
     } else {
@@ -434,23 +440,23 @@ pub(in crate::downstream) async fn deliver<D: Downstream>(
     let before = watch.meter.sent.get();
     let mut sent = 0;
     let delivered = guard.within(poll_fn(|cx| {
-        while !down.is_taken() {
-            sent += ready!(down.poll_take(cx, &body[sent..], true))?;
+        while !down.is_finished() {
+            sent += ready!(down.poll_write(cx, &body[sent..], true))?;
             watch.meter.sent.set(before + sent as u64);
         }
         down.poll_flush(cx)
     }));
     let delivered = delivered.await;
-    watch.waits(Waiting::Otherwise);
+    watch.set_wait(WaitReason::Otherwise);
     match delivered {
-        Ok(delivered) => delivered.map_err(|error| Ending::of(Failure::client(&error))),
+        Ok(delivered) => delivered.map_err(|error| Ending::of(ExchangeFailure::client(&error))),
         Err(cut) => Err(cut_short(cut, "answer")),
     }
 }
 
 /// The rates as the clock holds a client to them.
-pub(in crate::downstream) fn pace(rates: MinRates) -> Pace {
-    Pace {
+pub(in crate::downstream) fn min_rate(rates: MinRates) -> MinRate {
+    MinRate {
         min_in: rates.min_in,
         min_out: rates.min_out,
         grace: millis(rates.grace),

@@ -6,16 +6,16 @@ use std::net::{TcpListener, TcpStream};
 
 use lockgate_http::h1::{framing, parse};
 use lockgate_http::head::{Method, ResponseHead};
-use lockgate_net::acknowledge::PIECES;
-use lockgate_net::socket::{Family, Socket};
+use lockgate_net::socket::ACKS_PER_MESSAGE;
+use lockgate_net::socket::{Socket, SocketFamily};
 
 use super::*;
 
 /// A connection with a request to an endpoint, and the endpoint.
 struct Asked {
     stream: Stream,
-    reader: Reader,
-    blocks: Rc<Blocks>,
+    reader: MessageReader,
+    blocks: Rc<BufferPool>,
     endpoint: TcpStream,
 }
 
@@ -25,12 +25,12 @@ impl Asked {
         let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         socket.set_nonblocking(true).unwrap();
         let stream = Stream::new(
-            Socket::new(socket.into(), Family::Tcp).unwrap(),
+            Socket::new(socket.into(), SocketFamily::Tcp).unwrap(),
             None,
             Vec::new(),
         );
-        let blocks = Blocks::new();
-        let reader = Reader::new(&blocks, b"");
+        let blocks = BufferPool::new();
+        let reader = MessageReader::new(&blocks, b"");
         let mut asked = Self {
             stream,
             reader,
@@ -165,7 +165,7 @@ fn a_large_response_body_is_not_acknowledged_per_read() {
             asked.says(b"4\r\nbody\r\n").await;
             assert_eq!(asked.body().await, 4);
         }
-        assert_eq!(asked.acknowledged(), PIECES);
+        assert_eq!(asked.acknowledged(), ACKS_PER_MESSAGE);
     });
 }
 

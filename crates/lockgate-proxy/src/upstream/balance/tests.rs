@@ -6,13 +6,13 @@ use lockgate_rules::Eject;
 
 use super::*;
 use crate::upstream::affinity::hash;
-use crate::upstream::avoidance::Failure;
-use crate::upstream::endpoint::{InFlight, Place};
+use crate::upstream::endpoint::{EndpointAddress, InFlight};
+use crate::upstream::outlier_detection::EndpointFailure;
 use crate::upstream::random::Random;
 
 fn members(weights: &[u32]) -> Vec<Member> {
     let endpoint = |at: usize| {
-        let place = Place::Ip("127.0.0.1:1".parse().unwrap());
+        let place = EndpointAddress::Ip("127.0.0.1:1".parse().unwrap());
         Arc::new(Endpoint::new(
             format!("{at}"),
             "127.0.0.1".into(),
@@ -71,7 +71,7 @@ impl Script {
         )
     }
 
-    fn fail(&self, at: usize, failure: Failure) {
+    fn fail(&self, at: usize, failure: EndpointFailure) {
         self.endpoint(at).failed(failure, self.now, None, || false);
     }
 
@@ -121,12 +121,12 @@ impl Script {
                     }
                     self.members[*at]
                         .endpoint()
-                        .answered(Duration::from_millis(took), now);
+                        .record_response(Duration::from_millis(took), now);
                     *client = None;
                 }
                 let at = self.next();
                 shares[at] += 1;
-                *client = Some((now, at, self.endpoint(at).begin()));
+                *client = Some((now, at, self.endpoint(at).begin_request()));
             }
         }
         shares
@@ -157,14 +157,14 @@ fn round_robin_is_smooth_by_weight() {
 #[test]
 fn round_robin_spreads_the_turns_of_a_down_endpoint() {
     let pool = Script::new(Balance::RoundRobin, &[1, 1, 1]);
-    pool.members[1].fall();
+    pool.members[1].mark_down();
     assert_eq!(
         pool.sequence(8),
         "acacacac",
         "not twice as many to c, whose turn follows"
     );
-    pool.members[1].rise(0);
-    pool.fail(0, Failure::Unreachable);
+    pool.members[1].mark_up(0);
+    pool.fail(0, EndpointFailure::Unreachable);
     assert_eq!(pool.sequence(6), "bcbcbc");
 }
 
@@ -182,7 +182,7 @@ fn huge_round_robin_weights_are_scaled() {
     }
     // The endpoint with nearly all turns is down: the others are found, and in turn.
     let pool = Script::new(Balance::RoundRobin, &[1, 1000, 1]);
-    pool.members[1].fall();
+    pool.members[1].mark_down();
     let sequence = pool.sequence(40);
     assert!(
         !sequence.contains('b') && sequence.contains('a') && sequence.contains('c'),
@@ -194,13 +194,16 @@ fn huge_round_robin_weights_are_scaled() {
 fn least_conn_takes_the_least_busy_and_alternates_equals() {
     let pool = Script::new(Balance::Least, &[1, 1, 1]);
     assert_eq!(pool.sequence(6), "abcabc");
-    let held = [pool.endpoint(0).begin(), pool.endpoint(1).begin()];
+    let held = [
+        pool.endpoint(0).begin_request(),
+        pool.endpoint(1).begin_request(),
+    ];
     assert_eq!(pool.sequence(3), "ccc");
     drop(held);
     let weighted = Script::new(Balance::Least, &[1, 2]);
     let mut held = Vec::new();
     for _ in 0..9 {
-        held.push(weighted.endpoint(weighted.next()).begin());
+        held.push(weighted.endpoint(weighted.next()).begin_request());
     }
     assert_eq!(
         (
@@ -237,8 +240,10 @@ fn equal_endpoints_get_equal_shares_and_weights_proportional_ones() {
 #[test]
 fn small_latency_differences_do_not_decide() {
     let pool = Script::new(Balance::LatencyAware, &[1, 1]);
-    pool.endpoint(0).answered(Duration::from_micros(80), 0);
-    pool.endpoint(1).answered(Duration::from_micros(800), 0);
+    pool.endpoint(0)
+        .record_response(Duration::from_micros(80), 0);
+    pool.endpoint(1)
+        .record_response(Duration::from_micros(800), 0);
     assert!(about(pool.shares()[0], 1000, 0.5));
 }
 
@@ -264,7 +269,8 @@ fn a_slow_endpoint_gets_under_a_twentieth_of_requests() {
 #[test]
 fn an_endpoint_without_responses_gets_one_request_until_it_responds() {
     let mut pool = Script::new(Balance::LatencyAware, &[1, 1]);
-    pool.endpoint(1).answered(Duration::from_millis(5), 0);
+    pool.endpoint(1)
+        .record_response(Duration::from_millis(5), 0);
     let shares = pool.load(10, &[u64::MAX, 5], 1_000);
     assert_eq!(shares[0], 1, "{shares:?}");
 }
@@ -273,9 +279,10 @@ fn an_endpoint_without_responses_gets_one_request_until_it_responds() {
 fn a_hanging_endpoint_gets_no_further_requests() {
     let pool = Script::new(Balance::LatencyAware, &[1, 1]);
     for at in [0, 1] {
-        pool.endpoint(at).answered(Duration::from_millis(5), 0);
+        pool.endpoint(at)
+            .record_response(Duration::from_millis(5), 0);
     }
-    pool.endpoint(0).waited(Duration::from_millis(100), 0);
+    pool.endpoint(0).record_wait(Duration::from_millis(100), 0);
     assert_eq!(pool.shares(), [0, 1000]);
 }
 
@@ -284,7 +291,7 @@ fn a_down_or_tried_endpoint_is_never_chosen() {
     for balance in [Balance::LatencyAware, Balance::Least, Balance::RoundRobin] {
         let pool = Script::new(balance, &[1; 100]);
         for at in (0..100).filter(|at| *at != 71 && *at != 72) {
-            pool.members[at].fall();
+            pool.members[at].mark_down();
         }
         let shares = pool.shares();
         assert_eq!(shares[71] + shares[72], 1000, "{balance:?}");
@@ -294,8 +301,8 @@ fn a_down_or_tried_endpoint_is_never_chosen() {
             "{balance:?}"
         );
         assert_eq!(pool.choose(|at| at != 71 && at != 72), None);
-        pool.members[71].fall();
-        pool.members[72].fall();
+        pool.members[71].mark_down();
+        pool.members[72].mark_down();
         assert_eq!(pool.choose(|_| true), None, "{balance:?}");
         let empty = Script::new(balance, &[]);
         assert_eq!(empty.choose(|_| true), None);
@@ -306,16 +313,16 @@ fn a_down_or_tried_endpoint_is_never_chosen() {
 fn a_recently_failed_endpoint_is_used_only_without_others() {
     for balance in [Balance::LatencyAware, Balance::Least, Balance::RoundRobin] {
         let mut pool = Script::new(balance, &[1, 1]);
-        pool.fail(0, Failure::Unreachable);
+        pool.fail(0, EndpointFailure::Unreachable);
         assert_eq!(pool.shares(), [0, 1000], "{balance:?}");
         assert_eq!(pool.choose(|at| at != 1), Some(0), "{balance:?}");
-        pool.fail(1, Failure::Broken);
+        pool.fail(1, EndpointFailure::Reset);
         assert_eq!(pool.shares(), [0, 1000], "{balance:?}: it could be reached");
-        pool.fail(1, Failure::Broken);
-        pool.members[1].fall();
+        pool.fail(1, EndpointFailure::Reset);
+        pool.members[1].mark_down();
         assert_eq!(pool.next(), 0, "{balance:?}: a mark alone fails no request");
         pool.now = 1_000;
-        pool.members[1].rise(0);
+        pool.members[1].mark_up(0);
         assert!(
             (0..100).any(|_| pool.next() == 0),
             "{balance:?}: its time is over"
@@ -335,25 +342,29 @@ fn a_backup_is_used_only_when_no_other_is_up() {
             shares[0] > 0 && shares[1] > 0 && shares[2..] == [0, 0],
             "{balance:?}: {shares:?}"
         );
-        pool.members[0].fall();
+        pool.members[0].mark_down();
         assert_eq!(pool.shares(), [0, 1000, 0, 0], "{balance:?}");
         // It was tried for this request, and no other is left.
         assert!(
             pool.choose(|at| at != 1).is_some_and(|at| at > 1),
             "{balance:?}"
         );
-        pool.members[1].fall();
+        pool.members[1].mark_down();
         let shares = pool.shares();
         assert!(
             shares[..2] == [0, 0] && shares[2] > 0 && shares[3] > 0,
             "{balance:?}: {shares:?}"
         );
-        pool.members[1].rise(0);
-        pool.fail(1, Failure::Unreachable);
+        pool.members[1].mark_up(0);
+        pool.fail(1, EndpointFailure::Unreachable);
         assert!(pool.next() > 1, "{balance:?}");
-        [2, 3].into_iter().for_each(|at| pool.members[at].fall());
+        [2, 3]
+            .into_iter()
+            .for_each(|at| pool.members[at].mark_down());
         assert_eq!(pool.next(), 1, "{balance:?}: better than nobody");
-        [2, 3].into_iter().for_each(|at| pool.members[at].rise(0));
+        [2, 3]
+            .into_iter()
+            .for_each(|at| pool.members[at].mark_up(0));
         pool.now = 1_000;
         assert_eq!(pool.shares(), [0, 1000, 0, 0], "{balance:?}");
     }
@@ -361,7 +372,7 @@ fn a_backup_is_used_only_when_no_other_is_up() {
 
 #[test]
 fn a_full_healthy_endpoint_is_not_replaced_by_a_backup() {
-    let place = || Place::Ip("127.0.0.1:1".parse().unwrap());
+    let place = || EndpointAddress::Ip("127.0.0.1:1".parse().unwrap());
     let limited = |max| {
         Arc::new(Endpoint::new(
             String::new(),
@@ -378,7 +389,7 @@ fn a_full_healthy_endpoint_is_not_replaced_by_a_backup() {
         let pool = Script::of(balance, both);
         let held = pool.endpoint(0).try_take();
         assert_eq!(pool.choose(|_| true), None, "{balance:?}");
-        pool.members[0].fall();
+        pool.members[0].mark_down();
         assert_eq!(pool.next(), 1, "{balance:?}");
         drop(held);
     }
@@ -416,11 +427,11 @@ fn slow_start_grows_a_returning_endpoint_to_full_weight() {
                     ..Eject::default()
                 });
                 pool.endpoint(1)
-                    .failed(Failure::Unserved, RETURN - 1_000, eject, || true);
+                    .failed(EndpointFailure::Unserved, RETURN - 1_000, eject, || true);
                 pool.endpoint(1).succeeded(RETURN);
             } else {
-                pool.members[1].fall();
-                pool.members[1].rise(RETURN);
+                pool.members[1].mark_down();
+                pool.members[1].mark_up(RETURN);
             }
             let mut last = 0;
             let whole = pool.shares_of(10_000, RETURN + 30_000)[1];
@@ -456,9 +467,9 @@ fn slow_start_also_spares_an_endpoint_under_load() {
     for balance in [Balance::LatencyAware, Balance::Least] {
         let mut pool = Script::slowly(balance, &[1, 1], 60_000);
         pool.load(40, &[10, 10], 1_000);
-        pool.members[0].fall();
+        pool.members[0].mark_down();
         pool.load(40, &[10, 10], 1_000);
-        pool.members[0].rise(pool.now);
+        pool.members[0].mark_up(pool.now);
         let parts: Vec<f64> = (0..6)
             .map(|_| pool.load(40, &[10, 10], 10_000))
             .map(|shares| shares[0] as f64 / shares.iter().sum::<usize>() as f64)
@@ -473,9 +484,9 @@ fn slow_start_is_skipped_when_all_endpoints_return_together() {
     for balance in [Balance::LatencyAware, Balance::Least, Balance::RoundRobin] {
         let mut pool = Script::slowly(balance, &[1, 1], 30_000);
         pool.now = 5_000;
-        pool.members.iter().for_each(Member::fall);
+        pool.members.iter().for_each(Member::mark_down);
         assert_eq!(pool.choose(|_| true), None);
-        pool.members.iter().for_each(|member| member.rise(5_000));
+        pool.members.iter().for_each(|member| member.mark_up(5_000));
         assert!(about(pool.shares()[0], 1000, 0.5), "{balance:?}");
     }
 }
@@ -502,7 +513,7 @@ fn consistent_hashing_moves_only_clients_of_the_fallen_endpoint() {
     let pool = Script::new(Balance::Hash, &[1; 10]);
     let before = homes(&pool, 100_000);
     for fallen in 0..10 {
-        pool.members[fallen].fall();
+        pool.members[fallen].mark_down();
         let after = homes(&pool, 100_000);
         let moved = before
             .iter()
@@ -519,7 +530,7 @@ fn consistent_hashing_moves_only_clients_of_the_fallen_endpoint() {
         {
             assert!((10_700..11_600).contains(&count), "{at}: {count}");
         }
-        pool.members[fallen].rise(0);
+        pool.members[fallen].mark_up(0);
     }
     assert_eq!(homes(&pool, 100_000), before, "all are back");
 }
@@ -577,21 +588,21 @@ fn consistent_hashing_has_a_stable_second_choice() {
     };
     let first = choose(&pool, &[]).unwrap();
     let second = choose(&pool, &[first]).unwrap();
-    pool.fail(first, Failure::Broken);
+    pool.fail(first, EndpointFailure::Reset);
     assert_eq!(
         choose(&pool, &[]),
         Some(first),
         "it broke off once, and its sessions are there"
     );
     pool.now = 1_000;
-    pool.fail(first, Failure::Unreachable);
+    pool.fail(first, EndpointFailure::Unreachable);
     assert_eq!(choose(&pool, &[]), Some(second));
-    pool.fail(second, Failure::Unreachable);
+    pool.fail(second, EndpointFailure::Unreachable);
     let third = choose(&pool, &[]).unwrap();
     assert!(third != first && third != second);
-    pool.members[third].fall();
+    pool.members[third].mark_down();
     assert_eq!(choose(&pool, &[]), Some(first), "better than nobody");
-    pool.members.iter().for_each(Member::fall);
+    pool.members.iter().for_each(Member::mark_down);
     assert_eq!(choose(&pool, &[]), None);
 }
 
@@ -599,8 +610,8 @@ fn consistent_hashing_has_a_stable_second_choice() {
 fn slow_start_returns_hashed_clients_gradually() {
     let mut pool = Script::slowly(Balance::Hash, &[1; 4], 10_000);
     let whole = homes(&pool, 10_000);
-    pool.members[0].fall();
-    pool.members[0].rise(1);
+    pool.members[0].mark_down();
+    pool.members[0].mark_up(1);
     let mut last = Vec::new();
     for (after, part) in [(0, 0.1), (2_500, 0.25), (5_000, 0.5), (10_000, 1.0)] {
         pool.now = 1 + after;

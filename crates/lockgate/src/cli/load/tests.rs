@@ -17,7 +17,7 @@ fn parse(words: &[&str]) -> Result<Load, String> {
     words.typed.resolve()
 }
 
-fn options(words: &[&str]) -> Options {
+fn options(words: &[&str]) -> LoadOptions {
     parse(words).unwrap().options
 }
 
@@ -187,7 +187,7 @@ fn words_mean_what_they_say() {
     ]);
     assert_eq!(
         (said.connections.unix, said.connections.proxy_protocol),
-        (Some("/s".into()), Some(Version::V2))
+        (Some("/s".into()), Some(HeaderVersion::V2))
     );
     assert_eq!(
         (said.stop_on, said.watch),
@@ -211,12 +211,12 @@ fn sizes_have_units() {
         );
         assert_eq!(
             options(&["--body-random", written]).requests.body,
-            Body::Random(bytes)
+            RequestBody::Random(bytes)
         );
     }
     assert_eq!(
         options(&["--body", "é"]).requests.body,
-        Body::Fixed("é".as_bytes().into())
+        RequestBody::Fixed("é".as_bytes().into())
     );
 }
 
@@ -341,7 +341,7 @@ fn every_load_of_the_comparisons_means_something() {
         .map(|entry| entry.unwrap().path())
     {
         let text = std::fs::read_to_string(&path).unwrap();
-        let plan = lockgate_compare::plan::Plan::parse(&path, &text);
+        let plan = lockgate_compare::plan::ComparisonPlan::parse(&path, &text);
         for load in plan
             .unwrap_or_else(|mistakes| panic!("{}: {mistakes}", path.display()))
             .loads

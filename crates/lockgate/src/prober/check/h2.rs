@@ -10,8 +10,8 @@ use bytes::Bytes;
 use h2::RecvStream;
 use h2::client::{Builder, Connection, SendRequest};
 use http::{HeaderMap, Method, Uri, header};
-use lockgate_net::stream::{Blocks, Stream};
-use lockgate_proxy::h2::{Carrier, Io};
+use lockgate_net::stream::{BufferPool, Stream};
+use lockgate_proxy::h2::{FrameIo, Io};
 
 use super::{AGENT, BODY_MAX, Request, Wrong, contains};
 
@@ -110,16 +110,16 @@ async fn converse(
     stream: Stream,
     talk: impl AsyncFnOnce(SendRequest<Bytes>) -> Result<(), Wrong>,
 ) -> Result<(), Wrong> {
-    let blocks = Blocks::new();
-    let carrier = Rc::new(RefCell::new(Carrier::new(stream, &blocks, &[], None)));
+    let blocks = BufferPool::new();
+    let frame_io = Rc::new(RefCell::new(FrameIo::new(stream, &blocks, &[], None)));
     let (send, mut connection): (_, Connection<Io, Bytes>) = Builder::new()
         .enable_push(false)
         .max_header_list_size(FIELDS)
-        .handshake(Io(Rc::clone(&carrier)))
+        .handshake(Io(Rc::clone(&frame_io)))
         .await?;
     let mut talk = pin!(talk(send));
     let talked = poll_fn(|cx| {
-        carrier.borrow_mut().begin_turn();
+        frame_io.borrow_mut().begin_turn();
         let ended = Pin::new(&mut connection).poll(cx);
         let talked = talk.as_mut().poll(cx);
         // What was just said leaves now.
@@ -128,7 +128,7 @@ async fn converse(
         } else {
             ended
         };
-        let sent = carrier.borrow_mut().poll_send(cx);
+        let sent = frame_io.borrow_mut().poll_send(cx);
         match (talked, ended, sent) {
             (Poll::Ready(talked), ..) => Poll::Ready(talked),
             (_, Poll::Ready(Err(error)), _) => Poll::Ready(Err(error.into())),
@@ -141,7 +141,7 @@ async fn converse(
     // Goodbye, as far as it goes at once: the answer is there.
     poll_fn(|cx| {
         let _ = Pin::new(&mut connection).poll(cx);
-        let _ = carrier.borrow_mut().poll_send(cx);
+        let _ = frame_io.borrow_mut().poll_send(cx);
         Poll::Ready(())
     })
     .await;

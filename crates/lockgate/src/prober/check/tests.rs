@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use lockgate_net::tls::{CaSource, ClientSettings};
-use lockgate_proxy::upstream::name::Name;
+use lockgate_proxy::upstream::endpoint_name::EndpointName;
 use lockgate_testkit::{Authority, DEADLINE, Folder, Origin, Tls, Wire, server_config};
 
 use super::*;
@@ -35,12 +35,12 @@ fn expecting(body: &[u8]) -> Check {
     check
 }
 
-fn endpoint(place: Place, host: &str) -> Endpoint {
+fn endpoint(place: EndpointAddress, host: &str) -> Endpoint {
     Endpoint::new("as written".into(), host.into(), place, None)
 }
 
 fn at(address: SocketAddr) -> Endpoint {
-    endpoint(Place::Ip(address), &address.ip().to_string())
+    endpoint(EndpointAddress::Ip(address), &address.ip().to_string())
 }
 
 fn run(check: &Check, endpoint: &Endpoint) -> Result<(), String> {
@@ -81,12 +81,12 @@ fn answered(check: &Check, answer: impl AsRef<[u8]> + Sync) -> Result<(), String
 fn the_request_says_what_it_must_and_who_asks() {
     let origin = Origin::tcp();
     let address = origin.socket_address();
-    let name = Name::new("app.internal", 1, || {});
+    let name = EndpointName::new("app.internal", 1, || {});
     name.publish(vec![address]);
     for (endpoint, host) in [
         (at(address), format!("127.0.0.1:{}", address.port())),
         (
-            endpoint(Place::Name(Arc::new(name)), "app.internal"),
+            endpoint(EndpointAddress::Name(Arc::new(name)), "app.internal"),
             format!("app.internal:{}", address.port()),
         ),
     ] {
@@ -231,10 +231,10 @@ fn where_nobody_listens_or_the_name_is_unknown_it_says_so() {
         refused.starts_with("cannot connect: Connection refused"),
         "{refused}"
     );
-    let name = Arc::new(Name::new("app.internal", 1, || {}));
+    let name = Arc::new(EndpointName::new("app.internal", 1, || {}));
     let unknown = run(
         &check(),
-        &endpoint(Place::Name(Arc::clone(&name)), "app.internal"),
+        &endpoint(EndpointAddress::Name(Arc::clone(&name)), "app.internal"),
     );
     assert_eq!(unknown, Err("its name does not resolve".into()));
     assert!(name.take_failed(), "the resolver is asked again");
@@ -248,7 +248,7 @@ fn a_check_may_only_connect_and_at_another_port_and_at_a_names_second_address() 
     check.port = Some(origin.socket_address().port());
     assert_eq!(run(&check, &at("127.0.0.1:1".parse().unwrap())), Ok(()));
     check.port = None;
-    let name = Name::new("app.internal", 1, || {});
+    let name = EndpointName::new("app.internal", 1, || {});
     name.publish(vec![
         Origin::tcp().socket_address(),
         origin.socket_address(),
@@ -256,14 +256,17 @@ fn a_check_may_only_connect_and_at_another_port_and_at_a_names_second_address() 
     assert_eq!(
         run(
             &check,
-            &endpoint(Place::Name(Arc::new(name)), "app.internal")
+            &endpoint(EndpointAddress::Name(Arc::new(name)), "app.internal")
         ),
         Ok(())
     );
     let folder = Folder::new();
     let path = folder.path("app.sock");
     let _unix = Origin::unix(&path);
-    assert_eq!(run(&check, &endpoint(Place::Unix(path), "")), Ok(()));
+    assert_eq!(
+        run(&check, &endpoint(EndpointAddress::Unix(path), "")),
+        Ok(())
+    );
 }
 
 #[test]
@@ -460,9 +463,9 @@ fn that_we_have_no_descriptor_left_is_not_the_endpoints_fault() {
 
 #[test]
 fn the_host_has_a_port_only_where_it_is_not_the_usual_one() {
-    let tcp = |address: &str| Target::Tcp(address.parse().unwrap());
-    let ip = Place::Ip("192.0.2.1:80".parse().unwrap());
-    let name = Place::Name(Arc::new(Name::new("app.internal", 80, || {})));
+    let tcp = |address: &str| DialTarget::Tcp(address.parse().unwrap());
+    let ip = EndpointAddress::Ip("192.0.2.1:80".parse().unwrap());
+    let name = EndpointAddress::Name(Arc::new(EndpointName::new("app.internal", 80, || {})));
     for (place, target, tls, expected) in [
         (&ip, tcp("192.0.2.1:80"), false, "192.0.2.1"),
         (&ip, tcp("192.0.2.1:80"), true, "192.0.2.1:80"),
@@ -472,7 +475,7 @@ fn the_host_has_a_port_only_where_it_is_not_the_usual_one() {
         (&name, tcp("192.0.2.1:80"), false, "app.internal"),
         (
             &ip,
-            Target::Unix("/run/app.sock".into()),
+            DialTarget::Unix("/run/app.sock".into()),
             false,
             "localhost",
         ),

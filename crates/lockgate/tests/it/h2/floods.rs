@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use lockgate_testkit::h2::{self, Client, Peer, Reply};
+use lockgate_testkit::h2::{self, Client, Peer, ScriptedResponse};
 use lockgate_testkit::{Http, Lockgate, Origin, Serving};
 
 use super::attacks::{self, Attack, Outcome, flood, flood_unread};
@@ -264,7 +264,7 @@ fn reconnecting_attackers_do_not_delay_other_clients() {
 /// of one client must not make the endpoint disconnect the others.
 #[test]
 fn floods_do_not_cross_shared_upstream_connections() {
-    let endpoint = h2::Origin::plain(|_| Reply::ok("ok"));
+    let endpoint = h2::Origin::plain(|_| ScriptedResponse::ok("ok"));
     let gate = lockgate().start(&format!(
         "[pool.app]\nprotocol = \"h2c\"\nendpoints = [\"{}\"]\n{}",
         endpoint.address(),

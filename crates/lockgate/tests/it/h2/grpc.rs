@@ -2,12 +2,12 @@
 //! have the status of each.
 
 use http::Method;
-use lockgate_testkit::h2::{Answer, Client, Origin, Reply};
+use lockgate_testkit::h2::{Client, Origin, ReceivedResponse, ScriptedResponse};
 use lockgate_testkit::{Folder, Http, Lockgate};
 
 use crate::scene::{deserted, lockgate};
 
-fn call(gate: &Lockgate, path: &str) -> Answer {
+fn call(gate: &Lockgate, path: &str) -> ReceivedResponse {
     let client = Client::connect(gate.address());
     let mut request = Client::request(Method::POST, path);
     request
@@ -165,15 +165,15 @@ fn configured_responses_to_grpc_calls_have_a_grpc_status() {
 #[test]
 fn grpc_status_of_endpoints_is_logged_and_counted() {
     let origin = Origin::plain(|asked| match asked.path.as_str() {
-        "/head" => Reply::new(200)
+        "/head" => ScriptedResponse::new(200)
             .field("content-type", "application/grpc")
             .field("grpc-status", "5"),
-        "/trailers" => Reply::new(200)
+        "/trailers" => ScriptedResponse::new(200)
             .field("content-type", "application/grpc")
             .piece(&b"\0\0\0\0\0"[..])
             .trailer("grpc-status", "0")
             .trailer("grpc-message", "fine"),
-        _ => Reply::ok("no gRPC"),
+        _ => ScriptedResponse::ok("no gRPC"),
     });
     let pool = format!(
         "[pool.app]\nprotocol = \"h2c\"\nendpoints = [\"{}\"]\n",

@@ -3,7 +3,7 @@
 use http::Method;
 use lockgate_testkit::Origin as Scripted;
 use lockgate_testkit::h2::frame::kind;
-use lockgate_testkit::h2::{Client, Origin, Peer, Reply};
+use lockgate_testkit::h2::{Client, Origin, Peer, ScriptedResponse};
 
 use super::failures::{accept, request};
 use super::{ask, client, get, in_front_of, pooled};
@@ -22,7 +22,7 @@ fn client_with_requests(to: std::net::SocketAddr, requests: u32) -> Peer {
 /// before they are looked at. The h2 crate tolerates 20 of them.
 #[test]
 fn many_cancelled_requests_do_not_end_the_shared_connection() {
-    let origin = Origin::plain(|_| Reply::ok("ok"));
+    let origin = Origin::plain(|_| ScriptedResponse::ok("ok"));
     let gate = in_front_of(&origin);
     assert_eq!(ask(&gate, get("/")).status(), 200);
     // An endpoint that is busy with something else.

@@ -2,7 +2,7 @@
 //! away.
 
 use lockgate_testkit::h2::frame::{self, code, flag, kind, setting};
-use lockgate_testkit::h2::{Client, Origin, Peer, Reply, hpack};
+use lockgate_testkit::h2::{Client, Origin, Peer, ScriptedResponse, hpack};
 use lockgate_testkit::{Http, Lockgate, Origin as Scripted, Wire};
 
 use super::{ask, get, pooled, post};
@@ -25,8 +25,8 @@ fn origin() -> Origin {
             .strip_prefix("/reset/")
             .and_then(|code| code.parse().ok())
         {
-            Some(code) => Reply::refuse(code),
-            None => Reply::ok(asked.authority.clone()),
+            Some(code) => ScriptedResponse::refuse(code),
+            None => ScriptedResponse::ok(asked.authority.clone()),
         }
     })
 }
@@ -259,7 +259,10 @@ fn rst_stream_counts_as_502_for_ejection() {
         (code::INTERNAL_ERROR, "", 0.0),
         (code::REFUSED_STREAM, ", statuses = [\"502\"]", 0.0),
     ] {
-        let (good, bad) = (origin(), Origin::plain(move |_| Reply::refuse(code)));
+        let (good, bad) = (
+            origin(),
+            Origin::plain(move |_| ScriptedResponse::refuse(code)),
+        );
         let gate = lockgate().start(&pooled(&[&good.address(), &bad.address()], eject(statuses)));
         let mut reset = 0;
         for _ in 0..20 {

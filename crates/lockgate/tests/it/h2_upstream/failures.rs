@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ::http::Method;
 use lockgate_testkit::h2::frame::{self, code, flag, kind, setting};
-use lockgate_testkit::h2::{Client, Frame, Origin, Peer, Reply, hpack};
+use lockgate_testkit::h2::{Client, Frame, Origin, Peer, ScriptedResponse, hpack};
 use lockgate_testkit::{
     Http, Lockgate, Message, Origin as Scripted, Tls, Wire, bytes, eventually, server_config,
 };
@@ -25,9 +25,9 @@ fn refusing_origin(count: usize, code: u32) -> (Origin, Arc<AtomicUsize>) {
             })
             .is_ok();
         if refuses {
-            Reply::refuse(code)
+            ScriptedResponse::refuse(code)
         } else {
-            Reply::ok("ok")
+            ScriptedResponse::ok("ok")
         }
     });
     (origin, seen)
@@ -79,7 +79,7 @@ fn a_refused_stream_is_retried_for_any_method() {
 #[test]
 fn a_refused_stream_is_retried_on_another_endpoint() {
     let (refuses, _) = refusing_origin(usize::MAX, code::REFUSED_STREAM);
-    let answers = Origin::plain(|_| Reply::ok("other"));
+    let answers = Origin::plain(|_| ScriptedResponse::ok("other"));
     let gate = lockgate().start(&pooled(
         &[&refuses.address(), &answers.address()],
         "balance = \"round-robin\"\nretry = { budget = \"100%\" }",
@@ -257,7 +257,7 @@ fn an_endpoint_without_h2_in_alpn_is_a_502() {
 #[test]
 fn a_truncated_http2_response_is_never_complete() {
     let origin = Origin::plain(|_| {
-        Reply::new(200)
+        ScriptedResponse::new(200)
             .piece("half")
             .then_reset(code::INTERNAL_ERROR)
     });
@@ -280,7 +280,7 @@ fn a_truncated_http2_response_is_never_complete() {
 
 #[test]
 fn a_dying_http2_endpoint_resets_its_running_responses() {
-    let origin = Origin::plain(|_| Reply::new(200).piece("half").then_nothing());
+    let origin = Origin::plain(|_| ScriptedResponse::new(200).piece("half").then_nothing());
     let gate = in_front_of(&origin);
     let client = client(&gate);
     let mut exchange = client.begin(Client::request(Method::GET, "/"), true);
@@ -324,7 +324,11 @@ fn a_client_that_leaves_sends_rst_stream_upstream() {
 
 #[test]
 fn unread_response_data_returns_its_flow_control_window() {
-    let origin = Origin::plain(|_| Reply::new(200).piece(vec![1; 900_000]).then_nothing());
+    let origin = Origin::plain(|_| {
+        ScriptedResponse::new(200)
+            .piece(vec![1; 900_000])
+            .then_nothing()
+    });
     let gate = in_front_of(&origin);
     // More than the connection's window in all.
     for _ in 0..150 {
@@ -510,7 +514,7 @@ fn a_response_shorter_than_content_length_is_never_complete() {
 #[test]
 fn an_http2_endpoint_with_a_wrong_certificate_gets_no_request() {
     let site = Site::new();
-    let origin = Origin::tls(&site.issued, |_| Reply::ok("ok"));
+    let origin = Origin::tls(&site.issued, |_| ScriptedResponse::ok("ok"));
     let ca = text(&site.folder.write("ca.pem", site.authority.pem()));
     let gate = lockgate().start(&format!(
         "[pool.app]\nprotocol = \"h2\"\nendpoints = [\"{}\"]\ntls = {{ ca = \"{ca}\", name = \"other.test\" }}\n\

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use lockgate_testkit::Lockgate;
 use lockgate_testkit::h2::frame::code;
-use lockgate_testkit::h2::{Origin, Reply};
+use lockgate_testkit::h2::{Origin, ScriptedResponse};
 
 use super::{ask, get, pooled};
 use crate::scene::{NAME, Site, lockgate, text};
@@ -25,10 +25,10 @@ fn health_checks_run_over_http2() {
     let origin =
         Origin::plain(
             move |asked| match (asked.path.as_str(), is_well.load(Ordering::SeqCst)) {
-                ("/health?q", 1) => Reply::ok("all is fine"),
-                ("/health?q", 2) => Reply::ok("all is lost"),
-                ("/health?q", _) => Reply::new(500),
-                _ => Reply::ok("app"),
+                ("/health?q", 1) => ScriptedResponse::ok("all is fine"),
+                ("/health?q", 2) => ScriptedResponse::ok("all is lost"),
+                ("/health?q", _) => ScriptedResponse::new(500),
+                _ => ScriptedResponse::ok("app"),
             },
         );
     let gate = lockgate().start(&pooled(
@@ -59,8 +59,8 @@ fn health_checks_run_over_http2() {
 #[test]
 fn health_checks_mark_a_resetting_http2_endpoint_down() {
     let (good, bad) = (
-        Origin::plain(|_| Reply::ok("good")),
-        Origin::plain(|_| Reply::refuse(code::INTERNAL_ERROR)),
+        Origin::plain(|_| ScriptedResponse::ok("good")),
+        Origin::plain(|_| ScriptedResponse::refuse(code::INTERNAL_ERROR)),
     );
     let keys = "health = { path = \"/\", every = \"10ms\", fall = 1, rise = 1 }";
     let gate = lockgate().start(&pooled(&[&good.address(), &bad.address()], keys));
@@ -71,8 +71,8 @@ fn health_checks_mark_a_resetting_http2_endpoint_down() {
 }
 
 /// The response of an origin to `grpc.health.v1.Health/Check`.
-fn health(status: u8) -> Reply {
-    let head = Reply::new(200).field("content-type", "application/grpc");
+fn health(status: u8) -> ScriptedResponse {
+    let head = ScriptedResponse::new(200).field("content-type", "application/grpc");
     match status {
         0 => head.field("grpc-status", "12"),
         status => head

@@ -4,7 +4,7 @@
 use std::{io, thread};
 
 use lockgate_testkit::h2::frame::{self, code, flag, kind, setting};
-use lockgate_testkit::h2::{Origin, Peer, Reply, hpack};
+use lockgate_testkit::h2::{Origin, Peer, ScriptedResponse, hpack};
 use lockgate_testkit::{Http, Lockgate, Origin as Scripted};
 
 use super::{get, post};
@@ -646,7 +646,7 @@ fn play(gate: &Lockgate, case: &Case, number: usize, origin: &Scripted) -> Vec<S
 
 #[test]
 fn misbehaving_http2_endpoints_harm_no_other_request() {
-    let good = Origin::plain(|_| Reply::ok("good"));
+    let good = Origin::plain(|_| ScriptedResponse::ok("good"));
     let origins: Vec<_> = CASES.iter().map(|_| Scripted::tcp()).collect();
     let addresses: Vec<_> = origins.iter().map(Scripted::address).collect();
     let gate = lockgate().start(&pools(&addresses, &good.address()));
@@ -669,7 +669,7 @@ fn misbehaving_http2_endpoints_harm_no_other_request() {
 fn an_endpoint_without_settings_is_ejected_and_the_request_retried() {
     for settings in [None, Some(0)] {
         let origin = Scripted::tcp();
-        let good = Origin::plain(|_| Reply::ok("good"));
+        let good = Origin::plain(|_| ScriptedResponse::ok("good"));
         let gate = lockgate().start(&pools(&[origin.address()], &good.address()));
         let mut http = Http::connect(gate.address());
         http.send(get("/0"));

@@ -3,7 +3,7 @@
 use std::thread;
 
 use ::http::Method;
-use lockgate_testkit::h2::{Client, Origin, Reply};
+use lockgate_testkit::h2::{Client, Origin, ScriptedResponse};
 use lockgate_testkit::{Http, Wire, bytes};
 
 use super::{ask, client, get, in_front_of, pooled, post};
@@ -11,7 +11,9 @@ use crate::scene::{NAME, Site, lockgate, text};
 
 #[test]
 fn http1_and_http2_requests_reach_http2_endpoints_with_bodies() {
-    let origin = Origin::plain(|asked| Reply::ok(asked.body.clone()).field("x-saw", &asked.method));
+    let origin = Origin::plain(|asked| {
+        ScriptedResponse::ok(asked.body.clone()).field("x-saw", &asked.method)
+    });
     let gate = in_front_of(&origin);
     let body = bytes(1, 300_000);
     let answer = ask(&gate, post(&body));
@@ -32,7 +34,7 @@ fn http1_and_http2_requests_reach_http2_endpoints_with_bodies() {
 
 #[test]
 fn request_heads_are_translated_to_http2() {
-    let origin = Origin::plain(|_| Reply::ok("ok"));
+    let origin = Origin::plain(|_| ScriptedResponse::ok("ok"));
     let gate = in_front_of(&origin);
     ask(
         &gate,
@@ -80,7 +82,7 @@ fn request_heads_are_translated_to_http2() {
 /// RFC 9113 §8.3.1 has the host in `:authority`.
 #[test]
 fn a_host_rule_sets_authority_but_not_x_forwarded_host() {
-    let origin = Origin::plain(|_| Reply::ok("ok"));
+    let origin = Origin::plain(|_| ScriptedResponse::ok("ok"));
     let rule = "request_headers = { host = \"app.internal\" }\n";
     let gate = lockgate().start(&(pooled(&[&origin.address()], "") + rule));
     ask(&gate, get("/"));
@@ -98,7 +100,7 @@ fn a_host_rule_sets_authority_but_not_x_forwarded_host() {
 #[test]
 fn tls_endpoints_negotiate_h2_by_alpn() {
     let site = Site::new();
-    let origin = Origin::tls(&site.issued, |_| Reply::ok("ok"));
+    let origin = Origin::tls(&site.issued, |_| ScriptedResponse::ok("ok"));
     let ca = text(&site.folder.write("ca.pem", site.authority.pem()));
     let port = origin.socket_address().port();
     let gate = lockgate().start(&format!(
@@ -112,7 +114,7 @@ fn tls_endpoints_negotiate_h2_by_alpn() {
 
 #[test]
 fn a_thousand_requests_share_few_http2_connections() {
-    let origin = Origin::plain(|asked| Reply::ok(asked.path.clone()));
+    let origin = Origin::plain(|asked| ScriptedResponse::ok(asked.path.clone()));
     let gate = in_front_of(&origin);
     let clients: Vec<_> = (0..10).map(|_| client(&gate)).collect();
     for round in 0..4 {
@@ -138,7 +140,9 @@ fn max_concurrent_streams_of_an_endpoint_is_respected() {
     let mut builder = h2::server::Builder::new();
     builder.max_concurrent_streams(3);
     // Each waits until six are there.
-    let origin = Origin::plain_with(&builder, |_| Reply::new(200).piece("begun").then_nothing());
+    let origin = Origin::plain_with(&builder, |_| {
+        ScriptedResponse::new(200).piece("begun").then_nothing()
+    });
     let gate = in_front_of(&origin);
     let client = client(&gate);
     let mut running: Vec<_> = (0..6)
@@ -182,7 +186,7 @@ fn trailers_pass_both_ways_to_http2_endpoints() {
 #[test]
 fn grpc_status_survives_in_head_or_trailers() {
     let origin = Origin::plain(|asked| {
-        let head = Reply::new(200).field("content-type", "application/grpc");
+        let head = ScriptedResponse::new(200).field("content-type", "application/grpc");
         match asked.path.as_str() {
             "/a.B/Fails" => head.field("grpc-status", "5").field("grpc-message", "none"),
             _ => head
@@ -244,7 +248,8 @@ fn an_http2_stream_is_bidirectional() {
 
 #[test]
 fn early_hints_and_100_continue_are_forwarded() {
-    let origin = Origin::plain(|_| Reply::ok("ok").interim(103, &[("link", "</a.css>")]));
+    let origin =
+        Origin::plain(|_| ScriptedResponse::ok("ok").interim(103, &[("link", "</a.css>")]));
     let gate = in_front_of(&origin);
     let answer = client(&gate).get("/");
     assert_eq!(
@@ -264,11 +269,11 @@ fn early_hints_and_100_continue_are_forwarded() {
 #[test]
 fn bodiless_heads_stay_bodiless_over_http2() {
     let origin = Origin::plain(|asked| match asked.path.as_str() {
-        "/none" => Reply::new(204),
-        "/same" => Reply::new(304)
+        "/none" => ScriptedResponse::new(204),
+        "/same" => ScriptedResponse::new(304)
             .field("content-length", "5")
             .field("etag", "\"a\""),
-        _ => Reply::new(200).field("content-length", "5"),
+        _ => ScriptedResponse::new(200).field("content-length", "5"),
     });
     let gate = in_front_of(&origin);
     let mut http = Http::connect(gate.address());
@@ -282,7 +287,7 @@ fn bodiless_heads_stay_bodiless_over_http2() {
 
 #[test]
 fn twenty_megabytes_pass_each_way_over_http2() {
-    let origin = Origin::plain(|asked| Reply::ok(asked.body.clone()));
+    let origin = Origin::plain(|asked| ScriptedResponse::ok(asked.body.clone()));
     let gate = in_front_of(&origin);
     let body = bytes(7, 20_000_000);
     assert!(ask(&gate, post(&body)).body == body);
@@ -311,8 +316,8 @@ fn a_response_is_forwarded_while_its_request_continues() {
 #[test]
 fn a_slow_client_does_not_block_other_shared_streams() {
     let origin = Origin::plain(|asked| match asked.path.as_str() {
-        "/big" => Reply::ok(vec![7; 200_000_000]),
-        _ => Reply::ok("small"),
+        "/big" => ScriptedResponse::ok(vec![7; 200_000_000]),
+        _ => ScriptedResponse::ok("small"),
     });
     let gate = in_front_of(&origin);
     let before = gate.resident();

@@ -2,7 +2,7 @@
 
 use h2::server::Builder;
 use lockgate_testkit::h2::frame::{kind, setting};
-use lockgate_testkit::h2::{Origin, Peer, Reply};
+use lockgate_testkit::h2::{Origin, Peer, ScriptedResponse};
 use lockgate_testkit::{Http, Origin as Scripted};
 
 use super::{ask, client, in_front_of, pooled};
@@ -113,7 +113,7 @@ fn the_end_of_a_websocket_by_the_endpoint_is_forwarded() {
 
 #[test]
 fn an_endpoint_without_extended_connect_gets_no_websocket() {
-    let deaf = Origin::plain_with(&Builder::new(), |_| Reply::ok("ok"));
+    let deaf = Origin::plain_with(&Builder::new(), |_| ScriptedResponse::ok("ok"));
     let gate = in_front_of(&deaf);
     let answer = ask(&gate, HANDSHAKE);
     assert_eq!(answer.status(), 502, "{}", answer.head);

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lockgate_load::result::{LoadModel, Report};
-use lockgate_load::target::{Body, Varying};
+use lockgate_load::result::{LoadModel, RunResult};
+use lockgate_load::target::{RequestBody, Varying};
 use lockgate_testkit::{Http, Message, Origin, Serving};
 
 use super::{PAGE, asks, at, changed, counts, failures, run, text};
@@ -174,7 +174,7 @@ fn every_round_is_a_stage_with_its_own_counts() {
         options.connections.number = 2;
         options.threads.number = 2;
     });
-    let Report {
+    let RunResult {
         stages,
         uncounted,
         run,
@@ -276,7 +276,7 @@ fn load_bodies_are_sent_whole_and_random_ones_differ() {
     let kept = Arc::default();
     let server = recording_server(&kept);
     let options = changed(asks(&[&at("http", &server)], 20), |options| {
-        options.requests.body = Body::Random(1000);
+        options.requests.body = RequestBody::Random(1000);
         options.connections.number = 3;
     });
     let sent = counts(&options);

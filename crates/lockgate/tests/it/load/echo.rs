@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use base64ct::{Base64, Encoding as _};
 use lockgate_load::expect::Length;
-use lockgate_load::options::Options;
-use lockgate_load::result::Failure;
-use lockgate_load::target::Body;
+use lockgate_load::options::LoadOptions;
+use lockgate_load::result::FailureKind;
+use lockgate_load::target::RequestBody;
 use lockgate_testkit::{Authority, Http, Origin, Serving, Tls, server_config};
 
 use super::{asks, at, changed, counts, example, failures, refused, run, text};
@@ -86,7 +86,7 @@ fn serving(message: impl Fn(&mut Http, Vec<u8>) + Send + Sync + 'static) -> Serv
     Origin::tcp().serve(move |wire| web_socket(&mut Http::over(wire.another()), &message))
 }
 
-fn messages(server: &Serving, body: Body, count: u64) -> Options {
+fn messages(server: &Serving, body: RequestBody, count: u64) -> LoadOptions {
     let length = Length::Exactly(body.len() as u64);
     let mut options = changed(asks(&[&at("ws", server)], count), |options| {
         options.requests.body = body;
@@ -101,9 +101,9 @@ fn websocket_messages_are_echoed_on_kept_connections() {
     for body in [
         text(""),
         text("hello"),
-        Body::Random(126),
-        Body::Random(65_536),
-        Body::Random(1 << 20),
+        RequestBody::Random(126),
+        RequestBody::Random(65_536),
+        RequestBody::Random(1 << 20),
     ] {
         let options = changed(messages(&server, body, 30), |options| {
             options.connections.number = 3;
@@ -177,7 +177,7 @@ fn websocket_pings_are_answered_and_fragments_joined() {
         http.send(frame(0x00, b""));
         http.send(frame(0x80, tail));
     });
-    let counts = counts(&messages(&server, Body::Random(1000), 5));
+    let counts = counts(&messages(&server, RequestBody::Random(1000), 5));
     assert_eq!(
         (counts.succeeded(), failures(&counts)),
         (5, vec![]),
@@ -238,25 +238,25 @@ fn an_unsolicited_websocket_message_is_a_failure() {
 #[test]
 fn a_different_websocket_echo_is_a_failure() {
     for (answer, kind) in [
-        (frame(0x82, b"hellO"), Failure::Body),
-        (frame(0x82, b"hell"), Failure::Length),
-        (frame(0x82, b"hello, world"), Failure::Length),
-        (frame(0x82, b""), Failure::Length),
-        (frame(0x88, b"\x03\xe8"), Failure::Closed),
-        (frame(0x83, b"hello"), Failure::Garbage),
-        (frame(0xc2, b"hello"), Failure::Garbage),
-        (frame(0x80, b"hello"), Failure::Garbage),
+        (frame(0x82, b"hellO"), FailureKind::Body),
+        (frame(0x82, b"hell"), FailureKind::Length),
+        (frame(0x82, b"hello, world"), FailureKind::Length),
+        (frame(0x82, b""), FailureKind::Length),
+        (frame(0x88, b"\x03\xe8"), FailureKind::Closed),
+        (frame(0x83, b"hello"), FailureKind::Garbage),
+        (frame(0xc2, b"hello"), FailureKind::Garbage),
+        (frame(0x80, b"hello"), FailureKind::Garbage),
         (
             vec![0x82, 0x85, 0, 0, 0, 0, b'h', b'e', b'l', b'l', b'o'],
-            Failure::Garbage,
+            FailureKind::Garbage,
         ),
         (
             vec![0x82, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff],
-            Failure::Garbage,
+            FailureKind::Garbage,
         ),
         (
             b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(),
-            Failure::Garbage,
+            FailureKind::Garbage,
         ),
     ] {
         let place = AtomicU64::new(0);
@@ -321,7 +321,7 @@ fn websocket_messages_pass_under_tls() {
             http.send(frame(0x82, &payload))
         });
     });
-    let body = Body::Random(100_000);
+    let body = RequestBody::Random(100_000);
     let mut options = changed(asks(&[&(at("wss", &server) + "/chat?x")], 9), |options| {
         options.requests.body = body;
     });
@@ -336,7 +336,13 @@ fn websocket_messages_pass_under_tls() {
     assert!(report.first[0].tls.is_some());
 }
 
-fn bytes(server: &Serving, scheme: &str, body: Body, length: Length, count: u64) -> Options {
+fn bytes(
+    server: &Serving,
+    scheme: &str,
+    body: RequestBody,
+    length: Length,
+    count: u64,
+) -> LoadOptions {
     let mut options = changed(asks(&[&at(scheme, server)], count), |options| {
         options.requests.body = body;
     });
@@ -351,7 +357,7 @@ fn tcp_bytes_are_echoed_on_kept_connections() {
         let options = bytes(
             &server,
             "tcp",
-            Body::Random(size),
+            RequestBody::Random(size),
             Length::Exactly(size as u64),
             5,
         );
@@ -391,7 +397,7 @@ fn tcp_echo_under_tls_offers_no_alpn() {
     let counts = counts(&bytes(
         &server,
         "tls",
-        Body::Random(10_000),
+        RequestBody::Random(10_000),
         Length::Exactly(10_000),
         5,
     ));
@@ -453,7 +459,7 @@ fn an_oversized_tcp_response_is_found_while_sending() {
         bytes(
             &server,
             "tcp",
-            Body::Random(16 << 20),
+            RequestBody::Random(16 << 20),
             Length::Exactly(10),
             2,
         ),
@@ -463,5 +469,5 @@ fn an_oversized_tcp_response_is_found_while_sending() {
     );
     let counts = counts(&options);
     assert_eq!(failures(&counts), [("length", 2)], "{:?}", counts.examples);
-    assert!(example(&counts, Failure::Length).contains("instead of 10"));
+    assert!(example(&counts, FailureKind::Length).contains("instead of 10"));
 }

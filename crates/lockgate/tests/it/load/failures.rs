@@ -5,16 +5,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use lockgate_load::expect::{BodyCheck, Length};
-use lockgate_load::profile::{Profile, Rates};
-use lockgate_load::result::Failure;
-use lockgate_load::schedule::Rate;
+use lockgate_load::profile::{Profile, RequestRates};
+use lockgate_load::result::FailureKind;
+use lockgate_load::schedule::RequestRate;
 use lockgate_testkit::{Authority, Http, Origin, Serving, Tls, bytes, server_config};
 
 use super::{PAGE, asks, at, counts, every_other, example, failures};
 use crate::scene::deserted;
 
 /// Two of four requests get a bad response: two failures.
-fn assert_two_are(kind: Failure, bad: impl Fn(&mut Http) + Send + Sync + 'static) -> String {
+fn assert_two_are(kind: FailureKind, bad: impl Fn(&mut Http) + Send + Sync + 'static) -> String {
     let server = every_other(bad);
     let mut options = asks(&[&at("http", &server)], 4);
     options.expect.body = BodyCheck::First;
@@ -33,7 +33,7 @@ fn assert_two_are(kind: Failure, bad: impl Fn(&mut Http) + Send + Sync + 'static
 }
 
 /// The same, of a response behind which the server waits for the client to close.
-fn assert_answer_is(kind: Failure, answer: impl AsRef<[u8]> + Send + Sync + 'static) -> String {
+fn assert_answer_is(kind: FailureKind, answer: impl AsRef<[u8]> + Send + Sync + 'static) -> String {
     assert_two_are(kind, move |http| {
         http.send(answer.as_ref());
         http.wait_closed();
@@ -54,9 +54,9 @@ fn a_malformed_response_is_garbage() {
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
         "HTTP/1.1 200 OK\r\nno field\r\n\r\n",
     ] {
-        assert_answer_is(Failure::Garbage, answer);
+        assert_answer_is(FailureKind::Garbage, answer);
     }
-    assert_answer_is(Failure::Garbage, bytes(7, 4000));
+    assert_answer_is(FailureKind::Garbage, bytes(7, 4000));
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn an_endless_head_or_chunk_is_garbage() {
         ),
     ] {
         let more = again.repeat(1000);
-        assert_two_are(Failure::Garbage, move |http| {
+        assert_two_are(FailureKind::Garbage, move |http| {
             http.send(begin);
             while http.stream.write_all(more.as_bytes()).is_ok() {}
         });
@@ -85,11 +85,11 @@ fn an_endless_head_or_chunk_is_garbage() {
 
 #[test]
 fn bytes_behind_a_response_are_a_length_failure() {
-    let says = assert_answer_is(Failure::Length, format!("{PAGE}more"));
+    let says = assert_answer_is(FailureKind::Length, format!("{PAGE}more"));
     assert!(says.contains("4 bytes behind"), "{says}");
     let chunked =
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\na\r\n0123456789\r\n0\r\n\r\n";
-    assert_answer_is(Failure::Length, format!("{chunked}{PAGE}"));
+    assert_answer_is(FailureKind::Length, format!("{chunked}{PAGE}"));
 }
 
 /// Bytes that come with the response or a moment later.
@@ -106,7 +106,7 @@ fn late_bytes_behind_a_response_are_a_length_failure() {
         }
     });
     let mut options = asks(&[&at("http", &server)], 3);
-    let rates = Rates::One(Rate::new(5.0).unwrap());
+    let rates = RequestRates::One(RequestRate::new(5.0).unwrap());
     options.timing.profile = Some(Profile {
         rates,
         step: None,
@@ -117,7 +117,7 @@ fn late_bytes_behind_a_response_are_a_length_failure() {
     });
     let counts = counts(&options);
     assert_eq!(failures(&counts), [("length", 1)], "{:?}", counts.examples);
-    assert!(example(&counts, Failure::Length).contains("4 bytes behind"));
+    assert!(example(&counts, FailureKind::Length).contains("4 bytes behind"));
 }
 
 #[test]
@@ -133,9 +133,9 @@ fn a_truncated_response_counts_as_closed() {
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\na\r\n0123456789\r\n",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\na\r\n0123456789\r\n0\r\n",
     ] {
-        assert_two_are(Failure::Closed, move |http| http.send(half));
+        assert_two_are(FailureKind::Closed, move |http| http.send(half));
     }
-    assert_two_are(Failure::Closed, |http| {
+    assert_two_are(FailureKind::Closed, |http| {
         http.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n01234");
         http.stream.another().reset();
     });
@@ -147,16 +147,19 @@ fn a_different_page_is_a_failure() {
         let closing = answer.replacen("\r\n", "\r\nConnection: close\r\n", 1);
         assert_two_are(kind, move |http| http.send(&closing))
     };
-    let says = answered(Failure::Status, &PAGE.replace("200 OK", "404 Not Found"));
+    let says = answered(
+        FailureKind::Status,
+        &PAGE.replace("200 OK", "404 Not Found"),
+    );
     assert!(says.contains("404"), "{says}");
     let redirect = format!(
         "HTTP/1.1 200 OK\r\nContent-Length: 170\r\n\r\n{}",
         "x".repeat(170)
     );
-    let says = answered(Failure::Length, &redirect);
+    let says = answered(FailureKind::Length, &redirect);
     assert!(says.contains("170 bytes instead of 10"), "{says}");
-    answered(Failure::Length, "HTTP/1.1 204 No Content\r\n\r\n");
-    answered(Failure::Body, &PAGE.replace("0123", "4567"));
+    answered(FailureKind::Length, "HTTP/1.1 204 No Content\r\n\r\n");
+    answered(FailureKind::Body, &PAGE.replace("0123", "4567"));
 }
 
 /// To open a connection for each of them would be another load than the configured one.
@@ -347,7 +350,7 @@ fn handshake_errors_are_tls_failures() {
         (failures(&counts), counts.succeeded()),
         (vec![("timeout", 1)], 1)
     );
-    assert!(example(&counts, Failure::Timeout).contains("connected"));
+    assert!(example(&counts, FailureKind::Timeout).contains("connected"));
 }
 
 #[test]
@@ -384,7 +387,7 @@ fn an_unreachable_server_counts_each_attempt() {
         (vec![("connect", 3)], 0)
     );
     assert_eq!((counts.opened, counts.sent, counts.received), (0, 0, 0));
-    let says = example(&counts, Failure::Connect);
+    let says = example(&counts, FailureKind::Connect);
     assert!(says.contains("cannot connect"), "{says}");
 }
 

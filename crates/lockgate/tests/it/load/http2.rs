@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lockgate_load::expect::{Expect, Length};
-use lockgate_load::options::Options;
-use lockgate_load::profile::{Profile, Rates};
-use lockgate_load::result::Failure;
-use lockgate_load::schedule::Rate;
-use lockgate_load::target::{Body, Varying};
+use lockgate_load::options::LoadOptions;
+use lockgate_load::profile::{Profile, RequestRates};
+use lockgate_load::result::FailureKind;
+use lockgate_load::schedule::RequestRate;
+use lockgate_load::target::{RequestBody, Varying};
 use lockgate_testkit::h2::frame::flag::{ACK, END_HEADERS, END_STREAM, PADDED, PRIORITY};
 use lockgate_testkit::h2::frame::kind::{
     CONTINUATION, DATA, GOAWAY, HEADERS, PING, PUSH_PROMISE, RST_STREAM, SETTINGS, WINDOW_UPDATE,
@@ -119,7 +119,7 @@ fn over_tcp(serve: impl Fn(&mut Peer<Wire>) + Send + Sync + 'static) -> Serving 
 }
 
 /// `count` requests over so many connections with so many streams each.
-fn streams(url: &str, connections: usize, streams: usize, count: u64) -> Options {
+fn streams(url: &str, connections: usize, streams: usize, count: u64) -> LoadOptions {
     changed(asks(&[url], count), |options| {
         options.connections.number = connections;
         options.connections.streams = Some(streams);
@@ -316,7 +316,7 @@ fn http2_bodies_respect_flow_control_windows() {
     });
     let body = bytes(3, SIZE);
     let mut options = streams(&at("http", &server), 1, 3, 30);
-    options.requests.body = Body::Fixed(body.clone().into());
+    options.requests.body = RequestBody::Fixed(body.clone().into());
     let sent = counts(&options);
     assert_eq!(
         (sent.succeeded(), failures(&sent)),
@@ -325,7 +325,7 @@ fn http2_bodies_respect_flow_control_windows() {
         sent.examples
     );
     assert!(bodies.lock().unwrap().drain(..).all(|came| came == body));
-    options.requests.body = Body::Random(SIZE);
+    options.requests.body = RequestBody::Random(SIZE);
     assert_eq!(counts(&options).succeeded(), 30);
     let mut random = std::mem::take(&mut *bodies.lock().unwrap());
     random.sort();
@@ -364,7 +364,7 @@ fn a_megabyte_body_passes_both_ways_over_http2() {
         }
     });
     let mut options = streams(&at("http", &server), 2, 1, 6);
-    options.requests.body = Body::Fixed(vec![b'y'; SIZE].into());
+    options.requests.body = RequestBody::Fixed(vec![b'y'; SIZE].into());
     options.expect.length = Length::Exactly(SIZE as u64);
     let counts = counts(&options);
     assert_eq!(
@@ -382,7 +382,7 @@ fn http2_load_works_against_the_h2_crate() {
     let server = lockgate_testkit::h2::Origin::echo();
     for size in [0, 1, 1000, 300_000] {
         let mut options = streams(&format!("http://{}/echo", server.address()), 2, 5, 20);
-        options.requests.body = Body::Fixed(bytes(7, size).into());
+        options.requests.body = RequestBody::Fixed(bytes(7, size).into());
         options.expect = Expect {
             length: Length::Exactly(size as u64),
             ..Expect::default()
@@ -484,7 +484,7 @@ fn every_other(bad: impl Fn(&mut Peer<Wire>, u32) -> bool + Send + Sync + 'stati
 /// Two of four are answered otherwise: two failures of that kind, on so many connections; the
 /// message of the first.
 fn assert_two_are(
-    kind: Failure,
+    kind: FailureKind,
     opened: u64,
     bad: impl Fn(&mut Peer<Wire>, u32) -> bool + Send + Sync + 'static,
 ) -> String {
@@ -508,10 +508,10 @@ fn a_failed_http2_stream_leaves_the_connection_open() {
             true
         }
     };
-    assert!(assert_two_are(Failure::Reset, 1, reset(2)).contains("INTERNAL_ERROR"));
-    assert!(assert_two_are(Failure::Reset, 1, reset(0)).contains("NO_ERROR"));
-    assert!(assert_two_are(Failure::Reset, 1, reset(99)).contains("code 99"));
-    assert!(assert_two_are(Failure::Refused, 1, reset(7)).contains("REFUSED_STREAM"));
+    assert!(assert_two_are(FailureKind::Reset, 1, reset(2)).contains("INTERNAL_ERROR"));
+    assert!(assert_two_are(FailureKind::Reset, 1, reset(0)).contains("NO_ERROR"));
+    assert!(assert_two_are(FailureKind::Reset, 1, reset(99)).contains("code 99"));
+    assert!(assert_two_are(FailureKind::Refused, 1, reset(7)).contains("REFUSED_STREAM"));
     let says = |head: &'static [u8], body: &'static [u8]| {
         move |peer: &mut Peer<Wire>, stream| {
             peer.send(HEADERS, END_HEADERS, stream, head);
@@ -519,14 +519,19 @@ fn a_failed_http2_stream_leaves_the_connection_open() {
             true
         }
     };
-    assert!(assert_two_are(Failure::Status, 1, says(b"\x8d", b"0123456789")).contains("404"));
+    assert!(assert_two_are(FailureKind::Status, 1, says(b"\x8d", b"0123456789")).contains("404"));
     assert!(
-        assert_two_are(Failure::Length, 1, says(OK, b"01234")).contains("5 bytes instead of 10")
+        assert_two_are(FailureKind::Length, 1, says(OK, b"01234"))
+            .contains("5 bytes instead of 10")
     );
     // Content-Length: 11 (RFC 9113 §8.1.1).
     assert!(
-        assert_two_are(Failure::Length, 1, says(b"\x88\x5c\x0211", b"0123456789"))
-            .contains("said 11")
+        assert_two_are(
+            FailureKind::Length,
+            1,
+            says(b"\x88\x5c\x0211", b"0123456789")
+        )
+        .contains("said 11")
     );
     // No status, two, an invalid one, one behind another field, 101 (§8.1), an unknown
     // pseudo-field.
@@ -538,14 +543,14 @@ fn a_failed_http2_stream_leaves_the_connection_open() {
         b"\x08\x03101",
         b"\x88\x00\x02:a\x01b",
     ] {
-        assert_two_are(Failure::Garbage, 1, says(head, b"0123456789"));
+        assert_two_are(FailureKind::Garbage, 1, says(head, b"0123456789"));
     }
-    assert_two_are(Failure::Garbage, 1, |peer, stream| {
+    assert_two_are(FailureKind::Garbage, 1, |peer, stream| {
         peer.send(DATA, END_STREAM, stream, b"0123456789");
         true
     });
     // A second head that is no trailer.
-    assert_two_are(Failure::Garbage, 1, |peer, stream| {
+    assert_two_are(FailureKind::Garbage, 1, |peer, stream| {
         peer.send(HEADERS, END_HEADERS, stream, OK);
         peer.send(HEADERS, END_HEADERS, stream, OK);
         true
@@ -555,7 +560,7 @@ fn a_failed_http2_stream_leaves_the_connection_open() {
 #[test]
 fn a_broken_http2_connection_fails_its_requests_and_is_reopened() {
     for half in [0, 1, 2] {
-        let text = assert_two_are(Failure::Closed, 3, move |peer, stream| {
+        let text = assert_two_are(FailureKind::Closed, 3, move |peer, stream| {
             if half > 0 {
                 peer.send(HEADERS, END_HEADERS, stream, OK);
             }
@@ -572,7 +577,7 @@ fn a_broken_http2_connection_fails_its_requests_and_is_reopened() {
         assert!(text.contains(expected), "{text}");
     }
     // GOAWAY with an error code.
-    let text = assert_two_are(Failure::Goaway, 3, |peer, stream| {
+    let text = assert_two_are(FailureKind::Goaway, 3, |peer, stream| {
         peer.send(
             GOAWAY,
             0,
@@ -598,7 +603,7 @@ fn a_broken_http2_connection_fails_its_requests_and_is_reopened() {
         (GOAWAY, 0, 0, b"\0"),
     ];
     for (kind, flags, stream, payload) in frames {
-        assert_two_are(Failure::Garbage, 3, move |peer, _| {
+        assert_two_are(FailureKind::Garbage, 3, move |peer, _| {
             peer.send(kind, flags, stream, payload);
             // Until the peer is gone, perhaps after its reason.
             while peer.next().is_some() {}
@@ -769,7 +774,7 @@ fn streams_beyond_max_concurrent_streams_wait() {
 #[test]
 fn due_requests_take_a_free_http2_stream() {
     let server = over_tcp(|peer| peer.serve());
-    let rates = Rates::One(Rate::new(1000.0).unwrap());
+    let rates = RequestRates::One(RequestRate::new(1000.0).unwrap());
     let mut options = streams(&at("http", &server), 2, 3, 100);
     options.timing.profile = Some(Profile {
         rates,
@@ -850,7 +855,7 @@ fn a_grpc_call_succeeds_by_grpc_status() {
         "{:?}",
         counts.examples
     );
-    assert!(example(&counts, Failure::Grpc).contains("grpc-status 14: UNAVAILABLE"));
+    assert!(example(&counts, FailureKind::Grpc).contains("grpc-status 14: UNAVAILABLE"));
 }
 
 fn over_tls(alpn: &'static [&'static [u8]]) -> Serving {
@@ -905,7 +910,8 @@ fn a_server_that_speaks_no_http2_is_reported() {
 fn options_that_http2_lacks_are_refused() {
     for (change, says) in [
         (
-            (|options| options.requests.urls = vec!["ws://127.0.0.1:1".into()]) as fn(&mut Options),
+            (|options| options.requests.urls = vec!["ws://127.0.0.1:1".into()])
+                as fn(&mut LoadOptions),
             "--http2 is for http",
         ),
         (
@@ -929,7 +935,9 @@ fn options_that_http2_lacks_are_refused() {
             "--grpc needs --http2",
         ),
         (
-            |options| (options.requests.grpc, options.requests.body) = (true, Body::Random(5)),
+            |options| {
+                (options.requests.grpc, options.requests.body) = (true, RequestBody::Random(5))
+            },
             "--body-random",
         ),
         (

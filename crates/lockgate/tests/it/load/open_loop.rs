@@ -4,14 +4,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use lockgate_load::profile::{Profile, Rates, Spike};
+use lockgate_load::profile::{Profile, RequestRates, Spike};
 use lockgate_load::result::LoadModel;
-use lockgate_load::schedule::Rate;
+use lockgate_load::schedule::RequestRate;
 use lockgate_testkit::{Http, Origin};
 
 use super::{PAGE, asks, at, changed, failures, run};
 
-fn rates(rates: Rates) -> Profile {
+fn rates(rates: RequestRates) -> Profile {
     Profile {
         rates,
         step: None,
@@ -23,11 +23,11 @@ fn rates(rates: Rates) -> Profile {
 }
 
 fn constant(per_second: f64) -> Profile {
-    rates(Rates::One(rate(per_second)))
+    rates(RequestRates::One(rate(per_second)))
 }
 
-fn rate(per_second: f64) -> Rate {
-    Rate::new(per_second).unwrap()
+fn rate(per_second: f64) -> RequestRate {
+    RequestRate::new(per_second).unwrap()
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn rate_ladders_have_stages_and_ramps_and_spikes_one() {
     let ladder = Profile {
         step: Some(rate(100.0)),
         every: tenth,
-        ..rates(Rates::Range(rate(100.0), rate(300.0)))
+        ..rates(RequestRates::Range(rate(100.0), rate(300.0)))
     };
     let stages = run(&options(ladder)).stages;
     let counted: Vec<_> = stages
@@ -190,7 +190,7 @@ fn rate_ladders_have_stages_and_ramps_and_spikes_one() {
     assert_eq!(counted, [(100.0, 10), (200.0, 20), (300.0, 30)]);
     let ramp = Profile {
         duration: tenth,
-        ..rates(Rates::Range(rate(100.0), rate(300.0)))
+        ..rates(RequestRates::Range(rate(100.0), rate(300.0)))
     };
     let stages = run(&options(ramp)).stages;
     assert_eq!(

@@ -1,7 +1,7 @@
 //! Responses in every form of HTTP/1: all of them are successes.
 
 use lockgate_load::expect::Length;
-use lockgate_load::target::Body;
+use lockgate_load::target::RequestBody;
 use lockgate_testkit::{Http, Origin};
 
 use super::{PAGE, asks, at, changed, counts, failures, text};
@@ -149,7 +149,7 @@ fn load_counts_an_early_response_and_reopens() {
         http.wait_closed();
     });
     let mut options = changed(asks(&[&at("http", &server)], 3), |options| {
-        options.requests.body = Body::Fixed(vec![b'x'; 8 << 20].into());
+        options.requests.body = RequestBody::Fixed(vec![b'x'; 8 << 20].into());
     });
     options.expect.status = vec![413..=413];
     let counts = counts(&options);
@@ -177,7 +177,7 @@ fn load_reads_a_large_response_while_sending() {
         }
     });
     let mut options = changed(asks(&[&at("http", &server)], 2), |options| {
-        options.requests.body = Body::Random(SIZE);
+        options.requests.body = RequestBody::Random(SIZE);
         options.connections.max_requests = Some(1);
     });
     options.expect.length = Length::Exactly(SIZE as u64);

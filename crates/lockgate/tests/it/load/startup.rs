@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use lockgate_load::expect::{Expect, Length};
-use lockgate_load::options::Options;
-use lockgate_load::profile::{Profile, Rates};
-use lockgate_load::result::End;
-use lockgate_load::schedule::Rate;
+use lockgate_load::options::LoadOptions;
+use lockgate_load::profile::{Profile, RequestRates};
+use lockgate_load::result::RunEnd;
+use lockgate_load::schedule::RequestRate;
 use lockgate_net::tls::{CaSource, CertFiles};
 use lockgate_testkit::{Authority, Folder, Http, Origin, Tls, server_config};
 
@@ -233,8 +233,8 @@ fn a_watched_process_must_exist() {
 
 /// From 1 to 2 requests a second.
 fn ramp() -> Profile {
-    let rate = |per_second| Rate::new(per_second).unwrap();
-    let rates = Rates::Range(rate(1.0), rate(2.0));
+    let rate = |per_second| RequestRate::new(per_second).unwrap();
+    let rates = RequestRates::Range(rate(1.0), rate(2.0));
     Profile {
         rates,
         step: None,
@@ -253,12 +253,12 @@ fn contradictory_load_options_make_no_plan() {
             options.requests.body = text("x");
         })
     };
-    let under = |say: fn(&mut lockgate_load::options::Tls)| {
+    let under = |say: fn(&mut lockgate_load::options::TlsOptions)| {
         let mut options = asks(&["http://127.0.0.1:1", "ws://127.0.0.1:1"], 1);
         say(&mut options.tls);
         options
     };
-    let hashed = |mut options: Options| {
+    let hashed = |mut options: LoadOptions| {
         options.expect.body = lockgate_load::expect::BodyCheck::First;
         options
     };
@@ -408,6 +408,6 @@ fn a_run_stopped_before_it_began_sends_nothing() {
     let report = lockgate_load::run(plan, &stop, |_| ()).unwrap();
     assert_eq!(
         (report.end, report.stages.len(), report.first.len()),
-        (End::Interrupted, 0, 0)
+        (RunEnd::Interrupted, 0, 0)
     );
 }

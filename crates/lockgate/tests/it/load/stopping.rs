@@ -6,10 +6,10 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use lockgate_load::Stop;
-use lockgate_load::options::Options;
-use lockgate_load::profile::{Profile, Rates};
-use lockgate_load::result::{End, LoadModel, Report};
-use lockgate_load::schedule::Rate;
+use lockgate_load::options::LoadOptions;
+use lockgate_load::profile::{Profile, RequestRates};
+use lockgate_load::result::{LoadModel, RunEnd, RunResult};
+use lockgate_load::schedule::RequestRate;
 use lockgate_testkit::{Folder, Http, Origin, Serving, Signal, eventually};
 use serde_json::Value;
 
@@ -34,7 +34,7 @@ fn holding_server(answers: usize, held: mpsc::Sender<()>) -> (Serving, Arc<Atomi
 }
 
 /// Makes a run in which four connections come to wait, and ends it then.
-fn ended_while_four_wait(change: impl FnOnce(&mut Options)) -> (Report, usize) {
+fn ended_while_four_wait(change: impl FnOnce(&mut LoadOptions)) -> (RunResult, usize) {
     let (held, waits) = mpsc::channel();
     let (server, seen) = holding_server(11, held);
     let mut options = changed(asks(&[&at("http", &server)], 1), |options| {
@@ -58,7 +58,7 @@ fn ended_while_four_wait(change: impl FnOnce(&mut Options)) -> (Report, usize) {
 }
 
 fn rate(per_second: f64) -> Option<Profile> {
-    let rates = Rates::One(Rate::new(per_second).unwrap());
+    let rates = RequestRates::One(RequestRate::new(per_second).unwrap());
     Some(Profile {
         rates,
         step: None,
@@ -72,7 +72,7 @@ fn rate(per_second: f64) -> Option<Profile> {
 #[test]
 fn an_interrupted_run_reports_completed_and_cut_requests() {
     for shape in [
-        (|_| ()) as fn(&mut Options),
+        (|_| ()) as fn(&mut LoadOptions),
         |options| options.timing.count = Some(1_000_000),
         |options| {
             options.timing.profile = rate(1000.0);
@@ -83,7 +83,7 @@ fn an_interrupted_run_reports_completed_and_cut_requests() {
         let (report, seen) = ended_while_four_wait(shape);
         assert_eq!(
             (&report.end, report.stages.len(), seen),
-            (&End::Interrupted, 1, 15)
+            (&RunEnd::Interrupted, 1, 15)
         );
         let counts = &report.stages[0].counts;
         assert_eq!((counts.succeeded(), counts.late), (10, 0));
@@ -105,7 +105,7 @@ fn a_warm_up_that_is_ended_leaves_nothing_measured() {
         ended_while_four_wait(|options| options.timing.warm_up = Duration::from_secs(3600));
     assert_eq!(
         (report.end, report.stages.len(), report.uncounted),
-        (End::Interrupted, 0, 15)
+        (RunEnd::Interrupted, 0, 15)
     );
 }
 
@@ -123,7 +123,7 @@ fn an_interrupt_abandons_the_first_response() {
     });
     assert_eq!(
         (report.end, report.first.len(), report.stages.len()),
-        (End::Interrupted, 0, 0)
+        (RunEnd::Interrupted, 0, 0)
     );
 }
 
@@ -140,7 +140,7 @@ fn stop_on_status_ends_the_run() {
     });
     options.timing.duration = Some(Duration::from_secs(3600));
     let report = run(&options);
-    assert_eq!(report.end, End::Stopped(503));
+    assert_eq!(report.end, RunEnd::Stopped(503));
     let counts = &report.stages[0].counts;
     assert_eq!(counts.succeeded(), 20);
     assert!(counts.statuses[&503] >= 1);
@@ -160,12 +160,12 @@ fn an_absurd_rate_against_a_missing_server_can_be_interrupted() {
     let mut options = options;
     options.timing.profile.as_mut().unwrap().duration = Some(Duration::from_secs(3600));
     let report = lockgate_load::run(options.plan().unwrap(), &stop, |progress| {
-        if let lockgate_load::Progress::Second { .. } = progress {
+        if let lockgate_load::RunProgress::Second { .. } = progress {
             stop.now();
         }
     });
     let report = report.unwrap();
-    assert_eq!(report.end, End::Interrupted);
+    assert_eq!(report.end, RunEnd::Interrupted);
     assert_eq!(report.stages[0].counts.succeeded(), 0);
 }
 

@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use lockgate_load::options::Options;
-use lockgate_load::result::Failure;
-use lockgate_net::proxy_protocol::Version;
+use lockgate_load::options::LoadOptions;
+use lockgate_load::result::FailureKind;
+use lockgate_net::proxy_protocol::HeaderVersion;
 use lockgate_net::tls::{CaSource, CertFiles};
 use lockgate_testkit::{Authority, Folder, Http, Origin, Serving, Tls, Wire, server_config};
 
@@ -58,7 +58,7 @@ fn proxy(answer: &'static str) -> (Serving, Arc<Mutex<Vec<String>>>) {
     (server, heads)
 }
 
-fn through(proxy: &Serving) -> Options {
+fn through(proxy: &Serving) -> LoadOptions {
     changed(asks(&["http://app.test:81/x"], 4), |options| {
         options.connections.proxy = Some(at("http", proxy));
         options.connections.max_requests = Some(2);
@@ -132,21 +132,21 @@ fn load_authenticates_to_a_proxy_and_counts_its_refusals() {
             (vec![("proxy", 4)], 0),
             "{answer}"
         );
-        assert!(example(&counts, Failure::Proxy).contains(says));
+        assert!(example(&counts, FailureKind::Proxy).contains(says));
     }
 }
 
 /// The first bytes of a connection.
-fn preface(wire: &mut Wire, version: Version) -> String {
+fn preface(wire: &mut Wire, version: HeaderVersion) -> String {
     match version {
-        Version::V1 => {
+        HeaderVersion::V1 => {
             let mut line = Vec::new();
             while !line.ends_with(b"\r\n") {
                 line.extend(wire.exactly(1));
             }
             String::from_utf8(line).unwrap()
         }
-        Version::V2 => {
+        HeaderVersion::V2 => {
             let head = wire.exactly(16);
             assert_eq!(&head[..13], b"\r\n\r\n\0\r\nQUIT\n\x21");
             let rest = wire.exactly(usize::from(u16::from_be_bytes([head[14], head[15]])));
@@ -167,7 +167,7 @@ fn preface(wire: &mut Wire, version: Version) -> String {
 #[test]
 fn a_proxy_protocol_header_begins_each_load_connection() {
     let authority = Authority::new("Test Authority");
-    for version in [Version::V1, Version::V2] {
+    for version in [HeaderVersion::V1, HeaderVersion::V2] {
         for secure in [false, true] {
             let served = server_config(&authority.issue(&["127.0.0.1"]), None);
             let server = Origin::tcp().serve(move |wire| {

@@ -2,13 +2,13 @@
 
 use lockgate_testkit::Launch;
 use lockgate_testkit::h2::frame::{code, kind, setting};
-use lockgate_testkit::h2::{Origin, Peer, Reply};
-use lockgate_testkit::{Ended, Wire};
+use lockgate_testkit::h2::{Origin, Peer, ScriptedResponse};
+use lockgate_testkit::{RunResult, Wire};
 use serde_json::Value;
 
 use super::{PAGE, SHEET, objects};
 
-fn run(url: &str, arguments: &[&str]) -> Ended {
+fn run(url: &str, arguments: &[&str]) -> RunResult {
     let all = [&["load", "--page", "--http2", url][..], arguments].concat();
     Launch::new(env!("CARGO_BIN_EXE_lockgate")).run(&all)
 }
@@ -25,10 +25,12 @@ fn report(origin: &str, arguments: &[&str]) -> Value {
 
 fn site() -> Origin {
     Origin::plain(|asked| match asked.path.as_str() {
-        "/" => Reply::ok(PAGE),
-        "/css/all.css" => Reply::ok(SHEET),
-        "/a.png" | "/b.png?x=1&y=2" | "/css/more.css" | "/c.png" | "/app.js" => Reply::ok("small"),
-        _ => Reply::new(404),
+        "/" => ScriptedResponse::ok(PAGE),
+        "/css/all.css" => ScriptedResponse::ok(SHEET),
+        "/a.png" | "/b.png?x=1&y=2" | "/css/more.css" | "/c.png" | "/app.js" => {
+            ScriptedResponse::ok("small")
+        }
+        _ => ScriptedResponse::new(404),
     })
 }
 
@@ -194,7 +196,8 @@ fn a_reset_page_object_fails_alone() {
 
 #[test]
 fn an_unrequested_content_encoding_of_a_page_is_a_failure() {
-    let origin = Origin::plain(|_| Reply::ok("<img src=a>").field("content-encoding", "br"));
+    let origin =
+        Origin::plain(|_| ScriptedResponse::ok("<img src=a>").field("content-encoding", "br"));
     let ended = run(&format!("http://{}/", origin.address()), &[]);
     assert_eq!(ended.code, Some(1));
     assert!(

@@ -2,7 +2,7 @@
 //! request.
 
 use lockgate_testkit::Lockgate;
-use lockgate_testkit::h2::{self, Client, Reply};
+use lockgate_testkit::h2::{self, Client, ScriptedResponse};
 
 use super::*;
 use crate::files::WAYS;
@@ -658,7 +658,7 @@ fn trailers_follow_a_compressed_body() {
         )
     });
     let modern = h2::Origin::plain(move |_| {
-        let reply = Reply::new(200)
+        let reply = ScriptedResponse::new(200)
             .field("content-type", "text/css")
             .piece(sent.clone());
         reply.trailer("x-sum", "7")

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lockgate_testkit::h2::{self, Client, Reply};
+use lockgate_testkit::h2::{self, Client, ScriptedResponse};
 
 use super::*;
 use crate::files::{WAYS, Way};
@@ -231,7 +231,7 @@ fn trailers_follow_a_rewritten_body_over_http1_and_http2() {
         chunked(&fields, &body, 100, "X-Sum: 7\r\n")
     });
     let modern = h2::Origin::plain(move |_| {
-        let reply = Reply::new(200)
+        let reply = ScriptedResponse::new(200)
             .field("content-type", "text/html")
             .field("content-encoding", "gzip");
         let reply = sent
@@ -374,8 +374,10 @@ fn a_page_with_wrong_content_encoding_is_cut_off() {
 
 /// A megabyte of a coding may stand for gigabytes.
 fn bomb(coding: Coding) -> Vec<u8> {
-    let mut encoder =
-        lockgate_content::coding::Encoder::new(coding, if coding == Coding::Gzip { 6 } else { 2 });
+    let mut encoder = lockgate_content::coding::ContentEncoder::new(
+        coding,
+        if coding == Coding::Gzip { 6 } else { 2 },
+    );
     let (zeros, mut out) = (vec![b'<'; 1 << 20], Vec::new());
     for _ in 0..200 {
         encoder.write(&zeros, &mut out);

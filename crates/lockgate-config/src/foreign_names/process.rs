@@ -1,0 +1,91 @@
+//! Names for the process: workers, logs, metrics, sections, files.
+
+use super::{ForeignName, write};
+
+pub(super) const ROWS: &[ForeignName] = &[
+    write("timeout grace grace_period hard_stop_after max wait", "write deadline = \"30s\"")
+        .beside(&["delay", "deadline"]),
+    write(
+        "file path to output filename dest",
+        "remove it: the operator log goes to stderr, which systemd keeps; requests are in access_log",
+    )
+    .beside(&["level", "format"]),
+    write(
+        "worker_processes nbthread nbproc threads worker_threads cpus worker thread_count concurrency",
+        "write workers = 4 at the top, or leave \"auto\"",
+    ),
+    write(
+        "error_log loglevel logging verbose debug quiet",
+        "write log = \"info\" at the top: \"error\", \"warn\", \"info\" or \"debug\"",
+    ),
+    write(
+        "log_format accesslog logs log_file custom_log transfer_log option_httplog httplog \
+         option_tcplog",
+        "write access_log = \"/var/log/lockgate/access.log\", or \"combined:/var/log/lockgate/access.log\"",
+    ),
+    write("log logs", "write access_log = \"combined:/var/log/lockgate/app.log\"").beside(&["strip_prefix"]),
+    write("file path output filename file_path dest", "write to = \"/var/log/lockgate/access.log\"")
+        .beside(&["mask_ip"]),
+    write(
+        "syslog journald log_syslog",
+        "remove it: logs go to stdout and stderr, which systemd keeps; access_log = \"stdout\" is the default",
+    ),
+    write(
+        "prometheus stats status stub_status stats_enable stats_uri monitor_uri monitoring pprof \
+         server_status",
+        "write metrics = \"127.0.0.1:9090\" at the top: /metrics, /top, /health and /ready",
+    ),
+    write(
+        "dashboard ui api stats_auth",
+        "write metrics = \"127.0.0.1:9090\" at the top: /top shows what goes on, as JSON",
+    ),
+    write(
+        "ping healthz readiness liveness",
+        "write metrics = \"127.0.0.1:9090\" at the top: /health and /ready answer there",
+    ),
+    write(
+        "group chroot daemon daemonize pidfile pid worker_rlimit_nofile ulimit_n nofile \
+         master_process",
+        "remove it: systemd does this; user = \"lockgate\" drops privileges",
+    ),
+    write("includes import imports load file_provider", "write include = [\"sites/*.toml\"] at the top"),
+    write("providers provider", "write include = [\"sites/*.toml\"] at the top: one configuration, in files"),
+    write(
+        "shutdown_timeout grace graceful_timeout hard_stop_after grace_period graceful_shutdown \
+         worker_shutdown_timeout grace_time_out",
+        "write drain = { deadline = \"30s\" } at the top",
+    ),
+    write(
+        "data_dir cache_dir storage storage_dir state_dir work_dir",
+        "write state = \"/var/lib/lockgate\" at the top",
+    ),
+    write(
+        "resolver resolvers nameserver nameservers dns_servers",
+        "write dns = { servers = [\"10.0.0.53:53\"] } at the top, or leave those of /etc/resolv.conf",
+    ),
+    write(
+        "http global defaults apps events main general options settings config common",
+        "there is no such section: keys stand at the top, in [tls], [site.\"HOST\"], [pool.NAME] or [tcp.\"ADDR\"]",
+    ),
+    write(
+        "env environment variables vars set define setenv geo_vars",
+        "there are no variables: ${env:NAME} in a string is replaced by an environment variable, ${file:PATH} by a file",
+    ),
+    write(
+        "snippets templates middlewares middleware plugins_order handle_response chain filters",
+        "write it in the table of the site, whose paths inherit it: auth, limit, headers, compress, strip_prefix and so on are keys",
+    ),
+    write(
+        "name description comment id label title",
+        "remove it: the key of the table is its name; # begins a comment",
+    ),
+    write(
+        "enabled enable disabled disable active",
+        "remove it: what stands in the file is on; # before a line takes it out",
+    ),
+    write(
+        "priority weight_order precedence",
+        "remove it: the most specific path or host wins, whatever the order",
+    ),
+    write("version schema api_version config_version", "remove it: the file has no version"),
+];

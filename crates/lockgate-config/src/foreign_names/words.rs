@@ -1,0 +1,174 @@
+//! Values that other servers have words for, where a key takes one of ours.
+
+/// Words that others use for ours, with one that stands beside ours.
+const OTHER_WORDS: Words = &[
+    (
+        "http1",
+        &["h1", "http", "http/1.1", "http1.1", "http/1", "http11"],
+        "http1",
+    ),
+    (
+        "http1",
+        &["http2", "http/2", "http/2.0", "https", "grpcs"],
+        "h2",
+    ),
+    ("http1", &["grpc", "h2c-prior-knowledge"], "h2c"),
+    (
+        "p2c",
+        &[
+            "random",
+            "random_two",
+            "two-random-choices",
+            "random(2)",
+            "ewma",
+            "peak_ewma",
+        ],
+        "p2c",
+    ),
+    (
+        "p2c",
+        &[
+            "leastconn",
+            "least_conn",
+            "least-conn",
+            "least_request",
+            "least_connections",
+        ],
+        "least",
+    ),
+    (
+        "p2c",
+        &[
+            "roundrobin",
+            "round_robin",
+            "static-rr",
+            "rr",
+            "wrr",
+            "weighted_round_robin",
+        ],
+        "round-robin",
+    ),
+    (
+        "intermediate",
+        &["strict", "strong", "tls1.3", "1.3", "high", "secure"],
+        "modern",
+    ),
+    (
+        "intermediate",
+        &["old", "compat", "compatible", "legacy", "default", "medium"],
+        "intermediate",
+    ),
+    (
+        "request",
+        &["optional", "want", "verify_if_given", "optional_no_ca"],
+        "request",
+    ),
+    (
+        "request",
+        &[
+            "required",
+            "on",
+            "mandatory",
+            "verify",
+            "require_and_verify",
+            "need",
+        ],
+        "require",
+    ),
+    ("auto", &["max", "all", "cpu", "cpus", "cores"], "auto"),
+    ("debug", &["warning"], "warn"),
+    ("debug", &["notice"], "info"),
+    ("debug", &["trace"], "debug"),
+    (
+        "debug",
+        &["crit", "critical", "err", "fatal", "emerg", "alert"],
+        "error",
+    ),
+];
+
+/// Words that others use for what is a table here, with one that stands beside it.
+const TABLES: Words = &[
+    (
+        "p2c",
+        &[
+            "ip_hash",
+            "ip-hash",
+            "source",
+            "hash",
+            "client",
+            "client_ip",
+            "consistent",
+            "maglev",
+            "ring_hash",
+        ],
+        "write balance = { hash = \"client\" }",
+    ),
+    (
+        "p2c",
+        &["sticky", "cookie", "session", "stick", "persistent"],
+        "write balance = { sticky = \"cookie:lg\" }",
+    ),
+];
+
+/// Words that are known but not in this version, with one that stands beside them and what helps
+/// meanwhile.
+const LATER_WORDS: Words = &[(
+    "http1",
+    &["h3", "quic", "http3", "http/3"],
+    "write \"h2\", or \"h2c\" without TLS",
+)];
+
+/// A table of words: one that stands beside ours, those of others, and what to write.
+type Words = &'static [(&'static str, &'static [&'static str], &'static str)];
+
+/// What to write where others have a word for a table, where `known` are the words of the key.
+pub(crate) fn table_for(known: &[&str], word: &str) -> Option<&'static str> {
+    find(TABLES, known, word)
+}
+
+/// What to do about a word that this version does not have yet, where `known` are those that it
+/// has.
+pub(crate) fn later_word(known: &[&str], word: &str) -> Option<&'static str> {
+    find(LATER_WORDS, known, word)
+}
+
+/// The word among `known` for what others call `word`.
+pub(crate) fn other_word(known: &[&str], word: &str) -> Option<&'static str> {
+    find(OTHER_WORDS, known, &word.to_ascii_lowercase())
+}
+
+fn find(table: Words, known: &[&str], word: &str) -> Option<&'static str> {
+    let mut rows = table.iter();
+    let found = rows.find(|(beside, words, _)| known.contains(beside) && words.contains(&word));
+    found.map(|(_, _, cure)| *cure)
+}
+
+/// Ways to get certificates that this version does not have, as a value of `tls`.
+pub(crate) fn later_certificate(word: &str) -> Option<&'static str> {
+    match word {
+        "auto" | "acme" | "letsencrypt" | "lets-encrypt" | "zerossl" => Some(
+            "write tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" }: certbot or lego gets them, and renewed files are taken up by themselves",
+        ),
+        "internal" | "self" | "self-signed" | "selfsigned" | "local" | "adhoc" => Some(
+            "write tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" }: mkcert or openssl makes them; `lockgate proxy --tls self` is for a try",
+        ),
+        _ => None,
+    }
+}
+
+/// Where endpoints will be looked for, as what stands before the colon of an address.
+pub(crate) fn later_provider(address: &str) -> Option<(&str, &'static str)> {
+    const PROVIDERS: [&str; 8] = [
+        "docker",
+        "consul",
+        "kubernetes",
+        "k8s",
+        "nomad",
+        "swarm",
+        "etcd",
+        "ecs",
+    ];
+    let (provider, _) = address.split_once(':')?;
+    let cure = "write the addresses, or \"srv:_app._tcp.service.consul\": SRV records are followed as they change";
+    PROVIDERS.contains(&provider).then_some((provider, cure))
+}

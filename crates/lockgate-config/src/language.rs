@@ -1,0 +1,174 @@
+//! Value languages: how the value of a key is written in TOML, and how the checker reads it.
+//!
+//! Holds the traits and what their signatures need. The languages themselves are in `values`, the
+//! keys that are written in them in `keys`.
+
+use std::any::Any;
+use std::fmt::{Debug, Display};
+use std::ops::RangeInclusive;
+use std::rc::Rc;
+
+use serde_json::{Value as Json, json};
+
+use crate::document::{TomlItem, TomlValue};
+
+mod checker;
+mod json_schema;
+mod row;
+mod user_keys;
+
+pub(crate) use checker::{AbsolutePaths, TreeChecker};
+pub(crate) use json_schema::{one_of, pattern, table_schema};
+pub(crate) use row::{KeyRow, Unset, find};
+pub(crate) use user_keys::{MapKeys, TableNaming};
+
+/// What is known of a language without the type of its values.
+///
+/// The provided methods are those of a language with alternatives, which [`Notation::of`] names.
+pub(crate) trait Notation {
+    /// The alternatives, none of which has alternatives itself; empty where there is one way only.
+    fn of(&self) -> Vec<&dyn Notation> {
+        Vec::new()
+    }
+
+    /// What may be written, as one phrase for messages.
+    fn expected(&self) -> String {
+        join(&self.of(), ", or ", |one| one.expected())
+    }
+
+    /// The same for the reference.
+    fn reference(&self) -> String {
+        match &*self.of() {
+            [] => self.expected(),
+            of => join(of, "; or ", |one| one.reference()),
+        }
+    }
+
+    /// The JSON Schema of a value.
+    fn schema(&self) -> Json {
+        match &*self.of() {
+            [one] => one.schema(),
+            of => json!({ "anyOf": of.iter().map(|one| one.schema()).collect::<Vec<_>>() }),
+        }
+    }
+
+    /// The units that a quantity may have, for the reference.
+    fn unit(&self) -> Option<&'static str> {
+        self.of().iter().find_map(|one| one.unit())
+    }
+
+    /// Whether values have this form in TOML, be it a quantity without its unit.
+    fn accepts(&self, node: &TomlValue) -> bool {
+        self.of().iter().any(|one| one.accepts(node))
+    }
+
+    /// The words, where nothing else is a value.
+    fn words(&self) -> Vec<&'static str> {
+        self.of().iter().flat_map(|one| one.words()).collect()
+    }
+
+    /// The numbers that may be written.
+    fn range(&self) -> Option<RangeInclusive<u64>> {
+        self.of().iter().find_map(|one| one.range())
+    }
+
+    /// Whether any text is a value, but perhaps for a few signs.
+    fn is_free(&self) -> bool {
+        self.of().iter().any(|one| one.is_free())
+    }
+
+    /// What to write instead of a value of another type.
+    fn other_type_cure(&self, item: &TomlItem) -> Option<String> {
+        self.of().iter().find_map(|one| one.other_type_cure(item))
+    }
+
+    /// What to write instead of a text, in a list of values.
+    fn list_cure(&self, _text: &str) -> Option<String> {
+        None
+    }
+
+    /// The language of the entries of a list.
+    fn entries(&self) -> Option<&dyn Notation> {
+        None
+    }
+
+    /// The keys of the table that a value may be.
+    fn table(&self) -> Option<&'static [KeyRow]> {
+        self.of().iter().find_map(|one| one.table())
+    }
+
+    /// The keys of the tables in the list that a value may be.
+    fn listed_table(&self) -> Option<&'static [KeyRow]> {
+        self.of().iter().find_map(|one| one.listed_table())
+    }
+
+    /// By what tables with a header of their own are told apart.
+    fn by(&self) -> Option<TableNaming> {
+        None
+    }
+
+    /// By what the tables of a map are told apart.
+    fn tables_by(&self) -> Option<MapKeys> {
+        None
+    }
+}
+
+/// A language in which values are written.
+pub(crate) trait Language: Notation {
+    /// The type of a value that has been read.
+    type Value: Clone + Debug + 'static;
+
+    /// Reads a value; nothing where it is a mistake, which has been reported then. `path` is that
+    /// of the key in the reference.
+    fn read(
+        &self,
+        item: &TomlItem,
+        path: &str,
+        checker: &mut TreeChecker<'_>,
+    ) -> Option<Self::Value>;
+}
+
+/// A language without the type of its values.
+pub(crate) trait AnyLanguage: Notation {
+    /// As [`Language::read`].
+    fn read_any(
+        &self,
+        item: &TomlItem,
+        path: &str,
+        checker: &mut TreeChecker<'_>,
+    ) -> Option<Rc<dyn Any>>;
+}
+
+impl<L: Language> AnyLanguage for L {
+    fn read_any(
+        &self,
+        item: &TomlItem,
+        path: &str,
+        checker: &mut TreeChecker<'_>,
+    ) -> Option<Rc<dyn Any>> {
+        let value = checker.value(self, item, path)?;
+        Some(Rc::new(value))
+    }
+}
+
+/// The alternatives of a language, or the language itself.
+pub(crate) fn alternatives(language: &dyn Notation) -> Vec<&dyn Notation> {
+    let of = language.of();
+    if of.is_empty() { vec![language] } else { of }
+}
+
+fn join(of: &[&dyn Notation], between: &str, each: impl Fn(&&dyn Notation) -> String) -> String {
+    of.iter().map(each).collect::<Vec<_>>().join(between)
+}
+
+/// Words in quotes, for a message.
+pub(crate) fn quoted(words: &[&str]) -> String {
+    let quoted: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();
+    quoted.join(" or ")
+}
+
+/// Names as code for the reference, after a phrase.
+pub(crate) fn names<T: Display>(before: &str, names: impl IntoIterator<Item = T>) -> String {
+    let names: Vec<_> = names.into_iter().map(|name| format!("`{name}`")).collect();
+    format!("{before}{}", names.join(", "))
+}

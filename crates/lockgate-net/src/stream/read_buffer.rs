@@ -1,0 +1,241 @@
+//! Received bytes that are not consumed yet.
+//!
+//! Bytes that are worked on are in a block of the worker; a connection that waits for more gives
+//! the block back and keeps its bytes in memory of their size, mostly none.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::ops::Range;
+use std::rc::Rc;
+
+use super::{READ, SealBuffers};
+use crate::memory::{self, MemoryLevel};
+
+/// The least free room behind the held bytes before a read: the longest TLS record, and more.
+const ROOM: usize = 32 * 1024;
+/// A block has room for a head of the longest kind and a read behind it.
+const BLOCK: usize = READ + ROOM;
+/// From this many bytes on they stay in their block.
+const WORTH_KEEPING: usize = BLOCK / 3;
+/// The most free blocks: further memory is freed.
+const KEPT: usize = 64;
+
+/// The largest capacity of a text buffer that is kept.
+const TEXT: usize = 16 * 1024;
+
+/// The blocks of one worker, and buffers for text that is to be sent.
+pub struct BufferPool {
+    free: RefCell<Vec<Box<[u8]>>>,
+    /// The fewest free blocks since the last eviction: these were not needed.
+    unused: Cell<usize>,
+    texts: RefCell<Vec<Vec<u8>>>,
+    pub(crate) sealing: RefCell<SealBuffers>,
+}
+
+impl BufferPool {
+    /// An empty set; blocks are created on demand.
+    pub fn new() -> Rc<Self> {
+        Rc::new(Self {
+            free: RefCell::default(),
+            unused: Cell::new(0),
+            texts: RefCell::default(),
+            sealing: SealBuffers::new(),
+        })
+    }
+
+    /// Lends an empty buffer for text.
+    pub fn text(&self) -> Vec<u8> {
+        self.texts.borrow_mut().pop().unwrap_or_default()
+    }
+
+    /// Takes back a buffer that was lent for text.
+    pub fn take_back(&self, mut text: Vec<u8>) {
+        let mut texts = self.texts.borrow_mut();
+        if texts.len() < KEPT && text.capacity() <= TEXT {
+            text.clear();
+            texts.push(text);
+        }
+    }
+
+    fn take(&self) -> Box<[u8]> {
+        // The last used one is in the cache.
+        let mut free = self.free.borrow_mut();
+        let Some(block) = free.pop() else {
+            return vec![0; BLOCK].into();
+        };
+        self.unused.set(self.unused.get().min(free.len()));
+        memory::lend(BLOCK.cast_signed());
+        block
+    }
+
+    fn give(&self, block: Box<[u8]>) {
+        let mut free = self.free.borrow_mut();
+        let kept = if memory::level() == MemoryLevel::Easy {
+            KEPT
+        } else {
+            1
+        };
+        if free.len() < kept {
+            memory::lend(-BLOCK.cast_signed());
+            free.push(block);
+        }
+    }
+
+    /// Keeps only the blocks that are used all the time.
+    pub fn shrink(&self) {
+        self.free.borrow_mut().truncate(1);
+        self.texts.take();
+    }
+
+    /// Keeps only the blocks that were used since the last call.
+    pub fn evict_unused(&self) {
+        let mut free = self.free.borrow_mut();
+        // Those at the front were used longest ago.
+        let unused = self.unused.get().min(free.len().saturating_sub(1));
+        free.drain(..unused);
+        self.unused.set(free.len());
+    }
+}
+
+impl fmt::Debug for BufferPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BufferPool")
+            .field("free", &self.free.borrow().len())
+            .finish()
+    }
+}
+
+/// Received bytes of one connection that are not consumed yet.
+#[derive(Debug)]
+pub struct ReadBuffer {
+    pool: Rc<BufferPool>,
+    /// A block, or memory of the size of the held bytes.
+    memory: Box<[u8]>,
+    is_block: bool,
+    held: Range<usize>,
+}
+
+impl ReadBuffer {
+    /// An empty buffer that takes its blocks from `pool`.
+    pub fn new(pool: &Rc<BufferPool>) -> Self {
+        Self {
+            pool: Rc::clone(pool),
+            memory: Box::default(),
+            is_block: false,
+            held: 0..0,
+        }
+    }
+
+    /// The pool that its blocks come from.
+    pub fn pool(&self) -> Rc<BufferPool> {
+        Rc::clone(&self.pool)
+    }
+
+    /// The received bytes that are not consumed.
+    pub fn bytes(&self) -> &[u8] {
+        &self.memory[self.held.clone()]
+    }
+
+    /// The same, to be changed in place.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.memory[self.held.clone()]
+    }
+
+    /// Whether no bytes are held.
+    pub fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    /// Whether a read may find no room.
+    pub(super) fn is_full(&self) -> bool {
+        self.held.len() > READ
+    }
+
+    /// The room that [`fill`](Self::fill) will offer.
+    pub(super) fn room(&self) -> usize {
+        let behind = if self.is_block {
+            BLOCK - self.held.end
+        } else {
+            0
+        };
+        if behind < ROOM {
+            BLOCK - self.held.len()
+        } else {
+            behind
+        }
+    }
+
+    /// Removes bytes from the front.
+    pub fn consume(&mut self, count: usize) {
+        self.held.start = (self.held.start + count).min(self.held.end);
+        if self.held.is_empty() {
+            self.release();
+        }
+    }
+
+    /// Gives the block back while the held bytes cannot be processed, if that saves memory.
+    pub fn release_block(&mut self) {
+        if self.is_block && self.held.len() <= WORTH_KEEPING {
+            let kept = self.bytes().into();
+            self.release();
+            self.memory = kept;
+            self.held = 0..self.memory.len();
+        }
+    }
+
+    /// Appends a copy of `bytes`, as if they had been read.
+    pub fn extend(&mut self, bytes: &[u8]) {
+        let mut left = bytes;
+        while !left.is_empty() {
+            let filled = self.fill(|room| {
+                let here = left.len().min(room.len());
+                room[..here].copy_from_slice(&left[..here]);
+                Ok::<_, std::convert::Infallible>(here)
+            });
+            match filled {
+                Ok(0) | Err(_) => return,
+                Ok(here) => left = &left[here..],
+            }
+        }
+    }
+
+    /// Lets `read` fill the room behind the held bytes, and adds as many bytes as it returns. There
+    /// is always room, unless it [is full](Self::is_full).
+    pub(super) fn fill<E>(
+        &mut self,
+        read: impl FnOnce(&mut [u8]) -> Result<usize, E>,
+    ) -> Result<usize, E> {
+        if !self.is_block {
+            let mut block = self.pool.take();
+            block[..self.held.len()].copy_from_slice(self.bytes());
+            self.memory = block;
+            self.is_block = true;
+            self.held = 0..self.held.len();
+        } else if BLOCK - self.held.end < ROOM {
+            self.memory.copy_within(self.held.clone(), 0);
+            self.held = 0..self.held.len();
+        }
+        let filled = read(&mut self.memory[self.held.end..]);
+        if let Ok(count) = filled {
+            self.held.end += count;
+        }
+        if self.held.is_empty() {
+            self.release();
+        }
+        filled
+    }
+
+    fn release(&mut self) {
+        self.held = 0..0;
+        let memory = std::mem::take(&mut self.memory);
+        if std::mem::take(&mut self.is_block) {
+            self.pool.give(memory);
+        }
+    }
+}
+
+impl Drop for ReadBuffer {
+    fn drop(&mut self) {
+        self.release();
+    }
+}

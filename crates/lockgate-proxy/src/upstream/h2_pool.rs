@@ -1,0 +1,273 @@
+//! The HTTP/2 connections to one endpoint that one worker's requests share, and the dials of new
+//! ones.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use lockgate_net::stream::{BufferPool, Stream};
+use lockgate_rules::IdleSettings;
+use tokio::sync::Notify;
+
+use super::{DialError, Endpoint, EndpointFailure, Pool, SocketSlots};
+use crate::clock::{Cut, Guard, millis};
+use crate::h2::{MOST, SharedConnection, UpstreamStream};
+
+/// Which connections a request may reuse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReusePolicy {
+    /// Any that is not known to be closed.
+    Any,
+    /// One that the kernel says is alive: for requests that must not be sent twice.
+    Alive,
+    /// None; of shared ones, one that was made after this moment.
+    New(Instant),
+}
+
+/// The HTTP/2 connections of one worker to one endpoint.
+#[derive(Debug)]
+pub(super) struct H2Pool {
+    /// In the order of use: the first with room is taken, so that superfluous ones become idle.
+    connections: RefCell<Vec<Rc<SharedConnection>>>,
+    dials: RefCell<Vec<Rc<Dialling>>>,
+    /// The most open requests on the last connection.
+    max_streams: Cell<usize>,
+}
+
+/// A connection that is being made, for all requests that wait for it.
+#[derive(Debug, Default)]
+struct Dialling {
+    waiting: Cell<usize>,
+    done: RefCell<Option<Result<(), DialError>>>,
+    told: Notify,
+}
+
+/// A request that waits for a connection, counted until this is dropped.
+struct Waiter<'a>(&'a Cell<usize>);
+
+impl<'a> Waiter<'a> {
+    fn begin(waiting: &'a Cell<usize>) -> Self {
+        waiting.set(waiting.get() + 1);
+        Self(waiting)
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
+/// A stream on a shared connection.
+#[derive(Debug)]
+pub(super) struct LeasedStream {
+    pub(super) call: Box<UpstreamStream>,
+    /// Earlier requests on the connection; 0 where a new one was wanted.
+    pub(super) requests: u64,
+}
+
+impl Default for H2Pool {
+    fn default() -> Self {
+        Self {
+            connections: RefCell::default(),
+            dials: RefCell::default(),
+            max_streams: Cell::new(MOST),
+        }
+    }
+}
+
+impl H2Pool {
+    /// Reserves a stream on a connection, if one has room.
+    pub(super) fn reserve(
+        &self,
+        reuse: ReusePolicy,
+        idle_settings: IdleSettings,
+    ) -> Option<LeasedStream> {
+        let mut connections = self.connections.borrow_mut();
+        connections.retain(|one| !one.is_closed());
+        connections.iter().find_map(|one| {
+            let usable = match reuse {
+                ReusePolicy::Any => true,
+                ReusePolicy::Alive => one.is_quiet_now(),
+                ReusePolicy::New(since) => one.made_at() > since,
+            };
+            let requests = one.requests_made();
+            let call = if usable {
+                UpstreamStream::open(one, idle_settings.requests)?
+            } else {
+                return None;
+            };
+            let requests = if matches!(reuse, ReusePolicy::New(_)) {
+                0
+            } else {
+                requests
+            };
+            Some(LeasedStream {
+                call: Box::new(call),
+                requests,
+            })
+        })
+    }
+
+    /// Waits for one more connection, which is dialled unless a dial is under way; returns whether
+    /// this has started the dial.
+    ///
+    /// # Errors
+    /// When the dial fails, or the wait was cut.
+    pub(super) async fn wait_for_connection(
+        self: &Rc<Self>,
+        pool: &Arc<Pool>,
+        endpoint: &Arc<Endpoint>,
+        (blocks, slots): (&Rc<BufferPool>, &Rc<SocketSlots>),
+        guard: &Guard,
+        connect: Duration,
+    ) -> Result<bool, DialError> {
+        let joined = self
+            .dials
+            .borrow()
+            .iter()
+            .find(|dial| dial.waiting.get() < self.max_streams.get())
+            .cloned();
+        let first = joined.is_none();
+        let dial = joined.unwrap_or_else(|| {
+            let dial = Rc::new(Dialling::default());
+            self.dials.borrow_mut().push(Rc::clone(&dial));
+            let made = Rc::clone(self).connect(
+                Arc::clone(pool),
+                Arc::clone(endpoint),
+                (Rc::clone(blocks), Rc::clone(slots)),
+                guard.watch_another(),
+                connect,
+                Rc::clone(&dial),
+            );
+            tokio::task::spawn_local(made);
+            dial
+        });
+        let _waiting = Waiter::begin(&dial.waiting);
+        let made = async {
+            loop {
+                if let Some(made) = &*dial.done.borrow() {
+                    return made.as_ref().copied().map_err(DialError::clone);
+                }
+                dial.told.notified().await;
+            }
+        };
+        let waited = guard.within(made).await;
+        waited.map_err(DialError::Cut)?.map(|()| first)
+    }
+
+    /// Makes a connection, wakes the waiting requests, and drives it.
+    async fn connect(
+        self: Rc<Self>,
+        pool: Arc<Pool>,
+        endpoint: Arc<Endpoint>,
+        (blocks, slots): (Rc<BufferPool>, Rc<SocketSlots>),
+        guard: Guard,
+        connect: Duration,
+        dial: Rc<Dialling>,
+    ) {
+        // Its bytes are not counted: those of the requests count for their clients.
+        guard.watch().listener.set(None);
+        let made = async {
+            let wait_budget = pool.wait_budget();
+            let permit = endpoint
+                .count()
+                .with_slot(slots.take(&guard, &wait_budget).await?);
+            let dialled = pool
+                .attempt(permit, &slots, (&guard, &wait_budget), connect, &[])
+                .await?;
+            let stream = Stream::new(dialled.socket, dialled.session, Vec::new());
+            guard.phase(connect);
+            let begun = guard
+                .within(SharedConnection::handshake(stream, &blocks))
+                .await;
+            let begun = match begun {
+                Ok(begun) => begun,
+                Err(Cut::Deadline) => Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "no HTTP/2: no SETTINGS in time",
+                )),
+                Err(cut) => return Err(DialError::Cut(cut)),
+            };
+            begun
+                .map(|(shared, driver)| (shared, driver, dialled.permit))
+                .map_err(|error| {
+                    pool.failed(
+                        &endpoint,
+                        EndpointFailure::Unreachable,
+                        &error,
+                        guard.clock().now(),
+                    );
+                    DialError::Failed {
+                        endpoint: endpoint.label.clone(),
+                        error: Arc::new(error),
+                    }
+                })
+        };
+        let made = made.await;
+        drop(guard);
+        self.dials
+            .borrow_mut()
+            .retain(|one| !Rc::ptr_eq(one, &dial));
+        let told = made.as_ref().map(|_| ()).map_err(DialError::clone);
+        let driven = made.ok().map(|(shared, driver, permit)| {
+            self.max_streams.set(shared.max_streams().max(1));
+            self.connections.borrow_mut().push(shared);
+            (driver, permit)
+        });
+        dial.done.replace(Some(told));
+        dial.told.notify_waiters();
+        drop((pool, dial));
+        if let Some((driver, _hold)) = driven {
+            driver.run().await;
+            // The socket is dropped before its place.
+            self.connections.borrow_mut().retain(|one| !one.is_closed());
+        }
+    }
+
+    /// Since when the longest idle connection is idle; `u64::MAX` before the first check.
+    pub(super) fn oldest(&self) -> Option<u64> {
+        self.connections
+            .borrow()
+            .iter()
+            .filter_map(|one| one.idle_since())
+            .min()
+    }
+
+    /// Closes the longest idle connection.
+    pub(super) fn close_oldest(&self) {
+        let connections = self.connections.borrow();
+        let idle = connections
+            .iter()
+            .filter_map(|one| Some((one.idle_since()?, one)));
+        if let Some((_, oldest)) = idle.min_by_key(|(since, _)| *since) {
+            oldest.close_when_idle();
+        }
+    }
+
+    /// The number of idle connections, and of all.
+    pub(super) fn count(&self) -> (usize, usize) {
+        let connections = self.connections.borrow();
+        (
+            connections.iter().filter(|one| one.is_idle()).count(),
+            connections.len(),
+        )
+    }
+
+    /// Checks all connections, and closes superfluous ones: see
+    /// [`SharedConnection::check_liveness`].
+    pub(super) fn close_stale(&self, idle_settings: IdleSettings, now: u64) {
+        let mut connections = self.connections.borrow_mut();
+        connections.retain(|one| !one.is_closed());
+        let mut idle = 0;
+        for one in &*connections {
+            one.check_liveness(now, millis(idle_settings.age));
+            idle += usize::from(one.is_idle());
+            if one.is_idle() && idle > idle_settings.max {
+                one.close_when_idle();
+            }
+        }
+    }
+}

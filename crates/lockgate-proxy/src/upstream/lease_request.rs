@@ -1,0 +1,62 @@
+//! The request for a lease, and the counters of leases.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::{DialError, Preference, ReusePolicy, WaitBudget};
+use crate::clients::Account;
+use crate::clock::Guard;
+
+/// A request for a lease.
+pub struct LeaseRequest<'a> {
+    /// The deadlines of the client's connection or stream.
+    pub guard: &'a Guard,
+    /// The account that pays for the socket, if one does.
+    pub share_of: Option<&'a Arc<Account>>,
+    /// The time that the request may still wait.
+    pub wait_budget: &'a WaitBudget,
+    /// The time for a connect, and again for a TLS handshake.
+    pub connect: Duration,
+    /// Which connections it may reuse.
+    pub reuse: ReusePolicy,
+    /// The first bytes on a new connection: a PROXY header, or none.
+    pub header: &'a [u8],
+    /// The endpoint that the client prefers.
+    pub preference: Preference,
+    /// The counters of its site and of endpoints.
+    pub metrics: &'a dyn LeaseMetrics,
+}
+
+/// The counters of leases.
+pub trait LeaseMetrics {
+    /// Counts a request that begins to wait for an endpoint or a socket.
+    fn wait_begins(&self);
+
+    /// Counts the end of such a wait, and its time.
+    fn wait_ends(&self, waited: Duration);
+
+    /// Counts an endpoint that could not be reached; `endpoint` is its index among the process's.
+    fn unreachable(&self, endpoint: Option<usize>, error: &DialError);
+}
+
+/// A waiting request in the counters, until this is dropped.
+pub(super) struct QueuedRequest<'a> {
+    metrics: &'a dyn LeaseMetrics,
+    since: Instant,
+}
+
+impl<'a> QueuedRequest<'a> {
+    pub(super) fn begin(metrics: &'a dyn LeaseMetrics) -> Self {
+        metrics.wait_begins();
+        Self {
+            metrics,
+            since: Instant::now(),
+        }
+    }
+}
+
+impl Drop for QueuedRequest<'_> {
+    fn drop(&mut self) {
+        self.metrics.wait_ends(self.since.elapsed());
+    }
+}

@@ -1,0 +1,274 @@
+//! The sockets of one worker towards endpoints: their places among those of the process, and the
+//! idle ones that are closed for others.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::io;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+
+use super::{DialError, WaitBudget};
+use crate::box_future::boxed;
+use crate::clients::Account;
+use crate::clock::{Clock, Cut, Guard};
+use crate::limits::Permit;
+use crate::limits::sockets::{Share, Sockets};
+use crate::preemption::end_still_exchanges;
+
+/// The sockets of one worker towards endpoints.
+pub struct SocketSlots {
+    process: Arc<Sockets>,
+    worker: usize,
+    idle: Cell<usize>,
+    keepers: RefCell<Vec<Weak<dyn IdleSockets>>>,
+}
+
+/// A holder of idle sockets.
+pub trait IdleSockets {
+    /// Since when the longest idle socket is idle, in milliseconds of the clock.
+    fn oldest(&self) -> Option<u64>;
+
+    /// Closes the longest idle socket.
+    fn close_oldest(&self);
+}
+
+/// The place of one socket among those of the process. It is dropped after the socket.
+#[derive(Debug)]
+pub struct SocketSlot {
+    slots: Rc<SocketSlots>,
+    idle: Cell<bool>,
+    _permit: Permit,
+}
+
+impl fmt::Debug for SocketSlots {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SocketSlots")
+            .field("process", &self.process)
+            .finish_non_exhaustive()
+    }
+}
+
+impl SocketSlots {
+    /// The sockets of the worker with this index, none yet.
+    pub fn new(process: Arc<Sockets>, worker: usize) -> Rc<Self> {
+        Rc::new(Self {
+            process,
+            worker,
+            idle: Cell::new(0),
+            keepers: RefCell::default(),
+        })
+    }
+
+    /// Registers another holder of idle sockets.
+    pub fn register(&self, keeper: Weak<dyn IdleSockets>) {
+        let mut keepers = self.keepers.borrow_mut();
+        // Holders of clients that have left are removed before the list grows.
+        if keepers.len() == keepers.capacity() {
+            keepers.retain(|keeper| keeper.strong_count() > 0);
+        }
+        keepers.push(keeper);
+    }
+
+    /// Whether a request or relay of any worker waits for a socket.
+    pub fn are_wanted(&self) -> bool {
+        self.process.wanted() > 0
+    }
+
+    /// Closes idle sockets for waiting requests; where these are too few, ends stalled exchanges of
+    /// the worker's `clock`.
+    pub fn yield_sockets(&self, clock: &Clock) {
+        if self.process.asked() > 0 {
+            self.give_way(|| self.process.choose());
+        }
+        if self.process.asked() > 0 {
+            let ended = end_still_exchanges(clock, || self.process.choose());
+            self.process.preempt(ended);
+        }
+    }
+
+    /// Closes idle sockets, the longest idle first, while they are `wanted`; returns how many.
+    fn give_way(&self, mut wanted: impl FnMut() -> bool) -> usize {
+        let mut keepers = Vec::new();
+        self.keepers
+            .borrow_mut()
+            .retain(|keeper| match keeper.upgrade() {
+                Some(keeper) => {
+                    keepers.push(keeper);
+                    true
+                }
+                None => false,
+            });
+        let oldest = || {
+            keepers
+                .iter()
+                .filter_map(|keeper| Some((keeper.oldest()?, keeper)))
+        };
+        let mut closed = 0;
+        while let Some((_, keeper)) = oldest().min_by_key(|(since, _)| *since)
+            && wanted()
+        {
+            keeper.close_oldest();
+            closed += 1;
+        }
+        self.process.give_way(closed);
+        closed
+    }
+
+    /// Closes the longest idle sockets for waiting requests, and where this worker has too few, wakes
+    /// the others.
+    fn relieve(&self, clock: &Clock) {
+        self.yield_sockets(clock);
+        if self.process.asked() > 0 {
+            self.process.wake();
+        }
+    }
+
+    fn slot(self: &Rc<Self>, permit: Permit) -> SocketSlot {
+        SocketSlot {
+            slots: Rc::clone(self),
+            idle: Cell::new(false),
+            _permit: permit,
+        }
+    }
+
+    /// Takes a place for one more socket; none while others wait for one.
+    pub fn try_take(self: &Rc<Self>) -> Option<SocketSlot> {
+        self.process.try_take().map(|permit| self.slot(permit))
+    }
+
+    /// Takes a place for one more socket. Where there is none, closes idle sockets and waits.
+    ///
+    /// # Errors
+    /// When there is none in time, or the connection was cut.
+    pub async fn take(
+        self: &Rc<Self>,
+        guard: &Guard,
+        wait_budget: &WaitBudget,
+    ) -> Result<SocketSlot, DialError> {
+        match self.try_take() {
+            Some(slot) => Ok(slot),
+            None => boxed(|| self.wait(guard, wait_budget)).await,
+        }
+    }
+
+    async fn wait(
+        self: &Rc<Self>,
+        guard: &Guard,
+        wait_budget: &WaitBudget,
+    ) -> Result<SocketSlot, DialError> {
+        let place = self
+            .process
+            .take(guard.clock(), || self.relieve(guard.clock()));
+        wait_budget
+            .within(guard, place)
+            .await
+            .map(|permit| self.slot(permit))
+            .map_err(|cut| none_in_time(cut, NO_SOCKET))
+    }
+
+    /// Frees a descriptor where the system has none in spite of a place: closes the longest idle
+    /// socket of this worker, or has the others close one by the next tick.
+    pub async fn free_descriptor(&self, clock: &Clock) {
+        let mut wanted = true;
+        if self.give_way(|| std::mem::take(&mut wanted)) == 0 {
+            let _waiting = self.process.wait();
+            self.process.ask();
+            self.process.wake();
+            clock.next_tick().await;
+        }
+    }
+
+    /// The same within a request's budget: returns whether time is left for another attempt.
+    pub(crate) async fn make_room(
+        &self,
+        guard: &Guard,
+        wait_budget: &WaitBudget,
+    ) -> Result<bool, Cut> {
+        match wait_budget
+            .within(guard, self.free_descriptor(guard.clock()))
+            .await
+        {
+            Ok(()) => Ok(!wait_budget.left().is_zero()),
+            Err(Cut::Deadline) => Ok(false),
+            Err(cut) => Err(cut),
+        }
+    }
+
+    /// Takes a part of the client's share for one more socket; none without `account`, or where the
+    /// client is exempt.
+    ///
+    /// # Errors
+    /// The client's account, if its share is used up: then it is to be waited for.
+    pub fn try_share<'a>(
+        &self,
+        account: Option<&'a Arc<Account>>,
+    ) -> Result<Option<Share>, &'a Arc<Account>> {
+        match account.filter(|account| !account.is_exempt()) {
+            None => Ok(None),
+            Some(account) => self.process.try_share(account).map(Some).ok_or(account),
+        }
+    }
+
+    /// Waits until the client's share has room for one more socket.
+    ///
+    /// # Errors
+    /// When it has none in time, or the connection was cut.
+    pub async fn wait_for_share(
+        &self,
+        account: &Arc<Account>,
+        guard: &Guard,
+        wait_budget: &WaitBudget,
+    ) -> Result<Share, DialError> {
+        let share = self.process.share(account, guard.clock());
+        wait_budget
+            .within(guard, share)
+            .await
+            .map_err(|cut| none_in_time(cut, NO_SHARE))
+    }
+
+    fn set_idle_count(&self, idle: usize) {
+        self.idle.set(idle);
+        self.process.rest(self.worker, idle);
+    }
+}
+
+const NO_SOCKET: &str = "no socket towards endpoints became free in time";
+const NO_SHARE: &str =
+    "the client has its share of sockets towards endpoints, and none became free in time";
+
+fn none_in_time(cut: Cut, said: &'static str) -> DialError {
+    match cut {
+        Cut::Deadline => DialError::Exhausted(Arc::new(io::Error::other(said))),
+        cut => DialError::Cut(cut),
+    }
+}
+
+impl SocketSlot {
+    /// The worker's sockets.
+    pub fn slots(&self) -> &Rc<SocketSlots> {
+        &self.slots
+    }
+
+    /// Notes that no request uses the socket from now on.
+    pub(super) fn set_idle(&self) {
+        if !self.idle.replace(true) {
+            self.slots.set_idle_count(self.slots.idle.get() + 1);
+        }
+    }
+
+    /// Notes that a request uses the socket again.
+    pub(super) fn set_busy(&self) {
+        if self.idle.replace(false) {
+            self.slots.set_idle_count(self.slots.idle.get() - 1);
+        }
+    }
+}
+
+impl Drop for SocketSlot {
+    fn drop(&mut self) {
+        self.set_busy();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,202 @@
+//! The connection of a request to its endpoint: an HTTP/1 connection of its own, or a stream on a
+//! shared HTTP/2 connection.
+
+use std::task::{Context, Poll};
+
+use lockgate_http::fields::{Field, Fields};
+use lockgate_http::h1::framing;
+use lockgate_http::head::{BodyLength, Method, ResponseHead};
+
+use crate::body::{BodyReader, BodyWriter, ReadError, Tunnel, WriteError};
+use crate::h1::H1Connection;
+use crate::h2::{RequestPseudoFields, UpstreamStream};
+use crate::message::OutgoingRequest;
+
+/// The connection of a request to its endpoint.
+#[derive(Debug)]
+pub enum UpstreamConnection {
+    /// An HTTP/1 connection.
+    H1(Box<H1Connection>),
+    /// A stream of HTTP/2.
+    H2(Box<UpstreamStream>),
+}
+
+/// The same expression for both.
+macro_rules! either {
+    ($wire:expr, $way:ident => $what:expr) => {
+        match $wire {
+            UpstreamConnection::H1($way) => $what,
+            UpstreamConnection::H2($way) => $what,
+        }
+    };
+}
+
+impl UpstreamConnection {
+    /// Begins a request, which leaves with the first data or by a flush. HTTP/2 needs `target`.
+    pub fn send_request(
+        &mut self,
+        request: &OutgoingRequest<'_>,
+        target: Option<RequestPseudoFields>,
+    ) {
+        match (self, target) {
+            (Self::H1(link), _) => link.send_request(request),
+            (Self::H2(call), Some(target)) => call.send_request(request, target),
+            // Never reached, since a pool speaks one of them: without a request no response comes.
+            (Self::H2(_), None) => {}
+        }
+    }
+
+    /// Reads until the head of a response is complete; `false` when the connection ended before the
+    /// head began.
+    ///
+    /// # Errors
+    /// When the head is refused, or the connection ends within it.
+    pub fn poll_response(
+        &mut self,
+        cx: &mut Context<'_>,
+        answer: &mut ResponseHead,
+    ) -> Poll<Result<bool, ReadError>> {
+        either!(self, way => way.poll_response(cx, answer))
+    }
+
+    /// Whether a part of a response's head was received. Heads of HTTP/2 are complete or not there.
+    pub fn has_begun_response(&self) -> bool {
+        match self {
+            Self::H1(link) => link.reader.has_begun(),
+            Self::H2(_) => false,
+        }
+    }
+
+    /// Begins the body of a response, behind its head, and returns its length.
+    ///
+    /// # Errors
+    /// When the length is ambiguous, or the received bytes are no such body.
+    pub fn begin_response(
+        &mut self,
+        method: Method,
+        answer: &ResponseHead,
+    ) -> Result<BodyLength, ReadError> {
+        match self {
+            Self::H1(link) => {
+                let length = framing::response(method, answer)?;
+                link.begin_response(length)?;
+                Ok(length)
+            }
+            Self::H2(call) => call.begin_response(method, answer),
+        }
+    }
+
+    /// Whether the endpoint may have seen any byte of the request.
+    pub fn has_sent(&self) -> bool {
+        either!(self, way => way.has_sent())
+    }
+
+    /// Whether the whole request has left.
+    pub fn is_flushed(&self) -> bool {
+        either!(self, way => way.is_flushed())
+    }
+
+    /// Whether the endpoint has said that it did not process the request.
+    pub fn is_refused(&self) -> bool {
+        matches!(self, Self::H2(call) if call.is_refused())
+    }
+
+    /// Whether the endpoint supports such a request: over HTTP/2 not every one supports a WebSocket.
+    pub fn supports(&self, request: &OutgoingRequest<'_>) -> bool {
+        match self {
+            Self::H1(_) => true,
+            Self::H2(call) => call.supports(request),
+        }
+    }
+
+    /// Whether a missing response may be the fault of the connection and not of the request.
+    pub fn is_lost(&self) -> bool {
+        match self {
+            Self::H1(_) => true,
+            Self::H2(call) => call.is_lost(),
+        }
+    }
+}
+
+impl BodyReader for UpstreamConnection {
+    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
+        either!(self, way => way.poll_data(cx))
+    }
+
+    fn data(&self) -> &[u8] {
+        either!(self, way => way.data())
+    }
+
+    fn consume(&mut self, count: usize) {
+        either!(self, way => way.consume(count));
+    }
+
+    fn is_last(&self) -> bool {
+        either!(self, way => way.is_last())
+    }
+
+    fn is_complete(&self) -> bool {
+        either!(self, way => way.is_complete())
+    }
+
+    fn bytes_read(&self) -> u64 {
+        either!(self, way => way.bytes_read())
+    }
+
+    fn trailers(&self) -> Option<&Fields> {
+        either!(self, way => way.trailers())
+    }
+
+    fn release_memory(&mut self, cx: &mut Context<'_>) {
+        either!(self, way => way.release_memory(cx));
+    }
+}
+
+impl BodyWriter for UpstreamConnection {
+    fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        data: &[u8],
+        last: bool,
+    ) -> Poll<Result<usize, WriteError>> {
+        either!(self, way => way.poll_write(cx, data, last))
+    }
+
+    fn poll_sent(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), WriteError>> {
+        either!(self, way => way.poll_sent(cx))
+    }
+
+    fn finish(&mut self, trailers: Option<&Fields>, passes: impl FnMut(&Field<'_>) -> bool) {
+        either!(self, way => way.finish(trailers, passes));
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), WriteError>> {
+        either!(self, way => way.poll_flush(cx))
+    }
+
+    fn is_finished(&self) -> bool {
+        either!(self, way => way.is_finished())
+    }
+
+    fn is_blocked(&self) -> bool {
+        either!(self, way => way.is_blocked())
+    }
+
+    fn bytes_written(&self) -> u64 {
+        either!(self, way => way.bytes_written())
+    }
+
+    fn poll_broken(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        either!(self, way => way.poll_broken(cx))
+    }
+}
+
+impl Tunnel for UpstreamConnection {
+    fn begin_tunnel(&mut self) -> Result<(), ReadError> {
+        either!(self, way => way.begin_tunnel())
+    }
+
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), WriteError>> {
+        either!(self, way => way.poll_end(cx))
+    }
+}

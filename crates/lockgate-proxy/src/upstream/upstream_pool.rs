@@ -1,0 +1,278 @@
+//! A pool as one worker uses it: the idle connections to its endpoints, and the budget of retries.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::fmt;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+
+use lockgate_net::stream::BufferPool;
+use lockgate_rules::{IdleSettings, Retry};
+
+use super::h2_pool::H2Pool;
+use super::socket_slots::IdleSockets;
+use super::{
+    Endpoint, Member, Pool, Random, ReusePolicy, Settings, SocketSlot, SocketSlots,
+};
+use crate::clock::millis;
+use crate::h1::H1Connection;
+use crate::member_set::MemberSet;
+
+/// The most hundredths of a retry that are saved up, and the initial number: so that the first
+/// failures after a quiet time can be retried.
+const SAVED: u32 = 1_000;
+
+/// Milliseconds for which a superfluous connection is kept.
+const MOMENT: u64 = 1_000;
+
+/// A pool with the connections of one worker.
+pub struct UpstreamPool {
+    pub(super) pool: Arc<Pool>,
+    /// The index of its first member among the process's, for counters; none where nothing is
+    /// counted by endpoint.
+    first: Option<usize>,
+    pub(super) blocks: Rc<BufferPool>,
+    pub(super) slots: Rc<SocketSlots>,
+    pub(super) random: Random,
+    /// Hundredths of a retry. Each worker has its own: the same share of each worker's requests is
+    /// that share of all.
+    budget: Cell<u32>,
+    /// The idle connections to each member; the one used last is taken first, so that superfluous
+    /// ones become old.
+    idle: Box<[RefCell<VecDeque<IdleConnection>>]>,
+    /// The HTTP/2 connections to each member, where it speaks that.
+    pub(super) shared: Box<[Rc<H2Pool>]>,
+}
+
+/// An idle HTTP/1 connection.
+#[derive(Debug)]
+pub(super) struct IdleConnection {
+    pub(super) link: Box<H1Connection>,
+    pub(super) slot: SocketSlot,
+    /// Since when it is idle.
+    pub(super) since: u64,
+    /// Earlier requests on it.
+    pub(super) requests: u64,
+}
+
+impl fmt::Debug for UpstreamPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UpstreamPool")
+            .field("pool", &self.pool)
+            .finish_non_exhaustive()
+    }
+}
+
+impl UpstreamPool {
+    /// A pool without connections. Its first member has the index `first` among the process's.
+    pub fn new(
+        pool: Arc<Pool>,
+        first: usize,
+        blocks: &Rc<BufferPool>,
+        slots: &Rc<SocketSlots>,
+    ) -> Rc<Self> {
+        let upstream = Self::at(Some(first), pool, blocks, slots);
+        let keeper = Rc::downgrade(&upstream) as Weak<dyn IdleSockets>;
+        slots.register(keeper);
+        upstream
+    }
+
+    fn at(
+        first: Option<usize>,
+        pool: Arc<Pool>,
+        blocks: &Rc<BufferPool>,
+        slots: &Rc<SocketSlots>,
+    ) -> Rc<Self> {
+        let idle = pool.members().iter().map(|_| RefCell::default()).collect();
+        let shared = pool
+            .members()
+            .iter()
+            .filter(|_| pool.settings.http2)
+            .map(|_| Rc::default())
+            .collect();
+        let (blocks, slots) = (Rc::clone(blocks), Rc::clone(slots));
+        let (random, budget) = (Random::new(), Cell::new(SAVED));
+        Rc::new(Self {
+            pool,
+            first,
+            blocks,
+            slots,
+            random,
+            budget,
+            idle,
+            shared,
+        })
+    }
+
+    /// The pool of a single request: `link` leads to `endpoint`, and is not kept. Nothing is counted
+    /// by endpoint.
+    pub fn single_use(
+        (link, slot): (Box<H1Connection>, SocketSlot),
+        endpoint: Arc<Endpoint>,
+        blocks: &Rc<BufferPool>,
+        now: u64,
+    ) -> Rc<Self> {
+        let idle_settings = IdleSettings {
+            max: 0,
+            ..IdleSettings::default()
+        };
+        let retry = Retry::NEVER;
+        let settings = Settings {
+            idle_settings,
+            retry,
+            ..Settings::default()
+        };
+        let pool = Pool::new(vec![Member::new(endpoint, 1)], None, None, settings);
+        let upstream = Self::at(None, Arc::new(pool), blocks, slot.slots());
+        let idle = IdleConnection {
+            link,
+            slot,
+            since: now,
+            requests: 0,
+        };
+        if let Some(first) = upstream.idle.first() {
+            first.borrow_mut().push_back(idle);
+        }
+        upstream
+    }
+
+    /// The pool.
+    pub fn pool(&self) -> &Arc<Pool> {
+        &self.pool
+    }
+
+    /// Takes an idle HTTP/1 connection to a member, if the policy allows one that is there.
+    pub(super) fn take_idle(
+        &self,
+        member: usize,
+        reuse: ReusePolicy,
+        now: u64,
+    ) -> Option<IdleConnection> {
+        let certain = match reuse {
+            ReusePolicy::Any => false,
+            ReusePolicy::Alive => true,
+            ReusePolicy::New(_) => return None,
+        };
+        let mut idle = self.idle[member].borrow_mut();
+        while let Some(last) = idle.pop_back() {
+            if is_alive(&last.link, certain)
+                && now.saturating_sub(last.since) < millis(self.pool.settings.idle_settings.age)
+            {
+                return Some(last);
+            }
+        }
+        None
+    }
+
+    /// Keeps a connection for the next request.
+    pub(super) fn keep_idle(&self, member: usize, idle: IdleConnection) {
+        idle.slot.set_idle();
+        self.idle[member].borrow_mut().push_back(idle);
+    }
+
+    pub(super) fn are_sockets_wanted(&self) -> bool {
+        self.slots.are_wanted()
+    }
+
+    /// Whether a member outside `tried` is up and has room.
+    pub fn has_another(&self, tried: MemberSet) -> bool {
+        let members = self.pool.members().iter().enumerate();
+        let mut usable = members.filter(|(at, member)| member.is_up() && !tried.contains(*at));
+        usable.any(|(_, member)| !member.endpoint().is_full())
+    }
+
+    /// Takes one retry from the budget; returns whether there was one.
+    pub fn may_retry(&self) -> bool {
+        let left = self.budget.get().checked_sub(100);
+        self.budget.set(left.unwrap_or(self.budget.get()));
+        left.is_some()
+    }
+
+    /// Counts a request, which adds its share to the budget of retries.
+    pub fn count_request(&self) {
+        let saved = self.budget.get() + u32::from(self.pool.settings.retry.budget);
+        self.budget.set(saved.min(SAVED));
+    }
+
+    /// The index of a member among the process's.
+    pub(super) fn endpoint_index(&self, member: usize) -> Option<usize> {
+        self.first.map(|first| first + member)
+    }
+
+    /// For each member, its index among the process's and the number of idle connections to it.
+    pub fn idle_connections(&self) -> impl Iterator<Item = (Option<usize>, usize)> {
+        self.idle.iter().enumerate().map(|(member, idle)| {
+            let shared = self.shared.get(member).map_or(0, |shared| shared.count().0);
+            (self.endpoint_index(member), idle.borrow().len() + shared)
+        })
+    }
+
+    /// Whether there are connections, which need ticks.
+    pub fn has_connections(&self) -> bool {
+        self.idle.iter().any(|idle| !idle.borrow().is_empty())
+            || self.shared.iter().any(|shared| shared.count().1 > 0)
+    }
+
+    /// Closes connections that have been idle for too long, were closed by their endpoint, or are
+    /// superfluous.
+    ///
+    /// Superfluous ones are closed only here and not at once: after a thousand concurrent requests
+    /// all connections are idle for a moment, and new ones for the next thousand would cost more
+    /// than everything else.
+    pub fn close_stale(&self, now: u64) {
+        let idle_settings = self.pool.settings.idle_settings;
+        for shared in &self.shared {
+            shared.close_stale(idle_settings, now);
+        }
+        for idle in &self.idle {
+            let mut idle = idle.borrow_mut();
+            // The oldest are at the front.
+            let spare = idle.len().saturating_sub(idle_settings.max);
+            let mut place = 0;
+            idle.retain(|one| {
+                place += 1;
+                let age = now.saturating_sub(one.since);
+                age < millis(idle_settings.age)
+                    && (place > spare || age < MOMENT)
+                    && one.link.stream.is_quiet()
+            });
+        }
+    }
+}
+
+impl IdleSockets for UpstreamPool {
+    fn oldest(&self) -> Option<u64> {
+        let own = self
+            .idle
+            .iter()
+            .filter_map(|idle| idle.borrow().front().map(|one| one.since));
+        own.chain(self.shared.iter().filter_map(|shared| shared.oldest()))
+            .min()
+    }
+
+    fn close_oldest(&self) {
+        let Some(oldest) = self.oldest() else { return };
+        for idle in &self.idle {
+            let is_it = idle.borrow().front().is_some_and(|one| one.since == oldest);
+            if is_it {
+                idle.borrow_mut().pop_front();
+                return;
+            }
+        }
+        if let Some(shared) = self
+            .shared
+            .iter()
+            .find(|shared| shared.oldest() == Some(oldest))
+        {
+            shared.close_oldest();
+        }
+    }
+}
+
+pub(super) fn is_alive(link: &H1Connection, certain: bool) -> bool {
+    if certain {
+        link.stream.is_quiet_now()
+    } else {
+        link.stream.is_quiet()
+    }
+}

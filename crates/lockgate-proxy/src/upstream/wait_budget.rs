@@ -1,0 +1,38 @@
+//! The time that a request or a relay may wait before it is sent, all its waits together: for its
+//! client's share, a place at an endpoint and a socket, in all attempts.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use crate::clock::{Cut, Guard, WaitReason, millis};
+
+/// The rest of `queue.wait`, in milliseconds. Only time spent waiting counts.
+#[derive(Debug)]
+pub struct WaitBudget(Cell<u64>);
+
+impl WaitBudget {
+    /// The whole budget.
+    pub fn new(wait: Duration) -> Self {
+        Self(Cell::new(millis(wait)))
+    }
+
+    /// The rest of the budget.
+    pub fn left(&self) -> Duration {
+        Duration::from_millis(self.0.get())
+    }
+
+    /// Waits for `future` in a phase of its own, within the rest of the budget.
+    ///
+    /// # Errors
+    /// When it takes longer, or the connection was cut.
+    pub async fn within<F: Future>(&self, guard: &Guard, future: F) -> Result<F::Output, Cut> {
+        let began = guard.clock().now();
+        guard.phase(self.left());
+        guard.watch().set_wait(WaitReason::ForPlace);
+        let waited = guard.within(future).await;
+        guard.watch().set_wait(WaitReason::Otherwise);
+        self.0
+            .set(self.0.get().saturating_sub(guard.clock().now() - began));
+        waited
+    }
+}
