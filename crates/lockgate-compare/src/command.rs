@@ -100,11 +100,11 @@ fn attempt(
         .collect();
     if !missing.is_empty() {
         return Err(format!(
-            "{name}: [layout] names CPUs that are not there or not ours: {missing:?}"
+            "{name}: [layout] names CPUs that do not exist or may not be used: {missing:?}"
         ));
     }
     if options.check {
-        let _ = writeln!(std::io::stdout(), "{name} is right: {}", summary(&plan));
+        let _ = writeln!(std::io::stdout(), "{name} is valid: {}", summary(&plan));
         return Ok(ExitCode::SUCCESS);
     }
     let outputs = open(&options.outputs)?;
@@ -170,7 +170,7 @@ fn select(plan: &mut ComparisonPlan, options: &CompareOptions) -> Result<(), Str
     let known: Vec<_> = plan.loads.iter().map(|load| load.name.clone()).collect();
     let names = known.iter().map(String::as_str);
     if let Some(wrong) = options.loads.iter().find(|name| !known.contains(name)) {
-        return Err(unknown("no load is called", wrong, names));
+        return Err(unknown("there is no load", wrong, names));
     }
     let known: Vec<_> = plan
         .programs
@@ -179,7 +179,7 @@ fn select(plan: &mut ComparisonPlan, options: &CompareOptions) -> Result<(), Str
         .collect();
     let names = known.iter().map(String::as_str);
     if let Some(wrong) = options.programs.iter().find(|name| !known.contains(name)) {
-        return Err(unknown("no program is called", wrong, names));
+        return Err(unknown("there is no program", wrong, names));
     }
     plan.loads
         .retain(|load| options.loads.is_empty() || options.loads.contains(&load.name));
@@ -218,7 +218,7 @@ async fn machine_warnings(plan: &ComparisonPlan) -> Vec<String> {
     {
         let (cpu, load, percent) = (time.cpu, machine::load_average(), time.share() * 100.0);
         warnings.push(format!(
-            "CPU {cpu} was {percent:.0} % busy before anything began (load average {load})"
+            "CPU {cpu} was {percent:.0} % busy before the first measurement (load average {load})"
         ));
     }
     let shared: Vec<_> = plan
@@ -250,7 +250,7 @@ async fn machine_warnings(plan: &ComparisonPlan) -> Vec<String> {
     if plan.rounds < 6 {
         let rounds = plan.rounds;
         warnings.push(format!(
-            "no verdicts: they take 6 rounds, and there are {rounds}"
+            "no verdicts: they need 6 rounds, and there are {rounds}"
         ));
     }
     warnings

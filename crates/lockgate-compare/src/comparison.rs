@@ -205,7 +205,7 @@ impl ProgramRow {
         }
         let told = |(why, rounds): (&str, usize)| match rounds {
             1 => why.to_owned(),
-            _ => format!("{why}; the like in {rounds} rounds"),
+            _ => format!("{why}; similar in {rounds} rounds"),
         };
         reasons.into_values().map(told).collect()
     }

@@ -81,7 +81,7 @@ impl<'p> ComparisonRun<'p> {
             .find(|v| std::env::var(v).is_err())
         {
             return Err(format!(
-                "the file wants {{env:{absent}}}, and there is no such environment variable"
+                "the file uses {{env:{absent}}}, but this environment variable is not set"
             ));
         }
         let mut free = PortClaims::default();

@@ -52,7 +52,7 @@ impl ComparisonDocument {
         let cases = Case::all(plan, findings);
         let mut sections: Vec<_> = cases.iter().map(section).collect();
         sections.extend(plan.papers.iter().map(|paper| DocumentSection {
-            title: format!("Others' figures: {}", paper.source),
+            title: format!("Published figures: {}", paper.source),
             command: String::new(),
             sheets: vec![Sheet {
                 head: paper.columns.clone(),
@@ -83,7 +83,7 @@ impl ComparisonDocument {
         if self.complete {
             self.title.clone()
         } else {
-            format!("{} (partial: it was ended early)", self.title)
+            format!("{} (partial: it was stopped early)", self.title)
         }
     }
 
@@ -329,8 +329,7 @@ fn statement(compared: &Compared) -> String {
 
 /// Legend below all tables.
 const LEGEND: &str = "Medians over the rounds, and from the least to the most; of failures their sum. A ratio is the median of the ratios of each \
-round, with the interval that holds the true one with 95 % confidence by the sign test; “less” and “more” are said only \
-where 1 is outside it. Memory is the proportional set size of the whole process tree.";
+round, with the interval that holds the true one with 95 % confidence by the sign test; the words “less” and “more” appear only where 1 is outside it. Memory is the proportional set size of the whole process tree.";
 
 #[cfg(test)]
 mod tests {

@@ -58,7 +58,7 @@ fn read(mut table: TomlTable<'_>) -> Option<ComparisonPlan> {
     let programs = programs.filter_map(|(name, program)| read_program(name, program, job.as_ref()));
     let programs: Vec<_> = programs.collect();
     if programs.iter().filter(|program| program.baseline).count() > 1 {
-        table.wrong("several programs are the `baseline`: one may be");
+        table.wrong("several programs have `baseline`: only one may have it");
     }
     let loads = table.tables("load");
     if loads.is_empty() {
@@ -113,7 +113,7 @@ fn read_job(mut table: TomlTable<'_>) -> Option<TemplateJob> {
         (None, Some(cert), Some(key)) => CertificateSource::Files { cert, key },
         (None, None, None) => CertificateSource::P256,
         (Some(name), None, None) => {
-            table.choice(&name, "no certificate is called", CERTIFICATES.into_iter())?
+            table.choice(&name, "there is no certificate", CERTIFICATES.into_iter())?
         }
         _ => {
             table.wrong("write either `certificate`, or both `cert` and `key`");
@@ -121,19 +121,19 @@ fn read_job(mut table: TomlTable<'_>) -> Option<TemplateJob> {
         }
     };
     let Some(kind) = kind else {
-        table.wrong("a job has a `kind`");
+        table.wrong("a job needs a `kind`");
         return None;
     };
     let kinds = JobKind::ALL.into_iter().map(|kind| (kind.name(), kind));
-    let kind = table.choice(&kind, "no kind is called", kinds)?;
+    let kind = table.choice(&kind, "there is no kind", kinds)?;
     match (kind, &upstream, &root) {
         (JobKind::Static, None, Some(_)) => {}
         (JobKind::Static, ..) => {
-            table.wrong("a job of the kind static has a `root` and no `upstream`");
+            table.wrong("a job of the kind static needs a `root` and cannot have an `upstream`");
         }
         (_, Some(_), None) => {}
         _ => table.wrong(format!(
-            "a job of the kind {} has an `upstream` and no `root`",
+            "a job of the kind {} needs an `upstream` and cannot have a `root`",
             kind.name()
         )),
     }
@@ -162,7 +162,7 @@ fn read_service(
     };
     table.end();
     if command.is_empty() {
-        table.wrong("a program has a `command`, or a `template`");
+        table.wrong("a program needs a `command` or a `template`");
         return None;
     }
     for (_, value) in &environment {
@@ -174,13 +174,13 @@ fn read_service(
             .components()
             .all(|part| matches!(part, Component::Normal(_)));
         if !is_inside || name.get_ref().is_empty() {
-            let mistake = "a file has a name below the program's directory";
+            let mistake = "the name of a file must be below the program's directory";
             table.mistakes.add(name.span(), mistake);
         }
     }
     let Some(ready) = ready.or_else(|| otherwise.map(str::to_owned)) else {
         table.wrong(
-            "an origin says where it is `ready`: \"127.0.0.1:{port:NAME}\" or \"unix:{dir}/NAME\"",
+            "an origin needs the address where it is `ready`: \"127.0.0.1:{port:NAME}\" or \"unix:{dir}/NAME\"",
         );
         return None;
     };
@@ -211,10 +211,9 @@ fn read_program(
         Some(template) => {
             table.end();
             let templates = template::names().map(|name| (name, name));
-            let template_name = table.choice(&template, "no template is called", templates)?;
+            let template_name = table.choice(&template, "there is no template", templates)?;
             let Some(job) = job else {
-                let mistake =
-                    "a template is filled from [job], which is not there or has a mistake";
+                let mistake = "a template needs [job], which is missing or has a mistake";
                 table.mistakes.add(template.span(), mistake);
                 return None;
             };
@@ -248,7 +247,7 @@ fn read_load(name: Spanned<String>, mut table: TomlTable<'_>) -> Option<LoadComm
     let written = table.text("args");
     table.end();
     let Some(url) = url else {
-        table.wrong("a load has a `url`");
+        table.wrong("a load needs a `url`");
         return None;
     };
     let mut arguments = vec![url];
@@ -272,7 +271,7 @@ fn read_load(name: Spanned<String>, mut table: TomlTable<'_>) -> Option<LoadComm
         // A load that ends early, or has its own rounds, breaks the rounds of the comparison.
         for option in ["--fail-if", "--stop-on", "--rounds"] {
             if has(option) {
-                wrong(format!("{option} has no place in a comparison"));
+                wrong(format!("{option} cannot be used in a comparison"));
             }
         }
     }
@@ -288,7 +287,7 @@ fn read_paper(mut table: TomlTable<'_>) -> Option<Paper> {
     let rows = table.rows("rows");
     table.end();
     let (Some(source), Some(columns), Some(rows)) = (source, columns, rows) else {
-        table.wrong("a paper has a `source`, `columns` and `rows`");
+        table.wrong("a paper needs a `source`, `columns` and `rows`");
         return None;
     };
     let columns: Vec<_> = columns.into_iter().map(Spanned::into_inner).collect();
@@ -312,7 +311,7 @@ fn check_name(name: &Spanned<String>, table: &TomlTable<'_>) {
     if text.is_empty() || !text.chars().all(may) || text.starts_with(['.', '-']) {
         table.mistakes.add(
             name.span(),
-            "a name has letters, digits and -_.+ only, a letter or digit first",
+            "a name may have only letters, digits and -_.+, and must begin with a letter or digit",
         );
     }
 }
@@ -349,12 +348,12 @@ fn check_placeholders(text: &Spanned<String>, unset: &[&str], table: &TomlTable<
             name
         };
         if unset.contains(&whole) {
-            let mistake = format!("{{{name}}} stands for nothing here");
+            let mistake = format!("{{{name}}} has no value here");
             table.mistakes.add(text.span(), mistake);
         }
         if !placeholders::exists(name) {
             let known = placeholders::MEANINGS.iter().map(|(known, _)| *known);
-            let mistake = unknown("no placeholder is called", name, known);
+            let mistake = unknown("there is no placeholder", name, known);
             table.mistakes.add(text.span(), mistake);
         }
     }
@@ -433,15 +432,15 @@ args = "-c 100 -H 'a: b c' --data \"\""
             .is_ok()
         );
         for (text, says) in [
-            (file("{port}", "", ""), "{port} stands for nothing here"),
+            (file("{port}", "", ""), "{port} has no value here"),
             (
                 file("", "{upstream:haproxy}", ""),
-                "{upstream:haproxy} stands for nothing here",
+                "{upstream:haproxy} has no value here",
             ),
-            (file("", "{root}", ""), "{root} stands for nothing here"),
+            (file("", "{root}", ""), "{root} has no value here"),
             (
                 file("", "", "--body-file {own}/x"),
-                "{own} stands for nothing here",
+                "{own} has no value here",
             ),
         ] {
             let mistakes = ComparisonPlan::parse(Path::new("f"), &text).unwrap_err();
@@ -533,8 +532,8 @@ args = "--json -"
             assert!(told.contains(line), "{line}\n{told}");
         }
         assert!(
-            told.contains("an origin says where it is `ready`")
-                && told.contains("a load has a `url`"),
+            told.contains("an origin needs the address where it is `ready`")
+                && told.contains("a load needs a `url`"),
             "{told}"
         );
     }
@@ -570,7 +569,7 @@ args = "--json -"
         assert!(
             parse(&two)
                 .unwrap_err()
-                .contains("several programs are the `baseline`")
+                .contains("several programs have `baseline`")
         );
         let wrong = one.replace("baseline = true", "baseline = 1");
         assert!(
@@ -600,7 +599,7 @@ args = "--json -"
         .unwrap_err();
         for option in ["--rounds", "--stop-on", "--fail-if"] {
             assert!(
-                other.contains(&format!("{option} has no place in a comparison")),
+                other.contains(&format!("{option} cannot be used in a comparison")),
                 "{other}"
             );
         }

@@ -137,7 +137,7 @@ impl<'a> TomlTable<'a> {
         let number = number.and_then(|number| number.to_string().parse().ok());
         let number = number.filter(|number| *number > 0);
         if number.is_none() {
-            let mistake = format!("`{name}` is a number from 1 on");
+            let mistake = format!("`{name}` must be a number of at least 1");
             self.mistakes.add(value.span(), mistake);
         }
         number
@@ -218,7 +218,7 @@ impl<'a> TomlTable<'a> {
     pub(crate) fn end(&self) {
         for (name, _) in &self.entries {
             let known = self.known.iter().copied();
-            let mistake = unknown("no key here is called", name.get_ref(), known);
+            let mistake = unknown("there is no key", name.get_ref(), known);
             self.mistakes.add(name.span(), mistake);
         }
     }

@@ -87,7 +87,9 @@ impl Starter {
     ) -> Result<RunningProgram, String> {
         let ready = values.fill(&service.ready);
         if accepts(&ready).await {
-            return Err(format!("somebody accepts connections at {ready} already"));
+            return Err(format!(
+                "another process already accepts connections at {ready}"
+            ));
         }
         for (name, content) in &service.files {
             write(&own.join(name), &values.fill(content))

@@ -182,7 +182,7 @@ pub fn read(
         return Err("the load was interrupted".to_owned());
     }
     if report.stages.is_empty() {
-        return Err("the load has measured nothing".to_owned());
+        return Err("the load measured nothing".to_owned());
     }
     let samples = report
         .stages
@@ -190,7 +190,7 @@ pub fn read(
         .map(|stage| LoadSample::of(report, stage, program, layout));
     samples
         .collect::<Option<_>>()
-        .ok_or_else(|| format!("the load has not watched {program}"))
+        .ok_or_else(|| format!("the load did not watch {program}"))
 }
 
 /// The name of a stage within its load; empty where it is the only one.
@@ -228,7 +228,7 @@ fn marks(stage: &StageReport, cpu_time: f64, layout: Option<CpuLayout<'_>>) -> V
     if cpu_time < ENOUGH {
         marks.push(InvalidMark {
             why: format!(
-                "less than {ENOUGH} s of CPU time in a stage, which is told in ticks of 10 ms"
+                "less than {ENOUGH} s of CPU time in a stage, which is measured in ticks of 10 ms"
             ),
             affects: AffectedMetrics::Cpu,
         });

@@ -166,7 +166,7 @@ fn max_forwards(fields: &Fields) -> Result<Option<u64>, MaxForwardsError> {
 
 /// Max-Forwards is not one number (RFC 9110 §7.6.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("Max-Forwards is no number")]
+#[error("Max-Forwards is not a number")]
 pub struct MaxForwardsError;
 
 /// Whether a field is hop-by-hop, even if Connection does not name it.

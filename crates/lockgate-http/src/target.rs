@@ -38,7 +38,7 @@ pub enum TargetForm<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
     /// None of the four forms, or one that this method does not allow.
-    #[error("the request-target is of no form that goes with the method")]
+    #[error("the form of the request-target does not fit the method")]
     Form,
     /// Not a host and port: userinfo, characters that hosts do not have, a port above 65535.
     #[error("host and port are malformed")]
@@ -48,7 +48,7 @@ pub enum TargetError {
     Escape,
     /// A path that origins may read differently: an escaped slash or backslash, a backslash, dot
     /// segments.
-    #[error("the path could be read in two ways")]
+    #[error("the path is ambiguous")]
     Ambiguous,
 }
 

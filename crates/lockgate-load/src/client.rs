@@ -83,7 +83,7 @@ pub(crate) async fn check_idle(
                     let more = transport.inbox.bytes().len();
                     Err(ExchangeError::new(
                         FailureKind::Length,
-                        format!("{more} bytes behind the end, after a while"),
+                        format!("{more} unexpected bytes after the end, after a while"),
                     ))
                 }
                 Some(_) => Ok(false),

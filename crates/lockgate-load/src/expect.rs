@@ -94,7 +94,7 @@ impl Expect {
         match (hash, response.hash) {
             (Some(wanted), Some(hash)) if hash != wanted => Err((
                 FailureKind::Body,
-                "the right length and other bytes".to_owned(),
+                "the right length, but other bytes".to_owned(),
             )),
             _ => Ok(()),
         }

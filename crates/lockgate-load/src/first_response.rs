@@ -61,7 +61,7 @@ async fn request(
                     return Poll::Ready(Ok::<_, StartError>(None));
                 }
                 if begun.elapsed() >= plan.timeout {
-                    let text = format!("no whole answer within {:?}", plan.timeout);
+                    let text = format!("no complete response within {:?}", plan.timeout);
                     return Poll::Ready(Ok(Some((
                         None,
                         Err(ExchangeError::new(FailureKind::Timeout, text)),
@@ -107,7 +107,7 @@ async fn try_addresses(
     buffers: &mut ClientBuffers,
     stats: &mut ExchangeStats,
 ) -> (Option<Transport>, Result<(), ExchangeError>) {
-    let mut failed = ExchangeError::new(FailureKind::Connect, "its name has no address");
+    let mut failed = ExchangeError::new(FailureKind::Connect, "its host name has no address");
     let peer = &target.peer;
     let indexes = peer
         .chosen
@@ -163,12 +163,11 @@ fn advice(target: &LoadTarget, error: &ExchangeError, stats: &ExchangeStats) -> 
                 stats.response.length,
             );
             format!(
-                " with {length} bytes came instead of the page; say --expect-status {status} if that is what you \
-                 measure, or --anyway to go on and count failures"
+                " with {length} bytes instead of the page; use --expect-status {status} to measure that, or --anyway to go on and count failures"
             )
         }
         FailureKind::Length | FailureKind::Body => {
-            "; say --anyway to go on and count failures".to_owned()
+            "; use --anyway to go on and count failures".to_owned()
         }
         _ => String::new(),
     }

@@ -214,7 +214,8 @@ fn children(pid: u32) -> io::Result<Vec<u32>> {
                     .filter_map(|word| word.parse::<u32>().ok()),
             ),
             Err(error) if is_gone(&error) && thread.path().join("stat").exists() => {
-                let text = "this kernel does not tell a process's children (CONFIG_PROC_CHILDREN)";
+                let text =
+                    "this kernel does not list the children of a process (CONFIG_PROC_CHILDREN)";
                 return Err(io::Error::new(io::ErrorKind::Unsupported, text));
             }
             Err(error) if is_gone(&error) => {}

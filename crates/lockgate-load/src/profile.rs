@@ -38,9 +38,7 @@ pub enum WordError {
     #[error("`{0}` is no range: write both of its ends, as in 1k..25k")]
     Range(String),
     /// The word is no spike.
-    #[error(
-        "`{0}` is no spike: write its rate, when it begins and how long it lasts, as in 10k@5s+2s"
-    )]
+    #[error("`{0}` is no spike: write its rate, its beginning and its duration, as in 10k@5s+2s")]
     Spike(String),
     /// The word is no time.
     #[error("`{0}` is no time: write a number and its unit, such as 500ms, 10s, 1.5m, 2h")]
@@ -169,17 +167,16 @@ pub enum ProfileError {
     #[error("--step leads from one rate to another: write both, as in --rate 1k..25k")]
     StepWithoutRange,
     /// A step without a time.
-    #[error("--step needs to know how long each rate lasts: add --every 10s")]
+    #[error("--step needs the duration of each step: add --every 10s")]
     StepWithoutEvery,
     /// A time of steps without a step.
     #[error(
-        "--every is how long each step of a ladder lasts: add --step 1k, and a range such as --rate 1k..25k"
+        "--every is the duration of each step: add --step 1k, and a range such as --rate 1k..25k"
     )]
     EveryWithoutStep,
     /// A time of the last step without a step.
     #[error(
-        "--hold is how long the last step of a ladder lasts: add --step 1k --every 10s, and a range such as \
-         --rate 1k..25k"
+        "--hold is the duration of the last step: add --step 1k --every 10s, and a range such as --rate 1k..25k"
     )]
     HoldWithoutStep,
     /// A duration beside a ladder, which lasts as long as its steps.
@@ -193,7 +190,9 @@ pub enum ProfileError {
     )]
     TooManySteps(f64),
     /// A spike on a range.
-    #[error("--spike needs one rate around it: write --rate 1k, or leave it out")]
+    #[error(
+        "--spike needs a single rate before and after it: write --rate 1k, or leave --spike out"
+    )]
     SpikeOnRange,
     /// A spike that ends after the run.
     #[error(

@@ -45,7 +45,7 @@ pub enum LinkRateError {
     )]
     Word(String),
     /// The rate is beyond the limits.
-    #[error("a link of {0} is out of reach: it must have from 1kbit/s to 100Gbit/s")]
+    #[error("a link of {0} is out of range: its rate must be from 1kbit/s to 100Gbit/s")]
     Range(String),
 }
 

@@ -245,25 +245,25 @@ pub enum UrlError {
     #[error("`{0}` has no scheme: write http://{0}, or https, ws, wss, tcp, tls")]
     NoScheme(String),
     /// The scheme is none of the known ones.
-    #[error("`{0}` cannot be asked over `{1}`: there are http, https, ws, wss, tcp, tls")]
+    #[error("`{0}` has the unknown scheme `{1}`: write http, https, ws, wss, tcp or tls")]
     Scheme(String, String),
     /// The host or port is invalid.
     #[error("`{0}` has no proper host and port after `://`")]
     Authority(String),
     /// There are credentials in it.
-    #[error("`{0}` has a user in it: say -H 'Authorization: …' instead")]
+    #[error("`{0}` has a user in it: use -H 'Authorization: …' instead")]
     User(String),
     /// The scheme has no default port.
-    #[error("`{0}` has no port, and its scheme has none that is usual")]
+    #[error("`{0}` has no port, and its scheme has no default port")]
     NoPort(String),
     /// It has characters that must be escaped.
-    #[error("`{0}` has a character that must be escaped: spaces are %20, others likewise")]
+    #[error("`{0}` has a character that must be percent-encoded, as a space is %20")]
     Character(String),
     /// It has a fragment, which is never sent.
     #[error("`{0}` has a fragment, which is never sent: leave out `#` and what follows")]
     Fragment(String),
     /// It has a path, and the scheme has none.
-    #[error("`{0}` has a path, and bytes have none")]
+    #[error("`{0}` has a path, which tcp and tls do not use")]
     Path(String),
 }
 
@@ -371,7 +371,7 @@ mod tests {
     fn an_invalid_url_is_refused_with_the_syntax() {
         for (text, says) in [
             ("localhost:8080", "write http://localhost:8080"),
-            ("ftp://a/", "there are http"),
+            ("ftp://a/", "write http"),
             ("http:///x", "no proper host"),
             ("http://a:99999/", "no proper host"),
             ("http://a b/", "no proper host"),
@@ -379,7 +379,7 @@ mod tests {
             ("http://a/b c", "%20"),
             ("http://a/#x", "fragment"),
             ("tcp://a", "no port"),
-            ("tls://a:1/x", "bytes have none"),
+            ("tls://a:1/x", "do not use"),
         ] {
             let error = Url::parse(text).unwrap_err().to_string();
             assert!(error.contains(says), "{text}: {error}");

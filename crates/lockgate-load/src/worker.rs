@@ -357,7 +357,7 @@ impl LoadWorker {
         self.scheduler.set_deadline(me, None);
         let made = made.unwrap_or_else(|| {
             let text = if attempt.transport.is_some() {
-                "no whole answer in time"
+                "no complete response in time"
             } else {
                 "not connected in time"
             };

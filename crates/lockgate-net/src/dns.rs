@@ -43,19 +43,19 @@ pub enum SrvResponse {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DnsError {
     /// The response to another question, perhaps from another sender: the right one may still come.
-    #[error("this is no answer to what was asked")]
+    #[error("the message is no answer to the query")]
     NotOurs,
     /// A response that does not follow RFC 1035.
     #[error("the answer is malformed")]
     Malformed,
     /// The name does not exist.
-    #[error("there is no such name")]
+    #[error("the name does not exist")]
     NoName,
     /// The name has no record of a service.
     #[error("the name has no SRV record")]
     NoRecord,
     /// The name server refuses with this code (RFC 1035 §4.1.1).
-    #[error("the name server says {}", ResponseCode(*.0))]
+    #[error("the name server reports {}", ResponseCode(*.0))]
     Refused(u8),
 }
 
@@ -64,8 +64,8 @@ struct ResponseCode(u8);
 impl fmt::Display for ResponseCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            1 => f.write_str("that the question is malformed"),
-            2 => f.write_str("that it has failed"),
+            1 => f.write_str("a malformed query"),
+            2 => f.write_str("a failure"),
             5 => f.write_str("no"),
             code => write!(f, "error {code}"),
         }

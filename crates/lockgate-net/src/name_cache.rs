@@ -157,7 +157,9 @@ impl NameCache {
         let (names, name): (_, Box<str>) = (Arc::clone(self), host.into());
         let job = move || {
             let found = match (names.lookup)(&name) {
-                Ok(found) if found.is_empty() => Err(NameError::Failed("it has no address".into())),
+                Ok(found) if found.is_empty() => {
+                    Err(NameError::Failed("the name has no address".into()))
+                }
                 Ok(found) => Ok(distinct(found)),
                 Err(error) => Err(NameError::Failed(error.to_string().into())),
             };

@@ -25,7 +25,7 @@ pub struct ThreadPool {
 
 /// No thread is available: too many jobs wait, or no thread could be started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("too much waits for a thread")]
+#[error("too many tasks wait for a thread")]
 pub struct Busy;
 
 impl ThreadPool {
@@ -141,7 +141,7 @@ mod tests {
         let busy = threads.submit(|| ()).unwrap_err();
         assert_eq!(
             busy.to_string(),
-            "too much waits for a thread",
+            "too many tasks wait for a thread",
             "whatever it would do"
         );
         others.push(threads.submit_continuation(|| WAITING).unwrap());

@@ -32,7 +32,7 @@ impl TokenRate {
         }
     }
 
-    /// The most tokens at once.
+    /// The number of tokens in a full bucket.
     pub fn burst(self) -> u64 {
         self.depth.as_u64() / self.cost.as_u64()
     }

@@ -325,7 +325,9 @@ impl ExchangeFailure {
             Cut::Slow => Self::because(Fault::RequestTimeout, "below the minimum rate"),
             Cut::EndpointDown => Self::of(Fault::EndpointDown),
             Cut::Memory => Self::silent(Cause::Limit, Side::Lockgate, "memory"),
-            Cut::Crowded => Self::silent(Cause::Limit, Side::Lockgate, "its place was wanted"),
+            Cut::Crowded => {
+                Self::silent(Cause::Limit, Side::Lockgate, "stalled while others waited")
+            }
         }
     }
 }

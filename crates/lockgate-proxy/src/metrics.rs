@@ -50,9 +50,9 @@ pub struct WorkerCells {
     pub listeners: Vec<ListenerCells>,
     /// In the order of the relays.
     pub relays: Vec<relay::RelayCells>,
-    /// Turns in which accepting failed for want of descriptors or memory.
+    /// Attempts to accept that failed for want of descriptors or memory.
     pub accept_failures: Counter,
-    /// Connections that clients had given up before there was a place for them.
+    /// Connections that clients closed before there was a slot for them.
     pub abandoned: Counter,
     /// Connections that were cut because memory had run out.
     pub memory_cut: Counter,
@@ -161,12 +161,12 @@ pub fn write(text: &mut ExpositionText, shards: &Shards<WorkerCells>, listeners:
     per_worker(text, shards);
     let mut family = text.counter(
         "lockgate_accept_failures_total",
-        "Turns in which accepting failed for want of descriptors or memory.",
+        "Attempts to accept that failed for want of descriptors or memory.",
     );
     family.sample(&[], shards.counter(|cells| &cells.accept_failures));
     text.counter(
         "lockgate_connections_abandoned_total",
-        "Connections that clients had given up before there was a place for them.",
+        "Connections that clients closed before there was a slot for them.",
     )
     .sample(&[], shards.counter(|cells| &cells.abandoned));
     text.counter(
@@ -184,7 +184,7 @@ pub fn write(text: &mut ExpositionText, shards: &Shards<WorkerCells>, listeners:
 fn per_worker(text: &mut ExpositionText, shards: &Shards<WorkerCells>) {
     let mut family = text.counter(
         "lockgate_worker_connections_accepted_total",
-        "Connections accepted, by the worker that did.",
+        "Connections accepted, by worker.",
     );
     for (worker, cells) in shards.iter().enumerate() {
         let accepted: u64 = cells
@@ -251,7 +251,7 @@ fn per_listener(text: &mut ExpositionText, shards: &Shards<WorkerCells>, listene
     }
     let mut family = text.counter(
         "lockgate_connection_shaped_seconds_total",
-        "Time for which connections were held to their rates, each direction on its own.",
+        "Time for which connections waited because of their rates, each direction on its own.",
     );
     for (place, name) in each() {
         let nanos = counter(place, |cells| &cells.held_nanos);
@@ -303,7 +303,7 @@ fn handshakes(text: &mut ExpositionText, shards: &Shards<WorkerCells>, listeners
     }
     let mut family = text.counter(
         "lockgate_http2_violations_total",
-        "Clients that were disconnected for how they speak HTTP/2, by reason.",
+        "Clients that were disconnected for abuse of HTTP/2, by reason.",
     );
     for (place, name) in listeners.iter().enumerate() {
         for (reason, label) in VIOLATIONS.iter().enumerate() {

@@ -262,7 +262,7 @@ impl CurrentStage {
             }
             Until::Time(time) if elapsed > time.saturating_add(GRACE) => [
                 format!("{} over", clock(time.as_secs())),
-                ", waiting for answers".to_owned(),
+                ", waiting for responses".to_owned(),
             ],
             Until::Time(time) if time < Duration::from_secs(1) => {
                 [units::span(time), String::new()]

@@ -66,7 +66,7 @@ pub fn text(report: &PageReport) -> String {
             format!("{loads}, each over one connection of its own: {protocol}")
         }
     };
-    let load = format!("{load}; a load may take {timeout}");
+    let load = format!("{load}; time limit of a load {timeout}");
     say("load", &load);
     if let Some(end) = words::end(&report.end) {
         writeln!(out, "\n*** {end}").expect("memory");
@@ -228,7 +228,7 @@ fn other_origins(load: &PageLoad) -> String {
         let more = units::counted(load.left_out, "reference", "references");
         writeln!(
             out,
-            "\n{more} beyond what one load keeps: neither fetched nor named"
+            "\n{more} more than one load keeps: neither fetched nor listed"
         )
         .expect("memory");
     }

@@ -175,7 +175,7 @@ impl Push {
         let mut pushes = state.pushes.clone();
         if !state.done {
             pushes.failed += 1;
-            pushes.why = Some("the gateway does not answer".to_owned());
+            pushes.why = Some("the gateway does not respond".to_owned());
         }
         pushes
     }
@@ -236,7 +236,7 @@ impl Mailbox {
                     let text = error.to_string();
                     if state.pushes.why.is_none() {
                         state.warning = Some(format!(
-                            "the push gateway takes nothing, the run goes on: {text}"
+                            "the push gateway does not accept the counts, and the run goes on: {text}"
                         ));
                     }
                     state.pushes.failed += 1;

@@ -150,13 +150,17 @@ fn details(report: &RunResult, stage: &StageResult) -> String {
         let late = units::counted(stage.counts.late, "success", "successes");
         writeln!(
             out,
-            "  {late} came after the stage's time: no part of its rate"
+            "  {late} after the end of the stage, not counted in its rate"
         )
         .expect("memory");
     }
     if stage.counts.cut > 0 {
         let cut = units::counted(stage.counts.cut, "exchange was", "exchanges were");
-        writeln!(out, "  {cut} cut at the end, counted as neither").expect("memory");
+        writeln!(
+            out,
+            "  {cut} unfinished at the end, counted neither as success nor as failure"
+        )
+        .expect("memory");
     }
     let latency = rows::histograms(report.run.model, stage);
     write!(out, "\n{}", aligned(2, &latency)).expect("memory");

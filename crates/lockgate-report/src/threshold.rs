@@ -125,7 +125,9 @@ impl Metric {
 impl MetricKind {
     fn show(self, value: f64) -> String {
         match self {
-            Self::Duration if value.is_infinite() => "endless, for nothing succeeded".to_owned(),
+            Self::Duration if value.is_infinite() => {
+                "infinite, because no request succeeded".to_owned()
+            }
             Self::Duration => units::duration(value),
             Self::Count => units::count(value as u64),
             Self::Rate => units::rate(value),

@@ -11,7 +11,7 @@ use lockgate_load::result::{
 pub(crate) fn model(model: LoadModel) -> &'static str {
     match model {
         LoadModel::Closed => {
-            "closed loop: a slow answer delays the next request, so waiting in a queue is not counted"
+            "closed loop: a slow response delays the next request, so the wait in a queue is not counted"
         }
         LoadModel::Open => "open loop: latency from when each request was due",
     }
@@ -21,8 +21,10 @@ pub(crate) fn model(model: LoadModel) -> &'static str {
 pub(crate) fn end(end: &RunEnd) -> Option<String> {
     match end {
         RunEnd::Complete => None,
-        RunEnd::Interrupted => Some("INTERRUPTED: this is what was measured until then".to_owned()),
-        RunEnd::Stopped(status) => Some(format!("STOPPED by an answer with status {status}")),
+        RunEnd::Interrupted => {
+            Some("INTERRUPTED: these are the measurements until then".to_owned())
+        }
+        RunEnd::Stopped(status) => Some(format!("STOPPED by a response with status {status}")),
     }
 }
 
@@ -44,7 +46,7 @@ pub(crate) fn load(run: &RunDescription) -> String {
         }
     });
     format!(
-        "{}{} on {}{pinned}; a request may take {}",
+        "{}{} on {}{pinned}; time limit of a request {}",
         units::counted(run.connections as u64, "connection", "connections"),
         streams.unwrap_or_default(),
         units::counted(run.threads as u64, "thread", "threads"),
@@ -111,9 +113,9 @@ pub(crate) fn verdict(report: &RunResult) -> Option<String> {
     match (invalid, report.stages.len()) {
         (_, 0) => Some("INVALID: no stage was measured".to_owned()),
         (0, _) => None,
-        (_, 1) => Some("INVALID: these are not the target's figures".to_owned()),
+        (_, 1) => Some("INVALID: these figures do not describe the target".to_owned()),
         (some, all) => Some(format!(
-            "INVALID: {some} of {all} stages are not the target's figures"
+            "INVALID: the figures of {some} of {all} stages do not describe the target"
         )),
     }
 }

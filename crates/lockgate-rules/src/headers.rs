@@ -33,10 +33,10 @@ pub struct HeaderRule {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
     /// Not a token (RFC 9110 §5.1).
-    #[error("{0:?} is no name of a field")]
+    #[error("{0:?} is no field name")]
     Name(String),
     /// Where a message ends and what becomes of its connection is not the configuration's to say.
-    #[error("{0} belongs to the connection and is made by the proxy itself")]
+    #[error("{0} belongs to the connection, and only the proxy sets it")]
     Connection(String),
     /// A request has exactly one Host (RFC 9112 §3.2).
     #[error("Host can only be set, to one value")]

@@ -1,4 +1,5 @@
-//! From what was written to what will run: the only place that knows both.
+//! The configuration as it runs, made from the configuration as it was written: the only module that
+//! knows both.
 //!
 //! Reads certificates, keys, authorities, users and pages, and finds every mistake in them at once.
 //! Binds nothing and starts nothing.
@@ -31,39 +32,38 @@ use lockgate_proxy::upstream::Pool;
 
 use crate::fetcher::Fetcher;
 use crate::prober::Prober;
-use crate::resolver::Resolver;
+use crate::resolver::EndpointResolver;
 
-use pools::Pools;
-use sites::Sites;
-use tls::Rings;
+use pools::AssembledPools;
+use sites::AssembledSites;
+use tls::TicketRings;
 
-/// Everything that will run, not yet running.
+/// Everything that a configuration runs, not yet running.
 pub(crate) struct Assembly {
-    /// Those of relays in the order of the configuration, then those of tunnels, then those of
-    /// sites.
-    pub(crate) listeners: Vec<Planned>,
+    /// The listeners of relays in the order of the configuration, then those of tunnels, then those
+    /// of sites.
+    pub(crate) listeners: Vec<PlannedListener>,
     /// Every pool, of relays and of sites; one without a name is called like the first table that
     /// has it.
     pub(crate) pools: Vec<Arc<Pool>>,
-    /// The pools that sites use, by the number that they have there: the order of the workers'
-    /// counters.
+    /// The pools that sites use, in the order of the workers' counters.
     pub(crate) upstreams: Vec<Arc<Pool>>,
     /// The relays by their listeners and pools, in the order of the workers' counters.
     pub(crate) relays: Vec<RelayName>,
-    /// The names of the sites, by the place that each has there, then those of tunnels: what is
-    /// counted apart.
+    /// The names that requests are counted by: those of sites in the order of the configuration, then
+    /// those of tunnels.
     pub(crate) sites: Vec<String>,
     /// TLS to endpoints, with the name of the pool that it is for.
     pub(crate) connectors: Vec<(String, Arc<Connector>)>,
-    /// Where tickets get their keys.
+    /// The keys of session tickets.
     pub(crate) rings: Vec<Arc<TicketRing>>,
     /// Every host name that must be resolved.
-    pub(crate) resolver: Resolver,
+    pub(crate) resolver: EndpointResolver,
     /// Every endpoint that is to be checked.
     pub(crate) prober: Prober,
     /// Every value that is to be fetched.
     pub(crate) fetcher: Fetcher,
-    /// Files of users, each once.
+    /// The files of users, each once.
     pub(crate) checkers: Vec<Arc<Checker>>,
 }
 
@@ -71,7 +71,7 @@ impl Assembly {
     /// With `ports.https = 0`, lets redirects lead to the port that the system has chosen on their
     /// address; `bound` is in the order of the listeners.
     pub(crate) fn redirect_to(&mut self, bound: &[BoundListener]) {
-        let is_secure = |planned: &Planned| planned.listener.tls_of_sites().is_some();
+        let is_secure = |planned: &PlannedListener| planned.listener.tls_of_sites().is_some();
         let secure = self
             .listeners
             .iter()
@@ -80,7 +80,7 @@ impl Assembly {
         let chosen: Vec<_> = secure
             .map(|(planned, bound)| (planned.address.clone(), port(&bound.address)))
             .collect();
-        for Planned {
+        for PlannedListener {
             listener, address, ..
         } in &mut self.listeners
         {
@@ -92,7 +92,7 @@ impl Assembly {
             else {
                 continue;
             };
-            // Nobody has it yet but we.
+            // It is not shared yet.
             let Some(Listener {
                 service: Service::Http(sites),
                 ..
@@ -113,7 +113,7 @@ impl Assembly {
     /// the `files` that it serves.
     pub(crate) fn held_by_worker(&self, files: usize) -> usize {
         let is_files = |route: &Route| matches!(route.action, Action::Files(_));
-        let serves = |planned: &Planned| {
+        let serves = |planned: &PlannedListener| {
             planned
                 .listener
                 .sites()
@@ -127,7 +127,7 @@ impl Assembly {
         2 * self.listeners.len() + 1 + files
     }
 
-    /// Every file that is read again when it changes.
+    /// The files that are read again when they change.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         let certificates = self
             .listeners
@@ -148,42 +148,47 @@ impl Assembly {
 }
 
 /// A listener and how to bind it.
-pub(crate) struct Planned {
-    /// What it does.
+pub(crate) struct PlannedListener {
     pub(crate) listener: Arc<Listener>,
-    /// Where it listens.
     pub(crate) address: ListenAddress,
-    /// How.
     pub(crate) options: listen::ListenOptions,
     /// The protocols that its TLS can choose, for metrics.
     pub(crate) alpn: Vec<String>,
-    /// What sites speak there without TLS; empty for all others.
+    /// The protocols of sites there without TLS; empty for all other listeners.
     pub(crate) plain: Vec<Protocol>,
-    /// Where it was written.
+    /// Its place in the configuration.
     pub(crate) at: SourceSpan,
 }
 
-/// What this process may read.
+/// The files that this process may read, beside those that the start may read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sight {
-    /// What the start reads.
+pub(crate) enum ReadAccess {
+    /// The same.
     AsStart,
-    /// Less: what it may not read may still be in order, and is a warning.
+    /// Fewer: a file that it may not read may still be in order, which is a warning.
     Less,
 }
 
-/// Assembles `config`; what is wrong or doubtful is added to `report`. `None` when something is
-/// wrong, or could not be read for want of permission.
-pub(crate) fn assemble(config: &Config, sight: Sight, report: &mut Report) -> Option<Assembly> {
-    let mistakes = Mistakes {
+/// Assembles `config`; mistakes and warnings are added to `report`. `None` when there is a mistake, or
+/// a file that this process may not read.
+pub(crate) fn assemble(
+    config: &Config,
+    access: ReadAccess,
+    report: &mut Report,
+) -> Option<Assembly> {
+    let mistakes = MistakeLog {
         report,
-        sight,
+        access,
         failed: false,
     };
-    let (rings, mut pools) = (Rings::default(), Pools::default());
-    pools.resolver.ask(&config.name_servers);
+    let (rings, mut pools) = (TicketRings::default(), AssembledPools::default());
+    pools.resolver.set_name_servers(&config.name_servers);
     let fetcher = values::fetcher(&config.values, &mut pools.resolver);
-    let (sites, tunnels, relays) = (Sites::default(), tunnels::Shared::default(), Vec::new());
+    let (sites, tunnels, relays) = (
+        AssembledSites::default(),
+        tunnels::TunnelLookups::default(),
+        Vec::new(),
+    );
     let mut assembler = Assembler {
         config,
         mistakes,
@@ -194,7 +199,7 @@ pub(crate) fn assemble(config: &Config, sight: Sight, report: &mut Report) -> Op
         tunnels,
         relays,
     };
-    let mut listeners: Vec<Planned> = config
+    let mut listeners: Vec<PlannedListener> = config
         .tcp
         .iter()
         .filter_map(|tcp| assembler.listener(tcp))
@@ -211,7 +216,7 @@ pub(crate) fn assemble(config: &Config, sight: Sight, report: &mut Report) -> Op
         sites,
         ..
     } = assembler;
-    let Pools {
+    let AssembledPools {
         all,
         connectors,
         resolver,
@@ -236,32 +241,32 @@ pub(crate) fn assemble(config: &Config, sight: Sight, report: &mut Report) -> Op
 
 struct Assembler<'a> {
     config: &'a Config,
-    mistakes: Mistakes<'a>,
-    rings: Rings,
-    pools: Pools,
+    mistakes: MistakeLog<'a>,
+    rings: TicketRings,
+    pools: AssembledPools,
     fetcher: Fetcher,
-    sites: Sites,
-    tunnels: tunnels::Shared,
+    sites: AssembledSites,
+    tunnels: tunnels::TunnelLookups,
     relays: Vec<RelayName>,
 }
 
-/// The names of what requests are counted by.
+/// The names of the sites and tunnels, which requests are counted by.
 fn counted(config: &Config) -> impl Iterator<Item = &String> {
     let sites = config.sites.iter().map(|site| &site.name);
     sites.chain(config.tunnels.iter().map(|tunnel| &tunnel.name))
 }
 
-/// What is wrong, and whether anything that is found forbids to start.
-struct Mistakes<'a> {
+/// The mistakes that are found, and whether any of them forbids to start.
+struct MistakeLog<'a> {
     report: &'a mut Report,
-    sight: Sight,
+    access: ReadAccess,
     failed: bool,
 }
 
-impl Mistakes<'_> {
+impl MistakeLog<'_> {
     fn error(&mut self, code: Code, at: &SourceSpan, message: impl Into<String>, cure: &str) {
         self.failed = true;
-        self.tell(code, at, message.into(), "", cure);
+        self.push(code, at, message.into(), "", cure);
     }
 
     /// A mistake of the file at `path`.
@@ -274,14 +279,14 @@ impl Mistakes<'_> {
         cure: &str,
     ) {
         let is_denied = |error: io::Error| error.kind() == io::ErrorKind::PermissionDenied;
-        if self.sight == Sight::Less && File::open(path).is_err_and(is_denied) {
+        if self.access == ReadAccess::Less && File::open(path).is_err_and(is_denied) {
             self.failed = true;
-            let cure = "run `check` as root, as the start is";
-            return self.tell(
+            let cure = "run `check` as root, as the service starts";
+            return self.push(
                 Code::NotExamined,
                 at,
                 message.into(),
-                "this user may not read it",
+                "this user is not allowed to read it",
                 cure,
             );
         }
@@ -296,10 +301,10 @@ impl Mistakes<'_> {
         why: &str,
         cure: &str,
     ) {
-        self.tell(code, at, message.into(), why, cure);
+        self.push(code, at, message.into(), why, cure);
     }
 
-    /// What lies in two places.
+    /// A mistake that two places of the configuration make together.
     fn pair(
         &mut self,
         code: Code,
@@ -308,19 +313,19 @@ impl Mistakes<'_> {
         other: (&SourceSpan, &str),
     ) {
         self.failed = true;
-        if !self.is_told(code, at, texts.0) {
+        if !self.is_reported(code, at, texts.0) {
             self.report.push_pair(code, at, texts, other);
         }
     }
 
-    fn tell(&mut self, code: Code, at: &SourceSpan, message: String, why: &str, cure: &str) {
-        if !self.is_told(code, at, &message) {
+    fn push(&mut self, code: Code, at: &SourceSpan, message: String, why: &str, cure: &str) {
+        if !self.is_reported(code, at, &message) {
             self.report.push_at(code, at, message, why, cure);
         }
     }
 
-    /// What several listeners share is wrong in each of them, and said once.
-    fn is_told(&self, code: Code, at: &SourceSpan, message: &str) -> bool {
+    /// Whether it was reported before: several listeners may share what is wrong.
+    fn is_reported(&self, code: Code, at: &SourceSpan, message: &str) -> bool {
         let same = |other: &SourceSpan| other.to_string() == at.to_string();
         self.report.iter().any(|found| {
             found.code() == code && found.message() == message && found.at().is_some_and(same)
@@ -328,8 +333,8 @@ impl Mistakes<'_> {
     }
 }
 
-/// For how long the kernel keeps back a client that has said nothing, where clients speak first.
-/// Deadlines begin afterwards: it must be short beside them.
+/// How long the kernel keeps back a client that has sent nothing, where clients send first.
+/// Deadlines begin afterwards, so this must be short beside them.
 const DEFERRED: Duration = Duration::from_secs(1);
 
 fn options(
@@ -343,7 +348,7 @@ fn options(
     }
 }
 
-/// The address of a listener as the wire knows it.
+/// The address of a listener as sockets have it.
 pub(crate) fn address(written: &config::ListenAddr) -> ListenAddress {
     match written {
         config::ListenAddr::All(port) => ListenAddress::All(*port),

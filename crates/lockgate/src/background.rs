@@ -1,4 +1,4 @@
-//! A thread of its own for what goes on beside the workers, however long it waits.
+//! A thread with a runtime for work beside the workers that may wait long.
 
 use std::io;
 use std::thread;
@@ -12,7 +12,7 @@ pub(crate) struct Background {
 }
 
 impl Background {
-    /// Starts one of this name, which does the tasks that `begin` spawns.
+    /// Starts a thread of this name, which runs the tasks that `begin` spawns.
     ///
     /// # Errors
     /// When there can be no thread or no runtime.
@@ -27,7 +27,7 @@ impl Background {
         thread::Builder::new().name(name.into()).spawn(move || {
             let tasks = LocalSet::new();
             begin(&tasks);
-            // What is left of the tasks is dropped with the runtime.
+            // Unfinished tasks are dropped with the runtime.
             tasks.block_on(&runtime, async {
                 let _ = ended.await;
             });

@@ -1,4 +1,4 @@
-//! `lockgate check`: every mistake at once, and what a client will get.
+//! `lockgate check`: every mistake at once, and with `-v` the settings of each address.
 
 use std::process::ExitCode;
 
@@ -7,35 +7,35 @@ use lockgate_net::listen::BindCheck;
 use serde_json::{Value, json};
 
 use crate::assemble::Assembly;
-use crate::cli::{Addresses, Check, Detail, Output, Warnings};
-use crate::examine::{Examined, examine};
+use crate::cli::{AddressCheck, CheckOptions, Detail, PrintFormat, WarningPolicy};
+use crate::examine::{Examination, examine};
 use crate::opening::Mode;
 use crate::print::{self, out};
 
 mod describe;
 mod names;
 mod text;
-mod words;
+mod units;
 
-/// Errors found.
+/// The exit code with errors.
 const ERRORS: u8 = 1;
-/// Warnings found, and `--strict`.
+/// The exit code with warnings and `--strict`.
 const WARNINGS: u8 = 2;
 
 /// Checks a configuration file and what a start needs; opens and starts nothing.
-pub(crate) fn run(check: &Check) -> ExitCode {
+pub(crate) fn run(check: &CheckOptions) -> ExitCode {
     let trial = match check.addresses {
-        Addresses::OfMachine => BindCheck::Address,
-        Addresses::Bind => BindCheck::Port,
+        AddressCheck::OfMachine => BindCheck::Address,
+        AddressCheck::Bind => BindCheck::Port,
     };
-    let Examined {
+    let Examination {
         mut report,
         draft,
         assembly,
     } = examine(&check.config, Mode::Check(trial));
     let config = draft.as_ref().map(|draft| &draft.understood().config);
     if let Some(config) = config {
-        names::doubt(config, &mut report);
+        names::warn_unresolved(config, &mut report);
     }
     let served = match (config, &assembly, check.detail) {
         (Some(config), Some(assembly), Detail::Everything) => {
@@ -44,8 +44,8 @@ pub(crate) fn run(check: &Check) -> ExitCode {
         _ => None,
     };
     match check.output {
-        Output::Json => print_json(&report, served.as_ref()),
-        Output::Text => {
+        PrintFormat::Json => print_json(&report, served.as_ref()),
+        PrintFormat::Text => {
             print::report(&report);
             if let Some(served) = &served {
                 text::print(served);
@@ -61,7 +61,7 @@ pub(crate) fn run(check: &Check) -> ExitCode {
     }
     if report.has_errors() {
         ExitCode::from(ERRORS)
-    } else if check.warnings == Warnings::Fatal && !report.is_empty() {
+    } else if check.warnings == WarningPolicy::Fatal && !report.is_empty() {
         ExitCode::from(WARNINGS)
     } else {
         ExitCode::SUCCESS
@@ -70,10 +70,10 @@ pub(crate) fn run(check: &Check) -> ExitCode {
 
 fn summary(report: &Report, assembly: Option<&Assembly>) -> String {
     let listeners = assembly.map_or(0, |assembly| assembly.listeners.len());
-    let listeners = words::counted(listeners, "listener");
+    let listeners = units::counted(listeners, "listener");
     match report.count(Severity::Warning) {
         0 => format!("ok, {listeners}"),
-        warnings => format!("ok, {listeners}, {}", words::counted(warnings, "warning")),
+        warnings => format!("ok, {listeners}, {}", units::counted(warnings, "warning")),
     }
 }
 

@@ -1,7 +1,7 @@
-//! The file of the configuration that runs: its name and hash for the log and the metrics, and what
-//! HUP finds in it.
+//! The file of the configuration that runs: its name and hash for the log and the metrics, and its
+//! check on HUP.
 //!
-//! A changed file is checked and reported, and not taken up: that needs a restart.
+//! A changed file is checked and reported, but not used: that needs a restart.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -12,32 +12,29 @@ use arc_swap::ArcSwap;
 use aws_lc_rs::digest::{Context, SHA256};
 use lockgate_config::{ConfigDraft, Diagnostic, Severity};
 
-use crate::examine::{Examined, examine};
+use crate::examine::{Examination, examine};
 use crate::opening::Mode;
 
-/// Mistakes that one look logs; `check` shows all.
+/// Mistakes that one check logs; `lockgate check` shows all.
 const LOGGED: usize = 10;
 
 /// The file that was read at the start.
 pub(crate) struct Configuration {
-    /// Its path.
     pub(crate) file: PathBuf,
     /// SHA-256 of its text, followed by the texts that it includes in the order in which they were
     /// read.
     pub(crate) hash: String,
-    /// When it was read.
     pub(crate) read: SystemTime,
-    last: ArcSwap<Look>,
+    last_check: ArcSwap<FileCheck>,
 }
 
-/// What a look at the file found.
+/// The result of one check of the file.
 #[derive(Debug)]
-pub(crate) struct Look {
-    /// When that was.
+pub(crate) struct FileCheck {
     pub(crate) time: SystemTime,
-    /// What would stop a start.
+    /// The number of mistakes, which would stop a start.
     pub(crate) errors: usize,
-    /// Whether the text is another one than that which runs.
+    /// Whether the text differs from the one that runs.
     pub(crate) differs: bool,
 }
 
@@ -46,7 +43,7 @@ impl Configuration {
     pub(crate) fn new(path: &Path, draft: &ConfigDraft) -> Arc<Self> {
         let read = SystemTime::now();
         let file = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        let last = ArcSwap::from_pointee(Look {
+        let last_check = ArcSwap::from_pointee(FileCheck {
             time: read,
             errors: 0,
             differs: false,
@@ -55,19 +52,19 @@ impl Configuration {
             file,
             hash: hash(draft),
             read,
-            last,
+            last_check,
         })
     }
 
-    /// What the last look found; before the first one, what the start found.
-    pub(crate) fn last(&self) -> Arc<Look> {
-        self.last.load_full()
+    /// The last check; before the first one on HUP, that of the start.
+    pub(crate) fn last_check(&self) -> Arc<FileCheck> {
+        self.last_check.load_full()
     }
 
-    /// Checks the file as a start would, logs its mistakes, and keeps what it found. Reads files:
-    /// not for a thread that others wait for.
-    pub(crate) fn look(&self) {
-        let Examined { report, draft, .. } = examine(&self.file, Mode::Serving);
+    /// Checks the file as a start would, logs its mistakes, and keeps the result. Reads files: not for
+    /// a thread that others wait for.
+    pub(crate) fn check(&self) {
+        let Examination { report, draft, .. } = examine(&self.file, Mode::Serving);
         let errors = report.count(Severity::Error);
         let differs = draft.is_none_or(|draft| hash(&draft) != self.hash);
         let file = self.file.display();
@@ -77,43 +74,45 @@ impl Configuration {
             .take(LOGGED)
             .for_each(log);
         match (errors, differs) {
-            (0, false) => tracing::info!(%file, "the configuration file is the one that runs"),
+            (0, false) => {
+                tracing::info!(%file, "the configuration file is the same as the running configuration")
+            }
             (0, true) => {
-                tracing::warn!(%file, "the configuration file differs from what runs: restart to take it up")
+                tracing::warn!(%file, "the configuration file differs from the running configuration: restart to use it")
             }
             (errors, _) => tracing::error!(
                 %file,
                 errors,
-                "the configuration file has mistakes, and what runs stays: `lockgate check` shows all of them"
+                "the configuration file has mistakes, so the running configuration stays: `lockgate check` shows all of them"
             ),
         }
-        self.last.store(Arc::new(Look {
+        self.last_check.store(Arc::new(FileCheck {
             time: SystemTime::now(),
             errors,
             differs,
         }));
     }
 
-    /// What there is to say of the file beside what is served; nothing while it is the one that
-    /// runs.
+    /// The state of the file for systemd's status line; `None` while it is the one that runs.
     pub(crate) fn status(&self) -> Option<String> {
-        match *self.last() {
-            Look {
+        match *self.last_check() {
+            FileCheck {
                 errors: 0,
                 differs: false,
                 ..
             } => None,
-            Look {
+            FileCheck {
                 errors: 0,
                 differs: true,
                 ..
             } => Some(
-                "the configuration file differs from what runs: restart to take it up".to_owned(),
+                "the configuration file differs from the running configuration: restart to use it"
+                    .to_owned(),
             ),
-            Look { errors: 1, .. } => {
+            FileCheck { errors: 1, .. } => {
                 Some("the configuration file has 1 error: see `lockgate check`".to_owned())
             }
-            Look { errors, .. } => Some(format!(
+            FileCheck { errors, .. } => Some(format!(
                 "the configuration file has {errors} errors: see `lockgate check`"
             )),
         }

@@ -1,22 +1,21 @@
-//! File descriptors: the process's limit, and how it is divided among clients, endpoints, files and
+//! File descriptors: the limit of the process, and its division among clients, endpoints, files and
 //! pipes.
 //!
-//! Does not count what is open: that is for `lockgate_proxy::limits`.
+//! Does not count open descriptors: see `lockgate_proxy::limits`.
 
 use std::io;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// The most connections that `limits.connections = "auto"` ever means, whatever the descriptor
-/// limit: container runtimes set limits of a thousand million, which is no promise that anyone has
-/// the memory.
+/// The most connections that `limits.connections = "auto"` ever means: container runtimes set descriptor
+/// limits of a thousand million, which is no promise of memory for them.
 pub(crate) const MOST_CONNECTIONS: usize = 1 << 20;
 
 /// Listeners, logs, the metrics address and its clients, certificate files while they are read.
 const RESERVED: u64 = 64;
 /// A worker's epoll, wake-up descriptor and dials in progress.
 const RESERVED_PER_WORKER: u64 = 4;
-/// A relayed connection is two sockets.
+/// The sockets of a relayed connection.
 const PER_CONNECTION: u64 = 2;
 
 /// The limit on open descriptors, before and after [`raise`].
@@ -54,13 +53,13 @@ pub(crate) fn limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// What `limits.connections = "auto"` means: how many relayed connections fit under `nofile` open
-/// descriptors.
+/// The meaning of `limits.connections = "auto"`: the number of relayed connections that fit under
+/// `nofile` open descriptors.
 ///
-/// From `nofile`, 64 and for each worker 4 and what it `holds`, its listeners and files, are kept
-/// for everything that is not a connection (at most half of `nofile`, so that a tiny limit still
-/// serves somebody); an eighth of the rest is left for the pipes of splice, which a connection can
-/// do without; every connection then takes two. Never 0, never above [`MOST_CONNECTIONS`].
+/// From `nofile`, 64 and for each worker 4 and its listeners and files (`holds`) are kept for everything
+/// that is not a connection (at most half of `nofile`, so that a tiny limit still serves a client); an
+/// eighth of the rest is left for the pipes of splice, which a connection can do without; every
+/// connection then takes two. Never 0, never above [`MOST_CONNECTIONS`].
 pub(crate) fn connection_limit(nofile: u64, workers: usize, holds: usize) -> usize {
     let free = nofile - reserved(workers, holds).min(nofile / 2);
     let connections = (free - free / 8) / PER_CONNECTION;
@@ -69,22 +68,19 @@ pub(crate) fn connection_limit(nofile: u64, workers: usize, holds: usize) -> usi
         .clamp(1, MOST_CONNECTIONS)
 }
 
-/// How the process's descriptors are divided, beside those that are kept for everything else.
+/// The division of the process's descriptors, without those kept for everything else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Division {
-    /// Connections of clients.
     pub(crate) connections: usize,
-    /// Sockets towards endpoints.
     pub(crate) sockets: usize,
     /// Pipes for splicing, of each worker.
     pub(crate) pipes: usize,
 }
 
 impl Division {
-    /// Divides `nofile` descriptors where `wanted` connections are wanted, or as many as
-    /// [`connection_limit`] says. There are never more of them than leave an eighth for
-    /// endpoints: without any, no client that is connected would be served. What neither
-    /// connections nor pipes take is for endpoints.
+    /// Divides `nofile` descriptors where `wanted` connections are wanted, or [`connection_limit`]. An
+    /// eighth is always left for endpoints: without it, connected clients would not be served. The rest
+    /// after connections and pipes is for endpoints.
     pub(crate) fn of(nofile: u64, wanted: Option<usize>, workers: usize, holds: usize) -> Self {
         let free = nofile - reserved(workers, holds).min(nofile / 2);
         let most = usize::try_from(free - free / 8)
@@ -112,10 +108,10 @@ impl Division {
     }
 }
 
-/// How many files a worker may keep open for the next request: an eighth of all descriptors for
-/// those of all workers, and no more than `most`.
+/// The number of files that a worker may keep open for the next request: all workers together an eighth
+/// of the descriptors, and each no more than `most`.
 pub(crate) fn file_limit(nofile: u64, workers: usize, most: usize) -> usize {
-    // What was kept before is let go of only when as much again was found.
+    // The old files are closed only when as many new ones are open.
     let workers = u64::try_from(workers)
         .unwrap_or(u64::MAX)
         .max(1)
@@ -134,8 +130,7 @@ fn reserved(workers: usize, holds: usize) -> u64 {
     )
 }
 
-/// Pipes of one worker: each may hold 256 KB of the kernel's memory, so that all of them hold 256
-/// MB at the most.
+/// The most pipes of one worker: each may hold 256 KB of the kernel's memory, together 256 MB.
 const MOST_PIPES: usize = 1024;
 
 #[cfg(test)]

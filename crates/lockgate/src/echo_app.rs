@@ -1,8 +1,7 @@
-//! The applications behind `demo`: each answers every request with a page that says what arrived.
+//! The applications behind `demo`: each responds to every request with a page that shows the request.
 //!
-//! Not for use without Lockgate in front: they believe whatever PROXY header a connection begins
-//! with, or whatever fields say where a request comes from. So they listen on Unix sockets that
-//! only we may open.
+//! Not for use without Lockgate in front: they trust the PROXY header of every connection, and the fields
+//! with the client's address. So they listen on Unix sockets that only this user may open.
 
 use std::fmt::Write as _;
 use std::io;
@@ -21,7 +20,7 @@ use tokio::net::{UnixListener, UnixStream};
 
 /// The largest request body that is echoed.
 const BODY_MAX: usize = 1 << 20;
-/// Our own relay sends the header with its first write.
+/// The time for the PROXY header; the relay sends it with its first write.
 const HEADER_WITHIN: Duration = Duration::from_secs(5);
 /// Signature, version and family of a version 2 header, up to and with its length (PROXY protocol
 /// §2.2).
@@ -29,20 +28,19 @@ const FIXED_PART: usize = 16;
 /// After a failed accept that waiting may cure (no descriptor left).
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What a connection begins with.
+/// The bytes before the first request of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Preface {
-    /// A PROXY header of version 2; without one it is refused.
+pub(crate) enum ConnectionPrefix {
+    /// A PROXY header of version 2; a connection without one is refused.
     ProxyHeader,
-    /// A request.
     None,
 }
 
-/// Answers connections to `listener` in the name of `name` until the future is dropped.
-pub(crate) async fn serve(listener: UnixListener, name: &'static str, preface: Preface) {
+/// Serves connections to `listener` until the future is dropped; `name` is on the page.
+pub(crate) async fn serve(listener: UnixListener, name: &'static str, prefix: ConnectionPrefix) {
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => drop(tokio::spawn(serve_connection(stream, name, preface))),
+            Ok((stream, _)) => drop(tokio::spawn(serve_connection(stream, name, prefix))),
             Err(error) => {
                 tracing::warn!(%error, "the built-in application cannot accept");
                 tokio::time::sleep(PAUSE).await;
@@ -51,10 +49,10 @@ pub(crate) async fn serve(listener: UnixListener, name: &'static str, preface: P
     }
 }
 
-async fn serve_connection(mut stream: UnixStream, name: &'static str, preface: Preface) {
-    let caller = match preface {
-        Preface::None => None,
-        Preface::ProxyHeader => {
+async fn serve_connection(mut stream: UnixStream, name: &'static str, prefix: ConnectionPrefix) {
+    let caller = match prefix {
+        ConnectionPrefix::None => None,
+        ConnectionPrefix::ProxyHeader => {
             match tokio::time::timeout(HEADER_WITHIN, read_header(&mut stream)).await {
                 Ok(Ok(header)) => Some(describe(&header)),
                 Ok(Err(error)) => {
@@ -98,7 +96,7 @@ async fn read_header(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<ProxyH
     }
 }
 
-/// Who calls, in lines for the page.
+/// The lines of the page about the client.
 fn describe(header: &ProxyHeader) -> String {
     let mut text = match &header.addresses {
         ProxiedAddresses::Inet {
@@ -132,7 +130,7 @@ fn describe(header: &ProxyHeader) -> String {
     text
 }
 
-/// Where a request comes from, as the proxy in front says in its fields.
+/// The client's address and scheme by the fields of the proxy in front.
 fn forwarded(fields: &HeaderMap) -> String {
     let field = |name: &str| {
         fields
@@ -147,7 +145,7 @@ fn forwarded(fields: &HeaderMap) -> String {
     )
 }
 
-/// `caller` is what the PROXY header of the connection has said.
+/// `caller` has the lines about the client by the connection's PROXY header.
 async fn answer(
     request: Request<Incoming>,
     name: &str,
@@ -237,7 +235,7 @@ mod tests {
         bytes
     }
 
-    fn sent(bytes: &[u8], preface: Preface) -> String {
+    fn sent(bytes: &[u8], prefix: ConnectionPrefix) -> String {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -248,7 +246,7 @@ mod tests {
             tokio::spawn(serve(
                 UnixListener::bind(&path).unwrap(),
                 "an application",
-                preface,
+                prefix,
             ));
             let mut stream = UnixStream::connect(&path).await.unwrap();
             stream.write_all(bytes).await.unwrap();
@@ -268,7 +266,7 @@ mod tests {
     fn asked(request: &str) -> String {
         sent(
             &[header(), request.as_bytes().to_vec()].concat(),
-            Preface::ProxyHeader,
+            ConnectionPrefix::ProxyHeader,
         )
     }
 
@@ -305,7 +303,7 @@ mod tests {
 
     #[test]
     fn a_connection_without_the_proxy_header_gets_no_answer() {
-        let sent = |bytes: &[u8]| sent(bytes, Preface::ProxyHeader);
+        let sent = |bytes: &[u8]| sent(bytes, ConnectionPrefix::ProxyHeader);
         assert_eq!(sent(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"), "");
         assert_eq!(
             sent(b"PROXY TCP4 192.0.2.7 127.0.0.1 4711 8443\r\nGET / HTTP/1.1\r\nhost: a\r\n\r\n"),
@@ -317,7 +315,7 @@ mod tests {
     fn without_a_proxy_header_the_page_says_what_the_fields_do() {
         let request = "GET /api/hello HTTP/1.1\r\nhost: a\r\nx-forwarded-for: 192.0.2.7\r\nx-forwarded-proto: https\r\n\
                        connection: close\r\n\r\n";
-        let answer = sent(request.as_bytes(), Preface::None);
+        let answer = sent(request.as_bytes(), ConnectionPrefix::None);
         let page =
             "Hello from an application.\n\nGET /api/hello HTTP/1.1\nfor 192.0.2.7 by https\n";
         assert!(answer.ends_with(page), "{answer}");

@@ -1,5 +1,5 @@
-//! A configuration file and all that a start needs, looked at: by `check`, by a start whose file
-//! has mistakes, and on HUP.
+//! The examination of a configuration file and of all that a start needs: by `check`, by a start with
+//! mistakes in its file, and on HUP.
 
 use std::path::Path;
 
@@ -8,23 +8,21 @@ use lockgate_config::{ConfigDraft, Report, read};
 use crate::assemble::Assembly;
 use crate::opening::{self, Mode};
 
-/// What was found.
-pub(crate) struct Examined {
-    /// Every mistake and warning.
+/// The result of an examination.
+pub(crate) struct Examination {
     pub(crate) report: Report,
-    /// What was written; `None` when the file cannot be read.
+    /// The parsed file; `None` when it cannot be read.
     pub(crate) draft: Option<ConfigDraft>,
-    /// What would run; `None` when something is wrong.
+    /// The assembled configuration; `None` with a mistake.
     pub(crate) assembly: Option<Assembly>,
 }
 
-/// Looks at the file, and at what it names as far as it can be understood; see
-/// [`opening::rehearse`].
-pub(crate) fn examine(path: &Path, mode: Mode) -> Examined {
+/// Examines the file, and the files, users and addresses that it names; see [`opening::rehearse`].
+pub(crate) fn examine(path: &Path, mode: Mode) -> Examination {
     let draft = match read(path) {
         Ok(draft) => draft,
         Err(report) => {
-            return Examined {
+            return Examination {
                 report,
                 draft: None,
                 assembly: None,
@@ -35,13 +33,13 @@ pub(crate) fn examine(path: &Path, mode: Mode) -> Examined {
     let mut found = Report::new();
     let assembly = opening::rehearse(draft.understood(), mode, &mut found);
     if report.has_errors() {
-        // Where a part is missing, what the rest means together is not certain; files, users and
-        // addresses are.
+        // Where a part is missing, mistakes in how the rest fits together are not certain; those in
+        // files, users and addresses are.
         found.retain(|code| code.is_of_machine());
     }
     report.append(found);
     let assembly = assembly.filter(|_| !report.has_errors());
-    Examined {
+    Examination {
         report,
         draft: Some(draft),
         assembly,

@@ -1,4 +1,4 @@
-//! `load`: makes the run that was asked for, and tells of it.
+//! `load`: makes one run and reports it.
 
 mod interrupts;
 mod live;
@@ -12,21 +12,21 @@ use lockgate_load::Stop;
 use lockgate_load::result::RunEnd;
 use lockgate_report::push::Push;
 
-use crate::cli::load::{Load, What};
+use crate::cli::load::{LoadKind, LoadRun};
 use interrupts::Interrupts;
-use live::{Shown, View};
+use live::{LiveView, ProgressDisplay};
 use outputs::Outputs;
 
-/// What `--fail-if` names has come about.
+/// The exit code where the condition of `--fail-if` holds.
 const BROKEN: u8 = 3;
 
-/// Makes the run; Ctrl-C and TERM end it early, with a report of what was measured and the exit
-/// code that programs have which such a signal ended: half a run is not what was asked for.
+/// Makes the run. Ctrl-C and TERM end it early, with a report of the measurements so far and the exit code
+/// of a program that such a signal ended.
 ///
 /// # Errors
 /// When it cannot begin, or a report cannot be written.
-pub(crate) fn run(load: &Load) -> anyhow::Result<ExitCode> {
-    if load.what == What::Page {
+pub(crate) fn run(load: &LoadRun) -> anyhow::Result<ExitCode> {
+    if load.kind == LoadKind::Page {
         return page::run(load);
     }
     let plan = load.options.plan()?;
@@ -34,35 +34,35 @@ pub(crate) fn run(load: &Load) -> anyhow::Result<ExitCode> {
     let stop = Arc::new(Stop::default());
     let interrupts = Interrupts::ending(&stop)?;
     let shown = if load.quiet {
-        Shown::Quiet
+        ProgressDisplay::Quiet
     } else {
-        Shown::on_stderr()
+        ProgressDisplay::on_stderr()
     };
-    let mut view = View::new(shown, &plan.stages)?;
+    let mut view = LiveView::new(shown, &plan.stages)?;
     let mut push = load
         .push
         .clone()
         .map(|gateway| Push::start(gateway, &plan.stages))
         .transpose()?;
     let made = lockgate_load::run(plan, &stop, |progress| {
-        view.observe(&progress);
+        view.update(&progress);
         if let Some(warning) = push.as_mut().and_then(|push| push.observe(&progress)) {
-            view.say(&warning);
+            view.print(&warning);
         }
     });
     let report = made?;
-    let told = outputs.told();
+    let render = outputs.stdout();
     let written = outputs.write(&report);
     // The text stands where the block stood.
     drop(view);
-    let written = written.and(outputs::print(&told(&report)));
-    // The report is there already: a gateway that hangs is waited for.
+    let written = written.and(outputs::print(&render(&report)));
+    // The report is printed already, so a gateway that hangs may be waited for.
     if let Some(pushes) = push.map(Push::finish)
         && let Some(why) = pushes.why
     {
         let all = pushes.made + pushes.failed;
         eprintln!(
-            "lockgate: {} of {all} pushes failed; the last one that did: {why}",
+            "lockgate: {} of {all} pushes failed; the last error: {why}",
             pushes.failed
         );
     }
@@ -74,10 +74,10 @@ pub(crate) fn run(load: &Load) -> anyhow::Result<ExitCode> {
     for breach in &breaches {
         eprintln!("lockgate: {breach}");
     }
-    // What was to hold of every stage holds of none.
+    // Without a stage the condition cannot be checked.
     let unmeasured = load.fail_if.is_some() && report.stages.is_empty();
     if unmeasured {
-        eprintln!("lockgate: nothing was measured that --fail-if could be held against");
+        eprintln!("lockgate: nothing was measured, so --fail-if cannot be checked");
     }
     written?;
     if report.end == RunEnd::Interrupted {

@@ -1,9 +1,9 @@
-//! The thread that writes the access log: it owns the file and nobody waits for it.
+//! The thread that writes an access log. It owns the file, and no worker waits for it.
 //!
-//! Does not format: whole lines come in whole buffers over a bounded channel. A target that is slow
+//! Does not format: whole lines come in whole buffers over a bounded channel. A destination that is slow
 //! or fails costs lines, which are counted, and never a worker's time.
 
-pub(crate) mod lines;
+pub(crate) mod line_sink;
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -19,80 +19,78 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{Access, OFlags, access};
 
-use crate::opening::{parent, writable};
-use lines::{Lines, Patient};
+use crate::folders::{parent, writable};
+use line_sink::{BlockingFile, LineSink};
 
-/// Buffers that may wait for the thread; at some 32 KB each this bounds what a hung disk costs to 2
-/// MB.
+/// The number of buffers that may wait for the thread: some 32 KB each, so that a hung disk costs 2 MB
+/// at the most.
 const WAITING: usize = 64;
 
-/// Least time between two warnings, and between two attempts to rotate.
+/// The least time between two warnings, and between two attempts to rotate.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// Where the access log goes.
+/// The destination of an access log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Target {
-    /// Standard output.
+pub(crate) enum LogDestination {
     Stdout,
-    /// Standard error.
     Stderr,
-    /// A file, made with mode 0640 and appended to. A FIFO must have a reader when it is opened.
+    /// A file with mode 0640, appended to. A FIFO must have a reader when it is opened.
     File {
-        /// Its path; rotated files get `.1`, `.2` … appended.
+        /// The path; rotated files have `.1`, `.2` … appended.
         path: PathBuf,
-        /// When and how to rotate it; only a regular file can be rotated.
-        rotation: Option<Rotation>,
+        /// The rotation, if any; only a regular file can be rotated.
+        rotation: Option<LogRotation>,
     },
 }
 
 /// Rotation by size and count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Rotation {
-    /// Bytes that a file may hold; only a single buffer larger than this makes a larger file.
+pub(crate) struct LogRotation {
+    /// The most bytes of a file; only a single buffer that is larger makes a larger file.
     pub(crate) size: u64,
-    /// How many rotated files are kept beside the current one; with 0 the old lines are deleted.
+    /// The number of rotated files kept beside the current one; with 0 the old lines are deleted.
     pub(crate) keep: u32,
 }
 
-/// How [`LogWriter::finish`] ended.
+/// The result of [`LogWriter::finish`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Finished {
-    /// All that was handed over was written or counted as lost.
+pub(crate) enum WriterEnd {
+    /// Every line was written or counted as lost.
     Drained,
-    /// The target did not take it in time; what still waited is lost with the process.
+    /// The destination was too slow; lines that still waited are lost with the process.
     GivenUp,
 }
 
-/// The access log's thread, seen from the supervisor.
+/// The handle of an access log's thread.
 ///
 /// Ends by [`finish`](Self::finish); without it, when this and every sender is dropped.
 #[derive(Debug)]
 pub(crate) struct LogWriter {
     sender: SyncSender<Vec<u8>>,
-    orders: Arc<Orders>,
+    orders: Arc<WriterOrders>,
     ended: Receiver<()>,
     thread: JoinHandle<()>,
 }
 
-/// What the supervisor and the workers share with the thread.
+/// The state that the supervisor and the workers share with the thread.
 #[derive(Debug, Default)]
-struct Orders {
+struct WriterOrders {
     lost: Arc<AtomicU64>,
     reopen: AtomicBool,
     finish: AtomicBool,
 }
 
 impl LogWriter {
-    /// Opens the target and starts the thread; what cannot be opened now is an error now.
-    pub(crate) fn start(target: Target) -> io::Result<Self> {
-        let file = LogFile::open(target)?;
+    /// Opens the destination and starts the thread.
+    pub(crate) fn start(target: LogDestination) -> io::Result<Self> {
+        let file = OpenLog::open(target)?;
         let (sender, buffers) = sync_channel(WAITING);
         let (end, ended) = sync_channel(1);
-        let orders = Arc::new(Orders::default());
-        let writing = Writing {
+        let orders = Arc::new(WriterOrders::default());
+        let writing = WriterThread {
             file,
             orders: Arc::clone(&orders),
-            warnings: Warnings::default(),
+            warnings: LossWarnings::default(),
         };
         let thread = thread::Builder::new()
             .name("access-log".into())
@@ -108,54 +106,54 @@ impl LogWriter {
         })
     }
 
-    /// A worker's way in: buffers of whole lines, each ending in a line feed, by `try_send`.
+    /// A worker's end of the channel: it takes buffers of whole lines, each ending in a line feed, by
+    /// `try_send`.
     pub(crate) fn sender(&self) -> SyncSender<Vec<u8>> {
         self.sender.clone()
     }
 
-    /// Lines lost since the start; workers add those that found the channel full.
+    /// The number of lines lost since the start; workers add lines for which the channel was full.
     pub(crate) fn lost(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.orders.lost)
     }
 
-    /// Has the file opened anew, after somebody else renamed it (USR1). Returns at once; a file
-    /// that cannot be opened is reported and the old one kept. No effect on standard output and
-    /// standard error.
+    /// Opens the file again, after another program renamed it (USR1). Returns at once; when the file
+    /// cannot be opened, that is logged and the old one kept. No effect on standard output and standard
+    /// error.
     pub(crate) fn reopen(&self) {
         self.order(&self.orders.reopen);
     }
 
-    /// Writes what still waits and ends the thread, but waits no longer than `deadline`: a hung
-    /// disk must not hold up the exit. Whoever still sends after this loses lines.
-    pub(crate) fn finish(self, deadline: Duration) -> Finished {
+    /// Writes the waiting lines and ends the thread, but waits no longer than `deadline`: a hung disk
+    /// must not hold up the exit. Lines that are sent after this are lost.
+    pub(crate) fn finish(self, deadline: Duration) -> WriterEnd {
         self.order(&self.orders.finish);
         match self.ended.recv_timeout(deadline) {
-            Err(RecvTimeoutError::Timeout) => Finished::GivenUp,
+            Err(RecvTimeoutError::Timeout) => WriterEnd::GivenUp,
             Ok(()) | Err(RecvTimeoutError::Disconnected) => {
-                // Only a panic of the thread is an error here, and that has been printed by its
-                // hook.
+                // Only a panic of the thread is an error here, and its hook has printed it.
                 let _ = self.thread.join();
-                Finished::Drained
+                WriterEnd::Drained
             }
         }
     }
 
     /// Sets a flag and wakes the thread with an empty buffer. A full channel needs none: the thread
-    /// looks at the flags before every buffer.
+    /// reads the flags before every buffer.
     fn order(&self, flag: &AtomicBool) {
         flag.store(true, Ordering::Release);
         let _ = self.sender.try_send(Vec::new());
     }
 }
 
-/// The thread's own state.
-struct Writing {
-    file: LogFile,
-    orders: Arc<Orders>,
-    warnings: Warnings,
+/// The state of the thread.
+struct WriterThread {
+    file: OpenLog,
+    orders: Arc<WriterOrders>,
+    warnings: LossWarnings,
 }
 
-impl Writing {
+impl WriterThread {
     fn run(mut self, buffers: &Receiver<Vec<u8>>) {
         while !self.orders.finish.load(Ordering::Acquire) {
             match buffers.recv() {
@@ -185,30 +183,33 @@ impl Writing {
     }
 }
 
-/// What the operator log has been told, and when: one warning per [`PAUSE`] at the most.
+/// The warnings about lost lines in the operator log: one per [`PAUSE`] at the most.
 #[derive(Debug, Default)]
-struct Warnings {
+struct LossWarnings {
     last: Option<Instant>,
-    told: u64,
-    /// The last error that was not told: the lines that it cost are told later, and with it.
+    /// The lost lines that were logged.
+    reported: u64,
+    /// The last error that was not logged yet.
     error: Option<io::Error>,
 }
 
-impl Warnings {
+impl LossWarnings {
     fn report(&mut self, now: Instant, lost: u64, error: Option<io::Error>) {
         match self.due(now, lost, error) {
             Some((lost, Some(error))) => {
-                tracing::warn!(lost, %error, "the access log cannot be written as it should");
+                tracing::warn!(lost, %error, "the access log cannot be written");
             }
             Some((lost, None)) => {
-                tracing::warn!(lost, "access log lines were lost: its target was too slow")
+                tracing::warn!(
+                    lost,
+                    "lines of the access log were lost: its destination was too slow"
+                )
             }
             None => {}
         }
     }
 
-    /// The lines lost since the last warning and why, when it is time for one and there is
-    /// something to say.
+    /// The lines lost since the last warning and the last error, when a warning is due.
     fn due(
         &mut self,
         now: Instant,
@@ -216,7 +217,7 @@ impl Warnings {
         error: Option<io::Error>,
     ) -> Option<(u64, Option<io::Error>)> {
         self.error = error.or(self.error.take());
-        let lines = lost.saturating_sub(self.told);
+        let lines = lost.saturating_sub(self.reported);
         let waited = self
             .last
             .is_none_or(|last| now.saturating_duration_since(last) >= PAUSE);
@@ -224,32 +225,31 @@ impl Warnings {
             return None;
         }
         self.last = Some(now);
-        self.told = lost;
+        self.reported = lost;
         Some((lines, self.error.take()))
     }
 }
 
-/// The open target with its name.
-struct LogFile {
-    target: Target,
-    lines: Lines<Patient>,
-    /// When rotating failed, not to be tried at every buffer.
+struct OpenLog {
+    target: LogDestination,
+    lines: LineSink<BlockingFile>,
+    /// The time of a failed rotation, so that it is not tried at every buffer.
     rotation_failed: Option<Instant>,
 }
 
-impl LogFile {
-    fn open(target: Target) -> io::Result<Self> {
+impl OpenLog {
+    fn open(target: LogDestination) -> io::Result<Self> {
         let (file, size) = open(&target)?;
         Ok(Self {
             target,
-            lines: Lines::new(Patient(file), size),
+            lines: LineSink::new(BlockingFile(file), size),
             rotation_failed: None,
         })
     }
 
     fn reopen(&mut self) {
         let opened = self.open_again();
-        let Target::File { path, .. } = &self.target else {
+        let LogDestination::File { path, .. } = &self.target else {
             return;
         };
         let path = path.display();
@@ -263,14 +263,14 @@ impl LogFile {
 
     fn open_again(&mut self) -> io::Result<()> {
         let (file, size) = open(&self.target)?;
-        self.lines = Lines::new(Patient(file), size);
+        self.lines = LineSink::new(BlockingFile(file), size);
         Ok(())
     }
 
-    /// Rotates when `coming` bytes would make the file too large. On failure the file in use stays
-    /// in use, and the next attempt is made after a [`PAUSE`].
+    /// Rotates when `coming` bytes would make the file too large. On failure the old file stays in use,
+    /// and the next attempt comes after a [`PAUSE`].
     fn rotate_before(&mut self, coming: usize, now: Instant) -> io::Result<()> {
-        let Target::File {
+        let LogDestination::File {
             path,
             rotation: Some(rotation),
         } = &self.target
@@ -290,28 +290,32 @@ impl LogFile {
     }
 }
 
-/// Opens the target and says how many bytes it holds.
-fn open(target: &Target) -> io::Result<(File, u64)> {
+/// The opened destination and its size in bytes.
+fn open(target: &LogDestination) -> io::Result<(File, u64)> {
     // Standard streams by descriptor, not by `io::stdout()`: that would cut buffers into lines.
     let (path, rotation) = match target {
-        Target::Stdout => return Ok((io::stdout().as_fd().try_clone_to_owned()?.into(), 0)),
-        Target::Stderr => return Ok((io::stderr().as_fd().try_clone_to_owned()?.into(), 0)),
-        Target::File { path, rotation } => (path, rotation),
+        LogDestination::Stdout => {
+            return Ok((io::stdout().as_fd().try_clone_to_owned()?.into(), 0));
+        }
+        LogDestination::Stderr => {
+            return Ok((io::stderr().as_fd().try_clone_to_owned()?.into(), 0));
+        }
+        LogDestination::File { path, rotation } => (path, rotation),
     };
     let file = appending().create(true).mode(0o640).open(path)?;
     let size = size(&file, rotation.is_some())?;
     Ok((file, size))
 }
 
-/// Whether the target can be opened; makes nothing.
+/// Tries whether the destination can be opened; makes nothing.
 ///
 /// # Errors
-/// What opening it would fail with.
-pub(crate) fn try_open(target: &Target) -> io::Result<()> {
-    let Target::File { path, rotation } = target else {
+/// The error that opening it would give.
+pub(crate) fn try_open(target: &LogDestination) -> io::Result<()> {
+    let LogDestination::File { path, rotation } = target else {
         return Ok(());
     };
-    // To open a FIFO and to close it would be the end for its reader.
+    // Opening and closing a FIFO would end its reader.
     if fs::metadata(path).is_ok_and(|file| file.file_type().is_fifo()) && rotation.is_none() {
         return Ok(access(path, Access::WRITE_OK)?);
     }
@@ -351,8 +355,7 @@ fn shift(path: &Path, keep: u32) -> io::Result<()> {
     if keep == 0 {
         return fs::remove_file(path);
     }
-    // Only as far as there is no gap: a gap takes the one before it, and nothing after it has to
-    // move.
+    // Only up to the first gap: the file before the gap takes its number, and later files stay.
     let gap = (1..keep)
         .find(|number| !numbered(path, *number).exists())
         .unwrap_or(keep);

@@ -10,30 +10,32 @@ mod echo_app;
 mod examine;
 mod exposition;
 mod fetcher;
+mod file_watcher;
+mod folders;
 mod load;
 mod log_writer;
 mod memory;
 mod metrics_server;
-mod one_liners;
 mod opening;
 mod operator_log;
 mod print;
 mod privileges;
 mod prober;
+mod quick_start;
 mod resolver;
 mod self_signed;
 mod signals;
+mod socket_file;
 mod start;
 mod state;
 mod supervisor;
 mod systemd;
-mod watch;
 mod worker;
 
 use std::path::Path;
 use std::process::ExitCode;
 
-use cli::{Command, Output};
+use cli::{Command, PrintFormat};
 use configuration::Configuration;
 use examine::examine;
 use lockgate_net::listen::BindCheck;
@@ -45,21 +47,21 @@ use print::out;
 static ALLOCATOR: CountingAllocator<mimalloc::MiMalloc> = CountingAllocator(mimalloc::MiMalloc);
 
 fn main() -> ExitCode {
-    // The allocator asks for huge pages, and then all of a buffer is resident of which one page was
-    // written: that was 16 KB a kept connection of HTTP/2, and no request was cheaper for it.
-    // Where the kernel has none, nothing is lost.
+    // With huge pages a buffer is resident as a whole once one page of it is written: 16 KB more for
+    // each kept connection of HTTP/2, and no request was faster. An error means that the kernel has
+    // no huge pages.
     let _ = rustix::thread::disable_transparent_huge_pages(true);
     let done = match Command::from_environment() {
         Command::Run { config } => Ok(run(&config)),
         Command::Check(check) => Ok(check::run(&check)),
-        Command::Demo(demo) => one_liners::demo(&demo),
+        Command::Demo(demo) => quick_start::demo(&demo),
         Command::Proxy {
             listen,
             upstream,
             tls,
-        } => one_liners::proxy(&listen, &upstream, &tls),
-        Command::Serve(serve) => one_liners::serve(&serve),
-        Command::Tunnel(tunnel) => one_liners::tunnel(&tunnel),
+        } => quick_start::proxy(&listen, &upstream, tls.as_ref()),
+        Command::Serve(serve) => quick_start::serve(&serve),
+        Command::Tunnel(tunnel) => quick_start::tunnel(&tunnel),
         Command::Load(load) => load::run(&load),
         Command::Compare(options) => Ok(lockgate_compare::run(&options, cli::check_load)),
         Command::Guard(guard) => guard.run().map_err(Into::into),
@@ -74,7 +76,7 @@ fn main() -> ExitCode {
 fn run(config: &Path) -> ExitCode {
     let draft = match lockgate_config::read(config) {
         Ok(draft) if !draft.report().has_errors() => draft,
-        // What else would stop the start is told with the mistakes in the file.
+        // The other mistakes that would stop a start are reported with those in the file.
         _ => {
             print::report(&examine(config, Mode::Check(BindCheck::Port)).report);
             return ExitCode::FAILURE;
@@ -90,11 +92,11 @@ fn run(config: &Path) -> ExitCode {
     }
 }
 
-fn version(output: Output) -> ExitCode {
+fn version(output: PrintFormat) -> ExitCode {
     let version = env!("CARGO_PKG_VERSION");
     match output {
-        Output::Text => out!("lockgate {version}"),
-        Output::Json => out!(
+        PrintFormat::Text => out!("lockgate {version}"),
+        PrintFormat::Json => out!(
             "{}",
             serde_json::json!({ "name": "lockgate", "version": version })
         ),

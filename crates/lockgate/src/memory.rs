@@ -1,7 +1,7 @@
-//! How much memory the process may have, and how much of what it has is not counted.
+//! The memory limit of the process, and the memory that is in use but not counted.
 //!
-//! The counts are those of `lockgate_net::memory`. They miss what lies between allocations, and
-//! libraries in C: that is measured here, with the tick.
+//! `lockgate_net::memory` counts. Its counts miss the gaps between allocations and the libraries in C:
+//! that surplus is measured here, with the tick.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,31 +13,31 @@ mod cgroup;
 
 use cgroup::Cgroup;
 
-/// Percent of what the cgroup allows that are ours: the kernel has page tables in there, and files
-/// that we read.
+/// Our percentage of the cgroup's limit: the kernel's page tables and files that we read count there
+/// too.
 const SHARE_OF_CGROUP: u64 = 80;
-/// Percent of the machine's memory.
+/// Our percentage of the machine's memory.
 const SHARE_OF_MACHINE: u64 = 50;
-/// Ticks of which the least surplus counts: what was just freed is still there for the next
+/// The number of ticks of which the least surplus counts: memory that was just freed stays for the next
 /// allocations.
 const WINDOW: usize = 20;
-/// Ticks between two measurements while little is in use.
+/// The ticks between two measurements while little memory is in use.
 const SELDOM: u32 = 10;
-/// Ticks between two lines in the log.
-const TOLD_EVERY: u32 = 100;
+/// The least number of ticks between two log messages.
+const LOGGED_EVERY: u32 = 100;
 
-/// A limit, and where it comes from.
+/// A memory limit, and its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Allowed {
-    /// Nothing where there is none.
+pub(crate) struct MemoryLimit {
+    /// `None` without a limit.
     pub(crate) bytes: Option<u64>,
-    /// In words, for people.
+    /// The source, for the log.
     pub(crate) why: String,
-    /// Whether the limit is that of the cgroup: then what the kernel has in there counts.
+    /// Whether the limit is that of the cgroup: then the kernel's memory in it counts.
     of_cgroup: bool,
 }
 
-impl Allowed {
+impl MemoryLimit {
     fn of(bytes: Option<u64>, why: impl Into<String>) -> Self {
         Self {
             bytes,
@@ -54,31 +54,31 @@ impl Allowed {
     }
 }
 
-/// How much the process may have by what was written, its cgroup, and the machine.
-pub(crate) fn allowed(written: Memory) -> Allowed {
+/// The limit by the configuration, the cgroup, or the machine.
+pub(crate) fn allowed(written: Memory) -> MemoryLimit {
     match written {
-        Memory::Off => Allowed::of(None, "limits.memory is off"),
-        Memory::Bytes(bytes) => Allowed::of(Some(bytes), "limits.memory"),
-        Memory::Auto => by_itself(Cgroup::own().limit(), machine(&read("/proc/meminfo"))),
+        Memory::Off => MemoryLimit::of(None, "limits.memory is off"),
+        Memory::Bytes(bytes) => MemoryLimit::of(Some(bytes), "limits.memory"),
+        Memory::Auto => automatic(Cgroup::own().limit(), machine(&read("/proc/meminfo"))),
     }
 }
 
-fn by_itself(cgroup: Option<(u64, PathBuf)>, machine: Option<u64>) -> Allowed {
+fn automatic(cgroup: Option<(u64, PathBuf)>, machine: Option<u64>) -> MemoryLimit {
     let percent = |bytes: u64, percent: u64| bytes / 100 * percent;
     match (cgroup, machine) {
         (Some((limit, at)), machine) if machine.is_none_or(|machine| limit <= machine) => {
-            Allowed::of_cgroup(
+            MemoryLimit::of_cgroup(
                 percent(limit, SHARE_OF_CGROUP),
                 format!("{SHARE_OF_CGROUP} % of {}", at.display()),
             )
         }
-        (_, Some(machine)) => Allowed::of(
+        (_, Some(machine)) => MemoryLimit::of(
             Some(percent(machine, SHARE_OF_MACHINE)),
             format!("{SHARE_OF_MACHINE} % of the machine's memory"),
         ),
-        _ => Allowed::of(
+        _ => MemoryLimit::of(
             None,
-            "neither a cgroup nor the machine says how much there is",
+            "neither a cgroup nor the machine reports a size of memory",
         ),
     }
 }
@@ -92,7 +92,7 @@ fn machine(meminfo: &str) -> Option<u64> {
     kilobytes.checked_mul(1024)
 }
 
-/// Bytes of the process that are no file's, by /proc/self/statm.
+/// The bytes of the process without pages of files, by /proc/self/statm.
 fn anonymous(statm: &str, page: u64) -> Option<u64> {
     let mut pages = statm
         .split_ascii_whitespace()
@@ -106,8 +106,8 @@ fn read(path: impl AsRef<Path>) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 
-/// Measures what is not counted, and tells the operator how near the limit is.
-pub(crate) struct Measuring {
+/// The measurements of memory that is not counted, and the log messages about the level.
+pub(crate) struct MemoryMonitor {
     budget: &'static Budget,
     cgroup: Option<Cgroup>,
     page: u64,
@@ -115,28 +115,28 @@ pub(crate) struct Measuring {
     next: usize,
     ticks: u32,
     level: MemoryLevel,
-    told: Option<u32>,
+    /// The tick of the last log message.
+    logged: Option<u32>,
 }
 
-impl Measuring {
-    /// Of this process, whose limit is set by that.
-    pub(crate) fn begin(allowed: &Allowed) -> Self {
+impl MemoryMonitor {
+    /// Sets the limit of this process and begins to measure.
+    pub(crate) fn begin(allowed: &MemoryLimit) -> Self {
         let budget = counted::process();
         budget.set_limit(allowed.bytes);
         Self {
             budget,
-            // Elsewhere other processes may be in it.
+            // Without a limit of its own the cgroup may have other processes.
             cgroup: allowed.of_cgroup.then(Cgroup::own),
             page: rustix::param::page_size() as u64,
             surpluses: [0; WINDOW],
             next: 0,
             ticks: 0,
             level: MemoryLevel::Easy,
-            told: None,
+            logged: None,
         }
     }
 
-    /// Takes a tick.
     pub(crate) fn tick(&mut self) {
         let Some(limit) = self.budget.limit() else {
             return;
@@ -145,7 +145,7 @@ impl Measuring {
         if self.ticks.is_multiple_of(SELDOM) || self.budget.level() > MemoryLevel::Easy {
             self.measure();
         }
-        self.tell(limit);
+        self.log_level(limit);
     }
 
     fn measure(&mut self) {
@@ -167,31 +167,35 @@ impl Measuring {
             .set_surplus(self.surpluses.iter().copied().min().unwrap_or(0));
     }
 
-    /// Says that a level was entered or left, seldom enough that a log is not filled by it.
-    fn tell(&mut self, limit: usize) {
+    /// Logs a change of level, seldom enough that it does not fill the log.
+    fn log_level(&mut self, limit: usize) {
         let level = self.budget.level();
         let recently = self
-            .told
-            .is_some_and(|told| self.ticks.wrapping_sub(told) < TOLD_EVERY);
-        // What has become worse is said at once, but for what was said just now.
+            .logged
+            .is_some_and(|logged| self.ticks.wrapping_sub(logged) < LOGGED_EVERY);
+        // A worse level is logged at once, except right after it was logged.
         if level == self.level
             || (recently && level != MemoryLevel::Full)
             || (recently && self.level == MemoryLevel::Full)
         {
             return;
         }
-        (self.level, self.told) = (level, Some(self.ticks));
+        (self.level, self.logged) = (level, Some(self.ticks));
         let used = self.budget.total();
         match level {
             MemoryLevel::Easy => tracing::info!(used, limit, "there is enough memory again"),
             MemoryLevel::Lean => {
-                tracing::warn!(used, limit, "memory is scarce: nothing is kept for later")
+                tracing::warn!(
+                    used,
+                    limit,
+                    "memory is scarce: caches and buffers are not kept"
+                )
             }
             MemoryLevel::Full => {
                 tracing::warn!(
                     used,
                     limit,
-                    "memory is full: what is new waits, and the largest clients are cut"
+                    "memory is full: new connections and requests wait, and the largest clients are disconnected"
                 );
             }
         }
@@ -221,15 +225,15 @@ mod tests {
     #[test]
     fn the_memory_limit_is_by_cgroup_before_machine() {
         let cgroup = |bytes| Some((bytes, PathBuf::from("/sys/fs/cgroup/memory.max")));
-        let both = by_itself(cgroup(GB), Some(4 * GB));
+        let both = automatic(cgroup(GB), Some(4 * GB));
         assert_eq!(
             both,
-            Allowed::of_cgroup(800_000_000, "80 % of /sys/fs/cgroup/memory.max".to_owned())
+            MemoryLimit::of_cgroup(800_000_000, "80 % of /sys/fs/cgroup/memory.max".to_owned())
         );
         // Version 1 says "no limit" by a number that no machine has.
-        assert_eq!(by_itself(cgroup(1 << 62), Some(4 * GB)).bytes, Some(2 * GB));
-        assert_eq!(by_itself(None, Some(4 * GB)).bytes, Some(2 * GB));
-        assert_eq!(by_itself(None, None).bytes, None);
+        assert_eq!(automatic(cgroup(1 << 62), Some(4 * GB)).bytes, Some(2 * GB));
+        assert_eq!(automatic(None, Some(4 * GB)).bytes, Some(2 * GB));
+        assert_eq!(automatic(None, None).bytes, None);
         assert_eq!(allowed(Memory::Bytes(7)).bytes, Some(7));
         assert_eq!(allowed(Memory::Off).bytes, None);
     }

@@ -4,7 +4,7 @@
 //! connection, so that one deadline holds for everything that a slow client can do.
 
 mod hosts;
-mod places;
+mod slots;
 
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
@@ -25,25 +25,25 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
-use places::{Asked, Places};
+use slots::{ConnectionSlots, HeadReceived};
 
-pub(crate) use hosts::Hosts;
-use hosts::Refusal;
+pub(crate) use hosts::AllowedHosts;
+use hosts::HostRefusal;
 
-/// What a listener of this address serves.
-pub(crate) struct Endpoints {
+/// The resources of the metrics address.
+pub(crate) struct MetricsRoutes {
     /// The Prometheus text of `/metrics`. Called on the supervisor's thread for each request: it
     /// must not wait.
     pub(crate) metrics: Box<dyn Fn() -> String + Send + Sync>,
     /// The JSON of `/top`. Likewise.
     pub(crate) top: Box<dyn Fn() -> String + Send + Sync>,
-    /// What `/ready` answers.
+    /// The state that `/ready` reports.
     pub(crate) readiness: Arc<Readiness>,
-    /// Under which names it is asked over TCP.
-    pub(crate) hosts: Hosts,
+    /// The host names that requests over TCP may have.
+    pub(crate) hosts: AllowedHosts,
 }
 
-/// How far the process is, for those who send it traffic. Starts as [`Phase::Starting`].
+/// The phase of the process, for the load balancer in front. Starts as [`Phase::Starting`].
 #[derive(Debug, Default)]
 pub(crate) struct Readiness(AtomicU8);
 
@@ -53,19 +53,16 @@ pub(crate) struct Readiness(AtomicU8);
 pub(crate) enum Phase {
     /// Not every listener accepts yet.
     Starting = 0,
-    /// All listeners accept.
     Ready = 1,
-    /// What runs is finished, nothing new should come.
+    /// Exchanges in progress end; the load balancer should send no more.
     Draining = 2,
 }
 
 impl Readiness {
-    /// Enters `phase`; the next `/ready` answers by it.
     pub(crate) fn enter(&self, phase: Phase) {
         self.0.store(phase as u8, Ordering::Release);
     }
 
-    /// The phase now.
     pub(crate) fn phase(&self) -> Phase {
         match self.0.load(Ordering::Acquire) {
             0 => Phase::Starting,
@@ -75,25 +72,23 @@ impl Readiness {
     }
 }
 
-/// A bound listener, made where privileges were still there.
-pub(crate) enum Listener {
-    /// A TCP listener.
+/// A bound listener, made before root was given up.
+pub(crate) enum MetricsListener {
     Tcp(std::net::TcpListener),
-    /// A Unix stream listener.
     Unix(StdUnixListener),
 }
 
-/// Connections at once.
+/// The most connections at once.
 const AT_ONCE: usize = 64;
-/// From the accepted connection to a whole request head.
+/// The time from the accepted connection to a whole request head.
 const HEAD: Duration = Duration::from_secs(5);
-/// From the accepted connection to the last byte of the answer.
+/// The time from the accepted connection to the last byte of the response.
 const WHOLE: Duration = Duration::from_secs(20);
-/// After a failed accept that waiting may cure (no descriptor left).
+/// The pause after a failed accept that waiting may cure (no descriptor left).
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What is said to those who ask for another host.
-const FOREIGN: &str = "This host, or the page that asks, is not one of the metrics address. If it should be, write its name into\n\
+/// The body of responses to requests for another host.
+const FOREIGN: &str = "The metrics address does not answer requests for this host or from this page. To allow it, add its name to\n\
     the configuration: metrics = { at = \"ADDR:PORT\", hosts = [\"NAME\"] }\n";
 
 const PROMETHEUS: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4");
@@ -105,28 +100,31 @@ const PLAIN: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8")
 ///
 /// # Errors
 /// When the runtime cannot take the listener over; afterwards it does not return.
-pub(crate) async fn serve(listener: Listener, endpoints: Arc<Endpoints>) -> io::Result<()> {
+pub(crate) async fn serve(
+    listener: MetricsListener,
+    endpoints: Arc<MetricsRoutes>,
+) -> io::Result<()> {
     let deadlines = Deadlines {
         head: HEAD,
         whole: WHOLE,
     };
     match listener {
-        Listener::Tcp(listener) => {
+        MetricsListener::Tcp(listener) => {
             listener.set_nonblocking(true)?;
             let listener = TcpListener::from_std(listener)?;
-            accept(listener, endpoints, Names::Checked, deadlines).await
+            accept(listener, endpoints, HostCheck::Checked, deadlines).await
         }
-        Listener::Unix(listener) => {
+        MetricsListener::Unix(listener) => {
             listener.set_nonblocking(true)?;
             let listener = UnixListener::from_std(listener)?;
-            accept(listener, endpoints, Names::Any, deadlines).await
+            accept(listener, endpoints, HostCheck::Any, deadlines).await
         }
     }
 }
 
-/// Whether the host of a request matters. No name leads to a Unix socket.
+/// Whether the host of a request is checked. No host name leads to a Unix socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Names {
+enum HostCheck {
     Checked,
     Any,
 }
@@ -137,7 +135,7 @@ struct Deadlines {
     whole: Duration,
 }
 
-/// What a listener of either kind does.
+/// A listener of either kind.
 trait Accept {
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
@@ -162,30 +160,30 @@ impl Accept for UnixListener {
 
 async fn accept(
     listener: impl Accept,
-    endpoints: Arc<Endpoints>,
-    names: Names,
+    endpoints: Arc<MetricsRoutes>,
+    names: HostCheck,
     deadlines: Deadlines,
 ) -> io::Result<()> {
-    let mut places = Places::new(AT_ONCE);
+    let mut slots = ConnectionSlots::new(AT_ONCE);
     let mut failed = false;
     loop {
         match poll_fn(|cx| listener.poll_next(cx)).await {
             Ok(stream) => {
                 failed = false;
-                let place = places.take().await;
-                let asked = Asked::default();
+                let slot = slots.take().await;
+                let head_received = HeadReceived::default();
                 let connection = serve_connection(
                     stream,
                     Arc::clone(&endpoints),
                     names,
-                    asked.clone(),
+                    head_received.clone(),
                     deadlines,
                 );
                 let task = tokio::spawn(async move {
                     connection.await;
-                    drop(place);
+                    drop(slot);
                 });
-                places.fill(asked, task);
+                slots.occupy(head_received, task);
             }
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
@@ -198,11 +196,10 @@ async fn accept(
     }
 }
 
-/// Tells the operator of the first host that is refused: what scrapes shows the status, and not the
-/// cure in the answer.
-fn tell_once<B>(request: &Request<B>) {
-    static TOLD: AtomicBool = AtomicBool::new(false);
-    if !TOLD.swap(true, Ordering::Relaxed) {
+/// Logs the first refused host: programs that scrape show the status, but not the cure in the body.
+fn log_first_refusal<B>(request: &Request<B>) {
+    static LOGGED: AtomicBool = AtomicBool::new(false);
+    if !LOGGED.swap(true, Ordering::Relaxed) {
         let host: String = request
             .headers()
             .get(HOST)
@@ -215,37 +212,40 @@ fn tell_once<B>(request: &Request<B>) {
             .unwrap_or_default();
         tracing::warn!(
             ?host,
-            "a request to the metrics address is refused (421): metrics.hosts says for which names it answers"
+            "a request to the metrics address was refused (421): add its host to metrics.hosts"
         );
     }
 }
 
 fn serve_connection<S>(
     stream: S,
-    endpoints: Arc<Endpoints>,
-    names: Names,
-    asked: Asked,
+    endpoints: Arc<MetricsRoutes>,
+    names: HostCheck,
+    head_received: HeadReceived,
     deadlines: Deadlines,
 ) -> impl Future<Output = ()>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let service = service_fn(move |request: Request<Incoming>| {
-        asked.set();
-        let checked = if names == Names::Any {
+        head_received.set();
+        let checked = if names == HostCheck::Any {
             Ok(())
         } else {
             endpoints.hosts.check(&request)
         };
-        let answer = match checked {
-            Ok(()) => answer(request.method(), request.uri().path(), &endpoints),
-            Err(Refusal::Malformed) => plain(StatusCode::BAD_REQUEST, "one Host is needed\n"),
-            Err(Refusal::Foreign) => {
-                tell_once(&request);
+        let response = match checked {
+            Ok(()) => respond(request.method(), request.uri().path(), &endpoints),
+            Err(HostRefusal::Malformed) => plain(
+                StatusCode::BAD_REQUEST,
+                "the request must have one Host field\n",
+            ),
+            Err(HostRefusal::Foreign) => {
+                log_first_refusal(&request);
                 plain(StatusCode::MISDIRECTED_REQUEST, FOREIGN)
             }
         };
-        std::future::ready(Ok::<_, Infallible>(answer))
+        std::future::ready(Ok::<_, Infallible>(response))
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -262,12 +262,15 @@ where
     }
 }
 
-fn answer(method: &Method, path: &str, endpoints: &Endpoints) -> Response<Full<Bytes>> {
-    // What is made is made only for those who may have it.
+fn respond(method: &Method, path: &str, endpoints: &MetricsRoutes) -> Response<Full<Bytes>> {
+    // The texts are made only for allowed methods.
     let allowed = *method == Method::GET || *method == Method::HEAD;
     match path {
         "/metrics" | "/top" | "/health" | "/ready" if !allowed => {
-            let mut refusal = plain(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n");
+            let mut refusal = plain(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "only GET and HEAD are supported\n",
+            );
             refusal
                 .headers_mut()
                 .insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
@@ -283,7 +286,7 @@ fn answer(method: &Method, path: &str, endpoints: &Endpoints) -> Response<Full<B
         },
         _ => plain(
             StatusCode::NOT_FOUND,
-            "here are /metrics, /top, /health and /ready\n",
+            "available are /metrics, /top, /health and /ready\n",
         ),
     }
 }
@@ -303,273 +306,4 @@ fn response(status: StatusCode, kind: HeaderValue, body: Bytes) -> Response<Full
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::VecDeque;
-    use std::net::SocketAddr;
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-
-    fn block_on(test: impl Future<Output = ()>) {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
-        let limit = Duration::from_secs(60);
-        runtime.block_on(async {
-            tokio::time::timeout(limit, test)
-                .await
-                .expect("the test hangs")
-        });
-    }
-
-    fn endpoints(readiness: &Arc<Readiness>) -> Arc<Endpoints> {
-        Arc::new(Endpoints {
-            metrics: Box::new(|| "lockgate_connections_total 3\n".into()),
-            top: Box::new(|| "{\"clients\":[]}".into()),
-            readiness: Arc::clone(readiness),
-            hosts: Hosts::new(&["metrics.example.com".into()]),
-        })
-    }
-
-    fn started() -> (SocketAddr, Arc<Readiness>) {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let readiness = Arc::new(Readiness::default());
-        tokio::spawn(serve(Listener::Tcp(listener), endpoints(&readiness)));
-        (address, readiness)
-    }
-
-    async fn ask(address: SocketAddr, request: &str) -> String {
-        let mut stream = TcpStream::connect(address).await.unwrap();
-        exchange(&mut stream, request).await
-    }
-
-    async fn exchange(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), request: &str) -> String {
-        stream.write_all(request.as_bytes()).await.unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.unwrap();
-        answer
-    }
-
-    async fn fetch(address: SocketAddr, path: &str) -> String {
-        ask(
-            address,
-            &format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n"),
-        )
-        .await
-    }
-
-    #[test]
-    fn every_path_answers_with_its_type() {
-        block_on(async {
-            let (address, _) = started();
-            let metrics = fetch(address, "/metrics").await;
-            assert!(metrics.starts_with("HTTP/1.1 200 OK\r\n"), "{metrics}");
-            assert!(
-                metrics.contains("content-type: text/plain; version=0.0.4\r\n"),
-                "{metrics}"
-            );
-            assert!(
-                metrics.ends_with("\r\n\r\nlockgate_connections_total 3\n"),
-                "{metrics}"
-            );
-            let top = fetch(address, "/top?n=3").await;
-            assert!(top.contains("content-type: application/json\r\n"), "{top}");
-            assert!(top.ends_with("\r\n\r\n{\"clients\":[]}"), "{top}");
-            assert!(fetch(address, "/health").await.ends_with("\r\n\r\nok\n"));
-        });
-    }
-
-    #[test]
-    fn ready_follows_the_life_of_the_process() {
-        block_on(async {
-            let (address, readiness) = started();
-            for (phase, status, body) in [
-                (Phase::Starting, "503 Service Unavailable", "starting\n"),
-                (Phase::Ready, "200 OK", "ready\n"),
-                (Phase::Draining, "503 Service Unavailable", "draining\n"),
-            ] {
-                readiness.enter(phase);
-                assert_eq!(readiness.phase(), phase);
-                let answer = fetch(address, "/ready").await;
-                assert!(
-                    answer.starts_with(&format!("HTTP/1.1 {status}\r\n")),
-                    "{answer}"
-                );
-                assert!(answer.ends_with(&format!("\r\n\r\n{body}")), "{answer}");
-            }
-        });
-    }
-
-    #[test]
-    fn head_has_the_length_and_no_body() {
-        block_on(async {
-            let (address, _) = started();
-            let answer = ask(address, "HEAD /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
-            assert!(answer.contains("content-length: 29\r\n"), "{answer}");
-            assert!(answer.ends_with("\r\n\r\n"), "{answer}");
-        });
-    }
-
-    #[test]
-    fn other_methods_and_paths_are_refused() {
-        block_on(async {
-            let (address, _) = started();
-            let answer = ask(
-                address,
-                "POST /metrics HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n",
-            )
-            .await;
-            assert!(answer.starts_with("HTTP/1.1 405 "), "{answer}");
-            assert!(answer.contains("allow: GET, HEAD\r\n"), "{answer}");
-            assert!(
-                fetch(address, "/metrics/")
-                    .await
-                    .starts_with("HTTP/1.1 404 ")
-            );
-            assert!(fetch(address, "/").await.starts_with("HTTP/1.1 404 "));
-            assert!(
-                ask(address, "garbage\r\n\r\n")
-                    .await
-                    .starts_with("HTTP/1.1 400 ")
-            );
-        });
-    }
-
-    #[test]
-    fn silent_connections_never_keep_it_busy() {
-        block_on(async {
-            let (address, _) = started();
-            let mut silent = VecDeque::new();
-            for path in ["/health", "/metrics", "/top", "/health"] {
-                for _ in 0..200 {
-                    silent.push_back(TcpStream::connect(address).await.unwrap());
-                    if silent.len() > 3 * AT_ONCE {
-                        silent.pop_front();
-                    }
-                }
-                assert!(fetch(address, path).await.starts_with("HTTP/1.1 200 "));
-            }
-        });
-    }
-
-    #[test]
-    fn the_connection_that_waits_longest_for_its_head_gives_way() {
-        block_on(async {
-            let mut places = Places::new(2);
-            let (told, mut closed) = tokio::sync::mpsc::unbounded_channel();
-            struct Open(u8, tokio::sync::mpsc::UnboundedSender<u8>);
-            impl Drop for Open {
-                fn drop(&mut self) {
-                    let _ = self.1.send(self.0);
-                }
-            }
-            // The first has asked, the others wait for their heads.
-            for number in 1..=4 {
-                let place = places.take().await;
-                let (asked, open) = (Asked::default(), Open(number, told.clone()));
-                if number == 1 {
-                    asked.set();
-                }
-                let task = tokio::spawn(async move {
-                    std::future::pending::<()>().await;
-                    drop((open, place));
-                });
-                places.fill(asked, task);
-            }
-            assert_eq!(
-                (closed.recv().await, closed.recv().await),
-                (Some(2), Some(3))
-            );
-        });
-    }
-
-    #[test]
-    fn a_host_of_another_is_refused_with_the_key_and_missing_is_malformed() {
-        block_on(async {
-            let (address, _) = started();
-            for (host, status) in [
-                ("evil.example", 421),
-                ("metrics.example.com:9090", 200),
-                ("[::1]:1", 200),
-                ("localhost", 200),
-            ] {
-                let answer = ask(
-                    address,
-                    &format!("GET /top HTTP/1.1\r\nhost: {host}\r\n\r\n"),
-                )
-                .await;
-                assert!(
-                    answer.starts_with(&format!("HTTP/1.1 {status} ")),
-                    "{host}: {answer}"
-                );
-                assert_eq!(answer.contains("hosts = ["), status == 421, "{answer}");
-            }
-            assert!(
-                ask(address, "GET /top HTTP/1.1\r\n\r\n")
-                    .await
-                    .starts_with("HTTP/1.1 400 ")
-            );
-            let rebound =
-                "GET /top HTTP/1.1\r\nhost: localhost\r\norigin: http://evil.example\r\n\r\n";
-            assert!(ask(address, rebound).await.starts_with("HTTP/1.1 421 "));
-            assert!(
-                ask(address, "GET /top HTTP/1.0\r\n\r\n")
-                    .await
-                    .starts_with("HTTP/1.0 200 ")
-            );
-        });
-    }
-
-    #[test]
-    fn half_a_head_and_an_unread_answer_end_by_their_deadlines() {
-        block_on(async {
-            let never = Duration::from_secs(3_600);
-            let soon = Duration::from_millis(1);
-            let readiness = Arc::new(Readiness::default());
-            let (mut client, server) = tokio::io::duplex(64);
-            client.write_all(b"GET /health HT").await.unwrap();
-            serve_connection(
-                server,
-                endpoints(&readiness),
-                Names::Any,
-                Asked::default(),
-                Deadlines {
-                    head: soon,
-                    whole: never,
-                },
-            )
-            .await;
-
-            let (mut client, server) = tokio::io::duplex(64);
-            client
-                .write_all(b"GET /metrics HTTP/1.1\r\n\r\n")
-                .await
-                .unwrap();
-            serve_connection(
-                server,
-                endpoints(&readiness),
-                Names::Any,
-                Asked::default(),
-                Deadlines {
-                    head: never,
-                    whole: soon,
-                },
-            )
-            .await;
-        });
-    }
-
-    #[test]
-    fn a_unix_socket_serves_too() {
-        block_on(async {
-            let dir = tempfile::tempdir().unwrap();
-            let path = dir.path().join("metrics.sock");
-            let listener = StdUnixListener::bind(&path).unwrap();
-            tokio::spawn(serve(Listener::Unix(listener), endpoints(&Arc::default())));
-            let mut stream = UnixStream::connect(&path).await.unwrap();
-            let answer = exchange(&mut stream, "GET /health HTTP/1.0\r\n\r\n").await;
-            assert!(answer.ends_with("ok\n"), "{answer}");
-        });
-    }
-}
+mod tests;

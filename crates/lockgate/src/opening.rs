@@ -1,15 +1,12 @@
-//! What a start opens, in its order: certificates are read and addresses bound first, then
-//! privileges are dropped while there is one thread, then the state and the logs are opened as the
-//! user that remains.
+//! The steps of a start, in their order: certificates are read and addresses bound first, then root is
+//! given up while there is one thread, then the state and the logs are opened as the user that remains.
 //!
-//! `check` goes the same way step by step, and so does a start once a step has failed: every
-//! mistake is told at once. They only find out whether a step would succeed, and leave nothing
-//! behind.
+//! `check` takes the same steps, and so does a start once a step has failed, so that every mistake is
+//! reported at once. They only try whether a step would succeed, and leave nothing behind.
 
 mod addresses;
 mod logs;
 
-use std::io;
 use std::path::Path;
 use std::thread;
 
@@ -17,8 +14,9 @@ use lockgate_config::{Code, Config, LoadedConfig, Report, RouteAction, Workers};
 use lockgate_net::listen::{BindCheck, BoundListener, ListenAddress};
 use rustix::fs::{Access, access};
 
-use crate::assemble::{self, Assembly, Sight};
-use crate::privileges::Account;
+use crate::assemble::{self, Assembly, ReadAccess};
+use crate::folders::writable;
+use crate::privileges::ServiceUser;
 use crate::{descriptors, metrics_server, privileges, state};
 
 pub(crate) use logs::Logs;
@@ -28,31 +26,31 @@ pub(crate) use logs::Logs;
 pub(crate) enum Mode {
     /// Everything is opened, and stays open.
     Start,
-    /// Nothing is opened; the process becomes the user, to see what that user may.
+    /// Nothing is opened; the process becomes the user, to try the files as that user.
     Check(BindCheck),
-    /// Nothing is opened, and the process stays what it is: it serves.
+    /// Nothing is opened, and the process keeps its user: it serves.
     Serving,
 }
 
-/// Bound, read and allowed: what is left is to run.
+/// Everything that a start has opened, ready to run.
 pub(crate) struct Prepared {
     pub(crate) config: Config,
     pub(crate) assembly: Assembly,
     pub(crate) bound: Vec<BoundListener>,
-    pub(crate) metrics: Option<(metrics_server::Listener, ListenAddress)>,
+    pub(crate) metrics: Option<(metrics_server::MetricsListener, ListenAddress)>,
     pub(crate) logs: Logs,
     pub(crate) workers: usize,
 }
 
-/// Does everything that can fail; what is wrong is added to `report`, and then nothing runs.
+/// Takes every step that can fail; mistakes are added to `report`, and then nothing runs.
 pub(crate) fn prepare(loaded: &LoadedConfig, report: &mut Report) -> Option<Prepared> {
     match descriptors::raise() {
         Ok(raised) => tracing::debug!(
             from = raised.from,
             to = raised.to,
-            "limit on open descriptors"
+            "limit of open descriptors"
         ),
-        Err(error) => tracing::warn!(%error, "the limit on open descriptors stays as it is"),
+        Err(error) => tracing::warn!(%error, "the limit of open descriptors cannot be raised"),
     }
     let workers = match loaded.config.workers {
         Workers::Count(count) => count.get(),
@@ -63,10 +61,10 @@ pub(crate) fn prepare(loaded: &LoadedConfig, report: &mut Report) -> Option<Prep
         loaded,
         report,
         mode: Mode::Start,
-        sight: Sight::AsStart,
+        access: ReadAccess::AsStart,
         failed: false,
     };
-    let Opened {
+    let OpenedResources {
         assembly,
         bound,
         metrics,
@@ -85,25 +83,25 @@ pub(crate) fn prepare(loaded: &LoadedConfig, report: &mut Report) -> Option<Prep
     })
 }
 
-/// Finds out what a start would fail with, and leaves nothing behind; what it finds is added to
-/// `report`. In [`Mode::Check`] the process becomes the user for good.
+/// Tries the steps of a start, and leaves nothing behind; mistakes are added to `report`. In
+/// [`Mode::Check`] the process becomes the user for good.
 pub(crate) fn rehearse(loaded: &LoadedConfig, mode: Mode, report: &mut Report) -> Option<Assembly> {
     Opening {
         loaded,
         report,
         mode,
-        sight: Sight::AsStart,
+        access: ReadAccess::AsStart,
         failed: false,
     }
     .run(1)
     .assembly
 }
 
-/// What the steps have opened; nothing of it where it was not to be opened.
-struct Opened {
+/// The results of the steps; empty where a step is only tried.
+struct OpenedResources {
     assembly: Option<Assembly>,
     bound: Vec<BoundListener>,
-    metrics: Option<(metrics_server::Listener, ListenAddress)>,
+    metrics: Option<(metrics_server::MetricsListener, ListenAddress)>,
     logs: Option<Logs>,
 }
 
@@ -111,16 +109,16 @@ struct Opening<'a> {
     loaded: &'a LoadedConfig,
     report: &'a mut Report,
     mode: Mode,
-    sight: Sight,
+    access: ReadAccess,
     failed: bool,
 }
 
 impl Opening<'_> {
-    fn run(&mut self, workers: usize) -> Opened {
+    fn run(&mut self, workers: usize) -> OpenedResources {
         let config = &self.loaded.config;
         let account = self.account();
-        self.sight = self.sight_of(account.as_ref());
-        let assembly = assemble::assemble(config, self.sight, self.report);
+        self.access = self.access_of(account.as_ref());
+        let assembly = assemble::assemble(config, self.access, self.report);
         self.failed |= assembly.is_none();
         let bound = self.listeners(assembly.as_ref(), workers);
         let metrics = config
@@ -128,16 +126,16 @@ impl Opening<'_> {
             .as_ref()
             .and_then(|metrics| self.metrics(&assemble::address(&metrics.at)));
         self.make_state(account.as_ref());
-        if self.sight == Sight::Less {
-            self.doubt_sight();
+        if self.access == ReadAccess::Less {
+            self.warn_unexamined();
         } else if !self.become_user() {
-            self.sight = Sight::Less;
+            self.access = ReadAccess::Less;
         } else if config.user.is_some() {
-            self.doubt_reading(assembly.as_ref());
+            self.warn_unreadable(assembly.as_ref());
         }
         let logs = self.logs();
         self.keep_state();
-        Opened {
+        OpenedResources {
             assembly,
             bound,
             metrics,
@@ -145,19 +143,19 @@ impl Opening<'_> {
         }
     }
 
-    /// Whether a step is taken, rather than tried.
+    /// Whether steps are taken, not only tried.
     fn is_real(&self) -> bool {
         self.mode == Mode::Start && !self.failed
     }
 
-    /// The user to become; none where it is unknown, too.
-    fn account(&mut self) -> Option<Account> {
+    /// The user to become; `None` also where it is unknown.
+    fn account(&mut self) -> Option<ServiceUser> {
         match self
             .loaded
             .config
             .user
             .as_deref()
-            .map(Account::look_up)
+            .map(ServiceUser::look_up)
             .transpose()
         {
             Ok(account) => account,
@@ -168,27 +166,27 @@ impl Opening<'_> {
         }
     }
 
-    /// Whether this process may read what the start may: one that is not root cannot look with the
-    /// eyes of root, nor with those of another user.
-    fn sight_of(&self, account: Option<&Account>) -> Sight {
+    /// Whether this process may read the files that the start may read: a process that is not root
+    /// cannot read as root, nor as another user.
+    fn access_of(&self, account: Option<&ServiceUser>) -> ReadAccess {
         let root = nix::unistd::geteuid().is_root();
         match (self.mode, account) {
-            (Mode::Start, _) | (_, None) => Sight::AsStart,
-            (Mode::Check(_), Some(account)) if root || account.is_current() => Sight::AsStart,
-            (Mode::Serving, Some(_)) if root => Sight::AsStart,
-            _ => Sight::Less,
+            (Mode::Start, _) | (_, None) => ReadAccess::AsStart,
+            (Mode::Check(_), Some(account)) if root || account.is_current() => ReadAccess::AsStart,
+            (Mode::Serving, Some(_)) if root => ReadAccess::AsStart,
+            _ => ReadAccess::Less,
         }
     }
 
-    /// The folder of `state`, made while there are privileges for it.
-    fn make_state(&mut self, account: Option<&Account>) {
+    /// Makes the folder of `state` while the process is root.
+    fn make_state(&mut self, account: Option<&ServiceUser>) {
         let Some(dir) = &self.loaded.config.state else {
             return;
         };
-        let made = match (self.is_real(), self.sight) {
-            (true, _) => state::prepare(dir, account.map(Account::ids)),
-            (false, Sight::AsStart) => state::try_prepare(dir),
-            (false, Sight::Less) => Ok(()),
+        let made = match (self.is_real(), self.access) {
+            (true, _) => state::prepare(dir, account.map(ServiceUser::ids)),
+            (false, ReadAccess::AsStart) => state::try_prepare(dir),
+            (false, ReadAccess::Less) => Ok(()),
         };
         if let Err(error) = made {
             let cure = "name a folder that can be made, or leave `state` out";
@@ -201,8 +199,8 @@ impl Opening<'_> {
         }
     }
 
-    /// Gives up privileges for good; nothing that needs them comes after this. Whether this process
-    /// now is what the start would be.
+    /// Gives up root for good; no later step needs it. Returns whether the process now has the user of
+    /// the start.
     fn become_user(&mut self) -> bool {
         let Some(user) = self
             .loaded
@@ -213,7 +211,7 @@ impl Opening<'_> {
         else {
             return true;
         };
-        if Account::look_up(user).is_err() {
+        if ServiceUser::look_up(user).is_err() {
             return false;
         }
         match privileges::drop_to(user) {
@@ -225,24 +223,24 @@ impl Opening<'_> {
         }
     }
 
-    fn doubt_sight(&mut self) {
+    fn warn_unexamined(&mut self) {
         let user = self.loaded.config.user.as_deref().unwrap_or_default();
-        let message = format!("what {user:?} may read and write was not looked at");
-        let cure = "run `check` as root, as the start is";
-        self.complain("user", Code::NotExamined, &message, cure);
+        let message = format!("the files that {user:?} may read and write were not checked");
+        let cure = "run `check` as root, as the service starts";
+        self.report_key("user", Code::NotExamined, &message, cure);
     }
 
-    /// What only root could read was read just now; a renewed one could not be. And folders that
-    /// are served.
-    fn doubt_reading(&mut self, assembly: Option<&Assembly>) {
+    /// Warns of files that only root can read, because a renewed file could not be read, and of served
+    /// folders that the user cannot read.
+    fn warn_unreadable(&mut self, assembly: Option<&Assembly>) {
         let mut files = assembly.map(Assembly::files).unwrap_or_default();
         files.sort();
         files.dedup();
         for path in files {
             if let Err(error) = std::fs::File::open(&path) {
-                let message = format!("a renewed {} will not be taken up: {error}", path.display());
+                let message = format!("a renewed {} could not be read: {error}", path.display());
                 let cure = "let the group of `user` read it (chgrp, chmod 640), or restart after every renewal";
-                self.complain("user", Code::UnreadableLater, &message, cure);
+                self.report_key("user", Code::UnreadableLater, &message, cure);
             }
         }
         let routes = self
@@ -255,21 +253,21 @@ impl Opening<'_> {
             RouteAction::Files(files) => Some(files),
             _ => None,
         });
-        let mut told: Vec<&Path> = Vec::new();
+        let mut reported: Vec<&Path> = Vec::new();
         for files in served {
-            // One that is not there has been told.
+            // A missing folder was reported before.
             let readable = access(&files.root, Access::READ_OK | Access::EXEC_OK);
             if readable.is_err_and(|error| error == rustix::io::Errno::ACCESS)
-                && !told.contains(&&*files.root)
+                && !reported.contains(&&*files.root)
             {
-                told.push(&files.root);
+                reported.push(&files.root);
                 let message = "`user` cannot read this folder";
                 let cure = "let the group of `user` read it: chgrp -R, chmod -R g+rX";
                 self.report.push_at(
                     Code::RootMissing,
                     &files.at,
                     message,
-                    "its files are answered with 403",
+                    "requests for its files get 403",
                     cure,
                 );
             }
@@ -280,14 +278,14 @@ impl Opening<'_> {
         let Some(dir) = &self.loaded.config.state else {
             return;
         };
-        let kept = match (self.is_real(), self.sight) {
+        let kept = match (self.is_real(), self.access) {
             (true, _) => state::keep_last_good(dir, &self.loaded.merged_toml()),
-            (false, Sight::AsStart) if dir.is_dir() => writable(dir),
-            // The start makes it, or may do what this process may not.
+            (false, ReadAccess::AsStart) if dir.is_dir() => writable(dir),
+            // The start makes the folder, or has rights that this process does not have.
             (false, _) => Ok(()),
         };
         if let Err(error) = kept {
-            self.complain(
+            self.report_key(
                 "state",
                 Code::StateUnwritten,
                 &format!("{}: {error}", dir.display()),
@@ -298,26 +296,14 @@ impl Opening<'_> {
 
     fn error(&mut self, key: &str, code: Code, message: &str, cure: &str) {
         self.failed = true;
-        self.complain(key, code, message, cure);
+        self.report_key(key, code, message, cure);
     }
 
-    /// Reports what is wrong with a key at the top of the file, at its place if it was written.
-    fn complain(&mut self, key: &str, code: Code, message: &str, cure: &str) {
+    /// Reports a mistake with a key at the top of the file, at its place if the file has it.
+    fn report_key(&mut self, key: &str, code: Code, message: &str, cure: &str) {
         match self.loaded.at(key) {
             Some(at) => self.report.push_at(code, at, message, "", cure),
             None => self.report.push(code, message, "", cure),
         }
     }
-}
-
-/// Whether this process may make files in `folder`.
-pub(crate) fn writable(folder: &Path) -> io::Result<()> {
-    Ok(access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
-}
-
-/// The folder that a file is in.
-pub(crate) fn parent(path: &Path) -> &Path {
-    path.parent()
-        .filter(|folder| !folder.as_os_str().is_empty())
-        .unwrap_or(Path::new("."))
 }

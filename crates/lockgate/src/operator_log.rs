@@ -1,4 +1,4 @@
-//! The operator log: what the program says about itself, on standard error.
+//! The operator log: messages of the program about itself, on standard error.
 //!
 //! Not the access log, which has its own stream, format and thread.
 
@@ -17,18 +17,18 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt as _;
 
-use output::Output;
+use output::StderrOutput;
 
-/// Where the lines of this process go.
-static OUTPUT: Output = Output::new();
+/// The output of this process.
+static OUTPUT: StderrOutput = StderrOutput::new();
 
-/// What a standard error that nobody reads may cost the end of the process, or a panic.
+/// The wait for a standard error that is not read, at the end of the process or in a panic.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How a line looks.
+/// The format of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Format {
-    /// Time, level, words and fields for a person.
+pub(crate) enum OperatorLogFormat {
+    /// Time, level, message and fields as text.
     Text,
     /// One JSON object a line.
     Json,
@@ -38,7 +38,7 @@ pub(crate) enum Format {
 ///
 /// # Errors
 /// When it is called a second time: the first call stays in force.
-pub(crate) fn init(level: LevelFilter, format: Format) -> anyhow::Result<()> {
+pub(crate) fn init(level: LevelFilter, format: OperatorLogFormat) -> anyhow::Result<()> {
     let colour = Colour::of(
         std::env::var_os("NO_COLOR").as_deref(),
         io::stderr().is_terminal(),
@@ -47,12 +47,12 @@ pub(crate) fn init(level: LevelFilter, format: Format) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Has a thread write the lines from now on: no other thread waits for standard error any more.
-/// What does not fit into its queue is lost, and counted. A panic is printed behind what waits in
-/// the queue.
+/// Starts the thread that writes the lines from now on: no other thread waits for standard error any
+/// more. Lines that do not fit into its queue are lost, and counted. A panic is printed behind the
+/// waiting lines.
 ///
 /// # Errors
-/// When the thread cannot be started; lines go on being written by whichever thread has them.
+/// When the thread cannot be started; then each thread goes on writing its own lines.
 pub(crate) fn start_thread() -> io::Result<()> {
     OUTPUT.start_thread(io::stderr().as_fd().try_clone_to_owned()?.into())?;
     let print = std::panic::take_hook();
@@ -66,8 +66,8 @@ pub(crate) fn start_thread() -> io::Result<()> {
     Ok(())
 }
 
-/// Writes past the queue, which is not emptied, by a thread of its own: a standard error that takes
-/// nothing must not keep the process from its end.
+/// Writes past the queue, in a thread of its own: a standard error that is not read must not keep the
+/// process from its end.
 fn write_directly(words: String, mut to: impl Write + Send + 'static) {
     let (done, written) = channel();
     let writes = move || {
@@ -83,13 +83,12 @@ fn write_directly(words: String, mut to: impl Write + Send + 'static) {
     }
 }
 
-/// Waits until all lines so far are written, but no longer than a second: for the end of the
-/// process.
+/// Waits until all lines so far are written, but no longer than a second.
 pub(crate) fn finish() {
     OUTPUT.settle(PATIENCE);
 }
 
-/// Lines lost since the start.
+/// The number of lines lost since the start.
 pub(crate) fn lost() -> u64 {
     OUTPUT.lost()
 }
@@ -101,7 +100,7 @@ enum Colour {
 }
 
 impl Colour {
-    /// <https://no-color.org>: the variable counts when it is present and not empty, whatever its value.
+    /// <https://no-color.org>: the variable counts when it is present and not empty.
     fn of(no_color: Option<&OsStr>, is_terminal: bool) -> Self {
         let refused = no_color.is_some_and(|value| !value.is_empty());
         if is_terminal && !refused {
@@ -114,27 +113,27 @@ impl Colour {
 
 fn subscriber<W>(
     level: LevelFilter,
-    format: Format,
+    format: OperatorLogFormat,
     colour: Colour,
     to: W,
 ) -> Box<dyn Subscriber + Send + Sync>
 where
     W: for<'writer> MakeWriter<'writer> + Send + Sync + 'static,
 {
-    // The module that said it is of no use to an operator: messages are written to stand alone.
+    // Without the module path: it tells an operator nothing, and messages stand alone.
     let builder = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_target(false)
         .with_ansi(colour == Colour::Always)
         .with_writer(to);
-    // The h2 crate warns of whatever a peer does wrong: that is in the access log, once, and must
-    // not fill this one.
+    // The h2 crate warns of every mistake of a peer: those are in the access log, once, and must not
+    // fill this one.
     let ours = Targets::new()
         .with_default(level)
         .with_target("h2", LevelFilter::OFF);
     match format {
-        Format::Text => Box::new(builder.finish().with(ours)),
-        Format::Json => {
+        OperatorLogFormat::Text => Box::new(builder.finish().with(ours)),
+        OperatorLogFormat::Json => {
             let builder = builder.json().flatten_event(true).with_current_span(false);
             Box::new(builder.finish().with(ours))
         }
@@ -158,7 +157,12 @@ mod tests {
         }
     }
 
-    fn written(level: LevelFilter, format: Format, colour: Colour, say: impl FnOnce()) -> String {
+    fn written(
+        level: LevelFilter,
+        format: OperatorLogFormat,
+        colour: Colour,
+        say: impl FnOnce(),
+    ) -> String {
         let page = Page::default();
         let to = page.clone();
         let subscriber = subscriber(level, format, colour, move || to.clone());
@@ -168,9 +172,14 @@ mod tests {
 
     #[test]
     fn text_has_level_words_and_fields() {
-        let said = written(LevelFilter::INFO, Format::Text, Colour::Never, || {
-            tracing::warn!(file = "a.pem", "certificate expires soon");
-        });
+        let said = written(
+            LevelFilter::INFO,
+            OperatorLogFormat::Text,
+            Colour::Never,
+            || {
+                tracing::warn!(file = "a.pem", "certificate expires soon");
+            },
+        );
         assert!(
             said.contains("WARN certificate expires soon file=\"a.pem\""),
             "{said}"
@@ -180,10 +189,15 @@ mod tests {
 
     #[test]
     fn json_is_one_flat_object_a_line() {
-        let said = written(LevelFilter::INFO, Format::Json, Colour::Always, || {
-            tracing::info!(workers = 2, "listening");
-            tracing::info!("drained");
-        });
+        let said = written(
+            LevelFilter::INFO,
+            OperatorLogFormat::Json,
+            Colour::Always,
+            || {
+                tracing::info!(workers = 2, "listening");
+                tracing::info!("drained");
+            },
+        );
         let lines: Vec<serde_json::Value> = said
             .lines()
             .map(|line| serde_json::from_str(line).expect(line))
@@ -195,35 +209,45 @@ mod tests {
         assert!(lines[0]["timestamp"].is_string());
     }
 
-    /// Where the thread of the log does not come on: the message of a panic is the one line that
-    /// nothing else tells.
+    /// The message of a panic is the one line that nothing else reports.
     #[test]
     fn a_panic_is_written_directly_where_the_queue_is_not_emptied() {
         let page = Page::default();
         write_directly("thread panicked\n".to_owned(), page.clone());
         assert_eq!(*page.0.lock().unwrap(), b"thread panicked\n");
-        // Who takes nothing costs a second, and not the end of the process.
+        // A reader that takes nothing costs a second, and not the end of the process.
         let (_read, write) = rustix::pipe::pipe().unwrap();
         write_directly("x".repeat(1 << 20), std::fs::File::from(write));
     }
 
     #[test]
     fn what_a_library_thinks_of_a_peer_is_left_out() {
-        let said = written(LevelFilter::INFO, Format::Text, Colour::Never, || {
-            tracing::warn!(target: "h2::proto::ping_pong", "a PING that we never sent");
-        });
+        let said = written(
+            LevelFilter::INFO,
+            OperatorLogFormat::Text,
+            Colour::Never,
+            || {
+                tracing::warn!(target: "h2::proto::ping_pong", "a PING that we never sent");
+            },
+        );
         assert_eq!(said, "");
     }
 
     #[test]
     fn milder_events_than_the_level_are_left_out() {
-        let said = written(LevelFilter::ERROR, Format::Text, Colour::Never, || {
-            tracing::warn!("mild")
-        });
+        let said = written(
+            LevelFilter::ERROR,
+            OperatorLogFormat::Text,
+            Colour::Never,
+            || tracing::warn!("mild"),
+        );
         assert_eq!(said, "");
-        let said = written(LevelFilter::OFF, Format::Text, Colour::Never, || {
-            tracing::error!("grave")
-        });
+        let said = written(
+            LevelFilter::OFF,
+            OperatorLogFormat::Text,
+            Colour::Never,
+            || tracing::error!("grave"),
+        );
         assert_eq!(said, "");
     }
 
@@ -243,9 +267,12 @@ mod tests {
 
     #[test]
     fn text_on_a_terminal_is_coloured() {
-        let said = written(LevelFilter::INFO, Format::Text, Colour::Always, || {
-            tracing::info!("listening")
-        });
+        let said = written(
+            LevelFilter::INFO,
+            OperatorLogFormat::Text,
+            Colour::Always,
+            || tracing::info!("listening"),
+        );
         assert!(said.contains("\x1b["), "{said:?}");
     }
 }

@@ -1,14 +1,13 @@
-//! What goes to the terminal: reports of the configuration, and the settings of the operator log.
+//! Output to the terminal: reports about the configuration, and the settings of the operator log.
 
 use std::io::{IsTerminal, Write};
 
 use lockgate_config::{Color, LogFormat, LogLevel, Report};
 use tracing::level_filters::LevelFilter;
 
-use crate::operator_log::Format;
+use crate::operator_log::OperatorLogFormat;
 
-/// Prints a line to standard output. Where nobody reads it any more (`lockgate check -v | head`),
-/// that is no error.
+/// Prints a line to standard output. A closed pipe (`lockgate check -v | head`) is no error.
 macro_rules! out {
     ($($text:tt)*) => {
         $crate::print::line(format_args!($($text)*))
@@ -49,9 +48,9 @@ pub(crate) fn level(level: LogLevel) -> LevelFilter {
 }
 
 /// The format as the operator log knows it.
-pub(crate) fn format(format: LogFormat) -> Format {
+pub(crate) fn format(format: LogFormat) -> OperatorLogFormat {
     match format {
-        LogFormat::Text => Format::Text,
-        LogFormat::Json => Format::Json,
+        LogFormat::Text => OperatorLogFormat::Text,
+        LogFormat::Json => OperatorLogFormat::Json,
     }
 }

@@ -1,6 +1,6 @@
-//! Giving up root, once, after sockets are bound and keys are read.
+//! The end of root privileges, once, after sockets are bound and keys are read.
 //!
-//! Knows users and groups; does not know what still needs root, nor bind or read anything itself.
+//! Knows users and groups; does not know which steps need root, and neither binds nor reads anything.
 
 use anyhow::{Context as _, bail, ensure};
 use nix::unistd::{
@@ -8,16 +8,16 @@ use nix::unistd::{
 };
 use std::ffi::CString;
 
-/// Who `user = "…"` of the configuration is: a user and the group that it works in.
+/// The user and group of the key `user`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Account {
-    /// The name, for `initgroups`; none for a bare number that no user has.
+pub(crate) struct ServiceUser {
+    /// The name, for `initgroups`; `None` for a number without a user.
     name: Option<String>,
     user: Uid,
     group: Gid,
 }
 
-impl Account {
+impl ServiceUser {
     /// Looks up `written`: a name or a number, and optionally a group after a colon (`www`, `33`,
     /// `www:tls`, `65534:65534`). Without a group it is the user's own.
     ///
@@ -30,17 +30,17 @@ impl Account {
             None => (written, None),
         };
         let account = match (find_user(user)?, group) {
-            (Found::User(known), group) => Self {
+            (UserLookup::User(known), group) => Self {
                 name: Some(known.name),
                 user: known.uid,
                 group: group.unwrap_or(known.gid),
             },
-            (Found::Number(number), Some(group)) => Self {
+            (UserLookup::Unnamed(number), Some(group)) => Self {
                 name: None,
                 user: number,
                 group,
             },
-            (Found::Number(number), None) => {
+            (UserLookup::Unnamed(number), None) => {
                 bail!(
                     "no user has the number {number}: name a group too, as in \"{number}:{number}\""
                 )
@@ -75,9 +75,9 @@ impl Account {
     }
 }
 
-/// Becomes `user` (see [`Account::look_up`]) for good: groups, group and user ids, no way back to
-/// root, and no new privileges by running a set-uid program. Does nothing but say so when the
-/// process is that user already.
+/// Becomes `user` (see [`ServiceUser::look_up`]) for good: groups, group and user ids, no way back to
+/// root, and no new privileges by running a set-uid program. Does nothing when the process is that
+/// user already.
 ///
 /// To be called before the first thread is started, so that there is none that keeps root.
 ///
@@ -85,7 +85,7 @@ impl Account {
 /// Other threads running, an unknown user, not being root, or a step that the system refuses: the
 /// process must then not go on, as its privileges are neither the old nor the new ones.
 pub(crate) fn drop_to(user: &str) -> anyhow::Result<()> {
-    let account = Account::look_up(user)?;
+    let account = ServiceUser::look_up(user)?;
     if account.is_current() {
         tracing::info!(user, "already running as this user: nothing to drop");
         return no_new_privileges();
@@ -110,7 +110,7 @@ pub(crate) fn drop_to(user: &str) -> anyhow::Result<()> {
     no_new_privileges()
 }
 
-fn become_account(account: &Account) -> anyhow::Result<()> {
+fn become_account(account: &ServiceUser) -> anyhow::Result<()> {
     match &account.name {
         Some(name) => {
             let name = CString::new(name.as_str()).context("its name has a zero byte")?;
@@ -123,7 +123,7 @@ fn become_account(account: &Account) -> anyhow::Result<()> {
     setresuid(account.user, account.user, account.user).context("setresuid")?;
     ensure!(
         setuid(Uid::from_raw(0)).is_err() && account.is_current(),
-        "root came back after dropping it"
+        "the process could become root again after dropping it"
     );
     Ok(())
 }
@@ -132,24 +132,25 @@ fn no_new_privileges() -> anyhow::Result<()> {
     rustix::thread::set_no_new_privs(true).context("cannot set no_new_privs")
 }
 
-/// How many threads this process has; 1 where /proc is not mounted: there the C library's set-id
-/// functions, which reach every thread, are all that keeps the promise.
+/// The number of threads of this process; 1 where /proc is not mounted: there only the C library's
+/// set-id functions, which change every thread, keep the promise.
 fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count)
 }
 
-enum Found {
+/// A user of the system, or a number that no user has.
+enum UserLookup {
     User(User),
-    Number(Uid),
+    Unnamed(Uid),
 }
 
-fn find_user(written: &str) -> anyhow::Result<Found> {
+fn find_user(written: &str) -> anyhow::Result<UserLookup> {
     ensure!(!written.is_empty(), "the user is empty");
     // A name of digits only is a name first, as in chown(1).
     if let Some(user) =
         User::from_name(written).with_context(|| format!("looking up user \"{written}\""))?
     {
-        return Ok(Found::User(user));
+        return Ok(UserLookup::User(user));
     }
     let Ok(number) = written.parse::<u32>() else {
         bail!(
@@ -158,7 +159,7 @@ fn find_user(written: &str) -> anyhow::Result<Found> {
     };
     let number = Uid::from_raw(number);
     let known = User::from_uid(number).with_context(|| format!("looking up user {number}"))?;
-    Ok(known.map_or(Found::Number(number), Found::User))
+    Ok(known.map_or(UserLookup::Unnamed(number), UserLookup::User))
 }
 
 fn find_group(written: &str) -> anyhow::Result<Gid> {
@@ -237,7 +238,7 @@ mod tests {
     }
 
     /// What `drop_to` does where the thread of a test is not a second one.
-    fn drop_alone(account: &Account) {
+    fn drop_alone(account: &ServiceUser) {
         become_account(account).unwrap();
         no_new_privileges().unwrap();
     }
@@ -250,7 +251,7 @@ mod tests {
     #[test]
     #[ignore = "gives up its process's privileges: run by root_is_given_up_by_name_and_does_not_come_back"]
     fn child_becomes_nobody() {
-        let nobody = Account::look_up("nobody").unwrap();
+        let nobody = ServiceUser::look_up("nobody").unwrap();
         drop_alone(&nobody);
         assert_all_ids(nobody.ids().0, nobody.ids().1);
         drop_to("nobody").expect("a second time changes nothing");
@@ -266,7 +267,7 @@ mod tests {
     #[test]
     #[ignore = "gives up its process's privileges: run by root_is_given_up_by_numbers_that_nobody_has"]
     fn child_becomes_numbers() {
-        drop_alone(&Account::look_up("4242:4343").unwrap());
+        drop_alone(&ServiceUser::look_up("4242:4343").unwrap());
         assert_all_ids(4242, 4343);
     }
 
@@ -300,19 +301,24 @@ mod tests {
             ("0", "is root"),
             ("0:4242", "is root"),
         ] {
-            let error = Account::look_up(written).expect_err(written).to_string();
+            let error = ServiceUser::look_up(written)
+                .expect_err(written)
+                .to_string();
             assert!(error.contains(says), "{written}: {error}");
         }
     }
 
     #[test]
     fn a_group_after_the_colon_wins_over_the_users_own() {
-        let nobody = Account::look_up("nobody").unwrap();
-        let other = Account::look_up("nobody:4343").unwrap();
+        let nobody = ServiceUser::look_up("nobody").unwrap();
+        let other = ServiceUser::look_up("nobody:4343").unwrap();
         assert_eq!(other.ids(), (nobody.ids().0, 4343));
-        assert_eq!(Account::look_up("4242:4343").unwrap().ids(), (4242, 4343));
         assert_eq!(
-            Account::look_up(&nobody.ids().0.to_string()).unwrap(),
+            ServiceUser::look_up("4242:4343").unwrap().ids(),
+            (4242, 4343)
+        );
+        assert_eq!(
+            ServiceUser::look_up(&nobody.ids().0.to_string()).unwrap(),
             nobody
         );
     }

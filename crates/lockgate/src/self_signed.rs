@@ -11,7 +11,7 @@ use rcgen::{
 };
 
 const LIFETIME: Duration = Duration::from_secs(30 * 86_400);
-/// Clients whose clock is behind accept it too.
+/// The margin before now, for clients with a clock that is behind.
 const SLACK: Duration = Duration::from_secs(3_600);
 
 /// A certificate and its key, both as PEM.

@@ -1,19 +1,19 @@
-//! Signals as what they ask for.
+//! The signals that the process handles, and the action that each asks for.
 
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// What a signal asks for.
+/// The action of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum SignalAction {
     /// TERM, INT, QUIT: drain; a second one cuts that short.
     Stop,
     /// HUP: read certificates and keys again.
     Reload,
     /// USR1: reopen the access log.
     Reopen,
-    /// USR2: another binary, for nginx's and HAProxy's users. There is none of that here.
+    /// USR2: in nginx, a new binary; not supported here.
     Upgrade,
 }
 
@@ -43,15 +43,14 @@ impl Signals {
         })
     }
 
-    /// The next signal.
-    pub(crate) async fn next(&mut self) -> Asked {
+    pub(crate) async fn next(&mut self) -> SignalAction {
         tokio::select! {
-            _ = self.terminate.recv() => Asked::Stop,
-            _ = self.interrupt.recv() => Asked::Stop,
-            _ = self.quit.recv() => Asked::Stop,
-            _ = self.hangup.recv() => Asked::Reload,
-            _ = self.user1.recv() => Asked::Reopen,
-            _ = self.user2.recv() => Asked::Upgrade,
+            _ = self.terminate.recv() => SignalAction::Stop,
+            _ = self.interrupt.recv() => SignalAction::Stop,
+            _ = self.quit.recv() => SignalAction::Stop,
+            _ = self.hangup.recv() => SignalAction::Reload,
+            _ = self.user1.recv() => SignalAction::Reopen,
+            _ = self.user2.recv() => SignalAction::Upgrade,
         }
     }
 }

@@ -1,19 +1,19 @@
-//! The state directory: the last configuration that a start succeeded with.
+//! The state directory, with the last configuration that a start succeeded with.
 //!
-//! Does not decide what a good configuration is. Ticket keys and certificates have their own rooms.
+//! Does not decide whether a configuration is good.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use crate::opening::writable;
+use crate::folders::writable;
 
 const LAST_GOOD: &str = "last-good.toml";
 const UNFINISHED: &str = "last-good.toml.new";
 
 /// Makes `dir` (0700) and its parents if they are missing, owned by `owner` (user and group id) if
-/// one is given: who gives up its privileges later could not make it then, nor write to one that
+/// one is given: a process that gives up root later could not make it then, nor write to one that
 /// belongs to root.
 ///
 /// An existing directory is left as it is.

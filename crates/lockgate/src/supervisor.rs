@@ -1,55 +1,49 @@
-//! The main thread while everything runs: signals, the workers' tick, changed certificates, and the
-//! end in its order.
+//! The main thread while Lockgate runs: signals, the workers' tick, changed certificates, and the
+//! orderly end.
+
+mod reload;
 
 use std::io;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use lockgate_config::{Config, LoadedConfig, Report};
-use lockgate_net::listen::ListenAddress;
-use lockgate_net::tls::{Acceptor, KeyRotation, KeysReloaded, TicketRing, TlsSetupError};
-use lockgate_proxy::admit::basic_auth::Checker;
-use lockgate_proxy::clock::{TICK, Ticker};
+use lockgate_config::{LoadedConfig, Report};
+use lockgate_proxy::clock::TICK;
 use lockgate_proxy::downstream::Service;
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
-use crate::assemble::Assembly;
 use crate::configuration::Configuration;
-use crate::exposition::Exposition;
+use crate::file_watcher::FileWatcher;
 use crate::log_writer::{self, LogWriter};
-use crate::memory::{Allowed, Measuring};
-use crate::metrics_server::{self, Endpoints, Hosts, Phase, Readiness};
+use crate::metrics_server::{self, AllowedHosts, MetricsRoutes, Phase};
 use crate::opening::{self, Logs, Prepared};
-use crate::signals::{Asked, Signals};
-use crate::start::{self, SocketFile};
-use crate::watch::Watch;
-use crate::worker::{Order, Orders};
+use crate::signals::{SignalAction, Signals};
+use crate::socket_file::SocketFile;
+use crate::start::{self, RunningServer};
+use crate::worker::WorkerOrder;
 use crate::{descriptors, fetcher, operator_log, print, resolver, state, systemd};
 
-/// For a log to be written by a disk that does not hang.
-const HONEST_DISK: Duration = Duration::from_millis(200);
+/// The time that a disk which does not hang needs to write a log.
+const DISK_TIME: Duration = Duration::from_millis(200);
 
-/// For connections that were cut to be closed, and for the log to be written.
+/// The time for closing connections that were cut, and for writing the log.
 const LAST_MOMENTS: Duration = Duration::from_secs(3);
-/// How often ticket keys are looked at: they live for hours.
+/// The interval of checks whether ticket keys are due: they live for hours.
 const ROTATION_CHECKED_EVERY: Duration = Duration::from_secs(60);
-/// A stop that had to cut somebody.
+/// The exit code of a stop that had to cut connections.
 const UNCLEAN: u8 = 3;
 
 /// Runs until a signal ends it.
 ///
-/// `file` is where the configuration was read from, if it was; `greet` is called once everything is
-/// bound and runs.
+/// `file` is the file of the configuration, if it has one; `greet` is called once everything is bound
+/// and runs.
 pub(crate) fn run(
     loaded: &LoadedConfig,
     file: Option<Arc<Configuration>>,
-    greet: impl FnOnce(&Running),
+    greet: impl FnOnce(&RunningServer),
 ) -> ExitCode {
     let config = &loaded.config;
     if let Err(error) = operator_log::init(
@@ -71,9 +65,9 @@ pub(crate) fn run(
         }
         return ExitCode::FAILURE;
     };
-    // Privileges are dropped by now, and what fails the start is written already.
+    // Privileges are dropped by now, and errors of the start are written already.
     if let Err(error) = operator_log::start_thread() {
-        tracing::warn!(%error, "the operator log has no thread: a standard error that nobody reads stops everything");
+        tracing::warn!(%error, "the operator log has no thread: a standard error that is not read stops the process");
     }
     let ran = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -85,7 +79,7 @@ pub(crate) fn run(
             code
         });
     let code = ran.unwrap_or_else(|error| {
-        tracing::error!(%error, "cannot run");
+        tracing::error!(%error, "the server cannot run");
         ExitCode::FAILURE
     });
     operator_log::finish();
@@ -95,28 +89,28 @@ pub(crate) fn run(
 async fn supervise(
     mut prepared: Prepared,
     file: Option<Arc<Configuration>>,
-    greet: impl FnOnce(&Running),
+    greet: impl FnOnce(&RunningServer),
 ) -> io::Result<ExitCode> {
     let mut signals = Signals::new()?;
-    // A connection that came before the first answer would find no address.
+    // A connection before the first answer would find no address.
     let resolving = std::mem::take(&mut prepared.assembly.resolver).start();
     resolving.first_answers(resolver::PATIENCE).await;
-    // What pages show is there with the first of them.
+    // The first page shows fetched values.
     let fetching = std::mem::take(&mut prepared.assembly.fetcher).start()?;
     if let Some(fetching) = &fetching {
         fetching.first_tries(fetcher::PATIENCE).await;
     }
-    // What takes a descriptor takes it before the first connection can have the last one.
-    let watch = Watch::new(prepared.assembly.files());
+    // Everything that needs a descriptor takes it before connections can have the last one.
+    let watch = FileWatcher::new(prepared.assembly.files());
     let mut running = start::start_workers(prepared, file)?;
     running.prepared().await?;
-    // Checks ask the addresses that names resolve to; its drop ends them.
+    // Health checks use the resolved addresses; dropping this ends them.
     let _probing = std::mem::take(&mut running.assembly.prober).start()?;
     running.announce();
     greet(&running);
     running.serve_metrics();
     running.begin();
-    // A worker that died is no failed start: whoever watches over us may start us again.
+    // A worker that died is no failed start: the service manager may restart the process.
     if running.serve(&mut signals, watch).await {
         Ok(running.stop(signals).await)
     } else {
@@ -124,42 +118,14 @@ async fn supervise(
     }
 }
 
-/// Everything that runs, as the main thread holds it.
-pub(crate) struct Running {
-    pub(crate) config: Config,
-    /// Where that was read from, if it was a file.
-    pub(crate) file: Option<Arc<Configuration>>,
-    pub(crate) assembly: Assembly,
-    pub(crate) bound: Vec<ListenAddress>,
-    pub(crate) socket_files: Vec<SocketFile>,
-    pub(crate) metrics: Option<metrics_server::Listener>,
-    pub(crate) metrics_at: Option<ListenAddress>,
-    pub(crate) readiness: Arc<Readiness>,
-    pub(crate) exposition: Arc<Exposition>,
-    /// How much memory there may be.
-    pub(crate) memory: Allowed,
-    /// How much of it is in use and not counted.
-    pub(crate) measuring: Measuring,
-    pub(crate) logs: Option<Logs>,
-    pub(crate) orders: Arc<Orders>,
-    pub(crate) tickers: Vec<Arc<Ticker>>,
-    pub(crate) threads: Vec<JoinHandle<()>>,
-    /// What each worker tells when it has what it needs for itself.
-    pub(crate) preparing: Vec<oneshot::Receiver<()>>,
-    /// What each worker ended with.
-    pub(crate) ended: UnboundedReceiver<io::Result<usize>>,
-    /// Workers that have not ended yet.
-    pub(crate) left: usize,
-}
-
-impl Running {
-    /// Waits until every worker has what it needs for itself.
+impl RunningServer {
+    /// Waits until every worker has the descriptors that it needs for itself.
     ///
     /// # Errors
-    /// What a worker ended with that could not have it.
+    /// The error of a worker that could not have them.
     async fn prepared(&mut self) -> io::Result<()> {
-        for told in self.preparing.drain(..) {
-            if told.await.is_err() {
+        for prepared in self.preparing.drain(..) {
+            if prepared.await.is_err() {
                 let error = self.ended.recv().await.and_then(Result::err);
                 return Err(error.unwrap_or_else(|| io::Error::other("a worker has ended")));
             }
@@ -167,49 +133,48 @@ impl Running {
         Ok(())
     }
 
-    /// Has the workers accept. Not before all are prepared and the start is announced: connections
-    /// take every descriptor that there is, and a worker or the word to systemd that finds none
-    /// left is the end of the process.
+    /// Lets the workers accept. Not before all are prepared and the start is announced: connections
+    /// may take every descriptor, and a worker or the message to systemd without one would end the
+    /// process.
     fn begin(&self) {
-        self.orders.give(Order::Serve);
+        self.orders.give(WorkerOrder::Serve);
         self.tickers.iter().for_each(|ticker| ticker.nudge());
     }
 
-    /// Serves until it is to stop; false when a worker has died.
-    async fn serve(&mut self, signals: &mut Signals, watch: Watch) -> bool {
+    /// Serves until a signal asks for a stop; false when a worker has died.
+    async fn serve(&mut self, signals: &mut Signals, watch: FileWatcher) -> bool {
         tokio::spawn(systemd::keep_watchdog_calm());
-        let mut changes = changes(watch);
-        // What has changed between reading the files and watching them.
+        let mut changes = reload::changes(watch);
+        // Files may have changed between their reading and the watch.
         self.reload(&[]);
         let mut tick = ticks(TICK);
         let mut rotation = ticks(ROTATION_CHECKED_EVERY);
-        // One look at the file at a time, and one more after it when another HUP has come
-        // meanwhile.
-        let (mut looks, mut again) = (JoinSet::new(), false);
+        // One check of the file at a time, and one more after it when another HUP came meanwhile.
+        let (mut checks, mut again) = (JoinSet::new(), false);
         loop {
             tokio::select! {
                 _ = tick.tick() => {
-                    self.measuring.tick();
+                    self.monitor.tick();
                     self.tickers.iter().for_each(|ticker| ticker.tick());
                 }
                 _ = rotation.tick() => self.rotate(),
                 Some(changed) = changes.recv() => self.reload(&changed),
-                asked = signals.next() => match asked {
-                    Asked::Stop => return true,
-                    Asked::Reload => {
+                action = signals.next() => match action {
+                    SignalAction::Stop => return true,
+                    SignalAction::Reload => {
                         systemd::reloading();
-                        tracing::info!("certificates are read again");
+                        tracing::info!("certificates are reloaded");
                         self.reload(&[]);
-                        if !looks.is_empty() {
+                        if !checks.is_empty() {
                             again = true;
-                        } else if !self.look(&mut looks) {
+                        } else if !self.check_file(&mut checks) {
                             systemd::ready(&self.status());
                         }
                     }
-                    asked => self.heed(asked),
+                    action => self.handle(action),
                 },
-                Some(_) = looks.join_next() => {
-                    if !(std::mem::take(&mut again) && self.look(&mut looks)) {
+                Some(_) = checks.join_next() => {
+                    if !(std::mem::take(&mut again) && self.check_file(&mut checks)) {
                         systemd::ready(&self.status());
                     }
                 }
@@ -222,34 +187,34 @@ impl Running {
         }
     }
 
-    /// Has the configuration's file looked at, off this thread; false where there is none.
-    fn look(&self, looks: &mut JoinSet<()>) -> bool {
+    /// Checks the configuration file in another thread; false where there is none.
+    fn check_file(&self, checks: &mut JoinSet<()>) -> bool {
         let Some(file) = self.file.clone() else {
             return false;
         };
-        looks.spawn_blocking(move || file.look());
+        checks.spawn_blocking(move || file.check());
         true
     }
 
-    /// Does what a signal asks for that ends nothing.
-    fn heed(&self, asked: Asked) {
-        match asked {
-            Asked::Stop => {}
-            Asked::Reload => {
+    /// Handles a signal that does not stop the process.
+    fn handle(&self, action: SignalAction) {
+        match action {
+            SignalAction::Stop => {}
+            SignalAction::Reload => {
                 tracing::warn!(
-                    "certificates are read again, the configuration is not: restart for that"
+                    "certificates are reloaded, but not the configuration: restart for that"
                 );
                 self.reload(&[]);
             }
-            Asked::Reopen => {
+            SignalAction::Reopen => {
                 let mut logs = self.logs.iter().flat_map(Logs::iter).peekable();
                 if logs.peek().is_none() {
-                    tracing::info!("there is no access log to open again");
+                    tracing::info!("there is no access log to reopen");
                 }
                 logs.for_each(LogWriter::reopen);
             }
-            Asked::Upgrade => {
-                tracing::warn!("the binary is not replaced while it runs: restart for that")
+            SignalAction::Upgrade => {
+                tracing::warn!("the binary cannot be replaced while it runs: restart for that")
             }
         }
     }
@@ -304,11 +269,11 @@ impl Running {
             return;
         };
         let (metrics, top) = (Arc::clone(&self.exposition), Arc::clone(&self.exposition));
-        let endpoints = Endpoints {
+        let endpoints = MetricsRoutes {
             metrics: Box::new(move || metrics.metrics()),
             top: Box::new(move || top.top()),
             readiness: Arc::clone(&self.readiness),
-            hosts: Hosts::new(
+            hosts: AllowedHosts::new(
                 self.config
                     .metrics
                     .as_ref()
@@ -317,53 +282,13 @@ impl Running {
         };
         tokio::spawn(async move {
             if let Err(error) = metrics_server::serve(listener, Arc::new(endpoints)).await {
-                tracing::error!(%error, "the metrics address is not served");
+                tracing::error!(%error, "the metrics address is no longer served");
             }
         });
     }
 
-    fn rotate(&self) {
-        for ring in &self.assembly.rings {
-            match ring.rotate_if_due(Instant::now()) {
-                Ok(KeyRotation::NotDue) => {}
-                Ok(KeyRotation::Rotated) => tracing::info!("session tickets have a new key"),
-                Err(error) => tracing::error!(%error, "session tickets keep their key"),
-            }
-        }
-    }
-
-    /// Reads certificates, authorities, ticket keys and users again; what cannot be read stays as
-    /// it was.
-    fn reload(&self, changed: &[PathBuf]) {
-        if !changed.is_empty() {
-            tracing::debug!(files = ?changed, "files have changed");
-        }
-        for (pool, connector) in &self.assembly.connectors {
-            match connector.reload() {
-                Ok(true) => tracing::info!(pool, "authorities of the endpoints replaced"),
-                Err(error) => tracing::error!(pool, %error, "the old authorities stay in use"),
-                Ok(false) => {}
-            }
-        }
-        for planned in &self.assembly.listeners {
-            for acceptor in planned.listener.acceptors() {
-                reload_certificates(&planned.listener.name, acceptor);
-            }
-        }
-        self.assembly
-            .rings
-            .iter()
-            .for_each(|ring| reload_ring(ring));
-        for checker in &self.assembly.checkers {
-            let is_named = changed.iter().any(|path| path == checker.path());
-            if is_named || changed.is_empty() {
-                reload_users(checker, is_named);
-            }
-        }
-    }
-
-    /// Stops as a load balancer wishes it: say so, wait, accept what has come, let everybody
-    /// finish.
+    /// Stops as a load balancer in front expects: reports not ready, waits, accepts the backlog, and
+    /// lets connections finish.
     async fn stop(mut self, mut signals: Signals) -> ExitCode {
         let drain = self.config.drain;
         self.readiness.enter(Phase::Draining);
@@ -371,14 +296,14 @@ impl Running {
         tracing::info!(delay = ?drain.delay, deadline = ?drain.deadline, "draining");
         let mut clean = self.pause(drain.delay, &mut signals).await;
         if clean {
-            self.orders.give(Order::Stop);
+            self.orders.give(WorkerOrder::Stop);
             clean = self.wait(drain.deadline, &mut signals).await;
         }
         if !clean {
-            self.orders.give(Order::Cut);
+            self.orders.give(WorkerOrder::Cut);
             self.wait(LAST_MOMENTS, &mut signals).await;
             if self.left > 0 {
-                tracing::error!("some connections did not end even so");
+                tracing::error!("some connections did not end although they were cut");
             }
         }
         self.socket_files.iter().for_each(SocketFile::remove);
@@ -387,14 +312,14 @@ impl Running {
                 .drain(..)
                 .filter(JoinHandle::is_finished)
                 .for_each(|thread| drop(thread.join()));
-            // One that hangs takes the time of all, but for what an honest disk needs.
+            // A log that hangs uses up the time of all logs, except the time of a disk that does not.
             let last = Instant::now() + LAST_MOMENTS;
             for log in logs.into_all() {
                 let left = last
                     .saturating_duration_since(Instant::now())
-                    .max(HONEST_DISK);
-                if log.finish(left) == log_writer::Finished::GivenUp {
-                    tracing::warn!("an access log could not be written to its end");
+                    .max(DISK_TIME);
+                if log.finish(left) == log_writer::WriterEnd::GivenUp {
+                    tracing::warn!("the last lines of an access log could not be written");
                 }
             }
         }
@@ -406,7 +331,7 @@ impl Running {
         }
     }
 
-    /// Lets time pass; false when a second signal cuts it short.
+    /// Waits for `delay`; false when a second signal cuts that short.
     async fn pause(&mut self, delay: Duration, signals: &mut Signals) -> bool {
         let mut tick = ticks(TICK);
         let mut over = std::pin::pin!(sleep(delay));
@@ -414,13 +339,13 @@ impl Running {
             tokio::select! {
                 () = &mut over => return true,
                 _ = tick.tick() => {
-                    self.measuring.tick();
+                    self.monitor.tick();
                     self.tickers.iter().for_each(|ticker| ticker.tick());
                     systemd::extend_timeout(TICK * 20);
                 }
-                asked = signals.next() => match asked {
-                    Asked::Stop => return false,
-                    asked => self.heed(asked),
+                action = signals.next() => match action {
+                    SignalAction::Stop => return false,
+                    action => self.handle(action),
                 },
             }
         }
@@ -436,7 +361,7 @@ impl Running {
             tokio::select! {
                 () = &mut over => return false,
                 _ = tick.tick() => {
-                    self.measuring.tick();
+                    self.monitor.tick();
                     self.tickers.iter().for_each(|ticker| ticker.nudge());
                     systemd::extend_timeout(TICK * 20);
                 }
@@ -444,59 +369,13 @@ impl Running {
                     clean &= matches!(ended, Some(Ok(0)));
                     self.left -= 1;
                 }
-                asked = signals.next() => match asked {
-                    Asked::Stop => return false,
-                    asked => self.heed(asked),
+                action = signals.next() => match action {
+                    SignalAction::Stop => return false,
+                    action => self.handle(action),
                 },
             }
         }
         clean
-    }
-}
-
-/// Watches in a task of its own: it waits until the files fall quiet, which nothing else may
-/// interrupt.
-fn changes(mut watch: Watch) -> UnboundedReceiver<Vec<PathBuf>> {
-    let (tell, changes) = unbounded_channel();
-    tokio::spawn(async move { while tell.send(watch.changed().await).is_ok() {} });
-    changes
-}
-
-fn reload_certificates(listener: &str, acceptor: &Acceptor) {
-    let report = acceptor.reload();
-    for path in &report.changed {
-        tracing::info!(listener, path = %path.display(), "certificate replaced");
-    }
-    for error in &report.failed {
-        match error {
-            TlsSetupError::ClientCa { .. } => {
-                tracing::error!(listener, %error, "the old authorities of clients stay in use");
-            }
-            error => tracing::error!(listener, %error, "the old certificate stays in use"),
-        }
-    }
-    for warning in &report.warnings {
-        tracing::warn!(listener, "{warning}");
-    }
-}
-
-fn reload_users(checker: &Checker, changed: bool) {
-    match checker.reload() {
-        Ok(()) if changed => tracing::info!(path = %checker.path().display(), "users replaced"),
-        Ok(()) => {}
-        Err(error) => tracing::error!(%error, "the old users stay"),
-    }
-}
-
-fn reload_ring(ring: &TicketRing) {
-    match ring.reload() {
-        Ok(KeysReloaded::Read(warnings)) => {
-            warnings
-                .iter()
-                .for_each(|warning| tracing::warn!("{warning}"));
-        }
-        Ok(_) => {}
-        Err(error) => tracing::error!(%error, "the old ticket keys stay in use"),
     }
 }
 

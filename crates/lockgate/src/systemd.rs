@@ -1,6 +1,6 @@
-//! What systemd is told and what it hands over: readiness, the watchdog, listening sockets.
+//! The interface to systemd: readiness, the watchdog, inherited listening sockets.
 //!
-//! Everything here does nothing when systemd did not start us. Which socket belongs to which
+//! Everything here does nothing when systemd did not start the process. Which socket belongs to which
 //! listener is decided where listeners are bound, by address.
 
 use std::io;
@@ -15,12 +15,12 @@ use rustix::net::{AddressFamily, SocketAddrAny, SocketAddrUnix, SocketType, gets
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 use sd_notify::NotifyState;
 
-/// Says that every listener accepts, and what is served (`status`).
+/// Reports that every listener accepts, with a status line.
 pub(crate) fn ready(status: &str) {
     tell(&[NotifyState::Ready, NotifyState::Status(status)]);
 }
 
-/// Says that a reload begins; [`ready`] ends it.
+/// Reports that a reload begins; [`ready`] ends it.
 pub(crate) fn reloading() {
     // systemd takes a reload without the time as one that it did not ask for (sd_notify(3),
     // MONOTONIC_USEC).
@@ -30,12 +30,12 @@ pub(crate) fn reloading() {
     }
 }
 
-/// Says that the drain begins.
+/// Reports that the drain begins.
 pub(crate) fn stopping(status: &str) {
     tell(&[NotifyState::Stopping, NotifyState::Status(status)]);
 }
 
-/// Asks for `more` time before systemd calls the present start, reload or stop failed: a drain may
+/// Asks for `more` time before systemd counts the present start, reload or stop as failed: a drain may
 /// outlast the unit's own timeout. To be repeated while it lasts.
 pub(crate) fn extend_timeout(more: Duration) {
     tell(&[NotifyState::ExtendTimeoutUsec(
@@ -62,21 +62,19 @@ fn tell(states: &[NotifyState<'_>]) {
     }
 }
 
-/// A listening socket that we were started with (socket activation).
+/// A listening socket that the process was started with (socket activation).
 #[derive(Debug)]
 pub(crate) struct Inherited {
     /// A duplicate of the inherited descriptor. The original stays open as long as the process, so
     /// a socket that is closed here goes on queueing connections, as it does in systemd
     /// anyway.
     pub(crate) socket: OwnedFd,
-    /// Where it is bound.
     pub(crate) address: InheritedAddress,
 }
 
 /// Where an inherited socket is bound.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum InheritedAddress {
-    /// A TCP address.
     Tcp(SocketAddr),
     /// The path of a Unix socket.
     Unix(PathBuf),
@@ -106,7 +104,7 @@ fn inherited_socket(number: RawFd) -> io::Result<Inherited> {
 }
 
 /// Duplicates a descriptor that is known by number only. Through the process's own pidfd (Linux
-/// 5.6), because taking ownership of a number is `unsafe`: nothing proves that nobody else owns it.
+/// 5.6), because taking ownership of a number is `unsafe`: nothing proves that it has no other owner.
 fn duplicate(number: RawFd) -> io::Result<OwnedFd> {
     let process = pidfd_open(getpid(), PidfdFlags::empty())?;
     Ok(pidfd_getfd(process, number, PidfdGetfdFlags::empty())?)

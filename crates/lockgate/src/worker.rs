@@ -15,67 +15,63 @@ use lockgate_proxy::downstream::{Listener, accept};
 use lockgate_proxy::worker::{Setup, Worker};
 use tokio::sync::oneshot;
 
-/// What the supervisor wants of its workers; only ever goes up.
+/// The order that holds for all workers; it only ever goes up.
 #[derive(Debug, Default)]
-pub(crate) struct Orders(AtomicU8);
+pub(crate) struct CurrentOrder(AtomicU8);
 
-/// One order.
+/// An order of the supervisor to its workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub(crate) enum Order {
-    /// Accept nobody yet: another worker may still need a descriptor for itself.
+pub(crate) enum WorkerOrder {
+    /// Accept no connection yet: another worker may still need a descriptor for itself.
     Prepare = 0,
-    /// Accept and serve.
     Serve = 1,
-    /// Accept what is in the backlog, and end when all connections have.
+    /// Accept the backlog, and end when all connections have ended.
     Stop = 2,
-    /// Cut every connection.
     Cut = 3,
 }
 
-impl Orders {
+impl CurrentOrder {
     /// Gives an order; the workers must be nudged to look at it.
-    pub(crate) fn give(&self, order: Order) {
+    pub(crate) fn give(&self, order: WorkerOrder) {
         self.0.store(order as u8, Ordering::Release);
     }
 
-    fn read(&self) -> Order {
+    fn read(&self) -> WorkerOrder {
         match self.0.load(Ordering::Acquire) {
-            0 => Order::Prepare,
-            1 => Order::Serve,
-            2 => Order::Stop,
-            _ => Order::Cut,
+            0 => WorkerOrder::Prepare,
+            1 => WorkerOrder::Serve,
+            2 => WorkerOrder::Stop,
+            _ => WorkerOrder::Cut,
         }
     }
 }
 
-/// A listening socket of one worker, and what is done with its connections.
-pub(crate) struct Own {
+/// A listening socket of one worker, and the listener that serves its connections.
+pub(crate) struct WorkerSocket {
     pub(crate) fd: OwnedFd,
     pub(crate) family: SocketFamily,
     pub(crate) owner: SocketOwner,
     pub(crate) listener: Arc<Listener>,
 }
 
-/// What one worker needs to run.
-pub(crate) struct Task {
-    /// What its connections share.
+/// The resources of one worker.
+pub(crate) struct WorkerTask {
     pub(crate) setup: Setup,
     /// One socket for each listener, in the order of the configuration.
-    pub(crate) sockets: Vec<Own>,
-    /// What the supervisor wants.
-    pub(crate) orders: Arc<Orders>,
-    /// Told once it has every descriptor that it needs beside its connections'; dropped when it
-    /// cannot have them.
+    pub(crate) sockets: Vec<WorkerSocket>,
+    pub(crate) orders: Arc<CurrentOrder>,
+    /// Sent once the worker has every descriptor that it needs beside its connections'; dropped when
+    /// it cannot have them.
     pub(crate) prepared: oneshot::Sender<()>,
 }
 
-/// Runs one worker until it was told to stop and has no connection left; says how many it had to
-/// cut.
+/// Runs one worker until it is to stop and has no connection left; returns the number of connections
+/// that it had to cut.
 ///
 /// # Errors
 /// When the thread's runtime cannot be made or a socket cannot be watched.
-pub(crate) fn run(task: Task) -> io::Result<usize> {
+pub(crate) fn run(task: WorkerTask) -> io::Result<usize> {
     // Without the time driver: deadlines are cells, swept by the tick (see
     // `lockgate_proxy::clock`).
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -87,11 +83,11 @@ pub(crate) fn run(task: Task) -> io::Result<usize> {
     cut
 }
 
-async fn serve(task: Task) -> io::Result<usize> {
+async fn serve(task: WorkerTask) -> io::Result<usize> {
     let ticker: Arc<Ticker> = Arc::clone(&task.setup.ticker);
     let line = ShapingQueue::new()?;
     let worker = Worker::new(task.setup, Rc::clone(&line));
-    // It ends with the runtime.
+    // The task ends with the runtime.
     tokio::task::spawn_local(async move { line.run().await });
     let mut listening = Vec::new();
     for own in task.sockets {
@@ -100,9 +96,9 @@ async fn serve(task: Task) -> io::Result<usize> {
             own.listener,
         ));
     }
-    // The supervisor gives up a start that does not hear this; it is never gone before.
+    // The supervisor waits for this, and is never gone before.
     let _ = task.prepared.send(());
-    while task.orders.read() == Order::Prepare {
+    while task.orders.read() == WorkerOrder::Prepare {
         ticker.next().await;
     }
     let accepting: Vec<_> = listening
@@ -120,9 +116,9 @@ async fn serve(task: Task) -> io::Result<usize> {
             worker.tick();
         }
         match task.orders.read() {
-            Order::Prepare | Order::Serve => continue,
-            Order::Stop => worker.stop_accepting(),
-            Order::Cut => {
+            WorkerOrder::Prepare | WorkerOrder::Serve => continue,
+            WorkerOrder::Stop => worker.stop_accepting(),
+            WorkerOrder::Cut => {
                 worker.stop_accepting();
                 // Again with every tick, for those that came after the first.
                 cut = cut.max(worker.cut_all());

@@ -16,7 +16,6 @@ use crate::keys::route;
 use crate::table::CheckedEntry;
 use crate::values::{Items, MapEntry, ShortOrLong, Switch, media_range};
 
-use super::files::specificity;
 use super::{Resolver, View};
 
 /// RFC 8246: the name changes with the content.

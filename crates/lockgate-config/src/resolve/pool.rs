@@ -13,7 +13,7 @@ use crate::model::{Answer, AuthMethod, EndpointChoice, Config, EndpointAddr, End
 use crate::source::SourceSpan;
 use crate::spelling::nearest;
 use crate::table::{CheckedTable, PlacedValue};
-use crate::values::{Items, Keyed, PoolOrEndpoint, ShortOrLong, Sticky, TableName};
+use crate::values::{Items, Keyed, PoolOrEndpoint, ShortOrLong, StickyKey, TableName};
 
 use super::{Resolver, View};
 

@@ -8,7 +8,7 @@ use crate::foreign_names::later_certificate;
 use crate::keys::tls::{self as keys, PolicyName, cert, client_auth, policy, site, tickets};
 use crate::keys::top;
 use crate::model::{CertPaths, ClientAuth, DownstreamTls, Suite, Tickets, TlsVersion};
-use crate::policy::Policy;
+use crate::policy::TlsPreset;
 use crate::source::SourceSpan;
 use crate::table::{PlacedValue, Typed};
 use crate::values::{Items, Listed, ShortOrLong};

@@ -19,7 +19,7 @@ pub enum RuleFault {
     #[error("it matches the empty text, which is everywhere")]
     Empty,
     /// A text longer than [`LONGEST_MATCH`].
-    #[error("a text of more than {LONGEST_MATCH} bytes is not searched for")]
+    #[error("the text to find is longer than {LONGEST_MATCH} bytes")]
     TooLong,
     /// An invalid pattern, with the parser's message.
     #[error("{0}")]
@@ -34,7 +34,7 @@ pub enum RuleFault {
     #[error("{0}")]
     Selector(String),
     /// An invalid name of an attribute.
-    #[error("no attribute can be called {0:?}")]
+    #[error("{0:?} is no name of an attribute")]
     Name(String),
     /// A value in an attribute that is code: no escaping makes it harmless.
     #[error("a value in the attribute {0} would be code that clients choose")]
@@ -55,6 +55,6 @@ pub enum RuleFault {
     )]
     Inside(String),
     /// A value in a tag outside of quotes.
-    #[error("a value in a tag stands between quotes, as content='…'")]
+    #[error("a value in a tag must be between quotes, as content='…'")]
     Unquoted,
 }

@@ -67,7 +67,7 @@ pub enum DecodeError {
     #[error("the decoded content is longer than allowed")]
     TooLong,
     /// Not of this coding, damaged, or with a window beyond the limit.
-    #[error("the content is not what its coding says")]
+    #[error("the content is invalid for its coding")]
     Invalid,
     /// The content ends before its coding does.
     #[error("the coded content ends too early")]

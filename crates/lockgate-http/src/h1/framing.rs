@@ -12,7 +12,7 @@ use crate::head::{BodyLength, HttpVersion, Method, RequestHead, ResponseHead};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FramingError {
     /// A Content-Length that is no number, or above 2⁶³ − 1 (RFC 9110 §8.6).
-    #[error("Content-Length is no length")]
+    #[error("Content-Length is not a number")]
     Length,
     /// More than one Content-Length, or a list: even of equal ones (RFC 9112 §6.3 item 5 lets us
     /// refuse that).

@@ -18,7 +18,7 @@ pub mod section;
 pub enum SectionError {
     /// A required pseudo-header field is missing, or one is there that such a head, or trailers,
     /// must not have (RFC 9113 §8.1, §8.3, §8.5; RFC 8441 §4).
-    #[error("the pseudo-header fields are not those that belong there")]
+    #[error("a pseudo-header field is missing or not allowed")]
     PseudoFields,
     /// A method that is no token (RFC 9110 §9.1).
     #[error(":method is malformed")]
@@ -55,7 +55,7 @@ pub enum SectionError {
     #[error("a field's value is malformed")]
     FieldValue,
     /// A connection-specific field, or a TE other than `trailers` (RFC 9113 §8.2.2).
-    #[error("a field is specific to connections")]
+    #[error("a connection-specific field is not allowed")]
     ConnectionField,
     /// Content-Length is no length, or several differ.
     #[error(transparent)]

@@ -31,15 +31,15 @@ pub enum HpackError {
     #[error("a number in a block of fields is too large")]
     Number,
     /// An index that is in no table (§2.3.3).
-    #[error("a field has an index that stands for nothing")]
+    #[error("a field has an invalid index")]
     Index,
     /// A Huffman-coded end of string within a string, or invalid padding (§5.2).
-    #[error("a string is not coded as it should be")]
+    #[error("a string has an invalid coding")]
     Huffman,
     /// A dynamic table larger than allowed, or a size update after the first field (§4.2, §6.3).
-    #[error("the size of the dynamic table is changed where or as it may not be")]
+    #[error("a change of the dynamic table's size is not allowed")]
     TableSize,
     /// All fields together exceed the limit (RFC 9113 §10.5.1).
-    #[error("the fields are too large together")]
+    #[error("the fields together are too large")]
     TooLarge,
 }

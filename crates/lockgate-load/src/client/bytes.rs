@@ -46,7 +46,7 @@ pub(super) async fn exchange(
     if echo.mismatch {
         return Err(ExchangeError::new(
             FailureKind::Body,
-            "other bytes came back than were sent",
+            "the echoed bytes differ from those that were sent",
         ));
     }
     stats.reusable = echo.expected_length == Some(echo.length);

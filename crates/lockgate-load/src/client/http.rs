@@ -83,7 +83,7 @@ pub(crate) async fn fetch(
         let more = transport.inbox.bytes().len();
         return Err(ExchangeError::new(
             FailureKind::Length,
-            format!("{more} bytes behind the end of the answer"),
+            format!("{more} unexpected bytes after the end of the response"),
         ));
     }
     Ok(())
@@ -155,7 +155,9 @@ impl<F: FnMut(ResponsePart<'_>) -> Result<(), ExchangeError>> ResponseReader<F> 
                 continue;
             }
             if head.status == 101 {
-                return Err(garbage("101 was not asked for".to_owned()));
+                return Err(garbage(
+                    "status 101 without a request for an upgrade".to_owned(),
+                ));
             }
             let length =
                 framing::response(self.method, head).map_err(|error| garbage(error.to_string()))?;
@@ -203,7 +205,7 @@ impl<F: FnMut(ResponsePart<'_>) -> Result<(), ExchangeError>> ResponseReader<F> 
             )),
             None => Err(ExchangeError::new(
                 FailureKind::Closed,
-                "closed before an answer",
+                "closed before a response",
             )),
         }
     }

@@ -188,7 +188,7 @@ fn refused(address: &dial::DialTarget, error: &io::Error) -> ExchangeError {
     // address.
     let exhausted = dial::is_exhaustion(error) || error.kind() == io::ErrorKind::AddrNotAvailable;
     let whose = if exhausted {
-        "this side has run out"
+        "out of resources on this machine"
     } else {
         "cannot connect"
     };
@@ -214,9 +214,9 @@ async fn under_tls(
         .map_err(|error| {
             let advice = match error.reason() {
                 _ if error.is_certificate() => {
-                    "; say --insecure to take any certificate, or --ca FILE to trust its signer"
+                    "; use --insecure to accept any certificate, or --ca FILE to trust its issuer"
                 }
-                "malformed" => "; what answers may not speak TLS: http, ws and tcp are without",
+                "malformed" => "; the server may not use TLS: http, ws and tcp are without it",
                 _ => "",
             };
             ExchangeError::new(FailureKind::Tls, format!("{error}{advice}"))
@@ -275,11 +275,13 @@ async fn tunnel(
         }
     }
     if !(200..=299).contains(&answer.status) {
-        return Err(fault(format!("it answered {}", answer.status)));
+        return Err(fault(format!("it responded with status {}", answer.status)));
     }
     // In all protocols of this generator the client speaks first.
     if !inbox.is_empty() {
-        return Err(fault("it sent something behind its answer".to_owned()));
+        return Err(fault(
+            "it sent unexpected bytes after its response".to_owned(),
+        ));
     }
     Ok(stream.into_parts().socket)
 }

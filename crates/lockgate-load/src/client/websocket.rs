@@ -64,7 +64,7 @@ pub(super) async fn upgrade(
             if !ready!(transport.poll_read(cx, stats))? {
                 return Poll::Ready(Err(ExchangeError::new(
                     FailureKind::Closed,
-                    "closed before an answer",
+                    "closed before a response",
                 )));
             }
         }
@@ -116,7 +116,7 @@ pub(super) async fn check_idle(
                 FramePart::Data(_) | FramePart::End(..) => {
                     return Err(ExchangeError::new(
                         FailureKind::Length,
-                        "a message behind the one that came back",
+                        "an unexpected message after the echoed one",
                     ));
                 }
                 FramePart::More(used) => {
@@ -190,7 +190,7 @@ pub(super) async fn exchange(
     if incoming.echo.mismatch {
         return Err(ExchangeError::new(
             FailureKind::Body,
-            "another message came back than was sent",
+            "the echoed message differs from the one that was sent",
         ));
     }
     transport.frames = Some(incoming.frames);
@@ -293,7 +293,7 @@ impl IncomingMessage<'_> {
             if !ready!(transport.poll_read(cx, stats))? {
                 return Poll::Ready(Err(ExchangeError::new(
                     FailureKind::Closed,
-                    "closed before the message came back",
+                    "closed before the message was echoed",
                 )));
             }
         }

@@ -23,7 +23,7 @@ impl LoadOptions {
         let connections = &self.connections;
         if connections.unix.is_some() && connections.proxy.is_some() {
             return Err(OptionsError::together(
-                "--unix and --proxy cannot both say where to connect",
+                "--unix and --proxy cannot be used together",
             ));
         }
         if connections.proxy_user.is_some() && connections.proxy.is_none() {
@@ -114,7 +114,7 @@ impl LoadOptions {
         let expects_nothing = matches!(expect.length, Length::First | Length::Exactly(0));
         if some_bytes && requests.body.is_empty() && expects_nothing {
             return Err(OptionsError::together(
-                "tcp and tls need something to send, or an --expect-length of what comes by itself",
+                "tcp and tls need a body to send, or --expect-length for the bytes that the server sends by itself",
             ));
         }
         Ok(())
@@ -127,27 +127,27 @@ impl LoadOptions {
             requests.method.is_some() || matches!(requests.body, RequestBody::Random(_));
         if requests.grpc && is_varied {
             return Err(OptionsError::together(
-                "--grpc posts one message, which is the same each time: no --method, no --body-random",
+                "--grpc posts one message, the same in each request: leave out --method and --body-random",
             ));
         }
         if requests.method.as_deref() == Some("CONNECT") {
             return Err(OptionsError::Field(
                 "CONNECT".to_owned(),
-                "over HTTP/2 it opens a tunnel, which is no request",
+                "over HTTP/2 it opens a tunnel, and is no request",
             ));
         }
         let mut varying = requests.varying.iter();
         if varying.any(|field| field.name.eq_ignore_ascii_case("host")) {
             return Err(OptionsError::Field(
                 "Host".to_owned(),
-                "it is no field of HTTP/2, and one with each request: say -H",
+                "HTTP/2 has one authority for all requests: use -H",
             ));
         }
         let mut connection_fields = CONNECTION_FIELDS.into_iter();
         match connection_fields.find(|name| requests.has_field(name)) {
             Some(name) => Err(OptionsError::Field(
                 name.to_owned(),
-                "HTTP/2 has no fields of a connection",
+                "HTTP/2 has no connection-specific fields",
             )),
             None => Ok(()),
         }

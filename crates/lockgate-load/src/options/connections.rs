@@ -82,7 +82,7 @@ fn proxy_url(written: &str) -> Result<Url, OptionsError> {
     let url = Url::parse(written)?;
     if url.scheme != UrlScheme::Http {
         return Err(OptionsError::Together(format!(
-            "--proxy takes http://HOST:PORT, and `{written}` is something else"
+            "--proxy must be http://HOST:PORT, not `{written}`"
         )));
     }
     Ok(url)

@@ -41,7 +41,7 @@ impl TimingOptions {
         let changes = profile.spike.is_some() || matches!(profile.rates, RequestRates::Range(..));
         if changes && self.count.is_some() {
             return Err(OptionsError::together(
-                "--count cannot end a ramp or a spike, which take their time: say --duration instead",
+                "--count cannot end a ramp or a spike: use --duration instead",
             ));
         }
         let planned = profile.stages(DEFAULT_DURATION)?.into_iter();

@@ -110,7 +110,7 @@ pub(super) async fn load(
     {
         object.failure = Some((
             FailureKind::Timeout,
-            "the load took longer than it may".to_owned(),
+            "the load exceeded its time limit".to_owned(),
         ));
     }
     Ok(Some(load))
@@ -281,7 +281,7 @@ impl Visit<'_> {
             Some(chosen) => *chosen..chosen + 1,
             None => 0..self.peer.addresses.len(),
         };
-        let mut failed = ExchangeError::new(FailureKind::Connect, "its name has no address");
+        let mut failed = ExchangeError::new(FailureKind::Connect, "its host name has no address");
         for at in addresses {
             match client::connect(self.peer, &self.peer.addresses[at], buffers).await {
                 Ok(transport) => {
@@ -347,6 +347,6 @@ fn check_coding(coding: Option<&[u8]>) -> Result<(), ExchangeError> {
     let coding = String::from_utf8_lossy(coding);
     Err(ExchangeError::new(
         FailureKind::Garbage,
-        format!("content-encoding {coding}, which was not asked for"),
+        format!("content-encoding {coding}, which was not requested"),
     ))
 }

@@ -44,13 +44,13 @@ impl PagePlan {
         }
         if options.requests.priorities && options.requests.has_field("priority") {
             let text =
-                "--priorities says what -H 'Priority: …' says otherwise: leave out one of them";
+                "--priorities and -H 'Priority: …' contradict each other: leave out one of them";
             return Err(OptionsError::Together(text.to_owned()));
         }
         let protocol = match options.connections.streams {
             None => PageProtocol::Http1,
             Some(_) if options.connections.number > 1 => {
-                let text = "over HTTP/2 a page comes over one connection: leave out --connections";
+                let text = "over HTTP/2 a page uses one connection: leave out --connections";
                 return Err(OptionsError::Together(text.to_owned()));
             }
             Some(_) => PageProtocol::Http2 {

@@ -28,8 +28,7 @@ pub(super) fn generator_limits(
         reasons.push(Invalid {
             limit: Bottleneck::Generator,
             text: format!(
-                "the generator was the limit: its busiest thread had no CPU to spare ({:.0} % busy); more \
-                 --threads, or fewer requests",
+                "the generator was the limit: its busiest thread had no CPU to spare ({:.0} % busy); use more --threads, or fewer requests",
                 generator.busiest * 100.0
             ),
         });
@@ -38,8 +37,7 @@ pub(super) fn generator_limits(
         reasons.push(Invalid {
             limit: Bottleneck::Generator,
             text: format!(
-                "connections failed for reasons of this side: {} times it had no descriptors, local ports or \
-                 memory left",
+                "connections failed because of this machine: {} times it had no descriptors, local ports or memory left",
                 counts.exhausted
             ),
         });
@@ -51,8 +49,7 @@ pub(super) fn generator_limits(
         reasons.push(Invalid {
             limit: Bottleneck::Lateness,
             text: format!(
-                "the generator was late: one request of a hundred left {:.1} ms or more after it was due, \
-                 though a connection was free",
+                "the generator was late: one request of a hundred was sent {:.1} ms or more after its time, although a connection was free",
                 late.as_secs_f64() * 1e3
             ),
         });
@@ -75,7 +72,7 @@ pub(super) fn link_limit(name: &str, used: f64) -> Option<Invalid> {
 pub(super) fn wait_note(generator: &Generator) -> Option<String> {
     (generator.waited > NOTED_WAIT).then(|| {
         format!(
-            "the generator waited for a CPU for {:.0} % of the time: latencies have that in them",
+            "the generator waited for a CPU for {:.0} % of the time, which is part of the latencies",
             generator.waited * 100.0
         )
     })

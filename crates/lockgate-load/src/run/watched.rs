@@ -54,7 +54,7 @@ impl WatchedTree {
         let peak = self.peak.take();
         let (Some(before), Some(now)) = (before, self.cpu()) else {
             return Err(format!(
-                "{} has ended: what it took is not known",
+                "{} has ended: its CPU time and memory are not known",
                 self.name
             ));
         };

@@ -92,13 +92,13 @@ pub enum FrameError {
     #[error("a control frame has more than 125 bytes")]
     ControlTooLong,
     /// A fragment that continues nothing (§5.4).
-    #[error("a message is continued that has not begun")]
+    #[error("a continuation without a message to continue")]
     Continuation,
     /// A message begins among the fragments of another (§5.4).
-    #[error("a message begins before the last one has ended")]
+    #[error("a message begins before the previous one has ended")]
     Interleaved,
     /// A length in more bytes than it needs, or with its top bit set (§5.2).
-    #[error("a length is not written as it must be")]
+    #[error("a length has an invalid encoding")]
     Length,
     /// The message is longer than the limit.
     #[error("the message is longer than {0} bytes")]

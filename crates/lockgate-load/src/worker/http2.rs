@@ -303,7 +303,7 @@ impl Http2Client {
                             stats = moved;
                         }
                     }
-                    "no whole answer in time"
+                    "no complete response in time"
                 }
             };
             self.finish(

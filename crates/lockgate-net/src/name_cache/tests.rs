@@ -108,7 +108,7 @@ fn failed_and_empty_lookups_are_cached_for_a_moment() {
         }));
         for (host, says) in [
             ("a.test", "no such host"),
-            ("empty.test", "it has no address"),
+            ("empty.test", "the name has no address"),
         ] {
             let error = names.look_up(host, HOUR, ()).await.unwrap_err();
             assert_eq!(error.to_string(), says);

@@ -11,7 +11,7 @@ pub enum ProxyError {
     #[error("the connection does not begin with a PROXY header")]
     NotProxy,
     /// Version 1: the word after `PROXY` is none of TCP4, TCP6, UNKNOWN (§2.1).
-    #[error("the PROXY line names no protocol we know (TCP4, TCP6, UNKNOWN)")]
+    #[error("the PROXY line names an unknown protocol (known are TCP4, TCP6 and UNKNOWN)")]
     Keyword,
     /// Version 1: no CRLF within [`LINE_MAX`](super::LINE_MAX) bytes (§2.1).
     #[error("the PROXY line does not end within 107 bytes")]

@@ -70,13 +70,15 @@ pub enum ConnectorError {
     #[error("endpoints cannot be verified: {0}")]
     Ca(CertError),
     /// The client certificate could not be loaded.
-    #[error("no certificate to show: {0}")]
+    #[error("the client certificate cannot be used: {0}")]
     Identity(CertError),
     /// None of the usual files with the system's CAs exists.
-    #[error("endpoints cannot be verified: no CAs of the system in {}; install ca-certificates or name a CA file", SYSTEM_BUNDLES.join(", "))]
+    #[error("endpoints cannot be verified: the system has no CAs in {}; install ca-certificates or name a CA file", SYSTEM_BUNDLES.join(", "))]
     NoSystemCas,
     /// A name that is neither a host name nor an IP address, or is empty.
-    #[error("no certificate can be for the name {name:?}; name the endpoint's certificate")]
+    #[error(
+        "no certificate can cover the name {name:?}; set the name of the endpoint's certificate"
+    )]
     BadName {
         /// The name as the configuration has it.
         name: String,

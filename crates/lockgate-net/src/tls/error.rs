@@ -202,7 +202,7 @@ pub enum Warning {
         unused: PathBuf,
     },
     /// The OCSP response is for other certificates; it is not stapled.
-    #[error("{}: is about another certificate than {} and is not stapled", .ocsp.display(), .cert.display())]
+    #[error("{}: is for another certificate than {}, and is not stapled", .ocsp.display(), .cert.display())]
     OcspOfAnother {
         /// The file of the certificate.
         cert: PathBuf,

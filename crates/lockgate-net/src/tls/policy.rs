@@ -26,19 +26,22 @@ pub struct Policy {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
     /// An unknown or unsupported TLS version.
-    #[error("no TLS version {name:?}; there are 1.2 and 1.3")]
+    #[error("unknown TLS version {name:?}; known are 1.2 and 1.3")]
     UnknownVersion {
         /// The name as the configuration has it.
         name: String,
     },
     /// An unknown or unsupported suite.
-    #[error("no cipher suite {name:?}; there are {}", names_of(Suite::ALL))]
+    #[error("unknown cipher suite {name:?}; known are {}", names_of(Suite::ALL))]
     UnknownSuite {
         /// The name as the configuration has it.
         name: String,
     },
     /// An unknown or unsupported group.
-    #[error("no key exchange group {name:?}; there are {}", names_of(Group::ALL))]
+    #[error(
+        "unknown key exchange group {name:?}; known are {}",
+        names_of(Group::ALL)
+    )]
     UnknownGroup {
         /// The name as the configuration has it.
         name: String,
@@ -50,7 +53,7 @@ pub enum PolicyError {
         name: &'static str,
     },
     /// A version without a suite.
-    #[error("no cipher suite is for TLS {}", .version.name())]
+    #[error("no cipher suite works with TLS {}", .version.name())]
     NoSuite {
         /// The version that nothing serves.
         version: Version,

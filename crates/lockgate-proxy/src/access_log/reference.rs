@@ -56,11 +56,11 @@ pub const EXCHANGE: &[Field] = &[
     field("scheme", "`http` or `https`, as the client sees it"),
     field(
         "host",
-        "the host that the client asked for, with its port if it named one",
+        "the host of the request, with its port if the request has one",
     ),
     field(
         "target",
-        "the request-target as it came; of more than 8 KB the beginning and `…`",
+        "the request-target as received; after 8 KB it is cut, and ends in `…`",
     ),
     field(
         "protocol",
@@ -68,17 +68,17 @@ pub const EXCHANGE: &[Field] = &[
     ),
     field(
         "status",
-        "the status of the answer; 499 if the client left before there was one",
+        "the status of the response; 499 if the client left before it",
     ),
-    field("received_bytes", "bytes of the request's body"),
-    field("sent_bytes", "bytes of the answer's body"),
+    field("received_bytes", "bytes of the request body"),
+    field("sent_bytes", "bytes of the response body"),
     field(
         "duration_seconds",
-        "from the first byte of the request to the last byte of the answer",
+        "from the first byte of the request to the last byte of the response",
     ),
     field(
         "wait_seconds",
-        "routing, checks of access, and the wait for a free endpoint",
+        "routing, access control, and the wait for a free endpoint",
     ),
     field(
         "connect_seconds",
@@ -86,9 +86,9 @@ pub const EXCHANGE: &[Field] = &[
     ),
     field(
         "first_byte_seconds",
-        "from the request to the first byte of the endpoint's answer",
+        "from the request to the first byte of the endpoint's response",
     ),
-    field("body_seconds", "from there to the end of the answer"),
+    field("body_seconds", "from there to the end of the response"),
     field("site", "the site, as the configuration has it"),
     field("route", "the route, as the configuration has it"),
     field("pool", "the pool that served the request"),
@@ -102,16 +102,13 @@ pub const EXCHANGE: &[Field] = &[
     ),
     field(
         "tried",
-        "the endpoints that were tried before it in vain, with commas between them; absent if none",
+        "the endpoints that failed before it, separated by commas; absent if none",
     ),
     field(
         "retries",
-        "how often the request was sent again; absent if never",
+        "the number of retries; absent if there were none",
     ),
-    field(
-        "grpc_status",
-        "of a gRPC call: the status that it ended with",
-    ),
+    field("grpc_status", "of a gRPC call: its final status"),
     field(
         "cause",
         "what went wrong: see the causes below; absent if nothing did",
@@ -190,19 +187,19 @@ pub const CONNECTION: &[Field] = &[
     field("sent_bytes", "bytes to the client"),
     field(
         "received_first_byte_seconds",
-        "until the first byte from the client was relayed",
+        "the time until the first byte from the client was relayed",
     ),
     field(
         "sent_first_byte_seconds",
-        "until the first byte to the client was relayed",
+        "the time until the first byte to the client was relayed",
     ),
     field(
         "received_end_seconds",
-        "until the client had ended its direction",
+        "the time until the client ended its direction",
     ),
     field(
         "sent_end_seconds",
-        "until the endpoint had ended its direction",
+        "the time until the endpoint ended its direction",
     ),
     field(
         "received_bytes_per_second",
@@ -239,7 +236,7 @@ impl Cause {
         match self {
             Self::ClientClosed => "The client closed its connection in an orderly way.",
             Self::UpstreamClosed => {
-                "The endpoint closed its connection in an orderly way; of an exchange: before its answer was complete."
+                "The endpoint closed its connection in an orderly way; of an exchange: before its response was complete."
             }
             Self::ClientReset => "The client reset its connection, or a stream of it.",
             Self::UpstreamReset => "The endpoint reset its connection, or a stream of it.",
@@ -259,7 +256,7 @@ impl Cause {
             }
             Self::Limit => "A limit was reached; `detail` names it.",
             Self::Drain => "Lockgate was stopping and `drain.deadline` passed.",
-            Self::Internal => "A fault of Lockgate.",
+            Self::Internal => "An internal error of Lockgate.",
         }
     }
 
@@ -268,17 +265,16 @@ impl Cause {
         match self {
             Self::ClientClosed => "Nothing: this is how most connections end.",
             Self::UpstreamClosed => {
-                "Of relays nothing. Of exchanges look into the application's log: it ended while it answered. If only reused connections \
-                 are concerned, the application closes idle connections sooner than `idle.for` of the pool."
+                "Relays: nothing. Exchanges: look into the application's log, it closed the connection during its response. If only reused connections are affected, the application closes idle connections sooner than `idle.for` of the pool."
             }
             Self::ClientReset => {
-                "Nothing while it is rare. Many with status 499: answers take longer than clients wait."
+                "Nothing while it is rare. Many with status 499: responses take longer than clients wait."
             }
             Self::UpstreamReset => {
                 "Look into the application's log: it crashed, was restarted, or closed with unread data."
             }
             Self::Idle => {
-                "Raise the timeout if the peers are meant to be silent for so long, or have them send keep-alive messages."
+                "Raise the timeout if the peers are meant to be silent for so long, or let them send keep-alive messages."
             }
             Self::Lifetime => "Nothing: the configuration asks for it.",
             Self::TooSlow => {
@@ -294,7 +290,7 @@ impl Cause {
                  firewall drops packets."
             }
             Self::RefusedByRule => {
-                "Nothing if the rule is meant. `side` `upstream`: the endpoint sends what HTTP does not allow; mend the application."
+                "Nothing if the rule is intended. With `side` `upstream` the endpoint breaks the rules of HTTP: fix the application."
             }
             Self::Limit => {
                 "Raise the limit that `detail` names, add endpoints, or find the client that uses it up in `/top`."
@@ -302,7 +298,7 @@ impl Cause {
             Self::Drain => {
                 "Raise `drain.deadline` if connections are meant to live longer than that."
             }
-            Self::Internal => "Report it with the line of the log.",
+            Self::Internal => "Report it, with the line of the log.",
         }
     }
 }

@@ -130,13 +130,13 @@ impl Connect {
             (Some(true), _) => {
                 return Err(ExchangeFailure::because(
                     Fault::NotImplemented,
-                    "https is asked for by CONNECT",
+                    "an https URL needs a tunnel (CONNECT)",
                 ));
             }
             _ => {
                 return Err(ExchangeFailure::because(
                     Fault::Malformed,
-                    "no URL, as proxies are asked for",
+                    "the request-target is not a URL, as a proxy needs it",
                 ));
             }
         };
@@ -245,11 +245,11 @@ impl Connect {
         let mut shares = Shares::default();
         if let Some(table) = &self.per_client {
             let share = table.take(&limits::client(client.key_or_nobody()));
-            shares.client = Some(share.ok_or_else(|| full("tunnels of this client"))?);
+            shares.client = Some(share.ok_or_else(|| full("too many tunnels of this client"))?);
         }
         if let Some((table, user)) = self.per_user.as_ref().zip(user) {
             let share = table.take(user);
-            shares.user = Some(share.ok_or_else(|| full("tunnels of this user"))?);
+            shares.user = Some(share.ok_or_else(|| full("too many tunnels of this user"))?);
         }
         Ok(shares)
     }
@@ -303,7 +303,7 @@ impl Connect {
                 let busy = || {
                     ExchangeFailure::because(
                         Fault::TooManyRequests,
-                        "names that are being looked up",
+                        "too many names are being looked up for this client",
                     )
                 };
                 let mut place = self
@@ -379,7 +379,7 @@ fn target<D>(exchange: &Dispatch<'_, D>) -> Result<(String, u16), ExchangeFailur
             authority.name().into_owned(),
             port(authority.port.unwrap_or_default())?,
         )),
-        None => malformed("CONNECT to nobody"),
+        None => malformed("CONNECT without a target"),
     }
 }
 
@@ -433,7 +433,7 @@ async fn while_wanted<D: ClientExchange, F: Future>(
         Ok(None) => Err(ExchangeFailure::silent(
             Cause::ClientReset,
             Side::Downstream,
-            "while it waited",
+            "while waiting",
         )),
         Err(cut) => Err(ExchangeFailure::cut(cut, late)),
     }

@@ -195,7 +195,7 @@ fn name_of(path: &[u8]) -> &[u8] {
 }
 
 fn busy() -> ExchangeFailure {
-    ExchangeFailure::because(Fault::Exhausted, "too much waits for a disk")
+    ExchangeFailure::because(Fault::Exhausted, "too many reads wait for the disk")
 }
 
 fn unreadable(error: Errno) -> ExchangeFailure {
@@ -207,7 +207,7 @@ fn unreadable(error: Errno) -> ExchangeFailure {
         Errno::FBIG => {
             return ExchangeFailure::because(
                 Fault::FileUnreadable,
-                "what is changed of it makes it too long",
+                "the file is too long once it is rewritten",
             );
         }
         _ => Fault::FileUnreadable,

@@ -179,7 +179,7 @@ impl Proxy {
                     }
                     match is_failure(answer.status) {
                         true => {
-                            let why = format_args!("it answers {}", answer.status);
+                            let why = format_args!("it responded with status {}", answer.status);
                             upstream
                                 .pool()
                                 .failed(lease.endpoint(), Unserved, &why, now);
@@ -331,6 +331,9 @@ fn target(request: &OutgoingRequest<'_>) -> Result<RequestPseudoFields, Exchange
         } else {
             Fault::Malformed
         };
-        ExchangeFailure::because(fault, format!("not for HTTP/2: {error}"))
+        ExchangeFailure::because(
+            fault,
+            format!("the request cannot be sent over HTTP/2: {error}"),
+        )
     })
 }

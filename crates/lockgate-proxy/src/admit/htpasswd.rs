@@ -71,13 +71,13 @@ pub struct Mistake {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// Bytes that are no text.
-    #[error("this is not UTF-8; RFC 7617 has user names in nothing else")]
+    #[error("the line is not UTF-8, which RFC 7617 requires for user names")]
     NotUtf8,
     /// Neither a comment nor a user.
-    #[error("a line is `user:hash`; add users with `htpasswd -B FILE USER`")]
+    #[error("the line is not `user:hash`; add users with `htpasswd -B FILE USER`")]
     NoColon,
     /// Nothing before the colon, or something that no client can send.
-    #[error("a user's name is not empty and has no control characters")]
+    #[error("the user name is empty or has a control character")]
     Name,
     /// The same name on two lines.
     #[error("user \"{user}\" is on line {first} already; remove one of them")]
@@ -109,7 +109,7 @@ pub enum LoadError {
         error: io::Error,
     },
     /// It is longer than 16 MB.
-    #[error("{}: longer than 16 MB, so not a file of users", path.display())]
+    #[error("{}: longer than 16 MB, so it is no file of users", path.display())]
     TooLong {
         /// The file.
         path: PathBuf,
@@ -244,7 +244,11 @@ impl fmt::Display for Lines<'_> {
         }
         match self.mistakes.more {
             0 => Ok(()),
-            more => write!(f, "\n{}: {more} more like these", self.path.display()),
+            more => write!(
+                f,
+                "\n{}: {more} more mistakes like these",
+                self.path.display()
+            ),
         }
     }
 }

@@ -36,22 +36,22 @@ enum Scheme {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum HashError {
     /// `$apr1$`, `$1$`.
-    #[error("the password is hashed with MD5, which is guessed too fast; {ANEW}")]
+    #[error("the password is hashed with MD5, which is too weak; {ANEW}")]
     Md5,
     /// `{SHA}`, `{SSHA}`, `$sha1$`.
-    #[error("the password is hashed with SHA-1, which is guessed too fast; {ANEW}")]
+    #[error("the password is hashed with SHA-1, which is too weak; {ANEW}")]
     Sha1,
     /// What 13 characters of the alphabet of crypt(3) look like.
-    #[error("the password looks like DES crypt, which knows only 8 characters of it; {ANEW}")]
+    #[error("the password looks like DES crypt, which ignores all but 8 characters; {ANEW}")]
     Des,
     /// Nothing that looks like a hash.
     #[error("the password is not hashed; {ANEW}")]
     Plain,
     /// `$2x$`: made by a version of crypt_blowfish with a fault (CVE-2011-2483).
-    #[error("`$2x$` stands for a faulty bcrypt; {ANEW}")]
+    #[error("`$2x$` marks a faulty bcrypt; {ANEW}")]
     FaultyBcrypt,
     /// A hash of a kind that is not read, such as yescrypt or scrypt.
-    #[error("this kind of hash is not known here ($2y$, $5$, $6$, $argon2id$ are); {ANEW}")]
+    #[error("this kind of hash is not supported ($2y$, $5$, $6$ and $argon2id$ are); {ANEW}")]
     Unknown,
     /// Begins as one that is known.
     #[error("the hash is damaged or was cut short; {ANEW}")]
@@ -66,7 +66,7 @@ pub enum HashError {
     Cheap,
 }
 
-const ANEW: &str = "make it anew with `htpasswd -B FILE USER` or `mkpasswd -m sha512crypt`";
+const ANEW: &str = "make a new hash with `htpasswd -B FILE USER` or `mkpasswd -m sha512crypt`";
 
 impl PasswordHash {
     /// Reads a hash as it stands in the file.

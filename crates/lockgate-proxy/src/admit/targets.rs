@@ -23,17 +23,17 @@ pub struct Targets {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// `deny` has it.
-    #[error("`deny` has it")]
+    #[error("`deny` matches it")]
     Denied,
     /// `allow` lacks it.
-    #[error("`allow` does not have it")]
+    #[error("`allow` does not match it")]
     NotAllowed,
     /// It has an address that is not public.
     #[error("{0}, and `private` is false")]
     Private(&'static str),
     /// It has an address that nobody has (RFC 1122 §3.2.1.3, RFC 4291 §2.5.2), by which systems
     /// mean themselves: past every rule about the loopback.
-    #[error("nobody has this address")]
+    #[error("no host has this address")]
     Nobody,
 }
 
@@ -207,7 +207,7 @@ const SPECIAL_V4: [([u8; 4], u8, &str); 16] = [
     ([0, 0, 0, 0], 8, "this host's own network"),
     ([10, 0, 0, 0], 8, "a private address"),
     ([100, 64, 0, 0], 10, "a carrier's shared address"),
-    ([127, 0, 0, 0], 8, "the loopback"),
+    ([127, 0, 0, 0], 8, "a loopback address"),
     ([169, 254, 0, 0], 16, "a link-local address"),
     ([172, 16, 0, 0], 12, "a private address"),
     ([192, 0, 0, 0], 24, "a reserved address"),
@@ -219,7 +219,7 @@ const SPECIAL_V4: [([u8; 4], u8, &str); 16] = [
     ([203, 0, 113, 0], 24, "an address for documentation"),
     ([224, 0, 0, 0], 4, "a multicast address"),
     ([240, 0, 0, 0], 4, "a reserved address"),
-    ([168, 63, 129, 16], 32, "a cloud's metadata"),
+    ([168, 63, 129, 16], 32, "a cloud's metadata address"),
 ];
 
 /// What of 2000::/3 is not public (IANA IPv6 Special-Purpose Address Registry): Teredo, ORCHID and
@@ -245,7 +245,7 @@ fn special(ip: IpAddr) -> Option<Special> {
         IpAddr::V6(v6) => {
             if v6.segments()[0] >> 13 != 1 {
                 let name = match v6.segments()[0] {
-                    _ if v6.is_loopback() => "the loopback",
+                    _ if v6.is_loopback() => "a loopback address",
                     0xfc00..=0xfdff => "a private address",
                     0xfe80..=0xfebf => "a link-local address",
                     0xff00..=0xffff => "a multicast address",

@@ -139,7 +139,7 @@ async fn empty(
     listener: &Arc<Listener>,
 ) {
     if let Err(error) = socket.refuse_openings() {
-        tracing::warn!(listener = %listener.name, %error, "connections that are just being made may be reset");
+        tracing::warn!(listener = %listener.name, %error, "connections that are being opened now may be reset");
     }
     for _ in 0..LAST_TICKS {
         while let Ok(Some((accepted, peer))) = next(socket) {
@@ -197,6 +197,6 @@ fn warn(worker: &Worker, listener: &Listener, error: &io::Error, warned: &Cell<O
     let now = worker.clock.now();
     if warned.get().is_none_or(|last| now >= last + WARN_EVERY) {
         warned.set(Some(now));
-        tracing::warn!(listener = %listener.name, %error, "cannot accept; connections wait in the backlog");
+        tracing::warn!(listener = %listener.name, %error, "cannot accept connections, which wait in the backlog");
     }
 }

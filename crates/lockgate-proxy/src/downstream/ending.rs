@@ -55,11 +55,7 @@ pub(super) fn cut_short(cut: Cut, phase: &str) -> Ending {
         Cut::Spent => Ending::because(Cause::Limit, Side::Lockgate, "bytes"),
         Cut::Drain => Ending::because(Cause::Drain, Side::Lockgate, phase),
         Cut::Memory => Ending::because(Cause::Limit, Side::Lockgate, "memory"),
-        Cut::Crowded => Ending::because(
-            Cause::Limit,
-            Side::Lockgate,
-            "idle, and its place was wanted",
-        ),
+        Cut::Crowded => Ending::because(Cause::Limit, Side::Lockgate, "idle while others waited"),
     }
 }
 

@@ -194,7 +194,7 @@ impl Streams {
         let mut requests = match begun {
             Ok(Ok(requests)) => requests,
             Ok(Err(error)) => return self.broken(&error),
-            Err(cut) => return cut_short(cut, "preface of HTTP/2"),
+            Err(cut) => return cut_short(cut, "HTTP/2 preface"),
         };
         // A request that came with the preface is in flight before any phase begins.
         guard.end_phase();
@@ -269,6 +269,7 @@ impl Streams {
         let sites = self.sites();
         let limits = sites.http2;
         let windows = Windows::first(&limits);
+        let resets = usize::try_from(limits.resets.burst).unwrap_or(usize::MAX);
         let mut handshake = Builder::new()
             .max_concurrent_streams(limits.streams)
             .initial_window_size(windows.stream)
@@ -278,7 +279,7 @@ impl Streams {
             .data_frame_budget(OVERHEAD)
             // The gate counts them as they leave: this holds for those that do not, to a client
             // that reads nothing.
-            .max_local_error_reset_streams(Some(limits.resets.burst as usize + RESETS))
+            .max_local_error_reset_streams(Some(resets.saturating_add(RESETS)))
             .enable_connect_protocol()
             .handshake(Io(Rc::clone(&self.frame_io)));
         let begun = poll_fn(|cx| {

@@ -32,7 +32,7 @@ This port speaks TLS, and you spoke plain HTTP to it. Try https://.\n";
 pub(super) enum OpeningError {
     #[error("{0}")]
     Io(#[from] io::Error),
-    #[error("closed before it had begun")]
+    #[error("closed before it was open")]
     Closed,
     #[error("PROXY header: {0}")]
     Proxy(#[from] ProxyError),
@@ -46,9 +46,9 @@ pub(super) enum OpeningError {
     NotTls,
     #[error("no certificate for the name {0:?}")]
     UnknownName(Box<str>),
-    #[error("no name was sent, and there is no default certificate")]
+    #[error("the client sent no server name, and there is no default certificate")]
     NoName,
-    #[error("no entry for this name, and no default")]
+    #[error("no entry for this server name, and no default")]
     NoWay,
 }
 

@@ -69,10 +69,10 @@ impl Violation {
     /// The detail in the log.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::Resets => "too many requests taken back",
-            Self::Control => "too many frames without a use",
-            Self::Updates => "too many updates of windows",
-            Self::Sections => "a field section that cannot be read",
+            Self::Resets => "too many cancelled requests",
+            Self::Control => "too many useless frames",
+            Self::Updates => "too many window updates",
+            Self::Sections => "a field section that cannot be decoded",
         }
     }
 }

@@ -222,7 +222,7 @@ impl FrameIo {
                     if let Some(endpoint_frames) = &mut self.endpoint_frames {
                         endpoint_frames.observe(self.inbox.bytes());
                         if endpoint_frames.is_flooded() {
-                            let error = io::Error::other("too many interim answers");
+                            let error = io::Error::other("too many interim responses");
                             return Poll::Ready(Err(self.record_failure(error.into())));
                         }
                     }

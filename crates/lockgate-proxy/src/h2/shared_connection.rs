@@ -115,7 +115,7 @@ impl SharedConnection {
                 .take_broken()
                 .map(|error| error.to_string());
             io::Error::other(format!(
-                "no HTTP/2: {}",
+                "HTTP/2 failed: {}",
                 told.unwrap_or_else(|| error.to_string())
             ))
         };
@@ -434,7 +434,9 @@ impl Driver {
                 shared.record_failure(broken.unwrap_or_else(|| error.to_string()));
             }
             // The crate has accepted a section that we could not parse: its fields are unchecked.
-            (Poll::Pending, _) if lost => shared.record_failure("a field section cannot be read"),
+            (Poll::Pending, _) if lost => {
+                shared.record_failure("a field section cannot be decoded")
+            }
             (Poll::Pending, _) => {
                 shared
                     .max_streams

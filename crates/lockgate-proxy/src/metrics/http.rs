@@ -111,7 +111,7 @@ impl LeaseMetrics for LeaseCells<'_> {
 pub struct SiteCells {
     /// Exchanges that are going on.
     pub in_flight: Gauge,
-    /// From a request's first byte to its answer's last.
+    /// Time from the first byte of a request to the last byte of its response.
     pub duration: Histogram,
     /// Bytes of bodies from clients.
     pub received: Counter,
@@ -121,7 +121,7 @@ pub struct SiteCells {
     pub queued: Gauge,
     /// How long those waited that had to.
     pub queue_wait: Histogram,
-    /// Connections that went over to another protocol.
+    /// Connections that were upgraded to another protocol.
     pub upgrades: Counter,
     /// Those of them that are open.
     pub upgraded: Gauge,
@@ -175,7 +175,7 @@ pub struct EndpointCells {
     pub idle: Gauge,
     /// Exchanges that went over a connection that had served others before.
     pub reused: Counter,
-    /// Requests that were sent again after a failure here.
+    /// Requests that were retried after a failure of this endpoint.
     pub retries: Counter,
     /// From a request's last head byte to the first byte of the answer.
     pub response: Histogram,
@@ -265,7 +265,7 @@ struct Sites<'a> {
 
 impl Sites<'_> {
     fn write(&self, text: &mut ExpositionText) {
-        let mut family = text.counter("lockgate_requests_total", "Exchanges that are over.");
+        let mut family = text.counter("lockgate_requests_total", "Finished exchanges.");
         for (site, name) in self.each() {
             for (method, method_name) in METHODS.iter().enumerate() {
                 for (code, code_name) in CODES.iter().enumerate() {
@@ -292,7 +292,7 @@ impl Sites<'_> {
         }
         let mut family = text.counter(
             "lockgate_grpc_calls_total",
-            "Calls of gRPC by the status that they have ended with, of endpoints' answers and of our own.",
+            "gRPC calls by their final status, set by endpoints or by Lockgate.",
         );
         for (site, name) in self.each() {
             for status in 0..grpc::STATUSES {
@@ -309,7 +309,7 @@ impl Sites<'_> {
         }
         let mut family = text.counter(
             "lockgate_requests_unknown_client_total",
-            "Requests of trusted proxies whose X-Forwarded-For names no address: their client is unknown.",
+            "Requests of trusted proxies with an X-Forwarded-For that names no address: their client is unknown.",
         );
         family.sample(
             &[],
@@ -317,7 +317,7 @@ impl Sites<'_> {
         );
         let mut family = text.counter(
             "lockgate_request_bytes_total",
-            "Bodies, as seen from Lockgate's clients.",
+            "Bytes of bodies, as seen from Lockgate's clients.",
         );
         for (site, name) in self.each() {
             let (received, sent) = (
@@ -330,13 +330,13 @@ impl Sites<'_> {
         self.counters(
             text,
             "lockgate_upgrades_total",
-            "Connections that went over to another protocol.",
+            "Connections that were upgraded to another protocol.",
             |cells| &cells.upgrades,
         );
         self.gauges(
             text,
             "lockgate_requests_in_flight",
-            "Exchanges that are going on.",
+            "Exchanges in progress.",
             |cells| &cells.in_flight,
         );
         self.gauges(
@@ -348,19 +348,19 @@ impl Sites<'_> {
         self.gauges(
             text,
             "lockgate_upgraded_connections",
-            "Connections in another protocol.",
+            "Open connections that were upgraded to another protocol.",
             |cells| &cells.upgraded,
         );
         self.histograms(
             text,
             "lockgate_request_duration_seconds",
-            "From a request's first byte to its answer's last.",
+            "Time from the first byte of a request to the last byte of its response.",
             |cells| &cells.duration,
         );
         self.histograms(
             text,
             "lockgate_request_queue_duration_seconds",
-            "How long requests waited for an endpoint that had to.",
+            "Time that requests waited for an endpoint, of those that had to wait.",
             |cells| &cells.queue_wait,
         );
     }
@@ -442,7 +442,7 @@ impl Endpoints<'_> {
         }
         let mut family = text.counter(
             "lockgate_upstream_requests_total",
-            "Answers of an endpoint.",
+            "Responses of an endpoint.",
         );
         for (place, [pool, endpoint], _) in self.each() {
             for (code, name) in CODES.iter().enumerate() {
@@ -456,7 +456,7 @@ impl Endpoints<'_> {
         self.counters(
             text,
             "lockgate_upstream_retries_total",
-            "Requests that were sent again after a failure here.",
+            "Requests that were retried after a failure of this endpoint.",
             |cells| &cells.retries,
         );
         self.counters(
@@ -467,7 +467,7 @@ impl Endpoints<'_> {
         );
         let mut family = text.counter(
             "lockgate_upstream_connect_seconds_total",
-            "Time that making them took, all together.",
+            "Total time to connect to an endpoint.",
         );
         for (place, labels, _) in self.each() {
             let micros = self.counter(place, |cells| &cells.connect_micros);
@@ -476,24 +476,24 @@ impl Endpoints<'_> {
         self.counters(
             text,
             "lockgate_upstream_reused_total",
-            "Exchanges over a connection that had served others before.",
+            "Exchanges over a reused connection.",
             |cells| &cells.reused,
         );
         self.gauges(
             text,
             "lockgate_upstream_requests_in_flight",
-            "Exchanges that are going on.",
+            "Exchanges in progress.",
             |cells| &cells.in_flight,
         );
         self.gauges(
             text,
             "lockgate_upstream_idle_connections",
-            "Connections that are kept for reuse.",
+            "Idle connections that are kept for reuse.",
             |cells| &cells.idle,
         );
         let mut family = text.histogram(
             "lockgate_upstream_response_duration_seconds",
-            "From a request to the first byte of its answer.",
+            "Time from a request to the first byte of its response.",
         );
         for (place, labels, _) in self.each() {
             let own = self.cells(place).map(|cells| cells.response.snapshot());
@@ -506,7 +506,7 @@ impl Endpoints<'_> {
     fn failures(&self, text: &mut ExpositionText) {
         let mut family = text.counter(
             "lockgate_upstream_failures_total",
-            "What went wrong at an endpoint, by RFC 9209's types.",
+            "Failures at an endpoint, by the error types of RFC 9209.",
         );
         for (place, [pool, endpoint], _) in self.each() {
             // Several faults have one type.

@@ -63,7 +63,7 @@ pub fn write(text: &mut ExpositionText, shards: &Shards<WorkerCells>, relays: &[
     let each = || relays.iter().enumerate();
     let mut family = text.counter(
         "lockgate_relays_total",
-        "Connections that were to be relayed.",
+        "Connections that began to be relayed.",
     );
     for (place, relay) in each() {
         family.sample(&relay.labels(), counter(place, |cells| &cells.begun));

@@ -24,15 +24,15 @@ pub enum DialError {
     #[error("every endpoint is at its limit, and the queue is full")]
     QueueFull,
     /// The endpoints that answer are at their `max`, and none had room in time.
-    #[error("every endpoint that can be reached has as many connections as it may")]
+    #[error("every reachable endpoint is at its limit of connections")]
     Full,
     /// No socket or descriptor was left to connect with.
-    #[error("cannot connect anywhere: {0}")]
+    #[error("cannot open a connection: {0}")]
     Exhausted(Arc<io::Error>),
     /// The client's connection was cut meanwhile.
     #[error("cut while connecting")]
     Cut(Cut),
     /// The client has left meanwhile.
-    #[error("while it waited")]
+    #[error("while waiting")]
     Left,
 }

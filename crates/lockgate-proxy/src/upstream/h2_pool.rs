@@ -187,7 +187,7 @@ impl H2Pool {
                 Ok(begun) => begun,
                 Err(Cut::Deadline) => Err(io::Error::new(
                     io::ErrorKind::TimedOut,
-                    "no HTTP/2: no SETTINGS in time",
+                    "the endpoint sent no HTTP/2 SETTINGS in time",
                 )),
                 Err(cut) => return Err(DialError::Cut(cut)),
             };
@@ -220,7 +220,7 @@ impl H2Pool {
         dial.done.replace(Some(told));
         dial.told.notify_waiters();
         drop((pool, dial));
-        if let Some((driver, _hold)) = driven {
+        if let Some((driver, _permit)) = driven {
             driver.run().await;
             // The socket is dropped before its place.
             self.connections.borrow_mut().retain(|one| !one.is_closed());

@@ -139,7 +139,7 @@ impl Lease {
 }
 
 /// A chosen member with the place of the request at it.
-struct Candidate {
+struct ChosenMember {
     member: usize,
     permit: ConnectionPermit,
     in_flight: InFlight,
@@ -188,15 +188,15 @@ impl UpstreamPool {
                     now,
                 ));
             }
-            let candidate = Candidate {
+            let chosen = ChosenMember {
                 in_flight: permit.endpoint().begin_request(),
                 member,
                 permit,
             };
             let leased = if self.pool.settings.http2 {
-                boxed(|| self.lease_stream(candidate, request)).await
+                boxed(|| self.lease_stream(chosen, request)).await
             } else {
-                boxed(|| self.dial(candidate, request)).await
+                boxed(|| self.dial(chosen, request)).await
             };
             match leased {
                 Ok(mut lease) => {
@@ -252,7 +252,7 @@ impl UpstreamPool {
     /// Makes a new HTTP/1 connection.
     async fn dial(
         self: &Rc<Self>,
-        candidate: Candidate,
+        chosen: ChosenMember,
         request: &LeaseRequest<'_>,
     ) -> Result<Lease, DialError> {
         let LeaseRequest {
@@ -262,7 +262,7 @@ impl UpstreamPool {
             header,
             ..
         } = *request;
-        let permit = candidate.permit.with_slot(self.slot(request).await?);
+        let permit = chosen.permit.with_slot(self.slot(request).await?);
         let began = Instant::now();
         let avoided = permit.endpoint().is_avoided(guard.clock().now());
         let dialled = self
@@ -280,9 +280,9 @@ impl UpstreamPool {
             requests: 0,
             dialled: Some(began.elapsed()),
             avoided,
-            in_flight: candidate.in_flight,
+            in_flight: chosen.in_flight,
             permit: dialled.permit,
-            member: candidate.member,
+            member: chosen.member,
             upstream: Rc::clone(self),
         })
     }
@@ -290,7 +290,7 @@ impl UpstreamPool {
     /// Leases a stream on a shared connection; where none has room, waits for one more connection.
     async fn lease_stream(
         self: &Rc<Self>,
-        candidate: Candidate,
+        chosen: ChosenMember,
         request: &LeaseRequest<'_>,
     ) -> Result<Lease, DialError> {
         let LeaseRequest {
@@ -299,10 +299,10 @@ impl UpstreamPool {
             mut reuse,
             ..
         } = *request;
-        let (began, permit) = (Instant::now(), candidate.permit.without_connection());
+        let (began, permit) = (Instant::now(), chosen.permit.without_connection());
         let avoided = permit.endpoint().is_avoided(guard.clock().now());
         let (h2_pool, idle_settings) = (
-            &self.shared[candidate.member],
+            &self.shared[chosen.member],
             self.pool.settings.idle_settings,
         );
         let (mut waited, mut dialled) = (false, None);
@@ -313,9 +313,9 @@ impl UpstreamPool {
                     requests: if waited { 0 } else { requests },
                     dialled,
                     avoided,
-                    in_flight: candidate.in_flight,
+                    in_flight: chosen.in_flight,
                     permit,
-                    member: candidate.member,
+                    member: chosen.member,
                     upstream: Rc::clone(self),
                 });
             }

@@ -381,7 +381,7 @@ impl Pool {
                 if self.settings.http2 && made.negotiated.alpn.as_deref() != Some(b"h2") =>
             {
                 Ok(Err(io::Error::other(
-                    "no HTTP/2: the endpoint did not choose it by ALPN",
+                    "the endpoint did not choose HTTP/2 by ALPN",
                 )))
             }
             Ok(Ok(made)) => Ok(Ok((socket, Some(made.session)))),
@@ -416,7 +416,7 @@ async fn reach(
 ) -> Result<io::Result<Socket>, Cut> {
     let targets = endpoint.address().targets();
     let share = limit / u32::try_from(targets.len().max(1)).unwrap_or(u32::MAX);
-    let mut last = io::Error::new(io::ErrorKind::NotFound, "name does not resolve");
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name does not resolve");
     for target in &targets {
         guard.phase(share);
         match guard.within(dial_target(target, guard.clock())).await {

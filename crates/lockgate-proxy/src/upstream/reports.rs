@@ -49,11 +49,11 @@ impl Pool {
         {
             let what = match failure {
                 EndpointFailure::Unreachable => "cannot be reached",
-                EndpointFailure::Reset | EndpointFailure::Unserved => "broke off",
+                EndpointFailure::Reset | EndpointFailure::Unserved => "failed",
             };
             if self.members().len() > 1 {
                 let seconds = left.div_ceil(1_000);
-                tracing::warn!(%endpoint, pool, %why, "the endpoint {what}: it is passed over for {seconds} s");
+                tracing::warn!(%endpoint, pool, %why, "the endpoint {what}: others are preferred for {seconds} s");
             } else {
                 tracing::warn!(%endpoint, pool, %why, "the endpoint {what}");
             }
@@ -65,13 +65,13 @@ impl Pool {
         if self.members().iter().any(answers) {
             self.notice.ends();
         } else if self.notice.begins(now) {
-            tracing::error!(pool, "no endpoint of the pool answers");
+            tracing::error!(pool, "no endpoint of the pool responds");
         }
     }
 
     /// Notes that an endpoint of the pool has succeeded.
     pub fn succeeded(&self, endpoint: &Endpoint, now: u64) {
-        // A check may have reset the endpoint before: the pool answers again all the same.
+        // A check may have reset the endpoint before: the pool responds again all the same.
         if endpoint.succeeded(now) || self.notice.is_told() {
             self.recovered(endpoint);
         }
@@ -84,7 +84,7 @@ impl Pool {
             tracing::info!(%endpoint, pool, "the endpoint serves again");
         }
         if self.notice.ends() {
-            tracing::info!(pool, "the pool answers again");
+            tracing::info!(pool, "the pool responds again");
         }
     }
 }

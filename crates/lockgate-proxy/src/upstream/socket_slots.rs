@@ -234,7 +234,7 @@ impl SocketSlots {
 
 const NO_SOCKET: &str = "no socket towards endpoints became free in time";
 const NO_SHARE: &str =
-    "the client has its share of sockets towards endpoints, and none became free in time";
+    "the client uses its whole share of sockets towards endpoints, and none became free in time";
 
 fn none_in_time(cut: Cut, said: &'static str) -> DialError {
     match cut {

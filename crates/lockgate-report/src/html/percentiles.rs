@@ -86,7 +86,8 @@ pub(super) fn figure(runs: &[(&str, &RunResult)]) -> Option<String> {
         ""
     };
     let svg = plot::svg((0.0, HEIGHT), "Latency by percentile", &drawing);
-    let caption = "A curve ends where one request is left to exceed it. Rounds of the same stage are put together.";
+    let caption =
+        "A curve ends where only one request was slower. Rounds of the same stage are combined.";
     Some(format!(
         "<figure>{svg}<figcaption>{scale}{service}{rest}{caption}</figcaption></figure>\n"
     ))

@@ -102,7 +102,7 @@ pub(super) fn figure(report: &RunResult) -> Option<String> {
     } else {
         ""
     };
-    let caption = "By when exchanges ended; the last second of a stage may be a part of one.";
+    let caption = "Exchanges count in the second in which they ended; the last second of a stage may be incomplete.";
     Some(format!(
         "<figure>{svg}<figcaption>{crosses}{scale}{caption}</figcaption></figure>\n"
     ))

@@ -128,7 +128,7 @@ impl RunTotals {
 
         let mut family = text.counter(
             "lockgate_load_requests_total",
-            "Requests that are over, by what became of them.",
+            "Finished requests, by result.",
         );
         for (stage, totals) in stages() {
             family.sample(
@@ -151,7 +151,7 @@ impl RunTotals {
         }
         let mut family = text.histogram(
             "lockgate_load_latency_seconds",
-            "Latency of successes, from when they were due; in a closed loop that is when they were sent.",
+            "Latency of successes, from their due time; in a closed loop from their sending.",
         );
         for (stage, totals) in stages() {
             family.sample(&[("stage", stage)], &totals.latency);
@@ -169,13 +169,13 @@ impl RunTotals {
         }
         let mut family = text.counter(
             "lockgate_load_connections_opened_total",
-            "Connections that were opened, the warm-up's not counted.",
+            "Opened connections, without those of the warm-up.",
         );
         for (stage, totals) in stages() {
             family.sample(&[("stage", stage)], totals.opened);
         }
         if let Some(due) = self.due {
-            let help = "Requests a second that are due in an open loop; 0 when the run is over.";
+            let help = "Scheduled requests per second in an open loop; 0 after the run.";
             text.gauge("lockgate_load_rate_due", help).sample(&[], due);
         }
         text.finish()

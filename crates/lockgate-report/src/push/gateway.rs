@@ -39,7 +39,7 @@ pub struct Gateway {
 pub enum GatewayError {
     /// Another scheme, userinfo, a query, characters that URLs have not.
     #[error(
-        "`{0}` is no push gateway: write http://HOST:PORT, and what it has before /metrics, if anything"
+        "`{0}` is no push gateway: write http://HOST:PORT, with the prefix before /metrics if it has one"
     )]
     Url(String),
     /// Gateways refuse a job without a name.
@@ -52,9 +52,9 @@ pub enum GatewayError {
 pub(super) enum PushError {
     #[error("{gateway}: {error}")]
     Lost { gateway: String, error: io::Error },
-    #[error("{gateway} answers something other than HTTP: {error}")]
+    #[error("{gateway} does not respond with HTTP: {error}")]
     Garbage { gateway: String, error: String },
-    #[error("{gateway} answers with status {status}{message}")]
+    #[error("{gateway} responds with status {status}{message}")]
     Refused {
         gateway: String,
         status: u16,
@@ -132,7 +132,7 @@ impl Gateway {
     }
 
     fn connect(&self) -> io::Result<GatewayConnection> {
-        let mut failed = io::Error::other("its name has no address");
+        let mut failed = io::Error::other("its host name has no address");
         let addresses = (&*self.host, self.port).to_socket_addrs()?;
         let until = Instant::now() + self.timeout;
         for address in addresses {

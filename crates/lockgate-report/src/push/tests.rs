@@ -259,10 +259,10 @@ fn a_gateway_that_refuses_is_quoted_once_and_counted_in_the_end() {
         9\r\nno room\x1b[\r\n6\r\n\nmore\n\r\n0\r\n\r\n";
     taken(&gateway, no);
     let url = format!("http://{}/prefix/", gateway.address());
-    let why = format!("{url} answers with status 500: no room\\u{{1b}}[");
+    let why = format!("{url} responds with status 500: no room\\u{{1b}}[");
     assert_eq!(
         warned(&mut push),
-        format!("the push gateway takes nothing, the run goes on: {why}")
+        format!("the push gateway does not accept the counts, and the run goes on: {why}")
     );
     pass(&mut push, 10, &counts(1));
     taken(&gateway, no);
@@ -320,7 +320,7 @@ fn a_gateway_that_is_not_there_or_is_none_is_told_of() {
     let none = Origin::tcp();
     let gateway = Gateway::new(&format!("http://{}", none.address()), "x").unwrap();
     for (answer, said) in [
-        (&b"SSH-2.0-x\r\n\r\n"[..], "other than HTTP"),
+        (&b"SSH-2.0-x\r\n\r\n"[..], "not respond with HTTP"),
         (b"", "end of file"),
     ] {
         let pushing = thread::spawn({

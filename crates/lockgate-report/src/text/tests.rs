@@ -17,7 +17,10 @@ fn a_run_is_said_with_its_model_and_all_its_figures() {
         &text,
         "lockgate load https://a.example/\n  target       https://a.example/ → status 200, 170 bytes, HTTP/1.1, TLS 1.3",
     );
-    has(&text, "closed loop: a slow answer delays the next request");
+    has(
+        &text,
+        "closed loop: a slow response delays the next request",
+    );
     has(
         &text,
         "64 connections on 2 threads, pinned to CPUs 0, 1; a request may take 10.0 s",
@@ -34,7 +37,7 @@ fn a_run_is_said_with_its_model_and_all_its_figures() {
         "closed loop: 10.0 s\n  succeeded  1,000  100/s\n  failed         0    0 %\n",
     );
     has(&text, "3 exchanges were cut at the end");
-    assert!(!text.contains("no part of its rate"));
+    assert!(!text.contains("not counted in its rate"));
     for name in [
         "p50", "p75", "p90", "p95", "p99", "p99.9", "p99.99", "max", "mean", "sd", "tm95", "tm99",
         "tm99.9",
@@ -82,7 +85,7 @@ fn failures_are_told_by_kind_with_their_first_example() {
     let text = render(&report);
     has(
         &text,
-        "\n  1 success came after the stage's time: no part of its rate\n",
+        "\n  1 success came after the stage's time: not counted in its rate\n",
     );
     has(
         &text,
@@ -105,7 +108,7 @@ fn invalid_and_partial_results_say_so_before_their_figures() {
     let text = render(&report);
     has(
         &text,
-        "\n*** INTERRUPTED: this is what was measured until then\n",
+        "\n*** INTERRUPTED: these are the measurements until then\n",
     );
     has(
         &text,

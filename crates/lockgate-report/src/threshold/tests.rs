@@ -95,7 +95,9 @@ fn a_run_does_not_pass_because_nothing_worked() {
     report.stages.push(stage);
     assert_eq!(
         breaches("p99 > 20ms", &report),
-        ["closed loop, round 1: p99 is endless, for nothing succeeded (fails if p99 > 20.0 ms)"]
+        [
+            "closed loop, round 1: p99 is infinite, because no request succeeded (fails if p99 > 20.0 ms)"
+        ]
     );
     assert_eq!(breaches("error_rate > 50%", &report).len(), 1);
     assert_eq!(breaches("rate < 1", &report).len(), 1);

@@ -1,4 +1,4 @@
-//! What a route changes of bodies, as it runs.
+//! The rewriting of a route's response bodies, as it runs.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -7,24 +7,24 @@ use std::sync::atomic::AtomicU64;
 use lockgate_config as config;
 use lockgate_config::{BodyChange, Code, ElementEdit};
 use lockgate_content::change::{ChangeRule, ChangeTemplate, Changes, SelectorEdit, TemplatePart};
-use lockgate_rules::Pattern;
+use lockgate_proxy::transform::Rewrite;
 use lockgate_proxy::transform::rewrite::Value;
-use lockgate_proxy::transform::{self, Rewrite};
+use lockgate_rules::Pattern;
 
-use super::Mistakes;
+use super::MistakeLog;
 use crate::fetcher::Fetcher;
 
-/// The values of one route while its rules are read.
-struct Values<'a> {
+/// The placeholders of one route, collected while its rules are read.
+struct RouteValues<'a> {
     pattern: &'a Pattern,
     fetcher: &'a Fetcher,
-    /// By what stands between the braces.
+    /// The text between the braces of each.
     names: Vec<String>,
     values: Vec<Value>,
 }
 
-impl Values<'_> {
-    /// A text with its placeholders; other braces are text.
+impl RouteValues<'_> {
+    /// A text with its placeholders; all other braces are text.
     fn template(&mut self, text: &str) -> ChangeTemplate {
         self.read(text, false)
     }
@@ -41,7 +41,7 @@ impl Values<'_> {
         while let Some(open) = rest.find('{') {
             plain.push_str(&rest[..open]);
             rest = &rest[open..];
-            // Of two dollars before it, the one is written by the other.
+            // `$$` is a dollar sign.
             let dollars = plain.bytes().rev().take_while(|byte| *byte == b'$').count();
             let name = rest[1..]
                 .find(['{', '}'])
@@ -69,7 +69,8 @@ impl Values<'_> {
     }
 
     fn part(&mut self, name: &str) -> Option<TemplatePart> {
-        // What the operator has others write is theirs to choose; what a request brings is not.
+        // The operator chose the source of these values; a request chooses the others, which are
+        // escaped.
         let ours = name.starts_with("value:") || matches!(name, "time" | "counter");
         let part = if ours {
             TemplatePart::Raw
@@ -101,20 +102,20 @@ impl Values<'_> {
     }
 }
 
-/// The changes of `route`, if they can be made.
+/// The changes that a route makes to bodies; `None` with a mistake.
 pub(super) fn rewrite(
-    mistakes: &mut Mistakes<'_>,
+    mistakes: &mut MistakeLog<'_>,
     written: &config::BodyRewrite,
     pattern: &Pattern,
     fetcher: &Fetcher,
 ) -> Option<Arc<Rewrite>> {
-    let mut values = Values {
+    let mut values = RouteValues {
         pattern,
         fetcher,
         names: Vec::new(),
         values: Vec::new(),
     };
-    // One that sets several attributes is several.
+    // A rule that sets several attributes becomes several rules.
     let mut rules = Vec::new();
     for rule in &written.rules {
         match &rule.change {
@@ -167,7 +168,7 @@ pub(super) fn rewrite(
     }))
 }
 
-fn edits(written: &ElementEdit, values: &mut Values<'_>) -> Vec<SelectorEdit> {
+fn edits(written: &ElementEdit, values: &mut RouteValues<'_>) -> Vec<SelectorEdit> {
     let one = match written {
         ElementEdit::Before(text) => SelectorEdit::Before(values.template(text)),
         ElementEdit::After(text) => SelectorEdit::After(values.template(text)),

@@ -1,5 +1,4 @@
-//! Pools as they will run: endpoints that all tables share, their members, TLS to them, and their
-//! checks.
+//! Pools as they run: endpoints that all tables share, members, TLS to endpoints, and health checks.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,29 +13,29 @@ use lockgate_proxy::upstream::{
 };
 use lockgate_rules::ProxyVersion;
 
-use super::{Mistakes, tls};
+use super::{MistakeLog, tls};
 use crate::prober::{Ask, Check, Prober, Request, Script};
-use crate::resolver::Resolver;
+use crate::resolver::EndpointResolver;
 
-/// The pools that something uses, as they are met.
+/// The pools that a table uses, made when the first table names them.
 #[derive(Default)]
-pub(super) struct Pools {
-    /// Each under the number that it has in the configuration; nothing for one with a mistake.
+pub(super) struct AssembledPools {
+    /// Each pool by its number in the configuration; `None` for one with a mistake.
     made: HashMap<usize, Option<Arc<Pool>>>,
     /// Tables with the same endpoint share its counts and its `max`.
     endpoints: HashMap<config::EndpointAddr, Arc<Endpoint>>,
     pub(super) all: Vec<Arc<Pool>>,
-    /// Everything that authorities are read for, with the name of its pool.
+    /// TLS to endpoints, with the name of the pool that it is for.
     pub(super) connectors: Vec<(String, Arc<Connector>)>,
-    pub(super) resolver: Resolver,
+    pub(super) resolver: EndpointResolver,
     pub(super) prober: Prober,
 }
 
-impl Pools {
+impl AssembledPools {
     /// The pool with this number, which is called `user` if it has no name of its own.
     pub(super) fn pool(
         &mut self,
-        mistakes: &mut Mistakes<'_>,
+        mistakes: &mut MistakeLog<'_>,
         config: &Config,
         number: usize,
         user: &str,
@@ -54,7 +53,7 @@ impl Pools {
 
     fn make(
         &mut self,
-        mistakes: &mut Mistakes<'_>,
+        mistakes: &mut MistakeLog<'_>,
         written: &config::EndpointPool,
         user: &str,
     ) -> Option<Arc<Pool>> {
@@ -88,7 +87,7 @@ impl Pools {
                         self.resolver
                             .service(name, one.max)
                             .into_iter()
-                            .map(nobody_yet),
+                            .map(vacant_member),
                     );
                     continue;
                 }
@@ -104,7 +103,7 @@ impl Pools {
             Some(config::EndpointChoice::P2c) => Some(Balance::LatencyAware),
             Some(config::EndpointChoice::Least) => Some(Balance::Least),
             Some(config::EndpointChoice::RoundRobin) => Some(Balance::RoundRobin),
-            // For those who belong to nobody.
+            // For requests without an affinity to a member.
             None
             | Some(
                 config::EndpointChoice::Hash(_) | config::EndpointChoice::Sticky(_) | config::EndpointChoice::Session,
@@ -113,7 +112,7 @@ impl Pools {
         let settings = settings(&name, written, &members);
         let pool = Arc::new(Pool::new(members, balance, connector, settings));
         for (name, first, backup) in services {
-            self.resolver.serve(name, &pool, first, backup);
+            self.resolver.add_pool(name, &pool, first, backup);
         }
         if let Some(check) = check {
             self.prober.watch(&pool, check);
@@ -122,8 +121,8 @@ impl Pools {
         Some(pool)
     }
 
-    /// Its own name, or that of its first user: no two pools have the same, for metrics tell them
-    /// apart by it.
+    /// Its own name, or that of the first table that uses it: no two pools have the same name, since
+    /// metrics tell pools apart by it.
     fn name(&self, written: &config::EndpointPool, user: &str) -> String {
         let taken = |name: &str| self.all.iter().any(|known| known.settings.name == name);
         let name = written.name.as_deref().unwrap_or(user);
@@ -138,7 +137,7 @@ impl Pools {
 
     fn connector(
         &mut self,
-        mistakes: &mut Mistakes<'_>,
+        mistakes: &mut MistakeLog<'_>,
         pool: &str,
         written: &config::UpstreamTls,
     ) -> Option<Arc<Connector>> {
@@ -150,7 +149,7 @@ impl Pools {
 
     fn check(
         &mut self,
-        mistakes: &mut Mistakes<'_>,
+        mistakes: &mut MistakeLog<'_>,
         name: &str,
         pool: &config::EndpointPool,
         written: &config::HealthSettings,
@@ -225,8 +224,8 @@ impl Pools {
     }
 }
 
-/// Somebody whose record is not there yet, and who takes nobody's turn until then.
-fn nobody_yet(endpoint: Arc<Endpoint>) -> Member {
+/// A member without a record so far, which is never chosen until it has one.
+fn vacant_member(endpoint: Arc<Endpoint>) -> Member {
     let member = Member::new(endpoint, 1).as_backup();
     member.mark_down();
     member

@@ -14,11 +14,11 @@ use lockgate_rules::{AcceptProxy, HostPattern};
 
 use super::sites;
 use super::tls::Neighbours;
-use super::{Assembler, DEFERRED, Planned, address, options};
+use super::{Assembler, DEFERRED, PlannedListener, address, options};
 
 impl Assembler<'_> {
     /// The listener of a table.
-    pub(super) fn listener(&mut self, tcp: &config::Tcp) -> Option<Planned> {
+    pub(super) fn listener(&mut self, tcp: &config::Tcp) -> Option<PlannedListener> {
         let shape = tcp.shape.as_ref().map(|shape| Shape::new(&shape.value));
         let (tls, service) = match &tcp.way {
             config::RelaySelection::Proxy(relay) => {
@@ -31,7 +31,7 @@ impl Assembler<'_> {
             ),
         };
         let accept_proxy = tcp.accept_proxy;
-        // Only where the client must speak first: elsewhere a server's greeting would be held up.
+        // Only where clients send first: elsewhere a server's greeting would be held up.
         let client_first = match &service {
             Service::Relay(_) => tls.is_some() || accept_proxy == AcceptProxy::Require,
             Service::Http(_) | Service::ByHello(_) => true,
@@ -43,11 +43,11 @@ impl Assembler<'_> {
             .filter_map(|relay| relay.tls.as_ref())
             .flat_map(|tls| tls.alpn.clone())
             .collect();
-        alpn.extend(sites::offered(&sites::beside(self.config, tcp)));
+        alpn.extend(sites::offered_alpn(&sites::tls_sites_at(self.config, tcp)));
         alpn.sort_unstable();
         alpn.dedup();
         let (name, handshake) = (tcp.name.clone(), tcp.timeouts.handshake);
-        Some(Planned {
+        Some(PlannedListener {
             listener: Arc::new(Listener {
                 name,
                 tls,
@@ -63,7 +63,7 @@ impl Assembler<'_> {
         })
     }
 
-    /// One relay; its pool is called `user` if it has no name of its own.
+    /// One relay; `user` is the name of a pool that has none of its own.
     fn way(
         &mut self,
         tcp: &config::Tcp,
@@ -132,7 +132,7 @@ impl Assembler<'_> {
         let default = default
             .iter()
             .map(|relay| (tcp.name.clone(), Asked::Name(HostPattern::Any), relay));
-        // Not lazily: the mistakes of all are told at once.
+        // Not lazily: the mistakes of all are reported at once.
         let ways: Vec<Option<_>> = alpn
             .chain(sni)
             .chain(default)
@@ -145,15 +145,15 @@ impl Assembler<'_> {
         ))
     }
 
-    /// The sites on the address of a table, whose clients are told apart from those of its names;
-    /// `others` says whether names that nobody has are theirs too.
+    /// The sites on the address of a table, beside the names that it relays; with `others` they get
+    /// every name that the table does not have.
     fn sites_beside(
         &mut self,
         tcp: &config::Tcp,
         others: bool,
     ) -> Option<Option<(Vec<HostPattern>, SecureSites)>> {
         let config = self.config;
-        let sites = sites::beside(config, tcp);
+        let sites = sites::tls_sites_at(config, tcp);
         if sites.is_empty() {
             return Some(None);
         }

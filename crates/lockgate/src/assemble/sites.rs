@@ -1,62 +1,61 @@
-//! Sites as they run: those that share an address become one listener, with one table of hosts and
-//! paths.
+//! Sites as they run: sites on one address become one listener, with one table of hosts and paths.
 
 use std::collections::HashMap;
-use std::num::{NonZeroU32, NonZeroUsize};
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
 use lockgate_config as config;
-use lockgate_config::{Code, Config, Host, ListenAddr, Protocol, SiteListener, SourceSpan};
+use lockgate_config::{Code, Config, ListenAddr, Protocol, SiteListener, SourceSpan};
 use lockgate_http::h1::HeadLimits;
 use lockgate_net::thread_pool::ThreadPool;
-use lockgate_net::token_bucket::TokenRate;
 use lockgate_proxy::action::forward_auth::ForwardAuth;
 use lockgate_proxy::action::proxy::Proxy;
 use lockgate_proxy::admit::basic_auth::Checker;
 use lockgate_proxy::answer::Pages;
 use lockgate_proxy::downstream::{Listener, SecureSites, Service};
 use lockgate_proxy::files::{Files, Symlinks};
-use lockgate_proxy::route::{Clash, HostPattern, Pattern, Router, Rule, SiteRoutes, Unreachable};
+use lockgate_proxy::route::{Clash, Router, Rule, SiteRoutes, Unreachable};
 use lockgate_proxy::site::{self, Action, Admission, Auth};
 use lockgate_proxy::upstream::Pool;
+use lockgate_rules::{HostPattern, Pattern};
 
-use super::rules::{self, Guards};
+use super::rules::{self, SharedRules};
 use super::tls::Neighbours;
-use super::{Assembler, DEFERRED, Planned, accept_proxy, address, options};
+use super::{Assembler, DEFERRED, PlannedListener, address, options};
 
-/// What the sites of all listeners share.
+/// The state that the sites of all listeners share.
 #[derive(Default)]
-pub(super) struct Sites {
+pub(super) struct AssembledSites {
     upstreams: Vec<Arc<Pool>>,
-    /// From a pool's number in the configuration to its place among `upstreams`.
+    /// The index in `upstreams` of each pool, by its number in the configuration.
     numbers: HashMap<usize, usize>,
-    pub(super) guards: Guards,
-    /// How many routes serve files.
+    pub(super) guards: SharedRules,
+    /// The number of routes that serve files.
     files: usize,
-    /// Those that serve files.
+    /// The threads for files, once a route serves some.
     threads: Option<FileThreads>,
 }
 
-/// Threads for what takes long with files.
+/// Threads for work on files that would hold up a worker.
 #[derive(Clone)]
 struct FileThreads {
-    /// That wait for a disk.
+    /// They wait for the disk.
     disk: Arc<ThreadPool>,
-    /// That lists directories.
+    /// It lists folders.
     lister: Arc<ThreadPool>,
-    /// That compress.
+    /// They compress responses.
     compressors: Arc<ThreadPool>,
 }
 
-/// For a service that is asked about requests, where answers have no limit.
-const LONGEST_VERDICT: Duration = Duration::from_secs(60);
+/// The time limit of an authorization service where the site's responses have none.
+const AUTH_LIMIT: Duration = Duration::from_secs(60);
 
-/// Of each kind: enough for a disk to have a queue of its own, few enough to leave the workers
-/// alone.
+/// Threads of each kind: enough for a disk to have a queue of its own, few enough to leave the workers
+/// their CPU.
 const DISK_THREADS: NonZeroUsize = NonZeroUsize::new(4).unwrap();
 
-impl Sites {
+impl AssembledSites {
     /// The pools that sites use, and the files of users.
     pub(super) fn shared(self) -> (Vec<Arc<Pool>>, Vec<Arc<Checker>>) {
         (self.upstreams, self.guards.checkers())
@@ -65,29 +64,29 @@ impl Sites {
 
 /// One site at one address.
 #[derive(Clone, Copy)]
-pub(super) struct Served<'a> {
+pub(super) struct SiteAtAddress<'a> {
     pub(super) site: &'a config::HostedSite,
-    /// Its place in the configuration.
+    /// Its index in the configuration.
     place: usize,
-    /// Whether it is only redirected to where it is served over TLS.
+    /// Whether its requests are only redirected to HTTPS here.
     redirects: bool,
 }
 
-/// The table of a listener while it is put together.
+/// The hosts, sites and routes of a listener while they are collected.
 #[derive(Default)]
-struct Table {
+struct SiteTable {
     hosts: Vec<SiteRoutes>,
     sites: Vec<site::Site>,
     routes: Vec<site::Route>,
-    /// Where each site, and each route, was written; for mistakes.
+    /// The places of the sites and routes in the configuration, for mistakes.
     site_places: Vec<SourceSpan>,
     route_places: Vec<SourceSpan>,
 }
 
 impl Assembler<'_> {
     /// The listeners of all sites, each address once.
-    pub(super) fn site_listeners(&mut self) -> Vec<Planned> {
-        let mut addresses: Vec<(&ListenAddr, bool, Vec<Served<'_>>)> = Vec::new();
+    pub(super) fn site_listeners(&mut self) -> Vec<PlannedListener> {
+        let mut addresses: Vec<(&ListenAddr, bool, Vec<SiteAtAddress<'_>>)> = Vec::new();
         for (place, site) in self.config.sites.iter().enumerate() {
             for SiteListener {
                 addr,
@@ -95,7 +94,7 @@ impl Assembler<'_> {
                 redirects,
             } in &site.listen
             {
-                let served = Served {
+                let served = SiteAtAddress {
                     site,
                     place,
                     redirects: *redirects,
@@ -109,7 +108,7 @@ impl Assembler<'_> {
                 }
             }
         }
-        let mut listeners: Vec<Planned> = Vec::new();
+        let mut listeners: Vec<PlannedListener> = Vec::new();
         for (addr, secure, sites) in addresses {
             if secure
                 && self
@@ -118,7 +117,7 @@ impl Assembler<'_> {
                     .iter()
                     .any(|tcp| tcp.by_hello().is_some() && tcp.listen == *addr)
             {
-                // They are served by the listener that looks at names.
+                // The listener of the `[tcp]` table serves them, by their names.
                 continue;
             }
             // Only with port 0 can TLS and plain HTTP, or a relay, have the same text.
@@ -151,11 +150,11 @@ impl Assembler<'_> {
         name: String,
         addr: &ListenAddr,
         secure: bool,
-        sites: &[Served<'_>],
-    ) -> Option<Planned> {
+        sites: &[SiteAtAddress<'_>],
+    ) -> Option<PlannedListener> {
         let config = self.config;
         let first = sites.first()?.site;
-        let spoken = spoken(sites);
+        let spoken = protocols_of(sites);
         let (tls, table) = if secure {
             let SecureSites { tls, sites } = self.secure_sites(sites, Neighbours::Sites)?;
             (Some(tls), sites)
@@ -165,16 +164,20 @@ impl Assembler<'_> {
         let listener = Listener {
             name,
             tls,
-            accept_proxy: accept_proxy(first.accept_proxy),
+            accept_proxy: first.accept_proxy,
             handshake: config.timeouts.handshake,
             service: Service::Http(Box::new(table)),
         };
-        Some(Planned {
+        Some(PlannedListener {
             listener: Arc::new(listener),
             address: address(addr),
-            // Clients speak first, with TLS and without.
+            // Clients send first, with TLS and without.
             options: options(&config.socket, Some(DEFERRED)),
-            alpn: if secure { offered(sites) } else { Vec::new() },
+            alpn: if secure {
+                offered_alpn(sites)
+            } else {
+                Vec::new()
+            },
             plain: if secure { Vec::new() } else { spoken },
             at: first.at.clone(),
         })
@@ -183,15 +186,15 @@ impl Assembler<'_> {
     /// Sites on one address, with their TLS.
     pub(super) fn secure_sites(
         &mut self,
-        sites: &[Served<'_>],
+        sites: &[SiteAtAddress<'_>],
         neighbours: Neighbours,
     ) -> Option<SecureSites> {
         let written: Vec<_> = sites.iter().map(|one| one.site).collect();
         let tls = self
             .rings
             .acceptors(&mut self.mistakes, &written, neighbours);
-        // The mistakes of both are told at once.
-        let table = self.table(sites, &spoken(sites));
+        // The mistakes of both are reported at once.
+        let table = self.table(sites, &protocols_of(sites));
         let ((tls, rules), mut table) = (tls?, table?);
         for (site, rules) in table.sites.iter_mut().zip(rules) {
             site.tls_rules = rules;
@@ -199,19 +202,20 @@ impl Assembler<'_> {
         Some(SecureSites { tls, sites: table })
     }
 
-    fn table(&mut self, sites: &[Served<'_>], spoken: &[Protocol]) -> Option<site::Sites> {
+    fn table(&mut self, sites: &[SiteAtAddress<'_>], spoken: &[Protocol]) -> Option<site::Sites> {
         let config = self.config;
-        let mut table = Table::default();
+        let mut table = SiteTable::default();
         let mut whole = true;
         for one in sites.iter().filter(|one| !one.redirects) {
-            let hosts = one.site.hosts.iter().map(host).collect();
+            let hosts = one.site.hosts.clone();
             whole &= self.serve(&mut table, one, hosts).is_some();
         }
         for one in sites.iter().filter(|one| one.redirects) {
-            // Who serves a host here himself does not have it redirected.
+            // A host that is served on this address is not redirected.
             let free =
                 |host: &HostPattern| !table.hosts.iter().any(|site| site.hosts.contains(host));
-            let hosts: Vec<HostPattern> = one.site.hosts.iter().map(host).filter(free).collect();
+            let hosts = one.site.hosts.iter().filter(|host| free(host));
+            let hosts: Vec<HostPattern> = hosts.cloned().collect();
             if !hosts.is_empty() {
                 self.redirect(&mut table, one, hosts);
             }
@@ -231,19 +235,10 @@ impl Assembler<'_> {
         })
     }
 
-    fn unreachable(&mut self, table: &Table, unreachable: &[Unreachable]) {
-        let raw = |route: usize| {
-            table
-                .routes
-                .get(route)
-                .is_some_and(|route| route.rules.raw_paths)
-        };
+    fn unreachable(&mut self, table: &SiteTable, unreachable: &[Unreachable]) {
         for one in unreachable {
             let at = match one {
-                Unreachable::Path { route, .. } if raw(*route) => continue,
-                Unreachable::Path { route, .. } | Unreachable::Connect { route, .. } => {
-                    table.route_places.get(*route)
-                }
+                Unreachable::Connect { route, .. } => table.route_places.get(*route),
                 Unreachable::Site { site } | Unreachable::Host { site, .. } => {
                     table.site_places.get(*site)
                 }
@@ -252,7 +247,7 @@ impl Assembler<'_> {
                 self.mistakes.warn(
                     Code::Unreachable,
                     at,
-                    "no request reaches this",
+                    "no request can reach this",
                     &one.to_string(),
                     "",
                 );
@@ -260,7 +255,7 @@ impl Assembler<'_> {
         }
     }
 
-    fn ambiguous(&mut self, table: &Table, clashes: &[Clash]) {
+    fn ambiguous(&mut self, table: &SiteTable, clashes: &[Clash]) {
         for clash in clashes {
             let (places, pair) = match clash {
                 Clash::Host { sites, .. } => (&table.site_places, *sites),
@@ -279,15 +274,15 @@ impl Assembler<'_> {
     /// Adds a site and its routes.
     fn serve(
         &mut self,
-        table: &mut Table,
-        served: &Served<'_>,
+        table: &mut SiteTable,
+        served: &SiteAtAddress<'_>,
         hosts: Vec<HostPattern>,
     ) -> Option<()> {
         let site = served.site;
         let mut own = Vec::new();
         let mut whole = Some(());
         for route in &site.routes {
-            let Some((pattern, made)) = self.route(site, route) else {
+            let Some(made) = self.route(site, route) else {
                 whole = None;
                 continue;
             };
@@ -297,7 +292,7 @@ impl Assembler<'_> {
                 .map(|method| method.clone().into_bytes());
             own.push(Rule {
                 method,
-                pattern,
+                pattern: route.pattern.clone(),
                 value: table.routes.len(),
             });
             table.routes.push(made);
@@ -312,7 +307,12 @@ impl Assembler<'_> {
     }
 
     /// Adds a site that is only redirected.
-    fn redirect(&mut self, table: &mut Table, served: &Served<'_>, hosts: Vec<HostPattern>) {
+    fn redirect(
+        &mut self,
+        table: &mut SiteTable,
+        served: &SiteAtAddress<'_>,
+        hosts: Vec<HostPattern>,
+    ) {
         let pattern = Pattern::everything();
         let rule = Rule {
             method: None,
@@ -323,7 +323,7 @@ impl Assembler<'_> {
             name: String::new(),
             action: Action::Secure(self.config.ports.https),
             admission: Admission::default(),
-            rules: rules::bare(&self.config.rates),
+            rules: rules::defaults(self.config.rates),
         });
         table.route_places.push(served.site.at.clone());
         table.add(served, hosts, vec![rule], Arc::default());
@@ -333,21 +333,17 @@ impl Assembler<'_> {
         &mut self,
         site: &config::HostedSite,
         route: &config::SiteRoute,
-    ) -> Option<(Pattern, site::Route)> {
-        let pattern = rules::pattern(&mut self.mistakes, route)?;
+    ) -> Option<site::Route> {
         let action = match &route.action {
             config::RouteAction::Proxy(pool) => self
                 .proxy(site, *pool, &route.rules.timeouts)
                 .map(Action::Proxy),
-            config::RouteAction::Files(files) => {
-                self.files(route, &pattern, files).map(Action::Files)
-            }
-            config::RouteAction::Redirect { to, status } => {
-                rules::redirect(&mut self.mistakes, route, &pattern, to, *status)
-            }
-            config::RouteAction::Respond(answer) => {
-                rules::respond(&mut self.mistakes, route, &pattern, answer)
-            }
+            config::RouteAction::Files(files) => self.files(files).map(Action::Files),
+            config::RouteAction::Redirect { to, status } => Some(Action::Redirect {
+                to: to.clone(),
+                status: *status,
+            }),
+            config::RouteAction::Respond(response) => Some(Action::Respond(response.clone())),
         };
         let auth = match &route.rules.auth {
             None => Some(None),
@@ -361,40 +357,32 @@ impl Assembler<'_> {
                 made.map(|service| Some(Auth::Forward(Box::new(service))))
             }
         };
-        // Also where that was a mistake, the others are told.
+        // Also after that mistake, the other mistakes are reported.
         let (whole, auth) = (auth.is_some(), auth.flatten());
-        let rules = self.sites.guards.rules(
-            &mut self.mistakes,
-            route,
-            &pattern,
-            auth.as_ref(),
-            &self.fetcher,
-        );
-        let admission = self.sites.guards.admission(route, auth);
+        let guards = &mut self.sites.guards;
+        let rules = guards.rules(&mut self.mistakes, route, &self.fetcher);
+        let admission = guards.admission(route, auth);
         let (action, rules) = (action?, rules.filter(|_| whole)?);
-        Some((
-            pattern,
-            site::Route {
-                name: route.name.clone(),
-                action,
-                admission,
-                rules,
-            },
-        ))
+        Some(site::Route {
+            name: route.name.clone(),
+            action,
+            admission,
+            rules,
+        })
     }
 
     fn forward_auth(
         &mut self,
         site: &config::HostedSite,
-        written: &config::ForwardAuth,
+        written: &config::AuthService,
         timeouts: &config::Timeouts,
     ) -> Option<ForwardAuth> {
         let upstream = self.upstream(written.pool, &format!("{} auth", site.name))?;
         let config::Timeouts {
             connect, response, ..
         } = *timeouts;
-        // Somebody waits for the whole of it, also where answers may take as long as they like.
-        let whole = Some(response.unwrap_or(LONGEST_VERDICT));
+        // The client waits for the verdict, so it has a limit also where responses have none.
+        let whole = Some(response.unwrap_or(AUTH_LIMIT));
         Some(ForwardAuth {
             proxy: Proxy {
                 upstream,
@@ -409,19 +397,12 @@ impl Assembler<'_> {
                 .iter()
                 .map(|name| name.clone().into_bytes())
                 .collect(),
-            rules: rules::bare(&self.config.rates),
+            rules: rules::defaults(self.config.rates),
         })
     }
 
-    fn files(
-        &mut self,
-        route: &config::SiteRoute,
-        pattern: &Pattern,
-        files: &config::StaticFiles,
-    ) -> Option<Arc<Files>> {
+    fn files(&mut self, files: &config::StaticFiles) -> Option<Arc<Files>> {
         let there = rules::folder(&mut self.mistakes, files);
-        let attempts = rules::attempts(&mut self.mistakes, route, pattern, files);
-        let types = rules::types(&mut self.mistakes, route, &files.types);
         let place = self.sites.files;
         self.sites.files += 1;
         let threads = self.sites.threads.get_or_insert_with(|| FileThreads {
@@ -429,23 +410,23 @@ impl Assembler<'_> {
             lister: ThreadPool::new("listings", NonZeroUsize::MIN),
             compressors: ThreadPool::new("compress", DISK_THREADS),
         });
-        let (attempts, types, threads) = (attempts?, types?, threads.clone());
+        let threads = threads.clone();
         there.then(|| {
             Arc::new(Files {
                 place,
                 root: files.root.clone(),
                 symlinks: match files.symlinks {
-                    config::Symlinks::Inside => Symlinks::Inside,
-                    config::Symlinks::Follow => Symlinks::Follow,
+                    config::SymlinkRule::Inside => Symlinks::Inside,
+                    config::SymlinkRule::Follow => Symlinks::Follow,
                 },
                 index: files.index.clone(),
                 clean_urls: files.clean_urls,
-                attempts,
+                attempts: files.attempts.clone(),
                 spa: files.fallback.clone().map(String::into_bytes),
                 not_found: files.not_found.clone().map(String::into_bytes),
                 listing: files.listing,
                 hidden: files.hidden,
-                types,
+                types: files.types.clone(),
                 charset: files.charset.clone(),
                 precompressed: files.precompressed,
                 threads: threads.disk,
@@ -463,7 +444,7 @@ impl Assembler<'_> {
     ) -> Option<Proxy> {
         let is_its =
             |route: &&config::SiteRoute| route.action == config::RouteAction::Proxy(number);
-        // The site's own comes last; what it uses is called like the site.
+        // The site's own route comes last; a pool without a name has that of its site and route.
         let user = match site.routes.iter().rev().find(is_its) {
             Some(route) if !route.name.is_empty() => format!("{} {}", site.name, route.name),
             _ => site.name.clone(),
@@ -484,8 +465,7 @@ impl Assembler<'_> {
         })
     }
 
-    /// The place that a pool has among those that sites use; `user` is what it is called without a
-    /// name of its own.
+    /// The index of a pool in `upstreams`; `user` is the name of a pool that has none of its own.
     fn upstream(&mut self, number: usize, user: &str) -> Option<usize> {
         let pool = self
             .pools
@@ -497,25 +477,20 @@ impl Assembler<'_> {
     }
 }
 
-impl Table {
+impl SiteTable {
     fn add(
         &mut self,
-        served: &Served<'_>,
+        served: &SiteAtAddress<'_>,
         hosts: Vec<HostPattern>,
         routes: Vec<Rule>,
         pages: Arc<Pages>,
     ) {
         self.hosts.push(SiteRoutes { hosts, routes });
         let name = served.site.name.clone();
-        let log = match served.site.access_log {
-            config::SiteLog::Shared => site::SiteLog::Shared,
-            config::SiteLog::Off => site::SiteLog::Off,
-            config::SiteLog::Own(number) => site::SiteLog::Own(number),
-        };
         self.sites.push(site::Site {
             name,
             place: served.place,
-            log,
+            log: served.site.access_log,
             pages,
             tls_rules: 0,
         });
@@ -524,7 +499,7 @@ impl Table {
 }
 
 /// The sites with TLS on the address of `tcp`.
-pub(super) fn beside<'a>(config: &'a Config, tcp: &config::Tcp) -> Vec<Served<'a>> {
+pub(super) fn tls_sites_at<'a>(config: &'a Config, tcp: &config::Tcp) -> Vec<SiteAtAddress<'a>> {
     let is_here = |site: &config::HostedSite| {
         site.listen
             .iter()
@@ -536,7 +511,7 @@ pub(super) fn beside<'a>(config: &'a Config, tcp: &config::Tcp) -> Vec<Served<'a
         .enumerate()
         .filter(|(_, site)| is_here(site));
     sites
-        .map(|(place, site)| Served {
+        .map(|(place, site)| SiteAtAddress {
             site,
             place,
             redirects: false,
@@ -544,8 +519,8 @@ pub(super) fn beside<'a>(config: &'a Config, tcp: &config::Tcp) -> Vec<Served<'a
         .collect()
 }
 
-/// What is offered by ALPN to one client or another.
-pub(super) fn offered(sites: &[Served<'_>]) -> Vec<String> {
+/// The protocols that the sites offer by ALPN.
+pub(super) fn offered_alpn(sites: &[SiteAtAddress<'_>]) -> Vec<String> {
     let mut offered: Vec<String> = Vec::new();
     for name in sites
         .iter()
@@ -559,9 +534,9 @@ pub(super) fn offered(sites: &[Served<'_>]) -> Vec<String> {
     offered
 }
 
-/// What one site or another speaks: without TLS all that serve there say the same, with TLS each
-/// has its ALPN. What only redirects has no say, as its protocols are those of another address.
-fn spoken(sites: &[Served<'_>]) -> Vec<Protocol> {
+/// The protocols of the sites on an address. Sites that only redirect there do not count: their
+/// protocols are those of another address.
+fn protocols_of(sites: &[SiteAtAddress<'_>]) -> Vec<Protocol> {
     let serving = sites.iter().filter(|one| !one.redirects);
     let mut spoken: Vec<Protocol> = serving
         .flat_map(|one| one.site.protocols.iter().copied())
@@ -575,15 +550,7 @@ fn spoken(sites: &[Served<'_>]) -> Vec<Protocol> {
     }
 }
 
-pub(super) fn host(written: &Host) -> HostPattern {
-    match written {
-        Host::Any => HostPattern::Any,
-        Host::Exact(host) => HostPattern::Exact(host.clone()),
-        Host::Under(host) => HostPattern::Under(host.clone()),
-    }
-}
-
-/// What listens for requests, before it is said what is spoken there.
+/// Sites with the settings that all listeners share, and no protocol yet.
 pub(super) fn served(
     config: &Config,
     router: Router,
@@ -594,38 +561,21 @@ pub(super) fn served(
         router,
         sites,
         routes,
-        limits: heads(&config.limits),
+        limits: head_limits(&config.limits),
         head: config.timeouts.head,
         idle: config.timeouts.idle,
         requests: config.limits.requests.unwrap_or(u64::MAX),
-        rates: rules::rates(&config.rates),
-        http2: http2(&config.http2),
+        rates: config.rates,
+        http2: config.http2,
         tunnels: false,
         http1: false,
         h2c: false,
     }
 }
 
-/// Limits of heads.
-fn heads(written: &config::ProcessLimits) -> HeadLimits {
+fn head_limits(written: &config::ProcessLimits) -> HeadLimits {
     HeadLimits {
         head: usize::try_from(written.head).unwrap_or(usize::MAX),
         fields: written.fields,
-    }
-}
-
-/// What one connection may ask for over HTTP/2.
-fn http2(written: &config::Http2) -> site::Http2 {
-    let at_least_one = |count| NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN);
-    let allowance = |written: config::Allowance| {
-        let (count, burst) = (at_least_one(written.count), at_least_one(written.burst));
-        TokenRate::new(count, written.every, burst)
-    };
-    site::Http2 {
-        streams: written.streams,
-        window: written.window,
-        connection_window: written.connection_window,
-        resets: allowance(written.resets),
-        control: allowance(written.control),
     }
 }

@@ -1,5 +1,5 @@
-//! TLS as it will run: acceptors for clients, connectors to endpoints, the keys of tickets. Says of
-//! each mistake in their files which one it is and what to do.
+//! TLS as it runs: acceptors for clients, connectors to endpoints, and the keys of tickets; with a cure
+//! for each mistake in their files.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -14,22 +14,21 @@ use lockgate_net::tls::{
 };
 use lockgate_rules::HostPattern;
 
-use super::Mistakes;
+use super::MistakeLog;
 
 /// The ticket keys: listeners with the same settings share theirs.
 #[derive(Default)]
-pub(super) struct Rings(Vec<(config::Tickets, Arc<TicketRing>)>);
+pub(super) struct TicketRings(Vec<(config::Tickets, Arc<TicketRing>)>);
 
-impl Rings {
-    /// All of them.
+impl TicketRings {
     pub(super) fn all(self) -> Vec<Arc<TicketRing>> {
         self.0.into_iter().map(|(_, ring)| ring).collect()
     }
 
-    /// TLS of a listener that was written at `at`.
+    /// The acceptor of a listener; `at` is its place in the configuration.
     pub(super) fn acceptor(
         &mut self,
-        mistakes: &mut Mistakes<'_>,
+        mistakes: &mut MistakeLog<'_>,
         at: &SourceSpan,
         written: &config::DownstreamTls,
     ) -> Option<Arc<Acceptor>> {
@@ -70,24 +69,24 @@ impl Rings {
             Ok((acceptor, warnings)) => {
                 warnings
                     .iter()
-                    .for_each(|warning| doubt(mistakes, at, written, warning));
+                    .for_each(|warning| report_warning(mistakes, at, written, warning));
                 Some(Arc::new(acceptor))
             }
             Err(errors) => {
                 errors
                     .iter()
-                    .for_each(|error| refuse(mistakes, at, written, error));
+                    .for_each(|error| report_error(mistakes, at, written, error));
                 None
             }
         }
     }
 
-    /// TLS of the sites on one address, and for each of them by which of its acceptors. Sites with
-    /// the same rules share one, with the certificates of all of them: clients without SNI get
-    /// that of the site for every host.
+    /// The acceptors of the sites on one address, and the index of each site's acceptor. Sites with the
+    /// same settings share one, with the certificates of all of them: clients without SNI get that of
+    /// the site for every host.
     pub(super) fn acceptors(
         &mut self,
-        mistakes: &mut Mistakes<'_>,
+        mistakes: &mut MistakeLog<'_>,
         sites: &[&config::HostedSite],
         neighbours: Neighbours,
     ) -> Option<(Acceptors, Vec<usize>)> {
@@ -109,8 +108,8 @@ impl Rings {
                 });
             let (_, group) = groups.get_mut(place)?;
             group.certs.extend(written.certs.iter().cloned());
-            // The only certificate of a table is for every name where the address is that table's
-            // own. A client that asks for an IP address sends no name (RFC 6066 §3).
+            // The only certificate of a table is for every name where the table has the address alone.
+            // A client that connects to an IP address sends no name (RFC 6066 §3).
             let own = neighbours == Neighbours::Sites && sites.len() == 1;
             let meant = own || !is_only(written) || site.hosts.iter().any(is_ip);
             group.default = group
@@ -131,9 +130,9 @@ impl Rings {
             places.push(place);
         }
         for (_, group) in &mut groups {
-            group.certs = own_first(std::mem::take(&mut group.certs));
+            group.certs = last_of_each(std::mem::take(&mut group.certs));
         }
-        // Not lazily: the mistakes of all are told at once.
+        // Not lazily: the mistakes of all are reported at once.
         let made: Vec<_> = groups
             .iter()
             .map(|(at, group)| self.acceptor(mistakes, at, group))
@@ -145,7 +144,7 @@ impl Rings {
                 .map(|acceptor| acceptor.store().describe())
                 .unwrap_or_default();
             for host in &site.hosts {
-                uncovered(mistakes, site, host, &names);
+                warn_uncovered(mistakes, site, host, &names);
             }
         }
         Some((Acceptors::new(made, names, default), places))
@@ -154,7 +153,7 @@ impl Rings {
     /// The ticket keys for these settings; the inner `None` is no tickets.
     fn ring(
         &mut self,
-        mistakes: &mut Mistakes<'_>,
+        mistakes: &mut MistakeLog<'_>,
         at: &SourceSpan,
         written: &config::Tickets,
     ) -> Option<Option<Arc<TicketRing>>> {
@@ -194,12 +193,12 @@ impl Rings {
     }
 }
 
-/// What else the address of sites serves.
+/// The other tables on an address of sites.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Neighbours {
-    /// Nothing but sites.
+    /// None.
     Sites,
-    /// Relays that are chosen by name: a name that no table has is refused.
+    /// Relays by SNI: a name that no table has is refused.
     Relays,
 }
 
@@ -210,7 +209,7 @@ fn is_ip(host: &HostPattern) -> bool {
     host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok()
 }
 
-/// Whether clients of both get the same but for the certificate.
+/// Whether two settings differ in nothing but the certificates.
 fn same_rules(one: &config::DownstreamTls, other: &config::DownstreamTls) -> bool {
     let rules = |tls: &config::DownstreamTls| config::DownstreamTls {
         certs: Vec::new(),
@@ -220,7 +219,7 @@ fn same_rules(one: &config::DownstreamTls, other: &config::DownstreamTls) -> boo
     rules(one) == rules(other)
 }
 
-/// Whether the default is nothing but the only certificate of a table: it stands at the same place.
+/// Whether the default is the only certificate of a table: both have the same place.
 fn is_only(written: &config::DownstreamTls) -> bool {
     let same = |one: &config::CertPaths, other: &config::CertPaths| {
         one == other && one.at.to_string() == other.at.to_string()
@@ -231,9 +230,9 @@ fn is_only(written: &config::DownstreamTls) -> bool {
         .any(|default| written.certs.iter().any(|one| same(one, default)))
 }
 
-/// Warns of a host that no certificate is for.
-fn uncovered(
-    mistakes: &mut Mistakes<'_>,
+/// Warns of a host that no certificate covers.
+fn warn_uncovered(
+    mistakes: &mut MistakeLog<'_>,
     site: &config::HostedSite,
     host: &HostPattern,
     certs: &[tls::CertSummary],
@@ -263,8 +262,8 @@ fn uncovered(
         HostPattern::Under(parent) => (has(&format!("*.{parent}")), format!("*.{parent}")),
     };
     if !covered {
-        let message = format!("no certificate is for {shown}");
-        let cure = "name one that is in `tls` of the site or in `certs` of [tls]";
+        let message = format!("no certificate covers {shown}");
+        let cure = "add one to `tls` of the site or to `certs` of [tls]";
         mistakes.warn(
             Code::CertificateElsewhere,
             &site.at,
@@ -275,9 +274,8 @@ fn uncovered(
     }
 }
 
-/// Each once, where it comes last: sites have their own before those of `[tls]`, which are the last
-/// of each.
-fn own_first(certs: Vec<config::CertPaths>) -> Vec<config::CertPaths> {
+/// Each certificate once, at its last place: each site lists its own before those of `[tls]`.
+fn last_of_each(certs: Vec<config::CertPaths>) -> Vec<config::CertPaths> {
     let mut kept: Vec<config::CertPaths> = Vec::new();
     for one in certs.into_iter().rev() {
         if !kept.contains(&one) {
@@ -288,9 +286,8 @@ fn own_first(certs: Vec<config::CertPaths>) -> Vec<config::CertPaths> {
     kept
 }
 
-/// TLS to endpoints.
 pub(super) fn connector(
-    mistakes: &mut Mistakes<'_>,
+    mistakes: &mut MistakeLog<'_>,
     written: &config::UpstreamTls,
 ) -> Option<Arc<Connector>> {
     let ca = match &written.ca {
@@ -335,8 +332,8 @@ pub(super) fn connector(
     }
 }
 
-fn refuse(
-    mistakes: &mut Mistakes<'_>,
+fn report_error(
+    mistakes: &mut MistakeLog<'_>,
     listener: &SourceSpan,
     written: &config::DownstreamTls,
     error: &TlsSetupError,
@@ -344,8 +341,8 @@ fn refuse(
     let message = error.to_string();
     match error {
         TlsSetupError::Certificate { files, error } => {
-            let Fault { code, path, cure } = fault(files, error);
-            let at = place_of(written, &files.cert, &path).unwrap_or(listener);
+            let CertFileMistake { code, path, cure } = file_mistake(files, error);
+            let at = place_of_file(written, &files.cert, &path).unwrap_or(listener);
             mistakes.file(&path, code, at, message, cure);
         }
         TlsSetupError::ClientCa { path, .. } => {
@@ -353,7 +350,7 @@ fn refuse(
                 .client_auth
                 .as_ref()
                 .map_or(listener, |auth| &auth.at);
-            let cure = "a PEM file with the certificates of the authorities; never served open";
+            let cure = "a PEM file with the certificates of the authorities; the listener is never served without it";
             mistakes.file(path, Code::AuthorityUnreadable, at, message, cure);
         }
         TlsSetupError::NoCertificates => {
@@ -370,8 +367,8 @@ fn refuse(
     }
 }
 
-fn doubt(
-    mistakes: &mut Mistakes<'_>,
+fn report_warning(
+    mistakes: &mut MistakeLog<'_>,
     listener: &SourceSpan,
     written: &config::DownstreamTls,
     warning: &Warning,
@@ -387,19 +384,19 @@ fn doubt(
         _ => (Code::CertificateDoubtful, None),
     };
     let at = cert
-        .and_then(|cert| place_of(written, cert, cert))
+        .and_then(|cert| place_of_file(written, cert, cert))
         .unwrap_or(listener);
     mistakes.warn(code, at, warning.to_string(), "", "");
 }
 
-/// What is wrong with one of the files of a certificate.
-struct Fault {
+/// A mistake in one of the files of a certificate.
+struct CertFileMistake {
     code: Code,
     path: PathBuf,
     cure: &'static str,
 }
 
-fn fault(files: &tls::CertFiles, error: &CertError) -> Fault {
+fn file_mistake(files: &tls::CertFiles, error: &CertError) -> CertFileMistake {
     const CHAIN: &str = "a PEM file: the certificate first, then its intermediates";
     const KEY: &str =
         "a PEM file with the key: named by `key`, beside the certificate, or in its file";
@@ -428,15 +425,15 @@ fn fault(files: &tls::CertFiles, error: &CertError) -> Fault {
         ),
         CertError::BadOcsp { path, .. } => (path, Code::OcspUnreadable, OCSP),
     };
-    Fault {
+    CertFileMistake {
         code,
         path: path.clone(),
         cure,
     }
 }
 
-/// Where the file at `path` was named, which is one of those of `cert`.
-fn place_of<'a>(
+/// The place in the configuration that names the file at `path`, one of the files of `cert`.
+fn place_of_file<'a>(
     written: &'a config::DownstreamTls,
     cert: &Path,
     path: &Path,
@@ -453,8 +450,11 @@ fn place_of<'a>(
     Some(own.and_then(|(_, at)| at.as_ref()).unwrap_or(&files.at))
 }
 
-/// The files of certificates, without those of authorities that a pattern found beside them.
-fn certificates(mistakes: &mut Mistakes<'_>, written: &[config::CertPaths]) -> Vec<tls::CertFiles> {
+/// The files of certificates, without certificates of authorities that a pattern also matched.
+fn certificates(
+    mistakes: &mut MistakeLog<'_>,
+    written: &[config::CertPaths],
+) -> Vec<tls::CertFiles> {
     let mut certs = Vec::new();
     for one in written {
         let files = files(one);

@@ -1,4 +1,4 @@
-//! Tunnels as they run: each listener is one site for any host, whose one route opens them.
+//! Tunnels as they run: each listener is a site for any host with one route, which opens tunnels.
 
 use std::sync::Arc;
 
@@ -19,20 +19,21 @@ use lockgate_proxy::shaping::Shape;
 use lockgate_proxy::site::{self, Action, Admission, Gatekeeper};
 
 use super::sites::served;
-use super::{Assembler, DEFERRED, Planned, address, options, rules};
+use super::{
+    Assembler, DEFERRED, PlannedListener, address, options, rules, };
 
-/// Names that one client may have looked up at once: half of what may hang before all wait. A
-/// browser that is opened with all of its tabs asks for fewer.
+/// Names that one client may have looked up at once: half of the look-ups that may hang before all
+/// wait. A browser that opens with all of its tabs needs fewer.
 const LOOK_UPS: usize = 32;
 
-/// What tunnels of all listeners share.
+/// The look-ups of names, which the tunnels of all listeners share.
 #[derive(Clone)]
-pub(super) struct Shared {
+pub(super) struct TunnelLookups {
     names: Arc<NameCache>,
     look_ups: Arc<PerClient>,
 }
 
-impl Default for Shared {
+impl Default for TunnelLookups {
     fn default() -> Self {
         Self {
             names: NameCache::new(),
@@ -42,12 +43,12 @@ impl Default for Shared {
 }
 
 impl Assembler<'_> {
-    /// A listener whose clients have tunnels; `place` is its place among the process's sites.
+    /// A listener of tunnels; `place` is its index among the sites of the process.
     pub(super) fn tunnel(
         &mut self,
         tunnel: &config::TunnelListener,
         place: usize,
-    ) -> Option<Planned> {
+    ) -> Option<PlannedListener> {
         let config = self.config;
         let tls = tunnel
             .tls
@@ -116,10 +117,10 @@ impl Assembler<'_> {
             handshake: tunnel.timeouts.handshake,
             service: Service::Http(Box::new(sites)),
         };
-        Some(Planned {
+        Some(PlannedListener {
             listener: Arc::new(listener),
             address: address(&tunnel.listen),
-            // Clients speak first, with TLS and without.
+            // Clients send first, with TLS and without.
             options: options(&config.socket, Some(DEFERRED)),
             alpn: tunnel
                 .tls
@@ -135,10 +136,10 @@ impl Assembler<'_> {
         })
     }
 
-    /// What is taken out of what is forwarded: the words between a client and its proxy (RFC 9110
+    /// The rules of forwarded requests: fields between a client and its proxy are removed (RFC 9110
     /// §11.7).
     fn forwarded(&self, tunnel: &config::TunnelListener) -> Rules {
-        let bare = rules::bare(self.config.rates);
+        let bare = rules::defaults(self.config.rates);
         if !tunnel.forward {
             return bare;
         }
@@ -158,7 +159,7 @@ impl Assembler<'_> {
     }
 
     fn connect(&mut self, tunnel: &config::TunnelListener) -> Connect {
-        let Shared { names, look_ups } = self.tunnels.clone();
+        let TunnelLookups { names, look_ups } = self.tunnels.clone();
         Connect {
             targets: Targets::new(&tunnel.allow, &tunnel.deny, tunnel.private),
             names,

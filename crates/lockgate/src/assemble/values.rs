@@ -1,13 +1,13 @@
-//! Values that are looked for while running: where from, by whom, how often.
+//! The values that are fetched while Lockgate runs: their sources and intervals.
 
 use lockgate_config as config;
 use lockgate_proxy::upstream::EndpointAddress;
 
 use crate::fetcher::{Fetcher, Source, Url};
-use crate::resolver::Resolver;
+use crate::resolver::EndpointResolver;
 
-/// Everything that is to be fetched; `resolver` gets the names of whom it is asked for.
-pub(super) fn fetcher(values: &[config::FetchedValue], resolver: &mut Resolver) -> Fetcher {
+/// The fetcher of `values`; `resolver` gets the host names of their URLs.
+pub(super) fn fetcher(values: &[config::FetchedValue], resolver: &mut EndpointResolver) -> Fetcher {
     let mut fetcher = Fetcher::default();
     for value in values {
         let source = match &value.source {

@@ -1,23 +1,26 @@
-//! What each address will serve, as one JSON value that both outputs are made of.
+//! The settings of each listener as one JSON value, which both outputs are made of.
 
 use std::ops::RangeInclusive;
 use std::time::{Duration, SystemTime};
 
 use lockgate_config::{
-    AcceptProxy, Answer, AuthMethod, Balance, Config, Directions, DownstreamTls, Eject,
-    EndpointPool, HashKey, Host, HostedSite, LimitKey, Pattern, Probe, ProxyVersion, RateLimit,
-    RelayDestination, RelaySelection, RouteAction, RouteModifiers, Segment, SentHeader, Shape,
-    SiteRoute, TargetRule, Tcp, TunnelListener, WeightedEndpoint,
+    AuthMethod, Config, DownstreamTls, EndpointChoice, EndpointPool, HostedSite, Probe,
+    RelayDestination, RelaySelection, RouteAction, RouteModifiers, SharedSetting, SiteRoute, Tcp,
+    TunnelListener, WeightedEndpoint, rates_shown,
 };
 use lockgate_net::tls::{Acceptor, Acceptors};
 use lockgate_proxy::downstream::Service;
 use lockgate_proxy::site;
+use lockgate_rules::{
+    AcceptProxy, Directions, Eject, FixedResponse, HashKey, HostPattern, LimitScope, Pattern,
+    ProxyVersion, RateLimit, SentHeader, ShapeRates, TargetRewrite, TargetRule,
+};
 use serde_json::{Value, json};
 
-use super::words;
-use crate::assemble::{self, Assembly, Planned};
+use super::units;
+use crate::assemble::{self, Assembly, PlannedListener};
 
-/// Every listener, in the order in which they are assembled.
+/// Every listener, in the order of the assembly.
 pub(super) fn listeners(config: &Config, assembly: &Assembly) -> Value {
     let (mut relays, mut tunnels) = (config.tcp.iter(), config.tunnels.iter());
     let listeners =
@@ -35,7 +38,7 @@ pub(super) fn listeners(config: &Config, assembly: &Assembly) -> Value {
 }
 
 /// A listener of a `[tcp]` table.
-fn tcp(config: &Config, tcp: &Tcp, planned: &Planned) -> Value {
+fn tcp(config: &Config, tcp: &Tcp, planned: &PlannedListener) -> Value {
     let mut described = match planned.listener.sites() {
         None => json!({ "listener": tcp.name, "accept_proxy": tcp.accept_proxy.name() }),
         Some(sites) => served(config, sites, planned),
@@ -47,7 +50,7 @@ fn tcp(config: &Config, tcp: &Tcp, planned: &Planned) -> Value {
                 written
                     .sni
                     .iter()
-                    .map(|(name, _)| json!({ "name": host(name) })),
+                    .map(|(name, _)| json!({ "name": name.to_string() })),
             );
             let asked = asked.chain(written.default.iter().map(|_| json!({ "name": "*" })));
             let ways = tcp.relays().into_iter().zip(by_hello.ways()).zip(asked);
@@ -96,7 +99,7 @@ fn relay(config: &Config, written: &RelayDestination, acceptors: Option<&Accepto
     )
 }
 
-fn tunnel(tunnel: &TunnelListener, planned: &Planned) -> Value {
+fn tunnel(tunnel: &TunnelListener, planned: &PlannedListener) -> Value {
     let acceptor = planned.listener.tls.iter().flat_map(Acceptors::all).next();
     let targets = |rules: &[TargetRule]| rules.iter().map(ToString::to_string).collect::<Vec<_>>();
     json!({
@@ -128,8 +131,9 @@ fn tunnel(tunnel: &TunnelListener, planned: &Planned) -> Value {
     })
 }
 
-/// A listener of sites. Where its hosts have different rules of TLS, each has the place of its own.
-fn served(config: &Config, sites: &site::Sites, planned: &Planned) -> Value {
+/// A listener of sites. Where its sites have different TLS settings, each site has the index of its
+/// own.
+fn served(config: &Config, sites: &site::Sites, planned: &PlannedListener) -> Value {
     let written = |one: &site::Site| config.sites.get(one.place);
     let groups = planned
         .listener
@@ -146,7 +150,7 @@ fn served(config: &Config, sites: &site::Sites, planned: &Planned) -> Value {
     } else {
         tls.remove(0)
     };
-    // All sites on one address say the same.
+    // All sites on one address have the same.
     let accept_proxy = sites
         .sites
         .first()
@@ -171,18 +175,23 @@ fn served(config: &Config, sites: &site::Sites, planned: &Planned) -> Value {
     })
 }
 
-fn site(config: &Config, written: &HostedSite, one: &site::Site, planned: &Planned) -> Value {
+fn site(
+    config: &Config,
+    written: &HostedSite,
+    one: &site::Site,
+    planned: &PlannedListener,
+) -> Value {
     let secure = planned.listener.tls_of_sites().is_some();
     let is_here = |at: &&lockgate_config::SiteListener| {
         at.secure == secure && assemble::address(&at.addr) == planned.address
     };
-    // Of hosts that are redirected, not those that another site serves here.
+    // Redirected hosts, without those that another site serves here.
     let redirects = written
         .listen
         .iter()
         .find(is_here)
         .is_some_and(|at| at.redirects);
-    let serves = |site: &HostedSite, host: &Host| {
+    let serves = |site: &HostedSite, host: &HostPattern| {
         site.hosts.contains(host) && site.listen.iter().any(|at| is_here(&at) && !at.redirects)
     };
     let hosts = written
@@ -209,21 +218,13 @@ fn site(config: &Config, written: &HostedSite, one: &site::Site, planned: &Plann
     };
     json!({
         "site": written.name,
-        "hosts": hosts.map(host).collect::<Vec<_>>(),
+        "hosts": hosts.map(ToString::to_string).collect::<Vec<_>>(),
         "tls_rules": secure.then_some(one.tls_rules),
         "routes": routes,
     })
 }
 
-fn host(host: &Host) -> String {
-    match host {
-        Host::Any => "*".to_owned(),
-        Host::Exact(name) => name.clone(),
-        Host::Under(name) => format!("*.{name}"),
-    }
-}
-
-/// Whom requests or connections go to.
+/// The endpoints of a pool, and how they are chosen and checked.
 fn pool(pool: &EndpointPool) -> Value {
     json!({
         "pool": pool.name,
@@ -232,10 +233,10 @@ fn pool(pool: &EndpointPool) -> Value {
         "endpoint_tls": pool.tls.is_some(),
         "endpoint_protocol": pool.protocol.name(),
         "balance": balance(pool),
-        "check": pool.health.as_ref().map(|health| (&health.probe, words::duration(health.every))).map(|(probe, every)| match probe {
+        "check": pool.health.as_ref().map(|health| (&health.probe, units::duration(health.every))).map(|(probe, every)| match probe {
             Probe::Tcp { send, expect: None } if send.is_empty() => format!("tcp every {every}"),
-            // What is sent may hold a password.
-            Probe::Tcp { .. } => format!("what is said over tcp every {every}"),
+            // The text that is sent may hold a password.
+            Probe::Tcp { .. } => format!("a TCP dialogue every {every}"),
             Probe::Grpc { service } if service.is_empty() => {
                 format!("the gRPC health protocol every {every}")
             }
@@ -250,8 +251,8 @@ fn pool(pool: &EndpointPool) -> Value {
 fn route(config: &Config, route: &SiteRoute) -> Value {
     let described = json!({
         "method": route.method,
-        "path": path(&route.pattern),
-        "modifiers": modifiers(config, &route.rules),
+        "path": route.pattern.to_string(),
+        "modifiers": modifiers(config, &route.rules, &route.pattern),
     });
     let action = match &route.action {
         RouteAction::Proxy(number) => merged(
@@ -265,42 +266,35 @@ fn route(config: &Config, route: &SiteRoute) -> Value {
             "listing": files.listing,
         }),
         RouteAction::Redirect { to, status } => {
+            let to = to.written(&route.pattern);
             json!({ "action": "redirect", "to": to, "status": status })
         }
-        RouteAction::Respond(Answer {
+        RouteAction::Respond(FixedResponse {
             status,
             media_type,
             body,
         }) => {
-            json!({ "action": "respond", "status": status, "type": media_type, "bytes": body.len() })
+            let bytes = body.written(&route.pattern).len();
+            json!({ "action": "respond", "status": status, "type": media_type, "bytes": bytes })
         }
     };
     merged(described, action)
 }
 
-fn path(pattern: &Pattern) -> String {
-    let Pattern::Path { segments, tail } = pattern else {
-        return "/*".to_owned();
-    };
-    let segment = |segment: &Segment| match segment {
-        Segment::Literal(text) => format!("/{text}"),
-        Segment::Param(name) => format!("/{{{name}}}"),
-    };
-    let tail = tail.then(|| "/*".to_owned());
-    segments.iter().map(segment).chain(tail).collect()
-}
-
-/// In short, what is not as it is without a word.
-fn modifiers(config: &Config, rules: &RouteModifiers) -> Vec<String> {
+/// The rules of a route that are not the defaults, in short.
+fn modifiers(config: &Config, rules: &RouteModifiers, pattern: &Pattern) -> Vec<String> {
     let mut short = Vec::new();
     let mut add = |text: Option<String>| short.extend(text);
     let some = |count: usize, one: &str, more: &str| {
-        (count > 0).then(|| format!("{} {more}", words::counted(count, one)))
+        (count > 0).then(|| format!("{} {more}", units::counted(count, one)))
     };
-    add(rules.strip_prefix.then(|| "strip_prefix".to_owned()));
-    add(rules.rewrite.as_ref().map(|to| format!("rewrite to {to}")));
+    add(match &rules.target {
+        TargetRewrite::None => None,
+        TargetRewrite::StripPrefix => Some("strip_prefix".to_owned()),
+        TargetRewrite::Template(to) => Some(format!("rewrite to {}", to.written(pattern))),
+    });
     add(rules.auth.as_ref().map(|auth| match auth {
-        AuthMethod::Basic(basic) => format!("password of {}", basic.file.display()),
+        AuthMethod::Basic(basic) => format!("password from {}", basic.file.display()),
         AuthMethod::Forward(service) => {
             let of = config
                 .pools
@@ -311,66 +305,66 @@ fn modifiers(config: &Config, rules: &RouteModifiers) -> Vec<String> {
             let copied = if service.copy.is_empty() {
                 String::new()
             } else {
-                format!(" and says {}", service.copy.join(", "))
+                format!(", which sets {}", service.copy.join(", "))
             };
-            format!("{of} is asked for {}{copied}", service.path)
+            format!("authorized by {of} at {}{copied}", service.path)
         }
     }));
     add(rules
         .trace
-        .map(|share| format!("traces begin, {share}% recorded")));
+        .map(|share| format!("traces start here, {share}% recorded")));
     add(rules.limit.as_ref().map(limit));
     add(rules.shape.as_ref().map(|one| shape(one, " a connection")));
     add(some(rules.allow.len(), "network", "allowed"));
     add(some(rules.deny.len(), "network", "denied"));
     add(rules
         .body_max
-        .map(|max| format!("body up to {}", words::size(max))));
+        .map(|max| format!("body up to {}", units::size(max))));
     add(some(
-        rules.request_headers.len(),
+        rules.request_headers.rules().len(),
         "field",
         "of requests changed",
     ));
-    add(some(rules.headers.len(), "field", "of answers changed"));
+    add(some(rules.headers.rules().len(), "field", "of responses changed"));
     add(some(rules.error_pages.len(), "page", "of errors"));
-    add(rules.redirects.as_ref().map(|map| {
+    add(rules.redirects.as_ref().map(|file| {
         format!(
             "{} of {}",
-            words::counted(map.entries.len(), "redirect"),
-            map.file.display()
+            units::counted(file.map.len(), "redirect"),
+            file.file.display()
         )
     }));
-    add(rules.raw_paths.then(|| "paths as they are".to_owned()));
+    add(rules.raw_paths.then(|| "raw paths".to_owned()));
     short
 }
 
-fn limit(limit: &RateLimit) -> String {
+fn limit(limit: &SharedSetting<RateLimit>) -> String {
+    let limit = &limit.value;
     let per = match &limit.per {
-        LimitKey::Client => " per client".to_owned(),
-        LimitKey::Header(name) => format!(" per {name}"),
-        LimitKey::Route => String::new(),
+        LimitScope::Client => " per client".to_owned(),
+        LimitScope::Header(name) => format!(" per {name}"),
+        LimitScope::Route => String::new(),
     };
     format!(
         "{} in {}{per}, burst {}",
         limit.count,
-        words::duration(limit.every),
+        units::duration(limit.every),
         limit.burst
     )
 }
 
-/// How an endpoint is chosen and comes back, in short, as far as that is not as it is without a
-/// word.
+/// How endpoints are chosen and ejected, in short, where that is not the default.
 fn balance(pool: &EndpointPool) -> Vec<String> {
     let chosen = pool.balance.as_ref().map(|balance| match balance {
-        Balance::P2c => "by p2c".to_owned(),
-        Balance::Least => "by least".to_owned(),
-        Balance::RoundRobin => "by round-robin".to_owned(),
-        Balance::Sticky(cookie) => format!("by the cookie {cookie}"),
-        Balance::Session => "by the TLS session, else by a hash of the client's address".to_owned(),
-        Balance::Hash(HashKey::Client) => "by a hash of the client's address".to_owned(),
-        Balance::Hash(HashKey::Sni) => "by a hash of the SNI".to_owned(),
-        Balance::Hash(HashKey::Header(name)) => format!("by a hash of the header {name}"),
-        Balance::Hash(HashKey::Cookie(name)) => format!("by a hash of the cookie {name}"),
+        EndpointChoice::P2c => "by p2c".to_owned(),
+        EndpointChoice::Least => "by least".to_owned(),
+        EndpointChoice::RoundRobin => "by round-robin".to_owned(),
+        EndpointChoice::Sticky(cookie) => format!("by the cookie {cookie}"),
+        EndpointChoice::Session => "by the TLS session, else by a hash of the client's address".to_owned(),
+        EndpointChoice::Hash(HashKey::Client) => "by a hash of the client's address".to_owned(),
+        EndpointChoice::Hash(HashKey::Sni) => "by a hash of the SNI".to_owned(),
+        EndpointChoice::Hash(HashKey::Header(name)) => format!("by a hash of the header {name}"),
+        EndpointChoice::Hash(HashKey::Cookie(name)) => format!("by a hash of the cookie {name}"),
     });
     let ejected = match &pool.eject {
         None => Some("never ejected".to_owned()),
@@ -389,28 +383,29 @@ fn balance(pool: &EndpointPool) -> Vec<String> {
                 (first, last) => format!("{first}-{last}"),
             };
             let statuses = statuses
+                .ranges()
                 .iter()
                 .map(|range| format!(" or {}", of(range)))
                 .collect::<String>();
-            let failures = words::counted(usize::from(*errors), "failure");
+            let failures = units::counted(usize::from(*errors), "failure");
             Some(format!(
                 "ejected for {} after {failures}{statuses}",
-                words::duration(*time)
+                units::duration(*time)
             ))
         }
     };
     let slowly = Some(pool.slow_start).filter(|time| !time.is_zero());
-    let slowly = slowly.map(|time| format!("the whole share within {}", words::duration(time)));
+    let slowly = slowly.map(|time| format!("slow start of {}", units::duration(time)));
     [chosen, ejected, slowly].into_iter().flatten().collect()
 }
 
-/// The rates that bytes are held to, in short.
-fn shape(shape: &Shape, each: &str) -> String {
-    let of = |who: &str, rates: Directions| {
-        rates
-            .each()
+/// The rates that bytes are limited to, in short.
+fn shape(shape: &SharedSetting<ShapeRates>, each: &str) -> String {
+    let shape = &shape.value;
+    let of = |per: &str, rates: Directions| {
+        rates_shown(rates)
             .into_iter()
-            .map(|rate| format!("{rate}{who}"))
+            .map(|rate| format!("{rate}{per}"))
             .collect::<Vec<_>>()
     };
     let each = [

@@ -1,5 +1,5 @@
-//! Names of endpoints, looked up once: one without an address is a warning, as it may have one
-//! later.
+//! The host names of endpoints and values, looked up once. A name without an address is a warning, as
+//! it may have one later.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,19 +8,19 @@ use lockgate_config::{Code, Config, EndpointAddr, Report, SourceSpan, ValueSourc
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// How long all look-ups together may take: a name server that is down must not hold up a check.
+/// The time for all look-ups together: a name server that is down must not hold up a check.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// How many names are looked up at once.
 const AT_ONCE: usize = 64;
 
 /// Adds a warning for each name that has no address.
-pub(super) fn doubt(config: &Config, report: &mut Report) {
+pub(super) fn warn_unresolved(config: &Config, report: &mut Report) {
     let names = names(config);
     if names.is_empty() {
         return;
     }
-    // Without a runtime nothing is found out, which is no mistake of the configuration.
+    // Without a runtime no name is looked up, which is no mistake of the configuration.
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread()
         .max_blocking_threads(AT_ONCE)
         .enable_all()
@@ -37,7 +37,7 @@ pub(super) fn doubt(config: &Config, report: &mut Report) {
             Some(Err(why)) => why.clone(),
             None => format!("no answer within {} s", PATIENCE.as_secs()),
         };
-        let cure = "correct the name, or see to it that it resolves: it is looked up again while Lockgate runs";
+        let cure = "correct the name, or add it to DNS: it is looked up again while Lockgate runs";
         report.push_at(
             Code::Unresolved,
             &at,
@@ -48,10 +48,10 @@ pub(super) fn doubt(config: &Config, report: &mut Report) {
     }
 }
 
-type Name = (String, u16);
+type HostPort = (String, u16);
 
-/// Every name that is looked up while running, and where it was written first.
-fn names(config: &Config) -> BTreeMap<Name, SourceSpan> {
+/// Every name that is looked up while Lockgate runs, and its first place in the configuration.
+fn names(config: &Config) -> BTreeMap<HostPort, SourceSpan> {
     let endpoints = config
         .pools
         .iter()
@@ -75,8 +75,8 @@ fn names(config: &Config) -> BTreeMap<Name, SourceSpan> {
     names
 }
 
-/// What came in time: an address, or why there is none.
-async fn look_up(names: impl Iterator<Item = Name>) -> BTreeMap<Name, Result<(), String>> {
+/// The results that came in time: `Ok` with an address, else the reason.
+async fn look_up(names: impl Iterator<Item = HostPort>) -> BTreeMap<HostPort, Result<(), String>> {
     let mut asked = JoinSet::new();
     for name in names {
         asked.spawn(async move {
@@ -96,7 +96,7 @@ async fn look_up(names: impl Iterator<Item = Name>) -> BTreeMap<Name, Result<(),
             answers.insert(name, answer);
         }
     };
-    // What has not come by then is told as that.
+    // A name without a result by then has none in `answers`.
     let _ = timeout(PATIENCE, all).await;
     answers
 }

@@ -1,20 +1,19 @@
-//! What each address will serve, for people.
+//! The settings of each listener as text.
 
 use std::time::Duration;
 
 use serde_json::Value;
 
-use super::words;
+use super::units;
 use crate::print::out;
 
-/// Versions, suites and groups that were shown, and at which listener: they are long, and mostly
+/// The versions, suites and groups that were printed, with their listener: they are long, and mostly
 /// the same everywhere.
 #[derive(Default)]
-struct Policies<'a>(Vec<([&'a Value; 3], &'a str)>);
+struct ShownPolicies<'a>(Vec<([&'a Value; 3], &'a str)>);
 
-impl<'a> Policies<'a> {
-    /// The listener where the policy of `tls` was shown before, if it was; else it is at
-    /// `listener`.
+impl<'a> ShownPolicies<'a> {
+    /// The listener where the policy of `tls` was printed before; `None` where `listener` is the first.
     fn shown(&mut self, tls: &'a Value, listener: &'a Value) -> Option<&'a str> {
         let policy = [&tls["versions"], &tls["suites"], &tls["groups"]];
         let known = self
@@ -29,9 +28,9 @@ impl<'a> Policies<'a> {
     }
 }
 
-/// Prints what was described.
+/// Prints the description of every listener.
 pub(super) fn print(served: &Value) {
-    let mut policies = Policies::default();
+    let mut policies = ShownPolicies::default();
     for listener in served.as_array().into_iter().flatten() {
         out!("{}", text(&listener["listener"]));
         let is_tunnel = listener["tunnels"].is_object();
@@ -47,7 +46,7 @@ pub(super) fn print(served: &Value) {
         match (listener["tls"].is_object(), by_hello, has_sites) {
             (true, _, _) => tls(&listener["tls"], listener, &mut policies),
             (false, Some(_), _) => {}
-            (false, None, false) if !is_tunnel => out!("  no TLS       bytes as they are"),
+            (false, None, false) if !is_tunnel => out!("  no TLS       relayed bytes"),
             (false, None, _) => out!("  no TLS       {}", plain(&listener["plain"])),
         }
         let others = listener["other_tls"].as_array().into_iter().flatten();
@@ -71,17 +70,17 @@ pub(super) fn print(served: &Value) {
     }
 }
 
-/// Where a ClientHello leads.
-fn way<'a>(way: &'a Value, listener: &'a Value, policies: &mut Policies<'a>) {
+/// The relay that a protocol or name of a ClientHello leads to.
+fn way<'a>(way: &'a Value, listener: &'a Value, policies: &mut ShownPolicies<'a>) {
     let header = way["proxy_protocol"]
         .as_str()
         .map(|version| format!(", PROXY {version}"))
         .unwrap_or_default();
     let to = format!("{}{header}", pool(way));
     let how = if way["tls"].is_object() {
-        "TLS off, to"
+        "TLS terminated, to"
     } else {
-        "TLS as it is, to"
+        "TLS passed through, to"
     };
     match (way["alpn"].as_str(), text(&way["name"])) {
         (Some(protocol), _) => out!("  protocol     {protocol}: {how} {to}"),
@@ -101,7 +100,7 @@ fn hosts_by(listener: &Value, rules: u64) -> String {
     hosts.collect::<Vec<_>>().join(", ")
 }
 
-/// What clients get without TLS.
+/// The protocols without TLS.
 fn plain(protocols: &Value) -> &'static str {
     let has = |name: &str| {
         protocols
@@ -115,7 +114,7 @@ fn plain(protocols: &Value) -> &'static str {
     }
 }
 
-fn tls<'a>(tls: &'a Value, listener: &'a Value, policies: &mut Policies<'a>) {
+fn tls<'a>(tls: &'a Value, listener: &'a Value, policies: &mut ShownPolicies<'a>) {
     let versions = join(&tls["versions"]);
     match policies.shown(tls, listener) {
         Some(other) if other == text(&listener["listener"]) => out!("  TLS          {versions}"),
@@ -128,7 +127,7 @@ fn tls<'a>(tls: &'a Value, listener: &'a Value, policies: &mut Policies<'a>) {
     }
     out!(
         "  ALPN         {}",
-        or(&join(&tls["alpn"]), "none: what clients offer is ignored")
+        or(&join(&tls["alpn"]), "none, offers of clients are ignored")
     );
     if let Some(mode) = tls["client_certificates"].as_str() {
         out!("  client certs {mode}");
@@ -179,7 +178,7 @@ fn tunnels(listener: &Value) {
     let tunnels = &listener["tunnels"];
     out!(
         "  tunnels for  {}",
-        or(&join(&tunnels["clients"]), "everybody")
+        or(&join(&tunnels["clients"]), "all clients")
     );
     if let Some(file) = tunnels["users"].as_str() {
         out!("  password of  {file}");
@@ -197,7 +196,7 @@ fn tunnels(listener: &Value) {
         if tunnels["private"] == true {
             "all"
         } else {
-            "public, and networks above that are not"
+            "public, and private networks that are allowed above"
         }
     );
     if tunnels["forward"] == true {
@@ -207,14 +206,14 @@ fn tunnels(listener: &Value) {
         tunnels["limit"].as_str().map(str::to_owned),
         tunnels["max_per_client"]
             .as_u64()
-            .map(|most| format!("{most} tunnels of a client")),
+            .map(|most| format!("{most} tunnels per client")),
         tunnels["max_per_user"]
             .as_u64()
-            .map(|most| format!("{most} tunnels of a user")),
+            .map(|most| format!("{most} tunnels per user")),
         tunnels["max_lifetime"]
             .as_f64()
             .map(|_| seconds(&tunnels["max_lifetime"])),
-        tunnels["max_bytes"].as_u64().map(words::size),
+        tunnels["max_bytes"].as_u64().map(units::size),
     ];
     let limits: Vec<_> = limits.into_iter().flatten().collect();
     if !limits.is_empty() {
@@ -280,7 +279,7 @@ fn sites(listener: &Value) {
     }
 }
 
-/// What requests it is for, as it is written.
+/// The method and path of a route, as in the configuration.
 fn matches(route: &Value) -> String {
     let path = text(&route["path"]);
     route["method"]
@@ -304,12 +303,11 @@ fn action(route: &Value) -> String {
             text(&route["to"]),
             route["status"]
         ),
-        _ => format!("answered with {}", route["status"]),
+        _ => format!("responds with {}", route["status"]),
     }
 }
 
-/// Whom requests or connections go to, and how they are chosen and checked as far as there is
-/// something to say.
+/// The endpoints of a pool, and how they are chosen and checked where that is not the default.
 fn pool(to: &Value) -> String {
     let over = match text(&to["endpoint_protocol"]) {
         "h2" => " over HTTP/2 and TLS",
@@ -343,7 +341,7 @@ fn pool(to: &Value) -> String {
     format!("{}{over}{name}{rest}", members.join(", "))
 }
 
-/// An endpoint, and what is its own.
+/// An endpoint with its own settings.
 fn member(member: &Value) -> String {
     let own = [
         member["weight"]
@@ -364,7 +362,7 @@ fn member(member: &Value) -> String {
 
 /// A number of seconds as a duration.
 fn seconds(value: &Value) -> String {
-    words::duration(
+    units::duration(
         Duration::try_from_secs_f64(value.as_f64().unwrap_or_default()).unwrap_or_default(),
     )
 }

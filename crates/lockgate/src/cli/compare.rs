@@ -5,42 +5,42 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::load::LoadTyped;
+use super::load::LoadArgs;
 use lockgate_compare::cpus::Cpus;
 use lockgate_compare::guard::ProcessGuard;
 use lockgate_compare::{CompareOptions, OutputFormat};
 
 #[derive(Args)]
-pub(super) struct CompareTyped {
-    /// What is compared, by which loads
+pub(super) struct CompareArgs {
+    /// The file with the programs and loads
     file: PathBuf,
-    /// Only look whether the file is right
+    /// Only check the file
     #[arg(long, conflicts_with_all = ["json", "csv", "markdown", "html"])]
     check: bool,
-    /// How many times each program is measured under each load; verdicts take 6
+    /// Measurements of each program under each load; verdicts need at least 6
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
-    /// Only these loads
+    /// Measure only these loads
     #[arg(long, value_name = "LOAD,…", value_delimiter = ',')]
     only: Vec<String>,
-    /// Only these programs
+    /// Measure only these programs
     #[arg(long, value_name = "PROGRAM,…", value_delimiter = ',')]
     programs: Vec<String>,
-    /// Every figure of every round, and what follows from them
+    /// Write every figure of every round, and the results, as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// A line for each measurement
+    /// Write one line per measurement as CSV
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Tables for a document
+    /// Write the results as Markdown tables
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
-    /// A page that needs nothing else
+    /// Write a self-contained HTML page
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }
 
-impl CompareTyped {
+impl CompareArgs {
     pub(super) fn resolve(self) -> CompareOptions {
         let outputs = [
             (OutputFormat::Json, self.json),
@@ -62,9 +62,12 @@ impl CompareTyped {
     }
 }
 
-/// What is wrong with words of `load`, as the command line would say it.
+/// Checks arguments of `load`.
+///
+/// # Errors
+/// The text of the command line's error.
 pub(crate) fn check_load(words: &[String]) -> Result<(), String> {
-    let command = LoadTyped::augment_args(clap::Command::new("load"));
+    let command = LoadArgs::augment_args(clap::Command::new("load"));
     let words = std::iter::once("load").chain(words.iter().map(String::as_str));
     command
         .try_get_matches_from(words)
@@ -73,7 +76,7 @@ pub(crate) fn check_load(words: &[String]) -> Result<(), String> {
 }
 
 #[derive(Args)]
-pub(super) struct GuardTyped {
+pub(super) struct GuardArgs {
     #[arg(long)]
     cpus: Option<Cpus>,
     #[arg(long, value_name = "PID")]
@@ -82,7 +85,7 @@ pub(super) struct GuardTyped {
     command: Vec<OsString>,
 }
 
-impl GuardTyped {
+impl GuardArgs {
     pub(super) fn resolve(self) -> ProcessGuard {
         ProcessGuard {
             cpus: self.cpus,

@@ -1,11 +1,10 @@
-//! Commands and options that other servers have: what to do with Lockgate instead.
+//! Commands and options of other servers that Lockgate does not have, with the advice for each.
 //!
-//! A word that means the same here is an alias of ours (`validate`, `-f`, `-T`); these mean nothing
-//! yet.
+//! Those that Lockgate has under another name are aliases (`validate`, `-f`, `-T`).
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-const RELOAD: &str = "the configuration is read at start only, in this version: run `lockgate check -c FILE`, then \
+const RELOAD: &str = "this version reads the configuration only at start: run `lockgate check -c FILE`, then \
     `systemctl restart lockgate`.\n`systemctl reload lockgate` (HUP) reads the certificates again and checks the file.";
 const STOP: &str = "run `systemctl stop lockgate`, or send TERM to the process: open connections may finish until \
     `drain.deadline`.";
@@ -15,10 +14,10 @@ const STATUS: &str = "run `systemctl status lockgate`, or set `metrics = \"127.0
 const REOPEN: &str =
     "send USR1 to the process (`systemctl kill -s USR1 lockgate`): it opens its access logs again.";
 const FORMAT: &str = "the configuration is TOML: `taplo fmt FILE` formats it; `lockgate check -c FILE` finds mistakes.";
-const ADAPT: &str = "there is one form of the configuration, TOML: docs/config.md has every key with an example, and \
+const ADAPT: &str = "the only format of the configuration is TOML: docs/config.md has every key with an example, and \
     `lockgate check -c FILE` finds mistakes.";
 
-/// The words and what to do instead.
+/// The commands of other servers, and the advice for each.
 const COMMANDS: &[(&[&str], &str)] = &[
     (&["reload", "graceful", "hup"], RELOAD),
     (&["restart"], RELOAD),
@@ -30,7 +29,7 @@ const COMMANDS: &[(&[&str], &str)] = &[
     (&["adapt", "convert", "import"], ADAPT),
 ];
 
-/// The advice for a command, or for the word of `-s`.
+/// The advice for a command, or for the signal of `-s`.
 pub(super) fn advice(word: &str) -> Option<&'static str> {
     COMMANDS
         .iter()
@@ -49,8 +48,8 @@ pub(super) fn signal(word: &str) -> clap::Error {
     error(&format!("-s {word}"), &text)
 }
 
-/// The error in the place of clap's, where a command of another server was typed.
-pub(super) fn instead(found: clap::Error) -> clap::Error {
+/// The error instead of clap's, where a command of another server was given.
+pub(super) fn replace(found: clap::Error) -> clap::Error {
     let typed = match (found.kind(), found.get(ContextKind::InvalidSubcommand)) {
         (ErrorKind::InvalidSubcommand, Some(ContextValue::String(word))) => word.clone(),
         _ => return found,

@@ -1,4 +1,6 @@
-//! The words of `load`.
+//! The arguments of `load`.
+
+mod values;
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -19,33 +21,36 @@ use lockgate_net::tls::{CaSource, CertFiles};
 use lockgate_report::push::Gateway;
 use lockgate_report::threshold::Threshold;
 
-/// What `load` does, and where its reports go.
+use values::{
+    at_least_one, field, hash, length, positive_time, proxy_version, size, statuses, time, varying,
+    watched,
+};
+
+/// The run that `load` makes, and its reports.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Load {
+pub(crate) struct LoadRun {
     pub(crate) options: LoadOptions,
-    /// What is done with them.
-    pub(crate) what: What,
-    /// What makes it fail.
+    pub(crate) kind: LoadKind,
+    /// The condition that fails the command.
     pub(crate) fail_if: Option<Threshold>,
-    pub(crate) files: Files,
-    /// Nothing is shown while it goes on.
+    pub(crate) files: ReportFiles,
+    /// Whether nothing is shown while the run goes on.
     pub(crate) quiet: bool,
-    /// Where counts are pushed meanwhile.
+    /// The push gateway that gets the counts during the run.
     pub(crate) push: Option<Gateway>,
 }
 
-/// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum What {
-    /// The URLs, again and again.
+pub(crate) enum LoadKind {
+    /// Requests for the URLs, in turn.
     Targets,
-    /// A page with its objects (`--page`).
+    /// Loads of a page with its objects (`--page`).
     Page,
 }
 
-/// Where reports go beside the text; `-` is stdout, instead of the text.
+/// The files of the reports beside the text; `-` is stdout, instead of the text.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Files {
+pub(crate) struct ReportFiles {
     pub(crate) json: Option<PathBuf>,
     pub(crate) csv: Option<PathBuf>,
     pub(crate) timeline: Option<PathBuf>,
@@ -53,16 +58,16 @@ pub(crate) struct Files {
     pub(crate) html: Option<PathBuf>,
 }
 
-impl Files {
+impl ReportFiles {
     /// # Errors
-    /// Where two go to one place.
+    /// When two reports have the same file.
     fn check(&self) -> Result<(), String> {
         let all = [&self.json, &self.csv, &self.timeline, &self.hdr, &self.html];
         let mut paths: Vec<_> = all.into_iter().flatten().collect();
         paths.sort_unstable();
         match paths.windows(2).find(|pair| pair[0] == pair[1]) {
             Some(pair) => Err(format!(
-                "{}: two reports cannot go to one place",
+                "{}: two reports cannot go to the same file",
                 pair[0].display()
             )),
             None => Ok(()),
@@ -71,69 +76,67 @@ impl Files {
 }
 
 #[derive(Args)]
-pub(super) struct LoadTyped {
-    /// What to ask for: http, https, ws, wss (messages that come back), tcp and tls (bytes that
-    /// come back)
+pub(super) struct LoadArgs {
+    /// URLs to request: http, https; ws, wss (echoed messages); tcp, tls (echoed bytes)
     #[arg(required = true, value_name = "URL")]
     urls: Vec<String>,
-    /// Load the page at the URL with all objects of its origin, as a browser does, -n times
-    #[arg(long, conflicts_with_all = NOT_OF_PAGES)]
+    /// Load the page at the URL with all objects of its origin, as a browser does; -n times
+    #[arg(long, conflicts_with_all = NOT_FOR_PAGES)]
     page: bool,
-    /// Say with each request how soon it is wanted, as Chromium does (RFC 9218); with --page and
-    /// --http2
+    /// Send the priority of each request, as Chromium does (RFC 9218); with --page and --http2
     #[arg(long, requires_all = ["page", "http2"])]
     priorities: bool,
-    /// Each URL's share of the requests, in their order: 3,1
+    /// The share of requests for each URL, in the order of the URLs: 3,1
     #[arg(long, value_name = "N,N", value_delimiter = ',')]
     weights: Vec<u32>,
-    /// Connections at once, over all threads [default: 10; 6 with --page, 1 of HTTP/2]
-    #[arg(short, long, value_name = "N", value_parser = at_least_one, help_heading = "How much")]
+    /// Concurrent connections, over all threads [default: 10; with --page 6, or 1 of HTTP/2]
+    #[arg(short, long, value_name = "N", value_parser = at_least_one, help_heading = "Amount of load")]
     connections: Option<usize>,
-    /// Speak HTTP/2: agreed on by ALPN with https, known beforehand with http
-    #[arg(long, help_heading = "How much")]
+    /// Use HTTP/2: by ALPN with https, by prior knowledge with http
+    #[arg(long, help_heading = "Amount of load")]
     http2: bool,
-    /// Requests at once on each connection, with --http2 [default: 1]
-    #[arg(long, value_name = "N", value_parser = at_least_one, requires = "http2", help_heading = "How much")]
+    /// Concurrent requests on each connection, with --http2 [default: 1]
+    #[arg(long, value_name = "N", value_parser = at_least_one, requires = "http2", help_heading = "Amount of load")]
     streams: Option<usize>,
-    /// Make a unary call of gRPC with each request: the body is its message, and grpc-status must
-    /// be 0
-    #[arg(long, requires = "http2", conflicts_with_all = ["method", "body_random"], help_heading = "What is sent")]
+    /// Make each request a unary gRPC call: the body is its message, and grpc-status must be 0
+    #[arg(long, requires = "http2", conflicts_with_all = ["method", "body_random"], help_heading = "Request")]
     grpc: bool,
-    /// How long, per stage: 10s, 500ms, 5m [default: 10s]
-    #[arg(short, long, value_name = "TIME", value_parser = lasting, help_heading = "How much")]
+    /// Duration of each stage: 10s, 500ms, 5m [default: 10s]
+    #[arg(short, long, value_name = "TIME", value_parser = positive_time, help_heading = "Amount of load")]
     duration: Option<Duration>,
-    /// End after so many requests instead
-    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with_all = ["duration", "step"], help_heading = "How much")]
+    /// End after this many requests instead
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with_all = ["duration", "step"], help_heading = "Amount of load")]
     count: Option<u64>,
-    /// Go through everything so many times
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_least_one, help_heading = "How much")]
+    /// Run all stages this many times
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_least_one, help_heading = "Amount of load")]
     rounds: usize,
-    /// What is not counted at the beginning: 2s [default: 1s; none with -n]
-    #[arg(long, value_name = "TIME", value_parser = time, help_heading = "How much")]
+    /// Time at the beginning that is not counted: 2s [default: 1s; none with -n]
+    #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Amount of load")]
     warm_up: Option<Duration>,
-    /// Requests on one connection before it is closed [default: as many as there are]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "How much")]
+    /// Requests on one connection before it is closed [default: no limit]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Amount of load")]
     per_connection: Option<u64>,
-    /// What one request may take, from when it was due; a whole load with --page [default: 10s;
-    /// 60s with --page]
-    #[arg(long, value_name = "TIME", value_parser = lasting, help_heading = "How much")]
+    /// Time limit of a request, from its due time; with --page of a whole load [default: 10s; 60s
+    /// with --page]
+    #[arg(long, value_name = "TIME", value_parser = positive_time, help_heading = "Amount of load")]
     timeout: Option<Duration>,
-    /// Threads
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_least_one, help_heading = "How much")]
+    /// Number of threads
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_least_one, help_heading = "Amount of load")]
     threads: usize,
     /// Pin each thread to one of these CPUs: 1 or 2,3
     #[arg(
         long,
         value_name = "N,N",
         value_delimiter = ',',
-        help_heading = "How much"
+        help_heading = "Amount of load"
     )]
     cpus: Vec<usize>,
 
-    /// Requests a second, due whatever the answers do (open loop): 1k, 60/min, a ramp 1k..25k
+    /// Requests per second, sent on schedule even when responses are late (open loop): 1k, 60/min,
+    /// a ramp 1k..25k
     #[arg(long, value_name = "RATE", help_heading = "Open loop")]
     rate: Option<RequestRates>,
-    /// Make a ladder of the range, by steps of this rate
+    /// Go through the range in steps of this rate
     #[arg(
         long,
         value_name = "RATE",
@@ -141,13 +144,13 @@ pub(super) struct LoadTyped {
         help_heading = "Open loop"
     )]
     step: Option<RequestRate>,
-    /// How long each step lasts
+    /// Duration of each step
     #[arg(long, value_name = "TIME", value_parser = duration, requires = "step", help_heading = "Open loop")]
     every: Option<Duration>,
-    /// How long the last step lasts instead
+    /// Duration of the last step instead
     #[arg(long, value_name = "TIME", value_parser = duration, requires = "step", help_heading = "Open loop")]
     hold: Option<Duration>,
-    /// Another rate for a while: 10k@5s+2s is 10k from 5 s on for 2 s
+    /// Another rate for a time: 10k@5s+2s is 10k for 2 s, from second 5 on
     #[arg(
         long,
         value_name = "RATE@AT+FOR",
@@ -156,85 +159,75 @@ pub(super) struct LoadTyped {
     )]
     spike: Option<Spike>,
 
-    /// The method [default: GET, or POST with a body]
-    #[arg(short = 'X', long, value_name = "NAME", help_heading = "What is sent")]
+    /// The request method [default: GET, or POST with a body]
+    #[arg(short = 'X', long, value_name = "NAME", help_heading = "Request")]
     method: Option<String>,
     /// A header field
-    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = field, help_heading = "What is sent")]
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = field, help_heading = "Request")]
     headers: Vec<(String, String)>,
-    /// A header field with one of several values, drawn for each request
-    #[arg(long, value_name = "NAME: A|B|C", value_parser = varying, help_heading = "What is sent")]
+    /// A header field with one of several values, chosen at random for each request
+    #[arg(long, value_name = "NAME: A|B|C", value_parser = varying, help_heading = "Request")]
     header_any: Vec<Varying>,
-    /// A body, or a message: this text
-    #[arg(
-        long,
-        value_name = "TEXT",
-        group = "what",
-        help_heading = "What is sent"
-    )]
+    /// The text of the body or message
+    #[arg(long, value_name = "TEXT", group = "what", help_heading = "Request")]
     body: Option<String>,
-    /// The bytes of a file
-    #[arg(
-        long,
-        value_name = "FILE",
-        group = "what",
-        help_heading = "What is sent"
-    )]
+    /// A file with the body or message
+    #[arg(long, value_name = "FILE", group = "what", help_heading = "Request")]
     body_file: Option<PathBuf>,
-    /// So many bytes, always the same: 10KB
-    #[arg(long, value_name = "SIZE", value_parser = size, group = "what", help_heading = "What is sent")]
+    /// A body of this many bytes, the same in each request: 10KB
+    #[arg(long, value_name = "SIZE", value_parser = size, group = "what", help_heading = "Request")]
     body_size: Option<usize>,
-    /// So many random bytes, others for each request
-    #[arg(long, value_name = "SIZE", value_parser = size, group = "what", help_heading = "What is sent")]
+    /// A body of this many random bytes, different in each request
+    #[arg(long, value_name = "SIZE", value_parser = size, group = "what", help_heading = "Request")]
     body_random: Option<usize>,
 
-    /// Statuses that are successes
-    #[arg(long, value_name = "N,N-N", value_delimiter = ',', value_parser = statuses, default_value = "200-299", help_heading = "What must come back")]
+    /// Statuses that count as success
+    #[arg(long, value_name = "N,N-N", value_delimiter = ',', value_parser = statuses, default_value = "200-299", help_heading = "Expected response")]
     expect_status: Vec<RangeInclusive<u16>>,
-    /// Bytes of a body, or `any` [default: as many as the first answer has; of bytes and messages:
-    /// as many as were sent]
-    #[arg(long, value_name = "N|any", value_parser = length, help_heading = "What must come back")]
+    /// The length of the body in bytes, or `any` [default: that of the first response; of messages
+    /// and bytes, that of the request]
+    #[arg(long, value_name = "N|any", value_parser = length, help_heading = "Expected response")]
     expect_length: Option<Length>,
-    /// The hash of a body in hexadecimal, or `first`: that of the first answer
-    #[arg(long, value_name = "HEX|first", value_parser = hash, help_heading = "What must come back")]
+    /// The SHA-256 of the body in hexadecimal, or `first` for that of the first response
+    #[arg(long, value_name = "HEX|first", value_parser = hash, help_heading = "Expected response")]
     expect_sha256: Option<BodyCheck>,
-    /// Go on although the first answer was a failure
-    #[arg(long, help_heading = "What must come back")]
+    /// Go on even if the first response is a failure
+    #[arg(long, help_heading = "Expected response")]
     anyway: bool,
-    /// End the run with the first answer of such a status
-    #[arg(long, value_name = "N,N", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(100..1000), help_heading = "What must come back")]
+    /// End the run with the first response of one of these statuses
+    #[arg(long, value_name = "N,N", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(100..1000), help_heading = "Expected response")]
     stop_on: Vec<u16>,
 
-    /// Connect to this Unix socket, whatever the URL says
-    #[arg(long, value_name = "PATH", help_heading = "The way there")]
+    /// Connect to this Unix socket instead of the URL's host
+    #[arg(long, value_name = "PATH", help_heading = "Connection")]
     unix: Option<PathBuf>,
     /// Connect through a CONNECT proxy: http://HOST:PORT
-    #[arg(long, value_name = "URL", help_heading = "The way there")]
+    #[arg(long, value_name = "URL", help_heading = "Connection")]
     proxy: Option<String>,
-    /// USER:PASSWORD for it
-    #[arg(long, value_name = "USER:PASSWORD", help_heading = "The way there")]
+    /// The user and password for the proxy
+    #[arg(long, value_name = "USER:PASSWORD", help_heading = "Connection")]
     proxy_user: Option<String>,
-    /// Read as from a link of this rate, which all connections share: 1024kbit/s, 10Mbit/s,
+    /// Receive as over a link of this rate, which all connections share: 1024kbit/s, 10Mbit/s,
     /// 128kB/s
-    #[arg(long, value_name = "RATE", help_heading = "The way there")]
+    #[arg(long, value_name = "RATE", help_heading = "Connection")]
     link: Option<LinkRate>,
-    /// Begin connections with a PROXY header: v1 or v2
-    #[arg(long, value_name = "v1|v2", value_parser = proxy_version, help_heading = "The way there")]
+    /// Send a PROXY header at the beginning of each connection: v1 or v2
+    #[arg(long, value_name = "v1|v2", value_parser = proxy_version, help_heading = "Connection")]
     proxy_protocol: Option<HeaderVersion>,
 
-    /// Take any certificate
+    /// Accept any certificate
     #[arg(long, conflicts_with = "ca", help_heading = "TLS")]
     insecure: bool,
-    /// Trust the signers in this PEM file instead of the system's
+    /// Trust the authorities in this PEM file instead of the system's
     #[arg(long, value_name = "FILE", help_heading = "TLS")]
     ca: Option<PathBuf>,
-    /// The name for SNI and for the certificate [default: the host of the URL]
+    /// The name for SNI and for the check of the certificate [default: the host of the URL]
     #[arg(long, value_name = "NAME", help_heading = "TLS")]
     sni: Option<String>,
-    /// 1.2, 1.3 or both
+    /// TLS versions: 1.2, 1.3 or both
     #[arg(long, value_name = "N,N", value_delimiter = ',', help_heading = "TLS")]
     tls: Vec<String>,
-    /// Cipher suites by their names, the preferred one first
+    /// Cipher suites, the preferred one first
     #[arg(
         long,
         value_name = "NAME,NAME",
@@ -253,54 +246,55 @@ pub(super) struct LoadTyped {
     /// Make a full handshake for every connection
     #[arg(long, help_heading = "TLS")]
     no_resumption: bool,
-    /// Show this certificate (PEM)
+    /// The client certificate (PEM)
     #[arg(long, value_name = "FILE", help_heading = "TLS")]
     cert: Option<PathBuf>,
-    /// Its key, where it is not in the same file
+    /// The key of the client certificate, if it is in another file
     #[arg(long, value_name = "FILE", requires = "cert", help_heading = "TLS")]
     key: Option<PathBuf>,
 
-    /// Read CPU time and memory of a process and its descendants beside: NAME=PID
-    #[arg(long, value_name = "NAME=PID", value_parser = watched, help_heading = "What is told")]
+    /// Also measure the CPU time and memory of a process and its descendants: NAME=PID
+    #[arg(long, value_name = "NAME=PID", value_parser = watched, help_heading = "Reports")]
     watch: Vec<(String, u32)>,
-    /// Show nothing while it goes on: no block on a terminal, no line a second elsewhere
-    #[arg(short, long, help_heading = "What is told")]
+    /// Show no progress: no live view on a terminal, no line a second elsewhere
+    #[arg(short, long, help_heading = "Reports")]
     quiet: bool,
-    /// Push counts to a Prometheus push gateway, at every stage's beginning, every 10 s and at the
-    /// end, and leave the last there: http://HOST:PORT[/PREFIX]
-    #[arg(long, value_name = "URL", help_heading = "What is told")]
+    /// Push counts to a Prometheus push gateway at the beginning of each stage, every 10 s and at
+    /// the end; the last ones stay there: http://HOST:PORT[/PREFIX]
+    #[arg(long, value_name = "URL", help_heading = "Reports")]
     push: Option<String>,
-    /// The job's name at the gateway, where a run replaces the last one of the same name
+    /// The name of the job at the gateway; a run replaces the last one with the same name
     #[arg(
         long,
         value_name = "NAME",
         requires = "push",
         default_value = "lockgate_load",
-        help_heading = "What is told"
+        help_heading = "Reports"
     )]
     push_job: String,
-    /// Exit with 3 where this holds of a stage: 'p99 > 20ms or errors > 0'
-    #[arg(long, value_name = "CONDITION", value_parser = Threshold::parse, help_heading = "What is told")]
+    /// Exit with 3 if this holds for a stage: 'p99 > 20ms or errors > 0'
+    #[arg(long, value_name = "CONDITION", value_parser = Threshold::parse, help_heading = "Reports")]
     fail_if: Option<Threshold>,
-    /// Write everything as JSON; `-` is stdout, instead of the text
-    #[arg(long, value_name = "FILE", help_heading = "What is told")]
+    /// Write the whole report as JSON; `-` is stdout, instead of the text
+    #[arg(long, value_name = "FILE", help_heading = "Reports")]
     json: Option<PathBuf>,
-    /// Write one line a stage as CSV
-    #[arg(long, value_name = "FILE", help_heading = "What is told")]
+    /// Write one line per stage as CSV
+    #[arg(long, value_name = "FILE", help_heading = "Reports")]
     csv: Option<PathBuf>,
-    /// Write one line a second as CSV
-    #[arg(long, value_name = "FILE", help_heading = "What is told")]
+    /// Write one line per second as CSV
+    #[arg(long, value_name = "FILE", help_heading = "Reports")]
     timeline: Option<PathBuf>,
-    /// Write latency as an HDR log, for HdrHistogram's own tools
-    #[arg(long, value_name = "FILE", help_heading = "What is told")]
+    /// Write the latencies as an HDR log, for the tools of HdrHistogram
+    #[arg(long, value_name = "FILE", help_heading = "Reports")]
     hdr: Option<PathBuf>,
-    /// Write a page with plots
-    #[arg(long, value_name = "FILE", help_heading = "What is told")]
+    /// Write an HTML page with plots
+    #[arg(long, value_name = "FILE", help_heading = "Reports")]
     html: Option<PathBuf>,
 }
 
-/// What a page has no use for: it is asked for as it is, by one thread, one load after the other.
-const NOT_OF_PAGES: [&str; 33] = [
+/// Options without a meaning for `--page`: one thread loads the page as it is, one load after the
+/// other.
+const NOT_FOR_PAGES: [&str; 33] = [
     "weights",
     "grpc",
     "streams",
@@ -336,13 +330,13 @@ const NOT_OF_PAGES: [&str; 33] = [
     "no_resumption",
 ];
 
-/// What is sent where something must be and nothing was said: messages and bytes that come back.
+/// The length of messages and of bytes to be echoed, where no option sets one.
 const ECHOED: usize = 64;
 
-impl LoadTyped {
+impl LoadArgs {
     /// # Errors
-    /// A file that cannot be read, two reports to one place.
-    pub(super) fn resolve(self) -> Result<Load, String> {
+    /// A file that cannot be read, two reports with the same file.
+    pub(super) fn resolve(self) -> Result<LoadRun, String> {
         let echoes = self
             .urls
             .iter()
@@ -449,7 +443,7 @@ impl LoadTyped {
             html,
             ..
         } = self;
-        let files = Files {
+        let files = ReportFiles {
             json,
             csv,
             timeline,
@@ -457,10 +451,14 @@ impl LoadTyped {
             html,
         };
         files.check()?;
-        let what = if self.page { What::Page } else { What::Targets };
-        Ok(Load {
+        let kind = if self.page {
+            LoadKind::Page
+        } else {
+            LoadKind::Targets
+        };
+        Ok(LoadRun {
             options,
-            what,
+            kind,
             fail_if: self.fail_if,
             files,
             quiet: self.quiet,
@@ -488,132 +486,6 @@ impl LoadTyped {
 fn pattern(length: usize) -> RequestBody {
     let bytes: Arc<[u8]> = (b'a'..=b'z').cycle().take(length).collect();
     RequestBody::Fixed(bytes)
-}
-
-fn at_least_one(written: &str) -> Result<usize, String> {
-    match written.parse() {
-        Ok(number) if (1..=1_000_000).contains(&number) => Ok(number),
-        _ => Err("write a number from 1 to 1000000".into()),
-    }
-}
-
-fn time(written: &str) -> Result<Duration, String> {
-    if written == "0" {
-        Ok(Duration::ZERO)
-    } else {
-        duration(written).map_err(|error| error.to_string())
-    }
-}
-
-fn lasting(written: &str) -> Result<Duration, String> {
-    match duration(written) {
-        Ok(Duration::ZERO) => Err("no time at all is too short: write 10s, 500ms".into()),
-        read => read.map_err(|error| error.to_string()),
-    }
-}
-
-fn field(written: &str) -> Result<(String, String), String> {
-    match written.split_once(':') {
-        Some((name, value)) => Ok((name.trim().to_owned(), value.trim().to_owned())),
-        None => Err("write NAME: VALUE".into()),
-    }
-}
-
-fn varying(written: &str) -> Result<Varying, String> {
-    let (name, values) = field(written)?;
-    Ok(Varying {
-        name,
-        values: values
-            .split('|')
-            .map(|value| value.trim().to_owned())
-            .collect(),
-    })
-}
-
-fn size(written: &str) -> Result<usize, String> {
-    let end = written
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(written.len());
-    let (number, unit) = written.split_at(end);
-    let scale = match unit {
-        "" | "B" => 1,
-        "KB" | "k" | "K" => 1_000,
-        "MB" | "M" => 1_000_000,
-        "GB" | "G" => 1_000_000_000,
-        "KiB" => 1 << 10,
-        "MiB" => 1 << 20,
-        _ => 0,
-    };
-    match number
-        .parse::<usize>()
-        .ok()
-        .and_then(|number| number.checked_mul(scale))
-    {
-        Some(bytes) if scale > 0 && bytes <= 1 << 30 => Ok(bytes),
-        _ => Err("write a number of bytes up to 1 GB: 100, 10KB, 1MB, 64KiB".into()),
-    }
-}
-
-fn statuses(written: &str) -> Result<RangeInclusive<u16>, String> {
-    let number = |text: &str| {
-        text.parse::<u16>()
-            .ok()
-            .filter(|status| (100..=999).contains(status))
-    };
-    let range = match written.split_once('-') {
-        Some((from, to)) => number(from).zip(number(to)),
-        None => number(written).map(|status| (status, status)),
-    };
-    match range {
-        Some((from, to)) if from <= to => Ok(from..=to),
-        _ => Err("write statuses: 200 or 200-299".into()),
-    }
-}
-
-fn length(written: &str) -> Result<Length, String> {
-    match written {
-        "any" => Ok(Length::Any),
-        number => number
-            .parse()
-            .map(Length::Exactly)
-            .map_err(|_| "write a number of bytes, or any".into()),
-    }
-}
-
-fn hash(written: &str) -> Result<BodyCheck, String> {
-    if written == "first" {
-        return Ok(BodyCheck::First);
-    }
-    let digit = |at: usize| {
-        written
-            .as_bytes()
-            .get(at)
-            .and_then(|digit| char::from(*digit).to_digit(16))
-    };
-    let bytes: Option<Vec<u8>> = (0..32)
-        .map(|at| Some((digit(2 * at)? * 16 + digit(2 * at + 1)?) as u8))
-        .collect();
-    match bytes.and_then(|bytes| bytes.try_into().ok()) {
-        Some(hash) if written.len() == 64 => Ok(BodyCheck::Sha256(hash)),
-        _ => Err("write 64 hexadecimal digits, or first".into()),
-    }
-}
-
-fn proxy_version(written: &str) -> Result<HeaderVersion, String> {
-    match written {
-        "v1" => Ok(HeaderVersion::V1),
-        "v2" => Ok(HeaderVersion::V2),
-        _ => Err("write v1 or v2".into()),
-    }
-}
-
-fn watched(written: &str) -> Result<(String, u32), String> {
-    let parts = written
-        .split_once('=')
-        .and_then(|(name, pid)| Some((name.to_owned(), pid.parse().ok()?)));
-    parts
-        .filter(|(name, _)| !name.is_empty())
-        .ok_or_else(|| "write NAME=PID: nginx=1234".into())
 }
 
 #[cfg(test)]

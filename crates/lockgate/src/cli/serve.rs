@@ -1,4 +1,4 @@
-//! The words of `lockgate serve`: a folder, and where and how it is served.
+//! The arguments of `lockgate serve`: a folder, its address, and how it is served.
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -9,30 +9,40 @@ use clap::Args;
 
 use super::ListenerTls;
 
-/// One file server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Serve {
+// No doc comment: clap would print it instead of the command's.
+#[derive(Args, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ServeOptions {
+    /// The folder to serve; files outside of it are never served
+    #[arg(value_name = "DIR")]
     pub(crate) root: PathBuf,
+    /// The address to listen on: ADDR:PORT, :PORT for every address, or unix:/PATH. The default is
+    /// for this machine only
+    #[arg(long, value_name = "ADDR", default_value_t = Listen::DEFAULT)]
     pub(crate) listen: Listen,
-    pub(crate) tls: ListenerTls,
-    /// Whether `/index.html` stands for what is not there.
+    /// Use TLS and HTTP/2 with the files of a certificate and its key; `self` makes a certificate
+    #[arg(long, value_name = "self|CERT,KEY")]
+    pub(crate) tls: Option<ListenerTls>,
+    /// Send /index.html for missing pages, for an application with its routes in the browser
+    #[arg(long)]
     pub(crate) spa: bool,
+    /// List the files of folders without an index.html
+    #[arg(long)]
     pub(crate) listing: bool,
 }
 
-/// Where it listens.
+/// The address to listen on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Listen {
-    /// `:PORT`, of every address.
+    /// `:PORT`, on every address.
     Port(u16),
     /// `ADDR:PORT`.
     Address(SocketAddr),
-    /// `unix:/PATH`, as it was written.
+    /// `unix:/PATH`, as written.
     Unix(String),
 }
 
 impl Listen {
-    /// What was typed last on somebody's own machine is not for the whole network.
+    /// Loopback only: a folder on a developer's machine is not for the whole network.
     const DEFAULT: Self = Self::Address(SocketAddr::new(
         std::net::IpAddr::V4(Ipv4Addr::LOCALHOST),
         8000,
@@ -62,47 +72,6 @@ impl fmt::Display for Listen {
             Self::Port(port) => write!(f, ":{port}"),
             Self::Address(address) => address.fmt(f),
             Self::Unix(written) => f.write_str(written),
-        }
-    }
-}
-
-#[derive(Args)]
-pub(super) struct ServeTyped {
-    /// The folder whose files are served, and nothing outside of it
-    #[arg(value_name = "DIR")]
-    root: PathBuf,
-    /// Where to listen: ADDR:PORT, :PORT for every address, or unix:/PATH. Without it only this
-    /// machine is served
-    #[arg(long, value_name = "ADDR", default_value_t = Listen::DEFAULT)]
-    listen: Listen,
-    /// Speak TLS and HTTP/2: `self` makes a certificate, else the files of a certificate and its
-    /// key
-    #[arg(long, value_name = "self|CERT,KEY")]
-    tls: Option<ListenerTls>,
-    /// Send /index.html for pages that are not there: an application whose paths are in the
-    /// browser only
-    #[arg(long)]
-    spa: bool,
-    /// List what is in folders without an index.html
-    #[arg(long)]
-    listing: bool,
-}
-
-impl ServeTyped {
-    pub(super) fn resolve(self) -> Serve {
-        let Self {
-            root,
-            listen,
-            tls,
-            spa,
-            listing,
-        } = self;
-        Serve {
-            root,
-            listen,
-            tls: tls.unwrap_or(ListenerTls::Plain),
-            spa,
-            listing,
         }
     }
 }

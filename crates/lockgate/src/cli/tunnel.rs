@@ -1,4 +1,4 @@
-//! The words of `lockgate tunnel`: where clients come, who may, and where they may go.
+//! The arguments of `lockgate tunnel`: the address, the clients, and the targets.
 
 use std::path::PathBuf;
 
@@ -6,65 +6,31 @@ use clap::Args;
 
 use super::{ListenerTls, not_empty};
 
-/// One proxy for tunnels. Rules and networks stay as they were typed: the configuration has one
-/// grammar for them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Tunnel {
-    pub(crate) listen: String,
-    pub(crate) allow: Vec<String>,
-    pub(crate) deny: Vec<String>,
-    pub(crate) clients: Vec<String>,
-    pub(crate) private: bool,
-    pub(crate) auth: Option<PathBuf>,
-    pub(crate) tls: ListenerTls,
-}
-
-#[derive(Args)]
-pub(super) struct TunnelTyped {
-    /// Where to listen: ADDR:PORT, :PORT or unix:/PATH
+// Targets and networks stay text: the configuration parses them.
+// No doc comment: clap would print it instead of the command's.
+#[derive(Args, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TunnelOptions {
+    /// The address to listen on: ADDR:PORT, :PORT or unix:/PATH
     #[arg(value_parser = not_empty)]
-    listen: String,
-    /// Where tunnels may lead: HOST, *.HOST or NETWORK, each with :PORTS or without; again for
-    /// more [default: every host at 443]
+    pub(crate) listen: String,
+    /// An allowed target: HOST, *.HOST or NETWORK, each with or without :PORTS; repeat it for more
+    /// [default: port 443 of every host]
     #[arg(long, value_name = "TARGET", value_parser = not_empty)]
-    allow: Vec<String>,
-    /// Where they may not, whatever is allowed
+    pub(crate) allow: Vec<String>,
+    /// A denied target, even if --allow matches it; repeat it for more
     #[arg(long, value_name = "TARGET", value_parser = not_empty)]
-    deny: Vec<String>,
-    /// Who may come [default: with --auth everybody, else loopback and private networks]
+    pub(crate) deny: Vec<String>,
+    /// A network of clients that may open tunnels; repeat it for more [default: all with --auth, else
+    /// loopback and private networks]
     #[arg(long, value_name = "NETWORK", value_parser = not_empty)]
-    clients: Vec<String>,
-    /// Allow targets whose addresses are private, loopback or link-local
+    pub(crate) clients: Vec<String>,
+    /// Allow targets with private, loopback or link-local addresses
     #[arg(long)]
-    private: bool,
-    /// Ask for a password of this file, as htpasswd writes it
+    pub(crate) private: bool,
+    /// Require a user and password of this file, in the format of htpasswd
     #[arg(long, value_name = "FILE")]
-    auth: Option<PathBuf>,
-    /// Speak TLS and HTTP/2: `self` makes a certificate, else the files of a certificate and its
-    /// key
+    pub(crate) auth: Option<PathBuf>,
+    /// Use TLS and HTTP/2 with the files of a certificate and its key; `self` makes a certificate
     #[arg(long, value_name = "self|CERT,KEY")]
-    tls: Option<ListenerTls>,
-}
-
-impl TunnelTyped {
-    pub(super) fn resolve(self) -> Tunnel {
-        let Self {
-            listen,
-            allow,
-            deny,
-            clients,
-            private,
-            auth,
-            tls,
-        } = self;
-        Tunnel {
-            listen,
-            allow,
-            deny,
-            clients,
-            private,
-            auth,
-            tls: tls.unwrap_or(ListenerTls::Plain),
-        }
-    }
+    pub(crate) tls: Option<ListenerTls>,
 }

@@ -9,17 +9,17 @@ use std::thread;
 use lockgate_load::Stop;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// What shells add to the number of the signal that ended a program.
+/// The exit code of a program that a signal ended, less the number of the signal (shells' convention).
 const BY_SIGNAL: u8 = 128;
 
-/// Listens for as long as the program runs.
+/// The signals' handler, for as long as the program runs.
 pub(super) struct Interrupts {
-    /// The exit code that the first signal makes; 0 before it.
+    /// The exit code by the first signal; 0 before it.
     code: Arc<AtomicU8>,
 }
 
 impl Interrupts {
-    /// Has signals end the run from now on.
+    /// Lets signals end the run from now on.
     ///
     /// # Errors
     /// What the system says.
@@ -55,7 +55,7 @@ impl Interrupts {
         Ok(Self { code })
     }
 
-    /// What to exit with where a signal has ended the run.
+    /// The exit code where a signal has ended the run.
     pub(super) fn exit_code(&self) -> ExitCode {
         self.code.load(Ordering::Relaxed).into()
     }

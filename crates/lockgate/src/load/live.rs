@@ -1,10 +1,9 @@
-//! Shows a run on stderr while it goes on: a block that is drawn again and again on a terminal, a
-//! line a second elsewhere.
+//! The live view of a run on stderr: a block that is redrawn on a terminal, a line a second elsewhere.
 //!
-//! A thread of its own writes. A terminal that was stopped (Ctrl-S) and a pipe that nobody reads
-//! hold up that thread and never the run: what they do not take is not shown.
+//! A thread of its own writes. A terminal that was stopped (Ctrl-S) and a pipe that is not read hold up
+//! that thread and never the run: updates that they do not take are not shown.
 //!
-//! The cursor stays visible, below the block: so there is nothing to restore, whatever ends the
+//! The cursor stays visible, below the block, so that nothing has to be restored when a signal ends the
 //! program.
 
 use std::io::{self, IsTerminal as _, Write};
@@ -19,30 +18,29 @@ use lockgate_report::live::{Live, LiveLine, Tone};
 
 use crate::print;
 
-/// Frames that may wait for a terminal: one that is being written, and the next.
+/// Updates that may wait for a terminal: the one that is being written, and the next.
 const WAITING: usize = 2;
-/// How long one that takes nothing is waited for at the end.
+/// The wait at the end for a terminal that takes nothing.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// What a terminal that does not say is taken to have.
-const USUAL: Size = Size {
+/// The size of a terminal that does not report one.
+const USUAL: TerminalSize = TerminalSize {
     columns: 80,
     rows: 24,
 };
-/// So few columns show nothing but figures that were cut.
+/// The fewest columns: with less, all figures would be cut.
 const NARROWEST: usize = 10;
 
-/// How much is shown.
+/// The form of the live view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Shown {
+pub(crate) enum ProgressDisplay {
     /// Warnings only.
     Quiet,
     /// One line a second.
     Lines,
-    /// The block.
     Block,
 }
 
-impl Shown {
+impl ProgressDisplay {
     /// A block on a terminal that can move its cursor (`TERM` says so), lines elsewhere.
     pub(crate) fn on_stderr() -> Self {
         let able = std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb");
@@ -54,37 +52,37 @@ impl Shown {
     }
 }
 
-/// The view of one run. Dropping it takes the block away and waits until everything is written,
-/// where somebody reads it.
+/// The view of one run. Dropping it removes the block and waits until everything is written, but not for a
+/// pipe that is not read.
 #[derive(Debug)]
-pub(crate) struct View {
+pub(crate) struct LiveView {
     live: Live,
-    shown: Shown,
-    frames: Option<SyncSender<Frame>>,
-    /// Nothing comes by it; it ends with the thread that writes.
+    shown: ProgressDisplay,
+    frames: Option<SyncSender<ScreenUpdate>>,
+    /// A channel without messages, which closes with the thread that writes.
     written: Receiver<()>,
 }
 
-/// What is to be written next.
+/// One update of the screen.
 #[derive(Debug)]
-enum Frame {
-    Block(Vec<LiveLine>, Size),
+enum ScreenUpdate {
+    Block(Vec<LiveLine>, TerminalSize),
     Line(String),
 }
 
 /// Columns and rows of a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Size {
+struct TerminalSize {
     columns: usize,
     rows: usize,
 }
 
-impl View {
-    /// Of a run of these stages.
+impl LiveView {
+    /// The view of a run with these stages.
     ///
     /// # Errors
     /// When there can be no thread.
-    pub(crate) fn new(shown: Shown, stages: &[LoadStage]) -> io::Result<Self> {
+    pub(crate) fn new(shown: ProgressDisplay, stages: &[LoadStage]) -> io::Result<Self> {
         let (frames, waiting) = sync_channel(WAITING);
         let (writes, written) = channel::<()>();
         let write = move || {
@@ -110,71 +108,71 @@ impl View {
         })
     }
 
-    /// Shows what the engine tells.
-    pub(crate) fn observe(&mut self, progress: &RunProgress<'_>) {
+    /// Shows the progress of the engine.
+    pub(crate) fn update(&mut self, progress: &RunProgress<'_>) {
         self.live.observe(progress);
         match self.shown {
-            Shown::Quiet => {}
-            Shown::Lines => {
+            ProgressDisplay::Quiet => {}
+            ProgressDisplay::Lines => {
                 if let Some(line) = self.live.line(progress) {
-                    self.show(Frame::Line(line));
+                    self.show(ScreenUpdate::Line(line));
                 }
             }
-            Shown::Block => {
+            ProgressDisplay::Block => {
                 let size = size();
                 // A terminal may wrap where its last column is written.
                 let lines = self.live.lines(size.columns - 1);
-                self.show(Frame::Block(lines, size));
+                self.show(ScreenUpdate::Block(lines, size));
             }
         }
     }
 
-    /// Says something above the block, also where nothing else is shown.
-    pub(crate) fn say(&self, text: &str) {
-        self.show(Frame::Line(format!("lockgate: {text}")));
+    /// Prints a line above the block, also where nothing else is shown.
+    pub(crate) fn print(&self, text: &str) {
+        self.show(ScreenUpdate::Line(format!("lockgate: {text}")));
     }
 
-    fn show(&self, frame: Frame) {
+    fn show(&self, frame: ScreenUpdate) {
         if let Some(frames) = &self.frames {
             let _ = frames.try_send(frame);
         }
     }
 }
 
-impl Drop for View {
+impl Drop for LiveView {
     fn drop(&mut self) {
         self.frames = None;
-        // Whoever reads nothing is not to keep the report from being told.
+        // A pipe that is not read must not hold up the report.
         let _ = self.written.recv_timeout(PATIENCE);
     }
 }
 
-/// How large the terminal is now.
-fn size() -> Size {
+/// The size of the terminal now.
+fn size() -> TerminalSize {
     let Ok(told) = rustix::termios::tcgetwinsize(io::stderr()) else {
         return USUAL;
     };
     let or = |told: u16, usual: usize| if told == 0 { usual } else { usize::from(told) };
-    Size {
+    TerminalSize {
         columns: or(told.ws_col, USUAL.columns).max(NARROWEST),
         rows: or(told.ws_row, USUAL.rows),
     }
 }
 
-/// What stands on the terminal.
+/// The block on the terminal.
 #[derive(Debug)]
 struct Screen {
     color: Color,
-    /// Lines of the block above the cursor, and for how many columns they were made.
+    /// The number of lines above the cursor, and the columns that they were made for.
     drawn: usize,
     columns: usize,
 }
 
 impl Screen {
-    fn show(&mut self, frame: &Frame, out: &mut impl Write) {
+    fn show(&mut self, frame: &ScreenUpdate, out: &mut impl Write) {
         match frame {
-            Frame::Block(lines, size) => self.block(lines, *size, out),
-            Frame::Line(line) => {
+            ScreenUpdate::Block(lines, size) => self.block(lines, *size, out),
+            ScreenUpdate::Line(line) => {
                 self.clear(out);
                 let _ = out.write_all(format!("{line}\n").as_bytes());
             }
@@ -183,14 +181,14 @@ impl Screen {
 
     /// Draws the block over the one that stands there, in one write, so that nothing is ever seen
     /// half.
-    fn block(&mut self, lines: &[LiveLine], size: Size, out: &mut impl Write) {
+    fn block(&mut self, lines: &[LiveLine], size: TerminalSize, out: &mut impl Write) {
         if self.columns != size.columns {
-            // Where the lines of another width stand now, only the terminal knows: they are left.
+            // Only the terminal knows where lines of another width are now: they stay.
             self.drawn = 0;
             self.columns = size.columns;
         }
-        // The cursor must not be asked to go above the first row: the rows below are the block's,
-        // and one the cursor's.
+        // The cursor cannot go above the first row: the block has all rows but one, which is the
+        // cursor's.
         let lines = &lines[..lines.len().min(size.rows.saturating_sub(1))];
         // No wrapping meanwhile: some fonts give a cell of a bar two columns.
         let mut text = format!("{}\x1b[?7l", self.back());
@@ -206,7 +204,6 @@ impl Screen {
         let _ = out.write_all(text.as_bytes());
     }
 
-    /// Takes the block away.
     fn clear(&mut self, out: &mut impl Write) {
         if self.drawn > 0 {
             let _ = out.write_all(format!("{}\x1b[J", self.back()).as_bytes());
@@ -214,7 +211,7 @@ impl Screen {
         }
     }
 
-    /// From below the block to its first column.
+    /// The escape sequence from below the block to its beginning.
     fn back(&self) -> String {
         if self.drawn > 0 {
             format!("\r\x1b[{}A", self.drawn)
@@ -228,7 +225,7 @@ impl Screen {
 mod tests {
     use super::*;
 
-    const SIZE: Size = Size {
+    const SIZE: TerminalSize = TerminalSize {
         columns: 80,
         rows: 24,
     };
@@ -243,7 +240,7 @@ mod tests {
             .collect()
     }
 
-    fn written(screen: &mut Screen, frame: Frame) -> String {
+    fn written(screen: &mut Screen, frame: ScreenUpdate) -> String {
         let mut out = Vec::new();
         screen.show(&frame, &mut out);
         String::from_utf8(out).unwrap()
@@ -256,16 +253,16 @@ mod tests {
             drawn: 0,
             columns: 0,
         };
-        let first = written(&mut screen, Frame::Block(lines(&["a", "b"]), SIZE));
+        let first = written(&mut screen, ScreenUpdate::Block(lines(&["a", "b"]), SIZE));
         assert_eq!(first, "\r\x1b[?7la\x1b[K\nb\x1b[K\n\x1b[?7h\x1b[J");
-        let shorter = written(&mut screen, Frame::Block(lines(&["c"]), SIZE));
+        let shorter = written(&mut screen, ScreenUpdate::Block(lines(&["c"]), SIZE));
         assert_eq!(shorter, "\r\x1b[2A\x1b[?7lc\x1b[K\n\x1b[?7h\x1b[J");
         // A line stands where the block stood, which comes again below it.
         assert_eq!(
-            written(&mut screen, Frame::Line("said".to_owned())),
+            written(&mut screen, ScreenUpdate::Line("said".to_owned())),
             "\r\x1b[1A\x1b[Jsaid\n"
         );
-        let again = written(&mut screen, Frame::Block(lines(&["d"]), SIZE));
+        let again = written(&mut screen, ScreenUpdate::Block(lines(&["d"]), SIZE));
         assert!(again.starts_with("\r\x1b[?7ld"));
         let mut out = Vec::new();
         screen.clear(&mut out);
@@ -281,17 +278,20 @@ mod tests {
             drawn: 0,
             columns: 0,
         };
-        let low = Size {
+        let low = TerminalSize {
             columns: 80,
             rows: 3,
         };
-        let drawn = written(&mut screen, Frame::Block(lines(&["a", "b", "c", "d"]), low));
+        let drawn = written(
+            &mut screen,
+            ScreenUpdate::Block(lines(&["a", "b", "c", "d"]), low),
+        );
         assert_eq!(drawn.matches('\n').count(), 2);
         let wider = written(
             &mut screen,
-            Frame::Block(
+            ScreenUpdate::Block(
                 lines(&["a"]),
-                Size {
+                TerminalSize {
                     columns: 81,
                     rows: 24,
                 },
@@ -315,7 +315,7 @@ mod tests {
                 text: "7 failed".to_owned(),
                 tone: Tone::Alarm,
             };
-            let drawn = written(&mut screen, Frame::Block(vec![alarm], SIZE));
+            let drawn = written(&mut screen, ScreenUpdate::Block(vec![alarm], SIZE));
             assert!(drawn.contains(&format!("l{text}\x1b[K")), "{drawn:?}");
         }
     }

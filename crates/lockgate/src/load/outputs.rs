@@ -1,5 +1,5 @@
-//! Where reports go. Files are opened before a run, so that one that cannot be written is told
-//! while nothing is lost.
+//! The reports of a run and their files. Files are opened before the run, so that one that cannot be
+//! written costs no measurements.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -9,16 +9,15 @@ use anyhow::Context as _;
 use lockgate_load::result::RunResult;
 use lockgate_report::{csv, hdr, html, json, text};
 
-use crate::cli::load::Files;
+use crate::cli::load::ReportFiles;
 
-/// What makes a form of the report.
-pub(super) type Form = fn(&RunResult) -> String;
+/// A function that renders a report in one form.
+pub(super) type ReportForm = fn(&RunResult) -> String;
 
-/// The forms of the report that were asked for.
+/// The reports that the options name.
 pub(super) struct Outputs {
-    /// The form that goes to stdout.
-    told: Form,
-    files: Vec<(Form, Output)>,
+    stdout: ReportForm,
+    files: Vec<(ReportForm, ReportFile)>,
 }
 
 impl Outputs {
@@ -26,8 +25,8 @@ impl Outputs {
     ///
     /// # Errors
     /// When one cannot be written.
-    pub(super) fn open(files: &Files) -> anyhow::Result<Self> {
-        let forms: [(&Option<_>, Form); 5] = [
+    pub(super) fn open(files: &ReportFiles) -> anyhow::Result<Self> {
+        let forms: [(&Option<_>, ReportForm); 5] = [
             (&files.json, json::render),
             (&files.csv, csv::stages),
             (&files.timeline, csv::seconds),
@@ -35,13 +34,13 @@ impl Outputs {
             (&files.html, |report| html::page(&[("", report)])),
         ];
         let mut outputs = Self {
-            told: text::render,
+            stdout: text::render,
             files: Vec::new(),
         };
         for (path, form) in forms {
             match path {
-                Some(path) if is_stdout(path) => outputs.told = form,
-                Some(path) => outputs.files.push((form, Output::open(path)?)),
+                Some(path) if is_stdout(path) => outputs.stdout = form,
+                Some(path) => outputs.files.push((form, ReportFile::open(path)?)),
                 None => {}
             }
         }
@@ -60,20 +59,19 @@ impl Outputs {
         written
     }
 
-    /// What goes to stdout.
-    pub(super) fn told(&self) -> Form {
-        self.told
+    pub(super) fn stdout(&self) -> ReportForm {
+        self.stdout
     }
 }
 
 /// A file that a report goes to.
-pub(super) struct Output {
+pub(super) struct ReportFile {
     path: PathBuf,
     file: File,
 }
 
-impl Output {
-    /// Opens it. What is in it stays until there is something to write: the run may not begin.
+impl ReportFile {
+    /// Opens the file. Its content stays until there is a report: the run may not begin.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -89,7 +87,7 @@ impl Output {
         })
     }
 
-    /// Has it hold nothing but `text`.
+    /// Replaces the content by `text`.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -117,7 +115,7 @@ pub(super) fn is_stdout(path: &Path) -> bool {
 /// Prints a report.
 ///
 /// # Errors
-/// When it cannot be written. Where nobody reads it any more, that is none.
+/// When it cannot be written; a closed pipe is no error.
 pub(super) fn print(text: &str) -> anyhow::Result<()> {
     let mut stdout = io::stdout();
     match stdout

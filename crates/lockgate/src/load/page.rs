@@ -1,4 +1,4 @@
-//! `load --page`: loads a page as often as was asked for, and tells of it.
+//! `load --page`: loads a page a number of times, and reports the loads.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -9,21 +9,21 @@ use lockgate_load::result::RunEnd;
 use lockgate_report::page as report;
 
 use super::interrupts::Interrupts;
-use super::outputs::{self, Output};
-use crate::cli::load::Load;
+use super::outputs::{self, ReportFile};
+use crate::cli::load::LoadRun;
 
-/// Makes the loads; a line about each goes to stderr. Signals end them as they do any other run.
+/// Makes the loads, and prints a line about each to stderr. Signals end them as they end any other run.
 ///
 /// # Errors
 /// When there is no page, or a report cannot be written.
-pub(super) fn run(load: &Load) -> anyhow::Result<ExitCode> {
+pub(super) fn run(load: &LoadRun) -> anyhow::Result<ExitCode> {
     let plan = PagePlan::new(&load.options)?;
     let file = load
         .files
         .json
         .as_deref()
         .filter(|path| !outputs::is_stdout(path));
-    let file = file.map(Output::open).transpose()?;
+    let file = file.map(ReportFile::open).transpose()?;
     let stop = Arc::new(Stop::default());
     let interrupts = Interrupts::ending(&stop)?;
     let mut made = 0;

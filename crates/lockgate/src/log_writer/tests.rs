@@ -29,14 +29,14 @@ impl Fixture {
         self.directory.path().join(name)
     }
 
-    fn target(&self, rotation: Option<Rotation>) -> Target {
-        Target::File {
+    fn target(&self, rotation: Option<LogRotation>) -> LogDestination {
+        LogDestination::File {
             path: self.path("access.log"),
             rotation,
         }
     }
 
-    fn start(&self, rotation: Option<Rotation>) -> LogWriter {
+    fn start(&self, rotation: Option<LogRotation>) -> LogWriter {
         LogWriter::start(self.target(rotation)).unwrap()
     }
 
@@ -66,7 +66,7 @@ fn what_was_handed_over_is_in_the_file_when_finished() {
     let writer = fixture.start(None);
     (0..1_000).for_each(|i| send(&writer, &format!("line {i}\n")));
     let lost = lost(&writer);
-    assert_eq!(writer.finish(LONG), Finished::Drained);
+    assert_eq!(writer.finish(LONG), WriterEnd::Drained);
     let expected: String = (0..1_000).map(|i| format!("line {i}\n")).collect();
     assert_eq!(fixture.read("access.log"), expected);
     assert_eq!(lost.load(Ordering::Relaxed), 0);
@@ -92,7 +92,7 @@ fn the_file_is_appended_to_and_not_for_everybody() {
 fn a_file_that_cannot_be_opened_fails_the_start() {
     let fixture = Fixture::new();
     let path = fixture.path("no/such/directory.log");
-    let error = LogWriter::start(Target::File {
+    let error = LogWriter::start(LogDestination::File {
         path,
         rotation: None,
     })
@@ -133,7 +133,7 @@ fn a_file_that_cannot_be_reopened_stays_in_use() {
 #[test]
 fn files_rotate_by_size_and_only_so_many_are_kept() {
     let fixture = Fixture::new();
-    let writer = fixture.start(Some(Rotation { size: 12, keep: 2 }));
+    let writer = fixture.start(Some(LogRotation { size: 12, keep: 2 }));
     for lines in [
         "a1\na2\na3\n",
         "a4\n",
@@ -156,7 +156,7 @@ fn files_rotate_by_size_and_only_so_many_are_kept() {
 fn a_file_left_by_an_earlier_run_counts_towards_the_size() {
     let fixture = Fixture::new();
     fs::write(fixture.path("access.log"), "0123456789\n").unwrap();
-    let writer = fixture.start(Some(Rotation { size: 12, keep: 1 }));
+    let writer = fixture.start(Some(LogRotation { size: 12, keep: 1 }));
     send(&writer, "new\n");
     writer.finish(LONG);
     assert_eq!(fixture.read("access.log.1"), "0123456789\n");
@@ -181,7 +181,7 @@ fn a_gap_in_the_numbers_is_filled_and_nothing_beyond_it_moves() {
 #[test]
 fn keeping_none_deletes_the_old_lines() {
     let fixture = Fixture::new();
-    let writer = fixture.start(Some(Rotation { size: 4, keep: 0 }));
+    let writer = fixture.start(Some(LogRotation { size: 4, keep: 0 }));
     send(&writer, "old\n");
     send(&writer, "new\n");
     writer.finish(LONG);
@@ -194,7 +194,7 @@ fn when_rotating_fails_no_line_is_lost() {
     let fixture = Fixture::new();
     // A directory stands where the rotated file should go.
     fs::create_dir(fixture.path("access.log.1")).unwrap();
-    let writer = fixture.start(Some(Rotation { size: 4, keep: 1 }));
+    let writer = fixture.start(Some(LogRotation { size: 4, keep: 1 }));
     ["one\n", "two\n", "three\n"]
         .into_iter()
         .for_each(|lines| send(&writer, lines));
@@ -214,8 +214,8 @@ fn a_rotation_that_could_rename_but_not_open_does_not_shift_twice() {
 
 #[test]
 fn only_a_regular_file_is_rotated() {
-    let rotation = Some(Rotation { size: 1, keep: 1 });
-    let error = LogWriter::start(Target::File {
+    let rotation = Some(LogRotation { size: 1, keep: 1 });
+    let error = LogWriter::start(LogDestination::File {
         path: "/dev/null".into(),
         rotation,
     })
@@ -225,7 +225,7 @@ fn only_a_regular_file_is_rotated() {
 
 #[test]
 fn on_a_full_disk_lines_are_counted_and_the_thread_lives() {
-    let writer = LogWriter::start(Target::File {
+    let writer = LogWriter::start(LogDestination::File {
         path: "/dev/full".into(),
         rotation: None,
     })
@@ -236,7 +236,7 @@ fn on_a_full_disk_lines_are_counted_and_the_thread_lives() {
     assert_eq!(lost(&writer).load(Ordering::Relaxed), 3);
     send(&writer, "four\n");
     let lost = lost(&writer);
-    assert_eq!(writer.finish(LONG), Finished::Drained);
+    assert_eq!(writer.finish(LONG), WriterEnd::Drained);
     assert_eq!(lost.load(Ordering::Relaxed), 4);
 }
 
@@ -250,7 +250,7 @@ fn a_target_that_takes_nothing_stalls_neither_sender_nor_exit() {
         .write(true)
         .open(&path)
         .unwrap();
-    let writer = LogWriter::start(Target::File {
+    let writer = LogWriter::start(LogDestination::File {
         path,
         rotation: None,
     })
@@ -258,7 +258,7 @@ fn a_target_that_takes_nothing_stalls_neither_sender_nor_exit() {
     let sender = writer.sender();
     let line = vec![b'\n'; 64 * 1024];
     while !matches!(sender.try_send(line.clone()), Err(TrySendError::Full(_))) {}
-    assert_eq!(writer.finish(Duration::from_millis(1)), Finished::GivenUp);
+    assert_eq!(writer.finish(Duration::from_millis(1)), WriterEnd::GivenUp);
     drop(reader); // the thread fails on what is left and ends
 }
 
@@ -268,7 +268,7 @@ fn a_fifo_that_nobody_reads_fails_the_start_instead_of_hanging_it() {
     let path = fixture.path("fifo");
     mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     assert!(
-        LogWriter::start(Target::File {
+        LogWriter::start(LogDestination::File {
             path,
             rotation: None
         })
@@ -278,10 +278,10 @@ fn a_fifo_that_nobody_reads_fails_the_start_instead_of_hanging_it() {
 
 #[test]
 fn standard_streams_can_be_opened_and_reopening_them_does_nothing() {
-    for target in [Target::Stdout, Target::Stderr] {
+    for target in [LogDestination::Stdout, LogDestination::Stderr] {
         let writer = LogWriter::start(target).unwrap();
         writer.reopen();
-        assert_eq!(writer.finish(LONG), Finished::Drained);
+        assert_eq!(writer.finish(LONG), WriterEnd::Drained);
     }
 }
 
@@ -319,7 +319,7 @@ impl<I: Iterator<Item = Option<usize>>> Write for Scripted<I> {
 
 /// Writes buffers to a scripted target; what it took, and the lines lost by each buffer.
 fn scripted<const N: usize>(takes: &[Option<usize>], buffers: [&str; N]) -> (String, [u64; N]) {
-    let mut lines = Lines::new(
+    let mut lines = LineSink::new(
         Scripted {
             takes: takes.iter().copied(),
             taken: Vec::new(),
@@ -373,7 +373,7 @@ fn a_target_that_takes_nothing_and_does_not_say_why_is_a_failure() {
 #[test]
 fn warnings_are_rare_and_tell_all_lost_lines_with_their_error() {
     let start = Instant::now();
-    let mut warnings = Warnings::default();
+    let mut warnings = LossWarnings::default();
     let mut due = |seconds, lost, error: Option<ErrorKind>| {
         let told = warnings.due(
             start + Duration::from_secs(seconds),

@@ -1,5 +1,4 @@
-//! The cgroup that the process is in: which memory it may have, and what the kernel uses of that
-//! for us.
+//! The cgroup of the process: its memory limit, and the kernel's memory in it.
 
 use std::path::{Path, PathBuf};
 
@@ -11,31 +10,27 @@ const MOUNTED: &str = "/sys/fs/cgroup";
 /// A cgroup, by its directory, in the version that has the memory controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Cgroup {
-    /// There is none, or it is not ours to see.
+    /// None, or none that this process can see.
     None,
-    /// Version 1.
     V1 {
-        /// Where the controller is mounted.
+        /// The mount point of the controller.
         mount: PathBuf,
-        /// The cgroup, below that.
         path: PathBuf,
     },
-    /// Version 2.
     V2 {
-        /// Where the tree is mounted.
+        /// The mount point of the tree.
         mount: PathBuf,
-        /// The cgroup, below that.
         path: PathBuf,
     },
 }
 
 impl Cgroup {
-    /// That of this process.
+    /// The cgroup of this process.
     pub(super) fn own() -> Self {
         Self::of(&read("/proc/self/cgroup"), Path::new(MOUNTED))
     }
 
-    /// By what /proc/PID/cgroup says, and where cgroups are mounted.
+    /// The cgroup by the text of /proc/PID/cgroup and the mount point of cgroups.
     fn of(cgroups: &str, mounted: &Path) -> Self {
         let mut unified = None;
         for line in cgroups.lines() {
@@ -66,9 +61,9 @@ impl Cgroup {
         }
     }
 
-    /// The least limit of it and of those that it is in, and the file that says so. Past
-    /// memory.high nothing is killed, but the kernel slows down whoever allocates until next to
-    /// nothing moves: that is a limit too.
+    /// The least limit of the cgroup and its ancestors, and the file that sets it. Past memory.high
+    /// nothing is killed, but the kernel slows down allocations until next to nothing moves: that is a
+    /// limit too.
     pub(super) fn limit(&self) -> Option<(u64, PathBuf)> {
         let (mount, path, names): (_, _, &[&str]) = match self {
             Self::None => return None,
@@ -84,9 +79,8 @@ impl Cgroup {
             .min_by_key(|(limit, _)| *limit)
     }
 
-    /// Bytes that the kernel uses for what is in it, of those that count against its limit and that
-    /// it cannot reclaim: neither pages of files nor what it remembers of their names. Version
-    /// 1 does not tell these apart.
+    /// The kernel's bytes that count against the limit and cannot be reclaimed: neither pages of files
+    /// nor cached names of files. Version 1 does not tell these apart.
     pub(super) fn kernel(&self) -> Option<u64> {
         match self {
             Self::None | Self::V1 { .. } => None,
@@ -97,18 +91,18 @@ impl Cgroup {
     }
 }
 
-/// The cgroup where it can be seen, else what is mounted.
+/// The cgroup where it can be seen, else the mount point.
 fn existing(mount: &Path, path: &Path) -> PathBuf {
     let own = mount.join(path);
     if own.is_dir() { own } else { mount.to_owned() }
 }
 
-/// The number that a file consists of; "max" is none.
+/// The number in a file; "max" is none.
 fn number(text: &str) -> Option<u64> {
     text.trim().parse().ok()
 }
 
-/// What the kernel uses, by memory.stat of version 2.
+/// The kernel's bytes, by memory.stat of version 2.
 fn kernel_of(stat: &str) -> u64 {
     let is_kernel = |name: &str| {
         matches!(

@@ -1,33 +1,33 @@
-//! Under which names the metrics address is asked: a page on the web could have its own name lead
-//! here and read what it is answered (DNS rebinding), so only names that such a page cannot have
-//! are taken.
+//! The host names that requests to the metrics address may have. The name of a web page could lead here,
+//! and the page could read the responses (DNS rebinding), so only names that such a page cannot have are
+//! allowed.
 //!
-//! Does not look anything up: what the machine is called, its files say.
+//! Makes no DNS look-up: the machine's names are in its files.
 
 use std::net::IpAddr;
 
 use hyper::header::{HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN};
 use hyper::{Request, Version};
 
-/// Fetch Metadata: from where a browser fetches, and what for.
+/// Fetch Metadata: the origin of a browser's fetch, and its mode.
 const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 
-/// The names that are taken, beside addresses.
+/// The allowed names, beside IP addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Hosts(Vec<String>);
+pub(crate) struct AllowedHosts(Vec<String>);
 
-/// What is wrong with a request.
+/// The reason for a refused request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refusal {
-    /// It names no host, or several, or none that can be read (RFC 9112 §3.2).
+pub(super) enum HostRefusal {
+    /// No host, several, or an unreadable one (RFC 9112 §3.2).
     Malformed,
-    /// The host is not one of ours, or the page that asks is of another.
+    /// A host that is not allowed, or a page of another origin.
     Foreign,
 }
 
-impl Hosts {
-    /// These names, and those of the machine.
+impl AllowedHosts {
+    /// The configured names, and those of the machine.
     pub(crate) fn new(configured: &[String]) -> Self {
         let read = |path| std::fs::read_to_string(path).unwrap_or_default();
         let machine = rustix::system::uname()
@@ -44,36 +44,40 @@ impl Hosts {
         Self(hosts.iter().map(|host| plain(host)).collect())
     }
 
-    /// Whether a request may be answered.
-    pub(super) fn check<B>(&self, request: &Request<B>) -> Result<(), Refusal> {
+    /// Checks the host and origin of a request.
+    pub(super) fn check<B>(&self, request: &Request<B>) -> Result<(), HostRefusal> {
         let fields = request.headers();
         let mut named = fields.get_all(HOST).iter();
         let host = match (named.next(), named.next()) {
-            (Some(host), None) => Some(host.to_str().map_err(|_| Refusal::Malformed)?),
+            (Some(host), None) => Some(host.to_str().map_err(|_| HostRefusal::Malformed)?),
             (None, _) if request.version() < Version::HTTP_11 => None,
-            _ => return Err(Refusal::Malformed),
+            _ => return Err(HostRefusal::Malformed),
         };
-        // RFC 9112 §3.2.2: that of an absolute target goes over the field.
+        // RFC 9112 §3.2.2: the host of an absolute target overrides the field.
         let host = request
             .uri()
             .authority()
             .map(|authority| authority.as_str())
             .or(host);
-        let ours = host.is_none_or(|host| self.has(host)) && self.may_ask(fields);
-        if ours { Ok(()) } else { Err(Refusal::Foreign) }
+        let ours = host.is_none_or(|host| self.has(host)) && self.allows_origin(fields);
+        if ours {
+            Ok(())
+        } else {
+            Err(HostRefusal::Foreign)
+        }
     }
 
-    /// Whether the page that a browser fetches for, if it is one, is ours.
-    fn may_ask(&self, fields: &HeaderMap) -> bool {
+    /// Whether the origin of the page that fetches, if there is one, is allowed.
+    fn allows_origin(&self, fields: &HeaderMap) -> bool {
         let is = |name: &HeaderName, value: &str| fields.get(name).is_some_and(|is| is == value);
         match fields.get(ORIGIN).map(HeaderValue::to_str) {
-            // "null" is the origin of what has none of its own, and so of anybody's.
+            // Pages without an origin of their own send "null", so it may be any page.
             Some(origin) => origin.is_ok_and(|origin| {
                 origin
                     .split_once("://")
                     .is_some_and(|(_, authority)| self.has(authority))
             }),
-            // A link that a user follows may stand anywhere.
+            // A link that a user follows may be on any page.
             None => !is(&SITE, "cross-site") || is(&MODE, "navigate"),
         }
     }
@@ -87,13 +91,13 @@ impl Hosts {
     }
 }
 
-/// A name as it is compared.
+/// A name in the form that is compared.
 fn plain(host: &str) -> String {
     host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase()
 }
 
-/// What a machine is called, by its files: its own name, the other names of its line in
-/// `/etc/hosts`, and its name in the domains of `/etc/resolv.conf`.
+/// The names of a machine by its files: its own name, the other names of its line in `/etc/hosts`, and its
+/// name in the domains of `/etc/resolv.conf`.
 fn names(machine: &str, hosts: &str, resolv: &str) -> Vec<String> {
     let is_named = !matches!(machine, "" | "localhost" | "(none)");
     let words = |line: &str| -> Vec<String> {
@@ -130,8 +134,8 @@ fn names(machine: &str, hosts: &str, resolv: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn checked(request: &[(&str, &str)]) -> Result<(), Refusal> {
-        let hosts = Hosts(vec![
+    fn checked(request: &[(&str, &str)]) -> Result<(), HostRefusal> {
+        let hosts = AllowedHosts(vec![
             "localhost".into(),
             "gate".into(),
             "metrics.example.com".into(),
@@ -168,22 +172,26 @@ mod tests {
             ":9090",
             "2130706433",
         ] {
-            assert_eq!(checked(&[("host", host)]), Err(Refusal::Foreign), "{host}");
+            assert_eq!(
+                checked(&[("host", host)]),
+                Err(HostRefusal::Foreign),
+                "{host}"
+            );
         }
     }
 
     #[test]
     fn a_request_without_host_or_with_two_is_malformed() {
-        assert_eq!(checked(&[]), Err(Refusal::Malformed));
+        assert_eq!(checked(&[]), Err(HostRefusal::Malformed));
         assert_eq!(
             checked(&[("host", "gate"), ("host", "gate")]),
-            Err(Refusal::Malformed)
+            Err(HostRefusal::Malformed)
         );
         let old = Request::get("/metrics")
             .version(Version::HTTP_10)
             .body(())
             .unwrap();
-        assert_eq!(Hosts(Vec::new()).check(&old), Ok(()));
+        assert_eq!(AllowedHosts(Vec::new()).check(&old), Ok(()));
     }
 
     #[test]
@@ -194,10 +202,10 @@ mod tests {
                 .body(())
                 .unwrap()
         };
-        let hosts = Hosts(vec!["localhost".into()]);
+        let hosts = AllowedHosts(vec!["localhost".into()]);
         assert_eq!(
             hosts.check(&request("http://evil.example/metrics")),
-            Err(Refusal::Foreign)
+            Err(HostRefusal::Foreign)
         );
         assert_eq!(
             hosts.check(&request("http://localhost:9090/metrics")),
@@ -210,7 +218,7 @@ mod tests {
         let at = |origin| checked(&[("host", "localhost:9090"), ("origin", origin)]);
         assert_eq!(at("http://localhost:3000"), Ok(()));
         for origin in ["https://evil.example", "null", ""] {
-            assert_eq!(at(origin), Err(Refusal::Foreign), "{origin}");
+            assert_eq!(at(origin), Err(HostRefusal::Foreign), "{origin}");
         }
         let fetched = |site, mode| {
             checked(&[
@@ -219,7 +227,7 @@ mod tests {
                 ("sec-fetch-mode", mode),
             ])
         };
-        assert_eq!(fetched("cross-site", "no-cors"), Err(Refusal::Foreign));
+        assert_eq!(fetched("cross-site", "no-cors"), Err(HostRefusal::Foreign));
         assert_eq!(fetched("cross-site", "navigate"), Ok(()));
         assert_eq!(fetched("same-origin", "cors"), Ok(()));
         assert_eq!(fetched("none", "navigate"), Ok(()));

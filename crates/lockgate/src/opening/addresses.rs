@@ -1,4 +1,4 @@
-//! Addresses of a start: bound, taken over from systemd, or only tried.
+//! The addresses of a start: bound, taken over from systemd, or only tried.
 
 use std::io;
 use std::net::TcpListener;
@@ -8,13 +8,14 @@ use std::os::unix::net::UnixListener;
 use lockgate_config::{Code, Config, SourceSpan};
 use lockgate_net::listen::{self, BindCheck, BoundListener, ListenAddress, SocketOwner};
 
-use super::{Mode, Opening, parent};
-use crate::assemble::{self, Assembly, Planned, Sight};
+use super::{Mode, Opening};
+use crate::assemble::{self, Assembly, PlannedListener, ReadAccess};
+use crate::folders::parent;
 use crate::systemd::InheritedAddress;
 use crate::{metrics_server, systemd};
 
 impl Opening<'_> {
-    /// The listeners, in their order; none where they are only tried.
+    /// The bound listeners, in their order; none where they are only tried.
     pub(super) fn listeners(
         &mut self,
         assembly: Option<&Assembly>,
@@ -39,17 +40,17 @@ impl Opening<'_> {
         let trial = match self.mode {
             Mode::Start => BindCheck::Port,
             Mode::Check(trial) => trial,
-            // The ports are our own.
+            // This process has the ports.
             Mode::Serving => BindCheck::Address,
         };
-        match (address, self.sight) {
-            // The folder may be one that only the start may write to.
-            (ListenAddress::Unix(_), Sight::Less) => Ok(()),
+        match (address, self.access) {
+            // Perhaps only the user of the start may write to the folder.
+            (ListenAddress::Unix(_), ReadAccess::Less) => Ok(()),
             _ => listen::try_bind(address, trial),
         }
     }
 
-    fn bind(&mut self, listeners: &[Planned], workers: usize) -> Vec<BoundListener> {
+    fn bind(&mut self, listeners: &[PlannedListener], workers: usize) -> Vec<BoundListener> {
         let inherited = match systemd::inherited_sockets() {
             Ok(inherited) => inherited,
             Err(error) => {
@@ -82,7 +83,7 @@ impl Opening<'_> {
                 .iter()
                 .any(|planned| is_at(&one.address, &planned.address))
         }) {
-            tracing::warn!(address = ?spare.address, "a socket from systemd is that of no listener");
+            tracing::warn!(address = ?spare.address, "a socket from systemd belongs to no listener");
         }
         bound
     }
@@ -99,11 +100,10 @@ impl Opening<'_> {
         );
     }
 
-    /// The metrics address.
     pub(super) fn metrics(
         &mut self,
         address: &ListenAddress,
-    ) -> Option<(metrics_server::Listener, ListenAddress)> {
+    ) -> Option<(metrics_server::MetricsListener, ListenAddress)> {
         let bound = if self.is_real() {
             let options = listen::ListenOptions {
                 backlog: 128,
@@ -122,9 +122,9 @@ impl Opening<'_> {
                 let socket = sockets.into_iter().next()?;
                 let listener = match &address {
                     ListenAddress::Unix(_) => {
-                        metrics_server::Listener::Unix(UnixListener::from(socket))
+                        metrics_server::MetricsListener::Unix(UnixListener::from(socket))
                     }
-                    _ => metrics_server::Listener::Tcp(TcpListener::from(socket)),
+                    _ => metrics_server::MetricsListener::Tcp(TcpListener::from(socket)),
                 };
                 Some((listener, address))
             }
@@ -142,7 +142,7 @@ impl Opening<'_> {
     }
 }
 
-/// Every address that listeners have, each once, and where it was written.
+/// Every address of the listeners, each once, with its place in the configuration.
 fn addresses(config: &Config) -> Vec<(ListenAddress, SourceSpan)> {
     let relays = config.tcp.iter().map(|tcp| (&tcp.listen, &tcp.at));
     let tunnels = config
@@ -174,7 +174,7 @@ fn is_at(inherited: &InheritedAddress, planned: &ListenAddress) -> bool {
     }
 }
 
-/// A socket that was handed to us is one: the workers share it.
+/// The sockets of the workers for one inherited socket, which they share.
 fn share(socket: &OwnedFd, address: &ListenAddress, workers: usize) -> io::Result<BoundListener> {
     let sockets = (0..workers)
         .map(|_| socket.try_clone())

@@ -1,14 +1,15 @@
-//! Access logs of a start: opened, or only tried.
+//! The access logs of a start: opened, or only tried.
 
 use std::io;
 
 use lockgate_config::{AccessLog, Code, LogTarget, SourceSpan};
 
-use super::{Opening, parent};
-use crate::assemble::Sight;
-use crate::log_writer::{self, LogWriter, Target};
+use super::Opening;
+use crate::assemble::ReadAccess;
+use crate::folders::parent;
+use crate::log_writer::{self, LogDestination, LogWriter};
 
-/// What writes access logs.
+/// The writers of the access logs.
 pub(crate) struct Logs {
     pub(crate) shared: Option<LogWriter>,
     /// In the order of `Config::site_logs`.
@@ -16,19 +17,17 @@ pub(crate) struct Logs {
 }
 
 impl Logs {
-    /// All of them.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &LogWriter> {
         self.shared.iter().chain(&self.sites)
     }
 
-    /// All of them, to end each.
     pub(crate) fn into_all(self) -> impl Iterator<Item = LogWriter> {
         self.shared.into_iter().chain(self.sites)
     }
 }
 
 impl Opening<'_> {
-    /// Opens every access log; `None` where one cannot be opened, or none was to be.
+    /// Opens every access log; `None` where one cannot be opened, or they are only tried.
     pub(super) fn logs(&mut self) -> Option<Logs> {
         let config = &self.loaded.config;
         let shared = config
@@ -50,14 +49,14 @@ impl Opening<'_> {
         })
     }
 
-    /// Opens one; `None` when it cannot be, or was not to be opened.
+    /// Opens one access log; `None` where it cannot be opened, or is only tried.
     fn log(&mut self, log: &AccessLog, at: Option<&SourceSpan>) -> Option<LogWriter> {
         let target = match &log.to {
-            LogTarget::Stdout => Target::Stdout,
-            LogTarget::Stderr => Target::Stderr,
-            LogTarget::File(path) => Target::File {
+            LogTarget::Stdout => LogDestination::Stdout,
+            LogTarget::Stderr => LogDestination::Stderr,
+            LogTarget::File(path) => LogDestination::File {
                 path: path.clone(),
-                rotation: log.rotate.map(|rotate| log_writer::Rotation {
+                rotation: log.rotate.map(|rotate| log_writer::LogRotation {
                     size: rotate.size,
                     keep: rotate.keep,
                 }),
@@ -69,8 +68,10 @@ impl Opening<'_> {
         };
         match opened {
             Ok(opened) => opened,
-            // Another user may open it, as far as there is something to open.
-            Err(error) if self.sight == Sight::Less && error.kind() != io::ErrorKind::NotFound => {
+            // The user of the start may be able to open it, if it exists.
+            Err(error)
+                if self.access == ReadAccess::Less && error.kind() != io::ErrorKind::NotFound =>
+            {
                 None
             }
             Err(error) => {

@@ -1,5 +1,5 @@
-//! Where the lines of the operator log go: straight to standard error at first, and through a
-//! thread once there are others that must not wait for it.
+//! The output of the operator log: straight to standard error at first, and through a thread once other
+//! threads must not wait for it.
 //!
 //! Does not format.
 
@@ -12,28 +12,28 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::log_writer::lines::{Lines, Patient};
+use crate::log_writer::line_sink::{BlockingFile, LineSink};
 
-/// Lines that may wait for the thread: some 200 bytes each.
+/// The number of lines that may wait for the thread: some 200 bytes each.
 const WAITING: usize = 1024;
-/// How often the end of the process looks whether all is written.
+/// The interval at which [`StderrOutput::settle`] looks.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// The way of a process's lines to standard error.
+/// The output of a process's lines.
 #[derive(Debug)]
-pub(super) struct Output {
+pub(super) struct StderrOutput {
     queue: OnceLock<SyncSender<Box<[u8]>>>,
-    /// Lines that are queued or being written.
+    /// The number of lines that are queued or being written.
     pending: AtomicUsize,
     lost: AtomicU64,
 }
 
 thread_local! {
-    /// What the thread that writes has to say itself, about lost lines.
+    /// A line of the writing thread's own, about lost lines.
     static ASIDE: Cell<Option<Vec<u8>>> = const { Cell::new(None) };
 }
 
-impl Output {
+impl StderrOutput {
     pub(super) const fn new() -> Self {
         Self {
             queue: OnceLock::new(),
@@ -42,23 +42,23 @@ impl Output {
         }
     }
 
-    /// Takes the next line, which is written in one piece.
-    pub(super) fn line(&'static self) -> Line {
-        Line(self)
+    /// A writer for the next line, which is written in one piece.
+    pub(super) fn line(&'static self) -> LogLineWriter {
+        LogLineWriter(self)
     }
 
-    /// Lines lost so far.
+    /// The number of lines lost so far.
     pub(super) fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// Has a thread write the lines to `target` from now on; only the first call does.
+    /// Starts the thread that writes the lines to `target` from now on; only the first call counts.
     pub(super) fn start_thread(&'static self, target: File) -> io::Result<()> {
         let (queue, lines) = sync_channel(WAITING);
-        let writing = Writing {
+        let writing = StderrThread {
             output: self,
-            target: Lines::new(Patient(target), 0),
-            told: 0,
+            target: LineSink::new(BlockingFile(target), 0),
+            reported: 0,
         };
         thread::Builder::new()
             .name("operator-log".into())
@@ -67,7 +67,7 @@ impl Output {
         Ok(())
     }
 
-    /// Waits until nothing waits to be written; false when something does still after `patience`.
+    /// Waits until every line is written; false when some still wait after `patience`.
     pub(super) fn settle(&self, patience: Duration) -> bool {
         let end = Instant::now() + patience;
         while self.pending.load(Ordering::Acquire) > 0 {
@@ -81,7 +81,7 @@ impl Output {
 
     fn take(&self, line: &[u8]) {
         let Some(queue) = self.queue.get() else {
-            // There is nobody to be told that standard error is closed.
+            // A closed standard error cannot be reported anywhere.
             let _ = io::stderr().write_all(line);
             return;
         };
@@ -93,12 +93,12 @@ impl Output {
     }
 }
 
-/// The way of one line.
+/// The writer of one line.
 #[derive(Debug)]
-pub(super) struct Line(&'static Output);
+pub(super) struct LogLineWriter(&'static StderrOutput);
 
-impl Write for Line {
-    /// Takes it whole. Never an error: the subscriber would print that to standard error itself,
+impl Write for LogLineWriter {
+    /// Takes the line whole. Never an error: the subscriber would print that to standard error itself,
     /// and wait for it.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         match ASIDE.take() {
@@ -116,22 +116,22 @@ impl Write for Line {
     }
 }
 
-/// The thread's own state.
-struct Writing {
-    output: &'static Output,
-    target: Lines<Patient>,
-    /// Lost lines of which the log has a line.
-    told: u64,
+/// The state of the thread.
+struct StderrThread {
+    output: &'static StderrOutput,
+    target: LineSink<BlockingFile>,
+    /// The lost lines that were logged.
+    reported: u64,
 }
 
-impl Writing {
+impl StderrThread {
     fn run(mut self, lines: &Receiver<Box<[u8]>>) {
         loop {
             let line = match lines.try_recv() {
                 Ok(line) => line,
                 Err(TryRecvError::Disconnected) => return,
                 Err(TryRecvError::Empty) => {
-                    self.tell_lost();
+                    self.report_lost();
                     match lines.recv() {
                         Ok(line) => line,
                         Err(_) => return,
@@ -145,28 +145,28 @@ impl Writing {
         }
     }
 
-    /// Says what was lost, now that all that waited is written. What cannot be said is said with
-    /// the next line.
-    fn tell_lost(&mut self) {
+    /// Logs the number of lost lines, now that the waiting lines are written; on failure, again after the
+    /// next line.
+    fn report_lost(&mut self) {
         let lost = self.output.lost();
-        if lost == self.told {
+        if lost == self.reported {
             return;
         }
         ASIDE.set(Some(Vec::new()));
         tracing::warn!(
-            lost = lost - self.told,
-            "lines of this log were lost: standard error did not take them"
+            lost = lost - self.reported,
+            "lines of this log were lost: standard error was too slow"
         );
         let line = ASIDE.take().unwrap_or_default();
         if self.target.write(&line).is_ok() {
-            self.told = lost;
+            self.reported = lost;
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Colour, Format, subscriber};
+    use super::super::{Colour, OperatorLogFormat, subscriber};
     use super::*;
     use std::io::{BufRead, BufReader};
     use std::os::fd::OwnedFd;
@@ -174,17 +174,26 @@ mod tests {
     use tracing::level_filters::LevelFilter;
 
     /// An output of which the test reads the other end.
-    fn output() -> (&'static Output, File, File) {
+    fn output() -> (&'static StderrOutput, File, File) {
         // The process has a subscriber, as outside of tests: a thread without any, that is the
         // first to come to a `warn!`, would switch it off for all others.
         static SUBSCRIBER: Once = Once::new();
         SUBSCRIBER.call_once(|| {
-            let subscriber = subscriber(LevelFilter::INFO, Format::Text, Colour::Never, io::sink);
+            let subscriber = subscriber(
+                LevelFilter::INFO,
+                OperatorLogFormat::Text,
+                Colour::Never,
+                io::sink,
+            );
             tracing::subscriber::set_global_default(subscriber).unwrap();
         });
         let (read, write) = rustix::pipe::pipe().unwrap();
         let of = |fd: OwnedFd| File::from(fd);
-        (Box::leak(Box::new(Output::new())), of(read), of(write))
+        (
+            Box::leak(Box::new(StderrOutput::new())),
+            of(read),
+            of(write),
+        )
     }
 
     /// Fills the pipe to its last byte.
@@ -200,7 +209,7 @@ mod tests {
         filled
     }
 
-    fn say(output: &'static Output, line: &str) {
+    fn say(output: &'static StderrOutput, line: &str) {
         assert_eq!(output.line().write(line.as_bytes()).unwrap(), line.len());
     }
 
@@ -239,14 +248,16 @@ mod tests {
             say(output, &format!("line {number}\n"));
         }
         thread::spawn(move || {
-            let subscriber =
-                subscriber(LevelFilter::INFO, Format::Text, Colour::Never, move || {
-                    output.line()
-                });
-            let writing = Writing {
+            let subscriber = subscriber(
+                LevelFilter::INFO,
+                OperatorLogFormat::Text,
+                Colour::Never,
+                move || output.line(),
+            );
+            let writing = StderrThread {
                 output,
-                target: Lines::new(Patient(write), 0),
-                told: 0,
+                target: LineSink::new(BlockingFile(write), 0),
+                reported: 0,
             };
             tracing::subscriber::with_default(subscriber, || writing.run(&lines));
         });
@@ -256,9 +267,7 @@ mod tests {
         }
         let told = next(&mut read);
         assert!(
-            told.ends_with(
-                "lines of this log were lost: standard error did not take them lost=3\n"
-            ),
+            told.ends_with("lines of this log were lost: standard error was too slow lost=3\n"),
             "{told}"
         );
         say(output, "then on\n");

@@ -1,5 +1,5 @@
-//! Asks name servers for the records of a service: by UDP, and where the answer does not fit by TCP
-//! (RFC 7766).
+//! Queries to name servers for the SRV records of a service: by UDP, and by TCP where the answer does not
+//! fit (RFC 7766).
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -12,20 +12,20 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 use tokio::time::timeout;
 
-/// How long one name server has for an answer.
+/// The time limit of one name server.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How often all of them are asked: datagrams get lost.
+/// The number of rounds over all servers: datagrams get lost.
 const ROUNDS: usize = 2;
-/// Of those in the file so many are asked, as by resolv.conf(5).
+/// The most servers that are used of the file, as by resolv.conf(5).
 const SERVERS: usize = 3;
-/// The file with the system's.
+/// The file of the system's name servers.
 const SYSTEM: &str = "/etc/resolv.conf";
 
-/// The records of a service and for how many seconds they hold. `servers` are asked one after the
-/// other until one of them knows; without any, those of the system.
+/// The records of a service and their TTL in seconds. `servers` are asked one after the other until one of
+/// them answers; without any, those of the system.
 ///
 /// # Errors
-/// What the last one has said, or that there is nothing.
+/// The error of the last server, or that there is no record.
 pub(super) async fn ask(servers: &[SocketAddr], name: &str) -> io::Result<(Vec<Srv>, u32)> {
     let of_system = if servers.is_empty() {
         system(Path::new(SYSTEM))
@@ -38,17 +38,18 @@ pub(super) async fn ask(servers: &[SocketAddr], name: &str) -> io::Result<(Vec<S
         servers
     };
     let random = Random::new();
-    let mut last = io::Error::other("there is no name server");
+    let mut last = io::Error::other("no name server is configured");
     for server in servers.iter().cycle().take(ROUNDS * servers.len()) {
         let id = (random.next() >> 48) as u16;
-        let asked = encode_query(id, name).ok_or_else(|| io::Error::other("this is no name"))?;
+        let asked =
+            encode_query(id, name).ok_or_else(|| io::Error::other("this is no host name"))?;
         match exchange(*server, &asked).await {
             Ok(found) => return Ok(found),
             Err(error) => {
                 let says = error
                     .get_ref()
                     .and_then(|error| error.downcast_ref::<DnsError>());
-                // Another one would say the same.
+                // Another server would answer the same.
                 if matches!(says, Some(DnsError::NoName | DnsError::NoRecord)) {
                     return Err(error);
                 }
@@ -76,8 +77,8 @@ async fn by_udp(server: SocketAddr, asked: &[u8]) -> io::Result<SrvResponse> {
     } else {
         Ipv6Addr::UNSPECIFIED.into()
     };
-    // The system chooses the port, at random: with the number it is what nobody else knows (RFC
-    // 5452 §9.2).
+    // The system chooses a random port, which a forger has to guess beside the identifier (RFC 5452
+    // §9.2).
     let socket = UdpSocket::bind((any, 0)).await?;
     socket.connect(server).await?;
     socket.send(asked).await?;
@@ -102,7 +103,7 @@ async fn by_tcp(server: SocketAddr, asked: &[u8]) -> io::Result<SrvResponse> {
     parse_response(&message, asked).map_err(io::Error::other)
 }
 
-/// The name servers in a file as resolv.conf(5) describes it; without any, the one on this machine.
+/// The name servers in a file in the format of resolv.conf(5); without any, the one on this machine.
 fn system(file: &Path) -> Vec<SocketAddr> {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     let servers = text.lines().filter_map(|line| {

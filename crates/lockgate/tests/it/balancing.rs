@@ -137,10 +137,10 @@ fn health_checks_cover_endpoints_of_relays_and_sites_once() {
 #[test]
 fn relays_wait_in_the_pool_queue_within_its_limits() {
     for (queue, detail) in [
-        ("{ max = 0, wait = \"60s\" }", "the queue is full"),
+        ("{ max = 0, wait = \"60s\" }", "its queue is full"),
         (
             "{ max = 10, wait = \"100ms\" }",
-            "as many connections as it may",
+            "at its limit of connections",
         ),
     ] {
         let origin = Origin::tcp();

@@ -84,7 +84,7 @@ fn check_shows_the_route_table_of_each_address() {
         "    POST /old/{id}  redirected to /new/{id} with 308",
         "    /*              to 10.0.0.1:80, 10.0.0.2:80 (pool app), checked by GET /up every 2s",
         "  host         a.test, *.b.test",
-        "    /*  answered with 404",
+        "    /*  responds with 404",
     ] {
         assert!(
             ended.stdout.lines().any(|said| said == line),
@@ -104,9 +104,8 @@ fn check_shows_balancing_and_slow_start() {
     let ended = check(toml, &["-v"]);
     for line in [
         "    /*  to 10.0.0.1:80, 10.0.0.2:80 (backup) (pool app), by the cookie lg, ejected for 10s after 3 failures or 500 or \
-         502-504, the whole share within 30s",
-        "  to           10.0.0.3:81 (pool db), by a hash of the client's address, never ejected, checked by what is said over \
-         tcp every 3s",
+         502-504, slow start of 30s",
+        "  to           10.0.0.3:81 (pool db), by a hash of the client's address, never ejected, checked by a TCP dialogue every 3s",
     ] {
         assert!(
             ended.stdout.lines().any(|said| said == line),
@@ -131,7 +130,7 @@ fn check_shows_tunnels_and_their_targets() {
     for line in [
         "  no TLS       HTTP/1.1\n  tunnels for  10.0.0.0/8\n",
         "  to           *.a.test:80,443, 10.0.0.0/8:443, [fd00::/8]:*\n  not to       b.a.test:*\n",
-        "  addresses    public, and networks above that are not\n  at most      7 tunnels of a client, 1h\n",
+        "  addresses    public, and private networks that are allowed above\n  at most      7 tunnels of a client, 1h\n",
         "  PROXY        v2 to the targets\n",
         "  timeouts     handshake 10s, connect 5s, idle 1h; names for 1m\n",
         "  to           *:443\n",
@@ -293,7 +292,7 @@ fn check_reads_error_page_files() {
         )
     };
     for (name, content, said) in [
-        ("page.png", "", "does not say what it is"),
+        ("page.png", "", "its extension is not known"),
         ("page.html", &*"x".repeat((1 << 20) + 1), "longer than 1 MB"),
     ] {
         let page = text(&folder.write(name, content));
@@ -313,7 +312,7 @@ fn check_reads_error_page_files() {
     assert!(
         ended
             .stdout
-            .contains("/a  answered with 200 · 1 page of errors"),
+            .contains("/a  responds with 200 · 1 page of errors"),
         "{}",
         ended.stdout
     );
@@ -345,11 +344,11 @@ fn check_shows_the_forward_auth_service() {
          auth = { forward = \"10.0.0.9:4181\", path = \"/verify\", copy = [\"remote-user\", \"x-groups\"] }\n\
          [site.\":8080\".path.\"/once\"]\nrespond = 200\ntimeouts = { response = \"1s\" }\n";
     let said = described(toml);
-    let asked = "10.0.0.9:4181 is asked for /verify and says remote-user, x-groups";
+    let asked = "authorized by 10.0.0.9:4181 at /verify, which sets remote-user, x-groups";
     for route in said[0]["sites"][0]["routes"].as_array().unwrap() {
         assert_eq!(
             route["modifiers"],
-            json!([asked, "traces begin, 5% recorded"]),
+            json!([asked, "traces start here, 5% recorded"]),
             "{route}"
         );
     }

@@ -30,9 +30,9 @@ fn hup_usr1_and_usr2_are_handled_during_a_drain() {
     gate.says("draining");
     gate.signal(Signal::USR1);
     gate.signal(Signal::HUP);
-    gate.says("the configuration is not");
+    gate.says("but not the configuration");
     gate.signal(Signal::USR2);
-    gate.says("the binary is not replaced");
+    gate.says("the binary cannot be replaced");
     echoes(&mut open, "still");
     drop(open);
     assert_eq!(gate.ended().code, Some(0));

@@ -174,7 +174,7 @@ fn a_changed_htpasswd_file_is_reloaded() {
         asks().ends_with("\r\n\r\nin").then_some(())
     });
     site.folder.write("users", "no user\n");
-    gate.says("the old users stay");
+    gate.says("the old users stay in use");
     assert!(asks().ends_with("\r\n\r\nin"));
 }
 

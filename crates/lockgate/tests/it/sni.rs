@@ -341,15 +341,15 @@ fn check_shows_the_target_of_each_sni_name() {
     let ended = lockgate().run(&["check", "-v", "-c", &file]);
     assert_eq!(ended.code, Some(0), "{} {}", ended.stdout, ended.stderr);
     for line in [
-        "  protocol     acme-tls/1: TLS as it is, to 127.0.0.1:10443, PROXY pass",
-        "  name         mail.test: TLS as it is, to 10.0.0.5:443 (pool mail), PROXY pass",
-        "  name         *.off.test: TLS off, to 10.0.0.6:80, PROXY v2",
+        "  protocol     acme-tls/1: TLS passed through, to 127.0.0.1:10443, PROXY pass",
+        "  name         mail.test: TLS passed through, to 10.0.0.5:443 (pool mail), PROXY pass",
+        "  name         *.off.test: TLS terminated, to 10.0.0.6:80, PROXY v2",
         "  ALPN         x",
-        "  other names  TLS as it is, to 10.0.0.7:443, PROXY pass",
+        "  other names  TLS passed through, to 10.0.0.7:443, PROXY pass",
         "  for sites:",
         "  PROXY        require from clients",
         "  host         app.test",
-        "  name         a.test: TLS as it is, to 10.0.0.8:443",
+        "  name         a.test: TLS passed through, to 10.0.0.8:443",
         "  other names  refused",
     ] {
         assert!(

@@ -216,10 +216,10 @@ fn srv_lookup_failures_keep_records_and_a_root_target_clears() {
     let mut client = Http::connect(gate.address());
     for code in [2, 3] {
         server.set(|zone| zone.code = code);
-        gate.says("the service is not found: old records stay");
+        gate.says("the service has no records now: its old endpoints stay in use");
         assert_eq!(ask(&mut client), (200, "one".to_owned()));
         server.set(|zone| zone.code = 0);
-        gate.says("the service is found again");
+        gate.says("the service has records again");
     }
     server.set(|zone| zone.records = vec![(0, 0, 0)]);
     eventually("nobody is there", || {

@@ -38,13 +38,16 @@ fn a_page_shows_the_last_values_that_were_fetched() {
     // One of them has no response yet, and the others do not wait for it.
     assert_eq!(page(), "<p>nothing yet, 1.2 <b>new</b>, -</p>");
     [500, 503, 200].into_iter().for_each(answer);
-    gate.says("the value is had again");
+    gate.says("the value can be fetched again");
     assert_eq!(page(), "<p>hello, 1.2 <b>new</b>, -</p>");
     let cannot = (
         "WARN".to_owned(),
-        "the value cannot be had: the last one stays".to_owned(),
+        "the value cannot be fetched: the last one stays in use".to_owned(),
     );
-    let again = ("INFO".to_owned(), "the value is had again".to_owned());
+    let again = (
+        "INFO".to_owned(),
+        "the value can be fetched again".to_owned(),
+    );
     assert_eq!(
         logged_about(&gate.stderr().json(), "motd"),
         [cannot.clone(), again]

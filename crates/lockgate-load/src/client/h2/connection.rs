@@ -391,11 +391,11 @@ impl Http2Connection {
             let (status, length) = (stream.stats.response.status, stream.stats.response.length);
             let error = match (error.failure, status, self.goaway) {
                 (FailureKind::Closed, _, Some(code)) if code != 0 => {
-                    let text = format!("the server ended the connection: {}", frame::code(code));
+                    let text = format!("the server closed the connection: {}", frame::code(code));
                     ExchangeError::new(FailureKind::Goaway, text)
                 }
                 (FailureKind::Closed, None, _) => ExchangeError {
-                    text: format!("{} before an answer", error.text),
+                    text: format!("{} before a response", error.text),
                     ..error.clone()
                 },
                 (FailureKind::Closed, Some(_), _) => ExchangeError {

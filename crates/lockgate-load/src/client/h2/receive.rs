@@ -63,17 +63,16 @@ impl Http2Connection {
         while let Some(frame) = self.rest.take().or_else(|| Http2Frame::read(&bytes[at..])) {
             if !self.has_settings {
                 if bytes.starts_with(b"HTTP/1.") {
-                    let text = "the server answered by HTTP/1: without TLS it must know beforehand that HTTP/2 is spoken \
-                                (h2c)";
+                    let text = "the server responded with HTTP/1: without TLS it must support HTTP/2 by prior knowledge (h2c)";
                     return Err(garbage(text));
                 }
                 if frame.kind != FrameType::Settings || frame.has(frame::ACK) {
-                    return Err(garbage("what came first is no HTTP/2"));
+                    return Err(garbage("the first bytes are not HTTP/2"));
                 }
             }
             if frame.length > frame::MAX_PAYLOAD {
                 return Err(garbage(format!(
-                    "a frame of {} bytes, which were not allowed",
+                    "a frame of {} bytes, more than allowed",
                     frame.length
                 )));
             }
@@ -101,7 +100,7 @@ impl Http2Connection {
             frame.kind == FrameType::Continuation && frame.stream == block.stream
         };
         if self.block.as_ref().is_some_and(|block| !goes_on(block)) {
-            return Err(garbage("a frame within a head"));
+            return Err(garbage("a frame within a field section"));
         }
         let of_a_stream = matches!(
             frame.kind,
@@ -115,7 +114,7 @@ impl Http2Connection {
         let is_begun = frame.stream % 2 == 1 && frame.stream < self.next;
         if of_a_stream && !is_begun || of_all && frame.stream != 0 {
             return Err(garbage(format!(
-                "a frame of a stream that it cannot be of ({})",
+                "a frame on a wrong stream ({})",
                 frame.stream
             )));
         }
@@ -147,7 +146,7 @@ impl Http2Connection {
             FrameType::WindowUpdate => {
                 self.recv_window_update(frame.stream, number(payload)? & 0x7fff_ffff)
             }
-            FrameType::PushPromise => Err(garbage("a push, which was not allowed")),
+            FrameType::PushPromise => Err(garbage("a push, which is not allowed")),
             FrameType::Priority | FrameType::Other => Ok(()),
         }
     }
@@ -170,7 +169,7 @@ impl Http2Connection {
         };
         stream.stats.received += (frame.head + payload.len()) as u64;
         if stream.stats.response.status.is_none() {
-            return self.refuse(slot, "data before an answer");
+            return self.refuse(slot, "data before the response");
         }
         stream.stats.response.length += data.len() as u64;
         if let Some(hasher) = &mut stream.hasher {
@@ -196,11 +195,13 @@ impl Http2Connection {
         payload: &[u8],
     ) -> Result<(), ExchangeError> {
         let Some(mut block) = self.block.take() else {
-            return Err(garbage("a head that goes on without a beginning"));
+            return Err(garbage(
+                "a CONTINUATION frame without a field section to continue",
+            ));
         };
         block.wire += frame::HEAD + payload.len();
         if block.wire > MAX_HEADER_LIST {
-            return Err(garbage("a head that is too long"));
+            return Err(garbage("a field section that is too long"));
         }
         block.bytes.extend_from_slice(payload);
         if frame.has(frame::END_HEADERS) {
@@ -238,11 +239,11 @@ impl Http2Connection {
         match head {
             ResponseFields {
                 is_misplaced: true, ..
-            } => self.refuse(slot, "a head with a pseudo-field where none may be"),
+            } => self.refuse(slot, "a pseudo-header field in a wrong place"),
             ResponseFields { statuses: 0, .. } if is_trailer && ends_stream => {
                 self.finish_response(slot)
             }
-            _ if is_trailer => self.refuse(slot, "a second head"),
+            _ if is_trailer => self.refuse(slot, "a second field section with a status"),
             ResponseFields {
                 statuses: 1,
                 status: Some(status),
@@ -250,7 +251,7 @@ impl Http2Connection {
             } if status != 101 => {
                 if status < 200 {
                     return if ends_stream {
-                        self.refuse(slot, "an end without an answer")
+                        self.refuse(slot, "the end of the stream without a response")
                     } else {
                         Ok(())
                     };
@@ -266,7 +267,7 @@ impl Http2Connection {
                     Ok(())
                 }
             }
-            _ => self.refuse(slot, "a head without a proper status"),
+            _ => self.refuse(slot, "a response without a valid status"),
         }
     }
 
@@ -284,7 +285,7 @@ impl Http2Connection {
                 if content_length != stream.stats.response.length && has_body(&stream) =>
             {
                 let text = format!(
-                    "{} bytes came, and content-length said {content_length}",
+                    "{} bytes were received, but content-length is {content_length}",
                     stream.stats.response.length
                 );
                 RequestOutcome::Failed(ExchangeError::new(FailureKind::Length, text))
@@ -340,7 +341,7 @@ impl Http2Connection {
         let mut streams = None;
         let (settings, rest) = payload.as_chunks::<6>();
         if !rest.is_empty() {
-            return Err(garbage("settings of a length that they cannot have"));
+            return Err(garbage("SETTINGS of a wrong length"));
         }
         for [a, b, value @ ..] in settings {
             let value = u32::from_be_bytes(*value);
@@ -348,7 +349,7 @@ impl Http2Connection {
                 frame::HEADER_TABLE_SIZE => self.encoder.resize(value as usize),
                 frame::MAX_CONCURRENT_STREAMS => streams = Some(value as usize),
                 frame::INITIAL_WINDOW_SIZE if value > MAX_WINDOW => {
-                    return Err(garbage("a window that is too large"));
+                    return Err(garbage("a flow-control window that is too large"));
                 }
                 frame::INITIAL_WINDOW_SIZE => self.change_initial_window(value),
                 // Longer frames have no use: a TLS record is not longer than the default.
@@ -378,7 +379,7 @@ impl Http2Connection {
 
     fn recv_window_update(&mut self, id: u32, more: u32) -> Result<(), ExchangeError> {
         if more == 0 {
-            return Err(garbage("a window that grows by nothing"));
+            return Err(garbage("a window update of 0"));
         }
         if id == 0 {
             self.window += i64::from(more);
@@ -393,7 +394,7 @@ impl Http2Connection {
 
     fn recv_ping(&mut self, frame: &Http2Frame, payload: &[u8]) -> Result<(), ExchangeError> {
         if payload.len() != 8 {
-            return Err(garbage("a ping of a length that it cannot have"));
+            return Err(garbage("a PING of a wrong length"));
         }
         if !frame.has(frame::ACK) {
             self.write_frame(FrameType::Ping, frame::ACK, payload);
@@ -412,7 +413,7 @@ impl Http2Connection {
         for slot in slots {
             if let Some(stream) = self.streams.take(slot) {
                 let text = format!(
-                    "the server ended the connection before it did anything: {}",
+                    "the server closed the connection before any response: {}",
                     frame::code(code)
                 );
                 self.finish(

@@ -66,7 +66,7 @@ impl GrpcStatus {
             }
             None => Some(ExchangeError::new(
                 FailureKind::Garbage,
-                "the end of a call without grpc-status",
+                "the call ended without grpc-status",
             )),
         }
     }

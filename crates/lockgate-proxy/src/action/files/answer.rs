@@ -168,7 +168,7 @@ impl Files {
         if filled.length() > rewrite.max {
             return Err(ExchangeFailure::because(
                 Fault::FileUnreadable,
-                "its values make it too long",
+                "the inserted values make the file too long",
             ));
         }
         let mut answer = ResponseHead::of(hit.status);

@@ -48,7 +48,7 @@ pub(super) enum Broken {
     #[error("the file cannot be read: {0}")]
     Unreadable(Errno),
     /// Too many others wait for the disk.
-    #[error("too much waits for the disk")]
+    #[error("too many reads wait for the disk")]
     Busy,
 }
 

@@ -160,7 +160,7 @@ impl Proxy {
                     let failure = ExchangeFailure::silent(
                         Cause::ClientReset,
                         Side::Downstream,
-                        "within the answer",
+                        "during the response",
                     );
                     return Poll::Ready(Err(failure));
                 }

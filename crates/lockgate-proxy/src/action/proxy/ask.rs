@@ -151,7 +151,7 @@ impl Proxy {
         if !up.supports(&exchange.request.outgoing) {
             let failure = ExchangeFailure::because(
                 Fault::UpgradeFailed,
-                "the endpoint takes no WebSocket over HTTP/2",
+                "the endpoint does not support WebSocket over HTTP/2",
             );
             return Err(Unanswered::end(failure));
         }
@@ -202,7 +202,7 @@ impl Proxy {
         }
         Err(Unanswered::end(ExchangeFailure::because(
             Fault::BadResponse,
-            "too many interim answers",
+            "too many interim responses",
         )))
     }
 }
@@ -245,7 +245,7 @@ impl Asking<'_> {
         }
         let (how, detail) = match up.poll_response(cx, answer) {
             Poll::Ready(Ok(true)) => return Poll::Ready(Ok(())),
-            Poll::Ready(Ok(false)) => (BrokeOff::Closed, "closed before it answered".to_owned()),
+            Poll::Ready(Ok(false)) => (BrokeOff::Closed, "closed before the response".to_owned()),
             Poll::Ready(Err(error @ ReadError::Cut)) => (BrokeOff::Closed, error.to_string()),
             Poll::Ready(Err(ReadError::Stream(error))) if is_end(&error) => {
                 (BrokeOff::Closed, error.to_string())
@@ -264,11 +264,8 @@ impl Asking<'_> {
                 if down.poll_broken(cx).is_ready()
                     || (self.uploaded || up.is_blocked()) && down.poll_gone(cx).is_ready() =>
             {
-                let failure = ExchangeFailure::silent(
-                    Cause::ClientReset,
-                    Side::Downstream,
-                    "while it waited",
-                );
+                let failure =
+                    ExchangeFailure::silent(Cause::ClientReset, Side::Downstream, "while waiting");
                 return Poll::Ready(Err(Unanswered::end(failure)));
             }
             Poll::Pending => return Poll::Pending,

@@ -275,14 +275,20 @@ impl Connection {
         let Some(table) = &self.worker.shared.per_client else {
             return Ok(None);
         };
-        let full = || Ending::because(Cause::Limit, Side::Lockgate, "connections of this client");
+        let full = || {
+            Ending::because(
+                Cause::Limit,
+                Side::Lockgate,
+                "too many connections of this client",
+            )
+        };
         let mut place = table.enter(client.ip()).ok_or_else(full)?;
         self.guard
             .within(place.wait())
             .await
             .map_err(|cut| match cut {
                 Cut::Deadline => full(),
-                cut => cut_short(cut, "waiting for a place"),
+                cut => cut_short(cut, "waiting for a slot"),
             })?;
         Ok(Some(place))
     }
@@ -324,7 +330,7 @@ impl Connection {
             return Err(Ending::because(
                 Cause::Limit,
                 Side::Lockgate,
-                "handshakes at once",
+                "too many handshakes at once",
             ));
         }
         let took = began.elapsed();

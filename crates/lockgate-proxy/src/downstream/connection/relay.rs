@@ -93,7 +93,7 @@ impl Connection {
         if let Some((status, page)) = answer
             && boxed(|| self.maintenance(client, *status, page)).await
         {
-            let detail = format_args!("{error}, and the client was told so");
+            let detail = format_args!("{error}; the client got the maintenance response");
             return Err(Ending::because(
                 Cause::ConnectFailed,
                 Side::Upstream,

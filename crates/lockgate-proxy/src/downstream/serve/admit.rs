@@ -89,7 +89,7 @@ impl<'s, D> Exchange<'_, 's, D> {
             Ok(Verdict::Busy) | Err(_) => Err(Refusal {
                 status: Some(503),
                 advice: Advice::RetryAfter(1),
-                ..Refusal::because(Fault::QueueFull, "passwords to be checked")
+                ..Refusal::because(Fault::QueueFull, "too many passwords wait to be checked")
             }),
         }
     }

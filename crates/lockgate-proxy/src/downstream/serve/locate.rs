@@ -64,7 +64,7 @@ impl<'e, 's, D> Exchange<'e, 's, D> {
         if secure && sites.sites[site].tls_rules != connection.rules {
             return Err(Refusal::because(
                 Fault::Misdirected,
-                "the host has other rules of TLS",
+                "the host has other TLS settings than this connection",
             ));
         }
         if sites.tunnels {
@@ -81,7 +81,10 @@ impl<'e, 's, D> Exchange<'e, 's, D> {
         }
         // RFC 9110 §7.4: it must have come by TLS, ours or that of a gateway that is trusted.
         if target.secure == Some(true) && !secure && !trusted {
-            return Err(Refusal::because(Fault::Misdirected, "https without TLS"));
+            return Err(Refusal::because(
+                Fault::Misdirected,
+                "an https URL over a connection without TLS",
+            ));
         }
         if target.path == b"*" {
             return Ok(Located::Server);

@@ -250,7 +250,7 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
             // RFC 9110 §9.3.8 would have us show the request to its sender, and with it what
             // scripts of a page must not see: we do not trace.
             Action::Proxy(_) => {
-                let refusal = Refusal::because(Fault::NotImplemented, "TRACE goes no further");
+                let refusal = Refusal::because(Fault::NotImplemented, "TRACE is not forwarded");
                 return self.refuse(refusal).await;
             }
             Action::Redirect { to, status } => {

@@ -1,4 +1,4 @@
-//! What words mean, and what is said of those that mean nothing.
+//! Arguments of `load`, their values, and the errors for wrong ones.
 
 use clap::Parser as _;
 
@@ -7,11 +7,11 @@ use super::*;
 #[derive(clap::Parser)]
 struct Words {
     #[command(flatten)]
-    typed: LoadTyped,
+    typed: LoadArgs,
 }
 
-/// What these words and a URL mean, or what is said about them.
-fn parse(words: &[&str]) -> Result<Load, String> {
+/// The options of these arguments and a URL, or the error.
+fn parse(words: &[&str]) -> Result<LoadRun, String> {
     let all = ["load"].iter().chain(words).chain(&["http://a"]);
     let words = Words::try_parse_from(all).map_err(|error| error.to_string())?;
     words.typed.resolve()

@@ -106,7 +106,7 @@ fn no_process_survives_ctrl_c_or_term() {
         assert!(!daemon.is_alive(), "{signal:?}");
         assert_eq!(output.status.code(), Some(code));
         let text = text(&output);
-        assert!(text.contains("partial: it was ended early"), "{text}");
+        assert!(text.contains("partial: it was stopped early"), "{text}");
         assert_nothing_is_left_in(folder.path());
     }
 }

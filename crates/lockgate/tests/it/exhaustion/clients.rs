@@ -181,7 +181,7 @@ fn stalled_requests_beyond_a_clients_share_are_evicted() {
     next.expect("next");
     assert!(gate.sample(EVICTED, &[]) > 0.0);
     let line = gate.line("why", |line| line["cause"] == "limit");
-    assert_eq!(line["detail"], "its place was wanted", "{line}");
+    assert_eq!(line["detail"], "stalled while others waited", "{line}");
     drop(still);
 }
 

@@ -125,7 +125,7 @@ fn one_http2_client_leaves_sockets_for_other_clients() {
         let get = || Client::request(Method::GET, "/hang");
         let each = |client| (0..100).map(move |_| Client::begin(client, get(), true));
         let _streams: Vec<_> = clients.iter().flat_map(each).collect();
-        lockgate_testkit::eventually("the client has its share", || {
+        lockgate_testkit::eventually("the client uses its whole share", || {
             (gate.sample(WAITED, &["reason=\"share\""]) > 0.0).then_some(())
         });
         let limit = gate.sample("lockgate_upstream_sockets_limit", &[]);
@@ -218,7 +218,7 @@ fn http2_websockets_count_against_the_socket_share() {
     let mut sockets: Vec<_> = (0..128)
         .map(|_| client.connect_protocol("websocket", "/chat"))
         .collect();
-    lockgate_testkit::eventually("the client has its share", || {
+    lockgate_testkit::eventually("the client uses its whole share", || {
         (gate.sample(WAITED, &["reason=\"share\""]) > 0.0).then_some(())
     });
     // Others, and the same client on a connection of HTTP/1.
@@ -319,7 +319,7 @@ fn a_proxy_protocol_client_has_its_own_socket_share() {
     let shares = || gate.sample(WAITED, &["reason=\"share\""]);
     let mut greedy = client(1);
     (0..128).for_each(|number| greedy.get(2 * number + 1, "/hang"));
-    lockgate_testkit::eventually("the client has its share", || {
+    lockgate_testkit::eventually("the client uses its whole share", || {
         (shares() > 0.0).then_some(())
     });
     // Another client by the same balancer.

@@ -49,8 +49,8 @@ fn error_responses_to_grpc_calls_have_a_grpc_status() {
             "14",
             "the application cannot be reached",
         ),
-        ("/auth/x", "16", "a user and a password are needed"),
-        ("/deny/x", "7", "this is not open to you"),
+        ("/auth/x", "16", "a user name and a password are required"),
+        ("/deny/x", "7", "access is not allowed"),
         ("/limit/x", "8", ""),
         ("/../x", "13", "the request is malformed"),
     ] {

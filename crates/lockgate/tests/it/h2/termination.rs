@@ -110,7 +110,7 @@ fn a_flooding_client_that_reads_nothing_is_logged() {
     upstream.stream.limit(Duration::from_secs(1));
     while upstream.stream.write_all(&[b'x'; 65_536]).is_ok() {}
     peer.send(frame(kind::SETTINGS, 0, 0, "").repeat(20));
-    let detail = "too many frames without a use";
+    let detail = "too many useless frames";
     let line = gate.line("the violation", |line| line["detail"] == detail);
     assert_eq!(
         (&line["cause"], &line["side"]),

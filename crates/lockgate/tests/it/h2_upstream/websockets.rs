@@ -125,7 +125,8 @@ fn an_endpoint_without_extended_connect_gets_no_websocket() {
     );
     let log = gate.line("the request", |line| line["status"] == 502);
     assert!(
-        log.to_string().contains("takes no WebSocket over HTTP/2"),
+        log.to_string()
+            .contains("does not support WebSocket over HTTP/2"),
         "{log}"
     );
 }

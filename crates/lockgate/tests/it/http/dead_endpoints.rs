@@ -95,7 +95,7 @@ fn a_pool_without_a_reachable_endpoint_is_logged_once() {
     );
     let line = gate.line("a request", |line| line["status"] == 502);
     assert_eq!(line["tried"], dead.join(","), "{line}");
-    assert_eq!(gate.says("no endpoint of the pool answers")["pool"], "app");
+    assert_eq!(gate.says("no endpoint of the pool responds")["pool"], "app");
     let ended = gate.stop();
     assert_eq!(
         count(&ended.stderr, "cannot be reached"),
@@ -104,7 +104,7 @@ fn a_pool_without_a_reachable_endpoint_is_logged_once() {
         ended.stderr
     );
     assert_eq!(
-        count(&ended.stderr, "no endpoint of the pool answers"),
+        count(&ended.stderr, "no endpoint of the pool responds"),
         1,
         "{}",
         ended.stderr
@@ -117,7 +117,7 @@ fn a_recovered_endpoint_is_logged_and_up() {
     let gate = lockgate().start(&pool(&[address.to_string()], ""));
     assert_eq!(ask(&gate).status(), 502);
     gate.says("cannot be reached");
-    gate.says("no endpoint of the pool answers");
+    gate.says("no endpoint of the pool responds");
     assert_eq!(endpoint_up(&gate, &address.to_string()), 0.0);
     let origin = Origin::tcp_at(address).answering(|_| OK.into());
     assert_eq!(ask(&gate).status(), 200);
@@ -127,7 +127,7 @@ fn a_recovered_endpoint_is_logged_and_up() {
         (&origin.address().into(), &"app".into()),
         "{said}"
     );
-    gate.says("the pool answers again");
+    gate.says("the pool responds again");
     assert_eq!(endpoint_up(&gate, origin.address()), 1.0);
     assert_eq!(ask(&gate).status(), 200);
     let ended = gate.stop();
@@ -149,7 +149,7 @@ fn an_endpoint_that_resets_is_logged_and_passed_over() {
         said["why"]
             .as_str()
             .unwrap()
-            .contains("closed before it answered"),
+            .contains("closed before the response"),
         "{said}"
     );
     // Others are preferred for a second, which may be over.
@@ -180,7 +180,7 @@ fn a_relay_without_a_reachable_endpoint_is_logged_once() {
         ended.stderr
     );
     assert_eq!(
-        count(&ended.stderr, "no endpoint of the pool answers"),
+        count(&ended.stderr, "no endpoint of the pool responds"),
         1,
         "{}",
         ended.stderr

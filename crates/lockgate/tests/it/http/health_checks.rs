@@ -154,7 +154,7 @@ fn without_a_healthy_endpoint_requests_get_503() {
     let status = answer.field("proxy-status").unwrap();
     assert!(status.contains("error=destination_unavailable"), "{status}");
     assert!(
-        answer.text().contains("the application is not up"),
+        answer.text().contains("the application is down"),
         "{}",
         answer.text()
     );
@@ -406,7 +406,10 @@ fn a_health_check_of_relays_expects_its_configured_text() {
         origin.address()
     );
     let down = gate.says("the endpoint is down");
-    assert_eq!(down["why"], "what it says lacks what is expected", "{down}");
+    assert_eq!(
+        down["why"], "the received bytes lack the expected text",
+        "{down}"
+    );
 }
 
 /// An origin with requests that a test answers; its health checks are answered by its state.

@@ -308,10 +308,10 @@ fn queued_requests_are_served_in_order() {
 #[test]
 fn a_full_queue_or_queue_timeout_is_a_503() {
     for (queue, detail) in [
-        ("{ max = 0, wait = \"60s\" }", "the queue is full"),
+        ("{ max = 0, wait = \"60s\" }", "its queue is full"),
         (
             "{ max = 10, wait = \"100ms\" }",
-            "as many connections as it may",
+            "at its limit of connections",
         ),
     ] {
         let origin = Origin::tcp();

@@ -570,7 +570,7 @@ fn a_broken_http2_connection_fails_its_requests_and_is_reopened() {
             false
         });
         let expected = [
-            "before an answer",
+            "before a response",
             "after 0 bytes of the body",
             "after 5 bytes of the body",
         ][half];
@@ -903,7 +903,7 @@ fn a_server_that_speaks_no_http2_is_reported() {
         wire.send(b"\x00\x00\x08\x06\x00\x00\x00\x00\x0012345678");
         wire.wait_closed();
     });
-    assert!(refused(&streams(&at("http", &server), 1, 1, 1)).contains("no HTTP/2"));
+    assert!(refused(&streams(&at("http", &server), 1, 1, 1)).contains("not HTTP/2"));
 }
 
 #[test]

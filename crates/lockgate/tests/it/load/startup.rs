@@ -34,7 +34,7 @@ fn an_unexpected_first_response_stops_the_run() {
             "3 bytes instead of 4; say --anyway",
         ),
         ("SSH-2.0-OpenSSH\r\n", ""),
-        ("", "closed before an answer"),
+        ("", "closed before a response"),
     ] {
         let server = Origin::tcp().serve(move |wire| {
             let mut http = Http::over(wire.another());

@@ -116,7 +116,7 @@ fn load_authenticates_to_a_proxy_and_counts_its_refusals() {
         ("HTTP/1.1 502 Bad Gateway\r\n\r\n", "it answered 502"),
         ("SSH-1.99\r\n\r\n", ""),
         ("", "it closed the connection"),
-        ("HTTP/1.1 200 OK\r\n\r\nmore", "behind its answer"),
+        ("HTTP/1.1 200 OK\r\n\r\nmore", "after its response"),
     ] {
         let (server, _) = proxy(answer);
         let mut options = through(&server);

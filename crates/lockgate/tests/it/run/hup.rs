@@ -45,7 +45,7 @@ fn hup_reports_a_changed_configuration_without_loading_it() {
 
     write(&file, &(before.clone() + "# another text\n"));
     gate.signal(Signal::HUP);
-    gate.says("the configuration file differs from what runs: restart to take it up");
+    gate.says("the configuration file differs from the running configuration: restart to use it");
     gate.wait_for_sample("lockgate_config_differs", &[], 1.0);
     assert_eq!(gate.sample("lockgate_config_check_errors", &[]), 0.0);
     assert_eq!(info(&gate), running);
@@ -54,7 +54,7 @@ fn hup_reports_a_changed_configuration_without_loading_it() {
 
     write(&file, &before);
     gate.signal(Signal::HUP);
-    gate.says("the configuration file is the one that runs");
+    gate.says("the configuration file is the same as the running configuration");
     gate.wait_for_sample("lockgate_config_differs", &[], 0.0);
 }
 
@@ -70,7 +70,7 @@ fn hup_logs_mistakes_of_the_configuration_file() {
     );
     write(&gate.configuration(), &broken);
     gate.signal(Signal::HUP);
-    let said = gate.says("has mistakes, and what runs stays");
+    let said = gate.says("has mistakes, so the running configuration stays");
     assert_eq!(
         (&said["level"], &said["errors"]),
         (&"ERROR".into(), &2.into())
@@ -87,7 +87,10 @@ fn hup_logs_mistakes_of_the_configuration_file() {
     gate.says("no/such.log");
     gate.wait_for_sample("lockgate_config_check_errors", &[], 2.0);
     assert_eq!(gate.sample("lockgate_config_differs", &[]), 1.0);
-    echoes(&mut Wire::connect(gate.address()), "what runs stays");
+    echoes(
+        &mut Wire::connect(gate.address()),
+        "the running configuration stays",
+    );
 }
 
 #[test]
@@ -99,7 +102,7 @@ fn hup_with_many_mistakes_keeps_the_log_short() {
         .collect();
     write(&gate.configuration(), &(lines + &plain(origin.address())));
     gate.signal(Signal::HUP);
-    let said = gate.says("has mistakes, and what runs stays");
+    let said = gate.says("has mistakes, so the running configuration stays");
     assert_eq!(said["errors"], 150);
     let logged = gate
         .stderr()
@@ -142,7 +145,7 @@ fn the_systemd_status_reports_the_result_of_hup() {
     write(&file, &(before.clone() + "# another text\n"));
     gate.signal(Signal::HUP);
     said(
-        "serving 1 listener; the configuration file differs from what runs: restart to take it up",
+        "serving 1 listener; the configuration file differs from the running configuration: restart to use it",
     );
     write(&file, &(before.clone() + "[strange]\n"));
     gate.signal(Signal::HUP);
@@ -167,6 +170,6 @@ fn hup_after_dropping_root_reports_no_unreadable_root_files() {
     std::fs::set_permissions(file.parent().unwrap(), mode(0o755)).unwrap();
     std::fs::set_permissions(&file, mode(0o644)).unwrap();
     gate.signal(Signal::HUP);
-    gate.says("the configuration file is the one that runs");
+    gate.says("the configuration file is the same as the running configuration");
     assert_eq!(gate.sample("lockgate_config_check_errors", &[]), 0.0);
 }

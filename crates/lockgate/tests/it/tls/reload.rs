@@ -107,7 +107,7 @@ fn hup_reloads_certificates_but_not_the_configuration() {
     let renewed = site.authority.issue(&[NAME]);
     site.folder.certificate("app.pem", &renewed);
     gate.signal(Signal::HUP);
-    gate.says("certificates are read again");
+    gate.says("certificates are reloaded");
     wait_until_shown(&site, &gate, &renewed);
     assert_alive(&mut open);
 }

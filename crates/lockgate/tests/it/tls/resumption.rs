@@ -145,7 +145,7 @@ fn read_again(gate: &Lockgate, first: usize) {
         gate.signal(Signal::HUP);
         let mut left = number;
         gate.stderr().find("an answer to the hangup", |line| {
-            left -= usize::from(line.contains("certificates are read again"));
+            left -= usize::from(line.contains("certificates are reloaded"));
             (left == 0).then_some(())
         });
     }

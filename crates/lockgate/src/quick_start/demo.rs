@@ -1,7 +1,6 @@
-//! `lockgate demo`: a site over HTTPS and HTTP/2 with a folder of files and an application of two
-//! endpoints, a relay, and metrics, with everything that they need built in.
+//! `lockgate demo`: a site over HTTPS and HTTP/2 with a folder of files and an application of two endpoints,
+//! a relay, and metrics, with everything that they need built in.
 
-use std::net::SocketAddr;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,43 +8,43 @@ use std::thread;
 
 use anyhow::Context;
 
-use super::{Scratch, quote, run};
-use crate::echo_app::{self, Preface};
+use super::{TempFolder, quote, run};
+use crate::cli::DemoOptions;
+use crate::echo_app::{self, ConnectionPrefix};
 use crate::print::out;
-use crate::supervisor::Running;
+use crate::start::RunningServer;
 
 /// The page of the site.
 const PAGE: &str = include_str!("demo.html");
-
-/// Where the demo listens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Demo {
-    /// The site.
-    pub(crate) listen: SocketAddr,
-    /// The relay.
-    pub(crate) relay: SocketAddr,
-    /// The metrics.
-    pub(crate) metrics: SocketAddr,
-}
 
 /// Runs the demo.
 ///
 /// # Errors
 /// When the temporary files or the sockets of the applications cannot be made.
-pub(crate) fn demo(demo: &Demo) -> anyhow::Result<ExitCode> {
-    let scratch = Scratch::new().context("temporary directory")?;
-    let (cert, key) = scratch.certificate()?;
-    let root = scratch.0.join("www");
+pub(crate) fn demo(demo: &DemoOptions) -> anyhow::Result<ExitCode> {
+    let folder = TempFolder::new().context("temporary directory")?;
+    let (cert, key) = folder.certificate()?;
+    let root = folder.0.join("www");
     std::fs::create_dir(&root)
         .and_then(|()| std::fs::write(root.join("index.html"), PAGE))
         .context("page")?;
-    let first = application(&scratch, "app-1.sock", "application 1 of 2", Preface::None)?;
-    let second = application(&scratch, "app-2.sock", "application 2 of 2", Preface::None)?;
+    let first = application(
+        &folder,
+        "app-1.sock",
+        "application 1 of 2",
+        ConnectionPrefix::None,
+    )?;
+    let second = application(
+        &folder,
+        "app-2.sock",
+        "application 2 of 2",
+        ConnectionPrefix::None,
+    )?;
     let relayed = application(
-        &scratch,
+        &folder,
         "relayed.sock",
         "the application behind the relay",
-        Preface::ProxyHeader,
+        ConnectionPrefix::ProxyHeader,
     )?;
     let socket = |path: &PathBuf| quote(&format!("unix:{}", path.display()));
     let file = |path: &PathBuf| quote(&path.to_string_lossy());
@@ -57,14 +56,14 @@ pub(crate) fn demo(demo: &Demo) -> anyhow::Result<ExitCode> {
          # HTTPS and HTTP/2: a folder of files, and the application below /api/\n\
          [site.{site}]\nlisten = [{address}]\n{tls}\nroot = {root}\n\n\
          [site.{site}.path.\"/api/*\"]\nproxy = \"pool:app\"\n\n\
-         # TLS off and bytes on, with the client's address in a PROXY header\n\
+         # TLS terminated, bytes relayed, with the client's address in a PROXY header\n\
          [tcp.{relay}]\n{tls}\nproxy = {relayed}\nproxy_protocol = \"v2\"\n",
         metrics = quote(&demo.metrics.to_string()),
         first = socket(&first),
         second = socket(&second),
         address = quote(&demo.listen.ip().to_string()),
         root = file(&root),
-        relay = quote(&demo.relay.to_string()),
+        relay = quote(&demo.relay().to_string()),
         relayed = socket(&relayed),
     );
     Ok(run(&config, "demo", |running| {
@@ -72,28 +71,28 @@ pub(crate) fn demo(demo: &Demo) -> anyhow::Result<ExitCode> {
     }))
 }
 
-/// Starts an application on a Unix socket of its own, and says where that is.
+/// Starts an application on a Unix socket of its own; returns the path.
 fn application(
-    scratch: &Scratch,
+    folder: &TempFolder,
     socket: &str,
     name: &'static str,
-    preface: Preface,
+    prefix: ConnectionPrefix,
 ) -> anyhow::Result<PathBuf> {
-    let path = scratch.0.join(socket);
+    let path = folder.0.join(socket);
     let listener = UnixListener::bind(&path).context("socket of the built-in application")?;
     thread::Builder::new()
         .name("echo-app".into())
-        .spawn(move || serve(listener, name, preface))?;
+        .spawn(move || serve(listener, name, prefix))?;
     Ok(path)
 }
 
-fn serve(listener: UnixListener, name: &'static str, preface: Preface) {
+fn serve(listener: UnixListener, name: &'static str, prefix: ConnectionPrefix) {
     let served = listener.set_nonblocking(true).and_then(|()| {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
         runtime.block_on(async {
-            echo_app::serve(tokio::net::UnixListener::from_std(listener)?, name, preface).await;
+            echo_app::serve(tokio::net::UnixListener::from_std(listener)?, name, prefix).await;
             Ok(())
         })
     });
@@ -102,7 +101,7 @@ fn serve(listener: UnixListener, name: &'static str, preface: Preface) {
     }
 }
 
-fn print_invitation(running: &Running, config: &str) {
+fn print_invitation(running: &RunningServer, config: &str) {
     // Relays come before sites.
     let ([relay, site], Some(metrics)) = (running.bound.as_slice(), &running.metrics_at) else {
         return;
@@ -126,17 +125,17 @@ fn print_invitation(running: &Running, config: &str) {
     );
     line(
         format!("curl -k https://{relay}/hello"),
-        "a relay: TLS off, PROXY header on",
+        "a relay: TLS terminated, PROXY header added",
     );
     line(
         format!("curl http://{metrics}/metrics http://{metrics}/top"),
-        "what it counts",
+        "metrics and the busiest clients",
     );
     line(
         format!("lockgate load --insecure -d 5s https://{site}/api/hello"),
-        "what it takes\n",
+        "a load test\n",
     );
-    out!("The configuration that this runs:\n");
+    out!("The configuration of this demo:\n");
     for line in config.lines() {
         out!("  {line}");
     }

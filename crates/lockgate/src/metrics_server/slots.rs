@@ -1,5 +1,5 @@
-//! The connections of the metrics address: a bounded number, where none keeps a place that it does
-//! not use.
+//! The connections of the metrics address: a bounded number, where a silent connection gives way to a new
+//! one.
 //!
 //! Does not serve them.
 
@@ -12,29 +12,28 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
-/// What a connection may have to send its head, before it can be closed for another: what has come
-/// is read by then.
+/// The time that a connection has for its head before it may be closed for another: bytes that have
+/// arrived are read by then.
 const LEAST: Duration = Duration::from_millis(100);
 
-/// The places and the connections that have them.
-pub(super) struct Places {
+/// The slots and the connections that have them.
+pub(super) struct ConnectionSlots {
     free: Arc<Semaphore>,
-    /// Oldest first.
-    taken: VecDeque<Taken>,
+    /// The oldest first.
+    taken: VecDeque<OpenConnection>,
 }
 
-struct Taken {
+struct OpenConnection {
     since: Instant,
-    asked: Asked,
+    head_received: HeadReceived,
     task: JoinHandle<()>,
 }
 
 /// Whether the head of a connection's request has come.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Asked(Arc<AtomicBool>);
+pub(super) struct HeadReceived(Arc<AtomicBool>);
 
-impl Asked {
-    /// It has.
+impl HeadReceived {
     pub(super) fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -44,7 +43,7 @@ impl Asked {
     }
 }
 
-impl Places {
+impl ConnectionSlots {
     pub(super) fn new(count: usize) -> Self {
         Self {
             free: Arc::new(Semaphore::new(count)),
@@ -52,29 +51,29 @@ impl Places {
         }
     }
 
-    /// A place for a connection that has come. Where all are taken, the connection that has waited
-    /// longest for its head is closed; where all have asked, the oldest.
+    /// A slot for a new connection. Where all are taken, the connection that has waited longest for its head
+    /// is closed; where all heads have arrived, the oldest.
     pub(super) async fn take(&mut self) -> OwnedSemaphorePermit {
         loop {
             self.taken.retain(|taken| !taken.task.is_finished());
             let longest = self
                 .taken
                 .iter()
-                .position(|taken| !taken.asked.is_set())
+                .position(|taken| !taken.head_received.is_set())
                 .unwrap_or(0);
             let age = self
                 .taken
                 .get(longest)
                 .map_or(Duration::ZERO, |taken| taken.since.elapsed());
-            let place = Arc::clone(&self.free).acquire_owned();
-            match timeout(LEAST.saturating_sub(age), place).await {
-                Ok(Ok(place)) => return place,
-                // A semaphore that nobody closes.
+            let slot = Arc::clone(&self.free).acquire_owned();
+            match timeout(LEAST.saturating_sub(age), slot).await {
+                Ok(Ok(slot)) => return slot,
+                // The semaphore is never closed.
                 Ok(Err(_)) => {}
                 Err(_) => {
                     if let Some(taken) = self.taken.remove(longest) {
                         taken.task.abort();
-                        // It gives its place back as it is dropped.
+                        // Its slot is free once the task is dropped.
                         let _ = taken.task.await;
                     }
                 }
@@ -82,11 +81,11 @@ impl Places {
         }
     }
 
-    /// Remembers whose task has a place.
-    pub(super) fn fill(&mut self, asked: Asked, task: JoinHandle<()>) {
-        self.taken.push_back(Taken {
+    /// Remembers the connection that has the slot.
+    pub(super) fn occupy(&mut self, head_received: HeadReceived, task: JoinHandle<()>) {
+        self.taken.push_back(OpenConnection {
             since: Instant::now(),
-            asked,
+            head_received,
             task,
         });
     }

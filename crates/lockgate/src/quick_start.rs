@@ -1,7 +1,6 @@
-//! `lockgate demo`, `proxy`, `serve` and `tunnel`: configurations that nobody has to write.
+//! `lockgate demo`, `proxy`, `serve` and `tunnel`, which need no configuration file.
 //!
-//! Each writes the configuration that the command means and runs it as `run` would, so that there
-//! is one way to run.
+//! Each writes the configuration of its command and runs it as `run` would.
 
 mod demo;
 
@@ -15,18 +14,19 @@ use lockgate_config::parse_str;
 use lockgate_net::listen::ListenAddress;
 
 use crate::cli::ListenerTls;
-use crate::cli::serve::{Listen, Serve};
-use crate::cli::tunnel::Tunnel;
+use crate::cli::serve::{Listen, ServeOptions};
+use crate::cli::tunnel::TunnelOptions;
 use crate::print::out;
-use crate::supervisor::{self, Running};
+use crate::start::RunningServer;
+use crate::supervisor;
 use crate::{print, self_signed};
 
-pub(crate) use demo::{Demo, demo};
+pub(crate) use demo::demo;
 
-/// A private directory that goes when the command does.
-struct Scratch(PathBuf);
+/// A private temporary folder, removed at the end of the command.
+struct TempFolder(PathBuf);
 
-impl Scratch {
+impl TempFolder {
     fn new() -> io::Result<Self> {
         let name = format!("lockgate-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
@@ -34,7 +34,7 @@ impl Scratch {
         Ok(Self(path))
     }
 
-    /// Writes a self-signed certificate for this machine; says where it and its key are.
+    /// Writes a self-signed certificate for this machine; returns the paths of it and its key.
     fn certificate(&self) -> anyhow::Result<(PathBuf, PathBuf)> {
         let made = self_signed::make(&self_signed::local_names())?;
         let (cert, key) = (
@@ -47,9 +47,9 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for TempFolder {
     fn drop(&mut self) {
-        // What is left in the temporary directory harms nobody.
+        // Files that stay in the temporary directory do no harm.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -63,13 +63,17 @@ fn write_private(path: &Path, text: &str) -> io::Result<()> {
     io::Write::write_all(&mut file, text.as_bytes())
 }
 
-/// Relays `listen` to `upstream`, with TLS towards clients if asked for.
+/// Relays `listen` to `upstream`, with TLS towards clients if set.
 ///
 /// # Errors
-/// When a self-signed certificate is asked for and cannot be made.
-pub(crate) fn proxy(listen: &str, upstream: &str, tls: &ListenerTls) -> anyhow::Result<ExitCode> {
-    let mut scratch = None;
-    let tls = tls_line(tls, &mut scratch)?;
+/// When a self-signed certificate is needed and cannot be made.
+pub(crate) fn proxy(
+    listen: &str,
+    upstream: &str,
+    tls: Option<&ListenerTls>,
+) -> anyhow::Result<ExitCode> {
+    let mut folder = None;
+    let tls = tls_line(tls, &mut folder)?;
     let config = format!(
         "[tcp.{}]\nproxy = {}\n{tls}",
         quote(listen),
@@ -81,11 +85,11 @@ pub(crate) fn proxy(listen: &str, upstream: &str, tls: &ListenerTls) -> anyhow::
 /// Serves the files of a folder.
 ///
 /// # Errors
-/// When there is no such folder, or a self-signed certificate is asked for and cannot be made.
-pub(crate) fn serve(serve: &Serve) -> anyhow::Result<ExitCode> {
+/// When there is no such folder, or a self-signed certificate is needed and cannot be made.
+pub(crate) fn serve(serve: &ServeOptions) -> anyhow::Result<ExitCode> {
     let root = std::path::absolute(&serve.root).context("the folder to serve")?;
     let shown = root.display();
-    // A configuration may name a folder that is yet to come; who types one means one that is there.
+    // A configuration may name a folder that does not exist yet; a command line may not.
     if !std::fs::metadata(&root)
         .with_context(|| shown.to_string())?
         .is_dir()
@@ -95,8 +99,8 @@ pub(crate) fn serve(serve: &Serve) -> anyhow::Result<ExitCode> {
     let Some(root) = root.to_str().filter(|root| !root.contains("${")) else {
         bail!("{shown} has a name that no configuration can have: not UTF-8, or with `${{`");
     };
-    let mut scratch = None;
-    let tls = tls_line(&serve.tls, &mut scratch)?;
+    let mut folder = None;
+    let tls = tls_line(serve.tls.as_ref(), &mut folder)?;
     let (key, listen) = match &serve.listen {
         Listen::Port(port) => (format!(":{port}"), String::new()),
         Listen::Address(address) => {
@@ -112,11 +116,7 @@ pub(crate) fn serve(serve: &Serve) -> anyhow::Result<ExitCode> {
         spa = serve.spa,
         listing = serve.listing,
     );
-    let scheme = if serve.tls == ListenerTls::Plain {
-        "http"
-    } else {
-        "https"
-    };
+    let scheme = if serve.tls.is_none() { "http" } else { "https" };
     Ok(run(&config, "serve", |running| {
         if let [address, ..] = running.bound.as_slice() {
             out!("{}", announcement(root, scheme, address));
@@ -124,16 +124,16 @@ pub(crate) fn serve(serve: &Serve) -> anyhow::Result<ExitCode> {
     }))
 }
 
-/// What is served, and where a browser on this machine finds it.
+/// The announcement of the folder and its URL on this machine.
 fn announcement(root: &str, scheme: &str, address: &ListenAddress) -> String {
     match address {
         ListenAddress::Ip(address) if !address.ip().is_unspecified() => {
-            let whom = if address.ip().is_loopback() {
+            let clients = if address.ip().is_loopback() {
                 ", to this machine only"
             } else {
                 ""
             };
-            format!("{root} is served at {scheme}://{address}/{whom}. Ctrl-C ends this.")
+            format!("{root} is served at {scheme}://{address}/{clients}. Ctrl-C ends this.")
         }
         ListenAddress::Ip(address) => {
             format!(
@@ -146,22 +146,21 @@ fn announcement(root: &str, scheme: &str, address: &ListenAddress) -> String {
         }
         ListenAddress::Unix(path) => {
             format!(
-                "{root} is served as {scheme} at unix:{}. Ctrl-C ends this.",
+                "{root} is served over {scheme} at unix:{}. Ctrl-C ends this.",
                 path.display()
             )
         }
     }
 }
 
-/// Lets clients have tunnels.
+/// Serves tunnels.
 ///
 /// # Errors
-/// When the file of users is not there, or a self-signed certificate is asked for and cannot be
-/// made.
-pub(crate) fn tunnel(tunnel: &Tunnel) -> anyhow::Result<ExitCode> {
-    let mut scratch = None;
+/// When the file of users is missing, or a self-signed certificate is needed and cannot be made.
+pub(crate) fn tunnel(tunnel: &TunnelOptions) -> anyhow::Result<ExitCode> {
+    let mut folder = None;
     let mut config = format!("[tunnel.{}]\n", quote(&tunnel.listen));
-    config += &tls_line(&tunnel.tls, &mut scratch)?;
+    config += &tls_line(tunnel.tls.as_ref(), &mut folder)?;
     for (key, list) in [
         ("allow", &tunnel.allow),
         ("deny", &tunnel.deny),
@@ -179,14 +178,14 @@ pub(crate) fn tunnel(tunnel: &Tunnel) -> anyhow::Result<ExitCode> {
         let file = std::path::absolute(file).context("the file of users")?;
         config += &format!("auth = {{ basic = {} }}\n", quote(&file.to_string_lossy()));
     }
-    let scheme = if tunnel.tls == ListenerTls::Plain {
+    let scheme = if tunnel.tls.is_none() {
         "http"
     } else {
         "https"
     };
-    let whom = match (tunnel.auth.is_some(), tunnel.clients.as_slice()) {
-        (true, []) => "for who knows a password".to_owned(),
-        (true, some) => format!("for who knows a password in {}", some.join(", ")),
+    let clients = match (tunnel.auth.is_some(), tunnel.clients.as_slice()) {
+        (true, []) => "for clients with a password".to_owned(),
+        (true, some) => format!("for clients with a password in {}", some.join(", ")),
         (false, []) => "for this machine and private networks".to_owned(),
         (false, some) => format!("for {}", some.join(", ")),
     };
@@ -200,25 +199,25 @@ pub(crate) fn tunnel(tunnel: &Tunnel) -> anyhow::Result<ExitCode> {
                 ListenAddress::All(port) => format!("localhost:{port}"),
                 ListenAddress::Unix(path) => {
                     return out!(
-                        "Tunnels at unix:{}, {whom}. Ctrl-C ends this.",
+                        "Tunnels at unix:{}, {clients}. Ctrl-C ends this.",
                         path.display()
                     );
                 }
             };
             out!(
-                "Tunnels at {scheme}://{address}, {whom}: https_proxy={scheme}://{address}. Ctrl-C ends this."
+                "Tunnels at {scheme}://{address}, {clients}: https_proxy={scheme}://{address}. Ctrl-C ends this."
             );
         }
     }))
 }
 
-/// The line that gives a listener its TLS; `scratch` holds the certificate that is made for it.
-fn tls_line(tls: &ListenerTls, scratch: &mut Option<Scratch>) -> anyhow::Result<String> {
+/// The line that gives a listener its TLS; `folder` holds the certificate that is made for it.
+fn tls_line(tls: Option<&ListenerTls>, folder: &mut Option<TempFolder>) -> anyhow::Result<String> {
     let (cert, key) = match tls {
-        ListenerTls::Plain => return Ok(String::new()),
-        ListenerTls::Files { cert, key } => (cert.clone(), key.clone()),
-        ListenerTls::SelfSigned => scratch
-            .insert(Scratch::new().context("temporary directory")?)
+        None => return Ok(String::new()),
+        Some(ListenerTls::Files { cert, key }) => (cert.clone(), key.clone()),
+        Some(ListenerTls::SelfSigned) => folder
+            .insert(TempFolder::new().context("temporary directory")?)
             .certificate()?,
     };
     let (cert, key) = (
@@ -228,7 +227,7 @@ fn tls_line(tls: &ListenerTls, scratch: &mut Option<Scratch>) -> anyhow::Result<
     Ok(format!("tls = {{ cert = {cert}, key = {key} }}\n"))
 }
 
-fn run(config: &str, name: &str, greet: impl FnOnce(&Running)) -> ExitCode {
+fn run(config: &str, name: &str, greet: impl FnOnce(&RunningServer)) -> ExitCode {
     match parse_str(config, Path::new(name)) {
         Ok(loaded) => supervisor::run(&loaded, None, greet),
         Err(report) => {

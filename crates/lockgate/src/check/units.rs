@@ -1,4 +1,4 @@
-//! Durations, sizes and counts as people write them in a configuration.
+//! Durations, sizes and counts in the notation of the configuration.
 
 use std::time::Duration;
 

@@ -1,30 +1,30 @@
-//! Whole lines to a target that may be slow or fail, for the threads that write logs.
+//! Whole lines written to a destination that may be slow or fail, for the threads that write logs.
 //!
-//! Says what was lost; does not count it.
+//! Returns how many lines were lost; does not add them up.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 
 use rustix::event::{PollFd, PollFlags, poll};
 
-/// Whole lines to a target that may fail in the middle of one.
+/// A destination of whole lines, which may fail in the middle of one.
 #[derive(Debug)]
-pub(crate) struct Lines<W> {
+pub(crate) struct LineSink<W> {
     pub(super) out: W,
-    /// Bytes in the file, as far as we know.
+    /// The size of the file in bytes, without the writes of other programs.
     pub(super) size: u64,
-    /// The last thing written was not the end of a line.
+    /// Whether the last write ended inside a line.
     torn: bool,
 }
 
-/// Why lines were lost, and how many.
+/// The number of lost lines, and the error that lost them.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub(crate) struct LostLines {
     pub(crate) lost: u64,
     pub(crate) error: io::Error,
 }
 
-impl<W: Write> Lines<W> {
+impl<W: Write> LineSink<W> {
     pub(crate) fn new(out: W, size: u64) -> Self {
         Self {
             out,
@@ -36,20 +36,20 @@ impl<W: Write> Lines<W> {
     /// Writes a buffer of whole lines. After a failure in the middle of a line the next buffer
     /// starts with a line feed, so that the half line spoils no whole one. A line of which a
     /// part was written is lost too.
-    pub(crate) fn write(&mut self, lines: &[u8]) -> Result<(), Failure> {
+    pub(crate) fn write(&mut self, lines: &[u8]) -> Result<(), LostLines> {
         if self.torn {
-            self.write_all(b"\n").map_err(|(_, error)| Failure {
+            self.write_all(b"\n").map_err(|(_, error)| LostLines {
                 lost: count_lines(lines),
                 error,
             })?;
         }
-        self.write_all(lines).map_err(|(rest, error)| Failure {
+        self.write_all(lines).map_err(|(rest, error)| LostLines {
             lost: count_lines(rest),
             error,
         })
     }
 
-    /// As `io::Write::write_all`, but says what was not written.
+    /// As `io::Write::write_all`, but an error has the unwritten rest.
     fn write_all<'a>(&mut self, bytes: &'a [u8]) -> Result<(), (&'a [u8], io::Error)> {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -73,12 +73,12 @@ fn count_lines(bytes: &[u8]) -> u64 {
     bytes.iter().map(|byte| u64::from(*byte == b'\n')).sum()
 }
 
-/// A file whose writes wait even when its descriptor does not: a FIFO opened by us, or standard
-/// output that shares its open file with somebody who made it non-blocking.
+/// A file with writes that block although its descriptor is non-blocking: a FIFO that we opened, or a
+/// standard output that another process made non-blocking.
 #[derive(Debug)]
-pub(crate) struct Patient(pub(crate) File);
+pub(crate) struct BlockingFile(pub(crate) File);
 
-impl Write for Patient {
+impl Write for BlockingFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         loop {
             match self.0.write(bytes) {

@@ -1,0 +1,336 @@
+//! Command lines, and the commands that they mean.
+
+use super::*;
+
+fn parse(line: &str) -> Result<Command, clap::Error> {
+    parse_with(line, None)
+}
+
+fn parse_with(line: &str, variable: Option<&str>) -> Result<Command, clap::Error> {
+    let words = std::iter::once("lockgate").chain(line.split_whitespace());
+    Command::parse(words.map(OsString::from), variable.map(OsString::from))
+}
+
+fn check(config: &str) -> CheckOptions {
+    CheckOptions {
+        config: config.into(),
+        detail: Detail::Mistakes,
+        output: PrintFormat::Text,
+        warnings: WarningPolicy::Printed,
+        addresses: AddressCheck::OfMachine,
+    }
+}
+
+#[test]
+fn the_definition_holds_together() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn the_file_comes_from_the_option_then_the_variable_then_the_default() {
+    let run = |config: &str| Command::Run {
+        config: config.into(),
+    };
+    assert_eq!(
+        parse_with("run -c a.toml", Some("b.toml")).unwrap(),
+        run("a.toml")
+    );
+    assert_eq!(
+        parse_with("run --config a.toml", None).unwrap(),
+        run("a.toml")
+    );
+    assert_eq!(parse_with("run", Some("b.toml")).unwrap(), run("b.toml"));
+    assert_eq!(parse_with("run", Some("")).unwrap(), run(DEFAULT_CONFIG));
+    assert_eq!(parse_with("run", None).unwrap(), run(DEFAULT_CONFIG));
+}
+
+#[test]
+fn the_spellings_of_nginx_and_haproxy_are_understood() {
+    assert_eq!(parse("-t").unwrap(), Command::Check(check(DEFAULT_CONFIG)));
+    assert_eq!(
+        parse("-t -c a.toml").unwrap(),
+        Command::Check(check("a.toml"))
+    );
+    assert_eq!(
+        parse_with("-t", Some("b.toml")).unwrap(),
+        Command::Check(check("b.toml"))
+    );
+    assert_eq!(
+        parse("-c a.toml").unwrap(),
+        Command::Run {
+            config: "a.toml".into()
+        }
+    );
+    assert_eq!(
+        parse("-c a.toml run").unwrap(),
+        Command::Run {
+            config: "a.toml".into()
+        }
+    );
+    assert_eq!(
+        parse("-c a.toml check").unwrap(),
+        Command::Check(check("a.toml"))
+    );
+    let in_detail = CheckOptions {
+        detail: Detail::Everything,
+        ..check("a.toml")
+    };
+    assert_eq!(parse("-T -c a.toml").unwrap(), Command::Check(in_detail));
+}
+
+#[test]
+fn run_and_check_take_the_file_as_a_word() {
+    assert_eq!(
+        parse("run a.toml").unwrap(),
+        Command::Run {
+            config: "a.toml".into()
+        }
+    );
+    assert_eq!(
+        parse("run -f a.toml").unwrap(),
+        Command::Run {
+            config: "a.toml".into()
+        }
+    );
+    assert_eq!(
+        parse("-f a.toml").unwrap(),
+        Command::Run {
+            config: "a.toml".into()
+        }
+    );
+    for line in [
+        "check a.toml",
+        "validate a.toml",
+        "validate --config a.toml",
+        "configtest -f a.toml",
+    ] {
+        assert_eq!(
+            parse(line).unwrap(),
+            Command::Check(check("a.toml")),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn commands_of_other_servers_say_what_to_do_instead() {
+    for (line, says) in [
+        ("reload", "systemctl restart lockgate"),
+        ("reload --config a.toml", "lockgate check -c FILE"),
+        ("restart", "systemctl restart lockgate"),
+        ("-s reload", "`-s reload`"),
+        ("-s stop", "systemctl stop lockgate"),
+        ("-s quit", "drain.deadline"),
+        ("-s reopen", "USR1"),
+        ("-s fly", "TERM stops"),
+        ("stop", "systemctl stop lockgate"),
+        ("start", "lockgate run -c FILE"),
+        ("status", "systemctl status lockgate"),
+        ("fmt", "taplo"),
+        ("adapt --config a", "docs/config.md"),
+    ] {
+        let error = parse(line).expect_err(line);
+        assert_eq!(error.exit_code(), 2, "{line}");
+        let text = error.to_string();
+        assert!(text.contains(says), "{line}: {text}");
+        assert!(
+            !text.contains("similar") && text.lines().count() <= 2,
+            "{line}: {text}"
+        );
+    }
+}
+
+#[test]
+fn check_takes_its_switches() {
+    let all = CheckOptions {
+        config: "a.toml".into(),
+        detail: Detail::Everything,
+        output: PrintFormat::Json,
+        warnings: WarningPolicy::Fatal,
+        addresses: AddressCheck::Bind,
+    };
+    assert_eq!(
+        parse("check -v --json --strict --bind -c a.toml").unwrap(),
+        Command::Check(all)
+    );
+}
+
+#[test]
+fn demo_listens_on_loopback_unless_told() {
+    let demo = |listen: &str, relay: &str, metrics: &str| {
+        let address = |text: &str| text.parse::<SocketAddr>().unwrap();
+        (address(listen), address(relay), address(metrics))
+    };
+    let parse = |typed: &str| match parse(typed).unwrap() {
+        Command::Demo(options) => (options.listen, options.relay(), options.metrics),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(
+        parse("demo"),
+        demo("127.0.0.1:8443", "127.0.0.1:8444", "127.0.0.1:9090")
+    );
+    let typed = "demo --listen [::1]:1 --metrics 0.0.0.0:2";
+    assert_eq!(parse(typed), demo("[::1]:1", "[::1]:2", "0.0.0.0:2"));
+    let typed = "demo --listen 127.0.0.1:0 --relay 127.0.0.2:3";
+    assert_eq!(
+        parse(typed),
+        demo("127.0.0.1:0", "127.0.0.2:3", "127.0.0.1:9090")
+    );
+}
+
+#[test]
+fn proxy_is_plain_unless_told() {
+    let proxy = |tls| Command::Proxy {
+        listen: ":8443".into(),
+        upstream: "unix:/a.sock".into(),
+        tls,
+    };
+    assert_eq!(parse("proxy :8443 unix:/a.sock").unwrap(), proxy(None));
+    assert_eq!(
+        parse("proxy :8443 unix:/a.sock --tls self").unwrap(),
+        proxy(Some(ListenerTls::SelfSigned))
+    );
+    let files = ListenerTls::Files {
+        cert: "a.pem".into(),
+        key: "a.key".into(),
+    };
+    assert_eq!(
+        parse("proxy --tls a.pem,a.key :8443 unix:/a.sock").unwrap(),
+        proxy(Some(files))
+    );
+}
+
+#[test]
+fn serve_listens_on_loopback_and_lists_nothing_unless_told() {
+    let bare = serve::ServeOptions {
+        root: "public".into(),
+        listen: serve::Listen::Address("127.0.0.1:8000".parse().unwrap()),
+        tls: None,
+        spa: false,
+        listing: false,
+    };
+    assert_eq!(parse("serve public").unwrap(), Command::Serve(bare.clone()));
+    for (written, listen) in [
+        (":80", serve::Listen::Port(80)),
+        (
+            "[::1]:80",
+            serve::Listen::Address("[::1]:80".parse().unwrap()),
+        ),
+        (
+            "unix:/run/a.sock",
+            serve::Listen::Unix("unix:/run/a.sock".into()),
+        ),
+    ] {
+        let found = parse(&format!("serve public --listen {written}")).unwrap();
+        assert_eq!(
+            found,
+            Command::Serve(serve::ServeOptions {
+                listen,
+                ..bare.clone()
+            })
+        );
+    }
+    let all = serve::ServeOptions {
+        tls: Some(ListenerTls::SelfSigned),
+        spa: true,
+        listing: true,
+        ..bare
+    };
+    assert_eq!(
+        parse("serve --tls self --spa --listing public").unwrap(),
+        Command::Serve(all)
+    );
+}
+
+#[test]
+fn tunnel_is_for_neighbours_and_leads_to_https_unless_told() {
+    let bare = tunnel::TunnelOptions {
+        listen: ":3128".into(),
+        allow: Vec::new(),
+        deny: Vec::new(),
+        clients: Vec::new(),
+        private: false,
+        auth: None,
+        tls: None,
+    };
+    assert_eq!(
+        parse("tunnel :3128").unwrap(),
+        Command::Tunnel(bare.clone())
+    );
+    let all = tunnel::TunnelOptions {
+        allow: vec!["*.a.test:443".into(), "10.0.0.0/8:22,80".into()],
+        deny: vec!["b.a.test".into()],
+        clients: vec!["192.0.2.0/24".into()],
+        private: true,
+        auth: Some("users".into()),
+        tls: Some(ListenerTls::SelfSigned),
+        ..bare
+    };
+    let typed = "tunnel :3128 --allow *.a.test:443 --allow 10.0.0.0/8:22,80 --deny b.a.test --clients 192.0.2.0/24 \
+                 --private --auth users --tls self";
+    assert_eq!(parse(typed).unwrap(), Command::Tunnel(all));
+}
+
+#[test]
+fn version_speaks_json_too() {
+    assert_eq!(
+        parse("version").unwrap(),
+        Command::Version {
+            output: PrintFormat::Text
+        }
+    );
+    assert_eq!(
+        parse("version --json").unwrap(),
+        Command::Version {
+            output: PrintFormat::Json
+        }
+    );
+}
+
+#[test]
+fn usage_errors_exit_with_2_and_say_the_cure() {
+    for (line, says) in [
+        ("", "Usage"),
+        ("chekc", "'check'"),
+        ("run --confg a", "--config"),
+        ("run a.toml b.toml", "unexpected"),
+        ("-c a.toml run -c b.toml", "twice"),
+        ("-c a.toml run b.toml", "twice"),
+        ("run -c a.toml b.toml", "cannot be used with"),
+        ("-c a.toml demo", "leave out -c"),
+        ("-t run", "cannot be combined"),
+        ("demo --listen 8443", "write an IP address and a port"),
+        ("proxy :8443", "UPSTREAM"),
+        ("proxy :8443 a:1 --tls a.pem", "write `self`, or two files"),
+        ("proxy :8443 a:1 --tls a.pem,", "write `self`, or two files"),
+        ("proxy :8443 a:1 --tls a,b,c", "write `self`, or two files"),
+        ("tunnel", "LISTEN"),
+        ("tunnel :1 --allow", "TARGET"),
+        ("-c a.toml tunnel :1", "leave out -c"),
+        ("serve", "DIR"),
+        ("serve a b", "unexpected"),
+        ("-c a.toml serve a", "leave out -c"),
+        ("serve a --listen 8000", "write 127.0.0.1:8000"),
+        ("serve a --listen :65536", "write 127.0.0.1:8000"),
+        ("serve a --tls yes", "write `self`, or two files"),
+    ] {
+        let error = parse(line).expect_err(line);
+        assert_eq!(error.exit_code(), 2, "{line}");
+        assert!(error.to_string().contains(says), "{line}: {error}");
+    }
+}
+
+#[test]
+fn every_command_has_help_with_an_example() {
+    for verb in [
+        "run", "check", "demo", "proxy", "serve", "tunnel", "version",
+    ] {
+        let help = parse(&format!("{verb} --help")).expect_err(verb);
+        assert_eq!(help.exit_code(), 0);
+        assert!(
+            help.to_string().contains(&format!("lockgate {verb}")),
+            "{help}"
+        );
+    }
+    assert_eq!(parse("--version").expect_err("text").exit_code(), 0);
+}
