@@ -12,7 +12,7 @@ use crate::values::*;
 
 use super::Unset::{Absent, Required, Within};
 use super::{
-    AT_LEAST_1MS, ConfigKey, Defaulted, OFF, PROXY_HEADER, PROXY_VERSIONS, SPOKEN, route,
+    AT_LEAST_1MS, ConfigKey, Defaulted, KeyRow, OFF, PROXY_HEADER, PROXY_VERSIONS, SPOKEN, route,
     shape, timeouts, tls,
 };
 

@@ -1,14 +1,12 @@
 //! Tunnels: the clients that may have them, and the targets that they may lead to.
 
-use std::fmt;
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use lockgate_rules::{AcceptProxy, Cidr, ProxyVersion, RateLimit, ShapeRates, TargetRule};
 
 use crate::source::SourceSpan;
 
-use super::{BasicAuth, DownstreamTls, ListenAddr, Protocol, Timeouts};
+use super::{SharedSetting, BasicAuth, DownstreamTls, ListenAddr, Protocol, Timeouts};
 
 /// One `[tunnel."ADDR"]` table: a listener for clients that name a target (CONNECT).
 #[derive(Debug, Clone, PartialEq)]

@@ -2,7 +2,6 @@
 //! other sites.
 
 use std::cmp::Reverse;
-use std::time::Duration;
 
 use lockgate_rules::{
     Caching, Coding, Compression, Cors, HeaderOp, HeaderRule, MediaRange, Origin, Origins, Pattern,

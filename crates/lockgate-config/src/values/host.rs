@@ -7,7 +7,7 @@ use lockgate_rules::HostPattern;
 use crate::address::is_name;
 use crate::codes::Code;
 use crate::document::TomlString;
-use crate::host::HostError;
+use crate::host::{HostError, parse_host};
 
 use super::{InvalidText, TextLanguage};
 

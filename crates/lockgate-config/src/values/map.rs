@@ -10,7 +10,7 @@ use lockgate_rules::HostPattern;
 use crate::check::unquoted;
 use crate::codes::Code;
 use crate::document::{self, TomlEntry, TomlItem, TomlString, TomlValue};
-use crate::host::HostError;
+use crate::host::{HostError, parse_host};
 use crate::language::{KeyRow, Language, MapKeys, Notation, TreeChecker, find, table_schema};
 use crate::source::SourceSpan;
 use crate::table::CheckedTable;
@@ -238,7 +238,7 @@ fn error_status(name: &TomlString) -> Result<(), InvalidText> {
 fn changeable_field(names: MapKeys, name: &TomlString) -> Result<(), InvalidText> {
     let name = TomlString::plain(&name.value.to_ascii_lowercase());
     let value = &*name.value;
-    if !is_token(value) {
+    if !is_token(value.as_bytes()) {
         let plain = value.trim_end_matches([':', ' ']);
         let cure = match is_token(plain.as_bytes()) {
             true => format!("write {plain}, without the colon"),

@@ -31,7 +31,7 @@ use crate::limits::sockets::Share;
 use crate::limits::{self, AtOnce, PerClient};
 use crate::message::ClientExchange;
 use crate::upstream::{
-    Endpoint, EndpointAddress, Queue, SocketSlot, UpstreamConnection, UpstreamPool, WaitBudget,
+    Endpoint, EndpointAddress, SocketSlot, UpstreamConnection, UpstreamPool, WaitBudget,
 };
 
 /// Addresses of one name that are tried, at the most.
