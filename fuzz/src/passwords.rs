@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use lockgate_proxy::admit::basic_auth::{Credentials, CredentialsError, LONGEST};
-use lockgate_proxy::admit::htpasswd::{Htpasswd, LoadError, Mistakes, Problem};
+use lockgate_proxy::admit::htpasswd::{Htpasswd, LoadError, HtpasswdMistakes, Problem};
 use lockgate_proxy::admit::password_hash::PasswordHash;
 
 /// Any bytes as the value of Authorization.
@@ -50,7 +50,7 @@ pub fn htpasswd(data: &[u8]) {
             // All of them again is all of them twice; only the first byte order mark is none of a name.
             let text = data.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(data);
             let twice = Htpasswd::parse(&[b"\n", text, b"\n", text].concat());
-            let count = |mistakes: Mistakes| mistakes.told.len() + mistakes.more;
+            let count = |mistakes: HtpasswdMistakes| mistakes.told.len() + mistakes.more;
             assert_eq!(twice.map_or_else(count, |users| users.len()), users.len());
         }
         Err(mistakes) => {

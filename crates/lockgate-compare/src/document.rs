@@ -367,14 +367,14 @@ mod tests {
             "* b: the generator <was> the limit",
             "c was left out: c is not installed",
             "2.00 ms",
-            "Others' figures: S & T",
+            "Published figures: S & T",
         ] {
             assert!(text.contains(part), "{part}\n{text}");
         }
         assert!(
             document(false)
                 .text()
-                .starts_with("T <1> (partial: it was ended early)\n")
+                .starts_with("T <1> (partial: it was stopped early)\n")
         );
     }
 

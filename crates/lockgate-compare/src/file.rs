@@ -265,7 +265,7 @@ fn read_load(name: Spanned<String>, mut table: TomlTable<'_>) -> Option<LoadComm
         };
         for option in ["--json", "--watch", "--cpus"] {
             if has(option) {
-                wrong(format!("{option} is given by `compare` itself"));
+                wrong(format!("`compare` sets {option} itself"));
             }
         }
         // A load that ends early, or has its own rounds, breaks the rounds of the comparison.
@@ -294,7 +294,7 @@ fn read_paper(mut table: TomlTable<'_>) -> Option<Paper> {
     if let Some(row) = rows.iter().find(|row| row.len() != columns.len()) {
         let (cells, columns) = (row.len(), columns.len());
         table.wrong(format!(
-            "a row has {cells} cells, and there are {columns} columns"
+            "a row has {cells} cells, but there are {columns} columns"
         ));
     }
     Some(Paper {
@@ -521,13 +521,13 @@ args = "--json -"
 "#;
         let told = parse(text).unwrap_err();
         for line in [
-            "f.toml:1:1: no key here is called `rouns`: did you mean `rounds`?",
+            "f.toml:1:1: there is no key `rouns`: did you mean `rounds`?",
             "f.toml:3:12: `x` is no list of CPUs",
-            "f.toml:5:8: no kind is called `htp`: did you mean `http`?",
-            "f.toml:6:12: no placeholder is called `prot`: did you mean `port`?",
-            "f.toml:10:12: no template is called `ngnix`: did you mean `nginx`?",
+            "f.toml:5:8: there is no kind `htp`: did you mean `http`?",
+            "f.toml:6:12: there is no placeholder `prot`: did you mean `port`?",
+            "f.toml:10:12: there is no template `ngnix`: did you mean `nginx`?",
             "f.toml:11:10: a name has letters",
-            "f.toml:12:1: no key here is called `comand`: did you mean `command`?",
+            "f.toml:12:1: there is no key `comand`: did you mean `command`?",
         ] {
             assert!(told.contains(line), "{line}\n{told}");
         }
@@ -575,7 +575,7 @@ args = "--json -"
         assert!(
             parse(&wrong)
                 .unwrap_err()
-                .contains("`baseline` is true or false, and this is a number")
+                .contains("`baseline` must be true or false, not a number")
         );
     }
 

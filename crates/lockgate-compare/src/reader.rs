@@ -99,7 +99,7 @@ impl<'a> TomlTable<'a> {
         let converted = convert(value.get_ref());
         if converted.is_none() {
             let kind = kind(value.get_ref());
-            let mistake = format!("`{name}` is {expected}, and this is {kind}");
+            let mistake = format!("`{name}` must be {expected}, not {kind}");
             self.mistakes.add(value.span(), mistake);
         }
         Some(Spanned::new(value.span(), converted?))

@@ -323,7 +323,7 @@ mod tests {
             .map(|mark| (mark.why.as_str(), mark.affects))
             .collect();
         let few = (
-            "less than 1 s of CPU time in a stage, which is told in ticks of 10 ms",
+            "less than 1 s of CPU time in a stage, which is measured in ticks of 10 ms",
             AffectedMetrics::Cpu,
         );
         assert_eq!(

@@ -2,7 +2,7 @@
 //! exchange, and the worker's end of the way to the file.
 //!
 //! Writes no file: whole buffers of whole lines go to a channel. The record of an exchange is in
-//! `exchange`.
+//! `exchange_entry`.
 //!
 //! The fields of the line of a connection, in their order: [`reference::CONNECTION`]. One that does
 //! not apply is left out.
@@ -11,19 +11,22 @@
 //! (IPv6), and the ports are left out: behind a shared address a port and a time are as good as a
 //! name.
 
-mod exchange;
+mod exchange_entry;
 mod line;
 mod log;
 pub mod reference;
-mod stamp;
+mod timestamp;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-pub use exchange::{CLIENT_LEFT, Downstream, Exchange, Failure, Request, Timings, Tls, Upstream};
-use line::{Fields, Json, Logfmt, Syntax, key, write_number};
-pub use log::{Log, Sample, Style};
-use stamp::Stamps;
+pub use exchange_entry::{
+    CLIENT_LEFT, ExchangeEntry, LoggedConnection, LoggedFailure, LoggedRequest, LoggedTls,
+    LoggedUpstream, Timings,
+};
+use line::{Json, LineSyntax, LineWriter, Logfmt, key, write_number};
+pub use log::{LineStyle, LogSample, WorkerLog};
+use timestamp::Timestamps;
 
 /// Why a connection ended. The names are the same in the log, in metric labels and in the
 /// documentation.
@@ -40,7 +43,7 @@ pub enum Cause {
     UpstreamReset,
     /// Nothing moved for as long as is allowed.
     Idle,
-    /// It lived as long as is allowed.
+    /// The connection lived as long as is allowed.
     Lifetime,
     /// A peer that was waited for did not keep up the minimum rate or missed a deadline.
     TooSlow,
@@ -48,11 +51,11 @@ pub enum Cause {
     HandshakeFailed,
     /// No endpoint could be connected to.
     ConnectFailed,
-    /// A rule of the configuration says no.
+    /// A rule of the configuration refused it.
     RefusedByRule,
     /// A limit was reached.
     Limit,
-    /// Lockgate was told to stop and the deadline passed.
+    /// The deadline of a drain passed.
     Drain,
     /// A fault of Lockgate's own.
     Internal,
@@ -101,10 +104,10 @@ impl Cause {
     }
 }
 
-/// At whose side a connection ended.
+/// The side at which a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
-pub enum Side {
+pub enum CauseSide {
     /// The client's side.
     Downstream,
     /// The origin's side.
@@ -113,7 +116,7 @@ pub enum Side {
     Lockgate,
 }
 
-impl Side {
+impl CauseSide {
     /// Every side, in the order of [`index`](Self::index).
     pub const ALL: [Self; 3] = [Self::Downstream, Self::Upstream, Self::Lockgate];
 
@@ -132,18 +135,18 @@ impl Side {
     }
 }
 
-/// The address of whoever is at the other end of a downstream connection.
+/// The address of the other end of a downstream connection, as the log has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Address {
+pub enum LoggedAddress {
     /// An IP address and port.
     Ip(SocketAddr),
-    /// A Unix socket, whose clients have no address.
+    /// A Unix socket: its clients have no address.
     Unix,
-    /// That of a client whose trusted proxy has not named it.
+    /// A client that its trusted proxy has not named.
     Unknown,
 }
 
-impl From<SocketAddr> for Address {
+impl From<SocketAddr> for LoggedAddress {
     fn from(address: SocketAddr) -> Self {
         Self::Ip(address)
     }
@@ -177,14 +180,14 @@ impl MaskIp {
     }
 }
 
-/// How a record becomes a line.
+/// The format of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Format {
+pub enum LineFormat {
     /// One JSON object.
     #[default]
     Json,
-    /// What Apache and nginx call combined. A connection that is relayed has no request: `-` stands
-    /// for what is missing.
+    /// The combined format of Apache and nginx. A relayed connection has no request: `-` stands for
+    /// what is missing.
     Combined,
     /// `name=value`, with the names of the JSON.
     Logfmt,
@@ -192,16 +195,16 @@ pub enum Format {
 
 /// When one direction of a relay was open, from the beginning of the connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Span {
+pub struct DirectionSpan {
     /// Until its first byte.
     pub first: Option<Duration>,
     /// Until its end, unless it was cut.
     pub end: Option<Duration>,
 }
 
-impl Span {
-    /// Bytes a second, where the connection took `duration`; nothing where that is too short to
-    /// say.
+impl DirectionSpan {
+    /// The rate in bytes a second, where the connection took `duration`; `None` where that is too
+    /// short.
     fn rate(self, bytes: u64, duration: Duration) -> Option<u64> {
         let millis = self.end.unwrap_or(duration).as_millis();
         let rate = (u128::from(bytes) * 1_000).checked_div(millis)?;
@@ -209,9 +212,9 @@ impl Span {
     }
 }
 
-/// What the log says of one connection. Borrowed: it lives for the call that writes it.
+/// The log entry of one connection. Borrowed: it lives for the call that writes it.
 #[derive(Debug, Clone, Copy)]
-pub struct Record<'a> {
+pub struct ConnectionEntry<'a> {
     /// The connection's id.
     pub id: u64,
     /// When it was accepted: milliseconds since 1970-01-01 UTC.
@@ -219,11 +222,11 @@ pub struct Record<'a> {
     /// The listener's address as configured.
     pub listener: &'a str,
     /// The true client, after a PROXY header.
-    pub client: Address,
-    /// Who connected to us.
-    pub peer: Address,
+    pub client: LoggedAddress,
+    /// The peer that has connected to us.
+    pub peer: LoggedAddress,
     /// The request that it began with, where it is an upgrade or a tunnel.
-    pub opened: Option<OpenedBy<'a>>,
+    pub opened: Option<TunnelRequest<'a>>,
     /// The server name of the ClientHello.
     pub sni: Option<&'a str>,
     /// The protocol agreed on by ALPN.
@@ -241,10 +244,10 @@ pub struct Record<'a> {
     /// Bytes sent to downstream.
     pub sent: u64,
     /// Both directions, received and sent, of what was relayed.
-    pub spans: Option<[Span; 2]>,
-    /// How long TLS with downstream took to agree, or to fail.
+    pub spans: Option<[DirectionSpan; 2]>,
+    /// The duration of the TLS handshake with downstream, finished or failed.
     pub handshake: Option<Duration>,
-    /// How long connecting to an endpoint took, or failed.
+    /// The duration of connecting to an endpoint, finished or failed.
     pub connect: Option<Duration>,
     /// From accept to the end.
     pub duration: Duration,
@@ -252,8 +255,8 @@ pub struct Record<'a> {
     pub endpoint: Option<&'a str>,
     /// Why it ended.
     pub cause: Cause,
-    /// At whose side it ended.
-    pub side: Side,
+    /// The side at which it ended.
+    pub side: CauseSide,
     /// More about the cause, for people.
     pub detail: Option<&'a str>,
 }
@@ -263,30 +266,33 @@ const HOST: usize = 512;
 
 /// A request after which its connection spoke something else.
 #[derive(Debug, Clone, Copy)]
-pub struct OpenedBy<'a> {
-    /// Its id.
+pub struct TunnelRequest<'a> {
+    /// The request's id.
     pub id: &'a str,
     /// Host and port that it asked for.
     pub host: &'a [u8],
-    /// Who asked, if a password said so.
+    /// The user, if a password proved it.
     pub user: Option<&'a str>,
 }
 
-impl Record<'_> {
+impl ConnectionEntry<'_> {
     /// Appends its line; allocates only when `out` must grow.
     ///
     /// Texts longer than 512 bytes are cut, so that no peer can make a line longer than some 30 KB.
-    fn write(&self, out: &mut Vec<u8>, stamps: &mut Stamps, format: Format, mask: MaskIp) {
+    fn write(&self, out: &mut Vec<u8>, stamps: &mut Timestamps, format: LineFormat, mask: MaskIp) {
         match format {
-            Format::Json => {
-                self.write_fields(Fields::<Json>::begin(out, stamps, self.accepted), mask)
+            LineFormat::Json => {
+                self.write_fields(LineWriter::<Json>::begin(out, stamps, self.accepted), mask)
             }
-            Format::Logfmt => {
-                self.write_fields(Fields::<Logfmt>::begin(out, stamps, self.accepted), mask);
+            LineFormat::Logfmt => {
+                self.write_fields(
+                    LineWriter::<Logfmt>::begin(out, stamps, self.accepted),
+                    mask,
+                );
             }
-            Format::Combined => {
+            LineFormat::Combined => {
                 // There was no request.
-                exchange::write_client(out, self.client, mask);
+                exchange_entry::write_client(out, self.client, mask);
                 out.extend_from_slice(b" - - [");
                 stamps.write_common(out, self.accepted);
                 out.extend_from_slice(b"] \"-\" - ");
@@ -296,12 +302,12 @@ impl Record<'_> {
         }
     }
 
-    fn write_fields<S: Syntax>(&self, mut fields: Fields<'_, S>, mask: MaskIp) {
+    fn write_fields<S: LineSyntax>(&self, mut fields: LineWriter<'_, S>, mask: MaskIp) {
         fields.hex(key!("id"), self.id);
         fields.text(key!("listener"), self.listener);
         fields.address([key!("client"), key!("client_port")], self.client, mask);
         fields.address([key!("peer"), key!("peer_port")], self.peer, mask);
-        if let Some(OpenedBy { id, host, user }) = self.opened {
+        if let Some(TunnelRequest { id, host, user }) = self.opened {
             fields.text(key!("request"), id);
             fields.some_bytes(key!("host"), Some(host), HOST);
             fields.some_text(key!("user"), user);
@@ -343,12 +349,12 @@ impl Record<'_> {
 mod tests {
     use super::*;
 
-    fn ip(text: &str) -> Address {
-        Address::Ip(text.parse().unwrap())
+    fn ip(text: &str) -> LoggedAddress {
+        LoggedAddress::Ip(text.parse().unwrap())
     }
 
-    pub(super) fn record() -> Record<'static> {
-        Record {
+    pub(super) fn record() -> ConnectionEntry<'static> {
+        ConnectionEntry {
             id: 0xfeed_0000_0000_0001,
             accepted: 1_795_294_561_234,
             listener: ":8443",
@@ -364,11 +370,11 @@ mod tests {
             received: 100,
             sent: 20_000,
             spans: Some([
-                Span {
+                DirectionSpan {
                     first: Some(Duration::from_millis(2)),
                     end: Some(Duration::from_secs(1)),
                 },
-                Span {
+                DirectionSpan {
                     first: Some(Duration::from_millis(30)),
                     end: None,
                 },
@@ -378,15 +384,15 @@ mod tests {
             duration: Duration::from_millis(61_000),
             endpoint: Some("unix:/run/app.sock"),
             cause: Cause::ClientClosed,
-            side: Side::Downstream,
+            side: CauseSide::Downstream,
             detail: Some("close_notify"),
         }
     }
 
-    pub(super) fn plain() -> Record<'static> {
-        Record {
-            client: Address::Unix,
-            peer: Address::Unix,
+    pub(super) fn plain() -> ConnectionEntry<'static> {
+        ConnectionEntry {
+            client: LoggedAddress::Unix,
+            peer: LoggedAddress::Unix,
             sni: None,
             alpn: None,
             tls_version: None,
@@ -402,19 +408,19 @@ mod tests {
         }
     }
 
-    pub(super) fn line(record: &Record<'_>, mask: MaskIp) -> String {
-        formatted(record, Format::Json, mask)
+    pub(super) fn line(record: &ConnectionEntry<'_>, mask: MaskIp) -> String {
+        formatted(record, LineFormat::Json, mask)
     }
 
-    fn formatted(record: &Record<'_>, format: Format, mask: MaskIp) -> String {
+    fn formatted(record: &ConnectionEntry<'_>, format: LineFormat, mask: MaskIp) -> String {
         let mut out = Vec::new();
-        record.write(&mut out, &mut Stamps::default(), format, mask);
+        record.write(&mut out, &mut Timestamps::default(), format, mask);
         String::from_utf8(out).unwrap()
     }
 
     /// A line that leaves no field out.
     pub(super) fn connection_with_every_field() -> String {
-        let opened = OpenedBy {
+        let opened = TunnelRequest {
             id: "0123",
             host: b"a.test:443",
             user: Some("alice"),
@@ -422,14 +428,14 @@ mod tests {
         let spans = record().spans.map(|[received, sent]| {
             [
                 received,
-                Span {
+                DirectionSpan {
                     end: received.end,
                     ..sent
                 },
             ]
         });
         line(
-            &Record {
+            &ConnectionEntry {
                 opened: Some(opened),
                 spans,
                 ..record()
@@ -440,13 +446,13 @@ mod tests {
 
     #[test]
     fn an_access_log_line_names_the_request_that_opened_it() {
-        let opened = OpenedBy {
+        let opened = TunnelRequest {
             id: "0123",
             host: b"a.test:443",
             user: Some("alice"),
         };
         let line = line(
-            &Record {
+            &ConnectionEntry {
                 opened: Some(opened),
                 ..plain()
             },
@@ -501,8 +507,8 @@ mod tests {
             ("[::ffff:203.0.113.9]:1", "203.0.113.9", "203.0.113.0"),
             ("[::1]:1", "::1", "::"),
         ] {
-            for at in [ip(address), Address::Unix] {
-                let record = Record {
+            for at in [ip(address), LoggedAddress::Unix] {
+                let record = ConnectionEntry {
                     client: ip(address),
                     peer: at,
                     ..plain()
@@ -532,7 +538,7 @@ mod tests {
                     .all(|other| other.as_str() != cause.as_str())
             );
         }
-        for (i, side) in Side::ALL.into_iter().enumerate() {
+        for (i, side) in CauseSide::ALL.into_iter().enumerate() {
             assert_eq!(side.index(), i);
         }
     }
@@ -540,11 +546,11 @@ mod tests {
     #[test]
     fn logfmt_and_combined_have_a_connection_line_too() {
         assert_eq!(
-            formatted(&record(), Format::Combined, MaskIp::Mask),
+            formatted(&record(), LineFormat::Combined, MaskIp::Mask),
             "203.0.113.0 - - [21/Nov/2026:20:56:01 +0000] \"-\" - 20000 \"-\" \"-\"\n"
         );
         assert_eq!(
-            formatted(&plain(), Format::Logfmt, MaskIp::Keep),
+            formatted(&plain(), LineFormat::Logfmt, MaskIp::Keep),
             "time=2026-11-21T20:56:01.234Z id=feed000000000001 listener=:8443 client=unix peer=unix \
              received_bytes=100 sent_bytes=20000 duration_seconds=61.000000 cause=client_closed side=downstream\n"
         );

@@ -1,83 +1,73 @@
 //! The accounts of the clients that are connected: what each of them holds of what the process has,
 //! over all workers.
 //!
-//! One table for the process. Does not say how much a client may hold: that is for each thing that
-//! is scarce to say.
+//! One table for the process. Does not limit a client's holdings: each scarce resource does.
 
-use std::collections::HashMap;
-use std::hash::BuildHasher;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
-use foldhash::fast::RandomState;
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 
-use crate::limits::{Counted, client};
-
-const SHARDS: usize = 64;
+use crate::limits::{CountGuard, ShardedTable, client};
 
 /// The accounts of all clients that are connected. An IPv6 client is its /64.
 #[derive(Debug)]
-pub struct Clients {
-    hasher: RandomState,
-    shards: Box<[Shard]>,
-}
+pub struct Clients(ShardedTable<AccountKey, Weak<ClientAccount>>);
 
-type Shard = Mutex<HashMap<Key, Weak<Account>, RandomState>>;
-type Key = (IpAddr, Standing);
+type AccountKey = (IpAddr, ClientClass);
 
 /// Whether shares hold for a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Standing {
-    /// It may hold its share of what is scarce.
+pub enum ClientClass {
+    /// A client that may hold its share of scarce resources.
     Ordinary,
-    /// A trusted peer or a peer on a Unix socket: it speaks for many clients, and may hold all
-    /// there is.
+    /// A trusted peer or a peer on a Unix socket: it acts for many clients, and may hold all there
+    /// is.
     Exempt,
 }
 
-/// What one client holds. The account exists as long as one of its connections.
+/// The account of one client. It exists as long as one of its connections.
 #[derive(Debug)]
 #[repr(align(64))] // On a cache line of its own: clients do not slow each other down.
-pub struct Account {
-    /// Its connections.
-    pub connections: Held,
+pub struct ClientAccount {
+    /// The number of its connections.
+    pub connections: HeldCount,
     /// Sockets towards endpoints that its streams use, where each has one.
-    pub sockets: Held,
-    /// Whose turn it is of the handshakes that wait for a place.
-    handshakes: Waits,
-    /// Whose turn it is of the requests that wait for the client's share of sockets.
-    shares: Waits,
+    pub sockets: HeldCount,
+    /// The handshakes that wait for a place, in turn.
+    handshakes: WaitLine,
+    /// The requests that wait for the client's share of sockets, in turn.
+    shares: WaitLine,
     freed: Notify,
-    key: Key,
+    key: AccountKey,
     table: Weak<Clients>,
 }
 
 /// A connection that its client's account counts until this is dropped.
 #[derive(Debug)]
-pub struct Connected(Arc<Account>);
+pub struct CountedConnection(Arc<ClientAccount>);
 
-/// How much of one thing a client holds.
+/// The number of units of one resource that a client holds.
 #[derive(Debug, Default)]
-pub struct Held(AtomicUsize);
+pub struct HeldCount(AtomicUsize);
 
 /// The waits of a client for one thing: one of them is first, and the others are behind it.
 #[derive(Debug)]
-struct Waits {
+struct WaitLine {
     first: Semaphore,
     count: AtomicUsize,
 }
 
 /// The turn of one of a client's waits; dropping it gives it to the next.
 #[derive(Debug)]
-pub struct Turn<'a> {
+pub struct WaitTurn<'a> {
     _first: SemaphorePermit<'a>,
-    _wait: Counted<'a>,
+    _wait: CountGuard<'a>,
 }
 
-impl Default for Waits {
+impl Default for WaitLine {
     fn default() -> Self {
         Self {
             first: Semaphore::new(1),
@@ -86,37 +76,37 @@ impl Default for Waits {
     }
 }
 
-impl Waits {
-    async fn turn(&self) -> Turn<'_> {
-        let wait = Counted::one(&self.count);
-        Turn {
+impl WaitLine {
+    async fn turn(&self) -> WaitTurn<'_> {
+        let wait = CountGuard::one(&self.count);
+        WaitTurn {
             _first: self.first.acquire().await.expect("it is never closed"),
             _wait: wait,
         }
     }
 }
 
-impl Connected {
+impl CountedConnection {
     /// Counts one more connection.
-    pub fn new(account: Arc<Account>) -> Self {
+    pub fn new(account: Arc<ClientAccount>) -> Self {
         account.connections.add(1);
         Self(account)
     }
 
     /// The client's account.
-    pub fn account(&self) -> &Arc<Account> {
+    pub fn account(&self) -> &Arc<ClientAccount> {
         &self.0
     }
 }
 
-impl Drop for Connected {
+impl Drop for CountedConnection {
     fn drop(&mut self) {
         self.0.connections.remove(1);
     }
 }
 
-impl Held {
-    /// How much that is now.
+impl HeldCount {
+    /// The present number.
     pub fn now(&self) -> usize {
         self.0.load(Ordering::SeqCst)
     }
@@ -128,7 +118,7 @@ impl Held {
 
     /// Takes away what was added.
     pub fn remove(&self, less: usize) {
-        // A request that waits reads this after it has said that it waits: one of both sees the
+        // A request that waits reads this after it has announced its wait: one of both sees the
         // other.
         self.0.fetch_sub(less, Ordering::SeqCst);
     }
@@ -137,30 +127,22 @@ impl Held {
 impl Clients {
     /// A table without clients.
     pub fn new() -> Arc<Self> {
-        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Arc::new(Self {
-            hasher: RandomState::default(),
-            shards,
-        })
+        Arc::new(Self(ShardedTable::new()))
     }
 
     /// The account of the client at `ip`. A client without an address is at the unspecified one.
-    pub fn of(self: &Arc<Self>, ip: IpAddr, standing: Standing) -> Arc<Account> {
+    pub fn of(self: &Arc<Self>, ip: IpAddr, standing: ClientClass) -> Arc<ClientAccount> {
         let key = (client(ip), standing);
-        // The lock is held for one look-up, never over a wait.
-        let mut shard = self
-            .shard(key)
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut shard = self.0.lock(&key);
         if let Some(account) = shard.get(&key).and_then(Weak::upgrade) {
             return account;
         }
         let table = Arc::downgrade(self);
-        let account = Arc::new(Account {
-            connections: Held::default(),
-            sockets: Held::default(),
-            handshakes: Waits::default(),
-            shares: Waits::default(),
+        let account = Arc::new(ClientAccount {
+            connections: HeldCount::default(),
+            sockets: HeldCount::default(),
+            handshakes: WaitLine::default(),
+            shares: WaitLine::default(),
             freed: Notify::new(),
             key,
             table,
@@ -169,18 +151,13 @@ impl Clients {
         account
     }
 
-    /// How many clients are connected.
+    /// The number of connected clients.
     pub fn count(&self) -> usize {
-        let count = |shard: &Shard| shard.lock().unwrap_or_else(PoisonError::into_inner).len();
-        self.shards.iter().map(count).sum()
-    }
-
-    fn shard(&self, key: Key) -> &Shard {
-        &self.shards[self.hasher.hash_one(key) as usize % SHARDS]
+        self.0.len()
     }
 }
 
-impl Account {
+impl ClientAccount {
     /// The client's address; of an IPv6 client its /64.
     pub fn client(&self) -> IpAddr {
         self.key.0
@@ -188,12 +165,12 @@ impl Account {
 
     /// Whether the client may hold more than its share.
     pub fn is_exempt(&self) -> bool {
-        self.key.1 == Standing::Exempt
+        self.key.1 == ClientClass::Exempt
     }
 
     /// Waits until a handshake of the client may wait for a place among those of others. An exempt
     /// client's need not.
-    pub(crate) async fn handshake_turn(&self) -> Option<Turn<'_>> {
+    pub(crate) async fn handshake_turn(&self) -> Option<WaitTurn<'_>> {
         if self.is_exempt() {
             None
         } else {
@@ -202,7 +179,7 @@ impl Account {
     }
 
     /// Waits until the request is the first of those of the client that wait for its share.
-    pub(crate) async fn share_turn(&self) -> Turn<'_> {
+    pub(crate) async fn share_turn(&self) -> WaitTurn<'_> {
         self.shares.turn().await
     }
 
@@ -224,16 +201,13 @@ impl Account {
     }
 }
 
-impl Drop for Account {
+impl Drop for ClientAccount {
     fn drop(&mut self) {
         let Some(table) = self.table.upgrade() else {
             return;
         };
-        let mut shard = table
-            .shard(self.key)
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        // The client may have come back meanwhile: that account is another one.
+        let mut shard = table.0.lock(&self.key);
+        // The client may be connected again: that account is another one.
         if shard
             .get(&self.key)
             .is_some_and(|account| account.strong_count() == 0)
@@ -254,7 +228,7 @@ mod tests {
     #[test]
     fn connections_of_one_client_share_an_account() {
         let clients = Clients::new();
-        let of = |text| clients.of(ip(text), Standing::Ordinary);
+        let of = |text| clients.of(ip(text), ClientClass::Ordinary);
         let held = [
             of("192.0.2.1"),
             of("::ffff:192.0.2.1"),
@@ -272,7 +246,7 @@ mod tests {
     #[test]
     fn an_exempt_account_is_never_that_of_an_ordinary_client() {
         let clients = Clients::new();
-        let [ordinary, exempt] = [Standing::Ordinary, Standing::Exempt]
+        let [ordinary, exempt] = [ClientClass::Ordinary, ClientClass::Exempt]
             .map(|standing| clients.of(ip("192.0.2.1"), standing));
         assert!(!Arc::ptr_eq(&ordinary, &exempt) && exempt.is_exempt() && !ordinary.is_exempt());
     }
@@ -280,15 +254,15 @@ mod tests {
     #[test]
     fn client_accounts_are_exact_while_threads_come_and_go() {
         let clients = Clients::new();
-        let kept = clients.of(ip("192.0.2.1"), Standing::Ordinary);
+        let kept = clients.of(ip("192.0.2.1"), ClientClass::Ordinary);
         std::thread::scope(|scope| {
             for thread in 0..4_u8 {
                 let clients = &clients;
                 scope.spawn(move || {
                     for turn in 0..2_000_u32 {
                         let last = (turn + u32::from(thread)) as u8 % 3 + 1;
-                        let account = clients.of([192, 0, 2, last].into(), Standing::Ordinary);
-                        let connection = Connected::new(account);
+                        let account = clients.of([192, 0, 2, last].into(), ClientClass::Ordinary);
+                        let connection = CountedConnection::new(account);
                         assert!(connection.account().connections.now() >= 1);
                     }
                 });
@@ -296,7 +270,7 @@ mod tests {
         });
         assert!(Arc::ptr_eq(
             &kept,
-            &clients.of(ip("192.0.2.1"), Standing::Ordinary)
+            &clients.of(ip("192.0.2.1"), ClientClass::Ordinary)
         ));
         assert_eq!((clients.count(), kept.connections.now()), (1, 0));
     }

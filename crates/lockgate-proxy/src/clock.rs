@@ -20,7 +20,7 @@ use lockgate_net::nanos::Nanos;
 use lockgate_net::relay::Meter;
 use tokio::sync::Notify;
 
-use crate::clients::Connected;
+use crate::clients::CountedConnection;
 use crate::member_set::MemberSet;
 
 /// How often the supervisor ticks.
@@ -367,7 +367,7 @@ pub struct Watch {
     /// The client's address, once it is known.
     pub client: Cell<Option<IpAddr>>,
     /// The account of its client, once it is known; none where this is a part of another connection.
-    pub account: OnceCell<Connected>,
+    pub account: OnceCell<CountedConnection>,
     /// The index of its listener, where its bytes count for one.
     pub listener: Cell<Option<usize>>,
     /// The index of its relay among those of the process, if it is one.

@@ -58,9 +58,9 @@ fn code_point(out: &mut Vec<u8>, code: u32) {
 /// Whether a space may stand in the text as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Space {
-    /// It stands within quotes.
+    /// The text stands within quotes.
     AsIs,
-    /// It would end the text.
+    /// A space would end the text.
     Escaped,
 }
 

@@ -11,17 +11,17 @@ use std::time::{Duration, Instant};
 use lockgate_http::head::{RequestHead, ResponseHead};
 use lockgate_rules::{Pattern, ProxyVersion, RequestValues};
 
-use crate::access_log::{Cause, OpenedBy, Side};
-use crate::answer::Fault;
+use crate::access_log::{Cause, CauseSide, TunnelRequest};
 use crate::body::ReadError;
-use crate::clients::Account;
+use crate::clients::ClientAccount;
 use crate::clock::{Cut, Guard, WaitReason};
-use crate::limits::Share;
+use crate::error_response::HttpFault;
+use crate::limits::KeyedPermit;
 use crate::member_set::MemberSet;
 use crate::message::{ClientExchange, OutgoingRequest, Persistence};
 use crate::metrics::http::SiteCells;
 use crate::request_id::RequestId;
-use crate::rules::Rules;
+use crate::rules::RouteRules;
 use crate::shaping::Shapers;
 use crate::upstream::{
     ConnectionPermit, DialError, Endpoint, InFlight, Lease, Preference, PrivateConnections,
@@ -40,7 +40,7 @@ pub struct RoutedRequest<'a> {
     /// The route's path pattern.
     pub pattern: &'a Pattern,
     /// The route's rules.
-    pub rules: &'a Rules,
+    pub rules: &'a RouteRules,
 }
 
 impl<'a> RoutedRequest<'a> {
@@ -57,10 +57,10 @@ pub struct Dispatch<'a, D> {
     /// The deadlines.
     pub guard: &'a Guard,
     /// The client's account.
-    pub account: Option<&'a Arc<Account>>,
+    pub account: Option<&'a Arc<ClientAccount>>,
     /// The account that pays for the socket towards the endpoint, for a stream of HTTP/2. A
     /// connection of HTTP/1 uses one socket at a time, which is free.
-    pub share_of: Option<&'a Arc<Account>>,
+    pub share_of: Option<&'a Arc<ClientAccount>>,
     /// The client's side: source of the request's body, destination of the response.
     pub down: &'a mut D,
     /// The endpoint that the client prefers.
@@ -144,8 +144,8 @@ pub struct OpeningRequest {
 
 impl OpeningRequest {
     /// The fields of the log line.
-    pub fn log_fields(&self) -> OpenedBy<'_> {
-        OpenedBy {
+    pub fn log_fields(&self) -> TunnelRequest<'_> {
+        TunnelRequest {
             id: self.id.as_str(),
             host: &self.host,
             user: self.user.as_deref(),
@@ -157,9 +157,9 @@ impl OpeningRequest {
 #[derive(Debug, Default)]
 pub struct Shares {
     /// Its place among those of its client.
-    pub client: Option<Share<IpAddr>>,
+    pub client: Option<KeyedPermit<IpAddr>>,
     /// Its place among those of its user.
-    pub user: Option<Share<Arc<str>>>,
+    pub user: Option<KeyedPermit<Arc<str>>>,
 }
 
 /// The limits of a connection that is relayed after HTTP has ended.
@@ -229,7 +229,7 @@ impl<D: ClientExchange> Dispatch<'_, D> {
             .await
         {
             Ok(flushed) => flushed.map_err(|error| ExchangeFailure::client(&error))?,
-            Err(cut) => return Err(ExchangeFailure::cut(cut, Fault::ResponseTimeout)),
+            Err(cut) => return Err(ExchangeFailure::cut(cut, HttpFault::ResponseTimeout)),
         }
         let shapers = self.shapers.take();
         self.outcome.switched = Some(Box::new(SwitchedConnection {
@@ -255,23 +255,23 @@ impl ExchangeOutcome {
 #[derive(Debug)]
 pub struct ExchangeFailure {
     /// The error response, if the client can still be sent one.
-    pub fault: Option<Fault>,
+    pub fault: Option<HttpFault>,
     /// The cause in the log.
     pub cause: Cause,
     /// The side at fault.
-    pub side: Side,
+    pub side: CauseSide,
     /// The detail in the log, which the client is not told.
     pub detail: Cow<'static, str>,
 }
 
 impl ExchangeFailure {
     /// A failure with an error response.
-    pub fn of(fault: Fault) -> Self {
+    pub fn of(fault: HttpFault) -> Self {
         Self::because(fault, Cow::Borrowed(""))
     }
 
     /// A failure with an error response, and a detail for the log.
-    pub fn because(fault: Fault, detail: impl Into<Cow<'static, str>>) -> Self {
+    pub fn because(fault: HttpFault, detail: impl Into<Cow<'static, str>>) -> Self {
         Self {
             fault: Some(fault),
             cause: fault.cause(),
@@ -281,7 +281,7 @@ impl ExchangeFailure {
     }
 
     /// A failure without an error response.
-    pub fn silent(cause: Cause, side: Side, detail: impl Into<Cow<'static, str>>) -> Self {
+    pub fn silent(cause: Cause, side: CauseSide, detail: impl Into<Cow<'static, str>>) -> Self {
         Self {
             fault: None,
             cause,
@@ -292,7 +292,7 @@ impl ExchangeFailure {
 
     /// A broken connection of the client.
     pub fn client(error: &impl fmt::Display) -> Self {
-        Self::silent(Cause::ClientReset, Side::Downstream, error.to_string())
+        Self::silent(Cause::ClientReset, CauseSide::Downstream, error.to_string())
     }
 
     /// A request body that cannot be read to its end.
@@ -302,32 +302,34 @@ impl ExchangeFailure {
             ReadError::Reset(error) => Self::client(error),
             ReadError::Cut => Self::silent(
                 Cause::ClientClosed,
-                Side::Downstream,
+                CauseSide::Downstream,
                 "in the middle of the body",
             ),
-            ReadError::TooLong => Self::of(Fault::ContentTooLarge),
+            ReadError::TooLong => Self::of(HttpFault::ContentTooLarge),
             ReadError::Head(_)
             | ReadError::Section(_)
             | ReadError::Framing(_)
             | ReadError::Body(_)
-            | ReadError::Transform(_) => Self::because(Fault::Malformed, error.to_string()),
+            | ReadError::Transform(_) => Self::because(HttpFault::Malformed, error.to_string()),
         }
     }
 
     /// An exchange that was cut; `fault` is the meaning of a deadline.
-    pub fn cut(cut: Cut, fault: Fault) -> Self {
+    pub fn cut(cut: Cut, fault: HttpFault) -> Self {
         match cut {
             Cut::Deadline => Self::of(fault),
-            Cut::Idle => Self::silent(Cause::Idle, Side::Lockgate, ""),
-            Cut::Lifetime => Self::silent(Cause::Lifetime, Side::Lockgate, ""),
-            Cut::Spent => Self::silent(Cause::Limit, Side::Lockgate, "bytes"),
-            Cut::Drain => Self::silent(Cause::Drain, Side::Lockgate, ""),
-            Cut::Slow => Self::because(Fault::RequestTimeout, "below the minimum rate"),
-            Cut::EndpointDown => Self::of(Fault::EndpointDown),
-            Cut::Memory => Self::silent(Cause::Limit, Side::Lockgate, "memory"),
-            Cut::Crowded => {
-                Self::silent(Cause::Limit, Side::Lockgate, "stalled while others waited")
-            }
+            Cut::Idle => Self::silent(Cause::Idle, CauseSide::Lockgate, ""),
+            Cut::Lifetime => Self::silent(Cause::Lifetime, CauseSide::Lockgate, ""),
+            Cut::Spent => Self::silent(Cause::Limit, CauseSide::Lockgate, "bytes"),
+            Cut::Drain => Self::silent(Cause::Drain, CauseSide::Lockgate, ""),
+            Cut::Slow => Self::because(HttpFault::RequestTimeout, "below the minimum rate"),
+            Cut::EndpointDown => Self::of(HttpFault::EndpointDown),
+            Cut::Memory => Self::silent(Cause::Limit, CauseSide::Lockgate, "memory"),
+            Cut::Crowded => Self::silent(
+                Cause::Limit,
+                CauseSide::Lockgate,
+                "stalled while others waited",
+            ),
         }
     }
 }
@@ -335,11 +337,11 @@ impl ExchangeFailure {
 impl From<DialError> for ExchangeFailure {
     fn from(error: DialError) -> Self {
         match error {
-            DialError::Cut(cut) => Self::cut(cut, Fault::ConnectionTimeout),
+            DialError::Cut(cut) => Self::cut(cut, HttpFault::ConnectionTimeout),
             DialError::Left => {
-                Self::silent(Cause::ClientReset, Side::Downstream, error.to_string())
+                Self::silent(Cause::ClientReset, CauseSide::Downstream, error.to_string())
             }
-            error => Self::because(Fault::from(&error), error.to_string()),
+            error => Self::because(HttpFault::from(&error), error.to_string()),
         }
     }
 }

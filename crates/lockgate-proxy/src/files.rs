@@ -2,12 +2,12 @@
 //!
 //! # Layout
 //! - `resolve`: from a path to a file, a redirect, a directory or nothing.
-//! - `load`, `file`: what is read of a file and held.
+//! - `representation`, `file`: what is read of a file and held.
 //! - `cache`: what a worker keeps of it.
 
 pub(crate) mod cache;
 pub(crate) mod file;
-pub(crate) mod load;
+pub(crate) mod representation;
 pub(crate) mod resolve;
 
 use std::path::PathBuf;
@@ -18,15 +18,15 @@ use lockgate_http::media_type;
 use lockgate_net::files::{DiskWait, Errno, FileVersion, Root};
 use lockgate_net::thread_pool::ThreadPool;
 
-pub use cache::{Cache, DESCRIPTORS};
+pub use cache::{DESCRIPTORS, FileCache};
 pub use lockgate_net::files::Symlinks;
 use lockgate_rules::{FileTypes, Template};
 
 use crate::transform::Rewrite;
 
-use cache::Hit;
-use file::Loaded;
-use resolve::{Resolved, Wanted, absolute, is_absence};
+use cache::CachedFile;
+use file::LoadedFile;
+use resolve::{FileQuery, ResolvedPath, absolute, is_absence};
 
 /// The codings of siblings, and what is behind their names; what is wanted alike goes in this
 /// order.
@@ -36,20 +36,20 @@ pub(crate) const CODINGS: [(Coding, &str); 3] = [
     (Coding::Gzip, ".gz"),
 ];
 
-/// How the files of one route are served.
+/// The settings of a route that serves files.
 #[derive(Debug)]
 pub struct Files {
     /// Their number among those of the process.
-    pub place: usize,
+    pub id: usize,
     /// The directory.
     pub root: PathBuf,
-    /// Where symbolic links may lead.
+    /// The rule for symbolic links.
     pub symlinks: Symlinks,
-    /// What is served for a directory: the first of these that is there.
+    /// The names of index files: the first that exists is served for a directory.
     pub index: Vec<String>,
     /// Whether pages are found without their `.html`, and only so.
     pub clean_urls: bool,
-    /// What is tried instead of the path.
+    /// The paths that are tried instead of the request's.
     pub attempts: Vec<Template>,
     /// The page that stands for every path that an application has made up.
     pub spa: Option<Vec<u8>>,
@@ -61,23 +61,23 @@ pub struct Files {
     pub hidden: bool,
     /// Media types that go over those that are known.
     pub types: FileTypes,
-    /// What is said of text.
+    /// The charset of text.
     pub charset: Option<String>,
-    /// Whether siblings with `.zst`, `.br` and `.gz` are sent to who takes them.
+    /// Whether siblings with `.zst`, `.br` and `.gz` are sent to clients that accept them.
     pub precompressed: bool,
-    /// What waits for a disk.
+    /// The threads for blocking reads.
     pub threads: Arc<ThreadPool>,
-    /// What lists directories, on one thread: no file waits for it.
+    /// The one thread that lists directories: no file waits for it.
     pub lister: Arc<ThreadPool>,
-    /// What compresses: no file waits for it that is not compressed.
+    /// The threads that compress: only compressed files wait for them.
     pub compressors: Arc<ThreadPool>,
 }
 
-/// What a thread or the worker itself brings from the file system.
-pub(crate) enum Brought {
-    /// What was there before is still there.
+/// The result of a look into the file system.
+pub(crate) enum LoadResult {
+    /// The file is unchanged.
     Same,
-    File(Box<Loaded>, u16),
+    File(Box<LoadedFile>, u16),
     Moved(Vec<u8>),
     Directory(Vec<u8>),
     Missing,
@@ -85,40 +85,40 @@ pub(crate) enum Brought {
 
 impl Files {
     /// Asks the file system, and reads what is found there unless it is what was `before`.
-    pub(crate) fn bring(
+    pub(crate) fn load(
         &self,
-        wanted: &Wanted,
-        before: Option<&Before>,
+        wanted: &FileQuery,
+        before: Option<&CachedState>,
         rewrite: Option<&Arc<Rewrite>>,
         wait: DiskWait,
-    ) -> Result<Brought, Errno> {
+    ) -> Result<LoadResult, Errno> {
         let root = match Root::open(&self.root, self.symlinks, wait) {
             // One that is not there yet has nothing in it.
-            Err(error) if is_absence(error) => return Ok(Brought::Missing),
+            Err(error) if is_absence(error) => return Ok(LoadResult::Missing),
             opened => opened?,
         };
         Ok(match self.resolve(&root, wanted)? {
-            Resolved::File {
+            ResolvedPath::File {
                 at,
                 stamp,
                 status,
                 instead,
             } => {
                 if before.is_some_and(|before| before.is(self, &root, &at, stamp, status)) {
-                    return Ok(Brought::Same);
+                    return Ok(LoadResult::Same);
                 }
                 let own = absolute(&at);
                 let stands_for_it = instead || !wanted.attempts.is_empty();
                 let path = if stands_for_it { &own } else { &wanted.asked };
-                let mut loaded = Loaded::load(self, &root, path, &at, wait)?;
+                let mut loaded = LoadedFile::load(self, &root, path, &at, wait)?;
                 if let Some(rewrite) = rewrite.filter(|rewrite| rewrite.takes(&loaded.media_type)) {
                     loaded.change(rewrite, wait)?;
                 }
-                Brought::File(Box::new(loaded), status)
+                LoadResult::File(Box::new(loaded), status)
             }
-            Resolved::Moved(to) => Brought::Moved(to),
-            Resolved::Directory(at) => Brought::Directory(at),
-            Resolved::Missing => Brought::Missing,
+            ResolvedPath::Moved(to) => LoadResult::Moved(to),
+            ResolvedPath::Directory(at) => LoadResult::Directory(at),
+            ResolvedPath::Missing => LoadResult::Missing,
         })
     }
 
@@ -135,9 +135,9 @@ impl Files {
     }
 }
 
-/// What a file was when it was read.
+/// The state of a file when it was read.
 #[derive(Clone)]
-pub(crate) struct Before {
+pub(crate) struct CachedState {
     at: Vec<u8>,
     own: FileVersion,
     /// Nothing where they do not matter, as the file was changed.
@@ -147,8 +147,8 @@ pub(crate) struct Before {
     settled: bool,
 }
 
-impl Before {
-    pub(crate) fn of(hit: &Hit) -> Self {
+impl CachedState {
+    pub(crate) fn of(hit: &CachedFile) -> Self {
         let loaded = &hit.file.loaded;
         Self {
             at: loaded.at.clone(),
@@ -173,7 +173,8 @@ impl Before {
                 .ok()
                 .map(|(_, stamp)| stamp);
             // One that was left alone for its age is left alone still.
-            before.is_none() && now.is_none_or(|now| load::is_stale(&now, &stamp)) || *before == now
+            before.is_none() && now.is_none_or(|now| representation::is_stale(&now, &stamp))
+                || *before == now
         };
         let Some(siblings) = self.siblings.as_ref().filter(|_| files.precompressed) else {
             return same;

@@ -1,8 +1,8 @@
 //! What is promised for the process, not for a worker: how many connections and handshakes at once.
 //!
-//! The only state that workers share and write. What is full is waited for, first come first
-//! served; what waits in the listener's backlog costs nothing. Does not know why somebody waits or
-//! how long they may.
+//! The only state that workers share and write. A full limit is waited for, first come first
+//! served; connections in the listener's backlog cost nothing. Does not know the purpose of a wait
+//! or its deadline.
 
 pub mod connections;
 pub mod handshakes;
@@ -12,22 +12,55 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use foldhash::fast::RandomState;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+const SHARDS: usize = 64;
+
+/// A table that all workers write, in shards with a lock each.
+#[derive(Debug)]
+pub(crate) struct ShardedTable<K, V> {
+    hasher: RandomState,
+    shards: Box<[Mutex<Shard<K, V>>]>,
+}
+
+type Shard<K, V> = HashMap<K, V, RandomState>;
+
+impl<K: Hash + Eq, V> ShardedTable<K, V> {
+    pub(crate) fn new() -> Self {
+        Self {
+            hasher: RandomState::default(),
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+        }
+    }
+
+    /// The shard of `key`, for one look-up: never held over a wait.
+    pub(crate) fn lock(&self, key: &K) -> MutexGuard<'_, Shard<K, V>> {
+        lock(&self.shards[self.hasher.hash_one(key) as usize % SHARDS])
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.shards.iter().map(|shard| lock(shard).len()).sum()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// The right to one of something limited; dropping it gives it back.
 pub type Permit = OwnedSemaphorePermit;
 
 /// A number of things that may be had at once by the whole process.
 #[derive(Debug, Clone)]
-pub struct Limit {
+pub struct ProcessLimit {
     free: Arc<Semaphore>,
     size: usize,
 }
 
-impl Limit {
+impl ProcessLimit {
     /// Allows `size` at once.
     pub fn new(size: usize) -> Self {
         let size = size.min(Semaphore::MAX_PERMITS);
@@ -37,17 +70,17 @@ impl Limit {
         }
     }
 
-    /// How many there may be.
+    /// The size of the limit.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// How many there are.
+    /// The number in use.
     pub fn used(&self) -> usize {
         self.size - self.free.available_permits()
     }
 
-    /// Takes one now, or not at all; nobody who waits already is overtaken.
+    /// Takes one now, or not at all; no earlier wait is overtaken.
     pub fn try_take(&self) -> Option<Permit> {
         Arc::clone(&self.free).try_acquire_owned().ok()
     }
@@ -63,16 +96,16 @@ impl Limit {
 
 /// One more of a count, until it is dropped.
 #[derive(Debug)]
-pub struct Counted<'a>(&'a AtomicUsize);
+pub struct CountGuard<'a>(&'a AtomicUsize);
 
-impl<'a> Counted<'a> {
+impl<'a> CountGuard<'a> {
     pub(crate) fn one(count: &'a AtomicUsize) -> Self {
         count.fetch_add(1, Ordering::SeqCst);
         Self(count)
     }
 }
 
-impl Drop for Counted<'_> {
+impl Drop for CountGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
@@ -83,54 +116,44 @@ impl Drop for Counted<'_> {
 #[derive(Debug)]
 pub struct PerClient {
     size: usize,
-    hasher: RandomState,
-    shards: Box<[Shard]>,
+    clients: ShardedTable<IpAddr, Arc<ClientConnections>>,
 }
-
-type Shard = Mutex<HashMap<IpAddr, Arc<Client>, RandomState>>;
 
 /// One client's connections.
 #[derive(Debug)]
-struct Client {
-    limit: Limit,
-    /// Those that hold a place or wait for one.
+struct ClientConnections {
+    limit: ProcessLimit,
+    /// The connections that hold a slot or wait for one.
     present: AtomicUsize,
 }
 
 /// The outcome of asking for a place among a client's connections.
 #[derive(Debug)]
-pub struct Place {
-    client: Arc<Client>,
+pub struct PerClientPermit {
+    client: Arc<ClientConnections>,
     key: IpAddr,
     table: Arc<PerClient>,
     permit: Option<Permit>,
 }
-
-const SHARDS: usize = 64;
 
 impl PerClient {
     /// Allows each client `size` connections at once.
     pub fn new(size: usize) -> Arc<Self> {
         Arc::new(Self {
             size,
-            hasher: RandomState::default(),
-            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            clients: ShardedTable::new(),
         })
     }
 
     /// A place for a connection of `ip`, still to be waited for; `None` when as many wait already
     /// as may be served: what waits costs a descriptor, so one client must not have all of
     /// them.
-    pub fn enter(self: &Arc<Self>, ip: IpAddr) -> Option<Place> {
+    pub fn enter(self: &Arc<Self>, ip: IpAddr) -> Option<PerClientPermit> {
         let key = client(ip);
-        // The lock is held for one look-up, never over a wait.
-        let mut shard = self
-            .shard(key)
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut shard = self.clients.lock(&key);
         let client = shard.entry(key).or_insert_with(|| {
-            Arc::new(Client {
-                limit: Limit::new(self.size),
+            Arc::new(ClientConnections {
+                limit: ProcessLimit::new(self.size),
                 present: AtomicUsize::new(0),
             })
         });
@@ -138,107 +161,82 @@ impl PerClient {
             return None;
         }
         client.present.fetch_add(1, Ordering::Relaxed);
-        Some(Place {
+        Some(PerClientPermit {
             client: Arc::clone(client),
             key,
             table: Arc::clone(self),
             permit: None,
         })
     }
-
-    fn shard(&self, key: IpAddr) -> &Shard {
-        &self.shards[self.hasher.hash_one(key) as usize % SHARDS]
-    }
 }
 
-impl Place {
+impl PerClientPermit {
     /// Waits until the client's earlier connections leave room.
     pub async fn wait(&mut self) {
         self.permit = Some(self.client.limit.take().await);
     }
 }
 
-impl Drop for Place {
+impl Drop for PerClientPermit {
     fn drop(&mut self) {
         self.permit = None;
-        let mut shard = self
-            .table
-            .shard(self.key)
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut shard = self.table.clients.lock(&self.key);
         if self.client.present.fetch_sub(1, Ordering::Relaxed) == 1 {
             shard.remove(&self.key);
         }
     }
 }
 
-/// How much of one thing each may have at once, whoever they are: tunnels of a client, of a user.
-/// Nobody waits.
+/// A limit for each key, such as a client or a user: its number of tunnels. Without waiting.
 #[derive(Debug)]
-pub struct AtOnce<K> {
+pub struct KeyedLimit<K> {
     size: usize,
-    hasher: RandomState,
-    shards: Box<[Mutex<HashMap<K, usize, RandomState>>]>,
+    counts: ShardedTable<K, usize>,
 }
 
-/// One of those that somebody may have; dropping it gives it back.
+/// The right to one unit of a key's limit; dropping it gives it back.
 #[derive(Debug)]
-pub struct Share<K: Hash + Eq> {
+pub struct KeyedPermit<K: Hash + Eq> {
     key: K,
-    table: Arc<AtOnce<K>>,
+    table: Arc<KeyedLimit<K>>,
 }
 
-impl<K: Hash + Eq + Clone> AtOnce<K> {
+impl<K: Hash + Eq + Clone> KeyedLimit<K> {
     /// Allows each `size`.
     pub fn new(size: usize) -> Arc<Self> {
-        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
         Arc::new(Self {
             size,
-            hasher: RandomState::default(),
-            shards,
+            counts: ShardedTable::new(),
         })
     }
 
     /// One more for `key`; `None` when it has as many as it may.
-    pub fn take(self: &Arc<Self>, key: &K) -> Option<Share<K>> {
-        let mut shard = self
-            .shard(key)
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+    pub fn take(self: &Arc<Self>, key: &K) -> Option<KeyedPermit<K>> {
+        let mut shard = self.counts.lock(key);
         let count = shard.entry(key.clone()).or_default();
         if *count >= self.size {
             return None;
         }
         *count += 1;
-        Some(Share {
+        Some(KeyedPermit {
             key: key.clone(),
             table: Arc::clone(self),
         })
     }
 }
 
-impl<K: Hash + Eq> AtOnce<K> {
-    fn shard(&self, key: &K) -> &Mutex<HashMap<K, usize, RandomState>> {
-        &self.shards[self.hasher.hash_one(key) as usize % SHARDS]
-    }
-}
-
-impl<K: Hash + Eq> Drop for Share<K> {
+impl<K: Hash + Eq> Drop for KeyedPermit<K> {
     fn drop(&mut self) {
-        let mut shard = self
-            .table
-            .shard(&self.key)
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut shard = self.table.counts.lock(&self.key);
         match shard.get_mut(&self.key) {
             Some(count @ 2..) => *count -= 1,
-            // Who has none is forgotten.
+            // A key without permits is forgotten.
             _ => drop(shard.remove(&self.key)),
         }
     }
 }
 
-/// Whose an address is, wherever clients are told apart: an IPv6 client is its /64.
+/// The address that stands for a client in all tables: an IPv6 client is its /64.
 pub(crate) fn client(ip: IpAddr) -> IpAddr {
     match ip.to_canonical() {
         IpAddr::V6(ip) => IpAddr::V6(Ipv6Addr::from_bits(ip.to_bits() & !u128::from(u64::MAX))),
@@ -252,7 +250,7 @@ mod tests {
 
     #[test]
     fn a_limit_is_used_until_its_permit_is_dropped() {
-        let limit = Limit::new(1);
+        let limit = ProcessLimit::new(1);
         let taken = limit.try_take();
         assert!(taken.is_some());
         assert_eq!(limit.used(), 1);
@@ -287,7 +285,7 @@ mod tests {
 
     #[test]
     fn concurrent_shares_are_limited_per_key_and_forgotten_when_empty() {
-        let table = AtOnce::new(2);
+        let table = KeyedLimit::new(2);
         let (one, other) = (Arc::<str>::from("one"), Arc::<str>::from("other"));
         let shares = [table.take(&one), table.take(&one)];
         assert!(shares.iter().all(Option::is_some));
@@ -295,23 +293,13 @@ mod tests {
         assert!(table.take(&other).is_some());
         drop(shares);
         assert!(table.take(&one).is_some());
-        assert!(
-            table
-                .shards
-                .iter()
-                .all(|shard| shard.lock().unwrap().is_empty())
-        );
+        assert_eq!(table.counts.len(), 0);
     }
 
     #[test]
     fn a_client_without_connections_is_forgotten() {
         let table = PerClient::new(1);
         drop(table.enter("192.0.2.1".parse().unwrap()));
-        assert!(
-            table
-                .shards
-                .iter()
-                .all(|shard| shard.lock().unwrap().is_empty())
-        );
+        assert_eq!(table.clients.len(), 0);
     }
 }

@@ -1,5 +1,5 @@
-//! What gives way where the memory of the process runs out: what waits, what is let go of, and
-//! whose connections end.
+//! The shedding of load where the memory of the process runs out: which requests wait, which
+//! buffers are freed, and which connections are cut.
 //!
 //! How much is in use, `lockgate_net::memory` counts. A connection is charged with what its tasks
 //! have allocated and not freed. What would grow asks [`room`] first; a tick in which too much is
@@ -18,25 +18,25 @@ use lockgate_net::memory::{self, MemoryLevel};
 use crate::clock::{Clock, Cut, Guard, WaitReason, Watch};
 use crate::limits;
 
-/// Milliseconds without a byte after which a connection may be cut that waits for somebody else
-/// than its client.
+/// Milliseconds without a byte after which a connection may be cut that does not wait for its
+/// client.
 const STILL: u64 = 2_000;
-/// What a connection must hold to be worth cutting.
+/// Bytes that a connection must hold to be worth cutting.
 const WORTH: usize = 4 * 1024;
 
 /// A part of what a connection does, which charges that with what it takes.
-pub struct Weighed<F> {
+pub struct ChargedFuture<F> {
     watch: Rc<Watch>,
     part: Pin<Box<F>>,
 }
 
 /// Charges the connection of `watch` with what `part` is and takes.
-pub fn weighed<F: Future>(watch: Rc<Watch>, part: Pin<Box<F>>) -> Weighed<F> {
+pub fn charged<F: Future>(watch: Rc<Watch>, part: Pin<Box<F>>) -> ChargedFuture<F> {
     watch.charge(size_of::<F>().cast_signed());
-    Weighed { watch, part }
+    ChargedFuture { watch, part }
 }
 
-impl<F: Future> Future for Weighed<F> {
+impl<F: Future> Future for ChargedFuture<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
@@ -47,7 +47,7 @@ impl<F: Future> Future for Weighed<F> {
     }
 }
 
-impl<F> Drop for Weighed<F> {
+impl<F> Drop for ChargedFuture<F> {
     fn drop(&mut self) {
         self.watch.charge(-size_of::<F>().cast_signed());
     }
@@ -58,7 +58,10 @@ impl<F> Drop for Weighed<F> {
 ///
 /// # Errors
 /// When the connection is cut first.
-pub async fn room(guard: &Guard, mut settle: impl FnMut(&mut Context<'_>)) -> Result<(), Cut> {
+pub async fn wait_for_memory(
+    guard: &Guard,
+    mut settle: impl FnMut(&mut Context<'_>),
+) -> Result<(), Cut> {
     while memory::level() == MemoryLevel::Full {
         poll_fn(|cx| {
             settle(cx);
@@ -74,19 +77,19 @@ pub async fn room(guard: &Guard, mut settle: impl FnMut(&mut Context<'_>)) -> Re
 
 /// Why a connection may be cut; the first are cut first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Standing {
-    /// Its client is waited for, and nothing moves.
+enum CutOrder {
+    /// The connection waits for its client, and nothing moves.
     Stalled,
-    /// Nothing has moved for a while, whoever is waited for.
+    /// Nothing has moved for a while.
     Still,
-    /// Its client is waited for, and is slow.
+    /// The connection waits for its client, which is slow.
     Slow,
-    /// It has waited for a place for a while. It holds little, but where only such connections are
-    /// left, each would keep the others waiting until all of them are refused.
+    /// The connection has waited for a place for a while. It holds little, but where only such
+    /// connections are left, each would keep the others waiting until all of them are refused.
     Queued,
 }
 
-impl Standing {
+impl CutOrder {
     fn of(watch: &Watch, now: u64) -> Option<Self> {
         let is_stream_stalled = watch.stalled_at.get() == now;
         let phase = now.saturating_sub(watch.since());
@@ -104,14 +107,14 @@ impl Standing {
 #[derive(Debug, Clone, Copy)]
 struct Candidate {
     place: usize,
-    standing: Standing,
+    standing: CutOrder,
     client: Option<IpAddr>,
     held: usize,
 }
 
 /// Cuts connections that together hold `excess` bytes, as far as there are some: those of clients
-/// that hold most, and of a client the largest. `spared` are clients that are never cut for this.
-/// Says how many were cut. What those hold that are cut already comes back without it.
+/// that hold most, and of a client the largest. `spared` clients are never cut for this. Returns
+/// the number of cuts. The bytes of connections that are cut already are freed without it.
 pub(crate) fn relieve(
     clock: &Clock,
     excess: usize,
@@ -135,7 +138,7 @@ pub(crate) fn relieve(
         if held < WORTH || watch.is_cut() || spared(watch.client.get()) {
             return;
         }
-        let Some(standing) = Standing::of(watch, now) else {
+        let Some(standing) = CutOrder::of(watch, now) else {
             return;
         };
         candidates.push(Candidate {
@@ -191,9 +194,9 @@ mod tests {
     use super::*;
     use crate::clock::Ticker;
 
-    fn candidates(all: &[(Standing, u8, usize)]) -> Vec<Candidate> {
+    fn candidates(all: &[(CutOrder, u8, usize)]) -> Vec<Candidate> {
         let candidate =
-            |(place, &(standing, client, held)): (usize, &(Standing, u8, usize))| Candidate {
+            |(place, &(standing, client, held)): (usize, &(CutOrder, u8, usize))| Candidate {
                 place,
                 standing,
                 client: Some(IpAddr::from([192, 0, 2, client])),
@@ -204,7 +207,7 @@ mod tests {
 
     #[test]
     fn under_memory_pressure_the_largest_client_is_cut_first() {
-        use Standing::Stalled;
+        use CutOrder::Stalled;
         let all = candidates(&[
             (Stalled, 1, 50),
             (Stalled, 2, 30),
@@ -220,9 +223,9 @@ mod tests {
     #[test]
     fn stalled_clients_are_cut_before_slow_ones() {
         let all = [
-            (Standing::Slow, 1, 50),
-            (Standing::Still, 2, 40),
-            (Standing::Stalled, 3, 40),
+            (CutOrder::Slow, 1, 50),
+            (CutOrder::Still, 2, 40),
+            (CutOrder::Stalled, 3, 40),
         ];
         assert_eq!(choose(candidates(&all), 1_000), [2, 1, 0]);
         assert_eq!(choose(candidates(&all), 0), [0; 0]);
@@ -230,20 +233,20 @@ mod tests {
 
     #[test]
     fn queued_connections_are_cut_last_and_not_at_once() {
-        let all = [(Standing::Queued, 1, 50), (Standing::Slow, 2, 40)];
+        let all = [(CutOrder::Queued, 1, 50), (CutOrder::Slow, 2, 40)];
         assert_eq!(choose(candidates(&all), 1_000), [1, 0]);
         let clock = Clock::new(Ticker::new());
         let guard = clock.watch();
         guard.phase(std::time::Duration::from_secs(60));
         guard.watch().set_wait(WaitReason::ForPlace);
-        let standing = |after| Standing::of(guard.watch(), guard.watch().since() + after);
+        let standing = |after| CutOrder::of(guard.watch(), guard.watch().since() + after);
         assert_eq!(standing(STILL - 1), None);
-        assert_eq!(standing(STILL), Some(Standing::Queued));
+        assert_eq!(standing(STILL), Some(CutOrder::Queued));
     }
 
     #[test]
     fn clients_below_their_share_are_never_cut_for_memory() {
-        use Standing::{Slow, Stalled};
+        use CutOrder::{Slow, Stalled};
         let all = candidates(&[(Slow, 1, 50), (Stalled, 2, 10), (Slow, 1, 20)]);
         assert_eq!(choose(all, 1_000), [0, 2]);
         let equal: Vec<_> = (1..=100).map(|client| (Stalled, client, 10)).collect();
@@ -329,7 +332,7 @@ mod tests {
                 }
                 Poll::<()>::Pending
             });
-            let mut task = Box::pin(weighed(guard.shared(), Box::pin(task)));
+            let mut task = Box::pin(charged(guard.shared(), Box::pin(task)));
             let cx = &mut Context::from_waker(std::task::Waker::noop());
             (0..2 * exchanges).for_each(|_| assert!(task.as_mut().poll(cx).is_pending()));
             guard.watch().held.get()
@@ -353,7 +356,7 @@ mod tests {
             }
         });
         let size = size_of_val(&task).cast_signed();
-        let mut task = Box::pin(weighed(guard.shared(), Box::pin(task)));
+        let mut task = Box::pin(charged(guard.shared(), Box::pin(task)));
         let cx = &mut Context::from_waker(std::task::Waker::noop());
         let mut held = || {
             let _ = task.as_mut().poll(cx);

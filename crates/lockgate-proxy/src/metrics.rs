@@ -33,9 +33,9 @@ pub const HANDSHAKE_REASONS: [&str; 14] = [
     "unknown_name",
 ];
 
-/// Why clients that speak HTTP/2 were disconnected: for requests that they took back, for frames
-/// without a use, for updates of windows; by the h2 crate, for what is too much (`calm`) or not
-/// HTTP/2 (`protocol`).
+/// Why clients of HTTP/2 were disconnected: for requests that they took back, for frames without a
+/// use, for updates of windows; by the h2 crate, for excess (`calm`) or a breach of the protocol
+/// (`protocol`).
 pub const VIOLATIONS: [&str; 6] = [
     "resets", "control", "updates", "sections", "calm", "protocol",
 ];
@@ -58,11 +58,11 @@ pub struct WorkerCells {
     pub memory_cut: Counter,
     /// Requests and handshakes that were refused for the same reason.
     pub memory_refused: Counter,
-    /// Of exchanges.
+    /// The counters of HTTP.
     pub http: http::HttpCells,
 }
 
-/// What one worker counts for one listener.
+/// The counters of one listener in one worker.
 #[derive(Debug)]
 pub struct ListenerCells {
     /// Accepted connections.
@@ -112,7 +112,7 @@ impl ListenerCells {
     }
 
     /// Counts a finished handshake.
-    pub fn shook(&self, negotiated: &Negotiated, took: Duration) {
+    pub fn handshake_finished(&self, negotiated: &Negotiated, took: Duration) {
         let version = usize::from(negotiated.version == VERSIONS[1]);
         let resumed = usize::from(negotiated.resumed);
         let none = self.alpn.len() - 1;
@@ -140,7 +140,7 @@ impl ListenerCells {
         }
     }
 
-    /// Counts a client that was disconnected for how it speaks HTTP/2; `reason` is one of
+    /// Counts a client that was disconnected for a violation of HTTP/2; `reason` is one of
     /// [`VIOLATIONS`].
     pub fn violated(&self, reason: &str) {
         let place = VIOLATIONS.iter().position(|&known| known == reason);

@@ -1,9 +1,9 @@
 //! What ends for others where places run out: connections of clients, and exchanges that use a
 //! socket towards an endpoint.
 //!
-//! Those that wait for nothing go first, then those that stand still, of the clients that have more
-//! than their part. A client whose answers stay unread, whose bodies never end or whose endpoint
-//! hangs would else keep all others waiting. What moves goes on.
+//! Idle ones go first, then those that stand still, of the clients that hold more than their part.
+//! A client that leaves responses unread, sends bodies without end or uses an endpoint that hangs
+//! would else keep all others waiting. Exchanges that move bytes go on.
 
 use std::cell::Cell;
 use std::cmp::Reverse;
@@ -11,45 +11,45 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::rc::Rc;
 
-use crate::clients::{Account, Connected};
+use crate::clients::{ClientAccount, CountedConnection};
 use crate::clock::{Clock, Cut, WaitReason, Watch};
 
 /// Milliseconds without a byte after which an exchange stands still.
 pub(crate) const STILL: u64 = 2_000;
-/// Of the connections that may go first, an eighth are closed at once where one is wanted, and no
-/// more than this: looking for them costs as much for one.
+/// Connections that are closed at once at the most where one place is wanted: an eighth of those
+/// that may go first. The search costs as much for one.
 const CLOSED_AT_ONCE: usize = 32;
 
 /// Which connections that wait for nothing are closed for others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Idle {
-    /// Those that have done so for a while.
+pub(crate) enum IdleAge {
+    /// Connections that are idle for a while.
     Long,
-    /// Those since a moment ago, too.
+    /// Connections that have just become idle, too.
     Any,
 }
 
 /// Why a connection is closed for others; the first of these go first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Reason {
-    /// Its client has more than its part, and it has waited for nothing for a while, or is only to
-    /// be closed by the client.
+enum PreemptionReason {
+    /// The connection of a greedy client that is idle for a while, or is only to be closed by the
+    /// client.
     GreedyRests,
-    /// Its client has more than its part, and it is not open yet.
+    /// The connection of a greedy client that is not open yet.
     GreedyOpens,
-    /// It has waited for nothing for a while, or for the client to close it.
+    /// A connection that is idle for a while, or only to be closed by the client.
     Rests,
-    /// Its client has more than its part, and it is under way and stands still.
+    /// The connection of a greedy client that is under way and stands still.
     GreedyStands,
-    /// Its client has more than its part, and it waits for nothing since a moment ago.
+    /// The connection of a greedy client that has just become idle.
     GreedyIdles,
-    /// It waits for nothing since a moment ago, as a connection does that was just made.
+    /// A connection that has just become idle, or was just made.
     Idles,
 }
 
-impl Reason {
-    /// Of a connection that has waited or stood still for so many milliseconds.
-    fn of(waiting: WaitReason, millis: u64, is_greedy: bool, idle: Idle) -> Option<Self> {
+impl PreemptionReason {
+    /// The reason to close a connection that has waited or stood still for so many milliseconds.
+    fn of(waiting: WaitReason, millis: u64, is_greedy: bool, idle: IdleAge) -> Option<Self> {
         let is_still = millis >= STILL;
         match waiting {
             WaitReason::ForRequest | WaitReason::ForClose if is_still && !is_greedy => {
@@ -61,7 +61,7 @@ impl Reason {
             } else {
                 Self::GreedyIdles
             }),
-            WaitReason::ForRequest => (idle == Idle::Any).then_some(Self::Idles),
+            WaitReason::ForRequest => (idle == IdleAge::Any).then_some(Self::Idles),
             WaitReason::ForOpening => is_greedy.then_some(Self::GreedyOpens),
             WaitReason::Otherwise | WaitReason::ForBody | WaitReason::ForRoom => {
                 (is_greedy && is_still).then_some(Self::GreedyStands)
@@ -71,41 +71,41 @@ impl Reason {
     }
 }
 
-/// Closes connections of one worker where `wanted` are, and says how many. Of those with one reason
-/// those go first whose client has most, and of these the longest there. A client with more than
-/// `part` has more than its part.
-pub(crate) fn close_connections(clock: &Clock, wanted: usize, part: usize, idle: Idle) -> usize {
+/// Closes connections of one worker where `wanted` are, and tells how many. Of those with one
+/// reason it takes those of the clients that hold most, and of these the oldest. A client with more
+/// than `part` is greedy.
+pub(crate) fn close_connections(clock: &Clock, wanted: usize, part: usize, idle: IdleAge) -> usize {
     let now = clock.now();
     let first = Cell::new(0);
     let order = |watch: &Watch| {
         let waiting = watch.waiting();
         let millis = match waiting {
-            // Whatever it still sends.
+            // Even if it still sends.
             WaitReason::ForRequest | WaitReason::ForClose => now.saturating_sub(watch.since()),
             _ => watch.still_for(now),
         };
         // Accounts are read of those that may give way only: other workers write them.
-        Reason::of(waiting, millis, true, idle)?;
-        let account = watch.account.get().map(Connected::account);
+        PreemptionReason::of(waiting, millis, true, idle)?;
+        let account = watch.account.get().map(CountedConnection::account);
         let held = account.map_or(0, |account| account.connections.now());
         let is_greedy = held > part && !account.is_some_and(|account| account.is_exempt());
-        let reason = Reason::of(waiting, millis, is_greedy, idle)?;
-        first.set(first.get() + usize::from(reason <= Reason::GreedyOpens));
+        let reason = PreemptionReason::of(waiting, millis, is_greedy, idle)?;
+        first.set(first.get() + usize::from(reason <= PreemptionReason::GreedyOpens));
         Some((reason, Reverse(held), watch.since()))
     };
     clock.make_room(order, |_| wanted.max((first.get() / 8).min(CLOSED_AT_ONCE)))
 }
 
 /// An exchange that uses a socket.
-struct Exchange {
+struct SocketUse {
     watch: Rc<Watch>,
     client: IpAddr,
     still: u64,
 }
 
-/// Ends exchanges of one worker as long as they are `wanted`, which is asked once for each; says
-/// how many.
-pub(crate) fn end_still_exchanges(clock: &Clock, wanted: impl FnMut() -> bool) -> usize {
+/// Ends exchanges of one worker as long as they are `wanted`, which is called once for each;
+/// returns their number.
+pub(crate) fn end_stalled_exchanges(clock: &Clock, wanted: impl FnMut() -> bool) -> usize {
     end_at(clock.now(), clock, wanted)
 }
 
@@ -116,7 +116,7 @@ fn end_at(now: u64, clock: &Clock, mut wanted: impl FnMut() -> bool) -> usize {
             let (client, still) = (account.client(), watch.still_for(now));
             *counts.entry(client).or_default() += 1;
             if still >= STILL && !account.is_exempt() {
-                exchanges.push(Exchange {
+                exchanges.push(SocketUse {
                     watch: Rc::clone(watch),
                     client,
                     still,
@@ -126,11 +126,11 @@ fn end_at(now: u64, clock: &Clock, mut wanted: impl FnMut() -> bool) -> usize {
     });
     // As if there were one client more: that is the one for which this is done.
     let part = counts.values().sum::<usize>() / (counts.len() + 1);
-    // Of the longest still ones the first is taken whose client has most.
+    // Of the exchanges that stand still, that of the client that holds most is ended first.
     exchanges.sort_by_key(|exchange| Reverse(exchange.still));
     let mut ended = 0;
     loop {
-        let held = |exchange: &Exchange| counts.get(&exchange.client).copied().unwrap_or(0);
+        let held = |exchange: &SocketUse| counts.get(&exchange.client).copied().unwrap_or(0);
         let most = exchanges
             .iter()
             .enumerate()
@@ -152,7 +152,7 @@ fn end_at(now: u64, clock: &Clock, mut wanted: impl FnMut() -> bool) -> usize {
 }
 
 /// The account of the client of a connection, or of a stream of it.
-fn account(watch: &Watch) -> Option<&Account> {
+fn account(watch: &Watch) -> Option<&ClientAccount> {
     let connection = watch
         .stream_of
         .get()
@@ -176,7 +176,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::clients::{Clients, Connected, Standing};
+    use crate::clients::{ClientClass, Clients, CountedConnection};
     use crate::clock::{Guard, Ticker};
 
     /// Exchanges of one worker, of clients by number, begun a while ago.
@@ -195,10 +195,16 @@ mod tests {
             }
         }
 
-        fn add(&mut self, client: u8, standing: Standing, waiting: WaitReason) -> &Guard {
+        fn add(&mut self, client: u8, standing: ClientClass, waiting: WaitReason) -> &Guard {
             let guard = self.clock.watch();
             let account = self.clients.of(IpAddr::from([192, 0, 2, client]), standing);
-            assert!(guard.watch().account.set(Connected::new(account)).is_ok());
+            assert!(
+                guard
+                    .watch()
+                    .account
+                    .set(CountedConnection::new(account))
+                    .is_ok()
+            );
             guard.watch().uses_socket.set(true);
             guard.watch().set_wait(waiting);
             self.exchanges.push((client, guard));
@@ -207,7 +213,7 @@ mod tests {
 
         fn many(&mut self, count: usize, client: u8) {
             for _ in 0..count {
-                self.add(client, Standing::Ordinary, WaitReason::ForRoom);
+                self.add(client, ClientClass::Ordinary, WaitReason::ForRoom);
             }
         }
 
@@ -226,7 +232,7 @@ mod tests {
             self.lives()
         }
 
-        /// How many of each client have not ended.
+        /// The number of exchanges of each client that have not ended.
         fn lives(&self) -> [usize; 3] {
             [1, 2, 3].map(|client| {
                 self.exchanges
@@ -240,14 +246,14 @@ mod tests {
     #[test]
     fn preemption_order_follows_wait_reason_and_share_of_the_client() {
         let order = [
-            Reason::of(WaitReason::ForClose, 0, true, Idle::Long),
-            Reason::of(WaitReason::ForRequest, STILL, true, Idle::Long),
-            Reason::of(WaitReason::ForOpening, 0, true, Idle::Long),
-            Reason::of(WaitReason::ForClose, STILL, false, Idle::Long),
-            Reason::of(WaitReason::ForRequest, STILL, false, Idle::Long),
-            Reason::of(WaitReason::ForRoom, STILL, true, Idle::Long),
-            Reason::of(WaitReason::ForRequest, 0, true, Idle::Long),
-            Reason::of(WaitReason::ForRequest, 0, false, Idle::Any),
+            PreemptionReason::of(WaitReason::ForClose, 0, true, IdleAge::Long),
+            PreemptionReason::of(WaitReason::ForRequest, STILL, true, IdleAge::Long),
+            PreemptionReason::of(WaitReason::ForOpening, 0, true, IdleAge::Long),
+            PreemptionReason::of(WaitReason::ForClose, STILL, false, IdleAge::Long),
+            PreemptionReason::of(WaitReason::ForRequest, STILL, false, IdleAge::Long),
+            PreemptionReason::of(WaitReason::ForRoom, STILL, true, IdleAge::Long),
+            PreemptionReason::of(WaitReason::ForRequest, 0, true, IdleAge::Long),
+            PreemptionReason::of(WaitReason::ForRequest, 0, false, IdleAge::Any),
         ];
         assert!(
             order.iter().all(Option::is_some) && order.is_sorted(),
@@ -261,7 +267,7 @@ mod tests {
             (WaitReason::ForBody, STILL - 1, true),
             (WaitReason::ForTunnel, STILL, true),
         ] {
-            let reason = Reason::of(waiting, millis, is_greedy, Idle::Long);
+            let reason = PreemptionReason::of(waiting, millis, is_greedy, IdleAge::Long);
             assert_eq!(
                 reason, None,
                 "{waiting:?} for {millis} ms, greedy {is_greedy}"
@@ -273,9 +279,9 @@ mod tests {
     fn idle_connections_of_the_largest_client_are_preempted_first() {
         let mut begun = Begun::new();
         for client in [1, 2, 2, 2, 3, 3] {
-            begun.add(client, Standing::Ordinary, WaitReason::ForOpening);
+            begun.add(client, ClientClass::Ordinary, WaitReason::ForOpening);
         }
-        let close = |wanted| close_connections(&begun.clock, wanted, 1, Idle::Long);
+        let close = |wanted| close_connections(&begun.clock, wanted, 1, IdleAge::Long);
         assert_eq!((close(1), begun.lives()), (1, [1, 2, 2]));
         assert_eq!(
             (close(9), begun.lives()),
@@ -315,9 +321,9 @@ mod tests {
         );
         let mut waits = Begun::new();
         for _ in 0..10 {
-            waits.add(1, Standing::Ordinary, WaitReason::ForPlace);
-            waits.add(2, Standing::Exempt, WaitReason::ForRoom);
-            waits.add(3, Standing::Ordinary, WaitReason::ForTunnel);
+            waits.add(1, ClientClass::Ordinary, WaitReason::ForPlace);
+            waits.add(2, ClientClass::Exempt, WaitReason::ForRoom);
+            waits.add(3, ClientClass::Ordinary, WaitReason::ForTunnel);
         }
         assert_eq!(waits.left(STILL, 30), [10, 10, 10]);
     }
@@ -327,7 +333,7 @@ mod tests {
         let mut begun = Begun::new();
         begun.many(1, 2);
         let connection = begun
-            .add(1, Standing::Ordinary, WaitReason::ForStreams)
+            .add(1, ClientClass::Ordinary, WaitReason::ForStreams)
             .shared();
         for _ in 0..10 {
             let stream = begun.clock.watch();

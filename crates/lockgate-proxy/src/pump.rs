@@ -3,7 +3,11 @@
 use std::task::{Context, Poll, ready};
 use lockgate_rules::HeaderRules;
 
+use lockgate_net::relay::Meter;
+use lockgate_net::traffic_shaping::Shaper;
+
 use crate::body::{BodyReader, BodyWriter, ReadError, WriteError};
+use crate::shaping::ShapedBody;
 
 /// Pieces of data that move in one poll; then the worker's other connections are served.
 const TURNS: usize = 16;
@@ -65,4 +69,35 @@ pub(crate) fn poll_pump(
     }
     cx.waker().wake_by_ref();
     Poll::Pending
+}
+
+/// A pump whose bodies may be held to a rate.
+pub(crate) struct Pump<'a> {
+    /// The rules that trailers are held to.
+    pub(crate) rules: &'a HeaderRules,
+    /// The meter that notes for how long a body was held.
+    pub(crate) meter: &'a Meter,
+}
+
+impl Pump<'_> {
+    /// As [`poll_pump`], as far as `shaper` lets the body go.
+    ///
+    /// # Errors
+    /// As [`poll_pump`].
+    pub(crate) fn poll(
+        &self,
+        cx: &mut Context<'_>,
+        source: &mut impl BodyReader,
+        sink: &mut impl BodyWriter,
+        shaper: Option<&mut Shaper>,
+        keep: impl FnMut(&[u8]),
+    ) -> Poll<Result<(), PumpError>> {
+        match shaper {
+            None => poll_pump(cx, source, sink, self.rules, keep),
+            Some(shaper) => {
+                let mut held = ShapedBody::new(source, shaper, self.meter);
+                poll_pump(cx, &mut held, sink, self.rules, keep)
+            }
+        }
+    }
 }

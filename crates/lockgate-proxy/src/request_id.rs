@@ -1,5 +1,5 @@
-//! The name of one exchange, the same in the log, in what the origin is told and in an error that a
-//! client sees.
+//! The id of one exchange: the same in the log, in the request to the origin, and in an error to
+//! the client.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -19,8 +19,7 @@ const HEX: [[u8; 2]; 256] = {
     pairs
 };
 
-/// An id: 32 hexadecimal digits if we made it, 1 to 80 harmless characters if somebody we trust
-/// did.
+/// An id: 32 hexadecimal digits if we made it, 1 to 80 harmless characters if a trusted peer did.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct RequestId {
     text: [u8; LONGEST],
@@ -74,8 +73,8 @@ impl fmt::Debug for RequestId {
 /// Makes the ids of one process.
 ///
 /// An id is a keyed permutation of the connection's number and the exchange's, so no two exchanges
-/// of a process have the same, and none tells how many there were. It is not a secret: whoever
-/// holds one proves nothing by it.
+/// of a process have the same, and none tells how many there were. It is not a secret: its holder
+/// proves nothing by it.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestIds {
     keys: [u64; 4],
@@ -116,7 +115,7 @@ impl RequestIds {
     }
 
     fn digits(&self, connection: u64, exchange: u64) -> [u8; 32] {
-        // A Feistel network of four rounds is a permutation whatever its rounds are.
+        // A Feistel network of four rounds is a permutation for any round function.
         let (mut left, mut right) = (connection, exchange);
         for key in self.keys {
             (left, right) = (right, left ^ mix(right, key));

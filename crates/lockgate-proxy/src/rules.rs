@@ -2,20 +2,25 @@
 //! admitted.
 
 use std::sync::Arc;
-use lockgate_rules::{Caching, Compression, Cors, HeaderRules, MinRates, RedirectMap, TargetRewrite};
 
-use crate::answer::Pages;
+use lockgate_http::fields::Fields;
+use lockgate_net::stream::BufferPool;
+use lockgate_rules::{
+    Caching, Compression, Cors, HeaderRules, MinRates, RedirectMap, RequestValues, TargetRewrite,
+};
+
+use crate::error_response::ErrorPages;
 use crate::shaping::Shape;
 use crate::transform::Rewrite;
 
-/// What the requests of a route and their answers are held to.
+/// The rules of a route for its requests and their responses.
 #[derive(Debug)]
-pub struct Rules {
-    /// What becomes of the path.
+pub struct RouteRules {
+    /// The rewrite of the target.
     pub target: TargetRewrite,
     /// Changes to a request's fields.
     pub request_headers: HeaderRules,
-    /// Changes to an answer's fields.
+    /// Changes to a response's fields.
     pub headers: HeaderRules,
     /// Bytes of a request's body; more is 413.
     pub body_max: Option<u64>,
@@ -25,21 +30,32 @@ pub struct Rules {
     pub shape: Option<Arc<Shape>>,
     /// Whether requests that are of no trace begin one: so many of a hundred are to be recorded.
     pub trace: Option<u8>,
-    /// How long answers may be kept.
+    /// The caching of responses.
     pub cache: Option<Caching>,
-    /// What is changed of bodies.
+    /// The rewrite of bodies.
     pub rewrite: Option<Arc<Rewrite>>,
-    /// Which answers are compressed.
+    /// Which responses are compressed.
     pub compress: Option<Compression>,
-    /// Whose pages may read them.
+    /// The pages of other origins that may read responses.
     pub cors: Option<Cors>,
     /// Whether `Location` and cookie paths are put back to what the client sees.
     pub rewrite_location: bool,
-    /// What is shown instead of our own pages.
-    pub pages: Arc<Pages>,
+    /// The error pages instead of the built-in ones.
+    pub pages: Arc<ErrorPages>,
     /// Paths that lead elsewhere, before the action is asked.
     pub redirects: Option<Arc<RedirectMap>>,
     /// Whether paths that an origin could read otherwise are let through.
     pub raw_paths: bool,
 }
 
+/// Changes fields by rules; values are put together in one of the worker's buffers.
+pub fn apply(
+    rules: &HeaderRules,
+    fields: &mut Fields,
+    values: &RequestValues<'_>,
+    blocks: &BufferPool,
+) {
+    let mut scratch = blocks.text();
+    rules.apply(fields, values, &mut scratch);
+    blocks.take_back(scratch);
+}

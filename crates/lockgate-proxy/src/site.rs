@@ -1,4 +1,4 @@
-//! Sites as they run: whose request it is, what is done with it, and the rules that it is held to.
+//! Sites as they run: their routes, the actions of these, and the rules that requests are held to.
 //!
 //! Made once, shared by the workers. Does not serve: the loop of a connection asks here.
 
@@ -8,20 +8,20 @@ use std::time::Duration;
 use lockgate_http::h1::HeadLimits;
 use lockgate_rules::{FixedResponse, Http2, LimitScope, MinRates, SiteLog, Template};
 
-use crate::action::connect::Connect;
 use crate::action::forward_auth::ForwardAuth;
+use crate::action::forward_proxy::Connect;
 use crate::action::proxy::Proxy;
-use crate::admit::basic_auth::Checker;
+use crate::admit::basic_auth::PasswordFile;
 use crate::admit::networks::Networks;
 use crate::admit::rate_limit::RateLimiter;
-use crate::answer::Pages;
+use crate::error_response::ErrorPages;
 use crate::files::Files;
 use crate::route::Router;
-use crate::rules::Rules;
+use crate::rules::RouteRules;
 
 /// The sites of one listener.
 #[derive(Debug)]
-pub struct Sites {
+pub struct ListenerSites {
     /// Hosts to places in `sites`, methods and paths to places in `routes`.
     pub router: Router,
     /// In the order of the router.
@@ -32,18 +32,18 @@ pub struct Sites {
     pub limits: HeadLimits,
     /// From the first byte of a head to its last.
     pub head: Duration,
-    /// From an answer to the next request.
+    /// From a response to the next request.
     pub idle: Duration,
     /// Requests that one connection may have.
     pub requests: u64,
-    /// Minimum rates of clients whose request has no route.
+    /// Minimum rates of a client until its request has a route.
     pub rates: MinRates,
-    /// What one connection may ask for over HTTP/2.
+    /// The limits of one connection over HTTP/2.
     pub http2: Http2,
-    /// Whether what is asked for is the target of a tunnel, which one route answers whatever its
-    /// path.
+    /// Whether a request's target is that of a tunnel, which one route serves for every path.
     pub tunnels: bool,
-    /// Whether clients may speak HTTP/1: over TLS ALPN says so, without it whatever comes first.
+    /// Whether clients may speak HTTP/1: over TLS ALPN decides, without it the client's first
+    /// bytes.
     pub http1: bool,
     /// Whether clients may speak HTTP/2 without TLS, by prior knowledge (RFC 9113 §3.3).
     pub h2c: bool,
@@ -52,38 +52,38 @@ pub struct Sites {
 /// One site.
 #[derive(Debug)]
 pub struct Site {
-    /// Its key as configured.
+    /// The site's key as configured.
     pub name: String,
-    /// Its place among the process's sites, for counters.
-    pub place: usize,
-    /// Where its requests are logged.
+    /// The site's index in the process, for counters.
+    pub index: usize,
+    /// The log of its requests.
     pub log: SiteLog,
-    /// What is shown instead of our own pages where no route has the request.
-    pub pages: Arc<Pages>,
+    /// The error pages for requests without a route.
+    pub pages: Arc<ErrorPages>,
     /// Which of the listener's rules of TLS its connections are made by: a request over others is
     /// misdirected (421).
     pub tls_rules: usize,
 }
 
-/// What is done with the requests of one route.
+/// One route: the action for its requests, their admission and their rules.
 #[derive(Debug)]
 pub struct Route {
-    /// Its key as configured; empty for that of the site itself.
+    /// The route's key as configured; empty for that of the site itself.
     pub name: String,
-    /// What answers.
+    /// The action for a request.
     pub action: Action,
-    /// Who may use it, and how often.
+    /// The admission of its requests.
     pub admission: Admission,
-    /// What requests and answers are held to.
-    pub rules: Rules,
+    /// The rules for requests and responses.
+    pub rules: RouteRules,
 }
 
-/// What answers a request.
+/// The action for a request.
 #[derive(Debug)]
 pub enum Action {
     /// An endpoint.
     Proxy(Proxy),
-    /// Whomever the client names, by a tunnel.
+    /// The target that the client names, by a tunnel.
     Connect(Box<Connect>),
     /// A file.
     Files(Arc<Files>),
@@ -100,49 +100,49 @@ pub enum Action {
     Secure(u16),
 }
 
-/// Who may use a route, and how often.
+/// The admission of a route's requests.
 #[derive(Debug, Default)]
 pub struct Admission {
-    /// Who is served.
+    /// The networks that are served.
     pub networks: Networks,
-    /// How often.
-    pub limit: Option<Limited>,
-    /// Who may come.
+    /// The rate limit.
+    pub limit: Option<RequestLimit>,
+    /// The authentication.
     pub auth: Option<Auth>,
 }
 
-/// How often requests of a route may come.
+/// A rate limit of a route.
 #[derive(Debug)]
-pub struct Limited {
+pub struct RequestLimit {
     /// The table's share.
     pub limit: RateLimiter,
-    /// Who is counted apart.
+    /// The scope of one bucket.
     pub by: LimitScope,
-    /// What is answered past it.
+    /// The status past the limit.
     pub status: u16,
 }
 
-/// Who may come.
+/// The authentication of a route's requests.
 #[derive(Debug)]
 pub enum Auth {
-    /// Whoever knows a password.
-    Basic(Basic),
-    /// Whom a service lets in.
+    /// By a password.
+    Basic(BasicAuth),
+    /// By an auth service.
     Forward(Box<ForwardAuth>),
 }
 
 /// A password that every request must bring.
 #[derive(Debug)]
-pub struct Basic {
-    /// Who may come.
-    pub checker: Arc<Checker>,
-    /// What the browser shows.
+pub struct BasicAuth {
+    /// The file of users.
+    pub checker: Arc<PasswordFile>,
+    /// The realm that the browser shows.
     pub realm: String,
-    /// To whom it is brought.
+    /// The authenticator.
     pub to: Gatekeeper,
 }
 
-/// Who asks for a password (RFC 9110 §11.6, §11.7).
+/// The authenticator of a client: it asks for the password (RFC 9110 §11.6, §11.7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gatekeeper {
     /// The site: 401.

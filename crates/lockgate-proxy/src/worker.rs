@@ -23,18 +23,18 @@ use lockgate_net::stream::BufferPool;
 use lockgate_net::traffic_shaping::ShapingQueue;
 use tokio::sync::Notify;
 
-use crate::access_log::{Log, MaskIp};
+use crate::access_log::{MaskIp, WorkerLog};
 use crate::clients::Clients;
 use crate::clock::{Clock, Cut, PendingResponse, Ticker, WaitReason, Watch};
 use crate::files;
-use crate::limits::connections::Connections;
-use crate::limits::handshakes::Handshakes;
-use crate::limits::sockets::Sockets;
+use crate::limits::connections::ConnectionLimit;
+use crate::limits::handshakes::HandshakeLimit;
+use crate::limits::sockets::SocketLimit;
 use crate::limits::{self, PerClient, Permit};
 use crate::metrics::WorkerCells;
-use crate::popular::{Popular, PopularSnapshot};
-use crate::preemption::{Idle, close_connections};
+use crate::preemption::{IdleAge, close_connections};
 use crate::request_id::RequestIds;
+use crate::top_requests::{TopRequests, TopRequestsSnapshot};
 use crate::upstream::{Pool, SocketSlots, UpstreamPool};
 
 /// Clients for which one worker counts traffic: see `lockgate_metrics::Top`.
@@ -54,11 +54,11 @@ const SPARE: usize = 64;
 /// The state that all workers share: constant settings, and the limits of the process.
 pub struct ProcessState {
     /// Connections of clients at once.
-    pub connections: Connections,
+    pub connections: ConnectionLimit,
     /// Handshakes with clients at once.
-    pub handshakes: Handshakes,
+    pub handshakes: HandshakeLimit,
     /// Sockets towards endpoints at once.
-    pub sockets: Arc<Sockets>,
+    pub sockets: Arc<SocketLimit>,
     /// Number of workers.
     pub workers: usize,
     /// Connections of each client at once, if that is limited.
@@ -87,7 +87,7 @@ pub struct Accounts {
     /// Its clients with the most traffic.
     pub clients: TopSnapshot<IpAddr>,
     /// Its most requested hosts, pages and referers.
-    pub popular: PopularSnapshot,
+    pub top_requests: TopRequestsSnapshot,
 }
 
 /// The accounts of one worker as of about a second ago; written by the worker, read by any thread.
@@ -107,9 +107,9 @@ pub struct Setup {
     /// The mask of client addresses in its accounts.
     pub mask: MaskIp,
     /// The access log, unless it is off.
-    pub log: Option<Log>,
+    pub log: Option<WorkerLog>,
     /// The access logs of sites.
-    pub site_logs: Vec<Log>,
+    pub site_logs: Vec<WorkerLog>,
     /// The most pipes that it may have open for splicing.
     pub pipes: usize,
     /// The pools of the sites.
@@ -135,11 +135,11 @@ pub struct Worker {
     /// Counters.
     pub cells: Shard<WorkerCells>,
     /// The access log, unless it is off.
-    pub log: RefCell<Option<Log>>,
+    pub log: RefCell<Option<WorkerLog>>,
     /// The access logs of sites.
-    pub site_logs: RefCell<Vec<Log>>,
+    pub site_logs: RefCell<Vec<WorkerLog>>,
     /// Recently requested files.
-    pub files: files::Cache,
+    pub files: files::FileCache,
     /// Idle encoders of content codings.
     pub encoders: RefCell<Encoders>,
     /// Unused heads of requests.
@@ -152,7 +152,7 @@ pub struct Worker {
     upstreams: Box<[Rc<UpstreamPool>]>,
     date: Cell<(u64, [u8; date::LENGTH])>,
     /// The most requested hosts, pages and referers.
-    pub popular: RefCell<Popular>,
+    pub top_requests: RefCell<TopRequests>,
     top: RefCell<Top<IpAddr>>,
     published: Published,
     published_at: Cell<u64>,
@@ -212,7 +212,7 @@ impl Worker {
         let upstreams = setup.pools.into_iter().map(upstream).collect();
         Rc::new(Self {
             blocks,
-            files: files::Cache::new(setup.files),
+            files: files::FileCache::new(setup.files),
             encoders: RefCell::default(),
             requests: Recycler::default(),
             answers: Recycler::default(),
@@ -226,7 +226,7 @@ impl Worker {
             cells: setup.cells,
             log: RefCell::new(setup.log),
             site_logs: RefCell::new(setup.site_logs),
-            popular: RefCell::default(),
+            top_requests: RefCell::default(),
             top: RefCell::new(Top::new(TOP_CLIENTS)),
             mask: setup.mask,
             published: setup.top,
@@ -253,14 +253,17 @@ impl Worker {
             let now = unix_millis();
             let accounts = Accounts {
                 clients: self.top.borrow().snapshot(now),
-                popular: self.popular.borrow().snapshot(self.clock.now()),
+                top_requests: self.top_requests.borrow().snapshot(self.clock.now()),
             };
             self.published.store(Some(Arc::new(accounts)));
         }
         if let Some(log) = &mut *self.log.borrow_mut() {
             log.flush();
         }
-        self.site_logs.borrow_mut().iter_mut().for_each(Log::flush);
+        self.site_logs
+            .borrow_mut()
+            .iter_mut()
+            .for_each(WorkerLog::flush);
         if self.clock.now() >= self.tidied_at.get() + TIDIED_EVERY {
             self.tidied_at.set(self.clock.now());
             self.blocks.evict_unused();
@@ -369,14 +372,14 @@ impl Worker {
     /// Closes idle connections and sockets that another worker needs.
     pub fn yield_idle(&self) {
         if self.shared.connections.wanted() > 0 {
-            self.make_room(Idle::Long);
+            self.make_room(IdleAge::Long);
         }
         self.slots.yield_sockets(&self.clock);
     }
 
     /// Closes connections of clients if another client waits for one of their places; returns how
     /// many.
-    fn make_room(&self, idle: Idle) -> usize {
+    fn make_room(&self, idle: IdleAge) -> usize {
         let connections = &self.shared.connections;
         let (wanted, now) = (connections.wanted(), self.clock.now());
         // A search visits all connections: several waiting listeners need only one a tick.
@@ -399,7 +402,7 @@ impl Worker {
         let _waiting = connections.wait();
         let mut place = pin!(connections.take());
         let mut tick = pin!(self.clock.next_tick());
-        let (mut asked, mut which) = (false, Idle::Long);
+        let (mut asked, mut which) = (false, IdleAge::Long);
         poll_fn(|cx| {
             loop {
                 if let Poll::Ready(place) = place.as_mut().poll(cx) {
@@ -413,7 +416,7 @@ impl Worker {
                 } else if tick.as_mut().poll(cx).is_ready() {
                     tick.set(self.clock.next_tick());
                     // Places may be free in a moment: many connections from the backlog are dead.
-                    (asked, which) = (false, Idle::Any);
+                    (asked, which) = (false, IdleAge::Any);
                 } else {
                     return Poll::Pending;
                 }

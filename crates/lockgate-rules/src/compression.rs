@@ -52,7 +52,7 @@ impl Compression {
             .chain([coding::Coding::Identity])
             .collect();
         let coding = made(Accepted::of(asked).best(&offered)?)?;
-        became_another(fields);
+        drop_representation_fields(fields);
         weaken(fields);
         fields.append(b"Content-Encoding", coding.token().as_bytes());
         Some((coding, self.fast_level(coding)))
@@ -122,7 +122,7 @@ pub fn is_fixed(fields: &Fields) -> bool {
 
 /// Removes the fields that describe the bytes of a content that has been changed: their number,
 /// ranges, coding and digests.
-pub fn became_another(fields: &mut Fields) {
+pub fn drop_representation_fields(fields: &mut Fields) {
     fields.remove(Known::ContentLength);
     let gone: [&[u8]; 6] = [
         b"accept-ranges",

@@ -24,8 +24,8 @@ use lockgate_config as config;
 use lockgate_config::{Code, Config, Protocol, Report, SourceSpan};
 use lockgate_net::listen::{self, BoundListener, ListenAddress};
 use lockgate_net::tls::{Connector, TicketRing};
-use lockgate_proxy::admit::basic_auth::Checker;
-use lockgate_proxy::downstream::{Listener, Service};
+use lockgate_proxy::admit::basic_auth::PasswordFile;
+use lockgate_proxy::downstream::{ListenerService, ListenerSettings};
 use lockgate_proxy::metrics::relay::RelayName;
 use lockgate_proxy::site::{Action, Route};
 use lockgate_proxy::upstream::Pool;
@@ -64,7 +64,7 @@ pub(crate) struct Assembly {
     /// Every value that is to be fetched.
     pub(crate) fetcher: Fetcher,
     /// The files of users, each once.
-    pub(crate) checkers: Vec<Arc<Checker>>,
+    pub(crate) checkers: Vec<Arc<PasswordFile>>,
 }
 
 impl Assembly {
@@ -93,8 +93,8 @@ impl Assembly {
                 continue;
             };
             // It is not shared yet.
-            let Some(Listener {
-                service: Service::Http(sites),
+            let Some(ListenerSettings {
+                service: ListenerService::Http(sites),
                 ..
             }) = Arc::get_mut(listener)
             else {
@@ -149,7 +149,7 @@ impl Assembly {
 
 /// A listener and how to bind it.
 pub(crate) struct PlannedListener {
-    pub(crate) listener: Arc<Listener>,
+    pub(crate) listener: Arc<ListenerSettings>,
     pub(crate) address: ListenAddress,
     pub(crate) options: listen::ListenOptions,
     /// The protocols that its TLS can choose, for metrics.

@@ -16,7 +16,7 @@ use lockgate_proxy::clock;
 use lockgate_proxy::metrics::http::{self, EndpointState};
 use lockgate_proxy::metrics::relay::{self, RelayName};
 use lockgate_proxy::metrics::{self, WorkerCells};
-use lockgate_proxy::popular::PopularSnapshot;
+use lockgate_proxy::top_requests::TopRequestsSnapshot;
 use lockgate_proxy::upstream::{Endpoint, Member, Pool};
 use lockgate_proxy::worker::{Accounts, ProcessState, Published};
 use serde_json::{Value, json};
@@ -283,8 +283,10 @@ impl Exposition {
     pub(crate) fn top(&self) -> String {
         let listing = self.snapshot().top(LISTED, TopOrder::Bytes);
         let clients: Vec<Value> = listing.entries.iter().map(client).collect();
-        let popular =
-            PopularSnapshot::merge(self.accounts().map(|accounts| accounts.popular.clone()));
+        let popular = TopRequestsSnapshot::merge(
+            self.accounts()
+                .map(|accounts| accounts.top_requests.clone()),
+        );
         let top = json!({
             "clients": clients,
             "other": traffic(&listing.other),

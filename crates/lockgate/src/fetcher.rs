@@ -15,7 +15,7 @@ use arc_swap::ArcSwap;
 use lockgate_http::h1::body::BodyDecoder;
 use lockgate_http::h1::framing;
 use lockgate_http::head::Method;
-use lockgate_proxy::transform::rewrite::Fetched;
+use lockgate_proxy::transform::rewrite::FetchedValue;
 use lockgate_proxy::upstream::{EndpointAddress, Random};
 use rustix::fs::OFlags;
 use tokio::sync::Semaphore;
@@ -48,7 +48,7 @@ struct Kept {
     name: String,
     source: Source,
     every: Duration,
-    value: Fetched,
+    value: FetchedValue,
 }
 
 /// Where a value comes from.
@@ -102,7 +102,7 @@ impl Fetcher {
     }
 
     /// The value of this name, now and later.
-    pub(crate) fn fetched(&self, name: &str) -> Option<Fetched> {
+    pub(crate) fn fetched(&self, name: &str) -> Option<FetchedValue> {
         self.kept
             .iter()
             .find(|kept| kept.name == name)
@@ -141,7 +141,7 @@ impl Fetching {
             .await
             .is_err()
         {
-            tracing::warn!("starting although not every value was had yet");
+            tracing::warn!("starting although some values could not be fetched yet");
         }
     }
 }
@@ -161,11 +161,11 @@ impl Kept {
                         self.value.store(Arc::new(text.into()));
                     }
                     if failing {
-                        tracing::info!(value = self.name, "the value is had again");
+                        tracing::info!(value = self.name, "the value can be fetched again");
                     }
                 }
                 Err(why) if !failing => {
-                    tracing::warn!(value = self.name, %why, "the value cannot be had: the last one stays");
+                    tracing::warn!(value = self.name, %why, "the value cannot be fetched: the last one stays in use");
                 }
                 Err(_) => {}
             }

@@ -10,14 +10,14 @@ use lockgate_config::{AccessFormat, AccessLog, Config};
 use lockgate_metrics::{Counter, Shards};
 use lockgate_net::listen::ListenAddress;
 use lockgate_net::socket::SocketFamily;
-use lockgate_proxy::access_log::{Format, Log, MaskIp, Sample, Style};
+use lockgate_proxy::access_log::{LineFormat, LineStyle, LogSample, MaskIp, WorkerLog};
 use lockgate_proxy::clients::Clients;
 use lockgate_proxy::clock::Ticker;
 use lockgate_proxy::files;
 use lockgate_proxy::limits::PerClient;
-use lockgate_proxy::limits::connections::Connections;
-use lockgate_proxy::limits::handshakes::Handshakes;
-use lockgate_proxy::limits::sockets::Sockets;
+use lockgate_proxy::limits::connections::ConnectionLimit;
+use lockgate_proxy::limits::handshakes::HandshakeLimit;
+use lockgate_proxy::limits::sockets::SocketLimit;
 use lockgate_proxy::metrics::http::HttpCells;
 use lockgate_proxy::metrics::relay::RelayCells;
 use lockgate_proxy::metrics::{ListenerCells, WorkerCells};
@@ -210,9 +210,9 @@ fn shared(config: &Config, division: Division, tickers: &[Arc<Ticker>]) -> Proce
     let woken: Arc<[Arc<Ticker>]> = tickers.into();
     let trusted = config.trusted.clone();
     ProcessState {
-        connections: Connections::new(division.connections, &woken),
-        handshakes: Handshakes::new(config.limits.handshakes),
-        sockets: Arc::new(Sockets::new(division.sockets, &woken)),
+        connections: ConnectionLimit::new(division.connections, &woken),
+        handshakes: HandshakeLimit::new(config.limits.handshakes),
+        sockets: Arc::new(SocketLimit::new(division.sockets, &woken)),
         workers: tickers.len(),
         per_client: config.limits.per_client.map(PerClient::new),
         clients: Clients::new(),
@@ -249,9 +249,10 @@ fn counters(assembly: &Assembly, workers: usize) -> Shards<WorkerCells> {
 }
 
 /// The access logs as one worker writes to them: that of all sites, and those of single sites.
-fn worker_logs(config: &Config, logs: &Logs) -> (Option<Log>, Vec<Log>) {
-    let log =
-        |writer: &LogWriter, log: &AccessLog| Log::new(writer.sender(), writer.lost(), style(log));
+fn worker_logs(config: &Config, logs: &Logs) -> (Option<WorkerLog>, Vec<WorkerLog>) {
+    let log = |writer: &LogWriter, log: &AccessLog| {
+        WorkerLog::new(writer.sender(), writer.lost(), style(log))
+    };
     let shared = logs.shared.as_ref().zip(config.access_log.as_ref());
     let sites = logs.sites.iter().zip(&config.site_logs);
     (
@@ -275,19 +276,19 @@ fn mask_of_metrics(config: &Config) -> MaskIp {
 }
 
 /// The format of an access log's lines.
-fn style(log: &AccessLog) -> Style {
-    Style {
+fn style(log: &AccessLog) -> LineStyle {
+    LineStyle {
         format: match log.format {
-            AccessFormat::Json => Format::Json,
-            AccessFormat::Combined => Format::Combined,
-            AccessFormat::Logfmt => Format::Logfmt,
+            AccessFormat::Json => LineFormat::Json,
+            AccessFormat::Combined => LineFormat::Combined,
+            AccessFormat::Logfmt => LineFormat::Logfmt,
         },
         mask: if log.mask_ip {
             MaskIp::Mask
         } else {
             MaskIp::Keep
         },
-        sample: Sample::percent(f64::from(log.sample)),
+        sample: LogSample::percent(f64::from(log.sample)),
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use lockgate_config::{LoadedConfig, Report};
 use lockgate_proxy::clock::TICK;
-use lockgate_proxy::downstream::Service;
+use lockgate_proxy::downstream::ListenerService;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
@@ -222,10 +222,10 @@ impl RunningServer {
     fn announce(&self) {
         for (planned, address) in self.assembly.listeners.iter().zip(&self.bound) {
             let what = match (&planned.listener.service, &planned.listener.tls) {
-                (Service::Http(_), Some(_)) => "https",
-                (Service::Http(_), None) => "http",
-                (Service::Relay(_), Some(_)) | (Service::ByHello(_), _) => "tls",
-                (Service::Relay(_), None) => "tcp",
+                (ListenerService::Http(_), Some(_)) => "https",
+                (ListenerService::Http(_), None) => "http",
+                (ListenerService::Relay(_), Some(_)) | (ListenerService::Sni(_), _) => "tls",
+                (ListenerService::Relay(_), None) => "tcp",
             };
             tracing::info!(listener = %planned.listener.name, %address, what, "listening");
         }

@@ -11,7 +11,7 @@ use lockgate_net::listen::{self, SocketOwner};
 use lockgate_net::socket::SocketFamily;
 use lockgate_net::traffic_shaping::ShapingQueue;
 use lockgate_proxy::clock::Ticker;
-use lockgate_proxy::downstream::{Listener, accept};
+use lockgate_proxy::downstream::{ListenerSettings, accept};
 use lockgate_proxy::worker::{Setup, Worker};
 use tokio::sync::oneshot;
 
@@ -52,7 +52,7 @@ pub(crate) struct WorkerSocket {
     pub(crate) fd: OwnedFd,
     pub(crate) family: SocketFamily,
     pub(crate) owner: SocketOwner,
-    pub(crate) listener: Arc<Listener>,
+    pub(crate) listener: Arc<ListenerSettings>,
 }
 
 /// The resources of one worker.

@@ -1,7 +1,7 @@
 //! Values that other servers have words for, where a key takes one of ours.
 
 /// Words that others use for ours, with one that stands beside ours.
-const OTHER_WORDS: Words = &[
+const OTHER_WORDS: WordTable = &[
     (
         "http1",
         &["h1", "http", "http/1.1", "http1.1", "http/1", "http11"],
@@ -87,7 +87,7 @@ const OTHER_WORDS: Words = &[
 ];
 
 /// Words that others use for what is a table here, with one that stands beside it.
-const TABLES: Words = &[
+const TABLES: WordTable = &[
     (
         "p2c",
         &[
@@ -112,14 +112,14 @@ const TABLES: Words = &[
 
 /// Words that are known but not in this version, with one that stands beside them and what helps
 /// meanwhile.
-const LATER_WORDS: Words = &[(
+const LATER_WORDS: WordTable = &[(
     "http1",
     &["h3", "quic", "http3", "http/3"],
     "write \"h2\", or \"h2c\" without TLS",
 )];
 
 /// A table of words: one that stands beside ours, those of others, and what to write.
-type Words = &'static [(&'static str, &'static [&'static str], &'static str)];
+type WordTable = &'static [(&'static str, &'static [&'static str], &'static str)];
 
 /// What to write where others have a word for a table, where `known` are the words of the key.
 pub(crate) fn table_for(known: &[&str], word: &str) -> Option<&'static str> {
@@ -137,7 +137,7 @@ pub(crate) fn other_word(known: &[&str], word: &str) -> Option<&'static str> {
     find(OTHER_WORDS, known, &word.to_ascii_lowercase())
 }
 
-fn find(table: Words, known: &[&str], word: &str) -> Option<&'static str> {
+fn find(table: WordTable, known: &[&str], word: &str) -> Option<&'static str> {
     let mut rows = table.iter();
     let found = rows.find(|(beside, words, _)| known.contains(beside) && words.contains(&word));
     found.map(|(_, _, cure)| *cure)

@@ -7,20 +7,20 @@ use std::marker::PhantomData;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use super::stamp::Stamps;
-use super::{Address, MaskIp};
+use super::timestamp::Timestamps;
+use super::{LoggedAddress, MaskIp};
 use crate::escape;
 
-/// How fields and their values are put down. A parameter of types: what does not vary within a line
-/// is decided when the program is compiled, and names become a move or two.
-pub(super) trait Syntax {
-    /// What stands around the time, and ends the line.
+/// The syntax of a line: JSON or logfmt. A type parameter, so that the constant parts of a line are
+/// put together at compile time and a name costs a move or two.
+pub(super) trait LineSyntax {
+    /// The text before and after the time, and at the end of the line.
     const AROUND: [&'static [u8]; 3];
-    /// What stands around words and digits.
+    /// The quote around words and digits.
     const QUOTE: &'static [u8];
 
     /// A name, with what stands before its value.
-    fn name(key: Key) -> &'static [u8];
+    fn name(key: FieldKey) -> &'static [u8];
 
     /// Whether the text may stand without quotes.
     fn is_bare(text: &[u8]) -> bool;
@@ -29,12 +29,12 @@ pub(super) trait Syntax {
 /// One object a line.
 pub(super) struct Json;
 
-impl Syntax for Json {
+impl LineSyntax for Json {
     const AROUND: [&'static [u8]; 3] = [b"{\"time\":\"", b"\"", b"}\n"];
     const QUOTE: &'static [u8] = b"\"";
 
     #[inline(always)]
-    fn name(key: Key) -> &'static [u8] {
+    fn name(key: FieldKey) -> &'static [u8] {
         key.json.as_bytes()
     }
 
@@ -47,12 +47,12 @@ impl Syntax for Json {
 /// `name=value`, quoted where it must be.
 pub(super) struct Logfmt;
 
-impl Syntax for Logfmt {
+impl LineSyntax for Logfmt {
     const AROUND: [&'static [u8]; 3] = [b"time=", b"", b"\n"];
     const QUOTE: &'static [u8] = b"";
 
     #[inline(always)]
-    fn name(key: Key) -> &'static [u8] {
+    fn name(key: FieldKey) -> &'static [u8] {
         key.logfmt.as_bytes()
     }
 
@@ -64,15 +64,15 @@ impl Syntax for Logfmt {
 
 /// A field's name with what stands around it, put together when the program is compiled.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Key {
+pub(super) struct FieldKey {
     pub(super) json: &'static str,
     pub(super) logfmt: &'static str,
 }
 
-/// The [`Key`] of a name.
+/// The [`FieldKey`] of a name.
 macro_rules! key {
     ($name:literal) => {
-        $crate::access_log::line::Key {
+        $crate::access_log::line::FieldKey {
             json: concat!(",\"", $name, "\":"),
             logfmt: concat!(" ", $name, "="),
         }
@@ -80,20 +80,20 @@ macro_rules! key {
 }
 pub(super) use key;
 
-/// Most bytes of a text that are written, unless it is said otherwise.
+/// Most bytes of a text that are written, by default.
 const LONGEST: usize = 512;
 /// Behind a text that was cut.
 const MORE: &[u8] = "…".as_bytes();
 
 /// A line being written; [`end`](Self::end) ends it.
-pub(super) struct Fields<'a, S> {
+pub(super) struct LineWriter<'a, S> {
     out: &'a mut Vec<u8>,
     syntax: PhantomData<S>,
 }
 
-impl<'a, S: Syntax> Fields<'a, S> {
+impl<'a, S: LineSyntax> LineWriter<'a, S> {
     /// Begins a line by its time: milliseconds since 1970.
-    pub(super) fn begin(out: &'a mut Vec<u8>, stamps: &mut Stamps, unix_ms: u64) -> Self {
+    pub(super) fn begin(out: &'a mut Vec<u8>, stamps: &mut Timestamps, unix_ms: u64) -> Self {
         out.extend_from_slice(S::AROUND[0]);
         stamps.write_iso(out, unix_ms);
         out.extend_from_slice(S::AROUND[1]);
@@ -108,7 +108,7 @@ impl<'a, S: Syntax> Fields<'a, S> {
     }
 
     #[inline(always)]
-    fn name(&mut self, key: Key) {
+    fn name(&mut self, key: FieldKey) {
         self.out.extend_from_slice(S::name(key));
     }
 
@@ -118,12 +118,12 @@ impl<'a, S: Syntax> Fields<'a, S> {
     }
 
     #[inline(always)]
-    pub(super) fn text(&mut self, key: Key, text: &str) {
+    pub(super) fn text(&mut self, key: FieldKey, text: &str) {
         self.bytes(key, text.as_bytes(), LONGEST);
     }
 
     #[inline(always)]
-    pub(super) fn some_text(&mut self, key: Key, text: Option<&str>) {
+    pub(super) fn some_text(&mut self, key: FieldKey, text: Option<&str>) {
         if let Some(text) = text {
             self.text(key, text);
         }
@@ -131,7 +131,7 @@ impl<'a, S: Syntax> Fields<'a, S> {
 
     /// Bytes that a peer sent, up to `longest` of them, and an ellipsis if there were more.
     #[inline(always)]
-    pub(super) fn bytes(&mut self, key: Key, text: &[u8], longest: usize) {
+    pub(super) fn bytes(&mut self, key: FieldKey, text: &[u8], longest: usize) {
         self.name(key);
         self.value(text, longest);
     }
@@ -152,7 +152,7 @@ impl<'a, S: Syntax> Fields<'a, S> {
     }
 
     #[inline(always)]
-    pub(super) fn some_bytes(&mut self, key: Key, text: Option<&[u8]>, longest: usize) {
+    pub(super) fn some_bytes(&mut self, key: FieldKey, text: Option<&[u8]>, longest: usize) {
         if let Some(text) = text {
             self.bytes(key, text, longest);
         }
@@ -160,7 +160,7 @@ impl<'a, S: Syntax> Fields<'a, S> {
 
     /// A text of ours that needs no look.
     #[inline(always)]
-    pub(super) fn word(&mut self, key: Key, word: &'static str) {
+    pub(super) fn word(&mut self, key: FieldKey, word: &'static str) {
         self.name(key);
         self.quote();
         self.out.extend_from_slice(word.as_bytes());
@@ -168,13 +168,13 @@ impl<'a, S: Syntax> Fields<'a, S> {
     }
 
     #[inline(always)]
-    pub(super) fn number(&mut self, key: Key, n: u64) {
+    pub(super) fn number(&mut self, key: FieldKey, n: u64) {
         self.name(key);
         write_number(self.out, n);
     }
 
     #[inline(always)]
-    pub(super) fn yes_or_no(&mut self, key: Key, yes: bool) {
+    pub(super) fn yes_or_no(&mut self, key: FieldKey, yes: bool) {
         self.name(key);
         self.out
             .extend_from_slice(if yes { b"true" } else { b"false" });
@@ -182,7 +182,7 @@ impl<'a, S: Syntax> Fields<'a, S> {
 
     /// Sixteen hexadecimal digits.
     #[inline(always)]
-    pub(super) fn hex(&mut self, key: Key, n: u64) {
+    pub(super) fn hex(&mut self, key: FieldKey, n: u64) {
         self.name(key);
         self.quote();
         let digits: [u8; 16] =
@@ -192,7 +192,7 @@ impl<'a, S: Syntax> Fields<'a, S> {
     }
 
     #[inline(always)]
-    pub(super) fn seconds(&mut self, key: Key, duration: Duration) {
+    pub(super) fn seconds(&mut self, key: FieldKey, duration: Duration) {
         self.name(key);
         write_number(self.out, duration.as_secs());
         self.out.push(b'.');
@@ -204,18 +204,23 @@ impl<'a, S: Syntax> Fields<'a, S> {
     }
 
     #[inline(always)]
-    pub(super) fn some_seconds(&mut self, key: Key, duration: Option<Duration>) {
+    pub(super) fn some_seconds(&mut self, key: FieldKey, duration: Option<Duration>) {
         if let Some(duration) = duration {
             self.seconds(key, duration);
         }
     }
 
     /// The address, and the port where it is shown, as two fields.
-    pub(super) fn address(&mut self, [ip, port]: [Key; 2], address: Address, mask: MaskIp) {
+    pub(super) fn address(
+        &mut self,
+        [ip, port]: [FieldKey; 2],
+        address: LoggedAddress,
+        mask: MaskIp,
+    ) {
         match address {
-            Address::Unix => self.word(ip, "unix"),
-            Address::Unknown => self.word(ip, "unknown"),
-            Address::Ip(address) => {
+            LoggedAddress::Unix => self.word(ip, "unix"),
+            LoggedAddress::Unknown => self.word(ip, "unknown"),
+            LoggedAddress::Ip(address) => {
                 self.name(ip);
                 self.quote();
                 write_ip(self.out, mask.shown(address.ip()));
@@ -250,9 +255,9 @@ pub(super) fn write_number(out: &mut Vec<u8>, n: u64) {
 mod tests {
     use super::*;
 
-    fn written<S: Syntax>(text: &[u8], longest: usize) -> String {
+    fn written<S: LineSyntax>(text: &[u8], longest: usize) -> String {
         let mut out = Vec::new();
-        let mut fields = Fields::<S>::begin(&mut out, &mut Stamps::default(), 0);
+        let mut fields = LineWriter::<S>::begin(&mut out, &mut Timestamps::default(), 0);
         fields.bytes(key!("k"), text, longest);
         fields.end();
         String::from_utf8(out).unwrap()

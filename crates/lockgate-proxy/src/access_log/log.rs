@@ -4,21 +4,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
 
-use super::stamp::Stamps;
-use super::{Cause, Exchange, Format, MaskIp, Record};
+use super::timestamp::Timestamps;
+use super::{Cause, ConnectionEntry, ExchangeEntry, LineFormat, MaskIp};
 
 /// Bytes of lines at which a worker hands its buffer over without waiting for the tick.
 const HAND_OVER: usize = 32 * 1024;
 
-/// How much is logged of what went well; what went wrong is logged always.
+/// The share of successful connections and exchanges that is logged; failed ones always are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sample(u64);
+pub struct LogSample(u64);
 
-impl Sample {
+impl LogSample {
     /// Everything.
     pub const ALL: Self = Self(1 << 32);
 
-    /// So much of a hundred; less than none is none, more than all is all.
+    /// A percentage, clamped to 0–100.
     pub fn percent(percent: f64) -> Self {
         Self((percent.clamp(0.0, 100.0) / 100.0 * (1_u64 << 32) as f64) as u64)
     }
@@ -32,21 +32,21 @@ impl Sample {
     }
 }
 
-impl Default for Sample {
+impl Default for LogSample {
     fn default() -> Self {
         Self::ALL
     }
 }
 
-/// What lines look like, and which there are.
+/// The format of the lines, and the share that is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Style {
+pub struct LineStyle {
     /// The format.
-    pub format: Format,
+    pub format: LineFormat,
     /// Whether addresses are written in full.
     pub mask: MaskIp,
-    /// How much of what went well.
-    pub sample: Sample,
+    /// The share of successful ones that is logged.
+    pub sample: LogSample,
 }
 
 /// A worker's end of the log: collects lines and hands whole buffers to the thread that writes
@@ -55,21 +55,21 @@ pub struct Style {
 /// Never waits. When the channel is full or closed the lines of the buffer are lost and counted, so
 /// what one worker holds is bounded by one buffer. What is left is handed over when it is dropped.
 #[derive(Debug)]
-pub struct Log {
+pub struct WorkerLog {
     sender: SyncSender<Vec<u8>>,
     lost: Arc<AtomicU64>,
-    style: Style,
-    stamps: Stamps,
+    style: LineStyle,
+    stamps: Timestamps,
     buffer: Vec<u8>,
     lines: u64,
     turn: u64,
 }
 
-impl Log {
+impl WorkerLog {
     /// A log that hands its lines to `sender` and counts in `lost` those that could not be handed
     /// over.
-    pub fn new(sender: SyncSender<Vec<u8>>, lost: Arc<AtomicU64>, style: Style) -> Self {
-        let stamps = Stamps::default();
+    pub fn new(sender: SyncSender<Vec<u8>>, lost: Arc<AtomicU64>, style: LineStyle) -> Self {
+        let stamps = Timestamps::default();
         Self {
             sender,
             lost,
@@ -82,7 +82,7 @@ impl Log {
     }
 
     /// Adds the record of a connection; hands the buffer over when it has grown to 32 KB.
-    pub fn write(&mut self, record: &Record<'_>) {
+    pub fn write(&mut self, record: &ConnectionEntry<'_>) {
         let is_error = !matches!(record.cause, Cause::ClientClosed | Cause::UpstreamClosed);
         if self.is_wanted(is_error) {
             record.write(
@@ -96,7 +96,7 @@ impl Log {
     }
 
     /// Adds the record of an exchange; hands the buffer over when it has grown to 32 KB.
-    pub fn write_exchange(&mut self, exchange: &Exchange<'_>) {
+    pub fn write_exchange(&mut self, exchange: &ExchangeEntry<'_>) {
         if self.is_wanted(exchange.is_error()) {
             exchange.write(
                 &mut self.buffer,
@@ -138,7 +138,7 @@ impl Log {
     }
 }
 
-impl Drop for Log {
+impl Drop for WorkerLog {
     fn drop(&mut self) {
         self.flush();
     }
@@ -150,11 +150,11 @@ mod tests {
     use crate::access_log::tests::{line, plain, record};
     use std::sync::mpsc::{Receiver, sync_channel};
 
-    fn log(capacity: usize) -> (Log, Receiver<Vec<u8>>, Arc<AtomicU64>) {
+    fn log(capacity: usize) -> (WorkerLog, Receiver<Vec<u8>>, Arc<AtomicU64>) {
         let (sender, receiver) = sync_channel(capacity);
         let lost = Arc::new(AtomicU64::new(0));
         (
-            Log::new(sender, Arc::clone(&lost), Style::default()),
+            WorkerLog::new(sender, Arc::clone(&lost), LineStyle::default()),
             receiver,
             lost,
         )
@@ -241,14 +241,14 @@ mod tests {
             (100.0, 10_000),
             (1e9, 10_000),
         ] {
-            let sample = Sample::percent(percent);
+            let sample = LogSample::percent(percent);
             let taken = (0..10_000).filter(|&turn| sample.takes(turn)).count();
             assert!(taken.abs_diff(expected) <= 10, "{percent} %: {taken}");
         }
         let (mut log, receiver, _lost) = log(1);
-        log.style.sample = Sample::percent(0.0);
+        log.style.sample = LogSample::percent(0.0);
         log.write(&plain());
-        log.write(&Record {
+        log.write(&ConnectionEntry {
             cause: Cause::Idle,
             ..plain()
         });

@@ -4,23 +4,23 @@
 //! Does not write lines: `exchange` and the record of a connection do, and a test holds their
 //! fields against these tables.
 
-use super::{Cause, Side};
+use super::{Cause, CauseSide};
 
 /// A field of a line, and its meaning.
 #[derive(Debug, Clone, Copy)]
-pub struct Field {
+pub struct LogField {
     /// The name in JSON and logfmt.
     pub name: &'static str,
     /// The meaning, with its unit.
     pub meaning: &'static str,
 }
 
-const fn field(name: &'static str, meaning: &'static str) -> Field {
-    Field { name, meaning }
+const fn field(name: &'static str, meaning: &'static str) -> LogField {
+    LogField { name, meaning }
 }
 
-/// The fields of the line of an exchange (a request and its answer), in the order of the line.
-pub const EXCHANGE: &[Field] = &[
+/// The fields of the line of an exchange (a request and its response), in the order of the line.
+pub const EXCHANGE: &[LogField] = &[
     field(
         "time",
         "when the first byte of the request came: ISO 8601 in UTC with milliseconds",
@@ -142,7 +142,7 @@ pub const EXCHANGE: &[Field] = &[
 
 /// The fields of the line of a connection (a relay, a tunnel, an upgrade, or one that ended before
 /// HTTP began), in the order of the line.
-pub const CONNECTION: &[Field] = &[
+pub const CONNECTION: &[LogField] = &[
     field(
         "time",
         "when the connection was accepted, or the tunnel began: ISO 8601 in UTC with milliseconds",
@@ -231,7 +231,7 @@ pub const CONNECTION: &[Field] = &[
 ];
 
 impl Cause {
-    /// What the cause means.
+    /// The meaning of the cause.
     pub const fn meaning(self) -> &'static str {
         match self {
             Self::ClientClosed => "The client closed its connection in an orderly way.",
@@ -260,7 +260,7 @@ impl Cause {
         }
     }
 
-    /// What an operator does about the cause when there is too much of it.
+    /// The advice to an operator that sees the cause too often.
     pub const fn remedy(self) -> &'static str {
         match self {
             Self::ClientClosed => "Nothing: this is how most connections end.",
@@ -303,8 +303,8 @@ impl Cause {
     }
 }
 
-impl Side {
-    /// What the side means.
+impl CauseSide {
+    /// The meaning of the side.
     pub const fn meaning(self) -> &'static str {
         match self {
             Self::Downstream => "the client, or the network towards it",
@@ -318,7 +318,7 @@ impl Side {
 mod tests {
     use serde_json::Value;
 
-    use super::super::exchange::tests::line_with_every_field;
+    use super::super::exchange_entry::tests::line_with_every_field;
     use super::super::tests::connection_with_every_field;
     use super::*;
 

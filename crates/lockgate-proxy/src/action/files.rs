@@ -2,14 +2,14 @@
 //! §8, §13, §14).
 //!
 //! # Layout
-//! - `answer`: which form and which part of it is sent.
+//! - `response`: which form and which part of it is sent.
 //! - `delivery`: the body.
-//! - `listing`, `listings`: a directory as a page; what the thread that makes them keeps.
+//! - `listing`, `listing_cache`: a directory as a page; what the thread that makes them keeps.
 
-mod answer;
 mod delivery;
 mod listing;
-mod listings;
+mod listing_cache;
+mod response;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -18,17 +18,17 @@ use lockgate_http::target;
 use lockgate_net::files::{DiskWait, Errno, would_wait};
 use lockgate_rules::TargetRewrite;
 
-use crate::answer::Fault;
+use crate::error_response::HttpFault;
 use crate::exchange::{Dispatch, ExchangeFailure, RoutedRequest};
-use crate::files::cache::Hit;
-use crate::files::file::File;
-use crate::files::resolve::{Wanted, absolute};
-use crate::files::{Before, Brought, Files};
+use crate::files::cache::CachedFile;
+use crate::files::file::ServedFile;
+use crate::files::resolve::{FileQuery, absolute};
+use crate::files::{CachedState, Files, LoadResult};
 use crate::message::ClientExchange;
 
-/// What was found for a request.
-enum Found {
-    File(Rc<Hit>),
+/// The result of looking a path up.
+enum FileLookup {
+    File(Rc<CachedFile>),
     Moved(Vec<u8>),
     Directory(Vec<u8>),
     Missing,
@@ -45,10 +45,10 @@ impl Files {
     ) -> Result<(), ExchangeFailure> {
         let path = self.path(exchange)?;
         match self.find(exchange, &path).await? {
-            Found::File(hit) => self.send(exchange, &hit).await,
-            Found::Moved(to) => self.redirect(exchange, &to).await,
-            Found::Directory(at) => self.list(exchange, &path, at).await,
-            Found::Missing => Err(ExchangeFailure::of(Fault::NotFound)),
+            FileLookup::File(hit) => self.send(exchange, &hit).await,
+            FileLookup::Moved(to) => self.redirect(exchange, &to).await,
+            FileLookup::Directory(at) => self.list(exchange, &path, at).await,
+            FileLookup::Missing => Err(ExchangeFailure::of(HttpFault::NotFound)),
         }
     }
 
@@ -74,7 +74,7 @@ impl Files {
         self: &Arc<Self>,
         exchange: &Dispatch<'_, D>,
         path: &[u8],
-    ) -> Result<Found, ExchangeFailure> {
+    ) -> Result<FileLookup, ExchangeFailure> {
         let (worker, now) = (exchange.request.worker, exchange.guard.clock().now());
         let page = takes_pages(exchange, path);
         // What is asked for as a page may be found where the same path, asked for as a script, is
@@ -88,60 +88,60 @@ impl Files {
             key.push(0);
             key.extend_from_slice(exchange.request.values.path);
         }
-        let known = worker.files.get(self.place, &key);
+        let known = worker.files.get(self.id, &key);
         if let Some(hit) = known
             .as_ref()
             .filter(|hit| hit.is_current(now) && hit.file.is_untouched())
         {
-            return Ok(Found::File(Rc::clone(hit)));
+            return Ok(FileLookup::File(Rc::clone(hit)));
         }
         let attempts = self.attempts.iter().map(|attempt| {
             let mut target = Vec::new();
             attempt.render(&exchange.request.values, &mut target);
             decoded(&target)
         });
-        let wanted = Wanted {
+        let wanted = FileQuery {
             path: path.to_vec(),
             asked: decoded(exchange.request.values.path)?,
             attempts: attempts.collect::<Result<_, _>>()?,
             page,
         };
-        let before = known.as_ref().map(|hit| Before::of(hit));
-        let mut brought = self.fetch(exchange, &wanted, before.as_ref()).await?;
-        if matches!(brought, Err(Errno::MFILE | Errno::NFILE)) {
+        let before = known.as_ref().map(|hit| CachedState::of(hit));
+        let mut loaded = self.fetch(exchange, &wanted, before.as_ref()).await?;
+        if matches!(loaded, Err(Errno::MFILE | Errno::NFILE)) {
             // Those that are held are only held because they may be asked for again.
             worker.files.clear();
-            brought = self.fetch(exchange, &wanted, before.as_ref()).await?;
+            loaded = self.fetch(exchange, &wanted, before.as_ref()).await?;
         }
-        match (brought.map_err(unreadable)?, known) {
-            (Brought::Same, Some(hit)) => {
+        match (loaded.map_err(unreadable)?, known) {
+            (LoadResult::Same, Some(hit)) => {
                 hit.confirm(now);
-                Ok(Found::File(hit))
+                Ok(FileLookup::File(hit))
             }
-            (Brought::File(loaded, status), _) => {
+            (LoadResult::File(loaded, status), _) => {
                 let rules = exchange.request.rules;
-                // The page of what is not there is not to be kept for what may come.
+                // An error page must not be cached in place of a file that may be created.
                 let caching = rules.cache.as_ref().filter(|_| status == 200);
                 let caching = caching
                     .and_then(|cache| cache.of(&loaded.path, &loaded.media_type, Some(&loaded.at)))
                     .map(Box::from);
-                // What is asked for by a name with a dot is a page for who takes pages only.
+                // A name with a dot is taken for a page only for clients that accept HTML only.
                 let stands_in = |page: &Vec<u8>| absolute(&loaded.at) == absolute(page);
                 let by_accept =
                     self.spa.as_ref().is_some_and(stands_in) && name_of(path).contains(&b'.');
-                let file = File::new(*loaded, rules.compress.as_ref());
-                let hit = Hit::new(file, status, caching, by_accept, now);
-                worker.files.put(self.place, &key, Rc::clone(&hit));
-                Ok(Found::File(hit))
+                let file = ServedFile::new(*loaded, rules.compress.as_ref());
+                let hit = CachedFile::new(file, status, caching, by_accept, now);
+                worker.files.put(self.id, &key, Rc::clone(&hit));
+                Ok(FileLookup::File(hit))
             }
             (other, known) => {
                 if known.is_some() {
-                    worker.files.forget(self.place, &key);
+                    worker.files.forget(self.id, &key);
                 }
                 Ok(match other {
-                    Brought::Moved(to) => Found::Moved(to),
-                    Brought::Directory(at) => Found::Directory(at),
-                    _ => Found::Missing,
+                    LoadResult::Moved(to) => FileLookup::Moved(to),
+                    LoadResult::Directory(at) => FileLookup::Directory(at),
+                    _ => FileLookup::Missing,
                 })
             }
         }
@@ -151,29 +151,30 @@ impl Files {
     async fn fetch<D: ClientExchange>(
         self: &Arc<Self>,
         exchange: &Dispatch<'_, D>,
-        wanted: &Wanted,
-        before: Option<&Before>,
-    ) -> Result<Result<Brought, Errno>, ExchangeFailure> {
+        wanted: &FileQuery,
+        before: Option<&CachedState>,
+    ) -> Result<Result<LoadResult, Errno>, ExchangeFailure> {
         let rewrite = exchange.request.rules.rewrite.as_ref();
-        let brought = self.bring(wanted, before, rewrite, DiskWait::No);
-        if !brought.as_ref().is_err_and(|error| would_wait(*error)) {
-            return Ok(brought);
+        let loaded = self.load(wanted, before, rewrite, DiskWait::No);
+        if !loaded.as_ref().is_err_and(|error| would_wait(*error)) {
+            return Ok(loaded);
         }
         let (files, wanted, before) = (Arc::clone(self), wanted.clone(), before.cloned());
         let rewrite = rewrite.cloned();
-        let job = move || files.bring(&wanted, before.as_ref(), rewrite.as_ref(), DiskWait::Yes);
-        let brought = self.threads.submit(job).map_err(|_| busy())?;
-        let brought = exchange.guard.within(brought).await;
-        brought
-            .map_err(|cut| ExchangeFailure::cut(cut, Fault::ResponseTimeout))?
+        let job = move || files.load(&wanted, before.as_ref(), rewrite.as_ref(), DiskWait::Yes);
+        let loaded = self.threads.submit(job).map_err(|_| busy())?;
+        let loaded = exchange.guard.within(loaded).await;
+        loaded
+            .map_err(|cut| ExchangeFailure::cut(cut, HttpFault::ResponseTimeout))?
             .map_err(|_| busy())
     }
 }
 
 fn decoded(target: &[u8]) -> Result<Vec<u8>, ExchangeFailure> {
     let end = memchr::memchr(b'?', target).unwrap_or(target.len());
-    let malformed =
-        |error: target::TargetError| ExchangeFailure::because(Fault::Malformed, error.to_string());
+    let malformed = |error: target::TargetError| {
+        ExchangeFailure::because(HttpFault::Malformed, error.to_string())
+    };
     target::decode(&target[..end])
         .map(|path| path.into_owned())
         .map_err(malformed)
@@ -189,28 +190,28 @@ fn takes_pages<D>(exchange: &Dispatch<'_, D>, path: &[u8]) -> bool {
         || accepts.any(|accept| memchr::memmem::find(accept, b"text/html").is_some())
 }
 
-/// What stands behind the last slash.
+/// The last segment of a path.
 fn name_of(path: &[u8]) -> &[u8] {
     path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
 }
 
 fn busy() -> ExchangeFailure {
-    ExchangeFailure::because(Fault::Exhausted, "too many reads wait for the disk")
+    ExchangeFailure::because(HttpFault::Exhausted, "too many reads wait for the disk")
 }
 
 fn unreadable(error: Errno) -> ExchangeFailure {
     let fault = match error {
-        Errno::ACCESS | Errno::PERM => Fault::Forbidden,
+        Errno::ACCESS | Errno::PERM => HttpFault::Forbidden,
         // It is written to all the time.
-        Errno::BUSY => Fault::Exhausted,
-        Errno::MFILE | Errno::NFILE | Errno::NOMEM => Fault::Exhausted,
+        Errno::BUSY => HttpFault::Exhausted,
+        Errno::MFILE | Errno::NFILE | Errno::NOMEM => HttpFault::Exhausted,
         Errno::FBIG => {
             return ExchangeFailure::because(
-                Fault::FileUnreadable,
+                HttpFault::FileUnreadable,
                 "the file is too long once it is rewritten",
             );
         }
-        _ => Fault::FileUnreadable,
+        _ => HttpFault::FileUnreadable,
     };
     ExchangeFailure::because(fault, error.to_string())
 }

@@ -1,5 +1,5 @@
-//! A service that says of every request whether it may: what it is asked, and what of its answer
-//! the request gets.
+//! An auth service: the question about each request, and the fields of its response that the
+//! request gets.
 //!
 //! Without IO: it is asked as any endpoint is.
 
@@ -10,34 +10,33 @@ use lockgate_http::request_target::RequestTarget;
 
 use super::proxy::Proxy;
 use crate::message::OutgoingHead;
-use crate::rules::Rules;
+use crate::rules::RouteRules;
 
-/// Of names that begin so, requests say elsewhere what they are about: services that are asked in
-/// another way believe them.
+/// The beginnings of the names of fields in which other auth protocols describe the request:
+/// services of those protocols trust them.
 const ABOUT: [&[u8]; 3] = [b"x-forwarded-", b"x-original-", b"x-rewrite-"];
 
-/// What the service needs to know who it is that asks, also where it says the same anew.
+/// The client's credentials: the service gets them even if it sets these fields itself (`copy`).
 const CREDENTIALS: [&[u8]; 2] = [b"authorization", b"cookie"];
 
-/// A service that is asked.
+/// An auth service, which admits or denies each request.
 #[derive(Debug)]
 pub struct ForwardAuth {
-    /// How it is asked.
+    /// The deadlines and the pool of the service.
     pub proxy: Proxy,
     /// The path, and perhaps query, that it is asked for.
     pub target: String,
-    /// Fields that the request gets from its answer, and never from the client.
+    /// Fields that the request gets from its response, and never from the client.
     pub copy: Vec<Vec<u8>>,
-    /// What holds for the exchange with it: nothing.
-    pub rules: Rules,
+    /// The rules of the exchange with it: none.
+    pub rules: RouteRules,
 }
 
 impl ForwardAuth {
-    /// What it is asked about a request: a GET without a body, with those of the request's `fields`
-    /// that go on. What others say about where a request came from is left out, but for what
-    /// [`ForwardedClient`](lockgate_http::forwarding::ForwardedClient) replaces or adds to. Neither
-    /// is it asked whether it has something newer, or a part of something: that is about what was
-    /// asked for.
+    /// The question about a request: a GET without a body, with those of the request's `fields`
+    /// that go on. Claims of others about the origin of a request are left out, but for the fields
+    /// that [`ForwardedClient`](lockgate_http::forwarding::ForwardedClient) replaces or adds to. Conditions and
+    /// ranges are left out too: they are about the resource.
     pub fn question(
         &self,
         head: &RequestHead,
@@ -63,7 +62,7 @@ impl ForwardAuth {
         question
     }
 
-    /// Of whom and what it is asked: of the host that the request is for.
+    /// The target of the question: the service's path, and the host that the request is for.
     pub fn asked<'a>(&'a self, of: &RequestTarget<'a>) -> RequestTarget<'a> {
         let (path, query) = match self.target.split_once('?') {
             Some((path, query)) => (path, Some(query.as_bytes())),
@@ -79,7 +78,8 @@ impl ForwardAuth {
 
     fn withholds(&self, field: &Field<'_>) -> bool {
         match field.known {
-            // What earlier hops say is kept or replaced where it is known who they are.
+            // Forwarding fields of earlier hops are kept or replaced later, where it is known
+            // whether the hops are trusted.
             Some(Known::XForwardedFor | Known::XForwardedHost | Known::XForwardedProto) => false,
             Some(
                 Known::Expect
@@ -107,7 +107,7 @@ impl ForwardAuth {
         self.copy.iter().any(|copied| alike(copied, name))
     }
 
-    /// Puts what it has said into the request's fields, in the place of what the client has.
+    /// Replaces fields of the request by those of the service's response.
     pub fn admit(&self, answer: &Fields, outgoing: &mut OutgoingHead<'_>) {
         if self.copy.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! Bytes to an endpoint and back, whatever they mean.
+//! The join of a client's connection and an endpoint's: bytes both ways, without looking at them.
 
 use std::net::SocketAddr;
 
@@ -13,27 +13,27 @@ use crate::upstream::{ConnectionPermit, Dialled};
 
 /// A client's connection, ready to be relayed.
 #[derive(Debug)]
-pub struct Client {
-    /// Its socket.
+pub struct ClientTransport {
+    /// The client's socket.
     pub socket: Socket,
-    /// Its TLS, if it has any.
+    /// The client's TLS, if it has any.
     pub session: Option<Box<TlsSession>>,
-    /// What was read of its bytes already.
+    /// Bytes that were read already.
     pub received: Vec<u8>,
-    /// What is to be sent to it before anything else, as it goes over the wire.
+    /// Bytes that are sent to the client before all others, as they go over the wire.
     pub unsent: Vec<u8>,
 }
 
-/// What endpoints are told about a client by a PROXY header.
+/// The contents of the PROXY header that introduces a client to an endpoint.
 #[derive(Debug)]
-pub struct Introduction<'a> {
+pub struct ClientIntroduction<'a> {
     /// In which form.
     pub version: ProxyVersion,
     /// The client's address and the one it connected to, if they are known.
     pub addresses: Option<(SocketAddr, SocketAddr)>,
     /// The name it asked for.
     pub server_name: Option<&'a str>,
-    /// What its TLS agreed on.
+    /// The client's negotiated TLS.
     pub negotiated: Option<&'a Negotiated>,
 }
 
@@ -43,7 +43,7 @@ pub struct Introduction<'a> {
 /// # Errors
 /// When the endpoint's TLS cannot be used.
 pub fn join(
-    client: Client,
+    client: ClientTransport,
     dialled: Dialled,
     header: Vec<u8>,
 ) -> Result<(Relay, ConnectionPermit), SessionError> {
@@ -67,7 +67,7 @@ pub fn join(
     Ok((Relay::new(down, up, preface)?, dialled.permit))
 }
 
-impl Introduction<'_> {
+impl ClientIntroduction<'_> {
     /// Appends the header.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let addresses = match self.addresses {

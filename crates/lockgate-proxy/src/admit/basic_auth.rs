@@ -1,8 +1,8 @@
 //! Basic authentication (RFC 7617): from the value of `Authorization` to a user of the file.
 //!
-//! A worker asks [`Checker::cached`] first, which takes a microsecond and no allocation; only what
-//! it does not know is checked, on another thread. Does not say 401: [`challenge`] is what goes
-//! into it.
+//! A worker asks [`PasswordFile::cached`] first, which takes a microsecond and no allocation; only
+//! unknown credentials are checked, on another thread. Does not send the 401: [`challenge`] is a
+//! part of it.
 
 use std::fmt;
 use std::future::Future;
@@ -14,9 +14,9 @@ use arc_swap::ArcSwap;
 use base64ct::{Base64, Encoding};
 use tokio::sync::oneshot;
 
-use super::htpasswd::{Account, Htpasswd, LoadError, User};
-use super::remembered::Seal;
-use super::verifier::{Job, Outcome, Verifier};
+use super::credential_cache::Seal;
+use super::htpasswd::{Htpasswd, LoadError, PasswordEntry, UserName};
+use super::password_pool::{PasswordOutcome, PasswordPool, PasswordQuery};
 
 /// Bytes that user, colon and password may have together.
 pub const LONGEST: usize = 512;
@@ -42,7 +42,7 @@ pub enum CredentialsError {
     /// Other characters than those of base64, wrong padding, or bits that stand for nothing.
     #[error("not base64")]
     Base64,
-    /// Nothing says where the name ends.
+    /// No colon ends the name.
     #[error("no colon")]
     NoColon,
     /// Not UTF-8, which our challenge asks for (RFC 7617 §2.1), or with control characters (§2).
@@ -121,18 +121,18 @@ pub fn challenge(realm: &str) -> String {
 
 /// One file of users, and what it takes to check against it.
 #[derive(Debug)]
-pub struct Checker {
+pub struct PasswordFile {
     path: PathBuf,
     users: ArcSwap<Htpasswd>,
-    verifier: Arc<Verifier>,
+    verifier: Arc<PasswordPool>,
 }
 
-impl Checker {
-    /// Reads the file at `path`. The verifier is the process's, whatever the number of files.
+impl PasswordFile {
+    /// Reads the file at `path`. The pool is the process's, for any number of files.
     ///
     /// # Errors
     /// As [`Htpasswd::load`].
-    pub fn load(path: &Path, verifier: Arc<Verifier>) -> Result<Self, LoadError> {
+    pub fn load(path: &Path, verifier: Arc<PasswordPool>) -> Result<Self, LoadError> {
         let users = ArcSwap::from_pointee(Htpasswd::load(path)?);
         Ok(Self {
             path: path.to_owned(),
@@ -141,14 +141,14 @@ impl Checker {
         })
     }
 
-    /// The file, for whoever watches it.
+    /// The file's path, for the file watcher.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Reads the file anew, for requests from now on; with a mistake in it, the users stay as they
-    /// are. What was remembered of a user whose line has changed or gone is remembered no
-    /// longer.
+    /// Reads the file again, for requests from now on; with a mistake in it, the users stay as they
+    /// are. Cached passwords of a user are no longer valid once the user's line has changed or
+    /// gone.
     ///
     /// # Errors
     /// As [`Htpasswd::load`].
@@ -157,13 +157,12 @@ impl Checker {
         Ok(())
     }
 
-    /// The user of a value of `Authorization` that was found right not long before `now`
-    /// (milliseconds, on one clock for all workers). `None` says nothing but that it must be
-    /// checked.
-    pub fn cached(&self, authorization: &[u8], now: u64) -> Option<User> {
+    /// The user of a value of `Authorization` that was right not long before `now` (milliseconds,
+    /// on one clock for all workers). `None` means only that it must be checked.
+    pub fn cached(&self, authorization: &[u8], now: u64) -> Option<UserName> {
         let credentials = Credentials::parse(authorization).ok()?;
         let users = self.users.load();
-        let (account, decoy) = self.whose(&users, &credentials)?;
+        let (account, decoy) = self.find_entry(&users, &credentials)?;
         let known = self
             .verifier
             .remembered()
@@ -171,20 +170,20 @@ impl Checker {
         (known && !decoy).then(|| Arc::clone(&account.name))
     }
 
-    /// Checks a value of `Authorization` on another thread. What cannot be right is refused at
-    /// once; a name that nobody has takes as long as one that somebody has. The question is
-    /// asked now, not when the answer is first waited for; dropping the future takes it back.
+    /// Checks a value of `Authorization` on another thread. A value that cannot be right is refused
+    /// at once; an unknown name takes as long as a known one. The check is queued now, not when the
+    /// future is first polled; dropping the future withdraws it.
     pub fn check(
         &self,
         authorization: &[u8],
         client: IpAddr,
         now: u64,
-    ) -> impl Future<Output = Outcome> + Send + use<> {
+    ) -> impl Future<Output = PasswordOutcome> + Send + use<> {
         let asked = self.ask(authorization, client, now);
         async move {
             match asked {
-                Some(outcome) => outcome.await.unwrap_or(Outcome::Busy),
-                None => Outcome::Refused,
+                Some(outcome) => outcome.await.unwrap_or(PasswordOutcome::Busy),
+                None => PasswordOutcome::Refused,
             }
         }
     }
@@ -194,12 +193,12 @@ impl Checker {
         authorization: &[u8],
         client: IpAddr,
         now: u64,
-    ) -> Option<oneshot::Receiver<Outcome>> {
+    ) -> Option<oneshot::Receiver<PasswordOutcome>> {
         let credentials = Credentials::parse(authorization).ok()?;
         let users = self.users.load();
-        let (account, decoy) = self.whose(&users, &credentials)?;
+        let (account, decoy) = self.find_entry(&users, &credentials)?;
         let (answer, outcome) = oneshot::channel();
-        self.verifier.submit(Job {
+        self.verifier.submit(PasswordQuery {
             account: Arc::clone(account),
             decoy,
             password: credentials.password().into(),
@@ -211,14 +210,14 @@ impl Checker {
         Some(outcome)
     }
 
-    /// The account of the name that was sent; of a name that nobody has, somebody's as a decoy,
-    /// always the same one, so that asking twice tells no more than asking once. `None` if
-    /// there is no user at all.
-    fn whose<'a>(
+    /// The entry of the name that was sent. For an unknown name a decoy: another user's entry,
+    /// always the same one, so that asking twice tells no more than asking once. `None` if there is
+    /// no user at all.
+    fn find_entry<'a>(
         &self,
         users: &'a Htpasswd,
         credentials: &Credentials,
-    ) -> Option<(&'a Arc<Account>, bool)> {
+    ) -> Option<(&'a Arc<PasswordEntry>, bool)> {
         let user = credentials.user();
         match users.find(user) {
             Some(account) => Some((account, false)),
@@ -226,7 +225,7 @@ impl Checker {
         }
     }
 
-    fn seal(&self, credentials: &Credentials, account: &Account) -> Seal {
+    fn seal(&self, credentials: &Credentials, account: &PasswordEntry) -> Seal {
         self.verifier
             .remembered()
             .seal(credentials.user(), credentials.password(), &account.hash)
@@ -250,15 +249,15 @@ mod tests {
         format!("Basic {coded}").into_bytes()
     }
 
-    fn checker(users: &str) -> (tempfile::TempDir, Checker) {
+    fn checker(users: &str) -> (tempfile::TempDir, PasswordFile) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("users");
         fs::write(&path, users).unwrap();
-        let checker = Checker::load(&path, Verifier::new(NonZeroUsize::MIN)).unwrap();
+        let checker = PasswordFile::load(&path, PasswordPool::new(NonZeroUsize::MIN)).unwrap();
         (folder, checker)
     }
 
-    fn wait(outcome: impl Future<Output = Outcome>) -> Outcome {
+    fn wait(outcome: impl Future<Output = PasswordOutcome>) -> PasswordOutcome {
         tokio::runtime::Builder::new_current_thread()
             .build()
             .unwrap()
@@ -359,7 +358,7 @@ mod tests {
         assert_eq!(checker.cached(&right, 0), None);
         assert_eq!(
             wait(checker.check(&right, CLIENT, 0)),
-            Outcome::Accepted("alice".into())
+            PasswordOutcome::Accepted("alice".into())
         );
         assert_eq!(checker.cached(&right, 1).as_deref(), Some("alice"));
         assert_eq!(checker.cached(&basic("alice:open sesamE"), 1), None);
@@ -382,14 +381,14 @@ mod tests {
             let value = basic(wrong);
             assert_eq!(
                 wait(checker.check(&value, CLIENT, 0)),
-                Outcome::Refused,
+                PasswordOutcome::Refused,
                 "{wrong}"
             );
             assert_eq!(checker.cached(&value, 0), None);
         }
         assert_eq!(
             wait(checker.check(b"Bearer x", CLIENT, 0)),
-            Outcome::Refused
+            PasswordOutcome::Refused
         );
     }
 
@@ -398,7 +397,7 @@ mod tests {
         let (_folder, checker) = checker("# nobody yet\n");
         assert_eq!(
             wait(checker.check(&basic("alice:open sesame"), CLIENT, 0)),
-            Outcome::Refused
+            PasswordOutcome::Refused
         );
     }
 
@@ -409,7 +408,7 @@ mod tests {
         for value in [&alice, &bob] {
             assert!(matches!(
                 wait(checker.check(value, CLIENT, 0)),
-                Outcome::Accepted(_)
+                PasswordOutcome::Accepted(_)
             ));
         }
         fs::write(checker.path(), BOB).unwrap();
@@ -421,14 +420,17 @@ mod tests {
             ),
             (None, Some("bob"))
         );
-        assert_eq!(wait(checker.check(&alice, CLIENT, 1)), Outcome::Refused);
+        assert_eq!(
+            wait(checker.check(&alice, CLIENT, 1)),
+            PasswordOutcome::Refused
+        );
         // A new password for the same name.
         fs::write(checker.path(), ALICE.replace("alice:", "bob:")).unwrap();
         checker.reload().unwrap();
         assert_eq!(checker.cached(&bob, 2), None);
         assert_eq!(
             wait(checker.check(&basic("bob:open sesame"), CLIENT, 2)),
-            Outcome::Accepted("bob".into())
+            PasswordOutcome::Accepted("bob".into())
         );
     }
 
@@ -439,12 +441,15 @@ mod tests {
         let carol = basic("carol:open sesame");
         assert_eq!(
             wait(checker.check(&carol, CLIENT, 0)),
-            Outcome::Accepted("carol".into())
+            PasswordOutcome::Accepted("carol".into())
         );
         fs::write(checker.path(), ALICE).unwrap();
         checker.reload().unwrap();
         assert_eq!(checker.cached(&carol, 1), None);
-        assert_eq!(wait(checker.check(&carol, CLIENT, 1)), Outcome::Refused);
+        assert_eq!(
+            wait(checker.check(&carol, CLIENT, 1)),
+            PasswordOutcome::Refused
+        );
     }
 
     #[test]
@@ -461,7 +466,7 @@ mod tests {
         let right = basic("alice:open sesame");
         assert_eq!(
             wait(checker.check(&right, CLIENT, 0)),
-            Outcome::Accepted("alice".into())
+            PasswordOutcome::Accepted("alice".into())
         );
     }
 }

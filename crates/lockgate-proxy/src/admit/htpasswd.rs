@@ -1,9 +1,9 @@
 //! The file of users and their passwords, as `htpasswd` and `mkpasswd` write them: `user:hash` on
 //! each line.
 //!
-//! Lines that begin with `#` and empty ones are left out; what follows a second colon is a comment,
-//! as in Apache and nginx. A file with a mistake is not taken at all; its mistakes are told at
-//! once, the first of them by line.
+//! Lines that begin with `#` and empty ones are left out; the rest after a second colon is a
+//! comment, as in Apache and nginx. A file with a mistake is not taken at all; all its mistakes are
+//! reported together, the first of them by line.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,37 +18,37 @@ use super::password_hash::{HashError, PasswordHash};
 
 /// Some hundred thousand users; what is longer is not a file of them.
 const LONGEST: u64 = 16 << 20;
-/// Mistakes that are told and kept: in a file of another kind every line is one, and there may be
-/// millions.
+/// Mistakes that are kept and reported: in a file of another kind every line is one, and there may
+/// be millions.
 const TOLD: usize = 20;
 
-/// The name of a user who is who he says.
-pub type User = Arc<str>;
+/// The name of an authenticated user.
+pub type UserName = Arc<str>;
 
 /// One line of the file.
 #[derive(Debug)]
-pub(super) struct Account {
-    pub(super) name: User,
+pub(super) struct PasswordEntry {
+    pub(super) name: UserName,
     pub(super) hash: PasswordHash,
 }
 
 /// The users of one file.
 #[derive(Debug, Default)]
 pub struct Htpasswd {
-    accounts: Vec<Arc<Account>>,
-    by_name: HashMap<User, Arc<Account>, RandomState>,
+    accounts: Vec<Arc<PasswordEntry>>,
+    by_name: HashMap<UserName, Arc<PasswordEntry>, RandomState>,
 }
 
 /// The lines that are not taken.
 #[derive(Debug, Default)]
-pub struct Mistakes {
+pub struct HtpasswdMistakes {
     /// The first 20, by line; at least one.
     pub told: Vec<Mistake>,
-    /// How many more there are.
+    /// The number of further mistakes.
     pub more: usize,
 }
 
-impl Mistakes {
+impl HtpasswdMistakes {
     fn push(&mut self, line: usize, problem: Problem) {
         if self.told.len() < TOLD {
             self.told.push(Mistake { line, problem });
@@ -61,13 +61,13 @@ impl Mistakes {
 /// One line that is not taken, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistake {
-    /// Its number, from 1.
+    /// The line's number, from 1.
     pub line: usize,
     /// Why.
     pub problem: Problem,
 }
 
-/// What is wrong with a line.
+/// A mistake in a line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// Bytes that are no text.
@@ -82,7 +82,7 @@ pub enum Problem {
     /// The same name on two lines.
     #[error("user \"{user}\" is on line {first} already; remove one of them")]
     Twice {
-        /// Who.
+        /// The user's name.
         user: String,
         /// The line of the first.
         first: usize,
@@ -90,7 +90,7 @@ pub enum Problem {
     /// A password that could not be checked, or too easily guessed.
     #[error("user \"{user}\": {error}")]
     Hash {
-        /// Whose.
+        /// The user's name.
         user: String,
         /// Why.
         error: HashError,
@@ -100,7 +100,7 @@ pub enum Problem {
 /// Why a file of users is not taken.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// It could not be read.
+    /// The file could not be read.
     #[error("{}: {error}", path.display())]
     Read {
         /// The file.
@@ -108,19 +108,19 @@ pub enum LoadError {
         /// The system's reason.
         error: io::Error,
     },
-    /// It is longer than 16 MB.
+    /// The file is longer than 16 MB.
     #[error("{}: longer than 16 MB, so it is no file of users", path.display())]
     TooLong {
         /// The file.
         path: PathBuf,
     },
-    /// It has mistakes, at least one.
-    #[error("{}", Lines { path, mistakes })]
+    /// The file has mistakes, at least one.
+    #[error("{}", MistakeLines { path, mistakes })]
     Mistakes {
         /// The file.
         path: PathBuf,
         /// Which ones.
-        mistakes: Mistakes,
+        mistakes: HtpasswdMistakes,
     },
 }
 
@@ -155,11 +155,11 @@ impl Htpasswd {
     ///
     /// # Errors
     /// The lines that are neither empty, nor a comment, nor a user with a hash that can be checked.
-    pub fn parse(text: &[u8]) -> Result<Self, Mistakes> {
+    pub fn parse(text: &[u8]) -> Result<Self, HtpasswdMistakes> {
         let text = text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(text);
         let mut users = Self::default();
-        let mut lines: HashMap<User, usize, RandomState> = HashMap::default();
-        let mut mistakes = Mistakes::default();
+        let mut lines: HashMap<UserName, usize, RandomState> = HashMap::default();
+        let mut mistakes = HtpasswdMistakes::default();
         for (line, bytes) in (1..).zip(text.split(|&byte| byte == b'\n')) {
             match account(bytes) {
                 Ok(None) => {}
@@ -186,30 +186,30 @@ impl Htpasswd {
         }
     }
 
-    /// How many users there are.
+    /// The number of users.
     pub fn len(&self) -> usize {
         self.accounts.len()
     }
 
-    /// Whether nobody gets in.
+    /// Whether there is no user.
     pub fn is_empty(&self) -> bool {
         self.accounts.is_empty()
     }
 
-    pub(super) fn find(&self, user: &str) -> Option<&Arc<Account>> {
+    pub(super) fn find(&self, user: &str) -> Option<&Arc<PasswordEntry>> {
         self.by_name.get(user)
     }
 
-    /// Some user's account, the same for the same number: what a name that nobody has is checked
-    /// against, so that it takes as long as a name that somebody has.
-    pub(super) fn decoy(&self, number: u64) -> Option<&Arc<Account>> {
+    /// The entry that an unknown name is checked against, so that it takes as long as a known one;
+    /// the same for the same number.
+    pub(super) fn decoy(&self, number: u64) -> Option<&Arc<PasswordEntry>> {
         let count = u64::try_from(self.accounts.len()).ok()?;
         self.accounts
             .get(usize::try_from(number.checked_rem(count)?).ok()?)
     }
 }
 
-fn account(line: &[u8]) -> Result<Option<Account>, Problem> {
+fn account(line: &[u8]) -> Result<Option<PasswordEntry>, Problem> {
     let line = line.trim_ascii();
     if line.is_empty() || line.starts_with(b"#") {
         return Ok(None);
@@ -224,19 +224,19 @@ fn account(line: &[u8]) -> Result<Option<Account>, Problem> {
         user: name.to_owned(),
         error,
     })?;
-    Ok(Some(Account {
+    Ok(Some(PasswordEntry {
         name: name.into(),
         hash,
     }))
 }
 
 /// Mistakes as lines of `file:line: why`.
-struct Lines<'a> {
+struct MistakeLines<'a> {
     path: &'a Path,
-    mistakes: &'a Mistakes,
+    mistakes: &'a HtpasswdMistakes,
 }
 
-impl fmt::Display for Lines<'_> {
+impl fmt::Display for MistakeLines<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, Mistake { line, problem }) in self.mistakes.told.iter().enumerate() {
             let end = if number == 0 { "" } else { "\n" };
@@ -330,7 +330,7 @@ mod tests {
         }
         .to_string();
         assert_eq!(told.lines().count(), 21);
-        assert!(told.ends_with("users: 30 more like these"));
+        assert!(told.ends_with("users: 30 more mistakes like these"));
     }
 
     #[test]

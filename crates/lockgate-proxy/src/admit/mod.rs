@@ -1,13 +1,14 @@
-//! Who may ask, and how often: what is decided about a request before anything is done for it.
+//! The admission of requests: networks, rates and passwords, checked before anything is done for a
+//! request.
 //!
-//! Each room answers one question; the loop that serves requests asks, and says 401, 403, 429 or
+//! Each module answers one question; the loop that serves requests asks, and sends 401, 403, 429 or
 //! 503.
 
 pub mod basic_auth;
+mod credential_cache;
 pub mod htpasswd;
 pub mod networks;
 pub mod password_hash;
+pub mod password_pool;
 pub mod rate_limit;
-mod remembered;
 pub mod targets;
-pub mod verifier;

@@ -1,43 +1,43 @@
-//! `allow` and `deny`: whether an address may come in, by the networks that were written down.
+//! `allow` and `deny`: whether an address may connect, by the networks of the configuration.
 //!
-//! The order in which they were written never matters: the longest prefix decides, and of two equal
-//! ones `deny` does. Where none matches, a client is let in unless something is allowed. Does not
-//! know whose address it is asked about: trust in PROXY headers and `X-Forwarded-For` comes before.
+//! The order of the rules never matters: the longest prefix decides, and of two equal ones `deny`
+//! does. Where none matches, a client is let in unless something is allowed. The caller decides
+//! which address is the client's: trust in PROXY headers and `X-Forwarded-For` comes before.
 
 use std::net::IpAddr;
 
 use lockgate_rules::Cidr;
 
-/// What was said of a network. `Deny` comes last, so that it is the inner one of two equal
-/// networks.
+/// The rule for a network. `Deny` comes last, so that it is the inner one of two equal networks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Verdict {
+enum NetworkVerdict {
     Allow,
     Deny,
 }
 
-/// The networks of one place in the configuration, ready to be asked: a binary search, whatever
-/// their number.
+/// The networks of one table of the configuration, sorted for a binary search.
 #[derive(Debug, Clone, Default)]
 pub struct Networks {
-    v4: Ranges<u32>,
-    v6: Ranges<u128>,
+    v4: AddressRanges<u32>,
+    v6: AddressRanges<u128>,
     /// Something is allowed, so what matches nothing is not.
     closed: bool,
 }
 
-/// Where a stretch of addresses begins and what holds for it; it ends where the next one begins.
+/// The first address of each range and its rule; a range ends where the next one begins.
 #[derive(Debug, Clone, Default)]
-struct Ranges<T> {
+struct AddressRanges<T> {
     begins: Vec<T>,
-    verdicts: Vec<Option<Verdict>>,
+    verdicts: Vec<Option<NetworkVerdict>>,
 }
 
 impl Networks {
     /// The rules of networks that are allowed and denied.
     pub fn new(allow: &[Cidr], deny: &[Cidr]) -> Self {
-        let allowed = allow.iter().map(|&network| (network, Verdict::Allow));
-        let denied = deny.iter().map(|&network| (network, Verdict::Deny));
+        let allowed = allow
+            .iter()
+            .map(|&network| (network, NetworkVerdict::Allow));
+        let denied = deny.iter().map(|&network| (network, NetworkVerdict::Deny));
         let (mut v4, mut v6) = (Vec::new(), Vec::new());
         for (network, verdict) in allowed.chain(denied) {
             let prefix = network.prefix();
@@ -52,8 +52,8 @@ impl Networks {
                 }
             }
         }
-        let v4 = Ranges::new(v4, |last| last.checked_add(1));
-        let v6 = Ranges::new(v6, |last| last.checked_add(1));
+        let v4 = AddressRanges::new(v4, |last| last.checked_add(1));
+        let v6 = AddressRanges::new(v6, |last| last.checked_add(1));
         Self {
             v4,
             v6,
@@ -61,37 +61,36 @@ impl Networks {
         }
     }
 
-    /// Whether `ip` may come in. An IPv4-mapped address is asked about as IPv4: a dual-stack socket
+    /// Whether `ip` is admitted. An IPv4-mapped address is looked up as IPv4: a dual-stack socket
     /// shows those.
     pub fn admits(&self, ip: IpAddr) -> bool {
         let verdict = match ip.to_canonical() {
             IpAddr::V4(ip) => self.v4.find(ip.to_bits()),
             IpAddr::V6(ip) => self.v6.find(ip.to_bits()),
         };
-        verdict.map_or(!self.closed, |verdict| verdict == Verdict::Allow)
+        verdict.map_or(!self.closed, |verdict| verdict == NetworkVerdict::Allow)
     }
 }
 
 impl Networks {
-    /// Whether a client without a known address may come in: only where nothing was written down.
-    /// It may be one of those that are denied, and nothing says that it is one of those that
-    /// are allowed.
+    /// Whether a client without a known address is admitted: only where there is no rule. It may be
+    /// one of the denied, and may not be one of the allowed.
     pub fn admits_unknown(&self) -> bool {
         !self.closed && self.v4.begins.is_empty() && self.v6.begins.is_empty()
     }
 }
 
-impl<T: Copy + Ord> Ranges<T> {
+impl<T: Copy + Ord> AddressRanges<T> {
     /// Lays nested networks (first address, prefix, verdict, last address) side by side. Two
     /// networks are either apart or one is in the other, so a stack of those that are open at
     /// an address has the longest prefix on top.
-    fn new(mut networks: Vec<(T, u8, Verdict, T)>, after: impl Fn(T) -> Option<T>) -> Self {
+    fn new(mut networks: Vec<(T, u8, NetworkVerdict, T)>, after: impl Fn(T) -> Option<T>) -> Self {
         networks.sort_unstable();
         let mut ranges = Self {
             begins: Vec::new(),
             verdicts: Vec::new(),
         };
-        let mut open: Vec<(T, Verdict)> = Vec::new();
+        let mut open: Vec<(T, NetworkVerdict)> = Vec::new();
         for (first, _, verdict, last) in networks {
             while let Some((ended, _)) = open.pop_if(|(last, _)| *last < first) {
                 ranges.close(ended, &open, &after);
@@ -106,15 +105,15 @@ impl<T: Copy + Ord> Ranges<T> {
     }
 
     /// Behind a network's last address holds what surrounds it.
-    fn close(&mut self, ended: T, open: &[(T, Verdict)], after: impl Fn(T) -> Option<T>) {
+    fn close(&mut self, ended: T, open: &[(T, NetworkVerdict)], after: impl Fn(T) -> Option<T>) {
         if let Some(next) = after(ended) {
             self.begin(next, open.last().map(|(_, verdict)| *verdict));
         }
     }
 
-    /// Where two begin at one address, the later call knows better: an inner network, or what
-    /// surrounds both.
-    fn begin(&mut self, at: T, verdict: Option<Verdict>) {
+    /// Begins a range. Where two begin at one address the later call decides: an inner network, or
+    /// the surroundings of both.
+    fn begin(&mut self, at: T, verdict: Option<NetworkVerdict>) {
         if self.begins.last() == Some(&at) {
             self.begins.pop();
             self.verdicts.pop();
@@ -123,7 +122,7 @@ impl<T: Copy + Ord> Ranges<T> {
         self.verdicts.push(verdict);
     }
 
-    fn find(&self, ip: T) -> Option<Verdict> {
+    fn find(&self, ip: T) -> Option<NetworkVerdict> {
         let behind = self.begins.partition_point(|&begin| begin <= ip);
         self.verdicts.get(behind.checked_sub(1)?).copied().flatten()
     }

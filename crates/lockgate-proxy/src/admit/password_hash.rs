@@ -1,7 +1,7 @@
 //! One stored password: which ways of hashing are taken, and whether a password is the one.
 //!
-//! Whatever is taken can be checked: form and cost are looked at when it is read. Checking is made
-//! to be slow, so it never happens on a worker ([`super::verifier`]).
+//! Only hashes that can be checked are accepted: format and cost are looked at when a hash is read.
+//! A check is slow on purpose, so it never happens on a worker ([`super::password_pool`]).
 
 use std::fmt;
 
@@ -17,16 +17,16 @@ const SHA_ROUNDS: std::ops::RangeInclusive<u32> = 1_000..=10_000_000;
 const ARGON2_MEMORY: u32 = 1 << 18;
 const ARGON2_WORK: u64 = 1 << 22;
 
-/// A hash that was read from a file and can be checked. It is never shown: who has it can guess at
-/// leisure.
+/// A hash that was read from a file and can be checked. It is never shown: its holder can test
+/// guesses at leisure.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PasswordHash {
     text: Box<str>,
-    scheme: Scheme,
+    scheme: HashScheme,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Scheme {
+enum HashScheme {
     Bcrypt,
     ShaCrypt,
     Argon2,
@@ -41,7 +41,7 @@ pub enum HashError {
     /// `{SHA}`, `{SSHA}`, `$sha1$`.
     #[error("the password is hashed with SHA-1, which is too weak; {ANEW}")]
     Sha1,
-    /// What 13 characters of the alphabet of crypt(3) look like.
+    /// 13 characters of the alphabet of crypt(3).
     #[error("the password looks like DES crypt, which ignores all but 8 characters; {ANEW}")]
     Des,
     /// Nothing that looks like a hash.
@@ -56,7 +56,7 @@ pub enum HashError {
     /// Begins as one that is known.
     #[error("the hash is damaged or was cut short; {ANEW}")]
     Malformed,
-    /// So slow to check that a few requests would keep everybody waiting.
+    /// So slow to check that a few requests would keep all others waiting.
     #[error(
         "the hash takes seconds to check (at most: bcrypt cost 17, 10000000 rounds of SHA-2, 256 MB of argon2); {ANEW}"
     )]
@@ -108,11 +108,11 @@ impl PasswordHash {
         let password = password.as_bytes();
         // All three compare in constant time.
         match self.scheme {
-            Scheme::Bcrypt => bcrypt::verify(password, &self.text).unwrap_or(false),
-            Scheme::ShaCrypt => ShaCrypt::default()
+            HashScheme::Bcrypt => bcrypt::verify(password, &self.text).unwrap_or(false),
+            HashScheme::ShaCrypt => ShaCrypt::default()
                 .verify_password(password, &*self.text)
                 .is_ok(),
-            Scheme::Argon2 => Argon2::default()
+            HashScheme::Argon2 => Argon2::default()
                 .verify_password(password, &*self.text)
                 .is_ok(),
         }
@@ -137,14 +137,14 @@ fn crypt_alphabet(byte: &u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'/')
 }
 
-fn bcrypt(text: &str) -> Result<Scheme, HashError> {
+fn bcrypt(text: &str) -> Result<HashScheme, HashError> {
     let parts: bcrypt::HashParts = text.parse().map_err(|_| HashError::Malformed)?;
     within(parts.get_cost(), BCRYPT_COST)?;
-    Ok(Scheme::Bcrypt)
+    Ok(HashScheme::Bcrypt)
 }
 
 /// `$5$[rounds=N$]SALT$HASH`, with up to 16 characters of salt.
-fn sha_crypt(text: &str, hash_len: usize) -> Result<Scheme, HashError> {
+fn sha_crypt(text: &str, hash_len: usize) -> Result<HashScheme, HashError> {
     let fields: Vec<_> = text.split('$').skip(2).collect();
     let (salt, hash) = match fields[..] {
         [salt, hash] => (salt, hash),
@@ -167,14 +167,14 @@ fn sha_crypt(text: &str, hash_len: usize) -> Result<Scheme, HashError> {
         && hash.len() == hash_len
         && hash.bytes().all(|byte| crypt_alphabet(&byte));
     if good {
-        Ok(Scheme::ShaCrypt)
+        Ok(HashScheme::ShaCrypt)
     } else {
         Err(HashError::Malformed)
     }
 }
 
 /// The PHC string format.
-fn argon2(text: &str) -> Result<Scheme, HashError> {
+fn argon2(text: &str) -> Result<HashScheme, HashError> {
     let hash = phc::PasswordHash::new(text).map_err(|_| HashError::Malformed)?;
     let parameters = argon2::Params::try_from(&hash).map_err(|_| HashError::Malformed)?;
     let memory = parameters.m_cost();
@@ -190,7 +190,7 @@ fn argon2(text: &str) -> Result<Scheme, HashError> {
         .is_some_and(|salt| salt.len() >= argon2::MIN_SALT_LEN);
     let long = hash.hash.as_ref().is_some_and(|hash| hash.len() >= 16);
     if version && salt && long {
-        Ok(Scheme::Argon2)
+        Ok(HashScheme::Argon2)
     } else {
         Err(HashError::Malformed)
     }

@@ -35,7 +35,7 @@ const GIVEN_UP: usize = 8;
 
 /// Whose request it is, under one limit.
 #[derive(Debug, Clone, Copy)]
-pub enum Key<'a> {
+pub enum LimitKey<'a> {
     /// The client; an IPv6 client is its /64, within which it can choose its address freely.
     Client(IpAddr),
     /// The value of the header that the limit is about. Where it is absent, the client is the key.
@@ -65,13 +65,13 @@ pub struct Buckets {
     limits: AtomicU32,
     /// Buckets that one shard may have.
     room: usize,
-    shards: Box<[Mutex<Shard>]>,
+    shards: Box<[Mutex<LimitShard>]>,
 }
 
-type Shard = HashMap<u64, Bucket, BuildHasherDefault<AlreadyHashed>>;
+type LimitShard = HashMap<u64, LimitBucket, BuildHasherDefault<AlreadyHashed>>;
 
 #[derive(Debug, Clone, Copy)]
-struct Bucket {
+struct LimitBucket {
     tokens: TokenBucket,
     limit: u32,
 }
@@ -123,7 +123,7 @@ impl RateLimiter {
     /// Counts a request of `key` at `now` if it is admitted.
     ///
     /// Every worker must mean the same by `now`; that one is a little behind another does no harm.
-    pub fn ask(&self, key: Key<'_>, now: Nanos) -> Decision {
+    pub fn ask(&self, key: LimitKey<'_>, now: Nanos) -> Decision {
         let name = self.name(key);
         // The map takes its place from the upper and lower bits, so the shard is chosen by those in
         // the middle.
@@ -133,7 +133,7 @@ impl RateLimiter {
         if shard.len() >= self.buckets.room && !shard.contains_key(&name) {
             make_room(&mut shard, self.buckets.room, now);
         }
-        let bucket = shard.entry(name).or_insert_with(|| Bucket {
+        let bucket = shard.entry(name).or_insert_with(|| LimitBucket {
             tokens: TokenBucket::default(),
             limit: self.id,
         });
@@ -147,29 +147,29 @@ impl RateLimiter {
 
     /// 64 bits that stand for limit and key: among 131,072 of them two are alike once in two
     /// thousand million tables.
-    fn name(&self, key: Key<'_>) -> u64 {
+    fn name(&self, key: LimitKey<'_>) -> u64 {
         let mut hasher = self.buckets.names.build_hasher();
         hasher.write_u32(self.id);
         match key {
-            Key::Client(ip) => {
+            LimitKey::Client(ip) => {
                 hasher.write_u8(0);
                 match limits::client(ip) {
                     IpAddr::V4(ip) => hasher.write_u32(ip.to_bits()),
                     IpAddr::V6(ip) => hasher.write_u128(ip.to_bits()),
                 }
             }
-            Key::Value(value) => {
+            LimitKey::Value(value) => {
                 hasher.write_u8(1);
                 hasher.write(value);
             }
-            Key::Route => hasher.write_u8(2),
+            LimitKey::Route => hasher.write_u8(2),
         }
         hasher.finish()
     }
 }
 
 /// Gives up an eighth of a full shard, as said above.
-fn make_room(shard: &mut Shard, room: usize, now: Nanos) {
+fn make_room(shard: &mut LimitShard, room: usize, now: Nanos) {
     let enough = room - room / GIVEN_UP;
     shard.retain(|_, bucket| bucket.tokens.full_at() > now);
     while shard.len() > enough {
@@ -235,7 +235,7 @@ mod tests {
         TokenRate::new(some(count), Duration::from_secs(seconds), some(burst))
     }
 
-    fn allowed(limit: &RateLimiter, key: Key<'_>, now: Nanos, times: usize) -> usize {
+    fn allowed(limit: &RateLimiter, key: LimitKey<'_>, now: Nanos, times: usize) -> usize {
         (0..times)
             .filter(|_| limit.ask(key, now) == Decision::Allowed)
             .count()
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn a_burst_passes_and_then_the_rate_limit_holds() {
         let limit = Buckets::new(BUCKETS).limit(rate(20, 1, 40));
-        let client = Key::Client(IP);
+        let client = LimitKey::Client(IP);
         assert_eq!(allowed(&limit, client, Nanos::ZERO, 100), 40);
         assert_eq!(
             limit.ask(client, 49 * MS),
@@ -265,15 +265,15 @@ mod tests {
             (1000, 1, 1, 1),
         ] {
             let limit = Buckets::new(BUCKETS).limit(rate(count, seconds, burst));
-            assert_eq!(allowed(&limit, Key::Route, NOW, 100), burst as usize);
+            assert_eq!(allowed(&limit, LimitKey::Route, NOW, 100), burst as usize);
             assert_eq!(
-                limit.ask(Key::Route, NOW),
+                limit.ask(LimitKey::Route, NOW),
                 Decision::Refused {
                     retry_after: expected
                 }
             );
             assert_eq!(
-                limit.ask(Key::Route, NOW + expected * SECOND),
+                limit.ask(LimitKey::Route, NOW + expected * SECOND),
                 Decision::Allowed
             );
         }
@@ -282,7 +282,7 @@ mod tests {
     #[test]
     fn two_workers_together_allow_exactly_the_burst() {
         let limit = Buckets::new(BUCKETS).limit(rate(1, 3600, 1000));
-        let worker = || allowed(&limit, Key::Client(IP), NOW, 5000);
+        let worker = || allowed(&limit, LimitKey::Client(IP), NOW, 5000);
         let both = thread::scope(|scope| {
             let workers = [scope.spawn(worker), scope.spawn(worker)];
             workers
@@ -296,23 +296,23 @@ mod tests {
     #[test]
     fn a_worker_with_a_slow_clock_gains_no_tokens() {
         let limit = Buckets::new(BUCKETS).limit(rate(1, 1, 2));
-        assert_eq!(allowed(&limit, Key::Route, 10 * SECOND, 5), 2);
+        assert_eq!(allowed(&limit, LimitKey::Route, 10 * SECOND, 5), 2);
         assert_eq!(
-            limit.ask(Key::Route, 9 * SECOND),
+            limit.ask(LimitKey::Route, 9 * SECOND),
             Decision::Refused { retry_after: 1 }
         );
         assert_eq!(
-            limit.ask(Key::Route, Nanos::ZERO),
+            limit.ask(LimitKey::Route, Nanos::ZERO),
             Decision::Refused { retry_after: 1 }
         );
-        assert_eq!(allowed(&limit, Key::Route, 11 * SECOND, 5), 1);
+        assert_eq!(allowed(&limit, LimitKey::Route, 11 * SECOND, 5), 1);
     }
 
     #[test]
     fn rate_limits_with_equal_keys_are_separate() {
         let buckets = Buckets::new(BUCKETS);
         let (one, other) = (buckets.limit(rate(1, 60, 3)), buckets.limit(rate(1, 60, 5)));
-        for key in [Key::Client(IP), Key::Value(b"x"), Key::Route] {
+        for key in [LimitKey::Client(IP), LimitKey::Value(b"x"), LimitKey::Route] {
             assert_eq!(allowed(&one, key, NOW, 10), 3);
             assert_eq!(allowed(&other, key, NOW, 10), 5);
         }
@@ -322,11 +322,11 @@ mod tests {
     fn a_header_key_and_a_client_key_are_separate_buckets() {
         let limit = Buckets::new(BUCKETS).limit(rate(1, 60, 1));
         for key in [
-            Key::Client(IP),
-            Key::Value(&[1, 2, 0, 192]),
-            Key::Value(&[192, 0, 2, 1]),
-            Key::Value(b""),
-            Key::Route,
+            LimitKey::Client(IP),
+            LimitKey::Value(&[1, 2, 0, 192]),
+            LimitKey::Value(&[192, 0, 2, 1]),
+            LimitKey::Value(b""),
+            LimitKey::Route,
         ] {
             assert_eq!(allowed(&limit, key, NOW, 2), 1, "{key:?}");
         }
@@ -335,7 +335,8 @@ mod tests {
     #[test]
     fn the_rate_limit_key_of_ipv6_is_its_64_prefix() {
         let limit = Buckets::new(BUCKETS).limit(rate(1, 60, 1));
-        let ask = |ip: &str| limit.ask(Key::Client(ip.parse().unwrap()), NOW) == Decision::Allowed;
+        let ask =
+            |ip: &str| limit.ask(LimitKey::Client(ip.parse().unwrap()), NOW) == Decision::Allowed;
         assert!(ask("2001:db8::1") && !ask("2001:db8::ffff:1:2:3") && ask("2001:db8:0:1::1"));
         assert!(ask("192.0.2.9") && !ask("::ffff:192.0.2.9"));
     }
@@ -346,7 +347,10 @@ mod tests {
         let limit = buckets.limit(rate(1, 3600, 5));
         for number in 0..300_000u32 {
             assert_eq!(
-                limit.ask(Key::Value(&number.to_be_bytes()), Nanos::new(number.into())),
+                limit.ask(
+                    LimitKey::Value(&number.to_be_bytes()),
+                    Nanos::new(number.into())
+                ),
                 Decision::Allowed
             );
         }
@@ -361,13 +365,13 @@ mod tests {
     fn full_buckets_are_evicted_first() {
         let buckets = Buckets::new(1024);
         let limit = buckets.limit(rate(1, 1, 2));
-        let exhausted = Key::Client(IP);
+        let exhausted = LimitKey::Client(IP);
         for number in 0..1000u32 {
-            limit.ask(Key::Value(&number.to_be_bytes()), NOW);
+            limit.ask(LimitKey::Value(&number.to_be_bytes()), NOW);
         }
         assert_eq!(allowed(&limit, exhausted, SECOND, 3), 2);
         for number in 1000..1200u32 {
-            limit.ask(Key::Value(&number.to_be_bytes()), SECOND);
+            limit.ask(LimitKey::Value(&number.to_be_bytes()), SECOND);
         }
         assert_eq!(allowed(&limit, exhausted, SECOND, 3), 0);
     }
@@ -376,11 +380,17 @@ mod tests {
     fn a_flood_of_keys_does_not_refill_an_exhausted_bucket() {
         let buckets = Buckets::new(1024);
         let limit = buckets.limit(rate(10, 3600, 3));
-        assert_eq!(allowed(&limit, Key::Client(IP), Nanos::ZERO, 10), 3);
+        assert_eq!(allowed(&limit, LimitKey::Client(IP), Nanos::ZERO, 10), 3);
         for number in 0..100_000u32 {
-            limit.ask(Key::Value(&number.to_be_bytes()), Nanos::new(number.into()));
+            limit.ask(
+                LimitKey::Value(&number.to_be_bytes()),
+                Nanos::new(number.into()),
+            );
         }
-        assert_eq!(allowed(&limit, Key::Client(IP), Nanos::new(100_000), 10), 0);
+        assert_eq!(
+            allowed(&limit, LimitKey::Client(IP), Nanos::new(100_000), 10),
+            0
+        );
         assert!(buckets.len() <= 1024);
     }
 
@@ -398,14 +408,14 @@ mod tests {
             .map(|last| IpAddr::from([198, 51, 100, last]))
             .collect();
         for &client in &clients {
-            assert_eq!(allowed(&fast, Key::Client(client), Nanos::ZERO, 5), 2);
+            assert_eq!(allowed(&fast, LimitKey::Client(client), Nanos::ZERO, 5), 2);
         }
         for number in 0..100_000u32 {
-            slow.ask(Key::Value(&number.to_be_bytes()), Nanos::new(1));
+            slow.ask(LimitKey::Value(&number.to_be_bytes()), Nanos::new(1));
         }
         assert!(clients.iter().all(|&client| allowed(
             &fast,
-            Key::Client(client),
+            LimitKey::Client(client),
             Nanos::new(2),
             5
         ) == 0));
@@ -415,10 +425,10 @@ mod tests {
     fn extreme_rates_and_times_do_not_overflow() {
         let most = NonZeroU32::MAX;
         let fast = Buckets::new(BUCKETS).limit(TokenRate::new(most, Duration::from_nanos(1), most));
-        assert_eq!(fast.ask(Key::Route, Nanos::MAX), Decision::Allowed);
+        assert_eq!(fast.ask(LimitKey::Route, Nanos::MAX), Decision::Allowed);
         let slow =
             Buckets::new(BUCKETS).limit(TokenRate::new(NonZeroU32::MIN, Duration::MAX, most));
-        assert_eq!(slow.ask(Key::Route, Nanos::MAX), Decision::Allowed);
-        assert_eq!(slow.ask(Key::Route, Nanos::ZERO), Decision::Allowed);
+        assert_eq!(slow.ask(LimitKey::Route, Nanos::MAX), Decision::Allowed);
+        assert_eq!(slow.ask(LimitKey::Route, Nanos::ZERO), Decision::Allowed);
     }
 }

@@ -1,5 +1,5 @@
-//! Where tunnels may lead: `allow` and `deny` of host names, networks and ports, and which
-//! addresses are nobody's business from outside.
+//! The targets of tunnels: `allow` and `deny` of host names, networks and ports, and the addresses
+//! that are not public.
 //!
 //! Names are asked about before they are looked up, and each address that they stand for again:
 //! what was asked about is what is dialled, so that a name cannot change its mind in between (DNS
@@ -13,37 +13,37 @@ use lockgate_rules::{HostPattern, TargetName, TargetRule};
 
 /// The rules of one listener.
 #[derive(Debug)]
-pub struct Targets {
-    allow: Rules,
-    deny: Rules,
+pub struct TunnelTargets {
+    allow: TargetRules,
+    deny: TargetRules,
     private: bool,
 }
 
 /// Why a target is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum TargetRefusal {
     /// `deny` has it.
     #[error("`deny` matches it")]
     Denied,
     /// `allow` lacks it.
     #[error("`allow` does not match it")]
     NotAllowed,
-    /// It has an address that is not public.
+    /// The target's address is not public.
     #[error("{0}, and `private` is false")]
     Private(&'static str),
-    /// It has an address that nobody has (RFC 1122 §3.2.1.3, RFC 4291 §2.5.2), by which systems
-    /// mean themselves: past every rule about the loopback.
+    /// The target's address is the unspecified one (RFC 1122 §3.2.1.3, RFC 4291 §2.5.2), by which
+    /// systems mean themselves: it would get past every rule about the loopback.
     #[error("no host has this address")]
     Nobody,
 }
 
-impl Targets {
+impl TunnelTargets {
     /// `deny` wins. With `private`, addresses that are not public are as good as others; without,
     /// only those of networks in `allow` that have no public address.
     pub fn new(allow: &[TargetRule], deny: &[TargetRule], private: bool) -> Self {
         Self {
-            allow: Rules::new(allow),
-            deny: Rules::new(deny),
+            allow: TargetRules::new(allow),
+            deny: TargetRules::new(deny),
             private,
         }
     }
@@ -51,36 +51,36 @@ impl Targets {
     /// Whether it is worth looking up `host`, a name in lower case without a final dot.
     ///
     /// # Errors
-    /// When it would be refused whatever its addresses are.
-    pub fn may_look_up(&self, host: &str, port: u16) -> Result<(), Refused> {
+    /// When the target is refused independently of its addresses.
+    pub fn may_look_up(&self, host: &str, port: u16) -> Result<(), TargetRefusal> {
         if self.deny.has_host(host, port) {
-            return Err(Refused::Denied);
+            return Err(TargetRefusal::Denied);
         }
         if self.allow.has_host(host, port) || self.allow.has_network_with(port) {
             return Ok(());
         }
-        Err(Refused::NotAllowed)
+        Err(TargetRefusal::NotAllowed)
     }
 
     /// Whether a tunnel may lead to `address`, which `host` was found to have or to be.
     ///
     /// # Errors
     /// Why not.
-    pub fn admit(&self, host: &str, address: SocketAddr) -> Result<(), Refused> {
+    pub fn admit(&self, host: &str, address: SocketAddr) -> Result<(), TargetRefusal> {
         let (ip, port) = (reached(address.ip()), address.port());
         if ip.is_unspecified() {
-            return Err(Refused::Nobody);
+            return Err(TargetRefusal::Nobody);
         }
         // In its clothes and without.
         let denied = |ip| self.deny.networks(ip, port).next().is_some();
         if self.deny.has_host(host, port) || denied(ip) || denied(address.ip()) {
-            return Err(Refused::Denied);
+            return Err(TargetRefusal::Denied);
         }
         if !self.allow.has_host(host, port) && self.allow.networks(ip, port).next().is_none() {
-            return Err(Refused::NotAllowed);
+            return Err(TargetRefusal::NotAllowed);
         }
         match special(ip) {
-            Some(Special { prefix, name }) if !self.private => {
+            Some(SpecialNetwork { prefix, name }) if !self.private => {
                 // "0.0.0.0/0" means the Internet, and not the loopback too.
                 let told = self
                     .allow
@@ -89,7 +89,7 @@ impl Targets {
                 if told {
                     Ok(())
                 } else {
-                    Err(Refused::Private(name))
+                    Err(TargetRefusal::Private(name))
                 }
             }
             _ => Ok(()),
@@ -99,21 +99,21 @@ impl Targets {
 
 /// Rules, found by what they are about.
 #[derive(Debug, Default)]
-struct Rules {
+struct TargetRules {
     any: Vec<RangeInclusive<u16>>,
     exact: HashMap<String, Vec<RangeInclusive<u16>>>,
     under: HashMap<String, Vec<RangeInclusive<u16>>>,
-    networks: Vec<Network>,
+    networks: Vec<NetworkRule>,
 }
 
 #[derive(Debug)]
-struct Network {
+struct NetworkRule {
     first: IpAddr,
     prefix: u8,
     ports: Vec<RangeInclusive<u16>>,
 }
 
-impl Rules {
+impl TargetRules {
     fn new(written: &[TargetRule]) -> Self {
         let mut rules = Self::default();
         for TargetRule { named, ports } in written {
@@ -126,7 +126,7 @@ impl Rules {
                     rules.under.entry(host.clone()).or_default()
                 }
                 TargetName::Network(network) => {
-                    rules.networks.push(Network {
+                    rules.networks.push(NetworkRule {
                         first: network.addr(),
                         prefix: network.prefix(),
                         ports: ports.clone(),
@@ -153,9 +153,9 @@ impl Rules {
             .any(|network| has(&network.ports, port))
     }
 
-    /// Those that `ip` is in.
-    fn networks(&self, ip: IpAddr, port: u16) -> impl Iterator<Item = &Network> {
-        let about = move |network: &&Network| {
+    /// The networks that `ip` is in.
+    fn networks(&self, ip: IpAddr, port: u16) -> impl Iterator<Item = &NetworkRule> {
+        let about = move |network: &&NetworkRule| {
             within(ip, network.first, network.prefix) && has(&network.ports, port)
         };
         self.networks.iter().filter(about)
@@ -195,9 +195,9 @@ fn reached(ip: IpAddr) -> IpAddr {
     }
 }
 
-/// A network whose addresses are not public.
+/// A network of addresses that are not public.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Special {
+struct SpecialNetwork {
     prefix: u8,
     name: &'static str,
 }
@@ -222,8 +222,8 @@ const SPECIAL_V4: [([u8; 4], u8, &str); 16] = [
     ([168, 63, 129, 16], 32, "a cloud's metadata address"),
 ];
 
-/// What of 2000::/3 is not public (IANA IPv6 Special-Purpose Address Registry): Teredo, ORCHID and
-/// others of the IETF, documentation, 6to4, which leads to an IPv4 address of its own.
+/// The parts of 2000::/3 that are not public (IANA IPv6 Special-Purpose Address Registry): Teredo,
+/// ORCHID and others of the IETF, documentation, 6to4, which leads to an IPv4 address of its own.
 const SPECIAL_V6: [([u16; 2], u8, &str); 4] = [
     ([0x2001, 0], 23, "a reserved address"),
     ([0x2001, 0xdb8], 32, "an address for documentation"),
@@ -231,16 +231,15 @@ const SPECIAL_V6: [([u16; 2], u8, &str); 4] = [
     ([0x3fff, 0], 20, "an address for documentation"),
 ];
 
-/// Whether an address is not public, and of which network it is. Everything outside of 2000::/3 is
-/// not, whatever it is for: the loopback, unique local and link-local addresses, multicast, NAT64
-/// within a site.
-fn special(ip: IpAddr) -> Option<Special> {
+/// The special network of an address that is not public. Nothing outside of 2000::/3 is public: the
+/// loopback, unique local and link-local addresses, multicast, NAT64 within a site.
+fn special(ip: IpAddr) -> Option<SpecialNetwork> {
     match ip {
         IpAddr::V4(_) => {
             let found = SPECIAL_V4
                 .iter()
                 .find(|(first, prefix, _)| within(ip, Ipv4Addr::from(*first).into(), *prefix));
-            found.map(|&(_, prefix, name)| Special { prefix, name })
+            found.map(|&(_, prefix, name)| SpecialNetwork { prefix, name })
         }
         IpAddr::V6(v6) => {
             if v6.segments()[0] >> 13 != 1 {
@@ -251,7 +250,7 @@ fn special(ip: IpAddr) -> Option<Special> {
                     0xff00..=0xffff => "a multicast address",
                     _ => "a reserved address",
                 };
-                return Some(Special { prefix: 3, name });
+                return Some(SpecialNetwork { prefix: 3, name });
             }
             let found = SPECIAL_V6.iter().find(|([first, second], prefix, _)| {
                 within(
@@ -260,7 +259,7 @@ fn special(ip: IpAddr) -> Option<Special> {
                     *prefix,
                 )
             });
-            found.map(|&(_, prefix, name)| Special { prefix, name })
+            found.map(|&(_, prefix, name)| SpecialNetwork { prefix, name })
         }
     }
 }
@@ -292,9 +291,9 @@ mod tests {
         }
     }
 
-    fn targets(allow: &[&str], deny: &[&str], private: bool) -> Targets {
+    fn targets(allow: &[&str], deny: &[&str], private: bool) -> TunnelTargets {
         let rules = |list: &[&str]| list.iter().map(|text| rule(text)).collect::<Vec<_>>();
-        Targets::new(&rules(allow), &rules(deny), private)
+        TunnelTargets::new(&rules(allow), &rules(deny), private)
     }
 
     #[test]
@@ -316,23 +315,39 @@ mod tests {
         for (host, address, expected) in [
             ("a.example.org", "9.9.9.9:443", Ok(())),
             ("a.b.example.org", "9.9.9.9:443", Ok(())),
-            ("example.org", "9.9.9.9:443", Err(Refused::NotAllowed)),
-            ("aexample.org", "9.9.9.9:443", Err(Refused::NotAllowed)),
-            ("a.example.org", "9.9.9.9:444", Err(Refused::NotAllowed)),
-            ("bad.example.org", "9.9.9.9:443", Err(Refused::Denied)),
+            ("example.org", "9.9.9.9:443", Err(TargetRefusal::NotAllowed)),
+            (
+                "aexample.org",
+                "9.9.9.9:443",
+                Err(TargetRefusal::NotAllowed),
+            ),
+            (
+                "a.example.org",
+                "9.9.9.9:444",
+                Err(TargetRefusal::NotAllowed),
+            ),
+            ("bad.example.org", "9.9.9.9:443", Err(TargetRefusal::Denied)),
             ("not.bad.example.org", "9.9.9.9:443", Ok(())),
-            ("a.example.org", "1.1.1.1:443", Err(Refused::Denied)),
+            ("a.example.org", "1.1.1.1:443", Err(TargetRefusal::Denied)),
             ("example.com", "9.9.9.9:80", Ok(())),
             ("example.com", "[2600::1]:90", Ok(())),
-            ("example.com", "9.9.9.9:91", Err(Refused::NotAllowed)),
-            ("www.example.com", "9.9.9.9:80", Err(Refused::NotAllowed)),
+            ("example.com", "9.9.9.9:91", Err(TargetRefusal::NotAllowed)),
+            (
+                "www.example.com",
+                "9.9.9.9:80",
+                Err(TargetRefusal::NotAllowed),
+            ),
             ("8.1.1.1", "8.1.1.1:22", Ok(())),
             ("any.test", "8.1.1.1:22", Ok(())),
             ("any.test", "[::ffff:8.1.1.1]:22", Ok(())),
             ("any.test", "[2600::1]:22", Ok(())),
-            ("any.test", "8.8.8.8:22", Err(Refused::Denied)),
-            ("any.test", "[64:ff9b::8.8.8.8]:22", Err(Refused::Denied)),
-            ("any.test", "9.1.1.1:22", Err(Refused::NotAllowed)),
+            ("any.test", "8.8.8.8:22", Err(TargetRefusal::Denied)),
+            (
+                "any.test",
+                "[64:ff9b::8.8.8.8]:22",
+                Err(TargetRefusal::Denied),
+            ),
+            ("any.test", "9.1.1.1:22", Err(TargetRefusal::NotAllowed)),
         ] {
             assert_eq!(
                 targets.admit(host, address.parse().unwrap()),
@@ -353,11 +368,11 @@ mod tests {
         assert_eq!(targets.may_look_up("any.test", 22), Ok(()));
         assert_eq!(
             targets.may_look_up("any.test", 443),
-            Err(Refused::NotAllowed)
+            Err(TargetRefusal::NotAllowed)
         );
         assert_eq!(
             targets.may_look_up("bad.example.org", 443),
-            Err(Refused::Denied)
+            Err(TargetRefusal::Denied)
         );
     }
 
@@ -407,7 +422,7 @@ mod tests {
             let address = SocketAddr::new(ip.parse().unwrap(), 443);
             let refused = any.admit("a.test", address);
             assert!(
-                matches!(refused, Err(Refused::Private(_))),
+                matches!(refused, Err(TargetRefusal::Private(_))),
                 "{ip}: {refused:?}"
             );
             assert_eq!(all.admit("a.test", address), Ok(()), "{ip}");
@@ -441,7 +456,7 @@ mod tests {
         let targets = targets(&["* 443"], &["64:ff9b::/96 1-65535"], true);
         assert_eq!(
             targets.admit("a.test", "[64:ff9b::1.1.1.1]:443".parse().unwrap()),
-            Err(Refused::Denied)
+            Err(TargetRefusal::Denied)
         );
         assert_eq!(
             targets.admit("a.test", "1.1.1.1:443".parse().unwrap()),
@@ -461,7 +476,7 @@ mod tests {
             let address = SocketAddr::new(ip.parse().unwrap(), 443);
             assert_eq!(
                 targets.admit("a.test", address),
-                Err(Refused::Nobody),
+                Err(TargetRefusal::Nobody),
                 "{ip}"
             );
         }
@@ -484,16 +499,19 @@ mod tests {
             ("10.1.2.3:443", Ok(())),
             ("[::ffff:10.1.2.3]:443", Ok(())),
             ("[64:ff9b::10.1.2.3]:443", Ok(())),
-            ("10.2.0.1:443", Err(Refused::Private("a private address"))),
-            ("10.1.2.3:444", Err(Refused::NotAllowed)),
+            (
+                "10.2.0.1:443",
+                Err(TargetRefusal::Private("a private address")),
+            ),
+            ("10.1.2.3:444", Err(TargetRefusal::NotAllowed)),
             ("[fd00:1::1]:443", Ok(())),
             (
                 "[fd00:2::1]:443",
-                Err(Refused::Private("a private address")),
+                Err(TargetRefusal::Private("a private address")),
             ),
             (
                 "0.0.0.1:443",
-                Err(Refused::Private("this host's own network")),
+                Err(TargetRefusal::Private("this host's own network")),
             ),
         ] {
             assert_eq!(

@@ -17,8 +17,8 @@ use lockgate_net::listen::{self, Peer, SocketOwner};
 use lockgate_net::memory::{self, MemoryLevel};
 use lockgate_net::socket::{PeerState, Socket};
 
-use super::Listener;
-use super::connection::Connection;
+use super::ListenerSettings;
+use super::connection::ClientConnection;
 use crate::limits::Permit;
 use crate::worker::Worker;
 
@@ -30,84 +30,174 @@ const WARN_EVERY: u64 = 10_000;
 const LAST_TICKS: u32 = 4;
 /// Connections accepted in a row before the clock is looked at.
 const BATCH: u32 = 16;
-/// What accepting may take before the worker's other connections have their turn; longer only if
-/// theirs was.
+/// The time that accepting may take before the worker's other connections have their turn; longer
+/// only if theirs was.
 const TURN: Duration = Duration::from_millis(1);
 
-/// Accepts on `socket` until the worker stops, and then what is left in the backlog.
-///
-/// `place` is the listener's among those of the worker's counters.
+/// Accepts on `socket` until the worker stops, and then the connections that are left in the
+/// backlog. `index` is the listener's among the worker's counters.
 pub async fn accept(
     worker: Rc<Worker>,
     socket: listen::Listener,
-    place: usize,
-    listener: Arc<Listener>,
+    index: usize,
+    listener: Arc<ListenerSettings>,
 ) {
-    let warned = Cell::new(None);
-    let mut turn = Turn::first();
-    // Whether connections have waited in the backlog for a place, and still do.
-    let mut crowded = false;
-    while let Some(waiting) = unless_stopped(&worker, socket.ready())
-        .await
-        .and_then(Result::ok)
-    {
-        // What has no place in memory waits in the backlog, where it costs nothing.
-        if memory::level() == MemoryLevel::Full {
-            match unless_stopped(&worker, worker.clock.next_tick()).await {
-                Some(()) => continue,
-                None => break,
+    let accept = AcceptLoop {
+        worker,
+        socket,
+        index,
+        listener,
+        warned: Cell::new(None),
+    };
+    accept.run().await;
+}
+
+/// The accept loop of one listener.
+struct AcceptLoop {
+    worker: Rc<Worker>,
+    socket: listen::Listener,
+    /// The listener's index among the worker's counters.
+    index: usize,
+    listener: Arc<ListenerSettings>,
+    /// When it was warned last that accepting fails.
+    warned: Cell<Option<u64>>,
+}
+
+impl AcceptLoop {
+    async fn run(&self) {
+        let worker = &self.worker;
+        let mut budget = AcceptBudget::first();
+        // Whether connections have waited in the backlog for a place, and still do.
+        let mut crowded = false;
+        while let Some(waiting) = self
+            .unless_stopped(self.socket.ready())
+            .await
+            .and_then(Result::ok)
+        {
+            // What has no place in memory waits in the backlog, where it costs nothing.
+            if memory::level() == MemoryLevel::Full {
+                match self.unless_stopped(worker.clock.next_tick()).await {
+                    Some(()) => continue,
+                    None => break,
+                }
+            }
+            let permit = worker.shared.connections.try_take();
+            crowded |= permit.is_none();
+            match self.next() {
+                // Of those that have waited in the backlog many are given up: each would take a
+                // place and a handshake from others.
+                Ok(Some((accepted, _))) if crowded && self.is_abandoned(&accepted) => {
+                    worker.cells.abandoned.inc();
+                }
+                Ok(Some((accepted, peer))) => {
+                    let permit = match permit {
+                        Some(permit) => permit,
+                        None => worker.take_place().await,
+                    };
+                    self.start(accepted, peer, permit);
+                }
+                Ok(None) => {
+                    crowded = false;
+                    waiting.none();
+                }
+                Err(error) => {
+                    drop(permit);
+                    worker.cells.accept_failures.inc();
+                    self.warn(&error);
+                    // What has taken them is not counted: what is, and can be done without, makes
+                    // room.
+                    worker.files.clear();
+                    worker.slots.free_descriptor(&worker.clock).await;
+                }
+            }
+            if budget.is_over() {
+                let others = Instant::now();
+                tokio::task::yield_now().await;
+                budget = AcceptBudget::after(others.elapsed());
             }
         }
-        let permit = worker.shared.connections.try_take();
-        crowded |= permit.is_none();
-        match next(&socket) {
-            // Of those that have waited in the backlog many are given up: each would take a place
-            // and a handshake from others.
-            Ok(Some((accepted, _))) if crowded && is_abandoned(&accepted, &listener) => {
-                worker.cells.abandoned.inc();
-            }
-            Ok(Some((accepted, peer))) => {
-                let permit = match permit {
-                    Some(permit) => permit,
-                    None => worker.take_place().await,
-                };
-                start(&worker, place, &listener, accepted, peer, permit);
-            }
-            Ok(None) => {
-                crowded = false;
-                waiting.none();
-            }
-            Err(error) => {
-                drop(permit);
-                worker.cells.accept_failures.inc();
-                warn(&worker, &listener, &error, &warned);
-                // What has taken them is not counted: what is, and can be done without, makes room.
-                worker.files.clear();
-                worker.slots.free_descriptor(&worker.clock).await;
-            }
-        }
-        if turn.is_over() {
-            let others = Instant::now();
-            tokio::task::yield_now().await;
-            turn = Turn::after(others.elapsed());
+        if self.socket.owner() == SocketOwner::Us {
+            self.empty_backlog().await;
         }
     }
-    if socket.owner() == SocketOwner::Us {
-        empty(&worker, &socket, place, &listener).await;
+
+    /// Accepts what clients take for open already, before the listener closes: the last packet, or
+    /// with TCP_DEFER_ACCEPT the first data, may still be on its way.
+    async fn empty_backlog(&self) {
+        if let Err(error) = self.socket.refuse_openings() {
+            tracing::warn!(listener = %self.listener.name, %error, "connections that are being opened now may be reset");
+        }
+        for _ in 0..LAST_TICKS {
+            while let Ok(Some((accepted, peer))) = self.next() {
+                let permit = self.worker.take_place().await;
+                self.start(accepted, peer, permit);
+            }
+            self.worker.clock.next_tick().await;
+        }
+    }
+
+    /// Waits for `future`; `None` when the worker stops first.
+    async fn unless_stopped<F: Future>(&self, future: F) -> Option<F::Output> {
+        let mut stopping = pin!(self.worker.stopping());
+        let mut future = pin!(future);
+        poll_fn(|cx| {
+            if stopping.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(None);
+            }
+            future.as_mut().poll(cx).map(Some)
+        })
+        .await
+    }
+
+    /// The next connection that waits, watched.
+    fn next(&self) -> io::Result<Option<(Socket, Peer)>> {
+        let Some((fd, peer)) = self.socket.accept()? else {
+            return Ok(None);
+        };
+        let socket = Socket::accepted(fd, self.socket.family())?;
+        Ok(Some((socket, peer)))
+    }
+
+    /// Whether the client has reset its connection, or ended it where it cannot have sent a
+    /// request: under TLS.
+    fn is_abandoned(&self, accepted: &Socket) -> bool {
+        match accepted.peer() {
+            PeerState::Open => false,
+            PeerState::Ended => self.listener.tls.is_some(),
+            PeerState::Reset => true,
+        }
+    }
+
+    fn start(&self, socket: Socket, peer: Peer, permit: Permit) {
+        let listener = Arc::clone(&self.listener);
+        let connection = ClientConnection::new(&self.worker, listener, self.index, peer, permit);
+        tokio::task::spawn_local(connection.serve(socket));
+    }
+
+    fn warn(&self, error: &io::Error) {
+        let now = self.worker.clock.now();
+        if self
+            .warned
+            .get()
+            .is_none_or(|last| now >= last + WARN_EVERY)
+        {
+            self.warned.set(Some(now));
+            tracing::warn!(listener = %self.listener.name, %error, "cannot accept connections, which wait in the backlog");
+        }
     }
 }
 
-/// What is accepted before the worker's other connections go on.
+/// The time for accepting before the worker's other connections go on.
 ///
 /// Half as long as these had: where thousands come at once, a fixed number each time around would
 /// be the fewer a second the more there are, and the last would wait for seconds.
-struct Turn {
+struct AcceptBudget {
     began: Instant,
     length: Duration,
     accepted: u32,
 }
 
-impl Turn {
+impl AcceptBudget {
     fn first() -> Self {
         Self::after(Duration::ZERO)
     }
@@ -127,76 +217,5 @@ impl Turn {
         self.accepted += 1;
         self.accepted.is_multiple_of(BATCH)
             && (self.began.elapsed() >= self.length || memory::level() > MemoryLevel::Easy)
-    }
-}
-
-/// Accepts what clients take for open already, before the listener closes: the last packet, or with
-/// TCP_DEFER_ACCEPT the first data, may still be on its way.
-async fn empty(
-    worker: &Rc<Worker>,
-    socket: &listen::Listener,
-    place: usize,
-    listener: &Arc<Listener>,
-) {
-    if let Err(error) = socket.refuse_openings() {
-        tracing::warn!(listener = %listener.name, %error, "connections that are being opened now may be reset");
-    }
-    for _ in 0..LAST_TICKS {
-        while let Ok(Some((accepted, peer))) = next(socket) {
-            let permit = worker.take_place().await;
-            start(worker, place, listener, accepted, peer, permit);
-        }
-        worker.clock.next_tick().await;
-    }
-}
-
-/// Waits for `future`; `None` when the worker stops first.
-async fn unless_stopped<F: Future>(worker: &Worker, future: F) -> Option<F::Output> {
-    let mut stopping = pin!(worker.stopping());
-    let mut future = pin!(future);
-    poll_fn(|cx| {
-        if stopping.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(None);
-        }
-        future.as_mut().poll(cx).map(Some)
-    })
-    .await
-}
-
-/// The next connection that waits, watched.
-fn next(listener: &listen::Listener) -> io::Result<Option<(Socket, Peer)>> {
-    let Some((fd, peer)) = listener.accept()? else {
-        return Ok(None);
-    };
-    Ok(Some((Socket::accepted(fd, listener.family())?, peer)))
-}
-
-/// Whether the client has reset its connection, or ended it where it cannot have sent a request:
-/// under TLS.
-fn is_abandoned(accepted: &Socket, listener: &Listener) -> bool {
-    match accepted.peer() {
-        PeerState::Open => false,
-        PeerState::Ended => listener.tls.is_some(),
-        PeerState::Reset => true,
-    }
-}
-
-fn start(
-    worker: &Rc<Worker>,
-    place: usize,
-    listener: &Arc<Listener>,
-    socket: Socket,
-    peer: Peer,
-    permit: Permit,
-) {
-    let connection = Connection::new(worker, Arc::clone(listener), place, peer, permit);
-    tokio::task::spawn_local(connection.serve(socket));
-}
-
-fn warn(worker: &Worker, listener: &Listener, error: &io::Error, warned: &Cell<Option<u64>>) {
-    let now = worker.clock.now();
-    if warned.get().is_none_or(|last| now >= last + WARN_EVERY) {
-        warned.set(Some(now));
-        tracing::warn!(listener = %listener.name, %error, "cannot accept connections, which wait in the backlog");
     }
 }

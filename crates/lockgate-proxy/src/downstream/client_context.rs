@@ -1,5 +1,5 @@
-//! What the exchanges of one client's connection have in common: the client's address and whether it
-//! is trusted, the connections to endpoints that are its own, and what is left of its rates.
+//! What the exchanges of one client's connection have in common: the client's address and whether
+//! it is trusted, the connections to endpoints that are its own, and what is left of its rates.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::net::SocketAddr;
@@ -12,9 +12,9 @@ use lockgate_http::forwarding::ForwardedClient;
 use lockgate_net::listen::Peer;
 use lockgate_rules::ClientAddress;
 
-use super::connection::Connection;
+use super::connection::ClientConnection;
 use crate::shaping::{Shape, Shaped};
-use crate::site::Sites;
+use crate::site::ListenerSites;
 use crate::upstream::PrivateConnections;
 
 /// Milliseconds between two lines about clients that are not known.
@@ -22,26 +22,26 @@ const TOLD_EVERY: u64 = 60_000;
 /// Bytes that such a line shows of what was sent.
 const LONGEST_HOP: usize = 64;
 
-/// What the exchanges of one client's connection have in common.
+/// The state that the exchanges of one client's connection share.
 #[derive(Debug)]
 pub(super) struct ClientContext {
     /// The other end, or the client that a PROXY header named.
     address: ClientAddress,
-    /// The client, as endpoints are told of it.
+    /// The client, as endpoints are introduced to it.
     pub(super) told: ForwardedClient,
     /// The client's address and the one that it has connected to, once they were needed: a system
     /// call that few connections make.
     addresses: OnceCell<Option<(SocketAddr, SocketAddr)>>,
     /// Requests so far.
     requests: Cell<u64>,
-    /// Its connections to endpoints that are told of it.
+    /// The connections to endpoints that were introduced to this client, and serve it alone.
     pub(super) private: Rc<PrivateConnections>,
     /// By the rates that it was held to so far: what it has left of them.
     shaped: RefCell<Vec<(Arc<Shape>, Shaped)>>,
 }
 
 impl ClientContext {
-    pub(super) fn of(connection: &Connection) -> Self {
+    pub(super) fn of(connection: &ClientConnection) -> Self {
         let address = ClientAddress::from(connection.client.ip());
         let trusted = match address {
             ClientAddress::Ip(ip) => (connection.worker.shared.trusted)(ip),
@@ -68,13 +68,13 @@ impl ClientContext {
         self.requests.get()
     }
 
-    /// Counts one more request, and says which it is.
+    /// Counts one more request, and returns its number.
     pub(super) fn begin(&self) -> u64 {
         self.requests.set(self.requests.get() + 1);
         self.requests.get()
     }
 
-    /// Whether it may speak for others.
+    /// Whether it may name other clients.
     pub(super) fn is_trusted(&self) -> bool {
         self.told.is_trusted()
     }
@@ -91,8 +91,8 @@ impl ClientContext {
     /// the last in X-Forwarded-For that is not.
     pub(super) fn address_of(
         &self,
-        connection: &Connection,
-        sites: &Sites,
+        connection: &ClientConnection,
+        sites: &ListenerSites,
         fields: &Fields,
     ) -> ClientAddress {
         let mut client = self.address;
@@ -120,7 +120,7 @@ impl ClientContext {
         client
     }
 
-    /// What the connection has left of the rates of `shape`.
+    /// The rest of the connection's rates of `shape`.
     pub(super) fn with_shaped<T>(&self, shape: &Arc<Shape>, with: impl FnOnce(&Shaped) -> T) -> T {
         let mut shaped = self.shaped.borrow_mut();
         let known = shaped
@@ -134,8 +134,8 @@ impl ClientContext {
     }
 }
 
-/// Counts a request whose client is not known, and now and then says which proxy has sent it.
-fn warn_of_unknown(connection: &Connection, hop: &[u8]) {
+/// Counts a request with an unknown client, and now and then names the proxy that has sent it.
+fn warn_of_unknown(connection: &ClientConnection, hop: &[u8]) {
     let worker = &connection.worker;
     worker.cells.http.unknown_clients.inc();
     let now = worker.clock.now();

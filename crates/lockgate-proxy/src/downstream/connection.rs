@@ -16,25 +16,25 @@ use lockgate_net::relay::{DirectionTimes, Meter};
 use lockgate_net::tls::handshake::Negotiated;
 use lockgate_rules::ProxyVersion;
 
-use super::ending::Ending;
 use super::opening::ServerName;
-use super::{Listener, Relaying};
-use crate::access_log::{Address, Record, Side, Span};
-use crate::action::relay::Introduction;
-use crate::clients::{Account, Connected};
+use super::termination::Termination;
+use super::{ListenerSettings, RelaySettings};
+use crate::access_log::{CauseSide, ConnectionEntry, DirectionSpan, LoggedAddress};
+use crate::action::relay::ClientIntroduction;
+use crate::clients::{ClientAccount, CountedConnection};
 use crate::clock::Guard;
 use crate::exchange::OpeningRequest;
 use crate::limits::Permit;
 use crate::metrics::ListenerCells;
-use crate::site::Sites;
+use crate::site::ListenerSites;
 use crate::upstream::ConnectionPermit;
 use crate::worker::{Worker, unix_millis};
 
-/// A connection and what is to be said of it.
-pub(super) struct Connection {
+/// One client's connection, and all that its log entry tells.
+pub(super) struct ClientConnection {
     pub(super) worker: Rc<Worker>,
-    pub(super) listener: Arc<Listener>,
-    place: usize,
+    pub(super) listener: Arc<ListenerSettings>,
+    index: usize,
     pub(super) guard: Guard,
     accepted: Instant,
     accepted_at: u64,
@@ -44,7 +44,7 @@ pub(super) struct Connection {
     pub(super) client: Peer,
     /// The header itself, where it is to be passed on.
     header: Vec<u8>,
-    /// Where the client connected to, if a PROXY header said so.
+    /// The address that the client connected to, if a PROXY header named it.
     destination: Option<SocketAddr>,
     pub(super) server_name: ServerName,
     /// The TLS session that it wants to resume, until an endpoint has been chosen by it.
@@ -63,26 +63,26 @@ pub(super) struct Connection {
     _permit: Permit,
 }
 
-/// What a connection is for.
-pub(super) enum Purpose<'l> {
-    Relay(&'l Relaying),
-    Http(&'l Sites),
+/// The purpose of a connection.
+pub(super) enum ConnectionPurpose<'l> {
+    Relay(&'l RelaySettings),
+    Http(&'l ListenerSites),
 }
 
-impl Connection {
+impl ClientConnection {
     pub(super) fn new(
         worker: &Rc<Worker>,
-        listener: Arc<Listener>,
-        place: usize,
+        listener: Arc<ListenerSettings>,
+        index: usize,
         peer: Peer,
         permit: Permit,
     ) -> Self {
         let guard = worker.clock.watch();
-        guard.watch().listener.set(Some(place));
+        guard.watch().listener.set(Some(index));
         let connection = Self {
             worker: Rc::clone(worker),
             listener,
-            place,
+            index,
             guard,
             accepted: Instant::now(),
             accepted_at: unix_millis(),
@@ -111,19 +111,19 @@ impl Connection {
     }
 
     /// Counts a client that broke the rules of HTTP/2.
-    pub(super) fn violates(&self, reason: &str) {
+    pub(super) fn count_violation(&self, reason: &str) {
         if let Some(cells) = self.cells() {
             cells.violated(reason);
         }
     }
 
     /// The PROXY header that tells an endpoint of the client.
-    pub(super) fn introduce(
+    pub(super) fn proxy_header(
         &self,
         version: ProxyVersion,
         addresses: Option<(SocketAddr, SocketAddr)>,
     ) -> Vec<u8> {
-        let introduction = Introduction {
+        let introduction = ClientIntroduction {
             version,
             addresses,
             server_name: self.server_name.as_deref(),
@@ -147,27 +147,31 @@ impl Connection {
     }
 
     /// The client's account, once the client is known.
-    pub(super) fn account(&self) -> Option<&Arc<Account>> {
-        self.guard.watch().account.get().map(Connected::account)
+    pub(super) fn account(&self) -> Option<&Arc<ClientAccount>> {
+        self.guard
+            .watch()
+            .account
+            .get()
+            .map(CountedConnection::account)
     }
 
-    /// The account whose share of sockets a request uses that came by this version of HTTP.
-    pub(super) fn share_of(&self, version: HttpVersion) -> Option<&Arc<Account>> {
+    /// The account that is charged with the socket of a request by this version of HTTP.
+    pub(super) fn share_of(&self, version: HttpVersion) -> Option<&Arc<ClientAccount>> {
         self.account().filter(|_| version >= HttpVersion::Http2)
     }
 
     fn cells(&self) -> Option<&ListenerCells> {
-        self.worker.cells.listeners.get(self.place)
+        self.worker.cells.listeners.get(self.index)
     }
 
-    pub(super) fn finish(&self, ending: &Ending) {
+    pub(super) fn finish(&self, termination: &Termination) {
         let watch = self.guard.watch();
         self.worker.account(watch);
         let (received, sent) = (watch.meter.received.get(), watch.meter.sent.get());
         let empty = !self.spoke && received == 0 && sent == 0;
         if let Some(cells) = self.cells() {
             cells.open.dec();
-            cells.ended[ending.cause.index()].inc();
+            cells.ended[termination.cause.index()].inc();
             if empty {
                 cells.empty.inc();
             }
@@ -178,48 +182,53 @@ impl Connection {
             .and_then(|place| self.worker.cells.relays.get(place))
         {
             cells.open.dec();
-            cells.ended[ending.cause.index()].inc();
+            cells.ended[termination.cause.index()].inc();
         }
-        // A probe that connects and leaves says nothing worth a line; that we failed it does.
-        if empty && ending.side == Side::Downstream {
+        // A probe that connects and leaves is not worth a line; one that we have failed is.
+        if empty && termination.side == CauseSide::Downstream {
             return;
         }
-        if self.exchanges.get() > 0 && !ending.loud {
+        if self.exchanges.get() > 0 && !termination.is_always_logged {
             return;
         }
         if let Some(log) = &mut *self.worker.log.borrow_mut() {
-            log.write(&self.record(ending, received, sent));
+            log.write(&self.log_entry(termination, received, sent));
         }
     }
 
     /// Writes the line of a tunnel that has been one of its streams: over HTTP/1 it would have been
     /// a connection.
-    pub(super) fn tunnelled(
+    pub(super) fn log_tunnel(
         &self,
         began: Instant,
         opening: Option<&OpeningRequest>,
         permit: &ConnectionPermit,
         meter: &Meter,
-        ending: &Ending,
+        termination: &Termination,
     ) {
         let Some(log) = &mut *self.worker.log.borrow_mut() else {
             return;
         };
         let took = began.elapsed();
-        log.write(&Record {
+        log.write(&ConnectionEntry {
             accepted: unix_millis().saturating_sub(took.as_millis() as u64),
             handshake: None,
             duration: took,
             spans: spans(meter, began),
             endpoint: Some(&permit.endpoint().label),
             opened: opening.map(OpeningRequest::log_fields),
-            ..self.record(ending, meter.received.get(), meter.sent.get())
+            ..self.log_entry(termination, meter.received.get(), meter.sent.get())
         });
     }
 
-    fn record<'a>(&'a self, ending: &'a Ending, received: u64, sent: u64) -> Record<'a> {
+    fn log_entry<'a>(
+        &'a self,
+        termination: &'a Termination,
+        received: u64,
+        sent: u64,
+    ) -> ConnectionEntry<'a> {
         let negotiated = self.negotiated.as_deref();
-        Record {
+        ConnectionEntry {
             id: self.id,
             accepted: self.accepted_at,
             listener: &self.listener.name,
@@ -244,18 +253,18 @@ impl Connection {
                 .endpoint
                 .as_ref()
                 .map(|permit| permit.endpoint().label.as_str()),
-            cause: ending.cause,
-            side: ending.side,
-            detail: ending.detail.as_deref(),
+            cause: termination.cause,
+            side: termination.side,
+            detail: termination.detail.as_deref(),
         }
     }
 }
 
 /// When the directions of what was relayed were open.
-fn spans(meter: &Meter, began: Instant) -> Option<[Span; 2]> {
+fn spans(meter: &Meter, began: Instant) -> Option<[DirectionSpan; 2]> {
     let since = |when: &DirectionTimes| {
         let after = |at: Instant| at.saturating_duration_since(began);
-        Span {
+        DirectionSpan {
             first: when.first.get().map(after),
             end: when.end.get().map(after),
         }
@@ -266,9 +275,9 @@ fn spans(meter: &Meter, began: Instant) -> Option<[Span; 2]> {
         .then(|| [since(&meter.received_at), since(&meter.sent_at)])
 }
 
-pub(super) fn address(peer: Peer) -> Address {
+pub(super) fn address(peer: Peer) -> LoggedAddress {
     match peer {
-        Peer::Ip(address) => Address::Ip(address),
-        Peer::Unix => Address::Unix,
+        Peer::Ip(address) => LoggedAddress::Ip(address),
+        Peer::Unix => LoggedAddress::Unix,
     }
 }

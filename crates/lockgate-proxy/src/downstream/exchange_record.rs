@@ -2,7 +2,7 @@
 //! what it counts for.
 
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use lockgate_http::head::{HttpVersion, Method, RequestHead};
 use lockgate_http::request_target::RequestTarget;
@@ -10,12 +10,15 @@ use lockgate_http::target::without_userinfo;
 use lockgate_http::trace::TraceId;
 use lockgate_rules::{ClientAddress, SiteLog};
 
-use super::connection::{Connection, address};
-use crate::access_log::{self, CLIENT_LEFT};
-use crate::answer::Fault;
+use super::connection::{ClientConnection, address};
+use crate::access_log::{
+    self, CLIENT_LEFT, ExchangeEntry, LoggedAddress, LoggedConnection, LoggedFailure,
+    LoggedRequest, LoggedTls, LoggedUpstream, WorkerLog,
+};
+use crate::error_response::HttpFault;
 use crate::exchange::{ExchangeFailure, ExchangeOutcome};
 use crate::request_id::RequestId;
-use crate::site::{Action, Route, Sites};
+use crate::site::{Action, ListenerSites, Route, Site};
 use crate::worker::unix_millis;
 
 /// The record of one exchange, from its beginning to its line in the log.
@@ -38,6 +41,12 @@ pub(super) struct ExchangeRecord<'a> {
     pub(super) failure: Option<ExchangeFailure>,
 }
 
+/// The request of an exchange, as far as it could be read.
+pub(super) struct ReadRequest<'a> {
+    pub(super) head: &'a RequestHead,
+    pub(super) target: Option<&'a RequestTarget<'a>>,
+}
+
 impl ExchangeRecord<'_> {
     pub(super) fn new(id: RequestId, began: Instant, client: ClientAddress) -> Self {
         Self {
@@ -56,63 +65,68 @@ impl ExchangeRecord<'_> {
             failure: None,
         }
     }
+
+    /// The status for the log and the counters.
+    fn status(&self) -> u16 {
+        match self.outcome.status {
+            0 => CLIENT_LEFT,
+            status => status,
+        }
+    }
+
+    fn timings(&self, duration: Duration) -> access_log::Timings {
+        let ExchangeOutcome {
+            wait,
+            connect,
+            first_byte,
+            ..
+        } = self.outcome;
+        let body = first_byte.map(|first| {
+            let before = first + wait.unwrap_or_default() + connect.unwrap_or_default();
+            duration.saturating_sub(before)
+        });
+        access_log::Timings {
+            duration,
+            wait,
+            connect,
+            first_byte,
+            body,
+        }
+    }
 }
 
-impl Connection {
-    /// Notes a request whose head could not be read, and which was answered by `sent` bytes.
-    pub(super) fn unread(
+impl ClientConnection {
+    /// Records a request with an unreadable head, to which `sent` bytes were sent.
+    pub(super) fn finish_unreadable(
         &self,
         id: RequestId,
         began: Instant,
         sent: u64,
         failure: ExchangeFailure,
-        sites: &Sites,
+        sites: &ListenerSites,
     ) {
         let mut record = ExchangeRecord::new(id, began, ClientAddress::from(self.client.ip()));
         record.sent = sent;
-        record.outcome.status = failure.fault.map_or(CLIENT_LEFT, Fault::status);
+        record.outcome.status = failure.fault.map_or(CLIENT_LEFT, HttpFault::status);
         record.failure = Some(failure);
-        self.note((&RequestHead::default(), None), sites, &record);
+        let request = ReadRequest {
+            head: &RequestHead::default(),
+            target: None,
+        };
+        self.finish_exchange(&request, sites, &record);
     }
 
-    /// Counts an exchange that is over, and writes its line; `target` is what was asked for, if
-    /// that could be read.
-    pub(super) fn note(
+    /// Counts an exchange that is over, and writes its line.
+    pub(super) fn finish_exchange(
         &self,
-        (head, target): (&RequestHead, Option<&RequestTarget<'_>>),
-        sites: &Sites,
+        request: &ReadRequest<'_>,
+        sites: &ListenerSites,
         record: &ExchangeRecord<'_>,
     ) {
         self.exchanges.set(self.exchanges.get() + 1);
         let took = record.began.elapsed();
         let site = record.site.map(|site| &sites.sites[site]);
-        let cells = self.worker.cells.http.site(site.map(|site| site.place));
-        let outcome = &record.outcome;
-        let status = if outcome.status == 0 {
-            CLIENT_LEFT
-        } else {
-            outcome.status
-        };
-        cells.finished(head.method, status, took);
-        cells.received.add(record.received);
-        cells.sent.add(record.sent);
-        if let Some(failure) = &record.failure {
-            cells.failed(failure.cause);
-        }
-        if let Some(status) = outcome.grpc_status {
-            cells.called(status);
-        }
-        if status == 101 || head.method == Method::Connect && matches!(status, 200..=299) {
-            cells.upgrades.inc();
-        }
-        let host = site.map_or("other", |site| site.name.as_str());
-        self.worker
-            .popular
-            .borrow_mut()
-            .record(self.guard.clock().now(), host, || {
-                let page = target.filter(|_| status < 400).map(|target| target.path);
-                (page, head.fields.named(b"referer").next())
-            });
+        self.count_exchange(request, site, record, took);
         let (mut shared, mut own) = (
             self.worker.log.borrow_mut(),
             self.worker.site_logs.borrow_mut(),
@@ -122,34 +136,70 @@ impl Connection {
             SiteLog::Off => None,
             SiteLog::Own(number) => own.get_mut(number),
         };
-        let Some(log) = log else { return };
-        let tried = self.tried(record);
-        let negotiated = self.negotiated.as_deref();
-        // A proxy is asked for URLs of others; to what is served here clients came by the scheme
-        // that they came by.
-        let elsewhere = record
-            .route
-            .is_some_and(|route| matches!(route.action, Action::Connect(_)));
-        let secure = target
-            .filter(|_| elsewhere)
-            .and_then(|target| target.secure.or(head.secure));
+        if let Some(log) = log {
+            self.log_exchange(log, request, site, record, took);
+        }
+    }
+
+    fn count_exchange(
+        &self,
+        request: &ReadRequest<'_>,
+        site: Option<&Site>,
+        record: &ExchangeRecord<'_>,
+        took: Duration,
+    ) {
+        let (head, status) = (request.head, record.status());
+        let cells = self.worker.cells.http.site(site.map(|site| site.index));
+        cells.finished(head.method, status, took);
+        cells.received.add(record.received);
+        cells.sent.add(record.sent);
+        if let Some(failure) = &record.failure {
+            cells.failed(failure.cause);
+        }
+        if let Some(status) = record.outcome.grpc_status {
+            cells.called(status);
+        }
+        if status == 101 || head.method == Method::Connect && matches!(status, 200..=299) {
+            cells.upgrades.inc();
+        }
+        let (now, host) = (
+            self.guard.clock().now(),
+            site.map_or("other", |site| site.name.as_str()),
+        );
+        self.worker.top_requests.borrow_mut().record(now, host, || {
+            let target = request.target.filter(|_| status < 400);
+            let page = target.map(|target| target.path);
+            (page, head.fields.named(b"referer").next())
+        });
+    }
+
+    fn log_exchange(
+        &self,
+        log: &mut WorkerLog,
+        request: &ReadRequest<'_>,
+        site: Option<&Site>,
+        record: &ExchangeRecord<'_>,
+        took: Duration,
+    ) {
+        let (outcome, negotiated) = (&record.outcome, self.negotiated.as_deref());
         let client = match record.client {
             client if client == ClientAddress::from(self.client.ip()) => address(self.client),
-            // Whoever speaks for a client does not say which port it had.
-            ClientAddress::Ip(ip) => access_log::Address::Ip(SocketAddr::new(ip, 0)),
-            ClientAddress::Unix => access_log::Address::Unix,
-            ClientAddress::Unknown => access_log::Address::Unknown,
+            // A trusted peer does not tell the client's port.
+            ClientAddress::Ip(ip) => LoggedAddress::Ip(SocketAddr::new(ip, 0)),
+            ClientAddress::Unix => LoggedAddress::Unix,
+            ClientAddress::Unknown => LoggedAddress::Unknown,
         };
-        log.write_exchange(&access_log::Exchange {
+        let tried = self.tried(record);
+        let was_dispatched = record.upstream.is_some() || outcome.endpoint.is_some();
+        log.write_exchange(&ExchangeEntry {
             id: record.id.as_str(),
             trace: record.trace.as_ref().map(TraceId::as_str),
             began: unix_millis().saturating_sub(took.as_millis() as u64),
-            downstream: access_log::Downstream {
+            downstream: LoggedConnection {
                 connection: self.id,
                 listener: &self.listener.name,
-                client,
-                peer: address(self.peer),
-                tls: negotiated.map(|agreed| access_log::Tls {
+                client, peer: address(self.peer),
+                tls: negotiated.map(|agreed| LoggedTls {
                     version: agreed.version,
                     cipher: agreed.cipher,
                     alpn: agreed.alpn.as_deref(),
@@ -158,65 +208,52 @@ impl Connection {
                     client_cn: agreed.peer_name.as_deref(),
                 }),
             },
-            request: access_log::Request {
-                method: head.method_name(),
-                scheme: if secure.unwrap_or(negotiated.is_some()) {
-                    "https"
-                } else {
-                    "http"
-                },
-                host: target.map_or(b"", |target| target.host),
-                target: &without_userinfo(head.target()),
-                protocol: match head.version {
-                    HttpVersion::Http10 => "HTTP/1.0",
-                    HttpVersion::Http11 => "HTTP/1.1",
-                    HttpVersion::Http2 => "HTTP/2.0",
-                },
-                user: record.user.as_deref().map(str::as_bytes),
-                referer: head.fields.named(b"referer").next(),
-                user_agent: head.fields.named(b"user-agent").next(),
-            },
-            status,
+            request: request.logged(
+                &without_userinfo(request.head.target()),
+                self.is_secure(request, record),
+                record.user.as_deref(),
+            ),
+            status: record.status(),
             grpc_status: outcome.grpc_status,
             received: record.received,
             sent: record.sent,
-            timings: access_log::Timings {
-                duration: took,
-                wait: outcome.wait,
-                connect: outcome.connect,
-                first_byte: outcome.first_byte,
-                body: outcome.first_byte.map(|first| {
-                    let before = first
-                        + outcome.wait.unwrap_or_default()
-                        + outcome.connect.unwrap_or_default();
-                    took.saturating_sub(before)
-                }),
-            },
+            timings: record.timings(took),
             site: site.map(|site| site.name.as_str()),
             route: record
                 .route
                 .map(|route| route.name.as_str())
                 .filter(|name| !name.is_empty()),
-            upstream: (record.upstream.is_some() || outcome.endpoint.is_some()).then(|| {
-                access_log::Upstream {
-                    pool: record.upstream.map(|upstream| {
-                        self.worker.upstream(upstream).pool().settings.name.as_str()
-                    }),
-                    endpoint: outcome
-                        .endpoint
-                        .as_deref()
-                        .map(|endpoint| endpoint.label.as_str()),
-                    reused: outcome.reused,
-                    tried: &tried,
-                    retries: outcome.retries,
-                }
+            upstream: was_dispatched.then(|| LoggedUpstream {
+                pool: record
+                    .upstream
+                    .map(|upstream| self.worker.upstream(upstream).pool().settings.name.as_str()),
+                endpoint: outcome
+                    .endpoint
+                    .as_deref()
+                    .map(|endpoint| endpoint.label.as_str()),
+                reused: outcome.reused,
+                tried: &tried,
+                retries: outcome.retries,
             }),
-            failure: record.failure.as_ref().map(|failure| access_log::Failure {
+            failure: record.failure.as_ref().map(|failure| LoggedFailure {
                 cause: failure.cause,
                 side: failure.side,
                 detail: Some(failure.detail.as_ref()).filter(|detail| !detail.is_empty()),
             }),
         });
+    }
+
+    /// Whether the request's URL is one of `https:`. A forward proxy is asked for URLs of others;
+    /// to a site of ours clients came by the scheme of their connection.
+    fn is_secure(&self, request: &ReadRequest<'_>, record: &ExchangeRecord<'_>) -> bool {
+        let is_forwarded = record
+            .route
+            .is_some_and(|route| matches!(route.action, Action::Connect(_)));
+        request
+            .target
+            .filter(|_| is_forwarded)
+            .and_then(|target| target.secure.or(request.head.secure))
+            .unwrap_or(self.negotiated.is_some())
     }
 
     /// The endpoints that a request was brought to in vain, as the log has them.
@@ -236,5 +273,30 @@ impl Connection {
             .map(|(_, member)| member.endpoint().label.as_str())
             .collect::<Vec<_>>()
             .join(",")
+    }
+}
+
+impl<'a> ReadRequest<'a> {
+    fn logged(
+        &self,
+        target: &'a [u8],
+        is_secure: bool,
+        user: Option<&'a str>,
+    ) -> LoggedRequest<'a> {
+        let head = self.head;
+        LoggedRequest {
+            method: head.method_name(),
+            scheme: if is_secure { "https" } else { "http" },
+            host: self.target.map_or(b"", |target| target.host),
+            target,
+            protocol: match head.version {
+                HttpVersion::Http10 => "HTTP/1.0",
+                HttpVersion::Http11 => "HTTP/1.1",
+                HttpVersion::Http2 => "HTTP/2.0",
+            },
+            user: user.map(str::as_bytes),
+            referer: head.fields.named(b"referer").next(),
+            user_agent: head.fields.named(b"user-agent").next(),
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! A client's connection that speaks HTTP/2: its streams, each a task of its own, and its end.
+//! A client's connection over HTTP/2: its streams, each a task of its own, and its end.
 //!
 //! What becomes of a request is decided in `serve`, as it is for HTTP/1.
 
@@ -21,86 +21,85 @@ use lockgate_net::token_bucket::TokenRate;
 use lockgate_rules::{Allowance, Http2};
 
 use super::client_context::ClientContext;
-use super::connection::Connection;
-use super::ending::{Ending, cut_short};
-use super::http::{LINGER, SILENCE, over};
-use super::serve::{NextStep, Serving, deliver, min_rate};
-use super::tunnel::{self, Ended};
-use crate::access_log::{Cause, Side};
-use crate::action::relay::Client;
-use crate::answer::{ErrorAnswer, Fault, Form};
+use super::connection::ClientConnection;
+use super::http1::{LINGER, SILENCE, termination_of_tunnel};
+use super::serve::{NextStep, ServeContext, min_rate};
+use super::termination::{Termination, termination_of_cut};
+use super::tunnel::{TunnelEnd, TunnelRun};
+use crate::access_log::{Cause, CauseSide};
+use crate::action::relay::ClientTransport;
 use crate::body::BodyReader;
 use crate::box_future::boxed;
 use crate::clock::{Cut, Guard, WaitReason};
+use crate::error_response::{ErrorResponse, HttpFault};
 use crate::exchange::{ExchangeFailure, SwitchedConnection};
 use crate::h2::{
     AbuseLimits, DownstreamStream, FrameIo, HeadVerdict, Io, SendScheduler, Violation,
 };
-use crate::memory::weighed;
+use crate::memory::charged;
 use crate::message::{ClientExchange, Persistence};
-use crate::site::Sites;
+use crate::site::ListenerSites;
 use crate::upstream::UpstreamConnection;
 
-/// What of one answer may wait in the connection for others to leave.
+/// Bytes of one response that may wait in the connection for others to leave.
 const HELD: usize = 64 * 1024;
-/// Field sections that are longer than we take by no more than this get an answer, and not only the
-/// crate's.
+/// Field sections that are longer than we take by no more than this get a response, and not only
+/// the crate's.
 const BEYOND: usize = 16 * 1024;
-/// What one body may have that was not used, at first: what HTTP/2 begins with (RFC 9113 §6.9.2).
+/// The first window of one body: the initial one of HTTP/2 (RFC 9113 §6.9.2).
 const FIRST_WINDOW: u32 = 65_535;
-/// What waits in the kernel to be sent, at the most: an answer that is wanted more than those that
-/// have begun comes behind it.
+/// Bytes that may wait in the kernel to be sent: a response of higher priority comes behind them.
 const UNSENT: i32 = 64 * 1024;
-/// What small pieces of bodies may cost beside their bytes, each some 256, before anybody has taken
-/// them: messages of gRPC come by the thousand, and wait where an application is slow. By itself
-/// the crate allows half of the window: 512 pieces.
+/// The overhead of small pieces of bodies, each some 256 bytes, before they are taken: messages of
+/// gRPC come by the thousand, and wait where an application is slow. By itself the crate allows
+/// half of the window: 512 pieces.
 const OVERHEAD: usize = 4 * 1024 * 1024;
 /// Streams that the crate may reset for a client's mistakes beyond those that the gate allows.
 const RESETS: usize = 1_024;
-/// For a client to take our last words.
+/// The time for a client to take our last frames.
 const FAREWELL: Duration = Duration::from_secs(2);
-/// What it may still send meanwhile, in reads.
+/// Reads from a client after our last frame.
 const FAREWELL_READS: usize = 64;
 
 /// Streams of one connection that wait while memory is full; those beyond are refused.
 const WAITING: usize = 4;
 
-type Requests = h2::server::Connection<Io, Bytes>;
+type H2Requests = h2::server::Connection<Io, Bytes>;
 
-/// What the streams of one connection share.
-pub(super) struct Streams {
-    connection: Connection,
+/// The streams of one connection, and the state that they share.
+pub(super) struct ClientStreams {
+    connection: ClientConnection,
     client: ClientContext,
     frame_io: Rc<RefCell<FrameIo>>,
     scheduler: Rc<SendScheduler>,
     open: Cell<usize>,
-    /// Whoever drives the connection, to be told when the last stream has ended.
+    /// The waker of the task that drives the connection, woken when the last stream has ended.
     driver: RefCell<Option<Waker>>,
 }
 
-/// How far the connection's end has come.
-enum Leaving {
-    /// It goes on.
+/// The progress of a connection's shutdown.
+enum ConnectionShutdown {
+    /// The connection goes on.
     No,
     /// No new requests are taken; those that have begun are answered.
     Gracefully,
-    /// It is over but for our last words.
-    Now(Ending),
+    /// The connection is over but for our last frames.
+    Now(Termination),
 }
 
-/// What may come of bodies before endpoints have taken it. It grows while they do: who only fills
-/// our memory does not get more of it.
-struct Windows {
-    /// Of one body.
+/// The flow-control windows for bodies that endpoints have not taken. They grow while endpoints
+/// take bodies: a client that only fills our memory gets no more of it.
+struct BodyWindows {
+    /// The window of one body.
     stream: u32,
-    /// Of all of them.
+    /// The window of all bodies.
     connection: u32,
     /// Bytes that were used when they last grew.
     since: u64,
 }
 
-impl Windows {
-    /// A few bodies that nobody takes leave room for others.
+impl BodyWindows {
+    /// A few bodies that are not taken leave room for others.
     const BODIES: u32 = 16;
 
     fn first(limits: &Http2) -> Self {
@@ -114,7 +113,7 @@ impl Windows {
     }
 
     /// Grow when endpoints have taken a few times what one body may have.
-    fn grow(&mut self, requests: &mut Requests, used: u64, limits: &Http2) {
+    fn grow(&mut self, requests: &mut H2Requests, used: u64, limits: &Http2) {
         if MemoryLevel::Easy < level() {
             return;
         }
@@ -136,22 +135,25 @@ impl Windows {
     }
 }
 
-impl Streams {
-    pub(super) fn connection(&self) -> &Connection {
+impl ClientStreams {
+    pub(super) fn connection(&self) -> &ClientConnection {
         &self.connection
     }
 
-    fn sites(&self) -> &Sites {
+    fn sites(&self) -> &ListenerSites {
         self.connection
             .listener
             .sites()
             .expect("a relay reads nothing")
     }
 
-    /// Serves requests until the connection is over, and says how it ended.
-    pub(super) async fn serve(connection: Connection, client: Client) -> (Rc<Self>, Ending) {
+    /// Serves requests until the connection is over.
+    pub(super) async fn serve(
+        connection: ClientConnection,
+        client: ClientTransport,
+    ) -> (Rc<Self>, Termination) {
         let worker = Rc::clone(&connection.worker);
-        let Client {
+        let ClientTransport {
             socket,
             session,
             received,
@@ -180,12 +182,12 @@ impl Streams {
             open: Cell::new(0),
             driver: RefCell::default(),
         });
-        let ending = boxed(|| streams.drive()).await;
+        let termination = boxed(|| streams.drive()).await;
         streams.scheduler.end();
-        (streams, ending)
+        (streams, termination)
     }
 
-    async fn drive(self: &Rc<Self>) -> Ending {
+    async fn drive(self: &Rc<Self>) -> Termination {
         let (sites, guard) = (self.sites(), &self.connection.guard);
         guard.phase(sites.head);
         guard.watch().set_wait(WaitReason::ForOpening);
@@ -194,47 +196,50 @@ impl Streams {
         let mut requests = match begun {
             Ok(Ok(requests)) => requests,
             Ok(Err(error)) => return self.broken(&error),
-            Err(cut) => return cut_short(cut, "HTTP/2 preface"),
+            Err(cut) => return termination_of_cut(cut, "HTTP/2 preface"),
         };
         // A request that came with the preface is in flight before any phase begins.
         guard.end_phase();
         guard.watch().hold_to(min_rate(sites.rates));
         let mut stopping = pin!(self.connection.worker.stopping());
-        let (mut leaving, mut idle) = (Leaving::No, false);
-        let mut windows = Windows::first(&sites.http2);
+        let (mut leaving, mut idle) = (ConnectionShutdown::No, false);
+        let mut windows = BodyWindows::first(&sites.http2);
         loop {
             let turn = guard.within(poll_fn(|cx| {
                 windows.grow(&mut requests, self.scheduler.used(), &sites.http2);
-                if matches!(leaving, Leaving::No) && stopping.as_mut().poll(cx).is_ready() {
-                    leaving = Leaving::Gracefully;
+                if matches!(leaving, ConnectionShutdown::No)
+                    && stopping.as_mut().poll(cx).is_ready()
+                {
+                    leaving = ConnectionShutdown::Gracefully;
                     requests.graceful_shutdown();
                 }
                 let turned = self.poll_turn(cx, &mut requests, &mut leaving);
-                if turned.is_pending() && !matches!(leaving, Leaving::Now(_)) {
-                    self.phase(&mut idle);
+                if turned.is_pending() && !matches!(leaving, ConnectionShutdown::Now(_)) {
+                    self.set_phase(&mut idle);
                 }
                 turned
             }));
             let cut = match turn.await {
                 Ok(ended) => {
-                    let ending = match leaving {
-                        Leaving::Now(ending) => ending,
+                    let termination = match leaving {
+                        ConnectionShutdown::Now(termination) => termination,
                         _ => ended,
                     };
                     boxed(|| self.linger()).await;
-                    return ending;
+                    return termination;
                 }
                 Err(cut) => cut,
             };
-            if let Leaving::Now(ending) = leaving {
-                // Whoever does not take our last words is over for the reason that they tell.
-                return ending;
+            if let ConnectionShutdown::Now(termination) = leaving {
+                // A client that does not take our last frames is disconnected for the reason that
+                // they tell.
+                return termination;
             }
-            let ending = match cut {
-                Cut::Deadline if idle => Ending::new(Cause::Idle, Side::Lockgate),
-                // Of requests in flight it ends more than their own lines can say.
-                cut if !idle => cut_short(cut, "HTTP/2").loud(),
-                cut => cut_short(cut, "HTTP/2"),
+            let termination = match cut {
+                Cut::Deadline if idle => Termination::idle(),
+                // Of requests in flight it ends more than their own lines can tell.
+                cut if !idle => termination_of_cut(cut, "HTTP/2").always_logged(),
+                cut => termination_of_cut(cut, "HTTP/2"),
             };
             if cut == Cut::Memory {
                 // What it has not taken is not to stay in the kernel.
@@ -242,12 +247,12 @@ impl Streams {
             }
             if matches!(cut, Cut::Slow | Cut::Memory) {
                 // It would not take this either.
-                return ending;
+                return termination;
             }
-            // It is told so, and of which requests nothing was looked at (RFC 9113 §6.8); what is
-            // in flight has had its time.
+            // GOAWAY tells it so, and which requests were not looked at (RFC 9113 §6.8); those in
+            // flight have had their time.
             requests.abrupt_shutdown(Reason::NO_ERROR);
-            leaving = Leaving::Now(ending);
+            leaving = ConnectionShutdown::Now(termination);
             guard.phase(FAREWELL);
             if cut != Cut::Deadline {
                 let _ = poll_fn(|cx| {
@@ -256,19 +261,19 @@ impl Streams {
                 .await;
             }
             if cut == Cut::Crowded
-                && let Leaving::Now(ending) = leaving
+                && let ConnectionShutdown::Now(termination) = leaving
             {
                 // Another client waits for its place, and nothing of this one is on its way.
-                return ending;
+                return termination;
             }
         }
     }
 
     /// SETTINGS, and the client's preface.
-    async fn begin(&self) -> Result<Requests, h2::Error> {
+    async fn begin(&self) -> Result<H2Requests, h2::Error> {
         let sites = self.sites();
         let limits = sites.http2;
-        let windows = Windows::first(&limits);
+        let windows = BodyWindows::first(&limits);
         let resets = usize::try_from(limits.resets.burst).unwrap_or(usize::MAX);
         let mut handshake = Builder::new()
             .max_concurrent_streams(limits.streams)
@@ -285,7 +290,7 @@ impl Streams {
         let begun = poll_fn(|cx| {
             self.begin_turn();
             let begun = Pin::new(&mut handshake).poll(cx);
-            // What broke is told by the next read.
+            // The next read tells which error broke it.
             let mut frame_io = self.frame_io.borrow_mut();
             let _ = frame_io.poll_send(cx);
             // The preface may come in pieces, too.
@@ -309,9 +314,9 @@ impl Streams {
     fn poll_turn(
         self: &Rc<Self>,
         cx: &mut Context<'_>,
-        requests: &mut Requests,
-        leaving: &mut Leaving,
-    ) -> Poll<Ending> {
+        requests: &mut H2Requests,
+        leaving: &mut ConnectionShutdown,
+    ) -> Poll<Termination> {
         let mut driver = self.driver.borrow_mut();
         if !driver
             .as_ref()
@@ -324,15 +329,15 @@ impl Streams {
         let ended = loop {
             match requests.poll_accept(cx) {
                 Poll::Ready(Some(Ok((request, respond)))) => {
-                    self.open(request, respond, requests, leaving)
+                    self.open_stream(request, respond, requests, leaving)
                 }
                 Poll::Ready(Some(Err(error))) => break Some(self.broken(&error)),
                 Poll::Ready(None) => {
-                    break Some(Ending::new(Cause::ClientClosed, Side::Downstream));
+                    break Some(Termination::client_closed());
                 }
                 Poll::Pending => match self.violation() {
-                    Some(violation) if !matches!(leaving, Leaving::Now(_)) => {
-                        *leaving = Leaving::Now(self.violated(violation));
+                    Some(violation) if !matches!(leaving, ConnectionShutdown::Now(_)) => {
+                        *leaving = ConnectionShutdown::Now(self.violated(violation));
                         self.connection.guard.phase(FAREWELL);
                         requests.abrupt_shutdown(match violation {
                             Violation::Sections => Reason::COMPRESSION_ERROR,
@@ -357,22 +362,22 @@ impl Streams {
         meter.sent.set(sent_bytes);
         meter.received.set(received);
         match (ended, sent) {
-            (Some(ending), _) => Poll::Ready(ending),
+            (Some(termination), _) => Poll::Ready(termination),
             (None, Poll::Ready(Err(error))) => {
                 let told = frame_io
                     .take_broken()
                     .map_or_else(|| error.to_string(), |error| error.to_string());
-                Poll::Ready(Ending::because(Cause::ClientReset, Side::Downstream, told))
+                Poll::Ready(Termination::client_reset(told))
             }
             (None, _) => Poll::Pending,
         }
     }
 
-    /// What is waited for until the next turn.
-    fn phase(&self, idle: &mut bool) {
+    /// Sets the phase of the wait for the next turn.
+    fn set_phase(&self, idle: &mut bool) {
         let guard = &self.connection.guard;
         let blocked = self.frame_io.borrow().is_blocked();
-        // What is left of the last answer is still to arrive.
+        // What is left of the last response is still to arrive.
         let nothing = self.open.get() == 0 && !blocked;
         if nothing != *idle {
             *idle = nothing;
@@ -394,53 +399,53 @@ impl Streams {
         self.frame_io.borrow_mut().abuse_limits()?.settle()
     }
 
-    fn violated(&self, violation: Violation) -> Ending {
-        self.connection.violates(violation.label());
-        Ending::because(Cause::Limit, Side::Downstream, violation.as_str()).loud()
+    fn violated(&self, violation: Violation) -> Termination {
+        self.connection.count_violation(violation.label());
+        Termination::because(Cause::Limit, CauseSide::Downstream, violation.as_str())
+            .always_logged()
     }
 
-    /// How a connection ended whose frames could not be read or sent.
-    fn broken(&self, error: &h2::Error) -> Ending {
+    /// The termination of a connection after an error of its frames.
+    fn broken(&self, error: &h2::Error) -> Termination {
         if let Some(error) = self.frame_io.borrow_mut().take_broken() {
-            return Ending::because(Cause::ClientReset, Side::Downstream, error);
+            return Termination::client_reset(error);
         }
         match error.reason() {
             Some(Reason::NO_ERROR) | None => {
-                Ending::because(Cause::ClientClosed, Side::Downstream, error)
+                Termination::because(Cause::ClientClosed, CauseSide::Downstream, error)
             }
-            Some(_) if error.is_remote() => {
-                Ending::because(Cause::ClientReset, Side::Downstream, error)
-            }
+            Some(_) if error.is_remote() => Termination::client_reset(error),
             // The crate's word for a block that it does not decode, because it is too large (RFC
             // 9113 §4.3, §10.5.1).
             Some(Reason::COMPRESSION_ERROR) => self.violated(Violation::Sections),
             Some(Reason::ENHANCE_YOUR_CALM) => {
-                self.connection.violates("calm");
-                Ending::because(Cause::Limit, Side::Downstream, error).loud()
+                self.connection.count_violation("calm");
+                Termination::because(Cause::Limit, CauseSide::Downstream, error).always_logged()
             }
             Some(_) => {
-                self.connection.violates("protocol");
-                Ending::because(Cause::RefusedByRule, Side::Downstream, error).loud()
+                self.connection.count_violation("protocol");
+                Termination::because(Cause::RefusedByRule, CauseSide::Downstream, error)
+                    .always_logged()
             }
         }
     }
 
-    fn open(
+    fn open_stream(
         self: &Rc<Self>,
         request: http::Request<h2::RecvStream>,
         mut respond: SendResponse<Bytes>,
-        requests: &mut Requests,
-        leaving: &mut Leaving,
+        requests: &mut H2Requests,
+        leaving: &mut ConnectionShutdown,
     ) {
         let verdict = self.verdict(respond.stream_id().as_u32());
         if verdict == HeadVerdict::Refuse {
-            return self.crowded(respond);
+            return self.refuse_stream(respond);
         }
         if verdict == HeadVerdict::Lost {
             return respond.send_reset(Reason::REFUSED_STREAM);
         }
         if level() == MemoryLevel::Full && self.open.get() >= WAITING {
-            // It may be asked again, whatever it is (RFC 9113 §8.7).
+            // The request may be sent again, with any method (RFC 9113 §8.7).
             if let Some(abuse_limits) = self.frame_io.borrow_mut().abuse_limits() {
                 abuse_limits.end_stream(respond.stream_id().as_u32(), true);
                 abuse_limits.note_refusal();
@@ -463,15 +468,17 @@ impl Streams {
         let method = Method::of(parts.method.as_str().as_bytes());
         drop(parts);
         let stream = DownstreamStream::new(body, respond, limits, &self.frame_io, &self.scheduler);
-        let exchange = Rc::clone(self).exchange(
+        let exchange = Rc::clone(self).serve_stream(
             read.map_err(|error| (error, method)),
             head,
             stream,
             Instant::now(),
         );
         tokio::task::spawn_local(exchange);
-        if matches!(leaving, Leaving::No) && self.client.requests() >= self.sites().requests {
-            *leaving = Leaving::Gracefully;
+        if matches!(leaving, ConnectionShutdown::No)
+            && self.client.requests() >= self.sites().requests
+        {
+            *leaving = ConnectionShutdown::Gracefully;
             requests.graceful_shutdown();
         }
     }
@@ -485,9 +492,9 @@ impl Streams {
             })
     }
 
-    /// Refuses a request for whose head there is no room beside those of the open streams; it may
-    /// be asked again (RFC 9113 §8.7).
-    fn crowded(&self, mut respond: SendResponse<Bytes>) {
+    /// Refuses a request because the heads of the open streams take all the room; it may be sent
+    /// again (RFC 9113 §8.7).
+    fn refuse_stream(&self, mut respond: SendResponse<Bytes>) {
         respond.send_reset(Reason::REFUSED_STREAM);
         let connection = &self.connection;
         let id = connection
@@ -496,21 +503,21 @@ impl Streams {
             .request_ids
             .id(connection.id, self.client.begin());
         let detail = "the heads of the connection's open streams are too large together";
-        let failure = ExchangeFailure::silent(Cause::Limit, Side::Lockgate, detail);
-        connection.unread(id, Instant::now(), 0, failure, self.sites());
+        let failure = ExchangeFailure::silent(Cause::Limit, CauseSide::Lockgate, detail);
+        connection.finish_unreadable(id, Instant::now(), 0, failure, self.sites());
     }
 
-    /// One request, whose head was read, and its answer.
+    /// Serves one request, of which the head was read.
     ///
     /// A block and not a function that is async: that would keep room for its arguments twice.
-    fn exchange(
+    fn serve_stream(
         self: Rc<Self>,
         read: Result<(), (SectionError, Method)>,
         head: Box<RequestHead>,
         mut stream: DownstreamStream,
         began: Instant,
     ) -> impl Future<Output = ()> {
-        let open = Open(self);
+        let open = OpenStream(self);
         async move {
             let Self {
                 connection, client, ..
@@ -525,14 +532,14 @@ impl Streams {
                     // Until an endpoint is asked, as over HTTP/1: passwords may take long to be
                     // checked.
                     guard.phase(open.0.sites().head);
-                    let serving = Serving {
+                    let context = ServeContext {
                         connection,
                         sites: open.0.sites(),
                         client,
                         guard: &guard,
                     };
-                    let part = boxed(|| serving.respond(&mut stream, &head, began));
-                    let next = weighed(connection.guard.shared(), part).await;
+                    let part = boxed(|| context.respond(&mut stream, &head, began));
+                    let next = charged(connection.guard.shared(), part).await;
                     match next {
                         NextStep::Tunnel { switched, site } => {
                             boxed(|| {
@@ -543,15 +550,24 @@ impl Streams {
                         }
                         NextStep::End(_) => {}
                         NextStep::Request | NextStep::Close(_) if stream.is_complete() => {}
-                        NextStep::Request => boxed(|| outlast(&mut stream, &guard, LINGER)).await,
-                        NextStep::Close(ending) => {
-                            boxed(|| outlast(&mut stream, &guard, ending.linger())).await
+                        NextStep::Request => {
+                            boxed(|| drain_body(&mut stream, &guard, LINGER)).await
+                        }
+                        NextStep::Close(termination) => {
+                            boxed(|| drain_body(&mut stream, &guard, termination.linger())).await
                         }
                     }
                 }
-                Err(refused) => boxed(|| open.0.refuse(&mut stream, &guard, refused, began)).await,
+                Err((error, method)) => {
+                    boxed(|| {
+                        open.0
+                            .respond_unreadable(&mut stream, &guard, error, method, began)
+                    })
+                    .await
+                }
             }
-            // Its bytes the carrier has counted; for how long they were held, nobody else knows.
+            // The carrier has counted the bytes; the time for which they were held is known here
+            // only.
             let held_for = &connection.guard.watch().meter.held_for;
             held_for.set(held_for.get() + guard.watch().meter.held_for.get());
             worker.requests.give(head);
@@ -583,11 +599,18 @@ impl Streams {
             let _ = link.stream.socket().probe(idle);
         }
         let began = Instant::now();
-        let ended = tunnel::run(stream, &mut up, guard, &tunnel_limits, cells, shapers).await;
+        let mut tunnel = TunnelRun {
+            guard,
+            tunnel_limits: &tunnel_limits,
+            cells,
+            shapers,
+        };
+        let ended = tunnel.run(stream, &mut up).await;
         match (ended, method, &up) {
-            (Ok(Ended::Whole), ..) => {}
-            // RFC 9113 §8.5: the end of one is told as that of the other, an error as an error.
-            (Ok(Ended::ByEndpoint), Method::Connect, _) => stream.reset(Reason::CONNECT_ERROR),
+            (Ok(TunnelEnd::Whole), ..) => {}
+            // RFC 9113 §8.5: the end of one is passed on as that of the other, an error as an
+            // error.
+            (Ok(TunnelEnd::ByEndpoint), Method::Connect, _) => stream.reset(Reason::CONNECT_ERROR),
             (_, Method::Connect, UpstreamConnection::H1(link)) => {
                 link.stream.socket().reset_on_close();
                 stream.reset(Reason::CANCEL);
@@ -595,24 +618,25 @@ impl Streams {
             _ => stream.reset(Reason::CANCEL),
         }
         let meter = &guard.watch().meter;
-        self.connection
-            .tunnelled(began, opening.as_deref(), &permit, meter, &over(ended));
+        self.connection.log_tunnel(
+            began,
+            opening.as_deref(),
+            &permit,
+            meter,
+            &termination_of_tunnel(ended),
+        );
     }
 
     /// Answers what is no request.
-    async fn refuse(
+    async fn respond_unreadable(
         &self,
         stream: &mut DownstreamStream,
         guard: &Guard,
-        (error, method): (SectionError, Method),
+        error: SectionError,
+        method: Method,
         began: Instant,
     ) {
-        let fault = match error.status() {
-            414 => Fault::TargetTooLong,
-            431 => Fault::HeadTooLarge,
-            501 => Fault::NotImplemented,
-            _ => Fault::Malformed,
-        };
+        let fault = HttpFault::of_head(error.status());
         let failure = ExchangeFailure::because(fault, error.to_string());
         let connection = &self.connection;
         let id = connection
@@ -620,27 +644,21 @@ impl Streams {
             .shared
             .request_ids
             .id(connection.id, self.client.begin());
-        let error = ErrorAnswer {
+        let error = ErrorResponse {
             id: id.as_str(),
-            ..ErrorAnswer::of(fault)
+            ..ErrorResponse::of(fault)
         };
-        let (mut answer, body) = error.make(Form::default(), None);
-        answer.fields.append(b"Date", &connection.worker.date());
         guard.phase(self.sites().head);
-        // Whether it arrives or not, the stream is over.
         let mut head = RequestHead::default();
         head.method = method;
-        let body = if method == Method::Head {
-            &[][..]
-        } else {
-            &body
-        };
-        let _ = deliver(stream, guard, &head, &answer, body, Persistence::KeepAlive).await;
-        connection.unread(id, began, body.len() as u64, failure, self.sites());
+        let sent = connection
+            .send_error(stream, guard, &head, &error, Persistence::KeepAlive)
+            .await;
+        connection.finish_unreadable(id, began, sent, failure, self.sites());
     }
 
     /// Waits for the client to close: closing with its bytes unread would reset the connection, and
-    /// the reset could overtake our last words.
+    /// the reset could overtake our last frames.
     async fn linger(&self) {
         let guard = &self.connection.guard;
         guard.phase(FAREWELL);
@@ -661,9 +679,9 @@ impl Streams {
     }
 }
 
-/// Takes what a client still sends when it has its answer. A reset that tells it to stop (RFC 9113
-/// §8.1) comes with the answer or overtakes it in the client, and many then never read it.
-async fn outlast(stream: &mut DownstreamStream, guard: &Guard, limit: Duration) {
+/// Takes the rest of a request's body after its response. A reset that stops the client (RFC 9113
+/// §8.1) comes with the response or overtakes it in the client, and many then never read it.
+async fn drain_body(stream: &mut DownstreamStream, guard: &Guard, limit: Duration) {
     guard.phase(limit);
     guard.limit_idle(SILENCE);
     stream.limit_body(u64::MAX);
@@ -686,9 +704,9 @@ async fn outlast(stream: &mut DownstreamStream, guard: &Guard, limit: Duration) 
 }
 
 /// A stream that is open, also when its task is dropped.
-struct Open(Rc<Streams>);
+struct OpenStream(Rc<ClientStreams>);
 
-impl Drop for Open {
+impl Drop for OpenStream {
     fn drop(&mut self) {
         let open = self.0.open.get() - 1;
         self.0.open.set(open);

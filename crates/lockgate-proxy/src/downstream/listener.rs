@@ -6,60 +6,60 @@ use std::time::Duration;
 use lockgate_net::tls::{Acceptor, Acceptors};
 use lockgate_rules::AcceptProxy;
 
-use super::{ByHello, Relaying};
-use crate::site::Sites;
+use super::{RelaySettings, SniRouter};
+use crate::site::ListenerSites;
 
-/// What is done with the connections of one listener.
+/// The settings of one listener: TLS, PROXY headers, and the service behind it.
 #[derive(Debug)]
-pub struct Listener {
-    /// As it was written, for logs and metrics.
+pub struct ListenerSettings {
+    /// The address as configured, for logs and metrics.
     pub name: String,
     /// TLS with clients; `None`: bytes as they are, or each way has its own.
     pub tls: Option<Acceptors>,
-    /// Whether clients come through a proxy that says so.
+    /// Whether clients come through a proxy that sends a PROXY header.
     pub accept_proxy: AcceptProxy,
     /// For the PROXY header and the TLS handshake together.
     pub handshake: Duration,
-    /// What they are for.
-    pub service: Service,
+    /// The service behind it.
+    pub service: ListenerService,
 }
 
-/// What the connections of a listener are for.
+/// The service of a listener's connections.
 #[derive(Debug)]
-pub enum Service {
+pub enum ListenerService {
     /// Their bytes are relayed unread.
-    Relay(Relaying),
+    Relay(RelaySettings),
     /// They speak HTTP.
-    Http(Box<Sites>),
-    /// What their ClientHello asks for decides.
-    ByHello(Box<ByHello>),
+    Http(Box<ListenerSites>),
+    /// The ClientHello decides.
+    Sni(Box<SniRouter>),
 }
 
-impl Listener {
+impl ListenerSettings {
     /// The sites that are served here, if any are.
-    pub fn sites(&self) -> Option<&Sites> {
+    pub fn sites(&self) -> Option<&ListenerSites> {
         match &self.service {
-            Service::Http(sites) => Some(sites),
-            Service::ByHello(by_hello) => by_hello.sites().map(|secure| &secure.sites),
-            Service::Relay(_) => None,
+            ListenerService::Http(sites) => Some(sites),
+            ListenerService::Sni(sni) => sni.sites().map(|secure| &secure.sites),
+            ListenerService::Relay(_) => None,
         }
     }
 
     /// The TLS that clients of its sites get, if they do.
     pub fn tls_of_sites(&self) -> Option<&Acceptors> {
         match &self.service {
-            Service::Http(_) => self.tls.as_ref(),
-            Service::ByHello(by_hello) => by_hello.sites().map(|secure| &secure.tls),
-            Service::Relay(_) => None,
+            ListenerService::Http(_) => self.tls.as_ref(),
+            ListenerService::Sni(sni) => sni.sites().map(|secure| &secure.tls),
+            ListenerService::Relay(_) => None,
         }
     }
 
     /// Whether the header that a client has sent may be passed on.
     pub(super) fn passes_header(&self) -> bool {
         match &self.service {
-            Service::Relay(relaying) => relaying.passes_header(),
-            Service::Http(_) => false,
-            Service::ByHello(by_hello) => by_hello.passes_header(),
+            ListenerService::Relay(relaying) => relaying.passes_header(),
+            ListenerService::Http(_) => false,
+            ListenerService::Sni(sni) => sni.passes_header(),
         }
     }
 
@@ -67,8 +67,8 @@ impl Listener {
     pub fn acceptors(&self) -> Vec<&Arc<Acceptor>> {
         let own = self.tls.iter().flat_map(Acceptors::all);
         match &self.service {
-            Service::ByHello(by_hello) => own.chain(by_hello.acceptors()).collect(),
-            Service::Relay(_) | Service::Http(_) => own.collect(),
+            ListenerService::Sni(sni) => own.chain(sni.acceptors()).collect(),
+            ListenerService::Relay(_) | ListenerService::Http(_) => own.collect(),
         }
     }
 }

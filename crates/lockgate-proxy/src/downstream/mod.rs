@@ -1,21 +1,21 @@
-//! The client's side: accepting connections, and what comes first on them.
+//! The client's side: accepting connections, and their opening.
 
 mod accept;
-mod by_hello;
 mod client_context;
 mod connection;
-mod ending;
 mod exchange_record;
-mod http;
+mod http1;
 mod http2;
 mod listener;
 mod opening;
-mod relaying;
+mod relay_settings;
 mod run;
 mod serve;
+mod sni_router;
+mod termination;
 mod tunnel;
 
 pub use accept::accept;
-pub use by_hello::{Asked, ByHello, SecureSites, Way};
-pub use listener::{Listener, Service};
-pub use relaying::Relaying;
+pub use listener::{ListenerService, ListenerSettings};
+pub use relay_settings::RelaySettings;
+pub use sni_router::{HelloMatch, RelayRoute, SecureSites, SniRouter};

@@ -1,8 +1,8 @@
-//! What comes before the application's bytes: a PROXY header where one is expected, a ClientHello
+//! The bytes before those of the application: a PROXY header where one is expected, a ClientHello
 //! where TLS is.
 //!
-//! Bytes are read once into one buffer, in whatever pieces they come, and handed on. Has no
-//! deadline of its own.
+//! Bytes are read once into one buffer, in pieces of any size, and handed on. Has no deadline of
+//! its own.
 
 use std::future::poll_fn;
 use std::io;
@@ -14,12 +14,14 @@ use lockgate_net::proxy_protocol::{self, PrefixMatch, ProxiedAddresses, ProxyErr
 use lockgate_net::socket::Socket;
 use lockgate_rules::AcceptProxy;
 
-/// What one read asks for: a ClientHello with a post-quantum key share has 1.7 KB.
+/// Bytes that one read asks for: a ClientHello with a post-quantum key share has 1.7 KB.
 const READ: usize = 4096;
+/// The connection preface of an HTTP/2 client (RFC 9113 §3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// The fatal alert for a name that we have no certificate for (RFC 6066 §3).
 const UNRECOGNIZED_NAME: u8 = 112;
 
-/// The answer to plain HTTP on a port that speaks TLS.
+/// The response to plain HTTP on a port that speaks TLS.
 pub(super) const PLAIN_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
 Content-Type: text/plain; charset=utf-8\r\n\
 Content-Length: 68\r\n\
@@ -53,7 +55,7 @@ pub(super) enum OpeningError {
 }
 
 impl OpeningError {
-    /// What the client is told before the connection is closed.
+    /// The last bytes to the client before the close.
     pub(super) fn farewell(&self) -> Vec<u8> {
         match self {
             Self::Hello(error) => client_hello::fatal_alert(error.alert()).to_vec(),
@@ -82,126 +84,128 @@ impl OpeningError {
 /// The name that a client asked for, if it did.
 pub(super) type ServerName = Option<Box<str>>;
 
-/// Reads more; `received` grows by what came, and by nothing else when the wait is cut short.
-async fn receive(socket: &Socket, received: &mut Vec<u8>) -> Result<(), OpeningError> {
-    let start = received.len();
-    let read = poll_fn(|cx| {
-        received.resize(start + READ, 0);
-        let read = socket.poll_recv(cx, &mut received[start..]);
-        received.truncate(
-            start
-                + if let Poll::Ready(Ok(read)) = read {
-                    read
-                } else {
-                    0
-                },
-        );
-        read
-    });
-    if read.await? == 0 {
-        Err(OpeningError::Closed)
-    } else {
-        Ok(())
-    }
+/// The first bytes of a connection, as far as they were read.
+pub(super) struct FirstBytes<'c> {
+    pub(super) socket: &'c Socket,
+    /// The bytes that have come and were not taken.
+    pub(super) received: &'c mut Vec<u8>,
 }
 
-/// Takes the PROXY header off the front of what comes, into `header` if somebody wants it; `None`
-/// where there is none or it speaks for the proxy itself. `begins` is called when something has
-/// come.
-pub(super) async fn proxy_header(
-    socket: &Socket,
-    expected: AcceptProxy,
-    trusted: bool,
-    received: &mut Vec<u8>,
-    header: Option<&mut Vec<u8>>,
-    begins: impl Fn(),
-) -> Result<Option<(SocketAddr, SocketAddr)>, OpeningError> {
-    match (expected, trusted) {
-        (AcceptProxy::Never, _) | (AcceptProxy::Optional, false) => return Ok(None),
-        (AcceptProxy::Require, false) => return Err(OpeningError::Stranger),
-        (AcceptProxy::Optional | AcceptProxy::Require, true) => {}
-    }
-    loop {
-        receive(socket, received).await?;
-        begins();
-        if expected == AcceptProxy::Optional {
-            match proxy_protocol::may_begin(received) {
-                PrefixMatch::No => return Ok(None),
-                PrefixMatch::Undecided => continue,
-                PrefixMatch::Yes => {}
-            }
-        }
-        if let Some(parsed) = proxy_protocol::parse(received)? {
-            let taken = received.drain(..parsed.len);
-            if let Some(header) = header {
-                header.extend(taken);
-            }
-            return Ok(match parsed.header.addresses {
-                ProxiedAddresses::Inet {
-                    source,
-                    destination,
-                } => Some((source, destination)),
-                ProxiedAddresses::Local
-                | ProxiedAddresses::Unknown
-                | ProxiedAddresses::Unix { .. } => None,
-            });
+impl FirstBytes<'_> {
+    /// Reads more; `received` grows by these bytes, and by none when the wait is cut short.
+    async fn receive(&mut self) -> Result<(), OpeningError> {
+        let Self { socket, received } = self;
+        let start = received.len();
+        let read = poll_fn(|cx| {
+            received.resize(start + READ, 0);
+            let read = socket.poll_recv(cx, &mut received[start..]);
+            let count = if let Poll::Ready(Ok(count)) = read {
+                count
+            } else {
+                0
+            };
+            received.truncate(start + count);
+            read
+        });
+        if read.await? == 0 {
+            Err(OpeningError::Closed)
+        } else {
+            Ok(())
         }
     }
-}
 
-/// What a client of HTTP/2 says first (RFC 9113 §3.4).
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-
-/// Whether what comes is HTTP/2, by prior knowledge; `received` keeps it, and `begins` is called
-/// when something has come.
-pub(super) async fn prior_knowledge(
-    socket: &Socket,
-    received: &mut Vec<u8>,
-    mut begins: impl FnMut(),
-) -> Result<bool, OpeningError> {
-    loop {
-        let here = received.len().min(PREFACE.len());
-        if received[..here] != PREFACE[..here] {
-            return Ok(false);
+    /// Takes the PROXY header off the front of the received bytes, into `header` if that is given;
+    /// `None` where there is none or it is the proxy's own (LOCAL). `begins` is called when bytes
+    /// have come.
+    pub(super) async fn proxy_header(
+        &mut self,
+        expected: AcceptProxy,
+        trusted: bool,
+        header: Option<&mut Vec<u8>>,
+        begins: impl Fn(),
+    ) -> Result<Option<(SocketAddr, SocketAddr)>, OpeningError> {
+        match (expected, trusted) {
+            (AcceptProxy::Never, _) | (AcceptProxy::Optional, false) => return Ok(None),
+            (AcceptProxy::Require, false) => return Err(OpeningError::Stranger),
+            (AcceptProxy::Optional | AcceptProxy::Require, true) => {}
         }
-        if here == PREFACE.len() {
-            return Ok(true);
-        }
-        receive(socket, received).await?;
-        if here == 0 {
+        loop {
+            self.receive().await?;
             begins();
+            if expected == AcceptProxy::Optional {
+                match proxy_protocol::may_begin(self.received) {
+                    PrefixMatch::No => return Ok(None),
+                    PrefixMatch::Undecided => continue,
+                    PrefixMatch::Yes => {}
+                }
+            }
+            if let Some(parsed) = proxy_protocol::parse(self.received)? {
+                let taken = self.received.drain(..parsed.len);
+                if let Some(header) = header {
+                    header.extend(taken);
+                }
+                return Ok(match parsed.header.addresses {
+                    ProxiedAddresses::Inet {
+                        source,
+                        destination,
+                    } => Some((source, destination)),
+                    ProxiedAddresses::Local
+                    | ProxiedAddresses::Unknown
+                    | ProxiedAddresses::Unix { .. } => None,
+                });
+            }
         }
     }
-}
 
-/// Reads a whole ClientHello: the name that it asks for, and what `look` sees in it. `received`
-/// keeps it for whoever shakes hands. `begins` is called when something has come.
-pub(super) async fn client_hello<T>(
-    socket: &Socket,
-    received: &mut Vec<u8>,
-    begins: impl Fn(),
-    look: impl FnOnce(&ClientHello<'_>) -> T,
-) -> Result<(ServerName, T), OpeningError> {
-    let mut at_least = 1;
-    loop {
-        while received.len() < at_least {
-            receive(socket, received).await?;
-            begins();
-        }
-        match client_hello::first_protocol(received) {
-            FirstProtocol::Tls => {}
-            FirstProtocol::Undecided => {
-                at_least = received.len() + 1;
-                continue;
+    /// Whether the client speaks HTTP/2, by prior knowledge. `begins` is called when bytes have
+    /// come.
+    pub(super) async fn prior_knowledge(
+        &mut self,
+        mut begins: impl FnMut(),
+    ) -> Result<bool, OpeningError> {
+        loop {
+            let here = self.received.len().min(PREFACE.len());
+            if self.received[..here] != PREFACE[..here] {
+                return Ok(false);
             }
-            FirstProtocol::Http => return Err(OpeningError::PlainHttp),
-            FirstProtocol::Other => return Err(OpeningError::NotTls),
+            if here == PREFACE.len() {
+                return Ok(true);
+            }
+            self.receive().await?;
+            if here == 0 {
+                begins();
+            }
         }
-        match client_hello::peek(received)? {
-            Peek::NeedMore { at_least: more } => at_least = more,
-            Peek::Hello(hello) => {
-                let seen = look(&hello);
-                return Ok((hello.server_name, seen));
+    }
+
+    /// Reads a whole ClientHello: its server name, and the result of `look`. The bytes stay, for
+    /// the handshake. `begins` is called when bytes have come.
+    pub(super) async fn client_hello<T>(
+        &mut self,
+        begins: impl Fn(),
+        look: impl FnOnce(&ClientHello<'_>) -> T,
+    ) -> Result<(ServerName, T), OpeningError> {
+        let mut at_least = 1;
+        loop {
+            while self.received.len() < at_least {
+                self.receive().await?;
+                begins();
+            }
+            match client_hello::first_protocol(self.received) {
+                FirstProtocol::Tls => {}
+                FirstProtocol::Undecided => {
+                    at_least = self.received.len() + 1;
+                    continue;
+                }
+                FirstProtocol::Http => return Err(OpeningError::PlainHttp),
+                FirstProtocol::Other => return Err(OpeningError::NotTls),
+            }
+            match client_hello::peek(self.received)? {
+                Peek::NeedMore { at_least: more } => at_least = more,
+                Peek::Hello(hello) => {
+                    let seen = look(&hello);
+                    return Ok((hello.server_name, seen));
+                }
             }
         }
     }

@@ -1,67 +1,65 @@
-//! A client's connection from its acceptance to its end: what it opens with, and the protocol that it
-//! speaks then.
+//! A client's connection from its acceptance to its end: its opening, and the protocol after that.
 
 use std::rc::Rc;
 use std::sync::Arc;
 
 use lockgate_net::socket::Socket;
 
-use super::connection::{Connection, Purpose};
-use super::ending::{Ending, cut_short};
-use super::http::Served;
-use super::http2::Streams;
-use super::opening::{self, OpeningError};
-use crate::access_log::{Cause, Side};
-use crate::action::relay::Client;
+use super::connection::{ClientConnection, ConnectionPurpose};
+use super::http1::Http1End;
+use super::http2::ClientStreams;
+use super::opening::{FirstBytes, OpeningError};
+use super::termination::{Termination, termination_of_cut};
+use crate::action::relay::ClientTransport;
 use crate::box_future::boxed;
 use crate::clock::{Cut, WaitReason};
 use crate::limits;
-use crate::memory::weighed;
-use crate::site::Sites;
+use crate::memory::charged;
+use crate::site::ListenerSites;
 
-/// What came of a connection's opening.
-enum Opened {
-    /// It is over.
-    Over(Ending),
-    /// It goes on as HTTP/2, with its place among those of its client.
-    Http2(Client, Option<limits::Place>),
+/// The result of a connection's opening.
+enum OpenedConnection {
+    /// The connection is over.
+    Over(Termination),
+    /// The connection goes on as HTTP/2, with its slot among those of its client.
+    Http2(ClientTransport, Option<limits::PerClientPermit>),
 }
 
-impl Connection {
+impl ClientConnection {
     /// Does everything there is to do with it.
     pub(super) async fn serve(mut self, socket: Socket) {
         // Boxed: what it takes is given back before HTTP/2's long life begins.
         let watch = self.guard.shared();
-        match weighed(Rc::clone(&watch), boxed(|| self.run(socket))).await {
-            Opened::Over(ending) => self.finish(&ending),
-            Opened::Http2(client, _place) => {
-                let (streams, ending) =
-                    weighed(watch, boxed(|| Streams::serve(self, client))).await;
-                streams.connection().finish(&ending);
+        match charged(Rc::clone(&watch), boxed(|| self.run(socket))).await {
+            OpenedConnection::Over(termination) => self.finish(&termination),
+            OpenedConnection::Http2(client, _place) => {
+                let (streams, termination) =
+                    charged(watch, boxed(|| ClientStreams::serve(self, client))).await;
+                streams.connection().finish(&termination);
             }
         }
     }
 
-    async fn run(&mut self, socket: Socket) -> Opened {
+    async fn run(&mut self, socket: Socket) -> OpenedConnection {
         let listener = Arc::clone(&self.listener);
         self.guard.phase(self.listener.handshake);
         // Boxed: what opening takes is given back before the connection's long life begins.
         let (mut client, place, purpose) = match boxed(|| self.open(socket, &listener)).await {
             Ok(opened) => opened,
-            Err(ending) => return Opened::Over(ending),
+            Err(termination) => return OpenedConnection::Over(termination),
         };
-        let ending = match purpose {
-            Purpose::Http(sites) => {
+        let termination = match purpose {
+            ConnectionPurpose::Http(sites) => {
                 match boxed(|| self.is_http2(&mut client, sites)).await {
-                    Ok(true) => return Opened::Http2(client, place),
+                    Ok(true) => return OpenedConnection::Http2(client, place),
                     Ok(false) => {}
-                    Err(ending) => return Opened::Over(ending),
+                    Err(termination) => return OpenedConnection::Over(termination),
                 }
                 // Given back before what may be a long life as a relay.
-                let served = boxed(|| self.http(client, sites)).await;
+                let served = boxed(|| self.serve_http1(client, sites)).await;
                 match served {
-                    Served::Over(ending) => ending,
-                    Served::Switched {
+                    Http1End::Over(termination) => termination,
+                    Http1End::Switched {
                         mut relay,
                         tunnel_limits,
                         site,
@@ -73,29 +71,33 @@ impl Connection {
                         self.guard.watch().set_wait(WaitReason::Otherwise);
                         cells.upgraded.inc();
                         tunnel_limits.begin(&self.guard);
-                        let ending = self
+                        let termination = self
                             .relay(&mut relay, tunnel_limits.idle, tunnel_limits.keepalive)
                             .await;
                         cells.upgraded.dec();
-                        ending
+                        termination
                     }
                 }
             }
-            Purpose::Relay(relaying) => match boxed(|| self.join(client, relaying)).await {
+            ConnectionPurpose::Relay(relaying) => match boxed(|| self.join(client, relaying)).await
+            {
                 Ok(mut relay) => {
                     self.shape(&mut relay, relaying.shape.as_ref());
                     self.relay(&mut relay, relaying.idle, relaying.keepalive)
                         .await
                 }
-                Err(ending) => ending,
+                Err(termination) => termination,
             },
         };
-        Opened::Over(ending)
+        OpenedConnection::Over(termination)
     }
 
-    /// Whether a client that has opened speaks HTTP/2: ALPN says so, and without TLS what it says
-    /// first.
-    async fn is_http2(&mut self, client: &mut Client, sites: &Sites) -> Result<bool, Ending> {
+    /// Whether an opened connection is one of HTTP/2: by ALPN, and without TLS by its first bytes.
+    async fn is_http2(
+        &mut self,
+        client: &mut ClientTransport,
+        sites: &ListenerSites,
+    ) -> Result<bool, Termination> {
         if let Some(negotiated) = &self.negotiated {
             return Ok(negotiated.alpn.as_deref() == Some(b"h2") || !sites.http1);
         }
@@ -109,20 +111,19 @@ impl Connection {
             guard.phase(sites.head);
             guard.watch().set_wait(WaitReason::ForOpening);
         };
-        let known = opening::prior_knowledge(&client.socket, &mut client.received, begins);
-        let known = guard.within(known).await;
+        let mut first = FirstBytes {
+            socket: &client.socket,
+            received: &mut client.received,
+        };
+        let known = guard.within(first.prior_knowledge(begins)).await;
         guard.watch().set_wait(WaitReason::Otherwise);
         self.spoke |= !client.received.is_empty();
         match known {
             Ok(Ok(known)) => Ok(known),
-            Ok(Err(OpeningError::Closed)) => {
-                Err(Ending::new(Cause::ClientClosed, Side::Downstream))
-            }
-            Ok(Err(error)) => Err(Ending::because(Cause::ClientReset, Side::Downstream, error)),
-            Err(Cut::Deadline) if client.received.is_empty() => {
-                Err(Ending::new(Cause::Idle, Side::Lockgate))
-            }
-            Err(cut) => Err(cut_short(cut, "first request")),
+            Ok(Err(OpeningError::Closed)) => Err(Termination::client_closed()),
+            Ok(Err(error)) => Err(Termination::client_reset(error)),
+            Err(Cut::Deadline) if client.received.is_empty() => Err(Termination::idle()),
+            Err(cut) => Err(termination_of_cut(cut, "first request")),
         }
     }
 }

@@ -5,7 +5,7 @@
 //! was answered, does not compile. It is handed on as a few references, in blocks and not async
 //! functions: what those would keep of it twice, every request that waits would hold.
 
-mod admit;
+mod admission;
 mod auth_response;
 mod authorize;
 mod dispatch;
@@ -16,6 +16,7 @@ mod respond;
 
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
 use std::time::Instant;
 
 use lockgate_http::fields::Known;
@@ -26,52 +27,53 @@ use lockgate_http::trace::TraceId;
 use lockgate_rules::RequestValues;
 
 use super::client_context::ClientContext;
-use super::connection::Connection;
-use super::ending::Ending;
-use super::exchange_record::ExchangeRecord;
-use crate::answer::Fault;
+use super::connection::ClientConnection;
+use super::exchange_record::{ExchangeRecord, ReadRequest};
+use super::termination::Termination;
 use crate::body::ReadError;
 use crate::box_future::boxed;
 use crate::clock::Guard;
+use crate::error_response::HttpFault;
 use crate::exchange::SwitchedConnection;
 use crate::memory;
 use crate::message::{ClientExchange, OutgoingHead, Persistence};
 use crate::metrics::http::SiteCells;
 use crate::request_id::RequestId;
-use crate::site::{Auth, Sites};
+use crate::site::{Auth, ListenerSites};
+use crate::worker::Worker;
 
 use dispatch::Backend;
 use locate::{Located, LocatedRoute};
 use refusal::Refusal;
 
-pub(super) use respond::{deliver, min_rate};
+pub(super) use respond::min_rate;
 
 /// Bytes of a method (RFC 9112 §3: a longer one than any that is implemented is 501); registered
 /// ones have up to 17.
 const LONGEST_METHOD: usize = 64;
 
-/// What a client's connection does next.
+/// The next step of a client's connection.
 pub(super) enum NextStep {
-    /// It may bring another request.
+    /// The connection may bring another request.
     Request,
-    /// It is over.
-    End(Ending),
-    /// It is over once what we said has arrived.
-    Close(Ending),
-    /// It speaks something else from here on.
+    /// The connection is over.
+    End(Termination),
+    /// The connection is over once our last bytes have arrived.
+    Close(Termination),
+    /// The connection becomes a tunnel.
     Tunnel {
         /// The other end.
         switched: Box<SwitchedConnection>,
-        /// Whose it is.
+        /// The index of its site.
         site: Option<usize>,
     },
 }
 
-/// What the requests of one connection are served with.
+/// The context of the requests of one connection.
 #[derive(Clone, Copy)]
-pub(super) struct Serving<'s> {
-    pub(super) connection: &'s Connection,
-    pub(super) sites: &'s Sites,
+pub(super) struct ServeContext<'s> {
+    pub(super) connection: &'s ClientConnection,
+    pub(super) sites: &'s ListenerSites,
     pub(super) client: &'s ClientContext,
     /// The deadlines of this request.
     pub(super) guard: &'s Guard,
@@ -79,20 +81,20 @@ pub(super) struct Serving<'s> {
 
 /// A request that has not been answered.
 struct Exchange<'e, 's, D> {
-    serving: &'e Serving<'s>,
+    context: &'e ServeContext<'s>,
     /// The head as it was received.
     head: &'e RequestHead,
-    /// What the client asks for, if that can be read.
+    /// The target of the request, if it can be read.
     target: &'e Result<RequestTarget<'e>, RequestTargetError>,
-    /// Where the body comes from and the response goes.
+    /// The client's side: the body comes from it, and the response goes to it.
     down: &'e mut D,
-    /// What is known of it for the log and the counters.
+    /// The record for the log and the counters.
     record: &'e mut ExchangeRecord<'s>,
     /// Whether another request may follow. Until it is certain where this one ends, none can.
     persistence: Persistence,
 }
 
-/// What [`Exchange::receive`] learns of a request before its route is known.
+/// The results of [`Exchange::receive`].
 struct Received {
     length: BodyLength,
     recipient: Recipient,
@@ -100,7 +102,7 @@ struct Received {
     hops: Option<u64>,
 }
 
-impl<'s> Serving<'s> {
+impl<'s> ServeContext<'s> {
     /// The client's address and the one that it has connected to.
     fn addresses(&self, down: &impl ClientExchange) -> Option<(SocketAddr, SocketAddr)> {
         self.client
@@ -122,7 +124,7 @@ impl<'s> Serving<'s> {
         (record.number, record.trace) = (number, TraceId::of(&head.fields));
         let target = RequestTarget::of(head);
         let exchange = Exchange {
-            serving: &self,
+            context: &self,
             head,
             target: &target,
             down,
@@ -133,8 +135,12 @@ impl<'s> Serving<'s> {
         if let Some(site) = record.site {
             self.cells(site).in_flight.dec();
         }
+        let request = ReadRequest {
+            head,
+            target: target.as_ref().ok(),
+        };
         self.connection
-            .note((head, target.as_ref().ok()), self.sites, &record);
+            .finish_exchange(&request, self.sites, &record);
         next
     }
 
@@ -144,7 +150,7 @@ impl<'s> Serving<'s> {
             .worker
             .cells
             .http
-            .site(Some(self.sites.sites[site].place))
+            .site(Some(self.sites.sites[site].index))
     }
 
     fn request_id(&self, head: &RequestHead) -> RequestId {
@@ -156,6 +162,13 @@ impl<'s> Serving<'s> {
         let ids = &self.connection.worker.shared.request_ids;
         told.and_then(RequestId::accept)
             .unwrap_or_else(|| ids.id(self.connection.id, self.client.requests()))
+    }
+}
+
+impl<'s, D> Exchange<'_, 's, D> {
+    /// The worker that serves the connection.
+    fn worker(&self) -> &'s Rc<Worker> {
+        &self.context.connection.worker
     }
 }
 
@@ -183,33 +196,32 @@ impl<'e, 's, D: ClientExchange> Exchange<'e, 's, D> {
 
     /// Begins the request's body, once there is memory for it.
     async fn receive(&mut self) -> Result<Received, Refusal<'s>> {
-        let Serving {
+        let ServeContext {
             connection,
             sites,
             client,
             guard,
-        } = *self.serving;
+        } = *self.context;
         let (worker, head) = (&connection.worker, self.head);
-        let room = memory::room(guard, |cx| self.down.release_memory(cx)).await;
+        let room = memory::wait_for_memory(guard, |cx| self.down.release_memory(cx)).await;
         room.map_err(|_| {
             worker.cells.memory_refused.inc();
-            Refusal::because(Fault::Exhausted, "memory")
+            Refusal::because(HttpFault::Exhausted, "memory")
         })?;
         let length = self.down.begin_request(head).map_err(|error| match error {
             ReadError::Framing(error) if error.status() == 501 => {
-                Refusal::because(Fault::NotImplemented, error.to_string())
+                Refusal::because(HttpFault::NotImplemented, error.to_string())
             }
             error => Refusal::malformed(&error),
         })?;
         if head.method_name().len() > LONGEST_METHOD {
             let why = "the method is too long";
-            return Err(Refusal::because(Fault::NotImplemented, why));
+            return Err(Refusal::because(HttpFault::NotImplemented, why));
         }
         let (recipient, hops) =
             forwarding::decrement_max_forwards(head).map_err(|error| Refusal::malformed(&error))?;
         let last = client.requests() >= sites.requests || worker.is_stopping();
-        // Another client waits for a place: this one is told that it gets its next response on a
-        // new connection.
+        // Another client waits for a place: this one gets its next response on a new connection.
         let gives_way =
             head.version < HttpVersion::Http2 && worker.shared.connections.is_to_give_way();
         let keeps_alive = forwarding::keeps_alive(head.version, &head.fields);
@@ -221,7 +233,7 @@ impl<'e, 's, D: ClientExchange> Exchange<'e, 's, D> {
         })
     }
 
-    /// Serves a request as its route says: admits it, has it authorized, and dispatches it.
+    /// Serves a request by its route: admits it, has it authorized, and dispatches it.
     #[expect(
         clippy::manual_async_fn,
         reason = "an async function keeps room for its arguments twice"
@@ -244,7 +256,7 @@ impl<'e, 's, D: ClientExchange> Exchange<'e, 's, D> {
             self.down
                 .limit_body(route.rules.body_max.unwrap_or(u64::MAX));
             let id = self.record.id;
-            let host = self.host(&target);
+            let host = self.host_name(&target);
             let values = self.values(&target, &host, &id);
             let mut outgoing = OutgoingHead::of(self.head, target.host);
             if let Some(hops) = received.hops {
@@ -253,8 +265,7 @@ impl<'e, 's, D: ClientExchange> Exchange<'e, 's, D> {
             self.begin_trace(route, &mut outgoing);
             let is_authorized = match &route.admission.auth {
                 Some(Auth::Forward(service)) => {
-                    let denied =
-                        boxed(|| self.authorize((service, pattern), &target, &mut outgoing));
+                    let denied = boxed(|| self.authorize(service, pattern, &target, &mut outgoing));
                     if let Err(denial) = denied.await {
                         return self.deny(denial).await;
                     }
@@ -272,12 +283,12 @@ impl<'e, 's, D: ClientExchange> Exchange<'e, 's, D> {
             if let Err(refusal) = self.apply_request_rules(route, &values, &mut outgoing) {
                 return self.refuse(refusal).await;
             }
-            if let Some((to, status)) = locate::moved(route, &values) {
+            if let Some((to, status)) = locate::redirect_of(route, &values) {
                 return self.respond_redirect(route, &values, to, status).await;
             }
             match Backend::of(&route.action, received.recipient, self.head.method) {
                 Some(backend) => {
-                    let request = dispatch::Parts {
+                    let request = dispatch::DispatchParts {
                         backend,
                         preference,
                         target,
@@ -294,13 +305,13 @@ impl<'e, 's, D: ClientExchange> Exchange<'e, 's, D> {
         }
     }
 
-    /// The name for templates. A request without one has come to a site for any host: then it is
-    /// the address that it came to.
-    fn host<'a>(&self, target: &RequestTarget<'a>) -> Cow<'a, str> {
+    /// The name of the host, for templates. A request without one is for a site with any host: then
+    /// it is the address that the client connected to.
+    fn host_name<'a>(&self, target: &RequestTarget<'a>) -> Cow<'a, str> {
         if let Some(authority) = &target.authority {
             return authority.name();
         }
-        let addresses = self.serving.addresses(self.down);
+        let addresses = self.context.addresses(self.down);
         match addresses.map(|(_, to)| to.ip().to_canonical()) {
             Some(IpAddr::V4(ip)) => ip.to_string().into(),
             Some(IpAddr::V6(ip)) => format!("[{ip}]").into(),
@@ -308,7 +319,7 @@ impl<'e, 's, D: ClientExchange> Exchange<'e, 's, D> {
         }
     }
 
-    /// What templates may name.
+    /// The values of a template's placeholders.
     fn values<'a>(&self, target: &RequestTarget<'a>, host: &'a str, id: &'a RequestId) -> RequestValues<'a>
     where
         'e: 'a,
@@ -317,7 +328,7 @@ impl<'e, 's, D: ClientExchange> Exchange<'e, 's, D> {
             path: target.path,
             query: target.query,
             host,
-            secure: self.serving.connection.negotiated.is_some(),
+            secure: self.context.connection.negotiated.is_some(),
             method: self.head.method_name(),
             client: self.record.client,
             id: id.as_bytes(),

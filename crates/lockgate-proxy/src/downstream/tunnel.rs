@@ -14,13 +14,13 @@ use crate::body::Tunnel;
 use crate::clock::{Cut, Guard, WaitReason};
 use crate::exchange::TunnelLimits;
 use crate::metrics::http::SiteCells;
-use crate::pump::{PumpError, poll_pump};
-use crate::shaping::{ShapedBody, Shapers};
+use crate::pump::{Pump, PumpError};
+use crate::shaping::Shapers;
 
-/// How a tunnel ended.
+/// The end of a tunnel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ended {
-    /// Both sides have said that they were done.
+pub(super) enum TunnelEnd {
+    /// Both sides have ended.
     Whole,
     /// The client's has broken, or what it sent.
     ByClient,
@@ -28,137 +28,153 @@ pub(super) enum Ended {
     ByEndpoint,
 }
 
-/// Moves bytes both ways until both have ended, or one is gone, or `tunnel_limits` are reached.
-///
-/// # Errors
-/// When we cut it.
-pub(super) async fn run(
-    down: &mut impl Tunnel,
-    up: &mut impl Tunnel,
-    guard: &Guard,
-    tunnel_limits: &TunnelLimits,
-    cells: &SiteCells,
-    mut shapers: Option<Box<Shapers>>,
-) -> Result<Ended, Cut> {
-    if down.begin_tunnel().is_err() {
-        return Ok(Ended::ByClient);
-    }
-    if up.begin_tunnel().is_err() {
-        return Ok(Ended::ByEndpoint);
-    }
-    let watch = guard.watch();
-    guard.end_phase();
-    tunnel_limits.begin(guard);
-    watch.set_wait(WaitReason::ForTunnel);
-    cells.upgraded.inc();
-    let meter = &watch.meter;
-    let (mut going, mut coming) = (Way::Open, Way::Open);
-    let ended = guard
-        .within(poll_fn(|cx| {
-            let (received, sent) = (down.bytes_read(), down.bytes_written());
-            let (mut on_received, mut on_sent) = (None, None);
-            if let Some(shapers) = &mut shapers {
-                (on_received, on_sent) = (shapers.received.as_mut(), shapers.sent.as_mut());
-            }
-            let (client, endpoint) = (Ended::ByClient, Ended::ByEndpoint);
-            let ended = poll_way(
-                cx,
-                &mut going,
-                (&mut *down, client),
-                (&mut *up, endpoint),
-                on_received,
-                meter,
-            );
-            if ended.is_ready() {
-                return ended;
-            }
-            let ended = poll_way(
-                cx,
-                &mut coming,
-                (&mut *up, endpoint),
-                (&mut *down, client),
-                on_sent,
-                meter,
-            );
-            if ended.is_ready() {
-                return ended;
-            }
-            meter
-                .received
-                .set(meter.received.get() + down.bytes_read() - received);
-            meter
-                .sent
-                .set(meter.sent.get() + down.bytes_written() - sent);
-            meter.held.set(
-                shapers
-                    .as_ref()
-                    .is_some_and(|shapers| shapers.is_waited_for()),
-            );
-            meter.note(going != Way::Open, coming != Way::Open);
-            if going == Way::Told && coming == Way::Told {
-                Poll::Ready(Ended::Whole)
-            } else if down.poll_broken(cx).is_ready() {
-                Poll::Ready(Ended::ByClient)
-            } else if coming != Way::Open && up.poll_broken(cx).is_ready() {
-                // Before, what it has sent is handed on.
-                Poll::Ready(Ended::ByEndpoint)
-            } else {
-                Poll::Pending
-            }
-        }))
-        .await;
-    cells.upgraded.dec();
-    ended
+/// A tunnel that is about to begin.
+pub(super) struct TunnelRun<'a> {
+    pub(super) guard: &'a Guard,
+    pub(super) tunnel_limits: &'a TunnelLimits,
+    pub(super) cells: &'a SiteCells,
+    pub(super) shapers: Option<Box<Shapers>>,
 }
 
-/// Moves what goes one way, and says how the tunnel ends where one of both breaks.
-fn poll_way(
-    cx: &mut Context<'_>,
-    way: &mut Way,
-    (source, by_source): (&mut impl Tunnel, Ended),
-    (sink, by_sink): (&mut impl Tunnel, Ended),
-    shaper: Option<&mut Shaper>,
-    meter: &Meter,
-) -> Poll<Ended> {
-    // What has moved as much as it may is cut by whoever has said so.
-    if *way == Way::Open && meter.left() > 0 {
-        let none = HeaderRules::default();
-        let pumped = match shaper {
-            None => poll_pump(cx, source, sink, &none, |_| {}),
-            Some(shaper) => poll_pump(
-                cx,
-                &mut ShapedBody::new(source, shaper, meter),
-                sink,
-                &none,
-                |_| {},
-            ),
-        };
-        match pumped {
-            // RFC 9113 §8.5: nothing but data belongs there.
-            Poll::Ready(Ok(())) if source.trailers().is_some() => return Poll::Ready(by_source),
-            Poll::Ready(Ok(())) => *way = Way::Finished,
-            Poll::Ready(Err(PumpError::Source(_))) => return Poll::Ready(by_source),
-            Poll::Ready(Err(PumpError::Sink(_))) => return Poll::Ready(by_sink),
-            Poll::Pending => {}
+impl TunnelRun<'_> {
+    /// Moves bytes both ways until both have ended, or one is gone, or the tunnel_limits are reached.
+    ///
+    /// # Errors
+    /// When we cut it.
+    pub(super) async fn run(
+        &mut self,
+        down: &mut impl Tunnel,
+        up: &mut impl Tunnel,
+    ) -> Result<TunnelEnd, Cut> {
+        if down.begin_tunnel().is_err() {
+            return Ok(TunnelEnd::ByClient);
         }
-    }
-    // Each hears that the other has ended, and may still speak.
-    if *way == Way::Finished {
-        match sink.poll_end(cx) {
-            Poll::Ready(Ok(())) => *way = Way::Told,
-            Poll::Ready(Err(_)) => return Poll::Ready(by_sink),
-            Poll::Pending => {}
+        if up.begin_tunnel().is_err() {
+            return Ok(TunnelEnd::ByEndpoint);
         }
+        let Self {
+            guard,
+            tunnel_limits,
+            cells,
+            shapers,
+        } = self;
+        let watch = guard.watch();
+        guard.end_phase();
+        tunnel_limits.begin(guard);
+        watch.set_wait(WaitReason::ForTunnel);
+        cells.upgraded.inc();
+        let (client, endpoint) = (TunnelEnd::ByClient, TunnelEnd::ByEndpoint);
+        let mut going = Direction::new(client, endpoint, &watch.meter);
+        let mut coming = Direction::new(endpoint, client, &watch.meter);
+        let meter = &watch.meter;
+        let ended = guard
+            .within(poll_fn(|cx| {
+                let (received, sent) = (down.bytes_read(), down.bytes_written());
+                let (on_received, on_sent) = match shapers {
+                    Some(shapers) => (shapers.received.as_mut(), shapers.sent.as_mut()),
+                    None => (None, None),
+                };
+                let mut ended = going.poll(cx, down, up, on_received);
+                if ended.is_pending() {
+                    ended = coming.poll(cx, up, down, on_sent);
+                }
+                if ended.is_ready() {
+                    return ended;
+                }
+                meter
+                    .received
+                    .set(meter.received.get() + down.bytes_read() - received);
+                meter
+                    .sent
+                    .set(meter.sent.get() + down.bytes_written() - sent);
+                let is_held = shapers.as_deref().is_some_and(Shapers::is_waited_for);
+                meter.held.set(is_held);
+                meter.note(going.has_ended(), coming.has_ended());
+                if going.state == DirectionState::Told && coming.state == DirectionState::Told {
+                    Poll::Ready(TunnelEnd::Whole)
+                } else if down.poll_broken(cx).is_ready() {
+                    Poll::Ready(TunnelEnd::ByClient)
+                } else if coming.has_ended() && up.poll_broken(cx).is_ready() {
+                    // Before, what it has sent is handed on.
+                    Poll::Ready(TunnelEnd::ByEndpoint)
+                } else {
+                    Poll::Pending
+                }
+            }))
+            .await;
+        cells.upgraded.dec();
+        ended
     }
-    Poll::Pending
 }
 
-/// How far one direction has come.
+/// One direction of a tunnel.
+struct Direction<'a> {
+    state: DirectionState,
+    /// The tunnel's end if the source breaks.
+    by_source: TunnelEnd,
+    /// The tunnel's end if the sink breaks.
+    by_sink: TunnelEnd,
+    meter: &'a Meter,
+}
+
+/// The progress of one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum DirectionState {
     Open,
     /// All of it has left.
     Finished,
-    /// And whoever takes it knows.
+    /// All of it has left, and the receiver knows.
     Told,
+}
+
+impl<'a> Direction<'a> {
+    fn new(by_source: TunnelEnd, by_sink: TunnelEnd, meter: &'a Meter) -> Self {
+        Self {
+            state: DirectionState::Open,
+            by_source,
+            by_sink,
+            meter,
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        self.state != DirectionState::Open
+    }
+
+    /// Moves bytes from `source` to `sink`; completes with the tunnel's end when one of both
+    /// breaks.
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        source: &mut impl Tunnel,
+        sink: &mut impl Tunnel,
+        shaper: Option<&mut Shaper>,
+    ) -> Poll<TunnelEnd> {
+        // A tunnel that has moved as many bytes as it may is cut by its limit.
+        if self.state == DirectionState::Open && self.meter.left() > 0 {
+            let pump = Pump {
+                rules: &HeaderRules::default(),
+                meter: self.meter,
+            };
+            match pump.poll(cx, source, sink, shaper, |_| {}) {
+                // RFC 9113 §8.5: nothing but data belongs there.
+                Poll::Ready(Ok(())) if source.trailers().is_some() => {
+                    return Poll::Ready(self.by_source);
+                }
+                Poll::Ready(Ok(())) => self.state = DirectionState::Finished,
+                Poll::Ready(Err(PumpError::Source(_))) => return Poll::Ready(self.by_source),
+                Poll::Ready(Err(PumpError::Sink(_))) => return Poll::Ready(self.by_sink),
+                Poll::Pending => {}
+            }
+        }
+        // Each side is told that the other has ended, and may still send.
+        if self.state == DirectionState::Finished {
+            match sink.poll_end(cx) {
+                Poll::Ready(Ok(())) => self.state = DirectionState::Told,
+                Poll::Ready(Err(_)) => return Poll::Ready(self.by_sink),
+                Poll::Pending => {}
+            }
+        }
+        Poll::Pending
+    }
 }

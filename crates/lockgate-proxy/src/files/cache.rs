@@ -1,9 +1,8 @@
 //! Files that were asked for lately, of one worker: bounded memory, and never older than half a
 //! second.
 //!
-//! Two generations: what is asked for is or comes into the young one, and when that is full the old
-//! one goes and the young one takes its place. So it is bounded without a list of who was used
-//! last.
+//! Two generations: an entry that is used is put into the young one; when that is full it replaces
+//! the old one. So the cache is bounded without a list of the last uses.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
@@ -14,22 +13,22 @@ use lockgate_http::head::ResponseHead;
 use lockgate_net::memory::{self, MemoryLevel};
 
 use super::CODINGS;
-use super::file::File;
-use super::load::Copies;
+use super::file::ServedFile;
+use super::representation::CopyBudget;
 
 /// Bytes of one generation: keys, contents, and what is around them.
 const BYTES: u64 = 16 << 20;
 /// Descriptors of one generation; there are two.
 pub const DESCRIPTORS: usize = 128;
-/// What an entry needs beside its key and content.
+/// The overhead of an entry beside its key and content.
 const AROUND: u64 = 1024;
 /// Milliseconds for which an entry is taken for what the file system has.
 const TRUSTED: u64 = 500;
 
-/// What a path led to.
+/// A file in the cache, as a path has led to it.
 #[derive(Debug)]
-pub(crate) struct Hit {
-    pub(crate) file: Rc<File>,
+pub(crate) struct CachedFile {
+    pub(crate) file: Rc<ServedFile>,
     /// 200, or 404 for the page of what was not found.
     pub(crate) status: u16,
     /// The value of Cache-Control, if it has one.
@@ -37,13 +36,13 @@ pub(crate) struct Hit {
     /// Whether another Accept may have led to something else.
     pub(crate) by_accept: bool,
     checked: Cell<u64>,
-    /// The heads of whole answers, by coding.
+    /// The heads of whole responses, by coding.
     heads: [OnceCell<Box<ResponseHead>>; CODINGS.len() + 1],
 }
 
-impl Hit {
+impl CachedFile {
     pub(crate) fn new(
-        file: Rc<File>,
+        file: Rc<ServedFile>,
         status: u16,
         caching: Option<Box<str>>,
         by_accept: bool,
@@ -64,7 +63,7 @@ impl Hit {
         now < self.checked.get() + TRUSTED
     }
 
-    /// The head of every answer that has all of a form; `make` makes it.
+    /// The head of every response that has all of a form; `make` makes it.
     pub(crate) fn prepared(
         &self,
         coding: Coding,
@@ -73,20 +72,20 @@ impl Hit {
         self.heads[coding as usize].get_or_init(|| Box::new(make()))
     }
 
-    /// It was looked at, and is still what it was.
+    /// Notes that the file was looked at and is unchanged.
     pub(crate) fn confirm(&self, now: u64) {
         self.checked.set(now);
     }
 }
 
-type Generation = HashMap<Box<[u8]>, Rc<Hit>, foldhash::fast::RandomState>;
+type Generation = HashMap<Box<[u8]>, Rc<CachedFile>, foldhash::fast::RandomState>;
 
 /// The files of one worker, by what was asked for.
 #[derive(Debug, Default)]
-pub struct Cache {
+pub struct FileCache {
     generations: RefCell<Generations>,
-    /// What of larger files was read where it had to pass through us.
-    pub(crate) copies: Copies,
+    /// The copies of larger files, where these are copied through us.
+    pub(crate) copies: CopyBudget,
 }
 
 #[derive(Debug, Default)]
@@ -95,19 +94,19 @@ struct Generations {
     old: Generation,
     bytes: u64,
     descriptors: u64,
-    /// How many of these a generation may have.
+    /// The number of descriptors that a generation may have.
     most: u64,
     key: Vec<u8>,
 }
 
 impl Generations {
-    fn key(&mut self, place: usize, path: &[u8]) {
+    fn key(&mut self, id: usize, path: &[u8]) {
         self.key.clear();
-        self.key.extend_from_slice(&(place as u32).to_le_bytes());
+        self.key.extend_from_slice(&(id as u32).to_le_bytes());
         self.key.extend_from_slice(path);
     }
 
-    fn insert(&mut self, key: Box<[u8]>, hit: Rc<Hit>) {
+    fn insert(&mut self, key: Box<[u8]>, hit: Rc<CachedFile>) {
         let (bytes, descriptors) = (
             hit.file.bytes() + key.len() as u64 + AROUND,
             hit.file.descriptors(),
@@ -127,7 +126,7 @@ impl Generations {
     }
 }
 
-impl Cache {
+impl FileCache {
     /// An empty one, of which each of two generations may have `descriptors` open.
     pub fn new(descriptors: usize) -> Self {
         let generations = Generations {
@@ -136,14 +135,14 @@ impl Cache {
         };
         Self {
             generations: RefCell::new(generations),
-            copies: Copies::default(),
+            copies: CopyBudget::default(),
         }
     }
 
-    /// What was found for `path` in the files with this number.
-    pub(crate) fn get(&self, place: usize, path: &[u8]) -> Option<Rc<Hit>> {
+    /// The entry of `path` in the files with this id.
+    pub(crate) fn get(&self, id: usize, path: &[u8]) -> Option<Rc<CachedFile>> {
         let generations = &mut *self.generations.borrow_mut();
-        generations.key(place, path);
+        generations.key(id, path);
         if let Some(hit) = generations.young.get(&*generations.key) {
             return Some(Rc::clone(hit));
         }
@@ -153,21 +152,21 @@ impl Cache {
     }
 
     /// Keeps what was found.
-    pub(crate) fn put(&self, place: usize, path: &[u8], hit: Rc<Hit>) {
+    pub(crate) fn put(&self, id: usize, path: &[u8], hit: Rc<CachedFile>) {
         if memory::level() > MemoryLevel::Easy {
             return;
         }
         let generations = &mut *self.generations.borrow_mut();
-        generations.key(place, path);
+        generations.key(id, path);
         let key = generations.key.as_slice().into();
         generations.old.remove(&*generations.key);
         generations.insert(key, hit);
     }
 
     /// Forgets what was found.
-    pub(crate) fn forget(&self, place: usize, path: &[u8]) {
+    pub(crate) fn forget(&self, id: usize, path: &[u8]) {
         let generations = &mut *self.generations.borrow_mut();
-        generations.key(place, path);
+        generations.key(id, path);
         generations.young.remove(&*generations.key);
         generations.old.remove(&*generations.key);
     }

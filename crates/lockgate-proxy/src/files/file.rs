@@ -1,4 +1,4 @@
-//! One file as a worker serves it: its content, its compressed forms, and what is said of it.
+//! One file as a worker serves it: its content, its compressed representations, and its fields.
 
 use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
@@ -17,34 +17,33 @@ use tokio::sync::OnceCell as AsyncOnce;
 use lockgate_rules::Compression;
 use lockgate_rules::compression::{made, named};
 
-use super::load::{self, Content, Copies, Form};
+use super::representation::{self, CopyBudget, FileContent, Representation};
 use super::{CODINGS, Files};
 use crate::transform::Rewrite;
 
-/// Of files up to this size what was read is kept, where it must pass through us, and what was
-/// compressed.
+/// The size up to which copies and compressed representations of a file are kept.
 const KEPT: u64 = 1 << 20;
 
-/// What was read of a file, wherever that was.
+/// A file as it was read.
 #[derive(Debug)]
-pub(crate) struct Loaded {
-    /// Its path below the root.
+pub(crate) struct LoadedFile {
+    /// The file's path below the root.
     pub(crate) at: Vec<u8>,
     /// The path that rules by path go by: what was asked for, or its own where it stands for what
     /// is not there.
     pub(crate) path: Vec<u8>,
-    pub(crate) own: Form,
+    pub(crate) own: Representation,
     /// In the order of [`CODINGS`].
-    pub(crate) siblings: [Option<Form>; CODINGS.len()],
+    pub(crate) siblings: [Option<Representation>; CODINGS.len()],
     /// With its charset.
     pub(crate) media_type: Vec<u8>,
-    /// What it is with the values of each request, if it is another each time.
+    /// The plan of a rewrite that depends on the request.
     pub(crate) plan: Option<Arc<ChangePlan>>,
     /// Whether its content is no longer what is on the disk.
     pub(crate) changed: bool,
 }
 
-impl Loaded {
+impl LoadedFile {
     /// Reads what is at `at`, for `path`.
     pub(crate) fn load(
         files: &Files,
@@ -53,12 +52,16 @@ impl Loaded {
         at: &[u8],
         wait: DiskWait,
     ) -> Result<Self, Errno> {
-        let own = Form::load(root, at, wait)?;
+        let own = Representation::load(root, at, wait)?;
         let mut siblings = [const { None }; CODINGS.len()];
         if files.precompressed {
             for ((_, extension), sibling) in CODINGS.iter().zip(&mut siblings) {
-                *sibling =
-                    Form::sibling(root, &[at, extension.as_bytes()].concat(), &own.stamp, wait)?;
+                *sibling = Representation::sibling(
+                    root,
+                    &[at, extension.as_bytes()].concat(),
+                    &own.stamp,
+                    wait,
+                )?;
             }
         }
         Ok(Self {
@@ -73,17 +76,17 @@ impl Loaded {
     }
 }
 
-impl Loaded {
-    /// Changes it once, as far as that is the same for everybody.
+impl LoadedFile {
+    /// Rewrites it once, as far as the result is the same for all requests.
     pub(crate) fn change(&mut self, rewrite: &Rewrite, wait: DiskWait) -> Result<(), Errno> {
         // To look through a document takes longer than to send it.
         if wait == DiskWait::No {
             return Err(Errno::AGAIN);
         }
         let bytes = match &self.own.content {
-            Content::Held(bytes) => bytes.clone(),
-            Content::Open(_) if self.own.stamp.size > rewrite.max => return Err(Errno::FBIG),
-            Content::Open(file) => load::read(file, self.own.stamp.size, wait)?,
+            FileContent::Held(bytes) => bytes.clone(),
+            FileContent::Open(_) if self.own.stamp.size > rewrite.max => return Err(Errno::FBIG),
+            FileContent::Open(file) => representation::read(file, self.own.stamp.size, wait)?,
         };
         let max = usize::try_from(rewrite.max).unwrap_or(usize::MAX);
         let plan = ChangePlan::new(
@@ -111,23 +114,23 @@ impl Loaded {
 
 /// A file that is served.
 #[derive(Debug)]
-pub(crate) struct File {
-    pub(crate) loaded: Loaded,
+pub(crate) struct ServedFile {
+    pub(crate) loaded: LoadedFile,
     pub(crate) last_modified: [u8; date::LENGTH],
     /// Seconds since 1970; nothing where rules have a part in what it is.
     pub(crate) modified: Option<u64>,
-    /// Whether it is compressed for who takes that.
+    /// Whether it is compressed for clients that accept that.
     pub(crate) compressible: bool,
     /// Forms that were made of it; nothing where that saves nothing.
-    made: [AsyncOnce<Option<Form>>; CODINGS.len()],
-    /// Of larger forms, what was read of them where it had to pass through us.
+    made: [AsyncOnce<Option<Representation>>; CODINGS.len()],
+    /// Copies of larger representations, where these are copied through us.
     read: [OnceCell<Bytes>; CODINGS.len() + 1],
     /// Until when, in milliseconds, the kernel is taken to have all of it in memory.
     pub(crate) resident: Cell<u64>,
 }
 
-impl File {
-    pub(crate) fn new(loaded: Loaded, compress: Option<&Compression>) -> Rc<Self> {
+impl ServedFile {
+    pub(crate) fn new(loaded: LoadedFile, compress: Option<&Compression>) -> Rc<Self> {
         // RFC 9110 §8.8.2.1: never later than Date.
         let modified = u64::try_from(loaded.own.stamp.modified)
             .unwrap_or(0)
@@ -145,19 +148,19 @@ impl File {
         })
     }
 
-    fn sibling(&self, coding: Coding) -> Option<&Form> {
+    fn sibling(&self, coding: Coding) -> Option<&Representation> {
         self.loaded.siblings.get(coding as usize)?.as_ref()
     }
 
     /// One of its forms: that of a sibling, one that was made, or its own.
-    pub(crate) fn form(&self, coding: Coding) -> &Form {
+    pub(crate) fn form(&self, coding: Coding) -> &Representation {
         let made = || self.made.get(coding as usize)?.get()?.as_ref();
         self.sibling(coding)
             .or_else(made)
             .unwrap_or(&self.loaded.own)
     }
 
-    /// Whether who asks has a choice.
+    /// Whether the response depends on Accept-Encoding.
     pub(crate) fn varies(&self) -> bool {
         self.compressible || self.loaded.siblings.iter().any(Option::is_some)
     }
@@ -192,8 +195,8 @@ impl File {
         self.has(coding) || self.loaded.own.len() <= KEPT
     }
 
-    /// Makes sure of a form that was chosen; says whether there is one, and how many more bytes are
-    /// held now.
+    /// Makes a chosen representation; tells whether there is one, and how many more bytes are held
+    /// now.
     pub(crate) async fn make(
         &self,
         coding: Coding,
@@ -210,7 +213,7 @@ impl File {
         if let Some(form) = cell.get() {
             return Ok((form.is_some(), 0));
         }
-        // Who comes meanwhile waits for the same.
+        // Requests that come meanwhile wait for the same.
         let form = cell
             .get_or_try_init(|| async {
                 let own = &self.loaded.own;
@@ -218,8 +221,8 @@ impl File {
                 let (content, size) = (own.content.clone(), own.len());
                 let job = move || -> Result<Vec<u8>, Errno> {
                     let bytes = match &content {
-                        Content::Held(bytes) => bytes.clone(),
-                        Content::Open(file) => load::read(file, size, DiskWait::Yes)?,
+                        FileContent::Held(bytes) => bytes.clone(),
+                        FileContent::Open(file) => representation::read(file, size, DiskWait::Yes)?,
                     };
                     Ok(coding::encode_all(made, level, &bytes))
                 };
@@ -235,10 +238,10 @@ impl File {
                     .then(|| own.encoded(coding, encoded.into())))
             })
             .await?;
-        Ok((form.is_some(), form.as_ref().map_or(0, Form::len)))
+        Ok((form.is_some(), form.as_ref().map_or(0, Representation::len)))
     }
 
-    fn forms(&self) -> impl Iterator<Item = &Form> {
+    fn forms(&self) -> impl Iterator<Item = &Representation> {
         std::iter::once(&self.loaded.own).chain(self.loaded.siblings.iter().flatten())
     }
 
@@ -250,7 +253,7 @@ impl File {
     /// Whether nothing at all was done to what it has open: else a part of what is there now could
     /// be taken for one of what was.
     pub(crate) fn is_untouched(&self) -> bool {
-        self.forms().all(Form::is_untouched)
+        self.forms().all(Representation::is_untouched)
     }
 
     /// Bytes of memory that it holds.
@@ -259,32 +262,36 @@ impl File {
         let held = self
             .forms()
             .chain(made)
-            .filter(|form| matches!(form.content, Content::Held(_)));
+            .filter(|form| matches!(form.content, FileContent::Held(_)));
         let read = self
             .read
             .iter()
             .filter_map(OnceCell::get)
             .map(|bytes| bytes.len() as u64);
         let plan = self.loaded.plan.iter().map(|plan| plan.size() as u64);
-        held.map(Form::len).chain(read).chain(plan).sum()
+        held.map(Representation::len).chain(read).chain(plan).sum()
     }
 
     /// Descriptors that it holds.
     pub(crate) fn descriptors(&self) -> u64 {
         self.forms()
-            .filter(|form| matches!(form.content, Content::Open(_)))
+            .filter(|form| matches!(form.content, FileContent::Open(_)))
             .count() as u64
     }
 
-    /// The bytes of a form, if these are in memory or can be had without waiting; says how many
-    /// more are held now.
-    pub(crate) fn bytes_at_once(&self, coding: Coding, copies: &Copies) -> (Option<Bytes>, u64) {
+    /// The bytes of a representation, if these are in memory or can be read without waiting; tells
+    /// how many more are held now.
+    pub(crate) fn bytes_at_once(
+        &self,
+        coding: Coding,
+        copies: &CopyBudget,
+    ) -> (Option<Bytes>, u64) {
         let form = self.form(coding);
         let size = form.len();
         let file = match &form.content {
-            Content::Held(bytes) => return (Some(bytes.clone()), 0),
-            Content::Open(_) if size > KEPT => return (None, 0),
-            Content::Open(file) => file,
+            FileContent::Held(bytes) => return (Some(bytes.clone()), 0),
+            FileContent::Open(_) if size > KEPT => return (None, 0),
+            FileContent::Open(file) => file,
         };
         let read = &self.read[coding as usize];
         if let Some(bytes) = read.get() {

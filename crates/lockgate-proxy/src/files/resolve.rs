@@ -9,9 +9,9 @@ use lockgate_net::files::{Errno, FileKind, FileVersion, Root};
 
 use super::Files;
 
-/// What a path leads to.
+/// The result of resolving a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Resolved {
+pub(crate) enum ResolvedPath {
     /// A file, by its path below the root.
     File {
         at: Vec<u8>,
@@ -27,8 +27,7 @@ pub(crate) enum Resolved {
     Missing,
 }
 
-/// Whether an error says no more than that there is nothing: names that cannot be, and links that
-/// lead outside.
+/// Whether an error means that there is nothing: impossible names, and links that lead outside.
 pub(crate) fn is_absence(error: Errno) -> bool {
     matches!(
         error,
@@ -45,7 +44,7 @@ pub(crate) fn is_absence(error: Errno) -> bool {
     )
 }
 
-/// What is at a path, if there is something.
+/// The kind and the stamp of a path, if it exists.
 fn look(root: &Root, at: &[u8]) -> Result<Option<(FileKind, FileVersion)>, Errno> {
     match root.look(at) {
         Ok(found) => Ok(Some(found)),
@@ -54,9 +53,9 @@ fn look(root: &Root, at: &[u8]) -> Result<Option<(FileKind, FileVersion)>, Errno
     }
 }
 
-fn file(root: &Root, at: Vec<u8>) -> Result<Option<Resolved>, Errno> {
+fn file(root: &Root, at: Vec<u8>) -> Result<Option<ResolvedPath>, Errno> {
     Ok(match look(root, &at)? {
-        Some((FileKind::File, stamp)) => Some(Resolved::File {
+        Some((FileKind::File, stamp)) => Some(ResolvedPath::File {
             at,
             stamp,
             status: 200,
@@ -68,20 +67,20 @@ fn file(root: &Root, at: Vec<u8>) -> Result<Option<Resolved>, Errno> {
 
 /// A question: what is asked for.
 #[derive(Debug, Clone)]
-pub(crate) struct Wanted {
+pub(crate) struct FileQuery {
     /// The decoded path, without what is stripped.
     pub(crate) path: Vec<u8>,
     /// The same as it was asked for, which rules by path go by.
     pub(crate) asked: Vec<u8>,
-    /// What is tried instead of it, in this order; empty where it is the path alone.
+    /// The paths that are tried in its place, in this order; empty for the path alone.
     pub(crate) attempts: Vec<Vec<u8>>,
     /// Whether the application's page may stand for it.
     pub(crate) page: bool,
 }
 
 impl Files {
-    /// What is served for it.
-    pub(crate) fn resolve(&self, root: &Root, wanted: &Wanted) -> Result<Resolved, Errno> {
+    /// Resolves a query.
+    pub(crate) fn resolve(&self, root: &Root, wanted: &FileQuery) -> Result<ResolvedPath, Errno> {
         let path = [wanted.path.clone()];
         let attempts = if wanted.attempts.is_empty() {
             &path[..]
@@ -90,9 +89,10 @@ impl Files {
         };
         for attempt in attempts {
             match self.lead(root, attempt)? {
-                Resolved::Missing => {}
-                // What is tried in its place is no path that anybody asks for.
-                Resolved::Moved(_) if *attempt != wanted.path => {}
+                ResolvedPath::Missing => {}
+                // A path that is tried in its place is no path of a request: there is no redirect
+                // to it.
+                ResolvedPath::Moved(_) if *attempt != wanted.path => {}
                 found => return Ok(found),
             }
         }
@@ -103,7 +103,7 @@ impl Files {
             if let Some(at) = instead
                 && let Some((FileKind::File, stamp)) = look(root, relative(at))?
             {
-                return Ok(Resolved::File {
+                return Ok(ResolvedPath::File {
                     at: relative(at).to_vec(),
                     stamp,
                     status,
@@ -111,24 +111,24 @@ impl Files {
                 });
             }
         }
-        Ok(Resolved::Missing)
+        Ok(ResolvedPath::Missing)
     }
 
-    fn lead(&self, root: &Root, path: &[u8]) -> Result<Resolved, Errno> {
+    fn lead(&self, root: &Root, path: &[u8]) -> Result<ResolvedPath, Errno> {
         let at = relative(path);
         if !self.hidden && is_hidden(at) {
-            return Ok(Resolved::Missing);
+            return Ok(ResolvedPath::Missing);
         }
         if self.clean_urls
             && let Some(clean) = self.cleaned(root, path)?
         {
-            return Ok(Resolved::Moved(clean));
+            return Ok(ResolvedPath::Moved(clean));
         }
         let directory = at.is_empty() || at.ends_with(b"/");
         let bare = at.strip_suffix(b"/").unwrap_or(at);
         match look(root, if directory { bare } else { at })? {
             Some((FileKind::Directory, _)) if directory => self.directory(root, at),
-            Some((FileKind::File, stamp)) if !directory => Ok(Resolved::File {
+            Some((FileKind::File, stamp)) if !directory => Ok(ResolvedPath::File {
                 at: at.to_vec(),
                 stamp,
                 status: 200,
@@ -139,28 +139,28 @@ impl Files {
                     return Ok(page);
                 }
                 let at = [at, b"/"].concat();
-                // A redirect to nothing would only say that there is something.
+                // A redirect to nothing would only reveal that the directory exists.
                 Ok(match self.directory(root, &at)? {
-                    Resolved::Missing => Resolved::Missing,
-                    _ => Resolved::Moved(absolute(&at)),
+                    ResolvedPath::Missing => ResolvedPath::Missing,
+                    _ => ResolvedPath::Moved(absolute(&at)),
                 })
             }
-            None if !directory => Ok(self.page(root, at)?.unwrap_or(Resolved::Missing)),
+            None if !directory => Ok(self.page(root, at)?.unwrap_or(ResolvedPath::Missing)),
             // Clean URLs have no last slash but those of directories.
-            None if self.page(root, bare)?.is_some() => Ok(Resolved::Moved(absolute(bare))),
-            _ => Ok(Resolved::Missing),
+            None if self.page(root, bare)?.is_some() => Ok(ResolvedPath::Moved(absolute(bare))),
+            _ => Ok(ResolvedPath::Missing),
         }
     }
 
     /// The page that a path without an extension stands for.
-    fn page(&self, root: &Root, at: &[u8]) -> Result<Option<Resolved>, Errno> {
+    fn page(&self, root: &Root, at: &[u8]) -> Result<Option<ResolvedPath>, Errno> {
         if !self.clean_urls || at.is_empty() || at.ends_with(b"/") {
             return Ok(None);
         }
         file(root, [at, b".html"].concat())
     }
 
-    /// Where the page of a path that spells it out is found.
+    /// The clean URL of a page, if the path spells out its extension.
     fn cleaned(&self, root: &Root, path: &[u8]) -> Result<Option<Vec<u8>>, Errno> {
         let Some(stem) = path.strip_suffix(b".html") else {
             return Ok(None);
@@ -176,16 +176,16 @@ impl Files {
         Ok(Some(absolute(if is_index { folder } else { stem })))
     }
 
-    fn directory(&self, root: &Root, at: &[u8]) -> Result<Resolved, Errno> {
+    fn directory(&self, root: &Root, at: &[u8]) -> Result<ResolvedPath, Errno> {
         for index in &self.index {
             if let Some(found) = file(root, [at, index.as_bytes()].concat())? {
                 return Ok(found);
             }
         }
         Ok(if self.listing {
-            Resolved::Directory(at.to_vec())
+            ResolvedPath::Directory(at.to_vec())
         } else {
-            Resolved::Missing
+            ResolvedPath::Missing
         })
     }
 }

@@ -6,26 +6,26 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use super::{Counted, Limit, Permit};
+use super::{CountGuard, Permit, ProcessLimit};
 use crate::clock::Ticker;
 
 /// The places for connections of clients, for the process.
 #[derive(Debug)]
-pub struct Connections {
-    places: Limit,
+pub struct ConnectionLimit {
+    places: ProcessLimit,
     /// Listeners that wait for a place.
     waiting: AtomicUsize,
-    /// Of these, those for which no connection has given way yet.
+    /// The listeners among these for which no connection has given way yet.
     wanted: AtomicUsize,
     gave_way: AtomicU64,
     workers: Arc<[Arc<Ticker>]>,
 }
 
-impl Connections {
+impl ConnectionLimit {
     /// Allows `size` at once; `workers` are woken where some are to give way.
     pub fn new(size: usize, workers: &Arc<[Arc<Ticker>]>) -> Self {
         Self {
-            places: Limit::new(size),
+            places: ProcessLimit::new(size),
             waiting: AtomicUsize::new(0),
             wanted: AtomicUsize::new(0),
             gave_way: AtomicU64::new(0),
@@ -33,17 +33,17 @@ impl Connections {
         }
     }
 
-    /// How many there may be.
+    /// The size of the limit.
     pub fn size(&self) -> usize {
         self.places.size()
     }
 
-    /// How many there are.
+    /// The number in use.
     pub fn used(&self) -> usize {
         self.places.used()
     }
 
-    /// How many were closed because their places were wanted.
+    /// The number of connections that were closed to make room.
     pub fn gave_way(&self) -> u64 {
         self.gave_way.load(Ordering::Relaxed)
     }
@@ -59,17 +59,17 @@ impl Connections {
     }
 
     /// Counts a listener that waits until what is returned is dropped.
-    pub fn wait(&self) -> Counted<'_> {
-        Counted::one(&self.waiting)
+    pub fn wait(&self) -> CountGuard<'_> {
+        CountGuard::one(&self.waiting)
     }
 
-    /// Wants a place for each listener that waits, whatever has given way for it so far.
+    /// Wants a place for each listener that waits, however many connections have given way so far.
     pub fn want(&self) {
         self.wanted
             .store(self.waiting.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// How many are wanted.
+    /// The number of places that are wanted.
     pub fn wanted(&self) -> usize {
         // A listener that no longer waits may have left its wish behind.
         self.wanted
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn one_connection_gives_way_for_each_waiting_listener() {
-        let connections = Connections::new(1, &Arc::from([]));
+        let connections = ConnectionLimit::new(1, &Arc::from([]));
         connections.want();
         assert!(!connections.is_to_give_way(), "no listener waits");
         let waiting = (connections.wait(), connections.wait());

@@ -1,56 +1,56 @@
-//! TLS handshakes: how many are computed at once, and whose turn it is. A handshake that waits for
+//! TLS handshakes: how many are computed at once, and in which order. A handshake that waits for
 //! its client holds no place.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{Counted, Limit, Permit};
-use crate::clients::Account;
+use super::{CountGuard, Permit, ProcessLimit};
+use crate::clients::ClientAccount;
 
 /// The places to compute handshakes in, for the process.
 #[derive(Debug)]
-pub struct Handshakes {
-    places: Limit,
+pub struct HandshakeLimit {
+    places: ProcessLimit,
     begun: AtomicUsize,
     waiting: AtomicUsize,
 }
 
-impl Handshakes {
+impl HandshakeLimit {
     /// Allows `size` to be computed at once.
     pub fn new(size: usize) -> Self {
         Self {
-            places: Limit::new(size),
+            places: ProcessLimit::new(size),
             begun: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
         }
     }
 
-    /// How many may be computed at once.
+    /// The size of the limit.
     pub fn size(&self) -> usize {
         self.places.size()
     }
 
-    /// How many have begun and not ended, computed or waiting for their clients.
+    /// The number of unfinished handshakes, computed or waiting for their clients.
     pub fn begun(&self) -> usize {
         self.begun.load(Ordering::Relaxed)
     }
 
-    /// How many wait for a place.
+    /// The number of handshakes that wait for a place.
     pub fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }
 
     /// Counts a handshake until what is returned is dropped.
-    pub fn begin(&self) -> Counted<'_> {
-        Counted::one(&self.begun)
+    pub fn begin(&self) -> CountGuard<'_> {
+        CountGuard::one(&self.begun)
     }
 
     /// A place to compute one flight in. Clients take turns: one handshake of each waits with those
     /// of the others, in the order of asking, and the rest of its own wait behind it.
-    pub async fn take(&self, account: Option<&Account>) -> Permit {
+    pub async fn take(&self, account: Option<&ClientAccount>) -> Permit {
         let place = match self.places.try_take() {
             Some(place) => place,
             None => {
-                let _waiting = Counted::one(&self.waiting);
+                let _waiting = CountGuard::one(&self.waiting);
                 let _turn = match account {
                     Some(account) => account.handshake_turn().await,
                     None => None,
@@ -73,7 +73,7 @@ mod tests {
     use std::task::{Context, Poll, Waker};
 
     use super::*;
-    use crate::clients::{Clients, Standing};
+    use crate::clients::{ClientClass, Clients};
 
     fn poll<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
         future.poll(&mut Context::from_waker(Waker::noop()))
@@ -82,9 +82,9 @@ mod tests {
     #[test]
     fn a_client_with_many_waiting_handshakes_delays_others_by_one() {
         let clients = Clients::new();
-        let of = |last: u8| clients.of([192, 0, 2, last].into(), Standing::Ordinary);
+        let of = |last: u8| clients.of([192, 0, 2, last].into(), ClientClass::Ordinary);
         let (greedy, honest) = (of(1), of(2));
-        let handshakes = Handshakes::new(1);
+        let handshakes = HandshakeLimit::new(1);
         let taken = handshakes.places.try_take();
         let mut first = pin!(handshakes.take(Some(&greedy)));
         let mut second = pin!(handshakes.take(Some(&greedy)));
@@ -121,8 +121,8 @@ mod tests {
     #[test]
     fn a_cancelled_handshake_gives_its_turn_back() {
         let clients = Clients::new();
-        let account = clients.of([192, 0, 2, 1].into(), Standing::Ordinary);
-        let handshakes = Handshakes::new(1);
+        let account = clients.of([192, 0, 2, 1].into(), ClientClass::Ordinary);
+        let handshakes = HandshakeLimit::new(1);
         let taken = handshakes.places.try_take();
         {
             let mut waiting = pin!(handshakes.take(Some(&account)));

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::Poll;
 
-use super::{Counted, Limit, Permit};
-use crate::clients::Account;
+use super::{CountGuard, Permit, ProcessLimit};
+use crate::clients::ClientAccount;
 use crate::clock::{Clock, Ticker};
 
 /// Sockets that the streams of a client may use, or wait for, however many others have: so many
@@ -19,13 +19,13 @@ const FEW: usize = 6;
 
 /// The places for sockets towards endpoints, for the process.
 #[derive(Debug)]
-pub struct Sockets {
-    places: Limit,
+pub struct SocketLimit {
+    places: ProcessLimit,
     /// Sockets that no request uses now; one cell for each worker.
-    idle: Box<[Idle]>,
+    idle: Box<[IdleCount]>,
     /// For a place.
     waiting: AtomicUsize,
-    /// Of those that wait for a place, those for which no idle one was chosen to give way.
+    /// The waits for a place for which no idle socket was chosen to give way.
     asked: AtomicUsize,
     /// For a client's share.
     sharing: AtomicUsize,
@@ -39,33 +39,33 @@ pub struct Sockets {
 /// On a cache line of its own: its worker writes it with every request.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-struct Idle(AtomicUsize);
+struct IdleCount(AtomicUsize);
 
 /// One socket that a stream of a client uses; dropping it ends that.
 #[derive(Debug)]
-pub struct Share(Arc<Account>);
+pub struct SocketShare(Arc<ClientAccount>);
 
-impl Share {
-    /// Counts one more for the client, whatever its share is.
-    pub fn count(account: &Arc<Account>) -> Self {
+impl SocketShare {
+    /// Counts one more for the client, even past its share.
+    pub fn count(account: &Arc<ClientAccount>) -> Self {
         account.sockets.add(1);
         Self(Arc::clone(account))
     }
 }
 
-impl Drop for Share {
+impl Drop for SocketShare {
     fn drop(&mut self) {
         self.0.sockets.remove(1);
         self.0.freed();
     }
 }
 
-impl Sockets {
+impl SocketLimit {
     /// Allows `size` at once; `workers` are woken where idle ones are to give way.
     pub fn new(size: usize, workers: &Arc<[Arc<Ticker>]>) -> Self {
         Self {
-            places: Limit::new(size),
-            idle: workers.iter().map(|_| Idle::default()).collect(),
+            places: ProcessLimit::new(size),
+            idle: workers.iter().map(|_| IdleCount::default()).collect(),
             waiting: AtomicUsize::new(0),
             asked: AtomicUsize::new(0),
             sharing: AtomicUsize::new(0),
@@ -77,17 +77,17 @@ impl Sockets {
         }
     }
 
-    /// How many there may be.
+    /// The size of the limit.
     pub fn size(&self) -> usize {
         self.places.size()
     }
 
-    /// How many there are, idle ones among them.
+    /// The number of open sockets, idle ones among them.
     pub fn open(&self) -> usize {
         self.places.used()
     }
 
-    /// How many no request uses.
+    /// The number of idle sockets.
     pub fn idle(&self) -> usize {
         self.idle
             .iter()
@@ -95,28 +95,29 @@ impl Sockets {
             .sum()
     }
 
-    /// How many requests and relays wait for one, for a place or for their client's share.
+    /// The number of requests and relays that wait for a socket: for a place, or for their client's
+    /// share.
     pub fn waiting(&self) -> usize {
         self.wanted() + self.sharing.load(Ordering::Relaxed)
     }
 
-    /// How many wait for a place: idle ones give way to these. A client at its share is not served
-    /// sooner by them.
+    /// The number of waits for a place: idle sockets give way to these. A client at its share is
+    /// not served sooner by them.
     pub fn wanted(&self) -> usize {
         self.waiting.load(Ordering::SeqCst)
     }
 
     /// Counts one that waits until what is returned is dropped.
-    pub fn wait(&self) -> Counted<'_> {
-        Counted::one(&self.waiting)
+    pub fn wait(&self) -> CountGuard<'_> {
+        CountGuard::one(&self.waiting)
     }
 
-    /// How many have waited for one, for want of a place or of a share.
+    /// The numbers of waits so far: for a place, and for a share.
     pub fn waited(&self) -> [u64; 2] {
         [&self.waited, &self.shares].map(|count| count.load(Ordering::Relaxed))
     }
 
-    /// How many idle ones were closed because their places were wanted.
+    /// The number of idle sockets that were closed to make room.
     pub fn gave_way(&self) -> u64 {
         self.gave_way.load(Ordering::Relaxed)
     }
@@ -126,7 +127,7 @@ impl Sockets {
         self.gave_way.fetch_add(count as u64, Ordering::Relaxed);
     }
 
-    /// How many were taken from exchanges that stood still.
+    /// The number of sockets that were taken from stalled exchanges.
     pub fn preempted(&self) -> u64 {
         self.preempted.load(Ordering::Relaxed)
     }
@@ -148,14 +149,14 @@ impl Sockets {
         self.asked.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// How many idle ones are to give way.
+    /// The number of idle sockets that are to give way.
     pub fn asked(&self) -> usize {
         // Some that have asked may have got a place otherwise.
         self.asked.load(Ordering::SeqCst).min(self.wanted())
     }
 
-    /// Chooses one that is to give way: whoever has it closes it. So no more are closed than are
-    /// wanted, whatever the number of workers that look.
+    /// Chooses an idle socket to give way: its worker closes it. So no more are closed than are
+    /// wanted, for any number of workers that look.
     pub fn choose(&self) -> bool {
         let left = |asked: usize| asked.min(self.wanted()).checked_sub(1);
         self.asked
@@ -176,7 +177,7 @@ impl Sockets {
     /// Waits for a place, in the order of asking. Before it waits, and with every tick, `relieve`
     /// is called: to close an idle one.
     pub async fn take(&self, clock: &Clock, mut relieve: impl FnMut()) -> Permit {
-        let _waiting = Counted::one(&self.waiting);
+        let _waiting = CountGuard::one(&self.waiting);
         self.waited.fetch_add(1, Ordering::Relaxed);
         self.ask();
         let mut place = pin!(self.places.take());
@@ -208,7 +209,7 @@ impl Sockets {
     /// one (Choudhury and Hahne, Dynamic Queue Length Thresholds, 1998). While there is plenty, no
     /// stream waits for that. A few are in the share of every client, also when all places are
     /// taken: it then waits for a place, as clients of HTTP/1 do.
-    fn may_use(&self, account: &Account) -> bool {
+    fn may_use(&self, account: &ClientAccount) -> bool {
         let used = account.sockets.now();
         let free = self.places.size() - self.places.used();
         used < FEW.min(self.places.size() / 16) || used < free || used < free + self.idle()
@@ -216,13 +217,13 @@ impl Sockets {
 
     /// One more socket for a stream of a client, where the share allows that now and no other
     /// stream of the client waits for it.
-    pub fn try_share(&self, account: &Arc<Account>) -> Option<Share> {
-        (!account.waits_for_share() && self.may_use(account)).then(|| Share::count(account))
+    pub fn try_share(&self, account: &Arc<ClientAccount>) -> Option<SocketShare> {
+        (!account.waits_for_share() && self.may_use(account)).then(|| SocketShare::count(account))
     }
 
     /// Waits until a client's share allows it one more, in the order in which the client asked.
-    pub async fn share(&self, account: &Arc<Account>, clock: &Clock) -> Share {
-        let _waiting = Counted::one(&self.sharing);
+    pub async fn share(&self, account: &Arc<ClientAccount>, clock: &Clock) -> SocketShare {
+        let _waiting = CountGuard::one(&self.sharing);
         self.shares.fetch_add(1, Ordering::Relaxed);
         let turn = account.share_turn().await;
         while !self.may_use(account) {
@@ -240,7 +241,7 @@ impl Sockets {
             })
             .await;
         }
-        let share = Share::count(account);
+        let share = SocketShare::count(account);
         drop(turn);
         share
     }

@@ -1,6 +1,6 @@
 //! What is counted of exchanges: per site and per endpoint, and its names in Prometheus text.
 //!
-//! Sites and endpoints are those of the configuration; whatever has no site counts as `other`. A
+//! Sites and endpoints are those of the configuration; requests without a site count as `other`. A
 //! request costs a handful of additions to cells of its own worker.
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use lockgate_metrics::{
 
 use super::WorkerCells;
 use crate::access_log::Cause;
-use crate::answer::{Fault, grpc};
+use crate::error_response::{HttpFault, grpc};
 use crate::upstream::{DialError, LeaseMetrics};
 
 /// Classes of a status; what is none of the first five was made up by an origin.
@@ -52,7 +52,7 @@ pub struct HttpCells {
     sites: Vec<SiteCells>,
     other: SiteCells,
     endpoints: Vec<EndpointCells>,
-    /// Requests whose trusted proxy has named no client.
+    /// Requests of trusted proxies that named no client.
     pub unknown_clients: Counter,
 }
 
@@ -101,17 +101,17 @@ impl LeaseMetrics for LeaseCells<'_> {
 
     fn unreachable(&self, endpoint: Option<usize>, error: &DialError) {
         if let Some(cells) = self.http.endpoint(endpoint) {
-            cells.failed(Fault::from(error));
+            cells.failed(HttpFault::from(error));
         }
     }
 }
 
-/// What one worker counts for one site.
+/// The counters of one site in one worker.
 #[derive(Debug)]
 pub struct SiteCells {
-    /// Exchanges that are going on.
+    /// Exchanges in progress.
     pub in_flight: Gauge,
-    /// Time from the first byte of a request to the last byte of its response.
+    /// From a request's first byte to its response's last.
     pub duration: Histogram,
     /// Bytes of bodies from clients.
     pub received: Counter,
@@ -119,11 +119,11 @@ pub struct SiteCells {
     pub sent: Counter,
     /// Requests that wait for an endpoint to become free.
     pub queued: Gauge,
-    /// How long those waited that had to.
+    /// The durations of waits for an endpoint.
     pub queue_wait: Histogram,
     /// Connections that were upgraded to another protocol.
     pub upgrades: Counter,
-    /// Those of them that are open.
+    /// The upgraded connections that are open.
     pub upgraded: Gauge,
     requests: [[Counter; CODES.len()]; METHODS.len()],
     errors: [Counter; Cause::ALL.len()],
@@ -166,7 +166,7 @@ impl SiteCells {
     }
 }
 
-/// What one worker counts for one endpoint.
+/// The counters of one endpoint in one worker.
 #[derive(Debug)]
 pub struct EndpointCells {
     /// Exchanges with it that are going on.
@@ -177,12 +177,12 @@ pub struct EndpointCells {
     pub reused: Counter,
     /// Requests that were retried after a failure of this endpoint.
     pub retries: Counter,
-    /// From a request's last head byte to the first byte of the answer.
+    /// From a request's last head byte to the first byte of the response.
     pub response: Histogram,
     answers: [Counter; CODES.len()],
     connects: Counter,
     connect_micros: Counter,
-    failures: [Counter; Fault::ALL.len()],
+    failures: [Counter; HttpFault::ALL.len()],
 }
 
 impl Default for EndpointCells {
@@ -196,7 +196,7 @@ impl Default for EndpointCells {
             answers: Default::default(),
             connects: Counter::new(),
             connect_micros: Counter::new(),
-            failures: [const { Counter::new() }; Fault::ALL.len()],
+            failures: [const { Counter::new() }; HttpFault::ALL.len()],
         }
     }
 }
@@ -209,14 +209,14 @@ impl EndpointCells {
             .add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
     }
 
-    /// Counts an answer, `waited` after the request.
+    /// Counts a response, `waited` after the request.
     pub fn answered(&self, status: u16, waited: Duration) {
         self.answers[class(status)].inc();
         self.response.record(waited);
     }
 
     /// Counts what went wrong here, whether it was made good elsewhere or not.
-    pub fn failed(&self, fault: Fault) {
+    pub fn failed(&self, fault: HttpFault) {
         self.failures[fault.index()].inc();
     }
 }
@@ -224,11 +224,11 @@ impl EndpointCells {
 /// An endpoint as it is shown.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EndpointState {
-    /// Its pool, as configured.
+    /// The pool, as configured.
     pub pool: String,
-    /// Its address, as configured.
+    /// The address, as configured.
     pub endpoint: String,
-    /// Whether there is nobody: then it is not shown.
+    /// Whether its place in the pool is vacant: then it is not shown.
     pub vacant: bool,
     /// The moving average of its response times, once there is one.
     pub latency: Option<Duration>,
@@ -243,14 +243,14 @@ pub fn write(
     endpoints: &[EndpointState],
 ) {
     if !sites.is_empty() {
-        Sites {
+        SiteFamilies {
             shards,
             names: sites,
         }
         .write(text);
     }
     if !endpoints.is_empty() {
-        Endpoints {
+        EndpointFamilies {
             shards,
             states: endpoints,
         }
@@ -258,12 +258,12 @@ pub fn write(
     }
 }
 
-struct Sites<'a> {
+struct SiteFamilies<'a> {
     shards: &'a Shards<WorkerCells>,
     names: &'a [String],
 }
 
-impl Sites<'_> {
+impl SiteFamilies<'_> {
     fn write(&self, text: &mut ExpositionText) {
         let mut family = text.counter("lockgate_requests_total", "Finished exchanges.");
         for (site, name) in self.each() {
@@ -424,12 +424,12 @@ impl Sites<'_> {
     }
 }
 
-struct Endpoints<'a> {
+struct EndpointFamilies<'a> {
     shards: &'a Shards<WorkerCells>,
     states: &'a [EndpointState],
 }
 
-impl Endpoints<'_> {
+impl EndpointFamilies<'_> {
     fn write(&self, text: &mut ExpositionText) {
         let mut family = text.gauge(
             "lockgate_upstream_latency_ewma_seconds",
@@ -511,7 +511,7 @@ impl Endpoints<'_> {
         for (place, [pool, endpoint], _) in self.each() {
             // Several faults have one type.
             let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
-            for fault in Fault::ALL {
+            for fault in HttpFault::ALL {
                 *sums.entry(fault.proxy_error()).or_default() +=
                     self.counter(place, |cells| &cells.failures[fault.index()]);
             }
@@ -659,8 +659,8 @@ mod tests {
             let endpoint = cells.http.endpoint(Some(0)).unwrap();
             endpoint.connected(Duration::from_micros(750));
             endpoint.answered(502, Duration::from_millis(2));
-            endpoint.failed(Fault::QueueFull);
-            endpoint.failed(Fault::QueueTimeout);
+            endpoint.failed(HttpFault::QueueFull);
+            endpoint.failed(HttpFault::QueueTimeout);
             endpoint.idle.inc();
             assert!(
                 [Some(1), None]

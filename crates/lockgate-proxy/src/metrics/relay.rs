@@ -5,14 +5,14 @@ use lockgate_metrics::{Bounds, Counter, ExpositionText, Gauge, Histogram, Shards
 use super::WorkerCells;
 use crate::access_log::Cause;
 
-/// What one worker counts for one relay.
+/// The counters of one relay in one worker.
 #[derive(Debug)]
 pub struct RelayCells {
     /// Connections that were to be relayed.
     pub begun: Counter,
-    /// Those that are open.
+    /// The open connections.
     pub open: Gauge,
-    /// Those that ended, by cause.
+    /// The ended connections, by cause.
     pub ended: [Counter; Cause::ALL.len()],
     /// Bytes from clients.
     pub received: Counter,
@@ -38,9 +38,9 @@ impl Default for RelayCells {
 /// A relay as metrics name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RelayName {
-    /// Its listener.
+    /// The listener.
     pub listener: String,
-    /// Its pool.
+    /// The pool.
     pub pool: String,
 }
 

@@ -1,4 +1,5 @@
-//! Mistakes of a table of hosts and paths: what a request could mean alike, and what none can reach.
+//! Mistakes of a table of hosts and paths: what a request could mean alike, and what none can
+//! reach.
 
 /// Two that a request could mean alike. The table is not made then.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -14,7 +15,7 @@ pub enum Clash {
     /// Two routes of a site are for the same requests, or neither is more specific.
     #[error("{method} {path} matches both, and neither is more specific")]
     Route {
-        /// Its place among the sites.
+        /// The site's index.
         site: usize,
         /// Their values.
         routes: (usize, usize),
@@ -25,29 +26,29 @@ pub enum Clash {
     },
 }
 
-/// What no request can reach; worth a warning.
+/// A part of the table that no request can reach; worth a warning.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unreachable {
     /// A site without a host.
     #[error("the site has no host")]
     Site {
-        /// Its place among the sites.
+        /// The site's index.
         site: usize,
     },
     /// A host with a port, with letters that hosts have not, or with empty labels.
     #[error("no request can name the host {host:?}")]
     Host {
-        /// Its place among the sites.
+        /// The site's index.
         site: usize,
-        /// As it was given.
+        /// The host as it was given.
         host: String,
     },
     /// CONNECT is for a host and port.
     #[error("CONNECT has no path")]
     Connect {
-        /// Its place among the sites.
+        /// The site's index.
         site: usize,
-        /// Its value.
+        /// The route's value.
         route: usize,
     },
 }

@@ -10,7 +10,7 @@ use super::clash::Clash;
 
 /// The sites of one address by their hosts.
 #[derive(Debug, Default)]
-pub(crate) struct Hosts {
+pub(crate) struct HostTable {
     exact: HashMap<Box<str>, usize, RandomState>,
     under: HashMap<Box<str>, usize, RandomState>,
     /// The length of the longest name in `under`: no longer suffix need be looked for.
@@ -18,7 +18,7 @@ pub(crate) struct Hosts {
     any: Option<usize>,
 }
 
-impl Hosts {
+impl HostTable {
     /// Adds a host of a site; what is there already is a clash, also with the same site.
     pub(crate) fn insert(&mut self, pattern: &HostPattern, site: usize) -> Result<(), Clash> {
         let (earlier, host) = match pattern {
@@ -71,7 +71,7 @@ impl Hosts {
     }
 }
 
-/// As [`Authority::name`] gives it, also of what no request can name.
+/// The host as [`Authority::name`] gives it, also one that no request can name.
 fn normal(host: &str) -> String {
     Authority { host, port: None }.name().into_owned()
 }
@@ -80,8 +80,8 @@ fn normal(host: &str) -> String {
 mod tests {
     use super::*;
 
-    fn hosts(patterns: &[&str]) -> Result<Hosts, Clash> {
-        let mut hosts = Hosts::default();
+    fn hosts(patterns: &[&str]) -> Result<HostTable, Clash> {
+        let mut hosts = HostTable::default();
         for (site, text) in patterns.iter().enumerate() {
             hosts.insert(&pattern(text), site)?;
         }

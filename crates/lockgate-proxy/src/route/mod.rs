@@ -20,5 +20,5 @@ pub mod paths;
 pub mod router;
 
 pub use clash::{Clash, Unreachable};
-pub use paths::{NoRoute, Rule};
-pub use router::{Found, Router, SiteRoutes};
+pub use paths::{NoRoute, RouteEntry};
+pub use router::{RouteMatch, Router, SiteRoutes};

@@ -15,12 +15,12 @@ use super::clash::{Clash, Unreachable};
 
 /// A route as the shell gives it.
 #[derive(Debug, Clone)]
-pub struct Rule {
+pub struct RouteEntry {
     /// The only method that it is for, or any. `GET` includes HEAD (RFC 9110 §9.3.2).
     pub method: Option<Vec<u8>>,
     /// Which paths it is for.
     pub pattern: Pattern,
-    /// What the shell calls it, in [`Found`](super::Found) and in mistakes.
+    /// The shell's number of the route, in [`RouteMatch`](super::RouteMatch) and in mistakes.
     pub value: usize,
 }
 
@@ -38,42 +38,42 @@ pub enum NoRoute {
 
 /// The routes of one site.
 #[derive(Debug)]
-pub(super) struct Paths {
-    nodes: Vec<Node>,
-    rules: Vec<Rule>,
+pub(super) struct PathTree {
+    nodes: Vec<PathNode>,
+    rules: Vec<RouteEntry>,
 }
 
 #[derive(Debug, Default)]
-struct Node {
+struct PathNode {
     literals: Literals,
     param: Option<u32>,
-    /// Of patterns that end here.
-    here: Methods,
-    /// Of patterns that end here in `/*`.
-    below: Methods,
+    /// The rules of patterns that end here.
+    here: MethodTable,
+    /// The rules of patterns that end here in `/*`.
+    below: MethodTable,
 }
 
 /// Which rule each method has at one place.
 #[derive(Debug, Default)]
-struct Methods {
+struct MethodTable {
     any: Option<u32>,
     named: Vec<(Box<[u8]>, u32)>,
 }
 
-/// Where the walk through the tree has come to rules.
-enum Place {
+/// The place of matching rules on the walk through the tree.
+enum TreeMatch {
     /// The path ends here.
     End,
-    /// So many segments deep is a prefix of it.
+    /// A prefix of the path, so many segments deep.
     Prefix(usize),
 }
 
-impl Paths {
+impl PathTree {
     /// Makes the tree; the first of two rules that clash stays in it, so that all clashes are
     /// found.
-    pub(super) fn build(site: usize, rules: Vec<Rule>, clashes: &mut Vec<Clash>) -> Self {
+    pub(super) fn build(site: usize, rules: Vec<RouteEntry>, clashes: &mut Vec<Clash>) -> Self {
         let mut paths = Self {
-            nodes: vec![Node::default()],
+            nodes: vec![PathNode::default()],
             rules: Vec::with_capacity(rules.len()),
         };
         crossings(site, &rules, clashes);
@@ -88,8 +88,8 @@ impl Paths {
         paths
     }
 
-    /// Makes the place of a rule that will be the next, or says which one has it.
-    fn insert(&mut self, rule: &Rule) -> Option<u32> {
+    /// Makes a place for the next rule, or tells which rule has it.
+    fn insert(&mut self, rule: &RouteEntry) -> Option<u32> {
         let mut node = 0;
         for segment in rule.pattern.segments() {
             let next = self.nodes.len() as u32;
@@ -101,7 +101,7 @@ impl Paths {
                 Segment::Param(_) => *self.nodes[node].param.get_or_insert(next),
             };
             if child == next {
-                self.nodes.push(Node::default());
+                self.nodes.push(PathNode::default());
             }
             node = child as usize;
         }
@@ -117,7 +117,7 @@ impl Paths {
     /// Routes that no request can reach.
     pub(super) fn unreachable(&self, site: usize) -> impl Iterator<Item = Unreachable> {
         // RFC 9110 §9.3.6: the target of CONNECT is a host and port.
-        let connects = |rule: &&Rule| rule.method.as_deref() == Some(b"CONNECT");
+        let connects = |rule: &&RouteEntry| rule.method.as_deref() == Some(b"CONNECT");
         let rules = self.rules.iter().filter(connects);
         rules.map(move |rule| Unreachable::Connect {
             site,
@@ -126,7 +126,7 @@ impl Paths {
     }
 
     /// The route of a method and a decoded path.
-    pub(super) fn find(&self, method: &[u8], path: &[u8]) -> Result<&Rule, NoRoute> {
+    pub(super) fn find(&self, method: &[u8], path: &[u8]) -> Result<&RouteEntry, NoRoute> {
         // `*`, the target of OPTIONS for the server as a whole, is no path.
         let Some(rest) = path.strip_prefix(b"/") else {
             return Err(NoRoute::Path);
@@ -135,12 +135,12 @@ impl Paths {
         let end = self.walk(0, 0, Some(rest), &mut |methods, place| {
             let deeper = |depth| prefix.is_none_or(|(longest, _)| depth > longest);
             match place {
-                Place::End => {
+                TreeMatch::End => {
                     if let Some(rule) = methods.of(method) {
                         return ControlFlow::Break(rule);
                     }
                 }
-                Place::Prefix(depth) => {
+                TreeMatch::Prefix(depth) => {
                     if deeper(depth)
                         && let Some(rule) = methods.of(method)
                     {
@@ -185,17 +185,17 @@ impl Paths {
         node: u32,
         depth: usize,
         rest: Option<&[u8]>,
-        visit: &mut impl FnMut(&'a Methods, Place) -> ControlFlow<u32>,
+        visit: &mut impl FnMut(&'a MethodTable, TreeMatch) -> ControlFlow<u32>,
     ) -> ControlFlow<u32> {
         let node = &self.nodes[node as usize];
         if !node.below.is_empty() {
-            visit(&node.below, Place::Prefix(depth))?;
+            visit(&node.below, TreeMatch::Prefix(depth))?;
         }
         let Some(rest) = rest else {
             return if node.here.is_empty() {
                 ControlFlow::Continue(())
             } else {
-                visit(&node.here, Place::End)
+                visit(&node.here, TreeMatch::End)
             };
         };
         if node.is_leaf() {
@@ -215,18 +215,18 @@ impl Paths {
     }
 }
 
-impl Node {
+impl PathNode {
     fn is_leaf(&self) -> bool {
         self.param.is_none() && self.literals.is_empty()
     }
 }
 
-impl Methods {
+impl MethodTable {
     fn is_empty(&self) -> bool {
         self.any.is_none() && self.named.is_empty()
     }
 
-    /// Takes a place, or says who has it.
+    /// Takes the place of a method, or tells which rule has it.
     fn insert(&mut self, method: Option<&[u8]>, rule: u32) -> Option<u32> {
         match method {
             None if self.any.is_some() => self.any,
@@ -313,7 +313,7 @@ impl Literals {
 }
 
 /// Finds patterns that cross. Only those with parameters can.
-fn crossings(site: usize, rules: &[Rule], clashes: &mut Vec<Clash>) {
+fn crossings(site: usize, rules: &[RouteEntry], clashes: &mut Vec<Clash>) {
     let with_params: Vec<_> = rules
         .iter()
         .filter(|rule| rule.pattern.params().next().is_some())
@@ -330,7 +330,7 @@ fn crossings(site: usize, rules: &[Rule], clashes: &mut Vec<Clash>) {
 }
 
 /// A method that both are for: `Some(None)` when that is any.
-fn shared_method<'a>(one: &'a Rule, other: &'a Rule) -> Option<Option<&'a [u8]>> {
+fn shared_method<'a>(one: &'a RouteEntry, other: &'a RouteEntry) -> Option<Option<&'a [u8]>> {
     match (one.method.as_deref(), other.method.as_deref()) {
         (None, method) | (method, None) => Some(method),
         (Some(one), Some(other)) if one == other => Some(Some(one)),
@@ -339,7 +339,7 @@ fn shared_method<'a>(one: &'a Rule, other: &'a Rule) -> Option<Option<&'a [u8]>>
     }
 }
 
-fn clash(site: usize, earlier: &Rule, later: &Rule, method: Option<&[u8]>) -> Clash {
+fn clash(site: usize, earlier: &RouteEntry, later: &RouteEntry, method: Option<&[u8]>) -> Clash {
     Clash::Route {
         site,
         routes: (earlier.value, later.value),

@@ -3,33 +3,33 @@
 use lockgate_rules::{HostPattern, Pattern};
 
 use super::clash::{Clash, Unreachable};
-use super::hosts::Hosts;
-use super::paths::{NoRoute, Paths, Rule};
+use super::hosts::HostTable;
+use super::paths::{NoRoute, PathTree, RouteEntry};
 
 /// A site as the shell gives it.
 #[derive(Debug, Clone)]
 pub struct SiteRoutes {
-    /// Its own host and its aliases.
+    /// The site's host and its aliases.
     pub hosts: Vec<HostPattern>,
-    /// Its routes, in any order. A site that serves every path has one for `/*`.
-    pub routes: Vec<Rule>,
+    /// The site's routes, in any order. A site that serves every path has one for `/*`.
+    pub routes: Vec<RouteEntry>,
 }
 
 /// The route of a request.
 #[derive(Debug, Clone, Copy)]
-pub struct Found<'r> {
-    /// What the shell called it: [`Rule::value`].
+pub struct RouteMatch<'r> {
+    /// The shell's number of the route: [`RouteEntry::value`].
     pub route: usize,
-    /// Its pattern, which finds the prefix, the rest and the parameters in the path when they are
-    /// asked for.
+    /// The route's pattern: it finds the prefix, the rest and the parameters in the path when they
+    /// are asked for.
     pub pattern: &'r Pattern,
 }
 
 /// The sites and routes of one address. Does not change once it is built.
 #[derive(Debug)]
 pub struct Router {
-    hosts: Hosts,
-    sites: Vec<Paths>,
+    hosts: HostTable,
+    sites: Vec<PathTree>,
 }
 
 impl Router {
@@ -39,7 +39,7 @@ impl Router {
     /// Every pair that a request could mean alike.
     pub fn build(sites: Vec<SiteRoutes>) -> Result<(Self, Vec<Unreachable>), Vec<Clash>> {
         let mut router = Self {
-            hosts: Hosts::default(),
+            hosts: HostTable::default(),
             sites: Vec::with_capacity(sites.len()),
         };
         let mut unreachable = Vec::new();
@@ -59,7 +59,7 @@ impl Router {
                     });
                 }
             }
-            let paths = Paths::build(site, routes, &mut clashes);
+            let paths = PathTree::build(site, routes, &mut clashes);
             unreachable.extend(paths.unreachable(site));
             router.sites.push(paths);
         }
@@ -83,9 +83,14 @@ impl Router {
     /// # Errors
     /// When the site has none for that path, or none for that method.
     #[inline]
-    pub fn route(&self, site: usize, method: &[u8], path: &[u8]) -> Result<Found<'_>, NoRoute> {
+    pub fn route(
+        &self,
+        site: usize,
+        method: &[u8],
+        path: &[u8],
+    ) -> Result<RouteMatch<'_>, NoRoute> {
         let paths = self.sites.get(site).ok_or(NoRoute::Path)?;
-        paths.find(method, path).map(|rule| Found {
+        paths.find(method, path).map(|rule| RouteMatch {
             route: rule.value,
             pattern: &rule.pattern,
         })
@@ -96,12 +101,12 @@ impl Router {
 mod tests {
     use super::*;
 
-    fn rule(value: usize, text: &str) -> Rule {
+    fn rule(value: usize, text: &str) -> RouteEntry {
         let (method, path) = match text.split_once(' ') {
             Some((method, path)) => (Some(method.into()), path),
             None => (None, text),
         };
-        Rule {
+        RouteEntry {
             method,
             pattern: Pattern::parse(path).unwrap(),
             value,

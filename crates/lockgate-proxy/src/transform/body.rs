@@ -9,23 +9,23 @@ use lockgate_http::fields::Fields;
 
 use crate::body::{BodyReader, ReadError, TransformError};
 
-/// Bytes that a stage takes, and about as many as it gives, before what it gave goes on: a few
-/// bytes can stand for gigabytes, and nobody waits for all of them.
+/// Bytes that a stage takes, and about as many as it gives, before they go on: a few bytes can
+/// stand for gigabytes, and a body is never decoded as a whole.
 const PIECE: usize = 16 * 1024;
 /// Steps without a byte that could go on; then the worker's other connections have their turn.
 const STEPS: usize = 64;
 
 /// One thing that is done to a body.
-pub enum Stage {
-    /// Its coding is undone.
+pub enum BodyStage {
+    /// A coding is undone.
     Decode(ContentDecoder),
-    /// It is changed.
+    /// The body is rewritten.
     Change(Changer),
-    /// It gets a coding.
+    /// A coding is applied.
     Encode(ContentEncoder),
 }
 
-impl Stage {
+impl BodyStage {
     /// Takes from the front of `input`, which is shortened by that, and appends what is ready to
     /// `out`.
     fn step(
@@ -55,9 +55,9 @@ impl Stage {
 }
 
 /// A stage with what it has made.
-struct Place {
-    stage: Stage,
-    /// What it has made for the next one, from `at` on.
+struct StageBuffer {
+    stage: BodyStage,
+    /// The output for the next stage, from `at` on.
     made: Vec<u8>,
     at: usize,
     /// Whether it has more to give of what it took.
@@ -66,7 +66,7 @@ struct Place {
     ended: bool,
 }
 
-impl Place {
+impl StageBuffer {
     fn ready(&self) -> &[u8] {
         &self.made[self.at..]
     }
@@ -97,10 +97,10 @@ impl Place {
     }
 }
 
-/// What becomes of a body: stages that take from each other, each a piece at a time, so that memory
-/// is theirs and that of a piece between two of them, whatever comes.
+/// The transformation of a body: stages that take from each other, each a piece at a time, so that
+/// memory is theirs and that of a piece between two of them, for a body of any length.
 pub struct Transformation {
-    places: Vec<Place>,
+    places: Vec<StageBuffer>,
     /// Whether the encoder has something that no flush has brought out.
     holds: bool,
     /// Whether all of the body has come.
@@ -109,8 +109,8 @@ pub struct Transformation {
 
 impl Transformation {
     /// By these, one after the other; at least one.
-    pub fn new(stages: Vec<Stage>) -> Self {
-        let place = |stage| Place {
+    pub fn new(stages: Vec<BodyStage>) -> Self {
+        let place = |stage| StageBuffer {
             stage,
             made: Vec::new(),
             at: 0,
@@ -134,10 +134,10 @@ impl Transformation {
 
     /// Bytes that its stages take from C's allocator, about, which none of Rust sees.
     pub fn native_bytes(&self) -> usize {
-        let bytes = |place: &Place| match &place.stage {
-            Stage::Decode(decoder) => decoder.native_bytes(),
-            Stage::Encode(encoder) => encoder.native_bytes(),
-            Stage::Change(_) => 0,
+        let bytes = |place: &StageBuffer| match &place.stage {
+            BodyStage::Decode(decoder) => decoder.native_bytes(),
+            BodyStage::Encode(encoder) => encoder.native_bytes(),
+            BodyStage::Change(_) => 0,
         };
         self.places.iter().map(bytes).sum()
     }
@@ -145,14 +145,14 @@ impl Transformation {
     /// The encoder, for another body.
     pub fn into_encoder(self) -> Option<ContentEncoder> {
         self.places.into_iter().find_map(|place| match place.stage {
-            Stage::Encode(encoder) => Some(encoder),
-            Stage::Decode(_) | Stage::Change(_) => None,
+            BodyStage::Encode(encoder) => Some(encoder),
+            BodyStage::Decode(_) | BodyStage::Change(_) => None,
         })
     }
 
-    /// What has come out.
+    /// The output of the last stage.
     fn ready(&self) -> &[u8] {
-        self.places.last().map_or(&[], Place::ready)
+        self.places.last().map_or(&[], StageBuffer::ready)
     }
 
     /// Whether all has.
@@ -173,7 +173,7 @@ impl Transformation {
             if !place.has_work(input, over) {
                 continue;
             }
-            self.holds |= matches!(place.stage, Stage::Encode(_));
+            self.holds |= matches!(place.stage, BodyStage::Encode(_));
             let taken = place.work(input)?;
             return Ok(Some(match before.last_mut() {
                 Some(before) => {
@@ -188,8 +188,8 @@ impl Transformation {
 
     /// Brings out what the encoder holds back.
     fn flush(&mut self) {
-        if let Some(Place {
-            stage: Stage::Encode(encoder),
+        if let Some(StageBuffer {
+            stage: BodyStage::Encode(encoder),
             made,
             ..
         }) = self.places.last_mut()
@@ -224,7 +224,7 @@ impl<S: BodyReader> BodyReader for Transformed<'_, S> {
             match source.poll_data(cx) {
                 Poll::Ready(Ok(())) => transformation.over = source.is_complete(),
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                // More may come in hours: what has come must not wait for it.
+                // More may come in hours: the bytes so far must not wait for it.
                 Poll::Pending if std::mem::take(&mut transformation.holds) => {
                     transformation.flush()
                 }
@@ -335,17 +335,17 @@ mod tests {
         fn release_memory(&mut self, _: &mut Context<'_>) {}
     }
 
-    fn changer() -> Stage {
+    fn changer() -> BodyStage {
         let rule = ChangeRule::Text {
             find: b"@".to_vec(),
             with: "[at]".into(),
         };
         let changes = Changes::compile(&[rule]).unwrap();
-        Stage::Change(Changer::new(&changes, DocumentKind::Other, &[], u64::MAX))
+        BodyStage::Change(Changer::new(&changes, DocumentKind::Other, &[], u64::MAX))
     }
 
     /// The output up to each pause and to the end, and the most that was ready at once.
-    fn run(stages: Vec<Stage>, mut source: Pieces) -> Result<(Vec<Vec<u8>>, usize), ReadError> {
+    fn run(stages: Vec<BodyStage>, mut source: Pieces) -> Result<(Vec<Vec<u8>>, usize), ReadError> {
         let mut transformation = Transformation::new(stages);
         let (mut out, mut most) = (vec![Vec::new()], 0);
         loop {
@@ -375,9 +375,9 @@ mod tests {
         let coded = encode_all(Coding::Zstd, 3, content.as_bytes());
         for size in [1, 100, 1 << 20] {
             let stages = vec![
-                Stage::Decode(ContentDecoder::new(Coded::Zstd, u64::MAX)),
+                BodyStage::Decode(ContentDecoder::new(Coded::Zstd, u64::MAX)),
                 changer(),
-                Stage::Encode(ContentEncoder::new(Coding::Gzip, 4)),
+                BodyStage::Encode(ContentEncoder::new(Coding::Gzip, 4)),
             ];
             let (out, _) = run(stages, Pieces::new(coded.chunks(size))).unwrap();
             let out = decode_all(Coded::Gzip, &out.concat(), u64::MAX).unwrap();
@@ -389,7 +389,7 @@ mod tests {
     fn a_pause_in_the_body_flushes_the_encoder() {
         for coding in Coding::ALL {
             let pieces = [&b"one"[..], b"", b"two", b"", b"three"];
-            let stages = vec![changer(), Stage::Encode(ContentEncoder::new(coding, 4))];
+            let stages = vec![changer(), BodyStage::Encode(ContentEncoder::new(coding, 4))];
             let (out, _) = run(stages, Pieces::new(pieces)).unwrap();
             let mut decoder = ContentDecoder::new(coding.into(), 100);
             let read = out.iter().map(|bytes| {
@@ -410,7 +410,7 @@ mod tests {
         for coding in Coding::ALL {
             let coded = encode_all(coding, 3, &zeros);
             let stages = vec![
-                Stage::Decode(ContentDecoder::new(coding.into(), u64::MAX)),
+                BodyStage::Decode(ContentDecoder::new(coding.into(), u64::MAX)),
                 changer(),
             ];
             let (out, most) = run(stages, Pieces::new([&coded[..]])).unwrap();
@@ -434,8 +434,8 @@ mod tests {
             u64::MAX,
         );
         let stages = vec![
-            Stage::Decode(ContentDecoder::new(Coded::Zstd, u64::MAX)),
-            Stage::Change(changer),
+            BodyStage::Decode(ContentDecoder::new(Coded::Zstd, u64::MAX)),
+            BodyStage::Change(changer),
         ];
         let mut transformation = Transformation::new(stages);
         let mut body = transformation.of(&mut source);
@@ -453,7 +453,7 @@ mod tests {
             (9, &coded[..9], DecodeError::Truncated),
             (9, b"content", DecodeError::Invalid),
         ] {
-            let stages = vec![Stage::Decode(ContentDecoder::new(Coded::Gzip, max))];
+            let stages = vec![BodyStage::Decode(ContentDecoder::new(Coded::Gzip, max))];
             match run(stages, Pieces::new([pieces])) {
                 Err(ReadError::Transform(TransformError::Decode(found))) => {
                     assert_eq!(found, error)
@@ -466,7 +466,7 @@ mod tests {
             with: "[at]".into(),
         };
         let changes = Changes::compile(&[rule]).unwrap();
-        let stages = vec![Stage::Change(Changer::new(
+        let stages = vec![BodyStage::Change(Changer::new(
             &changes,
             DocumentKind::Other,
             &[],
@@ -481,7 +481,7 @@ mod tests {
     fn an_empty_body_is_still_decodable_after_compression() {
         let stages = vec![
             changer(),
-            Stage::Encode(ContentEncoder::new(Coding::Zstd, 3)),
+            BodyStage::Encode(ContentEncoder::new(Coding::Zstd, 3)),
         ];
         let (out, _) = run(stages, Pieces::new([])).unwrap();
         assert_eq!(decode_all(Coded::Zstd, &out.concat(), 0).unwrap(), b"");

@@ -1,9 +1,9 @@
-//! What an origin's answer says of where things are, as the client must see it: Location,
-//! Content-Location, Refresh and the path of cookies.
+//! The rewriting of locations in an origin's response, for the client: Location, Content-Location,
+//! Refresh and the path of cookies.
 //!
-//! An origin that stands behind a prefix or another scheme does not know it, unless it heeds
-//! `X-Forwarded-*`; what it says then is public already and stays. So does every URL of another
-//! host, and every value that is no such URL.
+//! An origin behind a prefix or another scheme does not know it, unless it heeds `X-Forwarded-*`;
+//! then its URLs are public already and stay. So does every URL of another host, and every value
+//! that is no such URL.
 
 use lockgate_http::fields::Fields;
 use lockgate_http::target::Authority;
@@ -11,35 +11,35 @@ use lockgate_http::target::Authority;
 /// An authority that means the origin itself: an endpoint's address or name with its port, or the
 /// Host that it was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Origin<'a> {
+pub struct OriginAuthority<'a> {
     /// A name, an IPv4 address, or an IPv6 address in brackets.
     pub host: &'a str,
-    /// Its port.
+    /// The port.
     pub port: u16,
 }
 
-/// What the client asked for, and what the origin was asked instead.
+/// The URL that the client asked for, and the origins that were asked instead.
 #[derive(Debug, Clone, Copy)]
-pub struct Public<'a> {
+pub struct PublicUrl<'a> {
     /// Whether the client came over TLS.
     pub secure: bool,
     /// Host and port as the client wrote them; empty if it named none.
     pub authority: &'a [u8],
-    /// What the origin might call itself.
-    pub origins: &'a [Origin<'a>],
+    /// The names that the origin might use for itself.
+    pub origins: &'a [OriginAuthority<'a>],
     /// The raw prefix that was left out of the path:
     /// [`TargetRewrite::stripped`](super::TargetRewrite::stripped).
     pub prefix: &'a [u8],
 }
 
 /// The fields that have a URL or a path of the origin's in them.
-enum Kind {
+enum UrlField {
     Url,
     Refresh,
     Cookie,
 }
 
-impl Kind {
+impl UrlField {
     fn of(name: &[u8]) -> Option<Self> {
         let (kind, spelling) = match name.len() {
             7 => (Self::Refresh, &b"refresh"[..]),
@@ -52,13 +52,13 @@ impl Kind {
     }
 }
 
-impl Public<'_> {
-    /// Makes the fields of an answer right for the client.
+impl PublicUrl<'_> {
+    /// Makes the fields of a response right for the client.
     pub fn restore(&self, fields: &mut Fields) {
-        fields.revise(|field, out| match Kind::of(field.name) {
-            Some(Kind::Url) => self.url(field.value, out),
-            Some(Kind::Refresh) => self.refresh(field.value, out),
-            Some(Kind::Cookie) => self.cookie(field.value, out),
+        fields.revise(|field, out| match UrlField::of(field.name) {
+            Some(UrlField::Url) => self.url(field.value, out),
+            Some(UrlField::Refresh) => self.refresh(field.value, out),
+            Some(UrlField::Cookie) => self.cookie(field.value, out),
             None => false,
         });
     }
@@ -95,7 +95,7 @@ impl Public<'_> {
 
     /// Whether a URL with this authority is one of the origin's, and not of what the client asked
     /// for.
-    fn is_origin(&self, scheme: Scheme, authority: &Authority<'_>) -> bool {
+    fn is_origin(&self, scheme: LinkScheme, authority: &Authority<'_>) -> bool {
         let name = authority.name();
         if let Ok(public) = Authority::parse(self.authority)
             && public.name() == name
@@ -103,19 +103,19 @@ impl Public<'_> {
             let same_port =
                 |default| authority.port.unwrap_or(default) == public.port.unwrap_or(default);
             match (scheme, self.secure) {
-                (Scheme::Http, false) if same_port(80) => return false,
-                (Scheme::Https, true) if same_port(443) => return false,
-                (Scheme::Relative, _) if authority.port == public.port => return false,
+                (LinkScheme::Http, false) if same_port(80) => return false,
+                (LinkScheme::Https, true) if same_port(443) => return false,
+                (LinkScheme::Relative, _) if authority.port == public.port => return false,
                 // It made a URL of Host and does not know of the TLS in front of it.
-                (Scheme::Http, true) if authority.port == public.port => return true,
+                (LinkScheme::Http, true) if authority.port == public.port => return true,
                 _ => {}
             }
         }
         let port = |port: u16| match (authority.port, scheme) {
             (Some(explicit), _) => port == explicit,
-            (None, Scheme::Http) => port == 80,
-            (None, Scheme::Https) => port == 443,
-            (None, Scheme::Relative) => matches!(port, 80 | 443),
+            (None, LinkScheme::Http) => port == 80,
+            (None, LinkScheme::Https) => port == 443,
+            (None, LinkScheme::Relative) => matches!(port, 80 | 443),
         };
         self.origins
             .iter()
@@ -198,9 +198,9 @@ impl Public<'_> {
     }
 }
 
-/// How a URL with an authority begins.
+/// The beginning of a URL with an authority.
 #[derive(Debug, Clone, Copy)]
-enum Scheme {
+enum LinkScheme {
     Http,
     Https,
     /// `//host/path`.
@@ -208,14 +208,14 @@ enum Scheme {
 }
 
 /// Takes a URL apart into scheme, authority, and what follows it. `None` if there is no authority.
-fn split_authority(url: &[u8]) -> Option<(Scheme, &[u8], &[u8])> {
+fn split_authority(url: &[u8]) -> Option<(LinkScheme, &[u8], &[u8])> {
     let begins = |text: &[u8]| {
         let (found, rest) = url.split_at_checked(text.len())?;
         found.eq_ignore_ascii_case(text).then_some(rest)
     };
-    let (scheme, rest) = (begins(b"http://").map(|rest| (Scheme::Http, rest)))
-        .or_else(|| begins(b"https://").map(|rest| (Scheme::Https, rest)))
-        .or_else(|| begins(b"//").map(|rest| (Scheme::Relative, rest)))?;
+    let (scheme, rest) = (begins(b"http://").map(|rest| (LinkScheme::Http, rest)))
+        .or_else(|| begins(b"https://").map(|rest| (LinkScheme::Https, rest)))
+        .or_else(|| begins(b"//").map(|rest| (LinkScheme::Relative, rest)))?;
     let end = rest
         .iter()
         .position(|byte| matches!(byte, b'/' | b'?' | b'#'))
@@ -239,27 +239,27 @@ fn path_of(attribute: &[u8]) -> Option<&[u8]> {
 mod tests {
     use super::*;
 
-    const ORIGINS: &[Origin<'static>] = &[
-        Origin {
+    const ORIGINS: &[OriginAuthority<'static>] = &[
+        OriginAuthority {
             host: "127.0.0.1",
             port: 1080,
         },
-        Origin {
+        OriginAuthority {
             host: "app.internal",
             port: 80,
         },
-        Origin {
+        OriginAuthority {
             host: "tls.internal",
             port: 443,
         },
-        Origin {
+        OriginAuthority {
             host: "[::1]",
             port: 1080,
         },
     ];
 
-    fn public(secure: bool, prefix: &'static str) -> Public<'static> {
-        Public {
+    fn public(secure: bool, prefix: &'static str) -> PublicUrl<'static> {
+        PublicUrl {
             secure,
             authority: b"up.example.com",
             origins: ORIGINS,
@@ -267,7 +267,7 @@ mod tests {
         }
     }
 
-    fn restored(public: &Public<'_>, name: &str, value: &str) -> String {
+    fn restored(public: &PublicUrl<'_>, name: &str, value: &str) -> String {
         let mut fields = Fields::default();
         fields.append(name.as_bytes(), value.as_bytes());
         public.restore(&mut fields);
@@ -352,7 +352,7 @@ mod tests {
             restored(&public, "Location", "http://127.0.0.1:1080/a"),
             "http://up.example.com/a"
         );
-        let nobody = Public {
+        let nobody = PublicUrl {
             authority: b"",
             ..public
         };
@@ -364,7 +364,7 @@ mod tests {
 
     #[test]
     fn the_public_port_is_kept_in_location() {
-        let public = Public {
+        let public = PublicUrl {
             authority: b"up.example.com:8443",
             ..public(true, "")
         };

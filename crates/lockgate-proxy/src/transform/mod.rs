@@ -9,5 +9,5 @@ pub mod body;
 pub mod location;
 pub mod rewrite;
 
-pub use location::{Origin, Public};
+pub use location::{OriginAuthority, PublicUrl};
 pub use rewrite::Rewrite;

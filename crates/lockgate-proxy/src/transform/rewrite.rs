@@ -12,39 +12,39 @@ use lockgate_content::coding::{Coded, ContentDecoder};
 use lockgate_http::date::Calendar;
 use lockgate_http::fields::{Fields, Known};
 use lockgate_http::media_type;
-use lockgate_rules::compression::{became_another, is_fixed};
+use lockgate_rules::compression::{drop_representation_fields, is_fixed};
 use lockgate_rules::{MediaRange, Template, RequestValues};
 
-use super::body::Stage;
+use super::body::BodyStage;
 
 /// A route's changes of bodies.
 pub struct Rewrite {
-    /// What is changed.
+    /// The changes.
     pub changes: Changes,
     /// The values in it, by their numbers.
-    pub values: Vec<Value>,
-    /// What is changed: others stay what they are.
+    pub values: Vec<RewriteValue>,
+    /// The media types of bodies that are changed.
     pub types: Vec<MediaRange>,
     /// The longest body that may come out, in bytes.
     pub max: u64,
-    /// What these rules are told from others by, in entity tags.
+    /// The mark of these rules in entity tags.
     pub tag: String,
 }
 
 /// A value that is filled in.
-pub enum Value {
-    /// Of the request.
+pub enum RewriteValue {
+    /// A template, filled in with the request's values.
     Template(Template),
     /// The time in UTC, in whole seconds: `2026-11-22T16:47:27Z` (RFC 3339).
     Time,
-    /// How many bodies have been changed by this route, this one with them.
+    /// The number of bodies that this route has changed, with the present one.
     Counter(AtomicU64),
-    /// What was read elsewhere lately.
-    Fetched(Fetched),
+    /// The contents of a URL or file, fetched lately.
+    Fetched(FetchedValue),
 }
 
-/// A value that somebody keeps up to date.
-pub type Fetched = Arc<ArcSwap<Box<[u8]>>>;
+/// The contents of a URL or file, kept up to date in the background.
+pub type FetchedValue = Arc<ArcSwap<Box<[u8]>>>;
 
 impl Rewrite {
     /// Whether a body of this type is changed.
@@ -82,15 +82,15 @@ impl Rewrite {
         }
     }
 
-    /// What changes an origin's answer as it comes, if something does; its fields are made to say
-    /// so. Parts are not changed: what they are parts of is not known. Nor is what has a coding
-    /// that we do not know, or is not to be transformed (RFC 9110 §7.7).
+    /// Adds the stages that change an origin's response as it comes, if it is to be changed; its
+    /// fields are changed accordingly. Parts are not changed: the whole is not known. Nor is a body
+    /// with a coding that we do not know, or one that is not to be transformed (RFC 9110 §7.7).
     pub fn begin(
         &self,
         request: &RequestValues<'_>,
         status: u16,
         fields: &mut Fields,
-        stages: &mut Vec<Stage>,
+        stages: &mut Vec<BodyStage>,
     ) {
         let Some(content_type) = fields
             .named(b"content-type")
@@ -119,10 +119,10 @@ impl Rewrite {
             &values,
             self.max,
         );
-        stages.extend(coding.map(|coded| Stage::Decode(ContentDecoder::new(coded, self.max))));
-        stages.push(Stage::Change(changer));
-        became_another(fields);
-        // Of what is filled in anew each time there are no validators.
+        stages.extend(coding.map(|coded| BodyStage::Decode(ContentDecoder::new(coded, self.max))));
+        stages.push(BodyStage::Change(changer));
+        drop_representation_fields(fields);
+        // Content that is filled in for each request has no validators.
         let gone: [&[u8]; 2] = [b"etag", b"last-modified"];
         fields.retain(|field| {
             !gone
@@ -132,7 +132,7 @@ impl Rewrite {
     }
 }
 
-impl Value {
+impl RewriteValue {
     // Into a vector all can be written.
     fn of(&self, request: &RequestValues<'_>) -> Vec<u8> {
         let mut text = Vec::new();

@@ -17,8 +17,8 @@ use super::latency::Latency;
 use super::notice::Notice;
 use super::outlier_detection::{Condition, EndpointFailure, OutlierDetection};
 use super::socket_slots::SocketSlot;
-use crate::limits::sockets::Share;
-use crate::limits::{Limit, Permit};
+use crate::limits::sockets::SocketShare;
+use crate::limits::{Permit, ProcessLimit};
 
 /// The address of an endpoint.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ pub struct Endpoint {
     /// Its observed pauses when it sends.
     pub stalls: EndpointStalls,
     address: EndpointAddress,
-    max: Option<Limit>,
+    max: Option<ProcessLimit>,
     connections: AtomicUsize,
     ejections: AtomicU64,
     /// The end of its last ejection; 0 without any.
@@ -88,7 +88,7 @@ impl Endpoint {
             host,
             stalls: EndpointStalls::default(),
             address,
-            max: max.map(Limit::new),
+            max: max.map(ProcessLimit::new),
             connections: AtomicUsize::new(0),
             ejections: AtomicU64::new(0),
             back: AtomicU64::new(0),
@@ -307,7 +307,7 @@ pub struct ConnectionPermit {
     /// The place of its socket, where it has one of its own.
     slot: Option<SocketSlot>,
     /// Its part of the client's share of sockets.
-    share: Option<Share>,
+    share: Option<SocketShare>,
     _permit: Option<Permit>,
 }
 
@@ -335,7 +335,7 @@ impl ConnectionPermit {
 
     /// Adds its part of the client's share.
     #[inline]
-    pub fn with_share(mut self, share: Option<Share>) -> Self {
+    pub fn with_share(mut self, share: Option<SocketShare>) -> Self {
         self.share = share;
         self
     }

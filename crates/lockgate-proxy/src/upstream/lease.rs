@@ -14,9 +14,9 @@ use super::{
     UpstreamConnection,
 };
 use crate::box_future::boxed;
-use crate::clients::Account;
+use crate::clients::ClientAccount;
 use crate::h1::H1Connection;
-use crate::limits::sockets::Share;
+use crate::limits::sockets::SocketShare;
 use crate::member_set::MemberSet;
 
 /// The right to send one request over a connection; dropping it closes the connection, or its
@@ -231,9 +231,9 @@ impl UpstreamPool {
     /// Waits for the client's share of sockets.
     async fn wait_for_share(
         &self,
-        account: &Arc<Account>,
+        account: &Arc<ClientAccount>,
         request: &LeaseRequest<'_>,
-    ) -> Result<Share, DialError> {
+    ) -> Result<SocketShare, DialError> {
         let _waiting = QueuedRequest::begin(request.metrics);
         self.slots
             .wait_for_share(account, request.guard, request.wait_budget)

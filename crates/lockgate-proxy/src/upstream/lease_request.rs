@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{DialError, Preference, ReusePolicy, WaitBudget};
-use crate::clients::Account;
+use crate::clients::ClientAccount;
 use crate::clock::Guard;
 
 /// A request for a lease.
@@ -12,7 +12,7 @@ pub struct LeaseRequest<'a> {
     /// The deadlines of the client's connection or stream.
     pub guard: &'a Guard,
     /// The account that pays for the socket, if one does.
-    pub share_of: Option<&'a Arc<Account>>,
+    pub share_of: Option<&'a Arc<ClientAccount>>,
     /// The time that the request may still wait.
     pub wait_budget: &'a WaitBudget,
     /// The time for a connect, and again for a TLS handshake.

@@ -40,7 +40,7 @@ pub use preference::Preference;
 pub use private_connections::{PrivateConnection, PrivateConnections};
 pub use random::Random;
 pub use sessions::{SessionIdReader, Sessions};
-pub use settings::{Page, Settings};
+pub use settings::{ErrorPage, Settings};
 pub use socket_slots::{SocketSlot, SocketSlots};
 pub use sticky::Sticky;
 pub use upstream_connection::UpstreamConnection;

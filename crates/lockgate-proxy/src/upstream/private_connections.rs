@@ -8,7 +8,7 @@ use super::socket_slots::IdleSockets;
 use super::upstream_pool::{IdleConnection, UpstreamPool, is_alive};
 use super::{Lease, Preference, UpstreamConnection};
 use crate::clock::millis;
-use crate::limits::sockets::Share;
+use crate::limits::sockets::SocketShare;
 use crate::member_set::MemberSet;
 
 /// The idle connections of one client's connection; the one used last is at the end.
@@ -85,7 +85,7 @@ impl PrivateConnection {
     pub fn take(
         self,
         upstream: &Rc<UpstreamPool>,
-        share: Option<Share>,
+        share: Option<SocketShare>,
         now: u64,
         preference: Preference,
         tried: &mut MemberSet,

@@ -29,7 +29,7 @@ pub struct Settings {
     /// connection.
     pub proxy_protocol: Option<ProxyVersion>,
     /// The status and body of the response while no endpoint is up.
-    pub maintenance: Option<(u16, Page)>,
+    pub maintenance: Option<(u16, ErrorPage)>,
 }
 
 impl Settings {
@@ -54,7 +54,7 @@ impl Settings {
 
 /// A response body of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Page {
+pub struct ErrorPage {
     /// The bytes of the body.
     pub body: Vec<u8>,
     /// The value of Content-Type, which the configuration has checked.

@@ -9,15 +9,15 @@ use std::sync::Arc;
 
 use super::{DialError, WaitBudget};
 use crate::box_future::boxed;
-use crate::clients::Account;
+use crate::clients::ClientAccount;
 use crate::clock::{Clock, Cut, Guard};
 use crate::limits::Permit;
-use crate::limits::sockets::{Share, Sockets};
-use crate::preemption::end_still_exchanges;
+use crate::limits::sockets::{SocketLimit, SocketShare};
+use crate::preemption::end_stalled_exchanges;
 
 /// The sockets of one worker towards endpoints.
 pub struct SocketSlots {
-    process: Arc<Sockets>,
+    process: Arc<SocketLimit>,
     worker: usize,
     idle: Cell<usize>,
     keepers: RefCell<Vec<Weak<dyn IdleSockets>>>,
@@ -50,7 +50,7 @@ impl fmt::Debug for SocketSlots {
 
 impl SocketSlots {
     /// The sockets of the worker with this index, none yet.
-    pub fn new(process: Arc<Sockets>, worker: usize) -> Rc<Self> {
+    pub fn new(process: Arc<SocketLimit>, worker: usize) -> Rc<Self> {
         Rc::new(Self {
             process,
             worker,
@@ -81,7 +81,7 @@ impl SocketSlots {
             self.give_way(|| self.process.choose());
         }
         if self.process.asked() > 0 {
-            let ended = end_still_exchanges(clock, || self.process.choose());
+            let ended = end_stalled_exchanges(clock, || self.process.choose());
             self.process.preempt(ended);
         }
     }
@@ -201,8 +201,8 @@ impl SocketSlots {
     /// The client's account, if its share is used up: then it is to be waited for.
     pub fn try_share<'a>(
         &self,
-        account: Option<&'a Arc<Account>>,
-    ) -> Result<Option<Share>, &'a Arc<Account>> {
+        account: Option<&'a Arc<ClientAccount>>,
+    ) -> Result<Option<SocketShare>, &'a Arc<ClientAccount>> {
         match account.filter(|account| !account.is_exempt()) {
             None => Ok(None),
             Some(account) => self.process.try_share(account).map(Some).ok_or(account),
@@ -215,10 +215,10 @@ impl SocketSlots {
     /// When it has none in time, or the connection was cut.
     pub async fn wait_for_share(
         &self,
-        account: &Arc<Account>,
+        account: &Arc<ClientAccount>,
         guard: &Guard,
         wait_budget: &WaitBudget,
-    ) -> Result<Share, DialError> {
+    ) -> Result<SocketShare, DialError> {
         let share = self.process.share(account, guard.clock());
         wait_budget
             .within(guard, share)

@@ -159,11 +159,11 @@ fn traffic(report: &RunResult, stage: &StageResult) -> String {
         ("failed", format!("{failed}, {share}")),
         (
             "late",
-            format!("{late}: successes after the stage's time, no part of its rate"),
+            format!("{late}: successes after the end of the stage, not counted in its rate"),
         ),
         (
             "cut",
-            format!("{cut}: not over at the end, counted as neither"),
+            format!("{cut}: unfinished at the end, counted neither as success nor as failure"),
         ),
     ];
     let mut out = String::from("<dl>");

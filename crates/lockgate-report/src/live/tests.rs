@@ -227,7 +227,7 @@ fn a_stage_whose_time_is_over_waits_for_answers() {
     live.observe(&RunProgress::Tick {
         elapsed: Duration::from_secs(65),
     });
-    assert!(texts(&live, 80)[1].ends_with("█ 1:00 min over, waiting for answers"));
+    assert!(texts(&live, 80)[1].ends_with("█ 1:00 min over, waiting for responses"));
 }
 
 #[test]

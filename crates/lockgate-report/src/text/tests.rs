@@ -23,7 +23,7 @@ fn a_run_is_said_with_its_model_and_all_its_figures() {
     );
     has(
         &text,
-        "64 connections on 2 threads, pinned to CPUs 0, 1; a request may take 10.0 s",
+        "64 connections on 2 threads, pinned to CPUs 0, 1; time limit of a request 10.0 s",
     );
     let mut over_http2 = sample::report(&[]);
     over_http2.run.streams = Some(10);
@@ -112,7 +112,7 @@ fn invalid_and_partial_results_say_so_before_their_figures() {
     );
     has(
         &text,
-        "\n*** INVALID: 1 of 3 stages are not the target's figures\n***   2000/s: the generator was late\n",
+        "\n*** INVALID: the figures of 1 of 3 stages do not describe the target\n***   2000/s: the generator was late\n",
     );
     let line = text
         .lines()
@@ -121,7 +121,10 @@ fn invalid_and_partial_results_say_so_before_their_figures() {
     assert!(line.ends_with("INVALID"), "{line}");
     assert!(text.find("***") < text.find("p99"));
     report.end = RunEnd::Stopped(503);
-    has(&render(&report), "*** STOPPED by an answer with status 503");
+    has(
+        &render(&report),
+        "*** STOPPED by a response with status 503",
+    );
 }
 
 #[test]

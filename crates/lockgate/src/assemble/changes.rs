@@ -8,7 +8,7 @@ use lockgate_config as config;
 use lockgate_config::{BodyChange, Code, ElementEdit};
 use lockgate_content::change::{ChangeRule, ChangeTemplate, Changes, SelectorEdit, TemplatePart};
 use lockgate_proxy::transform::Rewrite;
-use lockgate_proxy::transform::rewrite::Value;
+use lockgate_proxy::transform::rewrite::RewriteValue;
 use lockgate_rules::Pattern;
 
 use super::MistakeLog;
@@ -20,7 +20,7 @@ struct RouteValues<'a> {
     fetcher: &'a Fetcher,
     /// The text between the braces of each.
     names: Vec<String>,
-    values: Vec<Value>,
+    values: Vec<RewriteValue>,
 }
 
 impl RouteValues<'_> {
@@ -81,10 +81,10 @@ impl RouteValues<'_> {
             return Some(part(number));
         }
         let value = match name {
-            "time" => Value::Time,
-            "counter" => Value::Counter(AtomicU64::new(0)),
+            "time" => RewriteValue::Time,
+            "counter" => RewriteValue::Counter(AtomicU64::new(0)),
             _ => match name.strip_prefix("value:") {
-                Some(fetched) => Value::Fetched(self.fetcher.fetched(fetched)?),
+                Some(fetched) => RewriteValue::Fetched(self.fetcher.fetched(fetched)?),
                 None => {
                     let text = format!("{{{name}}}");
                     let template = lockgate_rules::Template::text(&text, self.pattern);
@@ -92,7 +92,7 @@ impl RouteValues<'_> {
                     template
                         .fixed()
                         .is_none()
-                        .then_some(Value::Template(template))?
+                        .then_some(RewriteValue::Template(template))?
                 }
             },
         };

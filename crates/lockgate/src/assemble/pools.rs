@@ -7,7 +7,7 @@ use lockgate_config as config;
 use lockgate_config::Config;
 use lockgate_net::proxy_protocol::{HeaderVersion, ProxiedAddresses, Tlvs, encode_v1, encode_v2};
 use lockgate_net::tls::Connector;
-use lockgate_proxy::answer::Page;
+use lockgate_proxy::error_response::ErrorPage;
 use lockgate_proxy::upstream::{
     Affinity, AffinityKey, Balance, Endpoint, EndpointAddress, Member, Pool, Sessions, Settings, Sticky,
 };
@@ -236,7 +236,7 @@ fn settings(name: &str, written: &config::EndpointPool, members: &[Member]) -> S
         let body = answer.body.clone().into_bytes();
         (
             answer.status,
-            Page {
+            ErrorPage {
                 body,
                 media_type: answer.media_type.clone(),
             },

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use lockgate_config as config;
 use lockgate_net::tls::Acceptors;
 use lockgate_proxy::downstream::{
-    Asked, ByHello, Listener, Relaying, SecureSites, Service, Way,
+    HelloMatch, ListenerService, ListenerSettings, RelayRoute, RelaySettings,
+    SecureSites, SniRouter,
 };
 use lockgate_proxy::metrics::relay::RelayName;
 use lockgate_proxy::shaping::Shape;
@@ -23,18 +24,18 @@ impl Assembler<'_> {
         let (tls, service) = match &tcp.way {
             config::RelaySelection::Proxy(relay) => {
                 let way = self.way(tcp, relay, &tcp.name, shape.as_ref())?;
-                (way.tls, Service::Relay(way.relaying))
+                (way.tls, ListenerService::Relay(way.relaying))
             }
             config::RelaySelection::Hello(by_hello) => (
                 None,
-                Service::ByHello(Box::new(self.by_hello(tcp, by_hello, shape.as_ref())?)),
+                ListenerService::Sni(Box::new(self.by_hello(tcp, by_hello, shape.as_ref())?)),
             ),
         };
         let accept_proxy = tcp.accept_proxy;
         // Only where clients send first: elsewhere a server's greeting would be held up.
         let client_first = match &service {
-            Service::Relay(_) => tls.is_some() || accept_proxy == AcceptProxy::Require,
-            Service::Http(_) | Service::ByHello(_) => true,
+            ListenerService::Relay(_) => tls.is_some() || accept_proxy == AcceptProxy::Require,
+            ListenerService::Http(_) | ListenerService::Sni(_) => true,
         };
         let defer = client_first.then_some(DEFERRED);
         let mut alpn: Vec<String> = tcp
@@ -48,7 +49,7 @@ impl Assembler<'_> {
         alpn.dedup();
         let (name, handshake) = (tcp.name.clone(), tcp.timeouts.handshake);
         Some(PlannedListener {
-            listener: Arc::new(Listener {
+            listener: Arc::new(ListenerSettings {
                 name,
                 tls,
                 accept_proxy,
@@ -70,7 +71,7 @@ impl Assembler<'_> {
         relay: &config::RelayDestination,
         user: &str,
         shape: Option<&Arc<Shape>>,
-    ) -> Option<Way> {
+    ) -> Option<RelayRoute> {
         let tls = relay
             .tls
             .as_ref()
@@ -95,8 +96,8 @@ impl Assembler<'_> {
                 self.relays.push(name);
                 self.relays.len() - 1
             });
-        let relaying = Relaying {
-            place,
+        let relaying = RelaySettings {
+            index: place,
             pool,
             proxy_protocol: relay.proxy_protocol,
             connect: tcp.timeouts.connect,
@@ -105,7 +106,7 @@ impl Assembler<'_> {
             max_lifetime: tcp.max_lifetime,
             shape: shape.cloned(),
         };
-        Some(Way { tls, relaying })
+        Some(RelayRoute { tls, relaying })
     }
 
     fn by_hello(
@@ -113,25 +114,25 @@ impl Assembler<'_> {
         tcp: &config::Tcp,
         written: &config::RelaysByHello,
         shape: Option<&Arc<Shape>>,
-    ) -> Option<ByHello> {
+    ) -> Option<SniRouter> {
         let config::RelaysByHello { alpn, sni, default } = written;
         let alpn = alpn.iter().map(|(name, relay)| {
             (
                 format!("{} {name}", tcp.name),
-                Asked::Protocol(name.clone().into_bytes()),
+                HelloMatch::Protocol(name.clone().into_bytes()),
                 relay,
             )
         });
         let sni = sni.iter().map(|(host, relay)| {
             (
                 format!("{} {host}", tcp.name),
-                Asked::Name(host.clone()),
+                HelloMatch::Name(host.clone()),
                 relay,
             )
         });
         let default = default
             .iter()
-            .map(|relay| (tcp.name.clone(), Asked::Name(HostPattern::Any), relay));
+            .map(|relay| (tcp.name.clone(), HelloMatch::Name(HostPattern::Any), relay));
         // Not lazily: the mistakes of all are reported at once.
         let ways: Vec<Option<_>> = alpn
             .chain(sni)
@@ -139,7 +140,7 @@ impl Assembler<'_> {
             .map(|(user, asked, relay)| Some((vec![asked], self.way(tcp, relay, &user, shape)?)))
             .collect();
         let sites = self.sites_beside(tcp, written.default.is_none());
-        Some(ByHello::new(
+        Some(SniRouter::new(
             ways.into_iter().collect::<Option<_>>()?,
             sites?,
         ))

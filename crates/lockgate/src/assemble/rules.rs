@@ -12,14 +12,14 @@ use std::thread;
 use lockgate_config as config;
 use lockgate_config::{Code, SharedSetting, SourceSpan};
 use lockgate_net::token_bucket::TokenRate;
-use lockgate_proxy::admit::basic_auth::Checker;
+use lockgate_proxy::admit::basic_auth::PasswordFile;
 use lockgate_proxy::admit::networks::Networks;
+use lockgate_proxy::admit::password_pool::PasswordPool;
 use lockgate_proxy::admit::rate_limit::{BUCKETS, Buckets, RateLimiter};
-use lockgate_proxy::admit::verifier::Verifier;
-use lockgate_proxy::answer::{Page, Pages};
-use lockgate_proxy::rules::Rules;
+use lockgate_proxy::error_response::{ErrorPage, ErrorPages};
+use lockgate_proxy::rules::RouteRules;
 use lockgate_proxy::shaping::Shape;
-use lockgate_proxy::site::{Admission, Auth, Basic, Gatekeeper, Limited};
+use lockgate_proxy::site::{Admission, Auth, BasicAuth, Gatekeeper, RequestLimit};
 use lockgate_rules::{HeaderRules, MinRates, RateLimit, ShapeRates, TargetRewrite};
 
 use super::{MistakeLog, changes};
@@ -36,16 +36,16 @@ pub(super) struct SharedRules {
     limits: HashMap<String, RateLimiter>,
     /// Byte rates, likewise.
     shapes: HashMap<String, Arc<Shape>>,
-    verifier: Option<Arc<Verifier>>,
+    verifier: Option<Arc<PasswordPool>>,
     /// Files of users in the order of their first use; `None` for one with a mistake.
-    checkers: Vec<(PathBuf, Option<Arc<Checker>>)>,
-    pages: HashMap<PathBuf, Option<Page>>,
+    checkers: Vec<(PathBuf, Option<Arc<PasswordFile>>)>,
+    pages: HashMap<PathBuf, Option<ErrorPage>>,
     /// Sets of error pages: routes with the same files share one.
-    page_sets: HashMap<Vec<(u16, PathBuf)>, Arc<Pages>>,
+    page_sets: HashMap<Vec<(u16, PathBuf)>, Arc<ErrorPages>>,
 }
 
 impl SharedRules {
-    pub(super) fn checkers(self) -> Vec<Arc<Checker>> {
+    pub(super) fn checkers(self) -> Vec<Arc<PasswordFile>> {
         self.checkers
             .into_iter()
             .filter_map(|(_, checker)| checker)
@@ -68,7 +68,7 @@ impl SharedRules {
         mistakes: &mut MistakeLog<'_>,
         route: &config::SiteRoute,
         fetcher: &Fetcher,
-    ) -> Option<Rules> {
+    ) -> Option<RouteRules> {
         let written = &route.rules;
         // Both are made before the first failure returns: every mistake is reported at once.
         let pages = self.pages(mistakes, &written.error_pages);
@@ -76,7 +76,7 @@ impl SharedRules {
             Some(changes) => changes::rewrite(mistakes, changes, &route.pattern, fetcher).map(Some),
             None => Some(None),
         };
-        Some(Rules {
+        Some(RouteRules {
             target: written.target.clone(),
             request_headers: written.request_headers.clone(),
             headers: written.headers.clone(),
@@ -95,7 +95,7 @@ impl SharedRules {
         })
     }
 
-    pub(super) fn limit(&mut self, written: &SharedSetting<RateLimit>) -> Limited {
+    pub(super) fn limit(&mut self, written: &SharedSetting<RateLimit>) -> RequestLimit {
         let SharedSetting { value, at } = written;
         let buckets = self.buckets.get_or_insert_with(|| Buckets::new(BUCKETS));
         let limit = self.limits.entry(at.to_string()).or_insert_with(|| {
@@ -103,7 +103,7 @@ impl SharedRules {
             let (count, burst) = (at_least_one(value.count), at_least_one(value.burst));
             buckets.limit(TokenRate::new(count, value.every, burst))
         });
-        Limited {
+        RequestLimit {
             limit: limit.clone(),
             by: value.per.clone(),
             status: value.status,
@@ -119,15 +119,15 @@ impl SharedRules {
         &mut self,
         mistakes: &mut MistakeLog<'_>,
         written: &config::BasicAuth,
-    ) -> Option<Basic> {
+    ) -> Option<BasicAuth> {
         let known = self.checkers.iter().find(|(path, _)| *path == written.file);
         let checker = match known {
             Some((_, checker)) => checker.clone(),
             None => {
                 let verifier = self
                     .verifier
-                    .get_or_insert_with(|| Verifier::new(verifying_threads()));
-                let checker = match Checker::load(&written.file, Arc::clone(verifier)) {
+                    .get_or_insert_with(|| PasswordPool::new(verifying_threads()));
+                let checker = match PasswordFile::load(&written.file, Arc::clone(verifier)) {
                     Ok(checker) => Some(Arc::new(checker)),
                     Err(error) => {
                         let cure = "a line for each user, as `htpasswd -B FILE USER` writes it";
@@ -146,7 +146,7 @@ impl SharedRules {
                 checker
             }
         };
-        Some(Basic {
+        Some(BasicAuth {
             checker: checker?,
             realm: written.realm.clone(),
             to: Gatekeeper::Site,
@@ -158,7 +158,7 @@ impl SharedRules {
         &mut self,
         mistakes: &mut MistakeLog<'_>,
         written: &[(u16, PathBuf, SourceSpan)],
-    ) -> Option<Arc<Pages>> {
+    ) -> Option<Arc<ErrorPages>> {
         let files: Vec<_> = written
             .iter()
             .map(|(status, path, _)| (*status, path.clone()))
@@ -166,7 +166,7 @@ impl SharedRules {
         if let Some(known) = self.page_sets.get(&files) {
             return Some(Arc::clone(known));
         }
-        let mut pages = Some(Pages::default());
+        let mut pages = Some(ErrorPages::default());
         for (status, path, at) in written {
             let page = self.pages.entry(path.clone()).or_insert_with(|| {
                 let cure = "a file of at most 1 MB with a name that ends in .html, .json or .txt";
@@ -196,7 +196,7 @@ fn verifying_threads() -> NonZeroUsize {
     }
 }
 
-fn page(path: &Path) -> Result<Page, String> {
+fn page(path: &Path) -> Result<ErrorPage, String> {
     let media_type = match path.extension().and_then(|extension| extension.to_str()) {
         Some("html" | "htm") => "text/html; charset=utf-8",
         Some("json") => "application/json",
@@ -214,7 +214,7 @@ fn page(path: &Path) -> Result<Page, String> {
     if body.len() as u64 > LONGEST_PAGE {
         return Err("longer than 1 MB".to_owned());
     }
-    Ok(Page {
+    Ok(ErrorPage {
         body,
         media_type: media_type.to_owned(),
     })
@@ -245,8 +245,8 @@ pub(super) fn folder(mistakes: &mut MistakeLog<'_>, files: &config::StaticFiles)
 }
 
 /// The rules of a route for which the configuration sets none.
-pub(super) fn defaults(rates: MinRates) -> Rules {
-    Rules {
+pub(super) fn defaults(rates: MinRates) -> RouteRules {
+    RouteRules {
         target: TargetRewrite::None,
         request_headers: HeaderRules::default(),
         headers: HeaderRules::default(),

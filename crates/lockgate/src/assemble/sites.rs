@@ -11,11 +11,13 @@ use lockgate_http::h1::HeadLimits;
 use lockgate_net::thread_pool::ThreadPool;
 use lockgate_proxy::action::forward_auth::ForwardAuth;
 use lockgate_proxy::action::proxy::Proxy;
-use lockgate_proxy::admit::basic_auth::Checker;
-use lockgate_proxy::answer::Pages;
-use lockgate_proxy::downstream::{Listener, SecureSites, Service};
+use lockgate_proxy::admit::basic_auth::PasswordFile;
+use lockgate_proxy::downstream::{ListenerService, ListenerSettings, SecureSites};
+use lockgate_proxy::error_response::ErrorPages;
 use lockgate_proxy::files::{Files, Symlinks};
-use lockgate_proxy::route::{Clash, Router, Rule, SiteRoutes, Unreachable};
+use lockgate_proxy::route::{
+    Clash, RouteEntry, Router, SiteRoutes, Unreachable,
+};
 use lockgate_proxy::site::{self, Action, Admission, Auth};
 use lockgate_proxy::upstream::Pool;
 use lockgate_rules::{HostPattern, Pattern};
@@ -57,7 +59,7 @@ const DISK_THREADS: NonZeroUsize = NonZeroUsize::new(4).unwrap();
 
 impl AssembledSites {
     /// The pools that sites use, and the files of users.
-    pub(super) fn shared(self) -> (Vec<Arc<Pool>>, Vec<Arc<Checker>>) {
+    pub(super) fn shared(self) -> (Vec<Arc<Pool>>, Vec<Arc<PasswordFile>>) {
         (self.upstreams, self.guards.checkers())
     }
 }
@@ -161,12 +163,12 @@ impl Assembler<'_> {
         } else {
             (None, self.table(sites, &spoken)?)
         };
-        let listener = Listener {
+        let listener = ListenerSettings {
             name,
             tls,
             accept_proxy: first.accept_proxy,
             handshake: config.timeouts.handshake,
-            service: Service::Http(Box::new(table)),
+            service: ListenerService::Http(Box::new(table)),
         };
         Some(PlannedListener {
             listener: Arc::new(listener),
@@ -202,7 +204,11 @@ impl Assembler<'_> {
         Some(SecureSites { tls, sites: table })
     }
 
-    fn table(&mut self, sites: &[SiteAtAddress<'_>], spoken: &[Protocol]) -> Option<site::Sites> {
+    fn table(
+        &mut self,
+        sites: &[SiteAtAddress<'_>],
+        spoken: &[Protocol],
+    ) -> Option<site::ListenerSites> {
         let config = self.config;
         let mut table = SiteTable::default();
         let mut whole = true;
@@ -228,7 +234,7 @@ impl Assembler<'_> {
             }
         };
         self.unreachable(&table, &unreachable);
-        whole.then(|| site::Sites {
+        whole.then(|| site::ListenerSites {
             http1: spoken.contains(&Protocol::Http1),
             h2c: spoken.contains(&Protocol::H2c),
             ..served(config, router, table.sites, table.routes)
@@ -290,7 +296,7 @@ impl Assembler<'_> {
                 .method
                 .as_ref()
                 .map(|method| method.clone().into_bytes());
-            own.push(Rule {
+            own.push(RouteEntry {
                 method,
                 pattern: route.pattern.clone(),
                 value: table.routes.len(),
@@ -314,7 +320,7 @@ impl Assembler<'_> {
         hosts: Vec<HostPattern>,
     ) {
         let pattern = Pattern::everything();
-        let rule = Rule {
+        let rule = RouteEntry {
             method: None,
             pattern,
             value: table.routes.len(),
@@ -413,7 +419,7 @@ impl Assembler<'_> {
         let threads = threads.clone();
         there.then(|| {
             Arc::new(Files {
-                place,
+                id: place,
                 root: files.root.clone(),
                 symlinks: match files.symlinks {
                     config::SymlinkRule::Inside => Symlinks::Inside,
@@ -482,8 +488,8 @@ impl SiteTable {
         &mut self,
         served: &SiteAtAddress<'_>,
         hosts: Vec<HostPattern>,
-        routes: Vec<Rule>,
-        pages: Arc<Pages>,
+        routes: Vec<RouteEntry>,
+        pages: Arc<ErrorPages>,
     ) {
         self.hosts.push(SiteRoutes { hosts, routes });
         let name = served.site.name.clone();
@@ -491,8 +497,7 @@ impl SiteTable {
             name,
             place: served.place,
             log: served.site.access_log,
-            pages,
-            tls_rules: 0,
+            pages, tls_rules: 0,
         });
         self.site_places.push(served.site.at.clone());
     }
@@ -556,8 +561,8 @@ pub(super) fn served(
     router: Router,
     sites: Vec<site::Site>,
     routes: Vec<site::Route>,
-) -> site::Sites {
-    site::Sites {
+) -> site::ListenerSites {
+    site::ListenerSites {
         router,
         sites,
         routes,

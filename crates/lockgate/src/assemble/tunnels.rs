@@ -6,15 +6,15 @@ use lockgate_config as config;
 use lockgate_http::forwarding::ForwardedClient;
 use lockgate_net::name_cache::NameCache;
 use lockgate_rules::{HeaderOp, HeaderRule, HeaderRules, HostPattern, Pattern, SiteLog};
-use lockgate_proxy::action::connect::{Connect, Forward};
+use lockgate_proxy::action::forward_proxy::{Connect, Forward};
 use lockgate_proxy::action::proxy::Proxy;
 use lockgate_proxy::admit::networks::Networks;
-use lockgate_proxy::admit::targets::Targets;
-use lockgate_proxy::downstream::{Listener, Service};
+use lockgate_proxy::admit::targets::TunnelTargets;
+use lockgate_proxy::downstream::{ListenerService, ListenerSettings};
 use lockgate_proxy::exchange::TunnelLimits;
-use lockgate_proxy::limits::{AtOnce, PerClient};
+use lockgate_proxy::limits::{KeyedLimit, PerClient};
 use lockgate_proxy::route::{self, Router, SiteRoutes};
-use lockgate_proxy::rules::Rules;
+use lockgate_proxy::rules::RouteRules;
 use lockgate_proxy::shaping::Shape;
 use lockgate_proxy::site::{self, Action, Admission, Gatekeeper};
 
@@ -63,7 +63,7 @@ impl Assembler<'_> {
             Some(tls) => Some(tls?.into()),
         };
         let auth = auth?.map(|auth| {
-            site::Auth::Basic(site::Basic {
+            site::Auth::Basic(site::BasicAuth {
                 to: Gatekeeper::Proxy,
                 ..auth
             })
@@ -82,12 +82,12 @@ impl Assembler<'_> {
                 limit,
                 auth,
             },
-            rules: Rules {
+            rules: RouteRules {
                 shape,
                 ..self.forwarded(tunnel)
             },
         };
-        let rule = route::Rule {
+        let rule = route::RouteEntry {
             method: None,
             pattern: Pattern::everything(),
             value: 0,
@@ -99,23 +99,23 @@ impl Assembler<'_> {
         let (router, _) = Router::build(vec![any]).ok()?;
         let site = site::Site {
             name: tunnel.name.clone(),
-            place,
+            index: place,
             log: SiteLog::Shared,
             pages: Arc::default(),
             tls_rules: 0,
         };
-        let sites = site::Sites {
+        let sites = site::ListenerSites {
             tunnels: true,
             http1: tunnel.protocols.contains(&config::Protocol::Http1),
             h2c: tunnel.protocols.contains(&config::Protocol::H2c),
             ..served(config, router, vec![site], vec![route])
         };
-        let listener = Listener {
+        let listener = ListenerSettings {
             name: tunnel.name.clone(),
             tls,
             accept_proxy: tunnel.accept_proxy,
             handshake: tunnel.timeouts.handshake,
-            service: Service::Http(Box::new(sites)),
+            service: ListenerService::Http(Box::new(sites)),
         };
         Some(PlannedListener {
             listener: Arc::new(listener),
@@ -138,7 +138,7 @@ impl Assembler<'_> {
 
     /// The rules of forwarded requests: fields between a client and its proxy are removed (RFC 9110
     /// §11.7).
-    fn forwarded(&self, tunnel: &config::TunnelListener) -> Rules {
+    fn forwarded(&self, tunnel: &config::TunnelListener) -> RouteRules {
         let bare = rules::defaults(self.config.rates);
         if !tunnel.forward {
             return bare;
@@ -151,7 +151,7 @@ impl Assembler<'_> {
             HeaderRules::new(names.iter().map(remove).collect())
                 .expect("each of them may be removed")
         };
-        Rules {
+        RouteRules {
             request_headers: without(&["proxy-authorization", "proxy-authenticate"]),
             headers: without(&["proxy-authenticate", "proxy-authentication-info"]),
             ..bare
@@ -161,7 +161,7 @@ impl Assembler<'_> {
     fn connect(&mut self, tunnel: &config::TunnelListener) -> Connect {
         let TunnelLookups { names, look_ups } = self.tunnels.clone();
         Connect {
-            targets: Targets::new(&tunnel.allow, &tunnel.deny, tunnel.private),
+            targets: TunnelTargets::new(&tunnel.allow, &tunnel.deny, tunnel.private),
             names,
             fresh: tunnel.dns_ttl,
             connect: tunnel.timeouts.connect,
@@ -173,8 +173,8 @@ impl Assembler<'_> {
             },
             proxy_protocol: tunnel.proxy_protocol,
             look_ups,
-            per_client: tunnel.max_per_client.map(AtOnce::new),
-            per_user: tunnel.max_per_user.map(AtOnce::new),
+            per_client: tunnel.max_per_client.map(KeyedLimit::new),
+            per_user: tunnel.max_per_user.map(KeyedLimit::new),
             forward: tunnel.forward.then(|| Forward {
                 proxy: Proxy {
                     upstream: usize::MAX,

@@ -9,7 +9,7 @@ use lockgate_config::{
     TunnelListener, WeightedEndpoint, rates_shown,
 };
 use lockgate_net::tls::{Acceptor, Acceptors};
-use lockgate_proxy::downstream::Service;
+use lockgate_proxy::downstream::ListenerService;
 use lockgate_proxy::site;
 use lockgate_rules::{
     AcceptProxy, Directions, Eject, FixedResponse, HashKey, HostPattern, LimitScope, Pattern,
@@ -28,11 +28,13 @@ pub(super) fn listeners(config: &Config, assembly: &Assembly) -> Value {
             .listeners
             .iter()
             .filter_map(|planned| match &planned.listener.service {
-                Service::Relay(_) | Service::ByHello(_) => {
+                ListenerService::Relay(_) | ListenerService::Sni(_) => {
                     Some(tcp(config, relays.next()?, planned))
                 }
-                Service::Http(sites) if sites.tunnels => Some(tunnel(tunnels.next()?, planned)),
-                Service::Http(sites) => Some(served(config, sites, planned)),
+                ListenerService::Http(sites) if sites.tunnels => {
+                    Some(tunnel(tunnels.next()?, planned))
+                }
+                ListenerService::Http(sites) => Some(served(config, sites, planned)),
             });
     listeners.collect()
 }
@@ -44,7 +46,7 @@ fn tcp(config: &Config, tcp: &Tcp, planned: &PlannedListener) -> Value {
         Some(sites) => served(config, sites, planned),
     };
     let more = match (&tcp.way, &planned.listener.service) {
-        (RelaySelection::Hello(written), Service::ByHello(by_hello)) => {
+        (RelaySelection::Hello(written), ListenerService::Sni(by_hello)) => {
             let asked = written.alpn.iter().map(|(name, _)| json!({ "alpn": name }));
             let asked = asked.chain(
                 written
@@ -133,8 +135,8 @@ fn tunnel(tunnel: &TunnelListener, planned: &PlannedListener) -> Value {
 
 /// A listener of sites. Where its sites have different TLS settings, each site has the index of its
 /// own.
-fn served(config: &Config, sites: &site::Sites, planned: &PlannedListener) -> Value {
-    let written = |one: &site::Site| config.sites.get(one.place);
+fn served(config: &Config, sites: &site::ListenerSites, planned: &PlannedListener) -> Value {
+    let written = |one: &site::Site| config.sites.get(one.index);
     let groups = planned
         .listener
         .tls_of_sites()

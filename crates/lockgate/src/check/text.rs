@@ -181,7 +181,7 @@ fn tunnels(listener: &Value) {
         or(&join(&tunnels["clients"]), "all clients")
     );
     if let Some(file) = tunnels["users"].as_str() {
-        out!("  password of  {file}");
+        out!("  password     {file}");
     }
     out!("  to           {}", join(&tunnels["allow"]));
     let deny = join(&tunnels["deny"]);

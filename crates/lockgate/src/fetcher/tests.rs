@@ -37,7 +37,7 @@ fn next(origin: &Origin) -> (Wire, String) {
     (wire, String::from_utf8(head).unwrap())
 }
 
-fn text(value: &Fetched) -> String {
+fn text(value: &FetchedValue) -> String {
     String::from_utf8(value.load().to_vec()).unwrap()
 }
 

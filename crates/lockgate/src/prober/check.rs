@@ -105,33 +105,33 @@ pub(crate) enum Wrong {
     Tls(#[from] HandshakeError),
     #[error("the connection broke: {0}")]
     Broke(#[from] io::Error),
-    #[error("no answer before the connection ended")]
+    #[error("no response before the connection ended")]
     Ended,
-    #[error("the answer is malformed: {0}")]
+    #[error("the response is malformed: {0}")]
     Head(#[from] HeadError),
-    #[error("the answer is malformed: {0}")]
+    #[error("the response is malformed: {0}")]
     Framing(#[from] FramingError),
-    #[error("the answer is malformed: {0}")]
+    #[error("the response is malformed: {0}")]
     Body(#[from] BodyError),
-    #[error("the answer is too long")]
+    #[error("the response is too long")]
     TooLong,
-    #[error("answered {0}")]
+    #[error("status {0}")]
     Status(u16),
-    #[error("the answer's body lacks what is expected")]
+    #[error("the body of the response lacks the expected text")]
     Lacking,
-    #[error("what it says lacks what is expected")]
+    #[error("the received bytes lack the expected text")]
     Unexpected,
     #[error("HTTP/2: {0}")]
     H2(String),
-    #[error("the request cannot be said in HTTP/2")]
+    #[error("the request cannot be sent over HTTP/2")]
     Unsayable,
-    #[error("the answer is none of the gRPC health protocol")]
+    #[error("the response does not follow the gRPC health protocol")]
     NoGrpc,
-    #[error("answered grpc-status {0}")]
+    #[error("grpc-status {0}")]
     Grpc(String),
     #[error("the service is {0}")]
     NotServing(&'static str),
-    #[error("no answer within {0:?}")]
+    #[error("no response within {0:?}")]
     Late(Duration),
 }
 

@@ -89,10 +89,10 @@ fn an_endpoint_falls_and_rises_by_what_it_answers() {
     endpoint.failed(EndpointFailure::Unreachable, 0, None, || false);
     for (status, up, why) in [
         (200, true, None),
-        (500, true, Some("answered 500")),
+        (500, true, Some("status 500")),
         (200, true, None),
-        (500, true, Some("answered 500")),
-        (503, false, Some("answered 503")),
+        (500, true, Some("status 500")),
+        (503, false, Some("status 503")),
         (200, false, None),
         (200, true, None),
     ] {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use lockgate_net::tls::{Acceptor, KeyRotation, KeysReloaded, TicketRing, TlsSetupError};
-use lockgate_proxy::admit::basic_auth::Checker;
+use lockgate_proxy::admit::basic_auth::PasswordFile;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::file_watcher::FileWatcher;
@@ -82,7 +82,7 @@ fn reload_certificates(listener: &str, acceptor: &Acceptor) {
     }
 }
 
-fn reload_users(checker: &Checker, changed: bool) {
+fn reload_users(checker: &PasswordFile, changed: bool) {
     match checker.reload() {
         Ok(()) if changed => tracing::info!(path = %checker.path().display(), "users replaced"),
         Ok(()) => {}

@@ -130,7 +130,7 @@ fn check_shows_tunnels_and_their_targets() {
     for line in [
         "  no TLS       HTTP/1.1\n  tunnels for  10.0.0.0/8\n",
         "  to           *.a.test:80,443, 10.0.0.0/8:443, [fd00::/8]:*\n  not to       b.a.test:*\n",
-        "  addresses    public, and private networks that are allowed above\n  at most      7 tunnels of a client, 1h\n",
+        "  addresses    public, and private networks that are allowed above\n  at most      7 tunnels per client, 1h\n",
         "  PROXY        v2 to the targets\n",
         "  timeouts     handshake 10s, connect 5s, idle 1h; names for 1m\n",
         "  to           *:443\n",
@@ -195,7 +195,7 @@ fn check_shows_tls_rules_with_their_hosts() {
     assert!(
         ended
             .stderr
-            .contains("warning[W0107]: no certificate is for inner.app.test"),
+            .contains("warning[W0107]: no certificate covers inner.app.test"),
         "{}",
         ended.stderr
     );

@@ -38,7 +38,9 @@ fn quiet_suppresses_progress_but_not_failed_pushes() {
     let ended = load(&["--duration", "1200ms", "--quiet", "--push", &url]);
     assert_eq!(ended.code, Some(0));
     let lines: Vec<_> = ended.stderr.lines().collect();
-    let begin = format!("lockgate: the push gateway takes nothing, the run goes on: {url}: ");
+    let begin = format!(
+        "lockgate: the push gateway does not accept the counts, and the run goes on: {url}: "
+    );
     assert!(lines[0].starts_with(&begin), "{lines:?}");
     assert!(
         lines[1].starts_with("lockgate: 2 of 2 pushes failed; "),

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use http::Method;
-use lockgate_proxy::access_log::reference::{CONNECTION, EXCHANGE, Field};
-use lockgate_proxy::access_log::{Cause, Side};
+use lockgate_proxy::access_log::reference::{CONNECTION, EXCHANGE, LogField};
+use lockgate_proxy::access_log::{Cause, CauseSide};
 use lockgate_testkit::exposition::{Parsed, parse};
 use lockgate_testkit::h2::frame::{frame, kind};
 use lockgate_testkit::h2::{Client, Peer};
@@ -149,9 +149,9 @@ fn families(gate: &Lockgate) -> Vec<Parsed> {
     })
 }
 
-fn fields(out: &mut String, table: &[Field]) {
+fn fields(out: &mut String, table: &[LogField]) {
     out.push_str("| field | meaning |\n|---|---|\n");
-    for Field { name, meaning } in table {
+    for LogField { name, meaning } in table {
         let _ = writeln!(out, "| `{name}` | {meaning} |");
     }
 }
@@ -171,7 +171,7 @@ fn document(families: &[Parsed]) -> String {
         );
     }
     out.push_str("\nThe field `side` says where it went wrong: ");
-    let sides = Side::ALL.map(|side| format!("`{}` is {}", side.as_str(), side.meaning()));
+    let sides = CauseSide::ALL.map(|side| format!("`{}` is {}", side.as_str(), side.meaning()));
     let _ = writeln!(out, "{}.", sides.join("; "));
     out.push_str(
         "\n## The access log: a request\n\nOne line for each request, when its answer has ended. ",

@@ -205,7 +205,7 @@ fn srv_endpoints_follow_their_records_without_failures() {
     // RFC 2782: records of a lower priority are used when none of the best is reachable.
     server.set(|zone| zone.records = vec![(0, 1, 1), (9, 1, one)]);
     until(&["one"]);
-    gate.says("127.0.0.1:1 is there, at [127.0.0.1:1]");
+    gate.says("127.0.0.1:1 is a new record of the service, at [127.0.0.1:1]");
 }
 
 #[test]
@@ -330,7 +330,7 @@ fn the_sticky_cookie_of_srv_endpoints_identifies_the_record() {
         });
         server.set(|zone| zone.records = records.to_vec());
         gate.says(&format!(
-            "127.0.0.1:{} is there, at [127.0.0.1:{0}]",
+            "127.0.0.1:{} is a new record of the service, at [127.0.0.1:{0}]",
             records[1].2
         ));
         (server, gate)

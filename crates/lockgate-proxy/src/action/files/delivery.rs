@@ -1,4 +1,4 @@
-//! The body of an answer that is made of bytes in memory and of parts of files.
+//! The body of a response that is made of bytes in memory and of parts of files.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -19,14 +19,15 @@ use tokio::sync::oneshot;
 
 use crate::body::WriteError;
 use crate::files::Files;
-use crate::files::file::File;
-use crate::files::load::Content;
+use crate::files::file::ServedFile;
+use crate::files::representation::FileContent;
 use crate::message::ClientExchange;
 
-/// How much of a file is asked for at once: every call ends with a segment that may be short.
+/// Bytes of a file that one sendfile call asks for: every call ends with a segment that may be
+/// short.
 const PIECE: u64 = 1024 * 1024;
-/// How much of it is read at once where it must pass through us: at first, and once the client has
-/// shown that it takes it.
+/// Bytes of a file that one read asks for, where they are copied through us: at first, and once the
+/// client has shown that it takes them.
 const FIRST: u64 = 16 * 1024;
 const COPIED: u64 = 128 * 1024;
 /// Parts that move in one turn; then the worker's other connections have theirs.
@@ -34,17 +35,17 @@ const TURNS: usize = 16;
 /// Milliseconds for which a file that was all in the kernel's memory is taken to be still there.
 const RESIDENT: u64 = 1_000;
 
-/// Why a body did not come to its end.
+/// Why a body was not sent to its end.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Broken {
+pub(super) enum DeliveryError {
     /// The client has gone.
     #[error(transparent)]
     Client(#[from] WriteError),
-    /// The file was changed or cut while it was sent: nobody gets half of the one and half of the
-    /// other.
+    /// The file was changed or cut while it was sent: no client gets half of one version and half
+    /// of the other.
     #[error("the file was changed while it was sent")]
     Changed,
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("the file cannot be read: {0}")]
     Unreadable(Errno),
     /// Too many others wait for the disk.
@@ -53,25 +54,25 @@ pub(super) enum Broken {
 }
 
 /// A part of a body.
-pub(super) enum Part {
+pub(super) enum BodyPart {
     Bytes(Bytes),
     File {
-        file: Rc<File>,
+        file: Rc<ServedFile>,
         coding: Coding,
         offset: u64,
         len: u64,
     },
     /// All of a file, compressed as it is read; the encoder is away while a thread has it.
     Encoded {
-        file: Rc<File>,
+        file: Rc<ServedFile>,
         encoder: Option<Box<ContentEncoder>>,
         offset: u64,
         len: u64,
     },
 }
 
-impl Part {
-    /// How many bytes it will be; nothing where nobody knows yet.
+impl BodyPart {
+    /// Its length in bytes; `None` where it is not known yet.
     fn len(&self) -> Option<u64> {
         match self {
             Self::Bytes(bytes) => Some(bytes.len() as u64),
@@ -81,13 +82,13 @@ impl Part {
     }
 }
 
-/// What is being read by a thread, and compressed where there is an encoder.
-type Reading = oneshot::Receiver<Result<Read, Errno>>;
+/// The result of a read on a thread, compressed where there is an encoder.
+type PendingRead = oneshot::Receiver<Result<ReadPiece, Errno>>;
 
 #[derive(Default)]
-struct Read {
+struct ReadPiece {
     bytes: Bytes,
-    /// How much of the file that is.
+    /// Bytes of the file that were read.
     taken: u64,
     encoder: Option<Box<ContentEncoder>>,
 }
@@ -95,18 +96,18 @@ struct Read {
 /// A body on its way.
 #[derive(Default)]
 pub(super) struct Delivery {
-    parts: VecDeque<Part>,
-    /// What was read of the first part, where it must pass through us.
+    parts: VecDeque<BodyPart>,
+    /// Bytes that were read of the first part, where they are copied through us.
     piece: Bytes,
-    reading: Option<Reading>,
+    reading: Option<PendingRead>,
     /// Whether something of a file has been sent: the rest must be of the same.
     begun: bool,
-    /// How much of a file is read at once.
+    /// Bytes of a file that one read asks for.
     step: u64,
 }
 
 impl Delivery {
-    pub(super) fn new(parts: impl IntoIterator<Item = Part>) -> Self {
+    pub(super) fn new(parts: impl IntoIterator<Item = BodyPart>) -> Self {
         let parts = parts
             .into_iter()
             .filter(|part| part.len() != Some(0))
@@ -118,9 +119,9 @@ impl Delivery {
         }
     }
 
-    /// Bytes that are left; nothing where nobody knows yet.
+    /// Bytes that are left; `None` where their number is not known yet.
     pub(super) fn len(&self) -> Option<u64> {
-        let parts: Option<u64> = self.parts.iter().map(Part::len).sum();
+        let parts: Option<u64> = self.parts.iter().map(BodyPart::len).sum();
         parts.map(|parts| parts + self.piece.len() as u64)
     }
 
@@ -142,10 +143,10 @@ impl Delivery {
         files: &Files,
         now: u64,
         mut shaper: Option<&mut Shaper>,
-    ) -> Poll<Result<(), Broken>> {
+    ) -> Poll<Result<(), DeliveryError>> {
         for _ in 0..TURNS {
             if down.is_finished() {
-                return down.poll_flush(cx).map_err(Broken::from);
+                return down.poll_flush(cx).map_err(DeliveryError::from);
             }
             let mut allowed = usize::MAX;
             if let Some(shaper) = shaper.as_deref_mut()
@@ -172,11 +173,11 @@ impl Delivery {
             }
             match self.parts.front_mut() {
                 None => down.finish(None, |_| true),
-                Some(Part::Bytes(bytes)) => {
+                Some(BodyPart::Bytes(bytes)) => {
                     self.piece = std::mem::take(bytes);
                     self.parts.pop_front();
                 }
-                Some(Part::File { .. }) => {
+                Some(BodyPart::File { .. }) => {
                     let polled = self.poll_file(cx, down, files, now, allowed);
                     spend(
                         shaper.as_deref_mut(),
@@ -184,7 +185,7 @@ impl Delivery {
                     );
                     ready!(polled)?;
                 }
-                Some(Part::Encoded { .. }) => ready!(self.poll_encoded(cx, down, files))?,
+                Some(BodyPart::Encoded { .. }) => ready!(self.poll_encoded(cx, down, files))?,
             }
         }
         cx.waker().wake_by_ref();
@@ -199,9 +200,9 @@ impl Delivery {
         files: &Files,
         now: u64,
         allowed: usize,
-    ) -> Poll<Result<(), Broken>> {
+    ) -> Poll<Result<(), DeliveryError>> {
         let (last, begun) = (self.parts.len() == 1, self.begun);
-        let Some(Part::File {
+        let Some(BodyPart::File {
             file,
             coding,
             offset,
@@ -213,28 +214,29 @@ impl Delivery {
         let form = file.form(*coding);
         let wanted = (*len).min(PIECE);
         let moved = match &form.content {
-            Content::Held(bytes) => {
+            FileContent::Held(bytes) => {
                 let [start, end] =
                     [*offset, *offset + *len].map(|at| usize::try_from(at).unwrap_or(usize::MAX));
                 self.piece = bytes.slice(start.min(bytes.len())..end.min(bytes.len()));
                 self.piece.len() as u64
             }
             // Before it was begun it was looked at where it was found.
-            Content::Open(_) if begun && self.reading.is_none() && !form.is_unchanged() => {
-                return Poll::Ready(Err(Broken::Changed));
+            FileContent::Open(_) if begun && self.reading.is_none() && !form.is_unchanged() => {
+                return Poll::Ready(Err(DeliveryError::Changed));
             }
-            Content::Open(descriptor) => match &mut self.reading {
+            FileContent::Open(descriptor) => match &mut self.reading {
                 Some(reading) => {
-                    let read = ready!(Pin::new(reading).poll(cx)).map_err(|_| Broken::Busy)?;
+                    let read =
+                        ready!(Pin::new(reading).poll(cx)).map_err(|_| DeliveryError::Busy)?;
                     self.reading = None;
-                    self.piece = read.map_err(Broken::Unreadable)?.bytes;
+                    self.piece = read.map_err(DeliveryError::Unreadable)?.bytes;
                     if !form.is_unchanged() {
-                        return Poll::Ready(Err(Broken::Changed));
+                        return Poll::Ready(Err(DeliveryError::Changed));
                     }
                     self.piece.len() as u64
                 }
-                // Nothing is read that nobody takes: it can be read again as long as the file is
-                // there.
+                // Bytes that the client does not take are not read: they can be read again as long
+                // as the file is there.
                 None if !down.supports_sendfile() && down.poll_room(cx)?.is_pending() => {
                     return Poll::Pending;
                 }
@@ -251,7 +253,7 @@ impl Delivery {
                         ) {
                             // It may have been written over since it was looked at.
                             Ok(_) if !form.is_unchanged() => {
-                                return Poll::Ready(Err(Broken::Changed));
+                                return Poll::Ready(Err(DeliveryError::Changed));
                             }
                             Ok(read) => {
                                 self.step = (self.step * 2).min(COPIED);
@@ -264,7 +266,9 @@ impl Delivery {
                                     Some(order(&files.threads, descriptor, *offset, wanted)?);
                                 return Poll::Ready(Ok(()));
                             }
-                            Err(error) => return Poll::Ready(Err(Broken::Unreadable(error))),
+                            Err(error) => {
+                                return Poll::Ready(Err(DeliveryError::Unreadable(error)));
+                            }
                         },
                     }
                 }
@@ -276,7 +280,7 @@ impl Delivery {
         };
         // It has become shorter.
         if moved == 0 {
-            return Poll::Ready(Err(Broken::Changed));
+            return Poll::Ready(Err(DeliveryError::Changed));
         }
         (*offset, *len) = (*offset + moved, *len - moved);
         self.begun = true;
@@ -293,8 +297,8 @@ impl Delivery {
         cx: &mut Context<'_>,
         down: &mut D,
         files: &Files,
-    ) -> Poll<Result<(), Broken>> {
-        let Some(Part::Encoded {
+    ) -> Poll<Result<(), DeliveryError>> {
+        let Some(BodyPart::Encoded {
             file,
             encoder,
             offset,
@@ -305,11 +309,11 @@ impl Delivery {
         };
         let own = &file.loaded.own;
         if let Some(reading) = &mut self.reading {
-            let read = ready!(Pin::new(reading).poll(cx)).map_err(|_| Broken::Busy)?;
+            let read = ready!(Pin::new(reading).poll(cx)).map_err(|_| DeliveryError::Busy)?;
             self.reading = None;
-            let read = read.map_err(Broken::Unreadable)?;
+            let read = read.map_err(DeliveryError::Unreadable)?;
             if read.taken == 0 || !own.is_unchanged() {
-                return Poll::Ready(Err(Broken::Changed));
+                return Poll::Ready(Err(DeliveryError::Changed));
             }
             (*offset, *len) = (*offset + read.taken, *len - read.taken);
             (self.piece, *encoder) = (read.bytes, read.encoder);
@@ -319,8 +323,9 @@ impl Delivery {
             return Poll::Ready(Ok(()));
         }
         ready!(down.poll_room(cx))?;
-        let (Content::Open(descriptor), Some(mut encoder)) = (&own.content, encoder.take()) else {
-            return Poll::Ready(Err(Broken::Busy));
+        let (FileContent::Open(descriptor), Some(mut encoder)) = (&own.content, encoder.take())
+        else {
+            return Poll::Ready(Err(DeliveryError::Busy));
         };
         let (descriptor, offset, wanted, last) = (
             Arc::clone(descriptor),
@@ -335,7 +340,7 @@ impl Delivery {
             if last {
                 encoder.finish(&mut encoded);
             }
-            Ok(Read {
+            Ok(ReadPiece {
                 bytes: encoded.into(),
                 taken: bytes.len() as u64,
                 encoder: Some(encoder),
@@ -345,13 +350,13 @@ impl Delivery {
             files
                 .compressors
                 .submit_continuation(job)
-                .map_err(|_| Broken::Busy)?,
+                .map_err(|_| DeliveryError::Busy)?,
         );
         Poll::Ready(Ok(()))
     }
 }
 
-/// How much is read at once, where usually it is `step`: what a client does not take is held.
+/// Bytes that one read asks for, usually `step`: what a client does not take is held in memory.
 fn at_once(step: u64) -> u64 {
     if memory::level() == MemoryLevel::Easy {
         step
@@ -372,15 +377,17 @@ fn order(
     file: &Arc<OwnedFd>,
     offset: u64,
     wanted: u64,
-) -> Result<Reading, Broken> {
+) -> Result<PendingRead, DeliveryError> {
     let (file, len) = (Arc::clone(file), wanted.min(at_once(COPIED)));
     let job = move || {
-        read(&file, offset, len, DiskWait::Yes).map(|bytes| Read {
+        read(&file, offset, len, DiskWait::Yes).map(|bytes| ReadPiece {
             bytes,
-            ..Read::default()
+            ..ReadPiece::default()
         })
     };
-    threads.submit_continuation(job).map_err(|_| Broken::Busy)
+    threads
+        .submit_continuation(job)
+        .map_err(|_| DeliveryError::Busy)
 }
 
 /// Whether the kernel has a part of a file in memory, as far as its first and last bytes tell.

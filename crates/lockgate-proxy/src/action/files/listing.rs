@@ -5,30 +5,29 @@ use std::cmp::Ordering;
 use lockgate_http::date;
 use lockgate_net::files::{DirectoryEntry, FileKind};
 
-use crate::answer::Form;
+use crate::error_response::BodyFormat;
 use crate::escape;
 use crate::files::resolve::escaped;
 
 /// Names that one listing has; what is behind them is only counted.
 pub(super) const MOST: usize = 10_000;
 
-/// The order of a listing, as its query says it: `?sort=size&order=desc`. Directories come first in
-/// any.
+/// The order of a listing, from its query: `?sort=size&order=desc`. Directories are first in any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Order {
-    by: By,
+pub(super) struct ListingOrder {
+    by: SortKey,
     descending: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum By {
+enum SortKey {
     Name,
     Size,
     Time,
 }
 
-impl Order {
-    /// What a query says; what it does not know is by name.
+impl ListingOrder {
+    /// The order that a query asks for; an unknown one is by name.
     pub(super) fn of(query: &[u8]) -> Self {
         let value = |name: &[u8]| {
             query
@@ -36,9 +35,9 @@ impl Order {
                 .find_map(|pair| pair.strip_prefix(name)?.strip_prefix(b"="))
         };
         let by = match value(b"sort") {
-            Some(b"size") => By::Size,
-            Some(b"time") => By::Time,
-            _ => By::Name,
+            Some(b"size") => SortKey::Size,
+            Some(b"time") => SortKey::Time,
+            _ => SortKey::Name,
         };
         Self {
             by,
@@ -53,9 +52,9 @@ impl Order {
     fn compare(self, a: &DirectoryEntry, b: &DirectoryEntry) -> Ordering {
         let first = |entry: &DirectoryEntry| entry.kind != FileKind::Directory;
         let inner = match self.by {
-            By::Name => a.name.cmp(&b.name),
-            By::Size => a.size.cmp(&b.size),
-            By::Time => a.modified.cmp(&b.modified),
+            SortKey::Name => a.name.cmp(&b.name),
+            SortKey::Size => a.size.cmp(&b.size),
+            SortKey::Time => a.modified.cmp(&b.modified),
         };
         let inner = inner.then_with(|| a.name.cmp(&b.name));
         first(a).cmp(&first(b)).then(if self.descending {
@@ -66,25 +65,25 @@ impl Order {
     }
 }
 
-/// What is in a directory.
+/// The entries of a directory, to be written in one of the formats.
 #[derive(Debug)]
-pub(super) struct Listing<'a> {
+pub(super) struct DirectoryListing<'a> {
     /// The path as it was asked for, decoded.
     pub(super) path: &'a [u8],
     /// In this order.
     pub(super) entries: &'a [DirectoryEntry],
-    /// How many names there are beside these.
+    /// The number of names beside these.
     pub(super) more: usize,
-    pub(super) order: Order,
+    pub(super) order: ListingOrder,
 }
 
-impl Listing<'_> {
+impl DirectoryListing<'_> {
     /// Writes it.
-    pub(super) fn write(&self, form: Form, out: &mut Vec<u8>) {
+    pub(super) fn write(&self, form: BodyFormat, out: &mut Vec<u8>) {
         match form {
-            Form::Html => self.html(out),
-            Form::Json => self.json(out),
-            Form::Text => self.text(out),
+            BodyFormat::Html => self.html(out),
+            BodyFormat::Json => self.json(out),
+            BodyFormat::Text => self.text(out),
         }
     }
 
@@ -142,9 +141,9 @@ impl Listing<'_> {
         escape::html(out, &path);
         out.extend_from_slice(b"</h1>\n<table>\n<tr>");
         for (by, name, title) in [
-            (By::Name, "name", "Name"),
-            (By::Size, "size", "Size"),
-            (By::Time, "time", "Changed"),
+            (SortKey::Name, "name", "Name"),
+            (SortKey::Size, "size", "Size"),
+            (SortKey::Time, "time", "Changed"),
         ] {
             // The one that it is sorted by turns it around.
             let order = if self.order.by == by && !self.order.descending {

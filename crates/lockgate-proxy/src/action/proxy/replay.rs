@@ -2,12 +2,12 @@
 
 use lockgate_net::memory::{self, MemoryLevel};
 
-/// What is kept of the body of a request that may be sent twice.
+/// Bytes that are kept of the body of an idempotent request.
 const IDEMPOTENT: usize = 64 * 1024;
-/// Of one that may not, only what may still be in our own buffers: it is sent again only if nothing
-/// has left.
+/// Bytes that are kept of another body: as many as may still be in our own buffers. It is sent
+/// again only if nothing has left.
 const UNSENT: usize = 20 * 1024;
-/// Of either while memory is scarce.
+/// Bytes of either while memory is scarce.
 const LEAN: usize = 4 * 1024;
 
 /// The beginning of a body.
@@ -17,7 +17,7 @@ pub(super) struct Replay {
     limit: usize,
     /// Whether nothing of what was taken is missing.
     whole: bool,
-    /// What this attempt has sent of it.
+    /// The offset of the next byte that this attempt sends.
     at: usize,
 }
 
@@ -49,7 +49,7 @@ impl Replay {
         }
     }
 
-    /// What is to be sent before anything new.
+    /// The bytes that are to be sent before new ones.
     pub(super) fn again(&self) -> Option<&[u8]> {
         self.data.get(self.at..).filter(|data| !data.is_empty())
     }
@@ -63,13 +63,13 @@ impl Replay {
         self.whole
     }
 
-    /// There will be no other attempt: this one still sends what is left to send again, and nothing
-    /// more is kept.
+    /// There will be no other attempt: this one still sends the rest of the kept bytes, and no more
+    /// are kept.
     pub(super) fn settle(&mut self) {
         self.whole = false;
     }
 
-    /// Begins anew; `false` when that is not possible.
+    /// Starts again from the beginning; `false` when that is not possible.
     pub(super) fn rewind(&mut self) -> bool {
         self.at = 0;
         self.whole

@@ -1,25 +1,30 @@
-//! The answer that a relay gives where nobody is up: to clients that speak HTTP/1, as far as we can
-//! read them.
+//! The response of a relay with no endpoint up: to clients that speak HTTP/1, as far as we can read
+//! them.
 //!
-//! TLS that is passed through cannot be read, and whatever else comes has no words for it: those
-//! are closed.
+//! TLS that is passed through cannot be read, and other protocols have no such response: those
+//! connections are closed.
 
 use std::future::poll_fn;
 
 use lockgate_net::client_hello::{self, FirstProtocol};
 use lockgate_net::stream::{ReadBuffer, Stream, StreamError};
 
-use super::Connection;
+use super::ClientConnection;
 use super::open::{FAREWELL, FAREWELL_READS};
-use crate::action::relay::Client;
-use crate::answer::{ErrorAnswer, Fault, Form, Page};
+use crate::action::relay::ClientTransport;
+use crate::error_response::{BodyFormat, ErrorPage, ErrorResponse, HttpFault};
 
 /// The most of a head that is heard before it is answered.
 const HEAD: usize = 16 * 1024;
 
-impl Connection {
-    /// Answers a client whose first bytes are a request of HTTP/1; says whether it did.
-    pub(super) async fn maintenance(&self, client: Client, status: u16, page: &Page) -> bool {
+impl ClientConnection {
+    /// Responds to a client that begins with a request of HTTP/1; tells whether it did.
+    pub(super) async fn respond_maintenance(
+        &self,
+        client: ClientTransport,
+        status: u16,
+        page: &ErrorPage,
+    ) -> bool {
         if self
             .negotiated
             .as_ref()
@@ -33,11 +38,11 @@ impl Connection {
         self.guard.phase(self.listener.handshake);
         let begins = self
             .guard
-            .within(speaks_http(&mut stream, &mut inbox))
+            .within(begins_http(&mut stream, &mut inbox))
             .await;
         if matches!(begins, Ok(Ok(true))) {
-            // Who does not come to its end in time is answered all the same.
-            let _ = self.guard.within(hear_head(&mut stream, &mut inbox)).await;
+            // A client that does not finish its head in time gets the response all the same.
+            let _ = self.guard.within(read_head(&mut stream, &mut inbox)).await;
         }
         self.guard
             .watch()
@@ -48,59 +53,61 @@ impl Connection {
             return false;
         }
         let has_body = !inbox.bytes().starts_with(b"HEAD ");
-        let words = self.words(status, page, has_body);
+        let response = self.maintenance_response(status, page, has_body);
         self.guard.phase(FAREWELL);
         if !matches!(
-            self.guard.within(tell(&mut stream, &inbox, &words)).await,
+            self.guard
+                .within(send(&mut stream, &inbox, &response))
+                .await,
             Ok(Ok(()))
         ) {
             return false;
         }
-        self.guard.watch().meter.sent.set(words.len() as u64);
+        self.guard.watch().meter.sent.set(response.len() as u64);
         self.guard.phase(FAREWELL);
-        let _ = self.guard.within(hear_out(&mut stream, &mut inbox)).await;
+        let _ = self.guard.within(drain(&mut stream, &mut inbox)).await;
         true
     }
 
-    fn words(&self, status: u16, page: &Page, has_body: bool) -> Vec<u8> {
-        let answer = ErrorAnswer {
+    fn maintenance_response(&self, status: u16, page: &ErrorPage, has_body: bool) -> Vec<u8> {
+        let answer = ErrorResponse {
             status,
-            ..ErrorAnswer::of(Fault::NoEndpoint)
+            ..ErrorResponse::of(HttpFault::NoEndpoint)
         };
-        let (mut head, body) = answer.make(Form::Text, Some(page));
+        let (mut head, body) = answer.render(BodyFormat::Text, Some(page));
         head.fields.append(b"Date", &self.worker.date());
         head.fields.append(b"Connection", b"close");
-        let mut words = format!("HTTP/1.1 {} ", head.status).into_bytes();
-        words.extend_from_slice(head.reason());
-        words.extend_from_slice(b"\r\n");
-        head.fields.write(&mut words, |_| true);
-        words.extend_from_slice(b"\r\n");
+        let mut response = format!("HTTP/1.1 {} ", head.status).into_bytes();
+        response.extend_from_slice(head.reason());
+        response.extend_from_slice(b"\r\n");
+        head.fields.write(&mut response, |_| true);
+        response.extend_from_slice(b"\r\n");
         if has_body {
-            words.extend_from_slice(&body);
+            response.extend_from_slice(&body);
         }
-        words
+        response
     }
 }
 
-/// Reads what is left of a request's head, up to [`HEAD`]: who still sends it would not hear an
-/// answer.
-async fn hear_head(stream: &mut Stream, inbox: &mut ReadBuffer) -> Result<(), StreamError> {
-    let mut heard = 0;
+/// Reads the rest of a request's head, up to [`HEAD`]: a client that is still sending would not
+/// read a response.
+async fn read_head(stream: &mut Stream, inbox: &mut ReadBuffer) -> Result<(), StreamError> {
+    let mut searched = 0;
     loop {
         // What was looked at before is not looked at again, however small the pieces are.
-        let new = inbox.bytes().get(heard..).unwrap_or_default();
+        let new = inbox.bytes().get(searched..).unwrap_or_default();
         if new.windows(4).any(|end| end == b"\r\n\r\n") || inbox.bytes().len() > HEAD {
             return Ok(());
         }
-        heard = inbox.bytes().len().saturating_sub(3);
+        searched = inbox.bytes().len().saturating_sub(3);
         if !poll_fn(|cx| stream.poll_read(cx, inbox)).await? {
             return Ok(());
         }
     }
 }
 
-/// Whether what comes begins like a request of HTTP/1: ten bytes say it at most.
-async fn speaks_http(stream: &mut Stream, inbox: &mut ReadBuffer) -> Result<bool, StreamError> {
+/// Whether the first bytes are those of an HTTP/1 request: ten bytes tell at most.
+async fn begins_http(stream: &mut Stream, inbox: &mut ReadBuffer) -> Result<bool, StreamError> {
     loop {
         match client_hello::first_protocol(inbox.bytes()) {
             FirstProtocol::Http => return Ok(!inbox.bytes().starts_with(b"PRI ")),
@@ -113,17 +120,17 @@ async fn speaks_http(stream: &mut Stream, inbox: &mut ReadBuffer) -> Result<bool
     }
 }
 
-async fn tell(stream: &mut Stream, inbox: &ReadBuffer, words: &[u8]) -> Result<(), StreamError> {
+async fn send(stream: &mut Stream, inbox: &ReadBuffer, response: &[u8]) -> Result<(), StreamError> {
     let blocks = inbox.pool();
     let mut sent = 0;
-    while sent < words.len() {
-        sent += poll_fn(|cx| stream.poll_write(cx, &blocks, &[&words[sent..]])).await?;
+    while sent < response.len() {
+        sent += poll_fn(|cx| stream.poll_write(cx, &blocks, &[&response[sent..]])).await?;
     }
     poll_fn(|cx| stream.poll_finish(cx)).await
 }
 
-/// Hears some of what the client still says: a reset could overtake our words.
-async fn hear_out(stream: &mut Stream, inbox: &mut ReadBuffer) {
+/// Reads some of the bytes that the client still sends: a reset could overtake our response.
+async fn drain(stream: &mut Stream, inbox: &mut ReadBuffer) {
     for _ in 0..FAREWELL_READS {
         inbox.consume(inbox.bytes().len());
         if !matches!(poll_fn(|cx| stream.poll_read(cx, inbox)).await, Ok(true)) {

@@ -1,5 +1,4 @@
-//! A connection's first steps, each under the deadline of the opening: who the client is, what it
-//! asks for, its TLS.
+//! The opening of a connection, each step under its deadline: PROXY header, ClientHello, TLS.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -14,121 +13,125 @@ use lockgate_net::tls::session::TlsSession;
 use lockgate_net::tls::{Acceptor, Acceptors};
 use lockgate_rules::{AcceptProxy, ClientAddress};
 
-use super::{Connection, Purpose};
-use crate::access_log::{Cause, Side};
-use crate::action::relay::Client;
-use crate::clients::{Connected, Standing};
+use super::{ClientConnection, ConnectionPurpose};
+use crate::access_log::{Cause, CauseSide};
+use crate::action::relay::ClientTransport;
+use crate::clients::{ClientClass, CountedConnection};
 use crate::clock::{Cut, WaitReason};
-use crate::downstream::by_hello::{ByHello, Chosen};
-use crate::downstream::ending::{Ending, cut_short};
-use crate::downstream::opening::{self, OpeningError, ServerName};
-use crate::downstream::{Listener, Relaying, Service, Way};
+use crate::downstream::opening::{FirstBytes, OpeningError, ServerName};
+use crate::downstream::sni_router::{HelloRoute, SniRouter};
+use crate::downstream::termination::{Termination, termination_of_cut};
+use crate::downstream::{ListenerService, ListenerSettings, RelayRoute, RelaySettings};
 use crate::{limits, memory};
 
-/// For a client that is told something before the close to read it: a reset could overtake it.
+/// The time for a client to read our last bytes before the close: a reset could overtake them.
 pub(super) const FAREWELL: Duration = Duration::from_secs(2);
-/// What such a client may send meanwhile.
+/// Reads from such a client before the close.
 pub(super) const FAREWELL_READS: usize = 16;
 
-/// What shakes hands with a client, and its place among those of the address.
-type Rules = (usize, Arc<Acceptor>);
+/// The acceptor for a client's handshake.
+struct ChosenAcceptor {
+    /// Its index among those of the address.
+    index: usize,
+    acceptor: Arc<Acceptor>,
+}
 
-impl Connection {
-    /// PROXY header, the client's place among its own connections, TLS; and what the connection is
-    /// for.
+impl ClientConnection {
+    /// Reads the PROXY header, takes the client's slot among its own connections, and shakes hands;
+    /// tells the purpose of the connection.
     pub(in crate::downstream) async fn open<'l>(
         &mut self,
         socket: Socket,
-        listener: &'l Listener,
-    ) -> Result<(Client, Option<limits::Place>, Purpose<'l>), Ending> {
+        listener: &'l ListenerSettings,
+    ) -> Result<
+        (
+            ClientTransport,
+            Option<limits::PerClientPermit>,
+            ConnectionPurpose<'l>,
+        ),
+        Termination,
+    > {
         let mut received = Vec::new();
+        let mut first = FirstBytes {
+            socket: &socket,
+            received: &mut received,
+        };
         if listener.accept_proxy != AcceptProxy::Never {
-            self.introduced(&socket, &mut received).await?;
+            self.read_proxy_header(&mut first).await?;
         }
-        let place = self.enter().await?;
+        let slot = self.take_client_slot().await?;
         let began = Instant::now();
-        let (purpose, rules) = match &listener.service {
-            Service::Relay(relaying) => {
+        let (purpose, chosen) = match &listener.service {
+            ListenerService::Relay(relaying) => {
                 self.limit_lifetime(relaying);
                 if listener.tls.is_none() && relaying.pool.settings.sessions().is_some() {
-                    self.overhear(&socket, &mut received).await?;
+                    self.peek_client_hello(&mut first).await?;
                 }
-                (
-                    Purpose::Relay(relaying),
-                    self.rules(&socket, listener.tls.as_ref(), &mut received)
-                        .await?,
-                )
+                let acceptor = self.choose_acceptor(&mut first, listener.tls.as_ref());
+                (ConnectionPurpose::Relay(relaying), acceptor.await?)
             }
-            Service::Http(sites) => (
-                Purpose::Http(sites),
-                self.rules(&socket, listener.tls.as_ref(), &mut received)
-                    .await?,
-            ),
-            Service::ByHello(by_hello) => self.way(&socket, by_hello, &mut received).await?,
+            ListenerService::Http(sites) => {
+                let acceptor = self.choose_acceptor(&mut first, listener.tls.as_ref());
+                (ConnectionPurpose::Http(sites), acceptor.await?)
+            }
+            ListenerService::Sni(router) => self.route_by_hello(&mut first, router).await?,
         };
-        let Some((place_of_rules, acceptor)) = rules else {
-            self.spoke |= !received.is_empty();
-            self.guard.watch().meter.received.set(received.len() as u64);
-            return Ok((
-                Client {
-                    socket,
-                    session: None,
-                    received,
-                    unsent: Vec::new(),
-                },
-                place,
-                purpose,
-            ));
+        let (session, received, unsent) = match chosen {
+            Some(ChosenAcceptor { index, acceptor }) => {
+                self.rules = index;
+                let (session, unsent) = self
+                    .shake_hands(&socket, &acceptor, received, began)
+                    .await?;
+                (Some(session), Vec::new(), unsent)
+            }
+            None => {
+                self.spoke |= !received.is_empty();
+                self.guard.watch().meter.received.set(received.len() as u64);
+                (None, received, Vec::new())
+            }
         };
-        self.rules = place_of_rules;
-        let (session, unsent) = self.shake(&socket, &acceptor, received, began).await?;
-        Ok((
-            Client {
-                socket,
-                session: Some(session),
-                received: Vec::new(),
-                unsent,
-            },
-            place,
-            purpose,
-        ))
+        let client = ClientTransport {
+            socket,
+            session,
+            received,
+            unsent,
+        };
+        Ok((client, slot, purpose))
     }
 
     /// Holds a connection to the time that it may take in all.
-    fn limit_lifetime(&self, relaying: &Relaying) {
+    fn limit_lifetime(&self, relaying: &RelaySettings) {
         if let Some(lifetime) = relaying.max_lifetime {
             self.guard
                 .limit_lifetime(lifetime.saturating_sub(self.accepted.elapsed()));
         }
     }
 
-    /// What shakes hands with a client, if anything does.
-    async fn rules(
+    /// The acceptor for a client's handshake, if TLS is ended here.
+    async fn choose_acceptor(
         &mut self,
-        socket: &Socket,
+        first: &mut FirstBytes<'_>,
         acceptors: Option<&Acceptors>,
-        received: &mut Vec<u8>,
-    ) -> Result<Option<Rules>, Ending> {
+    ) -> Result<Option<ChosenAcceptor>, Termination> {
         let Some(acceptors) = acceptors else {
             return Ok(None);
         };
         let choose = |hello: &ClientHello<'_>| chosen(acceptors, hello.server_name.as_deref());
-        self.hello(socket, received, choose, unknown)
+        self.read_client_hello(first, choose, unknown)
             .await
             .map(Some)
     }
 
-    /// Where a ClientHello leads. TLS that nobody takes off stays in `received`.
-    async fn way<'l>(
+    /// Routes by the ClientHello. Bytes of TLS that is passed through stay in `received`.
+    async fn route_by_hello<'l>(
         &mut self,
-        socket: &Socket,
-        by_hello: &'l ByHello,
-        received: &mut Vec<u8>,
-    ) -> Result<(Purpose<'l>, Option<Rules>), Ending> {
+        first: &mut FirstBytes<'_>,
+        router: &'l SniRouter,
+    ) -> Result<(ConnectionPurpose<'l>, Option<ChosenAcceptor>), Termination> {
         let mut session = None;
         let choose = |hello: &ClientHello<'_>| {
-            let chosen = by_hello.choose(hello)?;
-            if let Chosen::Relay(Way {
+            let chosen = router.choose(hello)?;
+            if let HelloRoute::Relay(RelayRoute {
                 tls: None,
                 relaying,
             }) = &chosen
@@ -139,32 +142,37 @@ impl Connection {
             Some(chosen)
         };
         let (purpose, acceptors) = match self
-            .hello(socket, received, choose, |_| OpeningError::NoWay)
+            .read_client_hello(first, choose, |_| OpeningError::NoWay)
             .await?
         {
-            Chosen::Relay(way) => {
+            HelloRoute::Relay(way) => {
                 self.session = session;
                 self.limit_lifetime(&way.relaying);
-                (Purpose::Relay(&way.relaying), way.tls.as_ref())
+                (ConnectionPurpose::Relay(&way.relaying), way.tls.as_ref())
             }
-            Chosen::Sites(secure) => (Purpose::Http(&secure.sites), Some(&secure.tls)),
+            HelloRoute::Sites(secure) => {
+                (ConnectionPurpose::Http(&secure.sites), Some(&secure.tls))
+            }
         };
         let Some(acceptors) = acceptors else {
             return Ok((purpose, None));
         };
         match chosen(acceptors, self.server_name.as_deref()) {
             Some(rules) => Ok((purpose, Some(rules))),
-            None => Err(self.refuse(socket, unknown(self.server_name.clone())).await),
+            None => {
+                let error = unknown(self.server_name.clone());
+                Err(self.refuse(first.socket, error).await)
+            }
         }
     }
 
-    /// Which TLS session a client wants to resume whose bytes are relayed as they are. They are the
-    /// endpoint's to judge: where there is no ClientHello, or none in time, they are relayed
-    /// all the same.
-    async fn overhear(&mut self, socket: &Socket, received: &mut Vec<u8>) -> Result<(), Ending> {
+    /// Learns the TLS session that a client wants to resume, where its TLS is passed through. The
+    /// bytes are the endpoint's to judge: without a ClientHello, or with none in time, they are
+    /// relayed all the same.
+    async fn peek_client_hello(&mut self, first: &mut FirstBytes<'_>) -> Result<(), Termination> {
         let look = |hello: &ClientHello<'_>| Box::from(&*hello.session_id);
-        let hello = opening::client_hello(socket, received, self.begins(received.is_empty()), look);
-        let hello = self.guard.within(hello).await;
+        let begins = self.note_waiting(first.received.is_empty());
+        let hello = self.guard.within(first.client_hello(begins, look)).await;
         self.guard.watch().set_wait(WaitReason::Otherwise);
         match hello {
             Ok(Ok((name, session))) => {
@@ -172,17 +180,15 @@ impl Connection {
                 self.session = Some(session);
                 Ok(())
             }
-            Ok(Err(OpeningError::Io(error))) => {
-                Err(Ending::because(Cause::ClientReset, Side::Downstream, error))
-            }
+            Ok(Err(OpeningError::Io(error))) => Err(Termination::client_reset(error)),
             Ok(Err(_)) | Err(Cut::Deadline) => Ok(()),
-            Err(cut) => Err(cut_short(cut, "ClientHello")),
+            Err(cut) => Err(termination_of_cut(cut, "ClientHello")),
         }
     }
 
-    /// Notes that the client is waited for, of which nothing has come yet if it is `silent`; and
-    /// gives what is to be called when something has.
-    fn begins(&self, silent: bool) -> impl Fn() {
+    /// Notes that the client is waited for, which has sent nothing yet if it is `silent`; the
+    /// result is to be called when bytes have come.
+    fn note_waiting(&self, silent: bool) -> impl Fn() {
         let watch = self.guard.watch();
         watch.set_wait(if silent {
             WaitReason::ForRequest
@@ -192,39 +198,38 @@ impl Connection {
         || watch.set_wait(WaitReason::ForOpening)
     }
 
-    /// Reads a ClientHello and what `choose` makes of it; where that is nothing, the client is told
-    /// what `otherwise` says.
-    async fn hello<T>(
+    /// Reads a ClientHello and passes it to `choose`; where that chooses nothing, the client is
+    /// refused with `otherwise`.
+    async fn read_client_hello<T>(
         &mut self,
-        socket: &Socket,
-        received: &mut Vec<u8>,
+        first: &mut FirstBytes<'_>,
         choose: impl FnOnce(&ClientHello<'_>) -> Option<T>,
         otherwise: fn(ServerName) -> OpeningError,
-    ) -> Result<T, Ending> {
-        let hello =
-            opening::client_hello(socket, received, self.begins(received.is_empty()), choose);
-        let hello = self.guard.within(hello).await;
+    ) -> Result<T, Termination> {
+        let begins = self.note_waiting(first.received.is_empty());
+        let hello = self.guard.within(first.client_hello(begins, choose)).await;
         self.guard.watch().set_wait(WaitReason::Otherwise);
-        self.spoke |= !received.is_empty();
+        self.spoke |= !first.received.is_empty();
         match hello {
             Ok(Ok((name, chosen))) => {
                 self.server_name = name;
                 match chosen {
                     Some(chosen) => Ok(chosen),
-                    None => Err(self
-                        .refuse(socket, otherwise(self.server_name.clone()))
-                        .await),
+                    None => {
+                        let error = otherwise(self.server_name.clone());
+                        Err(self.refuse(first.socket, error).await)
+                    }
                 }
             }
-            Ok(Err(error)) => Err(self.refuse(socket, error).await),
+            Ok(Err(error)) => Err(self.refuse(first.socket, error).await),
             Err(cut) => Err(self.timed_out(cut)),
         }
     }
 
-    async fn introduced(&mut self, socket: &Socket, received: &mut Vec<u8>) -> Result<(), Ending> {
+    async fn read_proxy_header(&mut self, first: &mut FirstBytes<'_>) -> Result<(), Termination> {
         let trusted = match self.peer {
             Peer::Ip(address) => (self.worker.shared.trusted)(address.ip()),
-            // Whoever may open the socket's file was let in by its permissions.
+            // The permissions of the socket's file have let the peer in.
             Peer::Unix => true,
         };
         let expected = self.listener.accept_proxy;
@@ -233,10 +238,10 @@ impl Connection {
         let kept = passed.then_some(&mut self.header);
         let begins = || watch.set_wait(WaitReason::ForOpening);
         watch.set_wait(WaitReason::ForRequest);
-        let header = opening::proxy_header(socket, expected, trusted, received, kept, begins);
+        let header = first.proxy_header(expected, trusted, kept, begins);
         let header = self.guard.within(header).await;
         watch.set_wait(WaitReason::Otherwise);
-        self.spoke |= !received.is_empty();
+        self.spoke |= !first.received.is_empty();
         match header {
             Ok(Ok(Some((source, destination)))) => {
                 self.spoke = true;
@@ -245,29 +250,31 @@ impl Connection {
                 Ok(())
             }
             Ok(Ok(None)) => Ok(()),
-            Ok(Err(error)) => Err(self.refuse(socket, error).await),
-            Err(cut) => Err(cut_short(cut, "PROXY header")),
+            Ok(Err(error)) => Err(self.refuse(first.socket, error).await),
+            Err(cut) => Err(termination_of_cut(cut, "PROXY header")),
         }
     }
 
     /// Counts the connection in its client's account.
-    fn count(&self) {
+    fn open_account(&self) {
         let shared = &self.worker.shared;
         let (ip, standing) = match self.client {
-            Peer::Ip(client) if !(shared.trusted)(client.ip()) => (client.ip(), Standing::Ordinary),
+            Peer::Ip(client) if !(shared.trusted)(client.ip()) => {
+                (client.ip(), ClientClass::Ordinary)
+            }
             client => (
                 ClientAddress::from(client.ip()).key_or_nobody(),
-                Standing::Exempt,
+                ClientClass::Exempt,
             ),
         };
-        let connected = Connected::new(shared.clients.of(ip, standing));
+        let connected = CountedConnection::new(shared.clients.of(ip, standing));
         // A connection opens once.
         let _ = self.guard.watch().account.set(connected);
     }
 
     /// Takes the client's place among its own connections, where these are limited.
-    async fn enter(&self) -> Result<Option<limits::Place>, Ending> {
-        self.count();
+    async fn take_client_slot(&self) -> Result<Option<limits::PerClientPermit>, Termination> {
+        self.open_account();
         let Peer::Ip(client) = self.client else {
             return Ok(None);
         };
@@ -275,36 +282,30 @@ impl Connection {
         let Some(table) = &self.worker.shared.per_client else {
             return Ok(None);
         };
-        let full = || {
-            Ending::because(
-                Cause::Limit,
-                Side::Lockgate,
-                "too many connections of this client",
-            )
-        };
+        let full = || Termination::limit("too many connections of this client");
         let mut place = table.enter(client.ip()).ok_or_else(full)?;
         self.guard
             .within(place.wait())
             .await
             .map_err(|cut| match cut {
                 Cut::Deadline => full(),
-                cut => cut_short(cut, "waiting for a slot"),
+                cut => termination_of_cut(cut, "waiting for a slot"),
             })?;
         Ok(Some(place))
     }
 
-    async fn shake(
+    async fn shake_hands(
         &mut self,
         socket: &Socket,
         acceptor: &Acceptor,
         received: Vec<u8>,
         began: Instant,
-    ) -> Result<(Box<TlsSession>, Vec<u8>), Ending> {
-        if let Err(cut) = memory::room(&self.guard, |_| ()).await {
+    ) -> Result<(Box<TlsSession>, Vec<u8>), Termination> {
+        if let Err(cut) = memory::wait_for_memory(&self.guard, |_| ()).await {
             self.worker.cells.memory_refused.inc();
             return Err(match cut {
-                Cut::Deadline => Ending::because(Cause::Limit, Side::Lockgate, "memory"),
-                cut => cut_short(cut, "waiting for memory"),
+                Cut::Deadline => Termination::limit("memory"),
+                cut => termination_of_cut(cut, "waiting for memory"),
             });
         }
         let (handshakes, account) = (
@@ -327,18 +328,14 @@ impl Connection {
             .await;
         watch.set_wait(WaitReason::Otherwise);
         if matches!(made, Err(Cut::Deadline)) && queued.get() {
-            return Err(Ending::because(
-                Cause::Limit,
-                Side::Lockgate,
-                "too many handshakes at once",
-            ));
+            return Err(Termination::limit("too many handshakes at once"));
         }
         let took = began.elapsed();
         self.handshake = Some(took);
         match made {
             Ok(Ok(made)) => {
                 if let Some(cells) = self.cells() {
-                    cells.shook(&made.negotiated, took);
+                    cells.handshake_finished(&made.negotiated, took);
                 }
                 self.negotiated = Some(Box::new(made.negotiated));
                 Ok((made.session, made.unsent))
@@ -348,30 +345,30 @@ impl Connection {
         }
     }
 
-    fn timed_out(&self, cut: Cut) -> Ending {
+    fn timed_out(&self, cut: Cut) -> Termination {
         if cut == Cut::Deadline
             && self.spoke
             && let Some(cells) = self.cells()
         {
             cells.failed("timeout");
         }
-        cut_short(cut, "TLS handshake")
+        termination_of_cut(cut, "TLS handshake")
     }
 
-    async fn handshake_failed(&self, socket: &Socket, error: &HandshakeError) -> Ending {
+    async fn handshake_failed(&self, socket: &Socket, error: &HandshakeError) -> Termination {
         if let Some(cells) = self.cells() {
             cells.failed(error.reason());
         }
         if matches!(error, HandshakeError::Tls(_)) {
             // The alert is sent; it must arrive.
             self.guard.phase(FAREWELL);
-            let _ = self.guard.within(say_farewell(socket, &[])).await;
+            let _ = self.guard.within(send_and_close(socket, &[])).await;
         }
-        Ending::because(Cause::HandshakeFailed, Side::Downstream, error)
+        Termination::handshake_failed(error)
     }
 
     /// Ends a connection that did not open: tells the client why, where there is a way to.
-    async fn refuse(&self, socket: &Socket, error: OpeningError) -> Ending {
+    async fn refuse(&self, socket: &Socket, error: OpeningError) -> Termination {
         if let (Some(reason), Some(cells)) = (error.handshake_reason(), self.cells()) {
             cells.failed(reason);
         }
@@ -379,34 +376,38 @@ impl Connection {
         if !farewell.is_empty() {
             self.guard.phase(FAREWELL);
             // Whether the client waits for it or not, the connection is over.
-            let _ = self.guard.within(say_farewell(socket, &farewell)).await;
+            let _ = self.guard.within(send_and_close(socket, &farewell)).await;
         }
         match error {
-            OpeningError::Closed => Ending::new(Cause::ClientClosed, Side::Downstream),
-            OpeningError::Io(error) => Ending::because(Cause::ClientReset, Side::Downstream, error),
-            OpeningError::Stranger => Ending::because(Cause::RefusedByRule, Side::Lockgate, error),
-            OpeningError::Proxy(_) => {
-                Ending::because(Cause::RefusedByRule, Side::Downstream, error)
+            OpeningError::Closed => Termination::client_closed(),
+            OpeningError::Io(error) => Termination::client_reset(error),
+            OpeningError::Stranger => {
+                Termination::because(Cause::RefusedByRule, CauseSide::Lockgate, error)
             }
-            _ => Ending::because(Cause::HandshakeFailed, Side::Downstream, error),
+            OpeningError::Proxy(_) => {
+                Termination::because(Cause::RefusedByRule, CauseSide::Downstream, error)
+            }
+            _ => Termination::handshake_failed(error),
         }
     }
 }
 
-/// What of `acceptors` a client gets that asks for `name`.
-fn chosen(acceptors: &Acceptors, name: Option<&str>) -> Option<Rules> {
-    acceptors
-        .choose(name)
-        .map(|(place, acceptor)| (place, Arc::clone(acceptor)))
+/// The acceptor for clients that ask for `name`.
+fn chosen(acceptors: &Acceptors, name: Option<&str>) -> Option<ChosenAcceptor> {
+    let (index, acceptor) = acceptors.choose(name)?;
+    Some(ChosenAcceptor {
+        index,
+        acceptor: Arc::clone(acceptor),
+    })
 }
 
 fn unknown(name: ServerName) -> OpeningError {
     name.map_or(OpeningError::NoName, OpeningError::UnknownName)
 }
 
-/// Sends the last words and waits until the client has closed: closing with its bytes unread would
-/// reset the connection, and the reset could overtake what we said.
-pub(super) async fn say_farewell(socket: &Socket, words: &[u8]) -> std::io::Result<()> {
+/// Sends the last bytes and waits until the client has closed: closing with its bytes unread would
+/// reset the connection, and the reset could overtake ours.
+pub(super) async fn send_and_close(socket: &Socket, words: &[u8]) -> std::io::Result<()> {
     let mut sent = 0;
     while sent < words.len() {
         sent += poll_fn(|cx| socket.poll_send(cx, &words[sent..])).await?;

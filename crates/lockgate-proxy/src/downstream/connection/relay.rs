@@ -9,32 +9,32 @@ use lockgate_net::listen::{self, Peer};
 use lockgate_rules::{ProxyVersion, SentHeader};
 use lockgate_net::relay::{ByteObserver, Relay, RelayOutcome};
 
-use super::Connection;
-use crate::access_log::{Cause, Side};
-use crate::action::relay::{Client, Introduction, join};
+use super::ClientConnection;
+use crate::access_log::{Cause, CauseSide};
+use crate::action::relay::{ClientIntroduction, ClientTransport, join};
 use crate::box_future::boxed;
 use crate::clock::{Cut, WaitReason};
-use crate::downstream::ending::{Ending, cut_short, ending};
-use crate::downstream::Relaying;
+use crate::downstream::termination::{Termination, termination_of_cut, termination_of_relay};
+use crate::downstream::RelaySettings;
 use crate::shaping::Shape;
 use crate::upstream::{AffinityInput, DialError, Pool, SessionIdReader};
 
-/// How long session tickets wait for an answer to share a packet with.
+/// The time that session tickets wait for a response to share a packet with.
 const MOMENT: Duration = Duration::from_millis(100);
-/// How long a connection lives before it is worth the system calls that only long-lived ones need.
+/// The age at which a connection is worth the system calls that only long-lived ones need.
 const YOUTH: Duration = Duration::from_secs(5);
 
-impl Connection {
+impl ClientConnection {
     /// Connects to an endpoint and joins the client to it.
     pub(in crate::downstream) async fn join(
         &mut self,
-        client: Client,
-        relaying: &Relaying,
-    ) -> Result<Relay, Ending> {
+        client: ClientTransport,
+        relaying: &RelaySettings,
+    ) -> Result<Relay, Termination> {
         let watch = self.guard.watch();
-        watch.relay.set(Some(relaying.place));
+        watch.relay.set(Some(relaying.index));
         watch.set_wait(WaitReason::ForTunnel);
-        if let Some(cells) = self.worker.cells.relays.get(relaying.place) {
+        if let Some(cells) = self.worker.cells.relays.get(relaying.index) {
             cells.begun.inc();
             cells.open.inc();
         }
@@ -61,15 +61,15 @@ impl Connection {
                 if let Some(cells) = self.cells() {
                     cells.connect.record(took);
                 }
-                if let Some(cells) = self.worker.cells.relays.get(relaying.place) {
+                if let Some(cells) = self.worker.cells.relays.get(relaying.index) {
                     cells.connect.record(took);
                 }
-                let (mut relay, permit) = join(client, dialled, header)
-                    .map_err(|error| Ending::because(Cause::Internal, Side::Lockgate, error))?;
+                let (mut relay, permit) =
+                    join(client, dialled, header).map_err(Termination::internal)?;
                 self.endpoint = Some(permit);
                 if relaying.pool.settings.sessions().is_some() {
                     let (pool, answer) = (Arc::clone(&relaying.pool), SessionIdReader::default());
-                    relay.observe_upstream(Box::new(Learner {
+                    relay.observe_upstream(Box::new(SessionSniffer {
                         pool,
                         member,
                         now,
@@ -78,9 +78,9 @@ impl Connection {
                 }
                 return Ok(relay);
             }
-            Err(DialError::Cut(cut)) => return Err(cut_short(cut, "connecting")),
+            Err(DialError::Cut(cut)) => return Err(termination_of_cut(cut, "connecting")),
             Err(error @ (DialError::Full | DialError::QueueFull | DialError::Exhausted(_))) => {
-                return Err(Ending::because(Cause::Limit, Side::Lockgate, error));
+                return Err(Termination::limit(error));
             }
             Err(error) => error,
         };
@@ -91,20 +91,16 @@ impl Connection {
             .as_ref()
             .filter(|_| matches!(error, DialError::Down));
         if let Some((status, page)) = answer
-            && boxed(|| self.maintenance(client, *status, page)).await
+            && boxed(|| self.respond_maintenance(client, *status, page)).await
         {
             let detail = format_args!("{error}; the client got the maintenance response");
-            return Err(Ending::because(
-                Cause::ConnectFailed,
-                Side::Upstream,
-                detail,
-            ));
+            return Err(Termination::connect_failed(detail));
         }
-        Err(Ending::because(Cause::ConnectFailed, Side::Upstream, error))
+        Err(Termination::connect_failed(error))
     }
 
-    /// What the endpoint is told before the first byte, if anything.
-    fn introduction(&mut self, client: &Client, relaying: &Relaying) -> Vec<u8> {
+    /// The bytes that an endpoint gets before all others, if any: a PROXY header.
+    fn introduction(&mut self, client: &ClientTransport, relaying: &RelaySettings) -> Vec<u8> {
         let version = match relaying.proxy_protocol {
             None => return Vec::new(),
             Some(SentHeader::Pass) if !self.header.is_empty() => {
@@ -113,7 +109,7 @@ impl Connection {
             Some(SentHeader::Pass) => ProxyVersion::V2,
             Some(SentHeader::Own(version)) => version,
         };
-        let introduction = Introduction {
+        let introduction = ClientIntroduction {
             version,
             addresses: self.addresses(|| listen::local_address(&client.socket).ok()),
             server_name: self.server_name.as_deref(),
@@ -143,15 +139,15 @@ impl Connection {
         }
     }
 
-    /// Moves bytes until the connection is over, and says how it ended.
+    /// Moves bytes until the connection is over.
     pub(in crate::downstream) async fn relay(
         &mut self,
         relay: &mut Relay,
         idle: Duration,
         keepalive: Option<Duration>,
-    ) -> Ending {
+    ) -> Termination {
         let Some(permit) = &self.endpoint else {
-            return Ending::new(Cause::Internal, Side::Lockgate);
+            return Termination::new(Cause::Internal, CauseSide::Lockgate);
         };
         let stalls = &permit.endpoint().stalls;
         let meter = &self.guard.watch().meter;
@@ -185,14 +181,14 @@ impl Connection {
                 .await;
         }
         match outcome {
-            Ok(end) => ending(end),
+            Ok(end) => termination_of_relay(end),
             Err(cut) => {
                 relay.abandon().await;
                 if cut == Cut::Memory {
                     // What it has not taken is not to stay in the kernel.
                     relay.reset();
                 }
-                cut_short(cut, "relay")
+                termination_of_cut(cut, "relay")
             }
         }
     }
@@ -200,7 +196,7 @@ impl Connection {
 
 /// Hears which TLS session an endpoint makes or resumes.
 #[derive(Debug)]
-struct Learner {
+struct SessionSniffer {
     pool: Arc<Pool>,
     /// The place of the endpoint.
     member: usize,
@@ -209,7 +205,7 @@ struct Learner {
     answer: SessionIdReader,
 }
 
-impl ByteObserver for Learner {
+impl ByteObserver for SessionSniffer {
     fn observe(&mut self, bytes: &[u8]) -> ControlFlow<()> {
         let Some(session) = self.answer.session(bytes) else {
             return ControlFlow::Continue(());

@@ -13,8 +13,8 @@ use crate::message::{ClientExchange, Persistence};
 /// Bytes of a body that are kept: services that send people elsewhere to log in need few.
 const LONGEST: usize = 64 * 1024;
 
-/// The client's side of the exchange with an auth service: there is no body to be sent, the response
-/// is kept, and the client itself is only looked at for whether it has gone.
+/// The client's side of the exchange with an auth service: there is no body to be sent, the
+/// response is kept, and the client itself is only looked at for whether it has gone.
 pub(super) struct AuthDownstream<'c> {
     gone: &'c mut dyn FnMut(&mut Context<'_>) -> Poll<()>,
     response: AuthResponse,
@@ -131,7 +131,7 @@ impl ClientExchange for AuthDownstream<'_> {
 
     fn limit_body(&mut self, _most: u64) {}
 
-    /// Of these none is about the request.
+    /// None of these is about the client's request.
     fn interim(&mut self, _request: &RequestHead, _answer: &ResponseHead) {}
 
     fn respond(
@@ -162,7 +162,7 @@ impl ClientExchange for AuthDownstream<'_> {
         Poll::Ready(Ok(None))
     }
 
-    /// It was not asked to.
+    /// The question does not ask for a switch.
     fn switch(&mut self, _request: &RequestHead, _answer: &ResponseHead) {}
 
     fn discard(&mut self) {}

@@ -8,41 +8,42 @@ use lockgate_http::request_target::RequestTarget;
 use lockgate_rules::Pattern;
 
 use super::auth_response::{AuthDownstream, AuthResponse};
-use super::{Exchange, Serving};
+use super::{Exchange, ServeContext};
 use crate::action::forward_auth::ForwardAuth;
-use crate::answer::Fault;
 use crate::clock::WaitReason;
+use crate::error_response::HttpFault;
 use crate::exchange::{Dispatch, ExchangeFailure, ExchangeOutcome, RoutedRequest};
 use crate::message::{ClientExchange, OutgoingHead, OutgoingRequest, Persistence};
 
 /// Why a request was not authorized.
 pub(super) enum Denial {
-    /// The service has said so, by this response.
+    /// The service has denied it, by this response.
     Response(AuthResponse),
     /// The service could not be asked.
     Failure(ExchangeFailure),
 }
 
 impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
-    /// Asks `auth` about the request, of whose body nothing is read. Where it is authorized, its
-    /// fields are as the service has said. Without a response none is.
+    /// Asks `auth` about the request without its body. An authorized request gets the fields
+    /// that the service answers with. Without a response it is not authorized.
     pub(super) async fn authorize(
         &mut self,
-        (auth, pattern): (&'s ForwardAuth, &Pattern),
+        auth: &'s ForwardAuth,
+        pattern: &Pattern,
         target: &RequestTarget<'_>,
         outgoing: &mut OutgoingHead<'_>,
     ) -> Result<(), Denial> {
-        let Serving {
+        let ServeContext {
             connection,
             sites,
             client,
             guard,
-        } = *self.serving;
+        } = *self.context;
         let worker = &connection.worker;
         let mut outcome = ExchangeOutcome::default();
         let (answered, response) = {
             let question = auth.question(self.head, outgoing.fields(), target);
-            let host = self.host(target);
+            let host = self.host_name(target);
             let id = self.record.id;
             let pool = worker.upstream(auth.proxy.upstream).pool();
             let preference =
@@ -51,7 +52,7 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
                 .settings
                 .proxy_protocol
                 .is_some()
-                .then(|| self.serving.addresses(self.down))
+                .then(|| self.context.addresses(self.down))
                 .flatten();
             let request = RoutedRequest {
                 worker,
@@ -72,7 +73,7 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
                 pattern,
                 rules: &auth.rules,
             };
-            let site = self.record.site.map(|site| sites.sites[site].place);
+            let site = self.record.site.map(|site| sites.sites[site].index);
             let mut gone = |cx: &mut std::task::Context<'_>| self.down.poll_gone(cx);
             let mut down = AuthDownstream::new(&mut gone);
             let mut dispatch = Dispatch {
@@ -82,7 +83,7 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
                 share_of: connection.share_of(self.head.version),
                 down: &mut down,
                 private: &Rc::default(),
-                introduction: &|version| connection.introduce(version, addresses),
+                introduction: &|version| connection.proxy_header(version, addresses),
                 preference,
                 shapers: None,
                 cells: worker.cells.http.site(site),
@@ -112,7 +113,7 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
             Err(failure) => Denial::Failure(failure),
             Ok(()) if response.is_cut => {
                 let why = "a body that is too long";
-                Denial::Failure(ExchangeFailure::because(Fault::BadResponse, why))
+                Denial::Failure(ExchangeFailure::because(HttpFault::BadResponse, why))
             }
             Ok(()) => Denial::Response(response),
         })

@@ -1,5 +1,4 @@
-//! A request whose response is not made here: its backend, the exchange with that, and what follows
-//! it.
+//! The dispatch of a request to its backend, and the step after the exchange with that.
 
 use std::sync::Arc;
 
@@ -8,14 +7,14 @@ use lockgate_http::head::{BodyLength, Method};
 use lockgate_http::request_target::RequestTarget;
 use lockgate_rules::{Pattern, RequestValues};
 
-use super::respond::Answerer;
-use super::{Exchange, NextStep, Serving, min_rate};
-use crate::access_log::{Cause, Side};
-use crate::action::connect::{Connect, Forward};
+use super::respond::ErrorOrigin;
+use super::{Exchange, NextStep, ServeContext, min_rate};
+use crate::access_log::{Cause, CauseSide};
+use crate::action::forward_proxy::{Connect, Forward};
 use crate::action::proxy::Proxy;
 use crate::box_future::boxed;
 use crate::clock::WaitReason;
-use crate::downstream::ending::Ending;
+use crate::downstream::termination::Termination;
 use crate::exchange::{Dispatch, ExchangeFailure, OpeningRequest, RoutedRequest};
 use crate::files::Files;
 use crate::message::{ClientExchange, OutgoingHead, OutgoingRequest};
@@ -23,7 +22,7 @@ use crate::shaping::{Shape, Shaped, Shapers};
 use crate::site::{Action, Route};
 use crate::upstream::Preference;
 
-/// What answers a request that is not answered here.
+/// The backend of a request: it responds where Lockgate itself does not.
 #[derive(Clone, Copy)]
 pub(super) enum Backend<'s> {
     /// An endpoint of a pool.
@@ -52,8 +51,8 @@ impl<'s> Backend<'s> {
     }
 }
 
-/// What a request is dispatched with.
-pub(super) struct Parts<'a, 's> {
+/// The request of a dispatch, with its route and its backend.
+pub(super) struct DispatchParts<'a, 's> {
     pub(super) backend: Backend<'s>,
     pub(super) preference: Preference,
     pub(super) target: RequestTarget<'a>,
@@ -71,14 +70,14 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
         clippy::manual_async_fn,
         reason = "an async function keeps room for its arguments twice"
     )]
-    pub(super) fn dispatch(self, parts: Parts<'_, 's>) -> impl Future<Output = NextStep> {
+    pub(super) fn dispatch(self, parts: DispatchParts<'_, 's>) -> impl Future<Output = NextStep> {
         async move {
-            let Serving {
+            let ServeContext {
                 connection,
                 sites,
                 client,
                 guard,
-            } = *self.serving;
+            } = *self.context;
             let (worker, backend, rules) = (&connection.worker, parts.backend, &parts.route.rules);
             let told = match backend {
                 Backend::Forward(_, forward) => &forward.client,
@@ -101,12 +100,12 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
                 Backend::Folder(_) => false,
             };
             let addresses = sends_header
-                .then(|| self.serving.addresses(self.down))
+                .then(|| self.context.addresses(self.down))
                 .flatten();
             guard.watch().hold_to(min_rate(rules.rates));
             let shape = rules.shape.as_ref();
             let shapers = shape.map(|shape| self.shapers(shape, &parts.route.action));
-            let site = self.record.site.map(|site| sites.sites[site].place);
+            let site = self.record.site.map(|site| sites.sites[site].index);
             let mut dispatch = Dispatch {
                 request: RoutedRequest {
                     worker,
@@ -130,7 +129,7 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
                 down: &mut *self.down,
                 preference: parts.preference,
                 private: &client.private,
-                introduction: &|version| connection.introduce(version, addresses),
+                introduction: &|version| connection.proxy_header(version, addresses),
                 shapers,
                 cells: worker.cells.http.site(site),
                 began: self.record.began,
@@ -150,20 +149,21 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
         }
     }
 
-    /// What follows a request that a backend has answered, or has not.
+    /// The next step after an exchange with a backend.
     async fn finish(self, result: Result<(), ExchangeFailure>) -> NextStep {
-        self.serving.guard.watch().set_wait(WaitReason::Otherwise);
+        self.context.guard.watch().set_wait(WaitReason::Otherwise);
         let record = &mut *self.record;
         record.received = self.down.bytes_read();
         match result {
             Err(failure) if record.outcome.status == 0 => {
-                return self.fail((Answerer::Application, failure)).await;
+                return self.fail(ErrorOrigin::Application, failure).await;
             }
             Err(failure) => {
                 record.sent = self.down.bytes_written();
-                let ending = Ending::because(failure.cause, failure.side, failure.detail.clone());
+                let termination =
+                    Termination::because(failure.cause, failure.side, failure.detail.clone());
                 record.failure = Some(failure);
-                return NextStep::End(ending);
+                return NextStep::End(termination);
             }
             Ok(()) => record.sent = self.down.bytes_written(),
         }
@@ -175,23 +175,22 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
                     host: host.into(),
                     user: record.user.clone(),
                 }));
-                let site = record.site.map(|site| self.serving.sites.sites[site].place);
+                let site = record.site.map(|site| self.context.sites.sites[site].index);
                 NextStep::Tunnel { switched, site }
             }
             None if record.outcome.reusable => NextStep::Request,
-            None => NextStep::Close(Ending::new(Cause::ClientClosed, Side::Lockgate)),
+            None => NextStep::Close(Termination::new(Cause::ClientClosed, CauseSide::Lockgate)),
         }
     }
 
-    /// What a request may move, of what its connection has left. A tunnel is held to its rate on
-    /// its own.
+    /// The shapers of a request: the rest of its connection's rates. A tunnel has rates of its own.
     fn shapers(&self, shape: &Arc<Shape>, action: &Action) -> Box<Shapers> {
         let (client, user) = (self.record.client.key(), self.record.user.as_ref());
-        let line = &self.serving.connection.worker.line;
+        let line = &self.context.connection.worker.line;
         let of = |connection: &Shaped| Box::new(shape.shapers(connection, client, user, line));
         if matches!(action, Action::Connect(_)) {
             return of(&shape.connection());
         }
-        self.serving.client.with_shaped(shape, of)
+        self.context.client.with_shaped(shape, of)
     }
 }

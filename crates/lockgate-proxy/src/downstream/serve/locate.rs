@@ -10,12 +10,12 @@ use lockgate_http::target::{Authority, TargetError, decode};
 use lockgate_rules::{Cors, Pattern, Template, RequestValues};
 
 use super::refusal::Refusal;
-use super::{Exchange, Serving};
-use crate::answer::Fault;
+use super::{Exchange, ServeContext};
+use crate::error_response::HttpFault;
 use crate::route::NoRoute;
 use crate::site::Route;
 
-/// What a request is for.
+/// The resource that a request is for.
 pub(super) enum Located<'e, 's> {
     /// The server as a whole (`OPTIONS *`).
     Server,
@@ -35,44 +35,20 @@ pub(super) struct LocatedRoute<'e, 's> {
 impl<'e, 's, D> Exchange<'e, 's, D> {
     /// Finds the site and the route of the request.
     pub(super) fn locate(&mut self) -> Result<Located<'e, 's>, Refusal<'s>> {
-        let Serving {
-            connection,
-            sites,
-            client,
-            ..
-        } = *self.serving;
-        let (head, trusted) = (self.head, client.is_trusted());
         let target = *self
             .target
             .as_ref()
             .map_err(|error| Refusal::malformed(error))?;
-        if head.method == Method::Connect && !sites.tunnels {
-            return Err(Refusal::because(Fault::NotImplemented, "CONNECT to a site"));
-        }
-        let secure = connection.negotiated.is_some();
-        let name = target.authority.as_ref().map(Authority::name);
-        let Some(site) = sites.router.site(name.as_deref()) else {
-            let fault = if secure {
-                Fault::Misdirected
-            } else {
-                Fault::NotFound
-            };
-            return Err(Refusal::because(fault, "no site has this host"));
-        };
-        self.record.site = Some(site);
-        self.serving.cells(site).in_flight.inc();
-        if secure && sites.sites[site].tls_rules != connection.rules {
-            return Err(Refusal::because(
-                Fault::Misdirected,
-                "the host has other TLS settings than this connection",
-            ));
-        }
+        let site = self.locate_site(&target)?;
+        let ServeContext {
+            connection,
+            sites,
+            client,
+            ..
+        } = *self.context;
         if sites.tunnels {
-            let nowhere = |_| Refusal::because(Fault::NotFound, "no route");
-            let found = sites
-                .router
-                .route(site, head.method_name(), b"/")
-                .map_err(nowhere)?;
+            let found = sites.router.route(site, self.head.method_name(), b"/");
+            let found = found.map_err(|_| Refusal::because(HttpFault::NotFound, "no route"))?;
             return Ok(Located::Route(LocatedRoute {
                 target,
                 route: &sites.routes[found.route],
@@ -80,24 +56,60 @@ impl<'e, 's, D> Exchange<'e, 's, D> {
             }));
         }
         // RFC 9110 §7.4: it must have come by TLS, ours or that of a gateway that is trusted.
-        if target.secure == Some(true) && !secure && !trusted {
-            return Err(Refusal::because(
-                Fault::Misdirected,
-                "an https URL over a connection without TLS",
-            ));
+        let secure = connection.negotiated.is_some() || client.is_trusted();
+        if target.secure == Some(true) && !secure {
+            let why = "an https URL over a connection without TLS";
+            return Err(Refusal::because(HttpFault::Misdirected, why));
         }
         if target.path == b"*" {
             return Ok(Located::Server);
         }
+        self.locate_route(site, target)
+    }
+
+    /// The site of the request's host.
+    fn locate_site(&mut self, target: &RequestTarget<'_>) -> Result<usize, Refusal<'s>> {
+        let ServeContext {
+            connection, sites, ..
+        } = *self.context;
+        if self.head.method == Method::Connect && !sites.tunnels {
+            let why = "CONNECT to a site";
+            return Err(Refusal::because(HttpFault::NotImplemented, why));
+        }
+        let secure = connection.negotiated.is_some();
+        let name = target.authority.as_ref().map(Authority::name);
+        let Some(site) = sites.router.site(name.as_deref()) else {
+            let fault = if secure {
+                HttpFault::Misdirected
+            } else {
+                HttpFault::NotFound
+            };
+            return Err(Refusal::because(fault, "no site has this host"));
+        };
+        self.record.site = Some(site);
+        self.context.cells(site).in_flight.inc();
+        if secure && sites.sites[site].tls_rules != connection.rules {
+            let why = "the host has other TLS settings than this connection";
+            return Err(Refusal::because(HttpFault::Misdirected, why));
+        }
+        Ok(site)
+    }
+
+    /// The route of the request's path and method within a site.
+    fn locate_route(
+        &self,
+        site: usize,
+        target: RequestTarget<'e>,
+    ) -> Result<Located<'e, 's>, Refusal<'s>> {
+        let (head, sites) = (self.head, self.context.sites);
         let (path, ambiguous) = match decode(target.path) {
             Ok(path) => (merged(path), None),
-            Err(TargetError::Ambiguous) => (
-                merged(Cow::Borrowed(target.path)),
-                Some(TargetError::Ambiguous),
-            ),
+            Err(error @ TargetError::Ambiguous) => {
+                (merged(Cow::Borrowed(target.path)), Some(error))
+            }
             Err(error) => return Err(Refusal::malformed(&error)),
         };
-        // Whether a request may be made is said by its own route, be it that of another method.
+        // A preflight is answered by the route of the method that it asks for.
         let wanted = Cors::wanted(head).and_then(|method| {
             let found = sites.router.route(site, method, &path).ok()?;
             Some((method, sites.routes[found.route].rules.cors.as_ref()?))
@@ -107,23 +119,23 @@ impl<'e, 's, D> Exchange<'e, 's, D> {
             .router
             .route(site, method, &path)
             .map_err(|none| match none {
-                NoRoute::Path => Refusal::because(Fault::NotFound, "no route has this path"),
+                NoRoute::Path => Refusal::because(HttpFault::NotFound, "no route has this path"),
                 NoRoute::Method { allow } => Refusal::method_not_allowed(allow),
             })?;
         let route = &sites.routes[found.route];
-        let leads_here = |reading: &[u8]| {
+        let is_same_route = |reading: &[u8]| {
             let read = sites.router.route(site, method, reading);
             read.is_ok_and(|read| read.route == found.route)
         };
         match ambiguous {
             Some(error) if !route.rules.raw_paths => Err(Refusal::malformed(&error)),
             // Also where such paths are let through, no reading may lead to where other rules hold.
-            Some(error) if !interpretations(target.path).all(|reading| leads_here(&reading)) => {
+            Some(error) if !interpretations(target.path).all(|reading| is_same_route(&reading)) => {
                 Err(Refusal::malformed(&error))
             }
             // Some take no notice of what follows a semicolon.
             None if memchr::memchr(b';', &path).is_some()
-                && !leads_here(&without_parameters(&path))
+                && !is_same_route(&without_parameters(&path))
                 && !found.pattern.to_string().contains(';') =>
             {
                 Err(Refusal::malformed(&TargetError::Ambiguous))
@@ -140,10 +152,13 @@ impl<'e, 's, D> Exchange<'e, 's, D> {
     }
 }
 
-/// Where a request of a route with a map is led, and with which status. A path that has two
-/// readings leads nowhere, and nothing to where it was asked for: "/docs/* /docs" must not go round
-/// in circles.
-pub(super) fn moved<'r>(route: &'r Route, values: &RequestValues<'_>) -> Option<(&'r Template, u16)> {
+/// The redirect of a request by its route's map, with its status. A path with two readings is not
+/// redirected, and none to the URL that was asked for: "/docs/* /docs" must not go round in
+/// circles.
+pub(super) fn redirect_of<'r>(
+    route: &'r Route,
+    values: &RequestValues<'_>,
+) -> Option<(&'r Template, u16)> {
     let map = route.rules.redirects.as_deref()?;
     let (to, status) = map.find(&merged(decode(values.path).ok()?))?;
     let mut location = Vec::new();
@@ -159,8 +174,8 @@ pub(super) fn moved<'r>(route: &'r Route, values: &RequestValues<'_>) -> Option<
     (!same).then_some((to, status))
 }
 
-/// Slashes in a row are one for whoever decides by paths: origins take them so, and "//admin" must
-/// not pass by a rule for "/admin/*".
+/// Merges slashes in a row for decisions by path: origins do so too, and "//admin" must not pass by
+/// a rule for "/admin/*".
 fn merged(path: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
     if memchr::memmem::find(&path, b"//").is_none() {
         return path;

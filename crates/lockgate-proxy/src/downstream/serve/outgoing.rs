@@ -8,6 +8,7 @@ use lockgate_rules::RequestValues;
 use super::Exchange;
 use super::refusal::Refusal;
 use crate::message::OutgoingHead;
+use crate::rules;
 use crate::site::{Action, Route};
 use crate::upstream::{AffinityInput, Preference};
 
@@ -24,7 +25,7 @@ impl<'s, D> Exchange<'_, 's, D> {
         let Some(share) = route.rules.trace else {
             return;
         };
-        let connection = self.serving.connection;
+        let connection = self.context.connection;
         let (ids, number) = (&connection.worker.shared.request_ids, self.record.number);
         let trace = ids.trace(connection.id, number);
         let parent = ids.span(connection.id, number);
@@ -37,7 +38,7 @@ impl<'s, D> Exchange<'_, 's, D> {
         self.record.trace = Some(TraceId::begin(trace, parent, sampled, outgoing.change()));
     }
 
-    /// Changes the request as the route's rules say.
+    /// Changes the request by the route's rules.
     pub(super) fn apply_request_rules(
         &self,
         route: &Route,
@@ -52,10 +53,8 @@ impl<'s, D> Exchange<'_, 's, D> {
         }
         let rules = &route.rules.request_headers;
         if !rules.is_empty() {
-            let blocks = &self.serving.connection.worker.blocks;
-            let mut scratch = blocks.text();
-            rules.apply(outgoing.change(), values, &mut scratch);
-            blocks.take_back(scratch);
+            let blocks = &self.worker().blocks;
+            rules::apply(rules, outgoing.change(), values, blocks);
             outgoing
                 .check_host()
                 .map_err(|error| Refusal::malformed(&error))?;
@@ -72,19 +71,19 @@ impl<'s, D> Exchange<'_, 's, D> {
         let Action::Proxy(proxy) = action else {
             return Preference::Any;
         };
-        let worker = &self.serving.connection.worker;
+        let worker = self.worker();
         let pool = worker.upstream(proxy.upstream).pool();
         pool.preference(
             &self.affinity_input(fields),
-            self.serving.guard.clock().now(),
+            self.context.guard.clock().now(),
         )
     }
 
-    /// What is known of the client for the choice of an endpoint.
+    /// The input for the choice of an endpoint.
     pub(super) fn affinity_input<'f>(&'f self, fields: &'f Fields) -> AffinityInput<'f> {
         AffinityInput {
             client: self.record.client.key(),
-            server_name: self.serving.connection.server_name.as_deref(),
+            server_name: self.context.connection.server_name.as_deref(),
             session: None,
             fields: Some(fields),
         }

@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::fmt::Display;
 
-use crate::answer::{Advice, Fault};
+use crate::error_response::{Advice, HttpFault};
 
 /// A refusal, and what goes with it.
 pub(super) struct Refusal<'a> {
-    pub(super) fault: Fault,
+    pub(super) fault: HttpFault,
     /// For the log.
     pub(super) detail: Cow<'static, str>,
     /// The status, where it is not the fault's own.
@@ -18,24 +18,24 @@ pub(super) struct Refusal<'a> {
 }
 
 impl Refusal<'_> {
-    pub(super) fn of(fault: Fault) -> Self {
+    pub(super) fn of(fault: HttpFault) -> Self {
         Self::because(fault, "")
     }
 
     /// A request that cannot be read in one way.
     pub(super) fn malformed(error: &dyn Display) -> Self {
-        Self::because(Fault::Malformed, error.to_string())
+        Self::because(HttpFault::Malformed, error.to_string())
     }
 
     /// A method that the resource does not have; those that it has are `allow`.
     pub(super) fn method_not_allowed(allow: impl Into<String>) -> Self {
         Self {
             allow: allow.into(),
-            ..Self::of(Fault::MethodNotAllowed)
+            ..Self::of(HttpFault::MethodNotAllowed)
         }
     }
 
-    pub(super) fn because(fault: Fault, detail: impl Into<Cow<'static, str>>) -> Self {
+    pub(super) fn because(fault: HttpFault, detail: impl Into<Cow<'static, str>>) -> Self {
         Self {
             fault,
             detail: detail.into(),

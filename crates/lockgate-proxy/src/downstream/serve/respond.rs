@@ -1,4 +1,4 @@
-//! Responses of our own: errors, and what the configuration says. Each consumes its exchange.
+//! Responses of our own: errors, and those of the configuration. Each consumes its exchange.
 
 use std::borrow::Cow;
 use std::future::poll_fn;
@@ -13,23 +13,27 @@ use super::auth_response::AuthResponse;
 use super::authorize::Denial;
 use super::refusal::Refusal;
 use super::{Exchange, NextStep};
-use crate::access_log::{Cause, Side};
-use crate::answer::{Advice, ErrorAnswer, Fault, Form, Page, Pages, grpc};
+use crate::access_log::{Cause, CauseSide};
 use crate::clock::{Guard, MinRate, WaitReason, millis};
-use crate::downstream::ending::{Ending, cut_short};
+use crate::downstream::connection::ClientConnection;
+use crate::downstream::termination::{Termination, termination_of_cut};
+use crate::error_response::{
+    Advice, BodyFormat, ErrorPage, ErrorPages, ErrorResponse, HttpFault, grpc,
+};
 use crate::exchange::ExchangeFailure;
 use crate::message::{ClientExchange, Persistence};
+use crate::rules;
 use crate::site::{Action, Route};
 
 /// The methods that files have (RFC 9110 §9.1).
 const FILES: &str = "GET, HEAD, OPTIONS";
 /// The one that opens tunnels.
 const TUNNELS: &str = "CONNECT";
-/// Those of a proxy that forwards requests as well; any other may be asked for too.
+/// The methods of a proxy that forwards requests as well; others may be sent too.
 const FORWARDED: &str = "CONNECT, GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH";
 
-/// What an error says of itself whatever the rules are: it is not kept as long as what was asked
-/// for, has a type of its own, and what a client is to do belongs to its status.
+/// The fields of an error that no rule changes: it is not cached as long as the resource, has a
+/// type of its own, and its advice belongs to its status.
 const ITS_OWN: [&[u8]; 6] = [
     b"Cache-Control",
     b"Content-Type",
@@ -39,32 +43,32 @@ const ITS_OWN: [&[u8]; 6] = [
     b"Retry-After",
 ];
 
-/// What goes beside an answer that we give ourselves.
+/// The parts of an error response that differ from the usual ones.
 #[derive(Debug, Default)]
 struct ErrorOverrides<'a> {
     /// The status, where it is not the usual one.
     status: Option<u16>,
-    /// What the client is asked to do.
+    /// The advice to the client.
     advice: Advice<'a>,
-    /// What is shown instead of our own page.
-    page: Option<&'a Page>,
-    /// Who has failed, where it is somebody else's failure.
-    of: Answerer,
+    /// The page instead of the built-in one.
+    page: Option<&'a ErrorPage>,
+    /// The service that has failed.
+    of: ErrorOrigin,
 }
 
-/// Who was asked.
+/// The service that was asked.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Answerer {
-    /// What answers the request.
+pub(super) enum ErrorOrigin {
+    /// The backend of the request.
     #[default]
     Application,
-    /// The service that says whether the request may.
+    /// The service that authorizes requests.
     AuthService,
 }
 
-impl Answerer {
-    /// What the client is told of a fault.
-    fn detail(self, fault: Fault) -> Cow<'static, str> {
+impl ErrorOrigin {
+    /// The detail of a fault, for the client.
+    fn detail(self, fault: HttpFault) -> Cow<'static, str> {
         let detail = fault.detail();
         match (self, detail.strip_prefix("the application ")) {
             (Self::Application, _) => detail.into(),
@@ -74,7 +78,7 @@ impl Answerer {
     }
 }
 
-/// A response that the configuration says.
+/// A response of the configuration.
 struct LocalResponse<'a> {
     status: u16,
     location: Option<&'a [u8]>,
@@ -117,7 +121,7 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
             ..ErrorOverrides::default()
         };
         // Behind what could not be read may be what is no HTTP.
-        self.persistence = self.persistence.and(fault != Fault::Malformed);
+        self.persistence = self.persistence.and(fault != HttpFault::Malformed);
         let failure = ExchangeFailure::because(fault, detail);
         self.respond_error(failure, overrides).await
     }
@@ -129,18 +133,18 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
             Denial::Failure(failure) => {
                 let detail = format!("the auth service: {}", failure.detail).into();
                 let failure = ExchangeFailure { detail, ..failure };
-                self.fail((Answerer::AuthService, failure)).await
+                self.fail(ErrorOrigin::AuthService, failure).await
             }
         }
     }
 
-    /// Says that no endpoint has answered, if the client can still be told.
-    pub(super) async fn fail(self, (of, failure): (Answerer, ExchangeFailure)) -> NextStep {
-        let worker = &self.serving.connection.worker;
+    /// Responds that no endpoint has, if the client can still get a response.
+    pub(super) async fn fail(self, of: ErrorOrigin, failure: ExchangeFailure) -> NextStep {
+        let worker = self.worker();
         let upstream = self
             .record
             .upstream
-            .filter(|_| failure.fault == Some(Fault::NoEndpoint));
+            .filter(|_| failure.fault == Some(HttpFault::NoEndpoint));
         let maintenance = upstream.and_then(|upstream| {
             let (status, page) = worker
                 .upstream(upstream)
@@ -161,23 +165,23 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
         self.respond_error(failure, overrides).await
     }
 
-    /// Answers by an error, unless the client can be told nothing any more.
+    /// Responds with an error, unless the client can get no response any more.
     async fn respond_error(
         mut self,
         failure: ExchangeFailure,
         overrides: ErrorOverrides<'_>,
     ) -> NextStep {
-        let ending = Ending::because(failure.cause, failure.side, failure.detail.clone());
+        let termination = Termination::because(failure.cause, failure.side, failure.detail.clone());
         let fault = failure.fault;
         self.record.failure = Some(failure);
         let Some(fault) = fault else {
-            return NextStep::End(ending);
+            return NextStep::End(termination);
         };
         let (id, head) = (self.record.id, self.head);
-        let usual = ErrorAnswer::of(fault);
+        let usual = ErrorResponse::of(fault);
         let status = overrides.status.unwrap_or(usual.status);
         let detail = overrides.of.detail(fault);
-        let error = ErrorAnswer {
+        let error = ErrorResponse {
             id: id.as_str(),
             status,
             advice: overrides.advice,
@@ -185,12 +189,12 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
             ..usual
         };
         let (mut response, body) = if grpc::is_call(head) {
-            (error.make_grpc(), Cow::default())
+            (error.render_grpc(), Cow::default())
         } else {
             let page = overrides
                 .page
                 .or_else(|| self.pages().and_then(|pages| pages.get(status)));
-            error.make(Form::of_accept(head.fields.named(b"accept")), page)
+            error.render(BodyFormat::of_accept(head.fields.named(b"accept")), page)
         };
         self.apply_response_rules(&mut response.fields);
         self.add_date(&mut response.fields);
@@ -202,34 +206,31 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
         let may_follow = head.version >= HttpVersion::Http11 && head.method != Method::Connect;
         self.persistence = self.persistence.and(may_follow);
         self.down.discard();
-        self.send(response, &body, ending).await
+        self.send(response, &body, termination).await
     }
 
-    /// What the route's rules change of an error.
+    /// Applies the route's rules to an error.
     fn apply_response_rules(&self, fields: &mut Fields) {
         let rules = self.record.route.map(|route| &route.rules.headers);
         let Some(rules) = rules.filter(|rules| !rules.is_empty()) else {
             return;
         };
         let Ok(target) = self.target else { return };
-        let (host, id) = (self.host(target), self.record.id);
+        let (host, id) = (self.host_name(target), self.record.id);
         let values = self.values(target, &host, &id);
         let is_own = |name: &[u8]| ITS_OWN.iter().any(|own| own.eq_ignore_ascii_case(name));
         let own = fields.iter().filter(|field| is_own(field.name));
         let said: Vec<_> = own
             .map(|field| (field.name.to_vec(), field.value.to_vec()))
             .collect();
-        let blocks = &self.serving.connection.worker.blocks;
-        let mut scratch = blocks.text();
-        rules.apply(fields, &values, &mut scratch);
-        blocks.take_back(scratch);
+        rules::apply(rules, fields, &values, &self.worker().blocks);
         fields.retain(|field| !is_own(field.name));
         for (name, value) in said {
             fields.append(&name, &value);
         }
     }
 
-    /// Answers by what the route's action says, where no backend does.
+    /// Responds by the route's action, where it has no backend.
     pub(super) async fn respond_by_action(self, route: &'s Route, values: &RequestValues<'_>) -> NextStep {
         let is_options = self.head.method == Method::Options;
         let mut text = Vec::new();
@@ -250,7 +251,7 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
             // RFC 9110 §9.3.8 would have us show the request to its sender, and with it what
             // scripts of a page must not see: we do not trace.
             Action::Proxy(_) => {
-                let refusal = Refusal::because(Fault::NotImplemented, "TRACE is not forwarded");
+                let refusal = Refusal::because(HttpFault::NotImplemented, "TRACE is not forwarded");
                 return self.refuse(refusal).await;
             }
             Action::Redirect { to, status } => {
@@ -292,7 +293,7 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
         self.respond_local(route, values, &local).await
     }
 
-    /// Answers by what the configuration says.
+    /// Responds with a response of the configuration.
     async fn respond_local(
         self,
         route: &Route,
@@ -310,10 +311,8 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
         if !local.media_type.is_empty() && !local.body.is_empty() {
             fields.append(b"Content-Type", local.media_type.as_bytes());
         }
-        let blocks = &self.serving.connection.worker.blocks;
-        let mut scratch = blocks.text();
-        route.rules.headers.apply(fields, values, &mut scratch);
-        blocks.take_back(scratch);
+        let blocks = &self.worker().blocks;
+        rules::apply(&route.rules.headers, fields, values, blocks);
         if let Some(cors) = &route.rules.cors {
             cors.apply(&self.head.fields, fields);
         }
@@ -352,8 +351,8 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
         self.send(response, b"", answered()).await
     }
 
-    /// Answers `OPTIONS *`, which is about no resource: a no-op (RFC 9110 §9.3.7). Which methods
-    /// there are, each path says.
+    /// Responds to `OPTIONS *`, which is about no resource: a no-op (RFC 9110 §9.3.7). Each path
+    /// has its own methods.
     pub(super) async fn respond_alive(self) -> NextStep {
         let mut response = ResponseHead::of(204);
         self.add_date(&mut response.fields);
@@ -362,17 +361,17 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
 
     /// Sends a response of our own, however long the client takes for it as long as it keeps to its
     /// rate.
-    async fn send(self, response: ResponseHead, body: &[u8], ending: Ending) -> NextStep {
-        let guard = self.serving.guard;
+    async fn send(self, response: ResponseHead, body: &[u8], termination: Termination) -> NextStep {
+        let guard = self.context.guard;
         // What a client still sends when it has a response is not waited for.
-        let is_stopping = self.serving.connection.worker.is_stopping();
+        let is_stopping = self.worker().is_stopping();
         let persistence = self
             .persistence
             .and(self.down.is_complete() && !is_stopping);
         let (mut response, mut body) = (response, body);
         if grpc::is_call(self.head) {
             if grpc::status(&response.fields).is_none() {
-                (response, body) = (grpc::instead_of(&response), b"");
+                (response, body) = (grpc::translate(&response), b"");
             }
             self.record.outcome.grpc_status = grpc::status(&response.fields);
         }
@@ -384,15 +383,20 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
         // What was late so far, the head or an endpoint, is what the response may be about.
         guard.end_phase();
         guard.watch().hold_to(min_rate(self.rates()));
-        match deliver(self.down, guard, self.head, &response, body, persistence).await {
+        let whole = WholeResponse {
+            head: &response,
+            body,
+            persistence,
+        };
+        match whole.send(self.down, guard, self.head).await {
             Ok(()) if persistence.is_kept() => NextStep::Request,
-            Ok(()) => NextStep::Close(ending),
-            Err(ending) => NextStep::End(ending),
+            Ok(()) => NextStep::Close(termination),
+            Err(termination) => NextStep::End(termination),
         }
     }
 
     fn add_date(&self, fields: &mut Fields) {
-        fields.append(b"Date", &self.serving.connection.worker.date());
+        fields.append(b"Date", &self.worker().date());
     }
 
     fn cors(&self) -> Option<&'s Cors> {
@@ -400,8 +404,8 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
     }
 
     /// The pages of the request's route; where it has none, of its site.
-    fn pages(&self) -> Option<&'s Pages> {
-        let site = |site: usize| &*self.serving.sites.sites[site].pages;
+    fn pages(&self) -> Option<&'s ErrorPages> {
+        let site = |site: usize| &*self.context.sites.sites[site].pages;
         match self.record.route {
             Some(route) => Some(&route.rules.pages),
             None => self.record.site.map(site),
@@ -411,46 +415,88 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
     /// The rates that the client is held to.
     fn rates(&self) -> MinRates {
         let route = self.record.route;
-        route.map_or(self.serving.sites.rates, |route| route.rules.rates)
+        route.map_or(self.context.sites.rates, |route| route.rules.rates)
     }
 }
 
-/// How a connection ends whose last request was answered.
-fn answered() -> Ending {
-    Ending::new(Cause::ClientClosed, Side::Lockgate)
+/// The termination of a connection after its last response.
+fn answered() -> Termination {
+    Termination::new(Cause::ClientClosed, CauseSide::Lockgate)
 }
 
-/// Sends a whole response.
-pub(in crate::downstream) async fn deliver<D: ClientExchange>(
-    down: &mut D,
-    guard: &Guard,
-    head: &RequestHead,
-    response: &ResponseHead,
-    body: &[u8],
+/// A response whose body is all there.
+struct WholeResponse<'a> {
+    head: &'a ResponseHead,
+    body: &'a [u8],
     persistence: Persistence,
-) -> Result<(), Ending> {
-    let watch = guard.watch();
-    watch.set_wait(WaitReason::ForRoom);
-    let length = if body.is_empty() {
-        BodyLength::Empty
-    } else {
-        BodyLength::Known(body.len() as u64)
-    };
-    down.respond(head, response, length, persistence);
-    let before = watch.meter.sent.get();
-    let mut sent = 0;
-    let delivered = guard.within(poll_fn(|cx| {
-        while !down.is_finished() {
-            sent += ready!(down.poll_write(cx, &body[sent..], true))?;
-            watch.meter.sent.set(before + sent as u64);
+}
+
+impl WholeResponse<'_> {
+    /// Sends it, under the phase of `guard`.
+    async fn send<D: ClientExchange>(
+        self,
+        down: &mut D,
+        guard: &Guard,
+        request: &RequestHead,
+    ) -> Result<(), Termination> {
+        let Self {
+            head,
+            body,
+            persistence,
+        } = self;
+        let watch = guard.watch();
+        watch.set_wait(WaitReason::ForRoom);
+        let length = if body.is_empty() {
+            BodyLength::Empty
+        } else {
+            BodyLength::Known(body.len() as u64)
+        };
+        down.respond(request, head, length, persistence);
+        let before = watch.meter.sent.get();
+        let mut sent = 0;
+        let delivered = guard.within(poll_fn(|cx| {
+            while !down.is_finished() {
+                sent += ready!(down.poll_write(cx, &body[sent..], true))?;
+                watch.meter.sent.set(before + sent as u64);
+            }
+            down.poll_flush(cx)
+        }));
+        let delivered = delivered.await;
+        watch.set_wait(WaitReason::Otherwise);
+        match delivered {
+            Ok(delivered) => {
+                delivered.map_err(|error| Termination::of(ExchangeFailure::client(&error)))
+            }
+            Err(cut) => Err(termination_of_cut(cut, "answer")),
         }
-        down.poll_flush(cx)
-    }));
-    let delivered = delivered.await;
-    watch.set_wait(WaitReason::Otherwise);
-    match delivered {
-        Ok(delivered) => delivered.map_err(|error| Ending::of(ExchangeFailure::client(&error))),
-        Err(cut) => Err(cut_short(cut, "answer")),
+    }
+}
+
+impl ClientConnection {
+    /// Sends an error to a client whose request could not be read; tells the length of its body.
+    pub(in crate::downstream) async fn send_error<D: ClientExchange>(
+        &self,
+        down: &mut D,
+        guard: &Guard,
+        request: &RequestHead,
+        error: &ErrorResponse<'_>,
+        persistence: Persistence,
+    ) -> u64 {
+        let (mut head, body) = error.render(BodyFormat::default(), None);
+        head.fields.append(b"Date", &self.worker.date());
+        let body = if request.method == Method::Head {
+            &[][..]
+        } else {
+            &body
+        };
+        let whole = WholeResponse {
+            head: &head,
+            body,
+            persistence,
+        };
+        // Whether it arrives or not, the connection or the stream is over.
+        let _ = whole.send(down, guard, request).await;
+        body.len() as u64
     }
 }
 

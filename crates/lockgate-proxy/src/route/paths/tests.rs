@@ -2,13 +2,13 @@
 
 use super::*;
 
-fn rules(texts: &[&str]) -> Vec<Rule> {
+fn rules(texts: &[&str]) -> Vec<RouteEntry> {
     let rule = |(value, text): (usize, &&str)| {
         let (method, path) = match text.split_once(' ') {
             Some((method, path)) if !text.starts_with('/') => (Some(method.into()), path),
             _ => (None, *text),
         };
-        Rule {
+        RouteEntry {
             method,
             pattern: Pattern::parse(path).unwrap(),
             value,
@@ -17,9 +17,9 @@ fn rules(texts: &[&str]) -> Vec<Rule> {
     texts.iter().enumerate().map(rule).collect()
 }
 
-fn built(texts: &[&str]) -> Result<Paths, Vec<Clash>> {
+fn built(texts: &[&str]) -> Result<PathTree, Vec<Clash>> {
     let mut clashes = Vec::new();
-    let paths = Paths::build(0, rules(texts), &mut clashes);
+    let paths = PathTree::build(0, rules(texts), &mut clashes);
     if clashes.is_empty() {
         Ok(paths)
     } else {
@@ -28,7 +28,7 @@ fn built(texts: &[&str]) -> Result<Paths, Vec<Clash>> {
 }
 
 /// The text of the route that is found, or `404`, or `405` with the methods.
-fn found(texts: &[&str], paths: &Paths, request: &str) -> String {
+fn found(texts: &[&str], paths: &PathTree, request: &str) -> String {
     let (method, path) = request.split_once(' ').unwrap();
     match paths.find(method.as_bytes(), path.as_bytes()) {
         Ok(rule) => texts[rule.value].to_owned(),
@@ -218,8 +218,8 @@ fn matches(pattern: &Pattern, path: &[u8]) -> bool {
         })
 }
 
-/// How specific a route is for a request that it matches: greater goes first.
-fn rank(rule: &Rule, method: &[u8]) -> impl Ord + use<> {
+/// The specificity of a route for a request that it matches: the greater goes first.
+fn rank(rule: &RouteEntry, method: &[u8]) -> impl Ord + use<> {
     let segments = rule.pattern.segments();
     let is_literal = |segment: &Segment| matches!(segment, Segment::Literal(_));
     let kind = match rule.pattern.is_prefix() {
@@ -281,7 +281,7 @@ fn the_route_tree_agrees_with_a_linear_search() {
         let rules = rules(&all);
         for path in &requests {
             for method in ["GET", "HEAD", "POST", "PUT"] {
-                let fits = |rule: &&Rule| {
+                let fits = |rule: &&RouteEntry| {
                     let named = rule.method.as_deref();
                     named.is_none_or(|named| {
                         named == method.as_bytes() || (method == "HEAD" && named == b"GET")

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::*;
-use crate::clients::{Clients, Connected, Standing};
+use crate::clients::{ClientClass, Clients, CountedConnection};
 use crate::clock::Ticker;
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -36,7 +36,7 @@ impl IdleSockets for Idle {
 
 /// Runs `work` in a worker of its own, until it ends.
 fn worker<F>(
-    process: &Arc<Sockets>,
+    process: &Arc<SocketLimit>,
     number: usize,
     ticker: &Arc<Ticker>,
     work: impl FnOnce(Rc<SocketSlots>, Rc<Clock>, Rc<Idle>) -> F,
@@ -80,7 +80,7 @@ fn ticking(tickers: &[Arc<Ticker>], done: &AtomicUsize) {
 #[test]
 fn an_idle_socket_of_another_worker_yields_to_a_request() {
     let tickers = [Ticker::new(), Ticker::new()];
-    let process = Arc::new(Sockets::new(1, &Arc::from(tickers.to_vec())));
+    let process = Arc::new(SocketLimit::new(1, &Arc::from(tickers.to_vec())));
     let (filled, tell) = std::sync::mpsc::channel();
     let done = AtomicUsize::new(0);
     thread::scope(|scope| {
@@ -142,7 +142,7 @@ async fn waits<F: Future>(mut future: Pin<&mut F>) {
 fn only_as_many_idle_sockets_yield_as_are_needed() {
     const WORKERS: usize = 4;
     let tickers: Vec<_> = (0..=WORKERS).map(|_| Ticker::new()).collect();
-    let process = Arc::new(Sockets::new(3 * WORKERS, &Arc::from(tickers)));
+    let process = Arc::new(SocketLimit::new(3 * WORKERS, &Arc::from(tickers)));
     alone(|clock| async move {
         let workers: Vec<_> = (0..WORKERS)
             .map(|number| SocketSlots::new(Arc::clone(&process), number))
@@ -195,7 +195,7 @@ fn only_as_many_idle_sockets_yield_as_are_needed() {
 /// A client at its share is not served sooner by sockets that others keep.
 #[test]
 fn waiting_for_a_client_share_leaves_idle_sockets_alone() {
-    let process = Arc::new(Sockets::new(4, &Arc::from([Ticker::new()])));
+    let process = Arc::new(SocketLimit::new(4, &Arc::from([Ticker::new()])));
     alone(|clock| async move {
         let (slots, idle) = (
             SocketSlots::new(Arc::clone(&process), 0),
@@ -203,7 +203,8 @@ fn waiting_for_a_client_share_leaves_idle_sockets_alone() {
         );
         slots.register(Rc::downgrade(&idle) as Weak<dyn IdleSockets>);
         let clients = Clients::new();
-        let connected = Connected::new(clients.of([192, 0, 2, 1].into(), Standing::Ordinary));
+        let connected =
+            CountedConnection::new(clients.of([192, 0, 2, 1].into(), ClientClass::Ordinary));
         let more = || {
             slots
                 .try_share(Some(connected.account()))
@@ -231,7 +232,7 @@ fn waiting_for_a_client_share_leaves_idle_sockets_alone() {
 
 #[test]
 fn keepers_of_departed_clients_are_forgotten() {
-    let slots = SocketSlots::new(Arc::new(Sockets::new(1, &Arc::from([]))), 0);
+    let slots = SocketSlots::new(Arc::new(SocketLimit::new(1, &Arc::from([]))), 0);
     let stays = Rc::<Idle>::default();
     slots.register(Rc::downgrade(&stays) as Weak<dyn IdleSockets>);
     for _ in 0..10_000 {
@@ -244,7 +245,7 @@ fn keepers_of_departed_clients_are_forgotten() {
 /// `queue.wait` is for all waits of a request together.
 #[test]
 fn queue_wait_covers_share_and_socket_together() {
-    let process = Arc::new(Sockets::new(1, &Arc::from([Ticker::new()])));
+    let process = Arc::new(SocketLimit::new(1, &Arc::from([Ticker::new()])));
     alone(|clock| async move {
         let slots = SocketSlots::new(Arc::clone(&process), 0);
         let (held, guard, wait_budget) = (slots.try_take().unwrap(), clock.watch(), patient());
@@ -273,7 +274,7 @@ fn sockets_never_exceed_the_limit_and_every_wait_ends() {
     const PLACES: usize = 7;
     const TASKS: usize = 40;
     let tickers: Vec<_> = (0..4).map(|_| Ticker::new()).collect();
-    let process = Arc::new(Sockets::new(PLACES, &Arc::from(tickers.clone())));
+    let process = Arc::new(SocketLimit::new(PLACES, &Arc::from(tickers.clone())));
     let (clients, open, done) = (
         Clients::new(),
         Arc::new(AtomicUsize::new(0)),
@@ -295,8 +296,9 @@ fn sockets_never_exceed_the_limit_and_every_wait_ends() {
                             let (clients, open) = (Arc::clone(&clients), Arc::clone(&open));
                             tokio::task::spawn_local(async move {
                                 let client = [192, 0, 2, (task % 3) as u8].into();
-                                let connected =
-                                    Connected::new(clients.of(client, Standing::Ordinary));
+                                let connected = CountedConnection::new(
+                                    clients.of(client, ClientClass::Ordinary),
+                                );
                                 let guard = clock.watch();
                                 for turn in 0..30 {
                                     let share = match slots.try_share(Some(connected.account())) {
@@ -355,11 +357,13 @@ fn sockets_never_exceed_the_limit_and_every_wait_ends() {
 
 #[test]
 fn greedy_clients_get_a_fair_share_of_scarce_sockets() {
-    let process = Arc::new(Sockets::new(60, &Arc::from([])));
+    let process = Arc::new(SocketLimit::new(60, &Arc::from([])));
     let slots = SocketSlots::new(Arc::clone(&process), 0);
     let clients = Clients::new();
     let connected: Vec<_> = (1..=5)
-        .map(|last| Connected::new(clients.of([192, 0, 2, last].into(), Standing::Ordinary)))
+        .map(|last| {
+            CountedConnection::new(clients.of([192, 0, 2, last].into(), ClientClass::Ordinary))
+        })
         .collect();
     let mut held: Vec<Vec<_>> = (0..5).map(|_| Vec::new()).collect();
     let mut grow = || {
@@ -381,7 +385,7 @@ fn greedy_clients_get_a_fair_share_of_scarce_sockets() {
             .all(|client| client.account().sockets.now() == 10)
     );
     assert_eq!(process.open(), 50);
-    let trusted = clients.of([192, 0, 2, 9].into(), Standing::Exempt);
+    let trusted = clients.of([192, 0, 2, 9].into(), ClientClass::Exempt);
     assert!(
         matches!(slots.try_share(Some(&trusted)), Ok(None)),
         "it is not held to any"

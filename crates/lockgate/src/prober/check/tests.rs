@@ -124,28 +124,28 @@ fn the_status_decides_and_interim_answers_do_not() {
         ),
         (
             "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n",
-            Err("answered 503"),
+            Err("status 503"),
         ),
         (
             "HTTP/1.1 301 Moved\r\nLocation: /\r\n\r\n",
-            Err("answered 301"),
+            Err("status 301"),
         ),
         (
             "HTTP/1.1 100 Continue\r\n\r\n",
-            Err("no answer before the connection ended"),
+            Err("no response before the connection ended"),
         ),
         (
             "HTTP/1.1 200 OK\r\n",
-            Err("no answer before the connection ended"),
+            Err("no response before the connection ended"),
         ),
-        ("", Err("no answer before the connection ended")),
+        ("", Err("no response before the connection ended")),
         (
             "SSH-2.0-OpenSSH_9.2\r\n\r\n",
-            Err("the answer is malformed: the first line is malformed"),
+            Err("the response is malformed: the first line is malformed"),
         ),
         (
             "HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n",
-            Err("the answer is malformed: Content-Length is no length"),
+            Err("the response is malformed: Content-Length is not a number"),
         ),
     ] {
         assert_eq!(
@@ -157,13 +157,13 @@ fn the_status_decides_and_interim_answers_do_not() {
     let endless = "HTTP/1.1 103 Early Hints\r\nA: b\r\n\r\n".repeat(30_000);
     assert_eq!(
         answered(&check(), endless),
-        Err("the answer is too long".into())
+        Err("the response is too long".into())
     );
 }
 
 #[test]
 fn the_body_is_looked_through_as_far_as_it_is_bounded() {
-    let lacking = Err("the answer's body lacks what is expected".to_owned());
+    let lacking = Err("the body of the response lacks the expected text".to_owned());
     let ok = "HTTP/1.1 200 OK\r\n";
     for (answer, found) in [
         (
@@ -189,7 +189,7 @@ fn the_body_is_looked_through_as_far_as_it_is_bounded() {
         (format!("{ok}\r\nnot yet"), lacking.clone()),
         (
             format!("{ok}Content-Length: 9\r\n\r\nnot"),
-            Err("no answer before the connection ended".to_owned()),
+            Err("no response before the connection ended".to_owned()),
         ),
         (format!("{ok}\r\n{}ready", "x".repeat(BODY_MAX)), lacking),
         (format!("{ok}\r\n{}ready", "x".repeat(BODY_MAX - 5)), Ok(())),
@@ -198,7 +198,7 @@ fn the_body_is_looked_through_as_far_as_it_is_bounded() {
                 "{ok}Transfer-Encoding: chunked\r\n\r\n{}",
                 "1;padding-padding\r\nx\r\n".repeat(30_000)
             ),
-            Err("the answer is malformed: chunk extensions are malformed or too long".to_owned()),
+            Err("the response is malformed: chunk extensions are malformed or too long".to_owned()),
         ),
     ] {
         assert_eq!(
@@ -219,7 +219,7 @@ fn an_answer_that_does_not_come_is_late() {
     // The backlog takes the connection, and nobody ever answers.
     assert_eq!(
         run(&check, &at(origin.socket_address())),
-        Err("no answer within 20ms".into())
+        Err("no response within 20ms".into())
     );
 }
 
@@ -335,7 +335,10 @@ fn under_tls_the_endpoint_proves_who_it_is() {
             closing.end()
         });
         let result = run(&check, &at(origin.socket_address()));
-        assert_eq!(result, Err("no answer before the connection ended".into()));
+        assert_eq!(
+            result,
+            Err("no response before the connection ended".into())
+        );
     });
 }
 
@@ -352,7 +355,7 @@ fn script(send: &str, expect: Option<&str>) -> Check {
 
 #[test]
 fn what_is_said_on_a_connection_must_have_what_is_expected_within_its_first_64_kb() {
-    let unexpected = || Err("what it says lacks what is expected".to_owned());
+    let unexpected = || Err("the received bytes lack the expected text".to_owned());
     let long = |len: usize| "x".repeat(len) + "+PONG\r\n";
     for (said, found) in [
         ("+PONG\r\n".to_owned(), Ok(())),
@@ -362,7 +365,7 @@ fn what_is_said_on_a_connection_must_have_what_is_expected_within_its_first_64_k
         ("+PON".to_owned(), unexpected()),
         (
             String::new(),
-            Err("no answer before the connection ended".to_owned()),
+            Err("no response before the connection ended".to_owned()),
         ),
     ] {
         // In whatever pieces it comes.

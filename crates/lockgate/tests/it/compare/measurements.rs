@@ -111,7 +111,7 @@ fn compare_measures_each_program_per_round_and_reports_failures() {
         // Which reason comes first, how busy this machine is decides.
         assert!(stdout.contains("no verdict: "), "{stdout}");
         assert!(
-            stdout.contains("no verdicts: they take 6 rounds, and there are 2"),
+            stdout.contains("no verdicts: they need 6 rounds, and there are 2"),
             "{stdout}"
         );
         // The order differs from round to round.
@@ -189,8 +189,8 @@ fn compare_measures_only_selected_programs_and_loads() {
         "{stdout}"
     );
     for (option, says) in [
-        ("--only", "no load is called `sume`: did you mean `some`?"),
-        ("--programs", "no program is called `sume`"),
+        ("--only", "there is no load `sume`: did you mean `some`?"),
+        ("--programs", "there is no program `sume`"),
     ] {
         let output = compare(folder.path(), &[option, "sume"]);
         assert_eq!(output.status.code(), Some(1));
@@ -268,7 +268,7 @@ fn compare_check_starts_nothing() {
         (output.status.code(), output_text(&output).0.as_str()),
         (
             Some(0),
-            "compare.toml is right: 1 load, 4 programs, 2 rounds\n"
+            "compare.toml is valid: 1 load, 4 programs, 2 rounds\n"
         )
     );
     let wrong = file(&WHOLE.replace("KIND", "htp").replace("rounds", "runds"));
@@ -276,11 +276,11 @@ fn compare_check_starts_nothing() {
     let (_, stderr) = output_text(&output);
     assert_eq!(output.status.code(), Some(1));
     assert!(
-        stderr.contains("compare.toml:3:1: no key here is called `runds`: did you mean `rounds`?"),
+        stderr.contains("compare.toml:3:1: there is no key `runds`: did you mean `rounds`?"),
         "{stderr}"
     );
     assert!(
-        stderr.contains("compare.toml:8:8: no kind is called `htp`"),
+        stderr.contains("compare.toml:8:8: there is no kind `htp`"),
         "{stderr}"
     );
     let output = compare(

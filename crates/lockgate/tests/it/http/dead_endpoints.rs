@@ -60,7 +60,7 @@ fn a_dead_endpoint_is_logged_once_and_shown_as_down() {
         (&dead.as_str().into(), &alive.address().into()),
         "{line}"
     );
-    let said = gate.says("cannot be reached: it is passed over for");
+    let said = gate.says("cannot be reached: others are preferred for");
     assert_eq!(
         (&said["endpoint"], &said["pool"]),
         (&dead.as_str().into(), &"app".into()),
@@ -143,7 +143,7 @@ fn an_endpoint_that_resets_is_logged_and_passed_over() {
     client.send(with_body("POST", b"pay"));
     origins[0].http().request();
     assert_eq!(client.answer().status(), 502);
-    let said = gate.says("the endpoint broke off");
+    let said = gate.says("the endpoint failed");
     assert_eq!(said["endpoint"], addresses[0], "{said}");
     assert!(
         said["why"]

@@ -107,7 +107,7 @@ fn health_checks_count_fall_and_rise() {
     );
     assert_eq!(
         (&down["level"], &down["why"]),
-        (&"WARN".into(), &"answered 500".into()),
+        (&"WARN".into(), &"status 500".into()),
         "{down}"
     );
     let all = gate.says("every endpoint of the pool is down");
@@ -318,7 +318,7 @@ fn a_health_check_timeout_marks_the_endpoint_down() {
         origin.address()
     )));
     let down = gate.says("the endpoint is down");
-    assert_eq!(down["why"], "no answer within 50ms", "{down}");
+    assert_eq!(down["why"], "no response within 50ms", "{down}");
 }
 
 #[test]

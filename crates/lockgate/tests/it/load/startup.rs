@@ -76,7 +76,7 @@ fn an_unreachable_or_silent_target_stops_the_run() {
         options.timing.timeout = Duration::from_millis(50);
     });
     let told = refused(&options);
-    assert!(told.contains("no whole answer within 50ms"), "{told}");
+    assert!(told.contains("no complete response within 50ms"), "{told}");
 }
 
 #[test]

@@ -111,9 +111,12 @@ fn load_authenticates_to_a_proxy_and_counts_its_refusals() {
     for (answer, says) in [
         (
             "HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n",
-            "it answered 407",
+            "it responded with status 407",
         ),
-        ("HTTP/1.1 502 Bad Gateway\r\n\r\n", "it answered 502"),
+        (
+            "HTTP/1.1 502 Bad Gateway\r\n\r\n",
+            "it responded with status 502",
+        ),
         ("SSH-1.99\r\n\r\n", ""),
         ("", "it closed the connection"),
         ("HTTP/1.1 200 OK\r\n\r\nmore", "after its response"),

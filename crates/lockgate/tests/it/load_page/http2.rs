@@ -203,7 +203,7 @@ fn an_unrequested_content_encoding_of_a_page_is_a_failure() {
     assert!(
         ended
             .stderr
-            .contains("content-encoding br, which was not asked for"),
+            .contains("content-encoding br, which was not requested"),
         "{}",
         ended.stderr
     );

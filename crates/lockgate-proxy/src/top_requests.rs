@@ -23,7 +23,7 @@ const ONE_IN: u32 = 16;
 /// The accounts of one worker. A request counts 1 as *received*, so the rates are requests per
 /// second.
 #[derive(Debug)]
-pub struct Popular {
+pub struct TopRequests {
     hosts: Top<Box<str>, RandomState>,
     pages: Top<Box<str>, RandomState>,
     referers: Top<Box<str>, RandomState>,
@@ -33,7 +33,7 @@ pub struct Popular {
     seen: u32,
 }
 
-impl Default for Popular {
+impl Default for TopRequests {
     fn default() -> Self {
         let [hosts, pages, referers] =
             [HOSTS, PAGES, REFERERS].map(|keys| Top::with_hasher(keys, RandomState::default()));
@@ -48,15 +48,15 @@ impl Default for Popular {
     }
 }
 
-impl Popular {
+impl TopRequests {
     /// Counts a request; `now` is in milliseconds of any clock, the same for all calls of all
     /// workers.
     ///
-    /// `host` is the name in the configuration, or `other`. `what` says the path and the referer,
-    /// if it is asked. The path may have a query, which is left out: it is not the page, and
-    /// has what nobody should see. Without a path only the host counts: for answers that are
-    /// not a page, so that who asks for a thousand names that do not exist does not push out
-    /// those that do.
+    /// `host` is the name in the configuration, or `other`. `what` gives the path and the referer,
+    /// if it is called. The path may have a query, which is left out: it is not the page, and may
+    /// hold secrets. Without a path only the host counts: for responses that are not a page, so
+    /// that a client that asks for a thousand names that do not exist does not push out those that
+    /// do.
     pub fn record<'a>(
         &mut self,
         now: u64,
@@ -100,8 +100,8 @@ impl Popular {
 
     /// For how many requests this one counts; `None` if another one counts for it.
     ///
-    /// A thousand requests a second can be told from samples. Looking at each would cost as much
-    /// again as the rest of what is counted, above all where every name is a new one.
+    /// A thousand requests a second can be judged by samples. Looking at each would cost as much
+    /// again as the rest of the counting, above all where every name is a new one.
     fn weight(&mut self, now: u64) -> Option<u64> {
         if now / 1_000 != self.second {
             self.second = now / 1_000;
@@ -116,8 +116,8 @@ impl Popular {
     }
 
     /// Reads all of it; `now` as in [`record`](Self::record).
-    pub fn snapshot(&self, now: u64) -> PopularSnapshot {
-        PopularSnapshot {
+    pub fn snapshot(&self, now: u64) -> TopRequestsSnapshot {
+        TopRequestsSnapshot {
             hosts: self.hosts.snapshot(now),
             pages: self.pages.snapshot(now),
             referers: self.referers.snapshot(now),
@@ -127,7 +127,7 @@ impl Popular {
 
 /// The accounts of one worker, or of several merged, at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PopularSnapshot {
+pub struct TopRequestsSnapshot {
     /// Requests per host of the configuration.
     pub hosts: TopSnapshot<Box<str>>,
     /// Requests per page: host and path.
@@ -136,7 +136,7 @@ pub struct PopularSnapshot {
     pub referers: TopSnapshot<Box<str>>,
 }
 
-impl PopularSnapshot {
+impl TopRequestsSnapshot {
     /// Adds up the accounts of several workers.
     pub fn merge(snapshots: impl IntoIterator<Item = Self>) -> Self {
         let (mut hosts, mut pages, mut referers) = (Vec::new(), Vec::new(), Vec::new());
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn top_hosts_pages_and_referers_omit_queries_and_credentials() {
-        let mut popular = Popular::default();
+        let mut top_requests = TopRequests::default();
         for (host, path, referer) in [
             (
                 "a.example",
@@ -205,11 +205,14 @@ mod tests {
             ("b.example", Some("/"), None),
             ("other", None, Some("https://ignored.example/")),
         ] {
-            popular.record(5_000, host, || {
+            top_requests.record(5_000, host, || {
                 (path.map(str::as_bytes), referer.map(str::as_bytes))
             });
         }
-        let snapshot = PopularSnapshot::merge([popular.snapshot(5_000), popular.snapshot(5_000)]);
+        let snapshot = TopRequestsSnapshot::merge([
+            top_requests.snapshot(5_000),
+            top_requests.snapshot(5_000),
+        ]);
         let hosts = listed(&snapshot.hosts);
         assert_eq!(hosts[0], ("a.example".to_owned(), 6));
         assert_eq!(hosts.len(), 3);
@@ -244,37 +247,37 @@ mod tests {
 
     #[test]
     fn top_requests_are_sampled_only_in_busy_seconds() {
-        let mut popular = Popular::default();
+        let mut top_requests = TopRequests::default();
         let requests = LOOKED_AT + 1_000 * ONE_IN;
-        (0..requests).for_each(|_| popular.record(1_500, "a", || (Some(b"/"), None)));
+        (0..requests).for_each(|_| top_requests.record(1_500, "a", || (Some(b"/"), None)));
         assert_eq!(
-            listed(&popular.snapshot(1_500).hosts),
+            listed(&top_requests.snapshot(1_500).hosts),
             owned(&[("a", u64::from(requests))])
         );
-        popular.record(2_000, "a", || (Some(b"/"), None));
+        top_requests.record(2_000, "a", || (Some(b"/"), None));
         assert_eq!(
-            listed(&popular.snapshot(2_000).pages),
+            listed(&top_requests.snapshot(2_000).pages),
             owned(&[("a/", u64::from(requests) + 1)])
         );
     }
 
     #[test]
     fn top_requests_are_found_in_bounded_memory() {
-        let mut popular = Popular::default();
+        let mut top_requests = TopRequests::default();
         for n in 0..50_000_u64 {
             // Each in a second of its own, so that each is sampled.
             let path = format!("/{n}/{}", "x".repeat(1_000));
             let referer = format!("https://{n}.example/");
-            popular.record(n * 1_000, "a", || {
+            top_requests.record(n * 1_000, "a", || {
                 (Some(path.as_bytes()), Some(referer.as_bytes()))
             });
             if n.is_multiple_of(10) {
-                popular.record(n * 1_000, "a", || {
+                top_requests.record(n * 1_000, "a", || {
                     (Some(b"/popular"), Some(b"https://often.example/"))
                 });
             }
         }
-        let snapshot = popular.snapshot(0);
+        let snapshot = top_requests.snapshot(0);
         assert_eq!(
             (snapshot.pages.tracked(), snapshot.referers.tracked()),
             (PAGES, REFERERS)
@@ -302,14 +305,14 @@ mod tests {
             ("new names, busy", u64::MAX, 50_000),
             ("new names, quiet", u64::MAX, 100),
         ] {
-            let mut popular = Popular::default();
+            let mut top_requests = TopRequests::default();
             let paths: Vec<String> = (0..100_000_u64)
                 .map(|n| format!("/page/{}", n % names))
                 .collect();
             let began = std::time::Instant::now();
             for (n, path) in paths.iter().enumerate() {
                 let now = n as u64 * 1_000 / per_second;
-                popular.record(now, "a.example", || {
+                top_requests.record(now, "a.example", || {
                     (Some(path.as_bytes()), Some(b"https://b.example/"))
                 });
             }

@@ -9,13 +9,13 @@ const COMMON: usize = 26;
 
 /// The second that was written last.
 #[derive(Debug)]
-pub(super) struct Stamps {
+pub(super) struct Timestamps {
     second: u64,
     iso: [u8; ISO],
     common: [u8; COMMON],
 }
 
-impl Default for Stamps {
+impl Default for Timestamps {
     fn default() -> Self {
         let (iso, common) = put_down(0);
         Self {
@@ -26,7 +26,7 @@ impl Default for Stamps {
     }
 }
 
-impl Stamps {
+impl Timestamps {
     /// `2026-11-21T20:56:01.234Z` from milliseconds since 1970.
     pub(super) fn write_iso(&mut self, out: &mut Vec<u8>, unix_ms: u64) {
         self.turn_to(unix_ms / 1_000);
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn log_timestamps_follow_the_calendar_in_any_order() {
-        let mut stamps = Stamps::default();
+        let mut stamps = Timestamps::default();
         for (unix_ms, iso, common) in [
             (0, "1970-01-01T00:00:00.000Z", "01/Jan/1970:00:00:00 +0000"),
             (

@@ -3,21 +3,21 @@
 use super::*;
 use serde_json::Value;
 
-fn ip(text: &str) -> Address {
-    Address::Ip(text.parse().unwrap())
+fn ip(text: &str) -> LoggedAddress {
+    LoggedAddress::Ip(text.parse().unwrap())
 }
 
-fn exchange() -> Exchange<'static> {
-    Exchange {
+fn exchange() -> ExchangeEntry<'static> {
+    ExchangeEntry {
         id: "0123456789abcdef0123456789abcdef",
         trace: Some("4bf92f3577b34da6a3ce929d0e0e4736"),
         began: 1_795_294_561_234,
-        downstream: Downstream {
+        downstream: LoggedConnection {
             connection: 0xfeed_0000_0000_0001,
             listener: ":443",
             client: ip("203.0.113.9:41022"),
             peer: ip("192.0.2.7:51034"),
-            tls: Some(Tls {
+            tls: Some(LoggedTls {
                 version: "TLSv1.3",
                 cipher: "TLS13_AES_256_GCM_SHA384",
                 alpn: Some(b"http/1.1"),
@@ -26,7 +26,7 @@ fn exchange() -> Exchange<'static> {
                 client_cn: None,
             }),
         },
-        request: Request {
+        request: LoggedRequest {
             method: b"GET",
             scheme: "https",
             host: b"app.example.com",
@@ -51,7 +51,7 @@ fn exchange() -> Exchange<'static> {
         },
         site: Some("app.example.com"),
         route: Some("/api/*"),
-        upstream: Some(Upstream {
+        upstream: Some(LoggedUpstream {
             pool: Some("app"),
             endpoint: Some("10.0.0.1:8080"),
             reused: false,
@@ -64,44 +64,44 @@ fn exchange() -> Exchange<'static> {
 
 /// A line that leaves no field out.
 pub(crate) fn line_with_every_field() -> String {
-    let tls = exchange().downstream.tls.map(|tls| Tls {
+    let tls = exchange().downstream.tls.map(|tls| LoggedTls {
         client_cn: Some("alice"),
         ..tls
     });
-    let failure = Failure {
+    let failure = LoggedFailure {
         cause: Cause::TooSlow,
-        side: Side::Downstream,
+        side: CauseSide::Downstream,
         detail: Some("slow"),
     };
-    let downstream = Downstream {
+    let downstream = LoggedConnection {
         tls,
         ..exchange().downstream
     };
     line(
-        &Exchange {
+        &ExchangeEntry {
             downstream,
             failure: Some(failure),
             ..exchange()
         },
-        Format::Json,
+        LineFormat::Json,
         MaskIp::Keep,
     )
 }
 
 /// A request that could not be read.
-fn unreadable() -> Exchange<'static> {
-    Exchange {
+fn unreadable() -> ExchangeEntry<'static> {
+    ExchangeEntry {
         trace: None,
         grpc_status: None,
-        downstream: Downstream {
+        downstream: LoggedConnection {
             tls: None,
-            client: Address::Unix,
-            peer: Address::Unix,
+            client: LoggedAddress::Unix,
+            peer: LoggedAddress::Unix,
             ..exchange().downstream
         },
-        request: Request {
+        request: LoggedRequest {
             scheme: "http",
-            ..Request::default()
+            ..LoggedRequest::default()
         },
         status: 400,
         sent: 90,
@@ -112,18 +112,18 @@ fn unreadable() -> Exchange<'static> {
         site: None,
         route: None,
         upstream: None,
-        failure: Some(Failure {
+        failure: Some(LoggedFailure {
             cause: Cause::RefusedByRule,
-            side: Side::Downstream,
+            side: CauseSide::Downstream,
             detail: Some("a line does not end with CR LF"),
         }),
         ..exchange()
     }
 }
 
-fn line(exchange: &Exchange<'_>, format: Format, mask: MaskIp) -> String {
+fn line(exchange: &ExchangeEntry<'_>, format: LineFormat, mask: MaskIp) -> String {
     let mut out = Vec::new();
-    exchange.write(&mut out, &mut Stamps::default(), format, mask);
+    exchange.write(&mut out, &mut Timestamps::default(), format, mask);
     let text = String::from_utf8(out).unwrap();
     assert_eq!(text.find('\n'), Some(text.len() - 1), "one line: {text}");
     assert!(
@@ -153,7 +153,7 @@ fn an_exchange_is_one_json_line_with_ordered_fields() {
         r#""user_agent":"Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"}"#,
         "\n"
     );
-    assert_eq!(line(&exchange(), Format::Json, MaskIp::Keep), expected);
+    assert_eq!(line(&exchange(), LineFormat::Json, MaskIp::Keep), expected);
 }
 
 #[test]
@@ -165,12 +165,15 @@ fn absent_fields_of_an_exchange_are_omitted() {
         r#""cause":"refused_by_rule","side":"downstream","detail":"a line does not end with CR LF"}"#,
         "\n"
     );
-    assert_eq!(line(&unreadable(), Format::Json, MaskIp::Mask), expected);
+    assert_eq!(
+        line(&unreadable(), LineFormat::Json, MaskIp::Mask),
+        expected
+    );
 }
 
 #[test]
 fn logfmt_uses_the_json_names_and_quotes_where_needed() {
-    let text = line(&exchange(), Format::Logfmt, MaskIp::Mask);
+    let text = line(&exchange(), LineFormat::Logfmt, MaskIp::Mask);
     assert!(text.starts_with(
         "time=2026-11-21T20:56:01.234Z id=0123456789abcdef0123456789abcdef trace_id=4bf92f35"
     ));
@@ -188,20 +191,20 @@ fn logfmt_uses_the_json_names_and_quotes_where_needed() {
 #[test]
 fn combined_format_is_that_of_apache_and_nginx() {
     assert_eq!(
-        line(&exchange(), Format::Combined, MaskIp::Keep),
+        line(&exchange(), LineFormat::Combined, MaskIp::Keep),
         "203.0.113.9 - alice [21/Nov/2026:20:56:01 +0000] \"GET /api/v1/users?page=2 HTTP/1.1\" 200 5120 \
          \"https://www.example.com/\" \
          \"Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0\"\n"
     );
     assert_eq!(
-        line(&unreadable(), Format::Combined, MaskIp::Keep),
+        line(&unreadable(), LineFormat::Combined, MaskIp::Keep),
         "unix: - - [21/Nov/2026:20:56:01 +0000] \"-\" 400 90 \"-\" \"-\"\n"
     );
 }
 
 #[test]
 fn client_addresses_are_masked_in_every_format() {
-    for format in [Format::Json, Format::Logfmt, Format::Combined] {
+    for format in [LineFormat::Json, LineFormat::Logfmt, LineFormat::Combined] {
         let text = line(&exchange(), format, MaskIp::Mask);
         assert!(text.contains("203.0.113.0"), "{text}");
         for hidden in ["203.0.113.9", "192.0.2.7", "41022", "51034"] {
@@ -211,10 +214,10 @@ fn client_addresses_are_masked_in_every_format() {
 }
 
 /// An exchange with `text` in every field that a peer can write to.
-fn with<'a>(bytes: &'a [u8], text: &'a str) -> Exchange<'a> {
-    let mut hostile: Exchange<'a> = exchange();
+fn with<'a>(bytes: &'a [u8], text: &'a str) -> ExchangeEntry<'a> {
+    let mut hostile: ExchangeEntry<'a> = exchange();
     hostile.id = text;
-    hostile.request = Request {
+    hostile.request = LoggedRequest {
         method: bytes,
         host: bytes,
         target: bytes,
@@ -223,9 +226,9 @@ fn with<'a>(bytes: &'a [u8], text: &'a str) -> Exchange<'a> {
         user_agent: Some(bytes),
         ..hostile.request
     };
-    hostile.failure = Some(Failure {
+    hostile.failure = Some(LoggedFailure {
         cause: Cause::Internal,
-        side: Side::Lockgate,
+        side: CauseSide::Lockgate,
         detail: Some(text),
     });
     if let Some(tls) = &mut hostile.downstream.tls {
@@ -253,7 +256,7 @@ fn any_bytes_of_a_peer_give_valid_json() {
     for seed in 0..500 {
         let bytes = noise(seed, seed as usize % 67 + 1);
         let text = String::from_utf8_lossy(&bytes);
-        let written = line(&with(&bytes, &text), Format::Json, MaskIp::Keep);
+        let written = line(&with(&bytes, &text), LineFormat::Json, MaskIp::Keep);
         let read: Value = serde_json::from_str(&written).unwrap();
         let expected: String = bytes
             .utf8_chunks()
@@ -292,12 +295,12 @@ fn any_bytes_of_a_peer_give_valid_json() {
 #[test]
 fn no_peer_can_inject_a_log_line_or_field() {
     let attack = "x\" 200 1 \"-\" \"-\"\r\n{\"time\":0}\n\u{85}\u{2028} status=500 \\";
-    for format in [Format::Json, Format::Logfmt, Format::Combined] {
+    for format in [LineFormat::Json, LineFormat::Logfmt, LineFormat::Combined] {
         line(&with(attack.as_bytes(), attack), format, MaskIp::Keep);
     }
     for seed in 0..500 {
         let bytes = noise(seed, 40);
-        let text = line(&with(&bytes, ""), Format::Combined, MaskIp::Keep);
+        let text = line(&with(&bytes, ""), LineFormat::Combined, MaskIp::Keep);
         assert_eq!(
             text.bytes().filter(|&byte| byte == b'"').count(),
             6,
@@ -309,7 +312,7 @@ fn no_peer_can_inject_a_log_line_or_field() {
             "a user has no space: {text}"
         );
         assert!(text.is_ascii());
-        let fields = line(&with(&bytes, ""), Format::Logfmt, MaskIp::Keep);
+        let fields = line(&with(&bytes, ""), LineFormat::Logfmt, MaskIp::Keep);
         assert_eq!(
             outside_of_quotes(&fields).matches(" status=").count(),
             1,
@@ -338,15 +341,15 @@ fn outside_of_quotes(line: &str) -> String {
 fn an_access_log_line_has_a_maximum_length() {
     let long = vec![b'\x01'; 100_000];
     let text = "\u{1}".repeat(100_000);
-    for format in [Format::Json, Format::Logfmt, Format::Combined] {
+    for format in [LineFormat::Json, LineFormat::Logfmt, LineFormat::Combined] {
         let written = line(&with(&long, &text), format, MaskIp::Keep);
         assert!(written.len() < 80 * 1024, "{format:?}: {}", written.len());
     }
     let exact = "a".repeat(TARGET);
     let more = "a".repeat(TARGET + 1);
-    let written = line(&with(exact.as_bytes(), ""), Format::Json, MaskIp::Keep);
+    let written = line(&with(exact.as_bytes(), ""), LineFormat::Json, MaskIp::Keep);
     assert!(written.contains(&format!("\"target\":\"{exact}\",")));
-    let written = line(&with(more.as_bytes(), ""), Format::Json, MaskIp::Keep);
+    let written = line(&with(more.as_bytes(), ""), LineFormat::Json, MaskIp::Keep);
     assert!(written.contains(&format!("\"target\":\"{exact}…\",")));
 }
 
@@ -354,14 +357,14 @@ fn an_access_log_line_has_a_maximum_length() {
 fn errors_are_5xx_responses_and_exchanges_with_a_cause() {
     assert!(!exchange().is_error());
     assert!(
-        !Exchange {
+        !ExchangeEntry {
             status: 404,
             ..exchange()
         }
         .is_error()
     );
     assert!(
-        Exchange {
+        ExchangeEntry {
             status: 500,
             ..exchange()
         }
@@ -374,15 +377,15 @@ fn errors_are_5xx_responses_and_exchanges_with_a_cause() {
 #[test]
 #[ignore = "prints figures, for people"]
 fn cost_of_a_line() {
-    let (exchange, mut stamps) = (exchange(), Stamps::default());
-    for format in [Format::Json, Format::Logfmt, Format::Combined] {
+    let (exchange, mut stamps) = (exchange(), Timestamps::default());
+    for format in [LineFormat::Json, LineFormat::Logfmt, LineFormat::Combined] {
         let mut out = Vec::with_capacity(64 * 1024);
         let began = std::time::Instant::now();
         for turn in 0..1_000_000_u64 {
             if out.len() > 32 * 1024 {
                 out.clear();
             }
-            let one = Exchange {
+            let one = ExchangeEntry {
                 began: exchange.began + turn / 100,
                 ..exchange
             };

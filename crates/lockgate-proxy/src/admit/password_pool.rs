@@ -1,11 +1,11 @@
 //! The threads that check passwords, which takes 1 ms to seconds each: never a worker's time.
 //!
-//! There is one for the process, for all files of users; its threads start with the first password.
-//! One of them only hands out, so that a question is judged at once however long the checks of
-//! others take: a password that many connections send at once is checked once, and clients take
-//! turns, one check each. One client cannot fill what waits, and several cannot keep another out;
-//! past either bound the answer is [`Outcome::Busy`]. A check that nobody waits for any more is not
-//! made.
+//! There is one pool for the process and all files of users; its threads start with the first
+//! password. One of them is the dispatcher, so that a query is judged at once however long other
+//! checks take: a password that many connections send at once is checked once, and clients take
+//! turns, one check each. One client cannot fill the queue, and several cannot keep another out;
+//! past either bound the outcome is [`PasswordOutcome::Busy`]. A check without a waiting request is
+//! not made.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -17,22 +17,22 @@ use std::thread;
 
 use tokio::sync::oneshot;
 
-use super::htpasswd::{Account, User};
-use super::remembered::{Remembered, Seal};
+use super::credential_cache::{CredentialCache, Seal};
+use super::htpasswd::{PasswordEntry, UserName};
 use crate::limits;
 
 /// Requests on their way to the desk, which takes each in a moment.
 const QUEUE: usize = 1024;
 /// Different passwords that may wait: seconds, at the usual cost of bcrypt.
 const WAITING: usize = 64;
-/// Of these, how many may be one client's.
+/// The share of one client in these.
 const OF_ONE_CLIENT: usize = 8;
 
-/// What became of a user and a password.
+/// The outcome of a check of user and password.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
-    /// He is who he says.
-    Accepted(User),
+pub enum PasswordOutcome {
+    /// The password is the user's.
+    Accepted(UserName),
     /// He is not, or there is no such user, or nothing that could be one was sent.
     Refused,
     /// Too many are waiting to be checked: 503, not 401, so that no client forgets a password that
@@ -41,67 +41,67 @@ pub enum Outcome {
 }
 
 /// The threads, and the passwords that were right.
-pub struct Verifier {
-    remembered: Arc<Remembered>,
+pub struct PasswordPool {
+    remembered: Arc<CredentialCache>,
     threads: NonZeroUsize,
-    desk: OnceLock<Option<SyncSender<Event>>>,
+    desk: OnceLock<Option<SyncSender<PoolEvent>>>,
 }
 
 /// One request's question.
-pub(super) struct Job {
-    /// Whose hash is checked against.
-    pub(super) account: Arc<Account>,
-    /// The account is not that of the user who was named: the answer is no, however the check
-    /// ends.
+pub(super) struct PasswordQuery {
+    /// The entry with the hash to check against.
+    pub(super) account: Arc<PasswordEntry>,
+    /// The entry is not that of the named user: the outcome is a refusal, however the check ends.
     pub(super) decoy: bool,
     pub(super) password: Box<str>,
     pub(super) seal: Seal,
     pub(super) client: IpAddr,
-    /// Milliseconds, on the clock of those who ask.
+    /// Milliseconds, on the clock of the workers.
     pub(super) now: u64,
-    pub(super) answer: oneshot::Sender<Outcome>,
+    pub(super) answer: oneshot::Sender<PasswordOutcome>,
 }
 
-impl Verifier {
+impl PasswordPool {
     /// Will check on so many threads; they take time from the workers, so one or two are enough.
     pub fn new(threads: NonZeroUsize) -> Arc<Self> {
         Arc::new(Self {
-            remembered: Arc::new(Remembered::new()),
+            remembered: Arc::new(CredentialCache::new()),
             threads,
             desk: OnceLock::new(),
         })
     }
 
-    pub(super) fn remembered(&self) -> &Remembered {
+    pub(super) fn remembered(&self) -> &CredentialCache {
         &self.remembered
     }
 
-    /// Has it checked; the answer comes through its channel.
-    pub(super) fn submit(&self, job: Job) {
+    /// Queues a check; its outcome is sent to the query's channel.
+    pub(super) fn submit(&self, job: PasswordQuery) {
         let sent = match self.desk.get_or_init(|| self.start()) {
-            Some(desk) => desk.try_send(Event::Asked(job)),
-            None => Err(TrySendError::Disconnected(Event::Asked(job))),
+            Some(desk) => desk.try_send(PoolEvent::Asked(job)),
+            None => Err(TrySendError::Disconnected(PoolEvent::Asked(job))),
         };
         if let Err(
-            TrySendError::Full(Event::Asked(job)) | TrySendError::Disconnected(Event::Asked(job)),
+            TrySendError::Full(PoolEvent::Asked(job))
+            | TrySendError::Disconnected(PoolEvent::Asked(job)),
         ) = sent
         {
-            let _ = job.answer.send(Outcome::Busy);
+            let _ = job.answer.send(PasswordOutcome::Busy);
         }
     }
 
-    fn start(&self) -> Option<SyncSender<Event>> {
+    fn start(&self) -> Option<SyncSender<PoolEvent>> {
         let (desk, events) = mpsc::sync_channel(QUEUE);
         let mut checkers = Vec::new();
         for number in 0..self.threads.get() {
             // One check at a time is handed to a thread, and only when it has none.
-            let (checks, handed) = mpsc::sync_channel::<Check>(1);
+            let (checks, handed) = mpsc::sync_channel::<PasswordCheck>(1);
             let (place, desk, remembered) =
                 (checkers.len(), desk.clone(), Arc::clone(&self.remembered));
             let check = move || {
                 for check in handed {
-                    check.carry_out(&remembered);
-                    if desk.send(Event::Idle(place)).is_err() {
+                    check.run(&remembered);
+                    if desk.send(PoolEvent::Idle(place)).is_err() {
                         return;
                     }
                 }
@@ -110,17 +110,17 @@ impl Verifier {
                 checkers.push(checks);
             }
         }
-        let hands_out = !checkers.is_empty()
-            && spawn("passwords".to_owned(), move || hand_out(&events, &checkers));
-        hands_out.then_some(desk)
+        let dispatches = !checkers.is_empty()
+            && spawn("passwords".to_owned(), move || dispatch(&events, &checkers));
+        dispatches.then_some(desk)
     }
 }
 
-impl Drop for Verifier {
+impl Drop for PasswordPool {
     fn drop(&mut self) {
         // Those that check have an end of the channel too, so it would never close by itself.
         if let Some(Some(desk)) = self.desk.get() {
-            let _ = desk.send(Event::End);
+            let _ = desk.send(PoolEvent::End);
         }
     }
 }
@@ -133,65 +133,65 @@ fn spawn(name: String, run: impl FnOnce() + Send + 'static) -> bool {
     spawned.is_ok()
 }
 
-impl fmt::Debug for Verifier {
+impl fmt::Debug for PasswordPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Verifier")
+        f.debug_struct("PasswordPool")
             .field("threads", &self.threads)
             .finish_non_exhaustive()
     }
 }
 
-/// What happens at the desk.
-enum Event {
-    /// A question has come.
-    Asked(Job),
+/// An event for the dispatcher.
+enum PoolEvent {
+    /// A query was submitted.
+    Asked(PasswordQuery),
     /// The thread with this number has nothing to check.
     Idle(usize),
-    /// Nobody will ask any more.
+    /// The pool is dropped: no more queries come.
     End,
 }
 
-/// Judges what is asked, and keeps those who check busy.
-fn hand_out(events: &Receiver<Event>, checkers: &[SyncSender<Check>]) {
-    let mut waiting = Waiting::default();
-    let mut idle: Vec<&SyncSender<Check>> = checkers.iter().collect();
+/// The dispatcher: judges queries, and keeps the checking threads busy.
+fn dispatch(events: &Receiver<PoolEvent>, checkers: &[SyncSender<PasswordCheck>]) {
+    let mut waiting = CheckQueue::default();
+    let mut idle: Vec<&SyncSender<PasswordCheck>> = checkers.iter().collect();
     while let Ok(event) = events.recv() {
         match event {
-            Event::Asked(job) => waiting.add(job),
-            Event::Idle(place) => idle.extend(checkers.get(place)),
-            Event::End => return,
+            PoolEvent::Asked(job) => waiting.add(job),
+            PoolEvent::Idle(place) => idle.extend(checkers.get(place)),
+            PoolEvent::End => return,
         }
         while !idle.is_empty()
             && let Some(check) = waiting.next()
             && let Some(checker) = idle.pop()
         {
-            // It has room for one. Where its thread has ended, whoever waits is told that we are
-            // busy.
+            // The channel has room for one. Where the thread has ended, the requests that wait are
+            // told that the pool is busy.
             let _ = checker.send(check);
         }
     }
 }
 
-/// What is still to be checked, by client: the first in line is the next to have one check made.
+/// The checks that wait, by client: the first client in line is the next to have one check made.
 #[derive(Default)]
-struct Waiting {
-    clients: VecDeque<Client>,
+struct CheckQueue {
+    clients: VecDeque<ClientChecks>,
 }
 
 /// The checks of one client, in the order of their arrival; one at least.
-struct Client {
+struct ClientChecks {
     ip: IpAddr,
-    checks: VecDeque<Check>,
+    checks: VecDeque<PasswordCheck>,
 }
 
-/// One password to be checked, and all who wait for it.
-struct Check {
-    first: Job,
-    others: Vec<oneshot::Sender<Outcome>>,
+/// One password to be checked, and all requests that wait for it.
+struct PasswordCheck {
+    first: PasswordQuery,
+    others: Vec<oneshot::Sender<PasswordOutcome>>,
 }
 
-impl Waiting {
-    fn add(&mut self, job: Job) {
+impl CheckQueue {
+    fn add(&mut self, job: PasswordQuery) {
         let mut checks = self
             .clients
             .iter_mut()
@@ -208,16 +208,16 @@ impl Waiting {
             .find(|client| client.ip == ip)
             .map_or(0, |client| client.checks.len());
         if has >= OF_ONE_CLIENT || (self.len() >= WAITING && !self.make_room(has)) {
-            let _ = job.answer.send(Outcome::Busy);
+            let _ = job.answer.send(PasswordOutcome::Busy);
             return;
         }
-        let check = Check {
+        let check = PasswordCheck {
             first: job,
             others: Vec::new(),
         };
         match self.clients.iter_mut().find(|client| client.ip == ip) {
             Some(client) => client.checks.push_back(check),
-            None => self.clients.push_back(Client {
+            None => self.clients.push_back(ClientChecks {
                 ip,
                 checks: [check].into(),
             }),
@@ -239,14 +239,15 @@ impl Waiting {
             .filter(|client| client.checks.len() > has + 1)
             .and_then(|client| client.checks.pop_back());
         let Some(check) = last else { return false };
-        check.answer(&Outcome::Busy);
+        check.answer(&PasswordOutcome::Busy);
         true
     }
 
-    /// The next one that somebody still waits for; its client goes to the end of the line.
-    fn next(&mut self) -> Option<Check> {
+    /// The next check with a waiting request; its client goes to the end of the line.
+    fn next(&mut self) -> Option<PasswordCheck> {
         while let Some(mut client) = self.clients.pop_front() {
-            let next = std::iter::from_fn(|| client.checks.pop_front()).find(Check::is_wanted);
+            let next =
+                std::iter::from_fn(|| client.checks.pop_front()).find(PasswordCheck::is_wanted);
             if !client.checks.is_empty() {
                 self.clients.push_back(client);
             }
@@ -258,13 +259,13 @@ impl Waiting {
     }
 }
 
-impl Check {
+impl PasswordCheck {
     fn is_wanted(&self) -> bool {
         !self.first.answer.is_closed() || self.others.iter().any(|other| !other.is_closed())
     }
 
-    fn carry_out(self, remembered: &Remembered) {
-        let Job {
+    fn run(self, remembered: &CredentialCache) {
+        let PasswordQuery {
             account,
             decoy,
             password,
@@ -277,16 +278,16 @@ impl Check {
         let right = remembered.has(seal, *now) || account.hash.verify(password);
         let outcome = if right && !decoy {
             remembered.insert(*seal, *now);
-            Outcome::Accepted(Arc::clone(&account.name))
+            PasswordOutcome::Accepted(Arc::clone(&account.name))
         } else {
-            Outcome::Refused
+            PasswordOutcome::Refused
         };
         self.answer(&outcome);
     }
 
-    fn answer(self, outcome: &Outcome) {
+    fn answer(self, outcome: &PasswordOutcome) {
         for answer in self.others.into_iter().chain([self.first.answer]) {
-            // Who has gone meanwhile needs no answer.
+            // A request that has ended meanwhile needs no answer.
             let _ = answer.send(outcome.clone());
         }
     }
@@ -299,7 +300,11 @@ mod tests {
 
     const USERS: &str = "alice:$2y$04$2lIsLL4WkHlL1AdE.us2M.KiUDmXG4b/qmENltdLbJc9r08TNOP1m\n";
 
-    fn job(password: &str, seal: u8, client: [u8; 4]) -> (Job, oneshot::Receiver<Outcome>) {
+    fn job(
+        password: &str,
+        seal: u8,
+        client: [u8; 4],
+    ) -> (PasswordQuery, oneshot::Receiver<PasswordOutcome>) {
         let account = Arc::clone(
             Htpasswd::parse(USERS.as_bytes())
                 .unwrap()
@@ -309,7 +314,7 @@ mod tests {
         let (answer, outcome) = oneshot::channel();
         let client = client.into();
         (
-            Job {
+            PasswordQuery {
                 account,
                 decoy: false,
                 password: password.into(),
@@ -324,7 +329,7 @@ mod tests {
 
     #[test]
     fn a_password_sent_by_many_clients_is_checked_once() {
-        let (mut waiting, remembered) = (Waiting::default(), Remembered::new());
+        let (mut waiting, remembered) = (CheckQueue::default(), CredentialCache::new());
         let mut outcomes = Vec::new();
         for client in 0..100 {
             let (job, outcome) = job("open sesame", 1, [192, 0, 2, client]);
@@ -332,8 +337,8 @@ mod tests {
             outcomes.push(outcome);
         }
         assert_eq!(waiting.len(), 1);
-        waiting.next().unwrap().carry_out(&remembered);
-        let accepted = Outcome::Accepted("alice".into());
+        waiting.next().unwrap().run(&remembered);
+        let accepted = PasswordOutcome::Accepted("alice".into());
         assert!(
             outcomes
                 .into_iter()
@@ -344,12 +349,12 @@ mod tests {
 
     #[test]
     fn one_client_cannot_fill_the_password_check_queue() {
-        let mut waiting = Waiting::default();
+        let mut waiting = CheckQueue::default();
         let mut kept = Vec::new();
         for guess in 0..20 {
             let (job, mut outcome) = job("x", guess, [192, 0, 2, 1]);
             waiting.add(job);
-            let busy = outcome.try_recv() == Ok(Outcome::Busy);
+            let busy = outcome.try_recv() == Ok(PasswordOutcome::Busy);
             assert_eq!(busy, usize::from(guess) >= OF_ONE_CLIENT);
             kept.push(outcome);
         }
@@ -363,13 +368,13 @@ mod tests {
 
     #[test]
     fn the_password_check_queue_is_bounded() {
-        let mut waiting = Waiting::default();
+        let mut waiting = CheckQueue::default();
         let mut kept = Vec::new();
         for guess in 0..100 {
             let (job, mut outcome) = job("x", guess, [192, 0, 2, guess]);
             waiting.add(job);
             assert_eq!(
-                outcome.try_recv() == Ok(Outcome::Busy),
+                outcome.try_recv() == Ok(PasswordOutcome::Busy),
                 usize::from(guess) >= WAITING
             );
             kept.push(outcome);
@@ -378,10 +383,10 @@ mod tests {
 
     /// The receivers of all jobs are kept, as connections would.
     fn added(
-        waiting: &mut Waiting,
+        waiting: &mut CheckQueue,
         seals: std::ops::Range<u8>,
         client: u8,
-    ) -> Vec<oneshot::Receiver<Outcome>> {
+    ) -> Vec<oneshot::Receiver<PasswordOutcome>> {
         let add = |seal| {
             let (job, outcome) = job("x", seal, [192, 0, 2, client]);
             waiting.add(job);
@@ -392,7 +397,7 @@ mod tests {
 
     #[test]
     fn clients_take_turns_with_one_password_check_each() {
-        let mut waiting = Waiting::default();
+        let mut waiting = CheckQueue::default();
         let kept = [
             added(&mut waiting, 0..8, 1),
             added(&mut waiting, 10..12, 2),
@@ -407,7 +412,7 @@ mod tests {
 
     #[test]
     fn a_new_client_overtakes_a_flood_of_password_checks() {
-        let mut waiting = Waiting::default();
+        let mut waiting = CheckQueue::default();
         let mut flood: Vec<_> = (1..=8)
             .flat_map(|client| added(&mut waiting, client * 8..client * 8 + 8, client))
             .collect();
@@ -417,7 +422,7 @@ mod tests {
             .iter_mut()
             .filter_map(|outcome| outcome.try_recv().ok())
             .collect::<Vec<_>>();
-        assert_eq!(busy, [Outcome::Busy], "one of the flood gave way");
+        assert_eq!(busy, [PasswordOutcome::Busy], "one of the flood gave way");
         assert_eq!(waiting.len(), WAITING);
         let place =
             std::iter::from_fn(|| waiting.next()).position(|check| check.first.seal[0] == 200);
@@ -426,7 +431,7 @@ mod tests {
 
     #[test]
     fn an_abandoned_password_check_is_skipped() {
-        let mut waiting = Waiting::default();
+        let mut waiting = CheckQueue::default();
         let (left, outcome) = job("x", 1, [192, 0, 2, 1]);
         waiting.add(left);
         drop(outcome);
@@ -439,26 +444,26 @@ mod tests {
 
     #[test]
     fn a_decoy_is_refused_even_with_its_password() {
-        let remembered = Remembered::new();
+        let remembered = CredentialCache::new();
         let (mut job, outcome) = job("open sesame", 1, [192, 0, 2, 1]);
         job.decoy = true;
-        Check {
+        PasswordCheck {
             first: job,
             others: Vec::new(),
         }
-        .carry_out(&remembered);
-        assert_eq!(outcome.blocking_recv(), Ok(Outcome::Refused));
+        .run(&remembered);
+        assert_eq!(outcome.blocking_recv(), Ok(PasswordOutcome::Refused));
         assert!(!remembered.has(&[1; 32], 0));
     }
 
     #[test]
     fn password_check_threads_end_with_the_verifier() {
-        let verifier = Verifier::new(NonZeroUsize::MIN);
+        let verifier = PasswordPool::new(NonZeroUsize::MIN);
         let (right, outcome) = job("open sesame", 1, [192, 0, 2, 1]);
         verifier.submit(right);
         assert_eq!(
             outcome.blocking_recv(),
-            Ok(Outcome::Accepted("alice".into()))
+            Ok(PasswordOutcome::Accepted("alice".into()))
         );
         let kept = Arc::downgrade(&verifier.remembered);
         drop(verifier);

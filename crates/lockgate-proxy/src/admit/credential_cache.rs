@@ -1,9 +1,9 @@
 //! Passwords that were right a while ago, so that a client that sends one with each request costs a
 //! microsecond.
 //!
-//! What is kept is no password but an HMAC over user, password and stored hash, under a key of this
-//! process that is never written anywhere: who reads the table can test no guess with it. A changed
-//! file changes the stored hash, and so what was remembered is right no longer. Knows no clock.
+//! The cache holds no password but an HMAC over user, password and stored hash, under a key of this
+//! process that is never written anywhere: a reader of the table can test no guess with it. A
+//! changed file changes the stored hash, and so invalidates the entry. Knows no clock.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
@@ -18,30 +18,31 @@ use super::password_hash::PasswordHash;
 /// Right passwords that are remembered. Written by the threads that check, 1 ms of copying at this
 /// size beside the 10 ms and more that a check takes.
 const SIZE: usize = 16_384;
-/// Milliseconds for which one is remembered: an active user is checked anew six times in an hour.
+/// Milliseconds for which an entry is valid: the password of an active user is checked six times in
+/// an hour.
 const KEPT: u64 = 600_000;
 
 /// Stands for one user with one password, checked against one stored hash.
 pub(super) type Seal = [u8; 32];
 
 /// The table. Workers read it without a lock; a writer replaces it.
-pub(super) struct Remembered {
+pub(super) struct CredentialCache {
     secret: hmac::Key,
     names: RandomState,
-    table: ArcSwap<Table>,
+    table: ArcSwap<SealTable>,
 }
 
-/// By the first eight bytes of the seal. Their place in a map may take telling long: nobody else
-/// can compute them.
-type Table = HashMap<u64, Entry, RandomState>;
+/// By the first eight bytes of the seal. A look-up need not take constant time: no one else can
+/// compute the seals.
+type SealTable = HashMap<u64, SealEntry, RandomState>;
 
 #[derive(Clone, Copy)]
-struct Entry {
+struct SealEntry {
     seal: Seal,
     until: u64,
 }
 
-impl Remembered {
+impl CredentialCache {
     pub(super) fn new() -> Self {
         let secret = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())
             .expect("the kernel's random numbers never fail once it has started");
@@ -64,8 +65,7 @@ impl Remembered {
         seal
     }
 
-    /// A number for a name that nobody has: always the same one in this process, another one in the
-    /// next.
+    /// A number for an unknown name: always the same one in this process, another one in the next.
     pub(super) fn number(&self, user: &str) -> u64 {
         self.names.hash_one(user)
     }
@@ -79,16 +79,16 @@ impl Remembered {
         })
     }
 
-    /// What `seal` stands for was right at `now`, in milliseconds.
+    /// Records that the credentials of `seal` were right at `now`, in milliseconds.
     pub(super) fn insert(&self, seal: Seal, now: u64) {
         self.table.rcu(|table| {
-            let mut table = Table::clone(table);
+            let mut table = SealTable::clone(table);
             if table.len() >= SIZE {
                 make_room(&mut table, now);
             }
             table.insert(
                 short(&seal),
-                Entry {
+                SealEntry {
                     seal,
                     until: now.saturating_add(KEPT),
                 },
@@ -99,7 +99,7 @@ impl Remembered {
 }
 
 /// Forgets what is over, and the oldest eighth if that is not enough.
-fn make_room(table: &mut Table, now: u64) {
+fn make_room(table: &mut SealTable, now: u64) {
     table.retain(|_, entry| now < entry.until);
     if table.len() < SIZE {
         return;
@@ -130,21 +130,21 @@ mod tests {
 
     #[test]
     fn a_credential_digest_differs_when_any_part_differs() {
-        let remembered = Remembered::new();
+        let remembered = CredentialCache::new();
         let seal = remembered.seal("user", "password", &hash('m'));
         assert_eq!(remembered.seal("user", "password", &hash('m')), seal);
         let others = [
             remembered.seal("use", "rpassword", &hash('m')),
             remembered.seal("user", "passwor", &hash('m')),
             remembered.seal("user", "password", &hash('e')),
-            Remembered::new().seal("user", "password", &hash('m')),
+            CredentialCache::new().seal("user", "password", &hash('m')),
         ];
         assert!(!others.contains(&seal));
     }
 
     #[test]
     fn a_cached_credential_is_valid_for_ten_minutes() {
-        let remembered = Remembered::new();
+        let remembered = CredentialCache::new();
         let (right, wrong) = ([1; 32], [2; 32]);
         remembered.insert(right, 5);
         assert!(
@@ -161,17 +161,17 @@ mod tests {
 
     #[test]
     fn a_full_credential_cache_evicts_the_oldest() {
-        let remembered = Remembered::new();
+        let remembered = CredentialCache::new();
         let seal = |number: u64| {
             let mut seal = [0; 32];
             seal[..8].copy_from_slice(&number.to_le_bytes());
             seal
         };
-        let mut full = Table::default();
+        let mut full = SealTable::default();
         for number in 0..SIZE as u64 {
             full.insert(
                 number,
-                Entry {
+                SealEntry {
                     seal: seal(number),
                     until: 1000 + number,
                 },

@@ -1,18 +1,18 @@
-//! Answers that Lockgate gives itself because something went wrong.
+//! Responses that Lockgate gives itself because something went wrong.
 //!
-//! Pure functions from what happened to a head and a body. Does not decide that an error is
-//! answered, and does not know what else the connection has to say (`Date`, `Connection`).
+//! Pure functions from a fault to a head and a body. Does not decide that an error is sent, and
+//! does not add the fields of the connection (`Date`, `Connection`).
 
+mod body_format;
 mod dial;
 mod fault;
-mod form;
 pub mod grpc;
 mod page;
 pub mod proxy_status;
 
-pub use fault::Fault;
-pub use form::Form;
-pub use page::{Page, Pages};
+pub use body_format::BodyFormat;
+pub use fault::HttpFault;
+pub use page::{ErrorPage, ErrorPages};
 
 use std::borrow::Cow;
 
@@ -21,15 +21,15 @@ use lockgate_http::head::ResponseHead;
 
 use crate::access_log::Cause;
 
-/// What an answer asks of a client beyond its status.
+/// The advice of a response to its client beyond the status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Advice<'a> {
     /// Nothing.
     #[default]
     None,
-    /// To come again after so many seconds (429, 503).
+    /// To retry after so many seconds (429, 503).
     RetryAfter(u32),
-    /// To say who it is, by the Basic scheme, for this realm (401).
+    /// To authenticate by the Basic scheme, for this realm (401).
     Challenge(&'a str),
     /// The same to a proxy (407).
     ProxyChallenge(&'a str),
@@ -37,11 +37,11 @@ pub enum Advice<'a> {
     Allow(&'a str),
 }
 
-/// An error as a client is told it.
+/// An error response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ErrorAnswer<'a> {
-    /// What went wrong, for `Proxy-Status`.
-    pub fault: Fault,
+pub struct ErrorResponse<'a> {
+    /// The fault, for `Proxy-Status`.
+    pub fault: HttpFault,
     /// Three digits.
     pub status: u16,
     /// The word in log, metric and page.
@@ -50,14 +50,14 @@ pub struct ErrorAnswer<'a> {
     pub detail: &'a str,
     /// The request's id; empty if there is none.
     pub id: &'a str,
-    /// What the client is asked to do.
+    /// The advice to the client.
     pub advice: Advice<'a>,
 }
 
-impl ErrorAnswer<'_> {
-    /// What is usually said of `fault`; the fields may be set to something else.
-    pub const fn of(fault: Fault) -> Self {
-        ErrorAnswer {
+impl ErrorResponse<'_> {
+    /// The usual response to `fault`; its fields may be changed.
+    pub const fn of(fault: HttpFault) -> Self {
+        ErrorResponse {
             fault,
             status: fault.status(),
             cause: fault.cause(),
@@ -67,10 +67,14 @@ impl ErrorAnswer<'_> {
         }
     }
 
-    /// The answer's head and body.
+    /// The response's head and body.
     ///
-    /// `page` takes the place of the body that is built in, and then `form` is not asked.
-    pub fn make<'p>(&self, form: Form, page: Option<&'p Page>) -> (ResponseHead, Cow<'p, [u8]>) {
+    /// `page` takes the place of the body that is built in, and then `form` does not matter.
+    pub fn render<'p>(
+        &self,
+        form: BodyFormat,
+        page: Option<&'p ErrorPage>,
+    ) -> (ResponseHead, Cow<'p, [u8]>) {
         let mut head = ResponseHead::of(self.status);
         let (media_type, mut content) = match page {
             Some(page) => (
@@ -83,7 +87,7 @@ impl ErrorAnswer<'_> {
                 (form.media_type(), Cow::Owned(built_in))
             }
         };
-        // RFC 9110 §8.6, §15.3.5: these end with their head, whatever is said of a length.
+        // RFC 9110 §8.6, §15.3.5: these end with their head, even where a length is given.
         if matches!(self.status, 204 | 304) {
             content = Cow::default();
         } else {
@@ -96,22 +100,22 @@ impl ErrorAnswer<'_> {
             b"Proxy-Status",
             &proxy_status::value(self.fault, self.detail),
         );
-        self.advise(&mut head.fields);
+        self.add_advice(&mut head.fields);
         (head, content)
     }
 
     /// The same for a call of gRPC: a head without a body.
-    pub fn make_grpc(&self) -> ResponseHead {
+    pub fn render_grpc(&self) -> ResponseHead {
         let mut head = grpc::answer(self.fault.grpc_status(), self.detail);
         head.fields.append(
             b"Proxy-Status",
             &proxy_status::value(self.fault, self.detail),
         );
-        self.advise(&mut head.fields);
+        self.add_advice(&mut head.fields);
         head
     }
 
-    fn advise(&self, fields: &mut Fields) {
+    fn add_advice(&self, fields: &mut Fields) {
         match self.advice {
             Advice::None => {}
             Advice::RetryAfter(seconds) => {
@@ -161,11 +165,11 @@ mod tests {
 
     #[test]
     fn an_error_response_has_proxy_status_and_an_explaining_body() {
-        let answer = ErrorAnswer {
+        let answer = ErrorResponse {
             id: "0123",
-            ..ErrorAnswer::of(Fault::ConnectionRefused)
+            ..ErrorResponse::of(HttpFault::ConnectionRefused)
         };
-        let (head, body) = answer.make(Form::Text, None);
+        let (head, body) = answer.render(BodyFormat::Text, None);
         let mut fields = Vec::new();
         head.fields.write(&mut fields, |_| true);
         let expected = concat!(
@@ -182,9 +186,9 @@ mod tests {
 
     #[test]
     fn every_fault_in_every_form_is_a_complete_response() {
-        for fault in Fault::ALL {
-            for form in [Form::Text, Form::Html, Form::Json] {
-                let (head, body) = ErrorAnswer::of(fault).make(form, None);
+        for fault in HttpFault::ALL {
+            for form in [BodyFormat::Text, BodyFormat::Html, BodyFormat::Json] {
+                let (head, body) = ErrorResponse::of(fault).render(form, None);
                 assert_eq!(head.status, fault.status());
                 assert_eq!(value(&head, "content-type"), Some(form.media_type()));
                 assert_eq!(
@@ -200,11 +204,11 @@ mod tests {
     #[test]
     fn error_responses_204_and_304_have_no_content_length() {
         for status in [204, 304] {
-            let answer = ErrorAnswer {
+            let answer = ErrorResponse {
                 status,
-                ..ErrorAnswer::of(Fault::NoEndpoint)
+                ..ErrorResponse::of(HttpFault::NoEndpoint)
             };
-            let (head, body) = answer.make(Form::Text, None);
+            let (head, body) = answer.render(BodyFormat::Text, None);
             assert_eq!(
                 (value(&head, "content-length"), value(&head, "content-type")),
                 (None, None)
@@ -215,8 +219,8 @@ mod tests {
 
     #[test]
     fn every_fault_ends_a_grpc_call_with_status_and_message() {
-        for fault in Fault::ALL {
-            let head = ErrorAnswer::of(fault).make_grpc();
+        for fault in HttpFault::ALL {
+            let head = ErrorResponse::of(fault).render_grpc();
             assert_eq!(
                 (head.status, value(&head, "content-type")),
                 (200, Some("application/grpc"))
@@ -230,15 +234,15 @@ mod tests {
 
     #[test]
     fn a_configured_error_page_replaces_only_body_and_type() {
-        let page = Page {
+        let page = ErrorPage {
             body: b"back soon\n".to_vec(),
             media_type: "text/x-own".to_owned(),
         };
-        let answer = ErrorAnswer {
+        let answer = ErrorResponse {
             advice: Advice::RetryAfter(30),
-            ..ErrorAnswer::of(Fault::NoEndpoint)
+            ..ErrorResponse::of(HttpFault::NoEndpoint)
         };
-        let (head, body) = answer.make(Form::Html, Some(&page));
+        let (head, body) = answer.render(BodyFormat::Html, Some(&page));
         assert_eq!(&*body, b"back soon\n");
         assert_eq!(value(&head, "content-type"), Some("text/x-own"));
         assert_eq!(value(&head, "retry-after"), Some("30"));
@@ -253,35 +257,35 @@ mod tests {
     fn error_responses_carry_challenge_allow_and_retry_after() {
         for (fault, advice, name, expected) in [
             (
-                Fault::Unauthorized,
+                HttpFault::Unauthorized,
                 Advice::Challenge("the \"inner\" \\ ring\r\n"),
                 "www-authenticate",
                 r#"Basic realm="the \"inner\" \\ ring??", charset="UTF-8""#,
             ),
             (
-                Fault::ProxyUnauthorized,
+                HttpFault::ProxyUnauthorized,
                 Advice::ProxyChallenge("way out"),
                 "proxy-authenticate",
                 r#"Basic realm="way out", charset="UTF-8""#,
             ),
             (
-                Fault::MethodNotAllowed,
+                HttpFault::MethodNotAllowed,
                 Advice::Allow("GET, HEAD"),
                 "allow",
                 "GET, HEAD",
             ),
             (
-                Fault::TooManyRequests,
+                HttpFault::TooManyRequests,
                 Advice::RetryAfter(0),
                 "retry-after",
                 "0",
             ),
         ] {
-            let answer = ErrorAnswer {
+            let answer = ErrorResponse {
                 advice,
-                ..ErrorAnswer::of(fault)
+                ..ErrorResponse::of(fault)
             };
-            let (head, _) = answer.make(Form::Text, None);
+            let (head, _) = answer.render(BodyFormat::Text, None);
             assert_eq!(value(&head, name), Some(expected));
         }
     }

@@ -1,4 +1,4 @@
-//! What gRPC makes of an answer of HTTP/2: its status in a field, and errors of ours as answers
+//! What gRPC makes of a response of HTTP/2: its status in a field, and errors of ours as responses
 //! that have nothing but a head ("Trailers-Only", gRPC over HTTP2).
 
 use lockgate_http::fields::Fields;
@@ -10,7 +10,7 @@ pub const STATUSES: usize = 18;
 /// Bytes of a message.
 const LONGEST: usize = 256;
 
-/// Whether a request is a call of gRPC, whose client looks for a status of its own and shows it
+/// Whether a request is a call of gRPC: such a client looks for a gRPC status and shows that
 /// instead of ours. Over HTTP/1 there are none; gRPC-Web has its own form.
 pub fn is_call(head: &RequestHead) -> bool {
     head.version == HttpVersion::Http2
@@ -43,9 +43,9 @@ pub fn status(fields: &Fields) -> Option<u16> {
     })
 }
 
-/// The answer that ends a call with this status.
+/// The response that ends a call with this status.
 pub(super) fn answer(status: u16, message: &str) -> ResponseHead {
-    // The status of HTTP says that the message came through.
+    // The HTTP status tells only that the message came through.
     let mut head = ResponseHead::of(200);
     head.fields.append(b"Content-Type", b"application/grpc");
     head.fields.append(
@@ -58,11 +58,11 @@ pub(super) fn answer(status: u16, message: &str) -> ResponseHead {
     head
 }
 
-/// What a call is told instead of an answer that is none of gRPC: a redirect, what the
-/// configuration says, the denial of a service that was asked. Its status is what clients make of
-/// it themselves ("HTTP to gRPC Status Code Mapping"), in a message that they can read; what it
-/// says beside its content is left.
-pub fn instead_of(said: &ResponseHead) -> ResponseHead {
+/// The gRPC response in place of one that is not gRPC: a redirect, a configured response, the
+/// denial of an auth service. Its status is the one that clients derive themselves ("HTTP to gRPC
+/// Status Code Mapping"), with a message that they can read; its fields that do not describe the
+/// content are kept.
+pub fn translate(said: &ResponseHead) -> ResponseHead {
     let message = format!("{} {}", said.status, reason(said.status));
     let mut head = answer(status_of(said.status), message.trim_end());
     for field in said.fields.iter() {
@@ -127,7 +127,7 @@ mod tests {
             ] {
                 said.fields.append(name.as_bytes(), value.as_bytes());
             }
-            let head = instead_of(&said);
+            let head = translate(&said);
             assert_eq!(
                 (head.status, status(&head.fields)),
                 (200, Some(grpc)),

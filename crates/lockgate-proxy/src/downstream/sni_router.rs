@@ -7,27 +7,27 @@ use lockgate_net::client_hello::ClientHello;
 use lockgate_net::tls::{Acceptor, Acceptors};
 use lockgate_rules::HostPattern;
 
-use super::Relaying;
-use crate::route::hosts::Hosts;
-use crate::site::Sites;
+use super::RelaySettings;
+use crate::route::hosts::HostTable;
+use crate::site::ListenerSites;
 
 /// The ways of one address.
 #[derive(Debug)]
-pub struct ByHello {
+pub struct SniRouter {
     alpn: Vec<(Box<[u8]>, usize)>,
     /// The place behind the last of `ways` is that of the sites.
-    hosts: Hosts,
-    ways: Vec<Way>,
+    hosts: HostTable,
+    ways: Vec<RelayRoute>,
     sites: Option<SecureSites>,
 }
 
 /// A relay that a ClientHello leads to.
 #[derive(Debug)]
-pub struct Way {
+pub struct RelayRoute {
     /// TLS with clients; `None`: it is the endpoint's, and passed through.
     pub tls: Option<Acceptors>,
-    /// What then happens to the bytes.
-    pub relaying: Relaying,
+    /// The settings of its relay.
+    pub relaying: RelaySettings,
 }
 
 /// Sites and their TLS.
@@ -36,23 +36,23 @@ pub struct SecureSites {
     /// Which certificates and rules clients get.
     pub tls: Acceptors,
     /// The sites.
-    pub sites: Sites,
+    pub sites: ListenerSites,
 }
 
-/// Where a ClientHello leads.
-pub(super) enum Chosen<'h> {
-    Relay(&'h Way),
+/// The route of a ClientHello.
+pub(super) enum HelloRoute<'h> {
+    Relay(&'h RelayRoute),
     Sites(&'h SecureSites),
 }
 
-impl ByHello {
-    /// Each way has the protocols and names that lead to it; of a name that is given twice the last
-    /// counts, and what the sites have comes after all others.
+impl SniRouter {
+    /// Each relay has the protocols and names that lead to it; of a name that is given twice the
+    /// last counts, and the hosts of the sites are looked up after all others.
     pub fn new(
-        ways: Vec<(Vec<Asked>, Way)>,
+        ways: Vec<(Vec<HelloMatch>, RelayRoute)>,
         sites: Option<(Vec<HostPattern>, SecureSites)>,
     ) -> Self {
-        let (mut alpn, mut hosts) = (Vec::new(), Hosts::default());
+        let (mut alpn, mut hosts) = (Vec::new(), HostTable::default());
         let mut all = Vec::new();
         let (of_sites, sites) = sites.unzip();
         // A clash leaves what was inserted last.
@@ -60,8 +60,8 @@ impl ByHello {
         for (asked, way) in ways {
             for one in asked {
                 match one {
-                    Asked::Protocol(name) => alpn.push((name.into_boxed_slice(), all.len())),
-                    Asked::Name(host) => lead(&host, all.len()),
+                    HelloMatch::Protocol(name) => alpn.push((name.into_boxed_slice(), all.len())),
+                    HelloMatch::Name(host) => lead(&host, all.len()),
                 }
             }
             all.push(way);
@@ -77,8 +77,8 @@ impl ByHello {
         }
     }
 
-    /// Where this one leads; `None` calls for the alert unrecognized_name (RFC 6066 §3).
-    pub(super) fn choose(&self, hello: &ClientHello<'_>) -> Option<Chosen<'_>> {
+    /// The route of a ClientHello; `None` calls for the alert unrecognized_name (RFC 6066 §3).
+    pub(super) fn choose(&self, hello: &ClientHello<'_>) -> Option<HelloRoute<'_>> {
         let of = |offered: &[u8]| self.alpn.iter().find(|(name, _)| **name == *offered);
         let by_alpn = if self.alpn.is_empty() {
             None
@@ -90,18 +90,18 @@ impl ByHello {
             None => self.hosts.find(hello.server_name.as_deref())?,
         };
         match self.ways.get(place) {
-            Some(way) => Some(Chosen::Relay(way)),
-            None => self.sites.as_ref().map(Chosen::Sites),
+            Some(way) => Some(HelloRoute::Relay(way)),
+            None => self.sites.as_ref().map(HelloRoute::Sites),
         }
     }
 
-    /// Whether one of the relays needs the PROXY header that has come.
+    /// Whether one of the relays needs the client's PROXY header.
     pub(super) fn passes_header(&self) -> bool {
         self.ways.iter().any(|way| way.relaying.passes_header())
     }
 
     /// Every relay.
-    pub fn ways(&self) -> &[Way] {
+    pub fn ways(&self) -> &[RelayRoute] {
         &self.ways
     }
 
@@ -110,7 +110,7 @@ impl ByHello {
         self.sites.as_ref()
     }
 
-    /// The same, while nobody serves them yet.
+    /// The same, before the workers have them.
     pub fn sites_mut(&mut self) -> Option<&mut SecureSites> {
         self.sites.as_mut()
     }
@@ -123,9 +123,9 @@ impl ByHello {
     }
 }
 
-/// What a ClientHello may ask for.
+/// A part of a ClientHello that a route is chosen by.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Asked {
+pub enum HelloMatch {
     /// One of the protocols that it offers by ALPN (RFC 7301): it goes before every name.
     Protocol(Vec<u8>),
     /// The server name (RFC 6066 §3); `Any` is every other one, and none.

@@ -2,8 +2,8 @@
 
 /// The form of an error's body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Form {
-    /// One for people at a terminal, and whoever does not say.
+pub enum BodyFormat {
+    /// Plain text: for people at a terminal, and clients without a preference.
     #[default]
     Text,
     /// A page.
@@ -12,9 +12,9 @@ pub enum Form {
     Json,
 }
 
-impl Form {
-    /// What the lines of `Accept` prefer. A page or a problem is for whom names its type: `*/*`
-    /// says nothing.
+impl BodyFormat {
+    /// The format that the lines of `Accept` prefer. A page or a problem is for clients that name
+    /// its type: `*/*` is no preference.
     pub fn of_accept<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let mut best = (0, Self::Text);
         for range in lines
@@ -26,7 +26,7 @@ impl Form {
                 continue;
             };
             let weight = parts.find_map(weight).unwrap_or(1_000);
-            // Of equals the first: that is the order of those who write no weights.
+            // Of equals the first: the order that a client without weights means.
             if weight > best.0 {
                 best = (weight, form);
             }
@@ -83,35 +83,35 @@ mod tests {
     #[test]
     fn accept_selects_html_json_or_text_error_pages() {
         for (accept, expected) in [
-            (&[][..], Form::Text),
-            (&[""], Form::Text),
-            (&["*/*"], Form::Text),
-            (&["text/*"], Form::Text),
-            (&["text/html"], Form::Html),
-            (&["TEXT/HTML; charset=utf-8"], Form::Html),
+            (&[][..], BodyFormat::Text),
+            (&[""], BodyFormat::Text),
+            (&["*/*"], BodyFormat::Text),
+            (&["text/*"], BodyFormat::Text),
+            (&["text/html"], BodyFormat::Html),
+            (&["TEXT/HTML; charset=utf-8"], BodyFormat::Html),
             // as browsers send it
             (
                 &["text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"],
-                Form::Html,
+                BodyFormat::Html,
             ),
-            (&["application/json, text/plain, */*"], Form::Json),
-            (&["application/problem+json"], Form::Json),
-            (&["application/json;q=0.5, text/html"], Form::Html),
+            (&["application/json, text/plain, */*"], BodyFormat::Json),
+            (&["application/problem+json"], BodyFormat::Json),
+            (&["application/json;q=0.5, text/html"], BodyFormat::Html),
             (
                 &["text/html;q=0.5", "application/json ; q=0.501"],
-                Form::Json,
+                BodyFormat::Json,
             ),
-            (&["text/html;q=0"], Form::Text),
-            (&["text/html;q=0, application/json"], Form::Json),
-            (&["text/html;q=7"], Form::Text),
-            (&["text/html;q="], Form::Text),
-            (&["text/html;q=0.1x"], Form::Text),
-            (&["text/plain, text/html"], Form::Text),
-            (&[";,;;,text/html;;"], Form::Html),
-            (&["text/html\u{7f}"], Form::Text),
+            (&["text/html;q=0"], BodyFormat::Text),
+            (&["text/html;q=0, application/json"], BodyFormat::Json),
+            (&["text/html;q=7"], BodyFormat::Text),
+            (&["text/html;q="], BodyFormat::Text),
+            (&["text/html;q=0.1x"], BodyFormat::Text),
+            (&["text/plain, text/html"], BodyFormat::Text),
+            (&[";,;;,text/html;;"], BodyFormat::Html),
+            (&["text/html\u{7f}"], BodyFormat::Text),
         ] {
             let lines = accept.iter().map(|line| line.as_bytes());
-            assert_eq!(Form::of_accept(lines), expected, "{accept:?}");
+            assert_eq!(BodyFormat::of_accept(lines), expected, "{accept:?}");
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Opens tunnels (CONNECT, RFC 9110 §9.3.6): asks the rules, looks the target up, dials it, and
-//! says so. What is asked of a proxy without a tunnel goes the same way.
+//! A forward proxy: opens tunnels (CONNECT, RFC 9110 §9.3.6) and forwards other requests. Both
+//! check the rules, look the target up, and dial it.
 //!
-//! Each address that a name stands for is asked about, and only those that may be are dialled. Does
-//! not move bytes: both connections are joined by whoever runs the client's.
+//! Checks each address of a name, and dials only the allowed ones. Does not move bytes: the owner
+//! of the client's connection joins both connections.
 
 use std::future::poll_fn;
 use std::io;
@@ -21,14 +21,14 @@ use lockgate_net::stream::Stream;
 use lockgate_rules::{ClientAddress, ProxyVersion, Queue};
 
 use super::proxy::Proxy;
-use crate::access_log::{Cause, Side};
-use crate::admit::targets::{Refused, Targets};
-use crate::answer::Fault;
+use crate::access_log::{Cause, CauseSide};
+use crate::admit::targets::{TargetRefusal, TunnelTargets};
 use crate::clock::Clock;
+use crate::error_response::HttpFault;
 use crate::exchange::{Dispatch, ExchangeFailure, Shares, SwitchedConnection, TunnelLimits, lap};
 use crate::h1::H1Connection;
-use crate::limits::sockets::Share;
-use crate::limits::{self, AtOnce, PerClient};
+use crate::limits::sockets::SocketShare;
+use crate::limits::{self, KeyedLimit, PerClient};
 use crate::message::ClientExchange;
 use crate::upstream::{
     Endpoint, EndpointAddress, SocketSlot, UpstreamConnection, UpstreamPool, WaitBudget,
@@ -36,23 +36,23 @@ use crate::upstream::{
 
 /// Addresses of one name that are tried, at the most.
 const ATTEMPTS: usize = 8;
-/// Where `http:` is when no port is named (RFC 9110 §4.2.1).
+/// The default port of `http:` (RFC 9110 §4.2.1).
 const HTTP_PORT: u16 = 80;
 /// Ticks between two attempts: the 250 ms that RFC 8305 §5 asks for, as well as ticks can tell.
 const PAUSE: u32 = 3;
 
-/// What is done with requests for tunnels.
+/// The settings of a forward proxy: it opens tunnels, and forwards requests where that is allowed.
 #[derive(Debug)]
 pub struct Connect {
-    /// Where they may lead.
-    pub targets: Targets,
-    /// What is known of names; all listeners share it.
+    /// The allowed targets.
+    pub targets: TunnelTargets,
+    /// The DNS cache; all listeners share it.
     pub names: Arc<NameCache>,
-    /// How old may be what is known.
+    /// The age up to which a cached name is used.
     pub fresh: Duration,
     /// For the look-up of a name, and again for connecting to its addresses.
     pub connect: Duration,
-    /// What tunnels are held to.
+    /// The limits of a tunnel.
     pub tunnel_limits: TunnelLimits,
     /// The PROXY header that targets are sent, if any.
     pub proxy_protocol: Option<ProxyVersion>,
@@ -60,19 +60,19 @@ pub struct Connect {
     /// answers must not take the time of the others. All listeners share it.
     pub look_ups: Arc<PerClient>,
     /// Tunnels that one client may have at once, if that is limited.
-    pub per_client: Option<Arc<AtOnce<IpAddr>>>,
+    pub per_client: Option<Arc<KeyedLimit<IpAddr>>>,
     /// Tunnels that one user may have at once, if that is limited.
-    pub per_user: Option<Arc<AtOnce<Arc<str>>>>,
+    pub per_user: Option<Arc<KeyedLimit<Arc<str>>>>,
     /// Whether requests for `http:` are forwarded, and how.
     pub forward: Option<Forward>,
 }
 
-/// How requests are forwarded that clients ask a proxy for (RFC 9112 §3.2.2).
+/// The settings for requests that a client asks a proxy to forward (RFC 9112 §3.2.2).
 #[derive(Debug)]
 pub struct Forward {
     /// The deadlines; it has no pool.
     pub proxy: Proxy,
-    /// Whom targets are told of: nobody.
+    /// The client that targets are introduced to: none.
     pub client: ForwardedClient,
 }
 
@@ -107,11 +107,11 @@ impl Connect {
         exchange.switch(&ResponseHead::of(200), switched).await
     }
 
-    /// Forwards a request for a URL, in absolute-form or by the fields of HTTP/2, to whom it names,
-    /// over a connection of its own.
+    /// Forwards a request for a URL, in absolute-form or by the fields of HTTP/2, to the URL's
+    /// host, over a connection of its own.
     ///
     /// # Errors
-    /// As [`Self::run`], and where there is no answer or not the whole of it.
+    /// As [`Self::run`], and where there is no response or only a part of it.
     pub async fn forward<D: ClientExchange>(
         &self,
         proxy: &Proxy,
@@ -129,13 +129,13 @@ impl Connect {
             ),
             (Some(true), _) => {
                 return Err(ExchangeFailure::because(
-                    Fault::NotImplemented,
+                    HttpFault::NotImplemented,
                     "an https URL needs a tunnel (CONNECT)",
                 ));
             }
             _ => {
                 return Err(ExchangeFailure::because(
-                    Fault::Malformed,
+                    HttpFault::Malformed,
                     "the request-target is not a URL, as a proxy needs it",
                 ));
             }
@@ -168,26 +168,29 @@ impl Connect {
         &self,
         exchange: &mut Dispatch<'_, D>,
         wait_budget: &WaitBudget,
-    ) -> Result<(SocketSlot, Option<Share>), ExchangeFailure> {
+    ) -> Result<(SocketSlot, Option<SocketShare>), ExchangeFailure> {
         let (slots, guard) = (&exchange.request.worker.slots, exchange.guard);
         let share = match slots.try_share(exchange.share_of) {
             Ok(share) => share,
             Err(account) => {
                 let share = slots.wait_for_share(account, guard, wait_budget);
-                Some(while_wanted(exchange, wait_budget.left(), Fault::Exhausted, share).await??)
+                Some(
+                    while_wanted(exchange, wait_budget.left(), HttpFault::Exhausted, share)
+                        .await??,
+                )
             }
         };
         let slot = match slots.try_take() {
             Some(slot) => slot,
             None => {
                 let slot = slots.take(guard, wait_budget);
-                while_wanted(exchange, wait_budget.left(), Fault::Exhausted, slot).await??
+                while_wanted(exchange, wait_budget.left(), HttpFault::Exhausted, slot).await??
             }
         };
         Ok((slot, share))
     }
 
-    /// A connection to `host`, on which the PROXY header has gone if there is to be one.
+    /// A connection to `host`, on which the PROXY header was sent if there is to be one.
     async fn reach<D: ClientExchange>(
         &self,
         exchange: &mut Dispatch<'_, D>,
@@ -227,10 +230,10 @@ impl Connect {
             {
                 Ok(sent) => {
                     sent.map_err(|error| {
-                        ExchangeFailure::because(Fault::TargetRefused, error.to_string())
+                        ExchangeFailure::because(HttpFault::TargetRefused, error.to_string())
                     })?;
                 }
-                Err(cut) => return Err(ExchangeFailure::cut(cut, Fault::TargetTimeout)),
+                Err(cut) => return Err(ExchangeFailure::cut(cut, HttpFault::TargetTimeout)),
             }
         }
         Ok((up, endpoint))
@@ -241,7 +244,7 @@ impl Connect {
         client: ClientAddress,
         user: Option<&Arc<str>>,
     ) -> Result<Shares, ExchangeFailure> {
-        let full = |whose| ExchangeFailure::because(Fault::TooManyRequests, whose);
+        let full = |whose| ExchangeFailure::because(HttpFault::TooManyRequests, whose);
         let mut shares = Shares::default();
         if let Some(table) = &self.per_client {
             let share = table.take(&limits::client(client.key_or_nobody()));
@@ -254,17 +257,17 @@ impl Connect {
         Ok(shares)
     }
 
-    /// Those of the target's addresses that a tunnel may lead to.
+    /// The addresses of the target that a tunnel may lead to.
     async fn addresses<D: ClientExchange>(
         &self,
         exchange: &mut Dispatch<'_, D>,
         host: &str,
         port: u16,
     ) -> Result<Vec<SocketAddr>, ExchangeFailure> {
-        let refused = |refused: Refused| {
+        let refused = |refused: TargetRefusal| {
             let fault = match refused {
-                Refused::Denied | Refused::NotAllowed => Fault::TargetForbidden,
-                Refused::Private(_) | Refused::Nobody => Fault::TargetPrivate,
+                TargetRefusal::Denied | TargetRefusal::NotAllowed => HttpFault::TargetForbidden,
+                TargetRefusal::Private(_) | TargetRefusal::Nobody => HttpFault::TargetPrivate,
             };
             ExchangeFailure::because(fault, refused.to_string())
         };
@@ -302,7 +305,7 @@ impl Connect {
             None => {
                 let busy = || {
                     ExchangeFailure::because(
-                        Fault::TooManyRequests,
+                        HttpFault::TooManyRequests,
                         "too many names are being looked up for this client",
                     )
                 };
@@ -314,7 +317,7 @@ impl Connect {
                     place.wait().await;
                     self.names.look_up(host, self.fresh, place).await
                 };
-                while_wanted(exchange, self.connect, Fault::TargetDnsTimeout, asked).await?
+                while_wanted(exchange, self.connect, HttpFault::TargetDnsTimeout, asked).await?
             }
         };
         found.map_err(unresolved)
@@ -331,20 +334,22 @@ impl Connect {
         let clock = guard.clock();
         let dialled = loop {
             let dialled = dial::race(addresses, || ticks(clock));
-            let dialled = while_wanted(exchange, self.connect, Fault::TargetTimeout, dialled).await;
+            let dialled =
+                while_wanted(exchange, self.connect, HttpFault::TargetTimeout, dialled).await;
             if !matches!(&dialled, Ok(Err(error)) if is_exhaustion(error)) {
                 break dialled;
             }
             let room = slots.make_room(guard, wait_budget);
-            let room = while_wanted(exchange, wait_budget.left(), Fault::Exhausted, room).await?;
-            if !room.map_err(|cut| ExchangeFailure::cut(cut, Fault::Exhausted))? {
+            let room =
+                while_wanted(exchange, wait_budget.left(), HttpFault::Exhausted, room).await?;
+            if !room.map_err(|cut| ExchangeFailure::cut(cut, HttpFault::Exhausted))? {
                 break dialled;
             }
         };
         let unreachable = match &dialled {
             Ok(Ok(_)) => false,
             Ok(Err(error)) => !is_exhaustion(error),
-            Err(failure) => failure.fault == Some(Fault::TargetTimeout),
+            Err(failure) => failure.fault == Some(HttpFault::TargetTimeout),
         };
         if unreachable {
             // Perhaps it has moved.
@@ -352,23 +357,23 @@ impl Connect {
         }
         dialled?.map_err(|error| {
             let fault = match error.kind() {
-                _ if is_exhaustion(&error) => Fault::Exhausted,
+                _ if is_exhaustion(&error) => HttpFault::Exhausted,
                 // Of our own: all ports to that address are taken (connect(2)).
-                io::ErrorKind::AddrNotAvailable => Fault::Exhausted,
+                io::ErrorKind::AddrNotAvailable => HttpFault::Exhausted,
                 io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset => {
-                    Fault::TargetRefused
+                    HttpFault::TargetRefused
                 }
-                io::ErrorKind::TimedOut => Fault::TargetTimeout,
-                _ => Fault::TargetUnroutable,
+                io::ErrorKind::TimedOut => HttpFault::TargetTimeout,
+                _ => HttpFault::TargetUnroutable,
             };
             ExchangeFailure::because(fault, error.to_string())
         })
     }
 }
 
-/// Whom a request for a tunnel is for: a name in lower case or an address, and a port.
+/// The target of a tunnel: a name in lower case or an address, and a port.
 fn target<D>(exchange: &Dispatch<'_, D>) -> Result<(String, u16), ExchangeFailure> {
-    let malformed = |why| Err(ExchangeFailure::because(Fault::Malformed, why));
+    let malformed = |why| Err(ExchangeFailure::because(HttpFault::Malformed, why));
     if exchange.request.outgoing.length != BodyLength::Empty {
         // RFC 9110 §9.3.6: it has no meaning, and some would take it for the first bytes of the
         // tunnel.
@@ -383,21 +388,23 @@ fn target<D>(exchange: &Dispatch<'_, D>) -> Result<(String, u16), ExchangeFailur
     }
 }
 
-/// One that somebody can listen on.
+/// A port that a server can listen on.
 fn port(port: u16) -> Result<u16, ExchangeFailure> {
     if port == 0 {
-        Err(ExchangeFailure::because(Fault::Malformed, "port 0"))
+        Err(ExchangeFailure::because(HttpFault::Malformed, "port 0"))
     } else {
         Ok(port)
     }
 }
 
-/// What a client is told whose target has no address, or whose target's name nobody has time for:
-/// the latter is our limit, and says nothing of the name.
+/// The error for a target without an address, or for a name that is not looked up because too many
+/// others are: the latter is our limit, and tells nothing about the name.
 fn unresolved(error: NameError) -> ExchangeFailure {
     match error {
-        NameError::Failed(said) => ExchangeFailure::because(Fault::TargetUnknown, said.to_string()),
-        NameError::Busy => ExchangeFailure::because(Fault::Exhausted, error.to_string()),
+        NameError::Failed(said) => {
+            ExchangeFailure::because(HttpFault::TargetUnknown, said.to_string())
+        }
+        NameError::Busy => ExchangeFailure::because(HttpFault::Exhausted, error.to_string()),
     }
 }
 
@@ -418,7 +425,7 @@ fn literal(host: &str) -> Option<IpAddr> {
 async fn while_wanted<D: ClientExchange, F: Future>(
     exchange: &mut Dispatch<'_, D>,
     limit: Duration,
-    late: Fault,
+    late: HttpFault,
     future: F,
 ) -> Result<F::Output, ExchangeFailure> {
     let Dispatch { guard, down, .. } = exchange;
@@ -432,7 +439,7 @@ async fn while_wanted<D: ClientExchange, F: Future>(
         Ok(Some(output)) => Ok(output),
         Ok(None) => Err(ExchangeFailure::silent(
             Cause::ClientReset,
-            Side::Downstream,
+            CauseSide::Downstream,
             "while waiting",
         )),
         Err(cut) => Err(ExchangeFailure::cut(cut, late)),
@@ -454,7 +461,11 @@ mod tests {
         let busy = unresolved(NameError::Busy);
         assert_eq!(
             (busy.fault, busy.cause, busy.side),
-            (Some(Fault::Exhausted), Cause::Limit, Side::Lockgate)
+            (
+                Some(HttpFault::Exhausted),
+                Cause::Limit,
+                CauseSide::Lockgate
+            )
         );
         assert!(
             format!("{busy:?}").contains("too many names are being looked up"),
@@ -463,7 +474,7 @@ mod tests {
         let unknown = unresolved(NameError::Failed("no such name".into()));
         assert_eq!(
             (unknown.fault, unknown.side),
-            (Some(Fault::TargetUnknown), Side::Upstream)
+            (Some(HttpFault::TargetUnknown), CauseSide::Upstream)
         );
     }
 }

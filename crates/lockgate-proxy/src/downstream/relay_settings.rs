@@ -8,12 +8,12 @@ use lockgate_rules::SentHeader;
 use crate::shaping::Shape;
 use crate::upstream::Pool;
 
-/// How bytes are relayed.
+/// The settings of a relay.
 #[derive(Debug)]
-pub struct Relaying {
-    /// Its place among those that each worker counts.
-    pub place: usize,
-    /// Where to.
+pub struct RelaySettings {
+    /// The index of its counters in each worker.
+    pub index: usize,
+    /// The pool of its endpoints.
     pub pool: Arc<Pool>,
     /// The PROXY header that endpoints are sent, if any.
     pub proxy_protocol: Option<SentHeader>,
@@ -29,8 +29,8 @@ pub struct Relaying {
     pub shape: Option<Arc<Shape>>,
 }
 
-impl Relaying {
-    /// Whether it needs the header that has come.
+impl RelaySettings {
+    /// Whether it needs the client's PROXY header.
     pub(super) fn passes_header(&self) -> bool {
         self.proxy_protocol == Some(SentHeader::Pass)
     }

@@ -1,5 +1,4 @@
-//! A client's connection that speaks HTTP/1: one exchange after the other, until one of both wants
-//! no more.
+//! A client's connection over HTTP/1: one exchange after the other, until one of both closes.
 //!
 //! Reads heads and ends connections. What becomes of a request is decided in `serve`.
 
@@ -14,33 +13,33 @@ use lockgate_net::relay::{Relay, RelayEnd as RelaySide, RelayPreface};
 use lockgate_net::stream::Stream;
 
 use super::client_context::ClientContext;
-use super::connection::Connection;
-use super::ending::{Ending, cut_short};
-use super::serve::{NextStep, Serving, deliver};
-use super::tunnel::{self, Ended};
-use crate::access_log::{Cause, Side};
-use crate::action::relay::Client;
-use crate::answer::{ErrorAnswer, Fault, Form};
+use super::connection::ClientConnection;
+use super::serve::{NextStep, ServeContext};
+use super::termination::{Termination, termination_of_cut};
+use super::tunnel::{TunnelEnd, TunnelRun};
+use crate::access_log::{Cause, CauseSide};
+use crate::action::relay::ClientTransport;
 use crate::body::ReadError;
 use crate::box_future::boxed;
 use crate::clock::{Cut, WaitReason};
+use crate::error_response::{ErrorResponse, HttpFault};
 use crate::exchange::{ExchangeFailure, Shares, SwitchedConnection, TunnelLimits};
 use crate::h1::H1Connection;
 use crate::message::Persistence;
 use crate::shaping::Shapers;
-use crate::site::Sites;
+use crate::site::ListenerSites;
 use crate::upstream::{InFlight, UpstreamConnection};
 
-/// How long a client that still sends is listened to after our last word. Many read an answer only
-/// when they have sent all of their body, however much that is.
+/// The time for which a client that still sends is read from after our last byte. Many read a
+/// response only when they have sent all of their body, however long it is.
 pub(super) const LINGER: Duration = Duration::from_secs(30);
 /// The same, of one that has fallen silent, or was too slow before.
 pub(super) const SILENCE: Duration = Duration::from_secs(2);
-/// What is read of it in one turn; then the worker's other connections have theirs.
+/// Reads in one turn; then the worker's other connections have theirs.
 const LINGER_READS: usize = 16;
 
-impl Ending {
-    /// How long the client is listened to after its last answer.
+impl Termination {
+    /// The time for which the client is read from after its last response.
     pub(super) fn linger(&self) -> Duration {
         if self.cause == Cause::TooSlow {
             SILENCE
@@ -50,29 +49,33 @@ impl Ending {
     }
 }
 
-/// What came of a connection that spoke HTTP.
-pub(super) enum Served {
-    /// It is over.
-    Over(Ending),
-    /// It speaks something else from here on.
+/// The end of HTTP/1 on a connection.
+pub(super) enum Http1End {
+    /// The connection is over.
+    Over(Termination),
+    /// The connection goes on as a relay.
     Switched {
         /// Both sides.
         relay: Box<Relay>,
-        /// What holds for it.
+        /// The limits of the relay.
         tunnel_limits: TunnelLimits,
-        /// Whose it is, for counters.
+        /// The index of its site, for counters.
         site: Option<usize>,
-        /// What counts for the endpoint as long as this lasts.
+        /// The endpoint's count of exchanges, as long as this lasts.
         _in_flight: InFlight,
-        /// What it takes of what may be there at once.
+        /// The client's and the user's shares of tunnels.
         _shares: Shares,
     },
 }
 
-impl Connection {
-    /// Serves requests until the connection is over, or speaks something else.
-    pub(super) async fn http(&mut self, client: Client, sites: &Sites) -> Served {
-        let Client {
+impl ClientConnection {
+    /// Serves requests until the connection is over, or switches protocols.
+    pub(super) async fn serve_http1(
+        &mut self,
+        client: ClientTransport,
+        sites: &ListenerSites,
+    ) -> Http1End {
+        let ClientTransport {
             socket,
             session,
             received,
@@ -83,34 +86,34 @@ impl Connection {
         let mut down = H1Connection::new(stream, &self.worker.blocks, &received);
         down.reader.set_limits(sites.limits);
         loop {
-            let (head, began) = match self.head(&mut down, sites).await {
+            let (head, began) = match self.read_head(&mut down, sites).await {
                 Ok(read) => read,
-                Err(ending) => return Served::Over(ending),
+                Err(termination) => return Http1End::Over(termination),
             };
-            let serving = Serving {
+            let context = ServeContext {
                 connection: self,
                 sites,
                 client: &context,
                 guard: &self.guard,
             };
-            let next = boxed(|| serving.respond(&mut down, &head, began)).await;
+            let next = boxed(|| context.respond(&mut down, &head, began)).await;
             if self.guard.is_cut_for_memory() {
                 // What it has not taken is not to stay in the kernel.
                 down.stream.socket().reset_on_close();
             }
-            let goes = matches!(next, NextStep::Close(_)) && says_goodbye(&head);
+            let goes = matches!(next, NextStep::Close(_)) && is_last_request(&head);
             self.worker.requests.give(head);
             match next {
                 NextStep::Request => {}
-                NextStep::End(ending) => return Served::Over(ending),
-                NextStep::Close(ending) => {
-                    // Of who said that this was the last nothing more comes (RFC 9112 §9.6), but
-                    // for TLS's own farewell.
+                NextStep::End(termination) => return Http1End::Over(termination),
+                NextStep::Close(termination) => {
+                    // After its last request a client sends nothing more (RFC 9112 §9.6) but the
+                    // close_notify of its TLS.
                     let done = goes && down.reader.has_ended() && !down.reader.holds_bytes();
                     if !done || down.stream.is_secure() {
-                        self.linger(&mut down, &ending).await;
+                        self.linger(&mut down, &termination).await;
                     }
-                    return Served::Over(ending);
+                    return Http1End::Over(termination);
                 }
                 NextStep::Tunnel { switched, site } => {
                     let SwitchedConnection {
@@ -131,27 +134,24 @@ impl Connection {
                         UpstreamConnection::H2(mut call) => {
                             let (_in_flight, _shares) = (in_flight, shares);
                             let cells = self.worker.cells.http.site(site);
-                            let (down, guard) = (&mut down, &self.guard);
-                            let ended = tunnel::run(
-                                down,
-                                &mut *call,
-                                guard,
-                                &tunnel_limits,
+                            let mut tunnel = TunnelRun {
+                                guard: &self.guard,
+                                tunnel_limits: &tunnel_limits,
                                 cells,
                                 shapers,
-                            );
-                            let ended = boxed(|| ended).await;
-                            return Served::Over(over(ended));
+                            };
+                            let ended = boxed(|| tunnel.run(&mut down, &mut *call)).await;
+                            return Http1End::Over(termination_of_tunnel(ended));
                         }
                     };
-                    return match boxed(|| self.switch(down, up)).await {
+                    return match boxed(|| self.join_upgraded(down, up)).await {
                         Ok(mut relay) => {
                             if let Some(Shapers { received, sent }) =
                                 shapers.map(|shapers| *shapers)
                             {
                                 relay.shape(received, sent);
                             }
-                            Served::Switched {
+                            Http1End::Switched {
                                 relay,
                                 tunnel_limits,
                                 site,
@@ -159,19 +159,19 @@ impl Connection {
                                 _shares: shares,
                             }
                         }
-                        Err(ending) => Served::Over(ending),
+                        Err(termination) => Http1End::Over(termination),
                     };
                 }
             }
         }
     }
 
-    /// Waits for a request's head; says when its first byte was there.
-    async fn head(
+    /// Waits for a request's head, and returns it with the time of its first byte.
+    async fn read_head(
         &mut self,
         down: &mut H1Connection,
-        sites: &Sites,
-    ) -> Result<(Box<RequestHead>, Instant), Ending> {
+        sites: &ListenerSites,
+    ) -> Result<(Box<RequestHead>, Instant), Termination> {
         let mut began = None;
         // Only from the first byte on: a connection that waits holds no memory for it.
         let mut head: Option<Box<RequestHead>> = None;
@@ -207,17 +207,11 @@ impl Connection {
                 return Ok((head, began));
             }
             (Ok(Ok(_)), _) => {
-                part(&mut down.stream).await;
-                return Err(Ending::new(Cause::ClientClosed, Side::Downstream));
+                send_close_notify(&mut down.stream).await;
+                return Err(Termination::client_closed());
             }
             (Ok(Err(ReadError::Head(error))), _) => {
-                let fault = match error.status() {
-                    414 => Fault::TargetTooLong,
-                    431 => Fault::HeadTooLarge,
-                    505 => Fault::Version,
-                    _ => Fault::Malformed,
-                };
-                ExchangeFailure::because(fault, error.to_string())
+                ExchangeFailure::because(HttpFault::of_head(error.status()), error.to_string())
             }
             (Ok(Err(ReadError::Stream(error))), _) => {
                 poll_fn(|cx| {
@@ -227,51 +221,48 @@ impl Connection {
                 .await;
                 ExchangeFailure::client(&error)
             }
-            (Ok(Err(error)), _) => {
-                ExchangeFailure::silent(Cause::ClientClosed, Side::Downstream, error.to_string())
-            }
+            (Ok(Err(error)), _) => ExchangeFailure::silent(
+                Cause::ClientClosed,
+                CauseSide::Downstream,
+                error.to_string(),
+            ),
             (Err(cut), _) if began.is_none() => {
-                part(&mut down.stream).await;
+                send_close_notify(&mut down.stream).await;
                 return Err(match cut {
-                    Cut::Deadline => Ending::new(Cause::Idle, Side::Lockgate),
-                    cut => cut_short(cut, "between requests"),
+                    Cut::Deadline => Termination::idle(),
+                    cut => termination_of_cut(cut, "between requests"),
                 });
             }
-            (Err(cut), _) => ExchangeFailure::cut(cut, Fault::RequestTimeout),
+            (Err(cut), _) => ExchangeFailure::cut(cut, HttpFault::RequestTimeout),
         };
         self.spoke |= began.is_some();
         if let Some(fault) = failure.fault {
             let id = self.worker.shared.request_ids.id(self.id, 0);
-            let error = ErrorAnswer {
+            let error = ErrorResponse {
                 id: id.as_str(),
-                ..ErrorAnswer::of(fault)
+                ..ErrorResponse::of(fault)
             };
-            let (mut answer, body) = error.make(Form::default(), None);
-            answer.fields.append(b"Date", &self.worker.date());
             self.guard.phase(LINGER);
-            // Whether it arrives or not, the connection is over.
-            let _ = deliver(
-                down,
-                &self.guard,
-                &RequestHead::default(),
-                &answer,
-                &body,
-                Persistence::Close,
-            )
-            .await;
-            let ending = Ending::new(fault.cause(), fault.side());
-            self.linger(down, &ending).await;
+            let (guard, head) = (&self.guard, RequestHead::default());
+            let sending = self.send_error(down, guard, &head, &error, Persistence::Close);
+            let sent = sending.await;
+            let termination = Termination::new(fault.cause(), fault.side());
+            self.linger(down, &termination).await;
             let began = began.unwrap_or_else(Instant::now);
-            self.unread(id, began, body.len() as u64, failure, sites);
-            return Err(ending);
+            self.finish_unreadable(id, began, sent, failure, sites);
+            return Err(termination);
         }
-        Err(Ending::because(failure.cause, failure.side, failure.detail))
+        Err(Termination::because(
+            failure.cause,
+            failure.side,
+            failure.detail,
+        ))
     }
 
     /// Sends what is left and waits for the client to close: closing with its bytes unread would
-    /// reset the connection, and the reset could overtake the answer (RFC 9112 §9.6).
-    async fn linger(&self, down: &mut H1Connection, ending: &Ending) {
-        self.guard.phase(ending.linger());
+    /// reset the connection, and the reset could overtake the response (RFC 9112 §9.6).
+    async fn linger(&self, down: &mut H1Connection, termination: &Termination) {
+        self.guard.phase(termination.linger());
         self.guard.limit_idle(SILENCE);
         self.guard.watch().set_wait(WaitReason::ForClose);
         let received = &self.guard.watch().meter.received;
@@ -309,17 +300,17 @@ impl Connection {
             .await;
     }
 
-    /// Both connections as a relay of whatever they have agreed to speak.
-    async fn switch(
+    /// Joins both connections as a relay of the protocol that they have switched to.
+    async fn join_upgraded(
         &mut self,
         mut down: H1Connection,
         mut up: H1Connection,
-    ) -> Result<Box<Relay>, Ending> {
+    ) -> Result<Box<Relay>, Termination> {
         let preface = RelayPreface {
             upstream: down.reader.take_received(),
             downstream: Vec::new(),
         };
-        // What the endpoint has said behind its answer goes before anything else.
+        // Bytes that the endpoint has sent behind its response go before all others.
         let early = up.reader.take_received();
         let meter = &self.guard.watch().meter;
         meter.sent.set(meter.sent.get() + early.len() as u64);
@@ -331,7 +322,7 @@ impl Connection {
                 .await,
             Ok(Ok(()))
         ) {
-            return Err(Ending::new(Cause::ClientReset, Side::Downstream));
+            return Err(Termination::new(Cause::ClientReset, CauseSide::Downstream));
         }
         let (down, up) = (down.stream.into_parts(), up.stream.into_parts());
         let side = |socket, session| match session {
@@ -343,34 +334,34 @@ impl Connection {
             side(up.socket, up.session),
             preface,
         )
-        .map_err(|error| Ending::because(Cause::Internal, Side::Lockgate, error))?;
+        .map_err(Termination::internal)?;
         Ok(Box::new(relay))
     }
 }
 
 /// Whether a request is its connection's last, and it is certain where it ends.
-fn says_goodbye(head: &RequestHead) -> bool {
+fn is_last_request(head: &RequestHead) -> bool {
     !forwarding::keeps_alive(head.version, &head.fields)
         && framing::request(head).is_ok()
         // Behind it may be what is no HTTP.
         && head.method != Method::Connect
 }
 
-/// How a connection ended that had become a tunnel.
-pub(super) fn over(ended: Result<Ended, Cut>) -> Ending {
+/// The termination of a connection that had become a tunnel.
+pub(super) fn termination_of_tunnel(ended: Result<TunnelEnd, Cut>) -> Termination {
     match ended {
-        Ok(Ended::Whole) => Ending::new(Cause::ClientClosed, Side::Downstream),
-        Ok(Ended::ByClient) => Ending::new(Cause::ClientReset, Side::Downstream),
-        Ok(Ended::ByEndpoint) => Ending::new(Cause::UpstreamReset, Side::Upstream),
-        Err(cut) => cut_short(cut, "tunnel"),
+        Ok(TunnelEnd::Whole) => Termination::client_closed(),
+        Ok(TunnelEnd::ByClient) => Termination::new(Cause::ClientReset, CauseSide::Downstream),
+        Ok(TunnelEnd::ByEndpoint) => Termination::new(Cause::UpstreamReset, CauseSide::Upstream),
+        Err(cut) => termination_of_cut(cut, "tunnel"),
     }
 }
 
 /// Ends TLS between two requests, where nothing is cut off (RFC 8446 §6.1). A connection without
 /// TLS needs no such word.
-async fn part(stream: &mut Stream) {
+async fn send_close_notify(stream: &mut Stream) {
     if stream.is_secure() {
-        // Who has gone already does not miss it.
+        // A client that has gone already does not miss it.
         let _ = poll_fn(|cx| Poll::Ready(stream.poll_finish(cx).is_ready())).await;
     }
 }

@@ -3,17 +3,18 @@
 
 use lockgate_http::status::reason;
 
-use super::{ErrorAnswer, Form};
+use super::{BodyFormat, ErrorResponse};
 use crate::escape;
-pub use crate::upstream::Page;
+
+pub use crate::upstream::ErrorPage;
 
 /// Bodies by status, read when the program started.
 #[derive(Debug, Clone, Default)]
-pub struct Pages(Vec<(u16, Page)>);
+pub struct ErrorPages(Vec<(u16, ErrorPage)>);
 
-impl Pages {
+impl ErrorPages {
     /// Puts `page` in the place of the one that is built in, or of the one that was given before.
-    pub fn set(&mut self, status: u16, page: Page) {
+    pub fn set(&mut self, status: u16, page: ErrorPage) {
         match self.0.binary_search_by_key(&status, |entry| entry.0) {
             Ok(place) => self.0[place].1 = page,
             Err(place) => self.0.insert(place, (status, page)),
@@ -21,18 +22,18 @@ impl Pages {
     }
 
     /// The body for `status`; `None` where the one that is built in is used.
-    pub fn get(&self, status: u16) -> Option<&Page> {
+    pub fn get(&self, status: u16) -> Option<&ErrorPage> {
         let place = self.0.binary_search_by_key(&status, |entry| entry.0).ok()?;
         self.0.get(place).map(|entry| &entry.1)
     }
 }
 
 /// Appends the body that is built in.
-pub(super) fn write(out: &mut Vec<u8>, form: Form, answer: &ErrorAnswer<'_>) {
+pub(super) fn write(out: &mut Vec<u8>, form: BodyFormat, answer: &ErrorResponse<'_>) {
     match form {
-        Form::Text => text(out, answer),
-        Form::Html => html(out, answer),
-        Form::Json => json(out, answer),
+        BodyFormat::Text => text(out, answer),
+        BodyFormat::Html => html(out, answer),
+        BodyFormat::Json => json(out, answer),
     }
 }
 
@@ -45,7 +46,7 @@ fn title(out: &mut Vec<u8>, status: u16) {
     }
 }
 
-fn text(out: &mut Vec<u8>, answer: &ErrorAnswer<'_>) {
+fn text(out: &mut Vec<u8>, answer: &ErrorResponse<'_>) {
     title(out, answer.status);
     for (before, part) in [
         ("\n", answer.detail),
@@ -60,8 +61,8 @@ fn text(out: &mut Vec<u8>, answer: &ErrorAnswer<'_>) {
     out.push(b'\n');
 }
 
-/// RFC 9457 §3; `about:blank` says that the status is all there is to know of the type (§4.2.1).
-fn json(out: &mut Vec<u8>, answer: &ErrorAnswer<'_>) {
+/// RFC 9457 §3; `about:blank` means that the status is the whole of the type (§4.2.1).
+fn json(out: &mut Vec<u8>, answer: &ErrorResponse<'_>) {
     out.extend_from_slice(b"{\"type\":\"about:blank\",\"title\":");
     escape::json(out, reason(answer.status).as_bytes());
     out.extend_from_slice(b",\"status\":");
@@ -107,7 +108,7 @@ overflow-wrap: anywhere }
 <main>
 <h1>";
 
-fn html(out: &mut Vec<u8>, answer: &ErrorAnswer<'_>) {
+fn html(out: &mut Vec<u8>, answer: &ErrorResponse<'_>) {
     out.extend_from_slice(BEFORE_TITLE.as_bytes());
     title(out, answer.status);
     out.extend_from_slice(STYLE.as_bytes());
@@ -126,17 +127,17 @@ fn html(out: &mut Vec<u8>, answer: &ErrorAnswer<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::answer::Fault;
+    use crate::error_response::HttpFault;
 
-    fn hostile() -> ErrorAnswer<'static> {
-        ErrorAnswer {
+    fn hostile() -> ErrorResponse<'static> {
+        ErrorResponse {
             detail: "<script>\"'&\n",
             id: "<b>",
-            ..ErrorAnswer::of(Fault::NotFound)
+            ..ErrorResponse::of(HttpFault::NotFound)
         }
     }
 
-    fn body(form: Form, answer: &ErrorAnswer<'_>) -> String {
+    fn body(form: BodyFormat, answer: &ErrorResponse<'_>) -> String {
         let mut out = Vec::new();
         write(&mut out, form, answer);
         String::from_utf8(out).unwrap()
@@ -144,7 +145,7 @@ mod tests {
 
     #[test]
     fn an_error_page_escapes_its_texts_and_loads_nothing() {
-        let page = body(Form::Html, &hostile());
+        let page = body(BodyFormat::Html, &hostile());
         assert!(
             page.contains("<p>&lt;script&gt;&quot;&#39;&amp;\n</p>"),
             "{page}"
@@ -160,7 +161,7 @@ mod tests {
     #[test]
     fn problem_json_escapes_its_texts() {
         let problem: serde_json::Value =
-            serde_json::from_str(&body(Form::Json, &hostile())).unwrap();
+            serde_json::from_str(&body(BodyFormat::Json, &hostile())).unwrap();
         // RFC 9457 §3.1
         assert_eq!(problem["type"], "about:blank");
         assert_eq!(problem["title"], "Not Found");
@@ -172,32 +173,32 @@ mod tests {
 
     #[test]
     fn a_text_error_has_three_lines() {
-        let answer = ErrorAnswer {
+        let answer = ErrorResponse {
             id: "abc",
-            ..ErrorAnswer::of(Fault::ConnectionRefused)
+            ..ErrorResponse::of(HttpFault::ConnectionRefused)
         };
         assert_eq!(
-            body(Form::Text, &answer),
+            body(BodyFormat::Text, &answer),
             "502 Bad Gateway\nthe application cannot be reached\ncause: connect_failed\nrequest: abc\n"
         );
-        let unknown = ErrorAnswer {
+        let unknown = ErrorResponse {
             status: 599,
             detail: "",
             ..answer
         };
         assert_eq!(
-            body(Form::Text, &unknown),
+            body(BodyFormat::Text, &unknown),
             "599\ncause: connect_failed\nrequest: abc\n"
         );
     }
 
     #[test]
     fn the_last_configured_error_page_wins() {
-        let page = |text: &str| Page {
+        let page = |text: &str| ErrorPage {
             body: text.into(),
             media_type: "text/plain".to_owned(),
         };
-        let mut pages = Pages::default();
+        let mut pages = ErrorPages::default();
         for (status, text) in [(502, "a"), (404, "b"), (502, "c")] {
             pages.set(status, page(text));
         }

@@ -10,14 +10,14 @@ use lockgate_rules::{ClientAddress, LimitScope};
 
 use super::Exchange;
 use super::refusal::Refusal;
-use crate::admit::rate_limit::{Decision, Key};
-use crate::admit::verifier::Outcome as Verdict;
-use crate::answer::{Advice, Fault};
+use crate::admit::password_pool::PasswordOutcome;
+use crate::admit::rate_limit::{Decision, LimitKey};
 use crate::box_future::boxed;
-use crate::site::{Auth, Basic, Gatekeeper, Limited, Route};
+use crate::error_response::{Advice, HttpFault};
+use crate::site::{Auth, BasicAuth, Gatekeeper, RequestLimit, Route};
 
 impl<'s, D> Exchange<'_, 's, D> {
-    /// Admits the request, or says why not.
+    /// Admits the request, or refuses it.
     pub(super) async fn admit(
         &mut self,
         route: &'s Route,
@@ -29,7 +29,7 @@ impl<'s, D> Exchange<'_, 's, D> {
             client => admission.networks.admits(client.key_or_nobody()),
         };
         if !admitted {
-            return Err(Refusal::of(Fault::Forbidden));
+            return Err(Refusal::of(HttpFault::Forbidden));
         }
         let client = self.record.client.key_or_nobody();
         if let Some(limited) = &admission.limit {
@@ -37,7 +37,7 @@ impl<'s, D> Exchange<'_, 's, D> {
                 limited,
                 self.head,
                 client,
-                self.serving.guard.clock().nanos(),
+                self.context.guard.clock().nanos(),
             )?;
         }
         if let Some(Auth::Basic(auth)) = &admission.auth {
@@ -45,24 +45,28 @@ impl<'s, D> Exchange<'_, 's, D> {
         }
         match (rules.body_max, length) {
             (Some(most), BodyLength::Known(length)) if length > most => {
-                Err(Refusal::of(Fault::ContentTooLarge))
+                Err(Refusal::of(HttpFault::ContentTooLarge))
             }
             _ => Ok(()),
         }
     }
 
-    async fn authenticate(&self, auth: &'s Basic, client: IpAddr) -> Result<Arc<str>, Refusal<'s>> {
+    async fn authenticate(
+        &self,
+        auth: &'s BasicAuth,
+        client: IpAddr,
+    ) -> Result<Arc<str>, Refusal<'s>> {
         let (field, fault, advice) = match auth.to {
             Gatekeeper::Site => (
                 &b"authorization"[..],
-                Fault::Unauthorized,
+                HttpFault::Unauthorized,
                 Advice::Challenge(&auth.realm),
             ),
             Gatekeeper::Proxy => {
                 let advice = Advice::ProxyChallenge(&auth.realm);
                 (
                     &b"proxy-authorization"[..],
-                    Fault::ProxyUnauthorized,
+                    HttpFault::ProxyUnauthorized,
                     advice,
                 )
             }
@@ -75,7 +79,7 @@ impl<'s, D> Exchange<'_, 's, D> {
         let (Some(credentials), None) = (said.next(), said.next()) else {
             return Err(challenge());
         };
-        let guard = self.serving.guard;
+        let guard = self.context.guard;
         let now = guard.clock().now();
         if let Some(user) = auth.checker.cached(credentials, now) {
             return Ok(user);
@@ -84,38 +88,41 @@ impl<'s, D> Exchange<'_, 's, D> {
             .within(auth.checker.check(credentials, client, now))
             .await
         {
-            Ok(Verdict::Accepted(user)) => Ok(user),
-            Ok(Verdict::Refused) => Err(challenge()),
-            Ok(Verdict::Busy) | Err(_) => Err(Refusal {
+            Ok(PasswordOutcome::Accepted(user)) => Ok(user),
+            Ok(PasswordOutcome::Refused) => Err(challenge()),
+            Ok(PasswordOutcome::Busy) | Err(_) => Err(Refusal {
                 status: Some(503),
                 advice: Advice::RetryAfter(1),
-                ..Refusal::because(Fault::QueueFull, "too many passwords wait to be checked")
+                ..Refusal::because(
+                    HttpFault::QueueFull,
+                    "too many passwords wait to be checked",
+                )
             }),
         }
     }
 }
 
 fn within<'s>(
-    limited: &'s Limited,
+    limited: &'s RequestLimit,
     head: &RequestHead,
     client: IpAddr,
     now: Nanos,
 ) -> Result<(), Refusal<'s>> {
     let key = match &limited.by {
-        LimitScope::Client => Key::Client(client),
-        LimitScope::Route => Key::Route,
+        LimitScope::Client => LimitKey::Client(client),
+        LimitScope::Route => LimitKey::Route,
         LimitScope::Header(name) => head
             .fields
             .named(name.as_bytes())
             .next()
-            .map_or(Key::Client(client), Key::Value),
+            .map_or(LimitKey::Client(client), LimitKey::Value),
     };
     match limited.limit.ask(key, now) {
         Decision::Allowed => Ok(()),
         Decision::Refused { retry_after } => Err(Refusal {
             status: Some(limited.status),
             advice: Advice::RetryAfter(u32::try_from(retry_after).unwrap_or(u32::MAX)),
-            ..Refusal::of(Fault::TooManyRequests)
+            ..Refusal::of(HttpFault::TooManyRequests)
         }),
     }
 }

@@ -12,44 +12,44 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use lockgate_net::files::{DirectoryEntry, DiskWait, Errno, FileVersion, Root, Symlinks};
 
-use super::listing::{Listing, MOST, Order};
-use crate::answer::Form;
+use super::listing::{DirectoryListing, ListingOrder, MOST};
+use crate::error_response::BodyFormat;
 use crate::files::Files;
 use crate::files::resolve::is_hidden;
 
-/// How long a listing is taken for what the file system has: sizes and times of files change
-/// without the directory.
+/// The age up to which a listing is served from the cache: sizes and times of files change without
+/// the directory.
 const KEPT: Duration = Duration::from_secs(1);
 /// Bytes that are kept: of names, and of what was made of them.
 const BYTES: usize = 16 << 20;
-/// What one name or one page needs beside its own bytes.
+/// The overhead of one name or one page beside its own bytes.
 const AROUND: usize = 64;
 
-/// What is asked for.
+/// A request for a listing.
 #[derive(Debug)]
-pub(super) struct Wanted {
+pub(super) struct ListingRequest {
     /// The directory, by its path below the root.
     pub(super) at: Vec<u8>,
-    pub(super) page: Page,
+    pub(super) page: ListingView,
 }
 
 /// A way to show a directory.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Page {
+pub(super) struct ListingView {
     /// The path as it was asked for, decoded.
     pub(super) path: Vec<u8>,
-    pub(super) order: Order,
-    pub(super) form: Form,
+    pub(super) order: ListingOrder,
+    pub(super) form: BodyFormat,
 }
 
 /// Makes a listing, or takes the one that this thread has made. For a thread that makes listings
 /// only.
-pub(super) fn list(files: &Files, wanted: &Wanted) -> Result<Bytes, Errno> {
+pub(super) fn list(files: &Files, wanted: &ListingRequest) -> Result<Bytes, Errno> {
     thread_local! {
-        static MADE: RefCell<Made> = RefCell::default();
+        static MADE: RefCell<ListingCache> = RefCell::default();
     }
-    let folder = Folder {
-        place: files.place,
+    let folder = ListingSource {
+        id: files.id,
         root: &files.root,
         symlinks: files.symlinks,
         hidden: files.hidden,
@@ -57,45 +57,50 @@ pub(super) fn list(files: &Files, wanted: &Wanted) -> Result<Bytes, Errno> {
     MADE.with_borrow_mut(|made| made.get(&folder, wanted, Instant::now()))
 }
 
-/// What of a route's settings decides about a listing.
+/// The settings of a route that a listing depends on.
 #[derive(Debug)]
-struct Folder<'a> {
-    place: usize,
+struct ListingSource<'a> {
+    id: usize,
     root: &'a Path,
     symlinks: Symlinks,
     hidden: bool,
 }
 
-/// What was made within the last second.
+/// The listings of the last second.
 #[derive(Debug, Default)]
-struct Made {
+struct ListingCache {
     /// By the number of the files and the path below their root.
-    directories: HashMap<(usize, Vec<u8>), Directory>,
+    directories: HashMap<(usize, Vec<u8>), CachedDirectory>,
     bytes: usize,
 }
 
 #[derive(Debug)]
-struct Directory {
+struct CachedDirectory {
     stamp: FileVersion,
     read: Instant,
     entries: Vec<DirectoryEntry>,
     more: usize,
-    pages: HashMap<Page, Bytes>,
+    pages: HashMap<ListingView, Bytes>,
 }
 
-impl Made {
-    fn get(&mut self, folder: &Folder<'_>, wanted: &Wanted, now: Instant) -> Result<Bytes, Errno> {
+impl ListingCache {
+    fn get(
+        &mut self,
+        folder: &ListingSource<'_>,
+        wanted: &ListingRequest,
+        now: Instant,
+    ) -> Result<Bytes, Errno> {
         let root = Root::open(folder.root, folder.symlinks, DiskWait::Yes)?;
         // Looked at before it is read: a change in between is seen by the next.
         let (_, stamp) = root.look(&wanted.at)?;
-        let key = (folder.place, wanted.at.clone());
-        let is_current = |known: &Directory| known.stamp == stamp && now < known.read + KEPT;
+        let key = (folder.id, wanted.at.clone());
+        let is_current = |known: &CachedDirectory| known.stamp == stamp && now < known.read + KEPT;
         if !self.directories.get(&key).is_some_and(is_current) {
             let (entries, more) =
                 root.list(&wanted.at, MOST, |name| folder.hidden || !is_hidden(name))?;
             self.forget(now);
             self.make_room(entries.iter().map(|entry| entry.name.len() + AROUND).sum());
-            let read = Directory {
+            let read = CachedDirectory {
                 stamp,
                 read: now,
                 entries,
@@ -125,7 +130,7 @@ impl Made {
     fn forget(&mut self, now: Instant) {
         self.directories
             .retain(|_, directory| now < directory.read + KEPT);
-        self.bytes = self.directories.values().map(Directory::bytes).sum();
+        self.bytes = self.directories.values().map(CachedDirectory::bytes).sum();
     }
 
     fn make_room(&mut self, bytes: usize) {
@@ -141,10 +146,10 @@ impl Made {
     }
 }
 
-impl Directory {
-    fn show(&mut self, page: &Page) -> Bytes {
+impl CachedDirectory {
+    fn show(&mut self, page: &ListingView) -> Bytes {
         page.order.sort(&mut self.entries);
-        let listing = Listing {
+        let listing = DirectoryListing {
             path: &page.path,
             entries: &self.entries,
             more: self.more,
@@ -170,22 +175,22 @@ mod tests {
     use super::*;
     use std::fs;
 
-    fn folder(root: &Path) -> Folder<'_> {
-        Folder {
-            place: 0,
+    fn folder(root: &Path) -> ListingSource<'_> {
+        ListingSource {
+            id: 0,
             root,
             symlinks: Symlinks::Inside,
             hidden: false,
         }
     }
 
-    fn wanted(query: &[u8]) -> Wanted {
-        let page = Page {
+    fn wanted(query: &[u8]) -> ListingRequest {
+        let page = ListingView {
             path: b"/".to_vec(),
-            order: Order::of(query),
-            form: Form::Text,
+            order: ListingOrder::of(query),
+            form: BodyFormat::Text,
         };
-        Wanted {
+        ListingRequest {
             at: Vec::new(),
             page,
         }
@@ -197,7 +202,7 @@ mod tests {
         fs::write(www.path().join("a"), "1").unwrap();
         fs::write(www.path().join("b"), "22").unwrap();
         let files = folder(www.path());
-        let (mut made, start) = (Made::default(), Instant::now());
+        let (mut made, start) = (ListingCache::default(), Instant::now());
         let by_size = wanted(b"sort=size");
         assert_eq!(made.get(&files, &by_size, start).unwrap(), "a\nb\n");
         // Nothing of the directory itself has changed.
@@ -229,13 +234,13 @@ mod tests {
             fs::write(www.path().join(format!("{number:0200}")), "").unwrap();
         }
         let files = folder(www.path());
-        let (mut made, now) = (Made::default(), Instant::now());
+        let (mut made, now) = (ListingCache::default(), Instant::now());
         for number in 0..2_000 {
             let mut wanted = wanted(b"");
             wanted.page.path = format!("/{number}").into_bytes();
-            wanted.page.form = Form::Html;
+            wanted.page.form = BodyFormat::Html;
             made.get(&files, &wanted, now).unwrap();
-            let counted: usize = made.directories.values().map(Directory::bytes).sum();
+            let counted: usize = made.directories.values().map(CachedDirectory::bytes).sum();
             assert_eq!(made.bytes, counted);
             assert!(counted <= BYTES);
         }

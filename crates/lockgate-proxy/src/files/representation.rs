@@ -18,20 +18,20 @@ use lockgate_net::memory::{self, MemoryLevel};
 /// Files up to this size are held in memory, and leave with their heads in one write. Of larger
 /// ones the descriptor is held: from there on sendfile(2) is cheaper (see `docs/perf.md`).
 pub(crate) const HELD: u64 = 64 * 1024;
-/// How often a worker reads a file that is being written, before it leaves that to a thread …
+/// Attempts of a worker to read a file that is being written, before it leaves that to a thread …
 const ATTEMPTS: usize = 3;
 /// … and how often that does.
 const PATIENCE: usize = 10;
-/// How long a thread leaves it alone in between.
+/// The pause of a thread between two attempts.
 const PAUSE: Duration = Duration::from_millis(2);
 /// A sibling that is older than its file by more seconds is that of another version.
 const STALE: i64 = 10;
 
 /// One form of a file's content: its own, or compressed.
 #[derive(Debug)]
-pub(crate) struct Form {
+pub(crate) struct Representation {
     pub(crate) stamp: FileVersion,
-    pub(crate) content: Content,
+    pub(crate) content: FileContent,
     /// With its quotes.
     pub(crate) etag: Vec<u8>,
     /// Whether it was changed so recently that another change might not be noticed.
@@ -39,12 +39,12 @@ pub(crate) struct Form {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) enum Content {
+pub(crate) enum FileContent {
     Held(Bytes),
     Open(Arc<OwnedFd>),
 }
 
-impl Form {
+impl Representation {
     /// Reads or opens what is at `at`.
     pub(crate) fn load(root: &Root, at: &[u8], wait: DiskWait) -> Result<Self, Errno> {
         let mut attempts = 0;
@@ -55,7 +55,7 @@ impl Form {
             if stamp.size > HELD {
                 return Ok(Self {
                     stamp,
-                    content: Content::Open(Arc::new(file)),
+                    content: FileContent::Open(Arc::new(file)),
                     etag,
                     fresh,
                 });
@@ -65,7 +65,7 @@ impl Form {
             if bytes.len() as u64 == stamp.size && files::stamp(&file)? == stamp {
                 return Ok(Self {
                     stamp,
-                    content: Content::Held(bytes),
+                    content: FileContent::Held(bytes),
                     etag,
                     fresh,
                 });
@@ -98,7 +98,7 @@ impl Form {
     pub(crate) fn encoded(&self, coding: Coding, bytes: Bytes) -> Self {
         Self {
             stamp: self.stamp,
-            content: Content::Held(bytes),
+            content: FileContent::Held(bytes),
             etag: encoded_tag(&self.etag, coding),
             fresh: self.fresh,
         }
@@ -110,7 +110,7 @@ impl Form {
         let etag = [opaque, b"-", rules.as_bytes(), b"\""].concat();
         Self {
             stamp: self.stamp,
-            content: Content::Held(bytes),
+            content: FileContent::Held(bytes),
             etag,
             fresh: self.fresh,
         }
@@ -119,8 +119,8 @@ impl Form {
     /// Whether nothing at all was done to the file behind the descriptor.
     pub(crate) fn is_untouched(&self) -> bool {
         match &self.content {
-            Content::Held(_) => true,
-            Content::Open(file) => files::stamp(file) == Ok(self.stamp),
+            FileContent::Held(_) => true,
+            FileContent::Open(file) => files::stamp(file) == Ok(self.stamp),
         }
     }
 
@@ -128,8 +128,8 @@ impl Form {
     /// lost its name.
     pub(crate) fn is_unchanged(&self) -> bool {
         match &self.content {
-            Content::Held(_) => true,
-            Content::Open(file) => {
+            FileContent::Held(_) => true,
+            FileContent::Open(file) => {
                 files::stamp(file).is_ok_and(|now| now.has_bytes_of(&self.stamp))
             }
         }
@@ -138,8 +138,8 @@ impl Form {
     /// Bytes of it.
     pub(crate) fn len(&self) -> u64 {
         match &self.content {
-            Content::Held(bytes) => bytes.len() as u64,
-            Content::Open(_) => self.stamp.size,
+            FileContent::Held(bytes) => bytes.len() as u64,
+            FileContent::Open(_) => self.stamp.size,
         }
     }
 }
@@ -161,21 +161,21 @@ fn read_all(file: &OwnedFd, len: u64, wait: DiskWait) -> Result<Vec<u8>, Errno> 
     Ok(bytes)
 }
 
-/// How many bytes of copies are in use, by whomever: of the cache, and of answers that clients take
-/// as slowly as they may.
+/// The bytes of copies in use: those of the cache, and those of responses that clients take as
+/// slowly as they may.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Copies(Arc<AtomicU64>);
+pub(crate) struct CopyBudget(Arc<AtomicU64>);
 
 /// Bytes of copies that one worker may have in use.
 const COPIES: u64 = 64 << 20;
 
 /// A copy, while it is in use.
-struct Copied {
+struct BudgetedCopy {
     bytes: Vec<u8>,
-    copies: Copies,
+    copies: CopyBudget,
 }
 
-impl Copies {
+impl CopyBudget {
     /// All of a file, if it is there without waiting and there is room for a copy.
     pub(crate) fn read(&self, file: &OwnedFd, len: u64) -> Option<Bytes> {
         if memory::level() > MemoryLevel::Easy {
@@ -185,7 +185,7 @@ impl Copies {
             self.0.fetch_sub(len, Ordering::Relaxed);
             return None;
         }
-        let mut copied = Copied {
+        let mut copied = BudgetedCopy {
             bytes: Vec::new(),
             copies: self.clone(),
         };
@@ -200,13 +200,13 @@ impl Copies {
     }
 }
 
-impl AsRef<[u8]> for Copied {
+impl AsRef<[u8]> for BudgetedCopy {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-impl Drop for Copied {
+impl Drop for BudgetedCopy {
     fn drop(&mut self) {
         self.copies
             .0
@@ -214,9 +214,9 @@ impl Drop for Copied {
     }
 }
 
-/// From inode, size and the time of the last change of any kind: one that is rolled back, by
-/// whatever tool, has another inode or time, and thereby another tag than the one it replaces. That
-/// of its bytes alone is what `cp -p` and archives set back.
+/// The entity tag, from inode, size and the time of the last change of any kind: a file that is
+/// rolled back, by any tool, has another inode or time, and so another tag than the file it
+/// replaces. The time of its bytes alone is set back by `cp -p` and archives.
 fn etag(stamp: &FileVersion) -> Vec<u8> {
     let mut etag = Vec::with_capacity(48);
     let FileVersion {

@@ -1,4 +1,4 @@
-//! One record per exchange, a request and its answer, and its line in each of the formats.
+//! One record per exchange, a request and its response, and its line in each of the formats.
 //!
 //! Authorization and Cookie have no place here: what is not in the record cannot be written.
 //!
@@ -8,9 +8,9 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use super::line::{Fields, Json, Logfmt, Syntax, key, write_ip, write_number};
-use super::stamp::Stamps;
-use super::{Address, Cause, Format, MaskIp, Side};
+use super::line::{Json, LineSyntax, LineWriter, Logfmt, key, write_ip, write_number};
+use super::timestamp::Timestamps;
+use super::{Cause, CauseSide, LineFormat, LoggedAddress, MaskIp};
 use crate::escape::{self, Space};
 
 /// Most bytes of a target that are written.
@@ -20,13 +20,13 @@ const FIELD: usize = 1024;
 /// Most bytes of a method, host or user that are written.
 const NAME: usize = 256;
 
-/// The status of an exchange whose client left before there was an answer: never sent, only logged
-/// and counted.
+/// The status of an exchange that ended before its response, because the client left: never sent,
+/// only logged and counted.
 pub const CLIENT_LEFT: u16 = 499;
 
-/// What the log says of one exchange. Borrowed: it lives for the call that writes it.
+/// The log entry of one exchange. Borrowed: it lives for the call that writes it.
 #[derive(Debug, Clone, Copy)]
-pub struct Exchange<'a> {
+pub struct ExchangeEntry<'a> {
     /// The request's id.
     pub id: &'a str,
     /// The trace that it is a part of.
@@ -34,47 +34,47 @@ pub struct Exchange<'a> {
     /// When the request's first byte came: milliseconds since 1970-01-01 UTC.
     pub began: u64,
     /// The client's connection.
-    pub downstream: Downstream<'a>,
-    /// What was asked for, as far as it could be read.
-    pub request: Request<'a>,
-    /// Of the answer, or [`CLIENT_LEFT`].
+    pub downstream: LoggedConnection<'a>,
+    /// The request, as far as it could be read.
+    pub request: LoggedRequest<'a>,
+    /// The response's status, or [`CLIENT_LEFT`].
     pub status: u16,
-    /// Of a call of gRPC, how it has ended.
+    /// The status of a gRPC call.
     pub grpc_status: Option<u16>,
     /// Bytes of the request's body.
     pub received: u64,
-    /// Bytes of the answer's body.
+    /// Bytes of the response's body.
     pub sent: u64,
-    /// How long it took.
+    /// The durations of its phases.
     pub timings: Timings,
     /// The site that has the host.
     pub site: Option<&'a str>,
     /// The route that was taken, as configured.
     pub route: Option<&'a str>,
     /// The origin's side, if there was any.
-    pub upstream: Option<Upstream<'a>>,
-    /// What went wrong, if something did.
-    pub failure: Option<Failure<'a>>,
+    pub upstream: Option<LoggedUpstream<'a>>,
+    /// The failure, if there was one.
+    pub failure: Option<LoggedFailure<'a>>,
 }
 
 /// The connection that an exchange came on.
 #[derive(Debug, Clone, Copy)]
-pub struct Downstream<'a> {
+pub struct LoggedConnection<'a> {
     /// The connection's id.
     pub connection: u64,
     /// The listener's address as configured.
     pub listener: &'a str,
-    /// The true client, after PROXY and the forwarding fields of those who are trusted.
-    pub client: Address,
-    /// Who connected to us.
-    pub peer: Address,
-    /// What TLS agreed on.
-    pub tls: Option<Tls<'a>>,
+    /// The true client, after PROXY headers and the forwarding fields of trusted peers.
+    pub client: LoggedAddress,
+    /// The peer that has connected to us.
+    pub peer: LoggedAddress,
+    /// TLS with the client, if the connection has it.
+    pub tls: Option<LoggedTls<'a>>,
 }
 
-/// What TLS with the client agreed on.
+/// The negotiated TLS with the client.
 #[derive(Debug, Clone, Copy)]
-pub struct Tls<'a> {
+pub struct LoggedTls<'a> {
     /// The version.
     pub version: &'a str,
     /// The cipher suite.
@@ -89,9 +89,9 @@ pub struct Tls<'a> {
     pub client_cn: Option<&'a str>,
 }
 
-/// What was asked for. All of it is as the client sent it; what could not be read is empty.
+/// The request as the client sent it; a part that could not be read is empty.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Request<'a> {
+pub struct LoggedRequest<'a> {
     /// The method.
     pub method: &'a [u8],
     /// `http` or `https`, as the client sees it.
@@ -102,32 +102,32 @@ pub struct Request<'a> {
     pub target: &'a [u8],
     /// `HTTP/1.1`
     pub protocol: &'static str,
-    /// Who proved to be that user; never one that was only claimed.
+    /// The user that a password proved; never a name that was only claimed.
     pub user: Option<&'a [u8]>,
-    /// Its `Referer`.
+    /// The `Referer` field.
     pub referer: Option<&'a [u8]>,
-    /// Its `User-Agent`.
+    /// The `User-Agent` field.
     pub user_agent: Option<&'a [u8]>,
 }
 
-/// How long an exchange took, and where: phases that it never came to are `None`.
+/// The durations of an exchange's phases. A phase that was not reached is `None`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Timings {
-    /// From the request's first byte to the answer's last.
+    /// From the request's first byte to the response's last.
     pub duration: Duration,
     /// Until an endpoint was chosen and free.
     pub wait: Option<Duration>,
     /// Connecting to it.
     pub connect: Option<Duration>,
-    /// From then to the first byte of its answer.
+    /// From then to the first byte of its response.
     pub first_byte: Option<Duration>,
     /// From there to the end.
     pub body: Option<Duration>,
 }
 
-/// Who served an exchange.
+/// The pool and the endpoint that served an exchange.
 #[derive(Debug, Clone, Copy)]
-pub struct Upstream<'a> {
+pub struct LoggedUpstream<'a> {
     /// The pool, as configured; a tunnel's target is in none.
     pub pool: Option<&'a str>,
     /// The last endpoint that was tried.
@@ -136,23 +136,23 @@ pub struct Upstream<'a> {
     pub reused: bool,
     /// The endpoints that were tried before, in vain, with commas between them; empty for none.
     pub tried: &'a str,
-    /// How often the request was sent again.
+    /// The number of retries.
     pub retries: u32,
 }
 
-/// What went wrong.
+/// The failure of an exchange.
 #[derive(Debug, Clone, Copy)]
-pub struct Failure<'a> {
+pub struct LoggedFailure<'a> {
     /// The cause.
     pub cause: Cause,
-    /// At whose side.
-    pub side: Side,
+    /// The side at fault.
+    pub side: CauseSide,
     /// More about it, for people.
     pub detail: Option<&'a str>,
 }
 
-impl Exchange<'_> {
-    /// Whether it is logged whatever the sample: something went wrong, here or at the origin.
+impl ExchangeEntry<'_> {
+    /// Whether it is logged independently of the sample: an error here or at the origin.
     pub fn is_error(&self) -> bool {
         // Of gRPC: UNKNOWN, DEADLINE_EXCEEDED, INTERNAL, UNAVAILABLE, DATA_LOSS.
         let broken = matches!(self.grpc_status, Some(2 | 4 | 13..=15));
@@ -164,20 +164,22 @@ impl Exchange<'_> {
     pub(super) fn write(
         &self,
         out: &mut Vec<u8>,
-        stamps: &mut Stamps,
-        format: Format,
+        stamps: &mut Timestamps,
+        format: LineFormat,
         mask: MaskIp,
     ) {
         match format {
-            Format::Json => self.write_fields(Fields::<Json>::begin(out, stamps, self.began), mask),
-            Format::Logfmt => {
-                self.write_fields(Fields::<Logfmt>::begin(out, stamps, self.began), mask);
+            LineFormat::Json => {
+                self.write_fields(LineWriter::<Json>::begin(out, stamps, self.began), mask)
             }
-            Format::Combined => self.write_combined(out, stamps, mask),
+            LineFormat::Logfmt => {
+                self.write_fields(LineWriter::<Logfmt>::begin(out, stamps, self.began), mask);
+            }
+            LineFormat::Combined => self.write_combined(out, stamps, mask),
         }
     }
 
-    fn write_fields<S: Syntax>(&self, mut fields: Fields<'_, S>, mask: MaskIp) {
+    fn write_fields<S: LineSyntax>(&self, mut fields: LineWriter<'_, S>, mask: MaskIp) {
         let Self {
             downstream,
             request,
@@ -250,7 +252,7 @@ impl Exchange<'_> {
 
     /// `CLIENT - USER [TIME] "REQUEST" STATUS BYTES "REFERER" "AGENT"`, as Apache and nginx write
     /// it.
-    fn write_combined(&self, out: &mut Vec<u8>, stamps: &mut Stamps, mask: MaskIp) {
+    fn write_combined(&self, out: &mut Vec<u8>, stamps: &mut Timestamps, mask: MaskIp) {
         write_client(out, self.downstream.client, mask);
         out.extend_from_slice(b" - ");
         match self.request.user {
@@ -262,7 +264,7 @@ impl Exchange<'_> {
         out.extend_from_slice(b" [");
         stamps.write_common(out, self.began);
         out.extend_from_slice(b"] \"");
-        let Request {
+        let LoggedRequest {
             method,
             target,
             protocol,
@@ -300,16 +302,16 @@ impl Exchange<'_> {
 }
 
 /// The client's address where a format has but one place for it.
-pub(super) fn write_client(out: &mut Vec<u8>, client: Address, mask: MaskIp) {
+pub(super) fn write_client(out: &mut Vec<u8>, client: LoggedAddress, mask: MaskIp) {
     match client {
-        Address::Ip(address) => {
+        LoggedAddress::Ip(address) => {
             let ip: IpAddr = mask.shown(address.ip());
             write_ip(out, ip);
         }
         // As nginx has it.
-        Address::Unix => out.extend_from_slice(b"unix:"),
+        LoggedAddress::Unix => out.extend_from_slice(b"unix:"),
         // The word of the format for what is not there.
-        Address::Unknown => out.push(b'-'),
+        LoggedAddress::Unknown => out.push(b'-'),
     }
 }
 

@@ -4,10 +4,10 @@ use std::io;
 
 use lockgate_net::tls::handshake::HandshakeError;
 
-use super::Fault;
+use super::HttpFault;
 use crate::upstream::DialError;
 
-impl From<&DialError> for Fault {
+impl From<&DialError> for HttpFault {
     fn from(error: &DialError) -> Self {
         match error {
             DialError::Failed { error, .. } => unreachable(error),
@@ -20,16 +20,16 @@ impl From<&DialError> for Fault {
     }
 }
 
-fn unreachable(error: &io::Error) -> Fault {
+fn unreachable(error: &io::Error) -> HttpFault {
     let handshake = error
         .get_ref()
         .and_then(|error| error.downcast_ref::<HandshakeError>());
     match (handshake, error.kind()) {
-        (Some(handshake), _) if handshake.is_certificate() => Fault::TlsCertificate,
-        (Some(_), _) => Fault::TlsProtocol,
-        (None, io::ErrorKind::TimedOut) => Fault::ConnectionTimeout,
+        (Some(handshake), _) if handshake.is_certificate() => HttpFault::TlsCertificate,
+        (Some(_), _) => HttpFault::TlsProtocol,
+        (None, io::ErrorKind::TimedOut) => HttpFault::ConnectionTimeout,
         // The system has the same error for a missing Unix socket.
-        (None, io::ErrorKind::NotFound) if error.raw_os_error().is_none() => Fault::Dns,
-        _ => Fault::ConnectionRefused,
+        (None, io::ErrorKind::NotFound) if error.raw_os_error().is_none() => HttpFault::Dns,
+        _ => HttpFault::ConnectionRefused,
     }
 }

@@ -1,4 +1,4 @@
-//! Which form and which part of a file an answer has, and what it says of it.
+//! The representation and the part of a file that a response has, and its fields.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -16,23 +16,24 @@ use lockgate_http::range::{self, Boundary, Multipart, Selection};
 use lockgate_net::memory::{self, MemoryLevel};
 use lockgate_rules::compression;
 
-use super::delivery::{Broken, Delivery, Part};
-use super::listing::Order;
-use super::listings::{self, Page, Wanted};
+use super::delivery::{BodyPart, Delivery, DeliveryError};
+use super::listing::ListingOrder;
+use super::listing_cache::{self, ListingRequest, ListingView};
 use super::{busy, unreadable};
-use crate::access_log::{Cause, Side};
-use crate::answer::{Fault, Form};
+use crate::access_log::{Cause, CauseSide};
 use crate::clock::WaitReason;
-use crate::exchange::{Dispatch, ExchangeFailure};
+use crate::error_response::{BodyFormat, HttpFault};
+use crate::exchange::{Dispatch, ExchangeFailure, RoutedRequest};
 use crate::files::Files;
-use crate::files::cache::Hit;
-use crate::files::file::{File, now};
-use crate::files::load::{Content, encoded_tag};
+use crate::files::cache::CachedFile;
+use crate::files::file::{ServedFile, now};
+use crate::files::representation::{FileContent, encoded_tag};
 use crate::files::resolve::{absolute, escaped};
 use crate::message::ClientExchange;
+use crate::rules;
 use crate::shaping::give_back;
 
-/// The fields that make an answer another than the usual one.
+/// The request fields that may change the response.
 const CONDITIONS: [Known; 5] = [
     Known::IfMatch,
     Known::IfNoneMatch,
@@ -47,11 +48,11 @@ const AT_ONCE: usize = 128 * 1024;
 const SEVERAL: usize = 64;
 
 impl Files {
-    /// Sends a file or parts of it, or says that the client has it.
+    /// Sends a file or parts of it, or a 304.
     pub(super) async fn send<D: ClientExchange>(
         &self,
         exchange: &mut Dispatch<'_, D>,
-        hit: &Hit,
+        hit: &CachedFile,
     ) -> Result<(), ExchangeFailure> {
         let file = &hit.file;
         if let Some(plan) = &file.loaded.plan {
@@ -73,7 +74,7 @@ impl Files {
             made = encoded_tag(&form.etag, coding);
             &made
         };
-        let mut said = Said {
+        let mut said = ResponseMeta {
             status: hit.status,
             coding,
             etag,
@@ -113,17 +114,17 @@ impl Files {
             .await
     }
 
-    /// Sends all of a form, in the way of nearly all answers: what is the same in each of them is
+    /// Sends all of a form, in the way of nearly all responses: what is the same in each of them is
     /// made once.
     async fn send_whole<D: ClientExchange>(
         &self,
         exchange: &mut Dispatch<'_, D>,
-        hit: &Hit,
+        hit: &CachedFile,
         coding: Coding,
     ) -> Result<(), ExchangeFailure> {
         let form = hit.file.form(coding);
         let prepared = hit.prepared(coding, || {
-            let said = Said {
+            let said = ResponseMeta {
                 status: 200,
                 coding,
                 etag: &form.etag,
@@ -154,12 +155,12 @@ impl Files {
     async fn send_filled<D: ClientExchange>(
         &self,
         exchange: &mut Dispatch<'_, D>,
-        hit: &Hit,
+        hit: &CachedFile,
         plan: &Arc<ChangePlan>,
     ) -> Result<(), ExchangeFailure> {
         let request = &exchange.request;
         let Some(rewrite) = &request.rules.rewrite else {
-            return Err(ExchangeFailure::of(Fault::FileUnreadable));
+            return Err(ExchangeFailure::of(HttpFault::FileUnreadable));
         };
         let values = rewrite.fill(&request.values);
         let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
@@ -167,7 +168,7 @@ impl Files {
         // Values are the client's, and may have thousands of places.
         if filled.length() > rewrite.max {
             return Err(ExchangeFailure::because(
-                Fault::FileUnreadable,
+                HttpFault::FileUnreadable,
                 "the inserted values make the file too long",
             ));
         }
@@ -196,7 +197,7 @@ impl Files {
                     let made = self.compressors.submit(job).map_err(|_| busy())?;
                     let made = exchange.guard.within(made).await;
                     let made =
-                        made.map_err(|cut| ExchangeFailure::cut(cut, Fault::ResponseTimeout))?;
+                        made.map_err(|cut| ExchangeFailure::cut(cut, HttpFault::ResponseTimeout))?;
                     encoded = made.map_err(|_| busy())?;
                 } else {
                     let encoders = &request.worker.encoders;
@@ -207,7 +208,7 @@ impl Files {
                     encoder.whole(&whole, &mut encoded);
                     encoders.borrow_mut().give_back(encoder);
                 }
-                vec![Part::Bytes(encoded.into())]
+                vec![BodyPart::Bytes(encoded.into())]
             }
         };
         self.apply(exchange, &mut answer);
@@ -220,7 +221,7 @@ impl Files {
     async fn choose<D: ClientExchange>(
         &self,
         exchange: &Dispatch<'_, D>,
-        file: &File,
+        file: &ServedFile,
     ) -> Result<Coding, ExchangeFailure> {
         let request = &exchange.request;
         let asked = &request.received().fields;
@@ -243,12 +244,12 @@ impl Files {
             .guard
             .within(file.make(coding, compress, &self.compressors))
             .await;
-        match made.map_err(|cut| ExchangeFailure::cut(cut, Fault::ResponseTimeout))? {
+        match made.map_err(|cut| ExchangeFailure::cut(cut, HttpFault::ResponseTimeout))? {
             Ok((is_smaller, grown)) => {
                 request.worker.files.grew(grown);
                 Ok(if is_smaller { coding } else { Coding::Identity })
             }
-            // It was changed, or nobody has the time: it goes as it is.
+            // The file was changed, or the threads are busy: it is sent uncompressed.
             Err(_) => Ok(Coding::Identity),
         }
     }
@@ -257,9 +258,9 @@ impl Files {
     fn select<D: ClientExchange>(
         &self,
         exchange: &Dispatch<'_, D>,
-        file: &Rc<File>,
-        said: &mut Said<'_>,
-        parts: &mut Vec<Part>,
+        file: &Rc<ServedFile>,
+        said: &mut ResponseMeta<'_>,
+        parts: &mut Vec<BodyPart>,
     ) -> Result<(), ExchangeFailure> {
         let (head, coding) = (exchange.request.received(), said.coding);
         let size = file.form(coding).len();
@@ -276,12 +277,12 @@ impl Files {
                 for part in multipart.parts() {
                     let mut head = Vec::new();
                     multipart.head(*part, &mut head);
-                    parts.push(Part::Bytes(head.into()));
+                    parts.push(BodyPart::Bytes(head.into()));
                     parts.push(self.part(exchange, file, coding, part.offset, part.length));
                 }
                 let mut end = Vec::new();
                 multipart.end(&mut end);
-                parts.push(Part::Bytes(end.into()));
+                parts.push(BodyPart::Bytes(end.into()));
                 (said.status, said.media_type) = (206, Some(multipart.content_type()));
             }
             Selection::Unsatisfiable => {
@@ -292,19 +293,19 @@ impl Files {
         Ok(())
     }
 
-    /// What is too large to be kept is compressed as it is sent.
+    /// A file that is too large to keep its compressed form: it is compressed as it is sent.
     fn encoded<D: ClientExchange>(
         &self,
         exchange: &Dispatch<'_, D>,
-        file: &Rc<File>,
+        file: &Rc<ServedFile>,
         made: Made,
-    ) -> Part {
+    ) -> BodyPart {
         let compress = exchange.request.rules.compress.as_ref();
         let level = compress.map_or(made.fast_level(), |compress| compress.fast_level(made));
         let len = file.loaded.own.len();
         let mut encoder = Box::new(ContentEncoder::new(made, level));
         encoder.begin(Some(len));
-        Part::Encoded {
+        BodyPart::Encoded {
             file: Rc::clone(file),
             encoder: Some(encoder),
             offset: 0,
@@ -312,20 +313,20 @@ impl Files {
         }
     }
 
-    /// A part of a file: from memory, where it is there or must come there.
+    /// A part of a file: from memory, where it is in memory or must be copied there.
     fn part<D: ClientExchange>(
         &self,
         exchange: &Dispatch<'_, D>,
-        file: &Rc<File>,
+        file: &Rc<ServedFile>,
         coding: Coding,
         offset: u64,
         len: u64,
-    ) -> Part {
+    ) -> BodyPart {
         let form = file.form(coding);
         let bytes = match &form.content {
-            Content::Held(bytes) => Some(bytes.clone()),
-            Content::Open(_) if exchange.down.supports_sendfile() => None,
-            Content::Open(_) => {
+            FileContent::Held(bytes) => Some(bytes.clone()),
+            FileContent::Open(_) if exchange.down.supports_sendfile() => None,
+            FileContent::Open(_) => {
                 let (bytes, grown) =
                     file.bytes_at_once(coding, &exchange.request.worker.files.copies);
                 exchange.request.worker.files.grew(grown);
@@ -336,9 +337,9 @@ impl Files {
             Some(bytes) => {
                 let [start, end] =
                     [offset, offset + len].map(|at| usize::try_from(at).unwrap_or(usize::MAX));
-                Part::Bytes(bytes.slice(start.min(bytes.len())..end.min(bytes.len())))
+                BodyPart::Bytes(bytes.slice(start.min(bytes.len())..end.min(bytes.len())))
             }
-            None => Part::File {
+            None => BodyPart::File {
                 file: Rc::clone(file),
                 coding,
                 offset,
@@ -383,11 +384,11 @@ impl Files {
         path: &[u8],
         at: Vec<u8>,
     ) -> Result<(), ExchangeFailure> {
-        let form = Form::of_accept(exchange.request.received().fields.named(b"accept"));
-        let order = Order::of(exchange.request.values.query.unwrap_or_default());
-        let wanted = Wanted {
+        let form = BodyFormat::of_accept(exchange.request.received().fields.named(b"accept"));
+        let order = ListingOrder::of(exchange.request.values.query.unwrap_or_default());
+        let wanted = ListingRequest {
             at,
-            page: Page {
+            page: ListingView {
                 path: path.to_vec(),
                 order,
                 form,
@@ -397,12 +398,12 @@ impl Files {
         // Reading a directory may always have to wait.
         let listed = self
             .lister
-            .submit(move || listings::list(&files, &wanted))
+            .submit(move || listing_cache::list(&files, &wanted))
             .map_err(|_| busy())?;
         let listed = exchange.guard.within(listed).await;
-        let listed = listed.map_err(|cut| ExchangeFailure::cut(cut, Fault::ResponseTimeout))?;
+        let listed = listed.map_err(|cut| ExchangeFailure::cut(cut, HttpFault::ResponseTimeout))?;
         let body = listed.map_err(|_| busy())?.map_err(unreadable)?;
-        let media_type = if form == Form::Json {
+        let media_type = if form == BodyFormat::Json {
             "application/json"
         } else {
             form.media_type()
@@ -412,22 +413,26 @@ impl Files {
         answer.fields.append(b"Vary", b"Accept");
         answer.fields.append(b"Cache-Control", b"no-cache");
         self.apply(exchange, &mut answer);
-        self.deliver(exchange, &mut answer, Delivery::new([Part::Bytes(body)]))
-            .await
+        self.deliver(
+            exchange,
+            &mut answer,
+            Delivery::new([BodyPart::Bytes(body)]),
+        )
+        .await
     }
 
-    /// What the route's rules change of an answer.
+    /// Applies the route's rules to a response.
     fn apply<D>(&self, exchange: &Dispatch<'_, D>, answer: &mut ResponseHead) {
-        let request = &exchange.request;
-        let mut scratch = request.worker.blocks.text();
-        request
-            .rules
-            .headers
-            .apply(&mut answer.fields, &request.values, &mut scratch);
-        request.worker.blocks.take_back(scratch);
+        let RoutedRequest {
+            worker,
+            values,
+            rules,
+            ..
+        } = &exchange.request;
+        rules::apply(&rules.headers, &mut answer.fields, values, &worker.blocks);
     }
 
-    /// Sends an answer whose body is `delivery`; adds what it has of its own.
+    /// Sends a response with the body `delivery`; adds the fields of its own.
     async fn deliver<D: ClientExchange>(
         &self,
         exchange: &mut Dispatch<'_, D>,
@@ -468,7 +473,7 @@ impl Files {
             None if request.received().version >= HttpVersion::Http11 => BodyLength::Chunked,
             None => BodyLength::UntilClose,
         };
-        // What a client still sends when it has an answer is not waited for.
+        // What a client still sends when it has a response is not waited for.
         let persistence = exchange
             .persistence
             .and(length != BodyLength::UntilClose && down.is_complete() && !worker.is_stopping());
@@ -500,17 +505,17 @@ impl Files {
                 outcome.reusable = persistence.is_kept();
                 return Ok(());
             }
-            Ok(Err(Broken::Client(error))) => ExchangeFailure::client(&error),
+            Ok(Err(DeliveryError::Client(error))) => ExchangeFailure::client(&error),
             Ok(Err(broken)) => {
-                ExchangeFailure::silent(Cause::Internal, Side::Lockgate, broken.to_string())
+                ExchangeFailure::silent(Cause::Internal, CauseSide::Lockgate, broken.to_string())
             }
             Err(cut) => ExchangeFailure {
                 fault: None,
-                ..ExchangeFailure::cut(cut, Fault::ResponseTimeout)
+                ..ExchangeFailure::cut(cut, HttpFault::ResponseTimeout)
             },
         };
-        // As with answers of origins: where the close would be the end of the body, and of who
-        // takes nothing.
+        // As with responses of origins: only a reset marks the body as incomplete where the close
+        // would be its end, and frees the kernel's buffers where the client takes nothing.
         if length == BodyLength::UntilClose || failure.cause == Cause::TooSlow {
             down.abort();
         }
@@ -520,13 +525,13 @@ impl Files {
 
 /// The pieces of a document, without a copy of what is always the same, unless these are many and
 /// small.
-fn filled_parts(plan: &Arc<ChangePlan>, filled: &FilledPlan<'_>) -> Vec<Part> {
+fn filled_parts(plan: &Arc<ChangePlan>, filled: &FilledPlan<'_>) -> Vec<BodyPart> {
     if filled.count() > SEVERAL {
         let mut whole = Vec::new();
         filled.copy_to(&mut whole);
-        return vec![Part::Bytes(whole.into())];
+        return vec![BodyPart::Bytes(whole.into())];
     }
-    let text = Bytes::from_owner(Text(Arc::clone(plan)));
+    let text = Bytes::from_owner(PlanText(Arc::clone(plan)));
     let piece = |number| {
         let piece = filled.piece(number).unwrap_or_default();
         // By turns, a piece of the text and a value.
@@ -535,33 +540,33 @@ fn filled_parts(plan: &Arc<ChangePlan>, filled: &FilledPlan<'_>) -> Vec<Part> {
         } else {
             Bytes::copy_from_slice(piece)
         };
-        Part::Bytes(bytes)
+        BodyPart::Bytes(bytes)
     };
     (0..filled.count()).map(piece).collect()
 }
 
-/// The text of a plan, for who sends parts of it.
-struct Text(Arc<ChangePlan>);
+/// The text of a plan, shared by the parts of one body.
+struct PlanText(Arc<ChangePlan>);
 
-impl AsRef<[u8]> for Text {
+impl AsRef<[u8]> for PlanText {
     fn as_ref(&self) -> &[u8] {
         self.0.text()
     }
 }
 
-/// What is said of an answer.
-struct Said<'a> {
+/// The status and the fields of a response from a file.
+struct ResponseMeta<'a> {
     status: u16,
     coding: Coding,
     etag: &'a [u8],
     /// The value of Content-Range; empty for none.
     range: Vec<u8>,
-    /// Where it is not the file's.
+    /// The media type, where it is not the file's.
     media_type: Option<Vec<u8>>,
 }
 
-impl Said<'_> {
-    fn head(&self, hit: &Hit) -> ResponseHead {
+impl ResponseMeta<'_> {
+    fn head(&self, hit: &CachedFile) -> ResponseHead {
         let Self {
             status,
             coding,
@@ -608,10 +613,10 @@ impl Said<'_> {
     }
 }
 
-/// What parts are told apart by.
+/// A random boundary of a multipart response.
 fn boundary() -> Result<Boundary, ExchangeFailure> {
     let mut random = [0; 16];
-    let none = |_| ExchangeFailure::because(Fault::FileUnreadable, "no random numbers");
+    let none = |_| ExchangeFailure::because(HttpFault::FileUnreadable, "no random numbers");
     aws_lc_rs::rand::fill(&mut random).map_err(none)?;
     Ok(Boundary::of(u128::from_ne_bytes(random)))
 }

@@ -1,13 +1,14 @@
 //! Why Lockgate answers in the origin's place: one row for each reason, and every question about it
 //! answered there.
 //!
-//! Does not write anything: the answer is in [`answer`](super), its field in `proxy_status`.
+//! Does not write anything: the response is in [`error_response`](super), its field in
+//! `proxy_status`.
 
-use crate::access_log::{Cause, Side};
+use crate::access_log::{Cause, CauseSide};
 
-/// What was wrong with an exchange that Lockgate answers itself.
+/// The fault of an exchange that Lockgate responds to itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Fault {
+pub enum HttpFault {
     /// The request cannot be read in one way only.
     Malformed,
     /// The request's head or body did not come in time.
@@ -42,7 +43,7 @@ pub enum Fault {
     ConnectionTimeout,
     /// TLS with the endpoint failed.
     TlsProtocol,
-    /// The endpoint did not prove who it is.
+    /// The endpoint's certificate was not accepted.
     TlsCertificate,
     /// No endpoint is up.
     NoEndpoint,
@@ -60,13 +61,13 @@ pub enum Fault {
     ResponseTimeout,
     /// The endpoint was found to be down before it answered.
     EndpointDown,
-    /// The endpoint closed the connection in the middle of its answer.
+    /// The endpoint closed the connection in the middle of its response.
     ResponseIncomplete,
-    /// The endpoint reset the connection, or the stream, in the middle of its answer.
+    /// The endpoint reset the connection, or the stream, in the middle of its response.
     ResponseReset,
-    /// The endpoint's answer is no HTTP, or can be read in more than one way.
+    /// The endpoint's response is no HTTP, or can be read in more than one way.
     BadResponse,
-    /// The head of the endpoint's answer is longer, or has more fields, than allowed.
+    /// The head of the endpoint's response is longer, or has more fields, than allowed.
     ResponseHeadTooLarge,
     /// The endpoint switched to a protocol that was not asked for.
     UpgradeFailed,
@@ -82,7 +83,7 @@ pub enum Fault {
     TargetPrivate,
     /// The name of a tunnel's target does not resolve.
     TargetUnknown,
-    /// It did not resolve in time.
+    /// The name did not resolve in time.
     TargetDnsTimeout,
     /// A tunnel's target refuses connections.
     TargetRefused,
@@ -92,12 +93,12 @@ pub enum Fault {
     TargetTimeout,
 }
 
-/// What there is to say about one fault.
-struct Row {
+/// The answers to the questions about one fault.
+struct FaultRow {
     status: u16,
     error: &'static str,
     cause: Cause,
-    side: Side,
+    side: CauseSide,
     detail: &'static str,
 }
 
@@ -105,10 +106,10 @@ const fn row(
     status: u16,
     error: &'static str,
     cause: Cause,
-    side: Side,
+    side: CauseSide,
     detail: &'static str,
-) -> Row {
-    Row {
+) -> FaultRow {
+    FaultRow {
         status,
         error,
         cause,
@@ -117,12 +118,52 @@ const fn row(
     }
 }
 
-/// The client asked for what cannot be served (RFC 9209 §2.3.16).
+/// The client has broken the protocol.
+const fn malformed(status: u16, detail: &'static str) -> FaultRow {
+    let side = CauseSide::Downstream;
+    row(status, REQUEST, Cause::RefusedByRule, side, detail)
+}
+
+/// A rule does not allow the request.
+const fn refused(status: u16, detail: &'static str) -> FaultRow {
+    let side = CauseSide::Lockgate;
+    row(status, REQUEST, Cause::RefusedByRule, side, detail)
+}
+
+/// A rule denies the client access.
+const fn denied(status: u16, detail: &'static str) -> FaultRow {
+    let side = CauseSide::Lockgate;
+    row(status, DENIED, Cause::RefusedByRule, side, detail)
+}
+
+/// The request is past a limit.
+const fn limited(status: u16, detail: &'static str) -> FaultRow {
+    row(status, REQUEST, Cause::Limit, CauseSide::Lockgate, detail)
+}
+
+/// All connections to an origin are in use.
+const fn busy(detail: &'static str) -> FaultRow {
+    let error = "connection_limit_reached";
+    row(503, error, Cause::Limit, CauseSide::Lockgate, detail)
+}
+
+/// There is no connection to the origin.
+const fn unreachable(status: u16, error: &'static str, detail: &'static str) -> FaultRow {
+    let (cause, side) = (Cause::ConnectFailed, CauseSide::Upstream);
+    row(status, error, cause, side, detail)
+}
+
+/// The origin has failed on a connection.
+const fn broken(status: u16, error: &'static str, cause: Cause, detail: &'static str) -> FaultRow {
+    row(status, error, cause, CauseSide::Upstream, detail)
+}
+
+/// The request cannot be served (RFC 9209 §2.3.16).
 const REQUEST: &str = "http_request_error";
-/// The client asked for what it may not have (RFC 9209 §2.3.17).
+/// The client has no access (RFC 9209 §2.3.17).
 const DENIED: &str = "http_request_denied";
 
-impl Fault {
+impl HttpFault {
     /// Every fault.
     pub const ALL: [Self; 41] = [
         Self::Malformed,
@@ -168,19 +209,24 @@ impl Fault {
         Self::TargetTimeout,
     ];
 
-    /// The causes are those of the access log. What breaks the protocol is refused by its rules,
-    /// and the side says who broke it.
-    const fn row(self) -> Row {
-        use Cause::{ConnectFailed, Limit, RefusedByRule, TooSlow, UpstreamClosed, UpstreamReset};
-        use Side::{Downstream, Lockgate, Upstream};
+    /// The fault of a request with an unreadable head, for which this status was found.
+    pub(crate) const fn of_head(status: u16) -> Self {
+        match status {
+            414 => Self::TargetTooLong,
+            431 => Self::HeadTooLarge,
+            501 => Self::NotImplemented,
+            505 => Self::Version,
+            _ => Self::Malformed,
+        }
+    }
+
+    /// The causes are those of the access log. A breach of the protocol is refused by its rules,
+    /// and the side tells which peer broke it.
+    const fn row(self) -> FaultRow {
+        use Cause::{Limit, RefusedByRule, TooSlow, UpstreamClosed, UpstreamReset};
+        use CauseSide::{Downstream, Lockgate};
         match self {
-            Self::Malformed => row(
-                400,
-                REQUEST,
-                RefusedByRule,
-                Downstream,
-                "the request is malformed",
-            ),
+            Self::Malformed => malformed(400, "the request is malformed"),
             Self::RequestTimeout => row(
                 408,
                 REQUEST,
@@ -188,216 +234,112 @@ impl Fault {
                 Downstream,
                 "the request took too long",
             ),
-            Self::ContentTooLarge => row(
-                413,
-                REQUEST,
-                Limit,
-                Lockgate,
-                "the request's body is too large",
-            ),
-            Self::TargetTooLong => row(
-                414,
-                REQUEST,
-                Limit,
-                Lockgate,
-                "the requested address is too long",
-            ),
-            Self::HeadTooLarge => row(
-                431,
-                REQUEST,
-                Limit,
-                Lockgate,
-                "the request's head is too large",
-            ),
-            Self::Version => row(
-                505,
-                REQUEST,
-                RefusedByRule,
-                Downstream,
-                "this version of HTTP is not supported",
-            ),
-            Self::NotImplemented => row(
+            Self::ContentTooLarge => limited(413, "the request's body is too large"),
+            Self::TargetTooLong => limited(414, "the requested address is too long"),
+            Self::HeadTooLarge => limited(431, "the request's head is too large"),
+            Self::Version => malformed(505, "this version of HTTP is not supported"),
+            Self::NotImplemented => malformed(
                 501,
-                REQUEST,
-                RefusedByRule,
-                Downstream,
                 "the request needs a feature that this server does not support",
             ),
-            Self::Unauthorized => row(
-                401,
-                DENIED,
-                RefusedByRule,
-                Lockgate,
-                "a user name and a password are required",
-            ),
-            Self::Forbidden => row(
-                403,
-                DENIED,
-                RefusedByRule,
-                Lockgate,
-                "access is not allowed",
-            ),
-            Self::NotFound => row(
-                404,
-                REQUEST,
-                RefusedByRule,
-                Lockgate,
-                "nothing was found at this address",
-            ),
-            Self::MethodNotAllowed => row(
+            Self::Unauthorized => denied(401, "a user name and a password are required"),
+            Self::Forbidden => denied(403, "access is not allowed"),
+            Self::NotFound => refused(404, "nothing was found at this address"),
+            Self::MethodNotAllowed => refused(
                 405,
-                REQUEST,
-                RefusedByRule,
-                Lockgate,
                 "this address does not support the method of the request",
             ),
-            Self::Misdirected => row(
-                421,
-                REQUEST,
-                RefusedByRule,
-                Lockgate,
-                "this connection cannot be used for this host",
-            ),
-            Self::TooManyRequests => row(
-                429,
-                REQUEST,
-                Limit,
-                Lockgate,
-                "too many requests: try again later",
-            ),
-            Self::Dns => row(
+            Self::Misdirected => refused(421, "this connection cannot be used for this host"),
+            Self::TooManyRequests => limited(429, "too many requests: try again later"),
+            Self::Dns => unreachable(
                 502,
                 "dns_error",
-                ConnectFailed,
-                Upstream,
                 "the host name of the application does not resolve",
             ),
-            Self::ConnectionRefused => row(
+            Self::ConnectionRefused => unreachable(
                 502,
                 "connection_refused",
-                ConnectFailed,
-                Upstream,
                 "the application cannot be reached",
             ),
-            Self::ConnectionTimeout => row(
+            Self::ConnectionTimeout => unreachable(
                 504,
                 "connection_timeout",
-                ConnectFailed,
-                Upstream,
                 "the application did not accept the connection in time",
             ),
-            Self::TlsProtocol => row(
-                502,
-                "tls_protocol_error",
-                ConnectFailed,
-                Upstream,
-                "TLS with the application failed",
-            ),
-            Self::TlsCertificate => row(
+            Self::TlsProtocol => {
+                unreachable(502, "tls_protocol_error", "TLS with the application failed")
+            }
+            Self::TlsCertificate => unreachable(
                 502,
                 "tls_certificate_error",
-                ConnectFailed,
-                Upstream,
                 "the application has no certificate that can be trusted",
             ),
-            Self::NoEndpoint => row(
-                503,
-                "destination_unavailable",
-                ConnectFailed,
-                Upstream,
-                "the application is down",
-            ),
-            Self::QueueFull => row(
-                503,
-                "connection_limit_reached",
-                Limit,
-                Lockgate,
-                "the application is busy, and its queue is full",
-            ),
-            Self::QueueTimeout => row(
-                503,
-                "connection_limit_reached",
-                Limit,
-                Lockgate,
-                "the application is busy: the request waited for too long",
-            ),
-            Self::ConnectionClosed => row(
+            Self::NoEndpoint => {
+                unreachable(503, "destination_unavailable", "the application is down")
+            }
+            Self::QueueFull => busy("the application is busy, and its queue is full"),
+            Self::QueueTimeout => busy("the application is busy: the request waited for too long"),
+            Self::ConnectionClosed => broken(
                 502,
                 "connection_terminated",
                 UpstreamClosed,
-                Upstream,
                 "the application closed the connection before it responded",
             ),
-            Self::ConnectionTerminated => row(
+            Self::ConnectionTerminated => broken(
                 502,
                 "connection_terminated",
                 UpstreamReset,
-                Upstream,
                 "the application reset the connection before it responded",
             ),
-            Self::WriteTimeout => row(
+            Self::WriteTimeout => broken(
                 504,
                 "connection_write_timeout",
                 TooSlow,
-                Upstream,
                 "the application did not read the request in time",
             ),
-            Self::ResponseTimeout => row(
+            Self::ResponseTimeout => broken(
                 504,
                 "http_response_timeout",
                 TooSlow,
-                Upstream,
                 "the application did not respond in time",
             ),
-            Self::EndpointDown => row(
+            Self::EndpointDown => broken(
                 503,
                 "destination_unavailable",
                 TooSlow,
-                Upstream,
                 "the application went down before it responded",
             ),
-            Self::ResponseIncomplete => row(
+            Self::ResponseIncomplete => broken(
                 502,
                 "http_response_incomplete",
                 UpstreamClosed,
-                Upstream,
                 "the response ended too early",
             ),
-            Self::ResponseReset => row(
+            Self::ResponseReset => broken(
                 502,
                 "http_response_incomplete",
                 UpstreamReset,
-                Upstream,
                 "the response was interrupted",
             ),
-            Self::BadResponse => row(
+            Self::BadResponse => broken(
                 502,
                 "http_protocol_error",
                 RefusedByRule,
-                Upstream,
                 "the response is malformed",
             ),
-            Self::ResponseHeadTooLarge => row(
+            Self::ResponseHeadTooLarge => broken(
                 502,
                 "http_response_header_section_size",
                 Limit,
-                Upstream,
                 "the header of the response is too large",
             ),
-            Self::UpgradeFailed => row(
+            Self::UpgradeFailed => broken(
                 502,
                 "http_upgrade_failed",
                 RefusedByRule,
-                Upstream,
                 "the application switched to a protocol that was not requested",
             ),
-            Self::Exhausted => row(
-                503,
-                "connection_limit_reached",
-                Limit,
-                Lockgate,
-                "this server is at its limit: try again later",
-            ),
+            Self::Exhausted => busy("this server is at its limit: try again later"),
             Self::FileUnreadable => row(
                 500,
                 "proxy_internal_error",
@@ -405,20 +347,12 @@ impl Fault {
                 Lockgate,
                 "the file cannot be read",
             ),
-            Self::ProxyUnauthorized => row(
-                407,
-                DENIED,
-                RefusedByRule,
-                Lockgate,
-                "this proxy requires a user name and a password",
-            ),
-            Self::TargetForbidden => row(
-                403,
-                DENIED,
-                RefusedByRule,
-                Lockgate,
-                "the rules of this proxy do not allow this target",
-            ),
+            Self::ProxyUnauthorized => {
+                denied(407, "this proxy requires a user name and a password")
+            }
+            Self::TargetForbidden => {
+                denied(403, "the rules of this proxy do not allow this target")
+            }
             Self::TargetPrivate => row(
                 403,
                 "destination_ip_prohibited",
@@ -426,52 +360,41 @@ impl Fault {
                 Lockgate,
                 "the target has no public address, and this proxy connects to public addresses only",
             ),
-            Self::TargetUnknown => row(
-                502,
-                "dns_error",
-                ConnectFailed,
-                Upstream,
-                "the target's name does not resolve",
-            ),
-            Self::TargetDnsTimeout => row(
+            Self::TargetUnknown => {
+                unreachable(502, "dns_error", "the target's name does not resolve")
+            }
+            Self::TargetDnsTimeout => unreachable(
                 504,
                 "dns_timeout",
-                ConnectFailed,
-                Upstream,
                 "the target's name did not resolve in time",
             ),
-            Self::TargetRefused => row(
+            Self::TargetRefused => unreachable(
                 502,
                 "connection_refused",
-                ConnectFailed,
-                Upstream,
                 "the target refused the connection",
             ),
-            Self::TargetUnroutable => row(
+            Self::TargetUnroutable => unreachable(
                 502,
                 "destination_ip_unroutable",
-                ConnectFailed,
-                Upstream,
                 "the target cannot be reached",
             ),
-            Self::TargetTimeout => row(
+            Self::TargetTimeout => unreachable(
                 504,
                 "connection_timeout",
-                ConnectFailed,
-                Upstream,
                 "the target did not accept the connection in time",
             ),
         }
     }
 
-    /// The status of the answer, unless the configuration asks for another.
+    /// The status of the response, unless the configuration asks for another.
     pub const fn status(self) -> u16 {
         self.row().status
     }
 
-    /// The status that ends a call of gRPC. As clients would make it of ours ("HTTP to gRPC Status
-    /// Code Mapping") where that says what is so: what may have been done is DEADLINE_EXCEEDED
-    /// when it took too long, what certainly was not is UNAVAILABLE, which clients send again.
+    /// The gRPC status of the fault. As clients would derive it from ours ("HTTP to gRPC Status
+    /// Code Mapping") where that is true: a request that may have been processed is
+    /// DEADLINE_EXCEEDED when it took too long, one that certainly was not is UNAVAILABLE, which
+    /// clients retry.
     pub const fn grpc_status(self) -> u16 {
         const DEADLINE_EXCEEDED: u16 = 4;
         const PERMISSION_DENIED: u16 = 7;
@@ -528,12 +451,12 @@ impl Fault {
         self.row().cause
     }
 
-    /// Who was at fault.
-    pub const fn side(self) -> Side {
+    /// The side at fault.
+    pub const fn side(self) -> CauseSide {
         self.row().side
     }
 
-    /// What a client is told: never an address, a file or a name of what is behind.
+    /// The text for the client: never an address, a file or a name behind us.
     pub const fn detail(self) -> &'static str {
         self.row().detail
     }
@@ -586,14 +509,14 @@ mod tests {
 
     #[test]
     fn every_proxy_status_error_type_is_registered() {
-        for fault in Fault::ALL {
+        for fault in HttpFault::ALL {
             assert!(REGISTERED.contains(&fault.proxy_error()), "{fault:?}");
         }
     }
 
     #[test]
     fn fault_sides_agree_with_4xx_and_5xx_status_codes() {
-        for (place, fault) in Fault::ALL.into_iter().enumerate() {
+        for (place, fault) in HttpFault::ALL.into_iter().enumerate() {
             assert_eq!(fault.index(), place);
             assert!(
                 !lockgate_http::status::reason(fault.status()).is_empty(),
@@ -607,9 +530,9 @@ mod tests {
                 "{fault:?}"
             );
             match fault.status() {
-                501 | 505 => assert_eq!(fault.side(), Side::Downstream),
-                400..=499 => assert_ne!(fault.side(), Side::Upstream, "{fault:?}"),
-                500..=599 => assert_ne!(fault.side(), Side::Downstream, "{fault:?}"),
+                501 | 505 => assert_eq!(fault.side(), CauseSide::Downstream),
+                400..=499 => assert_ne!(fault.side(), CauseSide::Upstream, "{fault:?}"),
+                500..=599 => assert_ne!(fault.side(), CauseSide::Downstream, "{fault:?}"),
                 other => panic!("{fault:?} is answered {other}"),
             }
         }

@@ -1,12 +1,12 @@
-//! The field that tells programs who generated an answer and why (RFC 9209).
+//! The Proxy-Status field: the generator of a response and its reason, for programs (RFC 9209).
 
-use super::fault::Fault;
+use super::fault::HttpFault;
 
 /// Most bytes of the details.
 const LONGEST: usize = 256;
 
 /// The field's value: `lockgate; error=connection_refused; details="…"`.
-pub fn value(fault: Fault, details: &str) -> Vec<u8> {
+pub fn value(fault: HttpFault, details: &str) -> Vec<u8> {
     let mut out = b"lockgate; error=".to_vec();
     out.extend_from_slice(fault.proxy_error().as_bytes());
     if !details.is_empty() {
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     fn field(details: &str) -> String {
-        String::from_utf8(value(Fault::ConnectionRefused, details)).unwrap()
+        String::from_utf8(value(HttpFault::ConnectionRefused, details)).unwrap()
     }
 
     #[test]

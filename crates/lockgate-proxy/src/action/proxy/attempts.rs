@@ -1,0 +1,322 @@
+//! The attempts of one request at the endpoints of a pool: the next endpoint, and the verdict on
+//! the one before.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Instant;
+
+use super::Proxy;
+use super::replay::Replay;
+use super::request::AttemptFailure;
+use super::upload::RequestUpload;
+use crate::clock::PendingResponse;
+use crate::error_response::HttpFault;
+use crate::exchange::{Dispatch, ExchangeFailure, lap};
+use crate::h2::RequestPseudoFields;
+use crate::limits::sockets::SocketShare;
+use crate::member_set::MemberSet;
+use crate::message::{ClientExchange, OutgoingRequest};
+use crate::metrics::http::LeaseCells;
+use crate::upstream::EndpointFailure::Unserved;
+use crate::upstream::{DialError, Lease, LeaseRequest, ReusePolicy, UpstreamPool, WaitBudget};
+
+/// The attempts of one request, and the state that they share.
+pub(super) struct Attempts<'a> {
+    proxy: &'a Proxy,
+    upstream: Rc<UpstreamPool>,
+    /// The request's pseudo-header fields, where endpoints speak HTTP/2.
+    target: Option<RequestPseudoFields>,
+    /// Whether the request may be sent twice.
+    is_idempotent: bool,
+    pub(super) upload: RequestUpload<'a>,
+    reuse: ReusePolicy,
+    /// The members that have failed.
+    tried: MemberSet,
+    wait_budget: WaitBudget,
+    /// The end of the last phase.
+    clock: Instant,
+    /// The last attempt, if it has failed.
+    failed: Option<FailedAttempt>,
+}
+
+/// An attempt after which the request is sent once more.
+struct FailedAttempt {
+    failure: ExchangeFailure,
+    /// The place of the endpoint that has failed.
+    place: Option<usize>,
+    /// Whether the next attempt counts as a retry.
+    counts: bool,
+}
+
+impl<'a> Attempts<'a> {
+    /// # Errors
+    /// When the request cannot be sent over HTTP/2 to endpoints that require that.
+    pub(super) fn new<D>(
+        proxy: &'a Proxy,
+        upstream: Rc<UpstreamPool>,
+        exchange: &Dispatch<'a, D>,
+    ) -> Result<Self, ExchangeFailure> {
+        let http2 = upstream.pool().settings.http2;
+        let target = if http2 {
+            Some(target(&exchange.request.outgoing)?)
+        } else {
+            None
+        };
+        let is_idempotent = exchange.request.received().method.is_idempotent();
+        // Over HTTP/2 endpoints tell which requests they have not looked at, also where bytes were
+        // sent.
+        let replay = Replay::new(is_idempotent || http2);
+        let upload = RequestUpload::new(exchange.guard, exchange.request.rules, replay);
+        let wait_budget = upstream.pool().wait_budget();
+        Ok(Self {
+            proxy,
+            upstream,
+            target,
+            is_idempotent,
+            upload,
+            // A request that must not be sent twice goes to an endpoint that the kernel says is
+            // listening.
+            reuse: if is_idempotent {
+                ReusePolicy::Any
+            } else {
+                ReusePolicy::Alive
+            },
+            tried: MemberSet::default(),
+            wait_budget,
+            clock: exchange.began,
+            failed: None,
+        })
+    }
+
+    /// A connection to an endpoint for the next attempt, unless the client leaves before there is
+    /// one.
+    pub(super) async fn lease<D: ClientExchange>(
+        &mut self,
+        exchange: &mut Dispatch<'_, D>,
+    ) -> Result<Lease, ExchangeFailure> {
+        let leased = self.connect(exchange).await;
+        let tried = exchange.outcome.tried.union(self.tried);
+        let failed = self.failed.take();
+        let lease = match leased {
+            Ok(lease) => lease,
+            Err(error) => {
+                exchange.outcome.tried = tried;
+                return Err(match (error, failed) {
+                    (error @ (DialError::Cut(_) | DialError::Left), _) | (error, None) => {
+                        error.into()
+                    }
+                    // No other endpoint could be asked: the earlier failure tells more than that.
+                    (_, Some(failed)) => failed.failure,
+                });
+            }
+        };
+        let cells = &exchange.request.worker.cells.http;
+        let outcome = &mut *exchange.outcome;
+        if let Some(failed) = failed {
+            if let Some(cells) = cells.endpoint(failed.place) {
+                cells.retries.inc();
+            }
+            outcome.retries += u32::from(failed.counts);
+        }
+        outcome.tried = tried.without(lease.member());
+        outcome.add_lease(lap(&mut self.clock), lease.dialled);
+        outcome.reused = lease.requests > 0;
+        outcome.endpoint = Some(Arc::clone(lease.endpoint()));
+        let uses_socket = &exchange.guard.watch().uses_socket;
+        uses_socket.set(lease.has_own_socket());
+        if let Some(cells) = cells.endpoint(lease.endpoint_index()) {
+            lease
+                .dialled
+                .map_or_else(|| cells.reused.inc(), |took| cells.connected(took));
+            cells.in_flight.inc();
+        }
+        Ok(lease)
+    }
+
+    async fn connect<D: ClientExchange>(
+        &mut self,
+        exchange: &mut Dispatch<'_, D>,
+    ) -> Result<Lease, DialError> {
+        let Dispatch {
+            request,
+            guard,
+            share_of,
+            down,
+            private,
+            introduction,
+            cells,
+            preference,
+            ..
+        } = exchange;
+        let (upstream, tried) = (&self.upstream, &mut self.tried);
+        let mut header = Vec::new();
+        let mut reuse = self.reuse;
+        if let Some(version) = upstream.pool().settings.proxy_protocol {
+            let now = guard.clock().now();
+            let share = share_of.map(SocketShare::count);
+            if !matches!(reuse, ReusePolicy::New(_))
+                && let Some(private) = private.pop()
+                && let Some(lease) = private.take(upstream, share, now, *preference, tried)
+            {
+                return Ok(lease);
+            }
+            header = introduction(version);
+            reuse = ReusePolicy::New(Instant::now());
+        }
+        let request = LeaseRequest {
+            guard: *guard,
+            share_of: *share_of,
+            wait_budget: &self.wait_budget,
+            connect: self.proxy.connect,
+            reuse,
+            header: &header,
+            preference: *preference,
+            metrics: &LeaseCells {
+                http: &request.worker.cells.http,
+                site: *cells,
+            },
+        };
+        let mut leased = pin!(upstream.lease(&request, tried));
+        poll_fn(|cx| match leased.as_mut().poll(cx) {
+            // It neither keeps its place in the queue nor is served for nothing.
+            Poll::Pending if down.poll_gone(cx).is_ready() => Poll::Ready(Err(DialError::Left)),
+            Poll::Pending => {
+                down.release_memory(cx);
+                Poll::Pending
+            }
+            leased => leased,
+        })
+        .await
+    }
+
+    /// The state for the tick while the endpoint is waited for.
+    pub(super) fn asked<D>(&self, exchange: &Dispatch<'_, D>, lease: &Lease) -> PendingResponse {
+        let again = self.is_idempotent && self.has_retries(exchange);
+        PendingResponse {
+            upstream: self.proxy.upstream,
+            member: lease.member(),
+            since: self.clock,
+            tried: again.then_some(self.tried),
+        }
+    }
+
+    /// The pseudo-header fields for the endpoint of `lease`, where it speaks HTTP/2.
+    pub(super) fn target(&self, lease: &Lease) -> Option<RequestPseudoFields> {
+        let target = self.target.as_ref();
+        target.map(|target| target.at(lease.endpoint().authority()))
+    }
+
+    /// Notes a response with this status; `waited` is the state of the tick, if the endpoint was
+    /// waited for.
+    pub(super) fn note_response<D>(
+        &mut self,
+        exchange: &mut Dispatch<'_, D>,
+        lease: &Lease,
+        status: u16,
+        waited: Option<PendingResponse>,
+    ) {
+        let took = lap(&mut self.clock);
+        exchange.outcome.first_byte = Some(took);
+        let now = exchange.guard.clock().now();
+        let (pool, endpoint) = (self.upstream.pool(), lease.endpoint());
+        // Where it did not wait for the whole request, its haste tells little.
+        if let Some(PendingResponse { since, .. }) = waited {
+            endpoint.record_response(self.clock.saturating_duration_since(since), now);
+        }
+        if self.is_failure(status) {
+            let why = format_args!("it responded with status {status}");
+            pool.failed(endpoint, Unserved, &why, now);
+        } else {
+            pool.succeeded(endpoint, now);
+        }
+        if let Some(cells) = exchange
+            .request
+            .worker
+            .cells
+            .http
+            .endpoint(lease.endpoint_index())
+        {
+            cells.answered(status, took);
+        }
+    }
+
+    /// Notes a failed attempt, and prepares the next one.
+    ///
+    /// # Errors
+    /// When there is to be none.
+    pub(super) fn note_failure<D>(
+        &mut self,
+        exchange: &Dispatch<'_, D>,
+        lease: &Lease,
+        failed: AttemptFailure,
+    ) -> Result<(), ExchangeFailure> {
+        let now = exchange.guard.clock().now();
+        let is_stale = failed.is_stale(lease);
+        let is_refused = lease.link.is_refused();
+        // Not for this failure, which is yet to be noted.
+        let is_overtaken = lease.is_overtaken(now);
+        // A reset is a response, which the client gets as a 502.
+        let answered = (failed.reset && self.is_failure(502)).then_some(Unserved);
+        let blamed = failed.blames.or(answered);
+        if let Some(failure) = blamed.filter(|_| !is_stale && !is_refused) {
+            let detail = &failed.failure.detail;
+            self.upstream
+                .pool()
+                .failed(lease.endpoint(), failure, detail, now);
+        }
+        let is_harmless = !failed.sent || self.is_idempotent;
+        let is_repeatable = failed.worth && is_harmless && self.upload.replay.rewind();
+        let may_retry =
+            || self.has_retries(exchange) && (is_overtaken || self.upstream.may_retry());
+        if !is_repeatable || !(is_stale || may_retry()) {
+            return Err(failed.failure);
+        }
+        if is_stale {
+            // Its own fault it was not; but where one idle connection was dead, the others
+            // probably are.
+            self.tried = MemberSet::default();
+            self.reuse = ReusePolicy::New(self.clock);
+        } else if is_refused && !self.upstream.has_another(self.tried) {
+            // The connection had no room for it, or ends: the endpoint is well.
+            self.tried = MemberSet::default();
+            if lease.link.is_lost() {
+                self.reuse = ReusePolicy::New(self.clock);
+            }
+        }
+        self.failed = Some(FailedAttempt {
+            failure: failed.failure,
+            place: lease.endpoint_index(),
+            counts: !is_stale,
+        });
+        Ok(())
+    }
+
+    /// Whether a response with this status counts against its endpoint.
+    fn is_failure(&self, status: u16) -> bool {
+        let eject = self.upstream.pool().settings.eject;
+        eject.is_some_and(|eject| eject.statuses.has(status))
+    }
+
+    fn has_retries<D>(&self, exchange: &Dispatch<'_, D>) -> bool {
+        exchange.outcome.retries < self.upstream.pool().settings.retry.times
+    }
+}
+
+/// The pseudo-header fields of HTTP/2 for a request; a request without them is the client's
+/// mistake, and no endpoint is asked.
+fn target(request: &OutgoingRequest<'_>) -> Result<RequestPseudoFields, ExchangeFailure> {
+    RequestPseudoFields::of(request).map_err(|error| {
+        let fault = if error.status() == 414 {
+            HttpFault::TargetTooLong
+        } else {
+            HttpFault::Malformed
+        };
+        ExchangeFailure::because(
+            fault,
+            format!("the request cannot be sent over HTTP/2: {error}"),
+        )
+    })
+}
