@@ -185,7 +185,10 @@ mod tests {
             ),
             (
                 "*.example.com.:8443",
-                Ok(SiteKey::Port(HostPattern::Under("example.com".into()), 8443)),
+                Ok(SiteKey::Port(
+                    HostPattern::Under("example.com".into()),
+                    8443,
+                )),
             ),
             (":8080", Ok(SiteKey::Port(HostPattern::Any, 8080))),
             ("localhost:0", Ok(SiteKey::Port(exact("localhost"), 0))),

@@ -8,17 +8,20 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use lockgate_rules::{AcceptProxy, Cidr, MinRates};
 use logs::log;
 use pool::Pools;
 use view::View;
-use lockgate_rules::{AcceptProxy, Cidr, MinRates};
 
 use crate::codes::Code;
 use crate::document::Integrity;
 use crate::environment::Environment;
 use crate::include::SourceTree;
 use crate::keys::{ports as port_keys, rates as rate_keys, timeouts as timeout_keys, top};
-use crate::model::{AccessLog, Config, Drain, EndpointAddr, Metrics, Ports, ProcessLimits, Protocol, RedirectFile, SocketOptions, Tcp, Timeouts, Workers};
+use crate::model::{
+    AccessLog, Config, Drain, EndpointAddr, Metrics, Ports, ProcessLimits, Protocol, RedirectFile,
+    SocketOptions, Tcp, Timeouts, Workers,
+};
 use crate::report::Report;
 use crate::source::SourceSpan;
 use crate::table::CheckedTable;

@@ -4,8 +4,8 @@
 
 use std::ops::RangeInclusive;
 
-use lockgate_rules::{HostPattern, TargetName};
 use lockgate_rules::network::{Cidr, CidrError};
+use lockgate_rules::{HostPattern, TargetName};
 
 use crate::host::{HostError, parse_host};
 
@@ -159,8 +159,16 @@ mod tests {
                 exact("a"),
                 Some(vec![80..=80, 443..=443, 8000..=8999]),
             ),
-            ("*:443", TargetName::Host(HostPattern::Any), Some(vec![443..=443])),
-            ("*:*", TargetName::Host(HostPattern::Any), Some(vec![1..=65535])),
+            (
+                "*:443",
+                TargetName::Host(HostPattern::Any),
+                Some(vec![443..=443]),
+            ),
+            (
+                "*:*",
+                TargetName::Host(HostPattern::Any),
+                Some(vec![1..=65535]),
+            ),
             (
                 "10.1.0.0/16:22",
                 network("10.1.0.0/16"),

@@ -54,7 +54,7 @@ pub(crate) use percent::Percent;
 pub(crate) use rate::ByteRate;
 pub(crate) use rate_limit::{Burst, Frequency, LimitBy, LimitText, WrittenLimit};
 pub(crate) use served_path::{FileName, InsidePath, TryPath};
-pub(crate) use session_key::{HashBy, StickyKey, StickyBy};
+pub(crate) use session_key::{HashBy, StickyBy, StickyKey};
 pub(crate) use size::Size;
 pub(crate) use statuses::{StatusRanges, statuses};
 pub(crate) use table::TableOf;

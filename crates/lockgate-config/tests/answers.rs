@@ -1,7 +1,6 @@
 //! What it means to say how answers may be kept, encoded and shown to other sites.
 
 use std::path::Path;
-use std::time::Duration;
 
 use lockgate_config::{Environment, SiteRoute, parse_str_in};
 use lockgate_rules::{
@@ -130,10 +129,7 @@ fn policies_are_merged_by_key_and_what_a_path_says_for_all_holds_for_all_of_it()
 fn files_are_encoded_without_a_word_and_what_is_proxied_is_not() {
     let compress = |inner: &str| routes(inner).remove(0).rules.compress;
     let of_files = compress(FILES).unwrap();
-    assert_eq!(
-        of_files.codings,
-        Coding::ALL.map(|coding| (coding, None))
-    );
+    assert_eq!(of_files.codings, Coding::ALL.map(|coding| (coding, None)));
     assert_eq!(of_files.min, 1_000);
     assert!(
         of_files

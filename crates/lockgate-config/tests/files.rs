@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use lockgate_config::{Environment, RouteAction, SiteRoute, StaticFiles, SymlinkRule, parse_str_in};
+use lockgate_config::{
+    Environment, RouteAction, SiteRoute, StaticFiles, SymlinkRule, parse_str_in,
+};
 use lockgate_rules::{FileTypes, Pattern, TargetRewrite};
 
 /// The routes of a site on port 1, which needs no certificate.
@@ -28,7 +30,7 @@ fn files(route: &SiteRoute) -> &StaticFiles {
     }
 }
 
-fn strips(route: &Route) -> bool {
+fn strips(route: &SiteRoute) -> bool {
     route.rules.target == TargetRewrite::StripPrefix
 }
 
@@ -56,12 +58,7 @@ fn what_belongs_to_a_root_is_inherited_by_the_paths_of_a_site() {
     );
     let [a, b, site] = [files(&routes[0]), files(&routes[1]), files(&routes[2])];
     assert!(a.root == Path::new("/srv") && a.clean_urls && a.listing && a.not_found.is_none());
-    assert!(
-        b.root == Path::new("/other")
-            && !b.clean_urls
-            && !b.listing
-            && strips(&routes[1])
-    );
+    assert!(b.root == Path::new("/other") && !b.clean_urls && !b.listing && strips(&routes[1]));
     assert_eq!(b.not_found.as_deref(), Some("/404.html"));
     assert!(site.clean_urls && !site.listing && !strips(&routes[2]));
 }
@@ -97,11 +94,7 @@ fn types_are_merged_by_key_and_the_more_specific_path_comes_first() {
         types.extensions,
         [("log".to_owned(), "text/csv".to_owned())]
     );
-    let paths = [
-        ("/x/y", "a/y"),
-        ("/x/*", "b/x"),
-        ("/*", "a/all"),
-    ];
+    let paths = [("/x/y", "a/y"), ("/x/*", "b/x"), ("/*", "a/all")];
     assert_eq!(
         types.paths,
         paths.map(|(path, media_type)| (Pattern::parse(path).unwrap(), media_type.to_owned()))

@@ -4,7 +4,11 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use lockgate_config::{AccessFormat, AccessLog, AuthoritySource, CertPaths, ClientCertificates, Config, DownstreamTls, EndpointPool, Environment, Group, ListenAddr, LoadedConfig, LogLevel, LogTarget, Metrics, RelayDestination, Tcp, Tickets, TlsVersion, Workers, load, parse_str_in};
+use lockgate_config::{
+    AccessFormat, AccessLog, AuthoritySource, CertPaths, ClientCertificates, Config, DownstreamTls,
+    EndpointPool, Environment, Group, ListenAddr, LoadedConfig, LogLevel, LogTarget, Metrics,
+    RelayDestination, Tcp, Tickets, TlsVersion, Workers, load, parse_str_in, rates_shown,
+};
 use lockgate_rules::{AcceptProxy, Directions, ProxyVersion, SentHeader};
 
 fn load_in(text: &str, env: &Environment) -> LoadedConfig {

@@ -3,8 +3,15 @@
 use std::path::Path;
 use std::time::Duration;
 
-use lockgate_config::{AccessFormat, Answer, AuthMethod, EndpointChoice, Config, EndpointPool, Environment, HostedSite, LogTarget, Probe, Protocol, RouteAction, SiteRoute, UpstreamTls, parse_str_in};
-use lockgate_rules::{AcceptProxy, Allowance, Directions, Eject, FixedResponse, HashKey, HeaderOp, HeaderRule, HostPattern, Http2, LimitScope, Pattern, ProxyVersion, Purpose, Retry, SentHeader, ServerErrors, ShapeRates, SiteLog, TargetRewrite, Template};
+use lockgate_config::{
+    AccessFormat, AuthMethod, Config, EndpointChoice, EndpointPool, Environment, HostedSite,
+    LogTarget, Probe, Protocol, RouteAction, SiteRoute, UpstreamTls, parse_str_in,
+};
+use lockgate_rules::{
+    AcceptProxy, Allowance, Directions, Eject, FixedResponse, HashKey, HeaderOp, HeaderRule,
+    HostPattern, Http2, LimitScope, Pattern, ProxyVersion, Purpose, Retry, SentHeader,
+    ServerErrors, ShapeRates, SiteLog, TargetRewrite, Template,
+};
 
 fn config(text: &str) -> Config {
     match parse_str_in(
@@ -485,7 +492,10 @@ fn a_pool_says_by_what_clients_are_told_apart() {
         Some(EndpointChoice::Hash(HashKey::Sni))
     );
     let by_session = relayed("sni").replace("hash = \"sni\"", "sticky = \"tls-session\"");
-    assert_eq!(config(&by_session).pools[0].balance, Some(EndpointChoice::Session));
+    assert_eq!(
+        config(&by_session).pools[0].balance,
+        Some(EndpointChoice::Session)
+    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The loop that moves a body from one connection to another.
 
-use std::task::{Context, Poll, ready};
 use lockgate_rules::HeaderRules;
+use std::task::{Context, Poll, ready};
 
 use lockgate_net::relay::Meter;
 use lockgate_net::traffic_shaping::Shaper;

@@ -28,12 +28,7 @@ impl Compression {
     /// The coding that an origin's response gets for a request with these fields, and its level; the
     /// response's fields are made to say so. `None` for a response that has a coding, is a part, or
     /// is not to be transformed (RFC 9110 §7.7).
-    pub fn begin(
-        &self,
-        asked: &Fields,
-        status: u16,
-        fields: &mut Fields,
-    ) -> Option<(Coding, u8)> {
+    pub fn begin(&self, asked: &Fields, status: u16, fields: &mut Fields) -> Option<(Coding, u8)> {
         let value = |name: &[u8]| fields.named(name).next();
         let len =
             value(b"content-length").and_then(|len| std::str::from_utf8(len).ok()?.parse().ok());
@@ -48,9 +43,7 @@ impl Compression {
         }
         vary(fields, b"Accept-Encoding");
         let offered = self.codings.iter().map(|(coding, _)| named(*coding));
-        let offered: Vec<_> = offered
-            .chain([coding::Coding::Identity])
-            .collect();
+        let offered: Vec<_> = offered.chain([coding::Coding::Identity]).collect();
         let coding = made(Accepted::of(asked).best(&offered)?)?;
         drop_representation_fields(fields);
         weaken(fields);

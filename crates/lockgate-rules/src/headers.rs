@@ -3,7 +3,7 @@
 use lockgate_http::fields::{Fields, Known, alike};
 use lockgate_http::h1::parse::is_token;
 
-use crate::template::{Template, RequestValues};
+use crate::template::{RequestValues, Template};
 
 /// What is done with the lines of one name. Templates are for
 /// [`Purpose::Text`](crate::Purpose::Text).

@@ -41,14 +41,12 @@ pub mod template;
 pub use caching::Caching;
 pub use client_address::ClientAddress;
 pub use compression::Compression;
-pub use lockgate_content::coding::Coding;
 pub use cors::{Cors, Origin, Origins};
 pub use fixed_response::FixedResponse;
 pub use headers::{HeaderError, HeaderOp, HeaderRule, HeaderRules};
 pub use host_pattern::HostPattern;
-pub use limits::{
-    Allowance, Directions, Http2, LimitScope, MinRates, RateLimit, ShapeRates,
-};
+pub use limits::{Allowance, Directions, Http2, LimitScope, MinRates, RateLimit, ShapeRates};
+pub use lockgate_content::coding::Coding;
 pub use media_range::MediaRange;
 pub use media_types::FileTypes;
 pub use network::Cidr;
@@ -59,4 +57,4 @@ pub use redirect_map::RedirectMap;
 pub use site_log::SiteLog;
 pub use target::TargetRewrite;
 pub use target_rule::{TargetName, TargetRule};
-pub use template::{Purpose, Template, TemplateError, RequestValues};
+pub use template::{Purpose, RequestValues, Template, TemplateError};

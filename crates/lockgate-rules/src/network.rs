@@ -157,7 +157,8 @@ mod tests {
 
     #[test]
     fn a_network_contains_mapped_addresses_too() {
-        let contains = |cidr: &str, ip: &str| Cidr::parse(cidr).unwrap().contains(ip.parse().unwrap());
+        let contains =
+            |cidr: &str, ip: &str| Cidr::parse(cidr).unwrap().contains(ip.parse().unwrap());
         assert!(contains("10.0.0.0/8", "10.255.0.1"));
         assert!(contains("10.0.0.0/8", "::ffff:10.255.0.1"));
         assert!(contains("0.0.0.0/0", "1.2.3.4"));

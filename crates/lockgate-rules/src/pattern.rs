@@ -76,9 +76,7 @@ impl PatternError {
             Self::BadMethod => "what stands before the path is not a method",
             Self::LowerMethod => "methods are written in capitals",
             Self::InnerStar => "a `*` stands alone after the last `/`, and nowhere else",
-            Self::BadParam => {
-                "a `{name}` stands alone between two `/`, of letters, digits and `_`"
-            }
+            Self::BadParam => "a `{name}` stands alone between two `/`, of letters, digits and `_`",
             Self::SameParam => "two of its parameters have the same name",
             Self::Reserved => "`host`, `path`, `query` and `client` mean something else already",
             Self::EmptySegment => "nothing stands between two `/`",

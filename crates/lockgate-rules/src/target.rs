@@ -1,7 +1,7 @@
 //! The target that goes to the origin: as received, without its prefix, or by a template.
 
 use crate::pattern::Pattern;
-use crate::template::{Template, RequestValues};
+use crate::template::{RequestValues, Template};
 
 /// What a route does to the target.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -29,9 +29,7 @@ impl Purpose {
             Self::File => &["path"],
             Self::Target => &["path", "query"],
             Self::Redirect => &["host", "path", "query"],
-            Self::Text => &[
-                "host", "path", "query", "client", "scheme", "method", "id",
-            ],
+            Self::Text => &["host", "path", "query", "client", "scheme", "method", "id"],
         }
     }
 }
@@ -195,7 +193,9 @@ impl Template {
         for piece in &self.pieces {
             match piece {
                 TemplatePiece::Literal(literal) => text.push_str(&String::from_utf8_lossy(literal)),
-                TemplatePiece::Placeholder(value, _) => text.extend(["{", value.name(pattern), "}"]),
+                TemplatePiece::Placeholder(value, _) => {
+                    text.extend(["{", value.name(pattern), "}"])
+                }
                 TemplatePiece::KeptQuery => {}
             }
         }
@@ -463,7 +463,9 @@ impl<'p> TemplateParser<'p> {
         };
         for (at, byte) in text.bytes().enumerate() {
             match byte {
-                b'/' | b'\\' if self.part == UrlPart::Host && at >= scheme => self.part = UrlPart::Path,
+                b'/' | b'\\' if self.part == UrlPart::Host && at >= scheme => {
+                    self.part = UrlPart::Path
+                }
                 b'?' if matches!(self.part, UrlPart::Host | UrlPart::Path) => {
                     self.part = UrlPart::Query;
                     self.own_query = true;
@@ -501,7 +503,8 @@ impl<'p> TemplateParser<'p> {
             }
         }
         self.flush();
-        self.pieces.push(TemplatePiece::Placeholder(value, self.part));
+        self.pieces
+            .push(TemplatePiece::Placeholder(value, self.part));
         Ok(())
     }
 
@@ -530,8 +533,9 @@ impl<'p> TemplateParser<'p> {
 
     fn flush(&mut self) {
         if !self.text.is_empty() {
-            self.pieces
-                .push(TemplatePiece::Literal(std::mem::take(&mut self.text).into()));
+            self.pieces.push(TemplatePiece::Literal(
+                std::mem::take(&mut self.text).into(),
+            ));
         }
     }
 

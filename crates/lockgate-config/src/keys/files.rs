@@ -100,7 +100,10 @@ pub(crate) const HIDDEN: Defaulted<bool> = ConfigKey::defaulted(
 
 pub(crate) const SYMLINKS: Defaulted<SymlinkRule> = ConfigKey::defaulted(
     "symlinks",
-    &Words(&[("inside", SymlinkRule::Inside), ("follow", SymlinkRule::Follow)]),
+    &Words(&[
+        ("inside", SymlinkRule::Inside),
+        ("follow", SymlinkRule::Follow),
+    ]),
     r#""inside""#,
     r#""follow""#,
     "Which symbolic links are followed: those that lead to a place inside `root`, or all.",

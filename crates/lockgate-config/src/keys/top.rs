@@ -13,7 +13,10 @@ use crate::values::*;
 
 use super::Unset::{Absent, Required, Within};
 use super::access_log::{self, AccessLogForm};
-use super::{AUTO, ConfigKey, Defaulted, KeyRow, OFF, content, http2, pool, ports, rates, site, tcp, timeouts, tls, tunnel};
+use super::{
+    AUTO, ConfigKey, Defaulted, KeyRow, OFF, content, http2, pool, ports, rates, site, tcp,
+    timeouts, tls, tunnel,
+};
 
 table! {
     const INCLUDE: ConfigKey<Items<PathBuf>> = ConfigKey::new(

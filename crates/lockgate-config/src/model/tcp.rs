@@ -6,7 +6,7 @@ use lockgate_rules::{AcceptProxy, HostPattern, SentHeader, ShapeRates};
 
 use crate::source::SourceSpan;
 
-use super::{SharedSetting, DownstreamTls, ListenAddr, Timeouts};
+use super::{DownstreamTls, ListenAddr, SharedSetting, Timeouts};
 
 /// One `[tcp."ADDR"]` table: a listener that relays bytes unread.
 #[derive(Debug, Clone, PartialEq)]

@@ -6,7 +6,7 @@ use lockgate_rules::{AcceptProxy, Cidr, ProxyVersion, RateLimit, ShapeRates, Tar
 
 use crate::source::SourceSpan;
 
-use super::{SharedSetting, BasicAuth, DownstreamTls, ListenAddr, Protocol, Timeouts};
+use super::{BasicAuth, DownstreamTls, ListenAddr, Protocol, SharedSetting, Timeouts};
 
 /// One `[tunnel."ADDR"]` table: a listener for clients that name a target (CONNECT).
 #[derive(Debug, Clone, PartialEq)]

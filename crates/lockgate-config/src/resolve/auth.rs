@@ -4,7 +4,7 @@ use crate::codes::Code;
 use crate::keys::route::{self, auth};
 use crate::keys::tcp::Destination;
 use crate::language::KeyRow;
-use crate::model::{AuthMethod, BasicAuth, AuthService};
+use crate::model::{AuthMethod, AuthService, BasicAuth};
 use crate::table::PlacedValue;
 
 use super::{Resolver, View};

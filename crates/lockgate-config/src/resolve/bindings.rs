@@ -95,7 +95,8 @@ impl Resolver<'_> {
         // A conflict needs the same port or path, so only those are compared.
         let mut by_port: BTreeMap<String, Vec<&Binding<'_>>> = BTreeMap::new();
         // The site of each host on an address: many sites may share one address.
-        let mut hosts: BTreeMap<(String, bool, &HostPattern), (SourceSpan, SourceSpan)> = BTreeMap::new();
+        let mut hosts: BTreeMap<(String, bool, &HostPattern), (SourceSpan, SourceSpan)> =
+            BTreeMap::new();
         for binding in &bound {
             let rivals = by_port.entry(port_or_path(&binding.addr)).or_default();
             let first = rivals.iter().find(|rival| !self.share(rival, binding));

@@ -66,7 +66,8 @@ impl Resolver<'_> {
                     for item in attempts.iter() {
                         let text = item.value.as_ref()?;
                         let purpose = Purpose::File;
-                        templates.extend(self.url_template(text, &item.at, purpose, pattern, route));
+                        templates
+                            .extend(self.url_template(text, &item.at, purpose, pattern, route));
                     }
                     let whole = templates.len() == attempts.as_slice().len();
                     return whole.then_some((templates, None));
@@ -120,6 +121,8 @@ fn types(view: &View<'_>) -> FileTypes {
             types.paths.push((pattern, media_type.clone()));
         }
     }
-    types.paths.sort_by_key(|(pattern, _)| pattern.specificity());
+    types
+        .paths
+        .sort_by_key(|(pattern, _)| pattern.specificity());
     types
 }

@@ -106,7 +106,11 @@ impl Resolver<'_> {
                     }
                     None => format!("https://{}", text.trim_start_matches('/')),
                 };
-                ("this is not a place to go", why, format!("write \"{cure}\""))
+                (
+                    "this is not a place to go",
+                    why,
+                    format!("write \"{cure}\""),
+                )
             }
         };
         self.push_once(Code::BadPath, at, message, why, cure);
@@ -175,7 +179,13 @@ impl Resolver<'_> {
     }
 
     /// The same where `besides` stand for something, too.
-    pub(super) fn warn_left_as_text(&mut self, text: &str, at: &SourceSpan, pattern: &Pattern, besides: &[&str]) {
+    pub(super) fn warn_left_as_text(
+        &mut self,
+        text: &str,
+        at: &SourceSpan,
+        pattern: &Pattern,
+        besides: &[&str],
+    ) {
         if besides.is_empty() {
             self.foreign_in_text(text, at);
         }
@@ -197,7 +207,10 @@ impl Resolver<'_> {
             let message = format!("`{{{name}}}` is kept as text");
             let cure = match placeholders::ours(name) {
                 Some(ours) => format!("write {{{ours}}}"),
-                None => format!("the placeholders here are {}", known_placeholders(pattern, &all)),
+                None => format!(
+                    "the placeholders here are {}",
+                    known_placeholders(pattern, &all)
+                ),
             };
             let why = if placeholders::ours(name).is_some() {
                 FOREIGN

@@ -9,7 +9,10 @@ use crate::keys::pool::{self, BalanceMethod, balance, eject, idle, queue, retry}
 use crate::keys::route::proxy;
 use crate::keys::tcp::{Destination, endpoint};
 use crate::keys::{ConfigKey, tls, top};
-use crate::model::{Answer, AuthMethod, EndpointChoice, Config, EndpointAddr, EndpointPool, Protocol, RouteAction, SiteRoute, UpstreamTls, WeightedEndpoint};
+use crate::model::{
+    Answer, AuthMethod, Config, EndpointAddr, EndpointChoice, EndpointPool, Protocol, RouteAction,
+    SiteRoute, UpstreamTls, WeightedEndpoint,
+};
 use crate::source::SourceSpan;
 use crate::spelling::nearest;
 use crate::table::{CheckedTable, PlacedValue};

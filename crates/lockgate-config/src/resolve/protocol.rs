@@ -169,7 +169,8 @@ impl Resolver<'_> {
             );
         }
         if let Some(
-            EndpointChoice::Hash(HashKey::Header(name) | HashKey::Cookie(name)) | EndpointChoice::Sticky(name),
+            EndpointChoice::Hash(HashKey::Header(name) | HashKey::Cookie(name))
+            | EndpointChoice::Sticky(name),
         ) = &pool.balance
         {
             let message = format!("a pool that looks at `{name}` of requests in a [tcp] table");

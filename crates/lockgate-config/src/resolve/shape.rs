@@ -24,7 +24,11 @@ impl Resolver<'_> {
     }
 
     /// The rates of a table in which `each` is the key of the short form.
-    fn shape_of(&mut self, view: &View<'_>, each: &ConfigKey<ShortOrLong<u64>>) -> Option<SharedSetting<ShapeRates>> {
+    fn shape_of(
+        &mut self,
+        view: &View<'_>,
+        each: &ConfigKey<ShortOrLong<u64>>,
+    ) -> Option<SharedSetting<ShapeRates>> {
         let written = view.written(&shape::SHAPE)?;
         let mut shape = ShapeRates::default();
         match written.value {

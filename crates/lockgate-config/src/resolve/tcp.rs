@@ -9,9 +9,7 @@ use crate::host::parse_host;
 use crate::keys::tcp::{self, Destination, relay};
 use crate::keys::{ConfigKey, Defaulted, top};
 use crate::language::KeyRow;
-use crate::model::{RelaysByHello, ListenAddr, RelayDestination, RelaySelection, Tcp,
-    Timeouts,
-};
+use crate::model::{ListenAddr, RelayDestination, RelaySelection, RelaysByHello, Tcp, Timeouts};
 use crate::source::SourceSpan;
 use crate::table::{CheckedTable, PlacedValue};
 use crate::values::{Keyed, MapEntry, MapOf, ShortOrLong};

@@ -175,7 +175,8 @@ impl Resolver<'_> {
                     }
                     TargetName::Host(_) => false,
                 };
-                let any = |rule: &TargetRule| matches!(&rule.named, TargetName::Host(HostPattern::Any));
+                let any =
+                    |rule: &TargetRule| matches!(&rule.named, TargetName::Host(HostPattern::Any));
                 allow.any(|rule| any(rule) || has(rule, ip) && meant(rule))
                     && !deny.any(|rule| any(rule) || has(rule, ip))
             })

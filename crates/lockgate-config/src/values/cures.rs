@@ -2,10 +2,11 @@
 
 use lockgate_rules::{HostPattern, PatternError};
 
-
 /// Why a host is none, where every one is meant.
 pub(crate) fn means_every(host: &HostPattern) -> Option<&'static str> {
-    let HostPattern::Exact(host) = host else { return None };
+    let HostPattern::Exact(host) = host else {
+        return None;
+    };
     match &**host {
         "0.0.0.0" | "[::]" => {
             Some("no client asks for this host: every one is meant by a port alone")

@@ -3,9 +3,9 @@
 use std::fmt::Debug;
 use std::net::Ipv4Addr;
 
-use serde_json::{Value as Json, json};
 use lockgate_http::h1::parse::is_token;
 use lockgate_rules::HostPattern;
+use serde_json::{Value as Json, json};
 
 use crate::check::unquoted;
 use crate::codes::Code;
@@ -186,10 +186,14 @@ fn attribute(name: &TomlString) -> Result<(), InvalidText> {
 fn server_name(name: &TomlString) -> Result<(), InvalidText> {
     let value = &*name.value;
     let (why, cure) = match parse_host(value) {
-        Ok(HostPattern::Exact(host)) if host.starts_with('[') || host.parse::<Ipv4Addr>().is_ok() => (
-            "clients ask for no address in TLS",
-            "write it as `default`".to_owned(),
-        ),
+        Ok(HostPattern::Exact(host))
+            if host.starts_with('[') || host.parse::<Ipv4Addr>().is_ok() =>
+        {
+            (
+                "clients ask for no address in TLS",
+                "write it as `default`".to_owned(),
+            )
+        }
         Ok(_) => return Ok(()),
         Err(HostError::Star) => (
             "every other name is meant by `default`",

@@ -1,7 +1,7 @@
 //! Media types, and ranges of them.
 
-use lockgate_rules::MediaRange;
 use lockgate_http::h1::parse::is_token;
+use lockgate_rules::MediaRange;
 
 use crate::codes::Code;
 use crate::document::TomlString;

@@ -71,7 +71,9 @@ fn hash_key(text: &str) -> Option<HashKey> {
         Some(("header", name)) if is_token(name.as_bytes()) => {
             Some(HashKey::Header(name.to_ascii_lowercase()))
         }
-        Some(("cookie", name)) if is_token(name.as_bytes()) => Some(HashKey::Cookie(name.to_owned())),
+        Some(("cookie", name)) if is_token(name.as_bytes()) => {
+            Some(HashKey::Cookie(name.to_owned()))
+        }
         _ => None,
     }
 }

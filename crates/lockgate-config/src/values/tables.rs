@@ -3,16 +3,18 @@
 use std::fmt::Debug;
 use std::marker::PhantomData;
 
-use serde_json::{Value as Json, json};
 use lockgate_rules::PathKey;
 use lockgate_rules::pattern::is_param;
+use serde_json::{Value as Json, json};
 
 use crate::address::ListenAddr;
 use crate::check::unquoted;
 use crate::codes::Code;
 use crate::document::{TomlEntry, TomlItem, TomlString, TomlValue};
 use crate::host::SiteKey;
-use crate::language::{KeyRow, Language, Notation, TableNaming, TreeChecker, find, names, table_schema};
+use crate::language::{
+    KeyRow, Language, Notation, TableNaming, TreeChecker, find, names, table_schema,
+};
 use crate::source::SourceSpan;
 use crate::table::CheckedTable;
 

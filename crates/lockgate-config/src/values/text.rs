@@ -1,7 +1,7 @@
 //! Plain texts: names, lines, bodies, tokens.
 
-use serde_json::{Value as Json, json};
 use lockgate_http::h1::parse::is_token;
+use serde_json::{Value as Json, json};
 
 use crate::codes::Code;
 use crate::document::TomlString;

@@ -2,12 +2,12 @@
 
 use std::net::SocketAddr;
 
-use lockgate_rules::ProxyVersion;
 use lockgate_net::proxy_protocol::{self, ProxiedAddresses, Ssl, Tlvs};
 use lockgate_net::relay::{Relay, RelayEnd, RelayPreface};
 use lockgate_net::socket::Socket;
 use lockgate_net::tls::handshake::Negotiated;
 use lockgate_net::tls::session::{SessionError, TlsSession};
+use lockgate_rules::ProxyVersion;
 
 use crate::upstream::{ConnectionPermit, Dialled};
 

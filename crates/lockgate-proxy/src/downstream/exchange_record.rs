@@ -198,7 +198,8 @@ impl ClientConnection {
             downstream: LoggedConnection {
                 connection: self.id,
                 listener: &self.listener.name,
-                client, peer: address(self.peer),
+                client,
+                peer: address(self.peer),
                 tls: negotiated.map(|agreed| LoggedTls {
                     version: agreed.version,
                     cipher: agreed.cipher,

@@ -320,7 +320,12 @@ impl<'e, 's, D: ClientExchange> Exchange<'e, 's, D> {
     }
 
     /// The values of a template's placeholders.
-    fn values<'a>(&self, target: &RequestTarget<'a>, host: &'a str, id: &'a RequestId) -> RequestValues<'a>
+    fn values<'a>(
+        &self,
+        target: &RequestTarget<'a>,
+        host: &'a str,
+        id: &'a RequestId,
+    ) -> RequestValues<'a>
     where
         'e: 'a,
     {

@@ -13,9 +13,9 @@ use lockgate_http::date;
 use lockgate_http::fields::Fields;
 use lockgate_net::files::{DiskWait, Errno, Root};
 use lockgate_net::thread_pool::ThreadPool;
-use tokio::sync::OnceCell as AsyncOnce;
 use lockgate_rules::Compression;
 use lockgate_rules::compression::{made, named};
+use tokio::sync::OnceCell as AsyncOnce;
 
 use super::representation::{self, CopyBudget, FileContent, Representation};
 use super::{CODINGS, Files};

@@ -191,10 +191,7 @@ mod tests {
     fn unreachable_sites_hosts_and_routes_are_reported() {
         let sites = vec![
             site(vec![], &["/*"]),
-            site(
-                vec![exact("a:80")],
-                &["CONNECT /*", "/a/b"],
-            ),
+            site(vec![exact("a:80")], &["CONNECT /*", "/a/b"]),
         ];
         let (_, unreachable) = Router::build(sites).unwrap();
         assert_eq!(

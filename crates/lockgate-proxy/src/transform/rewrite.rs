@@ -13,7 +13,7 @@ use lockgate_http::date::Calendar;
 use lockgate_http::fields::{Fields, Known};
 use lockgate_http::media_type;
 use lockgate_rules::compression::{drop_representation_fields, is_fixed};
-use lockgate_rules::{MediaRange, Template, RequestValues};
+use lockgate_rules::{MediaRange, RequestValues, Template};
 
 use super::body::BodyStage;
 

@@ -117,12 +117,15 @@ mod tests {
     ) -> Preference {
         let fields = fields(lines);
         let client = client.map(|ip| ip.parse().unwrap());
-        super::preference(key, &AffinityInput {
-            client,
-            server_name,
-            session: None,
-            fields: Some(&fields),
-        })
+        super::preference(
+            key,
+            &AffinityInput {
+                client,
+                server_name,
+                session: None,
+                fields: Some(&fields),
+            },
+        )
     }
 
     fn hashed(value: &str) -> Preference {
@@ -183,12 +186,7 @@ mod tests {
                 address,
             ),
             (&cookie, None, &[("cookie", "id=")], address),
-            (
-                &HashKey::Sni,
-                Some("a.test"),
-                &[],
-                hashed("a.test"),
-            ),
+            (&HashKey::Sni, Some("a.test"), &[], hashed("a.test")),
             (&HashKey::Sni, None, &[], address),
         ] {
             assert_eq!(

@@ -11,9 +11,7 @@ use lockgate_rules::{IdleSettings, Retry};
 
 use super::h2_pool::H2Pool;
 use super::socket_slots::IdleSockets;
-use super::{
-    Endpoint, Member, Pool, Random, ReusePolicy, Settings, SocketSlot, SocketSlots,
-};
+use super::{Endpoint, Member, Pool, Random, ReusePolicy, Settings, SocketSlot, SocketSlots};
 use crate::clock::millis;
 use crate::h1::H1Connection;
 use crate::member_set::MemberSet;

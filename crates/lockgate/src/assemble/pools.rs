@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use lockgate_config as config;
 use lockgate_config::Config;
-use lockgate_net::proxy_protocol::{HeaderVersion, ProxiedAddresses, Tlvs, encode_v1, encode_v2};
+use lockgate_net::proxy_protocol::{ProxiedAddresses, Tlvs, encode_v1, encode_v2};
 use lockgate_net::tls::Connector;
 use lockgate_proxy::error_response::ErrorPage;
 use lockgate_proxy::upstream::{
-    Affinity, AffinityKey, Balance, Endpoint, EndpointAddress, Member, Pool, Sessions, Settings, Sticky,
+    Affinity, Balance, Endpoint, EndpointAddress, Member, Pool, Sessions, Settings, Sticky,
 };
 use lockgate_rules::ProxyVersion;
 
@@ -106,7 +106,9 @@ impl AssembledPools {
             // For requests without an affinity to a member.
             None
             | Some(
-                config::EndpointChoice::Hash(_) | config::EndpointChoice::Sticky(_) | config::EndpointChoice::Session,
+                config::EndpointChoice::Hash(_)
+                | config::EndpointChoice::Sticky(_)
+                | config::EndpointChoice::Session,
             ) => None,
         };
         let settings = settings(&name, written, &members);

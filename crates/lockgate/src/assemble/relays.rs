@@ -6,8 +6,8 @@ use std::sync::Arc;
 use lockgate_config as config;
 use lockgate_net::tls::Acceptors;
 use lockgate_proxy::downstream::{
-    HelloMatch, ListenerService, ListenerSettings, RelayRoute, RelaySettings,
-    SecureSites, SniRouter,
+    HelloMatch, ListenerService, ListenerSettings, RelayRoute, RelaySettings, SecureSites,
+    SniRouter,
 };
 use lockgate_proxy::metrics::relay::RelayName;
 use lockgate_proxy::shaping::Shape;
@@ -158,10 +158,7 @@ impl Assembler<'_> {
         if sites.is_empty() {
             return Some(None);
         }
-        let hosts = sites
-            .iter()
-            .flat_map(|one| &one.site.hosts)
-            .cloned();
+        let hosts = sites.iter().flat_map(|one| &one.site.hosts).cloned();
         let hosts = hosts.chain(others.then_some(HostPattern::Any)).collect();
         Some(Some((
             hosts,

@@ -15,9 +15,7 @@ use lockgate_proxy::admit::basic_auth::PasswordFile;
 use lockgate_proxy::downstream::{ListenerService, ListenerSettings, SecureSites};
 use lockgate_proxy::error_response::ErrorPages;
 use lockgate_proxy::files::{Files, Symlinks};
-use lockgate_proxy::route::{
-    Clash, RouteEntry, Router, SiteRoutes, Unreachable,
-};
+use lockgate_proxy::route::{Clash, RouteEntry, Router, SiteRoutes, Unreachable};
 use lockgate_proxy::site::{self, Action, Admission, Auth};
 use lockgate_proxy::upstream::Pool;
 use lockgate_rules::{HostPattern, Pattern};
@@ -495,9 +493,10 @@ impl SiteTable {
         let name = served.site.name.clone();
         self.sites.push(site::Site {
             name,
-            place: served.place,
+            index: served.place,
             log: served.site.access_log,
-            pages, tls_rules: 0,
+            pages,
+            tls_rules: 0,
         });
         self.site_places.push(served.site.at.clone());
     }

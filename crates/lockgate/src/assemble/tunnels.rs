@@ -5,7 +5,6 @@ use std::sync::Arc;
 use lockgate_config as config;
 use lockgate_http::forwarding::ForwardedClient;
 use lockgate_net::name_cache::NameCache;
-use lockgate_rules::{HeaderOp, HeaderRule, HeaderRules, HostPattern, Pattern, SiteLog};
 use lockgate_proxy::action::forward_proxy::{Connect, Forward};
 use lockgate_proxy::action::proxy::Proxy;
 use lockgate_proxy::admit::networks::Networks;
@@ -17,10 +16,10 @@ use lockgate_proxy::route::{self, Router, SiteRoutes};
 use lockgate_proxy::rules::RouteRules;
 use lockgate_proxy::shaping::Shape;
 use lockgate_proxy::site::{self, Action, Admission, Gatekeeper};
+use lockgate_rules::{HeaderOp, HeaderRule, HeaderRules, HostPattern, Pattern, SiteLog};
 
 use super::sites::served;
-use super::{
-    Assembler, DEFERRED, PlannedListener, address, options, rules, };
+use super::{Assembler, DEFERRED, PlannedListener, address, options, rules};
 
 /// Names that one client may have looked up at once: half of the look-ups that may hang before all
 /// wait. A browser that opens with all of its tabs needs fewer.
@@ -148,8 +147,7 @@ impl Assembler<'_> {
                 name: name.as_bytes().to_vec(),
                 op: HeaderOp::Remove,
             };
-            HeaderRules::new(names.iter().map(remove).collect())
-                .expect("each of them may be removed")
+            HeaderRules::new(names.iter().map(remove)).expect("each of them may be removed")
         };
         RouteRules {
             request_headers: without(&["proxy-authorization", "proxy-authenticate"]),

@@ -327,7 +327,11 @@ fn modifiers(config: &Config, rules: &RouteModifiers, pattern: &Pattern) -> Vec<
         "field",
         "of requests changed",
     ));
-    add(some(rules.headers.rules().len(), "field", "of responses changed"));
+    add(some(
+        rules.headers.rules().len(),
+        "field",
+        "of responses changed",
+    ));
     add(some(rules.error_pages.len(), "page", "of errors"));
     add(rules.redirects.as_ref().map(|file| {
         format!(
@@ -362,7 +366,9 @@ fn balance(pool: &EndpointPool) -> Vec<String> {
         EndpointChoice::Least => "by least".to_owned(),
         EndpointChoice::RoundRobin => "by round-robin".to_owned(),
         EndpointChoice::Sticky(cookie) => format!("by the cookie {cookie}"),
-        EndpointChoice::Session => "by the TLS session, else by a hash of the client's address".to_owned(),
+        EndpointChoice::Session => {
+            "by the TLS session, else by a hash of the client's address".to_owned()
+        }
         EndpointChoice::Hash(HashKey::Client) => "by a hash of the client's address".to_owned(),
         EndpointChoice::Hash(HashKey::Sni) => "by a hash of the SNI".to_owned(),
         EndpointChoice::Hash(HashKey::Header(name)) => format!("by a hash of the header {name}"),

@@ -225,9 +225,7 @@ impl SrvService {
         let is_free = |slot: &RecordSlot| match slot.state {
             State::Unused => true,
             State::Used => false,
-            State::Idle(since) => {
-                now.saturating_duration_since(since) > kept + MARGIN
-            }
+            State::Idle(since) => now.saturating_duration_since(since) > kept + MARGIN,
         };
         let mut all = self.slots.iter();
         let unused = all.position(|slot| slot.record.is_none() && slot.state == State::Unused);

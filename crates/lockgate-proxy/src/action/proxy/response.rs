@@ -10,8 +10,8 @@ use lockgate_http::forwarding;
 use lockgate_http::head::{BodyLength, HttpVersion, Method, ResponseHead};
 use lockgate_http::target::{self, Authority};
 use lockgate_net::memory::{self, Charge, MemoryKind, MemoryLevel};
-use lockgate_rules::Cors;
 use lockgate_net::traffic_shaping::Shaper;
+use lockgate_rules::Cors;
 
 use super::Proxy;
 use super::request::is_end;

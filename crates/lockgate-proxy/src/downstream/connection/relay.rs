@@ -6,16 +6,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockgate_net::listen::{self, Peer};
-use lockgate_rules::{ProxyVersion, SentHeader};
 use lockgate_net::relay::{ByteObserver, Relay, RelayOutcome};
+use lockgate_rules::{ProxyVersion, SentHeader};
 
 use super::ClientConnection;
 use crate::access_log::{Cause, CauseSide};
 use crate::action::relay::{ClientIntroduction, ClientTransport, join};
 use crate::box_future::boxed;
 use crate::clock::{Cut, WaitReason};
-use crate::downstream::termination::{Termination, termination_of_cut, termination_of_relay};
 use crate::downstream::RelaySettings;
+use crate::downstream::termination::{Termination, termination_of_cut, termination_of_relay};
 use crate::shaping::Shape;
 use crate::upstream::{AffinityInput, DialError, Pool, SessionIdReader};
 

@@ -7,7 +7,7 @@ use lockgate_http::head::Method;
 use lockgate_http::path_interpretations::{interpretations, without_parameters};
 use lockgate_http::request_target::RequestTarget;
 use lockgate_http::target::{Authority, TargetError, decode};
-use lockgate_rules::{Cors, Pattern, Template, RequestValues};
+use lockgate_rules::{Cors, Pattern, RequestValues, Template};
 
 use super::refusal::Refusal;
 use super::{Exchange, ServeContext};

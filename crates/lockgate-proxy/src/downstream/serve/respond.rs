@@ -7,7 +7,7 @@ use std::task::ready;
 use lockgate_http::fields::{Fields, Known};
 use lockgate_http::forwarding;
 use lockgate_http::head::{BodyLength, HttpVersion, Method, RequestHead, ResponseHead};
-use lockgate_rules::{Cors, MinRates, Template, RequestValues};
+use lockgate_rules::{Cors, MinRates, RequestValues, Template};
 
 use super::auth_response::AuthResponse;
 use super::authorize::Denial;
@@ -231,7 +231,11 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
     }
 
     /// Responds by the route's action, where it has no backend.
-    pub(super) async fn respond_by_action(self, route: &'s Route, values: &RequestValues<'_>) -> NextStep {
+    pub(super) async fn respond_by_action(
+        self,
+        route: &'s Route,
+        values: &RequestValues<'_>,
+    ) -> NextStep {
         let is_options = self.head.method == Method::Options;
         let mut text = Vec::new();
         let local = match &route.action {
