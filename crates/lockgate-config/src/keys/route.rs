@@ -143,8 +143,8 @@ pub(crate) const REWRITE: Defaulted<Option<String>> = ConfigKey::defaulted(
     &Unless(False, UrlTemplate),
     "false",
     r#""/v1/{*}""#,
-    "The path that the application sees, with the placeholders of `redirect`. If it has no `?`, the \
-     query is kept.",
+    "The path that the application sees, with the placeholders of `redirect` but `{host}`. If it has \
+     no `?`, the query is kept.",
 );
 
 pub(crate) const HEADERS: Defaulted<MapOf<FieldChange>> = ConfigKey::defaulted(
