@@ -1,6 +1,6 @@
 //! Files of redirects.
 
-use lockgate_config::{MapProblem, parse_redirects};
+use lockgate_config::{MapProblem, RedirectLine, parse_redirects};
 
 /// Any text as a file of redirects.
 pub fn redirect_map(data: &[u8]) {
@@ -11,26 +11,30 @@ pub fn redirect_map(data: &[u8]) {
     match parse_redirects(text) {
         Ok(entries) => {
             assert!(entries.len() <= lines);
-            for entry in &entries {
-                assert!(entry.from.starts_with('/') && entry.below <= entry.from.ends_with('/'));
-                assert!(!entry.from.contains(['\0', '\\', '{', '}', '*']));
+            for RedirectLine { from, to, status } in &entries {
+                let (path, to) = (from.to_string(), to.written(from));
+                let path = path.strip_suffix("/*").unwrap_or(&path);
+                assert!(path.is_empty() || path.starts_with('/'));
+                assert!(!path.contains(['\0', '\\', '{', '}', '*']));
                 assert!(
-                    entry
-                        .from
-                        .split('/')
+                    path.split('/')
                         .all(|segment| !matches!(segment, "." | ".."))
                 );
-                let elsewhere = entry.to.starts_with("http://") || entry.to.starts_with("https://");
-                assert!(elsewhere || entry.to.starts_with('/') && !entry.to.starts_with("//"));
-                assert!(entry.to.bytes().all(|byte| byte.is_ascii_graphic()));
-                assert!(matches!(entry.status, 301 | 302 | 303 | 307 | 308));
+                let elsewhere = to.starts_with("http://") || to.starts_with("https://");
+                assert!(elsewhere || to.starts_with('/') && !to.starts_with("//"));
+                assert!(to.bytes().all(|byte| byte.is_ascii_graphic()));
+                assert!(matches!(status, 301 | 302 | 303 | 307 | 308));
             }
             // What was read means the same when it is written anew, each character of a path encoded.
             let anew: String = entries
                 .iter()
-                .map(|entry| {
-                    let encoded: String = entry
-                        .from
+                .map(|RedirectLine { from, to, status }| {
+                    let path = from.to_string();
+                    let (path, star) = match path.strip_suffix("/*") {
+                        Some(path) => (path, "/*"),
+                        None => (&*path, ""),
+                    };
+                    let encoded: String = path
                         .bytes()
                         .map(|byte| {
                             if byte == b'/' {
@@ -40,8 +44,7 @@ pub fn redirect_map(data: &[u8]) {
                             }
                         })
                         .collect();
-                    let star = if entry.below { "*" } else { "" };
-                    format!("{encoded}{star}\t{} {}\n", entry.to, entry.status)
+                    format!("{encoded}{star}\t{} {status}\n", to.written(from))
                 })
                 .collect();
             // A path that leads to what it was written as is refused, and a line can grow too long.

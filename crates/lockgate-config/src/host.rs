@@ -2,31 +2,20 @@
 //!
 //! Does not resolve names. The errors hold no text of the input.
 
-use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
-use crate::address::{ListenAddr, is_name};
+use lockgate_rules::HostPattern;
 
-/// The hosts that a site serves, as the Host field of a request names them.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Host {
-    /// Every host, also a missing one.
-    Any,
-    /// That one: a name in lower case without a final dot, an IPv4 address, or an IPv6 address in
-    /// brackets.
-    Exact(String),
-    /// `*.example.com`: every name that ends in a dot and this one, in lower case.
-    Under(String),
-}
+use crate::address::{ListenAddr, is_name};
 
 /// The key of a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SiteKey {
     /// `example.com`: on the implied ports.
-    Implied(Host),
+    Implied(HostPattern),
     /// A port, perhaps after a host: `:8080`, `example.com:8443`.
-    Port(Host, u16),
+    Port(HostPattern, u16),
     /// A Unix socket, for any host: `unix:/run/lockgate.sock`.
     Unix(PathBuf),
 }
@@ -73,7 +62,7 @@ impl HostError {
 
 impl SiteKey {
     /// The host, where there is one.
-    pub(crate) fn host(&self) -> Option<&Host> {
+    pub(crate) fn host(&self) -> Option<&HostPattern> {
         match self {
             SiteKey::Implied(host) | SiteKey::Port(host, _) => Some(host),
             SiteKey::Unix(_) => None,
@@ -91,49 +80,47 @@ impl SiteKey {
         let (host, port) = split(text)?;
         let port = port.map(number).transpose()?;
         match (host, port) {
-            ("", Some(port)) => Ok(SiteKey::Port(Host::Any, port)),
-            (host, Some(port)) => Ok(SiteKey::Port(Host::one(host)?, port)),
-            (host, None) => Ok(SiteKey::Implied(Host::one(host)?)),
+            ("", Some(port)) => Ok(SiteKey::Port(HostPattern::Any, port)),
+            (host, Some(port)) => Ok(SiteKey::Port(one(host)?, port)),
+            (host, None) => Ok(SiteKey::Implied(one(host)?)),
         }
     }
 }
 
-impl Host {
-    /// Parses a host without a port: a name, `*.` and a name, an IPv4 address, an IPv6 address in
-    /// brackets.
-    pub(crate) fn parse(text: &str) -> Result<Host, HostError> {
-        match split(text)? {
-            (_, Some(_)) => Err(HostError::Port),
-            (host, None) => Host::one(host),
-        }
+/// Parses a host without a port: a name, `*.` and a name, an IPv4 address, an IPv6 address in
+/// brackets.
+pub(crate) fn parse_host(text: &str) -> Result<HostPattern, HostError> {
+    match split(text)? {
+        (_, Some(_)) => Err(HostError::Port),
+        (host, None) => one(host),
     }
+}
 
-    fn one(host: &str) -> Result<Host, HostError> {
-        if host.is_empty() {
-            return Err(HostError::Empty);
-        }
-        if !host.is_ascii() {
-            return Err(HostError::NotAscii);
-        }
-        if let Some(inner) = host
-            .strip_prefix('[')
-            .and_then(|host| host.strip_suffix(']'))
-        {
-            let ip = inner.parse::<Ipv6Addr>().map_err(|_| HostError::BadName)?;
-            return Ok(Host::Exact(format!("[{ip}]")));
-        }
-        if host.parse::<Ipv4Addr>().is_ok() {
-            return Ok(Host::Exact(host.to_owned()));
-        }
-        let host = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
-        match host.strip_prefix("*.") {
-            _ if host == "*" => Err(HostError::Star),
-            Some(name) if name.contains('*') => Err(HostError::InnerStar),
-            None if host.contains('*') => Err(HostError::InnerStar),
-            Some(name) if plain(name) => Ok(Host::Under(name.to_owned())),
-            None if plain(&host) => Ok(Host::Exact(host)),
-            _ => Err(HostError::BadName),
-        }
+fn one(host: &str) -> Result<HostPattern, HostError> {
+    if host.is_empty() {
+        return Err(HostError::Empty);
+    }
+    if !host.is_ascii() {
+        return Err(HostError::NotAscii);
+    }
+    if let Some(inner) = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'))
+    {
+        let ip = inner.parse::<Ipv6Addr>().map_err(|_| HostError::BadName)?;
+        return Ok(HostPattern::Exact(format!("[{ip}]")));
+    }
+    if host.parse::<Ipv4Addr>().is_ok() {
+        return Ok(HostPattern::Exact(host.to_owned()));
+    }
+    let host = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
+    match host.strip_prefix("*.") {
+        _ if host == "*" => Err(HostError::Star),
+        Some(name) if name.contains('*') => Err(HostError::InnerStar),
+        None if host.contains('*') => Err(HostError::InnerStar),
+        Some(name) if plain(name) => Ok(HostPattern::Under(name.to_owned())),
+        None if plain(&host) => Ok(HostPattern::Exact(host)),
+        _ => Err(HostError::BadName),
     }
 }
 
@@ -175,22 +162,12 @@ fn number(port: &str) -> Result<u16, HostError> {
     port.parse().map_err(|_| HostError::BadPort)
 }
 
-impl fmt::Display for Host {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Host::Any => f.write_str("*"),
-            Host::Exact(host) => f.write_str(host),
-            Host::Under(name) => write!(f, "*.{name}"),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn exact(host: &str) -> Host {
-        Host::Exact(host.to_owned())
+    fn exact(host: &str) -> HostPattern {
+        HostPattern::Exact(host.to_owned())
     }
 
     #[test]
@@ -204,13 +181,16 @@ mod tests {
             ),
             (
                 "*.Example.com",
-                Ok(SiteKey::Implied(Host::Under("example.com".into()))),
+                Ok(SiteKey::Implied(HostPattern::Under("example.com".into()))),
             ),
             (
                 "*.example.com.:8443",
-                Ok(SiteKey::Port(Host::Under("example.com".into()), 8443)),
+                Ok(SiteKey::Port(
+                    HostPattern::Under("example.com".into()),
+                    8443,
+                )),
             ),
-            (":8080", Ok(SiteKey::Port(Host::Any, 8080))),
+            (":8080", Ok(SiteKey::Port(HostPattern::Any, 8080))),
             ("localhost:0", Ok(SiteKey::Port(exact("localhost"), 0))),
             ("10.0.0.1", Ok(SiteKey::Implied(exact("10.0.0.1")))),
             ("10.0.0.1:81", Ok(SiteKey::Port(exact("10.0.0.1"), 81))),
@@ -252,11 +232,11 @@ mod tests {
     #[test]
     fn an_alias_has_no_port() {
         assert_eq!(
-            Host::parse("*.example.org"),
-            Ok(Host::Under("example.org".into()))
+            parse_host("*.example.org"),
+            Ok(HostPattern::Under("example.org".into()))
         );
         for text in ["example.org:80", ":80", "[::1]:80"] {
-            assert_eq!(Host::parse(text), Err(HostError::Port), "{text}");
+            assert_eq!(parse_host(text), Err(HostError::Port), "{text}");
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Where keys stand, in words: for messages that send a key to its place.
 
+use lockgate_rules::PathKey;
+
 use crate::language::{KeyRow, find};
-use crate::pattern::PathKey;
 use crate::spelling::{nearest, similar};
 
 pub(crate) fn join(path: &str, name: &str) -> String {

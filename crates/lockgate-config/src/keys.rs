@@ -5,8 +5,10 @@
 
 use std::marker::PhantomData;
 
+use lockgate_rules::{AcceptProxy, ProxyVersion};
+
 use crate::language::{KeyRow, Language, MapKeys, Unset};
-use crate::model::{AcceptProxy, Protocol, ProxyVersion};
+use crate::model::Protocol;
 use crate::table::Typed;
 use crate::values::{As, Either, False, List, Time, Words};
 

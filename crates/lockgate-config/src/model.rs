@@ -9,9 +9,10 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use lockgate_rules::{Cidr, Http2, MinRates};
+
 use crate::source::SourceSpan;
 
-mod answers;
 mod content;
 mod files;
 mod http;
@@ -20,11 +21,8 @@ mod shape;
 mod tcp;
 mod tunnel;
 
-pub use crate::address::{Cidr, EndpointAddr, ListenAddr};
-pub use crate::host::Host;
-pub use crate::pattern::{Pattern, Segment};
+pub use crate::address::{EndpointAddr, ListenAddr};
 pub use crate::policy::{Group, Suite, TlsVersion};
-pub use answers::*;
 pub use content::*;
 pub use files::*;
 pub use http::*;
@@ -62,7 +60,7 @@ pub struct Config {
     /// Deadlines for listeners that set none of their own.
     pub timeouts: Timeouts,
     /// Minimum rates, for sites that set none of their own.
-    pub rates: Rates,
+    pub rates: MinRates,
     /// What one client connection may ask for over HTTP/2.
     pub http2: Http2,
     /// Name servers that are asked for records of services; none is those of the system.
@@ -245,58 +243,17 @@ pub struct SocketOptions {
     pub keepalive: Option<Duration>,
 }
 
-/// Versions of the PROXY protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ProxyVersion {
-    /// Version 1: one line of text.
-    V1,
-    /// The binary header, with TLVs.
-    V2,
-}
-
-impl ProxyVersion {
-    /// As it is written: `v1`, `v2`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::V1 => "v1",
-            Self::V2 => "v2",
-        }
-    }
-}
-
-/// Whether a PROXY header is expected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AcceptProxy {
-    /// No header is looked for.
-    Never,
-    /// Looked for when the peer is in `trusted`, which is not empty then.
-    Optional,
-    /// A connection without one is closed.
-    Require,
-}
-
-impl AcceptProxy {
-    /// As it is written; `never` for `false`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Never => "never",
-            Self::Optional => "optional",
-            Self::Require => "require",
-        }
-    }
-}
-
 /// TLS of a listener, towards clients.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DownstreamTls {
     /// Chosen by SNI; globs are expanded; the table's own certificate comes first.
-    pub certs: Vec<CertFiles>,
+    pub certs: Vec<CertPaths>,
     /// For a client that names no host or one that no certificate covers; `None` refuses it.
     ///
     /// A table that names exactly one certificate of its own has that one here. At least one of
     /// `certs` and `default` is given, unless every pattern in `certs` matches no file (a
     /// warning).
-    pub default: Option<CertFiles>,
+    pub default: Option<CertPaths>,
     /// The versions offered; never empty.
     pub versions: Vec<TlsVersion>,
     /// The cipher suites offered, best first; at least one for each version.
@@ -313,7 +270,7 @@ pub struct DownstreamTls {
 
 /// The files of one certificate, not opened yet.
 #[derive(Debug, Clone, PartialEq)]
-pub struct CertFiles {
+pub struct CertPaths {
     /// The file of the chain, in PEM.
     pub cert: PathBuf,
     /// The private key; `None`: in the same file, or beside it.
@@ -359,7 +316,7 @@ pub enum Tickets {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClientAuth {
     /// Whether a client may come without one.
-    pub mode: ClientAuthMode,
+    pub mode: ClientCertificates,
     /// The authorities that sign them, in PEM.
     pub ca: PathBuf,
     /// Where the authorities were written.
@@ -368,14 +325,14 @@ pub struct ClientAuth {
 
 /// Whether a client may come without a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ClientAuthMode {
+pub enum ClientCertificates {
     /// A client without a valid one is refused.
     Require,
     /// A client may send none; one that it sends must be valid.
     Request,
 }
 
-impl ClientAuthMode {
+impl ClientCertificates {
     /// The word in the configuration: `require`, `request`.
     pub fn name(self) -> &'static str {
         match self {
@@ -393,7 +350,7 @@ pub struct UpstreamTls {
     /// Given whenever an endpoint is a Unix socket.
     pub name: Option<String>,
     /// The authorities that may sign its certificate.
-    pub ca: CaSource,
+    pub ca: AuthoritySource,
     /// The application protocols offered, best first; empty: no ALPN. `h2` alone where HTTP/2 is
     /// spoken.
     pub alpn: Vec<String>,
@@ -403,7 +360,7 @@ pub struct UpstreamTls {
 
 /// Where trusted authorities come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CaSource {
+pub enum AuthoritySource {
     /// The store of the system.
     System,
     /// A file of certificates in PEM.

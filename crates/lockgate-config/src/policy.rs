@@ -39,16 +39,16 @@ pub enum Group {
 
 /// A ready-made choice of versions, suites and groups.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Policy {
+pub(crate) struct TlsPreset {
     pub(crate) versions: Vec<TlsVersion>,
     pub(crate) suites: Vec<Suite>,
     pub(crate) groups: Vec<Group>,
 }
 
-impl Policy {
+impl TlsPreset {
     /// Mozilla's intermediate profile, with AES before ChaCha20: aws-lc is much faster at it.
-    pub(crate) fn intermediate() -> Policy {
-        Policy {
+    pub(crate) fn intermediate() -> TlsPreset {
+        TlsPreset {
             versions: TlsVersion::ALL.to_vec(),
             suites: Suite::ALL.to_vec(),
             groups: vec![
@@ -61,8 +61,8 @@ impl Policy {
     }
 
     /// The policy `modern`: TLS 1.3 only.
-    pub(crate) fn modern() -> Policy {
-        let mut policy = Policy::intermediate();
+    pub(crate) fn modern() -> TlsPreset {
+        let mut policy = TlsPreset::intermediate();
         policy.keep_versions(&[TlsVersion::Tls13]);
         policy
     }
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn modern_is_tls_1_3_only() {
-        let modern = Policy::modern();
+        let modern = TlsPreset::modern();
         assert_eq!(modern.versions, [TlsVersion::Tls13]);
         assert_eq!(modern.suites.len(), 3);
         assert_eq!(modern.groups.first(), Some(&Group::X25519MlKem768));

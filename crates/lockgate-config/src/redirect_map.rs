@@ -5,19 +5,17 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use lockgate_rules::{Pattern, PatternError, Purpose, Template, TemplateError};
+
 use crate::foreign_names::placeholders;
-use crate::pattern::{Pattern, PatternError};
 
 /// One line of a file of redirects.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Moved {
-    /// The path of requests, decoded: all of it, or what is before `{*}` with its last `/`.
-    pub from: String,
-    /// Whether anything may follow `from`.
-    pub below: bool,
-    /// The target, with the placeholders `{host}`, `{path}`, `{query}` and, where `below`, `{*}`.
-    /// It begins with `/`, `http://` or `https://`.
-    pub to: String,
+pub struct RedirectLine {
+    /// The decoded path of requests, or all that is below it.
+    pub from: Pattern,
+    /// The target. It begins with `/`, `http://` or `https://`.
+    pub to: Template,
     /// 301, 302, 303, 307 or 308.
     pub status: u16,
 }
@@ -64,10 +62,10 @@ const STATUSES: [u16; 5] = [301, 302, 303, 307, 308];
 ///
 /// # Errors
 /// Every mistake, by line.
-pub fn parse_redirects(text: &str) -> Result<Vec<Moved>, Vec<MapMistake>> {
+pub fn parse_redirects(text: &str) -> Result<Vec<RedirectLine>, Vec<MapMistake>> {
     let mut entries = Vec::new();
     let mut mistakes = Vec::new();
-    let mut known: HashMap<(String, bool), Range<usize>> = HashMap::new();
+    let mut known: HashMap<String, Range<usize>> = HashMap::new();
     let mut start = 0;
     for (index, line) in text.split('\n').enumerate() {
         let place = start;
@@ -79,13 +77,14 @@ pub fn parse_redirects(text: &str) -> Result<Vec<Moved>, Vec<MapMistake>> {
         };
         match entry(line) {
             Ok(None) => {}
-            Ok(Some((moved, span))) => {
+            Ok(Some((redirect, span))) => {
                 let span = span.start + place..span.end + place;
-                let problem = match known.get(&(moved.from.clone(), moved.below)) {
+                let path = redirect.from.to_string();
+                let problem = match known.get(&path) {
                     Some(first) => MapProblem::Twice(first.clone()),
                     None => {
-                        known.insert((moved.from.clone(), moved.below), span);
-                        entries.push(moved);
+                        known.insert(path, span);
+                        entries.push(redirect);
                         continue;
                     }
                 };
@@ -116,7 +115,7 @@ pub fn parse_redirects(text: &str) -> Result<Vec<Moved>, Vec<MapMistake>> {
 type Placed = (Range<usize>, MapProblem);
 
 /// What a line says, and where its path stands.
-fn entry(line: &str) -> Result<Option<(Moved, Range<usize>)>, Placed> {
+fn entry(line: &str) -> Result<Option<(RedirectLine, Range<usize>)>, Placed> {
     let mut words = words(line).take_while(|(_, word)| !word.starts_with('#'));
     let Some((from_at, from)) = words.next() else {
         return Ok(None);
@@ -127,9 +126,9 @@ fn entry(line: &str) -> Result<Option<(Moved, Range<usize>)>, Placed> {
     let Some((to_at, to)) = words.next() else {
         return Err((from_at, MapProblem::NoTarget));
     };
-    let (path, below) = path(from).map_err(|why| (from_at.clone(), MapProblem::From(why)))?;
-    target(to, below).map_err(|why| (to_at.clone(), MapProblem::To(why)))?;
-    if to == from && !below {
+    let pattern = path(from).map_err(|why| (from_at.clone(), MapProblem::From(why)))?;
+    let target = target(to, &pattern).map_err(|why| (to_at.clone(), MapProblem::To(why)))?;
+    if to == from && !pattern.is_prefix() {
         return Err((to_at, MapProblem::To("it leads to itself")));
     }
     let status = match words.next() {
@@ -145,10 +144,9 @@ fn entry(line: &str) -> Result<Option<(Moved, Range<usize>)>, Placed> {
         return Err((at, MapProblem::More));
     }
     Ok(Some((
-        Moved {
-            from: path,
-            below,
-            to: to.to_owned(),
+        RedirectLine {
+            from: pattern,
+            to: target,
             status,
         },
         from_at,
@@ -166,8 +164,8 @@ fn words(line: &str) -> impl Iterator<Item = (Range<usize>, &str)> {
     })
 }
 
-/// The decoded path, and whether anything may follow it.
-fn path(text: &str) -> Result<(String, bool), &'static str> {
+/// The decoded path, or what is below it.
+fn path(text: &str) -> Result<Pattern, &'static str> {
     // The form is that of a path table; only what is encoded is not for it.
     let plain = text.replace('%', "_");
     match Pattern::parse(&plain) {
@@ -179,10 +177,10 @@ fn path(text: &str) -> Result<(String, bool), &'static str> {
         Err(error) => return Err(error.reason()),
     }
     let (text, below) = match text.strip_suffix("/*") {
-        Some(before) => (format!("{before}/"), true),
-        None => (text.to_owned(), false),
+        Some(before) => (before, true),
+        None => (text, false),
     };
-    let decoded = decoded(&text).ok_or("after a `%` stand two hexadecimal digits")?;
+    let decoded = decoded(text).ok_or("after a `%` stand two hexadecimal digits")?;
     let path = String::from_utf8(decoded).map_err(|_| "it is not UTF-8 when it is decoded")?;
     let before = text.matches('/').count();
     // A path table would take the last three for more than themselves.
@@ -192,7 +190,7 @@ fn path(text: &str) -> Result<(String, bool), &'static str> {
     if path.split('/').any(|segment| matches!(segment, "." | "..")) {
         return Err(PatternError::DotSegment.reason());
     }
-    Ok((path, below))
+    Ok(Pattern::literal(&path, below))
 }
 
 fn decoded(text: &str) -> Option<Vec<u8>> {
@@ -210,62 +208,32 @@ fn decoded(text: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Whether the target can be sent, and its placeholders stand for something.
-fn target(text: &str, below: bool) -> Result<(), &'static str> {
-    let place = ["/", "http://", "https://"]
-        .into_iter()
-        .find(|start| text.starts_with(start));
-    let place = place.ok_or("it begins neither with `/` nor with `https://`")?;
+/// The target, if it can be sent and its placeholders stand for something.
+fn target(text: &str, from: &Pattern) -> Result<Template, &'static str> {
+    let begins = ["/", "http://", "https://"];
+    if !begins.iter().any(|start| text.starts_with(start)) {
+        return Err(TemplateError::Start.reason());
+    }
     if text.starts_with("//") {
         return Err("it names a host without its scheme");
-    }
-    if text.len() == place.len() && place != "/" {
-        return Err("its host is missing");
     }
     if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err("it holds what must be percent-encoded");
     }
-    let host = match place {
-        "/" => "",
-        scheme => text
-            .get(scheme.len()..)
-            .unwrap_or_default()
-            .split(['/', '?', '#'])
-            .next()
-            .unwrap_or_default(),
-    };
     if placeholders::foreign(text).is_some() {
         return Err("it has a placeholder of another server");
     }
-    if host.contains("{*}") || host.contains("{query}") {
-        return Err("part of the request would be part of the host: write a `/` before it");
-    }
-    if text.matches('}').count() != text.matches('{').count() {
-        return Err("a brace in a URL is written %7B or %7D");
-    }
-    for after in text.split('{').skip(1) {
-        match after.split_once('}').map(|(name, _)| name) {
-            Some("host" | "path" | "query") => {}
-            Some("*") if below => {}
-            Some("*") => return Err("`{*}` stands for nothing: the path has no `*`"),
-            Some(_) => return Err("a placeholder stands for nothing"),
-            None => return Err("the closing brace is missing"),
-        }
-    }
-    Ok(())
+    Template::parse(text, Purpose::Redirect, from).map_err(|error| error.reason())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn moved(from: &str, below: bool, to: &str, status: u16) -> Moved {
-        Moved {
-            from: from.to_owned(),
-            below,
-            to: to.to_owned(),
-            status,
-        }
+    /// A redirect as a path, a target and a status.
+    fn shown(redirect: &RedirectLine) -> (String, String, u16) {
+        let RedirectLine { from, to, status } = redirect;
+        (from.to_string(), to.written(from), *status)
     }
 
     #[test]
@@ -273,13 +241,15 @@ mod tests {
         let text = "\u{feff}/a /b\r\n\n  # all that follows moved\n/old/*\thttps://new.example/{*}?{query} 301 # since May\n\
                     /caf%c3%A9%20x /#top 302\n/* /{path}\n/x/ /x";
         let expected = [
-            moved("/a", false, "/b", 308),
-            moved("/old/", true, "https://new.example/{*}?{query}", 301),
-            moved("/café x", false, "/#top", 302),
-            moved("/", true, "/{path}", 308),
-            moved("/x/", false, "/x", 308),
+            ("/a", "/b", 308),
+            ("/old/*", "https://new.example/{*}?{query}", 301),
+            ("/caf\u{e9} x", "/#top", 302),
+            ("/*", "/{path}", 308),
+            ("/x/", "/x", 308),
         ];
-        assert_eq!(parse_redirects(text).as_deref(), Ok(&expected[..]));
+        let found: Vec<_> = parse_redirects(text).unwrap().iter().map(shown).collect();
+        let expected = expected.map(|(from, to, status)| (from.to_owned(), to.to_owned(), status));
+        assert_eq!(found, expected);
         assert_eq!(parse_redirects(""), Ok(vec![]));
     }
 

@@ -8,23 +8,24 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use lockgate_rules::{AcceptProxy, Cidr, MinRates};
+use logs::log;
+use pool::Pools;
+use view::View;
+
 use crate::codes::Code;
 use crate::document::Integrity;
 use crate::environment::Environment;
 use crate::include::SourceTree;
 use crate::keys::{ports as port_keys, rates as rate_keys, timeouts as timeout_keys, top};
 use crate::model::{
-    AcceptProxy, AccessLog, Cidr, Config, Drain, EndpointAddr, Metrics, Ports, ProcessLimits,
-    Protocol, Rates, RedirectMap, SocketOptions, Tcp, Timeouts, Workers,
+    AccessLog, Config, Drain, EndpointAddr, Metrics, Ports, ProcessLimits, Protocol, RedirectFile,
+    SocketOptions, Tcp, Timeouts, Workers,
 };
 use crate::report::Report;
 use crate::source::SourceSpan;
 use crate::table::CheckedTable;
 use crate::values::ShortOrLong;
-
-use logs::log;
-use pool::Pools;
-use view::View;
 
 mod answers;
 mod auth;
@@ -54,7 +55,7 @@ struct Resolver<'a> {
     /// Where services that are asked about requests were written, and their pools.
     forwards: Vec<((usize, usize, usize), Option<usize>)>,
     /// Files of redirects that were read; `None` where they have mistakes.
-    redirect_maps: HashMap<PathBuf, Option<Arc<RedirectMap>>>,
+    redirect_maps: HashMap<PathBuf, Option<Arc<RedirectFile>>>,
     /// Values by name, and whether something puts them in.
     value_names: BTreeMap<String, bool>,
     /// The access log of all, and those of sites.
@@ -68,7 +69,7 @@ struct Resolver<'a> {
 struct GlobalSettings {
     trusted: Vec<Cidr>,
     timeouts: Timeouts,
-    rates: Rates,
+    rates: MinRates,
     ports: Ports,
 }
 
@@ -302,8 +303,8 @@ fn workers(top: &View<'_>) -> Workers {
     count.map_or(Workers::Auto, Workers::Count)
 }
 
-fn rates(rates: &View<'_>) -> Rates {
-    Rates {
+fn rates(rates: &View<'_>) -> MinRates {
+    MinRates {
         min_in: rates.get(&rate_keys::MIN_IN),
         min_out: rates.get(&rate_keys::MIN_OUT),
         grace: rates.get(&rate_keys::GRACE),

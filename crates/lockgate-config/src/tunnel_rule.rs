@@ -4,9 +4,10 @@
 
 use std::ops::RangeInclusive;
 
-use crate::address::{Cidr, CidrError};
-use crate::host::{Host, HostError};
-use crate::model::TargetName;
+use lockgate_rules::network::{Cidr, CidrError};
+use lockgate_rules::{HostPattern, TargetName};
+
+use crate::host::{HostError, parse_host};
 
 /// `*.example.com:443`, `10.1.0.0/16:22,8000-8999`, `[2001:db8::/32]:*`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,7 +98,7 @@ impl TunnelRule {
 
 fn named(text: &str, bracketed: bool) -> Result<TargetName, TunnelRuleError> {
     if text == "*" {
-        return Ok(TargetName::Host(Host::Any));
+        return Ok(TargetName::Host(HostPattern::Any));
     }
     let address = text.split('/').next().unwrap_or_default();
     if bracketed || address.parse::<std::net::Ipv4Addr>().is_ok() {
@@ -105,7 +106,7 @@ fn named(text: &str, bracketed: bool) -> Result<TargetName, TunnelRuleError> {
             .map(TargetName::Network)
             .map_err(TunnelRuleError::Network);
     }
-    match Host::parse(text) {
+    match parse_host(text) {
         Ok(host) => Ok(TargetName::Host(host)),
         Err(HostError::BadPort | HostError::Port) => Err(TunnelRuleError::Port),
         Err(error) => Err(TunnelRuleError::Host(error)),
@@ -139,8 +140,8 @@ mod tests {
 
     #[test]
     fn a_rule_is_a_host_or_a_network_and_perhaps_ports() {
-        let exact = |host: &str| TargetName::Host(Host::Exact(host.to_owned()));
-        let under = |host: &str| TargetName::Host(Host::Under(host.to_owned()));
+        let exact = |host: &str| TargetName::Host(HostPattern::Exact(host.to_owned()));
+        let under = |host: &str| TargetName::Host(HostPattern::Under(host.to_owned()));
         for (text, named, ports) in [
             ("example.com", exact("example.com"), None),
             (
@@ -158,8 +159,16 @@ mod tests {
                 exact("a"),
                 Some(vec![80..=80, 443..=443, 8000..=8999]),
             ),
-            ("*:443", TargetName::Host(Host::Any), Some(vec![443..=443])),
-            ("*:*", TargetName::Host(Host::Any), Some(vec![1..=65535])),
+            (
+                "*:443",
+                TargetName::Host(HostPattern::Any),
+                Some(vec![443..=443]),
+            ),
+            (
+                "*:*",
+                TargetName::Host(HostPattern::Any),
+                Some(vec![1..=65535]),
+            ),
             (
                 "10.1.0.0/16:22",
                 network("10.1.0.0/16"),

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use lockgate_config::{
-    BodyChange, Config, ElementEdit, EndpointAddr, Environment, HttpUrl, MediaRange, ValueSource,
-    parse_str_in,
+    BodyChange, Config, ElementEdit, EndpointAddr, Environment, HttpUrl, ValueSource, parse_str_in,
 };
+use lockgate_rules::MediaRange;
 
 fn config(text: &str) -> Config {
     match parse_str_in(

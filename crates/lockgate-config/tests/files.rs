@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use lockgate_config::{
-    Environment, FileTypes, Pattern, RouteAction, Segment, SiteRoute, StaticFiles, Symlinks,
-    parse_str_in,
+    Environment, RouteAction, SiteRoute, StaticFiles, SymlinkRule, parse_str_in,
 };
+use lockgate_rules::{FileTypes, Pattern, TargetRewrite};
 
 /// The routes of a site on port 1, which needs no certificate.
 fn routes(inner: &str) -> Vec<SiteRoute> {
@@ -30,14 +30,8 @@ fn files(route: &SiteRoute) -> &StaticFiles {
     }
 }
 
-fn prefix(segments: &[&str], tail: bool) -> Pattern {
-    Pattern::Path {
-        segments: segments
-            .iter()
-            .map(|text| Segment::Literal((*text).into()))
-            .collect(),
-        tail,
-    }
+fn strips(route: &SiteRoute) -> bool {
+    route.rules.target == TargetRewrite::StripPrefix
 }
 
 #[test]
@@ -50,7 +44,7 @@ fn a_root_alone_serves_what_is_safe_to_serve() {
         (&["index.html".to_owned()][..], Some("utf-8"))
     );
     assert!(files.precompressed && !files.clean_urls && !files.listing && !files.hidden);
-    assert_eq!(files.symlinks, Symlinks::Inside);
+    assert_eq!(files.symlinks, SymlinkRule::Inside);
     assert!(files.attempts.is_empty() && files.fallback.is_none() && files.not_found.is_none());
     assert_eq!(files.types, FileTypes::default());
 }
@@ -64,14 +58,9 @@ fn what_belongs_to_a_root_is_inherited_by_the_paths_of_a_site() {
     );
     let [a, b, site] = [files(&routes[0]), files(&routes[1]), files(&routes[2])];
     assert!(a.root == Path::new("/srv") && a.clean_urls && a.listing && a.not_found.is_none());
-    assert!(
-        b.root == Path::new("/other")
-            && !b.clean_urls
-            && !b.listing
-            && routes[1].rules.strip_prefix
-    );
+    assert!(b.root == Path::new("/other") && !b.clean_urls && !b.listing && strips(&routes[1]));
     assert_eq!(b.not_found.as_deref(), Some("/404.html"));
-    assert!(site.clean_urls && !site.listing && !routes[2].rules.strip_prefix);
+    assert!(site.clean_urls && !site.listing && !strips(&routes[2]));
 }
 
 #[test]
@@ -80,7 +69,11 @@ fn the_nearer_of_try_and_spa_holds() {
         "root = \"/srv\"\nspa = true\n[site.\":1\".path.\"/a/*\"]\ntry = [\"/{*}\", \"{path}/\"]\n\
          [site.\":1\".path.\"/b/*\"]\nspa = false\n[site.\":1\".path.\"/c/{id}\"]\nspa = \"/c.html\"\n",
     );
-    let tried = |route: &SiteRoute| (files(route).attempts.clone(), files(route).fallback.clone());
+    let tried = |route: &SiteRoute| {
+        let attempts = files(route).attempts.iter();
+        let attempts = attempts.map(|attempt| attempt.written(&route.pattern));
+        (attempts.collect::<Vec<_>>(), files(route).fallback.clone())
+    };
     assert_eq!(
         tried(&routes[0]),
         (vec!["/{*}".to_owned(), "{path}/".to_owned()], None)
@@ -101,14 +94,10 @@ fn types_are_merged_by_key_and_the_more_specific_path_comes_first() {
         types.extensions,
         [("log".to_owned(), "text/csv".to_owned())]
     );
-    let paths = [
-        (prefix(&["x", "y"], false), "a/y"),
-        (prefix(&["x"], true), "b/x"),
-        (prefix(&[], true), "a/all"),
-    ];
+    let paths = [("/x/y", "a/y"), ("/x/*", "b/x"), ("/*", "a/all")];
     assert_eq!(
         types.paths,
-        paths.map(|(pattern, media_type)| (pattern, media_type.to_owned()))
+        paths.map(|(path, media_type)| (Pattern::parse(path).unwrap(), media_type.to_owned()))
     );
 }
 

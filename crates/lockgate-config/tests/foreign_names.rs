@@ -600,7 +600,7 @@ fn placeholders_of_other_servers_are_errors_in_urls_and_warnings_in_texts() {
     check(&[
         (
             below("rewrite = \"/b/$1\""),
-            "E0040 3:11 \"/b/$1\": write one of {*}, {host}, {path}, {query}; a `$` itself is %24",
+            "E0040 3:11 \"/b/$1\": write one of {*}, {path}, {query}; a `$` itself is %24",
         ),
         (
             below("request_headers = { x-real-ip = \"$remote_addr\" }"),

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lockgate_config::{
-    AcceptProxy, AccessFormat, AccessLog, CaSource, CertFiles, ClientAuthMode, Config, Directions,
-    DownstreamTls, EndpointPool, Environment, Group, ListenAddr, LoadedConfig, LogLevel, LogTarget,
-    Metrics, ProxyVersion, RelayDestination, SentHeader, Tcp, Tickets, TlsVersion, Workers, load,
-    parse_str_in,
+    AccessFormat, AccessLog, AuthoritySource, CertPaths, ClientCertificates, Config, DownstreamTls,
+    EndpointPool, Environment, Group, ListenAddr, LoadedConfig, LogLevel, LogTarget, Metrics,
+    RelayDestination, Tcp, Tickets, TlsVersion, Workers, load, parse_str_in, rates_shown,
 };
+use lockgate_rules::{AcceptProxy, Directions, ProxyVersion, SentHeader};
 
 fn load_in(text: &str, env: &Environment) -> LoadedConfig {
     match parse_str_in(text, Path::new("/etc/lockgate/lockgate.toml"), env) {
@@ -54,7 +54,7 @@ fn tls(global: &str, own: &str) -> DownstreamTls {
         .expect("the listener has TLS")
 }
 
-fn paths(certs: &[CertFiles]) -> Vec<&str> {
+fn paths(certs: &[CertPaths]) -> Vec<&str> {
     certs
         .iter()
         .map(|files| files.cert.to_str().unwrap_or_default())
@@ -208,7 +208,7 @@ fn tls_of_a_listener_is_merged_over_the_global_one_key_by_key() {
     assert_eq!(inherited.versions, [TlsVersion::Tls13]);
     assert_eq!(
         inherited.client_auth.as_ref().map(|auth| auth.mode),
-        Some(ClientAuthMode::Require)
+        Some(ClientCertificates::Require)
     );
     let own = tls(
         global,
@@ -308,7 +308,7 @@ fn an_upstream_may_be_a_list_and_speak_tls() {
         (tls.name, tls.ca, tls.alpn),
         (
             None,
-            CaSource::File("/ca.pem".into()),
+            AuthoritySource::File("/ca.pem".into()),
             vec!["h2".to_owned()]
         )
     );
@@ -494,7 +494,8 @@ fn rates_of_bytes_are_for_both_directions_or_for_each() {
     ] {
         let shape = listener(&format!("proxy = \"127.0.0.1:1\"\nshape = {written}"))
             .shape
-            .expect(written);
+            .expect(written)
+            .value;
         assert_eq!(
             (shape.per_connection, shape.per_client, shape.total),
             (connection, client, total),
@@ -524,7 +525,7 @@ fn tunnels_have_rates_of_their_own_and_of_users() {
     let shape = |keys: &str| {
         let loaded = load_in(&format!("[tunnel.\":1\"]\n{keys}\n"), &Environment::none());
         (
-            loaded.config.tunnels[0].shape.clone().unwrap(),
+            loaded.config.tunnels[0].shape.clone().unwrap().value,
             loaded.warnings.to_string(),
         )
     };
@@ -565,6 +566,6 @@ fn rates_are_shown_as_they_are_written() {
         (None, rate(1 << 20), &["out 1MiB/s"]),
         (None, None, &[]),
     ] {
-        assert_eq!(Directions { received, sent }.each(), shown);
+        assert_eq!(rates_shown(Directions { received, sent }), shown);
     }
 }

@@ -4,10 +4,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use lockgate_config::{
-    AcceptProxy, AccessFormat, Allowance, Answer, AuthMethod, Balance, Config, Eject, EndpointPool,
-    Environment, HashKey, HeaderChange, HeaderRule, Host, HostedSite, Http2, LimitKey, LogTarget,
-    Pattern, Probe, Protocol, ProxyVersion, Retry, RouteAction, Segment, SentHeader, SiteLog,
-    SiteRoute, UpstreamTls, parse_str_in,
+    AccessFormat, AuthMethod, Config, EndpointChoice, EndpointPool, Environment, HostedSite,
+    LogTarget, Probe, Protocol, RouteAction, SiteRoute, UpstreamTls, parse_str_in,
+};
+use lockgate_rules::{
+    AcceptProxy, Allowance, Directions, Eject, FixedResponse, HashKey, HeaderOp, HeaderRule,
+    HostPattern, Http2, LimitScope, Pattern, ProxyVersion, Purpose, Retry, SentHeader,
+    ServerErrors, ShapeRates, SiteLog, TargetRewrite, Template,
 };
 
 fn config(text: &str) -> Config {
@@ -103,8 +106,8 @@ fn hosts_are_compared_as_requests_name_them() {
     let site = site(
         "[site.\"Example.COM.\"]\ntls = false\nrespond = 404\nalias = [\"*.B.example\", \"10.0.0.1\", \"[::0:1]\"]\n",
     );
-    let exact = |host: &str| Host::Exact(host.to_owned());
-    let under = Host::Under("b.example".to_owned());
+    let exact = |host: &str| HostPattern::Exact(host.to_owned());
+    let under = HostPattern::Under("b.example".to_owned());
     assert_eq!(
         site.hosts,
         [
@@ -139,26 +142,21 @@ fn the_site_itself_is_the_last_route_and_paths_keep_its_verb() {
         (&routes[0].action, &routes[2].action),
         (&RouteAction::Proxy(0), &RouteAction::Proxy(0))
     );
-    assert!(routes[0].rules.strip_prefix && !routes[2].rules.strip_prefix);
+    let targets = [&routes[0], &routes[2]].map(|route| &route.rules.target);
+    assert_eq!(targets, [&TargetRewrite::StripPrefix, &TargetRewrite::None]);
+    let pattern = Pattern::parse("/b/{id}").unwrap();
     assert_eq!(
         routes[1].action,
         RouteAction::Redirect {
-            to: "/c/{id}?{query}".into(),
+            to: Template::parse("/c/{id}?{query}", Purpose::Redirect, &pattern).unwrap(),
             status: 303
         }
     );
     assert_eq!(routes[1].method.as_deref(), Some("POST"));
-    let segments = vec![Segment::Literal("b".into()), Segment::Param("id".into())];
-    assert_eq!(
-        routes[1].pattern,
-        Pattern::Path {
-            segments,
-            tail: false
-        }
-    );
+    assert_eq!(routes[1].pattern, pattern);
     assert_eq!(
         (&routes[2].pattern, &routes[1].rules.limit),
-        (&Pattern::Any, &None)
+        (&Pattern::everything(), &None)
     );
     assert_eq!(routes[0].rules.limit, routes[2].rules.limit);
 }
@@ -179,11 +177,9 @@ fn a_file_of_redirects_is_read_once_for_a_site_and_its_paths() {
     };
     assert!(std::sync::Arc::ptr_eq(a, site));
     assert_eq!(site.file, Path::new("/etc/lockgate/moved"));
-    let entry = &site.entries[0];
-    assert_eq!(
-        (&*entry.from, entry.below, &*entry.to, entry.status),
-        ("/old/", true, "/new/{*}", 301)
-    );
+    let (to, status) = site.map.find(b"/old/a").unwrap();
+    let to = to.written(&Pattern::parse("/old/*").unwrap());
+    assert_eq!((&*to, status, site.map.len()), ("/new/{*}", 301, 1));
 }
 
 #[test]
@@ -218,8 +214,8 @@ fn sites_that_say_the_same_share_a_log() {
 #[test]
 fn a_site_may_answer_some_paths_only() {
     let routes = routes("[site.\":1\".path.\"/a\"]\nrespond = \"hello {client}\"");
-    let body = "hello {client}".to_owned();
-    let answer = Answer {
+    let body = Template::text("hello {client}", &Pattern::parse("/a").unwrap());
+    let answer = FixedResponse {
         status: 200,
         body,
         media_type: "text/plain; charset=utf-8".into(),
@@ -291,21 +287,22 @@ fn modifiers_are_merged_by_key_and_false_removes() {
          strip_prefix = true\npaths = \"strict\"",
     );
     let (path, own) = (&routes[0].rules, &routes[1].rules);
-    let rule = |name: &str, change| HeaderRule {
-        name: name.to_owned(),
-        change,
+    let rule = |name: &str, op| HeaderRule {
+        name: name.into(),
+        op,
     };
+    let text = |text: &str| Template::text(text, &Pattern::everything());
     assert_eq!(
-        path.headers,
+        path.headers.rules(),
         [
-            rule("a", HeaderChange::Add(vec!["x".into(), "y".into()])),
-            rule("b", HeaderChange::Remove),
-            rule("c", HeaderChange::Remove)
+            rule("a", HeaderOp::Add(vec![text("x"), text("y")])),
+            rule("b", HeaderOp::Remove),
+            rule("c", HeaderOp::Remove)
         ]
     );
     assert_eq!(
-        own.headers[0],
-        rule("A", HeaderChange::Set(vec!["site".into()]))
+        own.headers.rules()[0],
+        rule("A", HeaderOp::Set(vec![text("site")]))
     );
     assert_eq!((own.body_max, path.body_max), (Some(1_000_000), None));
     assert_eq!(
@@ -341,11 +338,9 @@ fn modifiers_are_merged_by_key_and_false_removes() {
     };
     assert_eq!((pages(path), pages(own)), (vec![503], vec![502, 503]));
     assert_eq!((path.rewrite_location, own.rewrite_location), (false, true));
-    assert_eq!((path.strip_prefix, &path.rewrite), (true, &None));
-    assert_eq!(
-        (own.strip_prefix, own.rewrite.as_deref()),
-        (false, Some("/v1/{*}"))
-    );
+    assert_eq!(path.target, TargetRewrite::StripPrefix);
+    let rewrite = Template::parse("/v1/{*}", Purpose::Target, &Pattern::everything()).unwrap();
+    assert_eq!(own.target, TargetRewrite::Template(rewrite));
     assert_eq!((path.raw_paths, own.raw_paths), (false, true));
 }
 
@@ -357,9 +352,13 @@ fn what_removes_one_way_to_change_the_path_keeps_the_other() {
     );
     let rewrites: Vec<_> = rewritten
         .iter()
-        .map(|route| route.rules.rewrite.as_deref())
+        .map(|route| match &route.rules.target {
+            TargetRewrite::Template(to) => Some(to.written(&route.pattern)),
+            _ => None,
+        })
         .collect();
-    assert_eq!(rewrites, [Some("/v1{path}"), None, Some("/v1{path}")]);
+    let kept = Some("/v1{path}".to_owned());
+    assert_eq!(rewrites, [kept.clone(), None, kept]);
 }
 
 #[test]
@@ -421,10 +420,10 @@ fn a_pool_without_a_word_is_that_of_an_inline_address() {
     assert_eq!(
         (named.retry, &named.balance),
         (
-            Some(Retry {
+            Retry {
                 times: 1,
                 budget: 20
-            }),
+            },
             &None
         )
     );
@@ -443,11 +442,11 @@ fn a_pool_says_when_endpoints_are_ejected_and_how_slowly_they_come_back() {
         Some(Eject {
             errors,
             time: Duration::from_secs(seconds),
-            statuses: Vec::new(),
+            statuses: ServerErrors::NONE,
         })
     };
     let with = Eject {
-        statuses: vec![500..=500, 502..=504],
+        statuses: [500, 502, 503, 504].into_iter().collect(),
         ..eject(5, 10).unwrap()
     };
     for (keys, expected, slow_start) in [
@@ -479,10 +478,10 @@ fn a_pool_says_by_what_clients_are_told_apart() {
         ("cookie:Id", HashKey::Cookie("Id".into())),
     ] {
         let pool = pool(&format!("balance = {{ hash = \"{written}\" }}"));
-        assert_eq!(pool.balance, Some(Balance::Hash(key)));
+        assert_eq!(pool.balance, Some(EndpointChoice::Hash(key)));
     }
     let sticky = pool("balance = { sticky = \"cookie:lg\" }");
-    assert_eq!(sticky.balance, Some(Balance::Sticky("lg".into())));
+    assert_eq!(sticky.balance, Some(EndpointChoice::Sticky("lg".into())));
     let relayed = |key: &str| {
         format!(
             "[pool.a]\nendpoints = [\"a.b:1\"]\nbalance = {{ hash = \"{key}\" }}\n[tcp.\":1\"]\nproxy = \"pool:a\"\n"
@@ -490,10 +489,13 @@ fn a_pool_says_by_what_clients_are_told_apart() {
     };
     assert_eq!(
         config(&relayed("sni")).pools[0].balance,
-        Some(Balance::Hash(HashKey::Sni))
+        Some(EndpointChoice::Hash(HashKey::Sni))
     );
     let by_session = relayed("sni").replace("hash = \"sni\"", "sticky = \"tls-session\"");
-    assert_eq!(config(&by_session).pools[0].balance, Some(Balance::Session));
+    assert_eq!(
+        config(&by_session).pools[0].balance,
+        Some(EndpointChoice::Session)
+    );
 }
 
 #[test]
@@ -517,7 +519,11 @@ fn a_pool_says_how_its_endpoints_are_chosen_checked_and_spoken_to() {
     );
     assert_eq!(
         (pool.balance, pool.retry, pool.proxy_protocol),
-        (Some(Balance::RoundRobin), None, Some(ProxyVersion::V2))
+        (
+            Some(EndpointChoice::RoundRobin),
+            Retry::NEVER,
+            Some(ProxyVersion::V2)
+        )
     );
     let health = pool.health.unwrap();
     let probe = Probe::Http {
@@ -750,16 +756,17 @@ fn a_limit_is_counted_by_what_it_says() {
             .limit
             .clone()
             .unwrap()
+            .value
     };
     let hourly = limit("100/h per route");
     assert_eq!(
         (hourly.count, hourly.every, hourly.per),
-        (100, Duration::from_secs(3_600), LimitKey::Route)
+        (100, Duration::from_secs(3_600), LimitScope::Route)
     );
     let bursting = limit("20/s burst 40 per client");
     assert_eq!(
         (bursting.burst, bursting.status, bursting.per),
-        (40, 429, LimitKey::Client)
+        (40, 429, LimitScope::Client)
     );
 }
 
@@ -840,11 +847,14 @@ fn rates_of_bytes_are_inherited_whole_and_are_then_those_of_the_site() {
             .as_ref()
     };
     assert_eq!(shape("/a"), shape(""));
-    assert!(
-        shape("").is_some_and(|shape| shape.per_connection.is_empty() && !shape.total.is_empty())
-    );
-    assert!(
-        shape("/b").is_some_and(|shape| !shape.per_connection.is_empty() && shape.total.is_empty())
-    );
+    let limited = |name: &str| {
+        let ShapeRates {
+            per_connection,
+            total,
+            ..
+        } = shape(name).unwrap().value;
+        [per_connection, total].map(|rates| rates != Directions::default())
+    };
+    assert_eq!((limited(""), limited("/b")), ([false, true], [true, false]));
     assert_eq!(shape("/c"), None);
 }

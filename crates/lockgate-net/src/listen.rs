@@ -87,6 +87,16 @@ pub enum Peer {
     Unix,
 }
 
+impl Peer {
+    /// Its address, if it has one.
+    pub fn ip(self) -> Option<IpAddr> {
+        match self {
+            Self::Ip(address) => Some(address.ip()),
+            Self::Unix => None,
+        }
+    }
+}
+
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockgate_http::head::{RequestHead, ResponseHead};
-use lockgate_net::proxy_protocol::HeaderVersion as ProxyVersion;
+use lockgate_rules::{Pattern, ProxyVersion, RequestValues};
 
 use crate::access_log::{Cause, CauseSide, TunnelRequest};
 use crate::body::ReadError;
@@ -21,10 +21,8 @@ use crate::member_set::MemberSet;
 use crate::message::{ClientExchange, OutgoingRequest, Persistence};
 use crate::metrics::http::SiteCells;
 use crate::request_id::RequestId;
-use crate::route::Pattern;
 use crate::rules::RouteRules;
 use crate::shaping::Shapers;
-use crate::transform::Values;
 use crate::upstream::{
     ConnectionPermit, DialError, Endpoint, InFlight, Lease, Preference, PrivateConnections,
     UpstreamConnection,
@@ -38,7 +36,7 @@ pub struct RoutedRequest<'a> {
     /// The request as an endpoint gets it, with the head as it was received.
     pub outgoing: OutgoingRequest<'a>,
     /// The values of placeholders in templates.
-    pub values: Values<'a>,
+    pub values: RequestValues<'a>,
     /// The route's path pattern.
     pub pattern: &'a Pattern,
     /// The route's rules.

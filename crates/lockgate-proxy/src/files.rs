@@ -20,8 +20,9 @@ use lockgate_net::thread_pool::ThreadPool;
 
 pub use cache::{DESCRIPTORS, FileCache};
 pub use lockgate_net::files::Symlinks;
+use lockgate_rules::{FileTypes, Template};
 
-use crate::transform::{Rewrite, Template, Types};
+use crate::transform::Rewrite;
 
 use cache::CachedFile;
 use file::LoadedFile;
@@ -59,7 +60,7 @@ pub struct Files {
     /// Whether names that begin with a dot are served.
     pub hidden: bool,
     /// Media types that go over those that are known.
-    pub types: Types,
+    pub types: FileTypes,
     /// The charset of text.
     pub charset: Option<String>,
     /// Whether siblings with `.zst`, `.br` and `.gz` are sent to clients that accept them.

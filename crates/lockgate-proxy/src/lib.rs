@@ -12,7 +12,6 @@ pub mod action;
 pub mod admit;
 pub mod body;
 mod box_future;
-pub mod client_address;
 pub mod clients;
 pub mod clock;
 pub mod downstream;

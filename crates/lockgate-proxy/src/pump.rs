@@ -1,5 +1,6 @@
 //! The loop that moves a body from one connection to another.
 
+use lockgate_rules::HeaderRules;
 use std::task::{Context, Poll, ready};
 
 use lockgate_net::relay::Meter;
@@ -7,7 +8,6 @@ use lockgate_net::traffic_shaping::Shaper;
 
 use crate::body::{BodyReader, BodyWriter, ReadError, WriteError};
 use crate::shaping::ShapedBody;
-use crate::transform::HeaderRules;
 
 /// Pieces of data that move in one poll; then the worker's other connections are served.
 const TURNS: usize = 16;

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use lockgate_http::fields::Fields;
 use lockgate_net::stream::BufferPool;
+use lockgate_rules::{
+    Caching, Compression, Cors, HeaderRules, MinRates, RedirectMap, RequestValues, TargetRewrite,
+};
 
 use crate::error_response::ErrorPages;
 use crate::shaping::Shape;
-use crate::transform::{
-    Caching, Compress, Cors, HeaderRules, RedirectMap, Rewrite, TargetRewrite, Values,
-};
+use crate::transform::Rewrite;
 
 /// The rules of a route for its requests and their responses.
 #[derive(Debug)]
@@ -24,7 +25,7 @@ pub struct RouteRules {
     /// Bytes of a request's body; more is 413.
     pub body_max: Option<u64>,
     /// Minimum rates of the client.
-    pub rates: Rates,
+    pub rates: MinRates,
     /// The rates that bodies are held to, and what upgrades carry.
     pub shape: Option<Arc<Shape>>,
     /// Whether requests that are of no trace begin one: so many of a hundred are to be recorded.
@@ -34,7 +35,7 @@ pub struct RouteRules {
     /// The rewrite of bodies.
     pub rewrite: Option<Arc<Rewrite>>,
     /// Which responses are compressed.
-    pub compress: Option<Compress>,
+    pub compress: Option<Compression>,
     /// The pages of other origins that may read responses.
     pub cors: Option<Cors>,
     /// Whether `Location` and cookie paths are put back to what the client sees.
@@ -47,19 +48,13 @@ pub struct RouteRules {
     pub raw_paths: bool,
 }
 
-/// Minimum rates of a client, measured only while it is waited for.
-#[derive(Debug, Clone, Copy)]
-pub struct Rates {
-    /// Bytes a second of a body that is due.
-    pub min_in: Option<u64>,
-    /// Bytes a second that it takes of what is held for it.
-    pub min_out: Option<u64>,
-    /// Milliseconds for which it may stay below.
-    pub grace: u64,
-}
-
 /// Changes fields by rules; values are put together in one of the worker's buffers.
-pub fn apply(rules: &HeaderRules, fields: &mut Fields, values: &Values<'_>, blocks: &BufferPool) {
+pub fn apply(
+    rules: &HeaderRules,
+    fields: &mut Fields,
+    values: &RequestValues<'_>,
+    blocks: &BufferPool,
+) {
     let mut scratch = blocks.text();
     rules.apply(fields, values, &mut scratch);
     blocks.take_back(scratch);

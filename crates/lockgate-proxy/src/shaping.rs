@@ -10,13 +10,13 @@ use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::net::IpAddr;
-use std::num::NonZeroU64;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use foldhash::fast::RandomState;
 use lockgate_net::nanos::Nanos;
 use lockgate_net::traffic_shaping::{self, Shaper, ShapingQueue, SharedRate};
+use lockgate_rules::{Directions, ShapeRates};
 
 use crate::limits;
 
@@ -28,15 +28,6 @@ const SHARDS: usize = 64;
 const KEPT: usize = 4096;
 /// A shard smaller than this is not swept.
 const FEW: usize = 64;
-
-/// Bytes a second in each direction; `None` is no limit.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Directions {
-    /// From clients.
-    pub received: Option<NonZeroU64>,
-    /// To clients.
-    pub sent: Option<NonZeroU64>,
-}
 
 /// The rates of one table of the configuration, shared by the workers.
 #[derive(Debug)]
@@ -63,18 +54,12 @@ pub struct Shapers {
 impl Shape {
     /// Rates of each connection, of each client address (IPv6: each /64), of each user, and of all
     /// together.
-    pub fn new(
-        connection: Directions,
-        client: Directions,
-        user: Directions,
-        total: Directions,
-    ) -> Arc<Self> {
-        let (clients, users) = (BucketTable::of_some(client), BucketTable::of_some(user));
+    pub fn new(rates: &ShapeRates) -> Arc<Self> {
         Arc::new(Self {
-            connection,
-            clients,
-            users,
-            total: DirectionBuckets::new(total),
+            connection: rates.per_connection,
+            clients: BucketTable::of_some(rates.per_client),
+            users: BucketTable::of_some(rates.per_user),
+            total: DirectionBuckets::new(rates.total),
         })
     }
 
@@ -232,6 +217,7 @@ impl<K> fmt::Debug for BucketTable<K> {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU64;
     use std::task::{Context, Poll, Waker};
 
     use super::*;
@@ -272,16 +258,14 @@ mod tests {
         runtime.block_on(async { test(&ShapingQueue::new().unwrap()) });
     }
 
-    const NONE: Directions = Directions {
-        received: None,
-        sent: None,
-    };
-
     #[test]
     fn a_returning_client_keeps_its_bandwidth_account() {
         run(|line| {
             // A packet in fifteen seconds: no test takes long enough to fill that.
-            let shape = Shape::new(NONE, rate(100), NONE, NONE);
+            let shape = Shape::new(&ShapeRates {
+                per_client: rate(100),
+                ..ShapeRates::default()
+            });
             let moved = |ip: &str| at_once(carried(&shape, Some(ip), line));
             assert_eq!(moved("192.0.2.1"), 1_500);
             assert_eq!((moved("192.0.2.1"), moved("::ffff:192.0.2.1")), (0, 0));
@@ -304,21 +288,22 @@ mod tests {
     #[test]
     fn a_total_rate_is_shared_but_no_connection_rate() {
         run(|line| {
-            let shape = Shape::new(rate(100), NONE, NONE, NONE);
+            let shape = Shape::new(&ShapeRates {
+                per_connection: rate(100),
+                ..ShapeRates::default()
+            });
             for _ in 0..2 {
                 let connection = shape.connection();
                 let moved = [(); 2].map(|()| at_once(shape.shapers(&connection, None, None, line)));
                 assert_eq!(moved, [1_500, 0]);
             }
-            let shape = Shape::new(
-                NONE,
-                NONE,
-                NONE,
-                Directions {
+            let shape = Shape::new(&ShapeRates {
+                total: Directions {
                     received: None,
                     ..rate(100)
                 },
-            );
+                ..ShapeRates::default()
+            });
             assert!(carried(&shape, None, line).received.is_none());
             let moved = [(); 2].map(|()| at_once(carried(&shape, None, line)));
             assert_eq!(moved, [1_500, 0]);

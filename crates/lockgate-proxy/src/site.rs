@@ -6,19 +6,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockgate_http::h1::HeadLimits;
-use lockgate_net::token_bucket::TokenRate;
+use lockgate_rules::{FixedResponse, Http2, LimitScope, MinRates, SiteLog, Template};
 
 use crate::action::forward_auth::ForwardAuth;
 use crate::action::forward_proxy::Connect;
 use crate::action::proxy::Proxy;
 use crate::admit::basic_auth::PasswordFile;
 use crate::admit::networks::Networks;
-use crate::admit::rate_limit::RateLimit;
+use crate::admit::rate_limit::RateLimiter;
 use crate::error_response::ErrorPages;
 use crate::files::Files;
 use crate::route::Router;
-use crate::rules::{Rates, RouteRules};
-use crate::transform::Template;
+use crate::rules::RouteRules;
 
 /// The sites of one listener.
 #[derive(Debug)]
@@ -38,7 +37,7 @@ pub struct ListenerSites {
     /// Requests that one connection may have.
     pub requests: u64,
     /// Minimum rates of a client until its request has a route.
-    pub rates: Rates,
+    pub rates: MinRates,
     /// The limits of one connection over HTTP/2.
     pub http2: Http2,
     /// Whether a request's target is that of a tunnel, which one route serves for every path.
@@ -48,21 +47,6 @@ pub struct ListenerSites {
     pub http1: bool,
     /// Whether clients may speak HTTP/2 without TLS, by prior knowledge (RFC 9113 §3.3).
     pub h2c: bool,
-}
-
-/// The limits of one connection over HTTP/2.
-#[derive(Debug, Clone, Copy)]
-pub struct Http2 {
-    /// Requests at once.
-    pub streams: u32,
-    /// Bytes of one request's body that may come before its endpoint has taken them.
-    pub window: u32,
-    /// The same for all bodies together.
-    pub connection_window: u32,
-    /// Requests that are taken back.
-    pub resets: TokenRate,
-    /// Frames that carry nothing for a request.
-    pub control: TokenRate,
 }
 
 /// One site.
@@ -79,17 +63,6 @@ pub struct Site {
     /// Which of the listener's rules of TLS its connections are made by: a request over others is
     /// misdirected (421).
     pub tls_rules: usize,
-}
-
-/// The log of a site's requests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SiteLog {
-    /// The log of all sites.
-    Shared,
-    /// Nowhere.
-    Off,
-    /// In one of [`Worker::site_logs`](crate::worker::Worker::site_logs).
-    Own(usize),
 }
 
 /// One route: the action for its requests, their admission and their rules.
@@ -127,17 +100,6 @@ pub enum Action {
     Secure(u16),
 }
 
-/// A fixed response.
-#[derive(Debug)]
-pub struct FixedResponse {
-    /// From 200 to 599.
-    pub status: u16,
-    /// The body.
-    pub body: Template,
-    /// The body's media type.
-    pub media_type: String,
-}
-
 /// The admission of a route's requests.
 #[derive(Debug, Default)]
 pub struct Admission {
@@ -153,22 +115,11 @@ pub struct Admission {
 #[derive(Debug)]
 pub struct RequestLimit {
     /// The table's share.
-    pub limit: RateLimit,
+    pub limit: RateLimiter,
     /// The scope of one bucket.
     pub by: LimitScope,
     /// The status past the limit.
     pub status: u16,
-}
-
-/// The scope of one bucket of a limit.
-#[derive(Debug)]
-pub enum LimitScope {
-    /// Each client.
-    Client,
-    /// Each value of this field.
-    Field(Vec<u8>),
-    /// All requests together.
-    Route,
 }
 
 /// The authentication of a route's requests.

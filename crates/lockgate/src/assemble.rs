@@ -4,9 +4,7 @@
 //! Reads certificates, keys, authorities, users and pages, and finds every mistake in them at once.
 //! Binds nothing and starts nothing.
 
-mod answers;
 mod changes;
-mod matchers;
 mod pools;
 mod relays;
 mod rules;
@@ -27,9 +25,8 @@ use lockgate_config::{Code, Config, Protocol, Report, SourceSpan};
 use lockgate_net::listen::{self, BoundListener, ListenAddress};
 use lockgate_net::tls::{Connector, TicketRing};
 use lockgate_proxy::admit::basic_auth::PasswordFile;
-use lockgate_proxy::downstream::{AcceptProxy, ListenerService, ListenerSettings};
+use lockgate_proxy::downstream::{ListenerService, ListenerSettings};
 use lockgate_proxy::metrics::relay::RelayName;
-use lockgate_proxy::shaping::{Directions, Shape};
 use lockgate_proxy::site::{Action, Route};
 use lockgate_proxy::upstream::Pool;
 
@@ -334,28 +331,6 @@ impl MistakeLog<'_> {
             found.code() == code && found.message() == message && found.at().is_some_and(same)
         })
     }
-}
-
-fn accept_proxy(written: config::AcceptProxy) -> AcceptProxy {
-    match written {
-        config::AcceptProxy::Never => AcceptProxy::Never,
-        config::AcceptProxy::Optional => AcceptProxy::Optional,
-        config::AcceptProxy::Require => AcceptProxy::Require,
-    }
-}
-
-/// The rates that one table limits bytes to.
-fn shape(written: &config::Shape) -> Arc<Shape> {
-    let rates = |rates: config::Directions| Directions {
-        received: rates.received,
-        sent: rates.sent,
-    };
-    Shape::new(
-        rates(written.per_connection),
-        rates(written.per_client),
-        rates(written.per_user),
-        rates(written.total),
-    )
 }
 
 /// How long the kernel keeps back a client that has sent nothing, where clients send first.

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use crate::model::{Coding, MediaRange, Origin};
+use lockgate_rules::{Coding, MediaRange, Origin};
+
 use crate::table::CheckedTable;
 use crate::values::*;
 

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::model::{HttpUrl, MediaRange};
+use lockgate_rules::MediaRange;
+
+use crate::model::HttpUrl;
 use crate::table::CheckedTable;
 use crate::values::*;
 

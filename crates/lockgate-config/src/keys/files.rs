@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::model::Symlinks;
+use crate::model::SymlinkRule;
 use crate::values::*;
 
 use super::Unset::Absent;
@@ -98,9 +98,12 @@ pub(crate) const HIDDEN: Defaulted<bool> = ConfigKey::defaulted(
 )
 .with(BESIDE);
 
-pub(crate) const SYMLINKS: Defaulted<Symlinks> = ConfigKey::defaulted(
+pub(crate) const SYMLINKS: Defaulted<SymlinkRule> = ConfigKey::defaulted(
     "symlinks",
-    &Words(&[("inside", Symlinks::Inside), ("follow", Symlinks::Follow)]),
+    &Words(&[
+        ("inside", SymlinkRule::Inside),
+        ("follow", SymlinkRule::Follow),
+    ]),
     r#""inside""#,
     r#""follow""#,
     "Which symbolic links are followed: those that lead to a place inside `root`, or all.",

@@ -1,6 +1,7 @@
 //! The keys of `http2`: what one client connection may ask for.
 
-use crate::model::Allowance;
+use lockgate_rules::Allowance;
+
 use crate::values::{Burst, Size, WholeNumber};
 
 use super::{ConfigKey, Defaulted, KeyRow};

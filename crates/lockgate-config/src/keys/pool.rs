@@ -3,7 +3,9 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use crate::model::{EndpointAddr, HashKey, Protocol, ProxyVersion};
+use lockgate_rules::{HashKey, ProxyVersion};
+
+use crate::model::{EndpointAddr, Protocol};
 use crate::table::CheckedTable;
 use crate::values::*;
 
@@ -62,8 +64,8 @@ pub(crate) enum Expected {
     Statuses(Items<RangeInclusive<u16>>),
 }
 
-const STATUSES: List<Statuses> = List {
-    of: Statuses { from: 100 },
+const STATUSES: List<StatusRanges> = List {
+    of: StatusRanges { from: 100 },
     least: 1,
 };
 
@@ -317,7 +319,7 @@ table! {
          `max` is passed over.",
     );
 
-    const STICKY: ConfigKey<Sticky> = ConfigKey::new(
+    const STICKY: ConfigKey<StickyKey> = ConfigKey::new(
         "sticky",
         &StickyBy,
         Absent("`hash`"),
@@ -361,7 +363,7 @@ table! {
 
     const STATUSES: ConfigKey<Items<RangeInclusive<u16>>> = ConfigKey::new(
         "statuses",
-        &List { of: Statuses { from: 500 }, least: 1 },
+        &List { of: StatusRanges { from: 500 }, least: 1 },
         Absent("none"),
         r#"["502-504"]"#,
         "Statuses of responses that count as failures too. Any client that knows a URL with such a \

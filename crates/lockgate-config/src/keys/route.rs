@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::model::{Cidr, LimitKey, Protocol, ProxyVersion};
+use lockgate_rules::{Cidr, LimitScope, ProxyVersion};
+
+use crate::model::Protocol;
 use crate::table::CheckedTable;
 use crate::values::*;
 
@@ -141,8 +143,8 @@ pub(crate) const REWRITE: Defaulted<Option<String>> = ConfigKey::defaulted(
     &Unless(False, UrlTemplate),
     "false",
     r#""/v1/{*}""#,
-    "The path that the application sees, with the placeholders of `redirect`. If it has no `?`, the \
-     query is kept.",
+    "The path that the application sees, with the placeholders of `redirect` but `{host}`. If it has \
+     no `?`, the query is kept.",
 );
 
 pub(crate) const HEADERS: Defaulted<MapOf<FieldChange>> = ConfigKey::defaulted(
@@ -411,7 +413,7 @@ table! {
         "The number of requests per second, minute or hour.",
     );
 
-    const PER: Defaulted<LimitKey> = ConfigKey::defaulted(
+    const PER: Defaulted<LimitScope> = ConfigKey::defaulted(
         "per",
         &LimitBy,
         r#""client""#,

@@ -3,8 +3,9 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use crate::model::{AcceptProxy, Host, Protocol};
-use crate::pattern::PathKey;
+use lockgate_rules::{AcceptProxy, HostPattern, PathKey};
+
+use crate::model::Protocol;
 use crate::values::*;
 
 use super::Unset::{Absent, Within};
@@ -40,7 +41,7 @@ table! {
     /// How clients reach a site.
     mod reached;
 
-    const ALIAS: Defaulted<Items<Host>> = ConfigKey::defaulted(
+    const ALIAS: Defaulted<Items<HostPattern>> = ConfigKey::defaulted(
         "alias",
         &List { of: SiteHost, least: 0 },
         "[]",

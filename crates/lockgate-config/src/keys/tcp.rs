@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::model::{AcceptProxy, EndpointAddr, ProxyVersion, SentHeader};
+use lockgate_rules::{AcceptProxy, ProxyVersion, SentHeader};
+
+use crate::model::EndpointAddr;
 use crate::table::CheckedTable;
 use crate::values::*;
 

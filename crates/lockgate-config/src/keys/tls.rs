@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::model::{CaSource, ClientAuthMode, Group, Suite, TlsVersion};
+use crate::model::{AuthoritySource, ClientCertificates, Group, Suite, TlsVersion};
 use crate::values::*;
 
 use super::Unset::{Absent, Required, Within};
@@ -23,8 +23,8 @@ const POLICIES: Words<PolicyName> = Words(&[
 
 const SYSTEM: Words<()> = Words(&[("system", ())]);
 
-fn system(_: ()) -> CaSource {
-    CaSource::System
+fn system(_: ()) -> AuthoritySource {
+    AuthoritySource::System
 }
 
 table! {
@@ -164,11 +164,11 @@ table! {
 table! {
     mod client_auth;
 
-    const MODE: Defaulted<ClientAuthMode> = ConfigKey::defaulted(
+    const MODE: Defaulted<ClientCertificates> = ConfigKey::defaulted(
         "mode",
         &Words(&[
-            ("require", ClientAuthMode::Require),
-            ("request", ClientAuthMode::Request),
+            ("require", ClientCertificates::Require),
+            ("request", ClientCertificates::Request),
         ]),
         r#""require""#,
         r#""request""#,
@@ -198,9 +198,9 @@ table! {
         "The server name that is sent, and that the endpoint's certificate must contain.",
     );
 
-    const CA: Defaulted<CaSource> = ConfigKey::defaulted(
+    const CA: Defaulted<AuthoritySource> = ConfigKey::defaulted(
         "ca",
-        &Either(&[&As(SYSTEM, system), &As(FilePath, CaSource::File)]),
+        &Either(&[&As(SYSTEM, system), &As(FilePath, AuthoritySource::File)]),
         r#""system""#,
         r#""/etc/tls/internal-ca.pem""#,
         "The authorities of the endpoint's certificate: the system's, or a PEM file.",

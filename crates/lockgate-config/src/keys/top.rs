@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use lockgate_rules::Cidr;
+
 use crate::address::ListenAddr;
 use crate::host::SiteKey;
-use crate::model::{Cidr, EndpointAddr, LogFormat, LogLevel, Memory};
+use crate::model::{EndpointAddr, LogFormat, LogLevel, Memory};
 use crate::table::CheckedTable;
 use crate::values::*;
 

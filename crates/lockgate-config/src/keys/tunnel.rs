@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::model::{AcceptProxy, Cidr, Protocol, ProxyVersion};
+use lockgate_rules::{AcceptProxy, Cidr, ProxyVersion};
+
+use crate::model::Protocol;
 use crate::table::CheckedTable;
 use crate::tunnel_rule::TunnelRule;
 use crate::values::*;

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{EndpointAddr, MediaRange};
+use lockgate_rules::MediaRange;
+
+use super::EndpointAddr;
 use crate::source::SourceSpan;
 
 /// What is changed in the bodies of answers.

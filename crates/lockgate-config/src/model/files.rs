@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::pattern::Pattern;
+use lockgate_rules::{FileTypes, Template};
+
 use crate::source::SourceSpan;
 
 /// The files of a folder.
@@ -16,11 +17,9 @@ pub struct StaticFiles {
     pub index: Vec<String>,
     /// Whether `/post` is answered with `post.html`.
     pub clean_urls: bool,
-    /// Paths that are looked for, in this order, with the placeholders `{path}`, `{*}` (only where
-    /// the pattern has a tail or is `Any`) and the parameters of the pattern; each begins with
-    /// `/` or a placeholder, and one that ends in `/` is a folder. Empty is the path of the
-    /// request. Never beside `fallback`.
-    pub attempts: Vec<String>,
+    /// Paths that are looked for, in this order; one that ends in `/` is a folder. Empty is the
+    /// path of the request. Never beside `fallback`.
+    pub attempts: Vec<Template>,
     /// The file that is sent with 200 for what is not there; it begins with `/` and has no dot
     /// segment.
     pub fallback: Option<String>,
@@ -31,7 +30,7 @@ pub struct StaticFiles {
     /// Whether names that begin with a dot are served, all but `.well-known`, which always is.
     pub hidden: bool,
     /// Which symbolic links are followed.
-    pub symlinks: Symlinks,
+    pub symlinks: SymlinkRule,
     /// Media types over the well-known ones.
     pub types: FileTypes,
     /// The `charset` of text, a token.
@@ -42,19 +41,9 @@ pub struct StaticFiles {
 
 /// Which symbolic links are followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Symlinks {
+pub enum SymlinkRule {
     /// Those that lead to a place inside of the root.
     Inside,
     /// All links, wherever they lead.
     Follow,
-}
-
-/// Media types of files. Paths win over extensions.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct FileTypes {
-    /// By the path of the request, without parameters, the more specific before the less: the
-    /// first that matches holds.
-    pub paths: Vec<(Pattern, String)>,
-    /// By what follows the last dot of the name, in lower case, each once.
-    pub extensions: Vec<(String, String)>,
 }

@@ -5,13 +5,13 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::{
-    AcceptProxy, BodyRewrite, Caching, Cidr, Compression, Cors, DownstreamTls, Host, ListenAddr,
-    Pattern, Shape, StaticFiles, Timeouts,
+use lockgate_rules::{
+    AcceptProxy, Caching, Cidr, Compression, Cors, FixedResponse, HeaderRules, HostPattern,
+    MinRates, Pattern, RateLimit, RedirectMap, ShapeRates, SiteLog, TargetRewrite, Template,
 };
-use crate::redirect_map::Moved;
+
+use super::{BodyRewrite, DownstreamTls, ListenAddr, StaticFiles, Timeouts};
 use crate::source::SourceSpan;
 
 /// The ports of sites without a port in their key.
@@ -21,17 +21,6 @@ pub struct Ports {
     pub http: u16,
     /// Where sites with TLS are served.
     pub https: u16,
-}
-
-/// Minimum rates, measured only while that peer is waited for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rates {
-    /// Bytes a second of a request body that is due; `None` is none.
-    pub min_in: Option<u64>,
-    /// Bytes a second that a client takes of what is held for it; `None` is none.
-    pub min_out: Option<u64>,
-    /// How long a peer may stay below.
-    pub grace: Duration,
 }
 
 /// What is spoken over a connection.
@@ -56,35 +45,7 @@ impl Protocol {
     }
 }
 
-/// What one client connection may ask for over HTTP/2.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Http2 {
-    /// Requests at once, from 1 to 10,000 (SETTINGS_MAX_CONCURRENT_STREAMS).
-    pub streams: u32,
-    /// Bytes of one request body that may come before its endpoint has taken them, from 64 KiB to
-    /// 2 GB (SETTINGS_INITIAL_WINDOW_SIZE). Never more than `connection_window`.
-    pub window: u32,
-    /// The same for all bodies of the connection together, from 64 KiB to 2 GB.
-    pub connection_window: u32,
-    /// Requests that are taken back or broken. More end the connection with ENHANCE_YOUR_CALM.
-    pub resets: Allowance,
-    /// Frames that carry nothing for a request. More end the connection with ENHANCE_YOUR_CALM.
-    pub control: Allowance,
-}
-
-/// How often something may happen on one connection: a bucket of `burst` that is filled with
-/// `count` in each `every`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Allowance {
-    /// So often, at least 1, …
-    pub count: u32,
-    /// The time in which `count` requests may come.
-    pub every: Duration,
-    /// How often at once, at least 1.
-    pub burst: u32,
-}
-
-/// One `[site."KEY"]` table: hosts, listeners and routes.
+/// One `[site."KEY"]` table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HostedSite {
     /// The key of the table as it was written.
@@ -93,7 +54,7 @@ pub struct HostedSite {
     pub at: SourceSpan,
     /// That of the key, then those of `alias`; never empty. On one address no two sites have the
     /// same host, but for listeners that redirect.
-    pub hosts: Vec<Host>,
+    pub hosts: Vec<HostPattern>,
     /// Where it is served; at least one. Sites with the same `addr` and the same `secure` share a
     /// listener.
     pub listen: Vec<SiteListener>,
@@ -114,17 +75,6 @@ pub struct HostedSite {
     /// One for each `path` table, by the text of their keys, then that of the site itself if it
     /// has a verb.
     pub routes: Vec<SiteRoute>,
-}
-
-/// Where the requests of a site are logged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SiteLog {
-    /// In `Config::access_log`, if there is one.
-    Shared,
-    /// No line is written.
-    Off,
-    /// The log at this index of `Config::site_logs`.
-    Own(usize),
 }
 
 /// One address of a site.
@@ -165,23 +115,21 @@ pub enum RouteAction {
     Files(Box<StaticFiles>),
     /// A redirect to another URL.
     Redirect {
-        /// The target with its placeholders: `{*}` (only where the pattern has a tail or is
-        /// `Any`), `{host}`, `{path}`, `{query}` and the parameters of the pattern.
-        to: String,
+        /// The target of the redirect.
+        to: Template,
         /// 301, 302, 303, 307 or 308.
         status: u16,
     },
-    /// An answer that is the same for every request.
-    Respond(Answer),
+    /// A fixed response.
+    Respond(FixedResponse),
 }
 
-/// A fixed answer: its body is a text with placeholders.
+/// A fixed answer without placeholders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     /// The status, from 200 to 599.
     pub status: u16,
-    /// Its body; of a route with the placeholders of a redirect and `{client}`. Other braces are
-    /// text.
+    /// The text of the body.
     pub body: String,
     /// The media type of the body.
     pub media_type: String,
@@ -190,24 +138,20 @@ pub struct Answer {
 /// What every request of a route and its answer are held to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RouteModifiers {
-    /// Whether what stands before the tail of the pattern is taken off the path that is sent on,
-    /// or looked for.
-    pub strip_prefix: bool,
-    /// The path that is sent on instead, with the placeholders of a redirect. Never beside
-    /// `strip_prefix`.
-    pub rewrite: Option<String>,
-    /// Changes to the fields of an answer; one for each name.
-    pub headers: Vec<HeaderRule>,
-    /// Changes to the fields of a request; one for each name.
-    pub request_headers: Vec<HeaderRule>,
+    /// The change of the path that is sent on, or looked for.
+    pub target: TargetRewrite,
+    /// Changes to the fields of an answer.
+    pub headers: HeaderRules,
+    /// Changes to the fields of a request.
+    pub request_headers: HeaderRules,
     /// The longest request body in bytes; `None` is no limit.
     pub body_max: Option<u64>,
     /// Minimum rates; `min_in` is that of `body`.
-    pub rates: Rates,
+    pub rates: MinRates,
     /// How often requests may come.
-    pub limit: Option<RateLimit>,
+    pub limit: Option<SharedSetting<RateLimit>>,
     /// The rates that bodies are held to, and what upgrades carry.
-    pub shape: Option<Shape>,
+    pub shape: Option<SharedSetting<ShapeRates>>,
     /// How clients must authenticate; `None` lets every client in.
     pub auth: Option<AuthMethod>,
     /// Whether requests that are of no trace begin one: so many of a hundred, from 1 to 100, are
@@ -226,7 +170,7 @@ pub struct RouteModifiers {
     /// Whether paths that an origin could read otherwise are let through.
     pub raw_paths: bool,
     /// What is redirected before the action; shared by the routes that have the same.
-    pub redirects: Option<Arc<RedirectMap>>,
+    pub redirects: Option<Arc<RedirectFile>>,
     /// How long answers may be kept; `None` is as the application says.
     pub cache: Option<Caching>,
     /// How answers are encoded; `None` is as they are.
@@ -237,66 +181,22 @@ pub struct RouteModifiers {
     pub cors: Option<Cors>,
 }
 
-/// A file of redirects. Of its paths the exact one holds, else the longest.
+/// A file of redirects.
 #[derive(Debug, Clone, PartialEq)]
-pub struct RedirectMap {
-    /// The file, absolute, already read.
+pub struct RedirectFile {
+    /// The path of the file.
     pub file: PathBuf,
-    /// The key of the table, for mistakes that are found later.
+    /// The redirects that it names.
+    pub map: Arc<RedirectMap>,
+}
+
+/// A setting with the place where it was written: routes that inherit it share its counts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SharedSetting<T> {
+    /// The setting.
+    pub value: T,
+    /// Where it was written.
     pub at: SourceSpan,
-    /// What it says, each path once.
-    pub entries: Vec<Moved>,
-}
-
-/// A change to the fields of one name.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HeaderRule {
-    /// The name as written, a token (RFC 9110 §5.6.2) that is neither framing nor hop-by-hop.
-    pub name: String,
-    /// The change to the fields of that name.
-    pub change: HeaderChange,
-}
-
-/// What becomes of the fields of one name. Values hold no control characters; their placeholders
-/// are those of a fixed answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum HeaderChange {
-    /// These lines instead of those that are there; at least one.
-    Set(Vec<String>),
-    /// These lines beside those that are there; at least one.
-    Add(Vec<String>),
-    /// This line, where there is none.
-    Default(String),
-    /// The fields are removed.
-    Remove,
-}
-
-/// How often requests may come.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RateLimit {
-    /// The number of requests that may come in `every`, at least 1.
-    pub count: u32,
-    /// The time in which `count` requests may come.
-    pub every: Duration,
-    /// The clients or requests that are counted apart.
-    pub per: LimitKey,
-    /// How many may come at once, at least 1.
-    pub burst: u32,
-    /// The status of a refusal, from 400 to 599.
-    pub status: u16,
-    /// Where it was written; a route that inherits it has that of its site, and shares its counts.
-    pub at: SourceSpan,
-}
-
-/// What requests are counted by: each has a count of its own.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LimitKey {
-    /// Each client address (IPv6: each /64).
-    Client,
-    /// Each value of this field of the request.
-    Header(String),
-    /// The route: all its requests together.
-    Route,
 }
 
 /// How the clients of a route must authenticate.
@@ -305,12 +205,12 @@ pub enum AuthMethod {
     /// By a user and a password.
     Basic(BasicAuth),
     /// By a service that is asked about each request.
-    Forward(ForwardAuth),
+    Forward(AuthService),
 }
 
 /// A service that is asked about every request.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ForwardAuth {
+pub struct AuthService {
     /// The pool of the service: an index into `Config::pools`.
     pub pool: usize,
     /// The path, and perhaps the query, that the service is asked for.

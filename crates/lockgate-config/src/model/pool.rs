@@ -3,8 +3,11 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::{Answer, EndpointAddr, Protocol, ProxyVersion, UpstreamTls};
+use lockgate_rules::{Eject, HashKey, IdleSettings, ProxyVersion, Queue, Retry};
+
 use crate::source::SourceSpan;
+
+use super::{Answer, EndpointAddr, Protocol, UpstreamTls};
 
 /// A group of endpoints: a `[pool.NAME]` table, or the addresses of one `proxy`.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,9 +23,9 @@ pub struct EndpointPool {
     pub protocol: Protocol,
     /// How one is chosen; `None`: by `P2c` for sites, by `Least` for `[tcp]`. Pools of `[tcp]` tell
     /// clients apart by `Client`, `Sni` and `Session` only.
-    pub balance: Option<Balance>,
+    pub balance: Option<EndpointChoice>,
     /// Active checks of the endpoints; `None` has none.
-    pub health: Option<Health>,
+    pub health: Option<HealthSettings>,
     /// When an endpoint that keeps failing is left alone; `None` is never.
     pub eject: Option<Eject>,
     /// In which time the share of an endpoint that comes back grows to the whole; zero is at once.
@@ -30,9 +33,9 @@ pub struct EndpointPool {
     /// What happens when every endpoint is at its `max`.
     pub queue: Queue,
     /// Limits of the connections that are kept for reuse.
-    pub idle: IdleLimits,
-    /// Repeated attempts; `None` repeats nothing.
-    pub retry: Option<Retry>,
+    pub idle: IdleSettings,
+    /// Repeated attempts.
+    pub retry: Retry,
     /// TLS to the endpoints; `None` is plain TCP.
     pub tls: Option<UpstreamTls>,
     /// The PROXY header that is sent; a connection then belongs to one client connection.
@@ -58,7 +61,7 @@ pub struct WeightedEndpoint {
 
 /// How an endpoint is chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Balance {
+pub enum EndpointChoice {
     /// The better of two at random, by latency and what is in flight.
     P2c,
     /// The one with the least in flight.
@@ -74,22 +77,9 @@ pub enum Balance {
     Session,
 }
 
-/// By what clients are told apart; where there is no such thing, it is their address.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum HashKey {
-    /// Their address (IPv6: each /64).
-    Client,
-    /// The name that they ask for by SNI.
-    Sni,
-    /// The value of this field of the request.
-    Header(String),
-    /// The value of this cookie.
-    Cookie(String),
-}
-
 /// Active checks of the endpoints of a pool.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Health {
+pub struct HealthSettings {
     /// What each check sends and expects.
     pub probe: Probe,
     /// From the start of one check to that of the next.
@@ -134,44 +124,4 @@ pub enum Probe {
         /// The service that is asked about; empty is the server as a whole.
         service: String,
     },
-}
-
-/// When an endpoint that keeps failing is left alone.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Eject {
-    /// After so many failures in a row, from 1 to 100.
-    pub errors: u8,
-    /// How long the endpoint is left alone.
-    pub time: Duration,
-    /// The statuses that are failures, from 500 to 599; mostly none.
-    pub statuses: Vec<RangeInclusive<u16>>,
-}
-
-/// The queue of a pool that has all endpoints at their `max`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Queue {
-    /// How many requests may wait; 0 lets none wait.
-    pub max: usize,
-    /// How long one request may wait.
-    pub wait: Duration,
-}
-
-/// Limits of the connections to one endpoint that are kept for reuse.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct IdleLimits {
-    /// How many to one endpoint, for each worker; 0 keeps none.
-    pub max: usize,
-    /// How long one may lie idle.
-    pub age: Duration,
-    /// How many requests one may carry.
-    pub requests: u64,
-}
-
-/// Limits of repeated attempts at one request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Retry {
-    /// How often one request may be repeated, at least once.
-    pub times: u32,
-    /// Of a hundred requests so many may be repeated, from 1 to 100.
-    pub budget: u8,
 }

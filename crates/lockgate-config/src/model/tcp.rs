@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
-use super::{AcceptProxy, DownstreamTls, Host, ListenAddr, ProxyVersion, Shape, Timeouts};
+use lockgate_rules::{AcceptProxy, HostPattern, SentHeader, ShapeRates};
+
 use crate::source::SourceSpan;
+
+use super::{DownstreamTls, ListenAddr, SharedSetting, Timeouts};
 
 /// One `[tcp."ADDR"]` table: a listener that relays bytes unread.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,7 +26,7 @@ pub struct Tcp {
     /// After how long a connection ends in any case; `None` is never.
     pub max_lifetime: Option<Duration>,
     /// The rates that its bytes are held to; `None` is as they come.
-    pub shape: Option<Shape>,
+    pub shape: Option<SharedSetting<ShapeRates>>,
 }
 
 /// Which relay a connection has.
@@ -32,17 +35,17 @@ pub enum RelaySelection {
     /// Every connection has the same relay.
     Proxy(RelayDestination),
     /// The relay follows from what the ClientHello asks for.
-    Hello(ByHello),
+    Hello(RelaysByHello),
 }
 
 /// Relays by what a ClientHello asks for. Sites with TLS may be on the same address: of all names
 /// the most specific one counts, and no two are the same.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ByHello {
+pub struct RelaysByHello {
     /// By a protocol that is offered by ALPN, with any name.
     pub alpn: Vec<(String, RelayDestination)>,
     /// By the server name; never `Host::Any`.
-    pub sni: Vec<(Host, RelayDestination)>,
+    pub sni: Vec<(HostPattern, RelayDestination)>,
     /// For every other name, and for none; `None` refuses.
     pub default: Option<RelayDestination>,
 }
@@ -61,32 +64,12 @@ pub struct RelayDestination {
     pub proxy_protocol: Option<SentHeader>,
 }
 
-/// The PROXY header that an endpoint is sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SentHeader {
-    /// A header that Lockgate makes itself.
-    Own(ProxyVersion),
-    /// The one that came, as it came; one of version 2 of our own for a client that sent none. The
-    /// table has an `accept_proxy`.
-    Pass,
-}
-
-impl SentHeader {
-    /// As it is written: `v1`, `v2`, `pass`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Own(version) => version.name(),
-            Self::Pass => "pass",
-        }
-    }
-}
-
 impl Tcp {
     /// Every relay that a connection may have.
     pub fn relays(&self) -> Vec<&RelayDestination> {
         match &self.way {
             RelaySelection::Proxy(relay) => vec![relay],
-            RelaySelection::Hello(ByHello { alpn, sni, default }) => {
+            RelaySelection::Hello(RelaysByHello { alpn, sni, default }) => {
                 let alpn = alpn.iter().map(|(_, relay)| relay);
                 alpn.chain(sni.iter().map(|(_, relay)| relay))
                     .chain(default)
@@ -96,7 +79,7 @@ impl Tcp {
     }
 
     /// Those by what a ClientHello asks for.
-    pub fn by_hello(&self) -> Option<&ByHello> {
+    pub fn by_hello(&self) -> Option<&RelaysByHello> {
         if let RelaySelection::Hello(by_hello) = &self.way {
             Some(by_hello)
         } else {

@@ -1,14 +1,12 @@
 //! Tunnels: the clients that may have them, and the targets that they may lead to.
 
-use std::fmt;
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::{
-    AcceptProxy, BasicAuth, Cidr, DownstreamTls, Host, ListenAddr, Protocol, ProxyVersion,
-    RateLimit, Shape, Timeouts,
-};
+use lockgate_rules::{AcceptProxy, Cidr, ProxyVersion, RateLimit, ShapeRates, TargetRule};
+
 use crate::source::SourceSpan;
+
+use super::{BasicAuth, DownstreamTls, ListenAddr, Protocol, SharedSetting, Timeouts};
 
 /// One `[tunnel."ADDR"]` table: a listener for clients that name a target (CONNECT).
 #[derive(Debug, Clone, PartialEq)]
@@ -37,7 +35,7 @@ pub struct TunnelListener {
     /// A password that clients must bring.
     pub auth: Option<BasicAuth>,
     /// How often tunnels may be asked for.
-    pub limit: Option<RateLimit>,
+    pub limit: Option<SharedSetting<RateLimit>>,
     /// Tunnels at once of one client; `None` is no limit.
     pub max_per_client: Option<usize>,
     /// Tunnels at once of one user; `None` is no limit.
@@ -47,7 +45,7 @@ pub struct TunnelListener {
     /// After how many bytes a tunnel ends, both ways together; `None` is never.
     pub max_bytes: Option<u64>,
     /// The rates that bytes are held to; `None` is as they come.
-    pub shape: Option<Shape>,
+    pub shape: Option<SharedSetting<ShapeRates>>,
     /// The PROXY header that is sent to the target.
     pub proxy_protocol: Option<ProxyVersion>,
     /// Whether requests for `http:` are forwarded too.
@@ -56,41 +54,4 @@ pub struct TunnelListener {
     pub dns_ttl: Duration,
     /// Deadlines, with the global ones merged in.
     pub timeouts: Timeouts,
-}
-
-/// Targets: hosts and some of their ports.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TargetRule {
-    /// The hosts that the rule is about.
-    pub named: TargetName,
-    /// Which of their ports; never empty, and without 0.
-    pub ports: Vec<RangeInclusive<u16>>,
-}
-
-/// How a rule names hosts.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TargetName {
-    /// Hosts by their names; never an IP address.
-    Host(Host),
-    /// Hosts by their IP addresses.
-    Network(Cidr),
-}
-
-impl fmt::Display for TargetRule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.named {
-            TargetName::Host(host) => write!(f, "{host}:")?,
-            TargetName::Network(network) if network.addr().is_ipv6() => write!(f, "[{network}]:")?,
-            TargetName::Network(network) => write!(f, "{network}:")?,
-        }
-        for (place, range) in self.ports.iter().enumerate() {
-            let comma = if place > 0 { "," } else { "" };
-            match (*range.start(), *range.end()) {
-                (1, u16::MAX) => write!(f, "{comma}*")?,
-                (first, last) if first == last => write!(f, "{comma}{first}")?,
-                (first, last) => write!(f, "{comma}{first}-{last}")?,
-            }
-        }
-        Ok(())
-    }
 }

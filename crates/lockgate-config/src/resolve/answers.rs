@@ -2,20 +2,19 @@
 //! other sites.
 
 use std::cmp::Reverse;
-use std::time::Duration;
+
+use lockgate_rules::{
+    Caching, Coding, Compression, Cors, HeaderOp, HeaderRule, MediaRange, Origin, Origins, Pattern,
+    Template,
+};
 
 use crate::cache_control;
 use crate::codes::Code;
 use crate::keys::answers::{self, CacheRules, compress, cors, level, secure};
 use crate::keys::route;
-use crate::model::{
-    Caching, Compression, Cors, HeaderChange, HeaderRule, Levels, MediaRange, Origin, Origins,
-    Pattern,
-};
 use crate::table::CheckedEntry;
 use crate::values::{Items, MapEntry, ShortOrLong, Switch, media_range};
 
-use super::files::specificity;
 use super::{Resolver, View};
 
 /// RFC 8246: the name changes with the content.
@@ -48,16 +47,19 @@ impl Resolver<'_> {
         }
         let headers = match long.get(&cors::HEADERS) {
             Switch::Flag(true) => None,
-            Switch::Flag(false) => Some(Vec::new()),
-            Switch::Value(names) => Some(names.values().cloned().collect()),
+            Switch::Flag(false) => Some(String::new()),
+            Switch::Value(names) => {
+                let names: Vec<_> = names.values().cloned().collect();
+                Some(names.join(", "))
+            }
         };
         Some(Cors {
             origins,
-            methods: long.list(&cors::METHODS),
+            methods: long.list(&cors::METHODS).join(", "),
             headers,
-            expose: long.list(&cors::EXPOSE),
+            expose: long.list(&cors::EXPOSE).join(", "),
             credentials,
-            max_age: Duration::from_secs(long.get(&cors::MAX_AGE).as_secs()),
+            max_age: long.get(&cors::MAX_AGE).as_secs(),
         })
     }
 
@@ -96,8 +98,8 @@ impl Resolver<'_> {
         }
         fields.extend(CAREFUL.map(|(name, value)| (name, value.to_owned())));
         let rule = |(name, value): (&str, String)| HeaderRule {
-            name: name.to_owned(),
-            change: HeaderChange::Default(value),
+            name: name.as_bytes().to_vec(),
+            op: HeaderOp::Default(Template::text(&value, &Pattern::everything())),
         };
         fields.into_iter().map(rule).collect()
     }
@@ -151,7 +153,7 @@ pub(super) fn caching(view: &View<'_>, files: bool, by_password: bool) -> Option
     }
     caching
         .paths
-        .sort_by_key(|(pattern, _)| specificity(pattern));
+        .sort_by_key(|(pattern, _)| pattern.specificity());
     caching
         .types
         .sort_by_key(|(range, _)| Reverse(matches!(range, MediaRange::Exact(_))));
@@ -191,21 +193,21 @@ pub(super) fn compression(view: &View<'_>, files: bool) -> Option<Compression> {
         _ => {}
     }
     let long = view.section(&answers::COMPRESS);
-    let mut codings = Vec::new();
+    let levels = long.section(&compress::LEVEL);
+    let mut codings: Vec<(Coding, Option<u8>)> = Vec::new();
     for coding in long.list(&compress::CODINGS) {
-        if !codings.contains(&coding) {
-            codings.push(coding);
+        let level = match coding {
+            Coding::Zstd => levels.get(&level::ZSTD),
+            Coding::Brotli => levels.get(&level::BR),
+            Coding::Gzip => levels.get(&level::GZIP),
+        };
+        if codings.iter().all(|(known, _)| *known != coding) {
+            codings.push((coding, level));
         }
     }
-    let levels = long.section(&compress::LEVEL);
     Some(Compression {
         codings,
         types: long.list(&compress::TYPES),
         min: long.get(&compress::MIN),
-        levels: Levels {
-            zstd: levels.get(&level::ZSTD),
-            brotli: levels.get(&level::BR),
-            gzip: levels.get(&level::GZIP),
-        },
     })
 }

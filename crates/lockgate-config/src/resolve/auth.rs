@@ -4,7 +4,7 @@ use crate::codes::Code;
 use crate::keys::route::{self, auth};
 use crate::keys::tcp::Destination;
 use crate::language::KeyRow;
-use crate::model::{AuthMethod, BasicAuth, ForwardAuth};
+use crate::model::{AuthMethod, AuthService, BasicAuth};
 use crate::table::PlacedValue;
 
 use super::{Resolver, View};
@@ -47,7 +47,7 @@ impl Resolver<'_> {
                 self.without_effect_beside(&long, [auth::REALM.row()], "it is for `basic`");
                 let service = long.written(&auth::FORWARD)?;
                 let pool = self.auth_service_pool(service)?;
-                Some(AuthMethod::Forward(ForwardAuth {
+                Some(AuthMethod::Forward(AuthService {
                     pool,
                     path: long.get(&auth::PATH),
                     copy: long.list(&auth::COPY),

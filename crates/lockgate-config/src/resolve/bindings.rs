@@ -3,10 +3,12 @@
 
 use std::collections::BTreeMap;
 
+use lockgate_rules::{AcceptProxy, HostPattern};
+
 use crate::address::ListenAddr;
 use crate::codes::Code;
 use crate::keys::top;
-use crate::model::{AcceptProxy, Config, Host, HostedSite, Protocol, SiteListener, Tcp};
+use crate::model::{Config, HostedSite, Protocol, SiteListener, Tcp};
 use crate::source::SourceSpan;
 
 use super::Resolver;
@@ -93,7 +95,8 @@ impl Resolver<'_> {
         // A conflict needs the same port or path, so only those are compared.
         let mut by_port: BTreeMap<String, Vec<&Binding<'_>>> = BTreeMap::new();
         // The site of each host on an address: many sites may share one address.
-        let mut hosts: BTreeMap<(String, bool, &Host), (SourceSpan, SourceSpan)> = BTreeMap::new();
+        let mut hosts: BTreeMap<(String, bool, &HostPattern), (SourceSpan, SourceSpan)> =
+            BTreeMap::new();
         for binding in &bound {
             let rivals = by_port.entry(port_or_path(&binding.addr)).or_default();
             let first = rivals.iter().find(|rival| !self.share(rival, binding));
@@ -112,7 +115,7 @@ impl Resolver<'_> {
                 };
                 if table.rank() != binding.at.rank() && !self.was_reported(Code::SameHost, at) {
                     let message = match host {
-                        Host::Any => format!(
+                        HostPattern::Any => format!(
                             "every other name is served by two tables on {}",
                             binding.addr
                         ),
@@ -235,7 +238,7 @@ impl Binding<'_> {
 
 /// The hosts that a table serves itself on its address, whether over TLS, and where that was
 /// written.
-fn served_hosts<'a>(binding: &'a Binding<'a>) -> Vec<(&'a Host, bool, &'a SourceSpan)> {
+fn served_hosts<'a>(binding: &'a Binding<'a>) -> Vec<(&'a HostPattern, bool, &'a SourceSpan)> {
     match binding.user {
         AddressUser::Site(site, listener) if !listener.redirects => {
             let hosts = site.hosts.iter();
@@ -254,7 +257,7 @@ fn served_hosts<'a>(binding: &'a Binding<'a>) -> Vec<(&'a Host, bool, &'a Source
             let default = by_hello
                 .default
                 .iter()
-                .map(|relay| (&Host::Any, true, &relay.at));
+                .map(|relay| (&HostPattern::Any, true, &relay.at));
             names.chain(default).collect()
         }
         AddressUser::Metrics

@@ -1,12 +1,12 @@
 //! What is put into bodies: rules of `rewrite_body`, and the values that they name.
 
+use lockgate_rules::Pattern;
+
 use crate::codes::Code;
 use crate::keys::content::{self, rewrite_body, rule, value};
 use crate::keys::{ConfigKey, top};
 use crate::language::KeyRow;
-use crate::model::{
-    BodyChange, BodyRewrite, BodyRule, ElementEdit, FetchedValue, Pattern, ValueSource,
-};
+use crate::model::{BodyChange, BodyRewrite, BodyRule, ElementEdit, FetchedValue, ValueSource};
 use crate::source::SourceSpan;
 use crate::spelling::nearest;
 use crate::table::{CheckedEntry, CheckedTable, PlacedValue};
@@ -138,7 +138,7 @@ impl Resolver<'_> {
             long.list(&rewrite_body::TYPES),
             long.get(&rewrite_body::MAX),
         );
-        if !types.iter().any(|range| range.matches("text/html")) {
+        if !types.iter().any(|range| range.matches(b"text/html")) {
             for rule in &rules {
                 let BodyChange::Select { .. } = rule.change else {
                     continue;
@@ -358,7 +358,7 @@ impl Resolver<'_> {
             self.push_once(Code::BadPlaceholder, at, "a value is not known", why, &cure);
             return false;
         }
-        self.template(text, at, pattern, &BESIDES);
+        self.warn_left_as_text(text, at, pattern, &BESIDES);
         true
     }
 }

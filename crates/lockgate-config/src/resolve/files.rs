@@ -1,8 +1,10 @@
 //! Routes that serve files: `root` of the nearer table that has it, and what belongs to it, merged.
 
+use lockgate_rules::{FileTypes, Pattern, Purpose, Template};
+
 use crate::codes::Code;
 use crate::keys::files as keys;
-use crate::model::{FileTypes, Pattern, RouteAction, Segment, StaticFiles};
+use crate::model::{RouteAction, StaticFiles};
 use crate::source::SourceSpan;
 use crate::values::{Items, Switch};
 
@@ -46,7 +48,7 @@ impl Resolver<'_> {
         view: &View<'_>,
         pattern: &Pattern,
         route: &SourceSpan,
-    ) -> Option<(Vec<String>, Option<String>)> {
+    ) -> Option<(Vec<Template>, Option<String>)> {
         for layer in &view.layers {
             let spa = layer.written(&keys::SPA);
             let fallback = spa.map(|spa| (fallback(spa.value), spa.at));
@@ -59,12 +61,16 @@ impl Resolver<'_> {
                     let attempts = entry.written::<Items<String>>();
                     let attempts = attempts.map(|written| written.value.clone());
                     let attempts = attempts.unwrap_or_default();
-                    let mut whole = true;
+                    let mut templates = Vec::new();
+                    // Every mistake is told, also behind the first.
                     for item in attempts.iter() {
                         let text = item.value.as_ref()?;
-                        whole &= self.placed(text, &item.at, pattern, route, &["path"]);
+                        let purpose = Purpose::File;
+                        templates
+                            .extend(self.url_template(text, &item.at, purpose, pattern, route));
                     }
-                    return whole.then(|| (attempts.values().cloned().collect(), None));
+                    let whole = templates.len() == attempts.as_slice().len();
+                    return whole.then_some((templates, None));
                 }
                 (None, Some((fallback, _))) => return Some((Vec::new(), fallback)),
                 (None, None) if layer.is_invalid(&keys::SPA) => break,
@@ -115,16 +121,8 @@ fn types(view: &View<'_>) -> FileTypes {
             types.paths.push((pattern, media_type.clone()));
         }
     }
-    types.paths.sort_by_key(|(pattern, _)| specificity(pattern));
     types
-}
-
-/// The smaller the more specific, of patterns without parameters.
-pub(super) fn specificity(pattern: &Pattern) -> (bool, std::cmp::Reverse<usize>) {
-    let none: &[Segment] = &[];
-    let (segments, tail) = match pattern {
-        Pattern::Any => (none, true),
-        Pattern::Path { segments, tail } => (segments.as_slice(), *tail),
-    };
-    (tail, std::cmp::Reverse(segments.len()))
+        .paths
+        .sort_by_key(|(pattern, _)| pattern.specificity());
+    types
 }

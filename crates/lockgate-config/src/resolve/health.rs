@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use crate::codes::Code;
 use crate::keys::pool::{self, Expected, health};
-use crate::model::{EndpointAddr, Health, Probe, Protocol, UpstreamTls, WeightedEndpoint};
+use crate::model::{EndpointAddr, HealthSettings, Probe, Protocol, UpstreamTls, WeightedEndpoint};
 use crate::values::{ShortOrLong, Switch, statuses};
 
 use super::{Resolver, View};
@@ -17,7 +17,7 @@ impl Resolver<'_> {
         endpoints: &[WeightedEndpoint],
         protocol: Option<Protocol>,
         of_pool: Option<&UpstreamTls>,
-    ) -> Option<Health> {
+    ) -> Option<HealthSettings> {
         let long = view.section(&pool::HEALTH);
         let path = match view.written(&pool::HEALTH)?.value {
             ShortOrLong::Short(short) => short.clone()?,
@@ -62,7 +62,7 @@ impl Resolver<'_> {
                 is_table.then(|| self.tls_to(&view, written.at, endpoints, protocol))
             }
         };
-        Some(Health {
+        Some(HealthSettings {
             probe,
             every: long.get(&health::EVERY),
             timeout: long.get(&health::TIMEOUT),

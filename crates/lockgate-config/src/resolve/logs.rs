@@ -1,9 +1,11 @@
 //! Access logs of the process and of sites, and the operator log.
 
+use lockgate_rules::SiteLog;
+
 use crate::codes::Code;
 use crate::keys::access_log::{self, AccessLogForm, rotate};
 use crate::keys::{site, top};
-use crate::model::{AccessLog, LogTarget, OperatorLog, Rotate, SiteLog};
+use crate::model::{AccessLog, LogTarget, OperatorLog, Rotate};
 use crate::values::ShortOrLong;
 
 use super::{Resolver, View};

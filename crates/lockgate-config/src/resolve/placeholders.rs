@@ -1,88 +1,130 @@
-//! Placeholders in redirects, rewrites, bodies and fields: which ones stand for something, and
-//! where.
+//! Placeholders in redirects, rewrites, bodies and fields: templates, and what is told where one
+//! stands for nothing.
+
+use lockgate_rules::pattern::is_param;
+use lockgate_rules::{Pattern, Purpose, Template, TemplateError};
 
 use crate::codes::Code;
 use crate::foreign_names::placeholders::{self, Foreign, Form};
-use crate::pattern::{Pattern, is_param};
 use crate::source::SourceSpan;
 
 use super::Resolver;
 
-/// The placeholders that every request has.
-const REQUEST: [&str; 3] = ["host", "path", "query"];
-/// What can stand in a text besides, but not in a URL.
-const TEXT: [&str; 4] = ["client", "scheme", "method", "id"];
-
 impl Resolver<'_> {
-    /// Every `{…}` of a target must stand for something: braces do not stand in URLs.
-    pub(super) fn target(
+    /// A path or URL. Every `{…}` of it must stand for something: braces do not stand in URLs.
+    /// `route` is the path that brings parameters.
+    pub(super) fn url_template(
         &mut self,
         text: &str,
         at: &SourceSpan,
+        purpose: Purpose,
         pattern: &Pattern,
         route: &SourceSpan,
-    ) -> bool {
-        self.placed(text, at, pattern, route, &REQUEST)
+    ) -> Option<Template> {
+        let parsed = Template::parse(text, purpose, pattern);
+        if let Err(error @ (TemplateError::Start | TemplateError::NoHost)) = parsed {
+            self.bad_start(text, at, purpose, &error);
+            return None;
+        }
+        if let Some(found) = placeholders::foreign(text) {
+            self.foreign_in_url(&found, at, purpose, pattern);
+            return None;
+        }
+        match parsed {
+            Ok(template) => Some(template),
+            Err(error) => {
+                if !self.was_reported(Code::BadPlaceholder, at) {
+                    self.bad_placeholder(&error, at, purpose, pattern, route);
+                }
+                None
+            }
+        }
     }
 
-    /// The same where only `always` stands for something, besides what the pattern brings.
-    pub(super) fn placed(
+    fn bad_placeholder(
         &mut self,
-        text: &str,
+        error: &TemplateError,
         at: &SourceSpan,
+        purpose: Purpose,
         pattern: &Pattern,
         route: &SourceSpan,
-        always: &[&str],
-    ) -> bool {
-        if let Some(found) = placeholders::foreign(text) {
-            self.foreign_in_target(&found, at, pattern, always);
-            return false;
-        }
-        let mut whole = true;
-        for found in braces(text) {
-            let (name, why) = match found {
-                Brace::Open => ("{", "the closing brace is missing"),
-                Brace::Named("*") if pattern.has_tail() => continue,
-                Brace::Named("*") => ("{*}", "the path has no `*`"),
-                Brace::Named(name) if always.contains(&name) => continue,
-                Brace::Named(name) if pattern.params().any(|param| param == name) => continue,
-                Brace::Named(name) if REQUEST.contains(&name) => (name, "it may lead anywhere"),
-                Brace::Named(name) if TEXT.contains(&name) => {
-                    (name, "it stands for something in other texts only")
-                }
-                Brace::Named(name) if placeholders::ours(name).is_some() => (name, FOREIGN),
-                Brace::Named(name) => (name, "the path has no such parameter"),
-            };
-            whole = false;
-            if self.was_reported(Code::BadPlaceholder, at) {
-                continue;
+    ) {
+        let (always, code) = (purpose.placeholders(), Code::BadPlaceholder);
+        let (name, why) = match error {
+            TemplateError::Unknown(name) => (&**name, unknown(name, purpose)),
+            TemplateError::NoRest => ("{*}", "the path has no `*`"),
+            TemplateError::Open => ("{", error.reason()),
+            TemplateError::Brace => ("}", error.reason()),
+            TemplateError::InHost(name) => {
+                let message = format!("{} would be part of the host", shown(name, at));
+                let why = "a link could lead to any host";
+                let cure = "write a `/` before it";
+                return self.report.push_at(code, at, message, why, cure);
             }
-            let message = format!("{} stands for nothing here", shown(name, at));
-            let cure = match placeholders::ours(name).filter(|ours| always.contains(ours)) {
-                Some(ours) => placeholder_cure(ours),
-                None if name == "scheme" => "write https:// or http://".to_owned(),
-                None => format!("write {}", known_placeholders(pattern, always)),
-            };
+            _ => return self.report.push_at(code, at, error.reason(), "", ""),
+        };
+        let message = format!("{} stands for nothing here", shown(name, at));
+        let cure = match placeholders::ours(name).filter(|ours| always.contains(ours)) {
+            Some(ours) => placeholder_cure(ours),
+            None if name == "scheme" => "write https:// or http://".to_owned(),
+            None => format!("write {}", known_placeholders(pattern, always)),
+        };
+        if route.rank() == at.rank() {
+            self.report.push_at(code, at, message, why, cure);
+        } else {
             let pair = (route, "for this path");
-            if route.rank() == at.rank() {
-                self.report
-                    .push_at(Code::BadPlaceholder, at, message, why, cure);
-            } else {
-                self.report
-                    .push_pair(Code::BadPlaceholder, at, (message, why, cure), pair);
-            }
+            self.report.push_pair(code, at, (message, why, cure), pair);
         }
-        whole
+    }
+
+    /// The beginning of a path or URL: browsers would make something else of it.
+    fn bad_start(&mut self, text: &str, at: &SourceSpan, purpose: Purpose, error: &TemplateError) {
+        let host = ["https://", "http://"];
+        let host = host.iter().find_map(|scheme| text.strip_prefix(scheme));
+        let (message, why, cure) = match (purpose, host) {
+            (Purpose::Target, _) => (
+                "the rewritten path does not begin with `/`",
+                "",
+                "write a path such as \"/v1/{*}\"; the host stays that of the request".to_owned(),
+            ),
+            (Purpose::File | Purpose::Text, _) => (
+                "this is not the path of a file",
+                "it begins neither with `/` nor with `{path}`",
+                "write a `/` before it".to_owned(),
+            ),
+            (Purpose::Redirect, _) => {
+                let why = match text.starts_with("//") {
+                    true => "it names a host without its scheme",
+                    false => error.reason(),
+                };
+                let cure = match host {
+                    Some(host) if host.starts_with("{path}") => "https://{host}{path}".to_owned(),
+                    Some(_) => "https://{host}".to_owned(),
+                    None if !at.text().contains(text) => "https://example.org{path}".to_owned(),
+                    None if text.starts_with('{') && !text.starts_with("{host}") => {
+                        format!("/{text}")
+                    }
+                    None => format!("https://{}", text.trim_start_matches('/')),
+                };
+                (
+                    "this is not a place to go",
+                    why,
+                    format!("write \"{cure}\""),
+                )
+            }
+        };
+        self.push_once(Code::BadPath, at, message, why, cure);
     }
 
     /// What another server would replace is hardly meant as it is where a URL is made of it.
-    fn foreign_in_target(
+    fn foreign_in_url(
         &mut self,
         found: &Foreign<'_>,
         at: &SourceSpan,
+        purpose: Purpose,
         pattern: &Pattern,
-        always: &[&str],
     ) {
+        let always = purpose.placeholders();
         self.report.withdraw(Code::LeftAsItIs, at);
         if self.was_reported(Code::BadPlaceholder, at) {
             return;
@@ -131,12 +173,13 @@ impl Resolver<'_> {
 
     /// In other texts braces may mean themselves; what looks like a placeholder and is none is
     /// told.
-    pub(super) fn text(&mut self, text: &str, at: &SourceSpan, pattern: &Pattern) {
-        self.template(text, at, pattern, &[]);
+    pub(super) fn text(&mut self, text: &str, at: &SourceSpan, pattern: &Pattern) -> Template {
+        self.warn_left_as_text(text, at, pattern, &[]);
+        Template::text(text, pattern)
     }
 
     /// The same where `besides` stand for something, too.
-    pub(super) fn template(
+    pub(super) fn warn_left_as_text(
         &mut self,
         text: &str,
         at: &SourceSpan,
@@ -146,12 +189,11 @@ impl Resolver<'_> {
         if besides.is_empty() {
             self.foreign_in_text(text, at);
         }
-        let all = [REQUEST.as_slice(), &TEXT, besides].concat();
-        for found in braces(text) {
-            let Brace::Named(name) = found else { continue };
+        let all = [Purpose::Text.placeholders(), besides].concat();
+        for name in braces(text) {
             let ours = placeholders::ours(name).filter(|_| name.contains('.'));
             let known_here = all.contains(&name)
-                || name == "*" && pattern.has_tail()
+                || name == "*" && pattern.is_prefix()
                 || pattern.params().any(|param| param == name);
             let looks =
                 name == "*" || is_param(name) && !name.starts_with(|c: char| c.is_ascii_digit());
@@ -201,23 +243,28 @@ fn placeholder_cure(ours: &str) -> String {
     format!("write {{{ours}}}{query}")
 }
 
-enum Brace<'a> {
-    Named(&'a str),
-    /// A brace that is not closed.
-    Open,
+/// The reason why a placeholder stands for nothing.
+fn unknown(name: &str, purpose: Purpose) -> &'static str {
+    let is_for = |other: Purpose| purpose != other && other.placeholders().contains(&name);
+    if is_for(Purpose::Redirect) {
+        "it may lead anywhere"
+    } else if is_for(Purpose::Text) {
+        "it stands for something in other texts only"
+    } else if placeholders::ours(name).is_some() {
+        FOREIGN
+    } else {
+        "the path has no such parameter"
+    }
 }
 
-fn braces(text: &str) -> impl Iterator<Item = Brace<'_>> {
-    text.split('{')
-        .skip(1)
-        .map(|after| match after.split_once('}') {
-            Some((name, _)) => Brace::Named(name),
-            None => Brace::Open,
-        })
+/// The texts between braces.
+fn braces(text: &str) -> impl Iterator<Item = &str> {
+    let after = text.split('{').skip(1);
+    after.filter_map(|after| Some(after.split_once('}')?.0))
 }
 
 fn known_placeholders(pattern: &Pattern, always: &[&str]) -> String {
-    let tail = pattern.has_tail().then_some("*");
+    let tail = pattern.is_prefix().then_some("*");
     let names = tail
         .into_iter()
         .chain(pattern.params())

@@ -2,19 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use lockgate_rules::{Eject, IdleSettings, Queue, Retry};
+
 use crate::codes::Code;
 use crate::keys::pool::{self, BalanceMethod, balance, eject, idle, queue, retry};
 use crate::keys::route::proxy;
 use crate::keys::tcp::{Destination, endpoint};
 use crate::keys::{ConfigKey, tls, top};
 use crate::model::{
-    Answer, AuthMethod, Balance, Config, Eject, EndpointAddr, EndpointPool, IdleLimits, Protocol,
-    Queue, Retry, RouteAction, SiteRoute, UpstreamTls, WeightedEndpoint,
+    Answer, AuthMethod, Config, EndpointAddr, EndpointChoice, EndpointPool, Protocol, RouteAction,
+    SiteRoute, UpstreamTls, WeightedEndpoint,
 };
 use crate::source::SourceSpan;
 use crate::spelling::nearest;
 use crate::table::{CheckedTable, PlacedValue};
-use crate::values::{Items, Keyed, PoolOrEndpoint, ShortOrLong, Sticky, TableName};
+use crate::values::{Items, Keyed, PoolOrEndpoint, ShortOrLong, StickyKey, TableName};
 
 use super::{Resolver, View};
 
@@ -50,9 +52,9 @@ impl Resolver<'_> {
         let health = self.health(&view, &endpoints, protocol, tls.as_ref());
         let balance = match view.get(&pool::BALANCE) {
             Some(ShortOrLong::Long(_)) => self.affinity(&view),
-            Some(ShortOrLong::Short(BalanceMethod::P2c)) => Some(Balance::P2c),
-            Some(ShortOrLong::Short(BalanceMethod::Least)) => Some(Balance::Least),
-            Some(ShortOrLong::Short(BalanceMethod::RoundRobin)) => Some(Balance::RoundRobin),
+            Some(ShortOrLong::Short(BalanceMethod::P2c)) => Some(EndpointChoice::P2c),
+            Some(ShortOrLong::Short(BalanceMethod::Least)) => Some(EndpointChoice::Least),
+            Some(ShortOrLong::Short(BalanceMethod::RoundRobin)) => Some(EndpointChoice::RoundRobin),
             None => None,
         };
         Some(EndpointPool {
@@ -71,7 +73,7 @@ impl Resolver<'_> {
     }
 
     /// How clients come to belong to an endpoint; nothing when that is not certain.
-    fn affinity(&mut self, view: &View<'_>) -> Option<Balance> {
+    fn affinity(&mut self, view: &View<'_>) -> Option<EndpointChoice> {
         let (long, at) = (
             view.section(&pool::BALANCE),
             view.written(&pool::BALANCE)?.at,
@@ -87,10 +89,10 @@ impl Resolver<'_> {
                     .push_pair(Code::Excluded, sticky.at, texts, (hash.at, "here"));
                 None
             }
-            (Some(hash), None) => Some(Balance::Hash(hash.value.clone())),
+            (Some(hash), None) => Some(EndpointChoice::Hash(hash.value.clone())),
             (None, Some(sticky)) => Some(match sticky.value {
-                Sticky::Cookie(name) => Balance::Sticky(name.clone()),
-                Sticky::TlsSession => Balance::Session,
+                StickyKey::Cookie(name) => EndpointChoice::Sticky(name.clone()),
+                StickyKey::TlsSession => EndpointChoice::Session,
             }),
             (None, None) if !long.broken(&[balance::HASH.row(), balance::STICKY.row()]) => {
                 let message = "neither `hash` nor `sticky`";
@@ -401,12 +403,12 @@ fn unnamed(view: &View<'_>, endpoints: Vec<WeightedEndpoint>, at: &SourceSpan) -
         eject: unless_false(view, &pool::EJECT).map(|eject| Eject {
             errors: eject.get(&eject::ERRORS),
             time: eject.get(&eject::FOR),
-            statuses: eject.list(&eject::STATUSES),
+            statuses: eject.list(&eject::STATUSES).into_iter().flatten().collect(),
         }),
         slow_start: view.get(&pool::SLOW_START),
         queue: queue_of(&view.section(&pool::QUEUE)),
         idle: idle_of(&view.section(&pool::IDLE)),
-        retry: unless_false(view, &pool::RETRY).map(|retry| Retry {
+        retry: unless_false(view, &pool::RETRY).map_or(Retry::NEVER, |retry| Retry {
             times: retry.get(&retry::TIMES),
             budget: retry.get(&retry::BUDGET),
         }),
@@ -429,8 +431,8 @@ fn queue_of(queue: &View<'_>) -> Queue {
     }
 }
 
-fn idle_of(idle: &View<'_>) -> IdleLimits {
-    IdleLimits {
+fn idle_of(idle: &View<'_>) -> IdleSettings {
+    IdleSettings {
         max: idle.get(&idle::MAX),
         age: idle.get(&idle::FOR),
         requests: idle.get(&idle::REQUESTS),

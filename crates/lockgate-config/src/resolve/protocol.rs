@@ -1,10 +1,12 @@
 //! What is spoken: by sites with their clients, with the endpoints of pools, and how much of HTTP/2
 //! one client has.
 
+use lockgate_rules::{HashKey, Http2};
+
 use crate::codes::Code;
 use crate::keys::route::proxy;
 use crate::keys::{http2, tls, top};
-use crate::model::{Balance, HashKey, Http2, Protocol};
+use crate::model::{EndpointChoice, Protocol};
 use crate::source::SourceSpan;
 use crate::units;
 use crate::values::Items;
@@ -155,7 +157,7 @@ impl Resolver<'_> {
         let Some(pool) = self.pools.all.get(pool) else {
             return;
         };
-        if decrypted && pool.balance == Some(Balance::Session) {
+        if decrypted && pool.balance == Some(EndpointChoice::Session) {
             let message = "a pool that looks at TLS sessions of endpoints where `tls` is taken off";
             let why = "the sessions are ours, and any endpoint is as good for them";
             let cure = "remove tls, or write balance = { hash = \"client\" }";
@@ -167,7 +169,8 @@ impl Resolver<'_> {
             );
         }
         if let Some(
-            Balance::Hash(HashKey::Header(name) | HashKey::Cookie(name)) | Balance::Sticky(name),
+            EndpointChoice::Hash(HashKey::Header(name) | HashKey::Cookie(name))
+            | EndpointChoice::Sticky(name),
         ) = &pool.balance
         {
             let message = format!("a pool that looks at `{name}` of requests in a [tcp] table");
@@ -199,7 +202,7 @@ impl Resolver<'_> {
         let Some(pool) = self.pools.all.get(pool) else {
             return;
         };
-        if pool.balance == Some(Balance::Session)
+        if pool.balance == Some(EndpointChoice::Session)
             && !self.was_reported(Code::WrongProtocol, &pool.at)
         {
             let message = "a pool that looks at TLS sessions of endpoints in a [site]";

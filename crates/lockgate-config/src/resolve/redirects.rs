@@ -3,9 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use lockgate_rules::RedirectMap;
+
 use crate::codes::Code;
 use crate::keys::route;
-use crate::model::RedirectMap;
+use crate::model::RedirectFile;
 use crate::redirect_map::{MapMistake, MapProblem, parse_redirects};
 use crate::source::{ConfigFile, SourceSpan};
 
@@ -16,18 +18,18 @@ const AFTER_ALL: usize = usize::MAX / 2;
 
 impl Resolver<'_> {
     /// That of the nearest table that says something.
-    pub(super) fn redirects(&mut self, view: &View<'_>) -> Option<Arc<RedirectMap>> {
+    pub(super) fn redirects(&mut self, view: &View<'_>) -> Option<Arc<RedirectFile>> {
         let written = view.written(&route::REDIRECTS)?;
         let file = written.value.as_ref()?;
         if let Some(known) = self.redirect_maps.get(file) {
             return known.clone();
         }
-        let map = self.redirect_map(file, written.at).map(Arc::new);
+        let map = self.redirect_file(file, written.at).map(Arc::new);
         self.redirect_maps.insert(file.clone(), map.clone());
         map
     }
 
-    fn redirect_map(&mut self, file: &Path, at: &SourceSpan) -> Option<RedirectMap> {
+    fn redirect_file(&mut self, file: &Path, at: &SourceSpan) -> Option<RedirectFile> {
         let text = match self.env.read_file(file) {
             Ok(text) => text,
             Err(error) => {
@@ -39,11 +41,16 @@ impl Resolver<'_> {
             }
         };
         match parse_redirects(&text) {
-            Ok(entries) => Some(RedirectMap {
-                file: file.to_owned(),
-                at: at.clone(),
-                entries,
-            }),
+            Ok(lines) => {
+                let mut map = RedirectMap::default();
+                for line in lines {
+                    map.insert(&line.from, line.to, line.status);
+                }
+                Some(RedirectFile {
+                    file: file.to_owned(),
+                    map: Arc::new(map),
+                })
+            }
             Err(mistakes) => {
                 let dir = file.parent().unwrap_or(Path::new("/")).to_owned();
                 let order = AFTER_ALL + self.redirect_maps.len();

@@ -2,16 +2,17 @@
 
 use std::path::PathBuf;
 
+use lockgate_rules::{
+    Cidr, FixedResponse, HeaderOp, HeaderRule, HeaderRules, MinRates, PathKey, Pattern, Purpose,
+    RateLimit, TargetRewrite, Template,
+};
+
 use crate::codes::Code;
 use crate::host::SiteKey;
 use crate::keys::route::{self, FieldChange, RawPaths, ShortResponse, limit, redirect, respond};
 use crate::keys::{Defaulted, answers, content, files as file_keys, shape, site};
 use crate::language::KeyRow;
-use crate::model::{
-    Answer, Cidr, HeaderChange, HeaderRule, Pattern, RateLimit, Rates, RouteAction, RouteModifiers,
-    SiteRoute,
-};
-use crate::pattern::PathKey;
+use crate::model::{Answer, AuthMethod, RouteAction, RouteModifiers, SharedSetting, SiteRoute};
 use crate::source::SourceSpan;
 use crate::values::{Items, Keyed, MapOf, ShortOrLong, Switch};
 
@@ -76,7 +77,7 @@ impl Resolver<'_> {
         site: &View<'_>,
         secure: bool,
     ) -> Vec<SiteRoute> {
-        let any = Pattern::Any;
+        let any = Pattern::everything();
         let own = self.verb(site);
         let action = match own {
             VerbChoice::Is(verb) => self.action(site, site, verb, &any, &one.at),
@@ -231,9 +232,8 @@ impl Resolver<'_> {
                 (to.value, to.at)
             }
         };
-        let whole = self.is_redirect_target(to, at) && self.target(to, at, pattern, route);
-        whole.then(|| RouteAction::Redirect {
-            to: to.clone(),
+        Some(RouteAction::Redirect {
+            to: self.url_template(to, at, Purpose::Redirect, pattern, route)?,
             status: long.get(&redirect::STATUS),
         })
     }
@@ -255,37 +255,11 @@ impl Resolver<'_> {
             .written(&respond::BODY)
             .map_or(written.at, |body| body.at);
         let answer = self.answer(answer, at)?;
-        self.text(&answer.body, at, pattern);
-        Some(RouteAction::Respond(answer))
-    }
-
-    /// Whether a target is a path or a URL with a host; else browsers would make something else of
-    /// it.
-    fn is_redirect_target(&mut self, to: &str, at: &SourceSpan) -> bool {
-        let host = to
-            .strip_prefix("https://")
-            .or_else(|| to.strip_prefix("http://"));
-        let (why, cure) = match host {
-            Some(host) if host.starts_with(['/', '?']) || host.is_empty() => {
-                ("its host is missing", "https://{host}")
-            }
-            Some(host) if host.starts_with("{path}") => {
-                ("its host is missing", "https://{host}{path}")
-            }
-            Some(_) => return true,
-            None if to.starts_with("//") => ("it names a host without its scheme", ""),
-            None if to.starts_with('/') || to.starts_with('{') => return true,
-            None => ("it begins neither with `/` nor with `https://`", ""),
-        };
-        let cure = match cure {
-            "" if at.text().contains(to) => {
-                format!("write \"https://{}\"", to.trim_start_matches('/'))
-            }
-            "" => "write \"https://example.org{path}\"".to_owned(),
-            cure => format!("write \"{cure}\""),
-        };
-        self.push_once(Code::BadPath, at, "this is not a place to go", why, cure);
-        false
+        Some(RouteAction::Respond(FixedResponse {
+            status: answer.status,
+            body: self.text(&answer.body, at, pattern),
+            media_type: answer.media_type,
+        }))
     }
 
     /// The site's verb, for a path that has none.
@@ -296,12 +270,22 @@ impl Resolver<'_> {
         pattern: &Pattern,
         route: &SourceSpan,
     ) -> Option<RouteAction> {
-        if let Some(RouteAction::Redirect { to, .. }) = action {
-            let at = site.written(&route::REDIRECT)?.at;
-            let whole = self.target(to, at, pattern, route);
-            return action.filter(|_| whole).cloned();
+        // Their placeholders have the parts of this path.
+        let any = Pattern::everything();
+        match action? {
+            RouteAction::Redirect { to, status } => {
+                let (to, at) = (to.written(&any), site.written(&route::REDIRECT)?.at);
+                Some(RouteAction::Redirect {
+                    to: self.url_template(&to, at, Purpose::Redirect, pattern, route)?,
+                    status: *status,
+                })
+            }
+            RouteAction::Respond(response) => Some(RouteAction::Respond(FixedResponse {
+                body: Template::text(&response.body.written(&any), pattern),
+                ..response.clone()
+            })),
+            other => Some(other.clone()),
         }
-        action.cloned()
     }
 
     /// Reports modifiers of a verb that none of `actions` is. Where a service authenticates
@@ -348,26 +332,26 @@ impl Resolver<'_> {
         files: bool,
         over_tls: bool,
     ) -> RouteModifiers {
-        let (strip_prefix, rewrite) = self.path_sent(view, pattern, route);
+        let target = self.path_sent(view, pattern, route);
         let mut headers = self.fields(view, &route::HEADERS, pattern);
         for rule in self.secure(view, over_tls) {
-            if !headers
-                .iter()
-                .any(|told| told.name.eq_ignore_ascii_case(&rule.name))
-            {
-                headers.push(rule);
+            if !headers.has(&rule.name) {
+                headers.add(rule).expect("none of them is the connection's");
             }
         }
         let auth = self.auth(view);
+        let mut request_headers = self.fields(view, &route::REQUEST_HEADERS, pattern);
+        if let Some(AuthMethod::Forward(service)) = &auth {
+            request_headers = request_headers.reserving(&service.copy);
+        }
         let body = view.section(&route::BODY);
         let shared = self.shared.rates;
         RouteModifiers {
-            strip_prefix,
-            rewrite,
+            target,
             headers,
-            request_headers: self.fields(view, &route::REQUEST_HEADERS, pattern),
+            request_headers,
             body_max: body.get(&route::body::MAX),
-            rates: Rates {
+            rates: MinRates {
                 min_in: body.get(&route::body::MIN_RATE).unwrap_or(shared.min_in),
                 ..shared
             },
@@ -398,7 +382,7 @@ impl Resolver<'_> {
         view: &View<'_>,
         pattern: &Pattern,
         route: &SourceSpan,
-    ) -> (bool, Option<String>) {
+    ) -> TargetRewrite {
         let (mut no_strip, mut no_rewrite) = (false, false);
         for (depth, layer) in view.layers.iter().enumerate() {
             let strip = layer.written(&route::STRIP_PREFIX);
@@ -414,49 +398,25 @@ impl Resolver<'_> {
                     let why = "both say which path is sent on";
                     let cure = "keep one of them: rewrite = \"/{*}\" drops the prefix too";
                     self.push_once(Code::Excluded, at, message, why, cure);
-                    return (false, None);
+                    return TargetRewrite::None;
                 }
                 (Some(strip), None) => {
                     // Written in the site, it is for those paths that have a prefix.
-                    if depth == 0 && *pattern != Pattern::Any {
-                        self.nothing_to_strip(strip.at, pattern);
+                    let inherits = view.layers.len() > 1;
+                    if depth == 0 && inherits && pattern.prefix_depth().unwrap_or(0) == 0 {
+                        let why = "there is no prefix: the path does not end in `/*`";
+                        self.no_effect("strip_prefix", strip.at, why, "remove it");
                     }
-                    return (true, None);
+                    return TargetRewrite::StripPrefix;
                 }
                 (None, Some((to, at))) => {
-                    let whole = self.rewrite(to, at, pattern, route);
-                    return (false, whole.then(|| to.clone()));
+                    let to = self.url_template(to, at, Purpose::Target, pattern, route);
+                    return to.map_or(TargetRewrite::None, TargetRewrite::Template);
                 }
                 (None, None) => {}
             }
         }
-        (false, None)
-    }
-
-    fn rewrite(
-        &mut self,
-        to: &str,
-        at: &SourceSpan,
-        pattern: &Pattern,
-        route: &SourceSpan,
-    ) -> bool {
-        if !to.starts_with('/') && !to.starts_with("{path}") {
-            let message = "the rewritten path does not begin with `/`";
-            let cure = "write a path such as \"/v1/{*}\"; the host stays that of the request";
-            self.push_once(Code::BadPath, at, message, "", cure);
-            return false;
-        }
-        self.target(to, at, pattern, route)
-    }
-
-    /// A prefix is what stands before `/*`.
-    fn nothing_to_strip(&mut self, at: &SourceSpan, pattern: &Pattern) {
-        let prefix =
-            matches!(pattern, Pattern::Path { segments, tail: true } if !segments.is_empty());
-        if !prefix {
-            let why = "there is no prefix: the path does not end in `/*`";
-            self.no_effect("strip_prefix", at, why, "remove it");
-        }
+        TargetRewrite::None
     }
 
     /// Fields of every layer, by name, the nearer first.
@@ -465,32 +425,31 @@ impl Resolver<'_> {
         view: &View<'_>,
         key: &Defaulted<MapOf<FieldChange>>,
         pattern: &Pattern,
-    ) -> Vec<HeaderRule> {
-        let mut rules: Vec<HeaderRule> = Vec::new();
+    ) -> HeaderRules {
+        let mut rules = HeaderRules::default();
         for one in view.entries(key) {
-            let known = |rule: &HeaderRule| rule.name.eq_ignore_ascii_case(&one.name);
-            if rules.iter().any(known) {
+            if rules.has(one.name.as_bytes()) {
                 continue;
             }
-            let lines = |items: &Items<String>| items.values().cloned().collect();
-            let change = match &one.value {
-                Some(ShortOrLong::Short(None)) => HeaderChange::Remove,
-                Some(ShortOrLong::Short(Some(set))) => HeaderChange::Set(lines(set)),
+            let mut lines = |texts: Vec<String>| {
+                let line = |text: &String| self.text(text, &one.at, pattern);
+                texts.iter().map(line).collect()
+            };
+            let op = match &one.value {
+                Some(ShortOrLong::Short(None)) => HeaderOp::Remove,
+                Some(ShortOrLong::Short(Some(set))) => {
+                    HeaderOp::Set(lines(set.values().cloned().collect()))
+                }
                 Some(ShortOrLong::Long(table)) => match table.entry(&route::add::ADD) {
-                    Some(_) => HeaderChange::Add(View::of(table).list(&route::add::ADD)),
+                    Some(_) => HeaderOp::Add(lines(View::of(table).list(&route::add::ADD))),
                     None => continue,
                 },
                 None => continue,
             };
-            if let HeaderChange::Set(values) | HeaderChange::Add(values) = &change {
-                for value in values {
-                    self.text(value, &one.at, pattern);
-                }
+            let name = one.name.clone().into_bytes();
+            if let Err(error) = rules.add(HeaderRule { name, op }) {
+                self.push_once(Code::BadField, &one.at, error.to_string(), "", "");
             }
-            rules.push(HeaderRule {
-                name: one.name.clone(),
-                change,
-            });
         }
         rules
     }
@@ -533,7 +492,7 @@ pub(super) fn error_pages(view: &View<'_>) -> Vec<(u16, PathBuf, SourceSpan)> {
     pages
 }
 
-pub(super) fn limit_of(view: &View<'_>) -> Option<RateLimit> {
+pub(super) fn limit_of(view: &View<'_>) -> Option<SharedSetting<RateLimit>> {
     let written = view.written(&route::LIMIT)?;
     // The short form has no status: its default is that of the long one.
     let (short, long) = match written.value {
@@ -549,12 +508,13 @@ pub(super) fn limit_of(view: &View<'_>) -> Option<RateLimit> {
         None => long.get(&limit::BURST),
     };
     let per = short.and_then(|short| short.per.clone());
-    Some(RateLimit {
+    let value = RateLimit {
         count,
         every,
         per: per.unwrap_or_else(|| long.get(&limit::PER)),
         burst: burst.unwrap_or(count),
         status: long.get(&limit::STATUS),
-        at: written.at.clone(),
-    })
+    };
+    let at = written.at.clone();
+    Some(SharedSetting { value, at })
 }

@@ -2,35 +2,35 @@
 
 use std::num::NonZeroU64;
 
+use lockgate_rules::{Directions, ShapeRates};
+
 use crate::codes::Code;
 use crate::keys::ConfigKey;
 use crate::keys::shape::{self, directions, listener, tunnel};
-use crate::model::{Directions, Shape};
+use crate::model::SharedSetting;
 use crate::values::ShortOrLong;
 
 use super::{Resolver, View};
 
 impl Resolver<'_> {
     /// The rates of a `[tcp]` table, a site or a path, if there are any.
-    pub(super) fn shape(&mut self, view: &View<'_>) -> Option<Shape> {
+    pub(super) fn shape(&mut self, view: &View<'_>) -> Option<SharedSetting<ShapeRates>> {
         self.shape_of(view, &listener::PER_CONNECTION)
     }
 
     /// The rates of a `[tunnel]` table, if there are any.
-    pub(super) fn tunnel_shape(&mut self, view: &View<'_>) -> Option<Shape> {
+    pub(super) fn tunnel_shape(&mut self, view: &View<'_>) -> Option<SharedSetting<ShapeRates>> {
         self.shape_of(view, &tunnel::PER_TUNNEL)
     }
 
     /// The rates of a table in which `each` is the key of the short form.
-    fn shape_of(&mut self, view: &View<'_>, each: &ConfigKey<ShortOrLong<u64>>) -> Option<Shape> {
+    fn shape_of(
+        &mut self,
+        view: &View<'_>,
+        each: &ConfigKey<ShortOrLong<u64>>,
+    ) -> Option<SharedSetting<ShapeRates>> {
         let written = view.written(&shape::SHAPE)?;
-        let mut shape = Shape {
-            per_connection: Directions::default(),
-            per_client: Directions::default(),
-            per_user: Directions::default(),
-            total: Directions::default(),
-            at: written.at.clone(),
-        };
+        let mut shape = ShapeRates::default();
         match written.value {
             ShortOrLong::Short(rate) => shape.per_connection = both((*rate)?),
             ShortOrLong::Long(_) => {
@@ -41,20 +41,15 @@ impl Resolver<'_> {
                 shape.total = directions(&long, &shape::TOTAL);
             }
         }
-        let rates = [
-            shape.per_connection,
-            shape.per_client,
-            shape.per_user,
-            shape.total,
-        ];
-        if !rates.iter().all(|one| one.is_empty()) {
-            return Some(shape);
+        let at = written.at.clone();
+        if !shape.is_empty() {
+            return Some(SharedSetting { value: shape, at });
         }
         let broken = view.broken(&[shape::SHAPE.row()]);
         if !broken {
             let why = "it holds nothing back";
             let cure = "write shape = { per_connection = \"10MB/s\" }, or remove it";
-            self.push_once(Code::NoEffect, &shape.at, "`shape` has no rate", why, cure);
+            self.push_once(Code::NoEffect, &at, "`shape` has no rate", why, cure);
         }
         None
     }

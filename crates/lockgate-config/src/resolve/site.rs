@@ -2,10 +2,12 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use lockgate_rules::HostPattern;
+
 use crate::codes::Code;
 use crate::host::SiteKey;
 use crate::keys::{site, top};
-use crate::model::{DownstreamTls, Host, HostedSite, ListenAddr, Protocol, SiteListener};
+use crate::model::{DownstreamTls, HostedSite, ListenAddr, Protocol, SiteListener};
 use crate::source::SourceSpan;
 use crate::table::{CheckedTable, PlacedValue};
 use crate::values::{Keyed, ShortOrLong};
@@ -82,14 +84,14 @@ impl Resolver<'_> {
     }
 
     /// That of the key first, each once.
-    fn hosts(&mut self, view: &View<'_>, key: &SiteKey) -> Vec<Host> {
+    fn hosts(&mut self, view: &View<'_>, key: &SiteKey) -> Vec<HostPattern> {
         let mut hosts = vec![match key {
             SiteKey::Implied(host) | SiteKey::Port(host, _) => host.clone(),
-            SiteKey::Unix(_) => Host::Any,
+            SiteKey::Unix(_) => HostPattern::Any,
         }];
         for (host, at) in view.items(&site::ALIAS).placed() {
             let served = match hosts.first() {
-                Some(Host::Any) if *host != Host::Any => {
+                Some(HostPattern::Any) if *host != HostPattern::Any => {
                     Some("the key of the table takes every host")
                 }
                 _ if hosts.contains(host) => Some("it is given twice"),

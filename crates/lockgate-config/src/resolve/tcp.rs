@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
+use lockgate_rules::{AcceptProxy, HostPattern, SentHeader};
+
 use crate::codes::Code;
+use crate::host::parse_host;
 use crate::keys::tcp::{self, Destination, relay};
 use crate::keys::{ConfigKey, Defaulted, top};
 use crate::language::KeyRow;
-use crate::model::{
-    AcceptProxy, ByHello, Host, ListenAddr, RelayDestination, RelaySelection, SentHeader, Tcp,
-    Timeouts,
-};
+use crate::model::{ListenAddr, RelayDestination, RelaySelection, RelaysByHello, Tcp, Timeouts};
 use crate::source::SourceSpan;
 use crate::table::{CheckedTable, PlacedValue};
 use crate::values::{Keyed, MapEntry, MapOf, ShortOrLong};
@@ -165,12 +165,12 @@ impl Resolver<'_> {
         );
     }
 
-    fn by_hello(&mut self, view: &View<'_>) -> Option<ByHello> {
+    fn by_hello(&mut self, view: &View<'_>) -> Option<RelaysByHello> {
         let (mut alpn, mut sni, mut whole) = (Vec::new(), Vec::new(), true);
-        let mut hosts: HashMap<Host, &SourceSpan> = HashMap::new();
+        let mut hosts: HashMap<HostPattern, &SourceSpan> = HashMap::new();
         for one in entries(view, &tcp::SNI) {
             // It has been looked at.
-            let Ok(host) = Host::parse(&one.name) else {
+            let Ok(host) = parse_host(&one.name) else {
                 continue;
             };
             if let Some(first) = hosts.insert(host.clone(), &one.name_at) {
@@ -224,7 +224,7 @@ impl Resolver<'_> {
             );
             return None;
         }
-        (whole && !broken).then_some(ByHello { alpn, sni, default })
+        (whole && !broken).then_some(RelaysByHello { alpn, sni, default })
     }
 
     /// The relay of a name.

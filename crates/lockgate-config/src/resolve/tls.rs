@@ -7,8 +7,8 @@ use crate::environment::is_pattern;
 use crate::foreign_names::later_certificate;
 use crate::keys::tls::{self as keys, PolicyName, cert, client_auth, policy, site, tickets};
 use crate::keys::top;
-use crate::model::{CertFiles, ClientAuth, DownstreamTls, Suite, Tickets, TlsVersion};
-use crate::policy::Policy;
+use crate::model::{CertPaths, ClientAuth, DownstreamTls, Suite, Tickets, TlsVersion};
+use crate::policy::TlsPreset;
 use crate::source::SourceSpan;
 use crate::table::{PlacedValue, Typed};
 use crate::values::{Items, Listed, ShortOrLong};
@@ -77,7 +77,7 @@ impl Resolver<'_> {
         })
     }
 
-    fn own_cert(&mut self, own: &View<'_>) -> Option<CertFiles> {
+    fn own_cert(&mut self, own: &View<'_>) -> Option<CertPaths> {
         let cert = own.written(&site::CERT);
         for key in [site::KEY.row(), site::OCSP.row()] {
             if let (Some(lonely), false) = (own.value_at(key), own.has(&site::CERT)) {
@@ -95,7 +95,7 @@ impl Resolver<'_> {
         // A key that was meant otherwise is reported: nothing is to be said of a missing one.
         let meant = own.has_unknown_keys() || own.broken(&[site::KEY.row()]);
         let cert = cert.filter(|_| own.written(&site::KEY).is_some() || !meant)?;
-        Some(CertFiles {
+        Some(CertPaths {
             key: own.get(&site::KEY),
             ocsp: own.get(&site::OCSP),
             key_at: own.value_at(site::KEY.row()).cloned(),
@@ -107,10 +107,10 @@ impl Resolver<'_> {
     /// The certificates in order, and the default: the table's own one when it names exactly one.
     fn certificates(
         &mut self,
-        own_cert: Option<CertFiles>,
+        own_cert: Option<CertPaths>,
         own: &View<'_>,
         merged: &View<'_>,
-    ) -> (Vec<CertFiles>, Option<CertFiles>) {
+    ) -> (Vec<CertPaths>, Option<CertPaths>) {
         let listed = merged.items(&keys::CERTS);
         let only = match (&own_cert, own.written(&keys::CERTS)) {
             (Some(_), None) => own_cert.clone(),
@@ -122,7 +122,7 @@ impl Resolver<'_> {
             cert_files(written.value, written.at)
         };
         let default = default(own).or(only).or_else(|| default(merged));
-        let mut certs: Vec<CertFiles> = own_cert.into_iter().collect();
+        let mut certs: Vec<CertPaths> = own_cert.into_iter().collect();
         for (one, at) in listed.placed() {
             certs.extend(self.expand(one, at));
         }
@@ -173,7 +173,7 @@ impl Resolver<'_> {
     }
 
     /// One entry of `certs`; a pattern may stand for many.
-    fn expand(&mut self, one: &ShortOrLong<PathBuf>, at: &SourceSpan) -> Vec<CertFiles> {
+    fn expand(&mut self, one: &ShortOrLong<PathBuf>, at: &SourceSpan) -> Vec<CertPaths> {
         let ShortOrLong::Short(pattern) = one else {
             return cert_files(one, at).into_iter().collect();
         };
@@ -193,17 +193,17 @@ impl Resolver<'_> {
                 cure,
             );
         }
-        let matched = |path: &PathBuf| CertFiles {
+        let matched = |path: &PathBuf| CertPaths {
             named: crate::model::CertNaming::ByPattern,
             ..certificate_at(path, at)
         };
         found.iter().map(matched).collect()
     }
 
-    fn policy(&mut self, merged: &View<'_>) -> Policy {
-        let mut policy = Policy::intermediate();
+    fn policy(&mut self, merged: &View<'_>) -> TlsPreset {
+        let mut policy = TlsPreset::intermediate();
         match merged.get(&keys::POLICY) {
-            ShortOrLong::Short(PolicyName::Modern) => return Policy::modern(),
+            ShortOrLong::Short(PolicyName::Modern) => return TlsPreset::modern(),
             ShortOrLong::Short(PolicyName::Intermediate) => return policy,
             ShortOrLong::Long(_) => {}
         }
@@ -308,7 +308,7 @@ fn client_auth_of(merged: &View<'_>) -> Option<ClientAuth> {
 }
 
 /// The one certificate of a list that has one and no pattern.
-fn only_certificate(listed: &[Listed<ShortOrLong<PathBuf>>]) -> Option<CertFiles> {
+fn only_certificate(listed: &[Listed<ShortOrLong<PathBuf>>]) -> Option<CertPaths> {
     let [one] = listed else { return None };
     match one.value.as_ref()? {
         ShortOrLong::Short(path) if is_pattern(path) => None,
@@ -316,13 +316,13 @@ fn only_certificate(listed: &[Listed<ShortOrLong<PathBuf>>]) -> Option<CertFiles
     }
 }
 
-fn cert_files(one: &ShortOrLong<PathBuf>, at: &SourceSpan) -> Option<CertFiles> {
+fn cert_files(one: &ShortOrLong<PathBuf>, at: &SourceSpan) -> Option<CertPaths> {
     let view = match one {
         ShortOrLong::Short(path) => return Some(certificate_at(path, at)),
         ShortOrLong::Long(table) => View::of(table),
     };
     let cert = view.written(&cert::CERT)?;
-    Some(CertFiles {
+    Some(CertPaths {
         key: view.get(&cert::KEY),
         ocsp: view.get(&cert::OCSP),
         key_at: view.value_at(cert::KEY.row()).cloned(),
@@ -331,8 +331,8 @@ fn cert_files(one: &ShortOrLong<PathBuf>, at: &SourceSpan) -> Option<CertFiles> 
     })
 }
 
-fn certificate_at(cert: &Path, at: &SourceSpan) -> CertFiles {
-    CertFiles {
+fn certificate_at(cert: &Path, at: &SourceSpan) -> CertPaths {
+    CertPaths {
         cert: cert.to_owned(),
         key: None,
         ocsp: None,

@@ -3,9 +3,11 @@
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
+use lockgate_rules::{Cidr, Directions, HostPattern, TargetName, TargetRule};
+
 use crate::codes::Code;
 use crate::keys::{ConfigKey, top, tunnel};
-use crate::model::{Cidr, Host, ListenAddr, TargetName, TargetRule, TunnelListener};
+use crate::model::{ListenAddr, TunnelListener};
 use crate::source::SourceSpan;
 use crate::tunnel_rule::TunnelRule;
 use crate::values::{Items, Keyed, ShortOrLong};
@@ -76,7 +78,7 @@ impl Resolver<'_> {
         }
         let shape = self.tunnel_shape(&view);
         if let (None, Some(shape)) = (&auth, &shape)
-            && !shape.per_user.is_empty()
+            && shape.value.per_user != Directions::default()
         {
             let why = "there are no users without `auth`";
             let cure = "add auth = { basic = \"/etc/lockgate/htpasswd\" }, or write per_client";
@@ -91,7 +93,7 @@ impl Resolver<'_> {
         let allow = match rules(&view, &tunnel::ALLOW, usual) {
             allow if allow.is_empty() => {
                 vec![TargetRule {
-                    named: TargetName::Host(Host::Any),
+                    named: TargetName::Host(HostPattern::Any),
                     ports: usual.to_vec(),
                 }]
             }
@@ -141,7 +143,7 @@ impl Resolver<'_> {
         let networks = NEIGHBOURS
             .into_iter()
             .chain(unix)
-            .filter_map(|network| network.parse().ok());
+            .filter_map(|network| Cidr::parse(network).ok());
         if asked {
             Vec::new()
         } else {
@@ -173,7 +175,8 @@ impl Resolver<'_> {
                     }
                     TargetName::Host(_) => false,
                 };
-                let any = |rule: &TargetRule| matches!(&rule.named, TargetName::Host(Host::Any));
+                let any =
+                    |rule: &TargetRule| matches!(&rule.named, TargetName::Host(HostPattern::Any));
                 allow.any(|rule| any(rule) || has(rule, ip) && meant(rule))
                     && !deny.any(|rule| any(rule) || has(rule, ip))
             })

@@ -1,9 +1,10 @@
 //! Policies of caching, and what they are told apart by.
 
+use lockgate_rules::{Pattern, PatternError};
+
 use crate::cache_control;
 use crate::codes::Code;
 use crate::document::TomlString;
-use crate::pattern::{Pattern, PatternError};
 use crate::units;
 
 use super::media::media_range;

@@ -1,11 +1,12 @@
 //! What to write instead of a host or a path that cannot be read.
 
-use crate::host::Host;
-use crate::pattern::PatternError;
+use lockgate_rules::{HostPattern, PatternError};
 
 /// Why a host is none, where every one is meant.
-pub(crate) fn means_every(host: &Host) -> Option<&'static str> {
-    let Host::Exact(host) = host else { return None };
+pub(crate) fn means_every(host: &HostPattern) -> Option<&'static str> {
+    let HostPattern::Exact(host) = host else {
+        return None;
+    };
     match &**host {
         "0.0.0.0" | "[::]" => {
             Some("no client asks for this host: every one is meant by a port alone")

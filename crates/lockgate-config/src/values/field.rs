@@ -1,9 +1,10 @@
 //! Names of header fields that may be changed or copied.
 
+use lockgate_http::h1::parse::is_token;
+
 use crate::codes::Code;
 use crate::document::TomlString;
 use crate::language::MapKeys;
-use crate::pattern::is_token;
 
 use super::{InvalidText, TextLanguage};
 
@@ -18,7 +19,7 @@ impl TextLanguage for RequestField {
     fn parse(&self, text: &TomlString) -> Result<String, InvalidText> {
         let name = text.value.to_ascii_lowercase().replace('_', "-");
         let why = match () {
-            () if !is_token(&name) => Some("it holds what a name must not"),
+            () if !is_token(name.as_bytes()) => Some("it holds what a name must not"),
             () => untouchable(MapKeys::RequestFields, &name).or_else(|| ours(&name)),
         };
         let Some(why) = why else {

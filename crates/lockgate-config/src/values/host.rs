@@ -2,10 +2,12 @@
 
 use std::net::IpAddr;
 
+use lockgate_rules::HostPattern;
+
 use crate::address::is_name;
 use crate::codes::Code;
 use crate::document::TomlString;
-use crate::host::{Host, HostError};
+use crate::host::{HostError, parse_host};
 
 use super::{InvalidText, TextLanguage};
 
@@ -31,12 +33,12 @@ impl TextLanguage for HostName {
 }
 
 impl TextLanguage for SiteHost {
-    type Value = Host;
+    type Value = HostPattern;
 
     const EXPECTED: &str = "a host";
 
-    fn parse(&self, text: &TomlString) -> Result<Host, InvalidText> {
-        Host::parse(&text.value).map_err(|error| not_a_host(text, error, "is not a host"))
+    fn parse(&self, text: &TomlString) -> Result<HostPattern, InvalidText> {
+        parse_host(&text.value).map_err(|error| not_a_host(text, error, "is not a host"))
     }
 }
 

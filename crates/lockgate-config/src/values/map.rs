@@ -1,15 +1,17 @@
 //! Values by names that the user chooses: fields, statuses, endings, servers.
 
-use serde_json::{Value as Json, json};
 use std::fmt::Debug;
 use std::net::Ipv4Addr;
+
+use lockgate_http::h1::parse::is_token;
+use lockgate_rules::HostPattern;
+use serde_json::{Value as Json, json};
 
 use crate::check::unquoted;
 use crate::codes::Code;
 use crate::document::{self, TomlEntry, TomlItem, TomlString, TomlValue};
-use crate::host::{Host, HostError};
+use crate::host::{HostError, parse_host};
 use crate::language::{KeyRow, Language, MapKeys, Notation, TreeChecker, find, table_schema};
-use crate::pattern::is_token;
 use crate::source::SourceSpan;
 use crate::table::CheckedTable;
 
@@ -183,11 +185,15 @@ fn attribute(name: &TomlString) -> Result<(), InvalidText> {
 /// A name that clients can ask for (RFC 6066 §3): no address.
 fn server_name(name: &TomlString) -> Result<(), InvalidText> {
     let value = &*name.value;
-    let (why, cure) = match Host::parse(value) {
-        Ok(Host::Exact(host)) if host.starts_with('[') || host.parse::<Ipv4Addr>().is_ok() => (
-            "clients ask for no address in TLS",
-            "write it as `default`".to_owned(),
-        ),
+    let (why, cure) = match parse_host(value) {
+        Ok(HostPattern::Exact(host))
+            if host.starts_with('[') || host.parse::<Ipv4Addr>().is_ok() =>
+        {
+            (
+                "clients ask for no address in TLS",
+                "write it as `default`".to_owned(),
+            )
+        }
         Ok(_) => return Ok(()),
         Err(HostError::Star) => (
             "every other name is meant by `default`",
@@ -236,9 +242,9 @@ fn error_status(name: &TomlString) -> Result<(), InvalidText> {
 fn changeable_field(names: MapKeys, name: &TomlString) -> Result<(), InvalidText> {
     let name = TomlString::plain(&name.value.to_ascii_lowercase());
     let value = &*name.value;
-    if !is_token(value) {
+    if !is_token(value.as_bytes()) {
         let plain = value.trim_end_matches([':', ' ']);
-        let cure = match is_token(plain) {
+        let cure = match is_token(plain.as_bytes()) {
             true => format!("write {plain}, without the colon"),
             false => "letters, digits and `-`, without the colon".to_owned(),
         };

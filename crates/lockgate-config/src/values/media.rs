@@ -1,9 +1,10 @@
 //! Media types, and ranges of them.
 
+use lockgate_http::h1::parse::is_token;
+use lockgate_rules::MediaRange;
+
 use crate::codes::Code;
 use crate::document::TomlString;
-use crate::model::MediaRange;
-use crate::pattern::is_token;
 
 use super::{InvalidText, TextLanguage};
 
@@ -25,7 +26,7 @@ impl TextLanguage for MediaType {
         let whole = essence
             .trim_end()
             .split_once('/')
-            .is_some_and(|(a, b)| is_token(a) && is_token(b));
+            .is_some_and(|(a, b)| is_token(a.as_bytes()) && is_token(b.as_bytes()));
         let clean = value.trim() == value
             && !parameters.contains(|c: char| c.is_control() || !c.is_ascii());
         if whole && clean && value.len() <= 255 {
@@ -55,7 +56,7 @@ impl TextLanguage for Media {
 /// Reads a media range: `type/subtype` or `type/*`.
 pub(crate) fn media_range(text: &str) -> Option<MediaRange> {
     let (first, second) = text.split_once('/')?;
-    let name = |text: &str| is_token(text) && !text.contains('*');
+    let name = |text: &str| is_token(text.as_bytes()) && !text.contains('*');
     let lower = text.to_ascii_lowercase();
     match second {
         "*" if name(first) => Some(MediaRange::Under(first.to_ascii_lowercase())),

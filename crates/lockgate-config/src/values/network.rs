@@ -2,10 +2,10 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use crate::address::CidrError;
+use lockgate_rules::network::{Cidr, CidrError};
+
 use crate::codes::Code;
 use crate::document::TomlString;
-use crate::model::Cidr;
 
 use super::{InvalidText, TextLanguage};
 

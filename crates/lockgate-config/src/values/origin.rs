@@ -1,9 +1,10 @@
 //! Origins of web pages, for CORS.
 
+use lockgate_rules::{HostPattern, Origin};
+
 use crate::codes::Code;
 use crate::document::TomlString;
-use crate::host::{Host, SiteKey};
-use crate::model::Origin;
+use crate::host::SiteKey;
 
 use super::{InvalidText, TextLanguage};
 
@@ -60,11 +61,11 @@ fn origin(text: &str) -> Result<Option<Origin>, &'static str> {
         .map(|port| format!(":{port}"))
         .unwrap_or_default();
     match host {
-        Host::Exact(host) => Ok(Some(Origin::Exact(format!("{scheme}://{host}{port}")))),
-        Host::Under(host) => Ok(Some(Origin::Under(
+        HostPattern::Exact(host) => Ok(Some(Origin::Exact(format!("{scheme}://{host}{port}")))),
+        HostPattern::Under(host) => Ok(Some(Origin::Under(
             format!("{scheme}://"),
             format!(".{host}{port}"),
         ))),
-        Host::Any => Err("its host is missing"),
+        HostPattern::Any => Err("its host is missing"),
     }
 }

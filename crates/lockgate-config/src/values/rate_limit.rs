@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use lockgate_http::h1::parse::is_token;
+use lockgate_rules::{Allowance, LimitScope};
+
 use crate::codes::Code;
 use crate::document::TomlString;
-use crate::model::{Allowance, LimitKey};
-use crate::pattern::is_token;
 use crate::units;
 
 use super::quantity::{frequency_readings, not_a_quantity, zero};
@@ -105,12 +106,12 @@ impl TextLanguage for LimitText {
 }
 
 impl TextLanguage for LimitBy {
-    type Value = LimitKey;
+    type Value = LimitScope;
 
     const EXPECTED: &str = "\"client\", \"route\" or \"header:NAME\"";
     const PATTERN: &str = "^(client|route|header:.+)$";
 
-    fn parse(&self, text: &TomlString) -> Result<LimitKey, InvalidText> {
+    fn parse(&self, text: &TomlString) -> Result<LimitScope, InvalidText> {
         limit_key(&text.value).ok_or_else(|| {
             let cure = "write \"client\", \"route\" or \"header:x-key\"";
             text.invalid(
@@ -126,7 +127,7 @@ impl TextLanguage for LimitBy {
 #[derive(Debug, Clone)]
 pub(crate) struct WrittenLimit {
     pub(crate) frequency: (u32, Duration),
-    pub(crate) per: Option<LimitKey>,
+    pub(crate) per: Option<LimitScope>,
     pub(crate) burst: Option<u32>,
 }
 
@@ -159,12 +160,12 @@ impl WrittenLimit {
     }
 }
 
-fn limit_key(text: &str) -> Option<LimitKey> {
+fn limit_key(text: &str) -> Option<LimitScope> {
     match text.split_once(':') {
-        None if text == "client" => Some(LimitKey::Client),
-        None if text == "route" => Some(LimitKey::Route),
-        Some(("header", name)) if is_token(name) => {
-            Some(LimitKey::Header(name.to_ascii_lowercase()))
+        None if text == "client" => Some(LimitScope::Client),
+        None if text == "route" => Some(LimitScope::Route),
+        Some(("header", name)) if is_token(name.as_bytes()) => {
+            Some(LimitScope::Header(name.to_ascii_lowercase()))
         }
         _ => None,
     }

@@ -1,8 +1,9 @@
 //! Files within the root of a site.
 
+use lockgate_rules::{Pattern, PatternError};
+
 use crate::codes::Code;
 use crate::document::TomlString;
-use crate::pattern::{Pattern, PatternError};
 
 use super::{InvalidText, TextLanguage};
 

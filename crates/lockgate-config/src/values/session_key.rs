@@ -1,9 +1,10 @@
 //! What tells clients apart, and what ties them to an endpoint.
 
+use lockgate_http::h1::parse::is_token;
+use lockgate_rules::HashKey;
+
 use crate::codes::Code;
 use crate::document::TomlString;
-use crate::model::HashKey;
-use crate::pattern::is_token;
 
 use super::{InvalidText, TextLanguage};
 
@@ -29,16 +30,16 @@ impl TextLanguage for HashBy {
 }
 
 impl TextLanguage for StickyBy {
-    type Value = Sticky;
+    type Value = StickyKey;
 
     const EXPECTED: &str = "\"cookie:NAME\" or \"tls-session\"";
     const PATTERN: &str = "^(cookie:.+|tls-session)$";
 
-    fn parse(&self, text: &TomlString) -> Result<Sticky, InvalidText> {
+    fn parse(&self, text: &TomlString) -> Result<StickyKey, InvalidText> {
         let value = &*text.value;
         let hash = match hash_key(value) {
-            Some(HashKey::Cookie(name)) => return Ok(Sticky::Cookie(name)),
-            None if value == TLS_SESSION => return Ok(Sticky::TlsSession),
+            Some(HashKey::Cookie(name)) => return Ok(StickyKey::Cookie(name)),
+            None if value == TLS_SESSION => return Ok(StickyKey::TlsSession),
             other => {
                 other.map(|_| format!("write hash = {value:?}: it leads each to the same one"))
             }
@@ -54,7 +55,7 @@ impl TextLanguage for StickyBy {
 
 /// What ties a client to its endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Sticky {
+pub(crate) enum StickyKey {
     /// A cookie of this name.
     Cookie(String),
     TlsSession,
@@ -67,10 +68,12 @@ fn hash_key(text: &str) -> Option<HashKey> {
     match text.split_once(':') {
         None if text == "client" => Some(HashKey::Client),
         None if text == "sni" => Some(HashKey::Sni),
-        Some(("header", name)) if is_token(name) => {
+        Some(("header", name)) if is_token(name.as_bytes()) => {
             Some(HashKey::Header(name.to_ascii_lowercase()))
         }
-        Some(("cookie", name)) if is_token(name) => Some(HashKey::Cookie(name.to_owned())),
+        Some(("cookie", name)) if is_token(name.as_bytes()) => {
+            Some(HashKey::Cookie(name.to_owned()))
+        }
         _ => None,
     }
 }

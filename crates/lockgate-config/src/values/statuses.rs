@@ -11,11 +11,11 @@ use crate::language::pattern;
 use super::{InvalidText, TextLanguage};
 
 /// Statuses from this one to 599: `200`, `200-399`.
-pub(crate) struct Statuses {
+pub(crate) struct StatusRanges {
     pub(crate) from: u16,
 }
 
-impl TextLanguage for Statuses {
+impl TextLanguage for StatusRanges {
     type Value = RangeInclusive<u16>;
 
     const EXPECTED: &str = "";

@@ -3,6 +3,8 @@
 use std::fmt::Debug;
 use std::marker::PhantomData;
 
+use lockgate_rules::PathKey;
+use lockgate_rules::pattern::is_param;
 use serde_json::{Value as Json, json};
 
 use crate::address::ListenAddr;
@@ -13,7 +15,6 @@ use crate::host::SiteKey;
 use crate::language::{
     KeyRow, Language, Notation, TableNaming, TreeChecker, find, names, table_schema,
 };
-use crate::pattern::{PathKey, is_param};
 use crate::source::SourceSpan;
 use crate::table::CheckedTable;
 

@@ -1,9 +1,10 @@
 //! Paths of URLs, and URLs with placeholders.
 
+use lockgate_http::h1::parse::is_token;
+
 use crate::codes::Code;
 use crate::document::TomlString;
 use crate::foreign_names::placeholders;
-use crate::pattern::is_token;
 
 use super::{InvalidText, TextLanguage};
 
@@ -37,7 +38,7 @@ impl TextLanguage for UrlPath {
             .split_once("://")
             .and_then(|(_, rest)| rest.get(rest.find('/')?..));
         let meant = match (&*words, url) {
-            ([method, path], _) if is_token(method) && path.starts_with('/') => {
+            ([method, path], _) if is_token(method.as_bytes()) && path.starts_with('/') => {
                 Some(format!("write {{ path = {path:?}, method = {method:?} }}"))
             }
             (_, url) => url.map(|path| format!("write {path:?}: it is asked of each endpoint")),

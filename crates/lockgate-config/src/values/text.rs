@@ -1,10 +1,10 @@
 //! Plain texts: names, lines, bodies, tokens.
 
+use lockgate_http::h1::parse::is_token;
 use serde_json::{Value as Json, json};
 
 use crate::codes::Code;
 use crate::document::TomlString;
-use crate::pattern::is_token;
 
 use super::{InvalidText, TextLanguage};
 
@@ -86,7 +86,7 @@ impl TextLanguage for Token {
     const EXPECTED: &str = "a word such as \"utf-8\"";
 
     fn parse(&self, text: &TomlString) -> Result<String, InvalidText> {
-        if is_token(&text.value) {
+        if is_token(text.value.as_bytes()) {
             return Ok(text.value.clone());
         }
         let why = "it has letters, digits and `-` only";
@@ -106,7 +106,7 @@ impl TextLanguage for MethodName {
 
     fn parse(&self, text: &TomlString) -> Result<String, InvalidText> {
         let value = &*text.value;
-        if is_token(value)
+        if is_token(value.as_bytes())
             && !value.contains(|c: char| c.is_ascii_lowercase())
             && value != "CONNECT"
         {

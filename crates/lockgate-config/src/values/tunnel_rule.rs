@@ -1,6 +1,7 @@
 //! Rules of tunnels: a host or a network, and ports.
 
-use crate::address::CidrError;
+use lockgate_rules::network::CidrError;
+
 use crate::codes::Code;
 use crate::document::TomlString;
 use crate::host::HostError;

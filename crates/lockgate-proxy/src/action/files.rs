@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use lockgate_http::target;
 use lockgate_net::files::{DiskWait, Errno, would_wait};
+use lockgate_rules::TargetRewrite;
 
 use crate::error_response::HttpFault;
 use crate::exchange::{Dispatch, ExchangeFailure, RoutedRequest};
@@ -24,7 +25,6 @@ use crate::files::file::ServedFile;
 use crate::files::resolve::{FileQuery, absolute};
 use crate::files::{CachedState, Files, LoadResult};
 use crate::message::ClientExchange;
-use crate::transform::TargetRewrite;
 
 /// The result of looking a path up.
 enum FileLookup {

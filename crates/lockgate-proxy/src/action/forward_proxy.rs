@@ -16,14 +16,13 @@ use lockgate_http::forwarding::ForwardedClient;
 use lockgate_http::head::{BodyLength, ResponseHead};
 use lockgate_net::dial::{self, interleave, is_exhaustion};
 use lockgate_net::name_cache::{Addresses, NameCache, NameError};
-use lockgate_net::proxy_protocol::HeaderVersion as ProxyVersion;
 use lockgate_net::socket::Socket;
 use lockgate_net::stream::Stream;
+use lockgate_rules::{ClientAddress, ProxyVersion, Queue};
 
 use super::proxy::Proxy;
 use crate::access_log::{Cause, CauseSide};
 use crate::admit::targets::{TargetRefusal, TunnelTargets};
-use crate::client_address::ClientAddress;
 use crate::clock::Clock;
 use crate::error_response::HttpFault;
 use crate::exchange::{Dispatch, ExchangeFailure, Shares, SwitchedConnection, TunnelLimits, lap};
@@ -32,7 +31,7 @@ use crate::limits::sockets::SocketShare;
 use crate::limits::{self, KeyedLimit, PerClient};
 use crate::message::ClientExchange;
 use crate::upstream::{
-    Endpoint, EndpointAddress, Queue, SocketSlot, UpstreamConnection, UpstreamPool, WaitBudget,
+    Endpoint, EndpointAddress, SocketSlot, UpstreamConnection, UpstreamPool, WaitBudget,
 };
 
 /// Addresses of one name that are tried, at the most.

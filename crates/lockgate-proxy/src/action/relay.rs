@@ -2,11 +2,12 @@
 
 use std::net::SocketAddr;
 
-use lockgate_net::proxy_protocol::{self, HeaderVersion, ProxiedAddresses, Ssl, Tlvs};
+use lockgate_net::proxy_protocol::{self, ProxiedAddresses, Ssl, Tlvs};
 use lockgate_net::relay::{Relay, RelayEnd, RelayPreface};
 use lockgate_net::socket::Socket;
 use lockgate_net::tls::handshake::Negotiated;
 use lockgate_net::tls::session::{SessionError, TlsSession};
+use lockgate_rules::ProxyVersion;
 
 use crate::upstream::{ConnectionPermit, Dialled};
 
@@ -27,7 +28,7 @@ pub struct ClientTransport {
 #[derive(Debug)]
 pub struct ClientIntroduction<'a> {
     /// In which form.
-    pub version: HeaderVersion,
+    pub version: ProxyVersion,
     /// The client's address and the one it connected to, if they are known.
     pub addresses: Option<(SocketAddr, SocketAddr)>,
     /// The name it asked for.
@@ -74,8 +75,8 @@ impl ClientIntroduction<'_> {
             None => ProxiedAddresses::Unknown,
         };
         match self.version {
-            HeaderVersion::V1 => proxy_protocol::encode_v1(out, &addresses),
-            HeaderVersion::V2 => proxy_protocol::encode_v2(out, &addresses, &self.tlvs()),
+            ProxyVersion::V1 => proxy_protocol::encode_v1(out, &addresses),
+            ProxyVersion::V2 => proxy_protocol::encode_v2(out, &addresses, &self.tlvs()),
         }
     }
 

@@ -78,7 +78,7 @@ struct LimitBucket {
 
 /// One limit of the configuration, over the table that it shares with the others.
 #[derive(Debug, Clone)]
-pub struct RateLimit {
+pub struct RateLimiter {
     id: u32,
     rate: TokenRate,
     buckets: Arc<Buckets>,
@@ -97,8 +97,8 @@ impl Buckets {
     }
 
     /// A limit of its own: its buckets are no other limit's, also where keys are the same.
-    pub fn limit(self: &Arc<Self>, rate: TokenRate) -> RateLimit {
-        RateLimit {
+    pub fn limit(self: &Arc<Self>, rate: TokenRate) -> RateLimiter {
+        RateLimiter {
             id: self.limits.fetch_add(1, Ordering::Relaxed),
             rate,
             buckets: Arc::clone(self),
@@ -119,7 +119,7 @@ impl Buckets {
     }
 }
 
-impl RateLimit {
+impl RateLimiter {
     /// Counts a request of `key` at `now` if it is admitted.
     ///
     /// Every worker must mean the same by `now`; that one is a little behind another does no harm.
@@ -235,7 +235,7 @@ mod tests {
         TokenRate::new(some(count), Duration::from_secs(seconds), some(burst))
     }
 
-    fn allowed(limit: &RateLimit, key: LimitKey<'_>, now: Nanos, times: usize) -> usize {
+    fn allowed(limit: &RateLimiter, key: LimitKey<'_>, now: Nanos, times: usize) -> usize {
         (0..times)
             .filter(|_| limit.ask(key, now) == Decision::Allowed)
             .count()

@@ -9,28 +9,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
 
-/// The hosts that one rule is about.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TargetPattern {
-    /// Every host, by name or address.
-    Any,
-    /// This one: lower case, without a final dot.
-    Exact(String),
-    /// Every host below this one, and not itself.
-    Under(String),
-    /// Every host with an address in this network, by name or not: address and length of the
-    /// prefix.
-    Network(IpAddr, u8),
-}
-
-/// One line of `allow` or `deny`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TargetMatch {
-    /// Which hosts.
-    pub named: TargetPattern,
-    /// Which of their ports.
-    pub ports: Vec<RangeInclusive<u16>>,
-}
+use lockgate_rules::{HostPattern, TargetName, TargetRule};
 
 /// The rules of one listener.
 #[derive(Debug)]
@@ -61,7 +40,7 @@ pub enum TargetRefusal {
 impl TunnelTargets {
     /// `deny` wins. With `private`, addresses that are not public are as good as others; without,
     /// only those of networks in `allow` that have no public address.
-    pub fn new(allow: Vec<TargetMatch>, deny: Vec<TargetMatch>, private: bool) -> Self {
+    pub fn new(allow: &[TargetRule], deny: &[TargetRule], private: bool) -> Self {
         Self {
             allow: TargetRules::new(allow),
             deny: TargetRules::new(deny),
@@ -135,19 +114,27 @@ struct NetworkRule {
 }
 
 impl TargetRules {
-    fn new(written: Vec<TargetMatch>) -> Self {
+    fn new(written: &[TargetRule]) -> Self {
         let mut rules = Self::default();
-        for TargetMatch { named, ports } in written {
-            match named {
-                TargetPattern::Any => rules.any.extend(ports),
-                TargetPattern::Exact(host) => rules.exact.entry(host).or_default().extend(ports),
-                TargetPattern::Under(host) => rules.under.entry(host).or_default().extend(ports),
-                TargetPattern::Network(first, prefix) => rules.networks.push(NetworkRule {
-                    first,
-                    prefix,
-                    ports,
-                }),
-            }
+        for TargetRule { named, ports } in written {
+            let all = match named {
+                TargetName::Host(HostPattern::Any) => &mut rules.any,
+                TargetName::Host(HostPattern::Exact(host)) => {
+                    rules.exact.entry(host.clone()).or_default()
+                }
+                TargetName::Host(HostPattern::Under(host)) => {
+                    rules.under.entry(host.clone()).or_default()
+                }
+                TargetName::Network(network) => {
+                    rules.networks.push(NetworkRule {
+                        first: network.addr(),
+                        prefix: network.prefix(),
+                        ports: ports.clone(),
+                    });
+                    continue;
+                }
+            };
+            all.extend(ports.iter().cloned());
         }
         rules
     }
@@ -279,9 +266,11 @@ fn special(ip: IpAddr) -> Option<SpecialNetwork> {
 
 #[cfg(test)]
 mod tests {
+    use lockgate_rules::Cidr;
+
     use super::*;
 
-    fn rule(text: &str) -> TargetMatch {
+    fn rule(text: &str) -> TargetRule {
         let (host, ports) = text.rsplit_once(' ').unwrap();
         let range = match ports.split_once('-') {
             Some((first, last)) => first.parse().unwrap()..=last.parse().unwrap(),
@@ -289,21 +278,22 @@ mod tests {
         };
         let named = match (host.split_once('/'), host.strip_prefix("*.")) {
             (Some((first, prefix)), _) => {
-                TargetPattern::Network(first.parse().unwrap(), prefix.parse().unwrap())
+                let (first, prefix) = (first.parse().unwrap(), prefix.parse().unwrap());
+                TargetName::Network(Cidr::of(first, prefix))
             }
-            (None, Some(host)) => TargetPattern::Under(host.to_owned()),
-            (None, None) if host == "*" => TargetPattern::Any,
-            (None, None) => TargetPattern::Exact(host.to_owned()),
+            (None, Some(host)) => TargetName::Host(HostPattern::Under(host.to_owned())),
+            (None, None) if host == "*" => TargetName::Host(HostPattern::Any),
+            (None, None) => TargetName::Host(HostPattern::Exact(host.to_owned())),
         };
-        TargetMatch {
+        TargetRule {
             named,
             ports: vec![range],
         }
     }
 
     fn targets(allow: &[&str], deny: &[&str], private: bool) -> TunnelTargets {
-        let rules = |list: &[&str]| list.iter().map(|text| rule(text)).collect();
-        TunnelTargets::new(rules(allow), rules(deny), private)
+        let rules = |list: &[&str]| list.iter().map(|text| rule(text)).collect::<Vec<_>>();
+        TunnelTargets::new(&rules(allow), &rules(deny), private)
     }
 
     #[test]

@@ -10,9 +10,9 @@ use lockgate_http::fields::{Fields, Known};
 use lockgate_http::forwarded_for;
 use lockgate_http::forwarding::ForwardedClient;
 use lockgate_net::listen::Peer;
+use lockgate_rules::ClientAddress;
 
 use super::connection::ClientConnection;
-use crate::client_address::ClientAddress;
 use crate::shaping::{Shape, Shaped};
 use crate::site::ListenerSites;
 use crate::upstream::PrivateConnections;
@@ -42,7 +42,7 @@ pub(super) struct ClientContext {
 
 impl ClientContext {
     pub(super) fn of(connection: &ClientConnection) -> Self {
-        let address = ClientAddress::from(connection.client);
+        let address = ClientAddress::from(connection.client.ip());
         let trusted = match address {
             ClientAddress::Ip(ip) => (connection.worker.shared.trusted)(ip),
             // The permissions of the socket's file have let the client in.

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use lockgate_http::head::HttpVersion;
 use lockgate_net::listen::Peer;
-use lockgate_net::proxy_protocol::HeaderVersion as ProxyVersion;
 use lockgate_net::relay::{DirectionTimes, Meter};
 use lockgate_net::tls::handshake::Negotiated;
+use lockgate_rules::ProxyVersion;
 
 use super::opening::ServerName;
 use super::termination::Termination;

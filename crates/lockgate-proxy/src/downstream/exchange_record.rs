@@ -8,17 +8,17 @@ use lockgate_http::head::{HttpVersion, Method, RequestHead};
 use lockgate_http::request_target::RequestTarget;
 use lockgate_http::target::without_userinfo;
 use lockgate_http::trace::TraceId;
+use lockgate_rules::{ClientAddress, SiteLog};
 
 use super::connection::{ClientConnection, address};
 use crate::access_log::{
     self, CLIENT_LEFT, ExchangeEntry, LoggedAddress, LoggedConnection, LoggedFailure,
     LoggedRequest, LoggedTls, LoggedUpstream, WorkerLog,
 };
-use crate::client_address::ClientAddress;
 use crate::error_response::HttpFault;
 use crate::exchange::{ExchangeFailure, ExchangeOutcome};
 use crate::request_id::RequestId;
-use crate::site::{Action, ListenerSites, Route, Site, SiteLog};
+use crate::site::{Action, ListenerSites, Route, Site};
 use crate::worker::unix_millis;
 
 /// The record of one exchange, from its beginning to its line in the log.
@@ -105,7 +105,7 @@ impl ClientConnection {
         failure: ExchangeFailure,
         sites: &ListenerSites,
     ) {
-        let mut record = ExchangeRecord::new(id, began, ClientAddress::from(self.client));
+        let mut record = ExchangeRecord::new(id, began, ClientAddress::from(self.client.ip()));
         record.sent = sent;
         record.outcome.status = failure.fault.map_or(CLIENT_LEFT, HttpFault::status);
         record.failure = Some(failure);
@@ -183,7 +183,7 @@ impl ClientConnection {
     ) {
         let (outcome, negotiated) = (&record.outcome, self.negotiated.as_deref());
         let client = match record.client {
-            client if client == ClientAddress::from(self.client) => address(self.client),
+            client if client == ClientAddress::from(self.client.ip()) => address(self.client),
             // A trusted peer does not tell the client's port.
             ClientAddress::Ip(ip) => LoggedAddress::Ip(SocketAddr::new(ip, 0)),
             ClientAddress::Unix => LoggedAddress::Unix,

@@ -4,6 +4,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
+use std::num::NonZeroU32;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
@@ -16,6 +17,8 @@ use lockgate_http::h2::SectionError;
 use lockgate_http::head::{Method, RequestHead};
 use lockgate_net::memory::{MemoryLevel, level};
 use lockgate_net::stream::Stream as Connected;
+use lockgate_net::token_bucket::TokenRate;
+use lockgate_rules::{Allowance, Http2};
 
 use super::client_context::ClientContext;
 use super::connection::ClientConnection;
@@ -35,7 +38,7 @@ use crate::h2::{
 };
 use crate::memory::charged;
 use crate::message::{ClientExchange, Persistence};
-use crate::site::{Http2, ListenerSites};
+use crate::site::ListenerSites;
 use crate::upstream::UpstreamConnection;
 
 /// Bytes of one response that may wait in the connection for others to leave.
@@ -162,8 +165,8 @@ impl ClientStreams {
         let longest = sites.limits.head + BEYOND;
         let abuse_limits = AbuseLimits::new(
             worker.clock.now(),
-            limits.resets,
-            limits.control,
+            token_rate(limits.resets),
+            token_rate(limits.control),
             longest,
             limits.streams,
         );
@@ -271,7 +274,7 @@ impl ClientStreams {
         let sites = self.sites();
         let limits = sites.http2;
         let windows = BodyWindows::first(&limits);
-        let resets = usize::try_from(limits.resets.burst()).unwrap_or(usize::MAX);
+        let resets = usize::try_from(limits.resets.burst).unwrap_or(usize::MAX);
         let mut handshake = Builder::new()
             .max_concurrent_streams(limits.streams)
             .initial_window_size(windows.stream)
@@ -713,4 +716,11 @@ impl Drop for OpenStream {
             driver.wake_by_ref();
         }
     }
+}
+
+/// An allowance as a bucket has it.
+fn token_rate(allowance: Allowance) -> TokenRate {
+    let at_least_one = |count| NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN);
+    let (count, burst) = (at_least_one(allowance.count), at_least_one(allowance.burst));
+    TokenRate::new(count, allowance.every, burst)
 }

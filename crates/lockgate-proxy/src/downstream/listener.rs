@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockgate_net::tls::{Acceptor, Acceptors};
+use lockgate_rules::AcceptProxy;
 
-use super::{AcceptProxy, RelaySettings, SniRouter};
+use super::{RelaySettings, SniRouter};
 use crate::site::ListenerSites;
 
 /// The settings of one listener: TLS, PROXY headers, and the service behind it.

@@ -17,6 +17,5 @@ mod tunnel;
 
 pub use accept::accept;
 pub use listener::{ListenerService, ListenerSettings};
-pub use opening::AcceptProxy;
-pub use relay_settings::{RelaySettings, SentHeader};
+pub use relay_settings::RelaySettings;
 pub use sni_router::{HelloMatch, RelayRoute, SecureSites, SniRouter};

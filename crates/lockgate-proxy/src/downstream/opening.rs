@@ -12,6 +12,7 @@ use std::task::Poll;
 use lockgate_net::client_hello::{self, ClientHello, FirstProtocol, HelloError, Peek};
 use lockgate_net::proxy_protocol::{self, PrefixMatch, ProxiedAddresses, ProxyError};
 use lockgate_net::socket::Socket;
+use lockgate_rules::AcceptProxy;
 
 /// Bytes that one read asks for: a ClientHello with a post-quantum key share has 1.7 KB.
 const READ: usize = 4096;
@@ -27,17 +28,6 @@ Content-Length: 68\r\n\
 Connection: close\r\n\
 \r\n\
 This port speaks TLS, and you spoke plain HTTP to it. Try https://.\n";
-
-/// Whether a listener's clients come through a proxy that names them in a PROXY header.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AcceptProxy {
-    /// They do not: a header would be data.
-    Never,
-    /// Clients from trusted addresses may.
-    Optional,
-    /// All do, from trusted addresses.
-    Require,
-}
 
 /// Why a connection was not opened.
 #[derive(Debug, thiserror::Error)]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockgate_net::proxy_protocol::HeaderVersion as ProxyVersion;
+use lockgate_rules::SentHeader;
 
 use crate::shaping::Shape;
 use crate::upstream::Pool;
@@ -27,16 +27,6 @@ pub struct RelaySettings {
     pub max_lifetime: Option<Duration>,
     /// The rates that bytes are held to, if they are.
     pub shape: Option<Arc<Shape>>,
-}
-
-/// The PROXY header that an endpoint is sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SentHeader {
-    /// One of our own.
-    Own(ProxyVersion),
-    /// The client's header, unchanged. Without one, or with one that is not trusted, a header of
-    /// version 2 of our own: an endpoint would trust the first bytes.
-    Pass,
 }
 
 impl RelaySettings {

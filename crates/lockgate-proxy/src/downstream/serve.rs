@@ -24,6 +24,7 @@ use lockgate_http::forwarding::{self, Recipient};
 use lockgate_http::head::{BodyLength, HttpVersion, RequestHead};
 use lockgate_http::request_target::{RequestTarget, RequestTargetError};
 use lockgate_http::trace::TraceId;
+use lockgate_rules::RequestValues;
 
 use super::client_context::ClientContext;
 use super::connection::ClientConnection;
@@ -39,7 +40,6 @@ use crate::message::{ClientExchange, OutgoingHead, Persistence};
 use crate::metrics::http::SiteCells;
 use crate::request_id::RequestId;
 use crate::site::{Auth, ListenerSites};
-use crate::transform::Values;
 use crate::worker::Worker;
 
 use dispatch::Backend;
@@ -320,11 +320,16 @@ impl<'e, 's, D: ClientExchange> Exchange<'e, 's, D> {
     }
 
     /// The values of a template's placeholders.
-    fn values<'a>(&self, target: &RequestTarget<'a>, host: &'a str, id: &'a RequestId) -> Values<'a>
+    fn values<'a>(
+        &self,
+        target: &RequestTarget<'a>,
+        host: &'a str,
+        id: &'a RequestId,
+    ) -> RequestValues<'a>
     where
         'e: 'a,
     {
-        Values {
+        RequestValues {
             path: target.path,
             query: target.query,
             host,

@@ -1,13 +1,14 @@
 //! Which way a connection goes by what its ClientHello asks for: a protocol of ALPN, then the
 //! server name. Without IO.
 
-use lockgate_net::client_hello::ClientHello;
-use lockgate_net::tls::{Acceptor, Acceptors};
-
 use std::sync::Arc;
 
+use lockgate_net::client_hello::ClientHello;
+use lockgate_net::tls::{Acceptor, Acceptors};
+use lockgate_rules::HostPattern;
+
 use super::RelaySettings;
-use crate::route::hosts::{HostPattern, HostTable};
+use crate::route::hosts::HostTable;
 use crate::site::ListenerSites;
 
 /// The ways of one address.

@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 
 use lockgate_net::relay::Meter;
 use lockgate_net::traffic_shaping::Shaper;
+use lockgate_rules::HeaderRules;
 
 use crate::body::Tunnel;
 use crate::clock::{Cut, Guard, WaitReason};
@@ -15,7 +16,6 @@ use crate::exchange::TunnelLimits;
 use crate::metrics::http::SiteCells;
 use crate::pump::{Pump, PumpError};
 use crate::shaping::Shapers;
-use crate::transform::HeaderRules;
 
 /// The end of a tunnel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,12 +13,13 @@ use lockgate_http::date;
 use lockgate_http::fields::Fields;
 use lockgate_net::files::{DiskWait, Errno, Root};
 use lockgate_net::thread_pool::ThreadPool;
+use lockgate_rules::Compression;
+use lockgate_rules::compression::{made, named};
 use tokio::sync::OnceCell as AsyncOnce;
 
 use super::representation::{self, CopyBudget, FileContent, Representation};
 use super::{CODINGS, Files};
-use crate::transform::compress::{self, named};
-use crate::transform::{Compress, Rewrite};
+use crate::transform::Rewrite;
 
 /// The size up to which copies and compressed representations of a file are kept.
 const KEPT: u64 = 1 << 20;
@@ -129,13 +130,13 @@ pub(crate) struct ServedFile {
 }
 
 impl ServedFile {
-    pub(crate) fn new(loaded: LoadedFile, compress: Option<&Compress>) -> Rc<Self> {
+    pub(crate) fn new(loaded: LoadedFile, compress: Option<&Compression>) -> Rc<Self> {
         // RFC 9110 §8.8.2.1: never later than Date.
         let modified = u64::try_from(loaded.own.stamp.modified)
             .unwrap_or(0)
             .min(now());
         let takes =
-            |compress: &Compress| compress.takes(&loaded.media_type, Some(loaded.own.len()));
+            |compress: &Compression| compress.takes(&loaded.media_type, Some(loaded.own.len()));
         Rc::new(Self {
             last_modified: date::imf_fixdate(modified),
             modified: (!loaded.changed).then_some(modified),
@@ -165,7 +166,7 @@ impl ServedFile {
     }
 
     /// The coding that a client wants most; `compress` is what may be made.
-    pub(crate) fn wanted(&self, fields: &Fields, compress: Option<&Compress>) -> Coding {
+    pub(crate) fn wanted(&self, fields: &Fields, compress: Option<&Compression>) -> Coding {
         let mut offered = [Coding::Identity; 2 * CODINGS.len() + 1];
         // What lies there was compressed at leisure, and costs nothing.
         let there = CODINGS
@@ -199,12 +200,12 @@ impl ServedFile {
     pub(crate) async fn make(
         &self,
         coding: Coding,
-        compress: &Compress,
+        compress: &Compression,
         threads: &ThreadPool,
     ) -> Result<(bool, u64), Errno> {
         let (None, Some(made), Some(cell)) = (
             self.sibling(coding),
-            compress::made(coding),
+            made(coding),
             self.made.get(coding as usize),
         ) else {
             return Ok((true, 0));

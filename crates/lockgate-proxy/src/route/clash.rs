@@ -43,14 +43,6 @@ pub enum Unreachable {
         /// The host as it was given.
         host: String,
     },
-    /// A path that is refused before routing.
-    #[error("paths with dot segments, backslashes or NUL are refused before they are routed")]
-    Path {
-        /// The site's index.
-        site: usize,
-        /// The route's value.
-        route: usize,
-    },
     /// CONNECT is for a host and port.
     #[error("CONNECT has no path")]
     Connect {

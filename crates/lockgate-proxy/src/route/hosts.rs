@@ -4,33 +4,9 @@ use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 use lockgate_http::target::Authority;
+use lockgate_rules::HostPattern;
 
 use super::clash::Clash;
-
-/// Which hosts a site serves.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum HostPattern {
-    /// Every host without a site at this address, and requests that name no host (HTTP/1.0).
-    Any,
-    /// This one, in any case, without port.
-    Exact(String),
-    /// For `*.example.com` given as `example.com`: every name below it, however many labels deeper,
-    /// but not itself. As in DNS (RFC 4592), and unlike certificates, where `*` is one label (RFC
-    /// 6125 §6.4.3).
-    Under(String),
-}
-
-impl HostPattern {
-    /// Whether a request can name such a host at all.
-    pub(super) fn is_possible(&self) -> bool {
-        match self {
-            Self::Any => true,
-            Self::Exact(host) | Self::Under(host) => {
-                Authority::parse(host.as_bytes()).is_ok_and(|authority| authority.port.is_none())
-            }
-        }
-    }
-}
 
 /// The sites of one address by their hosts.
 #[derive(Debug, Default)]
@@ -181,22 +157,6 @@ mod tests {
                     host: host.to_owned()
                 }
             );
-        }
-    }
-
-    #[test]
-    fn a_host_pattern_that_no_request_can_match_is_reported() {
-        for (text, possible) in [
-            ("*", true),
-            ("a.example", true),
-            ("*.a.example", true),
-            ("192.0.2.1", true),
-            ("a.example:80", false),
-            ("b\u{fc}cher.example", false),
-            ("a..example", false),
-            ("", false),
-        ] {
-            assert_eq!(pattern(text).is_possible(), possible, "{text}");
         }
     }
 }

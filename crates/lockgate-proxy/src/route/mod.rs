@@ -12,17 +12,13 @@
 //! # Layout
 //! - [`router`]: the table of one listener's address.
 //! - [`hosts`]: from a host to a site.
-//! - [`pattern`]: one path pattern, and its parts in a path.
 //! - [`paths`]: from method and path to a route, within a site.
 
 mod clash;
 pub mod hosts;
 pub mod paths;
-pub mod pattern;
 pub mod router;
 
 pub use clash::{Clash, Unreachable};
-pub use hosts::HostPattern;
 pub use paths::{NoRoute, RouteEntry};
-pub use pattern::{Pattern, PatternError};
 pub use router::{RouteMatch, Router, SiteRoutes};

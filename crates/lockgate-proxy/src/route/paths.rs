@@ -9,9 +9,9 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use foldhash::fast::RandomState;
+use lockgate_rules::pattern::{Overlap, Pattern, Segment};
 
 use super::clash::{Clash, Unreachable};
-use super::pattern::{Overlap, Pattern, Segment};
 
 /// A route as the shell gives it.
 #[derive(Debug, Clone)]
@@ -94,7 +94,10 @@ impl PathTree {
         for segment in rule.pattern.segments() {
             let next = self.nodes.len() as u32;
             let child = match segment {
-                Segment::Literal(text) => self.nodes[node].literals.get_or_insert(text, next),
+                Segment::Literal(text) => {
+                    let literals = &mut self.nodes[node].literals;
+                    literals.get_or_insert(text.as_bytes(), next)
+                }
                 Segment::Param(_) => *self.nodes[node].param.get_or_insert(next),
             };
             if child == next {
@@ -113,18 +116,12 @@ impl PathTree {
 
     /// Routes that no request can reach.
     pub(super) fn unreachable(&self, site: usize) -> impl Iterator<Item = Unreachable> {
-        self.rules.iter().filter_map(move |rule| {
-            // RFC 9110 §9.3.6: its target is a host and port.
-            if rule.method.as_deref() == Some(b"CONNECT") {
-                return Some(Unreachable::Connect {
-                    site,
-                    route: rule.value,
-                });
-            }
-            (!rule.pattern.is_possible()).then_some(Unreachable::Path {
-                site,
-                route: rule.value,
-            })
+        // RFC 9110 §9.3.6: the target of CONNECT is a host and port.
+        let connects = |rule: &&RouteEntry| rule.method.as_deref() == Some(b"CONNECT");
+        let rules = self.rules.iter().filter(connects);
+        rules.map(move |rule| Unreachable::Connect {
+            site,
+            route: rule.value,
         })
     }
 

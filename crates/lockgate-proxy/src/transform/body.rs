@@ -5,11 +5,8 @@ use std::task::{Context, Poll};
 use lockgate_content::StepProgress;
 use lockgate_content::change::Changer;
 use lockgate_content::coding::{ContentDecoder, ContentEncoder};
-use lockgate_http::coding::{Accepted, vary};
-use lockgate_http::fields::{Fields, Known};
+use lockgate_http::fields::Fields;
 
-use super::Compress;
-use super::compress::{made, named};
 use crate::body::{BodyReader, ReadError, TransformError};
 
 /// Bytes that a stage takes, and about as many as it gives, before they go on: a few bytes can
@@ -269,100 +266,6 @@ impl<S: BodyReader> BodyReader for Transformed<'_, S> {
     }
 }
 
-impl Compress {
-    /// The coding of an origin's response to a request with these fields, and its level; the
-    /// response's fields are changed accordingly. `None` for a response that has a coding, is a
-    /// part, or is not to be transformed (RFC 9110 §7.7).
-    pub fn begin(
-        &self,
-        asked: &Fields,
-        status: u16,
-        fields: &mut Fields,
-    ) -> Option<(lockgate_content::coding::Coding, u8)> {
-        let value = |name: &[u8]| fields.named(name).next();
-        let len =
-            value(b"content-length").and_then(|len| std::str::from_utf8(len).ok()?.parse().ok());
-        let whole = !matches!(status, 204 | 206 | 304) && value(b"content-range").is_none();
-        let plain = fields
-            .named(b"content-encoding")
-            .all(|coding| coding.eq_ignore_ascii_case(b"identity"));
-        let takes =
-            value(b"content-type").is_some_and(|content_type| self.takes(content_type, len));
-        if !whole || !plain || !takes || is_fixed(fields) {
-            return None;
-        }
-        vary(fields, b"Accept-Encoding");
-        let offered = self.codings.iter().map(|(coding, _)| named(*coding));
-        let offered: Vec<_> = offered
-            .chain([lockgate_http::coding::Coding::Identity])
-            .collect();
-        let coding = made(Accepted::of(asked).best(&offered)?)?;
-        drop_representation_fields(fields);
-        weaken(fields);
-        fields.append(b"Content-Encoding", coding.token().as_bytes());
-        Some((coding, self.fast_level(coding)))
-    }
-
-    /// Weakens the tag of a 304. An origin that finds the tag which [`begin`](Self::begin) has made
-    /// weak answers with its own. The client must see the tag of its copy (RFC 9110 §15.4.5), or it
-    /// does not know which copy is still good (RFC 9111 §4.3.4).
-    pub fn recall(&self, asked: &Fields, status: u16, fields: &mut Fields) {
-        let strong = fields
-            .named(b"etag")
-            .next()
-            .filter(|tag| status == 304 && tag.starts_with(b"\""));
-        let Some(weak) = strong.map(|tag| [b"W/", tag].concat()) else {
-            return;
-        };
-        if asked
-            .named(b"if-none-match")
-            .any(|tags| memchr::memmem::find(tags, &weak).is_some())
-        {
-            vary(fields, b"Accept-Encoding");
-            weaken(fields);
-        }
-    }
-}
-
-/// Whether no intermediary may change it (RFC 9111 §5.2.2.6).
-pub fn is_fixed(fields: &Fields) -> bool {
-    fields
-        .named(b"cache-control")
-        .flat_map(|value| value.split(|byte| *byte == b','))
-        .any(|directive| directive.trim_ascii().eq_ignore_ascii_case(b"no-transform"))
-}
-
-/// Removes the fields that describe the original bytes: their number, their parts, their coding,
-/// their digests.
-pub fn drop_representation_fields(fields: &mut Fields) {
-    fields.remove(Known::ContentLength);
-    let gone: [&[u8]; 6] = [
-        b"accept-ranges",
-        b"content-encoding",
-        b"content-md5",
-        b"digest",
-        b"content-digest",
-        b"repr-digest",
-    ];
-    fields.retain(|field| {
-        !gone
-            .iter()
-            .any(|name| field.name.eq_ignore_ascii_case(name))
-    });
-}
-
-/// A tag of other bytes that mean the same (RFC 9110 §8.8.1).
-pub fn weaken(fields: &mut Fields) {
-    fields.revise(|field, value| {
-        let strong = field.name.eq_ignore_ascii_case(b"etag") && field.value.starts_with(b"\"");
-        if strong {
-            value.extend_from_slice(b"W/");
-            value.extend_from_slice(field.value);
-        }
-        strong
-    });
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::VecDeque;
@@ -582,95 +485,5 @@ mod tests {
         ];
         let (out, _) = run(stages, Pieces::new([])).unwrap();
         assert_eq!(decode_all(Coded::Zstd, &out.concat(), 0).unwrap(), b"");
-    }
-
-    fn fields(lines: &[(&str, &str)]) -> Fields {
-        let mut fields = Fields::default();
-        for (name, value) in lines {
-            fields.append(name.as_bytes(), value.as_bytes());
-        }
-        fields
-    }
-
-    fn value<'a>(fields: &'a Fields, name: &str) -> Option<&'a str> {
-        fields
-            .named(name.as_bytes())
-            .next()
-            .map(|value| std::str::from_utf8(value).unwrap())
-    }
-
-    fn compress() -> Compress {
-        Compress {
-            codings: vec![(Coding::Zstd, None), (Coding::Gzip, Some(9))],
-            types: vec![crate::transform::MediaRange::Under("text".into())],
-            min: 10,
-        }
-    }
-
-    #[test]
-    fn a_compressed_response_has_content_encoding_vary_and_weak_etag() {
-        let asked = fields(&[("Accept-Encoding", "gzip, br")]);
-        let mut answer = fields(&[
-            ("Content-Type", "text/css"),
-            ("Content-Length", "10"),
-            ("ETag", "\"a\""),
-            ("Digest", "x"),
-        ]);
-        assert_eq!(
-            compress().begin(&asked, 200, &mut answer),
-            Some((Coding::Gzip, 9))
-        );
-        let names = [
-            "content-encoding",
-            "vary",
-            "etag",
-            "content-length",
-            "digest",
-        ];
-        let found = names.map(|name| value(&answer, name));
-        assert_eq!(
-            found,
-            [
-                Some("gzip"),
-                Some("Accept-Encoding"),
-                Some("W/\"a\""),
-                None,
-                None
-            ]
-        );
-        // Never twice.
-        assert_eq!(compress().begin(&asked, 200, &mut answer), None);
-    }
-
-    #[test]
-    fn an_uncompressed_response_still_has_vary_accept_encoding() {
-        let mut answer = fields(&[
-            ("Content-Type", "text/css"),
-            ("Content-Length", "10"),
-            ("ETag", "\"a\""),
-        ]);
-        assert_eq!(
-            compress().begin(&fields(&[("Accept-Encoding", "br")]), 200, &mut answer),
-            None
-        );
-        let found = ["content-length", "etag", "vary"].map(|name| value(&answer, name));
-        assert_eq!(found, [Some("10"), Some("\"a\""), Some("Accept-Encoding")]);
-    }
-
-    /// RFC 9110 §8.8.3.2.
-    #[test]
-    fn a_304_weakens_only_an_etag_weakened_by_compression() {
-        for (status, asked, sent) in [
-            (304, "W/\"a\"", "W/\"a\""),
-            (304, "\"b\", W/\"a\"", "W/\"a\""),
-            (304, "\"a\"", "\"a\""),
-            (304, "W/\"ab\"", "\"a\""),
-            (304, "*", "\"a\""),
-            (200, "W/\"a\"", "\"a\""),
-        ] {
-            let mut answer = fields(&[("ETag", "\"a\"")]);
-            compress().recall(&fields(&[("If-None-Match", asked)]), status, &mut answer);
-            assert_eq!(value(&answer, "etag"), Some(sent), "{status} {asked}");
-        }
     }
 }

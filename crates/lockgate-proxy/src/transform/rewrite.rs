@@ -12,10 +12,10 @@ use lockgate_content::coding::{Coded, ContentDecoder};
 use lockgate_http::date::Calendar;
 use lockgate_http::fields::{Fields, Known};
 use lockgate_http::media_type;
+use lockgate_rules::compression::{drop_representation_fields, is_fixed};
+use lockgate_rules::{MediaRange, RequestValues, Template};
 
-use super::body::{self, BodyStage};
-use super::media_range::MediaRange;
-use super::{Template, Values};
+use super::body::BodyStage;
 
 /// A route's changes of bodies.
 pub struct Rewrite {
@@ -53,7 +53,7 @@ impl Rewrite {
     }
 
     /// The values for one request.
-    pub fn fill(&self, request: &Values<'_>) -> Vec<Vec<u8>> {
+    pub fn fill(&self, request: &RequestValues<'_>) -> Vec<Vec<u8>> {
         self.values.iter().map(|value| value.of(request)).collect()
     }
 
@@ -87,7 +87,7 @@ impl Rewrite {
     /// with a coding that we do not know, or one that is not to be transformed (RFC 9110 §7.7).
     pub fn begin(
         &self,
-        request: &Values<'_>,
+        request: &RequestValues<'_>,
         status: u16,
         fields: &mut Fields,
         stages: &mut Vec<BodyStage>,
@@ -108,7 +108,7 @@ impl Rewrite {
             },
             _ => return,
         };
-        if matches!(status, 204 | 206 | 304) || body::is_fixed(fields) {
+        if matches!(status, 204 | 206 | 304) || is_fixed(fields) {
             return;
         }
         let values = self.fill(request);
@@ -121,7 +121,7 @@ impl Rewrite {
         );
         stages.extend(coding.map(|coded| BodyStage::Decode(ContentDecoder::new(coded, self.max))));
         stages.push(BodyStage::Change(changer));
-        body::drop_representation_fields(fields);
+        drop_representation_fields(fields);
         // Content that is filled in for each request has no validators.
         let gone: [&[u8]; 2] = [b"etag", b"last-modified"];
         fields.retain(|field| {
@@ -134,7 +134,7 @@ impl Rewrite {
 
 impl RewriteValue {
     // Into a vector all can be written.
-    fn of(&self, request: &Values<'_>) -> Vec<u8> {
+    fn of(&self, request: &RequestValues<'_>) -> Vec<u8> {
         let mut text = Vec::new();
         match self {
             Self::Template(template) => template.render(request, &mut text),

@@ -3,26 +3,13 @@
 use std::net::IpAddr;
 
 use lockgate_http::fields::Fields;
+use lockgate_rules::HashKey;
 
 use super::preference::Preference;
 use super::random::mix;
 use super::sessions::Sessions;
 use super::sticky::{Sticky, cookies};
 use crate::limits;
-
-/// The attribute of a client that is hashed. Where it is missing or empty, the address is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AffinityKey {
-    /// The client's address; of IPv6 the /64, within which a client changes its address every day
-    /// (RFC 8981).
-    Client,
-    /// The server name of SNI.
-    ServerName,
-    /// The first value of a field.
-    Field(Box<[u8]>),
-    /// The first value of a cookie.
-    Cookie(Box<[u8]>),
-}
 
 /// The attributes of a client and its request or relay.
 #[derive(Debug, Clone, Copy)]
@@ -42,7 +29,7 @@ pub struct AffinityInput<'a> {
 #[derive(Debug)]
 pub enum Affinity {
     /// By the hash of an attribute.
-    Hash(AffinityKey),
+    Hash(HashKey),
     /// By a cookie.
     Sticky(Sticky),
     /// By TLS session, else by address.
@@ -53,12 +40,12 @@ impl Affinity {
     /// The endpoint that a client prefers. `now` is [`crate::clock::Clock::now`].
     pub fn preference(&self, affinity_input: &AffinityInput<'_>, now: u64) -> Preference {
         match self {
-            Self::Hash(key) => key.preference(affinity_input),
+            Self::Hash(key) => preference(key, affinity_input),
             Self::Sticky(sticky) => affinity_input
                 .fields
                 .map_or(Preference::Any, |fields| sticky.preference(fields)),
             Self::Session(sessions) => {
-                let address = AffinityKey::Client.preference(affinity_input);
+                let address = preference(&HashKey::Client, affinity_input);
                 match (
                     affinity_input
                         .session
@@ -76,29 +63,24 @@ impl Affinity {
     }
 }
 
-impl AffinityKey {
-    /// The endpoint that a client prefers: the same in every worker, after every start and in every
-    /// Lockgate with the same endpoints.
-    pub fn preference(&self, affinity_input: &AffinityInput<'_>) -> Preference {
-        let own = match self {
-            Self::Client => None,
-            Self::ServerName => affinity_input.server_name.map(str::as_bytes),
-            Self::Field(name) => affinity_input
-                .fields
-                .and_then(|fields| fields.named(name).next()),
-            Self::Cookie(name) => affinity_input
-                .fields
-                .and_then(|fields| cookies(fields, name).next()),
-        };
-        match (
-            own.filter(|value| !value.is_empty()),
-            affinity_input.client.map(limits::client),
-        ) {
-            (Some(value), _) => Preference::Hashed(hash(value)),
-            (None, Some(IpAddr::V4(ip))) => Preference::Hashed(hash(&ip.octets())),
-            (None, Some(IpAddr::V6(ip))) => Preference::Hashed(hash(&ip.octets())),
-            (None, None) => Preference::Any,
-        }
+/// The endpoint that a client prefers: the same in every worker, after every start and in every
+/// Lockgate with the same endpoints.
+fn preference(key: &HashKey, affinity_input: &AffinityInput<'_>) -> Preference {
+    let fields = affinity_input.fields;
+    let own = match key {
+        HashKey::Client => None,
+        HashKey::Sni => affinity_input.server_name.map(str::as_bytes),
+        HashKey::Header(name) => fields.and_then(|fields| fields.named(name.as_bytes()).next()),
+        HashKey::Cookie(name) => fields.and_then(|fields| cookies(fields, name.as_bytes()).next()),
+    };
+    match (
+        own.filter(|value| !value.is_empty()),
+        affinity_input.client.map(limits::client),
+    ) {
+        (Some(value), _) => Preference::Hashed(hash(value)),
+        (None, Some(IpAddr::V4(ip))) => Preference::Hashed(hash(&ip.octets())),
+        (None, Some(IpAddr::V6(ip))) => Preference::Hashed(hash(&ip.octets())),
+        (None, None) => Preference::Any,
     }
 }
 
@@ -128,19 +110,22 @@ mod tests {
     }
 
     fn preference(
-        key: &AffinityKey,
+        key: &HashKey,
         client: Option<&str>,
         server_name: Option<&str>,
         lines: &[(&str, &str)],
     ) -> Preference {
         let fields = fields(lines);
         let client = client.map(|ip| ip.parse().unwrap());
-        key.preference(&AffinityInput {
-            client,
-            server_name,
-            session: None,
-            fields: Some(&fields),
-        })
+        super::preference(
+            key,
+            &AffinityInput {
+                client,
+                server_name,
+                session: None,
+                fields: Some(&fields),
+            },
+        )
     }
 
     fn hashed(value: &str) -> Preference {
@@ -149,13 +134,13 @@ mod tests {
 
     #[test]
     fn the_affinity_of_an_ipv6_client_is_its_64_prefix() {
-        let of = |ip| preference(&AffinityKey::Client, Some(ip), Some("a.test"), &[]);
+        let of = |ip| preference(&HashKey::Client, Some(ip), Some("a.test"), &[]);
         assert_eq!(of("192.0.2.1"), of("::ffff:192.0.2.1"));
         assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
         assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1:2:3"));
         assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
         assert_eq!(
-            preference(&AffinityKey::Client, None, None, &[]),
+            preference(&HashKey::Client, None, None, &[]),
             Preference::Any
         );
     }
@@ -163,10 +148,10 @@ mod tests {
     #[test]
     fn a_missing_affinity_key_falls_back_to_the_client_address() {
         let (field, cookie) = (
-            AffinityKey::Field((*b"x-user").into()),
-            AffinityKey::Cookie((*b"id").into()),
+            HashKey::Header("x-user".into()),
+            HashKey::Cookie("id".into()),
         );
-        let address = preference(&AffinityKey::Client, Some("192.0.2.1"), None, &[]);
+        let address = preference(&HashKey::Client, Some("192.0.2.1"), None, &[]);
         for (key, name, lines, expected) in [
             (
                 &field,
@@ -201,13 +186,8 @@ mod tests {
                 address,
             ),
             (&cookie, None, &[("cookie", "id=")], address),
-            (
-                &AffinityKey::ServerName,
-                Some("a.test"),
-                &[],
-                hashed("a.test"),
-            ),
-            (&AffinityKey::ServerName, None, &[], address),
+            (&HashKey::Sni, Some("a.test"), &[], hashed("a.test")),
+            (&HashKey::Sni, None, &[], address),
         ] {
             assert_eq!(
                 preference(key, Some("192.0.2.1"), name, lines),
@@ -224,8 +204,8 @@ mod tests {
         };
         assert_eq!(
             (
-                field.preference(&relay),
-                AffinityKey::ServerName.preference(&relay)
+                super::preference(&field, &relay),
+                super::preference(&HashKey::Sni, &relay)
             ),
             (Preference::Any, hashed("a.test"))
         );

@@ -10,11 +10,12 @@ use std::time::Duration;
 
 use lockgate_net::acknowledge::EndpointStalls;
 use lockgate_net::dial::DialTarget;
+use lockgate_rules::Eject;
 
 use super::endpoint_name::EndpointName;
 use super::latency::Latency;
 use super::notice::Notice;
-use super::outlier_detection::{Condition, Eject, EndpointFailure, OutlierDetection};
+use super::outlier_detection::{Condition, EndpointFailure, OutlierDetection};
 use super::socket_slots::SocketSlot;
 use crate::limits::sockets::SocketShare;
 use crate::limits::{Permit, ProcessLimit};
@@ -430,7 +431,7 @@ mod tests {
             endpoint(None),
             Some(Eject {
                 errors: 2,
-                time: 500,
+                time: Duration::from_millis(500),
                 ..Eject::default()
             }),
         );

@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockgate_net::stream::{BufferPool, Stream};
+use lockgate_rules::IdleSettings;
 use tokio::sync::Notify;
 
-use super::{DialError, Endpoint, EndpointFailure, IdleSettings, Pool, SocketSlots};
-use crate::clock::{Cut, Guard};
+use super::{DialError, Endpoint, EndpointFailure, Pool, SocketSlots};
+use crate::clock::{Cut, Guard, millis};
 use crate::h2::{MOST, SharedConnection, UpstreamStream};
 
 /// Which connections a request may reuse.
@@ -262,7 +263,7 @@ impl H2Pool {
         connections.retain(|one| !one.is_closed());
         let mut idle = 0;
         for one in &*connections {
-            one.check_liveness(now, idle_settings.lifetime);
+            one.check_liveness(now, millis(idle_settings.age));
             idle += usize::from(one.is_idle());
             if one.is_idle() && idle > idle_settings.max {
                 one.close_when_idle();

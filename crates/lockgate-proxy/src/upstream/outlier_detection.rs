@@ -4,7 +4,7 @@
 //! **Failures.** The endpoint cannot be reached, resets before its response, sends an unreadable
 //! response, or none in time: as nginx counts by default (`max_fails` with `proxy_next_upstream`:
 //! errors, timeouts, invalid heads). A response is none by its status, unless the pool lists the
-//! status ([`Statuses`]; like nginx's `http_503`, HAProxy's `observe layer7`, Envoy's
+//! status ([`ServerErrors`](lockgate_rules::ServerErrors); like nginx's `http_503`, HAProxy's `observe layer7`, Envoy's
 //! `consecutive_5xx`): a client that knows a URL with such a status could take half of the pool
 //! away. Note 010 has the reasons for nothing cleverer.
 //!
@@ -15,6 +15,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use lockgate_rules::Eject;
+
+use crate::clock::millis;
+
 /// How an attempt at an endpoint failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndpointFailure {
@@ -24,56 +28,6 @@ pub enum EndpointFailure {
     Reset,
     /// No response in time, an unreadable one, or one with a listed status. One alone proves little.
     Unserved,
-}
-
-/// The ejection of an endpoint that keeps failing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Eject {
-    /// Consecutive failures that eject it; at most 255.
-    pub errors: u8,
-    /// Milliseconds for which it is ejected.
-    pub time: u64,
-    /// Statuses that count as failures.
-    pub statuses: Statuses,
-}
-
-impl Default for Eject {
-    fn default() -> Self {
-        Self {
-            errors: 5,
-            time: 10_000,
-            statuses: Statuses::default(),
-        }
-    }
-}
-
-/// A set of statuses from 500 to 599; others are never in it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Statuses(u128);
-
-impl Statuses {
-    /// Whether the set has this status.
-    pub fn has(self, status: u16) -> bool {
-        self.0 & Self::bit(status) != 0
-    }
-
-    fn bit(status: u16) -> u128 {
-        if (500..600).contains(&status) {
-            1 << (status - 500)
-        } else {
-            0
-        }
-    }
-}
-
-impl FromIterator<u16> for Statuses {
-    fn from_iter<I: IntoIterator<Item = u16>>(statuses: I) -> Self {
-        Self(
-            statuses
-                .into_iter()
-                .fold(0, |set, status| set | Self::bit(status)),
-        )
-    }
 }
 
 /// The condition of an endpoint, by its latest results; the order is that of preference.
@@ -132,13 +86,13 @@ impl OutlierDetection {
             return None;
         }
         let count = ((before & COUNT) + 1).min(COUNT);
-        let longest = eject.map_or(LONGEST, |eject| eject.time.min(LONGEST));
+        let longest = eject.map_or(LONGEST, |eject| millis(eject.time).min(LONGEST));
         let avoided = (FIRST << (count - 1).min(8)).min(longest);
         let ejects = eject
             .filter(|eject| count >= u64::from(eject.errors))
             .filter(|_| may());
         let (time, why) = match (ejects, failure) {
-            (Some(eject), _) => (eject.time, GONE | EJECTED),
+            (Some(eject), _) => (millis(eject.time), GONE | EJECTED),
             (None, EndpointFailure::Unreachable) => (avoided, GONE),
             (None, EndpointFailure::Reset) => (avoided, 0),
             (None, EndpointFailure::Unserved) => (0, 0),
@@ -188,12 +142,16 @@ impl OutlierDetection {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use lockgate_rules::ServerErrors;
+
     use super::*;
 
     const EJECT: Option<Eject> = Some(Eject {
         errors: 3,
-        time: 5_000,
-        statuses: Statuses(0),
+        time: Duration::from_secs(5),
+        statuses: ServerErrors::NONE,
     });
 
     #[test]
@@ -278,26 +236,11 @@ mod tests {
     }
 
     #[test]
-    fn a_status_set_holds_only_5xx_codes() {
-        let all = || 0..=u16::MAX;
-        let has = |statuses: &[u16]| -> Vec<u16> {
-            let set = statuses.iter().copied().collect::<Statuses>();
-            all().filter(|status| set.has(*status)).collect()
-        };
-        assert_eq!(has(&[500, 503, 599]), [500, 503, 599]);
-        assert_eq!(has(&[0, 499, 600, 628, u16::MAX]), [0_u16; 0]);
-        assert_eq!(
-            all().collect::<Statuses>(),
-            (500..600).collect::<Statuses>()
-        );
-    }
-
-    #[test]
     fn huge_ejection_times_and_counts_do_not_overflow() {
         let avoidance = OutlierDetection::default();
         let forever = Some(Eject {
             errors: 255,
-            time: u64::MAX,
+            time: Duration::from_millis(u64::MAX),
             ..Eject::default()
         });
         let failed = |_| avoidance.failed(EndpointFailure::Unserved, 1, forever, || true);

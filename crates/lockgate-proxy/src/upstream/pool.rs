@@ -468,7 +468,8 @@ fn queue_error(cut: Cut) -> DialError {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Eject;
+    use lockgate_rules::Eject;
+
     use super::*;
 
     fn pool(weights: &[u32], settings: Settings) -> Pool {
@@ -497,7 +498,7 @@ mod tests {
         };
         let eject = Some(Eject {
             errors: 1,
-            time: 1_000,
+            time: Duration::from_millis(1_000),
             ..Eject::default()
         });
         let fresh = || {
@@ -585,7 +586,7 @@ mod tests {
         ] {
             let eject = Some(Eject {
                 errors: 1,
-                time: 1_000,
+                time: Duration::from_millis(1_000),
                 ..Eject::default()
             });
             let pool = pool(

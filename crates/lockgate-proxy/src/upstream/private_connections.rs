@@ -7,6 +7,7 @@ use std::rc::{Rc, Weak};
 use super::socket_slots::IdleSockets;
 use super::upstream_pool::{IdleConnection, UpstreamPool, is_alive};
 use super::{Lease, Preference, UpstreamConnection};
+use crate::clock::millis;
 use crate::limits::sockets::SocketShare;
 use crate::member_set::MemberSet;
 
@@ -75,8 +76,8 @@ impl Lease {
 
 impl PrivateConnection {
     fn is_old(&self, now: u64) -> bool {
-        let lifetime = self.upstream.pool().settings.idle_settings.lifetime;
-        now.saturating_sub(self.idle.since) >= lifetime
+        let age = self.upstream.pool().settings.idle_settings.age;
+        now.saturating_sub(self.idle.since) >= millis(age)
     }
 
     /// The connection for another request, if it belongs to `upstream`, is alive, and its endpoint

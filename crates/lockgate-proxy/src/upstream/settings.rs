@@ -1,11 +1,8 @@
 //! The settings of a pool.
 
-use std::time::Duration;
-
-use lockgate_net::proxy_protocol::HeaderVersion;
+use lockgate_rules::{Eject, IdleSettings, ProxyVersion, Queue, Retry};
 
 use super::affinity::Affinity;
-use super::outlier_detection::Eject;
 use super::sessions::Sessions;
 use super::sticky::Sticky;
 
@@ -30,7 +27,7 @@ pub struct Settings {
     pub queue: Queue,
     /// The PROXY header that endpoints are sent; a connection then belongs to one client's
     /// connection.
-    pub proxy_protocol: Option<HeaderVersion>,
+    pub proxy_protocol: Option<ProxyVersion>,
     /// The status and body of the response while no endpoint is up.
     pub maintenance: Option<(u16, ErrorPage)>,
 }
@@ -62,62 +59,4 @@ pub struct ErrorPage {
     pub body: Vec<u8>,
     /// The value of Content-Type, which the configuration has checked.
     pub media_type: String,
-}
-
-/// Limits of idle connections.
-#[derive(Debug, Clone, Copy)]
-pub struct IdleSettings {
-    /// The most idle connections to each endpoint, in each worker; more are closed after a second.
-    pub max: usize,
-    /// Milliseconds without a request after which a connection is closed.
-    pub lifetime: u64,
-    /// Requests after which a connection is closed.
-    pub requests: u64,
-}
-
-impl Default for IdleSettings {
-    fn default() -> Self {
-        Self {
-            max: 256,
-            lifetime: 60_000,
-            requests: 10_000,
-        }
-    }
-}
-
-/// Limits of retries.
-#[derive(Debug, Clone, Copy)]
-pub struct Retry {
-    /// Attempts beyond the first; 0 is none.
-    pub times: u32,
-    /// The share of requests to the pool that may be tried again, in percent: where all fail, more
-    /// attempts only add load.
-    pub budget: u8,
-}
-
-impl Default for Retry {
-    fn default() -> Self {
-        Self {
-            times: 1,
-            budget: 20,
-        }
-    }
-}
-
-/// Limits of the queue of a pool.
-#[derive(Debug, Clone, Copy)]
-pub struct Queue {
-    /// The most waiting requests in the process.
-    pub max: usize,
-    /// The longest wait of each.
-    pub wait: Duration,
-}
-
-impl Default for Queue {
-    fn default() -> Self {
-        Self {
-            max: 1_000,
-            wait: Duration::from_secs(2),
-        }
-    }
 }

@@ -7,13 +7,12 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 use lockgate_net::stream::BufferPool;
+use lockgate_rules::{IdleSettings, Retry};
 
 use super::h2_pool::H2Pool;
 use super::socket_slots::IdleSockets;
-use super::{
-    Endpoint, IdleSettings, Member, Pool, Random, Retry, ReusePolicy, Settings, SocketSlot,
-    SocketSlots,
-};
+use super::{Endpoint, Member, Pool, Random, ReusePolicy, Settings, SocketSlot, SocketSlots};
+use crate::clock::millis;
 use crate::h1::H1Connection;
 use crate::member_set::MemberSet;
 
@@ -115,10 +114,7 @@ impl UpstreamPool {
             max: 0,
             ..IdleSettings::default()
         };
-        let retry = Retry {
-            times: 0,
-            budget: 0,
-        };
+        let retry = Retry::NEVER;
         let settings = Settings {
             idle_settings,
             retry,
@@ -158,7 +154,7 @@ impl UpstreamPool {
         let mut idle = self.idle[member].borrow_mut();
         while let Some(last) = idle.pop_back() {
             if is_alive(&last.link, certain)
-                && now.saturating_sub(last.since) < self.pool.settings.idle_settings.lifetime
+                && now.saturating_sub(last.since) < millis(self.pool.settings.idle_settings.age)
             {
                 return Some(last);
             }
@@ -234,7 +230,7 @@ impl UpstreamPool {
             idle.retain(|one| {
                 place += 1;
                 let age = now.saturating_sub(one.since);
-                age < idle_settings.lifetime
+                age < millis(idle_settings.age)
                     && (place > spare || age < MOMENT)
                     && one.link.stream.is_quiet()
             });

@@ -7,12 +7,11 @@ use std::sync::atomic::AtomicU64;
 use lockgate_config as config;
 use lockgate_config::{BodyChange, Code, ElementEdit};
 use lockgate_content::change::{ChangeRule, ChangeTemplate, Changes, SelectorEdit, TemplatePart};
-use lockgate_proxy::route::Pattern;
+use lockgate_proxy::transform::Rewrite;
 use lockgate_proxy::transform::rewrite::RewriteValue;
-use lockgate_proxy::transform::{self, Purpose, Rewrite};
+use lockgate_rules::Pattern;
 
 use super::MistakeLog;
-use super::matchers::media_range;
 use crate::fetcher::Fetcher;
 
 /// The placeholders of one route, collected while its rules are read.
@@ -88,8 +87,7 @@ impl RouteValues<'_> {
                 Some(fetched) => RewriteValue::Fetched(self.fetcher.fetched(fetched)?),
                 None => {
                     let text = format!("{{{name}}}");
-                    let template =
-                        transform::Template::parse(&text, Purpose::Text, self.pattern).ok()?;
+                    let template = lockgate_rules::Template::text(&text, self.pattern);
                     // Braces around what is no placeholder are kept.
                     template
                         .fixed()
@@ -164,7 +162,7 @@ pub(super) fn rewrite(
     Some(Arc::new(Rewrite {
         changes,
         values: values.values,
-        types: written.types.iter().map(media_range).collect(),
+        types: written.types.clone(),
         max: written.max,
         tag: format!("{:x}", hasher.finish()),
     }))

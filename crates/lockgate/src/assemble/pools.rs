@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use lockgate_config as config;
 use lockgate_config::Config;
-use lockgate_net::proxy_protocol::{HeaderVersion, ProxiedAddresses, Tlvs, encode_v1, encode_v2};
+use lockgate_net::proxy_protocol::{ProxiedAddresses, Tlvs, encode_v1, encode_v2};
 use lockgate_net::tls::Connector;
 use lockgate_proxy::error_response::ErrorPage;
 use lockgate_proxy::upstream::{
-    Affinity, AffinityKey, Balance, Eject, Endpoint, EndpointAddress, IdleSettings, Member, Pool,
-    Queue, Retry, Sessions, Settings, Sticky,
+    Affinity, Balance, Endpoint, EndpointAddress, Member, Pool, Sessions, Settings, Sticky,
 };
+use lockgate_rules::ProxyVersion;
 
 use super::{MistakeLog, tls};
 use crate::prober::{Ask, Check, Prober, Request, Script};
@@ -100,13 +100,15 @@ impl AssembledPools {
             });
         }
         let balance = match written.balance {
-            Some(config::Balance::P2c) => Some(Balance::LatencyAware),
-            Some(config::Balance::Least) => Some(Balance::Least),
-            Some(config::Balance::RoundRobin) => Some(Balance::RoundRobin),
+            Some(config::EndpointChoice::P2c) => Some(Balance::LatencyAware),
+            Some(config::EndpointChoice::Least) => Some(Balance::Least),
+            Some(config::EndpointChoice::RoundRobin) => Some(Balance::RoundRobin),
             // For requests without an affinity to a member.
             None
             | Some(
-                config::Balance::Hash(_) | config::Balance::Sticky(_) | config::Balance::Session,
+                config::EndpointChoice::Hash(_)
+                | config::EndpointChoice::Sticky(_)
+                | config::EndpointChoice::Session,
             ) => None,
         };
         let settings = settings(&name, written, &members);
@@ -152,7 +154,7 @@ impl AssembledPools {
         mistakes: &mut MistakeLog<'_>,
         name: &str,
         pool: &config::EndpointPool,
-        written: &config::Health,
+        written: &config::HealthSettings,
         own: Option<&Arc<Connector>>,
     ) -> Option<Check> {
         let tls = match &written.tls {
@@ -185,10 +187,10 @@ impl AssembledPools {
             }
         };
         let mut preface = Vec::new();
-        match pool.proxy_protocol.map(version) {
+        match pool.proxy_protocol {
             None => {}
-            Some(HeaderVersion::V1) => encode_v1(&mut preface, &ProxiedAddresses::Local),
-            Some(HeaderVersion::V2) => {
+            Some(ProxyVersion::V1) => encode_v1(&mut preface, &ProxiedAddresses::Local),
+            Some(ProxyVersion::V2) => {
                 encode_v2(&mut preface, &ProxiedAddresses::Local, &Tlvs::default())
             }
         }
@@ -245,25 +247,12 @@ fn settings(name: &str, written: &config::EndpointPool, members: &[Member]) -> S
     Settings {
         name: name.to_owned(),
         http2: written.protocol != config::Protocol::Http1,
-        idle_settings: IdleSettings {
-            max: written.idle.max,
-            lifetime: super::millis(written.idle.age),
-            requests: written.idle.requests,
-        },
-        retry: match written.retry {
-            None => Retry {
-                times: 0,
-                budget: 0,
-            },
-            Some(retry) => Retry {
-                times: retry.times,
-                budget: retry.budget,
-            },
-        },
+        idle_settings: written.idle,
+        retry: written.retry,
         affinity: match &written.balance {
-            Some(config::Balance::Hash(key)) => Some(Affinity::Hash(hash_key(key))),
-            Some(config::Balance::Session) => Some(Affinity::Session(Sessions::default())),
-            Some(config::Balance::Sticky(cookie)) => {
+            Some(config::EndpointChoice::Hash(key)) => Some(Affinity::Hash(key.clone())),
+            Some(config::EndpointChoice::Session) => Some(Affinity::Session(Sessions::default())),
+            Some(config::EndpointChoice::Sticky(cookie)) => {
                 let labels = members
                     .iter()
                     .map(|member| member.endpoint().label.as_str());
@@ -272,34 +261,10 @@ fn settings(name: &str, written: &config::EndpointPool, members: &[Member]) -> S
             }
             _ => None,
         },
-        eject: written.eject.as_ref().map(|eject| Eject {
-            errors: eject.errors,
-            time: super::millis(eject.time),
-            statuses: eject.statuses.iter().cloned().flatten().collect(),
-        }),
+        eject: written.eject,
         slow_start: super::millis(written.slow_start),
-        queue: Queue {
-            max: written.queue.max,
-            wait: written.queue.wait,
-        },
-        proxy_protocol: written.proxy_protocol.map(version),
+        queue: written.queue,
+        proxy_protocol: written.proxy_protocol,
         maintenance,
-    }
-}
-
-fn hash_key(written: &config::HashKey) -> AffinityKey {
-    match written {
-        config::HashKey::Client => AffinityKey::Client,
-        config::HashKey::Sni => AffinityKey::ServerName,
-        config::HashKey::Header(name) => AffinityKey::Field(name.as_bytes().into()),
-        config::HashKey::Cookie(name) => AffinityKey::Cookie(name.as_bytes().into()),
-    }
-}
-
-/// A version of the PROXY protocol.
-pub(super) fn version(written: config::ProxyVersion) -> HeaderVersion {
-    match written {
-        config::ProxyVersion::V1 => HeaderVersion::V1,
-        config::ProxyVersion::V2 => HeaderVersion::V2,
     }
 }

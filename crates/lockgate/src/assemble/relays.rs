@@ -6,21 +6,21 @@ use std::sync::Arc;
 use lockgate_config as config;
 use lockgate_net::tls::Acceptors;
 use lockgate_proxy::downstream::{
-    AcceptProxy, HelloMatch, ListenerService, ListenerSettings, RelayRoute, RelaySettings,
-    SecureSites, SentHeader, SniRouter,
+    HelloMatch, ListenerService, ListenerSettings, RelayRoute, RelaySettings, SecureSites,
+    SniRouter,
 };
 use lockgate_proxy::metrics::relay::RelayName;
-use lockgate_proxy::route::HostPattern;
 use lockgate_proxy::shaping::Shape;
+use lockgate_rules::{AcceptProxy, HostPattern};
 
 use super::sites;
 use super::tls::Neighbours;
-use super::{Assembler, DEFERRED, PlannedListener, accept_proxy, address, options, pools, shape};
+use super::{Assembler, DEFERRED, PlannedListener, address, options};
 
 impl Assembler<'_> {
     /// The listener of a table.
     pub(super) fn listener(&mut self, tcp: &config::Tcp) -> Option<PlannedListener> {
-        let shape = tcp.shape.as_ref().map(shape);
+        let shape = tcp.shape.as_ref().map(|shape| Shape::new(&shape.value));
         let (tls, service) = match &tcp.way {
             config::RelaySelection::Proxy(relay) => {
                 let way = self.way(tcp, relay, &tcp.name, shape.as_ref())?;
@@ -31,7 +31,7 @@ impl Assembler<'_> {
                 ListenerService::Sni(Box::new(self.by_hello(tcp, by_hello, shape.as_ref())?)),
             ),
         };
-        let accept_proxy = accept_proxy(tcp.accept_proxy);
+        let accept_proxy = tcp.accept_proxy;
         // Only where clients send first: elsewhere a server's greeting would be held up.
         let client_first = match &service {
             ListenerService::Relay(_) => tls.is_some() || accept_proxy == AcceptProxy::Require,
@@ -99,10 +99,7 @@ impl Assembler<'_> {
         let relaying = RelaySettings {
             index: place,
             pool,
-            proxy_protocol: relay.proxy_protocol.map(|header| match header {
-                config::SentHeader::Own(version) => SentHeader::Own(pools::version(version)),
-                config::SentHeader::Pass => SentHeader::Pass,
-            }),
+            proxy_protocol: relay.proxy_protocol,
             connect: tcp.timeouts.connect,
             idle: tcp.timeouts.tunnel_idle,
             keepalive: self.config.socket.keepalive,
@@ -115,10 +112,10 @@ impl Assembler<'_> {
     fn by_hello(
         &mut self,
         tcp: &config::Tcp,
-        written: &config::ByHello,
+        written: &config::RelaysByHello,
         shape: Option<&Arc<Shape>>,
     ) -> Option<SniRouter> {
-        let config::ByHello { alpn, sni, default } = written;
+        let config::RelaysByHello { alpn, sni, default } = written;
         let alpn = alpn.iter().map(|(name, relay)| {
             (
                 format!("{} {name}", tcp.name),
@@ -129,7 +126,7 @@ impl Assembler<'_> {
         let sni = sni.iter().map(|(host, relay)| {
             (
                 format!("{} {host}", tcp.name),
-                HelloMatch::Name(sites::host(host)),
+                HelloMatch::Name(host.clone()),
                 relay,
             )
         });
@@ -161,10 +158,7 @@ impl Assembler<'_> {
         if sites.is_empty() {
             return Some(None);
         }
-        let hosts = sites
-            .iter()
-            .flat_map(|one| &one.site.hosts)
-            .map(sites::host);
+        let hosts = sites.iter().flat_map(|one| &one.site.hosts).cloned();
         let hosts = hosts.chain(others.then_some(HostPattern::Any)).collect();
         Some(Some((
             hosts,

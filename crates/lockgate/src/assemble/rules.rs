@@ -10,26 +10,19 @@ use std::sync::Arc;
 use std::thread;
 
 use lockgate_config as config;
-use lockgate_config::{Cidr, Code, SourceSpan};
+use lockgate_config::{Code, SharedSetting, SourceSpan};
 use lockgate_net::token_bucket::TokenRate;
 use lockgate_proxy::admit::basic_auth::PasswordFile;
 use lockgate_proxy::admit::networks::Networks;
 use lockgate_proxy::admit::password_pool::PasswordPool;
-use lockgate_proxy::admit::rate_limit::{BUCKETS, Buckets, RateLimit};
+use lockgate_proxy::admit::rate_limit::{BUCKETS, Buckets, RateLimiter};
 use lockgate_proxy::error_response::{ErrorPage, ErrorPages};
-use lockgate_proxy::route::Pattern;
-use lockgate_proxy::rules::{Rates, RouteRules};
+use lockgate_proxy::rules::RouteRules;
 use lockgate_proxy::shaping::Shape;
-use lockgate_proxy::site::{
-    Action, Admission, Auth, BasicAuth, FixedResponse, Gatekeeper, LimitScope, RequestLimit,
-};
-use lockgate_proxy::transform::redirect_map::{Moved, RedirectError};
-use lockgate_proxy::transform::{
-    HeaderOp, HeaderRule, HeaderRules, Purpose, RedirectMap, TargetRewrite, Template, Types,
-};
+use lockgate_proxy::site::{Admission, Auth, BasicAuth, Gatekeeper, RequestLimit};
+use lockgate_rules::{HeaderRules, MinRates, RateLimit, ShapeRates, TargetRewrite};
 
-use super::matchers::pattern_of;
-use super::{MistakeLog, answers, changes, millis, shape};
+use super::{MistakeLog, changes};
 use crate::fetcher::Fetcher;
 
 /// The longest error page in bytes: every failure may send one.
@@ -40,7 +33,7 @@ const LONGEST_PAGE: u64 = 1 << 20;
 pub(super) struct SharedRules {
     buckets: Option<Arc<Buckets>>,
     /// Rate limits by their place in the configuration: routes that inherit one share it.
-    limits: HashMap<String, RateLimit>,
+    limits: HashMap<String, RateLimiter>,
     /// Byte rates, likewise.
     shapes: HashMap<String, Arc<Shape>>,
     verifier: Option<Arc<PasswordPool>>,
@@ -49,8 +42,6 @@ pub(super) struct SharedRules {
     pages: HashMap<PathBuf, Option<ErrorPage>>,
     /// Sets of error pages: routes with the same files share one.
     page_sets: HashMap<Vec<(u16, PathBuf)>, Arc<ErrorPages>>,
-    /// Redirect maps by their files: routes with the same file share one.
-    redirects: HashMap<PathBuf, Option<Arc<RedirectMap>>>,
 }
 
 impl SharedRules {
@@ -65,7 +56,7 @@ impl SharedRules {
     pub(super) fn admission(&mut self, route: &config::SiteRoute, auth: Option<Auth>) -> Admission {
         let written = &route.rules;
         Admission {
-            networks: Networks::new(&networks(&written.allow), &networks(&written.deny)),
+            networks: Networks::new(&written.allow, &written.deny),
             limit: written.limit.as_ref().map(|limit| self.limit(limit)),
             auth,
         }
@@ -76,107 +67,52 @@ impl SharedRules {
         &mut self,
         mistakes: &mut MistakeLog<'_>,
         route: &config::SiteRoute,
-        pattern: &Pattern,
-        auth: Option<&Auth>,
         fetcher: &Fetcher,
     ) -> Option<RouteRules> {
         let written = &route.rules;
-        // All of them are made before the first failure returns: every mistake is reported at once.
-        let target = target(mistakes, route, pattern);
-        let request_headers = headers(mistakes, route, &written.request_headers, pattern);
-        let headers = headers(mistakes, route, &written.headers, pattern);
+        // Both are made before the first failure returns: every mistake is reported at once.
         let pages = self.pages(mistakes, &written.error_pages);
-        let redirects = match &written.redirects {
+        let rewrite = match &written.rewrite_body {
+            Some(changes) => changes::rewrite(mistakes, changes, &route.pattern, fetcher).map(Some),
             None => Some(None),
-            Some(map) => self.redirects(mistakes, map).map(Some),
         };
         Some(RouteRules {
-            target: target?,
-            request_headers: match auth {
-                Some(Auth::Forward(service)) => request_headers?.reserving(&service.copy),
-                _ => request_headers?,
-            },
-            headers: headers?,
+            target: written.target.clone(),
+            request_headers: written.request_headers.clone(),
+            headers: written.headers.clone(),
             body_max: written.body_max,
-            rates: rates(&written.rates),
+            rates: written.rates,
             shape: written.shape.as_ref().map(|shape| self.shape(shape)),
             trace: written.trace,
-            cache: match &written.cache {
-                Some(cache) => Some(answers::caching(mistakes, route, cache)?),
-                None => None,
-            },
-            rewrite: match &written.rewrite_body {
-                Some(changes) => Some(changes::rewrite(mistakes, changes, pattern, fetcher)?),
-                None => None,
-            },
-            compress: written.compress.as_ref().map(answers::compress),
-            cors: written.cors.as_ref().map(answers::cors),
+            cache: written.cache.clone(),
+            rewrite: rewrite?,
+            compress: written.compress.clone(),
+            cors: written.cors.clone(),
             rewrite_location: written.rewrite_location,
             pages: pages?,
-            redirects: redirects?,
+            redirects: written.redirects.as_ref().map(|file| Arc::clone(&file.map)),
             raw_paths: written.raw_paths,
         })
     }
 
-    fn redirects(
-        &mut self,
-        mistakes: &mut MistakeLog<'_>,
-        written: &config::RedirectMap,
-    ) -> Option<Arc<RedirectMap>> {
-        if let Some(known) = self.redirects.get(&written.file) {
-            return known.clone();
-        }
-        let froms: Vec<String> = written
-            .entries
-            .iter()
-            .map(|one| one.from.clone() + if one.below { "*" } else { "" })
-            .collect();
-        let each = written.entries.iter().zip(&froms);
-        let made = RedirectMap::new(each.map(|(one, from)| Moved {
-            from,
-            to: &one.to,
-            status: one.status,
-        }));
-        let complain = |error: RedirectError| {
-            let from = froms.get(error.number).map_or("", String::as_str);
-            let message = format!("{}: {from:?}: {error}", written.file.display());
-            mistakes.error(Code::BadRedirect, &written.at, message, "");
-        };
-        let map = made.map_err(complain).ok().map(Arc::new);
-        self.redirects.insert(written.file.clone(), map.clone());
-        map
-    }
-
-    pub(super) fn limit(&mut self, written: &config::RateLimit) -> RequestLimit {
+    pub(super) fn limit(&mut self, written: &SharedSetting<RateLimit>) -> RequestLimit {
+        let SharedSetting { value, at } = written;
         let buckets = self.buckets.get_or_insert_with(|| Buckets::new(BUCKETS));
-        let limit = self
-            .limits
-            .entry(written.at.to_string())
-            .or_insert_with(|| {
-                let at_least_one = |count| NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN);
-                let (count, burst) = (at_least_one(written.count), at_least_one(written.burst));
-                buckets.limit(TokenRate::new(count, written.every, burst))
-            });
-        let by = match &written.per {
-            config::LimitKey::Client => LimitScope::Client,
-            config::LimitKey::Header(name) => {
-                LimitScope::Field(name.to_ascii_lowercase().into_bytes())
-            }
-            config::LimitKey::Route => LimitScope::Route,
-        };
+        let limit = self.limits.entry(at.to_string()).or_insert_with(|| {
+            let at_least_one = |count| NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN);
+            let (count, burst) = (at_least_one(value.count), at_least_one(value.burst));
+            buckets.limit(TokenRate::new(count, value.every, burst))
+        });
         RequestLimit {
             limit: limit.clone(),
-            by,
-            status: written.status,
+            by: value.per.clone(),
+            status: value.status,
         }
     }
 
-    fn shape(&mut self, written: &config::Shape) -> Arc<Shape> {
-        let shape = self
-            .shapes
-            .entry(written.at.to_string())
-            .or_insert_with(|| shape(written));
-        Arc::clone(shape)
+    fn shape(&mut self, written: &SharedSetting<ShapeRates>) -> Arc<Shape> {
+        let shape = self.shapes.entry(written.at.to_string());
+        Arc::clone(shape.or_insert_with(|| Shape::new(&written.value)))
     }
 
     pub(super) fn basic(
@@ -308,68 +244,14 @@ pub(super) fn folder(mistakes: &mut MistakeLog<'_>, files: &config::StaticFiles)
     }
 }
 
-/// The paths that are tried instead of the request's (`try`).
-pub(super) fn attempts(
-    mistakes: &mut MistakeLog<'_>,
-    route: &config::SiteRoute,
-    pattern: &Pattern,
-    files: &config::StaticFiles,
-) -> Option<Vec<Template>> {
-    let attempts = files.attempts.iter();
-    attempts
-        .map(|attempt| template(mistakes, route, attempt, Purpose::Target, pattern))
-        .collect()
-}
-
-/// The media types that a route sets itself.
-pub(super) fn types(
-    mistakes: &mut MistakeLog<'_>,
-    route: &config::SiteRoute,
-    written: &config::FileTypes,
-) -> Option<Types> {
-    let mut path = |(path, media_type): &(config::Pattern, String)| {
-        pattern_of(mistakes, route, path).map(|pattern| (pattern, media_type.clone()))
-    };
-    let paths = written.paths.iter().map(&mut path).collect::<Option<_>>()?;
-    Some(Types {
-        paths,
-        extensions: written.extensions.clone(),
-    })
-}
-
-pub(super) fn redirect(
-    mistakes: &mut MistakeLog<'_>,
-    route: &config::SiteRoute,
-    pattern: &Pattern,
-    to: &str,
-    status: u16,
-) -> Option<Action> {
-    let to = template(mistakes, route, to, Purpose::Redirect, pattern)?;
-    Some(Action::Redirect { to, status })
-}
-
-pub(super) fn respond(
-    mistakes: &mut MistakeLog<'_>,
-    route: &config::SiteRoute,
-    pattern: &Pattern,
-    answer: &config::Answer,
-) -> Option<Action> {
-    let body = template(mistakes, route, &answer.body, Purpose::Text, pattern)?;
-    Some(Action::Respond(FixedResponse {
-        status: answer.status,
-        body,
-        media_type: answer.media_type.clone(),
-    }))
-}
-
 /// The rules of a route for which the configuration sets none.
-pub(super) fn defaults(written: &config::Rates) -> RouteRules {
+pub(super) fn defaults(rates: MinRates) -> RouteRules {
     RouteRules {
         target: TargetRewrite::None,
         request_headers: HeaderRules::default(),
         headers: HeaderRules::default(),
         body_max: None,
-        rates: rates(written),
+        rates,
         shape: None,
         trace: None,
         cache: None,
@@ -381,85 +263,4 @@ pub(super) fn defaults(written: &config::Rates) -> RouteRules {
         redirects: None,
         raw_paths: false,
     }
-}
-
-fn target(
-    mistakes: &mut MistakeLog<'_>,
-    route: &config::SiteRoute,
-    pattern: &Pattern,
-) -> Option<TargetRewrite> {
-    match &route.rules.rewrite {
-        Some(to) => {
-            template(mistakes, route, to, Purpose::Target, pattern).map(TargetRewrite::Template)
-        }
-        None if route.rules.strip_prefix => Some(TargetRewrite::StripPrefix),
-        None => Some(TargetRewrite::None),
-    }
-}
-
-fn headers(
-    mistakes: &mut MistakeLog<'_>,
-    route: &config::SiteRoute,
-    written: &[config::HeaderRule],
-    pattern: &Pattern,
-) -> Option<HeaderRules> {
-    let mut rules = Vec::new();
-    let mut line = |text: &String| template(mistakes, route, text, Purpose::Text, pattern);
-    for rule in written {
-        let op = match &rule.change {
-            config::HeaderChange::Set(lines) => {
-                HeaderOp::Set(lines.iter().map(&mut line).collect::<Option<_>>()?)
-            }
-            config::HeaderChange::Add(lines) => {
-                HeaderOp::Add(lines.iter().map(&mut line).collect::<Option<_>>()?)
-            }
-            config::HeaderChange::Default(text) => HeaderOp::Default(line(text)?),
-            config::HeaderChange::Remove => HeaderOp::Remove,
-        };
-        rules.push(HeaderRule {
-            name: rule.name.clone().into_bytes(),
-            op,
-        });
-    }
-    let complain = |error: lockgate_proxy::transform::HeaderError| {
-        mistakes.error(Code::BadField, &route.at, error.to_string(), "");
-    };
-    HeaderRules::new(rules).map_err(complain).ok()
-}
-
-fn template(
-    mistakes: &mut MistakeLog<'_>,
-    route: &config::SiteRoute,
-    text: &str,
-    purpose: Purpose,
-    pattern: &Pattern,
-) -> Option<Template> {
-    let complain = |error: lockgate_proxy::transform::TemplateError| {
-        mistakes.error(
-            Code::BadPlaceholder,
-            &route.at,
-            format!("{text:?}: {error}"),
-            "",
-        );
-    };
-    Template::parse(text, purpose, pattern)
-        .map_err(complain)
-        .ok()
-}
-
-/// Minimum rates of clients.
-pub(super) fn rates(written: &config::Rates) -> Rates {
-    Rates {
-        min_in: written.min_in,
-        min_out: written.min_out,
-        grace: millis(written.grace),
-    }
-}
-
-/// Networks as the proxy has them.
-pub(super) fn networks(written: &[Cidr]) -> Vec<(std::net::IpAddr, u8)> {
-    written
-        .iter()
-        .map(|network| (network.addr(), network.prefix()))
-        .collect()
 }

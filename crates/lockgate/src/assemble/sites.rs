@@ -1,30 +1,28 @@
 //! Sites as they run: sites on one address become one listener, with one table of hosts and paths.
 
 use std::collections::HashMap;
-use std::num::{NonZeroU32, NonZeroUsize};
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
 use lockgate_config as config;
-use lockgate_config::{Code, Config, Host, ListenAddr, Protocol, SiteListener, SourceSpan};
+use lockgate_config::{Code, Config, ListenAddr, Protocol, SiteListener, SourceSpan};
 use lockgate_http::h1::HeadLimits;
 use lockgate_net::thread_pool::ThreadPool;
-use lockgate_net::token_bucket::TokenRate;
 use lockgate_proxy::action::forward_auth::ForwardAuth;
 use lockgate_proxy::action::proxy::Proxy;
 use lockgate_proxy::admit::basic_auth::PasswordFile;
 use lockgate_proxy::downstream::{ListenerService, ListenerSettings, SecureSites};
 use lockgate_proxy::error_response::ErrorPages;
 use lockgate_proxy::files::{Files, Symlinks};
-use lockgate_proxy::route::{
-    Clash, HostPattern, Pattern, RouteEntry, Router, SiteRoutes, Unreachable,
-};
+use lockgate_proxy::route::{Clash, RouteEntry, Router, SiteRoutes, Unreachable};
 use lockgate_proxy::site::{self, Action, Admission, Auth};
 use lockgate_proxy::upstream::Pool;
+use lockgate_rules::{HostPattern, Pattern};
 
 use super::rules::{self, SharedRules};
 use super::tls::Neighbours;
-use super::{Assembler, DEFERRED, PlannedListener, accept_proxy, address, matchers, options};
+use super::{Assembler, DEFERRED, PlannedListener, address, options};
 
 /// The state that the sites of all listeners share.
 #[derive(Default)]
@@ -166,7 +164,7 @@ impl Assembler<'_> {
         let listener = ListenerSettings {
             name,
             tls,
-            accept_proxy: accept_proxy(first.accept_proxy),
+            accept_proxy: first.accept_proxy,
             handshake: config.timeouts.handshake,
             service: ListenerService::Http(Box::new(table)),
         };
@@ -213,14 +211,15 @@ impl Assembler<'_> {
         let mut table = SiteTable::default();
         let mut whole = true;
         for one in sites.iter().filter(|one| !one.redirects) {
-            let hosts = one.site.hosts.iter().map(host).collect();
+            let hosts = one.site.hosts.clone();
             whole &= self.serve(&mut table, one, hosts).is_some();
         }
         for one in sites.iter().filter(|one| one.redirects) {
             // A host that is served on this address is not redirected.
             let free =
                 |host: &HostPattern| !table.hosts.iter().any(|site| site.hosts.contains(host));
-            let hosts: Vec<HostPattern> = one.site.hosts.iter().map(host).filter(free).collect();
+            let hosts = one.site.hosts.iter().filter(|host| free(host));
+            let hosts: Vec<HostPattern> = hosts.cloned().collect();
             if !hosts.is_empty() {
                 self.redirect(&mut table, one, hosts);
             }
@@ -241,18 +240,9 @@ impl Assembler<'_> {
     }
 
     fn unreachable(&mut self, table: &SiteTable, unreachable: &[Unreachable]) {
-        let raw = |route: usize| {
-            table
-                .routes
-                .get(route)
-                .is_some_and(|route| route.rules.raw_paths)
-        };
         for one in unreachable {
             let at = match one {
-                Unreachable::Path { route, .. } if raw(*route) => continue,
-                Unreachable::Path { route, .. } | Unreachable::Connect { route, .. } => {
-                    table.route_places.get(*route)
-                }
+                Unreachable::Connect { route, .. } => table.route_places.get(*route),
                 Unreachable::Site { site } | Unreachable::Host { site, .. } => {
                     table.site_places.get(*site)
                 }
@@ -296,7 +286,7 @@ impl Assembler<'_> {
         let mut own = Vec::new();
         let mut whole = Some(());
         for route in &site.routes {
-            let Some((pattern, made)) = self.route(site, route) else {
+            let Some(made) = self.route(site, route) else {
                 whole = None;
                 continue;
             };
@@ -306,7 +296,7 @@ impl Assembler<'_> {
                 .map(|method| method.clone().into_bytes());
             own.push(RouteEntry {
                 method,
-                pattern,
+                pattern: route.pattern.clone(),
                 value: table.routes.len(),
             });
             table.routes.push(made);
@@ -337,7 +327,7 @@ impl Assembler<'_> {
             name: String::new(),
             action: Action::Secure(self.config.ports.https),
             admission: Admission::default(),
-            rules: rules::defaults(&self.config.rates),
+            rules: rules::defaults(self.config.rates),
         });
         table.route_places.push(served.site.at.clone());
         table.add(served, hosts, vec![rule], Arc::default());
@@ -347,21 +337,17 @@ impl Assembler<'_> {
         &mut self,
         site: &config::HostedSite,
         route: &config::SiteRoute,
-    ) -> Option<(Pattern, site::Route)> {
-        let pattern = matchers::pattern(&mut self.mistakes, route)?;
+    ) -> Option<site::Route> {
         let action = match &route.action {
             config::RouteAction::Proxy(pool) => self
                 .proxy(site, *pool, &route.rules.timeouts)
                 .map(Action::Proxy),
-            config::RouteAction::Files(files) => {
-                self.files(route, &pattern, files).map(Action::Files)
-            }
-            config::RouteAction::Redirect { to, status } => {
-                rules::redirect(&mut self.mistakes, route, &pattern, to, *status)
-            }
-            config::RouteAction::Respond(answer) => {
-                rules::respond(&mut self.mistakes, route, &pattern, answer)
-            }
+            config::RouteAction::Files(files) => self.files(files).map(Action::Files),
+            config::RouteAction::Redirect { to, status } => Some(Action::Redirect {
+                to: to.clone(),
+                status: *status,
+            }),
+            config::RouteAction::Respond(response) => Some(Action::Respond(response.clone())),
         };
         let auth = match &route.rules.auth {
             None => Some(None),
@@ -377,30 +363,22 @@ impl Assembler<'_> {
         };
         // Also after that mistake, the other mistakes are reported.
         let (whole, auth) = (auth.is_some(), auth.flatten());
-        let rules = self.sites.guards.rules(
-            &mut self.mistakes,
-            route,
-            &pattern,
-            auth.as_ref(),
-            &self.fetcher,
-        );
-        let admission = self.sites.guards.admission(route, auth);
+        let guards = &mut self.sites.guards;
+        let rules = guards.rules(&mut self.mistakes, route, &self.fetcher);
+        let admission = guards.admission(route, auth);
         let (action, rules) = (action?, rules.filter(|_| whole)?);
-        Some((
-            pattern,
-            site::Route {
-                name: route.name.clone(),
-                action,
-                admission,
-                rules,
-            },
-        ))
+        Some(site::Route {
+            name: route.name.clone(),
+            action,
+            admission,
+            rules,
+        })
     }
 
     fn forward_auth(
         &mut self,
         site: &config::HostedSite,
-        written: &config::ForwardAuth,
+        written: &config::AuthService,
         timeouts: &config::Timeouts,
     ) -> Option<ForwardAuth> {
         let upstream = self.upstream(written.pool, &format!("{} auth", site.name))?;
@@ -423,19 +401,12 @@ impl Assembler<'_> {
                 .iter()
                 .map(|name| name.clone().into_bytes())
                 .collect(),
-            rules: rules::defaults(&self.config.rates),
+            rules: rules::defaults(self.config.rates),
         })
     }
 
-    fn files(
-        &mut self,
-        route: &config::SiteRoute,
-        pattern: &Pattern,
-        files: &config::StaticFiles,
-    ) -> Option<Arc<Files>> {
+    fn files(&mut self, files: &config::StaticFiles) -> Option<Arc<Files>> {
         let there = rules::folder(&mut self.mistakes, files);
-        let attempts = rules::attempts(&mut self.mistakes, route, pattern, files);
-        let types = rules::types(&mut self.mistakes, route, &files.types);
         let place = self.sites.files;
         self.sites.files += 1;
         let threads = self.sites.threads.get_or_insert_with(|| FileThreads {
@@ -443,23 +414,23 @@ impl Assembler<'_> {
             lister: ThreadPool::new("listings", NonZeroUsize::MIN),
             compressors: ThreadPool::new("compress", DISK_THREADS),
         });
-        let (attempts, types, threads) = (attempts?, types?, threads.clone());
+        let threads = threads.clone();
         there.then(|| {
             Arc::new(Files {
                 id: place,
                 root: files.root.clone(),
                 symlinks: match files.symlinks {
-                    config::Symlinks::Inside => Symlinks::Inside,
-                    config::Symlinks::Follow => Symlinks::Follow,
+                    config::SymlinkRule::Inside => Symlinks::Inside,
+                    config::SymlinkRule::Follow => Symlinks::Follow,
                 },
                 index: files.index.clone(),
                 clean_urls: files.clean_urls,
-                attempts,
+                attempts: files.attempts.clone(),
                 spa: files.fallback.clone().map(String::into_bytes),
                 not_found: files.not_found.clone().map(String::into_bytes),
                 listing: files.listing,
                 hidden: files.hidden,
-                types,
+                types: files.types.clone(),
                 charset: files.charset.clone(),
                 precompressed: files.precompressed,
                 threads: threads.disk,
@@ -520,15 +491,10 @@ impl SiteTable {
     ) {
         self.hosts.push(SiteRoutes { hosts, routes });
         let name = served.site.name.clone();
-        let log = match served.site.access_log {
-            config::SiteLog::Shared => site::SiteLog::Shared,
-            config::SiteLog::Off => site::SiteLog::Off,
-            config::SiteLog::Own(number) => site::SiteLog::Own(number),
-        };
         self.sites.push(site::Site {
             name,
             index: served.place,
-            log,
+            log: served.site.access_log,
             pages,
             tls_rules: 0,
         });
@@ -588,14 +554,6 @@ fn protocols_of(sites: &[SiteAtAddress<'_>]) -> Vec<Protocol> {
     }
 }
 
-pub(super) fn host(written: &Host) -> HostPattern {
-    match written {
-        Host::Any => HostPattern::Any,
-        Host::Exact(host) => HostPattern::Exact(host.clone()),
-        Host::Under(host) => HostPattern::Under(host.clone()),
-    }
-}
-
 /// Sites with the settings that all listeners share, and no protocol yet.
 pub(super) fn served(
     config: &Config,
@@ -611,8 +569,8 @@ pub(super) fn served(
         head: config.timeouts.head,
         idle: config.timeouts.idle,
         requests: config.limits.requests.unwrap_or(u64::MAX),
-        rates: rules::rates(&config.rates),
-        http2: http2(&config.http2),
+        rates: config.rates,
+        http2: config.http2,
         tunnels: false,
         http1: false,
         h2c: false,
@@ -623,21 +581,5 @@ fn head_limits(written: &config::ProcessLimits) -> HeadLimits {
     HeadLimits {
         head: usize::try_from(written.head).unwrap_or(usize::MAX),
         fields: written.fields,
-    }
-}
-
-/// The limits of one HTTP/2 connection.
-fn http2(written: &config::Http2) -> site::Http2 {
-    let at_least_one = |count| NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN);
-    let allowance = |written: config::Allowance| {
-        let (count, burst) = (at_least_one(written.count), at_least_one(written.burst));
-        TokenRate::new(count, written.every, burst)
-    };
-    site::Http2 {
-        streams: written.streams,
-        window: written.window,
-        connection_window: written.connection_window,
-        resets: allowance(written.resets),
-        control: allowance(written.control),
     }
 }

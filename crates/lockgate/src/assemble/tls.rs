@@ -12,6 +12,7 @@ use lockgate_net::tls::{
     self, Acceptor, Acceptors, CertError, Connector, ConnectorError, Policy, TicketRing,
     TlsSetupError, Warning,
 };
+use lockgate_rules::HostPattern;
 
 use super::MistakeLog;
 
@@ -57,8 +58,8 @@ impl TicketRings {
                 .as_ref()
                 .map(|auth| tls::ClientAuthSettings {
                     mode: match auth.mode {
-                        config::ClientAuthMode::Require => tls::ClientAuthMode::Require,
-                        config::ClientAuthMode::Request => tls::ClientAuthMode::Request,
+                        config::ClientCertificates::Require => tls::ClientAuthMode::Require,
+                        config::ClientCertificates::Request => tls::ClientAuthMode::Request,
                     },
                     ca: auth.ca.clone(),
                 }),
@@ -117,11 +118,11 @@ impl TicketRings {
                 .or(written.default.clone().filter(|_| meant));
             for host in &site.hosts {
                 match host {
-                    config::Host::Any => default = place,
-                    config::Host::Exact(name) => {
+                    HostPattern::Any => default = place,
+                    HostPattern::Exact(name) => {
                         names.push((tls::SniPattern::Exact(name.clone()), place))
                     }
-                    config::Host::Under(name) => {
+                    HostPattern::Under(name) => {
                         names.push((tls::SniPattern::Under(name.clone()), place))
                     }
                 }
@@ -201,8 +202,8 @@ pub(super) enum Neighbours {
     Relays,
 }
 
-fn is_ip(host: &config::Host) -> bool {
-    let config::Host::Exact(host) = host else {
+fn is_ip(host: &HostPattern) -> bool {
+    let HostPattern::Exact(host) = host else {
         return false;
     };
     host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok()
@@ -220,7 +221,7 @@ fn same_rules(one: &config::DownstreamTls, other: &config::DownstreamTls) -> boo
 
 /// Whether the default is the only certificate of a table: both have the same place.
 fn is_only(written: &config::DownstreamTls) -> bool {
-    let same = |one: &config::CertFiles, other: &config::CertFiles| {
+    let same = |one: &config::CertPaths, other: &config::CertPaths| {
         one == other && one.at.to_string() == other.at.to_string()
     };
     written
@@ -233,7 +234,7 @@ fn is_only(written: &config::DownstreamTls) -> bool {
 fn warn_uncovered(
     mistakes: &mut MistakeLog<'_>,
     site: &config::HostedSite,
-    host: &config::Host,
+    host: &HostPattern,
     certs: &[tls::CertSummary],
 ) {
     let has = |wanted: &str| {
@@ -242,8 +243,8 @@ fn warn_uncovered(
             .any(|cert| cert.facts.names.iter().any(|name| name == wanted))
     };
     let (covered, shown) = match host {
-        config::Host::Any => return,
-        config::Host::Exact(host) => {
+        HostPattern::Any => return,
+        HostPattern::Exact(host) => {
             let address = host
                 .trim_start_matches('[')
                 .trim_end_matches(']')
@@ -258,7 +259,7 @@ fn warn_uncovered(
                 host.clone(),
             )
         }
-        config::Host::Under(parent) => (has(&format!("*.{parent}")), format!("*.{parent}")),
+        HostPattern::Under(parent) => (has(&format!("*.{parent}")), format!("*.{parent}")),
     };
     if !covered {
         let message = format!("no certificate covers {shown}");
@@ -274,8 +275,8 @@ fn warn_uncovered(
 }
 
 /// Each certificate once, at its last place: each site lists its own before those of `[tls]`.
-fn last_of_each(certs: Vec<config::CertFiles>) -> Vec<config::CertFiles> {
-    let mut kept: Vec<config::CertFiles> = Vec::new();
+fn last_of_each(certs: Vec<config::CertPaths>) -> Vec<config::CertPaths> {
+    let mut kept: Vec<config::CertPaths> = Vec::new();
     for one in certs.into_iter().rev() {
         if !kept.contains(&one) {
             kept.push(one);
@@ -290,8 +291,8 @@ pub(super) fn connector(
     written: &config::UpstreamTls,
 ) -> Option<Arc<Connector>> {
     let ca = match &written.ca {
-        config::CaSource::System => tls::CaSource::System,
-        config::CaSource::File(path) => tls::CaSource::File(path.clone()),
+        config::AuthoritySource::System => tls::CaSource::System,
+        config::AuthoritySource::File(path) => tls::CaSource::File(path.clone()),
     };
     let settings = tls::ClientSettings {
         alpn: written
@@ -306,7 +307,7 @@ pub(super) fn connector(
         Ok(connector) => Some(Arc::new(connector)),
         Err(error) => {
             match (&error, &written.ca) {
-                (ConnectorError::Ca(_), config::CaSource::File(path)) => {
+                (ConnectorError::Ca(_), config::AuthoritySource::File(path)) => {
                     let cure = "a PEM file with the certificates of the authorities";
                     mistakes.file(
                         path,
@@ -316,7 +317,7 @@ pub(super) fn connector(
                         cure,
                     );
                 }
-                (ConnectorError::Ca(_), config::CaSource::System) => {
+                (ConnectorError::Ca(_), config::AuthoritySource::System) => {
                     mistakes.error(
                         Code::AuthorityUnreadable,
                         &written.at,
@@ -452,7 +453,7 @@ fn place_of_file<'a>(
 /// The files of certificates, without certificates of authorities that a pattern also matched.
 fn certificates(
     mistakes: &mut MistakeLog<'_>,
-    written: &[config::CertFiles],
+    written: &[config::CertPaths],
 ) -> Vec<tls::CertFiles> {
     let mut certs = Vec::new();
     for one in written {
@@ -472,7 +473,7 @@ fn certificates(
     certs
 }
 
-fn files(written: &config::CertFiles) -> tls::CertFiles {
+fn files(written: &config::CertPaths) -> tls::CertFiles {
     tls::CertFiles {
         cert: written.cert.clone(),
         key: written.key.clone(),

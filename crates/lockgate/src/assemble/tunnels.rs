@@ -3,25 +3,23 @@
 use std::sync::Arc;
 
 use lockgate_config as config;
-use lockgate_config::{Host, TargetName, TargetRule};
 use lockgate_http::forwarding::ForwardedClient;
 use lockgate_net::name_cache::NameCache;
 use lockgate_proxy::action::forward_proxy::{Connect, Forward};
 use lockgate_proxy::action::proxy::Proxy;
 use lockgate_proxy::admit::networks::Networks;
-use lockgate_proxy::admit::targets::{TargetMatch, TargetPattern, TunnelTargets};
+use lockgate_proxy::admit::targets::TunnelTargets;
 use lockgate_proxy::downstream::{ListenerService, ListenerSettings};
 use lockgate_proxy::exchange::TunnelLimits;
 use lockgate_proxy::limits::{KeyedLimit, PerClient};
-use lockgate_proxy::route::{self, HostPattern, Pattern, Router, SiteRoutes};
+use lockgate_proxy::route::{self, Router, SiteRoutes};
 use lockgate_proxy::rules::RouteRules;
+use lockgate_proxy::shaping::Shape;
 use lockgate_proxy::site::{self, Action, Admission, Gatekeeper};
-use lockgate_proxy::transform::{HeaderOp, HeaderRule, HeaderRules};
+use lockgate_rules::{HeaderOp, HeaderRule, HeaderRules, HostPattern, Pattern, SiteLog};
 
 use super::sites::served;
-use super::{
-    Assembler, DEFERRED, PlannedListener, accept_proxy, address, options, pools, rules, shape,
-};
+use super::{Assembler, DEFERRED, PlannedListener, address, options, rules};
 
 /// Names that one client may have looked up at once: half of the look-ups that may hang before all
 /// wait. A browser that opens with all of its tabs needs fewer.
@@ -73,8 +71,8 @@ impl Assembler<'_> {
             .limit
             .as_ref()
             .map(|limit| self.sites.guards.limit(limit));
-        let shape = tunnel.shape.as_ref().map(shape);
-        let networks = Networks::new(&rules::networks(&tunnel.clients), &[]);
+        let shape = tunnel.shape.as_ref().map(|shape| Shape::new(&shape.value));
+        let networks = Networks::new(&tunnel.clients, &[]);
         let route = site::Route {
             name: String::new(),
             action: Action::Connect(Box::new(self.connect(tunnel))),
@@ -101,7 +99,7 @@ impl Assembler<'_> {
         let site = site::Site {
             name: tunnel.name.clone(),
             index: place,
-            log: site::SiteLog::Shared,
+            log: SiteLog::Shared,
             pages: Arc::default(),
             tls_rules: 0,
         };
@@ -114,7 +112,7 @@ impl Assembler<'_> {
         let listener = ListenerSettings {
             name: tunnel.name.clone(),
             tls,
-            accept_proxy: accept_proxy(tunnel.accept_proxy),
+            accept_proxy: tunnel.accept_proxy,
             handshake: tunnel.timeouts.handshake,
             service: ListenerService::Http(Box::new(sites)),
         };
@@ -140,7 +138,7 @@ impl Assembler<'_> {
     /// The rules of forwarded requests: fields between a client and its proxy are removed (RFC 9110
     /// §11.7).
     fn forwarded(&self, tunnel: &config::TunnelListener) -> RouteRules {
-        let bare = rules::defaults(&self.config.rates);
+        let bare = rules::defaults(self.config.rates);
         if !tunnel.forward {
             return bare;
         }
@@ -149,8 +147,7 @@ impl Assembler<'_> {
                 name: name.as_bytes().to_vec(),
                 op: HeaderOp::Remove,
             };
-            HeaderRules::new(names.iter().map(remove).collect())
-                .expect("each of them may be removed")
+            HeaderRules::new(names.iter().map(remove)).expect("each of them may be removed")
         };
         RouteRules {
             request_headers: without(&["proxy-authorization", "proxy-authenticate"]),
@@ -161,9 +158,8 @@ impl Assembler<'_> {
 
     fn connect(&mut self, tunnel: &config::TunnelListener) -> Connect {
         let TunnelLookups { names, look_ups } = self.tunnels.clone();
-        let rules = |written: &[TargetRule]| written.iter().map(rule).collect();
         Connect {
-            targets: TunnelTargets::new(rules(&tunnel.allow), rules(&tunnel.deny), tunnel.private),
+            targets: TunnelTargets::new(&tunnel.allow, &tunnel.deny, tunnel.private),
             names,
             fresh: tunnel.dns_ttl,
             connect: tunnel.timeouts.connect,
@@ -173,7 +169,7 @@ impl Assembler<'_> {
                 lifetime: tunnel.max_lifetime,
                 bytes: tunnel.max_bytes,
             },
-            proxy_protocol: tunnel.proxy_protocol.map(pools::version),
+            proxy_protocol: tunnel.proxy_protocol,
             look_ups,
             per_client: tunnel.max_per_client.map(KeyedLimit::new),
             per_user: tunnel.max_per_user.map(KeyedLimit::new),
@@ -188,18 +184,5 @@ impl Assembler<'_> {
                 client: ForwardedClient::anonymous(),
             }),
         }
-    }
-}
-
-fn rule(written: &TargetRule) -> TargetMatch {
-    let named = match &written.named {
-        TargetName::Host(Host::Any) => TargetPattern::Any,
-        TargetName::Host(Host::Exact(host)) => TargetPattern::Exact(host.clone()),
-        TargetName::Host(Host::Under(host)) => TargetPattern::Under(host.clone()),
-        TargetName::Network(network) => TargetPattern::Network(network.addr(), network.prefix()),
-    };
-    TargetMatch {
-        named,
-        ports: written.ports.clone(),
     }
 }

@@ -4,14 +4,17 @@ use std::ops::RangeInclusive;
 use std::time::{Duration, SystemTime};
 
 use lockgate_config::{
-    AcceptProxy, Answer, AuthMethod, Balance, Config, Directions, DownstreamTls, Eject,
-    EndpointPool, HashKey, Host, HostedSite, LimitKey, Pattern, Probe, ProxyVersion, RateLimit,
-    RelayDestination, RelaySelection, RouteAction, RouteModifiers, Segment, SentHeader, Shape,
-    SiteRoute, TargetRule, Tcp, TunnelListener, WeightedEndpoint,
+    AuthMethod, Config, DownstreamTls, EndpointChoice, EndpointPool, HostedSite, Probe,
+    RelayDestination, RelaySelection, RouteAction, RouteModifiers, SharedSetting, SiteRoute, Tcp,
+    TunnelListener, WeightedEndpoint, rates_shown,
 };
 use lockgate_net::tls::{Acceptor, Acceptors};
 use lockgate_proxy::downstream::ListenerService;
 use lockgate_proxy::site;
+use lockgate_rules::{
+    AcceptProxy, Directions, Eject, FixedResponse, HashKey, HostPattern, LimitScope, Pattern,
+    ProxyVersion, RateLimit, SentHeader, ShapeRates, TargetRewrite, TargetRule,
+};
 use serde_json::{Value, json};
 
 use super::units;
@@ -49,7 +52,7 @@ fn tcp(config: &Config, tcp: &Tcp, planned: &PlannedListener) -> Value {
                 written
                     .sni
                     .iter()
-                    .map(|(name, _)| json!({ "name": host(name) })),
+                    .map(|(name, _)| json!({ "name": name.to_string() })),
             );
             let asked = asked.chain(written.default.iter().map(|_| json!({ "name": "*" })));
             let ways = tcp.relays().into_iter().zip(by_hello.ways()).zip(asked);
@@ -190,7 +193,7 @@ fn site(
         .iter()
         .find(is_here)
         .is_some_and(|at| at.redirects);
-    let serves = |site: &HostedSite, host: &Host| {
+    let serves = |site: &HostedSite, host: &HostPattern| {
         site.hosts.contains(host) && site.listen.iter().any(|at| is_here(&at) && !at.redirects)
     };
     let hosts = written
@@ -217,18 +220,10 @@ fn site(
     };
     json!({
         "site": written.name,
-        "hosts": hosts.map(host).collect::<Vec<_>>(),
+        "hosts": hosts.map(ToString::to_string).collect::<Vec<_>>(),
         "tls_rules": secure.then_some(one.tls_rules),
         "routes": routes,
     })
-}
-
-fn host(host: &Host) -> String {
-    match host {
-        Host::Any => "*".to_owned(),
-        Host::Exact(name) => name.clone(),
-        Host::Under(name) => format!("*.{name}"),
-    }
 }
 
 /// The endpoints of a pool, and how they are chosen and checked.
@@ -258,8 +253,8 @@ fn pool(pool: &EndpointPool) -> Value {
 fn route(config: &Config, route: &SiteRoute) -> Value {
     let described = json!({
         "method": route.method,
-        "path": path(&route.pattern),
-        "modifiers": modifiers(config, &route.rules),
+        "path": route.pattern.to_string(),
+        "modifiers": modifiers(config, &route.rules, &route.pattern),
     });
     let action = match &route.action {
         RouteAction::Proxy(number) => merged(
@@ -273,40 +268,33 @@ fn route(config: &Config, route: &SiteRoute) -> Value {
             "listing": files.listing,
         }),
         RouteAction::Redirect { to, status } => {
+            let to = to.written(&route.pattern);
             json!({ "action": "redirect", "to": to, "status": status })
         }
-        RouteAction::Respond(Answer {
+        RouteAction::Respond(FixedResponse {
             status,
             media_type,
             body,
         }) => {
-            json!({ "action": "respond", "status": status, "type": media_type, "bytes": body.len() })
+            let bytes = body.written(&route.pattern).len();
+            json!({ "action": "respond", "status": status, "type": media_type, "bytes": bytes })
         }
     };
     merged(described, action)
 }
 
-fn path(pattern: &Pattern) -> String {
-    let Pattern::Path { segments, tail } = pattern else {
-        return "/*".to_owned();
-    };
-    let segment = |segment: &Segment| match segment {
-        Segment::Literal(text) => format!("/{text}"),
-        Segment::Param(name) => format!("/{{{name}}}"),
-    };
-    let tail = tail.then(|| "/*".to_owned());
-    segments.iter().map(segment).chain(tail).collect()
-}
-
 /// The rules of a route that are not the defaults, in short.
-fn modifiers(config: &Config, rules: &RouteModifiers) -> Vec<String> {
+fn modifiers(config: &Config, rules: &RouteModifiers, pattern: &Pattern) -> Vec<String> {
     let mut short = Vec::new();
     let mut add = |text: Option<String>| short.extend(text);
     let some = |count: usize, one: &str, more: &str| {
         (count > 0).then(|| format!("{} {more}", units::counted(count, one)))
     };
-    add(rules.strip_prefix.then(|| "strip_prefix".to_owned()));
-    add(rules.rewrite.as_ref().map(|to| format!("rewrite to {to}")));
+    add(match &rules.target {
+        TargetRewrite::None => None,
+        TargetRewrite::StripPrefix => Some("strip_prefix".to_owned()),
+        TargetRewrite::Template(to) => Some(format!("rewrite to {}", to.written(pattern))),
+    });
     add(rules.auth.as_ref().map(|auth| match auth {
         AuthMethod::Basic(basic) => format!("password from {}", basic.file.display()),
         AuthMethod::Forward(service) => {
@@ -335,28 +323,33 @@ fn modifiers(config: &Config, rules: &RouteModifiers) -> Vec<String> {
         .body_max
         .map(|max| format!("body up to {}", units::size(max))));
     add(some(
-        rules.request_headers.len(),
+        rules.request_headers.rules().len(),
         "field",
         "of requests changed",
     ));
-    add(some(rules.headers.len(), "field", "of responses changed"));
+    add(some(
+        rules.headers.rules().len(),
+        "field",
+        "of responses changed",
+    ));
     add(some(rules.error_pages.len(), "page", "of errors"));
-    add(rules.redirects.as_ref().map(|map| {
+    add(rules.redirects.as_ref().map(|file| {
         format!(
             "{} of {}",
-            units::counted(map.entries.len(), "redirect"),
-            map.file.display()
+            units::counted(file.map.len(), "redirect"),
+            file.file.display()
         )
     }));
     add(rules.raw_paths.then(|| "raw paths".to_owned()));
     short
 }
 
-fn limit(limit: &RateLimit) -> String {
+fn limit(limit: &SharedSetting<RateLimit>) -> String {
+    let limit = &limit.value;
     let per = match &limit.per {
-        LimitKey::Client => " per client".to_owned(),
-        LimitKey::Header(name) => format!(" per {name}"),
-        LimitKey::Route => String::new(),
+        LimitScope::Client => " per client".to_owned(),
+        LimitScope::Header(name) => format!(" per {name}"),
+        LimitScope::Route => String::new(),
     };
     format!(
         "{} in {}{per}, burst {}",
@@ -369,15 +362,17 @@ fn limit(limit: &RateLimit) -> String {
 /// How endpoints are chosen and ejected, in short, where that is not the default.
 fn balance(pool: &EndpointPool) -> Vec<String> {
     let chosen = pool.balance.as_ref().map(|balance| match balance {
-        Balance::P2c => "by p2c".to_owned(),
-        Balance::Least => "by least".to_owned(),
-        Balance::RoundRobin => "by round-robin".to_owned(),
-        Balance::Sticky(cookie) => format!("by the cookie {cookie}"),
-        Balance::Session => "by the TLS session, else by a hash of the client's address".to_owned(),
-        Balance::Hash(HashKey::Client) => "by a hash of the client's address".to_owned(),
-        Balance::Hash(HashKey::Sni) => "by a hash of the SNI".to_owned(),
-        Balance::Hash(HashKey::Header(name)) => format!("by a hash of the header {name}"),
-        Balance::Hash(HashKey::Cookie(name)) => format!("by a hash of the cookie {name}"),
+        EndpointChoice::P2c => "by p2c".to_owned(),
+        EndpointChoice::Least => "by least".to_owned(),
+        EndpointChoice::RoundRobin => "by round-robin".to_owned(),
+        EndpointChoice::Sticky(cookie) => format!("by the cookie {cookie}"),
+        EndpointChoice::Session => {
+            "by the TLS session, else by a hash of the client's address".to_owned()
+        }
+        EndpointChoice::Hash(HashKey::Client) => "by a hash of the client's address".to_owned(),
+        EndpointChoice::Hash(HashKey::Sni) => "by a hash of the SNI".to_owned(),
+        EndpointChoice::Hash(HashKey::Header(name)) => format!("by a hash of the header {name}"),
+        EndpointChoice::Hash(HashKey::Cookie(name)) => format!("by a hash of the cookie {name}"),
     });
     let ejected = match &pool.eject {
         None => Some("never ejected".to_owned()),
@@ -396,6 +391,7 @@ fn balance(pool: &EndpointPool) -> Vec<String> {
                 (first, last) => format!("{first}-{last}"),
             };
             let statuses = statuses
+                .ranges()
                 .iter()
                 .map(|range| format!(" or {}", of(range)))
                 .collect::<String>();
@@ -412,10 +408,10 @@ fn balance(pool: &EndpointPool) -> Vec<String> {
 }
 
 /// The rates that bytes are limited to, in short.
-fn shape(shape: &Shape, each: &str) -> String {
+fn shape(shape: &SharedSetting<ShapeRates>, each: &str) -> String {
+    let shape = &shape.value;
     let of = |per: &str, rates: Directions| {
-        rates
-            .each()
+        rates_shown(rates)
             .into_iter()
             .map(|rate| format!("{rate}{per}"))
             .collect::<Vec<_>>()

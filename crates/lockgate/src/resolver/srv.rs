@@ -219,15 +219,13 @@ impl SrvService {
         let kept = self
             .pools
             .iter()
-            .map(|one| one.pool.settings.idle_settings.lifetime)
+            .map(|one| one.pool.settings.idle_settings.age)
             .max()
             .unwrap_or_default();
         let is_free = |slot: &RecordSlot| match slot.state {
             State::Unused => true,
             State::Used => false,
-            State::Idle(since) => {
-                now.saturating_duration_since(since) > Duration::from_millis(kept) + MARGIN
-            }
+            State::Idle(since) => now.saturating_duration_since(since) > kept + MARGIN,
         };
         let mut all = self.slots.iter();
         let unused = all.position(|slot| slot.record.is_none() && slot.state == State::Unused);

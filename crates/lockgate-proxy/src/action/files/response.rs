@@ -14,6 +14,7 @@ use lockgate_http::fields::Known;
 use lockgate_http::head::{BodyLength, HttpVersion, Method, ResponseHead};
 use lockgate_http::range::{self, Boundary, Multipart, Selection};
 use lockgate_net::memory::{self, MemoryLevel};
+use lockgate_rules::compression;
 
 use super::delivery::{BodyPart, Delivery, DeliveryError};
 use super::listing::ListingOrder;
@@ -31,7 +32,6 @@ use crate::files::resolve::{absolute, escaped};
 use crate::message::ClientExchange;
 use crate::rules;
 use crate::shaping::give_back;
-use crate::transform::compress;
 
 /// The request fields that may change the response.
 const CONDITIONS: [Known; 5] = [
@@ -102,7 +102,7 @@ impl Files {
         }
         if matches!(said.status, 200 | 404) {
             parts.push(
-                match compress::made(coding).filter(|_| !file.is_kept(coding)) {
+                match compression::made(coding).filter(|_| !file.is_kept(coding)) {
                     Some(made) => self.encoded(exchange, file, made),
                     None => self.part(exchange, file, coding, 0, form.len()),
                 },

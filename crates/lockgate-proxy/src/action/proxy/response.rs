@@ -11,6 +11,7 @@ use lockgate_http::head::{BodyLength, HttpVersion, Method, ResponseHead};
 use lockgate_http::target::{self, Authority};
 use lockgate_net::memory::{self, Charge, MemoryKind, MemoryLevel};
 use lockgate_net::traffic_shaping::Shaper;
+use lockgate_rules::Cors;
 
 use super::Proxy;
 use super::request::is_end;
@@ -27,7 +28,7 @@ use crate::pump::{Pump, PumpError};
 use crate::rules::{self, RouteRules};
 use crate::shaping::Shapers;
 use crate::transform::body::{BodyStage, Transformation};
-use crate::transform::{Cors, OriginAuthority, PublicUrl};
+use crate::transform::{OriginAuthority, PublicUrl};
 use crate::upstream::{Lease, Preference, UpstreamConnection};
 
 /// The idle limit for the rest of a request's body, once its response has been delivered.

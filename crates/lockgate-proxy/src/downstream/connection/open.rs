@@ -11,14 +11,14 @@ use lockgate_net::socket::Socket;
 use lockgate_net::tls::handshake::{self, HandshakeError};
 use lockgate_net::tls::session::TlsSession;
 use lockgate_net::tls::{Acceptor, Acceptors};
+use lockgate_rules::{AcceptProxy, ClientAddress};
 
 use super::{ClientConnection, ConnectionPurpose};
 use crate::access_log::{Cause, CauseSide};
 use crate::action::relay::ClientTransport;
-use crate::client_address::ClientAddress;
 use crate::clients::{ClientClass, CountedConnection};
 use crate::clock::{Cut, WaitReason};
-use crate::downstream::opening::{AcceptProxy, FirstBytes, OpeningError, ServerName};
+use crate::downstream::opening::{FirstBytes, OpeningError, ServerName};
 use crate::downstream::sni_router::{HelloRoute, SniRouter};
 use crate::downstream::termination::{Termination, termination_of_cut};
 use crate::downstream::{ListenerService, ListenerSettings, RelayRoute, RelaySettings};
@@ -263,7 +263,7 @@ impl ClientConnection {
                 (client.ip(), ClientClass::Ordinary)
             }
             client => (
-                ClientAddress::from(client).key_or_nobody(),
+                ClientAddress::from(client.ip()).key_or_nobody(),
                 ClientClass::Exempt,
             ),
         };

@@ -6,16 +6,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockgate_net::listen::{self, Peer};
-use lockgate_net::proxy_protocol::HeaderVersion;
 use lockgate_net::relay::{ByteObserver, Relay, RelayOutcome};
+use lockgate_rules::{ProxyVersion, SentHeader};
 
 use super::ClientConnection;
 use crate::access_log::{Cause, CauseSide};
 use crate::action::relay::{ClientIntroduction, ClientTransport, join};
 use crate::box_future::boxed;
 use crate::clock::{Cut, WaitReason};
+use crate::downstream::RelaySettings;
 use crate::downstream::termination::{Termination, termination_of_cut, termination_of_relay};
-use crate::downstream::{RelaySettings, SentHeader};
 use crate::shaping::Shape;
 use crate::upstream::{AffinityInput, DialError, Pool, SessionIdReader};
 
@@ -106,7 +106,7 @@ impl ClientConnection {
             Some(SentHeader::Pass) if !self.header.is_empty() => {
                 return std::mem::take(&mut self.header);
             }
-            Some(SentHeader::Pass) => HeaderVersion::V2,
+            Some(SentHeader::Pass) => ProxyVersion::V2,
             Some(SentHeader::Own(version)) => version,
         };
         let introduction = ClientIntroduction {

@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use lockgate_http::head::{BodyLength, RequestHead};
 use lockgate_net::nanos::Nanos;
+use lockgate_rules::{ClientAddress, LimitScope};
 
 use super::Exchange;
 use super::refusal::Refusal;
 use crate::admit::password_pool::PasswordOutcome;
 use crate::admit::rate_limit::{Decision, LimitKey};
 use crate::box_future::boxed;
-use crate::client_address::ClientAddress;
 use crate::error_response::{Advice, HttpFault};
-use crate::site::{Auth, BasicAuth, Gatekeeper, LimitScope, RequestLimit, Route};
+use crate::site::{Auth, BasicAuth, Gatekeeper, RequestLimit, Route};
 
 impl<'s, D> Exchange<'_, 's, D> {
     /// Admits the request, or refuses it.
@@ -111,9 +111,9 @@ fn within<'s>(
     let key = match &limited.by {
         LimitScope::Client => LimitKey::Client(client),
         LimitScope::Route => LimitKey::Route,
-        LimitScope::Field(name) => head
+        LimitScope::Header(name) => head
             .fields
-            .named(name)
+            .named(name.as_bytes())
             .next()
             .map_or(LimitKey::Client(client), LimitKey::Value),
     };

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use lockgate_http::head::BodyLength;
 use lockgate_http::request_target::RequestTarget;
+use lockgate_rules::Pattern;
 
 use super::auth_response::{AuthDownstream, AuthResponse};
 use super::{Exchange, ServeContext};
@@ -13,7 +14,6 @@ use crate::clock::WaitReason;
 use crate::error_response::HttpFault;
 use crate::exchange::{Dispatch, ExchangeFailure, ExchangeOutcome, RoutedRequest};
 use crate::message::{ClientExchange, OutgoingHead, OutgoingRequest, Persistence};
-use crate::route::Pattern;
 
 /// Why a request was not authorized.
 pub(super) enum Denial {

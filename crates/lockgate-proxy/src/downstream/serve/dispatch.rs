@@ -5,6 +5,7 @@ use std::sync::Arc;
 use lockgate_http::forwarding::Recipient;
 use lockgate_http::head::{BodyLength, Method};
 use lockgate_http::request_target::RequestTarget;
+use lockgate_rules::{Pattern, RequestValues};
 
 use super::respond::ErrorOrigin;
 use super::{Exchange, NextStep, ServeContext, min_rate};
@@ -17,10 +18,8 @@ use crate::downstream::termination::Termination;
 use crate::exchange::{Dispatch, ExchangeFailure, OpeningRequest, RoutedRequest};
 use crate::files::Files;
 use crate::message::{ClientExchange, OutgoingHead, OutgoingRequest};
-use crate::route::Pattern;
 use crate::shaping::{Shape, Shaped, Shapers};
 use crate::site::{Action, Route};
-use crate::transform::Values;
 use crate::upstream::Preference;
 
 /// The backend of a request: it responds where Lockgate itself does not.
@@ -59,7 +58,7 @@ pub(super) struct DispatchParts<'a, 's> {
     pub(super) target: RequestTarget<'a>,
     /// The head as the backend gets it.
     pub(super) outgoing: &'a OutgoingHead<'a>,
-    pub(super) values: &'a Values<'a>,
+    pub(super) values: &'a RequestValues<'a>,
     pub(super) route: &'a Route,
     pub(super) pattern: &'a Pattern,
     pub(super) length: BodyLength,

@@ -7,13 +7,13 @@ use lockgate_http::head::Method;
 use lockgate_http::path_interpretations::{interpretations, without_parameters};
 use lockgate_http::request_target::RequestTarget;
 use lockgate_http::target::{Authority, TargetError, decode};
+use lockgate_rules::{Cors, Pattern, RequestValues, Template};
 
 use super::refusal::Refusal;
 use super::{Exchange, ServeContext};
 use crate::error_response::HttpFault;
-use crate::route::{NoRoute, Pattern};
+use crate::route::NoRoute;
 use crate::site::Route;
-use crate::transform::{Cors, Template, Values};
 
 /// The resource that a request is for.
 pub(super) enum Located<'e, 's> {
@@ -157,7 +157,7 @@ impl<'e, 's, D> Exchange<'e, 's, D> {
 /// circles.
 pub(super) fn redirect_of<'r>(
     route: &'r Route,
-    values: &Values<'_>,
+    values: &RequestValues<'_>,
 ) -> Option<(&'r Template, u16)> {
     let map = route.rules.redirects.as_deref()?;
     let (to, status) = map.find(&merged(decode(values.path).ok()?))?;

@@ -3,13 +3,13 @@
 
 use lockgate_http::fields::Fields;
 use lockgate_http::trace::{Sampled, TraceId};
+use lockgate_rules::RequestValues;
 
 use super::Exchange;
 use super::refusal::Refusal;
 use crate::message::OutgoingHead;
 use crate::rules;
 use crate::site::{Action, Route};
-use crate::transform::Values;
 use crate::upstream::{AffinityInput, Preference};
 
 impl<'s, D> Exchange<'_, 's, D> {
@@ -42,7 +42,7 @@ impl<'s, D> Exchange<'_, 's, D> {
     pub(super) fn apply_request_rules(
         &self,
         route: &Route,
-        values: &Values<'_>,
+        values: &RequestValues<'_>,
         outgoing: &mut OutgoingHead<'_>,
     ) -> Result<(), Refusal<'s>> {
         match route.action {

@@ -7,13 +7,14 @@ use std::task::ready;
 use lockgate_http::fields::{Fields, Known};
 use lockgate_http::forwarding;
 use lockgate_http::head::{BodyLength, HttpVersion, Method, RequestHead, ResponseHead};
+use lockgate_rules::{Cors, MinRates, RequestValues, Template};
 
 use super::auth_response::AuthResponse;
 use super::authorize::Denial;
 use super::refusal::Refusal;
 use super::{Exchange, NextStep};
 use crate::access_log::{Cause, CauseSide};
-use crate::clock::{Guard, MinRate, WaitReason};
+use crate::clock::{Guard, MinRate, WaitReason, millis};
 use crate::downstream::connection::ClientConnection;
 use crate::downstream::termination::{Termination, termination_of_cut};
 use crate::error_response::{
@@ -21,9 +22,8 @@ use crate::error_response::{
 };
 use crate::exchange::ExchangeFailure;
 use crate::message::{ClientExchange, Persistence};
-use crate::rules::{self, Rates};
+use crate::rules;
 use crate::site::{Action, Route};
-use crate::transform::{Cors, Template, Values};
 
 /// The methods that files have (RFC 9110 §9.1).
 const FILES: &str = "GET, HEAD, OPTIONS";
@@ -231,7 +231,11 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
     }
 
     /// Responds by the route's action, where it has no backend.
-    pub(super) async fn respond_by_action(self, route: &'s Route, values: &Values<'_>) -> NextStep {
+    pub(super) async fn respond_by_action(
+        self,
+        route: &'s Route,
+        values: &RequestValues<'_>,
+    ) -> NextStep {
         let is_options = self.head.method == Method::Options;
         let mut text = Vec::new();
         let local = match &route.action {
@@ -280,7 +284,7 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
     pub(super) async fn respond_redirect(
         self,
         route: &Route,
-        values: &Values<'_>,
+        values: &RequestValues<'_>,
         to: &Template,
         status: u16,
     ) -> NextStep {
@@ -297,7 +301,7 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
     async fn respond_local(
         self,
         route: &Route,
-        values: &Values<'_>,
+        values: &RequestValues<'_>,
         local: &LocalResponse<'_>,
     ) -> NextStep {
         let mut response = ResponseHead::of(local.status);
@@ -413,7 +417,7 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
     }
 
     /// The rates that the client is held to.
-    fn rates(&self) -> Rates {
+    fn rates(&self) -> MinRates {
         let route = self.record.route;
         route.map_or(self.context.sites.rates, |route| route.rules.rates)
     }
@@ -501,16 +505,16 @@ impl ClientConnection {
 }
 
 /// The rates as the clock holds a client to them.
-pub(in crate::downstream) fn min_rate(rates: Rates) -> MinRate {
+pub(in crate::downstream) fn min_rate(rates: MinRates) -> MinRate {
     MinRate {
         min_in: rates.min_in,
         min_out: rates.min_out,
-        grace: rates.grace,
+        grace: millis(rates.grace),
     }
 }
 
 /// The same over TLS (RFC 9110 §15.4.9).
-fn secure_target(values: &Values<'_>, port: u16, out: &mut Vec<u8>) {
+fn secure_target(values: &RequestValues<'_>, port: u16, out: &mut Vec<u8>) {
     out.extend_from_slice(b"https://");
     out.extend_from_slice(values.host.as_bytes());
     if port != 443 {

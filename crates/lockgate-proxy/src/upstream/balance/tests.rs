@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use lockgate_rules::Eject;
+
 use super::*;
 use crate::upstream::affinity::hash;
 use crate::upstream::endpoint::{EndpointAddress, InFlight};
-use crate::upstream::outlier_detection::Eject;
 use crate::upstream::outlier_detection::EndpointFailure;
 use crate::upstream::random::Random;
 
@@ -422,7 +423,7 @@ fn slow_start_grows_a_returning_endpoint_to_full_weight() {
             if ejected {
                 let eject = Some(Eject {
                     errors: 1,
-                    time: 1_000,
+                    time: Duration::from_millis(1_000),
                     ..Eject::default()
                 });
                 pool.endpoint(1)

@@ -1,13 +1,14 @@
-//! Whose pages may read answers from elsewhere (Fetch, §3.2 "CORS protocol").
+//! Cross-origin resource sharing: the origins with pages that may read responses (Fetch, §3.2 "CORS
+//! protocol").
 
 use lockgate_http::coding::vary;
 use lockgate_http::fields::Fields;
 use lockgate_http::head::{Method, RequestHead, ResponseHead};
 
-/// Who may.
+/// The rules of cross-origin requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cors {
-    /// Whose pages.
+    /// The origins that are allowed.
     pub origins: Origins,
     /// The value of Access-Control-Allow-Methods.
     pub methods: String,
@@ -15,7 +16,7 @@ pub struct Cors {
     pub headers: Option<String>,
     /// That of Access-Control-Expose-Headers; empty for none.
     pub expose: String,
-    /// Whether requests carry cookies.
+    /// Whether requests carry cookies; never with [`Origins::Any`].
     pub credentials: bool,
     /// How long what was asked may be remembered, in seconds.
     pub max_age: u64,
@@ -127,7 +128,7 @@ impl Cors {
             fields.append(b"Access-Control-Allow-Origin", b"*");
             return true;
         };
-        // Also where there is no permission: the next who asks may have it.
+        // Also where there is no permission: the next request may have it.
         vary(fields, b"Origin");
         let mut said = asked.named(b"origin");
         let (Some(origin), None) = (said.next(), said.next()) else {

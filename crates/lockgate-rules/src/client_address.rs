@@ -3,14 +3,12 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 
-use lockgate_net::listen::Peer;
-
 /// The address that rules, limits, logs and templates take a client by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientAddress {
     /// An IP address, never an IPv4-mapped one.
     Ip(IpAddr),
-    /// A Unix socket, whose clients have no address.
+    /// A Unix socket: its clients have no address.
     Unix,
     /// A trusted proxy has named none that can be read. It is not the proxy's own address: that
     /// would pass rules that are meant for proxies or private networks.
@@ -34,12 +32,10 @@ impl ClientAddress {
     }
 }
 
-impl From<Peer> for ClientAddress {
-    fn from(peer: Peer) -> Self {
-        match peer {
-            Peer::Ip(address) => Self::Ip(address.ip().to_canonical()),
-            Peer::Unix => Self::Unix,
-        }
+impl From<Option<IpAddr>> for ClientAddress {
+    /// The address of a socket's peer; a Unix socket has none.
+    fn from(peer: Option<IpAddr>) -> Self {
+        peer.map_or(Self::Unix, |ip| Self::Ip(ip.to_canonical()))
     }
 }
 

@@ -2,14 +2,15 @@
 
 use lockgate_http::fields::Fields;
 
-use super::media_range::MediaRange;
-use crate::route::Pattern;
+use crate::media_range::MediaRange;
+use crate::pattern::Pattern;
 
-/// The first of `paths` that matches holds, else the first of `types`, else `hashed` for a file
-/// whose name has a hash of its content, else `otherwise`. Nothing is what the origin says.
+/// The rules of Cache-Control. The first of `paths` that matches holds, else the first of `types`,
+/// else `hashed` for a file with a hash of its content in its name, else `otherwise`. `None` leaves
+/// the response as the origin made it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Caching {
-    /// By the path of the request.
+    /// By the path of the request, the more specific before the less.
     pub paths: Vec<(Pattern, Option<String>)>,
     /// By media type.
     pub types: Vec<(MediaRange, Option<String>)>,

@@ -1,29 +1,42 @@
-//! Texts with placeholders, as redirects, rewritten targets, fields and short answers have them.
+//! Texts with placeholders, as redirects, rewritten targets, fields and short responses have them.
 //!
-//! Read once when the configuration is; rendering copies, and escapes what would mean more in its
-//! place than it did where it came from. A template decides the shape of a URL, a request only
-//! fills in parts of it.
+//! The one parser of them. Read once when the configuration is; rendering copies, and escapes what
+//! would mean more in its place than it did where it came from. A template decides the shape of a
+//! URL, a request only fills in parts of it.
 
 use std::io::Write;
 
 use crate::client_address::ClientAddress;
-use crate::route::Pattern;
-use crate::route::pattern::{nth_segment, split_behind};
+use crate::pattern::{Pattern, Segment, nth_segment, split_behind};
 
-/// What a template is for, which decides what may stand in it and how values are escaped.
+/// The use of a template, which decides what may stand in it and how values are escaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// A request's new target: begins with a slash. `{*}`, parameters, `{path}`, `{query}`.
+    /// The path of a file, for a request that asks for another: begins with a slash.
+    File,
+    /// A request's new target: begins with a slash.
     Target,
-    /// Where a redirect goes: a path or an `http(s)://` URL. Also `{host}` and `{scheme}`.
+    /// The URL of a redirect: a path or an `http(s)://` URL.
     Redirect,
-    /// A field's value or a body: everything, also `{client}`, `{method}` and `{id}`.
+    /// A field's value or a body.
     Text,
+}
+
+impl Purpose {
+    /// The placeholders that every request fills in, beside `{*}` and the parameters of the route.
+    pub fn placeholders(self) -> &'static [&'static str] {
+        match self {
+            Self::File => &["path"],
+            Self::Target => &["path", "query"],
+            Self::Redirect => &["host", "path", "query"],
+            Self::Text => &["host", "path", "query", "client", "scheme", "method", "id"],
+        }
+    }
 }
 
 /// What a request has to fill in.
 #[derive(Debug, Clone, Copy)]
-pub struct Values<'a> {
+pub struct RequestValues<'a> {
     /// The raw path as received.
     pub path: &'a [u8],
     /// The raw query, without its question mark.
@@ -42,59 +55,73 @@ pub struct Values<'a> {
     pub id: &'a [u8],
 }
 
-impl Values<'_> {
+impl RequestValues<'_> {
     fn scheme(&self) -> &'static str {
         if self.secure { "https" } else { "http" }
     }
 }
 
 /// Why a text is no template.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TemplateError {
     /// No placeholder of this name, or not for this purpose, and no parameter of the route.
-    #[error("there is no placeholder {{{0}}} here")]
     Unknown(String),
     /// `{*}` where the route's path has no star.
-    #[error(
-        "{{*}} stands for the part of the path that /* matches, and the path of this route does not end in /*"
-    )]
     NoRest,
-    /// A brace that is no placeholder's, in a URL.
-    #[error("write a brace in a URL as %7B or %7D")]
+    /// An opening brace in a URL without a closing one.
+    Open,
+    /// A closing brace in a URL without an opening one.
     Brace,
     /// A target that begins with no slash, or a redirect that begins with neither one slash nor
     /// `http(s)://`.
-    #[error("it begins neither with one slash nor, for a redirect, with http:// or https://")]
     Start,
-    /// A part of the path where the host is: whoever makes the link could choose the host.
-    #[error("{{{0}}} would be part of the host: put a slash before it, or write {{path}}")]
+    /// A redirect to a URL without a host: a browser takes the path's first segment for one.
+    NoHost,
+    /// A part of the path where the host is: a link's author could choose the host.
     InHost(String),
     /// A fragment, which never goes to a server.
-    #[error("a request-target cannot have a fragment")]
     Fragment,
-    /// A control character in a field or a URL.
-    #[error("control characters are not allowed")]
+    /// A control character in a URL.
     Control,
+}
+
+impl TemplateError {
+    /// The mistake in a few words, without the text.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Unknown(_) => "a placeholder stands for nothing",
+            Self::NoRest => "`{*}` stands for nothing: the path has no `*`",
+            Self::Open => "the closing brace is missing",
+            Self::Brace => "a brace in a URL is written %7B or %7D",
+            Self::Start => "it begins neither with `/` nor with `https://`",
+            Self::NoHost => "its host is missing",
+            Self::InHost(_) => {
+                "part of the request would be part of the host: write a `/` before it"
+            }
+            Self::Fragment => "a fragment is not sent to servers",
+            Self::Control => "it holds a control character",
+        }
+    }
 }
 
 /// A text with placeholders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
-    pieces: Vec<Piece>,
+    pieces: Vec<TemplatePiece>,
     /// Whether the result could come to begin with two slashes, and then would name another host.
     may_lose_host: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Piece {
+enum TemplatePiece {
     Literal(Box<[u8]>),
-    Value(Value, Part),
+    Placeholder(Placeholder, UrlPart),
     /// The request's query with its question mark, where the template has none of its own.
     KeptQuery,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Value {
+enum Placeholder {
     /// What `/*` stands for behind so and so many segments, without its first slash.
     Rest(usize),
     /// One segment of the path.
@@ -110,7 +137,7 @@ enum Value {
 
 /// Where in a URL a value comes to stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum UrlPart {
     Host,
     Path,
     Query,
@@ -119,9 +146,9 @@ enum Part {
 }
 
 impl Template {
-    /// Reads a template for a route with this pattern, whose parameters are placeholders, too, and
-    /// go over ours of the same name. What stands in braces and is no placeholder is kept in a
-    /// text, so that JSON need not be escaped.
+    /// Reads a template for a route with this pattern. The parameters of the pattern are placeholders
+    /// too, and go over ours of the same name. In a text, braces around anything else are kept, so
+    /// that JSON need not be escaped.
     ///
     /// In a URL, what is no visible ASCII character is escaped; the request's query is kept unless
     /// the template has a question mark.
@@ -129,41 +156,65 @@ impl Template {
     /// # Errors
     /// Unknown placeholders, and shapes in which a request could choose more than its part.
     pub fn parse(text: &str, purpose: Purpose, pattern: &Pattern) -> Result<Self, TemplateError> {
-        let mut reader = Reader::new(text, purpose, pattern);
-        reader.start(text)?;
+        let mut parser = TemplateParser::new(text, purpose, pattern);
+        parser.start(text)?;
         let mut rest = text;
         while let Some(brace) = rest.find(['{', '}']) {
             let (before, from) = rest.split_at(brace);
-            reader.literal(before)?;
+            parser.literal(before)?;
             match placeholder(from) {
-                Some(name) if purpose != Purpose::Text || reader.knows(name) => {
-                    reader.placeholder(name)?;
+                _ if purpose != Purpose::Text => {
+                    let name = braced(from)?;
+                    parser.placeholder(name)?;
                     rest = &from[name.len() + 2..];
                 }
-                _ if purpose == Purpose::Text => {
-                    reader.literal(&from[..1])?;
+                Some(name) if parser.value(name).is_ok() => {
+                    parser.placeholder(name)?;
+                    rest = &from[name.len() + 2..];
+                }
+                _ => {
+                    parser.literal(&from[..1])?;
                     rest = &from[1..];
                 }
-                _ => return Err(TemplateError::Brace),
             }
         }
-        reader.literal(rest)?;
-        Ok(reader.finish())
+        parser.literal(rest)?;
+        Ok(parser.finish())
+    }
+
+    /// Reads a template for [`Purpose::Text`], which any text is.
+    pub fn text(text: &str, pattern: &Pattern) -> Self {
+        Self::parse(text, Purpose::Text, pattern).expect("braces that mean nothing are text")
+    }
+
+    /// The text as it was written, for a route with this pattern.
+    pub fn written(&self, pattern: &Pattern) -> String {
+        let mut text = String::new();
+        for piece in &self.pieces {
+            match piece {
+                TemplatePiece::Literal(literal) => text.push_str(&String::from_utf8_lossy(literal)),
+                TemplatePiece::Placeholder(value, _) => {
+                    text.extend(["{", value.name(pattern), "}"])
+                }
+                TemplatePiece::KeptQuery => {}
+            }
+        }
+        text
     }
 
     /// The text, if it has no placeholder.
     pub fn fixed(&self) -> Option<&[u8]> {
         match &*self.pieces {
             [] => Some(b""),
-            [Piece::Literal(text)] => Some(text),
+            [TemplatePiece::Literal(text)] => Some(text),
             _ => None,
         }
     }
 
     /// Whether what was configured can stand in a field: values that requests fill in always can.
-    pub(super) fn is_field_value(&self) -> bool {
+    pub(crate) fn is_field_value(&self) -> bool {
         self.pieces.iter().all(|piece| match piece {
-            Piece::Literal(text) => !text
+            TemplatePiece::Literal(text) => !text
                 .iter()
                 .any(|byte| byte.is_ascii_control() && *byte != b'\t'),
             _ => true,
@@ -171,16 +222,16 @@ impl Template {
     }
 
     /// Appends the text with what a request has.
-    pub fn render(&self, values: &Values<'_>, out: &mut Vec<u8>) {
+    pub fn render(&self, values: &RequestValues<'_>, out: &mut Vec<u8>) {
         let start = out.len();
         for piece in &self.pieces {
             match piece {
-                Piece::Literal(text) => out.extend_from_slice(text),
-                Piece::Value(value, part) => value.render(*part, values, out),
-                Piece::KeptQuery => {
+                TemplatePiece::Literal(text) => out.extend_from_slice(text),
+                TemplatePiece::Placeholder(value, part) => value.render(*part, values, out),
+                TemplatePiece::KeptQuery => {
                     if let Some(query) = values.query {
                         out.push(b'?');
-                        escape(query, Part::Query.keeps_all(), out);
+                        escape(query, UrlPart::Query.keeps_all(), out);
                     }
                 }
             }
@@ -206,8 +257,26 @@ fn keep_host(out: &mut Vec<u8>, start: usize) {
     }
 }
 
-impl Value {
-    fn render(&self, part: Part, values: &Values<'_>, out: &mut Vec<u8>) {
+impl Placeholder {
+    /// What stands between the braces.
+    fn name<'p>(&self, pattern: &'p Pattern) -> &'p str {
+        match self {
+            Self::Rest(_) => "*",
+            Self::Segment(at) => match pattern.segments().get(*at) {
+                Some(Segment::Param(name)) => name,
+                _ => "",
+            },
+            Self::Path => "path",
+            Self::Query => "query",
+            Self::Host => "host",
+            Self::Scheme => "scheme",
+            Self::Client => "client",
+            Self::Method => "method",
+            Self::Id => "id",
+        }
+    }
+
+    fn render(&self, part: UrlPart, values: &RequestValues<'_>, out: &mut Vec<u8>) {
         let keep = part.keeps();
         match self {
             Self::Rest(depth) => {
@@ -216,14 +285,14 @@ impl Value {
             }
             Self::Segment(at) => escape(nth_segment(values.path, *at), keep, out),
             Self::Path => {
-                // Behind a host, whatever does not begin with a slash would become part of it.
-                if part != Part::Text && !values.path.starts_with(b"/") {
+                // Behind a host, a path that does not begin with a slash would become part of it.
+                if part != UrlPart::Text && !values.path.starts_with(b"/") {
                     out.push(b'/');
                 }
                 escape(values.path, keep, out);
             }
             Self::Query => {
-                let keep = if part == Part::Query {
+                let keep = if part == UrlPart::Query {
                     part.keeps_all()
                 } else {
                     keep
@@ -244,9 +313,9 @@ impl Value {
 
 /// Characters that stand for themselves, a bit each.
 #[derive(Debug, Clone, Copy)]
-struct Kept(u128);
+struct Unescaped(u128);
 
-impl Kept {
+impl Unescaped {
     const fn all_visible_but(others: &[u8]) -> Self {
         let mut kept = 0;
         let mut byte = b'!';
@@ -267,29 +336,29 @@ impl Kept {
     }
 }
 
-impl Part {
+impl UrlPart {
     /// What stays as it is of a part of a path. `%` always does: raw paths are escaped already.
-    const fn keeps(self) -> Kept {
-        const PATH: Kept = Kept::all_visible_but(b"?#");
+    const fn keeps(self) -> Unescaped {
+        const PATH: Unescaped = Unescaped::all_visible_but(b"?#");
         // Of form data these would begin another pair, or be a space.
-        const QUERY: Kept = Kept::all_visible_but(b"#&=+;?");
+        const QUERY: Unescaped = Unescaped::all_visible_but(b"#&=+;?");
         // Neither HTML nor a quoted string ends by any of these.
-        const TEXT: Kept = Kept::all_visible_but(b"<>\"'`\\");
+        const TEXT: Unescaped = Unescaped::all_visible_but(b"<>\"'`\\");
         match self {
             Self::Host | Self::Path => PATH,
             Self::Query => QUERY,
-            Self::Fragment => Kept::all_visible_but(b"#"),
+            Self::Fragment => Unescaped::all_visible_but(b"#"),
             Self::Text => TEXT,
         }
     }
 
     /// What stays of a query in a query.
-    const fn keeps_all(self) -> Kept {
-        Kept::all_visible_but(b"#")
+    const fn keeps_all(self) -> Unescaped {
+        Unescaped::all_visible_but(b"#")
     }
 }
 
-fn escape(text: &[u8], keep: Kept, out: &mut Vec<u8>) {
+fn escape(text: &[u8], keep: Unescaped, out: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     let mut rest = text;
     loop {
@@ -313,27 +382,34 @@ fn placeholder(text: &str) -> Option<&str> {
     (name == "*" || (!name.is_empty() && name.bytes().all(word))).then_some(name)
 }
 
+/// The text between the braces that a part of a URL begins with.
+fn braced(text: &str) -> Result<&str, TemplateError> {
+    let inner = text.strip_prefix('{').ok_or(TemplateError::Brace)?;
+    let (name, _) = inner.split_once('}').ok_or(TemplateError::Open)?;
+    Ok(name)
+}
+
 /// A template while it is read.
-struct Reader<'p> {
+struct TemplateParser<'p> {
     purpose: Purpose,
     pattern: &'p Pattern,
-    part: Part,
+    part: UrlPart,
     /// Literal text since the last placeholder.
     text: Vec<u8>,
-    pieces: Vec<Piece>,
+    pieces: Vec<TemplatePiece>,
     own_query: bool,
     may_lose_host: bool,
 }
 
-impl<'p> Reader<'p> {
+impl<'p> TemplateParser<'p> {
     fn new(text: &str, purpose: Purpose, pattern: &'p Pattern) -> Self {
         Self {
             purpose,
             pattern,
             part: if purpose == Purpose::Text {
-                Part::Text
+                UrlPart::Text
             } else {
-                Part::Path
+                UrlPart::Path
             },
             text: Vec::with_capacity(text.len()),
             pieces: Vec::new(),
@@ -342,27 +418,35 @@ impl<'p> Reader<'p> {
         }
     }
 
-    /// How the template begins decides whether there is a host in it.
+    /// The beginning of the template decides whether there is a host in it.
     fn start(&mut self, text: &str) -> Result<(), TemplateError> {
         let path = text.starts_with("{path}") || (text.starts_with('/') && !text.starts_with("//"));
-        match self.purpose {
-            Purpose::Text => {}
-            Purpose::Target if path => {}
-            Purpose::Redirect if path => self.may_lose_host = true,
-            Purpose::Redirect => {
-                let schemes = ["http://", "https://", "{scheme}://"];
-                if !schemes.iter().any(|scheme| text.starts_with(scheme)) {
-                    return Err(TemplateError::Start);
+        let scheme = ["http://", "https://"];
+        let host = scheme.iter().find_map(|scheme| text.strip_prefix(scheme));
+        match (self.purpose, host) {
+            (Purpose::Text, _) => {}
+            (Purpose::Target | Purpose::File, _) if path => {}
+            (Purpose::Redirect, _) if path => self.may_lose_host = true,
+            (Purpose::Redirect, Some(host)) => {
+                let none = host.is_empty() || host.starts_with(['/', '\\', '?', '#']);
+                if none || host.starts_with("{path}") {
+                    return Err(TemplateError::NoHost);
                 }
-                self.part = Part::Host;
+                self.part = UrlPart::Host;
             }
-            Purpose::Target => return Err(TemplateError::Start),
+            _ => {
+                // Of a placeholder that is none here, that is the mistake.
+                if let Some(name) = placeholder(text) {
+                    self.value(name)?;
+                }
+                return Err(TemplateError::Start);
+            }
         }
         Ok(())
     }
 
     fn literal(&mut self, text: &str) -> Result<(), TemplateError> {
-        if self.part == Part::Text {
+        if self.part == UrlPart::Text {
             // A body may have lines, but a field's value may not: `HeaderRules` looks at that.
             self.text.extend_from_slice(text.as_bytes());
             return Ok(());
@@ -371,7 +455,7 @@ impl<'p> Reader<'p> {
             return Err(TemplateError::Control);
         }
         // Of "https://" the slashes are none of the path's.
-        let begins = self.part == Part::Host && self.text.is_empty() && self.pieces.len() < 2;
+        let begins = self.part == UrlPart::Host && self.text.is_empty() && self.pieces.len() < 2;
         let scheme = if begins {
             text.find("://").map_or(0, |at| at + 3)
         } else {
@@ -379,81 +463,86 @@ impl<'p> Reader<'p> {
         };
         for (at, byte) in text.bytes().enumerate() {
             match byte {
-                b'/' | b'\\' if self.part == Part::Host && at >= scheme => self.part = Part::Path,
-                b'?' if matches!(self.part, Part::Host | Part::Path) => {
-                    self.part = Part::Query;
+                b'/' | b'\\' if self.part == UrlPart::Host && at >= scheme => {
+                    self.part = UrlPart::Path
+                }
+                b'?' if matches!(self.part, UrlPart::Host | UrlPart::Path) => {
+                    self.part = UrlPart::Query;
                     self.own_query = true;
                 }
-                b'#' if self.part != Part::Fragment => self.fragment()?,
+                b'#' if self.part != UrlPart::Fragment => self.fragment()?,
                 _ => {}
             }
-            escape(&[byte], Kept::all_visible_but(b""), &mut self.text);
+            escape(&[byte], Unescaped::all_visible_but(b""), &mut self.text);
         }
         Ok(())
     }
 
     /// The query belongs before it.
     fn fragment(&mut self) -> Result<(), TemplateError> {
-        if self.purpose == Purpose::Target {
+        if matches!(self.purpose, Purpose::Target | Purpose::File) {
             return Err(TemplateError::Fragment);
         }
-        self.part = Part::Fragment;
+        self.part = UrlPart::Fragment;
         if !self.own_query {
             self.flush();
-            self.pieces.push(Piece::KeptQuery);
+            self.pieces.push(TemplatePiece::KeptQuery);
             self.own_query = true;
         }
         Ok(())
     }
 
-    fn knows(&self, name: &str) -> bool {
-        self.value(name).is_ok()
-    }
-
     fn placeholder(&mut self, name: &str) -> Result<(), TemplateError> {
         let value = self.value(name)?;
-        if self.part == Part::Host {
+        if self.part == UrlPart::Host {
             match value {
-                Value::Host | Value::Scheme => {}
+                Placeholder::Host => {}
                 // It begins with a slash, so the host ends here.
-                Value::Path => self.part = Part::Path,
+                Placeholder::Path => self.part = UrlPart::Path,
                 _ => return Err(TemplateError::InHost(name.to_owned())),
             }
         }
         self.flush();
-        self.pieces.push(Piece::Value(value, self.part));
+        self.pieces
+            .push(TemplatePiece::Placeholder(value, self.part));
         Ok(())
     }
 
-    fn value(&self, name: &str) -> Result<Value, TemplateError> {
+    fn value(&self, name: &str) -> Result<Placeholder, TemplateError> {
         if let Some(at) = self.pattern.position(name) {
-            return Ok(Value::Segment(at));
+            return Ok(Placeholder::Segment(at));
         }
-        let value = match (name, self.purpose) {
-            ("*", _) => Value::Rest(self.pattern.prefix_depth().ok_or(TemplateError::NoRest)?),
-            ("path", _) => Value::Path,
-            ("query", _) => Value::Query,
-            ("host", Purpose::Redirect | Purpose::Text) => Value::Host,
-            ("scheme", Purpose::Redirect | Purpose::Text) => Value::Scheme,
-            ("client", Purpose::Text) => Value::Client,
-            ("method", Purpose::Text) => Value::Method,
-            ("id", Purpose::Text) => Value::Id,
-            _ => return Err(TemplateError::Unknown(name.to_owned())),
+        if name == "*" {
+            let depth = self.pattern.prefix_depth();
+            return depth.map(Placeholder::Rest).ok_or(TemplateError::NoRest);
+        }
+        let known = self.purpose.placeholders();
+        let value = match name {
+            _ if !known.contains(&name) => None,
+            "path" => Some(Placeholder::Path),
+            "query" => Some(Placeholder::Query),
+            "host" => Some(Placeholder::Host),
+            "scheme" => Some(Placeholder::Scheme),
+            "client" => Some(Placeholder::Client),
+            "method" => Some(Placeholder::Method),
+            "id" => Some(Placeholder::Id),
+            _ => None,
         };
-        Ok(value)
+        value.ok_or_else(|| TemplateError::Unknown(name.to_owned()))
     }
 
     fn flush(&mut self) {
         if !self.text.is_empty() {
-            self.pieces
-                .push(Piece::Literal(std::mem::take(&mut self.text).into()));
+            self.pieces.push(TemplatePiece::Literal(
+                std::mem::take(&mut self.text).into(),
+            ));
         }
     }
 
     fn finish(mut self) -> Template {
         self.flush();
         if self.purpose != Purpose::Text && !self.own_query {
-            self.pieces.push(Piece::KeptQuery);
+            self.pieces.push(TemplatePiece::KeptQuery);
         }
         Template {
             pieces: self.pieces,
@@ -466,8 +555,8 @@ impl<'p> Reader<'p> {
 pub(super) mod tests {
     use super::*;
 
-    pub(crate) fn values<'a>(path: &'a str, query: Option<&'a str>) -> Values<'a> {
-        Values {
+    pub(crate) fn values<'a>(path: &'a str, query: Option<&'a str>) -> RequestValues<'a> {
+        RequestValues {
             path: path.as_bytes(),
             query: query.map(str::as_bytes),
             host: "a.example",
@@ -536,7 +625,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_redirect_template_keeps_query_host_and_scheme() {
+    fn a_redirect_template_keeps_query_and_host() {
         for (pattern, text, target, location) in [
             ("/old/*", "/new/{*}", "/old/a?b", "/new/a?b"),
             (
@@ -547,7 +636,7 @@ pub(super) mod tests {
             ),
             (
                 "/*",
-                "{scheme}://www.{host}:8443{path}",
+                "https://www.{host}:8443{path}",
                 "/a",
                 "https://www.a.example:8443/a",
             ),
@@ -563,7 +652,7 @@ pub(super) mod tests {
             ("/*", "/login?to={path}", "/a?b", "/login?to=/a"),
             (
                 "/*",
-                "/go?to={scheme}://{host}{path}",
+                "/go?to=https://{host}{path}",
                 "/a",
                 "/go?to=https://a.example/a",
             ),
@@ -630,7 +719,6 @@ pub(super) mod tests {
             ("https://b.example{*}", "*"),
             ("https://{*}", "*"),
             ("https://{x}.example/", "x"),
-            ("{scheme}://{x}", "x"),
             ("https://{query}", "query"),
         ] {
             assert_eq!(
@@ -639,10 +727,20 @@ pub(super) mod tests {
                 "{text}"
             );
         }
-        assert_eq!(
-            error(Purpose::Redirect, "/{host}", "https://{host}/"),
-            Some(TemplateError::InHost("host".into()))
-        );
+        for text in [
+            "https://",
+            "http:///a",
+            "https://\\\\a",
+            "https://?a",
+            "https://#a",
+            "https://{path}",
+        ] {
+            assert_eq!(
+                error(Purpose::Redirect, "/*", text),
+                Some(TemplateError::NoHost),
+                "{text}"
+            );
+        }
     }
 
     #[test]
@@ -678,7 +776,7 @@ pub(super) mod tests {
             for template in &templates {
                 out.clear();
                 template.render(
-                    &Values {
+                    &RequestValues {
                         path: &path,
                         query: Some(&path),
                         ..values("", None)
@@ -734,8 +832,26 @@ pub(super) mod tests {
             );
         }
         assert_eq!(render(Purpose::Text, "/{id}", "{id}", "/7"), "7");
-        let fixed = Template::parse("a", Purpose::Text, &Pattern::everything()).unwrap();
+        let fixed = Template::text("a", &Pattern::everything());
         assert_eq!(fixed.fixed(), Some(&b"a"[..]));
+    }
+
+    #[test]
+    fn a_template_is_written_as_it_was_read() {
+        for (purpose, pattern, text) in [
+            (Purpose::File, "/*", "{path}.html"),
+            (Purpose::Target, "/{a}/*", "/v1/{a}/{*}?b={query}"),
+            (Purpose::Redirect, "/x", "https://www.{host}:8443{path}#top"),
+            (
+                Purpose::Text,
+                "/x",
+                "{method} {scheme} {client} {id} {color} {\u{e4}}\n",
+            ),
+        ] {
+            let pattern = Pattern::parse(pattern).unwrap();
+            let template = Template::parse(text, purpose, &pattern).unwrap();
+            assert_eq!(template.written(&pattern), text);
+        }
     }
 
     #[test]
@@ -751,9 +867,16 @@ pub(super) mod tests {
                 Unknown("client".into()),
             ),
             (Purpose::Target, "/a", "/{*}", NoRest),
-            (Purpose::Target, "/*", "/{", Brace),
+            (
+                Purpose::Redirect,
+                "/*",
+                "{scheme}://a/",
+                Unknown("scheme".into()),
+            ),
+            (Purpose::File, "/*", "/{query}", Unknown("query".into())),
+            (Purpose::Target, "/*", "/{", Open),
             (Purpose::Target, "/*", "/}", Brace),
-            (Purpose::Target, "/*", "/{a b}", Brace),
+            (Purpose::Target, "/*", "/{a b}", Unknown("a b".into())),
             (Purpose::Target, "/*", "v1/{*}", Start),
             (Purpose::Target, "/*", "//v1", Start),
             (Purpose::Target, "/*", "{*}", Start),

@@ -10,7 +10,7 @@ pub enum MediaRange {
 }
 
 impl MediaRange {
-    /// Whether it has the value of a Content-Type, whose parameters do not count (RFC 9110 §8.3.1).
+    /// Whether the value of a Content-Type is in it; parameters do not count (RFC 9110 §8.3.1).
     pub fn matches(&self, content_type: &[u8]) -> bool {
         let essence = content_type
             .split(|byte| *byte == b';')

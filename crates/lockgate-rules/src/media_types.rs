@@ -2,18 +2,18 @@
 
 use lockgate_http::media_type;
 
-use crate::route::Pattern;
+use crate::pattern::Pattern;
 
 /// Media types of a route's own.
-#[derive(Debug, Default)]
-pub struct Types {
-    /// By the path of the request: the first that matches holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FileTypes {
+    /// By the path of the request, the more specific before the less: the first that matches holds.
     pub paths: Vec<(Pattern, String)>,
     /// By what follows the last dot of the name, in small letters.
     pub extensions: Vec<(String, String)>,
 }
 
-impl Types {
+impl FileTypes {
     /// That of a file at `at`, which was found for `path`.
     pub fn of(&self, path: &[u8], at: &[u8]) -> &str {
         if let Some((_, media_type)) = self.paths.iter().find(|(pattern, _)| pattern.matches(path))

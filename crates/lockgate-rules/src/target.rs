@@ -1,7 +1,7 @@
 //! The target that goes to the origin: as received, without its prefix, or by a template.
 
-use super::template::{Template, Values};
-use crate::route::Pattern;
+use crate::pattern::Pattern;
+use crate::template::{RequestValues, Template};
 
 /// What a route does to the target.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -12,13 +12,13 @@ pub enum TargetRewrite {
     /// What the pattern has before `/*` is left out, every other byte goes on as received: of
     /// `/api/*`, `/api/v1` becomes `/v1`, `/api/` and `/api` become `/`.
     StripPrefix,
-    /// Made anew, by a template for [`Purpose::Target`](super::template::Purpose::Target).
+    /// Made anew, by a template for [`Purpose::Target`](crate::Purpose::Target).
     Template(Template),
 }
 
 impl TargetRewrite {
     /// Appends the new target of a request that matched `pattern`.
-    pub fn write(&self, pattern: &Pattern, values: &Values<'_>, out: &mut Vec<u8>) {
+    pub fn write(&self, pattern: &Pattern, values: &RequestValues<'_>, out: &mut Vec<u8>) {
         let path = match self {
             Self::None => values.path,
             Self::StripPrefix => match pattern.split(values.path) {
@@ -37,7 +37,7 @@ impl TargetRewrite {
     }
 
     /// The new target of a request that matched `pattern`, where there is one.
-    pub fn rewritten(&self, pattern: &Pattern, values: &Values<'_>) -> Option<Vec<u8>> {
+    pub fn rewritten(&self, pattern: &Pattern, values: &RequestValues<'_>) -> Option<Vec<u8>> {
         (*self != Self::None).then(|| {
             let mut target = Vec::new();
             self.write(pattern, values, &mut target);
@@ -56,9 +56,9 @@ impl TargetRewrite {
 
 #[cfg(test)]
 mod tests {
-    use super::super::template::Purpose;
-    use super::super::template::tests::values;
     use super::*;
+    use crate::template::Purpose;
+    use crate::template::tests::values;
 
     fn rewritten(
         rewrite: &TargetRewrite,

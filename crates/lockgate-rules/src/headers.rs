@@ -3,10 +3,10 @@
 use lockgate_http::fields::{Fields, Known, alike};
 use lockgate_http::h1::parse::is_token;
 
-use super::template::{Template, Values};
+use crate::template::{RequestValues, Template};
 
 /// What is done with the lines of one name. Templates are for
-/// [`Purpose::Text`](super::Purpose::Text).
+/// [`Purpose::Text`](crate::Purpose::Text).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HeaderOp {
     /// These lines instead of all that there are.
@@ -23,7 +23,7 @@ pub enum HeaderOp {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeaderRule {
     /// In the spelling in which it goes out. Lines are taken out that applications could take for
-    /// it ([`alike`]), so that nobody gets past a rule by writing `X_User`.
+    /// it ([`alike`]), so that no client gets past a rule by writing `X_User`.
     pub name: Vec<u8>,
     /// What is done.
     pub op: HeaderOp,
@@ -65,33 +65,49 @@ impl HeaderRules {
     ///
     /// # Errors
     /// When one would break the message or the connection.
-    pub fn new(rules: Vec<HeaderRule>) -> Result<Self, HeaderError> {
-        for (at, rule) in rules.iter().enumerate() {
-            rule.check()?;
-            if rules[..at]
-                .iter()
-                .any(|other| other.name.eq_ignore_ascii_case(&rule.name))
-            {
-                return Err(HeaderError::Twice(rule.shown()));
-            }
+    pub fn new(rules: impl IntoIterator<Item = HeaderRule>) -> Result<Self, HeaderError> {
+        let mut all = Self::default();
+        for rule in rules {
+            all.add(rule)?;
         }
-        let replacing = rules.iter().filter(|rule| rule.replaces());
-        let lengths = replacing.fold(0, |lengths, rule| lengths | length_bit(&rule.name));
-        Ok(Self {
-            rules,
-            reserved: Vec::new(),
-            lengths,
-        })
+        Ok(all)
+    }
+
+    /// Adds a rule for a name that has none.
+    ///
+    /// # Errors
+    /// When it would break the message or the connection.
+    pub fn add(&mut self, rule: HeaderRule) -> Result<(), HeaderError> {
+        rule.check()?;
+        if self.has(&rule.name) {
+            return Err(HeaderError::Twice(rule.shown()));
+        }
+        if rule.replaces() {
+            self.lengths |= length_bit(&rule.name);
+        }
+        self.rules.push(rule);
+        Ok(())
+    }
+
+    /// Whether there is a rule for this name.
+    pub fn has(&self, name: &[u8]) -> bool {
+        let mut names = self.rules.iter().map(|rule| &rule.name);
+        names.any(|known| known.eq_ignore_ascii_case(name))
+    }
+
+    /// The rules, in the order in which they were added.
+    pub fn rules(&self) -> &[HeaderRule] {
+        &self.rules
     }
 
     /// The same, where only we say what stands in these fields: none comes in a trailer. In a head
     /// they are left alone, for that is where we say it.
     #[must_use]
-    pub fn reserving(mut self, names: &[Vec<u8>]) -> Self {
-        self.lengths = names
-            .iter()
-            .fold(self.lengths, |lengths, name| lengths | length_bit(name));
-        self.reserved = names.to_vec();
+    pub fn reserving(mut self, names: &[impl AsRef<[u8]>]) -> Self {
+        self.reserved = names.iter().map(|name| name.as_ref().to_vec()).collect();
+        for name in &self.reserved {
+            self.lengths |= length_bit(name);
+        }
         self
     }
 
@@ -130,7 +146,7 @@ impl HeaderRules {
 
     /// Changes the fields of a message. `scratch` is where values are put together; it is left
     /// empty.
-    pub fn apply(&self, fields: &mut Fields, values: &Values<'_>, scratch: &mut Vec<u8>) {
+    pub fn apply(&self, fields: &mut Fields, values: &RequestValues<'_>, scratch: &mut Vec<u8>) {
         if self.lengths != 0 {
             fields.retain(|field| !self.replaces(field.name));
         }
@@ -210,13 +226,12 @@ fn length_bit(name: &[u8]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::template::Purpose;
-    use super::super::template::tests::values;
     use super::*;
-    use crate::route::Pattern;
+    use crate::pattern::Pattern;
+    use crate::template::tests::values;
 
     fn template(text: &str) -> Template {
-        Template::parse(text, Purpose::Text, &Pattern::everything()).unwrap()
+        Template::text(text, &Pattern::everything())
     }
 
     fn set(name: &str, values: &[&str]) -> HeaderRule {
