@@ -68,7 +68,7 @@ impl ObjectScanner {
     }
 }
 
-/// Elements that name objects, or within which others do.
+/// Elements that name objects or contain elements that do.
 const ELEMENTS: &str =
     "audio, base, img, input, link, picture, script, source, style, template, video";
 /// Memory limit of unfinished tags and open elements, in bytes; tags with inline images are long.
