@@ -68,16 +68,19 @@ impl ObjectScanner {
     }
 }
 
-/// Elements that name objects, or within which others do.
+/// Elements that name objects or contain elements that do.
 const ELEMENTS: &str =
     "audio, base, img, input, link, picture, script, source, style, template, video";
 /// Memory limit of unfinished tags and open elements, in bytes; tags with inline images are long.
 const MAX_MEMORY: usize = 4 << 20;
 
+/// A rewriter whose output is discarded.
+type Rewriter = HtmlRewriter<'static, fn(&[u8])>;
+
 /// Scanner of a page: lol_html finds the elements.
 struct PageScanner {
     /// `None` after a tag beyond the memory limit: the rest of the page is not scanned.
-    rewriter: Option<Box<HtmlRewriter<'static, fn(&[u8])>>>,
+    rewriter: Option<Box<Rewriter>>,
     finder: Rc<RefCell<ObjectFinder>>,
 }
 
@@ -114,7 +117,7 @@ impl PageScanner {
             }));
         let discard: fn(&[u8]) = |_| ();
         Self {
-            rewriter: Some(Box::new(HtmlRewriter::new(settings, discard))),
+            rewriter: Some(Box::new(Rewriter::new(settings, discard))),
             finder,
         }
     }
