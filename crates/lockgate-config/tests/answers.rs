@@ -31,7 +31,7 @@ fn caching(inner: &str) -> Option<Caching> {
 }
 
 fn pattern(text: &str) -> Pattern {
-    Pattern::parse(text).unwrap()
+    Pattern::parse(text).expect("a pattern")
 }
 
 fn some(text: &str) -> Option<String> {

@@ -167,7 +167,7 @@ impl<'a> Attempts<'a> {
             reuse = ReusePolicy::New(Instant::now());
         }
         let request = LeaseRequest {
-            guard: *guard,
+            guard,
             share_of: *share_of,
             wait_budget: &self.wait_budget,
             connect: self.proxy.connect,
@@ -176,7 +176,7 @@ impl<'a> Attempts<'a> {
             preference: *preference,
             metrics: &LeaseCells {
                 http: &request.worker.cells.http,
-                site: *cells,
+                site: cells,
             },
         };
         let mut leased = pin!(upstream.lease(&request, tried));
