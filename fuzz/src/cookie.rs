@@ -1,7 +1,8 @@
 //! Cookies of requests: ours is found and taken out, and the others stay as they are.
 
 use lockgate_http::fields::Fields;
-use lockgate_proxy::upstream::{AffinityInput, AffinityKey, Sticky, Preference};
+use lockgate_proxy::upstream::{Affinity, AffinityInput, Preference, Sticky};
+use lockgate_rules::HashKey;
 
 /// Any bytes as lines of Cookie.
 pub fn cookie(data: &[u8]) {
@@ -20,7 +21,7 @@ pub fn cookie(data: &[u8]) {
         .partition(|pair| pair.get(..3) == Some(b"lg="));
     let preference = sticky.preference(&came);
     assert!(preference == Preference::Any || ours.iter().any(|pair| pair.len() == 3 + 16));
-    let key = AffinityKey::Cookie((*b"lg").into());
+    let affinity = Affinity::Hash(HashKey::Cookie("lg".to_owned()));
     let affinity_input = AffinityInput {
         client: None,
         server_name: None,
@@ -28,7 +29,7 @@ pub fn cookie(data: &[u8]) {
         fields: Some(&came),
     };
     assert_eq!(
-        key.preference(&affinity_input) == Preference::Any,
+        affinity.preference(&affinity_input, 0) == Preference::Any,
         ours.first().is_none_or(|pair| pair.len() == 3)
     );
     let Some(left) = sticky.without_ours(&came) else {
