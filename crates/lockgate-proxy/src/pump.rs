@@ -71,7 +71,7 @@ pub(crate) fn poll_pump(
     Poll::Pending
 }
 
-/// A pump whose bodies may be held to a rate.
+/// A pump for bodies that may be held to a rate.
 pub(crate) struct Pump<'a> {
     /// The rules that trailers are held to.
     pub(crate) rules: &'a HeaderRules,

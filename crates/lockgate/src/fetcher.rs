@@ -31,10 +31,10 @@ pub(crate) const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The longest value, in bytes: it may go into every answer.
 const LONGEST: usize = 64 * 1024;
-/// For the whole of one answer.
+/// The deadline of one response.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Who we say that we are.
+/// The value of `User-Agent`.
 const AGENT: &str = concat!("lockgate/", env!("CARGO_PKG_VERSION"));
 
 /// The values to look for; [`Fetcher::start`] begins with it.
@@ -59,7 +59,7 @@ pub(crate) enum Source {
     Url(Url),
 }
 
-/// Whom to ask, and what for.
+/// The origin of a value, and the path to ask for.
 pub(crate) struct Url {
     /// Where it is.
     pub(crate) place: EndpointAddress,

@@ -1,4 +1,4 @@
-//! Active checks of endpoints: one thread for the process, whose findings take members out of their
+//! Active checks of endpoints: one thread for the process. Its findings take members out of their
 //! pools and back.
 //!
 //! Does not resolve names: it uses what the resolver has published. A worker never waits for it; it
@@ -40,7 +40,7 @@ struct Probe {
     finding: Arc<Finding>,
 }
 
-/// What the last check found, for whoever shows it.
+/// The result of the last check, for the metrics.
 struct Finding {
     /// Microseconds, and [`NOT_YET`] before the first.
     took: AtomicU64,
@@ -137,7 +137,7 @@ impl Probe {
 
     async fn check_once(&self, member: &Member, health: &mut Health) {
         let is_vacant = member.endpoint().is_vacant();
-        // Who is there next, or was raised by somebody else, is somebody else.
+        // A member that joins later, or that the resolver has marked up, is a new endpoint.
         if is_vacant || !health.is_up() && member.is_up() {
             *health = Health::new(self.check.fall, self.check.rise);
         }

@@ -59,4 +59,30 @@ mod tests {
         let cycles = Workspace::read(root.as_ref()).unwrap().list_cycles();
         assert_eq!(cycles, "import cycles\n");
     }
+
+    /// Two types of one name make a reader look for the difference in the imports. `State`, `Error`
+    /// and `Kind` may be local to a file.
+    #[test]
+    fn no_crate_has_a_type_name_twice() {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+        let names = Workspace::read(root.as_ref()).unwrap().list_names();
+        for line in names.lines().skip(1) {
+            let (name, paths) = line.split_once(": ").unwrap();
+            let mut crates: Vec<_> = paths
+                .split(' ')
+                .map(|path| path.split('/').nth(1).unwrap())
+                .collect();
+            let all = crates.len();
+            crates.dedup();
+            assert_eq!(crates.len(), all, "{name}: {paths}");
+        }
+    }
+
+    /// A comment calls a thing by its noun.
+    #[test]
+    fn comments_have_no_word_that_names_no_thing() {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+        let words = Workspace::read(root.as_ref()).unwrap().list_words();
+        assert_eq!(words.lines().count(), 1, "{words}");
+    }
 }

@@ -74,7 +74,7 @@ const ELEMENTS: &str =
 /// Memory limit of unfinished tags and open elements, in bytes; tags with inline images are long.
 const MAX_MEMORY: usize = 4 << 20;
 
-/// A rewriter whose output is discarded.
+/// A rewriter with an output that is discarded.
 type Rewriter = HtmlRewriter<'static, fn(&[u8])>;
 
 /// Scanner of a page: lol_html finds the elements.

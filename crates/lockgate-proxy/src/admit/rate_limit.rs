@@ -6,11 +6,11 @@
 //! gives up an eighth of its buckets: those that are full again; if that is not enough, the least
 //! used ones *of the limit that has the most*. So a flood under one limit makes the buckets of
 //! another one go only where that has more of them than the flood; and under its own limit it drops
-//! its own once-used buckets before one that is exhausted. Who wants an exhausted bucket forgotten
-//! must exhaust as many others as there is room for, and had more requests from those than he
-//! regains by it. Nobody is ever refused because the table is full.
+//! its own once-used buckets before one that is exhausted. A client that wants its exhausted bucket
+//! forgotten must exhaust as many others as there is room for, which gives it fewer requests than
+//! those buckets had. No request is ever refused because the table is full.
 //!
-//! Knows no clock: the caller says what time it is.
+//! Knows no clock: the caller passes the time.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -25,7 +25,7 @@ use lockgate_net::token_bucket::{TokenBucket, TokenRate};
 
 use crate::limits;
 
-/// Buckets of the process when nobody says otherwise: some 7 MB when all are in use.
+/// The default number of buckets of the process: some 7 MB when all are in use.
 pub const BUCKETS: usize = 131_072;
 const SHARDS: usize = 64;
 const SECOND: Nanos = Nanos::from_secs(1);
@@ -33,14 +33,14 @@ const SECOND: Nanos = Nanos::from_secs(1);
 /// through all of them only now and then.
 const GIVEN_UP: usize = 8;
 
-/// Whose request it is, under one limit.
+/// The key that a request is counted by, under one limit.
 #[derive(Debug, Clone, Copy)]
 pub enum LimitKey<'a> {
     /// The client; an IPv6 client is its /64, within which it can choose its address freely.
     Client(IpAddr),
     /// The value of the header that the limit is about. Where it is absent, the client is the key.
     Value(&'a [u8]),
-    /// Everybody together.
+    /// All requests of the route together.
     Route,
 }
 
@@ -59,7 +59,7 @@ pub enum Decision {
 /// The buckets of all limits. There is one for the process.
 #[derive(Debug)]
 pub struct Buckets {
-    /// SipHash with keys of this process: who does not know them finds no two values that share a
+    /// SipHash with keys of this process, so that clients cannot find two values that share a
     /// bucket.
     names: RandomState,
     limits: AtomicU32,
@@ -190,7 +190,7 @@ fn make_room(shard: &mut LimitShard, room: usize, now: Nanos) {
         // Under one limit, the one that is full again soonest is the least used, and of equally
         // used ones the oldest.
         least_used.sort_unstable();
-        // At most half of it; then whoever has the most by now.
+        // At most half of it; then the limit that has the most by now.
         let excess = (shard.len() - enough).min(least_used.len().div_ceil(2));
         for (_, name) in least_used.into_iter().take(excess) {
             shard.remove(&name);

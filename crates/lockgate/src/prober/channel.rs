@@ -1,5 +1,5 @@
-//! One connection of a check: text out, bytes in, with or without TLS. Bounded by whoever reads;
-//! has no deadline.
+//! One connection of a check: text out, bytes in, with or without TLS. The caller bounds what is
+//! read, and sets the deadline.
 
 use std::future::poll_fn;
 use std::io;
@@ -64,7 +64,7 @@ impl Channel {
             let mut owed = Vec::new();
             session.seal_owed(&mut owed).map_err(io::Error::other)?;
             send(&self.socket, &owed).await?;
-            // Without a close_notify an end may be a truncation: whoever reads sees whether
+            // Without a close_notify an end may be a truncation: the reader sees whether
             // anything is missing.
             if !receive(&self.socket, wire).await? {
                 return Ok(false);

@@ -32,7 +32,7 @@ const SAID_MAX: usize = 64 * 1024;
 /// Bytes that an answer may have in all: interim answers, its head, and a body in small chunks.
 const ANSWER_MAX: usize = 512 * 1024;
 
-/// Who we say that we are.
+/// The value of `User-Agent`.
 const AGENT: &str = concat!("lockgate/", env!("CARGO_PKG_VERSION"), " (health check)");
 
 /// How the endpoints of a pool are checked.

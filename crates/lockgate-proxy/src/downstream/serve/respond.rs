@@ -428,7 +428,7 @@ fn answered() -> Termination {
     Termination::new(Cause::ClientClosed, CauseSide::Lockgate)
 }
 
-/// A response whose body is all there.
+/// A response with its whole body.
 struct WholeResponse<'a> {
     head: &'a ResponseHead,
     body: &'a [u8],
@@ -477,7 +477,7 @@ impl WholeResponse<'_> {
 }
 
 impl ClientConnection {
-    /// Sends an error to a client whose request could not be read; tells the length of its body.
+    /// Sends an error for a request that could not be read; returns the length of its body.
     pub(in crate::downstream) async fn send_error<D: ClientExchange>(
         &self,
         down: &mut D,
