@@ -151,7 +151,7 @@ fn section(way: &KeyPath, name: &str) -> String {
         Unset::Is(value) => format!("- Default: `{value}`\n"),
         Unset::Absent(meaning) => format!("- Without it: {meaning}\n"),
         Unset::Required => "- Required\n".to_owned(),
-        Unset::Within => "- Default: that of each of its keys\n".to_owned(),
+        Unset::Within => "- Default: see its keys\n".to_owned(),
     });
     if let Some(unit) = key.language.unit() {
         text.push_str(&format!("- Unit: {unit}\n"));
@@ -187,7 +187,7 @@ const INTRODUCTION: &str = r#"# Configuration
 <!-- Written from crates/lockgate-config/src/keys.rs and codes.rs; a test keeps it the same. To write it anew:
 LOCKGATE_WRITE_DOCS=1 cargo test -p lockgate-config --test documents -->
 
-Lockgate reads one TOML file. A complete one:
+Lockgate reads one TOML file. This is a complete one:
 
 ```toml
 [site."app.example.com"]
@@ -208,11 +208,11 @@ JSON Schema completes keys with [lockgate.schema.json](lockgate.schema.json). Wi
 const CHAPTERS: &str = r#"## Rules
 
 1. Every key has a safe default. The order of keys and tables does not matter.
-2. Keys are identities: a key, host or address that appears twice is an error that names both places.
+2. A key, host or address may appear once. A second one is an error that names both places.
 3. Units are strings: `"10s"`, `"100MB"`, `"10KB/s"`, `"20/s"`, `"20%"`. Times are whole numbers of `ms`, `s`, `m`, `h` or `d`.
    Sizes are multiples of 1,000 with `KB`, `MB`, `GB`, `TB` and of 1,024 with `KiB`, `MiB`, `GiB`, `TiB`. A number without its
    unit is an error.
-4. The short form of a key is a string, its long form is a table. `false` removes.
+4. Many keys have a short form (a text, a number, `true`) and a long form (a table). `false` turns off what would hold otherwise.
 5. Relative paths start from the folder of the file that contains them. In `include` and `certs`, `*` and `?` match within
    one name, never a `/` or a leading dot.
 6. In any string value, `${env:NAME}` is replaced by an environment variable and `${file:PATH}` by the content of a file,

@@ -31,11 +31,6 @@ impl TokenRate {
             depth: u64::from(burst.get()) * cost,
         }
     }
-
-    /// The number of tokens in a full bucket.
-    pub fn burst(self) -> u64 {
-        self.depth.as_u64() / self.cost.as_u64()
-    }
 }
 
 /// A bucket with one owner. The default is a full one.

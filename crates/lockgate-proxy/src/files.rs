@@ -172,7 +172,7 @@ impl CachedState {
                 .look(&[at, extension.as_bytes()].concat())
                 .ok()
                 .map(|(_, stamp)| stamp);
-            // One that was left alone for its age is left alone still.
+            // A sibling that was too old before is still ignored.
             before.is_none() && now.is_none_or(|now| representation::is_stale(&now, &stamp))
                 || *before == now
         };

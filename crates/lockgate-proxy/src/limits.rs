@@ -1,6 +1,6 @@
 //! What is promised for the process, not for a worker: how many connections and handshakes at once.
 //!
-//! The only state that workers share and write. A full limit is waited for, first come first
+//! All workers share these. A full limit is waited for, first come first
 //! served; connections in the listener's backlog cost nothing. Does not know the purpose of a wait
 //! or its deadline.
 

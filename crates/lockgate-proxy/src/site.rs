@@ -87,16 +87,16 @@ pub enum Action {
     Connect(Box<Connect>),
     /// A file.
     Files(Arc<Files>),
-    /// We do: look elsewhere.
+    /// A redirect to another URL.
     Redirect {
         /// Where.
         to: Template,
         /// 301, 302, 303, 307 or 308.
         status: u16,
     },
-    /// We do: this.
+    /// A fixed response.
     Respond(FixedResponse),
-    /// We do: the same over TLS, at this port.
+    /// A redirect to the same URL over TLS, at this port.
     Secure(u16),
 }
 

@@ -64,8 +64,10 @@ impl Cidr {
         }
     }
 
-    /// The network of an address and the length of a prefix, which is not longer than the address.
+    /// The network of an address and the length of a prefix; one longer than the address is the
+    /// address itself.
     pub fn of(addr: IpAddr, prefix: u8) -> Cidr {
+        let prefix = prefix.min(width(addr));
         let addr = masked(addr, prefix);
         Cidr { addr, prefix }.mapped_as_v4()
     }
@@ -80,7 +82,7 @@ impl Cidr {
         self.prefix
     }
 
-    /// Whether the address lies in this network. An IPv4 address in IPv6 clothes (`::ffff:a.b.c.d`,
+    /// Whether the address lies in this network. An IPv4 address mapped into IPv6 (`::ffff:a.b.c.d`,
     /// as dual-stack listeners report it) counts as the IPv4 address.
     pub fn contains(&self, ip: IpAddr) -> bool {
         let ip = ip.to_canonical();

@@ -64,7 +64,9 @@ table! {
         &Percent,
         r#""100%""#,
         r#""10%""#,
-        "The percentage of lines that are written.",
+        "The percentage of successful requests and connections that are logged. Always logged are \
+         statuses from 500 on, failed gRPC calls, and every `cause` other than `client_closed` and \
+         `upstream_closed` of a connection.",
     );
 
     const MASK_IP: Defaulted<bool> = ConfigKey::defaulted(

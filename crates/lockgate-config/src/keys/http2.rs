@@ -47,8 +47,8 @@ table! {
         &Burst,
         r#""20/s burst 200""#,
         r#""100/s burst 1000""#,
-        "How many requests of one connection the client may cancel (RST_STREAM) or send malformed \
-         before the connection is closed. Each costs work without a response (CVE-2023-44487, \
+        "How often requests of one connection may be cancelled by the client (RST_STREAM) or be \
+         malformed; more closes the connection. Each costs work without a response (CVE-2023-44487, \
          CVE-2025-8671). Up to 1,024 streams that are refused before the client has seen our \
          SETTINGS do not count.",
     );

@@ -119,8 +119,8 @@ table! {
          - Over HTTP/2, the reset of a single stream counts as a response; see `statuses`.\n\
          - A request that HTTP/2 cannot express is the client's fault. It is refused before an \
          endpoint is chosen.\n\
-         - At most half of the pool's endpoints are ejected at once. If none is left, requests are \
-         still tried.\n\
+         - An endpoint is ejected only while at least half of the pool is left, up and reachable: \
+         if all fail, none is at fault. If none is left, requests are still tried.\n\
          - Besides ejection, an endpoint that could not be reached or closed the connection is \
          tried last for one second, after more failures for up to ten. Failures in that time count \
          as one.\n\n\
@@ -198,7 +198,7 @@ table! {
         r#""package.Service""#,
         "Uses the gRPC health protocol (`grpc.health.v1.Health/Check`), for the whole server \
          (`true`) or for one of its services. `SERVING` is a success. Needs `protocol = \"h2\"` or \
-         `\"h2c\"`, and no `path`.",
+         `\"h2c\"`. Cannot be combined with `path`, `method`, `expect` or `body`.",
     )
     .around(r#"protocol = "h2c""#);
 
@@ -208,7 +208,7 @@ table! {
         Absent("`true` without `path` and `grpc`"),
         "true",
         "Checks only whether a connection succeeds, including TLS, and optionally a dialogue by \
-         `send` and `expect`. Needs no `path`.",
+         `send` and `expect`. Cannot be combined with `path`, `grpc`, `method` or `body`.",
     )
     .with(r#"expect = "PONG""#);
 
@@ -370,8 +370,10 @@ table! {
          status can cause an ejection by requesting it repeatedly, so name only statuses that the \
          application never sends while it is healthy. Over HTTP/2, a stream that the endpoint \
          resets before its response counts as 502, which is what the client gets; a stream that it \
-         refuses (REFUSED_STREAM) never counts. Without this key no client can influence ejection; \
-         use `health` to detect an endpoint that responds with errors or resets every stream.",
+         refuses (REFUSED_STREAM) never counts. Without this key, responses never cause an ejection \
+         by their status; a URL that makes the application time out or break off still can. Use \
+         `health` to detect an endpoint that responds with errors or resets every stream: clients \
+         cannot influence its checks.",
     );
 }
 

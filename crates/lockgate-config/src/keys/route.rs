@@ -263,9 +263,9 @@ pub(crate) const TRACE: Defaulted<Switch<u8>> = ConfigKey::defaulted(
     &OrFlag(Percent),
     "false",
     r#""10%""#,
-    "Whether a request without a `traceparent` starts a trace (W3C Trace Context). A percentage is \
-     the share of traces that applications are asked to record; `true` is all. A valid \
-     `traceparent` from the client is forwarded unchanged; an invalid one is removed with its \
+    "Whether a request without a valid `traceparent` starts a trace (W3C Trace Context). A \
+     percentage is the share of traces that applications are asked to record; `true` is all. A \
+     valid `traceparent` from the client is forwarded unchanged; an invalid one is removed with its \
      `tracestate`. The access log has the trace as `trace_id`.",
 );
 
@@ -286,12 +286,12 @@ pub(crate) const REDIRECTS: Defaulted<Option<PathBuf>> = ConfigKey::defaulted(
     &Unless(False, FilePath),
     "false",
     r#""/etc/lockgate/redirects""#,
-    "A file of redirects, which are applied before anything else. Each line is `FROM TO [STATUS]`, \
-     such as `/old/* /new/{*} 301`. FROM is a whole request path, or ends in `/*`; an exact path \
-     wins, then the longest. TO is a path or a URL with the placeholders of `redirect`. The status \
-     is 308 unless given. `#` begins a comment. The file may have 100,000 lines and more, up to 16 \
-     MiB, and is read at the start. A redirect that would lead to itself is skipped. A request \
-     without a route still gets 404.",
+    "A file of redirects, which are applied before the verb answers, after `allow`, `deny`, `limit` \
+     and `auth`. Each line is `FROM TO [STATUS]`, such as `/old/* /new/{*} 301`. FROM is a whole \
+     request path, or ends in `/*`; an exact path wins, then the longest. TO is a path or a URL \
+     with the placeholders of `redirect`. The status is 308 unless given. `#` begins a comment. The \
+     file may have 100,000 lines and more, up to 16 MiB, and is read at the start. A redirect that \
+     would lead to itself is skipped. A request without a route still gets 404.",
 );
 
 pub(crate) const PATHS: Defaulted<RawPaths> = ConfigKey::defaulted(

@@ -14,12 +14,13 @@ pub(crate) const SHAPE: Defaulted<ShortOrLong<Option<u64>>> = ConfigKey::default
     "false",
     r#"{ per_connection = "10MB/s", per_client = "20MB/s", total = "1GB/s" }"#,
     "Bandwidth limits, in and out. Lockgate does not refuse faster traffic; it reads later, so the \
-     sender slows down. The short form is `per_connection`. A connection may save up a twentieth of \
-     a second's worth, or one packet. Connections that share a rate take turns in the order in \
-     which they ask. For a `[tcp]` table the bytes are those inside TLS; for a site they are bodies \
-     and WebSocket data, while heads and Lockgate's own responses are free. A limited connection \
-     does not count as idle or slow. A path that inherits `shape` shares the rates with its site; a \
-     path with its own `shape` uses none of its site's.",
+     sender slows down. The short form is `per_connection`. While nothing moves, each rate saves up \
+     a twentieth of a second's worth, or one packet. Connections that share a rate take turns in \
+     the order in which they ask. For a `[tcp]` table the bytes are the relayed ones, without the \
+     TLS that Lockgate terminates; for a site they are bodies and WebSocket data, while heads and \
+     Lockgate's own responses are free. A limited connection does not count as idle or slow. A path \
+     that inherits `shape` shares the rates with its site; a path with its own `shape` uses none of \
+     its site's.",
 );
 
 /// `shape` of a `[tunnel]` table.

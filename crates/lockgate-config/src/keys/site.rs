@@ -101,7 +101,8 @@ table! {
         r#""combined:/var/log/lockgate/app.log""#,
         "A log of its own for the requests of this site, with its own format, or `false` for none. \
          Connections that end without a request are in the global log. Sites with the same value \
-         share a log; two sites with different formats cannot write to one file.",
+         share a log. Two logs that differ in anything (`format`, `sample`, `mask_ip`, `rotate`), \
+         the global one included, cannot write to one file.",
     );
 
     const PATH: ConfigKey<Vec<Keyed<PathKey>>> = ConfigKey::new(

@@ -219,7 +219,7 @@ table! {
         "true",
         "Whether the endpoint is used only while no other endpoint of the pool is up. Several \
          backups share the load by `weight`. Endpoints that are only at their `max` are waited for. \
-         A connection that began at a backup stays there.",
+         A request or connection that began at a backup stays there.",
     )
     .with(r#"addr = "10.0.0.1:8080""#);
 }

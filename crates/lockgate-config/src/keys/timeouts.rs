@@ -13,8 +13,8 @@ table! {
         r#""10s""#,
         r#""5s""#,
         "From accepting a connection to the end of its TLS handshake, including a PROXY header. On \
-         listeners where the client speaks first, a silent connection is accepted one second after \
-         it was made.",
+         listeners where the client speaks first, Lockgate accepts a connection with its first \
+         byte, or after one second; the deadline begins then.",
     );
 
     const HEAD: Defaulted<Duration> = ConfigKey::defaulted(
@@ -39,8 +39,8 @@ table! {
         &AT_LEAST_1MS,
         r#""5s""#,
         r#""2s""#,
-        "For one attempt to connect to an endpoint, again for its TLS handshake, and for waiting \
-         while all endpoints are at their `max`.",
+        "For one attempt to connect to an endpoint, and again for its TLS handshake. How long \
+         requests wait for a free endpoint is `queue.wait` of the pool.",
     );
 
     const RESPONSE: Defaulted<Option<Duration>> = ConfigKey::defaulted(
@@ -48,7 +48,7 @@ table! {
         &Unless(OFF, AT_LEAST_1MS),
         r#""60s""#,
         r#""5m""#,
-        "From the end of a request to the first byte of its response.",
+        "From the end of a request to the end of its response's head.",
     );
 
     const TUNNEL_IDLE: Defaulted<Duration> = ConfigKey::defaulted(

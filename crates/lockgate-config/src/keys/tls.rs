@@ -49,7 +49,7 @@ table! {
     const DEFAULT: ConfigKey<ShortOrLong<PathBuf>> = ConfigKey::new(
         "default",
         &Short { short: FilePath, long: TableOf(cert::ALL) },
-        Absent("such a client is refused, unless the table names exactly one certificate"),
+        Absent("such a client is refused, unless the table names exactly one certificate: then that one is used"),
         r#""/etc/tls/default.pem""#,
         "The certificate for clients without a server name, or with one that no certificate covers.",
     );

@@ -91,9 +91,10 @@ table! {
         &access_log::FORM,
         r#""stdout""#,
         r#"{ to = "/var/log/lockgate/access.log", mask_ip = true }"#,
-        "The access log: one line for each request, and for each connection of a `[tcp]` table. The \
-         short form is the value of `to`, optionally after a format: \
-         `\"combined:/var/log/lockgate/access.log\"`. `false` writes none.",
+        "The access log: one line for each request, relayed connection, upgrade and tunnel, and for \
+         each connection that failed before its first request. The short form is the value of `to`, \
+         optionally after a format: `\"combined:/var/log/lockgate/access.log\"`. `false` writes \
+         none.",
     );
 
     const LOG: ConfigKey<ShortOrLong<LogLevel>> = ConfigKey::new(
@@ -118,7 +119,7 @@ table! {
         Within,
         "{ per_client = 100 }",
         "Limits per process, whatever the number of workers. Connections above `connections` wait \
-         in the kernel's queue; none fails.",
+         in the kernel's queue, as long as that has room (`socket.backlog`).",
     );
 
     const TIMEOUTS: ConfigKey<CheckedTable> = ConfigKey::new(
@@ -126,7 +127,8 @@ table! {
         &TableOf(timeouts::ALL),
         Within,
         r#"{ tunnel_idle = "10m" }"#,
-        "Deadlines, for every listener that sets none of its own.",
+        "The default deadlines. `[tcp]` and `[tunnel]` tables can set `handshake`, `connect` and \
+         `tunnel_idle`; sites and paths can set `connect`, `response` and `tunnel_idle`.",
     );
 
     const RATES: ConfigKey<CheckedTable> = ConfigKey::new(
@@ -210,9 +212,10 @@ table! {
         Absent("no sites; at least one `[site]`, `[tcp]` or `[tunnel]` table is needed"),
         "",
         "A site. HOST is `\"example.com\"` (TLS on `ports.https`, and a redirect to it from \
-         `ports.http`), `\"*.example.com\"`, `\"example.com:8443\"`, `\":8080\"` (every host on \
-         that port; plain HTTP unless `tls` is given) or `\"unix:/run/lockgate.sock\"`. Hosts may \
-         be IP addresses too. `listen` chooses the addresses to bind.\n\n\
+         `ports.http`), `\"*.example.com\"`, `\"example.com:8443\"` or `\":8080\"` (plain HTTP on \
+         that port unless `tls` is given; without a host for every host), or \
+         `\"unix:/run/lockgate.sock\"`. Hosts may be IP addresses too. `listen` chooses the \
+         addresses to bind.\n\n\
          An exact host wins over `*.`, and that wins over a port alone. One of `proxy`, `root`, \
          `redirect` and `respond` answers requests, here or in the `path` tables.\n\n\
          The redirect from `ports.http` is open to all clients: `allow`, `deny`, `auth` and `limit` \
@@ -364,11 +367,12 @@ table! {
          Within each step, the clients with the most connections come first.\n\n\
          Sockets to endpoints are limited too, idle ones included. If none is left, the socket of \
          any pool that has been idle for the longest time is closed. Otherwise a request or relay \
-         waits for one, at most for the `queue.wait` of its pool (2 s for tunnels), and then gets \
-         503 with the cause `limit`. To make room, exchanges of clients above their share are ended \
-         if they have not moved for 2 s (`lockgate_upstream_sockets_preempted_total`). Over HTTP/2, \
-         once a client's requests use more than 6 sockets and as many as are left for all other \
-         clients, its further streams wait.",
+         waits for one, at most for the `queue.wait` of its pool (2 s for tunnels); then a request \
+         gets 503 and a relayed connection is closed, both with the cause `limit`. To make room, \
+         exchanges of clients above their share are ended if they have not moved for 2 s \
+         (`lockgate_upstream_sockets_preempted_total`). Over HTTP/2, once a client's requests use \
+         more than 6 sockets and as many as are left for all other clients, its further streams \
+         wait.",
     );
 
     const PER_CLIENT: Defaulted<Option<usize>> = ConfigKey::defaulted(
@@ -400,10 +404,10 @@ table! {
         r#""512MB""#,
         "Memory of the process, including what the kernel holds for its connections. `\"auto\"` is \
          80 % of the cgroup's limit (`memory.max` or `memory.high`, whichever is less), or half of \
-         the machine's memory if there is none. From 60 % on, nothing is cached and responses are \
-         not compressed. From 85 % on, new connections and requests wait, and the clients that hold \
-         the most memory and read nothing are disconnected (cause `limit`, detail `memory`), except \
-         those in `trusted`.",
+         the machine's memory if there is none. From 60 % on, nothing is kept for later (caches, \
+         buffers) and responses are not compressed. From 85 % on, new connections and requests \
+         wait, and the clients that hold the most memory and read nothing are disconnected (cause \
+         `limit`, detail `memory`), except those in `trusted`.",
     );
 
     const HEAD: Defaulted<u64> = ConfigKey::defaulted(

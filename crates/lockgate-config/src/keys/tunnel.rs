@@ -84,8 +84,9 @@ table! {
         "true",
         "Whether tunnels may lead to addresses that are not public: loopback, private, link-local \
          (cloud metadata), shared, multicast and reserved ones, also when mapped into IPv6 or by \
-         NAT64. Without it, only addresses of a network in `allow` that contains no public address: \
-         `\"10.1.0.0/16:22\"` allows its own addresses, `\"0.0.0.0/0:22\"` no private ones.",
+         NAT64. Without it, such an address is reached only if a network in `allow` that contains \
+         no public address has it: `\"10.1.0.0/16:22\"` allows its own addresses, \
+         `\"0.0.0.0/0:22\"` no private ones.",
     );
 
     const AUTH: Defaulted<ShortOrLong<()>> = ConfigKey::defaulted(

@@ -234,7 +234,9 @@ impl Cause {
     /// The meaning of the cause.
     pub const fn meaning(self) -> &'static str {
         match self {
-            Self::ClientClosed => "The client closed its connection in an orderly way.",
+            Self::ClientClosed => {
+                "The connection ended in an orderly way: the client closed it, or Lockgate did after the last response."
+            }
             Self::UpstreamClosed => {
                 "The endpoint closed its connection in an orderly way; of an exchange: before its response was complete."
             }

@@ -83,7 +83,7 @@ impl Files {
         if page && self.spa.is_some() {
             key.push(0);
         }
-        // What is tried may have more of the path than what is left of it without its prefix.
+        // The attempts use the whole path, so it is a part of the key.
         if !self.attempts.is_empty() {
             key.push(0);
             key.extend_from_slice(exchange.request.values.path);
@@ -125,7 +125,7 @@ impl Files {
                 let caching = caching
                     .and_then(|cache| cache.of(&loaded.path, &loaded.media_type, Some(&loaded.at)))
                     .map(Box::from);
-                // A name with a dot is taken for a page only for clients that accept HTML only.
+                // A name with a dot is taken for a page only if the client asks for HTML.
                 let stands_in = |page: &Vec<u8>| absolute(&loaded.at) == absolute(page);
                 let by_accept =
                     self.spa.as_ref().is_some_and(stands_in) && name_of(path).contains(&b'.');

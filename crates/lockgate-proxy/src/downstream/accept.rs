@@ -104,8 +104,8 @@ impl AcceptLoop {
                     drop(permit);
                     worker.cells.accept_failures.inc();
                     self.warn(&error);
-                    // What has taken them is not counted: what is, and can be done without, makes
-                    // room.
+                    // It is not known what used up the descriptors. Those that can be spared are
+                    // freed.
                     worker.files.clear();
                     worker.slots.free_descriptor(&worker.clock).await;
                 }
@@ -189,8 +189,8 @@ impl AcceptLoop {
 
 /// The time for accepting before the worker's other connections go on.
 ///
-/// Half as long as these had: where thousands come at once, a fixed number each time around would
-/// be the fewer a second the more there are, and the last would wait for seconds.
+/// Half as long as these had. With a fixed number of connections per turn, many busy connections
+/// would make accepting slow, and the last of thousands would wait for seconds.
 struct AcceptBudget {
     began: Instant,
     length: Duration,

@@ -54,7 +54,7 @@ const UNSENT: i32 = 64 * 1024;
 /// gRPC come by the thousand, and wait where an application is slow. By itself the crate allows
 /// half of the window: 512 pieces.
 const OVERHEAD: usize = 4 * 1024 * 1024;
-/// Streams that the crate may reset for a client's mistakes beyond those that the gate allows.
+/// Streams that the crate may reset for a client's mistakes beyond those of `AbuseLimits`.
 const RESETS: usize = 1_024;
 /// The time for a client to take our last frames.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -282,7 +282,7 @@ impl ClientStreams {
             .max_header_list_size(u32::try_from(sites.limits.head + BEYOND).unwrap_or(u32::MAX))
             .max_send_buffer_size(HELD)
             .data_frame_budget(OVERHEAD)
-            // The gate counts them as they leave: this holds for those that do not, to a client
+            // `AbuseLimits` counts them as they leave: this holds for those that do not, to a client
             // that reads nothing.
             .max_local_error_reset_streams(Some(resets.saturating_add(RESETS)))
             .enable_connect_protocol()
@@ -566,7 +566,7 @@ impl ClientStreams {
                     .await
                 }
             }
-            // The carrier has counted the bytes; the time for which they were held is known here
+            // The frame I/O has counted the bytes; the time for which they were held is known here
             // only.
             let held_for = &connection.guard.watch().meter.held_for;
             held_for.set(held_for.get() + guard.watch().meter.held_for.get());

@@ -2,8 +2,8 @@
 //! dispatch, respond.
 //!
 //! An [`Exchange`] is consumed by its response: answering twice, or going on with a request that
-//! was answered, does not compile. It is handed on as a few references, in blocks and not async
-//! functions: what those would keep of it twice, every request that waits would hold.
+//! was answered, does not compile. It is handed on as a few references, in async
+//! blocks: async functions would store their arguments twice in each waiting request.
 
 mod admission;
 mod auth_response;

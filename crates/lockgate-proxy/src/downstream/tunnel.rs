@@ -1,7 +1,7 @@
 //! What a client and its endpoint have switched to, where one of both has HTTP/2's streams for it:
 //! a WebSocket (RFC 8441), or what a client has by CONNECT (RFC 9113 §8.5).
 //!
-//! Where both have connections of their own they are relayed instead: see `http`.
+//! Where both have connections of their own they are relayed instead: see `http1`.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
@@ -37,7 +37,7 @@ pub(super) struct TunnelRun<'a> {
 }
 
 impl TunnelRun<'_> {
-    /// Moves bytes both ways until both have ended, or one is gone, or the tunnel_limits are reached.
+    /// Moves bytes both ways until both have ended, or one is gone, or the limits are reached.
     ///
     /// # Errors
     /// When we cut it.

@@ -308,7 +308,7 @@ impl ClientExchange for DownstreamStream {
         self.incoming.release();
         let stream = self.respond.send_response(response, false);
         self.outgoing.begin(stream, false);
-        // Messages of people and programs: few bytes, soon.
+        // Messages of people and programs: few bytes, which must leave at once.
         let priority = Priority::of(&request.fields).unwrap_or(Priority {
             urgency: 1,
             incremental: true,

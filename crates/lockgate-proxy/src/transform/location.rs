@@ -28,7 +28,7 @@ pub struct PublicUrl<'a> {
     /// The names that the origin might use for itself.
     pub origins: &'a [OriginAuthority<'a>],
     /// The raw prefix that was left out of the path:
-    /// [`TargetRewrite::stripped`](super::TargetRewrite::stripped).
+    /// [`TargetRewrite::stripped`](lockgate_rules::target::TargetRewrite::stripped).
     pub prefix: &'a [u8],
 }
 

@@ -3,9 +3,9 @@
 //!
 //! **Failures.** The endpoint cannot be reached, resets before its response, sends an unreadable
 //! response, or none in time: as nginx counts by default (`max_fails` with `proxy_next_upstream`:
-//! errors, timeouts, invalid heads). A response is none by its status, unless the pool lists the
-//! status ([`ServerErrors`](lockgate_rules::ServerErrors); like nginx's `http_503`, HAProxy's `observe layer7`, Envoy's
-//! `consecutive_5xx`): a client that knows a URL with such a status could take half of the pool
+//! errors, timeouts, invalid heads). A response is no failure by its status, unless the pool lists
+//! the status ([`ServerErrors`](lockgate_rules::ServerErrors); like nginx's `http_503`, HAProxy's
+//! `observe layer7`, Envoy's `consecutive_5xx`): a client that knows a URL with such a status could take half of the pool
 //! away. Note 010 has the reasons for nothing cleverer.
 //!
 //! **Consequences.** An endpoint that could not be reached or has reset is avoided for a second,

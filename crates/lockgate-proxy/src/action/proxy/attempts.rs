@@ -33,7 +33,7 @@ pub(super) struct Attempts<'a> {
     is_idempotent: bool,
     pub(super) upload: RequestUpload<'a>,
     reuse: ReusePolicy,
-    /// The members that have failed.
+    /// The members that were tried.
     tried: MemberSet,
     wait_budget: WaitBudget,
     /// The end of the last phase.
@@ -275,7 +275,7 @@ impl<'a> Attempts<'a> {
             return Err(failed.failure);
         }
         if is_stale {
-            // Its own fault it was not; but where one idle connection was dead, the others
+            // The endpoint is not to blame; but where one idle connection was dead, the others
             // probably are.
             self.tried = MemberSet::default();
             self.reuse = ReusePolicy::New(self.clock);

@@ -19,7 +19,7 @@ use crate::site::Route;
 pub(super) enum Located<'e, 's> {
     /// The server as a whole (`OPTIONS *`).
     Server,
-    /// Whether a page from elsewhere may make another request.
+    /// A CORS preflight, to be answered by these rules.
     Preflight(&'s Cors),
     /// A route of a site.
     Route(LocatedRoute<'e, 's>),
