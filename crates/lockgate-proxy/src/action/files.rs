@@ -97,7 +97,7 @@ impl Files {
         }
         let attempts = self.attempts.iter().map(|attempt| {
             let mut target = Vec::new();
-            attempt.render(&exchange.request.values, &mut target);
+            attempt.render(exchange.request.values, &mut target);
             decoded(&target)
         });
         let wanted = FileQuery {

@@ -256,8 +256,8 @@ impl<'e, 's, D: ClientExchange> Exchange<'e, 's, D> {
             self.down
                 .limit_body(route.rules.body_max.unwrap_or(u64::MAX));
             let id = self.record.id;
-            let host = self.host_name(&target);
-            let values = self.values(&target, &host, &id);
+            let host = self.host_name(target);
+            let values = self.values(target, &host, &id);
             let mut outgoing = OutgoingHead::of(self.head, target.host);
             if let Some(hops) = received.hops {
                 forwarding::set_max_forwards(hops, outgoing.change());
@@ -265,7 +265,7 @@ impl<'e, 's, D: ClientExchange> Exchange<'e, 's, D> {
             self.begin_trace(route, &mut outgoing);
             let is_authorized = match &route.admission.auth {
                 Some(Auth::Forward(service)) => {
-                    let denied = boxed(|| self.authorize(service, pattern, &target, &mut outgoing));
+                    let denied = boxed(|| self.authorize(service, pattern, target, &mut outgoing));
                     if let Err(denial) = denied.await {
                         return self.deny(denial).await;
                     }

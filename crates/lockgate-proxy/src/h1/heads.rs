@@ -1,7 +1,7 @@
 //! The heads that we send, with the changes of an intermediary (RFC 9110 §7.6).
 
 use lockgate_http::fields::{Field, Fields, Known};
-use lockgate_http::forwarding::EndToEndFields;
+use lockgate_http::forwarding::{EndToEndFields, ForwardedClient};
 use lockgate_http::h1::encode;
 use lockgate_http::head::{BodyLength, HttpVersion, Method, RequestHead, ResponseHead};
 use lockgate_http::status;
@@ -35,6 +35,10 @@ impl FieldSink for Vec<u8> {
 
     fn add(&mut self, name: &'static str, parts: &[&[u8]]) {
         encode::field_of(self, name.as_bytes(), parts);
+    }
+
+    fn add_forwarded(&mut self, client: &ForwardedClient, host: &[u8], sent: &Fields) {
+        client.write_text(host, sent, self);
     }
 }
 

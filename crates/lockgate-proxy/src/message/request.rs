@@ -15,7 +15,7 @@ pub struct OutgoingRequest<'a> {
     /// The head as the route's rules have changed it.
     pub head: &'a OutgoingHead<'a>,
     /// The target that the client has asked for.
-    pub target: RequestTarget<'a>,
+    pub target: &'a RequestTarget<'a>,
     /// Path and query in its place, where the route rewrites them.
     pub rewritten: Option<Vec<u8>>,
     /// The length of its body.
@@ -35,6 +35,11 @@ pub trait FieldSink {
 
     /// Writes a field of ours; its value is the concatenation of `parts`.
     fn add(&mut self, name: &'static str, parts: &[&[u8]]);
+
+    /// Writes the forwarding fields of a request for `host` with the fields `sent`.
+    fn add_forwarded(&mut self, client: &ForwardedClient, host: &[u8], sent: &Fields) {
+        client.write_fields(host, sent, |name, parts| self.add(name, parts));
+    }
 }
 
 impl OutgoingRequest<'_> {
@@ -134,10 +139,7 @@ impl OutgoingRequest<'_> {
         if let Some(cookies) = self.other_cookies() {
             sink.add("Cookie", &[cookies]);
         }
-        self.client
-            .write_fields(self.target.host, fields, |name, parts| {
-                sink.add(name, parts)
-            });
+        sink.add_forwarded(self.client, self.target.host, fields);
         if !self.client.is_anonymous() {
             sink.add("X-Request-Id", &[self.id]);
         }

@@ -162,7 +162,7 @@ impl Files {
         let Some(rewrite) = &request.rules.rewrite else {
             return Err(ExchangeFailure::of(HttpFault::FileUnreadable));
         };
-        let values = rewrite.fill(&request.values);
+        let values = rewrite.fill(request.values);
         let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
         let filled = plan.fill(&values);
         // Values are the client's, and may have thousands of places.
@@ -354,7 +354,7 @@ impl Files {
         exchange: &mut Dispatch<'_, D>,
         to: &[u8],
     ) -> Result<(), ExchangeFailure> {
-        let values = &exchange.request.values;
+        let values = exchange.request.values;
         let stripped = exchange
             .request
             .rules

@@ -316,7 +316,7 @@ fn transformation_of(
     let mut stages = Vec::new();
     if let Some(rewrite) = rewrite {
         rewrite.begin(
-            &request.values,
+            request.values,
             answer.status,
             &mut answer.fields,
             &mut stages,

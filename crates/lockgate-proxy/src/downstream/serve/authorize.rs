@@ -45,6 +45,8 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
             let question = auth.question(self.head, outgoing.fields(), target);
             let host = self.host_name(target);
             let id = self.record.id;
+            let asked = auth.asked(target);
+            let values = self.values(target, &host, &id);
             let pool = worker.upstream(auth.proxy.upstream).pool();
             let preference =
                 pool.preference(&self.affinity_input(&self.head.fields), guard.clock().now());
@@ -59,7 +61,7 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
                 outgoing: OutgoingRequest {
                     received: &question,
                     head: &OutgoingHead::of(&question, target.host),
-                    target: auth.asked(target),
+                    target: &asked,
                     rewritten: None,
                     length: BodyLength::Empty,
                     client: &client.told,
@@ -69,7 +71,7 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
                         .sticky()
                         .and_then(|sticky| sticky.without_ours(&question.fields)),
                 },
-                values: self.values(target, &host, &id),
+                values: &values,
                 pattern,
                 rules: &auth.rules,
             };

@@ -55,7 +55,7 @@ impl<'s> Backend<'s> {
 pub(super) struct DispatchParts<'a, 's> {
     pub(super) backend: Backend<'s>,
     pub(super) preference: Preference,
-    pub(super) target: RequestTarget<'a>,
+    pub(super) target: &'a RequestTarget<'a>,
     /// The head as the backend gets it.
     pub(super) outgoing: &'a OutgoingHead<'a>,
     pub(super) values: &'a RequestValues<'a>,
@@ -119,7 +119,7 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
                         id: parts.values.id,
                         cookies,
                     },
-                    values: *parts.values,
+                    values: parts.values,
                     pattern: parts.pattern,
                     rules,
                 },

@@ -27,7 +27,7 @@ pub(super) enum Located<'e, 's> {
 
 /// The route of a request.
 pub(super) struct LocatedRoute<'e, 's> {
-    pub(super) target: RequestTarget<'e>,
+    pub(super) target: &'e RequestTarget<'e>,
     pub(super) route: &'s Route,
     pub(super) pattern: &'s Pattern,
 }
@@ -35,11 +35,9 @@ pub(super) struct LocatedRoute<'e, 's> {
 impl<'e, 's, D> Exchange<'e, 's, D> {
     /// Finds the site and the route of the request.
     pub(super) fn locate(&mut self) -> Result<Located<'e, 's>, Refusal<'s>> {
-        let target = *self
-            .target
-            .as_ref()
-            .map_err(|error| Refusal::malformed(error))?;
-        let site = self.locate_site(&target)?;
+        let target = self.target.as_ref();
+        let target = target.map_err(|error| Refusal::malformed(error))?;
+        let site = self.locate_site(target)?;
         let ServeContext {
             connection,
             sites,
@@ -99,7 +97,7 @@ impl<'e, 's, D> Exchange<'e, 's, D> {
     fn locate_route(
         &self,
         site: usize,
-        target: RequestTarget<'e>,
+        target: &'e RequestTarget<'e>,
     ) -> Result<Located<'e, 's>, Refusal<'s>> {
         let (head, sites) = (self.head, self.context.sites);
         let (path, ambiguous) = match decode(target.path) {
@@ -110,7 +108,7 @@ impl<'e, 's, D> Exchange<'e, 's, D> {
             Err(error) => return Err(Refusal::malformed(&error)),
         };
         // A preflight is answered by the route of the method that it asks for.
-        let wanted = Cors::wanted(head).and_then(|method| {
+        let wanted = Cors::preflight_method(head).and_then(|method| {
             let found = sites.router.route(site, method, &path).ok()?;
             Some((method, sites.routes[found.route].rules.cors.as_ref()?))
         });
