@@ -46,7 +46,8 @@ struct Repeated {
 }
 
 impl Repeated {
-    /// Keeps a key, unless the table that it stands in is kept: then its keys are explained with it.
+    /// Keeps a key, unless the table that it stands in is kept: then its keys are explained with
+    /// it.
     fn add(&mut self, name: &str, first: &str) {
         let is_within = |(table, _): &(String, String)| {
             let rest = name.strip_prefix(table.as_str());

@@ -137,7 +137,8 @@ impl Resolver<'_> {
         Some(protocol)
     }
 
-    /// The application protocols that are offered over TLS to those endpoints; `view` shows its `tls`.
+    /// The application protocols that are offered over TLS to those endpoints; `view` shows its
+    /// `tls`.
     pub(super) fn offered(&mut self, view: &View<'_>, protocol: Option<Protocol>) -> Vec<String> {
         let Some(protocol) = protocol.filter(|protocol| *protocol != Protocol::Http1) else {
             return view.list(&tls::upstream::ALPN);
