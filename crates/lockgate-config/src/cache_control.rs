@@ -54,7 +54,7 @@ pub(crate) fn policy(text: &str) -> Result<String, &'static str> {
             .split_once('=')
             .map_or((word, None), |(name, time)| (name, Some(time)));
         if value == "no-store" {
-            return Err("what is not stored needs nothing more said");
+            return Err("`no-store` takes no other directive");
         }
         if told.contains(&name) {
             return Err("a directive stands in it twice");

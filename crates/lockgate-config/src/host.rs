@@ -49,7 +49,7 @@ impl HostError {
             HostError::NotAscii => "clients send this name in its ASCII form",
             HostError::BadPort => "the port is not a number from 0 to 65535",
             HostError::Port => "a port has no place here",
-            HostError::Star => "every host is meant by a port alone",
+            HostError::Star => "a port alone stands for every host",
             HostError::InnerStar => {
                 "a `*` stands for what is before the first dot, and nowhere else"
             }

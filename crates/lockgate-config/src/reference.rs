@@ -116,7 +116,10 @@ const TOPICS: &[(&str, &str)] = &[
     ("limits", "Limits and deadlines"),
     ("dns", "Names, sockets and ports"),
     ("site.\"HOST\".alias", "Hosts, TLS and protocols"),
-    ("site.\"HOST\".proxy", "Verbs: what answers requests"),
+    (
+        "site.\"HOST\".proxy",
+        "Actions: proxy, root, redirect, respond",
+    ),
     ("site.\"HOST\".index", "Files"),
     (
         "site.\"HOST\".cache",

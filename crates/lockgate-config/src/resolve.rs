@@ -181,8 +181,8 @@ impl<'a> Resolver<'a> {
             match server {
                 EndpointAddr::Ip(address) => servers.push(*address),
                 _ => {
-                    let message = "a name server is not called by its name";
-                    let why = "nobody could be asked for it";
+                    let message = "a name server needs an IP address";
+                    let why = "its own name could not be resolved";
                     self.report.push_at(
                         Code::BadAddress,
                         at,

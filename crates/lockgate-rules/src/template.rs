@@ -90,8 +90,8 @@ impl TemplateError {
     /// The mistake in a few words, without the input.
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::Unknown(_) => "a placeholder stands for nothing",
-            Self::NoRest => "`{*}` stands for nothing: the path has no `*`",
+            Self::Unknown(_) => "a placeholder has no value here",
+            Self::NoRest => "`{*}` has no value: the path has no `*`",
             Self::Open => "the closing brace is missing",
             Self::Brace => "a brace in a URL is written %7B or %7D",
             Self::Start => "it begins neither with `/` nor with `https://`",

@@ -147,7 +147,7 @@ fn find(table: WordTable, known: &[&str], word: &str) -> Option<&'static str> {
 pub(crate) fn later_certificate(word: &str) -> Option<&'static str> {
     match word {
         "auto" | "acme" | "letsencrypt" | "lets-encrypt" | "zerossl" => Some(
-            "write tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" }: certbot or lego gets them, and renewed files are taken up by themselves",
+            "write tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" }: certbot or lego gets them, and renewed files are reloaded",
         ),
         "internal" | "self" | "self-signed" | "selfsigned" | "local" | "adhoc" => Some(
             "write tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" }: mkcert or openssl makes them; `lockgate proxy --tls self` is for a try",

@@ -40,7 +40,7 @@ impl Resolver<'_> {
             (&origins, credentials, long.written(&cors::CREDENTIALS))
         {
             let message = "`credentials` for every origin";
-            let why = "any page could act as whoever is logged in";
+            let why = "any page could act as the logged-in user";
             let cure = "name the origins, or remove it";
             self.push_once(Code::Excluded, at.at, message, why, cure);
             return None;
@@ -81,7 +81,7 @@ impl Resolver<'_> {
             None => return Vec::new(),
         };
         if let (Some(hsts), false) = (long.written(&secure::HSTS), over_tls) {
-            let why = "the site is plain HTTP, where browsers do not believe it";
+            let why = "the site is plain HTTP, where browsers ignore it";
             self.no_effect("hsts", hsts.at, why, "remove it");
         }
         let mut fields = Vec::new();

@@ -73,7 +73,7 @@ impl Resolver<'_> {
         match (table.entry(&value::FILE), table.entry(&value::URL)) {
             (Some(_), Some(url)) => {
                 let message = "`url` beside `file`";
-                let why = "a value comes from one place";
+                let why = "a value has one source";
                 let cure = "keep one of them";
                 self.report
                     .push_at(Code::Excluded, &url.at, message, why, cure);
@@ -83,7 +83,7 @@ impl Resolver<'_> {
             (None, Some(_)) => table.value(&value::URL).cloned().map(ValueSource::Url),
             (None, None) if table.strange.any => None,
             (None, None) => {
-                let message = "this value comes from nowhere";
+                let message = "this value has no source";
                 let why = "it has neither `file` nor `url`";
                 let cure = "add file = \"/etc/version\" or url = \"http://127.0.0.1:9000/motd\"";
                 self.report
@@ -100,7 +100,7 @@ impl Resolver<'_> {
         }
         for value in values {
             if self.value_names.get(&value.name) == Some(&false) {
-                let message = format!("nothing puts in the value `{}`", value.name);
+                let message = format!("no rule inserts the value `{}`", value.name);
                 let cure = format!(
                     "write {{value:{}}} in a rule of rewrite_body, or remove it",
                     value.name
@@ -167,11 +167,11 @@ impl Resolver<'_> {
         let find = entry.written::<String>()?.value.clone();
         let search_at = entry.at.clone();
         if find.is_empty() {
-            let why = "it would be everywhere";
+            let why = "an empty text is everywhere";
             self.push_once(
                 Code::BadText,
                 &search_at,
-                "there is nothing to look for",
+                "the text to find is empty",
                 why,
                 RULE,
             );
@@ -179,7 +179,7 @@ impl Resolver<'_> {
         }
         let change = if search == rule::SELECT.row().name {
             if let Some(with) = table.key_at(&rule::WITH) {
-                let why = "an operation says what is put in";
+                let why = "an operation names the inserted text itself";
                 self.push_once(
                     Code::Excluded,
                     with,

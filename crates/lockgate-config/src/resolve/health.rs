@@ -98,7 +98,7 @@ impl Resolver<'_> {
                 continue;
             };
             let message = format!("`{name}` beside `grpc`");
-            let why = "the gRPC health protocol has its own request, and its own answer";
+            let why = "the gRPC health protocol defines the request and the response";
             let cure = format!("remove `{name}`, or `grpc`");
             self.report.push_at(Code::Excluded, at, message, why, cure);
         }
@@ -121,13 +121,13 @@ impl Resolver<'_> {
                 continue;
             };
             let message = format!("`{name}` beside `{with}`");
-            let why = "bytes are sent and expected, and no request";
+            let why = "a TCP check sends and expects bytes, not a request";
             let cure = format!("remove `{name}`, or `{with}`");
             self.report.push_at(Code::Excluded, at, message, why, cure);
         }
         let send = long.written(&health::SEND);
         if let Some(written) = send.filter(|send| send.value.is_empty()) {
-            let cure = "remove it: where the endpoint speaks first, expect alone will do";
+            let cure = "remove it: if the endpoint sends first, expect is enough";
             self.report.push_at(
                 Code::BadText,
                 written.at,
@@ -144,17 +144,17 @@ impl Resolver<'_> {
         match written.value {
             Expected::Text(text) if !text.is_empty() => return Some(text.clone()),
             Expected::Text(_) => {
-                let cure = "remove it, or write what must come";
+                let cure = "remove it, or write the expected text";
                 self.report.push_at(
                     Code::BadText,
                     written.at,
-                    "anything is expected",
+                    "no text is expected",
                     "the text is empty",
                     cure,
                 );
             }
             Expected::Statuses(_) => {
-                let why = "bytes are sent, and no request";
+                let why = "a TCP check expects bytes, not a response";
                 let cure = "write one text such as \"PONG\"";
                 self.report.push_at(
                     Code::WrongType,
@@ -204,10 +204,10 @@ impl Resolver<'_> {
                 continue;
             };
             let message = format!("`{name}` without `path`");
-            let why = "without a request there is no answer";
+            let why = "without a path there is no request, and so no response";
             let cure = match name {
                 "expect" => {
-                    "add path = \"/health\", or tcp = true where it is a text that must come"
+                    "add path = \"/health\", or tcp = true if it is a text that the endpoint sends"
                 }
                 _ => "add path = \"/health\"",
             };

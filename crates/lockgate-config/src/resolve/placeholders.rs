@@ -61,9 +61,16 @@ impl Resolver<'_> {
                 let cure = "write a `/` before it";
                 return self.report.push_at(code, at, message, why, cure);
             }
-            _ => return self.report.push_at(code, at, error.reason(), "", ""),
+            TemplateError::Fragment => {
+                let cure = "remove it, from the `#` on; a `#` in a path is written %23";
+                return self.report.push_at(code, at, error.reason(), "", cure);
+            }
+            _ => {
+                let cure = "remove it, or write it percent-encoded";
+                return self.report.push_at(code, at, error.reason(), "", cure);
+            }
         };
-        let message = format!("{} stands for nothing here", shown(name, at));
+        let message = format!("{} has no value here", shown(name, at));
         let cure = match placeholders::ours(name).filter(|ours| always.contains(ours)) {
             Some(ours) => placeholder_cure(ours),
             None if name == "scheme" => "write https:// or http://".to_owned(),
@@ -107,7 +114,7 @@ impl Resolver<'_> {
                     None => format!("https://{}", text.trim_start_matches('/')),
                 };
                 (
-                    "this is not a place to go",
+                    "this is not the target of a redirect",
                     why,
                     format!("write \"{cure}\""),
                 )
@@ -142,7 +149,7 @@ impl Resolver<'_> {
             "{} is a placeholder of another server",
             shown(found.written, at)
         );
-        let why = "it would be part of the URL as it is";
+        let why = "it would stay in the URL as text";
         self.report
             .push_at(Code::BadPlaceholder, at, message, why, cure);
     }
@@ -249,7 +256,7 @@ fn unknown(name: &str, purpose: Purpose) -> &'static str {
     if is_for(Purpose::Redirect) {
         "it may lead anywhere"
     } else if is_for(Purpose::Text) {
-        "it stands for something in other texts only"
+        "it has a value in other texts only"
     } else if placeholders::ours(name).is_some() {
         FOREIGN
     } else {

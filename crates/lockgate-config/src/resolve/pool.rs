@@ -82,7 +82,7 @@ impl Resolver<'_> {
             (Some(hash), Some(sticky)) => {
                 let texts = (
                     "both `hash` and `sticky`",
-                    "one of them says where a client belongs",
+                    "only one of them can choose a client's endpoint",
                     "keep one",
                 );
                 self.report
@@ -96,7 +96,7 @@ impl Resolver<'_> {
             }),
             (None, None) if !long.broken(&[balance::HASH.row(), balance::STICKY.row()]) => {
                 let message = "neither `hash` nor `sticky`";
-                let why = "the table says nothing";
+                let why = "the table is empty";
                 let cure = "add hash = \"client\" or sticky = \"cookie:lg\"";
                 self.report
                     .push_at(Code::MissingKey, at, message, why, cure);
@@ -178,7 +178,7 @@ impl Resolver<'_> {
         for WeightedEndpoint { addr, at, .. } in &endpoints {
             if let Some(first) = known.insert(addr, at) {
                 let message = format!("{addr} is in this pool already");
-                let why = "another endpoint would be no other one";
+                let why = "it would be the same endpoint";
                 let cure = format!(
                     "remove it; for a larger share write {{ addr = \"{addr}\", weight = 2 }}"
                 );
@@ -198,8 +198,8 @@ impl Resolver<'_> {
             self.no_effect("weight", &one.at, why, "remove it");
         }
         if let (Some(first), true) = (endpoints.first(), endpoints.iter().all(|one| one.backup)) {
-            let why = "every endpoint is one, so there is nobody to wait for";
-            let cure = "remove it from those that are to be used first";
+            let why = "every endpoint is a backup, so that none is preferred";
+            let cure = "remove it from the endpoints that are to be used first";
             self.no_effect("backup", &first.at, why, cure);
         }
         Some(endpoints)
@@ -253,7 +253,7 @@ impl Resolver<'_> {
                 Code::Excluded,
                 at,
                 message,
-                "the pool says it for all its users",
+                "the pool sets it for all tables that use the pool",
                 cure,
             );
         }
@@ -271,7 +271,9 @@ impl Resolver<'_> {
         let nameless = endpoints.iter().find_map(|endpoint| match endpoint.addr {
             EndpointAddr::Unix(_) => Some((endpoint, "a Unix socket has no name")),
             // RFC 6186 §6 and its like: the server of the records may name any host.
-            EndpointAddr::Srv(_) => Some((endpoint, "the records of a service may name anybody")),
+            EndpointAddr::Srv(_) => {
+                Some((endpoint, "the SRV records of a service may name any host"))
+            }
             EndpointAddr::Ip(_) | EndpointAddr::Name { .. } => None,
         });
         if let (None, Some((endpoint, why))) = (&name, nameless) {

@@ -32,7 +32,7 @@ impl Resolver<'_> {
         ) {
             let (window, whole) = (units::smallest(window), units::smallest(connection_window));
             let message = format!("`window` is {window}, and `connection_window` is {whole}");
-            let why = "one request cannot have more than all of a connection";
+            let why = "the window of a request cannot be larger than that of its connection";
             let cure = match name {
                 "window" => {
                     format!("write connection_window = \"{window}\" or more, or a smaller window")
@@ -61,12 +61,12 @@ impl Resolver<'_> {
             let misfit = match protocol {
                 Protocol::H2 if !secure => Some((
                     "`\"h2\"` without TLS",
-                    "it is HTTP/2 over TLS, and there is none",
+                    "it is HTTP/2 over TLS, and the site has no TLS",
                     "write \"h2c\" for HTTP/2 without TLS, or add tls",
                 )),
                 Protocol::H2c if secure => Some((
                     "`\"h2c\"` over TLS",
-                    "it is HTTP/2 without TLS, and there is some",
+                    "it is HTTP/2 without TLS, and the site has TLS",
                     "write \"h2\", or tls = false",
                 )),
                 _ => None,
@@ -145,7 +145,7 @@ impl Resolver<'_> {
         };
         if let Some(written) = view.written(&tls::upstream::ALPN) {
             let message = format!("`alpn` beside `protocol = \"{}\"`", protocol.name());
-            let why = "nothing but h2 is offered, so that nothing else is spoken";
+            let why = "with this protocol Lockgate offers h2 only";
             self.report
                 .push_at(Code::Excluded, written.at, message, why, "remove it");
         }
@@ -159,8 +159,8 @@ impl Resolver<'_> {
             return;
         };
         if decrypted && pool.balance == Some(EndpointChoice::Session) {
-            let message = "a pool that looks at TLS sessions of endpoints where `tls` is taken off";
-            let why = "the sessions are ours, and any endpoint is as good for them";
+            let message = "a pool that is sticky by the endpoints' TLS sessions, where Lockgate terminates TLS";
+            let why = "the sessions are Lockgate's and belong to no endpoint";
             let cure = "remove tls, or write balance = { hash = \"client\" }";
             self.report.push_pair(
                 Code::WrongProtocol,
@@ -174,7 +174,7 @@ impl Resolver<'_> {
             | EndpointChoice::Sticky(name),
         ) = &pool.balance
         {
-            let message = format!("a pool that looks at `{name}` of requests in a [tcp] table");
+            let message = format!("a pool that chooses by `{name}` of requests, in a [tcp] table");
             let why = "bytes are relayed unread, so there are no requests";
             let cure = "write balance = { hash = \"client\" } or \"sni\", or name another pool";
             self.report.push_pair(
@@ -191,7 +191,7 @@ impl Resolver<'_> {
             "a pool with `protocol = \"{}\"` in a [tcp] table",
             pool.protocol.name()
         );
-        let why = "bytes are relayed as they are, and nothing is spoken";
+        let why = "a [tcp] table relays bytes and speaks no protocol";
         let cure = "name a pool without protocol, or proxy to this one from a [site]";
         let texts = (message, why, cure);
         self.report
@@ -206,8 +206,8 @@ impl Resolver<'_> {
         if pool.balance == Some(EndpointChoice::Session)
             && !self.was_reported(Code::WrongProtocol, &pool.at)
         {
-            let message = "a pool that looks at TLS sessions of endpoints in a [site]";
-            let why = "a site takes TLS off, so the sessions are ours, and any endpoint is as good for them";
+            let message = "a pool that is sticky by the endpoints' TLS sessions, in a [site]";
+            let why = "a site terminates TLS, so that the sessions are Lockgate's and belong to no endpoint";
             let cure = "write balance = { sticky = \"cookie:lg\" } or { hash = \"client\" }";
             self.report
                 .push_at(Code::WrongProtocol, &pool.at, message, why, cure);
@@ -221,7 +221,7 @@ impl Resolver<'_> {
         };
         if tls.alpn.iter().any(|name| name == "h2") {
             let message = "h2 is offered in `alpn`, but HTTP/1.1 is spoken";
-            let why = "an endpoint that chooses h2 would not be understood";
+            let why = "Lockgate would not understand an endpoint that chooses h2";
             let cure = "write protocol = \"h2\" beside tls, and remove alpn";
             self.push_once(Code::WrongProtocol, &tls.at.clone(), message, why, cure);
         }

@@ -63,15 +63,15 @@ impl Resolver<'_> {
             "move it to `default`",
         );
         let each = (
-            "each name says itself whether its TLS is taken off",
-            "write it in the entries whose TLS is taken off",
+            "each name has its own `tls`",
+            "write it in the entries with TLS that Lockgate terminates",
         );
         for (alone, (why, cure)) in [(tcp::PROXY.row(), alike), (tcp::TLS.row(), each)] {
             let (Some(own), Some((name, other))) = (view.place_of(alone), hello) else {
                 continue;
             };
             let message = format!("`{}` beside `{name}`", alone.name);
-            let label = "the names are here";
+            let label = "the entries are here";
             self.report
                 .push_pair(Code::Excluded, own, (&message, why, cure), (other, label));
             return None;
@@ -82,7 +82,7 @@ impl Resolver<'_> {
             // What is missing may have been meant by a key that is not known.
             None if view.has_unknown_keys() => None,
             None => {
-                let why = "this table says nowhere where the bytes go";
+                let why = "this table has no destination for its connections";
                 let cure = "add proxy = \"unix:/run/app.sock\", or sni.\"mail.example.com\" = \"10.0.0.5:443\"";
                 self.report
                     .push_at(Code::MissingKey, at, "`proxy` is missing", why, cure);
@@ -160,7 +160,7 @@ impl Resolver<'_> {
             Code::MissingKey,
             at,
             message,
-            "no header comes that could be passed on",
+            "the table accepts no PROXY header that could be passed on",
             cure,
         );
     }
@@ -176,7 +176,7 @@ impl Resolver<'_> {
             if let Some(first) = hosts.insert(host.clone(), &one.name_at) {
                 let texts = (
                     "this name has an entry already",
-                    "it would lead two ways",
+                    "a name has one destination",
                     "keep one of them",
                 );
                 self.report
@@ -290,7 +290,7 @@ impl Resolver<'_> {
         if self.root.is_invalid(&top::TRUSTED) {
             return;
         }
-        let message = "nobody is trusted to send a PROXY header";
+        let message = "no address is trusted to send a PROXY header";
         let why = "a header is believed only from addresses in `trusted`, which is empty";
         let cure = "write trusted = [\"10.0.0.0/8\"] at the top, with the addresses of the proxies in front";
         self.report

@@ -186,7 +186,7 @@ impl Resolver<'_> {
         }
         let message = "tunnels may lead to the metadata service of a cloud";
         let why = format!(
-            "it gives credentials of this machine to whoever asks at {}",
+            "it gives this machine's credentials to every client that asks at {}",
             open.join(", ")
         );
         let listed: Vec<String> = open
@@ -202,8 +202,8 @@ impl Resolver<'_> {
     }
 
     fn open_proxy(&mut self, at: &SourceSpan) {
-        let message = "everybody may use this proxy";
-        let why = "without `auth`, whoever finds it acts in your name";
+        let message = "every client may use this proxy";
+        let why = "without `auth`, any client can use it in your name";
         let cure = "add auth = { basic = \"/etc/lockgate/htpasswd\" }, or name the networks of your clients";
         self.report.push_at(Code::OpenProxy, at, message, why, cure);
     }

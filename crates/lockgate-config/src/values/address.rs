@@ -250,7 +250,7 @@ fn endpoint_with_more(value: &str) -> Option<(&'static str, String)> {
         ""
     };
     Some((
-        "behind the address stands something else",
+        "the address is followed by something else",
         format!("write {{ addr = {first:?}{weight}{backup} }}"),
     ))
 }

@@ -9,10 +9,10 @@ pub(crate) fn means_every(host: &HostPattern) -> Option<&'static str> {
     };
     match &**host {
         "0.0.0.0" | "[::]" => {
-            Some("no client asks for this host: every one is meant by a port alone")
+            Some("no client asks for this host: a port alone stands for every host")
         }
         "_" | "_default_" | "default" | "default_server" => {
-            Some("every host is meant by a port alone")
+            Some("a port alone stands for every host")
         }
         _ => None,
     }

@@ -190,13 +190,13 @@ fn server_name(name: &TomlString) -> Result<(), InvalidText> {
             if host.starts_with('[') || host.parse::<Ipv4Addr>().is_ok() =>
         {
             (
-                "clients ask for no address in TLS",
+                "SNI never holds an IP address",
                 "write it as `default`".to_owned(),
             )
         }
         Ok(_) => return Ok(()),
         Err(HostError::Star) => (
-            "every other name is meant by `default`",
+            "`default` is for all other names",
             "write default = \"…\"".to_owned(),
         ),
         Err(HostError::Port) => {

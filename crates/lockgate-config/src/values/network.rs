@@ -47,7 +47,7 @@ impl TextLanguage for CidrNetwork {
 fn network_cure(value: &str) -> Option<String> {
     let cure = match value.to_ascii_lowercase().as_str() {
         "all" | "any" | "*" | "everyone" | "everybody" => {
-            "leave it out: without allow everybody may come, and allow = [\"10.0.0.0/8\"] refuses all others; \
+            "leave it out: without allow every client may connect, and allow = [\"10.0.0.0/8\"] refuses all others; \
              every address is \"0.0.0.0/0\" and \"::/0\""
         }
         "private" | "private_ranges" | "rfc1918" | "lan" | "internal" => {

@@ -29,9 +29,7 @@ pub(super) fn not_a_quantity(
             let meant = meant.map(|meant| format!("write \"{digits}{meant}{every}\""));
             (Code::Unit, "this unit is not known", meant.or_else(whole))
         }
-        UnitError::NotWhole if value.starts_with('-') => {
-            (Code::OutOfRange, "it is less than nothing", None)
-        }
+        UnitError::NotWhole if value.starts_with('-') => (Code::OutOfRange, "it is negative", None),
         UnitError::NotWhole => (Code::Unit, "only whole numbers are read", whole()),
         UnitError::TooLarge => (Code::OutOfRange, "it is too large", None),
     };
@@ -42,7 +40,7 @@ pub(super) fn not_a_quantity(
 
 /// The mistake of a rate that lets nothing through.
 pub(super) fn zero(text: &TomlString) -> InvalidText {
-    let why = "it would let nothing through";
+    let why = "a rate of 0 allows nothing";
     text.invalid(Code::OutOfRange, "is too small", why, "")
 }
 

@@ -146,14 +146,13 @@ impl WrittenLimit {
             let value = words.next().unwrap_or_default();
             match word {
                 "per" if limit.per.is_none() => {
-                    limit.per =
-                        Some(limit_key(value).ok_or("what stands after `per` is not known")?);
+                    limit.per = Some(limit_key(value).ok_or("the word after `per` is not known")?);
                 }
                 "burst" if limit.burst.is_none() => match value.parse() {
                     Ok(count @ 1..=1_000_000) => limit.burst = Some(count),
-                    _ => return Err("after `burst` stands a number from 1 to 1000000"),
+                    _ => return Err("the word after `burst` is not a number from 1 to 1000000"),
                 },
-                _ => return Err("after the rate stand `per WHO` and `burst N` at most"),
+                _ => return Err("after the rate only `per KEY` and `burst N` may follow"),
             }
         }
         Ok(limit)

@@ -22,7 +22,7 @@ impl TextLanguage for HashBy {
 
     fn parse(&self, text: &TomlString) -> Result<HashKey, InvalidText> {
         hash_key(&text.value).ok_or_else(|| {
-            let (message, why) = ("does not tell clients apart", "it is not known");
+            let (message, why) = ("is not a property to hash", "it is not known");
             let cure = "write \"client\", \"sni\", \"header:x-user\" or \"cookie:id\"";
             text.invalid(Code::UnknownWord, message, why, cure)
         })
@@ -44,8 +44,8 @@ impl TextLanguage for StickyBy {
                 other.map(|_| format!("write hash = {value:?}: it leads each to the same one"))
             }
         };
-        let message = "is not something that clients could be given";
-        let why = "a cookie is, or a TLS session";
+        let message = "is not a kind of sticky session";
+        let why = "the kinds are a cookie and the TLS session";
         let cure = format!("write \"cookie:lg\", or in a pool of [tcp] {TLS_SESSION:?}");
         Err(text
             .invalid(Code::UnknownWord, message, why, cure)
