@@ -1,17 +1,17 @@
-//! The stable codes of errors and warnings: one table, from which the reference is made too.
+//! The stable codes of errors and warnings, in one table, which also gives the reference.
 
 /// Whether a diagnostic stops the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
-    /// Nothing runs until it is corrected.
+    /// Stops the start.
     Error,
-    /// It runs, but not as it reads.
+    /// Lockgate starts, but not as the configuration reads.
     Warning,
 }
 
 macro_rules! codes {
     ($($name:ident $id:literal $meaning:literal;)*) => {
-        /// What kind of mistake it is. A code keeps its meaning for ever.
+        /// The kind of a mistake. A code never changes its meaning.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Code { $(#[doc = $meaning] $name,)* }
 
@@ -24,7 +24,7 @@ macro_rules! codes {
                 match self { $(Code::$name => $id,)* }
             }
 
-            /// One sentence for the reference.
+            /// The meaning in one sentence, for the reference.
             pub fn meaning(self) -> &'static str {
                 match self { $(Code::$name => $meaning,)* }
             }
@@ -112,7 +112,7 @@ codes! {
 }
 
 impl Code {
-    /// Whether it is about something outside of the configuration: a file that it names, a user, an
+    /// Whether the mistake lies outside the configuration: in a file that it names, a user, an
     /// address.
     pub fn is_of_machine(self) -> bool {
         let meanings = [
@@ -125,7 +125,7 @@ impl Code {
         (id.starts_with("E01") || id.starts_with("W01")) && !meanings.contains(&self)
     }
 
-    /// Whether it stops the start.
+    /// The severity, by the first letter.
     pub fn severity(self) -> Severity {
         if self.id().starts_with('W') {
             Severity::Warning
