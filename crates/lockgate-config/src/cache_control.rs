@@ -1,5 +1,4 @@
-//! The little language of caching: `"1h private"` and the value of Cache-Control (RFC 9111 §5.2.2)
-//! that it stands for.
+//! The notation of `cache`, `"1h private"`, and its value of Cache-Control (RFC 9111 §5.2.2).
 //!
 //! The errors hold no text of the input.
 
@@ -17,7 +16,7 @@ const PLAIN: [&str; 5] = [
     "must-revalidate",
     "no-transform",
 ];
-/// What makes no sense together.
+/// Pairs of directives that exclude each other.
 const EXCLUDE: [(&str, &str); 7] = [
     ("private", "public"),
     ("private", "s-maxage"),

@@ -20,7 +20,7 @@ pub(crate) enum SiteKey {
     Unix(PathBuf),
 }
 
-/// What is wrong with the key of a site.
+/// Why a text is no key of a site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HostError {
     Empty,
@@ -30,7 +30,7 @@ pub(crate) enum HostError {
     BadPort,
     /// A port where only hosts stand.
     Port,
-    /// A `*` that stands for every host.
+    /// A `*` for every host.
     Star,
     /// A `*` elsewhere than in front of the first dot.
     InnerStar,

@@ -199,8 +199,8 @@ pub(crate) fn size_readings(number: u64) -> String {
     }
 }
 
-/// The whole number and unit for what is written with fractions, in several units or in bits:
-/// `1h30m`, `1.5GB`, `100Mbit/s`. The unit is one of its kind.
+/// The whole number and unit for a quantity with a fraction, several units or bits: `1h30m`,
+/// `1.5GB`, `100Mbit/s`. `unit` is a unit of its kind.
 pub(crate) fn whole(text: &str, unit: &str) -> Option<String> {
     match unit {
         "s" => Some(shortest(sum(text, &TIME)?)),

@@ -534,7 +534,7 @@ fn values_of_another_type_or_unit_are_told_as_they_were_meant() {
         ),
         (
             pool("maintenance = true"),
-            "E0012 5:15 true: write maintenance = { body = \"back soon\\n\" }, the answer while no endpoint is up; to take a site out write respond = { status = 503, body = \"back soon\\n\" } instead of proxy",
+            "E0012 5:15 true: write maintenance = { body = \"back soon\\n\" }, the response while no endpoint is up; to take a site out of service write respond = { status = 503, body = \"back soon\\n\" } instead of proxy",
         ),
         (
             "[site.\":1\"]\nrespond = \"404\"\n".into(),

@@ -163,7 +163,7 @@ pub(crate) struct PlannedListener {
 /// The files that this process may read, beside those that the start may read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReadAccess {
-    /// The same.
+    /// As the start does.
     AsStart,
     /// Fewer: a file that it may not read may still be in order, which is a warning.
     Less,

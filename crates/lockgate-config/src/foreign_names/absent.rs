@@ -1,4 +1,4 @@
-//! What will come later, and what Lockgate does not do: with what to do today.
+//! Names of features that Lockgate does not have, or not yet, with an alternative for each.
 
 use super::{ForeignName, absent, later};
 

@@ -1,4 +1,4 @@
-//! The keys that sites and their paths share: what answers, and what requests are held to.
+//! The keys that sites and their paths share: actions and settings of routes.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -82,7 +82,7 @@ const RESPONSE_SHORT: Either<ShortResponse> = Either(&[
     &As(Body, ShortResponse::Body),
 ]);
 
-/// What becomes of paths that an origin could read otherwise.
+/// The treatment of paths that an origin could read differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RawPaths {
     Refused,

@@ -42,7 +42,7 @@ pub enum RelaySelection {
 /// specific one applies, and no name appears twice.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RelaysByHello {
-    /// By an offered ALPN protocol, whatever the server name.
+    /// By an offered ALPN protocol, for any server name.
     pub alpn: Vec<(String, RelayDestination)>,
     /// By the server name; never `Host::Any`.
     pub sni: Vec<(HostPattern, RelayDestination)>,

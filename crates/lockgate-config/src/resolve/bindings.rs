@@ -24,13 +24,13 @@ struct Binding<'a> {
 #[derive(Clone, Copy)]
 enum AddressUser<'a> {
     Metrics,
-    /// Nothing where the table is a mistake, which has been reported.
+    /// `None` for a table with a mistake, which has been reported.
     Tcp(Option<&'a Tcp>),
     Tunnel,
     Site(&'a HostedSite, &'a SiteListener),
 }
 
-/// What becomes of the redirect of a site where its address is wanted for something else.
+/// The cure for a site's redirect on an address that another table needs.
 const NO_REDIRECT: &str = "write the port into the key of the site, as in \"example.com:443\": then it has no redirect; or give the other table \
      another port, or ports = { http = 8080 } at the top";
 

@@ -1,4 +1,4 @@
-//! What is put into bodies: rules of `rewrite_body`, and the values that they name.
+//! Changes to bodies: rules of `rewrite_body`, and the values that they insert.
 
 use lockgate_rules::Pattern;
 
@@ -27,7 +27,7 @@ const OPERATIONS: [KeyRow; 8] = [
     rule::SET.row(),
 ];
 
-/// What an operation does with its text.
+/// Builds the edit of an operation from its text.
 type EditConstructor = fn(String) -> ElementEdit;
 
 /// Operations that put a text in.
@@ -40,7 +40,7 @@ const PUT_IN: [(ConfigKey<String>, EditConstructor); 6] = [
     (rule::INNER, ElementEdit::Inner),
 ];
 
-/// What a replacement has besides the placeholders of a fixed answer.
+/// The placeholders of a replacement beyond those of a fixed response.
 const BESIDES: [&str; 2] = ["time", "counter"];
 
 /// The example of one rule, for messages.
@@ -68,7 +68,7 @@ impl Resolver<'_> {
         values
     }
 
-    /// Where a value comes from; nothing where that is a mistake.
+    /// The source of a value; `None` for a mistake.
     fn source(&mut self, table: &CheckedTable, at: &SourceSpan) -> Option<ValueSource> {
         match (table.entry(&value::FILE), table.entry(&value::URL)) {
             (Some(_), Some(url)) => {
@@ -116,7 +116,8 @@ impl Resolver<'_> {
         }
     }
 
-    /// That of the nearest table that says something: the order of rules is one decision.
+    /// The rules of the nearest table that has some. Rules of several tables are not merged: their
+    /// order is one decision.
     pub(super) fn body_rewrite(
         &mut self,
         view: &View<'_>,
@@ -332,7 +333,7 @@ impl Resolver<'_> {
         Some((name, first))
     }
 
-    /// A text that is put in, if its placeholders stand for something.
+    /// A text to insert, if its placeholders have values.
     fn replacement(&mut self, text: &str, at: &SourceSpan, pattern: &Pattern) -> Option<String> {
         self.is_known_template(text, at, pattern)
             .then(|| text.to_owned())

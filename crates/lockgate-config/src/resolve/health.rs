@@ -105,7 +105,7 @@ impl Resolver<'_> {
         Some(service)
     }
 
-    /// What is about requests, where bytes are sent.
+    /// Reports keys of requests in a check that sends bytes.
     fn beside_tcp(&mut self, long: &View<'_>) {
         let with = match long.get(&health::TCP) {
             Some(true) => "tcp",
@@ -138,7 +138,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// What must come, of a connection.
+    /// The expected text of a check that sends bytes.
     fn expected(&mut self, long: &View<'_>) -> Option<String> {
         let written = long.written(&health::EXPECT)?;
         match written.value {
@@ -168,7 +168,7 @@ impl Resolver<'_> {
         None
     }
 
-    /// What an answer's status may be.
+    /// The expected statuses of a check.
     fn statuses(&mut self, long: &View<'_>) -> Vec<RangeInclusive<u16>> {
         let Some(written) = long.written(&health::EXPECT) else {
             return vec![200..=399];
@@ -193,7 +193,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// What is about answers, where nothing is asked.
+    /// Reports keys of responses in a check without a request.
     fn without_path(&mut self, long: &View<'_>) {
         for key in [
             health::METHOD.row(),

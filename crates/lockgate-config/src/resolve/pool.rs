@@ -24,7 +24,7 @@ use super::{Resolver, View};
 #[derive(Default)]
 pub(super) struct Pools {
     pub(super) all: Vec<EndpointPool>,
-    /// Where a name leads; nowhere when there was a mistake in the pool.
+    /// The pools by name; `None` for one with a mistake.
     names: BTreeMap<String, Option<usize>>,
 }
 
@@ -72,7 +72,7 @@ impl Resolver<'_> {
         })
     }
 
-    /// How clients come to belong to an endpoint; nothing when that is not certain.
+    /// The choice of an endpoint by a property of clients; `None` if it is unclear.
     fn affinity(&mut self, view: &View<'_>) -> Option<EndpointChoice> {
         let (long, at) = (
             view.section(&pool::BALANCE),
@@ -137,8 +137,7 @@ impl Resolver<'_> {
         Some(self.add(pool))
     }
 
-    /// The pool that a name, an address or a list of addresses stands for; nothing when it was a
-    /// mistake.
+    /// The pool for a name, an address or a list of addresses; `None` for a mistake.
     pub(super) fn destination_pool(
         &mut self,
         destination: &Destination,
@@ -237,7 +236,7 @@ impl Resolver<'_> {
         None
     }
 
-    /// What a named pool says itself cannot be said again where it is used.
+    /// Reports settings of a named pool that are repeated where the pool is used.
     fn beside_a_pool(&mut self, long: &View<'_>, name: &str) {
         for key in [
             proxy::TLS.row(),
@@ -346,7 +345,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// A pool that no table leads to.
+    /// Warns about pools that no table uses.
     pub(super) fn unused_pools(&mut self, config: &Config) {
         if self.report.has_errors() {
             return;
@@ -393,7 +392,7 @@ fn unnamed_pool(endpoints: Vec<WeightedEndpoint>, at: &SourceSpan) -> EndpointPo
     unnamed(&View::default(), endpoints, at)
 }
 
-/// What every pool has, with or without a table.
+/// A pool with the default settings of every pool.
 fn unnamed(view: &View<'_>, endpoints: Vec<WeightedEndpoint>, at: &SourceSpan) -> EndpointPool {
     EndpointPool {
         name: None,
@@ -441,7 +440,7 @@ fn idle_of(idle: &View<'_>) -> IdleSettings {
     }
 }
 
-/// A name as it stands in a header.
+/// A name in the notation of headers.
 fn header(name: &str) -> String {
     let bare = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     if !name.is_empty() && name.chars().all(bare) {

@@ -1,5 +1,4 @@
-//! What is spoken: by sites with their clients, with the endpoints of pools, and how much of HTTP/2
-//! one client has.
+//! Protocols of sites and of pools, and the HTTP/2 limits of a client.
 
 use lockgate_rules::{HashKey, Http2};
 
@@ -53,7 +52,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// What a site speaks where it is served, `secure` or not.
+    /// The protocols of a site on its listeners, with or without TLS (`secure`).
     pub(super) fn protocols(&mut self, items: &Items<Protocol>, secure: bool) -> Vec<Protocol> {
         let mut protocols = Vec::new();
         for (protocol, at) in items.placed() {
@@ -99,7 +98,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// What is spoken to the endpoints of a table that has some; nothing when it could not be read.
+    /// The protocol of a table with endpoints; `None` if it could not be read.
     pub(super) fn protocol(&mut self, view: &View<'_>) -> Option<Protocol> {
         if !view.has(&proxy::PROTOCOL) {
             return Some(Protocol::Http1);
@@ -152,8 +151,8 @@ impl Resolver<'_> {
         vec!["h2".to_owned()]
     }
 
-    /// A pool that a `[tcp]` table leads to from `at`; `decrypted` says whether clients' TLS is
-    /// taken off before.
+    /// Checks the pool of a `[tcp]` table at `at`; `decrypted` tells whether Lockgate terminates
+    /// the clients' TLS.
     pub(super) fn relayed(&mut self, pool: usize, decrypted: bool, at: &SourceSpan) {
         let Some(pool) = self.pools.all.get(pool) else {
             return;
@@ -198,7 +197,8 @@ impl Resolver<'_> {
             .push_pair(Code::WrongProtocol, at, texts, (&pool.at, "this pool"));
     }
 
-    /// A pool that a site leads to: it would not understand an endpoint that chose HTTP/2.
+    /// Checks the pool of a site. An endpoint must not choose HTTP/2 by ALPN while the pool speaks
+    /// HTTP/1.1.
     pub(super) fn check_site_pool(&mut self, pool: usize) {
         let Some(pool) = self.pools.all.get(pool) else {
             return;

@@ -17,7 +17,7 @@ use super::{Resolver, View};
 const AFTER_ALL: usize = usize::MAX / 2;
 
 impl Resolver<'_> {
-    /// That of the nearest table that says something.
+    /// The redirects of the nearest table that has some.
     pub(super) fn redirects(&mut self, view: &View<'_>) -> Option<Arc<RedirectFile>> {
         let written = view.written(&route::REDIRECTS)?;
         let file = written.value.as_ref()?;

@@ -195,7 +195,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// What a verb of `view` does; `merged` has the modifiers that belong to it.
+    /// The action of `view`; `merged` has the settings that belong to it.
     fn action(
         &mut self,
         view: &View<'_>,
@@ -376,7 +376,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// What becomes of the path: the nearer of the two keys holds.
+    /// The change of the path: the nearer of the two keys applies.
     fn path_sent(
         &mut self,
         view: &View<'_>,
@@ -459,7 +459,7 @@ fn served(action: Option<&RouteAction>) -> bool {
     matches!(action, Some(RouteAction::Files(_)))
 }
 
-/// What a table says about its verb.
+/// The action of a table.
 #[derive(Clone, Copy)]
 enum VerbChoice {
     Nothing,
@@ -473,7 +473,7 @@ fn networks(view: &View<'_>, key: &Defaulted<Option<Items<Cidr>>>) -> Vec<Cidr> 
     items.values().copied().collect()
 }
 
-/// Those of every layer, by status, the nearer first.
+/// The error pages of all layers, by status, the nearer first.
 pub(super) fn error_pages(view: &View<'_>) -> Vec<(u16, PathBuf, SourceSpan)> {
     let mut told = Vec::new();
     let mut pages = Vec::new();

@@ -16,7 +16,7 @@ use crate::values::{Keyed, MapEntry, MapOf, ShortOrLong};
 
 use super::{Resolver, View, timeouts};
 
-/// What says where the bytes of a listener go.
+/// The kind of a listener's destination.
 enum RelayVerb {
     Proxy,
     /// One of the keys in [`BY_HELLO`].
@@ -53,7 +53,7 @@ impl Resolver<'_> {
         })
     }
 
-    /// What says where the bytes go; nothing where that is a mistake.
+    /// The kind of the table's destination; `None` for a mistake.
     fn tcp_verb(&mut self, view: &View<'_>, at: &SourceSpan) -> Option<RelayVerb> {
         let hello = BY_HELLO
             .into_iter()
@@ -91,8 +91,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// What one `proxy` and the keys beside it mean, in a table of its own or in an entry of
-    /// `table`.
+    /// The relay of one `proxy` and the keys beside it, in `table` itself or in one of its entries.
     fn relay(
         &mut self,
         view: &View<'_>,
@@ -298,7 +297,7 @@ impl Resolver<'_> {
     }
 }
 
-/// What stands by names that the user has chosen.
+/// The entries of a map.
 fn entries<'a>(
     view: &View<'a>,
     key: &ConfigKey<MapOf<ShortOrLong<Destination>>>,

@@ -40,7 +40,7 @@ const NEIGHBOURS: [&str; 8] = [
 /// The clients of Unix sockets that no PROXY header names.
 const UNIX: &str = "0.0.0.0/32";
 
-/// Where machines in clouds ask for their metadata, credentials among them, over plain HTTP (AWS,
+/// The addresses of cloud metadata services, which give away credentials over plain HTTP (AWS,
 /// Azure, Google and others; AWS for containers; AWS over IPv6).
 const METADATA: [&str; 3] = ["169.254.169.254", "169.254.170.2", "fd00:ec2::254"];
 const METADATA_PORT: u16 = 80;
@@ -151,8 +151,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Warns where tunnels to private addresses are meant in general, and lead to the metadata of a
-    /// cloud as well.
+    /// Warns if a rule for many private addresses also allows the metadata service of a cloud.
     fn metadata(&mut self, at: &SourceSpan, allow: &[TargetRule], deny: &[TargetRule]) {
         let at_port = |rule: &&TargetRule| {
             rule.ports

@@ -1,4 +1,4 @@
-//! Policies of caching, and what they are told apart by.
+//! Cache policies, and the keys that they are listed by.
 
 use lockgate_rules::{Pattern, PatternError};
 
@@ -10,7 +10,7 @@ use crate::units;
 use super::media::media_range;
 use super::{InvalidText, TextLanguage};
 
-/// How long to keep: `1h private`. The value is that of Cache-Control.
+/// A time to keep responses: `1h private`. The value is that of Cache-Control.
 pub(crate) struct CachePolicy;
 
 impl TextLanguage for CachePolicy {

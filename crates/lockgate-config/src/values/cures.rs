@@ -1,8 +1,8 @@
-//! What to write instead of a host or a path that cannot be read.
+//! Cures for hosts and paths that cannot be read.
 
 use lockgate_rules::{HostPattern, PatternError};
 
-/// Why a host is none, where every one is meant.
+/// Why a host is invalid in a place for every host.
 pub(crate) fn means_every(host: &HostPattern) -> Option<&'static str> {
     let HostPattern::Exact(host) = host else {
         return None;

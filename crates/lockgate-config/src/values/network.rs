@@ -1,4 +1,4 @@
-//! Networks, and what was meant by the words and masks of other servers.
+//! Networks, and cures for the words and masks of other servers.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -43,7 +43,7 @@ impl TextLanguage for CidrNetwork {
     }
 }
 
-/// What a network was meant to be that is written as other servers have it.
+/// The cure for a network in the notation of another server.
 fn network_cure(value: &str) -> Option<String> {
     let cure = match value.to_ascii_lowercase().as_str() {
         "all" | "any" | "*" | "everyone" | "everybody" => {

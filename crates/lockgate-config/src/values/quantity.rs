@@ -44,7 +44,7 @@ pub(super) fn zero(text: &TomlString) -> InvalidText {
     text.invalid(Code::OutOfRange, "is too small", why, "")
 }
 
-/// What a number without its unit may mean, the likeliest first.
+/// The quantities that a number without its unit may mean, the likeliest first.
 fn readings(digits: &str, unit: &str) -> String {
     match (unit, digits.parse()) {
         ("s", Ok(number)) => units::duration_readings(number),
@@ -55,7 +55,7 @@ fn readings(digits: &str, unit: &str) -> String {
     }
 }
 
-/// The same of a number of requests.
+/// The frequencies that a number of requests may mean.
 pub(super) fn frequency_readings(number: impl std::fmt::Display) -> String {
     format!("write \"{number}/s\", \"{number}/m\" or \"{number}/h\"")
 }

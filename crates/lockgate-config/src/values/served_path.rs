@@ -13,7 +13,7 @@ pub(crate) struct FileName;
 /// The path of a file within the root of a site.
 pub(crate) struct InsidePath;
 
-/// The same with placeholders, or of a folder.
+/// A path to try in `root`: with placeholders, or a folder.
 pub(crate) struct TryPath;
 
 impl TextLanguage for FileName {
@@ -94,7 +94,7 @@ fn inside(path: &str) -> Result<(), &'static str> {
     sound(path)
 }
 
-/// Names may hold all but what no file has, or what is surely a slip.
+/// Checks a name: it may have all characters except those that no file name has.
 pub(super) fn sound(name: &str) -> Result<(), &'static str> {
     match name {
         name if name.contains(char::is_control) => Err("it holds a control character"),

@@ -1,4 +1,4 @@
-//! What tells clients apart, and what ties them to an endpoint.
+//! Properties of clients, for hashes and sticky sessions.
 
 use lockgate_http::h1::parse::is_token;
 use lockgate_rules::HashKey;
@@ -8,10 +8,10 @@ use crate::document::TomlString;
 
 use super::{InvalidText, TextLanguage};
 
-/// By what clients are told apart: `client`, `sni`, `header:NAME`, `cookie:NAME`.
+/// The property to hash: `client`, `sni`, `header:NAME`, `cookie:NAME`.
 pub(crate) struct HashBy;
 
-/// What ties a client to its endpoint: `cookie:NAME`, `tls-session`.
+/// The kind of sticky session: `cookie:NAME`, `tls-session`.
 pub(crate) struct StickyBy;
 
 impl TextLanguage for HashBy {
@@ -53,7 +53,7 @@ impl TextLanguage for StickyBy {
     }
 }
 
-/// What ties a client to its endpoint.
+/// The kind of sticky session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum StickyKey {
     /// A cookie of this name.

@@ -10,7 +10,7 @@ const MOUNTED: &str = "/sys/fs/cgroup";
 /// A cgroup, by its directory, in the version that has the memory controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Cgroup {
-    /// None, or none that this process can see.
+    /// No cgroup, or none that this process can see.
     None,
     V1 {
         /// The mount point of the controller.
