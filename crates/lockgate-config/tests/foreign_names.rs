@@ -762,7 +762,7 @@ fn what_people_guess_is_told_as_it_is_written() {
         ),
         (
             site("strip_prefix = \"/api\""),
-            "E0012 3:16 \"/api\": write strip_prefix = true: what stands before /* in the path is taken off",
+            "E0012 3:16 \"/api\": write strip_prefix = true: the part of the path before /* is removed",
         ),
         (
             site("listen = [\"127.0.0.1:8080\"]"),

@@ -107,7 +107,7 @@ const VALUES: &[(&str, Given, &str)] = &[
     (
         "strip_prefix",
         Text,
-        "write strip_prefix = true: what stands before /* in the path is taken off",
+        "write strip_prefix = true: the part of the path before /* is removed",
     ),
     (
         "client_auth",
