@@ -1,4 +1,5 @@
-//! Changes of bodies: a plan and a stream make the same of a document, however it arrives, and no value becomes markup.
+//! Changes of bodies: a plan and a stream make the same of a document, however it arrives, and no
+//! value becomes markup.
 
 use lockgate_content::StepProgress;
 use lockgate_content::change::{
@@ -13,7 +14,8 @@ const VALUE: &[u8] = b"<zq\"'>";
 
 /// Rules, one in a line, an empty line, and any bytes as a document.
 ///
-/// `t|find|with`, `p|pattern|with`, `s|selector|edit|with`, `a|selector|attribute|with`; `{0}` is a value.
+/// `t|find|with`, `p|pattern|with`, `s|selector|edit|with`, `a|selector|attribute|with`; `{0}` is a
+/// value.
 pub fn change_body(data: &[u8]) {
     let Some(at) = data.windows(2).position(|two| two == b"\n\n") else {
         return;

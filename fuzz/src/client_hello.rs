@@ -1,5 +1,5 @@
-//! ClientHellos: how bytes arrive does not matter, the caller is never asked for what need not come,
-//! and the name that chooses a route is the name that rustls sees.
+//! ClientHellos: how bytes arrive does not matter, the caller is never asked for what need not
+//! come, and the name that chooses a route is the name that rustls sees.
 
 use std::io;
 

@@ -1,4 +1,5 @@
-//! Content codings: what comes in coded is bounded and means the same however it arrives, and what goes out comes back.
+//! Content codings: what comes in coded is bounded and means the same however it arrives, and what
+//! goes out comes back.
 
 use lockgate_content::StepProgress;
 use lockgate_content::coding::{

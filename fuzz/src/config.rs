@@ -1,4 +1,5 @@
-//! Configurations: whatever is written, the answer is a configuration or mistakes that can be shown.
+//! Configurations: whatever is written, the answer is a configuration or mistakes that can be
+//! shown.
 
 use std::path::Path;
 

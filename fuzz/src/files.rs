@@ -1,5 +1,5 @@
-//! What a file server reads of a request: conditions, ranges, codings. Each is checked against what must follow from its
-//! parts, and dates against a second parser.
+//! What a file server reads of a request: conditions, ranges, codings. Each is checked against what
+//! must follow from its parts, and dates against a second parser.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -107,7 +107,8 @@ fn read_date(value: &[u8]) {
         let written = date::imf_fixdate(seconds);
         assert_eq!(date::parse(&written, NOW), Some(seconds));
     }
-    // It passes over any whitespace around a date, and takes another century for years of two digits.
+    // It passes over any whitespace around a date, and takes another century for years of two
+    // digits.
     let same = |value: &&str| value.trim() == *value && !value.contains('-');
     let theirs = std::str::from_utf8(value)
         .ok()

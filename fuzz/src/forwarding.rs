@@ -1,5 +1,5 @@
-//! What goes on to an origin: written as it was read, by us and by a second parser, and nothing that was for one
-//! connection, nor anything about who asks that is not ours.
+//! What goes on to an origin: written as it was read, by us and by a second parser, and nothing
+//! that was for one connection, nor anything about who asks that is not ours.
 
 use std::net::IpAddr;
 

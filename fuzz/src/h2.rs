@@ -1,5 +1,6 @@
-//! HTTP/2: what is made of a field section is one message to whoever reads it in HTTP/1, us and a second parser, and
-//! says nothing that was not sent. Frames are the same however their bytes arrive.
+//! HTTP/2: what is made of a field section is one message to whoever reads it in HTTP/1, us and a
+//! second parser, and says nothing that was not sent. Frames are the same however their bytes
+//! arrive.
 
 use lockgate_http::fields::{Field, Fields, Known};
 use lockgate_http::h1::body::{BodyDecoder, BodyPart};
@@ -23,8 +24,8 @@ const WRITTEN: HeadLimits = HeadLimits {
 
 type Lines<'a> = Vec<(&'a [u8], &'a [u8])>;
 
-/// Any pseudo-header fields and fields: parts between bytes 0x1e, of which the first five are those of a request, and a
-/// lone 0x00 one that is not there.
+/// Any pseudo-header fields and fields: parts between bytes 0x1e, of which the first five are those
+/// of a request, and a lone 0x00 one that is not there.
 pub fn h2_head(data: &[u8]) {
     let mut parts = data.split(|&byte| byte == 0x1e);
     let mut next = || parts.next().unwrap_or_default();
@@ -96,7 +97,8 @@ fn one_request(pseudo: &PseudoFields<'_>, fields: &Lines<'_>) {
     }
 }
 
-/// Every line of the head was sent, in the order in which it was, but for those that are made of pseudo-header fields.
+/// Every line of the head was sent, in the order in which it was, but for those that are made of
+/// pseudo-header fields.
 fn nothing_else_is_said(pseudo: &PseudoFields<'_>, fields: &Lines<'_>, head: &RequestHead) {
     let websocket = pseudo.protocol.is_some();
     let mut said = lines(&head.fields);
@@ -281,7 +283,8 @@ pub fn h2_frames(data: &[u8]) {
     }
 }
 
-/// Field sections are the same in any pieces, and no longer than their frames. So are streams that depend on themselves.
+/// Field sections are the same in any pieces, and no longer than their frames. So are streams that
+/// depend on themselves.
 fn blocks(step: usize, data: &[u8]) {
     let sections = |size: usize| {
         let (mut scanner, mut sections, mut left) =

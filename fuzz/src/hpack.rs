@@ -1,5 +1,5 @@
-//! HPACK: any bytes cost no more than was allowed, fields come back as they were encoded, and an account of a block agrees
-//! with what it decodes to.
+//! HPACK: any bytes cost no more than was allowed, fields come back as they were encoded, and an
+//! account of a block agrees with what it decodes to.
 
 use lockgate_http::hpack::{
     BlockAccount, HpackDecoder, HpackEncoder, HpackError, SectionSummary, TABLE_SIZE,
@@ -10,7 +10,8 @@ const MOST: usize = 16 * 1024;
 
 type Field = (Vec<u8>, Vec<u8>);
 
-/// The first byte says how large the table is and where the second block begins; the others are two blocks.
+/// The first byte says how large the table is and where the second block begins; the others are two
+/// blocks.
 pub fn hpack(data: &[u8]) {
     let Some((first, blocks)) = data.split_first() else {
         return;
@@ -31,8 +32,8 @@ pub fn hpack(data: &[u8]) {
     }
 }
 
-/// The first byte says how large the table is and where the second block begins, the second in what pieces they come; the
-/// others are two blocks.
+/// The first byte says how large the table is and where the second block begins, the second in what
+/// pieces they come; the others are two blocks.
 pub fn hpack_account(data: &[u8]) {
     let [first, step, blocks @ ..] = data else {
         return;
@@ -70,7 +71,8 @@ pub fn hpack_account(data: &[u8]) {
     }
 }
 
-/// Pseudo-fields, those of an answer, an interim one, a fragment, pseudo-fields where they must not be, fields of connections.
+/// Pseudo-fields, those of an answer, an interim one, a fragment, pseudo-fields where they must not
+/// be, fields of connections.
 fn marks(section: SectionSummary) -> [bool; 6] {
     [
         section.has_pseudo_fields(),

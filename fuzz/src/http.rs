@@ -1,5 +1,5 @@
-//! HTTP/1: how bytes arrive does not matter, what is accepted is read alike by a second parser, and what is written is
-//! read back.
+//! HTTP/1: how bytes arrive does not matter, what is accepted is read alike by a second parser, and
+//! what is written is read back.
 
 use lockgate_http::fields::Fields;
 use lockgate_http::forwarding::EndToEndFields;
@@ -128,8 +128,8 @@ pub fn h1_target(data: &[u8]) {
 
 type Taken = Result<Option<usize>, HeadError>;
 
-/// A whole head is one at its last byte and not before. What is no head is none in pieces either, but of these only the
-/// end is looked for: its error may show later, and be another.
+/// A whole head is one at its last byte and not before. What is no head is none in pieces either,
+/// but of these only the end is looked for: its error may show later, and be another.
 fn arrives_in_pieces(
     data: &[u8],
     whole: Taken,

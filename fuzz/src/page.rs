@@ -1,4 +1,5 @@
-//! Pages: how a document arrives does not matter, and what it names is asked for as a request can say it.
+//! Pages: how a document arrives does not matter, and what it names is asked for as a request can
+//! say it.
 
 use lockgate_load::page::reference::{Base, UrlReference};
 use lockgate_load::page::scan::{FoundObject, ObjectScanner};

@@ -47,7 +47,8 @@ pub fn htpasswd(data: &[u8]) {
                 Htpasswd::parse(&elsewhere).map(|users| users.len()).ok(),
                 Some(users.len())
             );
-            // All of them again is all of them twice; only the first byte order mark is none of a name.
+            // All of them again is all of them twice; only the first byte order mark is none of a
+            // name.
             let text = data.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(data);
             let twice = Htpasswd::parse(&[b"\n", text, b"\n", text].concat());
             let count = |mistakes: HtpasswdMistakes| mistakes.told.len() + mistakes.more;

@@ -1,4 +1,5 @@
-//! PROXY headers: how bytes arrive does not matter, and what was read can be written and read again.
+//! PROXY headers: how bytes arrive does not matter, and what was read can be written and read
+//! again.
 
 use lockgate_net::proxy_protocol::{
     HEADER_MAX, ParsedHeader, PrefixMatch, ProxiedAddresses, ProxyError, ProxyHeader, Tlvs,

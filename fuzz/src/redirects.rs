@@ -25,7 +25,8 @@ pub fn redirect_map(data: &[u8]) {
                 assert!(to.bytes().all(|byte| byte.is_ascii_graphic()));
                 assert!(matches!(status, 301 | 302 | 303 | 307 | 308));
             }
-            // What was read means the same when it is written anew, each character of a path encoded.
+            // What was read means the same when it is written anew, each character of a path
+            // encoded.
             let anew: String = entries
                 .iter()
                 .map(|RedirectLine { from, to, status }| {

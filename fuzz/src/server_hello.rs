@@ -1,4 +1,5 @@
-//! ServerHellos: how bytes arrive does not matter, what follows does not either, and a session fits where it is kept.
+//! ServerHellos: how bytes arrive does not matter, what follows does not either, and a session fits
+//! where it is kept.
 
 use lockgate_net::server_hello::{NoServerHello, SERVER_HELLO_MAX, peek};
 use lockgate_proxy::upstream::{SessionIdReader, Sessions};

@@ -1,5 +1,5 @@
-//! TLS after the handshake: whatever a client seals, spoils, repeats or makes up, and however it arrives, nothing
-//! comes out that was not sealed, and what we send is understood.
+//! TLS after the handshake: whatever a client seals, spoils, repeats or makes up, and however it
+//! arrives, nothing comes out that was not sealed, and what we send is understood.
 //!
 //! An input is a script (see `script`), so that it means the same under the new keys of every run.
 

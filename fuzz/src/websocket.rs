@@ -1,4 +1,5 @@
-//! WebSocket: how frames arrive does not matter, and what a client writes is what a server would have written, masked.
+//! WebSocket: how frames arrive does not matter, and what a client writes is what a server would
+//! have written, masked.
 
 use lockgate_load::websocket::frame::{self, FrameDecoder, FrameError, FramePart, Opcode};
 

@@ -31,8 +31,8 @@ impl<'t> TomlMistakes<'t> {
         self.found.borrow().is_empty()
     }
 
-    /// One line for each mistake, in the order of the text: `name:line:column: mistake`, both from 1
-    /// on, columns in characters.
+    /// One line for each mistake, in the order of the text: `name:line:column: mistake`, both from
+    /// 1 on, columns in characters.
     pub(crate) fn render(&self, name: &str) -> String {
         let mut found = self.found.take();
         found.sort();

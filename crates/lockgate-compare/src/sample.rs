@@ -81,7 +81,7 @@ pub struct CpuLayout<'a> {
 
 /// Share of the program's CPUs that other processes may take before the rate is theirs too.
 const FOREIGN: f64 = 0.05;
-/// The same in seconds: less may be chance of ticks.
+/// The least counted time of other processes in seconds; less may be due to the ticks.
 const FOREIGN_SECONDS: f64 = 0.05;
 /// CPU time in seconds from which on ticks are exact enough.
 const ENOUGH: f64 = 1.0;

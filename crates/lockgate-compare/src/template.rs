@@ -1,7 +1,7 @@
 //! Templates of known programs: each sets a program up for a job, so that all do the same work.
 //!
-//! One worker each, no logs, connections to the origin kept, limits out of reach, over TLS the suite
-//! TLS_AES_128_GCM_SHA256 and the curve X25519 first. Each is a file of `templates/`.
+//! One worker each, no logs, connections to the origin kept, limits out of reach, over TLS the
+//! suite TLS_AES_128_GCM_SHA256 and the curve X25519 first. Each is a file of `templates/`.
 
 use std::collections::BTreeMap;
 

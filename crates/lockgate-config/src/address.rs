@@ -36,7 +36,7 @@ pub enum EndpointAddr {
     Srv(String),
 }
 
-/// What is wrong with an address.
+/// Why a text is no address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AddressError {
     Empty,

@@ -1,5 +1,4 @@
-//! The little language of caching: `"1h private"` and the value of Cache-Control (RFC 9111 §5.2.2)
-//! that it stands for.
+//! The notation of `cache`, `"1h private"`, and its value of Cache-Control (RFC 9111 §5.2.2).
 //!
 //! The errors hold no text of the input.
 
@@ -17,7 +16,7 @@ const PLAIN: [&str; 5] = [
     "must-revalidate",
     "no-transform",
 ];
-/// What makes no sense together.
+/// Pairs of directives that exclude each other.
 const EXCLUDE: [(&str, &str); 7] = [
     ("private", "public"),
     ("private", "s-maxage"),
@@ -54,7 +53,7 @@ pub(crate) fn policy(text: &str) -> Result<String, &'static str> {
             .split_once('=')
             .map_or((word, None), |(name, time)| (name, Some(time)));
         if value == "no-store" {
-            return Err("what is not stored needs nothing more said");
+            return Err("`no-store` takes no other directive");
         }
         if told.contains(&name) {
             return Err("a directive stands in it twice");

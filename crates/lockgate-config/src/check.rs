@@ -1,6 +1,6 @@
-//! Walks what was written against the tables of keys.
+//! The check of a configuration against the tables of keys.
 //!
-//! Does not know how values are written: see `values`; nor what keys mean together: see `resolve`.
+//! The notation of values is in `values`, the relations between keys in `resolve`.
 
 use crate::codes::Code;
 use crate::document::{Branch, Integrity, TomlEntry, TomlValue};
@@ -67,7 +67,7 @@ impl TreeChecker<'_> {
         }
     }
 
-    /// Reports the key; which one was meant by it, if that is known.
+    /// Reports an unknown key; returns the key that it probably stands for, if that is known.
     fn unknown(
         &mut self,
         keys: &'static [KeyRow],

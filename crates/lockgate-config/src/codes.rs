@@ -1,17 +1,17 @@
-//! The stable codes of errors and warnings: one table, from which the reference is made too.
+//! The stable codes of errors and warnings, in one table, which also gives the reference.
 
 /// Whether a diagnostic stops the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
-    /// Nothing runs until it is corrected.
+    /// Stops the start.
     Error,
-    /// It runs, but not as it reads.
+    /// Lockgate starts, but not as the configuration reads.
     Warning,
 }
 
 macro_rules! codes {
     ($($name:ident $id:literal $meaning:literal;)*) => {
-        /// What kind of mistake it is. A code keeps its meaning for ever.
+        /// The kind of a mistake. A code never changes its meaning.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Code { $(#[doc = $meaning] $name,)* }
 
@@ -24,7 +24,7 @@ macro_rules! codes {
                 match self { $(Code::$name => $id,)* }
             }
 
-            /// One sentence for the reference.
+            /// The meaning in one sentence, for the reference.
             pub fn meaning(self) -> &'static str {
                 match self { $(Code::$name => $meaning,)* }
             }
@@ -33,44 +33,44 @@ macro_rules! codes {
 }
 
 codes! {
-    Syntax "E0001" "The file is not TOML at this place, or is one of another server.";
+    Syntax "E0001" "The file is not valid TOML at this place, or is a configuration of another server.";
     Duplicate "E0002" "A key, or the path of a redirect, is written twice; both places are named.";
     FileUnreadable "E0003" "A configuration file, or a file of redirects, cannot be read, or is not UTF-8.";
     IncludedTwice "E0004" "A file is included twice, or includes itself.";
     UnknownKey "E0010" "No key has this name.";
-    NotYet "E0011" "The key or value is known, but not in this version: what to do today is told.";
+    NotYet "E0011" "This version does not have the key or value; the message names an alternative.";
     WrongType "E0012" "The value has another type than the key: a number for a string, for example.";
     Unit "E0013" "A duration, a size, a rate or a share has no unit, or one that is not known.";
     OutOfRange "E0014" "A number, a duration or a size is too small or too large.";
-    UnknownWord "E0015" "The value is not one of the words that the key knows.";
+    UnknownWord "E0015" "The key does not accept this word.";
     BadAddress "E0016" "The address of a listener, an endpoint or the metrics cannot be read.";
     BadNetwork "E0017" "A network (`10.0.0.0/8`) or client address cannot be read.";
-    BadText "E0018" "A text or path is empty, too long or holds characters that it must not hold.";
+    BadText "E0018" "A text or path is empty, too long or has characters that are not allowed.";
     Excluded "E0019" "Two keys that exclude each other stand in one table.";
     MissingKey "E0020" "The table lacks a key that it needs.";
     SameAddress "E0022" "Two tables cannot share an address: a `[tcp]` table and another, or plain HTTP and TLS; both places are named.";
     NoListener "E0023" "There is no `[site]`, `[tcp]` or `[tunnel]` table, so nothing would be served.";
     NoCertificate "E0024" "A TLS listener has no certificate.";
-    NobodyTrusted "E0025" "`accept_proxy` without anybody in `trusted`.";
+    NobodyTrusted "E0025" "`accept_proxy` is set, but `trusted` is empty.";
     NoVariable "E0026" "The environment variable in `${env:NAME}` is not set, or not UTF-8.";
     NoFile "E0027" "The file in `${file:PATH}` cannot be read, or is not UTF-8.";
     BadReference "E0028" "A `${env:` or `${file:` has no name or no closing brace.";
     NoSuite "E0029" "No cipher suite is left for one of the TLS versions.";
-    NoName "E0030" "TLS to an upstream, but no name to verify.";
+    NoName "E0030" "TLS to an upstream has no name to verify.";
     NothingToRotate "E0031" "`rotate` without a file to rotate.";
-    OtherMax "E0032" "An endpoint is given two different `max`; both places are named.";
+    OtherMax "E0032" "An endpoint has two different values of `max`; both places are named.";
     BadHost "E0033" "The key or an alias of a site is not a host, a port or both.";
     SameHost "E0034" "Two sites serve the same host on the same address; both places are named.";
     BadPath "E0035" "The key of a `path` table, or another path of a URL, cannot be read.";
     TwoVerbs "E0036" "A table has more than one of `proxy`, `root`, `redirect` and `respond`.";
     NoVerb "E0037" "A site or path has none of `proxy`, `root`, `redirect` and `respond`.";
     UnknownPool "E0038" "No `[pool.NAME]` has this name.";
-    BadField "E0039" "The name or value of a field cannot be sent, or the field is not to be changed.";
-    BadPlaceholder "E0040" "A placeholder stands for nothing there, or is one of another server, such as `$host`.";
+    BadField "E0039" "The name or value of a field is not valid in a message, or the field must not be changed.";
+    BadPlaceholder "E0040" "A placeholder has no value in this text, or is one of another server, such as `$host`.";
     BadLimit "E0041" "A rate limit, or its `per`, cannot be read.";
-    Disagree "E0042" "Two tables on one address disagree about what comes before the host is known, or two access logs about what one file holds.";
+    Disagree "E0042" "Two tables on one address differ in a setting that applies before the host is known, or two access logs with one file differ in their settings.";
     SameEndpoint "E0043" "A pool has the same endpoint twice; both places are named.";
-    WrongProtocol "E0044" "A protocol does not fit what it is spoken over: `h2` needs TLS, `h2c` is without, and a `[tcp]` table speaks none.";
+    WrongProtocol "E0044" "A protocol does not fit its connection: `h2` needs TLS, `h2c` is without TLS, and a `[tcp]` table has no protocol.";
     BadRedirect "E0045" "A line of a file of redirects cannot be read.";
     BadTunnelRule "E0046" "A rule of `allow` or `deny` in a `[tunnel]` table cannot be read.";
     IncludesNothing "W0001" "A pattern in `include` matches no file.";
@@ -78,10 +78,10 @@ codes! {
     NoEffect "W0003" "The key is valid but nothing uses it.";
     LeftAsItIs "W0004" "A `${…}` that is neither `env:` nor `file:`, an unknown `{…}` or a placeholder of another server is kept as text.";
     UnusedPool "W0005" "Nothing uses the pool.";
-    OpenProxy "W0006" "A proxy asks nobody for a password, and everybody may come.";
+    OpenProxy "W0006" "A proxy asks for no password and serves clients of every address.";
     MetadataReachable "W0007" "Tunnels may lead to the metadata service of a cloud, which gives away credentials.";
     PlainOnHttps "W0008" "A site speaks plain HTTP on port 443, where browsers expect TLS.";
-    OnlyRoot "W0009" "A site answers `/` itself and nothing below it.";
+    OnlyRoot "W0009" "A site responds to `/` only, not to the paths below it.";
     CertificateUnreadable "E0101" "A certificate file cannot be read, or holds no certificate.";
     KeyUnreadable "E0102" "A private key cannot be read, or there is none.";
     KeyMismatch "E0103" "The private key belongs to another certificate.";
@@ -96,23 +96,23 @@ codes! {
     LogUnwritable "E0112" "The log file cannot be opened.";
     TlsUnusable "E0113" "The certificates and the policy do not make a working TLS listener.";
     Ambiguous "E0114" "Some request would match two routes of a site, or two sites, and neither is more specific; both places are named.";
-    UsersUnreadable "E0115" "A file of users cannot be read, or one of its lines is no user and hash.";
-    PageUnreadable "E0116" "The page of an error cannot be read, is too long, or its name does not say what it is.";
-    RootUnusable "E0117" "A `root` is no folder.";
+    UsersUnreadable "E0115" "A file of users cannot be read, or has a line that is not `user:hash`.";
+    PageUnreadable "E0116" "An error page cannot be read, is too long, or its name has no known extension.";
+    RootUnusable "E0117" "A `root` is not a folder.";
     CertificateExpired "W0101" "A certificate has expired or is not valid yet.";
     CertificateExpiresSoon "W0102" "A certificate expires soon.";
     StateUnwritten "W0103" "The last good configuration could not be kept in `state`.";
-    CertificateDoubtful "W0104" "A certificate or key works, but something about it will surprise somebody.";
+    CertificateDoubtful "W0104" "A certificate or key works, but has a flaw, such as a missing intermediate or a key that every user can read.";
     UnreadableLater "W0105" "`user` cannot read a file that is read again when it changes.";
     Unreachable "W0106" "No request can reach the route or the site.";
     CertificateElsewhere "W0107" "No certificate of a site has one of its hosts, so clients refuse it or are refused.";
-    RootMissing "W0108" "A `root` is not there, or cannot be read: its requests are answered with errors until it is.";
-    NotExamined "W0109" "`check` or HUP could not look at something that the start can, for want of permission.";
-    Unresolved "W0110" "A name has no address now: its endpoint is not used until it has.";
+    RootMissing "W0108" "A `root` does not exist or cannot be read; until it can, its requests get errors.";
+    NotExamined "W0109" "`check` or HUP had no permission for something that the start can use.";
+    Unresolved "W0110" "A host name does not resolve now; its endpoint is not used until it does.";
 }
 
 impl Code {
-    /// Whether it is about something outside of the configuration: a file that it names, a user, an
+    /// Whether the mistake lies outside the configuration: in a file that it names, a user, an
     /// address.
     pub fn is_of_machine(self) -> bool {
         let meanings = [
@@ -125,7 +125,7 @@ impl Code {
         (id.starts_with("E01") || id.starts_with("W01")) && !meanings.contains(&self)
     }
 
-    /// Whether it stops the start.
+    /// The severity, by the first letter.
     pub fn severity(self) -> Severity {
         if self.id().starts_with('W') {
             Severity::Warning

@@ -105,7 +105,7 @@ impl TomlValue {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Integrity {
     Whole,
-    /// Parts may be missing, so that nothing may be said about what is not there.
+    /// The table has unreadable lines: an absent key is not reported as missing.
     Damaged,
 }
 
@@ -216,8 +216,8 @@ impl BrokenLines {
     }
 }
 
-/// The lines up to the next header when the key at `offset` stands in a header: in a table that is
-/// written twice every key is, which need not be said.
+/// The lines up to the next header if the key at `offset` is part of a header: in a table that is
+/// written twice every key is a duplicate, which is not reported.
 fn reopened_table(text: &str, offset: usize) -> Range<usize> {
     let line = text
         .get(..offset)
@@ -291,10 +291,10 @@ fn report_foreign_file(source: &Arc<ConfigFile>, report: &mut Report) -> bool {
     true
 }
 
-/// Where the key that is repeated at `second` was first written.
+/// The place where the key that is repeated at `second` was first written.
 ///
-/// The parser says only where the second one is. With that one renamed the text is read again: its
-/// new neighbours include the first.
+/// The parser reports only the second place. The text is parsed again with that key renamed: the
+/// table of the renamed key also has the first one.
 fn first_definition(text: &str, second: Range<usize>) -> Option<Range<usize>> {
     const RENAMED: &str = "lockgate-renamed-key";
     let key = text.get(second.clone())?;
@@ -330,7 +330,7 @@ fn inside(value: &DeValue<'_>, renamed: &str, wanted: &str) -> Option<Range<usiz
     }
 }
 
-/// How a table was opened.
+/// The notation of a table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TableStyle {
     Header,

@@ -1,13 +1,13 @@
-//! What a configuration may read besides its own text: variables, files, folders.
+//! The environment of a configuration: variables, files and folders.
 //!
-//! A test or a fuzzer gives a closed environment that holds only what it puts in.
+//! Tests and fuzzers use a closed environment with their own content only.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 
-/// Where `${env:…}`, `${file:…}`, `include` and certificate patterns look.
+/// The source of `${env:…}`, `${file:…}`, includes and certificate patterns.
 #[derive(Debug, Clone)]
 pub struct Environment {
     open: bool,
@@ -15,10 +15,10 @@ pub struct Environment {
     files: BTreeMap<PathBuf, String>,
 }
 
-/// Larger files are no configuration; `/dev/zero` would never end.
+/// The maximum length of a file; `/dev/zero` would never end.
 const MAX_FILE: u64 = 16 << 20;
 
-/// More paths than this do not come from a pattern that was meant.
+/// The maximum number of matches of a pattern; more are surely a mistake.
 const MAX_MATCHES: usize = 100_000;
 
 impl Environment {
@@ -30,7 +30,7 @@ impl Environment {
         }
     }
 
-    /// Nothing: no variable is set and no file exists.
+    /// An empty environment: no variable is set and no file exists.
     pub fn none() -> Environment {
         Environment {
             open: false,
@@ -39,13 +39,13 @@ impl Environment {
         }
     }
 
-    /// Sets a variable, over one of the process.
+    /// Sets a variable, which overrides one of the process.
     pub fn with_var(mut self, name: impl Into<String>, value: impl Into<String>) -> Environment {
         self.vars.insert(name.into(), value.into());
         self
     }
 
-    /// Adds a file, over one of the file system.
+    /// Adds a file, which overrides one of the file system.
     pub fn with_file(mut self, path: impl Into<PathBuf>, text: impl Into<String>) -> Environment {
         self.files.insert(path.into(), text.into());
         self
@@ -70,9 +70,9 @@ impl Environment {
         }
     }
 
-    /// As [`Self::read`], of a file that a configuration names. It may not be a FIFO: that would be
-    /// waited for until another process writes to it, and it can be read but once. Descriptors
-    /// that the process was started with (`/dev/stdin`, `/dev/fd/3`) may be one.
+    /// Reads a file that a configuration names. It may not be a FIFO, which blocks until another
+    /// process writes to it and can be read only once. A descriptor that the process was started
+    /// with (`/dev/stdin`, `/dev/fd/3`) may be one.
     pub(crate) fn read_file(&self, path: &Path) -> io::Result<String> {
         let opened = ["/dev/stdin", "/dev/fd", "/proc/self/fd"]
             .iter()
@@ -94,7 +94,7 @@ impl Environment {
         self.read(path)
     }
 
-    /// The path from the root on.
+    /// The absolute path.
     pub(crate) fn absolute(&self, path: &Path) -> PathBuf {
         let path = if path.as_os_str().is_empty() {
             Path::new(".")
@@ -177,12 +177,12 @@ fn read_bounded(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// Whether a name holds `*` or `?`.
+/// Whether a name has `*` or `?`.
 pub(crate) fn is_pattern(name: impl AsRef<OsStr>) -> bool {
     name.as_ref().to_string_lossy().contains(['*', '?'])
 }
 
-/// Whether the name fits the pattern. Steps back only to the last `*`, so it cannot take
+/// Whether the name matches the pattern. It backtracks only to the last `*`, so that it cannot take
 /// exponential time.
 fn matches(pattern: &str, name: &str) -> bool {
     if name.starts_with('.') && !pattern.starts_with('.') {

@@ -22,7 +22,7 @@ pub(crate) use foreign_text::recognise;
 pub(crate) use values::{Given, other_type_cure};
 pub(crate) use words::{later_certificate, later_provider, later_word, other_word, table_for};
 
-/// Names that mean one thing, and what it is.
+/// Names of other servers with one meaning.
 #[derive(Debug, Clone, Copy)]
 struct ForeignName {
     /// Without case, with `_` between words and spaces between names.
@@ -33,7 +33,7 @@ struct ForeignName {
     meaning: Meaning,
 }
 
-/// What a name stands for.
+/// The meaning of a name of another server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Meaning {
     /// Something that is written otherwise here.
@@ -56,7 +56,7 @@ const ROWS: [&[ForeignName]; 8] = [
 ];
 
 impl ForeignName {
-    /// The same, in the tables that have all of `keys`.
+    /// The same meaning, only in tables that have all of `keys`.
     const fn beside(self, keys: &'static [&'static str]) -> ForeignName {
         ForeignName {
             beside: keys,
@@ -107,7 +107,7 @@ const fn absent(names: &'static str, cure: &'static str) -> ForeignName {
     }
 }
 
-/// What `name` stands for in a table of which `has_key` knows the keys.
+/// The meaning of `name` in a table; `has_key` tells whether the table has a key.
 pub(crate) fn meaning(has_key: impl Fn(&str) -> bool, name: &str) -> Option<Meaning> {
     let name = plain(name)?;
     let rows = || {

@@ -20,7 +20,7 @@ pub(crate) enum SiteKey {
     Unix(PathBuf),
 }
 
-/// What is wrong with the key of a site.
+/// Why a text is no key of a site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HostError {
     Empty,
@@ -30,7 +30,7 @@ pub(crate) enum HostError {
     BadPort,
     /// A port where only hosts stand.
     Port,
-    /// A `*` that stands for every host.
+    /// A `*` for every host.
     Star,
     /// A `*` elsewhere than in front of the first dot.
     InnerStar,
@@ -49,7 +49,7 @@ impl HostError {
             HostError::NotAscii => "clients send this name in its ASCII form",
             HostError::BadPort => "the port is not a number from 0 to 65535",
             HostError::Port => "a port has no place here",
-            HostError::Star => "every host is meant by a port alone",
+            HostError::Star => "a port alone stands for every host",
             HostError::InnerStar => {
                 "a `*` stands for what is before the first dot, and nowhere else"
             }

@@ -26,7 +26,7 @@ pub(crate) struct SourceTree {
     pub(crate) sources: Vec<Arc<ConfigFile>>,
 }
 
-/// More files than this are a pattern that was not meant.
+/// The maximum number of files; a pattern with more matches is surely a mistake.
 const MAX_FILES: usize = 10_000;
 
 /// Reads the files; `name` is the main file's path and `text` its content.
@@ -176,7 +176,7 @@ fn shown_name(path: &Path, from: &ConfigFile, at: &SourceSpan) -> PathBuf {
     }
 }
 
-/// How deep a merge is: sections may be spread over files, what is in them may not.
+/// The depth of a merge: sections may be spread over files, the tables in them may not.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Depth {
     Top,

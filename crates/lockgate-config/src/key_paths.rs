@@ -1,4 +1,4 @@
-//! Where keys stand, in words: for messages that send a key to its place.
+//! Names of places in the configuration, for messages that send a key to its place.
 
 use lockgate_rules::PathKey;
 
@@ -13,7 +13,7 @@ pub(crate) fn join(path: &str, name: &str) -> String {
     }
 }
 
-/// Where a table stands, in words.
+/// The name of a table's place.
 pub(crate) fn place_name(path: &str) -> String {
     match path.rsplit_once(".*") {
         None if path.is_empty() => "at the top".to_owned(),
@@ -42,8 +42,8 @@ fn header(section: &str) -> String {
     }
 }
 
-/// What to write instead of a key that nothing is known about: a name that is spelt alike, the
-/// place of a key of the same name, or where all keys are told.
+/// The cure for a key without a known meaning: a similar name, the place of a key with this name,
+/// or the list of all keys.
 pub(crate) fn unknown_key_cure(
     root: &'static [KeyRow],
     keys: &'static [KeyRow],
@@ -87,10 +87,10 @@ pub(crate) fn unknown_key_cure(
     }
 }
 
-/// So many keys are named, more are not read.
+/// The maximum number of keys that a message lists.
 pub(crate) const FEW: usize = 5;
 
-/// Where a key of that name does exist, nearest to `path` first.
+/// Places of keys with this name, those near `path` first.
 pub(crate) fn other_places(root: &'static [KeyRow], name: &str, path: &str) -> Option<String> {
     let mut places = Vec::new();
     collect(root, "", name, &mut places);

@@ -80,7 +80,7 @@ impl<T> ConfigKey<T> {
         Self::of(KeyRow::new(name, language, default, example, doc))
     }
 
-    /// The same key where it need not be written.
+    /// The same key as optional, with the meaning of its absence.
     const fn or_absent(self, meaning: &'static str) -> Self {
         Self::of(KeyRow {
             default: Unset::Absent(meaning),

@@ -1,7 +1,7 @@
-//! Value languages: how the value of a key is written in TOML, and how the checker reads it.
+//! Value languages: the notation of a key's values in TOML, and the code that reads them.
 //!
-//! Holds the traits and what their signatures need. The languages themselves are in `values`, the
-//! keys that are written in them in `keys`.
+//! It holds the traits and the types of their signatures. The languages are in `values`, the keys
+//! in `keys`.
 
 use std::any::Any;
 use std::fmt::{Debug, Display};
@@ -22,21 +22,22 @@ pub(crate) use json_schema::{one_of, pattern, table_schema};
 pub(crate) use row::{KeyRow, Unset, find};
 pub(crate) use user_keys::{MapKeys, TableNaming};
 
-/// What is known of a language without the type of its values.
+/// A language without the type of its values: its description for messages, reference and schema.
 ///
-/// The provided methods are those of a language with alternatives, which [`Notation::of`] names.
+/// The provided methods are those of a language with alternatives, which [`Notation::of`] returns.
 pub(crate) trait Notation {
-    /// The alternatives, none of which has alternatives itself; empty where there is one way only.
+    /// The alternatives, which have no alternatives themselves; empty if there is only one
+    /// notation.
     fn of(&self) -> Vec<&dyn Notation> {
         Vec::new()
     }
 
-    /// What may be written, as one phrase for messages.
+    /// The allowed values, as a phrase for messages.
     fn expected(&self) -> String {
         join(&self.of(), ", or ", |one| one.expected())
     }
 
-    /// The same for the reference.
+    /// The allowed values, as a phrase for the reference.
     fn reference(&self) -> String {
         match &*self.of() {
             [] => self.expected(),
@@ -57,32 +58,32 @@ pub(crate) trait Notation {
         self.of().iter().find_map(|one| one.unit())
     }
 
-    /// Whether values have this form in TOML, be it a quantity without its unit.
+    /// Whether values have this form in TOML; a quantity without its unit counts.
     fn accepts(&self, node: &TomlValue) -> bool {
         self.of().iter().any(|one| one.accepts(node))
     }
 
-    /// The words, where nothing else is a value.
+    /// The words, if no other value is allowed.
     fn words(&self) -> Vec<&'static str> {
         self.of().iter().flat_map(|one| one.words()).collect()
     }
 
-    /// The numbers that may be written.
+    /// The range of numbers.
     fn range(&self) -> Option<RangeInclusive<u64>> {
         self.of().iter().find_map(|one| one.range())
     }
 
-    /// Whether any text is a value, but perhaps for a few signs.
+    /// Whether nearly any text is a value.
     fn is_free(&self) -> bool {
         self.of().iter().any(|one| one.is_free())
     }
 
-    /// What to write instead of a value of another type.
+    /// The cure for a value of another type.
     fn other_type_cure(&self, item: &TomlItem) -> Option<String> {
         self.of().iter().find_map(|one| one.other_type_cure(item))
     }
 
-    /// What to write instead of a text, in a list of values.
+    /// The cure for a text in place of a list.
     fn list_cure(&self, _text: &str) -> Option<String> {
         None
     }
@@ -92,34 +93,34 @@ pub(crate) trait Notation {
         None
     }
 
-    /// The keys of the table that a value may be.
+    /// The keys of the table, if a value may be a table.
     fn table(&self) -> Option<&'static [KeyRow]> {
         self.of().iter().find_map(|one| one.table())
     }
 
-    /// The keys of the tables in the list that a value may be.
+    /// The keys of the tables in the list, if a value may be a list of tables.
     fn listed_table(&self) -> Option<&'static [KeyRow]> {
         self.of().iter().find_map(|one| one.listed_table())
     }
 
-    /// By what tables with a header of their own are told apart.
+    /// The kind of names of tables with a header of their own.
     fn by(&self) -> Option<TableNaming> {
         None
     }
 
-    /// By what the tables of a map are told apart.
+    /// The kind of names of the tables in a map.
     fn tables_by(&self) -> Option<MapKeys> {
         None
     }
 }
 
-/// A language in which values are written.
+/// A language of values, which reads them.
 pub(crate) trait Language: Notation {
-    /// The type of a value that has been read.
+    /// The type of a value.
     type Value: Clone + Debug + 'static;
 
-    /// Reads a value; nothing where it is a mistake, which has been reported then. `path` is that
-    /// of the key in the reference.
+    /// Reads a value; `None` for a mistake, which has been reported. `path` is that of the key in
+    /// the reference.
     fn read(
         &self,
         item: &TomlItem,

@@ -1,13 +1,14 @@
-//! What the user wrote, checked against one table of keys and turned once into what will run.
+//! The configuration: checked against one table of keys, and turned once into the model that runs.
 //!
-//! Does not open certificates, sockets or logs: the code that opens them adds its mistakes to a
-//! `Report`, at the places that the model carries along.
+//! It does not open certificates, sockets or logs. The code that opens them adds its mistakes to a
+//! `Report`, with the places that the model carries.
 //!
 //! # Layout
-//! `include` reads files into a tree (`document`) that knows where each part stands; `check` walks
-//! it against the tables of `keys` and has `values` read the value of each; `resolve` makes the
-//! `model` of it. `reference` and `schema` are written from `keys` too. Imports go one way:
-//! `source`, `report` → `document` → `language` → `check` → `values` → `keys` → `resolve` → `load`.
+//! `include` reads files into a tree (`document`) in which each node knows its place; `check`
+//! compares it with the tables of `keys`, and `values` parses the value of each; `resolve` builds
+//! the `model` from the result. `reference` and `schema` are generated from `keys` too. Imports go
+//! one way: `source`, `report` → `document` → `language` → `check` → `values` → `keys` → `resolve`
+//! → `load`.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The way from a file or a text to a configuration.
+//! From a file or a text to a configuration.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,27 +18,27 @@ use crate::{include, merged, resolve};
 pub struct LoadedConfig {
     /// The configuration that will run.
     pub config: Config,
-    /// What should be looked at.
+    /// The warnings.
     pub warnings: Report,
     merged: String,
     places: BTreeMap<&'static str, SourceSpan>,
 }
 
 impl LoadedConfig {
-    /// What was written as one file: includes merged, relative paths made absolute. `${…}` is kept
-    /// as it was written, so that no secret gets in.
+    /// The configuration as one file: includes are merged, relative paths made absolute. `${…}` is
+    /// kept as written, so that no secret gets in.
     pub fn merged_toml(&self) -> String {
         self.merged.clone()
     }
 
-    /// Where a key of the top level was written, for mistakes that are found later: `user`,
-    /// `state`, `metrics`, `access_log`.
+    /// The place of a top-level key, for mistakes that are found later: `user`, `state`, `metrics`,
+    /// `access_log`.
     pub fn at(&self, key: &str) -> Option<&SourceSpan> {
         self.places.get(key)
     }
 }
 
-/// A configuration as it was written, right or wrong.
+/// A configuration that was read, with or without mistakes.
 #[derive(Debug)]
 pub struct ConfigDraft {
     loaded: LoadedConfig,
@@ -47,13 +47,13 @@ pub struct ConfigDraft {
 }
 
 impl ConfigDraft {
-    /// Every mistake in it, and the warnings.
+    /// All its mistakes and warnings.
     pub fn report(&self) -> &Report {
         &self.report
     }
 
-    /// What could be understood of it: with mistakes it lacks what they are in, and is only to be
-    /// looked at.
+    /// The configuration as far as it could be read: values with mistakes are missing. It is for
+    /// display only.
     pub fn understood(&self) -> &LoadedConfig {
         &self.loaded
     }
@@ -63,10 +63,10 @@ impl ConfigDraft {
         self.texts.iter().map(|source| source.text.as_str())
     }
 
-    /// The configuration, if it may run.
+    /// The configuration, if it has no mistakes.
     ///
     /// # Errors
-    /// Every mistake in it, with the warnings.
+    /// All mistakes and warnings.
     pub fn finish(self) -> Result<LoadedConfig, Report> {
         if self.report.has_errors() {
             Err(self.report)
@@ -76,23 +76,23 @@ impl ConfigDraft {
     }
 }
 
-/// Reads a configuration file and all that it includes.
+/// Reads a configuration file and its includes.
 ///
 /// # Errors
-/// Every mistake in it, with the warnings.
+/// All mistakes and warnings.
 pub fn load(path: &Path) -> Result<LoadedConfig, Report> {
     load_in(path, &Environment::process())
 }
 
-/// The same, with files and variables from `env`.
+/// [`load`] with files and variables from `env`.
 ///
 /// # Errors
-/// As `load`.
+/// As [`load`].
 pub fn load_in(path: &Path, env: &Environment) -> Result<LoadedConfig, Report> {
     read_in(path, env)?.finish()
 }
 
-/// Reads a configuration file and all that it includes, with mistakes or without.
+/// Reads a configuration file and its includes, also with mistakes.
 ///
 /// # Errors
 /// When the file itself cannot be read.
@@ -116,19 +116,20 @@ fn read_in(path: &Path, env: &Environment) -> Result<ConfigDraft, Report> {
     }
 }
 
-/// Reads a configuration from a text. `name` stands in messages, and relative paths start from its
+/// Parses a configuration from a text. Messages show `name`, and relative paths start from its
 /// folder.
 ///
 /// # Errors
-/// As `load`.
+/// As [`load`].
 pub fn parse_str(text: &str, name: &Path) -> Result<LoadedConfig, Report> {
     parse_str_in(text, name, &Environment::process())
 }
 
-/// The same, with files and variables from `env`: with `Environment::none()` it reads nothing else.
+/// [`parse_str`] with files and variables from `env`; with `Environment::none()` it reads nothing
+/// else.
 ///
 /// # Errors
-/// As `load`.
+/// As [`load`].
 pub fn parse_str_in(text: &str, name: &Path, env: &Environment) -> Result<LoadedConfig, Report> {
     draft(text, name, env).finish()
 }

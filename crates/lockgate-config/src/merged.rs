@@ -1,7 +1,6 @@
-//! Writes what was written as one TOML file: includes merged, relative paths absolute, `${…}`
-//! untouched.
+//! The configuration as one TOML file: includes merged, relative paths absolute, `${…}` unchanged.
 //!
-//! It is kept as the last good configuration, so no value from outside may be in it.
+//! It is stored as the last good configuration, so that it must hold no value from outside.
 
 use crate::document::{Branch, TomlEntry, TomlItem, TomlValue};
 use crate::language::AbsolutePaths;

@@ -1,7 +1,8 @@
-//! What will run: the configuration with every default filled in, valid by construction.
+//! The model: the configuration as it runs, with every default filled in. It is valid by
+//! construction and not checked again.
 //!
-//! Does not know what was written or where its defaults come from (`keys`). It is not checked again
-//! after this. Files named here (certificates, keys, authorities) have not been opened.
+//! It does not know the source text or the defaults (`keys`). Files named here (certificates, keys,
+//! authorities) have not been opened.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -34,26 +35,25 @@ pub use tunnel::*;
 /// The whole configuration of a process.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
-    /// How many worker threads serve connections.
+    /// The number of worker threads.
     pub workers: Workers,
     /// The user to become after binding and reading keys.
     pub user: Option<String>,
     /// The directory for the last good configuration.
     pub state: Option<PathBuf>,
-    /// Texts that are looked for while running; each name once.
+    /// Texts that are fetched while Lockgate runs; each name once.
     pub values: Vec<FetchedValue>,
-    /// The proxies in front: PROXY headers and forwarding fields from these networks are believed.
+    /// The networks of trusted proxies: PROXY headers and forwarding fields from them are believed.
     pub trusted: Vec<Cidr>,
-    /// Where metrics and health are served.
+    /// The metrics address.
     pub metrics: Option<Metrics>,
     /// The access log of listeners that have none of their own.
     pub access_log: Option<AccessLog>,
-    /// Those of sites that have one of their own, each once, and none of them in a file of
-    /// another.
+    /// The access logs of sites with one of their own, each once; no two share a file.
     pub site_logs: Vec<(AccessLog, SourceSpan)>,
     /// The operator log, on stderr.
     pub log: OperatorLog,
-    /// How the process drains when it stops.
+    /// The drain of the process.
     pub drain: Drain,
     /// Limits that hold for the whole process.
     pub limits: ProcessLimits,
@@ -61,15 +61,15 @@ pub struct Config {
     pub timeouts: Timeouts,
     /// Minimum rates, for sites that set none of their own.
     pub rates: MinRates,
-    /// What one client connection may ask for over HTTP/2.
+    /// The HTTP/2 limits of one client connection.
     pub http2: Http2,
-    /// Name servers that are asked for records of services; none is those of the system.
+    /// Name servers for SRV records; empty stands for those of the system.
     pub name_servers: Vec<SocketAddr>,
     /// Options of listening and accepted sockets.
     pub socket: SocketOptions,
     /// The ports of sites without a port in their key.
     pub ports: Ports,
-    /// Named pools by their names, then one for each address that was written inline.
+    /// Named pools by their names, then one for each inline list of addresses.
     pub pools: Vec<EndpointPool>,
     /// The `[tcp]` tables, by the text of their keys. At least one here, in `tunnels` or in
     /// `sites`.
@@ -80,21 +80,21 @@ pub struct Config {
     pub sites: Vec<HostedSite>,
 }
 
-/// How many worker threads serve connections.
+/// The number of worker threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Workers {
-    /// As many as the CPU quota gives.
+    /// One for each CPU of the quota.
     Auto,
-    /// That many, at most 1,024.
+    /// This number, at most 1,024.
     Count(NonZeroUsize),
 }
 
-/// Where metrics and health are served.
+/// The address of metrics and health.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Metrics {
     /// The address that is bound.
     pub at: ListenAddr,
-    /// Names under which it may be asked, beside addresses and those of the machine.
+    /// Hosts that requests may name, besides IP addresses and the names of the machine.
     pub hosts: Vec<String>,
 }
 
@@ -105,11 +105,11 @@ pub struct AccessLog {
     pub to: LogTarget,
     /// The form of a line.
     pub format: AccessFormat,
-    /// Of a hundred lines so many are written, from 1 to 100.
+    /// The percentage of lines that are written, from 1 to 100.
     pub sample: u8,
     /// Whether client addresses are shortened before they are written.
     pub mask_ip: bool,
-    /// When a file is rotated; only for `LogTarget::File`.
+    /// The rotation of a file; only for `LogTarget::File`.
     pub rotate: Option<Rotate>,
 }
 
@@ -138,9 +138,9 @@ pub enum LogTarget {
 /// Rotation of a log file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rotate {
-    /// The size in bytes past which a new file is begun.
+    /// The size in bytes after which a new file is begun.
     pub size: u64,
-    /// How many old files are kept.
+    /// The number of old files.
     pub keep: u32,
 }
 
@@ -156,13 +156,13 @@ pub struct OperatorLog {
 /// Levels of the operator log, most severe first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
-    /// What stops something from working.
+    /// Failures: something does not work.
     Error,
-    /// What should be looked at.
+    /// Conditions that need attention.
     Warn,
-    /// What happened, such as a start.
+    /// Events such as a start.
     Info,
-    /// What helps to find a mistake.
+    /// Details that help to find a mistake.
     Debug,
 }
 
@@ -175,40 +175,40 @@ pub enum LogFormat {
     Json,
 }
 
-/// How the process drains when it stops.
+/// The drain of a process that stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Drain {
-    /// How long listeners stay open after the signal.
+    /// The time for which listeners stay open after the signal.
     pub delay: Duration,
-    /// After how long what still runs is cut.
+    /// The time after which open connections are closed.
     pub deadline: Duration,
 }
 
-/// How much memory the process may have.
+/// The memory limit of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Memory {
-    /// What the cgroup or the machine allow.
+    /// A share of the cgroup's or the machine's memory.
     Auto,
-    /// As much as it takes.
+    /// No limit.
     Off,
-    /// At most this number of bytes.
+    /// This number of bytes.
     Bytes(u64),
 }
 
 /// Limits that hold for the process, not per worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessLimits {
-    /// Connections at once; `None` follows from the descriptor limit.
+    /// Concurrent connections; `None` follows from the descriptor limit.
     pub connections: Option<usize>,
-    /// Connections at once from one client address; `None` is no limit.
+    /// Concurrent connections from one client address; `None` is no limit.
     pub per_client: Option<usize>,
-    /// The TLS handshakes that may run at once.
+    /// TLS handshakes that are computed at once.
     pub handshakes: usize,
-    /// The memory that the process may have.
+    /// The memory limit of the process.
     pub memory: Memory,
-    /// The bytes of a head: request or status line and fields.
+    /// The maximum length of a head (request or status line, and fields), in bytes.
     pub head: u64,
-    /// The fields of a head.
+    /// The maximum number of fields of a head.
     pub fields: usize,
     /// Requests on one client connection; `None` is no limit.
     pub requests: Option<u64>,
@@ -221,14 +221,13 @@ pub struct Timeouts {
     pub handshake: Duration,
     /// From the first byte of a request to the end of its head.
     pub head: Duration,
-    /// How long a client connection may wait for its next request.
+    /// The time that a client connection may wait for its next request.
     pub idle: Duration,
-    /// For one attempt to connect to an endpoint.
+    /// One attempt to connect to an endpoint.
     pub connect: Duration,
-    /// From the end of a request to the first byte of its answer; `None` waits as long as it
-    /// takes.
+    /// From the end of a request to the first byte of its response; `None` is no deadline.
     pub response: Option<Duration>,
-    /// How long a relayed connection may carry no byte either way.
+    /// The time that a relayed connection may be silent in both directions.
     pub tunnel_idle: Duration,
 }
 
@@ -246,13 +245,13 @@ pub struct SocketOptions {
 /// TLS of a listener, towards clients.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DownstreamTls {
-    /// Chosen by SNI; globs are expanded; the table's own certificate comes first.
+    /// Certificates, chosen by SNI; patterns are expanded; the table's own certificate comes first.
     pub certs: Vec<CertPaths>,
-    /// For a client that names no host or one that no certificate covers; `None` refuses it.
+    /// The certificate for clients without a server name or with one that no certificate covers;
+    /// `None` refuses them.
     ///
-    /// A table that names exactly one certificate of its own has that one here. At least one of
-    /// `certs` and `default` is given, unless every pattern in `certs` matches no file (a
-    /// warning).
+    /// The certificate of a table that names exactly one. At least one of `certs` and `default` is
+    /// set, unless every pattern in `certs` matches no file (a warning).
     pub default: Option<CertPaths>,
     /// The versions offered; never empty.
     pub versions: Vec<TlsVersion>,
@@ -260,11 +259,11 @@ pub struct DownstreamTls {
     pub suites: Vec<Suite>,
     /// The key exchange groups offered, best first; never empty.
     pub groups: Vec<Group>,
-    /// The application protocols offered, best first; empty: no ALPN.
+    /// The application protocols offered, best first; empty disables ALPN.
     pub alpn: Vec<String>,
     /// The keys of session tickets, or none.
     pub tickets: Tickets,
-    /// The certificates that clients are asked for; `None` asks for none.
+    /// The verification of client certificates; `None` requests none.
     pub client_auth: Option<ClientAuth>,
 }
 
@@ -273,21 +272,21 @@ pub struct DownstreamTls {
 pub struct CertPaths {
     /// The file of the chain, in PEM.
     pub cert: PathBuf,
-    /// The private key; `None`: in the same file, or beside it.
+    /// The private key; `None` stands for the same file, or a file beside it.
     pub key: Option<PathBuf>,
-    /// An OCSP response in DER, stapled as it is.
+    /// An OCSP response in DER, which is stapled.
     pub ocsp: Option<PathBuf>,
-    /// Where the chain was written.
+    /// The place of the chain in the configuration file.
     pub at: SourceSpan,
     /// The place of `key` in the configuration file.
     pub key_at: Option<SourceSpan>,
     /// The place of `ocsp` in the configuration file.
     pub ocsp_at: Option<SourceSpan>,
-    /// How the chain was named.
+    /// The way the chain is named.
     pub named: CertNaming,
 }
 
-/// How the file of a certificate was named.
+/// The way the file of a certificate is named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CertNaming {
     /// By the path of the file.
@@ -296,39 +295,39 @@ pub enum CertNaming {
     ByPattern,
 }
 
-/// Session tickets, and where their keys come from.
+/// Session tickets and the source of their keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tickets {
-    /// Clients do not resume by tickets.
+    /// No session tickets.
     Off,
-    /// Keys made at start and replaced regularly.
+    /// Keys that are made at the start and replaced regularly.
     Rotating {
-        /// How long a key makes new tickets.
+        /// The time for which a key issues new tickets.
         rotate: Duration,
-        /// How many keys are accepted, the current one included.
+        /// The number of accepted keys, the current one included.
         keep: u8,
     },
-    /// Keys read from a file, so that several processes share them.
+    /// Keys from a file, which several processes can share.
     Keys(PathBuf),
 }
 
-/// The certificates that clients are asked for.
+/// The verification of client certificates.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClientAuth {
-    /// Whether a client may come without one.
+    /// Whether a client must have a certificate.
     pub mode: ClientCertificates,
-    /// The authorities that sign them, in PEM.
+    /// The file of authorities, in PEM.
     pub ca: PathBuf,
-    /// Where the authorities were written.
+    /// The place of `ca` in the configuration file.
     pub at: SourceSpan,
 }
 
-/// Whether a client may come without a certificate.
+/// Whether a client must have a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientCertificates {
-    /// A client without a valid one is refused.
+    /// Clients without a valid certificate are refused.
     Require,
-    /// A client may send none; one that it sends must be valid.
+    /// A certificate is optional, but must be valid.
     Request,
 }
 
@@ -342,26 +341,25 @@ impl ClientCertificates {
     }
 }
 
-/// TLS to an upstream, always verified.
+/// TLS to endpoints; their certificates are always verified.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UpstreamTls {
-    /// The name that is sent and verified; `None`: the endpoint's own host or address.
+    /// The name for SNI and the verification; `None` stands for the endpoint's own host or address.
     ///
-    /// Given whenever an endpoint is a Unix socket.
+    /// Always set if an endpoint is a Unix socket.
     pub name: Option<String>,
     /// The authorities that may sign its certificate.
     pub ca: AuthoritySource,
-    /// The application protocols offered, best first; empty: no ALPN. `h2` alone where HTTP/2 is
-    /// spoken.
+    /// The application protocols offered, best first; empty disables ALPN. For HTTP/2 only `h2`.
     pub alpn: Vec<String>,
     /// The place in the configuration file, for mistakes that are found later.
     pub at: SourceSpan,
 }
 
-/// Where trusted authorities come from.
+/// The source of trusted authorities.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AuthoritySource {
-    /// The store of the system.
+    /// The system's store.
     System,
     /// A file of certificates in PEM.
     File(PathBuf),

@@ -20,14 +20,14 @@ pub struct RedirectLine {
     pub status: u16,
 }
 
-/// What is wrong in a file of redirects.
+/// A mistake in a file of redirects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MapMistake {
     /// The line, from 1.
     pub line: usize,
-    /// Where it stands, in bytes of the text.
+    /// The place in the text, in bytes.
     pub span: Range<usize>,
-    /// What it is.
+    /// The kind of the mistake.
     pub problem: MapProblem,
 }
 
@@ -55,13 +55,13 @@ const LONGEST_LINE: usize = 8_000;
 
 const STATUSES: [u16; 5] = [301, 302, 303, 307, 308];
 
-/// Reads a file of redirects: a path, a target and perhaps a status (else 308) on each line,
-/// between spaces or tabs. A path that ends in `/*` is all that is below it, `{*}` in its target
-/// what the `*` was. `#` begins a comment where a word may begin. What must not stand in a path as
-/// it is may stand percent-encoded.
+/// Parses a file of redirects: on each line a path, a target and optionally a status (308 by
+/// default), separated by spaces or tabs. A path that ends in `/*` matches all paths below it, and
+/// `{*}` in its target is the matched rest. `#` at the beginning of a word begins a comment. Other
+/// special characters of a path are percent-encoded.
 ///
 /// # Errors
-/// Every mistake, by line.
+/// All mistakes, by line.
 pub fn parse_redirects(text: &str) -> Result<Vec<RedirectLine>, Vec<MapMistake>> {
     let mut entries = Vec::new();
     let mut mistakes = Vec::new();
@@ -114,7 +114,7 @@ pub fn parse_redirects(text: &str) -> Result<Vec<RedirectLine>, Vec<MapMistake>>
 /// A mistake and where in its line it stands.
 type Placed = (Range<usize>, MapProblem);
 
-/// What a line says, and where its path stands.
+/// The redirect of a line, and the place of its path.
 fn entry(line: &str) -> Result<Option<(RedirectLine, Range<usize>)>, Placed> {
     let mut words = words(line).take_while(|(_, word)| !word.starts_with('#'));
     let Some((from_at, from)) = words.next() else {
@@ -164,7 +164,7 @@ fn words(line: &str) -> impl Iterator<Item = (Range<usize>, &str)> {
     })
 }
 
-/// The decoded path, or what is below it.
+/// The decoded path; with `/*` all paths below it.
 fn path(text: &str) -> Result<Pattern, &'static str> {
     // The form is that of a path table; only what is encoded is not for it.
     let plain = text.replace('%', "_");
@@ -208,7 +208,7 @@ fn decoded(text: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The target, if it can be sent and its placeholders stand for something.
+/// The target, if it is valid and its placeholders have values.
 fn target(text: &str, from: &Pattern) -> Result<Template, &'static str> {
     let begins = ["/", "http://", "https://"];
     if !begins.iter().any(|start| text.starts_with(start)) {

@@ -46,7 +46,7 @@ struct Repeated {
 }
 
 impl Repeated {
-    /// Keeps a key, unless the table that it stands in is kept: then its keys are explained with it.
+    /// Adds a key, unless its table is there already: the keys of a table are explained with it.
     fn add(&mut self, name: &str, first: &str) {
         let is_within = |(table, _): &(String, String)| {
             let rest = name.strip_prefix(table.as_str());
@@ -91,7 +91,8 @@ impl Repeated {
     }
 }
 
-/// The title of the chapter that begins with a key: each table at the top that others stand in.
+/// The title of the chapter that begins with a key; each top-level table with tables of its own has
+/// one.
 fn chapter(way: &KeyPath) -> Option<String> {
     match way.as_slice() {
         [first] if first.name == keys::ROOT.first().map_or("", |key| key.name) => {
@@ -115,7 +116,10 @@ const TOPICS: &[(&str, &str)] = &[
     ("limits", "Limits and deadlines"),
     ("dns", "Names, sockets and ports"),
     ("site.\"HOST\".alias", "Hosts, TLS and protocols"),
-    ("site.\"HOST\".proxy", "Verbs: what answers requests"),
+    (
+        "site.\"HOST\".proxy",
+        "Actions: proxy, root, redirect, respond",
+    ),
     ("site.\"HOST\".index", "Files"),
     (
         "site.\"HOST\".cache",

@@ -68,7 +68,7 @@ fn no_end(report: &mut Report, at: &SourceSpan) {
     );
 }
 
-/// A `${` that is not ours is text, but hardly meant so.
+/// Warns about a `${` that is neither `${env:` nor `${file:`; it stays as text.
 fn left_as_it_is(report: &mut Report, after: &str, at: &SourceSpan) {
     let end = after
         .bytes()
@@ -124,7 +124,7 @@ struct Unresolved {
     cure: &'static str,
 }
 
-/// No path is longer (PATH_MAX), nor is any variable's name that was meant.
+/// The maximum length of a name or path in bytes (PATH_MAX).
 const LONGEST_REFERENCE: usize = 4_096;
 
 #[derive(Clone, Copy)]
@@ -149,7 +149,7 @@ fn reference(after: &str) -> Option<(Reference<'_>, &str)> {
     }
 }
 
-/// Makes the path of a `${file:PATH}` absolute in what was written.
+/// Makes the path of a `${file:PATH}` absolute in a raw value.
 pub(crate) fn absolute(raw: &str, dir: &Path) -> String {
     let mut text = String::with_capacity(raw.len());
     let mut rest = raw;

@@ -32,27 +32,27 @@ pub struct Diagnostic {
 }
 
 impl Diagnostic {
-    /// What kind of mistake it is.
+    /// The kind of the mistake.
     pub fn code(&self) -> Code {
         self.code
     }
 
-    /// What is wrong, in a few words.
+    /// The mistake in a few words.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// Where it was written, if it was.
+    /// The place in the configuration, if there is one.
     pub fn at(&self) -> Option<&SourceSpan> {
         self.at.as_ref()
     }
 
-    /// Why it is wrong; may be empty.
+    /// The cause; may be empty.
     pub fn why(&self) -> &str {
         &self.why
     }
 
-    /// What to write or do instead; may be empty.
+    /// The cure, which is a text to write or a step to take; may be empty.
     pub fn cure(&self) -> &str {
         &self.cure
     }
@@ -66,7 +66,7 @@ impl Diagnostic {
 
 /// Mistakes and warnings, ordered by file and place.
 ///
-/// Values that came from `${env:…}` or `${file:…}` never appear in what this crate puts in.
+/// Values from `${env:…}` or `${file:…}` never appear in the texts of this crate.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Report {
     diagnostics: Vec<Diagnostic>,
@@ -74,7 +74,8 @@ pub struct Report {
     more_warnings: usize,
 }
 
-/// More are counted, not kept: a file of another kind would give one for each line.
+/// The number of kept diagnostics; further ones are only counted: a file in another language would
+/// give one for each line.
 const KEPT: usize = 200;
 
 impl Report {
@@ -88,12 +89,12 @@ impl Report {
         self.diagnostics.is_empty()
     }
 
-    /// Whether anything in it stops the start.
+    /// Whether any diagnostic stops the start.
     pub fn has_errors(&self) -> bool {
         self.count(Severity::Error) > 0
     }
 
-    /// How many diagnostics of that severity it holds.
+    /// The number of diagnostics of this severity.
     pub fn count(&self, severity: Severity) -> usize {
         let more = match severity {
             Severity::Error => self.more_errors,
@@ -112,10 +113,10 @@ impl Report {
         self.diagnostics.iter()
     }
 
-    /// Adds a mistake that belongs to a place in a configuration file.
+    /// Adds a mistake at a place in a configuration file.
     ///
-    /// `message` says what is wrong in a few words, `why` the cause (shown beside the caret) and
-    /// `cure` what to write or do instead; the last two may be empty.
+    /// `message` is the mistake in a few words, `why` the cause (shown beside the caret) and `cure`
+    /// the text to write or the step to take; the last two may be empty.
     pub fn push_at(
         &mut self,
         code: Code,
@@ -133,7 +134,7 @@ impl Report {
         );
     }
 
-    /// Adds a mistake that belongs to no line.
+    /// Adds a mistake without a place.
     pub fn push(
         &mut self,
         code: Code,
@@ -144,13 +145,13 @@ impl Report {
         self.add(code, None, message.into(), why.into(), cure.into());
     }
 
-    /// Takes back what was said of a place, where more is known about it now.
+    /// Removes the diagnostics with this code at this place, when a later step knows more about it.
     pub(crate) fn withdraw(&mut self, code: Code, at: &SourceSpan) {
         self.diagnostics
             .retain(|found| found.code != code || found.rank() != at.rank());
     }
 
-    /// Takes over all of another report.
+    /// Adds all diagnostics of another report.
     pub fn append(&mut self, other: Report) {
         self.more_errors += other.more_errors;
         self.more_warnings += other.more_warnings;
@@ -159,12 +160,12 @@ impl Report {
         }
     }
 
-    /// Leaves out the diagnostics with codes that are not to be kept.
+    /// Removes the diagnostics with other codes than those that `keep` accepts.
     pub fn retain(&mut self, keep: impl Fn(Code) -> bool) {
         self.diagnostics.retain(|found| keep(found.code));
     }
 
-    /// The text for people, in the manner of rustc, ending in a line that counts.
+    /// The report as text in the form of rustc's messages; the last line has the counts.
     pub fn render(&self, color: Color) -> String {
         let renderer = match color {
             Color::Never => Renderer::plain(),
@@ -182,9 +183,8 @@ impl Report {
         text
     }
 
-    /// The same for programs: `{"errors", "warnings", "diagnostics": [{"code", "severity",
-    /// "message", "file", "line", "column", "end_line", "end_column", "why", "cure",
-    /// "related"}]}`.
+    /// The report as JSON: `{"errors", "warnings", "diagnostics": [{"code", "severity", "message",
+    /// "file", "line", "column", "end_line", "end_column", "why", "cure", "related"}]}`.
     pub fn to_json(&self) -> Value {
         json!({
             "errors": self.count(Severity::Error),
@@ -193,8 +193,8 @@ impl Report {
         })
     }
 
-    /// Adds a mistake that lies in two places: `at`, and another with what it has to do with it.
-    /// The texts are message, why and cure.
+    /// Adds a mistake with two places: `at`, and a related place with its label. The texts are
+    /// message, why and cure.
     pub fn push_pair(
         &mut self,
         code: Code,
@@ -293,10 +293,11 @@ fn group(found: &Diagnostic) -> Group<'_> {
     group
 }
 
-/// A longer line is not shown: it would not be read, and drawing it takes long.
+/// The longest line that is shown, in bytes: drawing a longer one takes long, and would not be
+/// read.
 const LONGEST_LINE: usize = 2_000;
 
-/// Only the lines of the span: the renderer reads all that it is given, for each diagnostic again.
+/// Only the lines of the span: the renderer reads its whole input again for each diagnostic.
 fn snippet<'a>(
     at: &'a SourceSpan,
     kind: AnnotationKind,
@@ -367,10 +368,10 @@ fn place_json(at: &SourceSpan) -> Value {
     })
 }
 
-/// Longer texts repeat something endless that was written.
+/// The longest text that is shown, in bytes; a longer one quotes a long part of the configuration.
 const LONGEST_TEXT: usize = 1_000;
 
-/// What was written may hold escapes that move a terminal's cursor; they are shown instead.
+/// Escapes control characters of the configuration, which could move a terminal's cursor.
 fn printable(mut text: String) -> String {
     if text.len() > LONGEST_TEXT {
         text = text.chars().take(LONGEST_TEXT / 4).chain(['…']).collect();

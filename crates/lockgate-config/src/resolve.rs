@@ -46,13 +46,13 @@ mod tls;
 mod tunnel;
 mod view;
 
-/// What resolving needs at every step.
+/// The state of resolving.
 struct Resolver<'a> {
     env: &'a Environment,
     report: &'a mut Report,
     root: &'a CheckedTable,
     pools: Pools,
-    /// Where services that are asked about requests were written, and their pools.
+    /// Places of auth services, and their pools.
     forwards: Vec<((usize, usize, usize), Option<usize>)>,
     /// Files of redirects that were read; `None` where they have mistakes.
     redirect_maps: HashMap<PathBuf, Option<Arc<RedirectFile>>>,
@@ -61,7 +61,7 @@ struct Resolver<'a> {
     /// The access log of all, and those of sites.
     shared_log: Option<AccessLog>,
     site_logs: Vec<(AccessLog, SourceSpan)>,
-    /// What holds for every listener that says nothing else.
+    /// Settings at the top that every listener inherits.
     shared: GlobalSettings,
 }
 
@@ -181,8 +181,8 @@ impl<'a> Resolver<'a> {
             match server {
                 EndpointAddr::Ip(address) => servers.push(*address),
                 _ => {
-                    let message = "a name server is not called by its name";
-                    let why = "nobody could be asked for it";
+                    let message = "a name server needs an IP address";
+                    let why = "its own name could not be resolved";
                     self.report.push_at(
                         Code::BadAddress,
                         at,

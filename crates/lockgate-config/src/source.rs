@@ -1,6 +1,6 @@
-//! Where something was written: a source text and a span in it.
+//! Places: a source text and a span in it.
 //!
-//! Does not render: see `report`.
+//! They are shown by `report`.
 
 use std::fmt;
 use std::ops::Range;
@@ -10,19 +10,19 @@ use std::sync::Arc;
 /// One file of the configuration, kept so that later mistakes can still show the line.
 #[derive(Debug)]
 pub(crate) struct ConfigFile {
-    /// The path as the user would write it, for messages.
+    /// The path for messages, as the user would write it.
     pub(crate) name: PathBuf,
     /// The folder that relative paths in this file start from.
     pub(crate) dir: PathBuf,
-    /// In which order the files were read: the main file is 0.
+    /// The position in the order of reading; the main file is 0.
     pub(crate) order: usize,
     pub(crate) text: String,
 }
 
-/// The place where a value was written.
+/// The place of a value.
 ///
-/// Displays as `file:line:column`, both counted from 1, the column in characters. Two places are
-/// always equal: where something stands never makes two configurations different.
+/// Displays as `file:line:column`, both counted from 1, the column in characters. All places are
+/// equal, so that two configurations never differ by them.
 #[derive(Clone)]
 pub struct SourceSpan {
     pub(crate) source: Arc<ConfigFile>,

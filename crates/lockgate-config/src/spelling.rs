@@ -6,7 +6,7 @@ pub(crate) const LONGEST: usize = 64;
 /// A message names at most so many keys.
 const MOST: usize = 5;
 
-/// The name that was probably meant: one or two slips of the finger away.
+/// The known name that is most similar, at most two typing errors away.
 pub(crate) fn nearest<'a>(
     written: &str,
     known: impl IntoIterator<Item = &'a str>,
@@ -20,8 +20,8 @@ pub(crate) fn nearest<'a>(
     near.min_by_key(slips)
 }
 
-/// Up to five names that may have been meant, the likeliest first: those that share a word with it
-/// or are spelt half alike.
+/// Up to five similar names, the likeliest first: names that share a word or half of their
+/// spelling.
 pub(crate) fn similar<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let Some(letters) = letters(written) else {
         return Vec::new();

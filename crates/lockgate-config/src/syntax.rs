@@ -1,24 +1,24 @@
-//! What to write instead of a line that is not TOML.
+//! Cures for lines that are not TOML.
 //!
-//! Looks at one line and what the parser says about it; does not report and knows no key.
+//! It looks at one line and the parser's message; it does not report and knows no key.
 
 use std::ops::Range;
 
 /// A longer line is not looked at.
 const LONGEST_LINE: usize = 2_000;
 
-/// What a line was meant to be.
+/// A typical mistake in a line.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Slip {
-    /// What to mark, in bytes of the line, where that is more than what the parser says.
+    /// The part of the line to mark, in bytes, if it is not the parser's.
     pub(crate) span: Option<Range<usize>>,
     /// Why it is no TOML, where that can be said better than the parser does.
     pub(crate) why: Option<&'static str>,
-    /// What to write instead; empty where that cannot be said.
+    /// The cure; empty if there is none.
     pub(crate) cure: String,
 }
 
-/// What the line was meant to be. The mistake stands `at` bytes into it.
+/// The mistake in a line, at the byte `at`.
 pub(crate) fn slip(line: &str, at: usize, message: &str) -> Slip {
     let line = line.trim_end();
     if line.len() > LONGEST_LINE || !line.is_char_boundary(at.min(line.len())) {
@@ -65,8 +65,8 @@ pub(crate) fn slip(line: &str, at: usize, message: &str) -> Slip {
         .unwrap_or_default()
 }
 
-/// What looks like a space, or like nothing, and came with a copied line. Within quotes it may be
-/// meant.
+/// An invisible character, or a space that is no ASCII space, from a copied line. Within quotes it
+/// may be intended.
 fn invisible(line: &str) -> Option<Slip> {
     let outside =
         |at: usize| line[..at].matches('"').count().is_multiple_of(2) && !line[..at].contains('#');
@@ -308,7 +308,8 @@ fn word(before: &str, rest: &str) -> Option<Slip> {
     })
 }
 
-/// `/api = …`, `sni.*.example.com = …`: what is no letter, digit, `-` or `_` stands in quotes.
+/// A key that lacks its quotes: `/api = …`, `sni.*.example.com = …`. Only letters, digits, `-` and
+/// `_` need none.
 fn unquoted_key(line: &str) -> Option<Slip> {
     let key = line.split('=').next()?.trim();
     match key {

@@ -1,4 +1,4 @@
-//! Tables that have been read: the values of known keys with their places.
+//! Tables that have been checked: the values of known keys with their places.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use crate::source::SourceSpan;
 
-/// A table that holds only keys it knows.
+/// A checked table; it holds known keys only.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CheckedTable {
     pub(crate) entries: BTreeMap<&'static str, CheckedEntry>,
@@ -19,27 +19,27 @@ pub(crate) struct CheckedEntry {
     pub(crate) key_at: SourceSpan,
     /// The place of the value.
     pub(crate) at: SourceSpan,
-    /// Of the type that the key has; nothing where it was a mistake.
+    /// The value, in the key's type; `None` if it was a mistake.
     pub(crate) value: Option<Rc<dyn Any>>,
-    /// Whether it, or anything in it, was a mistake.
+    /// Whether the value, or anything in it, was a mistake.
     pub(crate) broken: bool,
 }
 
-/// The keys of a table that are not known.
+/// The unknown keys of a table.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct UnknownKeys {
-    /// Whether there is one, or lines could not be read: what is missing may have been meant by
-    /// it.
+    /// Whether there are unknown keys or unreadable lines: a missing key may be one of them,
+    /// misspelt.
     pub(crate) any: bool,
     /// Whether one of them holds a table.
     pub(crate) tables: bool,
-    /// The keys that they were meant to be, as far as that is known.
+    /// The keys that they probably stand for, as far as that is known.
     pub(crate) meant: Vec<&'static str>,
-    /// Whether any key may have been meant by lines that could not be read.
+    /// Whether unreadable lines may stand for any key.
     pub(crate) lost: bool,
 }
 
-/// A value as it was written.
+/// A value with its place.
 #[derive(Debug)]
 pub(crate) struct PlacedValue<'a, T> {
     pub(crate) value: &'a T,
@@ -62,17 +62,17 @@ impl<T> Clone for PlacedValue<'_, T> {
 impl<T> Copy for PlacedValue<'_, T> {}
 
 impl UnknownKeys {
-    /// Whether one of `keys` was meant.
+    /// Whether an unknown key probably stands for one of `keys`.
     pub(crate) fn meant_one_of(&self, keys: &[&str]) -> bool {
         self.lost || self.meant.iter().any(|meant| keys.contains(meant))
     }
 }
 
 impl CheckedEntry {
-    /// The value, where it is no mistake.
+    /// The value, if it is no mistake.
     ///
     /// # Panics
-    /// When a table is asked for a key that it does not have.
+    /// When the table does not have the key.
     pub(crate) fn written<T: 'static>(&self) -> Option<PlacedValue<'_, T>> {
         let value = self.value.as_ref()?.downcast_ref();
         Some(PlacedValue {
@@ -87,12 +87,12 @@ impl CheckedTable {
         self.entries.get(key.name())
     }
 
-    /// What was written; nothing when it was a mistake.
+    /// The value of a key with its place; `None` if it was a mistake or the key is absent.
     pub(crate) fn written<K: Typed>(&self, key: &K) -> Option<PlacedValue<'_, K::Value>> {
         self.entry(key)?.written()
     }
 
-    /// The value that was written, as it is.
+    /// The value of a key; `None` if it was a mistake or the key is absent.
     pub(crate) fn value<K: Typed>(&self, key: &K) -> Option<&K::Value> {
         self.written(key).map(|written| written.value)
     }
@@ -108,13 +108,13 @@ impl CheckedTable {
         places.map(|(name, entry)| (name, entry.key_at)).collect()
     }
 
-    /// Whether the value was a mistake as a whole.
+    /// Whether the value as a whole was a mistake.
     pub(crate) fn is_invalid<K: Typed>(&self, key: &K) -> bool {
         self.entry(key).is_some_and(|entry| entry.value.is_none())
     }
 }
 
-/// What may be a table.
+/// A value that may be a table.
 pub(crate) trait MayBeTable {
     fn table(&self) -> Option<&CheckedTable>;
 }

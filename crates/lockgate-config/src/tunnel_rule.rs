@@ -13,11 +13,11 @@ use crate::host::{HostError, parse_host};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TunnelRule {
     pub(crate) named: TargetName,
-    /// Nothing where none is written.
+    /// The ports; `None` if the rule has none.
     pub(crate) ports: Option<Vec<RangeInclusive<u16>>>,
 }
 
-/// What is wrong with a rule.
+/// Why a text is no rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TunnelRuleError {
     Host(HostError),

@@ -1,25 +1,25 @@
-//! Durations, sizes, rates and shares as they are written: a number and a unit.
+//! Durations, sizes, rates and percentages: a number and a unit.
 //!
-//! Does not know which key they belong to, nor its limits. The errors hold no text of the input.
+//! It does not know the keys nor their limits. The errors hold no text of the input.
 
 use std::time::Duration;
 
-/// What is wrong with a quantity.
+/// Why a text is no quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UnitError {
-    /// A number without a unit: which one it is cannot be guessed.
+    /// The unit is missing and cannot be guessed.
     NoUnit,
-    /// No number before the unit.
+    /// The number is missing.
     NoNumber,
-    /// A unit that does not exist, and the one that may have been meant.
+    /// The unit does not exist; `meant` is the one that it probably stands for.
     Unknown { meant: Option<&'static str> },
-    /// A fraction or a sign, where only digits are read.
+    /// The number has a fraction or a sign.
     NotWhole,
     /// More than ten years, or more bytes than 64 bits count.
     TooLarge,
 }
 
-/// No deadline is longer, so that adding it to a clock cannot overflow.
+/// The longest duration: added to a clock it cannot overflow.
 const LONGEST: Duration = Duration::from_secs(3650 * 86_400);
 
 /// The units of time, with their milliseconds.
@@ -44,7 +44,7 @@ pub(crate) const SIZE: [(&str, u64); 9] = [
     ("TiB", 1 << 40),
 ];
 
-/// What others write for our units.
+/// Names of units in other programs, with ours.
 const OTHER_NAMES: [(&str, &str); 34] = [
     ("r/s", "/s"),
     ("r/m", "/m"),
@@ -93,7 +93,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, UnitError> {
     }
 }
 
-/// The same, and `"1y"`: so long are answers kept.
+/// Parses a time to keep responses: a duration, or years (`"1y"`).
 pub(crate) fn age(text: &str) -> Result<Duration, UnitError> {
     const AGE: [(&str, u64); 6] = [
         ("ms", 1),
@@ -176,7 +176,7 @@ pub(crate) fn smallest(bytes: u64) -> String {
     )
 }
 
-/// What a number without a unit may mean as a time, the likeliest first.
+/// The durations that a number without a unit may mean, the likeliest first.
 pub(crate) fn duration_readings(number: u64) -> String {
     match number {
         number if number >= 1_000 && number.is_multiple_of(1_000) => {
@@ -191,7 +191,7 @@ pub(crate) fn duration_readings(number: u64) -> String {
     }
 }
 
-/// What a number without a unit may mean as a size, the likeliest first.
+/// The sizes that a number without a unit may mean, the likeliest first.
 pub(crate) fn size_readings(number: u64) -> String {
     match smallest(number) {
         bytes if number >= 10_000 => format!("write \"{bytes}\", which is {number} bytes"),
@@ -199,8 +199,8 @@ pub(crate) fn size_readings(number: u64) -> String {
     }
 }
 
-/// The whole number and unit for what is written with fractions, in several units or in bits:
-/// `1h30m`, `1.5GB`, `100Mbit/s`. The unit is one of its kind.
+/// The whole number and unit for a quantity with a fraction, several units or bits: `1h30m`,
+/// `1.5GB`, `100Mbit/s`. `unit` is a unit of its kind.
 pub(crate) fn whole(text: &str, unit: &str) -> Option<String> {
     match unit {
         "s" => Some(shortest(sum(text, &TIME)?)),

@@ -83,11 +83,11 @@ fn keys_of_other_servers_are_told_with_ours_and_nothing_else() {
         ),
         (
             "[site.\":1\"]\nproxy = { to = \"10.0.0.1:8443\", tls = { verify = false } }\n".into(),
-            "E0010 2:41 verify: remove it: endpoints are always verified, there is no way around; write ca = \"/etc/tls/internal-ca.pem\" for an authority of your own",
+            "E0010 2:41 verify: remove it: endpoints are always verified, and this cannot be turned off; write ca = \"/etc/tls/internal-ca.pem\" for an authority of your own",
         ),
         (
             pool("verify = false"),
-            "E0010 5:1 verify: remove it: endpoints are always verified, there is no way around; write tls = { ca = \"/etc/tls/internal-ca.pem\" } for an authority of your own",
+            "E0010 5:1 verify: remove it: endpoints are always verified, and this cannot be turned off; write tls = { ca = \"/etc/tls/internal-ca.pem\" } for an authority of your own",
         ),
         (
             format!("timeout = 30\n{SITE}"),
@@ -167,7 +167,7 @@ fn unknown_keys_show_at_most_five_similar_ones() {
 #[test]
 fn keys_that_will_come_are_told_with_what_to_do_today() {
     let acme = "get certificates with certbot or lego and write tls = { cert = \"/etc/letsencrypt/live/app.example.com/fullchain.pem\", \
-         key = \"/etc/letsencrypt/live/app.example.com/privkey.pem\" }; renewed files are taken up by themselves";
+         key = \"/etc/letsencrypt/live/app.example.com/privkey.pem\" }; renewed files are reloaded";
     let export = "write metrics = \"127.0.0.1:9090\" at the top and let Prometheus, Telegraf or an agent ask there";
     let scripts = "there are no scripts: ask a service of your own with auth = { forward = \"127.0.0.1:4181\" }, or change pages with rewrite_body";
     for (text, name, cure) in [
@@ -179,12 +179,12 @@ fn keys_that_will_come_are_told_with_what_to_do_today() {
         (
             format!("reload = \"watch\"\n{SITE}"),
             "reload",
-            "restart after `lockgate check`; certificates, password files and [values] are taken up while it runs",
+            "restart after `lockgate check`; certificates, password files and [values] are reloaded while it runs",
         ),
         (
             format!("admin = \"unix:/run/lockgate/admin.sock\"\n{SITE}"),
             "admin",
-            "change the file and restart; metrics = \"127.0.0.1:9090\" shows what goes on",
+            "change the file and restart; metrics = \"127.0.0.1:9090\" shows connections, requests and errors",
         ),
         (
             format!("{SITE}[ddns]\nnames = [\"a.b\"]\n"),
@@ -250,7 +250,7 @@ fn keys_that_will_come_are_told_with_what_to_do_today() {
         (
             site("waf = true"),
             "waf",
-            "there is no firewall of contents: put one behind Lockgate, or ask it with auth = { forward = \"127.0.0.1:4181\" }; limit bounds the rate",
+            "Lockgate has no web application firewall: put one behind it, or ask it with auth = { forward = \"127.0.0.1:4181\" }; limit bounds the rate",
         ),
     ] {
         let report = report(&text);
@@ -458,7 +458,7 @@ fn files_of_other_servers_are_one_mistake() {
 #[test]
 fn values_of_another_type_or_unit_are_told_as_they_were_meant() {
     let files = |line: &str| format!("[site.\":1\"]\nroot = \"/srv\"\n{line}\n");
-    let everybody = "leave it out: without allow everybody may come, and allow = [\"10.0.0.0/8\"] refuses all others; every address is \"0.0.0.0/0\" and \"::/0\"";
+    let everybody = "leave it out: without allow every client may connect, and allow = [\"10.0.0.0/8\"] refuses all others; every address is \"0.0.0.0/0\" and \"::/0\"";
     let (all, deny_all) = (
         format!("E0012 3:9 \"all\": {everybody}"),
         format!("E0017 3:9 \"all\": {everybody}"),
@@ -534,7 +534,7 @@ fn values_of_another_type_or_unit_are_told_as_they_were_meant() {
         ),
         (
             pool("maintenance = true"),
-            "E0012 5:15 true: write maintenance = { body = \"back soon\\n\" }, the answer while no endpoint is up; to take a site out write respond = { status = 503, body = \"back soon\\n\" } instead of proxy",
+            "E0012 5:15 true: write maintenance = { body = \"back soon\\n\" }, the response while no endpoint is up; to take a site out of service write respond = { status = 503, body = \"back soon\\n\" } instead of proxy",
         ),
         (
             "[site.\":1\"]\nrespond = \"404\"\n".into(),
@@ -559,7 +559,7 @@ fn values_of_another_type_or_unit_are_told_as_they_were_meant() {
         ),
         (
             "[tcp.\":1\"]\nproxy = \"a.b:1\"\ntls = \"auto\"\n".into(),
-            "E0011 3:7 \"auto\": write tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" }: certbot or lego gets them, and renewed files are taken up by themselves",
+            "E0011 3:7 \"auto\": write tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" }: certbot or lego gets them, and renewed files are reloaded",
         ),
         (
             "[site.\":1\"]\nproxy = \"docker:label=app\"\n".into(),
@@ -663,7 +663,7 @@ fn what_people_guess_is_told_as_it_is_written() {
         // Paths of nginx, Express and Flask.
         (
             path("/"),
-            "W0009 1:17 \"/\": write what it has into the [site] table, which answers every path; or \"/*\"",
+            "W0009 1:17 \"/\": move its keys to the [site] table, which is for every path; or write \"/*\"",
         ),
         (
             path("/users/:id"),
@@ -762,7 +762,7 @@ fn what_people_guess_is_told_as_it_is_written() {
         ),
         (
             site("strip_prefix = \"/api\""),
-            "E0012 3:16 \"/api\": write strip_prefix = true: what stands before /* in the path is taken off",
+            "E0012 3:16 \"/api\": write strip_prefix = true: the part of the path before /* is removed",
         ),
         (
             site("listen = [\"127.0.0.1:8080\"]"),
@@ -829,8 +829,8 @@ fn new_mistakes_are_told_with_a_cure_that_works() {
         ),
         (
             "[site.\":1\"]\nroot = \"/srv\"\ncache = { \"*.css\" = \"1h\", \"*.js\" = \"1h\" }\n".into(),
-            "E0035 3:11 \"*.css\": answers are told apart by their type: write \"text/css\"\n\
-             E0035 3:27 \"*.js\": answers are told apart by their type: write \"text/javascript\"",
+            "E0035 3:11 \"*.css\": responses are matched by media type: write \"text/css\"\n\
+             E0035 3:27 \"*.js\": responses are matched by media type: write \"text/javascript\"",
         ),
         (
             "[site.\":1\".path.\"~* \\\\.(jpg|png)$\"]\nroot = \"/srv\"\n".into(),

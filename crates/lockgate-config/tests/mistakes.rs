@@ -141,8 +141,8 @@ fn every_mistake_has_its_code_its_place_and_its_cure() {
         (pool("protocol = \"h3\""), "E0011", "\"h3\"", "\"h2c\" without TLS"),
         (pool("health = { tcp = true, path = \"/\" }"), "E0019", "\"/\"", "remove `path`, or `tcp`"),
         (pool("health = { send = \"x\", body = \"y\" }"), "E0019", "\"y\"", "remove `body`, or `send`"),
-        (pool("health = { tcp = true, send = \"\" }"), "E0018", "\"\"", "expect alone"),
-        (pool("health = { tcp = true, expect = \"\" }"), "E0018", "\"\"", "what must come"),
+        (pool("health = { tcp = true, send = \"\" }"), "E0018", "\"\"", "expect is enough"),
+        (pool("health = { tcp = true, expect = \"\" }"), "E0018", "\"\"", "the expected text"),
         (pool("health = { tcp = true, expect = [\"200\"] }"), "E0012", "[\"200\"]", "one text"),
         (pool("health = { path = \"/\", expect = \"PONG\" }"), "E0018", "\"PONG\"", "200-399"),
         (pool("tcp_check = true"), "E0010", "tcp_check", "tcp = true"),
@@ -419,6 +419,7 @@ fn every_mistake_has_its_code_its_place_and_its_cure() {
         (site("headers = { a = \"x\\r\\ny: z\" }"), "E0039", "\"x\\r\\ny: z\"", ""),
         (path("/x", "redirect = \"/y/{*}\""), "E0040", "\"/y/{*}\"", "{host}, {path}"),
         (path("/x/{id}", "rewrite = \"/y/{i}\""), "E0040", "\"/y/{i}\"", "{id}"),
+        (path("/x", "rewrite = \"/y#z\""), "E0040", "\"/y#z\"", "from the `#` on"),
         (site("limit = \"20/s for client\""), "E0041", "\"20/s for client\"", "write \"20/s per client\""),
         (site("limit = { rate = \"1/s\", per = \"ip\" }"), "E0041", "\"ip\"", "\"client\""),
         (
@@ -526,7 +527,7 @@ fn every_mistake_has_its_code_its_place_and_its_cure() {
         (top("trusted = [\"::1\"]"), "W0003", "trusted", "accept_proxy"),
         (tunnel("private = true\nallow = [\"*:80\"]"), "W0007", "true", "169.254.169.254"),
         ("[site.\":443\"]\nrespond = 404\n".into(), "W0008", "\":443\"", "tls = {"),
-        ("[site.\":1\".path.\"/\"]\nrespond = 404\n".into(), "W0009", "\"/\"", "into the [site] table"),
+        ("[site.\":1\".path.\"/\"]\nrespond = 404\n".into(), "W0009", "\"/\"", "to the [site] table"),
         (top("state = \"/${HOME}\""), "W0004", "\"/${HOME}\"", "${env:HOME}"),
     ];
     // Two have tests of their own.

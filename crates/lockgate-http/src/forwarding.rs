@@ -261,8 +261,8 @@ impl ForwardedClient {
         self.trusted
     }
 
-    /// Whether a field must not be forwarded beside those of [`write_fields`](Self::write_fields): any client could
-    /// have sent it.
+    /// Whether a field must not be forwarded beside those of [`write_fields`](Self::write_fields):
+    /// any client could have sent it.
     pub fn replaces(&self, field: &Field<'_>) -> bool {
         match field.known {
             _ if self.anonymous => false,

@@ -71,8 +71,8 @@ pub(crate) async fn check_idle(
         TargetRequest::Http1(_) | TargetRequest::Http2(_) | TargetRequest::Bytes(_) => {
             match transport.read_now(stats).await {
                 None => Ok(true),
-                // To connections without a request some servers say so before they close them (RFC 9110
-                // §15.5.9).
+                // To connections without a request some servers say so before they close them (RFC
+                // 9110 §15.5.9).
                 Some(true)
                     if !transport
                         .inbox

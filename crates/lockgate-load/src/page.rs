@@ -2,7 +2,8 @@
 //! complete.
 //!
 //! `scan`, `characters`, `style` and `reference` know no IO: they turn the bytes of a page into
-//! references; lol_html finds the elements. `load` makes one load, `run` several; `result` has the types of the report.
+//! references; lol_html finds the elements. `load` makes one load, `run` several; `result` has the
+//! types of the report.
 //!
 //! As in a browser: objects are found while the page still comes, and fetched in the order of the
 //! document and of their priority, each once, over a few connections of HTTP/1.1 that are used

@@ -366,7 +366,8 @@ pub struct Watch {
     pub meter: Meter,
     /// The client's address, once it is known.
     pub client: Cell<Option<IpAddr>>,
-    /// The account of its client, once it is known; none where this is a part of another connection.
+    /// The account of its client, once it is known; none where this is a part of another
+    /// connection.
     pub account: OnceCell<CountedConnection>,
     /// The index of its listener, where its bytes count for one.
     pub listener: Cell<Option<usize>>,

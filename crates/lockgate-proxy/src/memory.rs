@@ -2,8 +2,8 @@
 //! buffers are freed, and which connections are cut.
 //!
 //! How much is in use, `lockgate_net::memory` counts. A connection is charged with what its tasks
-//! have allocated and not freed. Code that needs memory asks [`wait_for_memory`] first; a tick in which too much is
-//! in use cuts the largest clients.
+//! have allocated and not freed. Code that needs memory asks [`wait_for_memory`] first; a tick in
+//! which too much is in use cuts the largest clients.
 
 use std::cell::Cell;
 use std::collections::HashMap;

@@ -180,7 +180,8 @@ impl<K: Hash + Eq> BucketTable<K> {
     }
 
     fn of(&self, key: K, now: Nanos) -> DirectionBuckets {
-        // Locked for one look-up, or for one sweep of a shard that has doubled; never over an await.
+        // Locked for one look-up, or for one sweep of a shard that has doubled; never over an
+        // await.
         let shard = &self.shards[self.hasher.hash_one(&key) as usize % SHARDS];
         let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
         if shard.pairs.len() >= shard.enough {

@@ -69,7 +69,8 @@ pub struct ProcessState {
     pub trusted: Box<dyn Fn(IpAddr) -> bool + Send + Sync>,
     /// The source of request ids.
     pub request_ids: RequestIds,
-    /// The next connection's number. The first is random, so that no id comes again after a restart.
+    /// The next connection's number. The first is random, so that no id comes again after a
+    /// restart.
     pub ids: AtomicU64,
 }
 

@@ -84,7 +84,7 @@ fn encode(histogram: &NanosecondHistogram) -> Vec<u8> {
     out
 }
 
-/// So many counts of zero: a single one is a count like others.
+/// Writes a run of zero counts; a single zero is written as any count.
 fn skip(out: &mut Vec<u8>, zeros: i64) {
     match zeros {
         0 => {}

@@ -28,7 +28,7 @@ pub struct Live {
     stages: usize,
     rounds: usize,
     current: Option<CurrentStage>,
-    /// Of the stages before, the warm-up's connections too.
+    /// The counts of earlier stages, including connections of the warm-up.
     before: SecondCounts,
     /// Successes of each second, over all stages.
     history: VecDeque<u64>,
@@ -296,7 +296,7 @@ impl CurrentStage {
         Some(parts)
     }
 
-    /// How many requests were due in the last second of an open loop.
+    /// The number of requests that were due in the last second of an open loop.
     fn due(&self) -> Option<u64> {
         let Loop::Open(schedule) = &self.stage.shape else {
             return None;

@@ -61,7 +61,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Of a histogram, if it holds anything.
+    /// The summary of a histogram, unless it is empty.
     pub fn of(histogram: &NanosecondHistogram) -> Option<Self> {
         (!histogram.is_empty()).then(|| Self {
             count: histogram.len(),
@@ -149,7 +149,7 @@ pub struct WatchedSummary {
 }
 
 impl StageSummary {
-    /// Of a stage that was run with so many connections at once.
+    /// The summary of a stage with this many concurrent connections.
     pub fn of(stage: &StageResult, connections: usize) -> Self {
         let succeeded = stage.counts.succeeded();
         let ended = succeeded.saturating_add(stage.counts.failed());

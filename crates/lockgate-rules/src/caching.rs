@@ -1,28 +1,28 @@
-//! How long clients may keep answers: the value of Cache-Control (RFC 9111 §5.2).
+//! Cache-Control of responses (RFC 9111 §5.2).
 
 use lockgate_http::fields::Fields;
 
 use crate::media_range::MediaRange;
 use crate::pattern::Pattern;
 
-/// The rules of Cache-Control. The first of `paths` that matches holds, else the first of `types`,
-/// else `hashed` for a file with a hash of its content in its name, else `otherwise`. `None` leaves
-/// the response as the origin made it.
+/// The rules of Cache-Control. The first matching rule of `paths` applies, else the first of
+/// `types`, else `hashed` for a file with a hash of its content in its name, else `otherwise`.
+/// `None` leaves the response unchanged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Caching {
-    /// By the path of the request, the more specific before the less.
+    /// Rules by request path, the more specific first.
     pub paths: Vec<(Pattern, Option<String>)>,
-    /// By media type.
+    /// Rules by media type.
     pub types: Vec<(MediaRange, Option<String>)>,
-    /// Of files with a hash in their names.
+    /// The value for files with a hash in their names.
     pub hashed: Option<String>,
-    /// Of all else.
+    /// The value for all other responses.
     pub otherwise: Option<String>,
 }
 
 impl Caching {
-    /// What is said of an answer with this type to a request for this decoded path; `name` is that
-    /// of the file, if it is one.
+    /// The value of Cache-Control for a response of this media type to a request for this decoded
+    /// path; `name` is the name of the file, if a file is sent.
     pub fn of(&self, path: &[u8], content_type: &[u8], name: Option<&[u8]>) -> Option<&str> {
         let by_path = self.paths.iter().find(|(pattern, _)| pattern.matches(path));
         if let Some((_, said)) = by_path {
@@ -42,7 +42,7 @@ impl Caching {
         hashed.or(self.otherwise.as_deref())
     }
 
-    /// Says it of an origin's answer that says nothing itself; of errors nothing is said.
+    /// Adds Cache-Control to an origin's response that has none. Error responses are left alone.
     pub fn apply(&self, status: u16, path: &[u8], fields: &mut Fields) {
         let own = [&b"cache-control"[..], b"expires"];
         if !matches!(status, 200..=299 | 304)
@@ -55,8 +55,8 @@ impl Caching {
             .next()
             .unwrap_or_default()
             .to_vec();
-        // A 304 need not have a type (RFC 9110 §15.4.5), and what it says takes the place of what
-        // was said with it.
+        // A 304 may lack Content-Type (RFC 9110 §15.4.5), and its Cache-Control replaces that of
+        // the stored response: without the type, a rule by type cannot be applied.
         let untold = status == 304 && content_type.is_empty() && !self.types.is_empty();
         if untold && !self.paths.iter().any(|(pattern, _)| pattern.matches(path)) {
             return;
@@ -67,15 +67,15 @@ impl Caching {
     }
 }
 
-/// What bundlers write.
+/// Extensions of the files that bundlers write.
 const BUNDLED: [&[u8]; 7] = [b"css", b"js", b"mjs", b"map", b"wasm", b"woff", b"woff2"];
 
 /// Whether a file's name has a hash of its content, as bundlers write it: `app.3f2a9c1b.js`,
-/// `index-BX7d8sQk.css`. Behind the last `.` or `-` before the extension stand at least eight
-/// hexadecimal digits, with a letter unless they are sixteen; or at least eight letters and digits
-/// that change between these and between both cases at least four times, as no word with a number
-/// does. Only what bundlers write is looked at: people give names like these to pages, pictures and
-/// papers.
+/// `index-BX7d8sQk.css`. The hash follows the last `.` or `-` before the extension. It is at least
+/// eight hexadecimal digits, one of them a letter unless there are sixteen; or at least eight
+/// letters and digits that change at least four times between digit, capital and small letter, more
+/// often than a word with a number does. Only extensions that bundlers write count: pages, pictures
+/// and documents often have such names by hand.
 pub fn has_hash(name: &[u8]) -> bool {
     let name = name.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     let Some(dot) = memchr::memrchr(b'.', name) else {

@@ -1,23 +1,23 @@
-//! The address of a request's client, after the rules of trust.
+//! The address of a request's client, with trusted proxies taken into account.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// The address that rules, limits, logs and templates take a client by.
+/// The client's address for rules, limits, logs and templates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientAddress {
     /// An IP address, never an IPv4-mapped one.
     Ip(IpAddr),
-    /// A Unix socket: its clients have no address.
+    /// A client of a Unix socket, which has no address.
     Unix,
-    /// A trusted proxy has named none that can be read. It is not the proxy's own address: that
-    /// would pass rules that are meant for proxies or private networks.
+    /// A client behind a trusted proxy that sent no readable address. The proxy's own address does
+    /// not stand in for it: rules that allow proxies or private networks would let the client pass.
     Unknown,
 }
 
 impl ClientAddress {
-    /// The address for tables that tell clients apart. All unknown clients share one of their own,
-    /// which no client can have (RFC 919); those of Unix sockets are told apart by nothing.
+    /// The key of this client in tables by address. All unknown clients share 255.255.255.255,
+    /// which no client can have (RFC 919). Clients of Unix sockets have no key.
     pub fn key(self) -> Option<IpAddr> {
         match self {
             Self::Ip(ip) => Some(ip),
@@ -26,14 +26,14 @@ impl ClientAddress {
         }
     }
 
-    /// The same where there must be one.
-    pub fn key_or_nobody(self) -> IpAddr {
+    /// The key of this client; 0.0.0.0 for clients of Unix sockets.
+    pub fn key_or_unspecified(self) -> IpAddr {
         self.key().unwrap_or(Ipv4Addr::UNSPECIFIED.into())
     }
 }
 
 impl From<Option<IpAddr>> for ClientAddress {
-    /// The address of a socket's peer; a Unix socket has none.
+    /// The client address for a socket's peer; a Unix socket has none.
     fn from(peer: Option<IpAddr>) -> Self {
         peer.map_or(Self::Unix, |ip| Self::Ip(ip.to_canonical()))
     }

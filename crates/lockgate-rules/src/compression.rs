@@ -1,4 +1,4 @@
-//! The compression of responses.
+//! Compression of responses.
 
 use lockgate_content::coding::Coding;
 use lockgate_http::coding::{self, Accepted, vary};
@@ -9,25 +9,25 @@ use crate::media_range::MediaRange;
 /// The responses that are compressed, and their codings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Compression {
-    /// What may be made, with its level if it is not what suits the occasion; of what a client
-    /// wants alike, the first.
+    /// The codings, each with its level; `None` is the default level for the occasion. Of codings
+    /// that a client likes equally, the first is taken.
     pub codings: Vec<(Coding, Option<u8>)>,
-    /// What is worth it.
+    /// Media types that are compressed.
     pub types: Vec<MediaRange>,
-    /// Bytes below which it is not.
+    /// Minimum content length in bytes.
     pub min: u64,
 }
 
 impl Compression {
-    /// Whether an answer of this type is, if it has so many bytes or an unknown number.
+    /// Whether a response of this type and length is compressed; `None` is an unknown length.
     pub fn takes(&self, content_type: &[u8], len: Option<u64>) -> bool {
         len.is_none_or(|len| len >= self.min)
             && self.types.iter().any(|range| range.matches(content_type))
     }
 
-    /// The coding that an origin's response gets for a request with these fields, and its level; the
-    /// response's fields are made to say so. `None` for a response that has a coding, is a part, or
-    /// is not to be transformed (RFC 9110 §7.7).
+    /// The coding and level for an origin's response to a request with the fields `asked`; changes
+    /// the response's fields accordingly. `None` for a response that has a coding, is a part, or
+    /// has `no-transform` (RFC 9110 §7.7).
     pub fn begin(&self, asked: &Fields, status: u16, fields: &mut Fields) -> Option<(Coding, u8)> {
         let value = |name: &[u8]| fields.named(name).next();
         let len =
@@ -51,9 +51,10 @@ impl Compression {
         Some((coding, self.fast_level(coding)))
     }
 
-    /// Weakens the entity tag of a 304 where [`begin`](Self::begin) has made it weak before: the
-    /// origin says its own, but the client must see the one of the response that it has (RFC 9110
-    /// §15.4.5), or it does not know which one is still fresh (RFC 9111 §4.3.4).
+    /// Weakens the entity tag of a 304 if [`begin`](Self::begin) weakened that of the full
+    /// response. The origin sends its own tag, but the client must see the tag of its stored
+    /// response (RFC 9110 §15.4.5), or it cannot tell which stored response is fresh (RFC 9111
+    /// §4.3.4).
     pub fn recall(&self, asked: &Fields, status: u16, fields: &mut Fields) {
         let strong = fields
             .named(b"etag")
@@ -71,12 +72,12 @@ impl Compression {
         }
     }
 
-    /// The level for what is made once and sent often.
+    /// The level for content that is compressed once and sent often.
     pub fn kept_level(&self, coding: Coding) -> u8 {
         self.level(coding).unwrap_or(coding.kept_level())
     }
 
-    /// The level for what is made as it is sent.
+    /// The level for content that is compressed while it is sent.
     pub fn fast_level(&self, coding: Coding) -> u8 {
         self.level(coding).unwrap_or(coding.fast_level())
     }
@@ -86,7 +87,7 @@ impl Compression {
     }
 }
 
-/// As Accept-Encoding has it.
+/// The content coding of Accept-Encoding for this setting.
 pub fn named(coding: Coding) -> coding::Coding {
     match coding {
         Coding::Zstd => coding::Coding::Zstd,
@@ -95,7 +96,7 @@ pub fn named(coding: Coding) -> coding::Coding {
     }
 }
 
-/// What is made for that; nothing for identity.
+/// The setting for a content coding; `None` for identity.
 pub fn made(coding: coding::Coding) -> Option<Coding> {
     match coding {
         coding::Coding::Zstd => Some(Coding::Zstd),
@@ -105,7 +106,7 @@ pub fn made(coding: coding::Coding) -> Option<Coding> {
     }
 }
 
-/// Whether no intermediary may change the content (RFC 9111 §5.2.2.6).
+/// Whether `no-transform` forbids intermediaries to change the content (RFC 9111 §5.2.2.6).
 pub fn is_fixed(fields: &Fields) -> bool {
     fields
         .named(b"cache-control")
@@ -113,8 +114,8 @@ pub fn is_fixed(fields: &Fields) -> bool {
         .any(|directive| directive.trim_ascii().eq_ignore_ascii_case(b"no-transform"))
 }
 
-/// Removes the fields that describe the bytes of a content that has been changed: their number,
-/// ranges, coding and digests.
+/// Removes fields that describe the bytes of the original content: length, ranges, coding and
+/// digests.
 pub fn drop_representation_fields(fields: &mut Fields) {
     fields.remove(Known::ContentLength);
     let gone: [&[u8]; 6] = [
@@ -132,7 +133,7 @@ pub fn drop_representation_fields(fields: &mut Fields) {
     });
 }
 
-/// A tag of other bytes that mean the same (RFC 9110 §8.8.1).
+/// Makes a strong entity tag weak (RFC 9110 §8.8.1).
 fn weaken(fields: &mut Fields) {
     fields.revise(|field, value| {
         let strong = field.name.eq_ignore_ascii_case(b"etag") && field.value.starts_with(b"\"");
@@ -252,7 +253,7 @@ mod tests {
                 None
             ]
         );
-        // Never twice.
+        // A compressed response is not compressed again.
         assert_eq!(compress().begin(&asked, 200, &mut answer), None);
     }
 
@@ -271,7 +272,7 @@ mod tests {
         assert_eq!(found, [Some("10"), Some("\"a\""), Some("Accept-Encoding")]);
     }
 
-    /// RFC 9110 §8.8.3.2.
+    /// RFC 9110 §8.8.3.2: weak and strong tags compare differently.
     #[test]
     fn a_304_weakens_only_an_etag_weakened_by_compression() {
         for (status, asked, sent) in [

@@ -1,42 +1,43 @@
-//! Cross-origin resource sharing: the origins with pages that may read responses (Fetch, §3.2 "CORS
-//! protocol").
+//! Cross-origin resource sharing (Fetch, "CORS protocol"): origins with pages that may read
+//! responses.
 
 use lockgate_http::coding::vary;
 use lockgate_http::fields::Fields;
 use lockgate_http::head::{Method, RequestHead, ResponseHead};
 
-/// The rules of cross-origin requests.
+/// The rules for cross-origin requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cors {
-    /// The origins that are allowed.
+    /// The allowed origins.
     pub origins: Origins,
     /// The value of Access-Control-Allow-Methods.
     pub methods: String,
-    /// That of Access-Control-Allow-Headers; `None` is what is asked for.
+    /// The value of Access-Control-Allow-Headers; `None` repeats Access-Control-Request-Headers.
     pub headers: Option<String>,
-    /// That of Access-Control-Expose-Headers; empty for none.
+    /// The value of Access-Control-Expose-Headers; empty sends none.
     pub expose: String,
-    /// Whether requests carry cookies; never with [`Origins::Any`].
+    /// Whether requests with cookies are allowed; never with [`Origins::Any`].
     pub credentials: bool,
-    /// How long what was asked may be remembered, in seconds.
+    /// The value of Access-Control-Max-Age, in seconds.
     pub max_age: u64,
 }
 
-/// Origins (RFC 6454).
+/// A set of origins (RFC 6454).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origins {
-    /// Every one.
+    /// Every origin.
     Any,
-    /// These.
+    /// The listed origins.
     Only(Vec<Origin>),
 }
 
-/// An origin as browsers write it.
+/// An origin as browsers serialize it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// This one.
+    /// One origin.
     Exact(String),
-    /// What begins with the one and ends with the other, with a name between them.
+    /// Every origin that begins with the first text and ends with the second, with a name between
+    /// them.
     Under(String, String),
 }
 
@@ -55,7 +56,8 @@ impl Origin {
     }
 }
 
-/// What is ours to say: two of one would be none.
+/// The response fields of CORS. An origin's are removed: browsers reject a response that has one of
+/// them twice.
 const OURS: [&[u8]; 6] = [
     b"access-control-allow-origin",
     b"access-control-allow-credentials",
@@ -66,15 +68,14 @@ const OURS: [&[u8]; 6] = [
 ];
 
 impl Cors {
-    /// The method of the request that a preflight asks about; `None` for any other request
-    /// (Fetch §4.8).
+    /// The method that a preflight asks about; `None` if this request is no preflight (Fetch §4.8).
     pub fn preflight_method(head: &RequestHead) -> Option<&[u8]> {
         let named = |name: &[u8]| head.fields.named(name).next();
         let is_options = head.method == Method::Options && named(b"origin").is_some();
         is_options.then(|| named(b"access-control-request-method"))?
     }
 
-    /// The answer to one that asks so: without permission where there is none.
+    /// The response to a preflight. It has no permission if the origin or method is not allowed.
     pub fn preflight(&self, asked: &Fields) -> ResponseHead {
         let mut answer = ResponseHead::of(204);
         if self.permit(asked, &mut answer.fields) {
@@ -101,7 +102,7 @@ impl Cors {
         answer
     }
 
-    /// Takes out what an origin says of it.
+    /// Removes the CORS fields of an origin's response.
     pub fn clear(fields: &mut Fields) {
         let front = b"access-control-";
         fields.retain(|field| {
@@ -112,7 +113,7 @@ impl Cors {
         });
     }
 
-    /// Says it of an answer.
+    /// Adds the CORS fields to a response.
     pub fn apply(&self, asked: &Fields, fields: &mut Fields) {
         fields.retain(|field| {
             !OURS
@@ -129,7 +130,7 @@ impl Cors {
             fields.append(b"Access-Control-Allow-Origin", b"*");
             return true;
         };
-        // Also where there is no permission: the next request may have it.
+        // Also without permission: a request of another origin may have it.
         vary(fields, b"Origin");
         let mut said = asked.named(b"origin");
         let (Some(origin), None) = (said.next(), said.next()) else {
@@ -199,7 +200,7 @@ mod tests {
             ("https://evil@.example.org:8443", false),
             ("https://a.example.org:8443.evil", false),
             ("http://a.example.org:8443", false),
-            // The two ends may not overlap.
+            // Prefix and suffix may not overlap.
             ("https://", false),
             ("", false),
         ] {

@@ -1,70 +1,72 @@
-//! Fields that a configuration sets, adds and removes, in requests or in answers.
+//! Fields that are set, added and removed in requests or responses.
 
 use lockgate_http::fields::{Fields, Known, alike};
 use lockgate_http::h1::parse::is_token;
 
 use crate::template::{RequestValues, Template};
 
-/// What is done with the lines of one name. Templates are for
+/// An operation on the lines of one field name. Templates are for
 /// [`Purpose::Text`](crate::Purpose::Text).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HeaderOp {
-    /// These lines instead of all that there are.
+    /// Replaces all lines by these.
     Set(Vec<Template>),
-    /// These lines beside those that there are.
+    /// Adds these lines to those received.
     Add(Vec<Template>),
-    /// This line, where there is none.
+    /// Adds this line if there is none.
     Default(Template),
-    /// No line.
+    /// Removes all lines.
     Remove,
 }
 
-/// One name and what is done with it.
+/// A field name and the operation on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeaderRule {
-    /// In the spelling in which it goes out. Lines are taken out that applications could take for
-    /// it ([`alike`]), so that no client gets past a rule by writing `X_User`.
+    /// The name, in the spelling that is sent. An operation that replaces or removes also covers
+    /// names that applications take for the same ([`alike`]): a client cannot evade it by writing
+    /// `X_User`.
     pub name: Vec<u8>,
-    /// What is done.
+    /// The operation.
     pub op: HeaderOp,
 }
 
-/// Why a rule cannot be.
+/// Why a header rule is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
-    /// Not a token (RFC 9110 §5.1).
+    /// The name is no token (RFC 9110 §5.1).
     #[error("{0:?} is no field name")]
     Name(String),
-    /// Where a message ends and what becomes of its connection is not the configuration's to say.
+    /// The field is part of the framing or of connection management, which Lockgate alone sets.
     #[error("{0} belongs to the connection, and only the proxy sets it")]
     Connection(String),
-    /// A request has exactly one Host (RFC 9112 §3.2).
+    /// An operation on Host other than `Set` with one value; a request has exactly one (RFC 9112
+    /// §3.2).
     #[error("Host can only be set, to one value")]
     Host,
-    /// A control character, which might end the line.
+    /// The value has a control character, which might end the line.
     #[error("the value of {0} has a control character")]
     Value(String),
-    /// Two rules for one name.
+    /// Two rules have the same name.
     #[error("there are two rules for {0}")]
     Twice(String),
 }
 
-/// What is done with the fields of a message. Nothing costs nothing.
+/// All rules for the fields of a message. An empty set costs nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HeaderRules {
     rules: Vec<HeaderRule>,
-    /// Names that others than these rules say.
+    /// Names that Lockgate sets itself.
     reserved: Vec<Vec<u8>>,
-    /// A bit for every length of the names that are taken out, by which most lines are seen to be
-    /// none of those.
+    /// A bitmap of the lengths of replaced and removed names. Most received lines have another
+    /// length and need no comparison.
     lengths: u64,
 }
 
 impl HeaderRules {
-    /// Rules, at most one for a name.
+    /// Header rules, at most one for each name.
     ///
     /// # Errors
-    /// When one would break the message or the connection.
+    /// When a rule would break the message or the connection.
     pub fn new(rules: impl IntoIterator<Item = HeaderRule>) -> Result<Self, HeaderError> {
         let mut all = Self::default();
         for rule in rules {
@@ -73,10 +75,10 @@ impl HeaderRules {
         Ok(all)
     }
 
-    /// Adds a rule for a name that has none.
+    /// Adds a rule; its name must not have one yet.
     ///
     /// # Errors
-    /// When it would break the message or the connection.
+    /// When the rule would break the message or the connection.
     pub fn add(&mut self, rule: HeaderRule) -> Result<(), HeaderError> {
         rule.check()?;
         if self.has(&rule.name) {
@@ -89,7 +91,7 @@ impl HeaderRules {
         Ok(())
     }
 
-    /// Whether there is a rule for this name.
+    /// Whether this name has a rule.
     pub fn has(&self, name: &[u8]) -> bool {
         let mut names = self.rules.iter().map(|rule| &rule.name);
         names.any(|known| known.eq_ignore_ascii_case(name))
@@ -100,8 +102,8 @@ impl HeaderRules {
         &self.rules
     }
 
-    /// The same, where only we say what stands in these fields: none comes in a trailer. In a head
-    /// they are left alone, for that is where we say it.
+    /// The same rules, with names that Lockgate sets itself. Trailers of these names are removed;
+    /// the head is left alone, since Lockgate sets them there.
     #[must_use]
     pub fn reserving(mut self, names: &[impl AsRef<[u8]>]) -> Self {
         self.reserved = names.iter().map(|name| name.as_ref().to_vec()).collect();
@@ -111,12 +113,12 @@ impl HeaderRules {
         self
     }
 
-    /// Whether there is none.
+    /// Whether there are no rules.
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
 
-    /// Whether it is the same for every message.
+    /// Whether the fields are the same for every message: no template has a placeholder.
     pub fn is_fixed(&self) -> bool {
         let fixed =
             |templates: &Vec<Template>| templates.iter().all(|template| template.fixed().is_some());
@@ -127,15 +129,15 @@ impl HeaderRules {
         })
     }
 
-    /// Whether trailers of this name that a peer sent go no further: where that is set or removed
-    /// in the head, or reserved. Some add trailers to the head (RFC 9110 §6.5.1).
+    /// Whether a peer's trailers of this name are removed: those that the rules set or remove in
+    /// the head, and reserved ones. Some recipients merge trailers into the head (RFC 9110 §6.5.1).
     pub fn takes_out(&self, name: &[u8]) -> bool {
         self.replaces(name)
             || self.lengths & length_bit(name) != 0
                 && self.reserved.iter().any(|reserved| alike(reserved, name))
     }
 
-    /// Whether lines of this name are set or removed.
+    /// Whether lines of this name are replaced or removed.
     fn replaces(&self, name: &[u8]) -> bool {
         self.lengths & length_bit(name) != 0
             && self
@@ -144,8 +146,8 @@ impl HeaderRules {
                 .any(|rule| rule.replaces() && alike(&rule.name, name))
     }
 
-    /// Changes the fields of a message. `scratch` is where values are put together; it is left
-    /// empty.
+    /// Applies the rules to the fields of a message. `scratch` is a buffer for rendered values; it
+    /// is left empty.
     pub fn apply(&self, fields: &mut Fields, values: &RequestValues<'_>, scratch: &mut Vec<u8>) {
         if self.lengths != 0 {
             fields.retain(|field| !self.replaces(field.name));
@@ -332,7 +334,8 @@ mod tests {
         assert_eq!(host, Err(HeaderError::Host));
     }
 
-    /// RFC 3875 §4.1.18: to an application that gets variables, X_User is X-User.
+    /// RFC 3875 §4.1.18: an application that gets fields as variables cannot tell X_User from
+    /// X-User.
     #[test]
     fn no_spelling_of_a_name_evades_its_header_rule() {
         let sent = [
@@ -361,7 +364,7 @@ mod tests {
         );
     }
 
-    /// RFC 9110 §7.6.1, RFC 9112 §6: a rule could otherwise split messages.
+    /// RFC 9110 §7.6.1, RFC 9112 §6: a rule for framing fields could split messages.
     #[test]
     fn header_rules_cannot_change_framing_or_connection() {
         for name in [

@@ -1,25 +1,25 @@
-//! Hosts, as sites, relays and tunnels are configured with them.
+//! Host patterns of sites, relays and tunnels.
 
 use std::fmt;
 
 use lockgate_http::target::Authority;
 
-/// The hosts that something is for, as the Host field of a request, SNI or CONNECT names them.
+/// A pattern of hosts, matched against the Host field, SNI or the target of CONNECT.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum HostPattern {
-    /// Every host that nothing else is for, and requests that name none (HTTP/1.0).
+    /// Every host that no other pattern matches, and requests without a host (HTTP/1.0).
     Any,
-    /// This one, in any case, without port: a name in lower case without a final dot, an IPv4
-    /// address, or an IPv6 address in brackets.
+    /// One host without port: a name in lower case without a final dot, an IPv4 address, or an IPv6
+    /// address in brackets. The comparison ignores case.
     Exact(String),
-    /// For `*.example.com` given as `example.com`: every name below it, however many labels deeper,
-    /// but not itself. As in DNS (RFC 4592), not as in certificates, where `*` is one label
-    /// (RFC 6125 §6.4.3).
+    /// `*.example.com`, held as `example.com`: every name below it at any depth, but not
+    /// `example.com` itself. This is the wildcard of DNS (RFC 4592), not that of certificates,
+    /// where `*` is one label (RFC 6125 §6.4.3).
     Under(String),
 }
 
 impl HostPattern {
-    /// Whether a request can name such a host at all.
+    /// Whether any request can name a host that matches.
     pub fn is_possible(&self) -> bool {
         match self {
             Self::Any => true,

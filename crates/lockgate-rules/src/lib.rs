@@ -1,20 +1,21 @@
-//! What a configuration says of routes and pools, in the one form that is checked and that runs.
+//! The settings of routes and pools, in one form for the check and for the run.
 //!
-//! Words without IO and without TOML. `lockgate-config` builds these values from what was written,
-//! with the parsers here; `lockgate-proxy` runs them as they are. What must be opened, resolved or
-//! counted first (files, pools, buckets) is no rule.
+//! The crate does no IO and reads no TOML. `lockgate-config` parses what was written into these
+//! values, with the parsers here; `lockgate-proxy` uses the values unchanged. Settings that need a
+//! file, a pool or a shared counter have other types: they are built when Lockgate starts.
 //!
 //! # Layout
 //! - [`pattern`], [`template`]: paths, and texts with placeholders; the parsers of both.
-//! - [`target`], [`headers`]: what a route changes of requests and responses.
-//! - [`fixed_response`], [`redirect_map`]: what it answers itself.
-//! - [`caching`], [`compression`], [`cors`]: what clients may do with responses.
-//! - [`pool`]: how endpoints are kept, tried again, waited for and left alone.
-//! - [`host_pattern`], [`network`], [`target_rule`]: hosts, networks, and where tunnels may lead.
-//! - [`limits`]: what clients are held to.
-//! - [`proxy_header`], [`site_log`]: what listeners expect and endpoints are sent; where lines go.
+//! - [`target`], [`headers`]: changes to the target and the fields of messages.
+//! - [`fixed_response`], [`redirect_map`]: responses without an endpoint or a file.
+//! - [`caching`], [`compression`], [`cors`]: Cache-Control, compressed responses, cross-origin
+//!   requests.
+//! - [`pool`]: health by outcome, retries, queue and idle connections of a pool.
+//! - [`host_pattern`], [`network`], [`target_rule`]: hosts, networks, and the targets of tunnels.
+//! - [`limits`]: rate limits, minimum rates, bandwidth, limits of HTTP/2.
+//! - [`proxy_header`], [`site_log`]: PROXY headers, and the access log of a site.
 //! - [`media_range`], [`media_types`]: rules by media type, and the media types of files.
-//! - [`client_address`]: the address that rules take a client by.
+//! - [`client_address`]: the address by which rules know a client.
 
 #![forbid(unsafe_code)]
 

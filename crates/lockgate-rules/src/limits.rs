@@ -1,17 +1,16 @@
-//! What clients are held to: how often requests may come, how quickly bytes must and may move, and
-//! what one connection may ask for over HTTP/2.
+//! Limits on clients: rate limits, minimum rates, bandwidth, and limits of an HTTP/2 connection.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-/// The limit of the requests of a route.
+/// The rate limit of a route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RateLimit {
-    /// So many requests, at least 1, …
+    /// Requests in each `every`, at least 1.
     pub count: u32,
-    /// … in each such time.
+    /// The time in which `count` requests may come.
     pub every: Duration,
-    /// The property by which requests are counted apart.
+    /// The property by which requests are counted.
     pub per: LimitScope,
     /// Requests that may come at once, at least 1.
     pub burst: u32,
@@ -19,38 +18,38 @@ pub struct RateLimit {
     pub status: u16,
 }
 
-/// The property by which the requests under a limit are counted apart.
+/// The property by which a rate limit counts requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LimitScope {
     /// The client's address (IPv6: its /64).
     Client,
-    /// The value of this field; the client's address where there is none.
+    /// The value of this field; the client's address if the field is missing.
     Header(String),
-    /// None: all requests of the route together.
+    /// No property: all requests of the route share one count.
     Route,
 }
 
-/// Minimum rates of a client, measured only while it is waited for.
+/// Minimum rates of a client, measured only while Lockgate waits for that client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MinRates {
-    /// Bytes a second of a request body that is due; `None` is none.
+    /// Bytes per second of a request body; `None` is no minimum.
     pub min_in: Option<u64>,
-    /// Bytes a second that a client takes of what is held for it; `None` is none.
+    /// Bytes per second of a response that the client takes; `None` is no minimum.
     pub min_out: Option<u64>,
-    /// The time for which it may stay below.
+    /// The time for which the rate may be lower.
     pub grace: Duration,
 }
 
-/// The rates that the bytes of one table are held to.
+/// The bandwidth limits of one table of the configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ShapeRates {
-    /// Of each connection of a client; in a `[tunnel]` table of each tunnel.
+    /// The limit of each client connection; in a `[tunnel]` table, of each tunnel.
     pub per_connection: Directions,
-    /// Of all connections of one client address (IPv6: each /64).
+    /// The limit of all connections of one client address together (IPv6: of a /64).
     pub per_client: Directions,
-    /// Of each user of a `[tunnel]` table that asks for a password; else none.
+    /// The limit of each user, in a `[tunnel]` table with passwords; elsewhere none.
     pub per_user: Directions,
-    /// Of all clients.
+    /// The limit of all clients together.
     pub total: Directions,
 }
 
@@ -61,7 +60,7 @@ impl ShapeRates {
     }
 }
 
-/// Bytes a second in each direction; `None` is no limit.
+/// Bytes per second in each direction; `None` is no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Directions {
     /// From clients.
@@ -70,30 +69,32 @@ pub struct Directions {
     pub sent: Option<NonZeroU64>,
 }
 
-/// What one client connection may ask for over HTTP/2.
+/// The limits of one client connection over HTTP/2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Http2 {
-    /// Requests at once, from 1 to 10,000 (SETTINGS_MAX_CONCURRENT_STREAMS).
+    /// Concurrent requests, from 1 to 10,000 (SETTINGS_MAX_CONCURRENT_STREAMS).
     pub streams: u32,
-    /// Bytes of one request body that may come before its endpoint has taken them, from 64 KiB to
-    /// 2 GB (SETTINGS_INITIAL_WINDOW_SIZE). Never more than `connection_window`.
+    /// Bytes of one request body that the client may send ahead of the endpoint, from 64 KiB to 2
+    /// GB (SETTINGS_INITIAL_WINDOW_SIZE). At most `connection_window`.
     pub window: u32,
-    /// The same for all bodies of the connection together, from 64 KiB to 2 GB.
+    /// The same for all request bodies of the connection together, from 64 KiB to 2 GB.
     pub connection_window: u32,
-    /// Requests that are taken back or broken. More end the connection with ENHANCE_YOUR_CALM.
+    /// Streams that end with an error or a client's RST_STREAM. More end the connection with
+    /// ENHANCE_YOUR_CALM.
     pub resets: Allowance,
-    /// Frames that carry nothing for a request. More end the connection with ENHANCE_YOUR_CALM.
+    /// Control frames, which carry no data of a request. More end the connection with
+    /// ENHANCE_YOUR_CALM.
     pub control: Allowance,
 }
 
-/// The number of times that something may happen on one connection: a bucket of `burst` that is
-/// filled with `count` in each `every`.
+/// A token bucket for events on one connection: it holds `burst` tokens and gains `count` in each
+/// `every`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allowance {
-    /// So often, at least 1, …
+    /// Events in each `every`, at least 1.
     pub count: u32,
-    /// … in each such time.
+    /// The time in which `count` tokens are added.
     pub every: Duration,
-    /// How often at once, at least 1.
+    /// Events that may happen at once, at least 1.
     pub burst: u32,
 }

@@ -1,16 +1,17 @@
-//! Media types as rules name them: one, or all with the same beginning.
+//! Media ranges: one media type, or all subtypes of a type.
 
-/// In small letters, without parameters.
+/// A media range, in lower case and without parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MediaRange {
-    /// `text/css`.
+    /// One media type: `text/css`.
     Exact(String),
-    /// `text` of `text/*`.
+    /// All subtypes of a type: `text` for `text/*`.
     Under(String),
 }
 
 impl MediaRange {
-    /// Whether the value of a Content-Type is in it; parameters do not count (RFC 9110 §8.3.1).
+    /// Whether the value of a Content-Type is in this range; parameters are ignored (RFC 9110
+    /// §8.3.1).
     pub fn matches(&self, content_type: &[u8]) -> bool {
         let essence = content_type
             .split(|byte| *byte == b';')

@@ -1,20 +1,20 @@
-//! Which media type a file has.
+//! Media types of files.
 
 use lockgate_http::media_type;
 
 use crate::pattern::Pattern;
 
-/// Media types of a route's own.
+/// The media types that a route configures for its files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FileTypes {
-    /// By the path of the request, the more specific before the less: the first that matches holds.
+    /// Media types by request path, the more specific pattern first; the first match applies.
     pub paths: Vec<(Pattern, String)>,
-    /// By what follows the last dot of the name, in small letters.
+    /// Media types by extension, in lower case.
     pub extensions: Vec<(String, String)>,
 }
 
 impl FileTypes {
-    /// That of a file at `at`, which was found for `path`.
+    /// The media type of the file `at` that was found for the request path `path`.
     pub fn of(&self, path: &[u8], at: &[u8]) -> &str {
         if let Some((_, media_type)) = self.paths.iter().find(|(pattern, _)| pattern.matches(path))
         {

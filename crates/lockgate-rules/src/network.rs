@@ -1,23 +1,23 @@
-//! Networks: an address with the number of its leading bits that count.
+//! IP networks in CIDR notation.
 //!
 //! The errors hold no text of the input.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A network: an address and how many of its leading bits count.
+/// A network: an address and a prefix length in bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Cidr {
     addr: IpAddr,
     prefix: u8,
 }
 
-/// What is wrong with a network.
+/// Why a text is no network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CidrError {
-    /// No IP address.
+    /// The address is no IP address.
     BadAddress,
-    /// No number that can be the length of a prefix.
+    /// The prefix length is no number from 0 to `max`.
     BadPrefix {
         /// The longest prefix.
         max: u8,
@@ -30,10 +30,10 @@ pub enum CidrError {
 }
 
 impl Cidr {
-    /// Reads `10.0.0.0/8`, `2001:db8::/32` or one address.
+    /// Parses `10.0.0.0/8`, `2001:db8::/32` or a single address.
     ///
     /// # Errors
-    /// When it is none of these, or has bits beyond the prefix.
+    /// When the text is none of these, or has bits beyond the prefix.
     pub fn parse(text: &str) -> Result<Cidr, CidrError> {
         let (addr, prefix) = match text.split_once('/') {
             Some((addr, prefix)) => (addr, Some(prefix)),
@@ -64,26 +64,26 @@ impl Cidr {
         }
     }
 
-    /// The network of an address and the length of a prefix; one longer than the address is the
-    /// address itself.
+    /// The network of an address with this prefix length; a prefix longer than the address stands
+    /// for the single address.
     pub fn of(addr: IpAddr, prefix: u8) -> Cidr {
         let prefix = prefix.min(width(addr));
         let addr = masked(addr, prefix);
         Cidr { addr, prefix }.mapped_as_v4()
     }
 
-    /// Its first address.
+    /// The first address.
     pub fn addr(&self) -> IpAddr {
         self.addr
     }
 
-    /// How many leading bits count.
+    /// The prefix length in bits.
     pub fn prefix(&self) -> u8 {
         self.prefix
     }
 
-    /// Whether the address lies in this network. An IPv4 address mapped into IPv6 (`::ffff:a.b.c.d`,
-    /// as dual-stack listeners report it) counts as the IPv4 address.
+    /// Whether the address lies in this network. An IPv4-mapped IPv6 address (`::ffff:a.b.c.d`, as
+    /// dual-stack listeners report it) counts as the IPv4 address.
     pub fn contains(&self, ip: IpAddr) -> bool {
         let ip = ip.to_canonical();
         width(ip) == width(self.addr) && masked(ip, self.prefix) == self.addr

@@ -1,8 +1,9 @@
-//! Patterns of decoded paths, as routes and rules are configured with them: `/a`, `/a/{id}`, `/a/*`.
+//! Patterns of decoded paths, for routes and rules: `/a`, `/a/{id}`, `/a/*`.
 //!
-//! The one parser of them. Does not choose among patterns: the router does. Errors hold no text of
-//! the input. Parts are found by counting slashes, so they are the same ones in the raw path as in
-//! the decoded one: an escaped slash is refused before routing (`lockgate_http::target::decode`).
+//! This is their only parser. It does not choose among patterns: the router does. Errors hold no
+//! text of the input. Segments are found by counting slashes, so that they are the same in the raw
+//! path and in the decoded one: an escaped slash is refused before routing
+//! (`lockgate_http::target::decode`).
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -13,53 +14,53 @@ use lockgate_http::h1::parse::is_token;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pattern {
     segments: Vec<Segment>,
-    /// Whether it ends in `/*`.
+    /// Whether the pattern ends in `/*`.
     below: bool,
 }
 
 /// The text between two slashes of a pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Segment {
-    /// A fixed text; empty behind the last slash of `/a/`.
+    /// A fixed text; empty after the last slash of `/a/`.
     Literal(Box<str>),
-    /// Any one segment that is not empty, by a name.
+    /// A parameter, with its name: any one segment that is not empty.
     Param(Box<str>),
 }
 
-/// The key of a `path` table: a pattern, perhaps after a method.
+/// The key of a `path` table: a pattern, optionally after a method.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathKey {
-    /// The only method, in capitals; `None` is any.
+    /// The only method, in capitals; `None` is every method.
     pub method: Option<String>,
-    /// The paths.
+    /// The pattern.
     pub pattern: Pattern,
 }
 
 /// Why a text is no pattern, or no key of a `path` table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PatternError {
-    /// Nothing at all.
+    /// The text is empty.
     Empty,
-    /// Paths begin with a slash.
+    /// The pattern begins with no slash.
     NoSlash,
-    /// No token before the path.
+    /// The text before the path is no method.
     BadMethod,
-    /// A method in small letters.
+    /// The method is in lower case.
     LowerMethod,
-    /// A star that is not the whole of the last segment.
+    /// A star is not the whole of the last segment.
     InnerStar,
-    /// A brace that is not around a whole segment, or a name of other characters than letters,
-    /// digits and `_`.
+    /// A brace is not around a whole segment, or a name has characters other than letters, digits
+    /// and `_`.
     BadParam,
-    /// Two parameters of one name.
+    /// Two parameters have the same name.
     SameParam,
-    /// A parameter with the name of a placeholder.
+    /// A parameter has the name of a placeholder.
     Reserved,
-    /// Two slashes in a row, which a request's path never has when it is compared.
+    /// Two slashes follow each other; request paths are merged before they are matched.
     EmptySegment,
-    /// `.` or `..`, which are resolved or refused before.
+    /// A segment is `.` or `..`; these are resolved or refused before paths are matched.
     DotSegment,
-    /// A percent sign: paths are decoded before.
+    /// A percent sign; paths are decoded before they are matched.
     Percent,
     /// A query or fragment.
     Query,
@@ -68,7 +69,7 @@ pub enum PatternError {
 }
 
 impl PatternError {
-    /// The mistake in a few words, without the text.
+    /// The mistake in a few words, without the input.
     pub fn reason(self) -> &'static str {
         match self {
             Self::Empty => "it is empty",
@@ -100,10 +101,10 @@ pub enum Overlap {
 }
 
 impl PathKey {
-    /// Reads a pattern, perhaps after a method and a space: `/x`, `POST /x`.
+    /// Parses a pattern, optionally after a method and a space: `/x`, `POST /x`.
     ///
     /// # Errors
-    /// When either is none.
+    /// When the method or the pattern is invalid.
     pub fn parse(text: &str) -> Result<Self, PatternError> {
         let (method, path) = match text.split_once(' ') {
             Some((method, path)) if !method.starts_with('/') => (Some(method), path.trim_start()),
@@ -124,17 +125,16 @@ impl PathKey {
 }
 
 impl Pattern {
-    /// Reads a pattern. Its text is that of the decoded path: `/é`, not `/%C3%A9`.
+    /// Parses a pattern. It is written as the decoded path: `/é`, not `/%C3%A9`.
     ///
-    /// - `/a` is this path and no other; `/a/` is another one.
-    /// - `/a/{id}/b`: a parameter is exactly one segment, which is not empty.
-    /// - `/a/*` is every path below `/a/`, and `/a/` and `/a` themselves: a rule for `/admin/*`
-    ///   that let `/admin` go by would surprise more people than one that takes it. An exact `/a`
-    ///   still goes first.
+    /// - `/a` matches this path only, not `/a/`.
+    /// - `/a/{id}/b`: a parameter matches exactly one segment that is not empty.
+    /// - `/a/*` matches every path below `/a/`, and `/a/` and `/a` themselves: a rule for
+    ///   `/admin/*` should not leave `/admin` open. A pattern `/a` is more specific.
     ///
     /// # Errors
-    /// When it begins with no slash, has a star or a brace elsewhere, or is such that no request's
-    /// path could match it.
+    /// When the pattern begins with no slash, has a star or brace elsewhere, or can match no
+    /// request path.
     pub fn parse(text: &str) -> Result<Self, PatternError> {
         if text.is_empty() {
             return Err(PatternError::Empty);
@@ -179,7 +179,7 @@ impl Pattern {
         })
     }
 
-    /// The pattern of every path.
+    /// The pattern `/*`, which matches every path.
     pub fn everything() -> Self {
         Self {
             segments: Vec::new(),
@@ -187,7 +187,7 @@ impl Pattern {
         }
     }
 
-    /// The text before `/*`, or all of it.
+    /// The text before `/*`, or the whole text.
     pub(crate) fn prefix(&self) -> String {
         let mut text = self.to_string();
         if self.below {
@@ -196,8 +196,8 @@ impl Pattern {
         text
     }
 
-    /// The pattern of one decoded path, or of all that is below it: no character means more
-    /// than itself. `path` has no slash at its end where `below`.
+    /// The pattern of one decoded path, or with `below` of all paths below it. No character of
+    /// `path` is special; with `below` it ends without a slash.
     pub fn literal(path: &str, below: bool) -> Self {
         // Of "" nothing is left, and of "/" one empty segment.
         let segments = path.split('/').skip(1);
@@ -208,18 +208,18 @@ impl Pattern {
         }
     }
 
-    /// Whether it ends in `/*`, so that there is a rest behind its prefix.
+    /// Whether the pattern ends in `/*`.
     pub fn is_prefix(&self) -> bool {
         self.below
     }
 
-    /// The prefix before `/*` and the segments of the path: the smaller the more specific, of
-    /// patterns without parameters.
+    /// The rank of a pattern without parameters: of two that match, the smaller rank is more
+    /// specific.
     pub fn specificity(&self) -> (bool, Reverse<usize>) {
         (self.below, Reverse(self.segments.len()))
     }
 
-    /// The names of its parameters, from the left.
+    /// The names of the parameters, from left to right.
     pub fn params(&self) -> impl Iterator<Item = &str> {
         self.segments.iter().filter_map(|segment| match segment {
             Segment::Literal(_) => None,
@@ -227,8 +227,8 @@ impl Pattern {
         })
     }
 
-    /// Splits a path that matches, raw or decoded, into the prefix and the rest, which is empty or
-    /// begins with a slash. Without `/*` at the end the rest is empty.
+    /// Splits a matching path, raw or decoded, into the prefix and the rest. The rest is empty or
+    /// begins with a slash; for a pattern without `/*` it is empty.
     pub fn split<'p>(&self, path: &'p [u8]) -> (&'p [u8], &'p [u8]) {
         if self.below {
             split_behind(path, self.segments.len())
@@ -237,7 +237,7 @@ impl Pattern {
         }
     }
 
-    /// Whether it matches a decoded path.
+    /// Whether a decoded path matches.
     pub fn matches(&self, path: &[u8]) -> bool {
         let mut segments = path
             .strip_prefix(b"/")
@@ -254,24 +254,25 @@ impl Pattern {
         all && (self.below || segments.next().is_none())
     }
 
-    /// Which segment a parameter is.
+    /// The index of the segment that a parameter matches.
     pub(crate) fn position(&self, name: &str) -> Option<usize> {
         let is_it =
             |segment: &Segment| matches!(segment, Segment::Param(found) if **found == *name);
         self.segments.iter().position(is_it)
     }
 
-    /// How many segments it has before `/*`, if it ends in that.
+    /// The number of segments before `/*`; `None` without `/*`.
     pub fn prefix_depth(&self) -> Option<usize> {
         self.below.then_some(self.segments.len())
     }
 
-    /// Its segments, without the `*` at the end.
+    /// The segments, without a final `*`.
     pub fn segments(&self) -> &[Segment] {
         &self.segments
     }
 
-    /// Compares patterns of one kind; of two kinds, or of two depths, one always goes first.
+    /// Compares patterns of the same kind and depth. Between two kinds or depths there is always an
+    /// order.
     pub fn overlap(&self, other: &Self) -> Overlap {
         if self.below != other.below || self.segments.len() != other.segments.len() {
             return Overlap::None;
@@ -300,7 +301,7 @@ impl Pattern {
         }
     }
 
-    /// A path that matches both, if they overlap.
+    /// A path that matches both patterns, if they overlap.
     pub fn example(&self, other: &Self) -> String {
         let mut path = String::new();
         for pair in self.segments.iter().zip(&other.segments) {
@@ -349,8 +350,8 @@ impl fmt::Display for Pattern {
     }
 }
 
-/// Splits a path behind its first `count` segments. Slashes in a row are one, as they were when
-/// the pattern was found.
+/// Splits a path after its first `count` segments. Several slashes in a row count as one, as they
+/// did when the pattern was matched.
 pub(crate) fn split_behind(path: &[u8], count: usize) -> (&[u8], &[u8]) {
     let begins = |at: &usize| *at == 0 || path[at - 1] != b'/';
     match memchr::memchr_iter(b'/', path).filter(begins).nth(count) {
@@ -359,7 +360,7 @@ pub(crate) fn split_behind(path: &[u8], count: usize) -> (&[u8], &[u8]) {
     }
 }
 
-/// One segment of a path; empty where there are not so many.
+/// One segment of a path; empty if the path has fewer.
 pub(crate) fn nth_segment(path: &[u8], at: usize) -> &[u8] {
     let (_, rest) = split_behind(path, at);
     let rest = rest

@@ -1,17 +1,17 @@
-//! Settings of pools: when an endpoint is left alone, how requests are tried again and wait, and how
-//! long connections are kept.
+//! Settings of pools: ejection of endpoints, retries, the queue, idle connections and sticky
+//! sessions.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// The conditions on which an endpoint that keeps failing is ejected.
+/// The conditions for the ejection of a failing endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Eject {
-    /// Failures in a row, from 1 to 100.
+    /// Consecutive failures, from 1 to 100.
     pub errors: u8,
-    /// The time for which it is left alone.
+    /// The time for which the endpoint is ejected.
     pub time: Duration,
-    /// Responses that are failures; mostly none.
+    /// Statuses that count as failures; usually none.
     pub statuses: ServerErrors,
 }
 
@@ -25,7 +25,7 @@ impl Default for Eject {
     }
 }
 
-/// A set of statuses from 500 to 599; others are never in it.
+/// A set of statuses from 500 to 599; it holds no others.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ServerErrors(u128);
 
@@ -33,17 +33,17 @@ impl ServerErrors {
     /// The empty set.
     pub const NONE: Self = Self(0);
 
-    /// Whether this one is in it.
+    /// Whether this status is in the set.
     pub fn has(self, status: u16) -> bool {
         self.0 & Self::bit(status) != 0
     }
 
-    /// Whether none is in it.
+    /// Whether the set is empty.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// The statuses in it, as ranges that do not touch.
+    /// The statuses of the set, as ranges with gaps between them.
     pub fn ranges(self) -> Vec<RangeInclusive<u16>> {
         let mut ranges: Vec<RangeInclusive<u16>> = Vec::new();
         for status in (500..600).filter(|status| self.has(*status)) {
@@ -74,9 +74,9 @@ impl FromIterator<u16> for ServerErrors {
 /// The queue of a pool when all of its endpoints are at their `max`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Queue {
-    /// Requests that may wait at once, for the process; 0 is none.
+    /// Requests that may wait at once, for the whole process; 0 is no queue.
     pub max: usize,
-    /// The time that each may wait.
+    /// The time that a request may wait.
     pub wait: Duration,
 }
 
@@ -89,15 +89,15 @@ impl Default for Queue {
     }
 }
 
-/// The limits of connections that are kept for reuse.
+/// The limits of idle connections to endpoints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IdleSettings {
-    /// Idle connections to each endpoint, in each worker; more are closed when they have been idle
-    /// for a second. 0 keeps none.
+    /// Idle connections to each endpoint that a worker keeps; further ones are closed after one
+    /// idle second. 0 keeps none.
     pub max: usize,
-    /// The time without a request after which one is closed.
+    /// The idle time after which a connection is closed.
     pub age: Duration,
-    /// The requests after which one is closed.
+    /// The number of requests after which a connection is closed.
     pub requests: u64,
 }
 
@@ -111,18 +111,18 @@ impl Default for IdleSettings {
     }
 }
 
-/// Repeated attempts of one request.
+/// The retries of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retry {
-    /// Attempts beyond the first; 0 is none.
+    /// Attempts after the first; 0 is no retry.
     pub times: u32,
-    /// Of a hundred requests to the pool so many may be tried again: where all fail, more attempts
-    /// only add load.
+    /// The share of a pool's requests that may be retried, in percent: when every endpoint fails,
+    /// retries only add load.
     pub budget: u8,
 }
 
 impl Retry {
-    /// No attempt beyond the first.
+    /// No retries.
     pub const NEVER: Self = Self {
         times: 0,
         budget: 0,
@@ -138,18 +138,18 @@ impl Default for Retry {
     }
 }
 
-/// The property by which clients are told apart. Where a request has none, or an empty one, it is
-/// the client's address.
+/// The property by which sticky sessions and hashes know a client. A request without it, or with an
+/// empty one, counts by the client's address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HashKey {
-    /// Their address; of IPv6 the /64, within which a client takes another one every day (RFC
+    /// The client's address; of IPv6 the /64, within which a client changes its address daily (RFC
     /// 8981).
     Client,
-    /// The name that they ask for by SNI.
+    /// The name in SNI.
     Sni,
-    /// The value of a field, the first where there are several.
+    /// The value of a field; of several lines, the first.
     Header(String),
-    /// The value of a cookie, the first where there are several.
+    /// The value of a cookie; of several, the first.
     Cookie(String),
 }
 

@@ -1,16 +1,16 @@
-//! PROXY headers: the one that a client's connection begins with, the one that an endpoint is sent.
+//! PROXY headers: received from clients' proxies, and sent to endpoints.
 
 /// A version of the PROXY protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProxyVersion {
-    /// The line of text.
+    /// Version 1, a line of text.
     V1,
-    /// The binary header, with TLVs.
+    /// Version 2, binary, with TLVs.
     V2,
 }
 
 impl ProxyVersion {
-    /// The word for it in a configuration: `v1`, `v2`.
+    /// The word in the configuration: `v1`, `v2`.
     pub fn name(self) -> &'static str {
         match self {
             Self::V1 => "v1",
@@ -19,19 +19,19 @@ impl ProxyVersion {
     }
 }
 
-/// Whether a listener's clients come through a proxy that tells their address.
+/// Whether connections of a listener begin with a PROXY header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AcceptProxy {
-    /// They do not: a header would be data.
+    /// Never: a header would count as data.
     Never,
-    /// Those from trusted addresses may.
+    /// Optional, from trusted addresses.
     Optional,
-    /// All do, from trusted addresses; a connection without a header is closed.
+    /// Always, from trusted addresses; a connection without a header is closed.
     Require,
 }
 
 impl AcceptProxy {
-    /// The word for it in a configuration; `never` for `false`.
+    /// The word in the configuration; `never` for `false`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Never => "never",
@@ -41,18 +41,18 @@ impl AcceptProxy {
     }
 }
 
-/// The PROXY header that an endpoint is sent.
+/// The PROXY header that endpoints receive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SentHeader {
-    /// One of our own.
+    /// A header that Lockgate writes.
     Own(ProxyVersion),
-    /// The one that has come, as it came. Where none has, or it is not believed, one of version 2
-    /// of our own: a header that the client wrote would be believed.
+    /// The received header, unchanged. Without a trusted one, Lockgate writes its own of version 2:
+    /// an untrusted header from a client would be believed by the endpoint.
     Pass,
 }
 
 impl SentHeader {
-    /// The word for it in a configuration: `v1`, `v2`, `pass`.
+    /// The word in the configuration: `v1`, `v2`, `pass`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Own(version) => version.name(),

@@ -1,7 +1,7 @@
-//! Redirects by path, of which there may be a hundred thousand.
+//! Redirects by path, up to a hundred thousand of them.
 //!
-//! A look-up asks for the whole path, and then for its beginnings of as many segments as some
-//! redirect has: its cost depends on the redirects, not on the path.
+//! A look-up tries the whole path, then its prefixes of as many segments as any redirect has. Its
+//! cost depends on the redirects, not on the length of the path.
 
 use std::collections::HashMap;
 
@@ -10,23 +10,24 @@ use foldhash::fast::RandomState;
 use crate::pattern::{Pattern, split_behind};
 use crate::template::Template;
 
-/// Paths and where they lead. Found as routes are: the exact one, else the longest prefix.
+/// Redirects by path. The exact path applies, else the longest prefix, as with routes.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RedirectMap {
-    /// By the whole path.
+    /// Redirects of one path, by that path.
     exact: RedirectTargets,
-    /// By what is before `/*`.
+    /// Redirects of all paths below a prefix, by that prefix.
     below: RedirectTargets,
-    /// How many segments the keys of `below` have, each number once, the highest first.
+    /// The numbers of segments in the keys of `below`, descending and without duplicates.
     depths: Vec<usize>,
 }
 
-/// A router's table takes three times the memory: here are no parameters and no methods.
+/// A map of its own: a router's table also has parameters and methods, and takes three times the
+/// memory.
 type RedirectTargets = HashMap<Box<[u8]>, (Template, u16), RandomState>;
 
 impl RedirectMap {
-    /// Adds a redirect; `from` has no parameters, and `to` is a template for [`Purpose::Redirect`]
-    /// and for `from`. Returns whether it is the first for its path.
+    /// Adds a redirect; returns whether it is the first for its path. `from` has no parameters, and
+    /// `to` is a template for [`Purpose::Redirect`] and for `from`.
     ///
     /// [`Purpose::Redirect`]: crate::Purpose::Redirect
     pub fn insert(&mut self, from: &Pattern, to: Template, status: u16) -> bool {
@@ -48,20 +49,19 @@ impl RedirectMap {
         self.exact.len() + self.below.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no redirects.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Where a decoded path leads in which no slashes follow each other, and with which status.
+    /// The redirect for a decoded path: its template and status. Slashes of the path are merged.
     pub fn find(&self, path: &[u8]) -> Option<(&Template, u16)> {
         let (to, status) = self.exact.get(path).or_else(|| self.longest(path))?;
         Some((to, *status))
     }
 
     fn longest(&self, path: &[u8]) -> Option<&(Template, u16)> {
-        // Of a path with fewer segments all of it is looked for, which is as long as a prefix of it
-        // can be.
+        // A path with fewer segments is looked up whole: no prefix of it is longer.
         self.depths
             .iter()
             .find_map(|&depth| self.below.get(split_behind(path, depth).0))

@@ -1,12 +1,12 @@
-//! The log of a site's requests.
+//! The access log of a site.
 
-/// The log that a site's requests are written to.
+/// The access log that a site's requests go to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SiteLog {
-    /// That of the process, if there is one.
+    /// The access log of the process, if it has one.
     Shared,
-    /// None.
+    /// No access log.
     Off,
-    /// One of those that sites have, by its number.
+    /// An access log of sites, by its index.
     Own(usize),
 }

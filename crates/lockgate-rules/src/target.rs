@@ -1,18 +1,19 @@
-//! The target that goes to the origin: as received, without its prefix, or by a template.
+//! The request target that is sent to the origin: as received, without its prefix, or from a
+//! template.
 
 use crate::pattern::Pattern;
 use crate::template::{RequestValues, Template};
 
-/// What a route does to the target.
+/// The change of the request target by a route.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum TargetRewrite {
-    /// Every byte goes on as received.
+    /// Unchanged.
     #[default]
     None,
-    /// What the pattern has before `/*` is left out, every other byte goes on as received: of
-    /// `/api/*`, `/api/v1` becomes `/v1`, `/api/` and `/api` become `/`.
+    /// Without the text that the pattern has before `/*`, otherwise unchanged: with `/api/*`,
+    /// `/api/v1` becomes `/v1`, and `/api/` and `/api` become `/`.
     StripPrefix,
-    /// Made anew, by a template for [`Purpose::Target`](crate::Purpose::Target).
+    /// Rendered from a template for [`Purpose::Target`](crate::Purpose::Target).
     Template(Template),
 }
 
@@ -22,7 +23,7 @@ impl TargetRewrite {
         let path = match self {
             Self::None => values.path,
             Self::StripPrefix => match pattern.split(values.path) {
-                // A pattern without a star has no prefix that could be left out.
+                // A pattern without a star has no prefix to remove.
                 _ if !pattern.is_prefix() => values.path,
                 (_, []) => b"/",
                 (_, rest) => rest,
@@ -36,7 +37,7 @@ impl TargetRewrite {
         }
     }
 
-    /// The new target of a request that matched `pattern`, where there is one.
+    /// The new target of a request that matched `pattern`; `None` if it is unchanged.
     pub fn rewritten(&self, pattern: &Pattern, values: &RequestValues<'_>) -> Option<Vec<u8>> {
         (*self != Self::None).then(|| {
             let mut target = Vec::new();
@@ -45,7 +46,7 @@ impl TargetRewrite {
         })
     }
 
-    /// What was left out at the front of the path, which the origin's answers do not know of.
+    /// The removed prefix of the path. URLs in the origin's responses lack it.
     pub fn stripped<'p>(&self, pattern: &Pattern, path: &'p [u8]) -> &'p [u8] {
         match self {
             Self::StripPrefix if pattern.is_prefix() => pattern.split(path).0,

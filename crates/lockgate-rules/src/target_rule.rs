@@ -1,4 +1,4 @@
-//! Rules of tunnels: the targets that they may lead to, and those that they may not.
+//! Rules for the targets of tunnels.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -6,21 +6,21 @@ use std::ops::RangeInclusive;
 use crate::host_pattern::HostPattern;
 use crate::network::Cidr;
 
-/// One line of `allow` or `deny`.
+/// One entry of `allow` or `deny`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TargetRule {
     /// The hosts.
     pub named: TargetName,
-    /// Their ports; never empty, and without 0.
+    /// The ports; never empty, and without 0.
     pub ports: Vec<RangeInclusive<u16>>,
 }
 
-/// How a rule names hosts.
+/// The hosts of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TargetName {
-    /// By their names; never an IP address.
+    /// Names; never an IP address.
     Host(HostPattern),
-    /// By their addresses.
+    /// Addresses.
     Network(Cidr),
 }
 

@@ -1,29 +1,31 @@
-//! Texts with placeholders, as redirects, rewritten targets, fields and short responses have them.
+//! Templates: texts with placeholders, for redirects, rewritten targets, fields and short
+//! responses.
 //!
-//! The one parser of them. Read once when the configuration is; rendering copies, and escapes what
-//! would mean more in its place than it did where it came from. A template decides the shape of a
-//! URL, a request only fills in parts of it.
+//! This is their only parser. A template is parsed once, with the configuration. Rendering copies
+//! text, and escapes characters of the request that would have a special meaning in their new
+//! place. The template decides the shape of a URL; a request only fills in parts of it.
 
 use std::io::Write;
 
 use crate::client_address::ClientAddress;
 use crate::pattern::{Pattern, Segment, nth_segment, split_behind};
 
-/// The use of a template, which decides what may stand in it and how values are escaped.
+/// The use of a template. It decides which placeholders are allowed and how values are escaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// The path of a file, for a request that asks for another: begins with a slash.
+    /// The path of a file to serve instead of the requested one; begins with a slash.
     File,
-    /// A request's new target: begins with a slash.
+    /// A new request target; begins with a slash.
     Target,
     /// The URL of a redirect: a path or an `http(s)://` URL.
     Redirect,
-    /// A field's value or a body.
+    /// The value of a field, or a body.
     Text,
 }
 
 impl Purpose {
-    /// The placeholders that every request fills in, beside `{*}` and the parameters of the route.
+    /// The placeholders with a value for every request, beside `{*}` and the parameters of the
+    /// route.
     pub fn placeholders(self) -> &'static [&'static str] {
         match self {
             Self::File => &["path"],
@@ -34,22 +36,21 @@ impl Purpose {
     }
 }
 
-/// What a request has to fill in.
+/// The values of placeholders for one request.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestValues<'a> {
     /// The raw path as received.
     pub path: &'a [u8],
     /// The raw query, without its question mark.
     pub query: Option<&'a [u8]>,
-    /// The host that was asked for, as routing sees it: without port. Never empty: of `https://` without a host a browser
-    /// takes the path's first segment for one. Where a request names none (HTTP/1.0), the address
-    /// that it came to.
+    /// The requested host, without port; never empty, since in `https:///x` a browser takes `x` for
+    /// the host. For a request without a host (HTTP/1.0), the address that it was received on.
     pub host: &'a str,
-    /// Whether the client came over TLS.
+    /// Whether the client's connection uses TLS.
     pub secure: bool,
-    /// The method as sent.
+    /// The method as received.
     pub method: &'a [u8],
-    /// The client, after rules of trust.
+    /// The client, with trusted proxies taken into account.
     pub client: ClientAddress,
     /// The request's id.
     pub id: &'a [u8],
@@ -64,33 +65,33 @@ impl RequestValues<'_> {
 /// Why a text is no template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TemplateError {
-    /// No placeholder of this name, or not for this purpose, and no parameter of the route.
+    /// The placeholder does not exist, or not for this purpose, and is no parameter of the route.
     Unknown(String),
-    /// `{*}` where the route's path has no star.
+    /// The route's path has no star for `{*}`.
     NoRest,
-    /// An opening brace in a URL without a closing one.
+    /// An opening brace in a URL has no closing one.
     Open,
-    /// A closing brace in a URL without an opening one.
+    /// A closing brace in a URL has no opening one.
     Brace,
-    /// A target that begins with no slash, or a redirect that begins with neither one slash nor
-    /// `http(s)://`.
+    /// A target begins with no slash, or a redirect with neither one slash nor `http(s)://`.
     Start,
-    /// A redirect to a URL without a host: a browser takes the path's first segment for one.
+    /// A redirect has a URL without a host: a browser takes the first segment of the path for the
+    /// host.
     NoHost,
-    /// A part of the path where the host is: a link's author could choose the host.
+    /// A part of the path stands in the host: the author of a link could choose the host.
     InHost(String),
-    /// A fragment, which never goes to a server.
+    /// A fragment, which is never sent to a server.
     Fragment,
     /// A control character in a URL.
     Control,
 }
 
 impl TemplateError {
-    /// The mistake in a few words, without the text.
+    /// The mistake in a few words, without the input.
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::Unknown(_) => "a placeholder stands for nothing",
-            Self::NoRest => "`{*}` stands for nothing: the path has no `*`",
+            Self::Unknown(_) => "a placeholder has no value here",
+            Self::NoRest => "`{*}` has no value: the path has no `*`",
             Self::Open => "the closing brace is missing",
             Self::Brace => "a brace in a URL is written %7B or %7D",
             Self::Start => "it begins neither with `/` nor with `https://`",
@@ -104,11 +105,11 @@ impl TemplateError {
     }
 }
 
-/// A text with placeholders.
+/// A parsed template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
     pieces: Vec<TemplatePiece>,
-    /// Whether the result could come to begin with two slashes, and then would name another host.
+    /// Whether rendering could begin with two slashes, which would name another host.
     may_lose_host: bool,
 }
 
@@ -116,15 +117,16 @@ pub struct Template {
 enum TemplatePiece {
     Literal(Box<[u8]>),
     Placeholder(Placeholder, UrlPart),
-    /// The request's query with its question mark, where the template has none of its own.
+    /// The request's query with its question mark; used if the template has no query.
     KeptQuery,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Placeholder {
-    /// What `/*` stands for behind so and so many segments, without its first slash.
+    /// The part of the path that `/*` matched, after this many segments and without its first
+    /// slash.
     Rest(usize),
-    /// One segment of the path.
+    /// The segment of the path with this index.
     Segment(usize),
     Path,
     Query,
@@ -135,7 +137,7 @@ enum Placeholder {
     Id,
 }
 
-/// Where in a URL a value comes to stand.
+/// The part of a URL in which a value is placed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum UrlPart {
     Host,
@@ -146,15 +148,16 @@ enum UrlPart {
 }
 
 impl Template {
-    /// Reads a template for a route with this pattern. The parameters of the pattern are placeholders
-    /// too, and go over ours of the same name. In a text, braces around anything else are kept, so
-    /// that JSON need not be escaped.
+    /// Parses a template for a route with this pattern. The pattern's parameters are placeholders
+    /// too, and win over built-in ones of the same name. In [`Purpose::Text`], other braces are
+    /// kept, so that JSON needs no escapes.
     ///
-    /// In a URL, what is no visible ASCII character is escaped; the request's query is kept unless
-    /// the template has a question mark.
+    /// In a URL, all but visible ASCII is escaped; the request's query is kept unless the template
+    /// has a question mark.
     ///
     /// # Errors
-    /// Unknown placeholders, and shapes in which a request could choose more than its part.
+    /// For unknown placeholders, and for shapes in which a request could choose more than its part
+    /// of the URL.
     pub fn parse(text: &str, purpose: Purpose, pattern: &Pattern) -> Result<Self, TemplateError> {
         let mut parser = TemplateParser::new(text, purpose, pattern);
         parser.start(text)?;
@@ -182,12 +185,12 @@ impl Template {
         Ok(parser.finish())
     }
 
-    /// Reads a template for [`Purpose::Text`], which any text is.
+    /// Parses a template for [`Purpose::Text`]; any text is valid.
     pub fn text(text: &str, pattern: &Pattern) -> Self {
         Self::parse(text, Purpose::Text, pattern).expect("braces that mean nothing are text")
     }
 
-    /// The text as it was written, for a route with this pattern.
+    /// The template's source text, for a route with this pattern.
     pub fn written(&self, pattern: &Pattern) -> String {
         let mut text = String::new();
         for piece in &self.pieces {
@@ -211,7 +214,7 @@ impl Template {
         }
     }
 
-    /// Whether what was configured can stand in a field: values that requests fill in always can.
+    /// Whether the literal text is valid in a field. Values of requests always are.
     pub(crate) fn is_field_value(&self) -> bool {
         self.pieces.iter().all(|piece| match piece {
             TemplatePiece::Literal(text) => !text
@@ -221,7 +224,7 @@ impl Template {
         })
     }
 
-    /// Appends the text with what a request has.
+    /// Appends the text with the values of a request.
     pub fn render(&self, values: &RequestValues<'_>, out: &mut Vec<u8>) {
         let start = out.len();
         for piece in &self.pieces {
@@ -242,8 +245,8 @@ impl Template {
     }
 }
 
-/// Leaves one slash of several at the front: a browser takes what follows two for a host, and a
-/// backslash for a slash (CWE-601).
+/// Reduces several slashes at the front to one: a browser takes the text after two slashes for a
+/// host, and a backslash for a slash (CWE-601).
 fn keep_host(out: &mut Vec<u8>, start: usize) {
     let slash = |byte: &&u8| matches!(byte, b'/' | b'\\');
     let surplus = out
@@ -258,7 +261,7 @@ fn keep_host(out: &mut Vec<u8>, start: usize) {
 }
 
 impl Placeholder {
-    /// What stands between the braces.
+    /// The name between the braces.
     fn name<'p>(&self, pattern: &'p Pattern) -> &'p str {
         match self {
             Self::Rest(_) => "*",
@@ -285,7 +288,7 @@ impl Placeholder {
             }
             Self::Segment(at) => escape(nth_segment(values.path, *at), keep, out),
             Self::Path => {
-                // Behind a host, a path that does not begin with a slash would become part of it.
+                // After a host, a path that begins with no slash would become part of the host.
                 if part != UrlPart::Text && !values.path.starts_with(b"/") {
                     out.push(b'/');
                 }
@@ -299,7 +302,7 @@ impl Placeholder {
                 };
                 escape(values.query.unwrap_or_default(), keep, out);
             }
-            // Both have no characters but those that hosts and methods have.
+            // Hosts and methods have no characters that need an escape.
             Self::Host => out.extend_from_slice(values.host.as_bytes()),
             Self::Scheme => out.extend_from_slice(values.scheme().as_bytes()),
             Self::Client => {
@@ -311,7 +314,7 @@ impl Placeholder {
     }
 }
 
-/// Characters that stand for themselves, a bit each.
+/// A set of ASCII characters that need no escape, one bit each.
 #[derive(Debug, Clone, Copy)]
 struct Unescaped(u128);
 
@@ -337,12 +340,13 @@ impl Unescaped {
 }
 
 impl UrlPart {
-    /// What stays as it is of a part of a path. `%` always does: raw paths are escaped already.
+    /// The characters of a path that are not escaped here. `%` never is: raw paths are escaped
+    /// already.
     const fn keeps(self) -> Unescaped {
         const PATH: Unescaped = Unescaped::all_visible_but(b"?#");
-        // Of form data these would begin another pair, or be a space.
+        // In form data these would begin another pair, or stand for a space.
         const QUERY: Unescaped = Unescaped::all_visible_but(b"#&=+;?");
-        // Neither HTML nor a quoted string ends by any of these.
+        // None of these ends an HTML element or a quoted string.
         const TEXT: Unescaped = Unescaped::all_visible_but(b"<>\"'`\\");
         match self {
             Self::Host | Self::Path => PATH,
@@ -352,7 +356,7 @@ impl UrlPart {
         }
     }
 
-    /// What stays of a query in a query.
+    /// The characters of a query that are not escaped in a query.
     const fn keeps_all(self) -> Unescaped {
         Unescaped::all_visible_but(b"#")
     }
@@ -375,21 +379,21 @@ fn escape(text: &[u8], keep: Unescaped, out: &mut Vec<u8>) {
     }
 }
 
-/// The name between the braces that a text begins with, if it looks like one.
+/// The placeholder's name at the beginning of a text, if it has the form of one.
 fn placeholder(text: &str) -> Option<&str> {
     let (name, _) = text.strip_prefix('{')?.split_once('}')?;
     let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     (name == "*" || (!name.is_empty() && name.bytes().all(word))).then_some(name)
 }
 
-/// The text between the braces that a part of a URL begins with.
+/// The text between the braces at the beginning of a part of a URL.
 fn braced(text: &str) -> Result<&str, TemplateError> {
     let inner = text.strip_prefix('{').ok_or(TemplateError::Brace)?;
     let (name, _) = inner.split_once('}').ok_or(TemplateError::Open)?;
     Ok(name)
 }
 
-/// A template while it is read.
+/// A parser of one template.
 struct TemplateParser<'p> {
     purpose: Purpose,
     pattern: &'p Pattern,
@@ -418,7 +422,7 @@ impl<'p> TemplateParser<'p> {
         }
     }
 
-    /// The beginning of the template decides whether there is a host in it.
+    /// Parses the beginning of the template, which decides whether the URL has a host.
     fn start(&mut self, text: &str) -> Result<(), TemplateError> {
         let path = text.starts_with("{path}") || (text.starts_with('/') && !text.starts_with("//"));
         let scheme = ["http://", "https://"];
@@ -435,7 +439,8 @@ impl<'p> TemplateParser<'p> {
                 self.part = UrlPart::Host;
             }
             _ => {
-                // Of a placeholder that is none here, that is the mistake.
+                // If the text begins with a placeholder that is not allowed here, report that
+                // instead.
                 if let Some(name) = placeholder(text) {
                     self.value(name)?;
                 }
@@ -447,14 +452,14 @@ impl<'p> TemplateParser<'p> {
 
     fn literal(&mut self, text: &str) -> Result<(), TemplateError> {
         if self.part == UrlPart::Text {
-            // A body may have lines, but a field's value may not: `HeaderRules` looks at that.
+            // A body may have several lines, a field's value may not; `HeaderRules` checks that.
             self.text.extend_from_slice(text.as_bytes());
             return Ok(());
         }
         if text.bytes().any(|byte| byte.is_ascii_control()) {
             return Err(TemplateError::Control);
         }
-        // Of "https://" the slashes are none of the path's.
+        // The slashes of `https://` do not belong to the path.
         let begins = self.part == UrlPart::Host && self.text.is_empty() && self.pieces.len() < 2;
         let scheme = if begins {
             text.find("://").map_or(0, |at| at + 3)
@@ -478,7 +483,7 @@ impl<'p> TemplateParser<'p> {
         Ok(())
     }
 
-    /// The query belongs before it.
+    /// Adds the request's query before the fragment.
     fn fragment(&mut self) -> Result<(), TemplateError> {
         if matches!(self.purpose, Purpose::Target | Purpose::File) {
             return Err(TemplateError::Fragment);
@@ -497,7 +502,7 @@ impl<'p> TemplateParser<'p> {
         if self.part == UrlPart::Host {
             match value {
                 Placeholder::Host => {}
-                // It begins with a slash, so the host ends here.
+                // The raw path begins with a slash, so that the host ends here.
                 Placeholder::Path => self.part = UrlPart::Path,
                 _ => return Err(TemplateError::InHost(name.to_owned())),
             }

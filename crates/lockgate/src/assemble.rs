@@ -1,5 +1,5 @@
-//! The configuration as it runs, made from the configuration as it was written: the only module that
-//! knows both.
+//! The configuration as it runs, made from the configuration as it was written: the only module
+//! that knows both.
 //!
 //! Reads certificates, keys, authorities, users and pages, and finds every mistake in them at once.
 //! Binds nothing and starts nothing.
@@ -50,8 +50,8 @@ pub(crate) struct Assembly {
     pub(crate) upstreams: Vec<Arc<Pool>>,
     /// The relays by their listeners and pools, in the order of the workers' counters.
     pub(crate) relays: Vec<RelayName>,
-    /// The names that requests are counted by: those of sites in the order of the configuration, then
-    /// those of tunnels.
+    /// The names that requests are counted by: those of sites in the order of the configuration,
+    /// then those of tunnels.
     pub(crate) sites: Vec<String>,
     /// TLS to endpoints, with the name of the pool that it is for.
     pub(crate) connectors: Vec<(String, Arc<Connector>)>,
@@ -163,14 +163,14 @@ pub(crate) struct PlannedListener {
 /// The files that this process may read, beside those that the start may read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReadAccess {
-    /// The same.
+    /// As the start does.
     AsStart,
     /// Fewer: a file that it may not read may still be in order, which is a warning.
     Less,
 }
 
-/// Assembles `config`; mistakes and warnings are added to `report`. `None` when there is a mistake, or
-/// a file that this process may not read.
+/// Assembles `config`; mistakes and warnings are added to `report`. `None` when there is a mistake,
+/// or a file that this process may not read.
 pub(crate) fn assemble(
     config: &Config,
     access: ReadAccess,

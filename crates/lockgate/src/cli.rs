@@ -1,7 +1,7 @@
 //! The command line, parsed into one value.
 //!
-//! Does not read the configuration and runs nothing: `main` acts on [`Command`]. Addresses stay text,
-//! because the configuration parses them, and `proxy` is a configuration of one table.
+//! Does not read the configuration and runs nothing: `main` acts on [`Command`]. Addresses stay
+//! text, because the configuration parses them, and `proxy` is a configuration of one table.
 
 mod compare;
 mod foreign;

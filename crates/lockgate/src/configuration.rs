@@ -61,8 +61,8 @@ impl Configuration {
         self.last_check.load_full()
     }
 
-    /// Checks the file as a start would, logs its mistakes, and keeps the result. Reads files: not for
-    /// a thread that others wait for.
+    /// Checks the file as a start would, logs its mistakes, and keeps the result. Reads files: not
+    /// for a thread that others wait for.
     pub(crate) fn check(&self) {
         let Examination { report, draft, .. } = examine(&self.file, Mode::Serving);
         let errors = report.count(Severity::Error);

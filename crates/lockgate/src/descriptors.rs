@@ -7,8 +7,8 @@ use std::io;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// The most connections that `limits.connections = "auto"` ever means: container runtimes set descriptor
-/// limits of a thousand million, which is no promise of memory for them.
+/// The most connections that `limits.connections = "auto"` ever means: container runtimes set
+/// descriptor limits of a thousand million, which is no promise of memory for them.
 pub(crate) const MOST_CONNECTIONS: usize = 1 << 20;
 
 /// Listeners, logs, the metrics address and its clients, certificate files while they are read.
@@ -56,10 +56,10 @@ pub(crate) fn limit() -> u64 {
 /// The meaning of `limits.connections = "auto"`: the number of relayed connections that fit under
 /// `nofile` open descriptors.
 ///
-/// From `nofile`, 64 and for each worker 4 and its listeners and files (`holds`) are kept for everything
-/// that is not a connection (at most half of `nofile`, so that a tiny limit still serves a client); an
-/// eighth of the rest is left for the pipes of splice, which a connection can do without; every
-/// connection then takes two. Never 0, never above [`MOST_CONNECTIONS`].
+/// From `nofile`, 64 and for each worker 4 and its listeners and files (`holds`) are kept for
+/// everything that is not a connection (at most half of `nofile`, so that a tiny limit still serves
+/// a client); an eighth of the rest is left for the pipes of splice, which a connection can do
+/// without; every connection then takes two. Never 0, never above [`MOST_CONNECTIONS`].
 pub(crate) fn connection_limit(nofile: u64, workers: usize, holds: usize) -> usize {
     let free = nofile - reserved(workers, holds).min(nofile / 2);
     let connections = (free - free / 8) / PER_CONNECTION;
@@ -78,9 +78,9 @@ pub(crate) struct Division {
 }
 
 impl Division {
-    /// Divides `nofile` descriptors where `wanted` connections are wanted, or [`connection_limit`]. An
-    /// eighth is always left for endpoints: without it, connected clients would not be served. The rest
-    /// after connections and pipes is for endpoints.
+    /// Divides `nofile` descriptors where `wanted` connections are wanted, or [`connection_limit`].
+    /// An eighth is always left for endpoints: without it, connected clients would not be served.
+    /// The rest after connections and pipes is for endpoints.
     pub(crate) fn of(nofile: u64, wanted: Option<usize>, workers: usize, holds: usize) -> Self {
         let free = nofile - reserved(workers, holds).min(nofile / 2);
         let most = usize::try_from(free - free / 8)
@@ -108,8 +108,8 @@ impl Division {
     }
 }
 
-/// The number of files that a worker may keep open for the next request: all workers together an eighth
-/// of the descriptors, and each no more than `most`.
+/// The number of files that a worker may keep open for the next request: all workers together an
+/// eighth of the descriptors, and each no more than `most`.
 pub(crate) fn file_limit(nofile: u64, workers: usize, most: usize) -> usize {
     // The old files are closed only when as many new ones are open.
     let workers = u64::try_from(workers)

@@ -1,7 +1,8 @@
-//! The applications behind `demo`: each responds to every request with a page that shows the request.
+//! The applications behind `demo`: each responds to every request with a page that shows the
+//! request.
 //!
-//! Not for use without Lockgate in front: they trust the PROXY header of every connection, and the fields
-//! with the client's address. So they listen on Unix sockets that only this user may open.
+//! Not for use without Lockgate in front: they trust the PROXY header of every connection, and the
+//! fields with the client's address. So they listen on Unix sockets that only this user may open.
 
 use std::fmt::Write as _;
 use std::io;

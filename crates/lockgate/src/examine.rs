@@ -1,5 +1,5 @@
-//! The examination of a configuration file and of all that a start needs: by `check`, by a start with
-//! mistakes in its file, and on HUP.
+//! The examination of a configuration file and of all that a start needs: by `check`, by a start
+//! with mistakes in its file, and on HUP.
 
 use std::path::Path;
 

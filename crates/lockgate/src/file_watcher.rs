@@ -1,8 +1,8 @@
 //! The watch on files that are read again when they change, in every way of replacing a file:
 //! certificates, keys, users.
 //!
-//! Reads no file and judges none: it compares stamps. inotify tells when to compare, and a slow poll
-//! compares where inotify is silent (network and overlay file systems).
+//! Reads no file and judges none: it compares stamps. inotify tells when to compare, and a slow
+//! poll compares where inotify is silent (network and overlay file systems).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsString;
@@ -31,7 +31,8 @@ pub(crate) struct FileWatcher {
 
 #[derive(Clone, Copy)]
 struct PollIntervals {
-    /// The quiet time that ends a burst of events: writers replace a certificate and its key together.
+    /// The quiet time that ends a burst of events: writers replace a certificate and its key
+    /// together.
     settle: Duration,
     /// The longest delay by a directory that never falls quiet.
     longest: Duration,
@@ -51,8 +52,8 @@ const MOST_LINKS: usize = 40;
 impl FileWatcher {
     /// Watches `files` from now on. Files that do not exist yet are reported when they do.
     ///
-    /// Needs a tokio runtime with IO and time. Without inotify (out of watches, for example) a warning is
-    /// logged, and only the poll is left.
+    /// Needs a tokio runtime with IO and time. Without inotify (out of watches, for example) a
+    /// warning is logged, and only the poll is left.
     pub(crate) fn new(files: impl IntoIterator<Item = PathBuf>) -> Self {
         let events = open().inspect_err(|error| {
             tracing::warn!(%error, "inotify is not available: changed files are noticed within 10 seconds");
@@ -79,8 +80,8 @@ impl FileWatcher {
         watch
     }
 
-    /// Waits until some files have changed, and returns them: another file, size, time, mode or owner, a new
-    /// file, or a missing one. Events that change nothing are not reported.
+    /// Waits until some files have changed, and returns them: another file, size, time, mode or
+    /// owner, a new file, or a missing one. Events that change nothing are not reported.
     ///
     /// Cancel safe: changes during a wait that was dropped are reported by the next one.
     pub(crate) async fn changed(&mut self) -> Vec<PathBuf> {
@@ -184,8 +185,9 @@ impl WatchedStamp {
     }
 }
 
-/// An inotify descriptor in the reactor. A pipe's receiver takes every descriptor that can be read and
-/// polled, and needs no `unsafe`, unlike tokio's `AsyncFd` (its safe constructors are deprecated since
+/// An inotify descriptor in the reactor. A pipe's receiver takes every descriptor that can be read
+/// and polled, and needs no `unsafe`, unlike tokio's `AsyncFd` (its safe constructors are
+/// deprecated since
 /// 1.54).
 fn open() -> io::Result<pipe::Receiver> {
     let events = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
@@ -207,9 +209,10 @@ async fn drain(events: &pipe::Receiver) {
     }
 }
 
-/// The directories in which a created, removed or replaced entry can make `file` another file: that of the
-/// file, and of every symbolic link on the way to it. Kubernetes swaps `..data`, two links away from the
-/// file; others link a whole directory. For a missing part, the directory in which it would appear.
+/// The directories in which a created, removed or replaced entry can make `file` another file: that
+/// of the file, and of every symbolic link on the way to it. Kubernetes swaps `..data`, two links
+/// away from the file; others link a whole directory. For a missing part, the directory in which it
+/// would appear.
 fn deciding_directories(file: &Path) -> BTreeSet<PathBuf> {
     let mut deciding = BTreeSet::new();
     let Ok(file) = std::path::absolute(file) else {

@@ -20,8 +20,8 @@ use outputs::Outputs;
 /// The exit code where the condition of `--fail-if` holds.
 const BROKEN: u8 = 3;
 
-/// Makes the run. Ctrl-C and TERM end it early, with a report of the measurements so far and the exit code
-/// of a program that such a signal ended.
+/// Makes the run. Ctrl-C and TERM end it early, with a report of the measurements so far and the
+/// exit code of a program that such a signal ended.
 ///
 /// # Errors
 /// When it cannot begin, or a report cannot be written.

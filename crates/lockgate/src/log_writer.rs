@@ -1,7 +1,7 @@
 //! The thread that writes an access log. It owns the file, and no worker waits for it.
 //!
-//! Does not format: whole lines come in whole buffers over a bounded channel. A destination that is slow
-//! or fails costs lines, which are counted, and never a worker's time.
+//! Does not format: whole lines come in whole buffers over a bounded channel. A destination that is
+//! slow or fails costs lines, which are counted, and never a worker's time.
 
 pub(crate) mod line_sink;
 
@@ -22,8 +22,8 @@ use rustix::fs::{Access, OFlags, access};
 use crate::folders::{parent, writable};
 use line_sink::{BlockingFile, LineSink};
 
-/// The number of buffers that may wait for the thread: some 32 KB each, so that a hung disk costs 2 MB
-/// at the most.
+/// The number of buffers that may wait for the thread: some 32 KB each, so that a hung disk costs 2
+/// MB at the most.
 const WAITING: usize = 64;
 
 /// The least time between two warnings, and between two attempts to rotate.
@@ -106,8 +106,8 @@ impl LogWriter {
         })
     }
 
-    /// A worker's end of the channel: it takes buffers of whole lines, each ending in a line feed, by
-    /// `try_send`.
+    /// A worker's end of the channel: it takes buffers of whole lines, each ending in a line feed,
+    /// by `try_send`.
     pub(crate) fn sender(&self) -> SyncSender<Vec<u8>> {
         self.sender.clone()
     }
@@ -117,15 +117,15 @@ impl LogWriter {
         Arc::clone(&self.orders.lost)
     }
 
-    /// Opens the file again, after another program renamed it (USR1). Returns at once; when the file
-    /// cannot be opened, that is logged and the old one kept. No effect on standard output and standard
-    /// error.
+    /// Opens the file again, after another program renamed it (USR1). Returns at once; when the
+    /// file cannot be opened, that is logged and the old one kept. No effect on standard output and
+    /// standard error.
     pub(crate) fn reopen(&self) {
         self.order(&self.orders.reopen);
     }
 
-    /// Writes the waiting lines and ends the thread, but waits no longer than `deadline`: a hung disk
-    /// must not hold up the exit. Lines that are sent after this are lost.
+    /// Writes the waiting lines and ends the thread, but waits no longer than `deadline`: a hung
+    /// disk must not hold up the exit. Lines that are sent after this are lost.
     pub(crate) fn finish(self, deadline: Duration) -> WriterEnd {
         self.order(&self.orders.finish);
         match self.ended.recv_timeout(deadline) {
@@ -267,8 +267,8 @@ impl OpenLog {
         Ok(())
     }
 
-    /// Rotates when `coming` bytes would make the file too large. On failure the old file stays in use,
-    /// and the next attempt comes after a [`PAUSE`].
+    /// Rotates when `coming` bytes would make the file too large. On failure the old file stays in
+    /// use, and the next attempt comes after a [`PAUSE`].
     fn rotate_before(&mut self, coming: usize, now: Instant) -> io::Result<()> {
         let LogDestination::File {
             path,

@@ -47,9 +47,9 @@ use print::out;
 static ALLOCATOR: CountingAllocator<mimalloc::MiMalloc> = CountingAllocator(mimalloc::MiMalloc);
 
 fn main() -> ExitCode {
-    // With huge pages a buffer is resident as a whole once one page of it is written: 16 KB more for
-    // each kept connection of HTTP/2, and no request was faster. An error means that the kernel has
-    // no huge pages.
+    // With huge pages a buffer is resident as a whole once one page of it is written: 16 KB more
+    // for each kept connection of HTTP/2, and no request was faster. An error means that the kernel
+    // has no huge pages.
     let _ = rustix::thread::disable_transparent_huge_pages(true);
     let done = match Command::from_environment() {
         Command::Run { config } => Ok(run(&config)),

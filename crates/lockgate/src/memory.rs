@@ -1,7 +1,7 @@
 //! The memory limit of the process, and the memory that is in use but not counted.
 //!
-//! `lockgate_net::memory` counts. Its counts miss the gaps between allocations and the libraries in C:
-//! that surplus is measured here, with the tick.
+//! `lockgate_net::memory` counts. Its counts miss the gaps between allocations and the libraries in
+//! C: that surplus is measured here, with the tick.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,13 +13,13 @@ mod cgroup;
 
 use cgroup::Cgroup;
 
-/// Our percentage of the cgroup's limit: the kernel's page tables and files that we read count there
-/// too.
+/// Our percentage of the cgroup's limit: the kernel's page tables and files that we read count
+/// there too.
 const SHARE_OF_CGROUP: u64 = 80;
 /// Our percentage of the machine's memory.
 const SHARE_OF_MACHINE: u64 = 50;
-/// The number of ticks of which the least surplus counts: memory that was just freed stays for the next
-/// allocations.
+/// The number of ticks of which the least surplus counts: memory that was just freed stays for the
+/// next allocations.
 const WINDOW: usize = 20;
 /// The ticks between two measurements while little memory is in use.
 const SELDOM: u32 = 10;

@@ -1,8 +1,9 @@
-//! The steps of a start, in their order: certificates are read and addresses bound first, then root is
-//! given up while there is one thread, then the state and the logs are opened as the user that remains.
+//! The steps of a start, in their order: certificates are read and addresses bound first, then root
+//! is given up while there is one thread, then the state and the logs are opened as the user that
+//! remains.
 //!
-//! `check` takes the same steps, and so does a start once a step has failed, so that every mistake is
-//! reported at once. They only try whether a step would succeed, and leave nothing behind.
+//! `check` takes the same steps, and so does a start once a step has failed, so that every mistake
+//! is reported at once. They only try whether a step would succeed, and leave nothing behind.
 
 mod addresses;
 mod logs;
@@ -199,8 +200,8 @@ impl Opening<'_> {
         }
     }
 
-    /// Gives up root for good; no later step needs it. Returns whether the process now has the user of
-    /// the start.
+    /// Gives up root for good; no later step needs it. Returns whether the process now has the user
+    /// of the start.
     fn become_user(&mut self) -> bool {
         let Some(user) = self
             .loaded
@@ -230,8 +231,8 @@ impl Opening<'_> {
         self.report_key("user", Code::NotExamined, &message, cure);
     }
 
-    /// Warns of files that only root can read, because a renewed file could not be read, and of served
-    /// folders that the user cannot read.
+    /// Warns of files that only root can read, because a renewed file could not be read, and of
+    /// served folders that the user cannot read.
     fn warn_unreadable(&mut self, assembly: Option<&Assembly>) {
         let mut files = assembly.map(Assembly::files).unwrap_or_default();
         files.sort();

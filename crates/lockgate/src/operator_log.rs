@@ -47,9 +47,9 @@ pub(crate) fn init(level: LevelFilter, format: OperatorLogFormat) -> anyhow::Res
     Ok(())
 }
 
-/// Starts the thread that writes the lines from now on: no other thread waits for standard error any
-/// more. Lines that do not fit into its queue are lost, and counted. A panic is printed behind the
-/// waiting lines.
+/// Starts the thread that writes the lines from now on: no other thread waits for standard error
+/// any more. Lines that do not fit into its queue are lost, and counted. A panic is printed behind
+/// the waiting lines.
 ///
 /// # Errors
 /// When the thread cannot be started; then each thread goes on writing its own lines.
@@ -66,8 +66,8 @@ pub(crate) fn start_thread() -> io::Result<()> {
     Ok(())
 }
 
-/// Writes past the queue, in a thread of its own: a standard error that is not read must not keep the
-/// process from its end.
+/// Writes past the queue, in a thread of its own: a standard error that is not read must not keep
+/// the process from its end.
 fn write_directly(words: String, mut to: impl Write + Send + 'static) {
     let (done, written) = channel();
     let writes = move || {
@@ -126,8 +126,8 @@ where
         .with_target(false)
         .with_ansi(colour == Colour::Always)
         .with_writer(to);
-    // The h2 crate warns of every mistake of a peer: those are in the access log, once, and must not
-    // fill this one.
+    // The h2 crate warns of every mistake of a peer: those are in the access log, once, and must
+    // not fill this one.
     let ours = Targets::new()
         .with_default(level)
         .with_target("h2", LevelFilter::OFF);

@@ -1,6 +1,7 @@
 //! The end of root privileges, once, after sockets are bound and keys are read.
 //!
-//! Knows users and groups; does not know which steps need root, and neither binds nor reads anything.
+//! Knows users and groups; does not know which steps need root, and neither binds nor reads
+//! anything.
 
 use anyhow::{Context as _, bail, ensure};
 use nix::unistd::{
@@ -75,9 +76,9 @@ impl ServiceUser {
     }
 }
 
-/// Becomes `user` (see [`ServiceUser::look_up`]) for good: groups, group and user ids, no way back to
-/// root, and no new privileges by running a set-uid program. Does nothing when the process is that
-/// user already.
+/// Becomes `user` (see [`ServiceUser::look_up`]) for good: groups, group and user ids, no way back
+/// to root, and no new privileges by running a set-uid program. Does nothing when the process is
+/// that user already.
 ///
 /// To be called before the first thread is started, so that there is none that keeps root.
 ///

@@ -1,13 +1,13 @@
 //! Host names of endpoints, resolved on the supervisor's runtime so that no worker ever waits for a
 //! name server.
 //!
-//! Uses the system's getaddrinfo (through tokio's blocking threads), so `/etc/hosts`, `nsswitch.conf`
-//! and search domains count. getaddrinfo does not return a TTL: names are therefore resolved again every
-//! 30 s, and at once when an address does not answer. Chooses no address: see `lockgate_proxy`'s
-//! upstream.
+//! Uses the system's getaddrinfo (through tokio's blocking threads), so `/etc/hosts`,
+//! `nsswitch.conf` and search domains count. getaddrinfo does not return a TTL: names are therefore
+//! resolved again every 30 s, and at once when an address does not answer. Chooses no address: see
+//! `lockgate_proxy`'s upstream.
 //!
-//! getaddrinfo has no SRV records: name servers are asked for them, and the system for the hosts that
-//! they name.
+//! getaddrinfo has no SRV records: name servers are asked for them, and the system for the hosts
+//! that they name.
 
 mod name_server;
 mod srv;
@@ -63,8 +63,8 @@ pub(crate) struct Resolving {
 struct RefreshIntervals {
     /// The interval after an answer, plus or minus a tenth.
     refresh: Duration,
-    /// The least time between two resolutions of a name, also when workers ask for one; the first pause
-    /// after a failure.
+    /// The least time between two resolutions of a name, also when workers ask for one; the first
+    /// pause after a failure.
     least: Duration,
 }
 
@@ -93,8 +93,8 @@ impl EndpointResolver {
         self.servers = servers.to_vec();
     }
 
-    /// The endpoints of a service, the same ones for the same name; they are vacant until its records are
-    /// found. Each has `max` connections at the most.
+    /// The endpoints of a service, the same ones for the same name; they are vacant until its
+    /// records are found. Each has `max` connections at the most.
     pub(crate) fn service(&mut self, name: &str, max: Option<usize>) -> Vec<Arc<Endpoint>> {
         self.services
             .entry(name.into())
@@ -102,16 +102,16 @@ impl EndpointResolver {
             .endpoints()
     }
 
-    /// Lets the members of `pool` from `first` on follow the records of a service; all are backups if
-    /// `backup` is set.
+    /// Lets the members of `pool` from `first` on follow the records of a service; all are backups
+    /// if `backup` is set.
     pub(crate) fn add_pool(&mut self, name: &str, pool: &Arc<Pool>, first: usize, backup: bool) {
         if let Some(service) = self.services.get_mut(name) {
             service.add_pool(pool, first, backup);
         }
     }
 
-    /// Starts to resolve every registered name, each in a task of its own: a slow name server for one does
-    /// not delay another.
+    /// Starts to resolve every registered name, each in a task of its own: a slow name server for
+    /// one does not delay another.
     ///
     /// To be called in a tokio runtime with time. getaddrinfo cannot be interrupted: end that
     /// runtime with `shutdown_background`, or its end waits for the name server.
@@ -144,8 +144,9 @@ impl EndpointResolver {
 }
 
 impl Resolving {
-    /// Waits until every name was looked up once, but no longer than `patience`: a connection before the
-    /// first answer finds no address, but a name server that is down must not hold up the start.
+    /// Waits until every name was looked up once, but no longer than `patience`: a connection
+    /// before the first answer finds no address, but a name server that is down must not hold up
+    /// the start.
     pub(crate) async fn first_answers(&self, patience: Duration) {
         let names = u32::try_from(self.tasks.len()).unwrap_or(u32::MAX);
         if timeout(patience, self.answered.acquire_many(names))
@@ -176,7 +177,8 @@ async fn keep_resolved(
     let mut failures = 0;
     let mut answered = Some(answered);
     loop {
-        // A connect that fails from here on may have used the old addresses, and wakes this task again.
+        // A connect that fails from here on may have used the old addresses, and wakes this task
+        // again.
         name.take_failed();
         match lookup(Arc::clone(&name)).await.and_then(some_address) {
             Ok(addresses) => {

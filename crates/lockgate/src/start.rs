@@ -1,5 +1,5 @@
-//! The start of the workers, and everything that runs then, once all is bound, read and allowed: see
-//! `opening`.
+//! The start of the workers, and everything that runs then, once all is bound, read and allowed:
+//! see `opening`.
 
 use std::io;
 use std::sync::Arc;

@@ -38,8 +38,8 @@ const UNCLEAN: u8 = 3;
 
 /// Runs until a signal ends it.
 ///
-/// `file` is the file of the configuration, if it has one; `greet` is called once everything is bound
-/// and runs.
+/// `file` is the file of the configuration, if it has one; `greet` is called once everything is
+/// bound and runs.
 pub(crate) fn run(
     loaded: &LoadedConfig,
     file: Option<Arc<Configuration>>,
@@ -287,8 +287,8 @@ impl RunningServer {
         });
     }
 
-    /// Stops as a load balancer in front expects: reports not ready, waits, accepts the backlog, and
-    /// lets connections finish.
+    /// Stops as a load balancer in front expects: reports not ready, waits, accepts the backlog,
+    /// and lets connections finish.
     async fn stop(mut self, mut signals: Signals) -> ExitCode {
         let drain = self.config.drain;
         self.readiness.enter(Phase::Draining);
@@ -312,7 +312,8 @@ impl RunningServer {
                 .drain(..)
                 .filter(JoinHandle::is_finished)
                 .for_each(|thread| drop(thread.join()));
-            // A log that hangs uses up the time of all logs, except the time of a disk that does not.
+            // A log that hangs uses up the time of all logs, except the time of a disk that does
+            // not.
             let last = Instant::now() + LAST_MOMENTS;
             for log in logs.into_all() {
                 let left = last

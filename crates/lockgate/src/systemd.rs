@@ -1,7 +1,7 @@
 //! The interface to systemd: readiness, the watchdog, inherited listening sockets.
 //!
-//! Everything here does nothing when systemd did not start the process. Which socket belongs to which
-//! listener is decided where listeners are bound, by address.
+//! Everything here does nothing when systemd did not start the process. Which socket belongs to
+//! which listener is decided where listeners are bound, by address.
 
 use std::io;
 use std::net::SocketAddr;
@@ -35,8 +35,8 @@ pub(crate) fn stopping(status: &str) {
     tell(&[NotifyState::Stopping, NotifyState::Status(status)]);
 }
 
-/// Asks for `more` time before systemd counts the present start, reload or stop as failed: a drain may
-/// outlast the unit's own timeout. To be repeated while it lasts.
+/// Asks for `more` time before systemd counts the present start, reload or stop as failed: a drain
+/// may outlast the unit's own timeout. To be repeated while it lasts.
 pub(crate) fn extend_timeout(more: Duration) {
     tell(&[NotifyState::ExtendTimeoutUsec(
         u32::try_from(more.as_micros()).unwrap_or(u32::MAX),
@@ -104,7 +104,8 @@ fn inherited_socket(number: RawFd) -> io::Result<Inherited> {
 }
 
 /// Duplicates a descriptor that is known by number only. Through the process's own pidfd (Linux
-/// 5.6), because taking ownership of a number is `unsafe`: nothing proves that it has no other owner.
+/// 5.6), because taking ownership of a number is `unsafe`: nothing proves that it has no other
+/// owner.
 fn duplicate(number: RawFd) -> io::Result<OwnedFd> {
     let process = pidfd_open(getpid(), PidfdFlags::empty())?;
     Ok(pidfd_getfd(process, number, PidfdGetfdFlags::empty())?)

@@ -61,13 +61,13 @@ pub(crate) struct WorkerTask {
     /// One socket for each listener, in the order of the configuration.
     pub(crate) sockets: Vec<WorkerSocket>,
     pub(crate) orders: Arc<CurrentOrder>,
-    /// Sent once the worker has every descriptor that it needs beside its connections'; dropped when
-    /// it cannot have them.
+    /// Sent once the worker has every descriptor that it needs beside its connections'; dropped
+    /// when it cannot have them.
     pub(crate) prepared: oneshot::Sender<()>,
 }
 
-/// Runs one worker until it is to stop and has no connection left; returns the number of connections
-/// that it had to cut.
+/// Runs one worker until it is to stop and has no connection left; returns the number of
+/// connections that it had to cut.
 ///
 /// # Errors
 /// When the thread's runtime cannot be made or a socket cannot be watched.

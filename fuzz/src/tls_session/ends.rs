@@ -1,4 +1,5 @@
-//! Both ends of a connection after a real handshake: our session, and the client's keys in the open.
+//! Both ends of a connection after a real handshake: our session, and the client's keys in the
+//! open.
 
 use std::future::{Future, poll_fn};
 use std::os::unix::net::UnixStream;

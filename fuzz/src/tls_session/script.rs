@@ -1,7 +1,7 @@
 //! The bytes of an input as steps of a client.
 //!
-//! terms (1) · number of cuts (1, of 8) · their lengths (1 each) · steps: a byte that says which, then its arguments.
-//! A step that is cut short takes what there is.
+//! terms (1) · number of cuts (1, of 8) · their lengths (1 each) · steps: a byte that says which,
+//! then its arguments. A step that is cut short takes what there is.
 
 use std::borrow::Cow;
 

@@ -1,7 +1,9 @@
-//! axum with tower-http's ServeDir as a peer: axum-files ADDRESS ROOT [cache] [change=MARK] [compress] [CERT KEY]
+//! axum with tower-http's ServeDir as a peer: axum-files ADDRESS ROOT [cache] [change=MARK]
+//! [compress] [CERT KEY]
 //!
-//! One thread for requests, as the other programs have one worker; tokio's own threads read files. Neither crate has a rate limit
-//! per client, or changes bodies: that is done here as one would by hand.
+//! One thread for requests, as the other programs have one worker; tokio's own threads read files.
+//! Neither crate has a rate limit per client, or changes bodies: that is done here as one would by
+//! hand.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,5 +1,4 @@
-//! Values of another type or of another server: which alternative was meant, and what to write
-//! instead.
+//! Values of another type or of another server: the probable alternative and the cure.
 
 use crate::codes::Code;
 use crate::document::{TomlItem, TomlString, TomlValue};
@@ -122,7 +121,7 @@ fn type_cure(
     })
 }
 
-/// What is written without quotes, and what else could stand there.
+/// The cure for a text in quotes that stands for `true`, `false` or a number.
 fn truth_cure(of: &[&dyn Notation], text: &TomlString, example: Option<&str>) -> Option<String> {
     let truth = truth(&text.value).filter(|_| !text.is_secret())?;
     accepts(of, &TomlValue::Bool(truth)).then_some(())?;
@@ -135,7 +134,7 @@ fn truth_cure(of: &[&dyn Notation], text: &TomlString, example: Option<&str>) ->
     Some(format!("write {truth}{quotes}{other}"))
 }
 
-/// What a text was meant to be where no text can stand.
+/// The cure for a text where no text is allowed.
 fn text_cure(of: &[&dyn Notation], text: &TomlString) -> Option<String> {
     if let Some(entries) = of.iter().find_map(|one| one.entries()) {
         // Lists of other servers have commas or spaces in one text.
@@ -171,12 +170,12 @@ fn text_cure(of: &[&dyn Notation], text: &TomlString) -> Option<String> {
     }
 }
 
-/// Whether no limit is meant by a value that is none.
+/// Whether an invalid value probably stands for "no limit".
 fn means_no_limit(of: &[&dyn Notation], node: &TomlValue) -> bool {
     means_off(node) && of.iter().any(|one| one.words() == ["off"])
 }
 
-/// What people write for no limit.
+/// Whether a value is one of the usual notations of "no limit".
 fn means_off(node: &TomlValue) -> bool {
     const NONE: [&str; 11] = [
         "0",
@@ -199,7 +198,7 @@ fn means_off(node: &TomlValue) -> bool {
     }
 }
 
-/// Whether a text in the language `chosen` was surely meant as another of the alternatives.
+/// Whether a text in the language `chosen` probably belongs to another alternative.
 fn misread(of: &[&dyn Notation], chosen: &dyn Notation, text: &TomlString) -> bool {
     if text.is_secret() {
         return false;
@@ -227,7 +226,7 @@ fn status_in(text: &str) -> Option<u64> {
         .filter(|_| named && status.len() == 3 && reason.len() < 40)
 }
 
-/// What people write for true and false.
+/// The usual words for true and false.
 fn truth(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {
         "true" | "yes" | "on" | "enable" | "enabled" => Some(true),

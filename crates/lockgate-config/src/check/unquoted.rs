@@ -10,7 +10,7 @@ use crate::source::SourceSpan;
 use crate::spelling::nearest;
 use crate::table::CheckedTable;
 
-/// A key of several words that was meant as one.
+/// A name with dots that lacks its quotes, and so was read as several keys.
 pub(crate) struct Dotted<'a> {
     /// All words with their dots.
     at: SourceSpan,
@@ -27,7 +27,7 @@ impl Dotted<'_> {
     }
 }
 
-/// The keys that were meant as one with that of `branch`, which has `keys`.
+/// The keys that form one name with that of `branch`, which has `keys`.
 pub(crate) fn dotted_keys<'a>(keys: &'static [KeyRow], branch: &'a Branch) -> Vec<Dotted<'a>> {
     let mut found = Vec::new();
     for (_, entry) in branch
@@ -50,7 +50,7 @@ pub(crate) fn dotted_keys<'a>(keys: &'static [KeyRow], branch: &'a Branch) -> Ve
     found
 }
 
-/// What else is in `branch`.
+/// The other keys of `branch`.
 pub(crate) fn others(keys: &'static [KeyRow], branch: &Branch) -> Branch {
     let mut others = branch.clone();
     others
@@ -136,8 +136,7 @@ impl TreeChecker<'_> {
     }
 }
 
-/// The header that was meant by an unknown table at the top: of a host or an address without its
-/// section.
+/// The header for an unknown table at the top that is a host or an address without its section.
 pub(crate) fn without_section(name: &str, item: &TomlItem) -> Option<String> {
     let TomlValue::Table(branch) = &item.node else {
         return None;

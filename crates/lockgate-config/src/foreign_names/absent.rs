@@ -1,8 +1,8 @@
-//! What will come later, and what Lockgate does not do: with what to do today.
+//! Names of features that Lockgate does not have, or not yet, with an alternative for each.
 
 use super::{ForeignName, absent, later};
 
-const ACME: &str = "get certificates with certbot or lego and write tls = { cert = \"/etc/letsencrypt/live/app.example.com/fullchain.pem\", key = \"/etc/letsencrypt/live/app.example.com/privkey.pem\" }; renewed files are taken up by themselves";
+const ACME: &str = "get certificates with certbot or lego and write tls = { cert = \"/etc/letsencrypt/live/app.example.com/fullchain.pem\", key = \"/etc/letsencrypt/live/app.example.com/privkey.pem\" }; renewed files are reloaded";
 
 pub(super) const ROWS: &[ForeignName] = &[
     later(
@@ -13,11 +13,11 @@ pub(super) const ROWS: &[ForeignName] = &[
     ),
     later(
         "reload hot_reload live_reload auto_reload watch watch_config",
-        "restart after `lockgate check`; certificates, password files and [values] are taken up while it runs",
+        "restart after `lockgate check`; certificates, password files and [values] are reloaded while it runs",
     ),
     later(
         "admin admin_socket admin_api control control_socket runtime_api stats_socket",
-        "change the file and restart; metrics = \"127.0.0.1:9090\" shows what goes on",
+        "change the file and restart; metrics = \"127.0.0.1:9090\" shows connections, requests and errors",
     ),
     later(
         "ddns dyndns dynamic_dns",
@@ -96,7 +96,7 @@ pub(super) const ROWS: &[ForeignName] = &[
     ),
     absent(
         "waf modsecurity coraza secruleengine owasp crs bot bots captcha ddos crowdsec antibot",
-        "there is no firewall of contents: put one behind Lockgate, or ask it with auth = { forward = \"127.0.0.1:4181\" }; limit bounds the rate",
+        "Lockgate has no web application firewall: put one behind it, or ask it with auth = { forward = \"127.0.0.1:4181\" }; limit bounds the rate",
     ),
     absent(
         "jwt oauth oidc openid oauth2 saml ldap auth_jwt sso login kerberos",

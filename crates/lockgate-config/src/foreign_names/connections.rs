@@ -88,7 +88,7 @@ pub(super) const ROWS: &[ForeignName] = &[
     ),
     write(
         "real_ip_header real_ip client_ip_headers remoteipheader",
-        "write trusted = [\"10.0.0.0/8\"] at the top: whose X-Forwarded-For is believed",
+        "write trusted = [\"10.0.0.0/8\"] at the top: the proxies with an X-Forwarded-For that Lockgate trusts",
     ),
     write(
         "set_real_ip_from trusted_proxies trusted_ips trusted_proxy trust_proxy trust_forwarded \

@@ -14,7 +14,7 @@ pub(crate) struct ForeignText {
     pub(crate) name: &'static str,
     /// The line that gave it away.
     pub(crate) span: Range<usize>,
-    /// What the text may have been in TOML.
+    /// An equivalent in TOML.
     pub(crate) example: String,
 }
 
@@ -274,7 +274,7 @@ fn example(language: ForeignLanguage, lines: &[ForeignLine<'_>]) -> String {
     )
 }
 
-/// The words after one of `first`, wherever it stands in the line, without what stands around them.
+/// The words after one of `first` anywhere in the line, without quotes and brackets.
 fn after<'a>(
     line: &ForeignLine<'a>,
     first: &[&str],

@@ -1,4 +1,4 @@
-//! Names for what is served where: addresses, hosts, paths, relays, tunnels.
+//! Names for addresses, hosts, paths, relays and tunnels.
 
 use super::{ForeignName, write};
 

@@ -1,7 +1,7 @@
 //! Placeholders and variables of other servers, found in texts, and ours for the same.
 
-/// What others write, without case and signs, and our placeholder. Where two are alike the longer
-/// one is what was meant.
+/// Placeholders of other servers, in lower case and without signs, and ours. Of several that match,
+/// the longest counts.
 const OTHERS: &[(&str, &str)] = &[
     (
         "request_uri uri http.request.uri http.request.orig_uri document_uri http.request.uri.path \
@@ -38,12 +38,12 @@ const OTHERS: &[(&str, &str)] = &[
 pub(crate) struct Foreign<'a> {
     /// As it stands there, with its signs.
     pub(crate) written: &'a str,
-    /// What we call it, if we have it.
+    /// Our placeholder, if there is one.
     pub(crate) ours: Option<&'static str>,
     pub(crate) form: Form,
 }
 
-/// How a placeholder of another server is marked.
+/// The notation of a placeholder of another server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     /// `$1`: a part of what a regular expression matched.

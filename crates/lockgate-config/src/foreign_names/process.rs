@@ -37,7 +37,7 @@ pub(super) const ROWS: &[ForeignName] = &[
     ),
     write(
         "dashboard ui api stats_auth",
-        "write metrics = \"127.0.0.1:9090\" at the top: /top shows what goes on, as JSON",
+        "write metrics = \"127.0.0.1:9090\" at the top: /top shows clients and traffic, as JSON",
     ),
     write(
         "ping healthz readiness liveness",
@@ -81,7 +81,7 @@ pub(super) const ROWS: &[ForeignName] = &[
     ),
     write(
         "enabled enable disabled disable active",
-        "remove it: what stands in the file is on; # before a line takes it out",
+        "remove it: every key in the file is active; # before a line disables it",
     ),
     write(
         "priority weight_order precedence",

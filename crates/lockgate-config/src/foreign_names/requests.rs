@@ -45,7 +45,7 @@ pub(super) const ROWS: &[ForeignName] = &[
     ),
     write(
         "forwarded_for real_ip_recursive",
-        "write trusted = [\"10.0.0.0/8\"] at the top: whose X-Forwarded-For is believed",
+        "write trusted = [\"10.0.0.0/8\"] at the top: the proxies with an X-Forwarded-For that Lockgate trusts",
     ),
     write(
         "auth_basic auth_basic_user_file basic_auth htpasswd userlist users users_file authuserfile \

@@ -2,8 +2,8 @@
 
 use super::{ForeignName, write};
 
-const VERIFIED: &str = "remove it: endpoints are always verified, there is no way around; write ca = \"/etc/tls/internal-ca.pem\" for an authority of your own";
-const VERIFIED_IN_TLS: &str = "remove it: endpoints are always verified, there is no way around; write tls = { ca = \"/etc/tls/internal-ca.pem\" } for an authority of your own";
+const VERIFIED: &str = "remove it: endpoints are always verified, and this cannot be turned off; write ca = \"/etc/tls/internal-ca.pem\" for an authority of your own";
+const VERIFIED_IN_TLS: &str = "remove it: endpoints are always verified, and this cannot be turned off; write tls = { ca = \"/etc/tls/internal-ca.pem\" } for an authority of your own";
 const CERTIFICATE: &str = "write tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" } in the [site] or [tcp] table";
 
 pub(super) const ROWS: &[ForeignName] = &[
@@ -146,6 +146,6 @@ pub(super) const ROWS: &[ForeignName] = &[
     ),
     write(
         "local_certs self_signed skip_install_trust",
-        "`lockgate proxy --tls self` makes a certificate for a try; else write tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" }",
+        "for a try `lockgate proxy --tls self` makes a certificate; otherwise write tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" }",
     ),
 ];

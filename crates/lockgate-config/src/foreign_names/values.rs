@@ -1,4 +1,4 @@
-//! Values of another type than a key takes, where what was meant is known.
+//! Cures for values of another type that have a known meaning.
 
 use Given::{Any, List, Number, Table, Text, True};
 
@@ -16,18 +16,18 @@ pub(crate) enum Given {
 
 const HSTS: &str = "write headers = { secure = true }";
 
-/// Keys, what was written for them and what to write instead.
+/// Keys, the invalid value and the cure.
 const VALUES: &[(&str, Given, &str)] = &[
     ("hsts", Any, HSTS),
     (
         "maintenance",
         True,
-        "write maintenance = { body = \"back soon\\n\" }, the answer while no endpoint is up; to take a site out write respond = { status = 503, body = \"back soon\\n\" } instead of proxy",
+        "write maintenance = { body = \"back soon\\n\" }, the response while no endpoint is up; to take a site out of service write respond = { status = 503, body = \"back soon\\n\" } instead of proxy",
     ),
     (
         "health",
         True,
-        "write health = \"/health\", or \"tcp\" for whether a connection comes about",
+        "write health = \"/health\", or \"tcp\" to check the connection only",
     ),
     ("metrics", True, "write metrics = \"127.0.0.1:9090\""),
     (
@@ -107,7 +107,7 @@ const VALUES: &[(&str, Given, &str)] = &[
     (
         "strip_prefix",
         Text,
-        "write strip_prefix = true: what stands before /* in the path is taken off",
+        "write strip_prefix = true: the part of the path before /* is removed",
     ),
     (
         "client_auth",
@@ -125,7 +125,7 @@ const VALUES: &[(&str, Given, &str)] = &[
     ("drain", Number, "write drain = { deadline = \"30s\" }"),
 ];
 
-/// What to write instead for `key`.
+/// The cure for `key` with such a value.
 pub(crate) fn other_type_cure(key: &str, given: Given) -> Option<&'static str> {
     let found = VALUES.iter().find(|(known, what, _)| {
         *known == key && matches!(what, what if *what == given || *what == Any)

@@ -1,6 +1,6 @@
 //! Values that other servers have words for, where a key takes one of ours.
 
-/// Words that others use for ours, with one that stands beside ours.
+/// Words of other servers for ours; each row also has another word of the same key.
 const OTHER_WORDS: WordTable = &[
     (
         "http1",
@@ -86,7 +86,7 @@ const OTHER_WORDS: WordTable = &[
     ),
 ];
 
-/// Words that others use for what is a table here, with one that stands beside it.
+/// Words of other servers for tables; each row also has another word of the same key.
 const TABLES: WordTable = &[
     (
         "p2c",
@@ -110,24 +110,23 @@ const TABLES: WordTable = &[
     ),
 ];
 
-/// Words that are known but not in this version, with one that stands beside them and what helps
-/// meanwhile.
+/// Words for features of a later version, each with another word of the same key and an
+/// alternative.
 const LATER_WORDS: WordTable = &[(
     "http1",
     &["h3", "quic", "http3", "http/3"],
     "write \"h2\", or \"h2c\" without TLS",
 )];
 
-/// A table of words: one that stands beside ours, those of others, and what to write.
+/// Rows of a word of the same key, words of other servers, and the cure.
 type WordTable = &'static [(&'static str, &'static [&'static str], &'static str)];
 
-/// What to write where others have a word for a table, where `known` are the words of the key.
+/// The cure for a word of another server that is a table here; `known` are the words of the key.
 pub(crate) fn table_for(known: &[&str], word: &str) -> Option<&'static str> {
     find(TABLES, known, word)
 }
 
-/// What to do about a word that this version does not have yet, where `known` are those that it
-/// has.
+/// The alternative for a word of a later version; `known` are the words of the key.
 pub(crate) fn later_word(known: &[&str], word: &str) -> Option<&'static str> {
     find(LATER_WORDS, known, word)
 }
@@ -147,7 +146,7 @@ fn find(table: WordTable, known: &[&str], word: &str) -> Option<&'static str> {
 pub(crate) fn later_certificate(word: &str) -> Option<&'static str> {
     match word {
         "auto" | "acme" | "letsencrypt" | "lets-encrypt" | "zerossl" => Some(
-            "write tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" }: certbot or lego gets them, and renewed files are taken up by themselves",
+            "write tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" }: certbot or lego gets them, and renewed files are reloaded",
         ),
         "internal" | "self" | "self-signed" | "selfsigned" | "local" | "adhoc" => Some(
             "write tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" }: mkcert or openssl makes them; `lockgate proxy --tls self` is for a try",
@@ -156,7 +155,7 @@ pub(crate) fn later_certificate(word: &str) -> Option<&'static str> {
     }
 }
 
-/// Where endpoints will be looked for, as what stands before the colon of an address.
+/// The prefix of an address that names a provider of a later version, and the alternative.
 pub(crate) fn later_provider(address: &str) -> Option<(&str, &'static str)> {
     const PROVIDERS: [&str; 8] = [
         "docker",

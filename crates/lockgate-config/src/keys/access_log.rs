@@ -31,7 +31,7 @@ const STREAMS: Words<StdStream> =
 /// A value of `access_log`; nothing is no log.
 pub(crate) type AccessLogForm = ShortOrLong<Option<(AccessFormat, LogTarget)>>;
 
-/// Where an access log goes, or its table.
+/// The destination of an access log, or its table.
 pub(super) const FORM: Short<Unless<False, Either<(AccessFormat, LogTarget)>>> = Short {
     short: Unless(
         False,

@@ -11,7 +11,7 @@ use crate::values::*;
 use super::Unset::{Absent, Required, Within};
 use super::{ConfigKey, Defaulted, KeyRow, MapKeys};
 
-/// How long responses may be kept, as `cache` says it. A policy of nothing adds nothing.
+/// The values of `cache`. An empty policy adds no field.
 #[derive(Debug, Clone)]
 pub(crate) enum CacheRules {
     Every(Option<String>),

@@ -1,4 +1,4 @@
-//! The keys about what is put into bodies as they are sent.
+//! The keys of changes to bodies and of fetched values.
 
 use std::path::PathBuf;
 use std::time::Duration;

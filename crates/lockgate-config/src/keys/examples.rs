@@ -8,7 +8,7 @@ use super::ROOT;
 /// The way from the top to one key.
 pub(crate) type KeyPath = Vec<&'static KeyRow>;
 
-/// The way to every key, tables before what is in them.
+/// The path to every key, tables before their keys.
 pub(crate) fn key_paths() -> Vec<KeyPath> {
     let mut ways = Vec::new();
     descend(ROOT, &Vec::new(), &mut ways);
@@ -28,7 +28,7 @@ fn descend(keys: &'static [KeyRow], to: &KeyPath, ways: &mut Vec<KeyPath>) {
     }
 }
 
-/// The name of a key with all that it stands in: `tls.certs[].key`, `tcp."ADDR".proxy`.
+/// The full name of a key: `tls.certs[].key`, `tcp."ADDR".proxy`.
 pub(crate) fn full_name(way: &[&'static KeyRow]) -> String {
     let mut name = String::new();
     for (index, key) in way.iter().enumerate() {

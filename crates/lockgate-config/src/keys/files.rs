@@ -14,7 +14,7 @@ const BESIDE: &str = r#"root = "/srv/www""#;
 pub(crate) const ROOT: ConfigKey<PathBuf> = ConfigKey::new(
     "root",
     &FilePath,
-    Absent("`proxy`, `redirect`, `respond`, or the verb of the site"),
+    Absent("`proxy`, `redirect`, `respond`, or the action of the site"),
     r#""/srv/www""#,
     "The folder whose files answer requests. Nothing outside of it is served. The whole request \
      path is looked up in it, in a path table too; with `strip_prefix`, without the part before \

@@ -41,7 +41,7 @@ pub(super) const PROXY_PROTOCOL_KEY: ConfigKey<ProxyVersion> = ConfigKey::new(
      `X-Forwarded-For`.",
 );
 
-/// How endpoints are chosen for clients that belong to none.
+/// The choice of an endpoint for clients without one of their own.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum BalanceMethod {
     P2c,
@@ -57,7 +57,7 @@ const ORDERS: Words<BalanceMethod> = Words(&[
 
 const TCP: Words<()> = Words(&[("tcp", ())]);
 
-/// What must come of a check.
+/// The expected response of a check.
 #[derive(Debug, Clone)]
 pub(crate) enum Expected {
     Text(String),

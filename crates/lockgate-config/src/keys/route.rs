@@ -1,4 +1,4 @@
-//! The keys that sites and their paths share: what answers, and what requests are held to.
+//! The keys that sites and their paths share: actions and settings of routes.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -82,7 +82,7 @@ const RESPONSE_SHORT: Either<ShortResponse> = Either(&[
     &As(Body, ShortResponse::Body),
 ]);
 
-/// What becomes of paths that an origin could read otherwise.
+/// The treatment of paths that an origin could read differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RawPaths {
     Refused,
@@ -95,7 +95,7 @@ pub(crate) const PROXY: ConfigKey<ShortOrLong<Destination>> = ConfigKey::new(
         short: DESTINATION,
         long: TableOf(proxy::ALL),
     },
-    Absent("`root`, `redirect`, `respond`, or the verb of the site"),
+    Absent("`root`, `redirect`, `respond`, or the action of the site"),
     r#""unix:/run/app.sock""#,
     "Forwards requests to an application: `\"pool:NAME\"`, an address, a list of addresses or a \
      table. An address is `\"127.0.0.1:3000\"`, `\"[::1]:3000\"`, `\"app.internal:3000\"` or \
@@ -109,7 +109,7 @@ pub(crate) const REDIRECT: ConfigKey<ShortOrLong<String>> = ConfigKey::new(
         short: UrlTemplate,
         long: TableOf(redirect::ALL),
     },
-    Absent("`proxy`, `root`, `respond`, or the verb of the site"),
+    Absent("`proxy`, `root`, `respond`, or the action of the site"),
     r#""https://www.example.org{path}""#,
     "Redirects requests, with status 308. `{host}`, `{path}` and `{query}` are those of the \
      request, `{*}` is the part that the `*` of the path matched (in a site itself: the path \
@@ -123,7 +123,7 @@ pub(crate) const RESPOND: ConfigKey<ShortOrLong<ShortResponse>> = ConfigKey::new
         short: RESPONSE_SHORT,
         long: TableOf(respond::ALL),
     },
-    Absent("`proxy`, `root`, `redirect`, or the verb of the site"),
+    Absent("`proxy`, `root`, `redirect`, or the action of the site"),
     r#"{ status = 200, body = "hello {client}\n", type = "text/plain" }"#,
     "A fixed response. The short forms are a body or a status.",
 )
@@ -286,7 +286,7 @@ pub(crate) const REDIRECTS: Defaulted<Option<PathBuf>> = ConfigKey::defaulted(
     &Unless(False, FilePath),
     "false",
     r#""/etc/lockgate/redirects""#,
-    "A file of redirects, which are applied before the verb answers, after `allow`, `deny`, `limit` \
+    "A file of redirects, which are applied before the action, after `allow`, `deny`, `limit` \
      and `auth`. Each line is `FROM TO [STATUS]`, such as `/old/* /new/{*} 301`. FROM is a whole \
      request path, or ends in `/*`; an exact path wins, then the longest. TO is a path or a URL \
      with the placeholders of `redirect`. The status is 308 unless given. `#` begins a comment. The \

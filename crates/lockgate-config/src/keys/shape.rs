@@ -1,4 +1,4 @@
-//! `shape`: the rates that bytes are held to.
+//! `shape`: bandwidth limits.
 
 use crate::values::{ByteRate, False, Short, ShortOrLong, TableOf, Unless};
 

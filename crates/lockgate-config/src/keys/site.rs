@@ -113,7 +113,7 @@ table! {
         "Settings for some paths of the site. PATH is `\"/x\"` (that path), `\"/x/*\"` (all paths \
          below it) or `\"/x/{id}/y\"` (one segment is a parameter), each optionally after a method: \
          `\"POST /x\"`. The most specific one applies. A path that matches none gets the site's own \
-         verb, or 404 if it has none. A table without `proxy`, `root`, `redirect` or `respond` \
+         action, or 404 if it has none. A table without `proxy`, `root`, `redirect` or `respond` \
          keeps its site's; every other key is merged over the site's, and `false` removes one.",
     )
     .inside(r#"proxy = "127.0.0.1:3000""#);

@@ -14,7 +14,7 @@ use super::{
     AT_LEAST_1MS, ConfigKey, Defaulted, KeyRow, MapKeys, OFF, PROXY_HEADER, shape, timeouts, tls,
 };
 
-/// Where requests or bytes go.
+/// The destination of requests or bytes.
 #[derive(Debug, Clone)]
 pub(crate) enum Destination {
     One(PoolOrEndpoint),

@@ -11,20 +11,20 @@ use crate::table::CheckedEntry;
 
 use super::{KeyRow, Language};
 
-/// Paths of which the absolute form is known, by the file and offset where they were written.
+/// The absolute forms of relative paths, by file and offset.
 pub(crate) type AbsolutePaths = HashMap<(usize, usize), String>;
 
-/// The state of one walk over what was written.
+/// The state of one walk over the configuration.
 ///
-/// Every mistake is reported and the walk goes on; a value that is a mistake is left out, so that
-/// no second mistake is made of it.
+/// Every mistake is reported and the walk goes on; a value with a mistake is left out, so that it
+/// causes no second mistake.
 pub(crate) struct TreeChecker<'a> {
     pub(crate) report: &'a mut Report,
     pub(crate) syntax: Integrity,
     /// The keys at the top of a file, for messages that send a key to its place.
     pub(crate) root: &'static [KeyRow],
     absolute: AbsolutePaths,
-    /// How many values were mistakes so far.
+    /// The number of values with mistakes so far.
     broken: usize,
 }
 
@@ -39,7 +39,7 @@ impl<'a> TreeChecker<'a> {
         }
     }
 
-    /// The paths that were written relatively.
+    /// The relative paths of the configuration, with their absolute forms.
     pub(crate) fn into_absolute(self) -> AbsolutePaths {
         self.absolute
     }
@@ -56,7 +56,7 @@ impl<'a> TreeChecker<'a> {
         }
     }
 
-    /// Reads a value; nothing where it is a mistake.
+    /// Reads a value; `None` for a mistake.
     pub(crate) fn value<L: Language>(
         &mut self,
         language: &L,
@@ -71,7 +71,7 @@ impl<'a> TreeChecker<'a> {
         value
     }
 
-    /// Reports a mistake: there is no value.
+    /// Reports a mistake and returns no value.
     pub(crate) fn invalid<T>(
         &mut self,
         code: Code,
@@ -84,7 +84,7 @@ impl<'a> TreeChecker<'a> {
         None
     }
 
-    /// The path from the root on; notes how to write it so, for the configuration that is kept.
+    /// The absolute path; noted for the stored configuration.
     pub(crate) fn rooted(
         &mut self,
         raw: &str,
@@ -105,7 +105,7 @@ impl<'a> TreeChecker<'a> {
         dir.join(path)
     }
 
-    /// Notes what stands before a path that was written relatively.
+    /// Notes the text that makes a relative path absolute.
     pub(crate) fn write_before(&mut self, at: &SourceSpan, before: &str) {
         if let Some(absolute) = self.absolute.get_mut(&at.start()) {
             absolute.insert_str(0, before);

@@ -1,4 +1,4 @@
-//! The row of a key in the tables of keys: all that is known of it but the type of its values.
+//! The row of a key in the tables of keys: everything about it except the type of its values.
 
 use super::AnyLanguage;
 
@@ -24,16 +24,16 @@ pub(crate) struct KeyRow {
     pub(crate) doc: &'static str,
 }
 
-/// What holds when the key is absent.
+/// The meaning of an absent key.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Unset {
-    /// A value, as it is written in TOML.
+    /// A default value, as it is written in TOML.
     Is(&'static str),
     /// No value; the text says what that means.
     Absent(&'static str),
     /// A mistake: the key is required.
     Required,
-    /// Each of its keys has its own.
+    /// The keys of the table have their own defaults.
     Within,
 }
 

@@ -1,20 +1,20 @@
-//! What stands by keys that the user chooses: by what tables and values are told apart.
+//! Names that the user chooses as keys: of tables, and in maps.
 
-/// By what tables are told apart.
+/// The kind of names of tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TableNaming {
     /// The address of a listener.
     Address,
     /// A host, a port or both.
     Site,
-    /// A path, perhaps after a method.
+    /// A path, optionally after a method.
     Path,
     /// A name of letters, digits, `-`, `_` and dots.
     Name,
 }
 
 impl TableNaming {
-    /// What stands for the key in the name of what is in the table.
+    /// The placeholder for the name in the paths of keys.
     pub(crate) fn placeholder(self) -> &'static str {
         match self {
             TableNaming::Address => "\"ADDR\"",
@@ -24,7 +24,7 @@ impl TableNaming {
         }
     }
 
-    /// A key, as it stands in a header.
+    /// A sample name, as it is written in a header.
     pub(crate) fn sample(self) -> &'static str {
         match self {
             TableNaming::Address => "\":8443\"",
@@ -35,35 +35,34 @@ impl TableNaming {
     }
 }
 
-/// What the keys of a map are.
+/// The kind of keys of a map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MapKeys {
-    /// Names of fields of an answer.
+    /// Field names of responses.
     AnswerFields,
-    /// Names of fields of a request.
+    /// Field names of requests.
     RequestFields,
     /// Statuses of errors, from 400 to 599.
     Errors,
-    /// Endings of names with their dot, and paths of requests.
+    /// File extensions with their dot, and request paths.
     FileTypes,
-    /// Paths of requests, media types, `*`.
+    /// Request paths, media types, `*`.
     Cached,
-    /// Names of attributes of HTML.
+    /// Names of HTML attributes.
     Attributes,
-    /// Names of servers, as clients ask for them in TLS; `*.` in front stands for every name below
-    /// one.
+    /// Server names of SNI; `*.` in front stands for every name below.
     Servers,
-    /// Names of protocols, as in ALPN.
+    /// Names of ALPN protocols.
     Protocols,
 }
 
 impl MapKeys {
-    /// Whether what stands by them are tables with keys of their own.
+    /// Whether the values of the map are tables.
     pub(crate) fn lead(self) -> bool {
         matches!(self, MapKeys::Servers | MapKeys::Protocols)
     }
 
-    /// What stands for the key in the name of what is in its table.
+    /// The placeholder for the key in the paths of the table's keys.
     pub(crate) fn placeholder(self) -> &'static str {
         if self == MapKeys::Protocols {
             "\"PROTOCOL\""

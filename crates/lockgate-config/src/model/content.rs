@@ -1,4 +1,4 @@
-//! What is put into bodies as they are sent.
+//! Changes to bodies, and the fetched values that they insert.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,14 +8,14 @@ use lockgate_rules::MediaRange;
 use super::EndpointAddr;
 use crate::source::SourceSpan;
 
-/// What is changed in the bodies of answers.
+/// Changes to the bodies of responses.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BodyRewrite {
-    /// In the order in which they were written; never empty.
+    /// The rules, in their order in the configuration; never empty.
     pub rules: Vec<BodyRule>,
     /// The media types that are changed; never empty.
     pub types: Vec<MediaRange>,
-    /// The longest body that may come out, in bytes.
+    /// The maximum length of a changed body, in bytes.
     pub max: u64,
 }
 
@@ -24,89 +24,90 @@ pub struct BodyRewrite {
 pub struct BodyRule {
     /// The change that the rule makes.
     pub change: BodyChange,
-    /// Where the text, pattern or selector was written.
+    /// The place of the text, pattern or selector in the configuration file.
     pub at: SourceSpan,
 }
 
-/// What a rule does. What is searched for is not empty, and not looked into. What is put in has the
-/// placeholders of a fixed answer, `{time}`, `{counter}` and `{value:NAME}` of `Config::values`;
-/// other braces are text.
+/// The change of one rule. The text to find is not empty and has no placeholders. An inserted text
+/// has the placeholders of a fixed response, `{time}`, `{counter}` and `{value:NAME}` of
+/// `Config::values`; other braces are text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BodyChange {
-    /// A text is replaced by another.
+    /// Replaces a text.
     Text {
-        /// The text that is searched for.
+        /// The text to find.
         find: String,
-        /// The text that takes its place.
+        /// The replacement.
         with: String,
     },
-    /// A regular expression is replaced.
+    /// Replaces the matches of a regular expression.
     Pattern {
-        /// The regular expression as it was written.
+        /// The regular expression.
         pattern: String,
-        /// What takes the place of a match; `$1` and `${name}` are what groups matched.
+        /// The replacement; `$1` and `${name}` stand for groups of the match.
         with: String,
     },
-    /// Something is done with elements of HTML.
+    /// Edits elements of HTML.
     Select {
-        /// The CSS selector, as written.
+        /// The CSS selector.
         selector: String,
-        /// The edit of each element that matches.
+        /// The edit of each matching element.
         edit: ElementEdit,
     },
 }
 
-/// What is done with an element.
+/// An edit of an element.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ElementEdit {
-    /// Right before its start tag.
+    /// Inserts before the start tag.
     Before(String),
-    /// Right behind its end tag.
+    /// Inserts after the end tag.
     After(String),
-    /// Right behind its start tag.
+    /// Inserts after the start tag.
     Prepend(String),
-    /// Right before its end tag.
+    /// Inserts before the end tag.
     Append(String),
-    /// In the place of its content.
+    /// Replaces the content.
     Inner(String),
-    /// In the place of all of it.
+    /// Replaces the element.
     Replace(String),
-    /// The element is removed with its content.
+    /// Removes the element with its content.
     Remove,
-    /// Attributes by name, in lower case, each once, never none; one without a value goes.
+    /// Sets attributes, by name in lower case, each once, at least one; `None` removes the
+    /// attribute.
     Set(Vec<(String, Option<String>)>),
 }
 
-/// A text that is looked for while running, for `{value:NAME}`.
+/// A text that is fetched while Lockgate runs, for `{value:NAME}`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FetchedValue {
-    /// Its name: letters, digits, `-`, `_` and dots.
+    /// The name: letters, digits, `-`, `_` and dots.
     pub name: String,
     /// The key of the table, for mistakes that are found later.
     pub at: SourceSpan,
     /// The file or URL that the text comes from.
     pub source: ValueSource,
-    /// How often, at least a second.
+    /// The time between two fetches, at least a second.
     pub every: Duration,
-    /// What it is until it was had once.
+    /// The text until the first successful fetch.
     pub default: String,
 }
 
-/// Where a value comes from.
+/// The source of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ValueSource {
     /// A file, not opened yet.
     File(PathBuf),
-    /// A URL such as `http://HOST:PORT/PATH`.
+    /// A URL, `http://HOST:PORT/PATH`.
     Url(HttpUrl),
 }
 
 /// A URL of plain HTTP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpUrl {
-    /// The server to ask; never a Unix socket.
+    /// The server; never a Unix socket.
     pub addr: EndpointAddr,
-    /// The value of Host (RFC 9110 §7.2): as written, without port 80.
+    /// The value of Host (RFC 9110 §7.2): host and port of the URL, without port 80.
     pub host: String,
     /// Path and query; it begins with `/`.
     pub path: String,

@@ -13,25 +13,25 @@ pub struct StaticFiles {
     pub root: PathBuf,
     /// The place of `root`, for mistakes that are found later.
     pub at: SourceSpan,
-    /// Names that stand for their folder, best first, each without a `/`; empty is none.
+    /// The index files, in order of preference, without `/`; empty is none.
     pub index: Vec<String>,
     /// Whether `/post` is answered with `post.html`.
     pub clean_urls: bool,
-    /// Paths that are looked for, in this order; one that ends in `/` is a folder. Empty is the
-    /// path of the request. Never beside `fallback`.
+    /// Paths to try in this order; one that ends in `/` is a folder. Empty stands for the request
+    /// path. Never set together with `fallback`.
     pub attempts: Vec<Template>,
-    /// The file that is sent with 200 for what is not there; it begins with `/` and has no dot
+    /// The file that is sent with 200 instead of a missing one; begins with `/` and has no dot
     /// segment.
     pub fallback: Option<String>,
-    /// The file that is sent with 404 for what is not there; as `fallback`.
+    /// The file that is sent with 404 instead of a missing one; in the form of `fallback`.
     pub not_found: Option<String>,
     /// Whether folders without an index are listed.
     pub listing: bool,
-    /// Whether names that begin with a dot are served, all but `.well-known`, which always is.
+    /// Whether names that begin with a dot are served; `.well-known` always is.
     pub hidden: bool,
-    /// Which symbolic links are followed.
+    /// The symbolic links that are followed.
     pub symlinks: SymlinkRule,
-    /// Media types over the well-known ones.
+    /// Media types that override the well-known ones.
     pub types: FileTypes,
     /// The `charset` of text, a token.
     pub charset: Option<String>,
@@ -39,11 +39,11 @@ pub struct StaticFiles {
     pub precompressed: bool,
 }
 
-/// Which symbolic links are followed.
+/// The symbolic links that are followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SymlinkRule {
-    /// Those that lead to a place inside of the root.
+    /// Links to a target inside the root.
     Inside,
-    /// All links, wherever they lead.
+    /// All links.
     Follow,
 }

@@ -1,7 +1,6 @@
-//! What sites serve: hosts, listeners, routes, and the rules that every request of a route is held
-//! to.
+//! Sites: hosts, listeners, routes, and the settings of each route.
 //!
-//! Every modifier of a site is merged into its routes already.
+//! The settings of a site are already merged into its routes.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,13 +16,13 @@ use crate::source::SourceSpan;
 /// The ports of sites without a port in their key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ports {
-    /// Where plain HTTP is redirected from, or served where `tls = false`.
+    /// The port of the redirect from plain HTTP, and of sites with `tls = false`.
     pub http: u16,
-    /// Where sites with TLS are served.
+    /// The port of sites with TLS.
     pub https: u16,
 }
 
-/// What is spoken over a connection.
+/// An application protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Protocol {
     /// HTTP/1.1, over TLS or not.
@@ -35,7 +34,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// As it is written: `http1`, `h2`, `h2c`.
+    /// The word in the configuration: `http1`, `h2`, `h2c`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Http1 => "http1",
@@ -48,32 +47,30 @@ impl Protocol {
 /// One `[site."KEY"]` table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HostedSite {
-    /// The key of the table as it was written.
+    /// The key of the table.
     pub name: String,
     /// The key of the table, for mistakes that are found later.
     pub at: SourceSpan,
-    /// That of the key, then those of `alias`; never empty. On one address no two sites have the
-    /// same host, but for listeners that redirect.
+    /// The host of the key, then those of `alias`; never empty. On one address no two sites have
+    /// the same host, except for listeners that redirect.
     pub hosts: Vec<HostPattern>,
-    /// Where it is served; at least one. Sites with the same `addr` and the same `secure` share a
-    /// listener.
+    /// The listeners; at least one. Sites with the same `addr` and the same `secure` share one.
     pub listen: Vec<SiteListener>,
-    /// TLS of its secure listeners, with `[tls]` merged in; `None` when there are none.
+    /// TLS of the secure listeners, with `[tls]` merged in; `None` if there are none.
     pub tls: Option<DownstreamTls>,
-    /// What is spoken where it is served, never empty, each once: over TLS `H2` and `Http1`, best
-    /// first; without TLS `Http1` and `H2c`, in this order, the same for all sites that are
-    /// served on one address. A listener that redirects speaks what those do, and HTTP/1.1
-    /// where there are none.
+    /// The protocols for clients, never empty, each once: over TLS `H2` and `Http1`, in order of
+    /// preference; without TLS `Http1` and `H2c`, in this order, the same for all sites on one
+    /// address. A listener that redirects has the protocols of the sites on its address, or
+    /// HTTP/1.1 if there are none.
     pub protocols: Vec<Protocol>,
     /// Whether a PROXY header is expected from the client; the same for all sites on one address.
     pub accept_proxy: AcceptProxy,
-    /// Where its requests are logged.
+    /// The access log of its requests.
     pub access_log: SiteLog,
-    /// Files that stand for our own pages of errors where no route has the request; one for each
-    /// status.
+    /// Files that replace Lockgate's error pages for requests without a route; one for each status.
     pub error_pages: Vec<(u16, PathBuf, SourceSpan)>,
-    /// One for each `path` table, by the text of their keys, then that of the site itself if it
-    /// has a verb.
+    /// One route for each `path` table, by the text of their keys, then that of the site itself if
+    /// it has an action.
     pub routes: Vec<SiteRoute>,
 }
 
@@ -82,34 +79,34 @@ pub struct HostedSite {
 pub struct SiteListener {
     /// The address that is bound.
     pub addr: ListenAddr,
-    /// Whether TLS is spoken there; the same for all sites on one address, unless its port is 0.
+    /// Whether the listener uses TLS; the same for all sites on one address, unless its port is 0.
     pub secure: bool,
-    /// Whether it only redirects to the secure one, with 308. Where another site serves the same
-    /// host on the same address itself, that site answers.
+    /// Whether it only redirects to the secure listener, with 308. A site that serves the same host
+    /// on the same address wins over the redirect.
     pub redirects: bool,
 }
 
-/// What happens to the requests that a pattern matches.
+/// A route: a pattern of requests, its action and its settings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SiteRoute {
-    /// The key as written, `"POST /x"`; empty for the site itself.
+    /// The key in the configuration, `"POST /x"`; empty for the site itself.
     pub name: String,
     /// The key of the table, for mistakes that are found later.
     pub at: SourceSpan,
-    /// The only method; `None` is any.
+    /// The only method; `None` is every method.
     pub method: Option<String>,
-    /// The paths that the route answers.
+    /// The paths of the route.
     pub pattern: Pattern,
-    /// What answers the requests of the route.
+    /// The action for its requests.
     pub action: RouteAction,
-    /// What every request and answer is held to.
+    /// The settings of its requests and responses.
     pub rules: RouteModifiers,
 }
 
-/// The action of a route: what answers its requests.
+/// The action of a route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RouteAction {
-    /// A pool: an index into `Config::pools`.
+    /// Proxies to a pool, by its index in `Config::pools`.
     Proxy(usize),
     /// The files of a folder.
     Files(Box<StaticFiles>),
@@ -124,7 +121,7 @@ pub enum RouteAction {
     Respond(FixedResponse),
 }
 
-/// A fixed answer without placeholders.
+/// A fixed response without placeholders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     /// The status, from 200 to 599.
@@ -135,49 +132,49 @@ pub struct Answer {
     pub media_type: String,
 }
 
-/// What every request of a route and its answer are held to.
+/// The settings of a route's requests and responses.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RouteModifiers {
-    /// The change of the path that is sent on, or looked for.
+    /// The change of the path that is sent on, or looked up.
     pub target: TargetRewrite,
-    /// Changes to the fields of an answer.
+    /// Changes to the fields of responses.
     pub headers: HeaderRules,
-    /// Changes to the fields of a request.
+    /// Changes to the fields of requests.
     pub request_headers: HeaderRules,
-    /// The longest request body in bytes; `None` is no limit.
+    /// The maximum length of a request body in bytes; `None` is no limit.
     pub body_max: Option<u64>,
-    /// Minimum rates; `min_in` is that of `body`.
+    /// Minimum rates; `min_in` comes from `body`.
     pub rates: MinRates,
-    /// How often requests may come.
+    /// The rate limit.
     pub limit: Option<SharedSetting<RateLimit>>,
-    /// The rates that bodies are held to, and what upgrades carry.
+    /// The bandwidth limits of bodies and upgraded connections.
     pub shape: Option<SharedSetting<ShapeRates>>,
-    /// How clients must authenticate; `None` lets every client in.
+    /// The authentication of clients; `None` is no authentication.
     pub auth: Option<AuthMethod>,
-    /// Whether requests that are of no trace begin one: so many of a hundred, from 1 to 100, are
-    /// to be recorded.
+    /// The percentage, from 1 to 100, of new traces to record; `None` starts no trace for a request
+    /// without one.
     pub trace: Option<u8>,
     /// The only clients that are served; empty is every client.
     pub allow: Vec<Cidr>,
-    /// Clients that are not served, also when `allow` has them.
+    /// Clients that are refused, even if `allow` has them.
     pub deny: Vec<Cidr>,
     /// Deadlines, with the global ones merged in.
     pub timeouts: Timeouts,
-    /// Whether `Location` and cookie paths of an answer are put back to what the client sees.
+    /// Whether `Location` and cookie paths of a response are changed back to the client's view.
     pub rewrite_location: bool,
-    /// Files that stand for our own pages of errors; one for each status from 400 to 599.
+    /// Files that replace Lockgate's error pages; one for each status from 400 to 599.
     pub error_pages: Vec<(u16, PathBuf, SourceSpan)>,
-    /// Whether paths that an origin could read otherwise are let through.
+    /// Whether paths are accepted that an origin could read differently.
     pub raw_paths: bool,
-    /// What is redirected before the action; shared by the routes that have the same.
+    /// Redirects before the action; shared by the routes with the same file.
     pub redirects: Option<Arc<RedirectFile>>,
-    /// How long answers may be kept; `None` is as the application says.
+    /// Rules of Cache-Control; `None` leaves it to the application.
     pub cache: Option<Caching>,
-    /// How answers are encoded; `None` is as they are.
+    /// Compression of responses; `None` is none.
     pub compress: Option<Compression>,
-    /// What is changed in bodies; `None` is nothing.
+    /// Changes to bodies; `None` is none.
     pub rewrite_body: Option<BodyRewrite>,
-    /// The pages of other sites that may read answers; `None` leaves it to the application.
+    /// Rules of cross-origin requests; `None` leaves them to the application.
     pub cors: Option<Cors>,
 }
 
@@ -186,49 +183,49 @@ pub struct RouteModifiers {
 pub struct RedirectFile {
     /// The path of the file.
     pub file: PathBuf,
-    /// The redirects that it names.
+    /// The redirects in the file.
     pub map: Arc<RedirectMap>,
 }
 
-/// A setting with the place where it was written: routes that inherit it share its counts.
+/// A setting with its place in the configuration file: routes that inherit it share its counts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SharedSetting<T> {
     /// The setting.
     pub value: T,
-    /// Where it was written.
+    /// The place in the configuration file.
     pub at: SourceSpan,
 }
 
-/// How the clients of a route must authenticate.
+/// The authentication of a route's clients.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AuthMethod {
-    /// By a user and a password.
+    /// By user and password.
     Basic(BasicAuth),
-    /// By a service that is asked about each request.
+    /// By the response of an auth service.
     Forward(AuthService),
 }
 
-/// A service that is asked about every request.
+/// An auth service, which decides about every request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AuthService {
     /// The pool of the service: an index into `Config::pools`.
     pub pool: usize,
-    /// The path, and perhaps the query, that the service is asked for.
+    /// The path of the auth request, optionally with a query.
     pub path: String,
-    /// Names of fields that the request gets from its answer, and never from the client; none is
-    /// of framing, hop-by-hop or made by us.
+    /// Names of fields that the request gets from the service's response, and never from the
+    /// client; none belongs to framing, is hop-by-hop or set by Lockgate.
     pub copy: Vec<String>,
-    /// Where the service was written.
+    /// The place of the service in the configuration file.
     pub at: SourceSpan,
 }
 
-/// A password that every request must bring (RFC 7617).
+/// HTTP Basic authentication (RFC 7617).
 #[derive(Debug, Clone, PartialEq)]
 pub struct BasicAuth {
     /// The file of users, not opened yet.
     pub file: PathBuf,
-    /// The realm that browsers show when they ask for the password.
+    /// The realm that browsers show in the password prompt.
     pub realm: String,
-    /// Where the file was written.
+    /// The place of the file in the configuration file.
     pub at: SourceSpan,
 }

@@ -1,4 +1,4 @@
-//! Pools: their endpoints, and how these are chosen, checked, waited for and kept.
+//! Pools: their endpoints, and the choice, checks, queue and idle connections of these.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -12,102 +12,105 @@ use super::{Answer, EndpointAddr, Protocol, UpstreamTls};
 /// A group of endpoints: a `[pool.NAME]` table, or the addresses of one `proxy`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EndpointPool {
-    /// Its name; `None` for addresses that were written inline.
+    /// The name; `None` for inline addresses.
     pub name: Option<String>,
     /// The place in the configuration file, for mistakes that are found later.
     pub at: SourceSpan,
     /// The addresses; at least one.
     pub endpoints: Vec<WeightedEndpoint>,
-    /// What is spoken to them by sites; `[tcp]` tables only have pools with `Http1`, and speak
-    /// nothing. `H2` has `tls`, `H2c` has none, and neither has a `proxy_protocol`.
+    /// The protocol that sites use; pools of `[tcp]` tables have `Http1`, without effect. `H2` has
+    /// `tls`, `H2c` has none, and neither has a `proxy_protocol`.
     pub protocol: Protocol,
-    /// How one is chosen; `None`: by `P2c` for sites, by `Least` for `[tcp]`. Pools of `[tcp]` tell
-    /// clients apart by `Client`, `Sni` and `Session` only.
+    /// The choice of an endpoint; `None` stands for `P2c` in sites and `Least` in `[tcp]`. Pools of
+    /// `[tcp]` use clients' `Client`, `Sni` and `Session` only.
     pub balance: Option<EndpointChoice>,
-    /// Active checks of the endpoints; `None` has none.
+    /// Active health checks; `None` is none.
     pub health: Option<HealthSettings>,
-    /// When an endpoint that keeps failing is left alone; `None` is never.
+    /// The ejection of failing endpoints; `None` is never.
     pub eject: Option<Eject>,
-    /// In which time the share of an endpoint that comes back grows to the whole; zero is at once.
+    /// The time in which the share of a recovered endpoint grows to its full weight; zero is at
+    /// once.
     pub slow_start: Duration,
-    /// What happens when every endpoint is at its `max`.
+    /// The queue while every endpoint is at its `max`.
     pub queue: Queue,
-    /// Limits of the connections that are kept for reuse.
+    /// Limits of idle connections.
     pub idle: IdleSettings,
-    /// Repeated attempts.
+    /// Retries of requests.
     pub retry: Retry,
     /// TLS to the endpoints; `None` is plain TCP.
     pub tls: Option<UpstreamTls>,
-    /// The PROXY header that is sent; a connection then belongs to one client connection.
+    /// The PROXY header to endpoints; each connection then serves one client connection only.
     pub proxy_protocol: Option<ProxyVersion>,
-    /// What is answered when no endpoint is up; `None` is our own page.
+    /// The response while no endpoint is up; `None` is Lockgate's own page.
     pub maintenance: Option<Answer>,
 }
 
 /// One address of a pool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WeightedEndpoint {
-    /// The address that is connected to.
+    /// The address of the endpoint.
     pub addr: EndpointAddr,
-    /// Its share beside the others, from 1 to 256.
+    /// The weight of its share, from 1 to 256.
     pub weight: u16,
-    /// Connections or requests in flight to it, for the process; `None` is no limit.
+    /// The maximum of connections or requests in flight to it, for the whole process; `None` is no
+    /// limit.
     pub max: Option<usize>,
-    /// Whether it is used only while no other is up.
+    /// Whether it is used only while no other endpoint is up.
     pub backup: bool,
     /// The place in the configuration file, for mistakes that are found later.
     pub at: SourceSpan,
 }
 
-/// How an endpoint is chosen.
+/// The choice of an endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EndpointChoice {
-    /// The better of two at random, by latency and what is in flight.
+    /// The better of two random ones, by latency and requests in flight.
     P2c,
-    /// The one with the least in flight.
+    /// The one with the fewest requests or connections in flight.
     Least,
-    /// Every endpoint in turn, by weight.
+    /// Each in turn, by weight.
     RoundRobin,
-    /// The one that this leads to, always the same.
+    /// By a hash of this property; the same client gets the same endpoint.
     Hash(HashKey),
-    /// The one that a cookie of this name says, which clients are given; not for `[tcp]`.
+    /// By a cookie of this name, which Lockgate sets; not for `[tcp]`.
     Sticky(String),
-    /// The one that has made the client's TLS session, else the one that its address leads to; only
-    /// for `[tcp]`, and only where TLS is passed through.
+    /// By the client's TLS session, else by a hash of its address; only for `[tcp]` with TLS
+    /// passthrough.
     Session,
 }
 
 /// Active checks of the endpoints of a pool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HealthSettings {
-    /// What each check sends and expects.
+    /// The bytes or request of a check, and the expected response.
     pub probe: Probe,
-    /// From the start of one check to that of the next.
+    /// The time from the start of one check to that of the next.
     pub every: Duration,
-    /// When a check has failed.
+    /// The time limit of a check.
     pub timeout: Duration,
-    /// Failures in a row after which an endpoint is down.
+    /// Consecutive failures after which an endpoint is down.
     pub fall: u32,
-    /// Successes in a row after which it is up again.
+    /// Consecutive successes after which it is up again.
     pub rise: u32,
-    /// Another port than that of the endpoint.
+    /// The port of the checks, if it is not that of the endpoint.
     pub port: Option<u16>,
-    /// TLS of the checks: that of the pool unless it has its own.
+    /// TLS of the checks: their own, or that of the pool.
     pub tls: Option<UpstreamTls>,
 }
 
-/// What a check sends and expects.
+/// The bytes or request of a check, and the expected response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Probe {
-    /// Whether a connection comes about, TLS included, and what is said on it.
+    /// A TCP connection, with TLS if the pool has it, and optionally bytes in both directions.
     Tcp {
-        /// What is sent; empty is nothing.
+        /// The bytes to send; may be empty.
         send: String,
-        /// What must come, within the first 64 KB; never empty, and `None` is nothing.
+        /// The text that the endpoint must send within its first 64 KB; never empty, `None` expects
+        /// nothing.
         expect: Option<String>,
     },
-    /// A request, over the protocol of the pool; without TLS, or with a TLS of its own, HTTP/2
-    /// stays HTTP/2.
+    /// An HTTP request over the protocol of the pool; HTTP/2 also without TLS or with the TLS of
+    /// the checks.
     Http {
         /// The target of the request.
         path: String,
@@ -115,13 +118,13 @@ pub enum Probe {
         method: String,
         /// The statuses that count as success; never empty.
         expect: Vec<RangeInclusive<u16>>,
-        /// What the body must contain.
+        /// The text that the body must contain.
         body: Option<String>,
     },
-    /// `grpc.health.v1.Health/Check` (the gRPC health checking protocol), which must say SERVING;
-    /// only of pools that speak HTTP/2.
+    /// A call of `grpc.health.v1.Health/Check` (the gRPC health checking protocol), with SERVING as
+    /// the expected status; only in pools with HTTP/2.
     Grpc {
-        /// The service that is asked about; empty is the server as a whole.
+        /// The service to ask about; empty stands for the whole server.
         service: String,
     },
 }

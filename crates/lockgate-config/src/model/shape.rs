@@ -1,4 +1,4 @@
-//! Rates that bytes are held to, as they are shown.
+//! Bandwidth limits in the words of the configuration.
 
 use std::num::NonZeroU64;
 
@@ -6,8 +6,7 @@ use lockgate_rules::Directions;
 
 use crate::units::smallest;
 
-/// The rates that are limited, in the words of a configuration: `10MB/s`, or `in 1MB/s` and
-/// `out 10MB/s`.
+/// The limited rates in the words of the configuration: `10MB/s`, or `in 1MB/s` and `out 10MB/s`.
 pub fn rates_shown(rates: Directions) -> Vec<String> {
     let rate = |rate: NonZeroU64| format!("{}/s", smallest(rate.get()));
     match (rates.received, rates.sent) {

@@ -1,4 +1,4 @@
-//! Listeners that relay: all connections alike, or each as its ClientHello asks.
+//! Relays: listeners with one destination, or with several by ClientHello.
 
 use std::time::Duration;
 
@@ -11,56 +11,55 @@ use super::{DownstreamTls, ListenAddr, SharedSetting, Timeouts};
 /// One `[tcp."ADDR"]` table: a listener that relays bytes unread.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tcp {
-    /// The key of the table as it was written.
+    /// The key of the table.
     pub name: String,
     /// The place in the configuration file, for mistakes that are found later.
     pub at: SourceSpan,
-    /// The address that it listens on.
+    /// The address of the listener.
     pub listen: ListenAddr,
-    /// What is done with connections.
+    /// The destination of connections.
     pub way: RelaySelection,
     /// Whether a PROXY header is expected from the client.
     pub accept_proxy: AcceptProxy,
     /// Deadlines, with the global ones merged in.
     pub timeouts: Timeouts,
-    /// After how long a connection ends in any case; `None` is never.
+    /// The time after which a connection is closed in any case; `None` is never.
     pub max_lifetime: Option<Duration>,
-    /// The rates that its bytes are held to; `None` is as they come.
+    /// The bandwidth limits of its bytes; `None` is none.
     pub shape: Option<SharedSetting<ShapeRates>>,
 }
 
-/// Which relay a connection has.
+/// The choice of a connection's relay.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RelaySelection {
-    /// Every connection has the same relay.
+    /// One relay for all connections.
     Proxy(RelayDestination),
-    /// The relay follows from what the ClientHello asks for.
+    /// A relay by ClientHello.
     Hello(RelaysByHello),
 }
 
-/// Relays by what a ClientHello asks for. Sites with TLS may be on the same address: of all names
-/// the most specific one counts, and no two are the same.
+/// Relays by ClientHello. Sites with TLS may share the address: of all matching names the most
+/// specific one applies, and no name appears twice.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RelaysByHello {
-    /// By a protocol that is offered by ALPN, with any name.
+    /// By an offered ALPN protocol, for any server name.
     pub alpn: Vec<(String, RelayDestination)>,
     /// By the server name; never `Host::Any`.
     pub sni: Vec<(HostPattern, RelayDestination)>,
-    /// For every other name, and for none; `None` refuses.
+    /// For all other names, and for clients without a name; `None` refuses them.
     pub default: Option<RelayDestination>,
 }
 
-/// Where bytes go, and what is done to them on their way.
+/// The destination of relayed bytes, and the TLS and PROXY header on the way.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RelayDestination {
     /// The place in the configuration file, for mistakes that are found later.
     pub at: SourceSpan,
-    /// TLS towards clients, with `[tls]` merged in; `None` relays the bytes as they are.
+    /// TLS towards clients, with `[tls]` merged in; `None` passes the bytes through.
     pub tls: Option<DownstreamTls>,
-    /// Where the bytes go: an index into `Config::pools`.
+    /// The pool, by its index in `Config::pools`.
     pub pool: usize,
-    /// The PROXY header that is sent to the endpoint: its own, else that of the table, else that
-    /// of the pool.
+    /// The PROXY header to the endpoint: that of the entry, else of the table, else of the pool.
     pub proxy_protocol: Option<SentHeader>,
 }
 
@@ -78,7 +77,7 @@ impl Tcp {
         }
     }
 
-    /// Those by what a ClientHello asks for.
+    /// The relays by ClientHello.
     pub fn by_hello(&self) -> Option<&RelaysByHello> {
         if let RelaySelection::Hello(by_hello) = &self.way {
             Some(by_hello)

@@ -1,4 +1,4 @@
-//! Tunnels: the clients that may have them, and the targets that they may lead to.
+//! Tunnels: the clients that may open them, and the targets that they may lead to.
 
 use std::time::Duration;
 
@@ -11,46 +11,46 @@ use super::{BasicAuth, DownstreamTls, ListenAddr, Protocol, SharedSetting, Timeo
 /// One `[tunnel."ADDR"]` table: a listener for clients that name a target (CONNECT).
 #[derive(Debug, Clone, PartialEq)]
 pub struct TunnelListener {
-    /// The key of the table as it was written.
+    /// The key of the table.
     pub name: String,
     /// The key of the table, for mistakes that are found later.
     pub at: SourceSpan,
-    /// The address that it listens on.
+    /// The address of the listener.
     pub listen: ListenAddr,
     /// TLS towards clients, with `[tls]` merged in; `None` is plain HTTP.
     pub tls: Option<DownstreamTls>,
-    /// What is spoken with clients, never empty, each once: with TLS `H2` and `Http1`, best first;
-    /// without `Http1` and `H2c`, in this order.
+    /// The protocols for clients, never empty, each once: over TLS `H2` and `Http1`, in order of
+    /// preference; without TLS `Http1` and `H2c`, in this order.
     pub protocols: Vec<Protocol>,
     /// Whether a PROXY header is expected from the client.
     pub accept_proxy: AcceptProxy,
-    /// The clients that may ask for tunnels; empty is every client.
+    /// The clients that may open tunnels; empty is every client.
     pub clients: Vec<Cidr>,
-    /// Where tunnels may lead; never empty.
+    /// The allowed targets; never empty.
     pub allow: Vec<TargetRule>,
-    /// Targets that tunnels may not lead to, also where `allow` has them.
+    /// Denied targets, even if `allow` has them.
     pub deny: Vec<TargetRule>,
-    /// Whether they may lead to addresses that are not public.
+    /// Whether targets may have addresses that are not public.
     pub private: bool,
-    /// A password that clients must bring.
+    /// The password that clients need.
     pub auth: Option<BasicAuth>,
-    /// How often tunnels may be asked for.
+    /// The rate limit of requests for tunnels.
     pub limit: Option<SharedSetting<RateLimit>>,
-    /// Tunnels at once of one client; `None` is no limit.
+    /// Concurrent tunnels of one client; `None` is no limit.
     pub max_per_client: Option<usize>,
-    /// Tunnels at once of one user; `None` is no limit.
+    /// Concurrent tunnels of one user; `None` is no limit.
     pub max_per_user: Option<usize>,
-    /// After how long a tunnel ends; `None` is never.
+    /// The time after which a tunnel is closed; `None` is never.
     pub max_lifetime: Option<Duration>,
-    /// After how many bytes a tunnel ends, both ways together; `None` is never.
+    /// The bytes after which a tunnel is closed, both directions together; `None` is never.
     pub max_bytes: Option<u64>,
-    /// The rates that bytes are held to; `None` is as they come.
+    /// The bandwidth limits; `None` is none.
     pub shape: Option<SharedSetting<ShapeRates>>,
     /// The PROXY header that is sent to the target.
     pub proxy_protocol: Option<ProxyVersion>,
     /// Whether requests for `http:` are forwarded too.
     pub forward: bool,
-    /// How old the addresses of a name may be.
+    /// The time for which the addresses of a name are used.
     pub dns_ttl: Duration,
     /// Deadlines, with the global ones merged in.
     pub timeouts: Timeouts,

@@ -1,5 +1,4 @@
-//! What clients may do with the answers of a route: keep them, take them encoded, show them to
-//! other sites.
+//! Settings of responses: caching, compression, CORS, security headers.
 
 use std::cmp::Reverse;
 
@@ -19,7 +18,8 @@ use super::{Resolver, View};
 
 /// RFC 8246: the name changes with the content.
 const HASHED: &str = "1y immutable public";
-/// The same behind a password: what shared caches keep is for everybody (RFC 9111 §3.5).
+/// The same for routes with a password: a shared cache must not keep their responses (RFC 9111
+/// §3.5).
 const HASHED_PRIVATE: &str = "1y immutable private";
 
 impl Resolver<'_> {
@@ -40,7 +40,7 @@ impl Resolver<'_> {
             (&origins, credentials, long.written(&cors::CREDENTIALS))
         {
             let message = "`credentials` for every origin";
-            let why = "any page could act as whoever is logged in";
+            let why = "any page could act as the logged-in user";
             let cure = "name the origins, or remove it";
             self.push_once(Code::Excluded, at.at, message, why, cure);
             return None;
@@ -63,7 +63,7 @@ impl Resolver<'_> {
         })
     }
 
-    /// What `headers.secure` of the nearest table that has it adds.
+    /// The fields that `headers.secure` of the nearest table adds.
     pub(super) fn secure(&mut self, view: &View<'_>, over_tls: bool) -> Vec<HeaderRule> {
         let maps = view
             .layers
@@ -81,7 +81,7 @@ impl Resolver<'_> {
             None => return Vec::new(),
         };
         if let (Some(hsts), false) = (long.written(&secure::HSTS), over_tls) {
-            let why = "the site is plain HTTP, where browsers do not believe it";
+            let why = "the site is plain HTTP, where browsers ignore it";
             self.no_effect("hsts", hsts.at, why, "remove it");
         }
         let mut fields = Vec::new();
@@ -160,7 +160,7 @@ pub(super) fn caching(view: &View<'_>, files: bool, by_password: bool) -> Option
     (caching != Caching::default()).then_some(caching)
 }
 
-/// A policy that a mistake stands for adds nothing.
+/// The policy of an entry; a mistake adds none.
 fn policy(one: &MapEntry<Option<String>>) -> Option<String> {
     one.value.clone().flatten()
 }

@@ -28,7 +28,7 @@ impl Resolver<'_> {
                     self.push_once(
                         Code::MissingKey,
                         written.at,
-                        "nobody says who may come",
+                        "no authentication is configured",
                         why,
                         cure,
                     );
@@ -82,7 +82,7 @@ impl Resolver<'_> {
             if !self.was_reported(Code::Excluded, second) {
                 let texts = (
                     "`basic` beside `forward`",
-                    "both say who may come",
+                    "a table has one kind of authentication",
                     "keep one of them",
                 );
                 self.report

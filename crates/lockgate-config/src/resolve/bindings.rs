@@ -24,13 +24,13 @@ struct Binding<'a> {
 #[derive(Clone, Copy)]
 enum AddressUser<'a> {
     Metrics,
-    /// Nothing where the table is a mistake, which has been reported.
+    /// `None` for a table with a mistake, which has been reported.
     Tcp(Option<&'a Tcp>),
     Tunnel,
     Site(&'a HostedSite, &'a SiteListener),
 }
 
-/// What becomes of the redirect of a site where its address is wanted for something else.
+/// The cure for a site's redirect on an address that another table needs.
 const NO_REDIRECT: &str = "write the port into the key of the site, as in \"example.com:443\": then it has no redirect; or give the other table \
      another port, or ports = { http = 8080 } at the top";
 
@@ -122,7 +122,7 @@ impl Resolver<'_> {
                         host => format!("{host} is served by two tables on {}", binding.addr),
                     };
                     let cure = "keep one of them, or give one another port";
-                    let texts = (message, "it has been given away", cure);
+                    let texts = (message, "this is the second table with it", cure);
                     self.report
                         .push_pair(Code::SameHost, at, texts, (first, "here"));
                 }

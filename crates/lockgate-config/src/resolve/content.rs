@@ -1,4 +1,4 @@
-//! What is put into bodies: rules of `rewrite_body`, and the values that they name.
+//! Changes to bodies: rules of `rewrite_body`, and the values that they insert.
 
 use lockgate_rules::Pattern;
 
@@ -27,7 +27,7 @@ const OPERATIONS: [KeyRow; 8] = [
     rule::SET.row(),
 ];
 
-/// What an operation does with its text.
+/// Builds the edit of an operation from its text.
 type EditConstructor = fn(String) -> ElementEdit;
 
 /// Operations that put a text in.
@@ -40,7 +40,7 @@ const PUT_IN: [(ConfigKey<String>, EditConstructor); 6] = [
     (rule::INNER, ElementEdit::Inner),
 ];
 
-/// What a replacement has besides the placeholders of a fixed answer.
+/// The placeholders of a replacement beyond those of a fixed response.
 const BESIDES: [&str; 2] = ["time", "counter"];
 
 /// The example of one rule, for messages.
@@ -68,12 +68,12 @@ impl Resolver<'_> {
         values
     }
 
-    /// Where a value comes from; nothing where that is a mistake.
+    /// The source of a value; `None` for a mistake.
     fn source(&mut self, table: &CheckedTable, at: &SourceSpan) -> Option<ValueSource> {
         match (table.entry(&value::FILE), table.entry(&value::URL)) {
             (Some(_), Some(url)) => {
                 let message = "`url` beside `file`";
-                let why = "a value comes from one place";
+                let why = "a value has one source";
                 let cure = "keep one of them";
                 self.report
                     .push_at(Code::Excluded, &url.at, message, why, cure);
@@ -83,7 +83,7 @@ impl Resolver<'_> {
             (None, Some(_)) => table.value(&value::URL).cloned().map(ValueSource::Url),
             (None, None) if table.strange.any => None,
             (None, None) => {
-                let message = "this value comes from nowhere";
+                let message = "this value has no source";
                 let why = "it has neither `file` nor `url`";
                 let cure = "add file = \"/etc/version\" or url = \"http://127.0.0.1:9000/motd\"";
                 self.report
@@ -100,7 +100,7 @@ impl Resolver<'_> {
         }
         for value in values {
             if self.value_names.get(&value.name) == Some(&false) {
-                let message = format!("nothing puts in the value `{}`", value.name);
+                let message = format!("no rule inserts the value `{}`", value.name);
                 let cure = format!(
                     "write {{value:{}}} in a rule of rewrite_body, or remove it",
                     value.name
@@ -116,7 +116,8 @@ impl Resolver<'_> {
         }
     }
 
-    /// That of the nearest table that says something: the order of rules is one decision.
+    /// The rules of the nearest table that has some. Rules of several tables are not merged: their
+    /// order is one decision.
     pub(super) fn body_rewrite(
         &mut self,
         view: &View<'_>,
@@ -167,11 +168,11 @@ impl Resolver<'_> {
         let find = entry.written::<String>()?.value.clone();
         let search_at = entry.at.clone();
         if find.is_empty() {
-            let why = "it would be everywhere";
+            let why = "an empty text is everywhere";
             self.push_once(
                 Code::BadText,
                 &search_at,
-                "there is nothing to look for",
+                "the text to find is empty",
                 why,
                 RULE,
             );
@@ -179,7 +180,7 @@ impl Resolver<'_> {
         }
         let change = if search == rule::SELECT.row().name {
             if let Some(with) = table.key_at(&rule::WITH) {
-                let why = "an operation says what is put in";
+                let why = "an operation names the inserted text itself";
                 self.push_once(
                     Code::Excluded,
                     with,
@@ -332,7 +333,7 @@ impl Resolver<'_> {
         Some((name, first))
     }
 
-    /// A text that is put in, if its placeholders stand for something.
+    /// A text to insert, if its placeholders have values.
     fn replacement(&mut self, text: &str, at: &SourceSpan, pattern: &Pattern) -> Option<String> {
         self.is_known_template(text, at, pattern)
             .then(|| text.to_owned())

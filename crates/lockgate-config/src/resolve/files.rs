@@ -10,7 +10,7 @@ use crate::values::{Items, Switch};
 
 use super::{Resolver, View};
 
-/// What `spa = true` sends.
+/// The file for `spa = true`.
 const APPLICATION: &str = "/index.html";
 
 impl Resolver<'_> {
@@ -41,8 +41,7 @@ impl Resolver<'_> {
         })))
     }
 
-    /// What is looked for, and what is sent when none of it is there: the nearer of `try` and `spa`
-    /// holds.
+    /// The paths to try and the file for missing ones: the nearer of `try` and `spa` applies.
     fn attempts(
         &mut self,
         view: &View<'_>,
@@ -91,7 +90,7 @@ impl Resolver<'_> {
     }
 }
 
-/// The file that is sent for what is not there.
+/// The file for missing paths.
 fn fallback(spa: &Switch<String>) -> Option<String> {
     match spa {
         Switch::Flag(on) => on.then(|| APPLICATION.to_owned()),
@@ -99,7 +98,7 @@ fn fallback(spa: &Switch<String>) -> Option<String> {
     }
 }
 
-/// Those of every layer, by key, the nearer first.
+/// The media types of all layers, by key, the nearer first.
 fn types(view: &View<'_>) -> FileTypes {
     let mut types = FileTypes::default();
     for one in view.entries(&keys::TYPES) {

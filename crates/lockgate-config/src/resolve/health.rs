@@ -98,14 +98,14 @@ impl Resolver<'_> {
                 continue;
             };
             let message = format!("`{name}` beside `grpc`");
-            let why = "the gRPC health protocol has its own request, and its own answer";
+            let why = "the gRPC health protocol defines the request and the response";
             let cure = format!("remove `{name}`, or `grpc`");
             self.report.push_at(Code::Excluded, at, message, why, cure);
         }
         Some(service)
     }
 
-    /// What is about requests, where bytes are sent.
+    /// Reports keys of requests in a check that sends bytes.
     fn beside_tcp(&mut self, long: &View<'_>) {
         let with = match long.get(&health::TCP) {
             Some(true) => "tcp",
@@ -121,13 +121,13 @@ impl Resolver<'_> {
                 continue;
             };
             let message = format!("`{name}` beside `{with}`");
-            let why = "bytes are sent and expected, and no request";
+            let why = "a TCP check sends and expects bytes, not a request";
             let cure = format!("remove `{name}`, or `{with}`");
             self.report.push_at(Code::Excluded, at, message, why, cure);
         }
         let send = long.written(&health::SEND);
         if let Some(written) = send.filter(|send| send.value.is_empty()) {
-            let cure = "remove it: where the endpoint speaks first, expect alone will do";
+            let cure = "remove it: if the endpoint sends first, expect is enough";
             self.report.push_at(
                 Code::BadText,
                 written.at,
@@ -138,23 +138,23 @@ impl Resolver<'_> {
         }
     }
 
-    /// What must come, of a connection.
+    /// The expected text of a check that sends bytes.
     fn expected(&mut self, long: &View<'_>) -> Option<String> {
         let written = long.written(&health::EXPECT)?;
         match written.value {
             Expected::Text(text) if !text.is_empty() => return Some(text.clone()),
             Expected::Text(_) => {
-                let cure = "remove it, or write what must come";
+                let cure = "remove it, or write the expected text";
                 self.report.push_at(
                     Code::BadText,
                     written.at,
-                    "anything is expected",
+                    "no text is expected",
                     "the text is empty",
                     cure,
                 );
             }
             Expected::Statuses(_) => {
-                let why = "bytes are sent, and no request";
+                let why = "a TCP check expects bytes, not a response";
                 let cure = "write one text such as \"PONG\"";
                 self.report.push_at(
                     Code::WrongType,
@@ -168,7 +168,7 @@ impl Resolver<'_> {
         None
     }
 
-    /// What an answer's status may be.
+    /// The expected statuses of a check.
     fn statuses(&mut self, long: &View<'_>) -> Vec<RangeInclusive<u16>> {
         let Some(written) = long.written(&health::EXPECT) else {
             return vec![200..=399];
@@ -193,7 +193,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// What is about answers, where nothing is asked.
+    /// Reports keys of responses in a check without a request.
     fn without_path(&mut self, long: &View<'_>) {
         for key in [
             health::METHOD.row(),
@@ -204,10 +204,10 @@ impl Resolver<'_> {
                 continue;
             };
             let message = format!("`{name}` without `path`");
-            let why = "without a request there is no answer";
+            let why = "without a path there is no request, and so no response";
             let cure = match name {
                 "expect" => {
-                    "add path = \"/health\", or tcp = true where it is a text that must come"
+                    "add path = \"/health\", or tcp = true if it is a text that the endpoint sends"
                 }
                 _ => "add path = \"/health\"",
             };

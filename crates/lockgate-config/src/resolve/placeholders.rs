@@ -1,5 +1,5 @@
-//! Placeholders in redirects, rewrites, bodies and fields: templates, and what is told where one
-//! stands for nothing.
+//! Placeholders in redirects, rewrites, bodies and fields: their templates, and the mistakes of
+//! placeholders without a value.
 
 use lockgate_rules::pattern::is_param;
 use lockgate_rules::{Pattern, Purpose, Template, TemplateError};
@@ -11,8 +11,8 @@ use crate::source::SourceSpan;
 use super::Resolver;
 
 impl Resolver<'_> {
-    /// A path or URL. Every `{…}` of it must stand for something: braces do not stand in URLs.
-    /// `route` is the path that brings parameters.
+    /// The template of a path or URL. Every `{…}` must be a placeholder with a value: URLs have no
+    /// braces. `route` is the place of the path with the parameters.
     pub(super) fn url_template(
         &mut self,
         text: &str,
@@ -61,9 +61,16 @@ impl Resolver<'_> {
                 let cure = "write a `/` before it";
                 return self.report.push_at(code, at, message, why, cure);
             }
-            _ => return self.report.push_at(code, at, error.reason(), "", ""),
+            TemplateError::Fragment => {
+                let cure = "remove it, from the `#` on; a `#` in a path is written %23";
+                return self.report.push_at(code, at, error.reason(), "", cure);
+            }
+            _ => {
+                let cure = "remove it, or write it percent-encoded";
+                return self.report.push_at(code, at, error.reason(), "", cure);
+            }
         };
-        let message = format!("{} stands for nothing here", shown(name, at));
+        let message = format!("{} has no value here", shown(name, at));
         let cure = match placeholders::ours(name).filter(|ours| always.contains(ours)) {
             Some(ours) => placeholder_cure(ours),
             None if name == "scheme" => "write https:// or http://".to_owned(),
@@ -107,7 +114,7 @@ impl Resolver<'_> {
                     None => format!("https://{}", text.trim_start_matches('/')),
                 };
                 (
-                    "this is not a place to go",
+                    "this is not the target of a redirect",
                     why,
                     format!("write \"{cure}\""),
                 )
@@ -116,7 +123,7 @@ impl Resolver<'_> {
         self.push_once(Code::BadPath, at, message, why, cure);
     }
 
-    /// What another server would replace is hardly meant as it is where a URL is made of it.
+    /// Reports a placeholder of another server in a URL, where it is surely a mistake.
     fn foreign_in_url(
         &mut self,
         found: &Foreign<'_>,
@@ -142,12 +149,12 @@ impl Resolver<'_> {
             "{} is a placeholder of another server",
             shown(found.written, at)
         );
-        let why = "it would be part of the URL as it is";
+        let why = "it would stay in the URL as text";
         self.report
             .push_at(Code::BadPlaceholder, at, message, why, cure);
     }
 
-    /// A warning, since in a text it may be meant as it is.
+    /// Warns about a placeholder of another server in a text, where it may be intended.
     fn foreign_in_text(&mut self, text: &str, at: &SourceSpan) {
         let Some(Foreign {
             written,
@@ -178,7 +185,7 @@ impl Resolver<'_> {
         Template::text(text, pattern)
     }
 
-    /// The same where `besides` stand for something, too.
+    /// The same with further placeholders, `besides`.
     pub(super) fn warn_left_as_text(
         &mut self,
         text: &str,
@@ -225,7 +232,7 @@ impl Resolver<'_> {
 
 const FOREIGN: &str = "it is a placeholder of another server";
 
-/// What was written, unless it came from outside.
+/// The written text, unless it came from `${…}`.
 fn shown(written: &str, at: &SourceSpan) -> String {
     if at.text().contains(written) {
         format!("`{written}`")
@@ -243,13 +250,13 @@ fn placeholder_cure(ours: &str) -> String {
     format!("write {{{ours}}}{query}")
 }
 
-/// The reason why a placeholder stands for nothing.
+/// The reason why a placeholder has no value.
 fn unknown(name: &str, purpose: Purpose) -> &'static str {
     let is_for = |other: Purpose| purpose != other && other.placeholders().contains(&name);
     if is_for(Purpose::Redirect) {
         "it may lead anywhere"
     } else if is_for(Purpose::Text) {
-        "it stands for something in other texts only"
+        "it has a value in other texts only"
     } else if placeholders::ours(name).is_some() {
         FOREIGN
     } else {

@@ -24,7 +24,7 @@ use super::{Resolver, View};
 #[derive(Default)]
 pub(super) struct Pools {
     pub(super) all: Vec<EndpointPool>,
-    /// Where a name leads; nowhere when there was a mistake in the pool.
+    /// The pools by name; `None` for one with a mistake.
     names: BTreeMap<String, Option<usize>>,
 }
 
@@ -72,7 +72,7 @@ impl Resolver<'_> {
         })
     }
 
-    /// How clients come to belong to an endpoint; nothing when that is not certain.
+    /// The choice of an endpoint by a property of clients; `None` if it is unclear.
     fn affinity(&mut self, view: &View<'_>) -> Option<EndpointChoice> {
         let (long, at) = (
             view.section(&pool::BALANCE),
@@ -82,7 +82,7 @@ impl Resolver<'_> {
             (Some(hash), Some(sticky)) => {
                 let texts = (
                     "both `hash` and `sticky`",
-                    "one of them says where a client belongs",
+                    "only one of them can choose a client's endpoint",
                     "keep one",
                 );
                 self.report
@@ -96,7 +96,7 @@ impl Resolver<'_> {
             }),
             (None, None) if !long.broken(&[balance::HASH.row(), balance::STICKY.row()]) => {
                 let message = "neither `hash` nor `sticky`";
-                let why = "the table says nothing";
+                let why = "the table is empty";
                 let cure = "add hash = \"client\" or sticky = \"cookie:lg\"";
                 self.report
                     .push_at(Code::MissingKey, at, message, why, cure);
@@ -137,8 +137,7 @@ impl Resolver<'_> {
         Some(self.add(pool))
     }
 
-    /// The pool that a name, an address or a list of addresses stands for; nothing when it was a
-    /// mistake.
+    /// The pool for a name, an address or a list of addresses; `None` for a mistake.
     pub(super) fn destination_pool(
         &mut self,
         destination: &Destination,
@@ -178,7 +177,7 @@ impl Resolver<'_> {
         for WeightedEndpoint { addr, at, .. } in &endpoints {
             if let Some(first) = known.insert(addr, at) {
                 let message = format!("{addr} is in this pool already");
-                let why = "another endpoint would be no other one";
+                let why = "it would be the same endpoint";
                 let cure = format!(
                     "remove it; for a larger share write {{ addr = \"{addr}\", weight = 2 }}"
                 );
@@ -198,8 +197,8 @@ impl Resolver<'_> {
             self.no_effect("weight", &one.at, why, "remove it");
         }
         if let (Some(first), true) = (endpoints.first(), endpoints.iter().all(|one| one.backup)) {
-            let why = "every endpoint is one, so there is nobody to wait for";
-            let cure = "remove it from those that are to be used first";
+            let why = "every endpoint is a backup, so that none is preferred";
+            let cure = "remove it from the endpoints that are to be used first";
             self.no_effect("backup", &first.at, why, cure);
         }
         Some(endpoints)
@@ -237,7 +236,7 @@ impl Resolver<'_> {
         None
     }
 
-    /// What a named pool says itself cannot be said again where it is used.
+    /// Reports settings of a named pool that are repeated where the pool is used.
     fn beside_a_pool(&mut self, long: &View<'_>, name: &str) {
         for key in [
             proxy::TLS.row(),
@@ -253,7 +252,7 @@ impl Resolver<'_> {
                 Code::Excluded,
                 at,
                 message,
-                "the pool says it for all its users",
+                "the pool sets it for all tables that use the pool",
                 cure,
             );
         }
@@ -271,7 +270,9 @@ impl Resolver<'_> {
         let nameless = endpoints.iter().find_map(|endpoint| match endpoint.addr {
             EndpointAddr::Unix(_) => Some((endpoint, "a Unix socket has no name")),
             // RFC 6186 §6 and its like: the server of the records may name any host.
-            EndpointAddr::Srv(_) => Some((endpoint, "the records of a service may name anybody")),
+            EndpointAddr::Srv(_) => {
+                Some((endpoint, "the SRV records of a service may name any host"))
+            }
             EndpointAddr::Ip(_) | EndpointAddr::Name { .. } => None,
         });
         if let (None, Some((endpoint, why))) = (&name, nameless) {
@@ -344,7 +345,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// A pool that no table leads to.
+    /// Warns about pools that no table uses.
     pub(super) fn unused_pools(&mut self, config: &Config) {
         if self.report.has_errors() {
             return;
@@ -391,7 +392,7 @@ fn unnamed_pool(endpoints: Vec<WeightedEndpoint>, at: &SourceSpan) -> EndpointPo
     unnamed(&View::default(), endpoints, at)
 }
 
-/// What every pool has, with or without a table.
+/// A pool with the default settings of every pool.
 fn unnamed(view: &View<'_>, endpoints: Vec<WeightedEndpoint>, at: &SourceSpan) -> EndpointPool {
     EndpointPool {
         name: None,
@@ -439,7 +440,7 @@ fn idle_of(idle: &View<'_>) -> IdleSettings {
     }
 }
 
-/// A name as it stands in a header.
+/// A name in the notation of headers.
 fn header(name: &str) -> String {
     let bare = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     if !name.is_empty() && name.chars().all(bare) {

@@ -1,5 +1,4 @@
-//! What is spoken: by sites with their clients, with the endpoints of pools, and how much of HTTP/2
-//! one client has.
+//! Protocols of sites and of pools, and the HTTP/2 limits of a client.
 
 use lockgate_rules::{HashKey, Http2};
 
@@ -32,7 +31,7 @@ impl Resolver<'_> {
         ) {
             let (window, whole) = (units::smallest(window), units::smallest(connection_window));
             let message = format!("`window` is {window}, and `connection_window` is {whole}");
-            let why = "one request cannot have more than all of a connection";
+            let why = "the window of a request cannot be larger than that of its connection";
             let cure = match name {
                 "window" => {
                     format!("write connection_window = \"{window}\" or more, or a smaller window")
@@ -53,7 +52,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// What a site speaks where it is served, `secure` or not.
+    /// The protocols of a site on its listeners, with or without TLS (`secure`).
     pub(super) fn protocols(&mut self, items: &Items<Protocol>, secure: bool) -> Vec<Protocol> {
         let mut protocols = Vec::new();
         for (protocol, at) in items.placed() {
@@ -61,12 +60,12 @@ impl Resolver<'_> {
             let misfit = match protocol {
                 Protocol::H2 if !secure => Some((
                     "`\"h2\"` without TLS",
-                    "it is HTTP/2 over TLS, and there is none",
+                    "it is HTTP/2 over TLS, and the site has no TLS",
                     "write \"h2c\" for HTTP/2 without TLS, or add tls",
                 )),
                 Protocol::H2c if secure => Some((
                     "`\"h2c\"` over TLS",
-                    "it is HTTP/2 without TLS, and there is some",
+                    "it is HTTP/2 without TLS, and the site has TLS",
                     "write \"h2\", or tls = false",
                 )),
                 _ => None,
@@ -99,7 +98,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// What is spoken to the endpoints of a table that has some; nothing when it could not be read.
+    /// The protocol of a table with endpoints; `None` if it could not be read.
     pub(super) fn protocol(&mut self, view: &View<'_>) -> Option<Protocol> {
         if !view.has(&proxy::PROTOCOL) {
             return Some(Protocol::Http1);
@@ -137,29 +136,30 @@ impl Resolver<'_> {
         Some(protocol)
     }
 
-    /// The application protocols that are offered over TLS to those endpoints; `view` shows its `tls`.
+    /// The application protocols that are offered over TLS to those endpoints; `view` shows its
+    /// `tls`.
     pub(super) fn offered(&mut self, view: &View<'_>, protocol: Option<Protocol>) -> Vec<String> {
         let Some(protocol) = protocol.filter(|protocol| *protocol != Protocol::Http1) else {
             return view.list(&tls::upstream::ALPN);
         };
         if let Some(written) = view.written(&tls::upstream::ALPN) {
             let message = format!("`alpn` beside `protocol = \"{}\"`", protocol.name());
-            let why = "nothing but h2 is offered, so that nothing else is spoken";
+            let why = "with this protocol Lockgate offers h2 only";
             self.report
                 .push_at(Code::Excluded, written.at, message, why, "remove it");
         }
         vec!["h2".to_owned()]
     }
 
-    /// A pool that a `[tcp]` table leads to from `at`; `decrypted` says whether clients' TLS is
-    /// taken off before.
+    /// Checks the pool of a `[tcp]` table at `at`; `decrypted` tells whether Lockgate terminates
+    /// the clients' TLS.
     pub(super) fn relayed(&mut self, pool: usize, decrypted: bool, at: &SourceSpan) {
         let Some(pool) = self.pools.all.get(pool) else {
             return;
         };
         if decrypted && pool.balance == Some(EndpointChoice::Session) {
-            let message = "a pool that looks at TLS sessions of endpoints where `tls` is taken off";
-            let why = "the sessions are ours, and any endpoint is as good for them";
+            let message = "a pool that is sticky by the endpoints' TLS sessions, where Lockgate terminates TLS";
+            let why = "the sessions are Lockgate's and belong to no endpoint";
             let cure = "remove tls, or write balance = { hash = \"client\" }";
             self.report.push_pair(
                 Code::WrongProtocol,
@@ -173,7 +173,7 @@ impl Resolver<'_> {
             | EndpointChoice::Sticky(name),
         ) = &pool.balance
         {
-            let message = format!("a pool that looks at `{name}` of requests in a [tcp] table");
+            let message = format!("a pool that chooses by `{name}` of requests, in a [tcp] table");
             let why = "bytes are relayed unread, so there are no requests";
             let cure = "write balance = { hash = \"client\" } or \"sni\", or name another pool";
             self.report.push_pair(
@@ -190,14 +190,15 @@ impl Resolver<'_> {
             "a pool with `protocol = \"{}\"` in a [tcp] table",
             pool.protocol.name()
         );
-        let why = "bytes are relayed as they are, and nothing is spoken";
+        let why = "a [tcp] table relays bytes and speaks no protocol";
         let cure = "name a pool without protocol, or proxy to this one from a [site]";
         let texts = (message, why, cure);
         self.report
             .push_pair(Code::WrongProtocol, at, texts, (&pool.at, "this pool"));
     }
 
-    /// A pool that a site leads to: it would not understand an endpoint that chose HTTP/2.
+    /// Checks the pool of a site. An endpoint must not choose HTTP/2 by ALPN while the pool speaks
+    /// HTTP/1.1.
     pub(super) fn check_site_pool(&mut self, pool: usize) {
         let Some(pool) = self.pools.all.get(pool) else {
             return;
@@ -205,8 +206,8 @@ impl Resolver<'_> {
         if pool.balance == Some(EndpointChoice::Session)
             && !self.was_reported(Code::WrongProtocol, &pool.at)
         {
-            let message = "a pool that looks at TLS sessions of endpoints in a [site]";
-            let why = "a site takes TLS off, so the sessions are ours, and any endpoint is as good for them";
+            let message = "a pool that is sticky by the endpoints' TLS sessions, in a [site]";
+            let why = "a site terminates TLS, so that the sessions are Lockgate's and belong to no endpoint";
             let cure = "write balance = { sticky = \"cookie:lg\" } or { hash = \"client\" }";
             self.report
                 .push_at(Code::WrongProtocol, &pool.at, message, why, cure);
@@ -220,7 +221,7 @@ impl Resolver<'_> {
         };
         if tls.alpn.iter().any(|name| name == "h2") {
             let message = "h2 is offered in `alpn`, but HTTP/1.1 is spoken";
-            let why = "an endpoint that chooses h2 would not be understood";
+            let why = "Lockgate would not understand an endpoint that chooses h2";
             let cure = "write protocol = \"h2\" beside tls, and remove alpn";
             self.push_once(Code::WrongProtocol, &tls.at.clone(), message, why, cure);
         }

@@ -17,7 +17,7 @@ use super::{Resolver, View};
 const AFTER_ALL: usize = usize::MAX / 2;
 
 impl Resolver<'_> {
-    /// That of the nearest table that says something.
+    /// The redirects of the nearest table that has some.
     pub(super) fn redirects(&mut self, view: &View<'_>) -> Option<Arc<RedirectFile>> {
         let written = view.written(&route::REDIRECTS)?;
         let file = written.value.as_ref()?;
@@ -79,7 +79,7 @@ impl Resolver<'_> {
                 let first = SourceSpan::new(source, first);
                 let texts = (
                     "this path is redirected twice",
-                    "it is redirected again",
+                    "this is the second redirect",
                     "keep one of them",
                 );
                 return self.report.push_pair(
@@ -89,7 +89,11 @@ impl Resolver<'_> {
                     (&first, "it is redirected here"),
                 );
             }
-            MapProblem::NoTarget => ("this path has no target", "", "write it behind: /old /new"),
+            MapProblem::NoTarget => (
+                "this path has no target",
+                "",
+                "write it after the path: /old /new",
+            ),
             MapProblem::From(why) => (
                 "this is not the path of requests",
                 why,
@@ -106,7 +110,7 @@ impl Resolver<'_> {
                 "write 301, 302, 303, 307 or 308",
             ),
             MapProblem::More => (
-                "nothing more stands behind the status",
+                "nothing may follow the status",
                 "",
                 "remove it, or write # before it",
             ),

@@ -92,10 +92,10 @@ impl Resolver<'_> {
         if let ([path], VerbChoice::Nothing) = (paths, &own)
             && root(path)
         {
-            let message = "only `/` itself is answered";
+            let message = "only `/` itself has an action";
             let why = "a path without `*` matches only itself";
             let cure =
-                "write what it has into the [site] table, which answers every path; or \"/*\"";
+                "move its keys to the [site] table, which is for every path; or write \"/*\"";
             self.report
                 .push_at(Code::OnlyRoot, &path.at, message, why, cure);
         }
@@ -162,7 +162,7 @@ impl Resolver<'_> {
     }
 
     fn no_verb(&mut self, at: &SourceSpan, what: &str, cure: &str) {
-        let message = format!("this {what} answers nothing");
+        let message = format!("this {what} has no action");
         let why = "it has none of `proxy`, `root`, `redirect` and `respond`";
         self.report.push_at(Code::NoVerb, at, message, why, cure);
     }
@@ -182,11 +182,11 @@ impl Resolver<'_> {
                 false => (key.name, other.name, at, other_at),
             };
             let message = format!("`{second}` beside `{first}`");
-            let why = "a table does one thing";
+            let why = "a table has one action";
             let cure = "keep one of them, or write a path table for the other";
             let texts = (message, why, cure);
             self.report
-                .push_pair(Code::TwoVerbs, b, texts, (a, "it does this already"));
+                .push_pair(Code::TwoVerbs, b, texts, (a, "the first action"));
             return VerbChoice::Broken;
         }
         match view.value_at(key) {
@@ -195,7 +195,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// What a verb of `view` does; `merged` has the modifiers that belong to it.
+    /// The action of `view`; `merged` has the settings that belong to it.
     fn action(
         &mut self,
         view: &View<'_>,
@@ -293,8 +293,8 @@ impl Resolver<'_> {
     fn unused_modifiers(&mut self, view: &View<'_>, actions: &[&RouteAction], asks: bool) {
         let Some(first) = actions.first() else { return };
         let what = match first {
-            RouteAction::Proxy(_) => "requests are sent on, and no files are served",
-            RouteAction::Files(_) => "files are served, and no request is sent on",
+            RouteAction::Proxy(_) => "this route proxies requests and serves no files",
+            RouteAction::Files(_) => "this route serves files and proxies no request",
             RouteAction::Redirect { .. } => "a redirect is answered here",
             RouteAction::Respond(_) => "`respond` is answered here",
         };
@@ -376,7 +376,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// What becomes of the path: the nearer of the two keys holds.
+    /// The change of the path: the nearer of the two keys applies.
     fn path_sent(
         &mut self,
         view: &View<'_>,
@@ -395,7 +395,7 @@ impl Resolver<'_> {
             match (strip, rewrite) {
                 (Some(_), Some((_, at))) => {
                     let message = "`rewrite` beside `strip_prefix`";
-                    let why = "both say which path is sent on";
+                    let why = "both change the path that is sent on";
                     let cure = "keep one of them: rewrite = \"/{*}\" drops the prefix too";
                     self.push_once(Code::Excluded, at, message, why, cure);
                     return TargetRewrite::None;
@@ -459,7 +459,7 @@ fn served(action: Option<&RouteAction>) -> bool {
     matches!(action, Some(RouteAction::Files(_)))
 }
 
-/// What a table says about its verb.
+/// The action of a table.
 #[derive(Clone, Copy)]
 enum VerbChoice {
     Nothing,
@@ -473,7 +473,7 @@ fn networks(view: &View<'_>, key: &Defaulted<Option<Items<Cidr>>>) -> Vec<Cidr> 
     items.values().copied().collect()
 }
 
-/// Those of every layer, by status, the nearer first.
+/// The error pages of all layers, by status, the nearer first.
 pub(super) fn error_pages(view: &View<'_>) -> Vec<(u16, PathBuf, SourceSpan)> {
     let mut told = Vec::new();
     let mut pages = Vec::new();

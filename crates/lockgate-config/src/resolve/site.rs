@@ -83,7 +83,7 @@ impl Resolver<'_> {
         self.tls_as(written, &view.section(&site::TLS), view, at)
     }
 
-    /// That of the key first, each once.
+    /// The hosts of a site, that of the key first, each once.
     fn hosts(&mut self, view: &View<'_>, key: &SiteKey) -> Vec<HostPattern> {
         let mut hosts = vec![match key {
             SiteKey::Implied(host) | SiteKey::Port(host, _) => host.clone(),

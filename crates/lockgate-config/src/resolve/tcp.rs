@@ -16,7 +16,7 @@ use crate::values::{Keyed, MapEntry, MapOf, ShortOrLong};
 
 use super::{Resolver, View, timeouts};
 
-/// What says where the bytes of a listener go.
+/// The kind of a listener's destination.
 enum RelayVerb {
     Proxy,
     /// One of the keys in [`BY_HELLO`].
@@ -53,7 +53,7 @@ impl Resolver<'_> {
         })
     }
 
-    /// What says where the bytes go; nothing where that is a mistake.
+    /// The kind of the table's destination; `None` for a mistake.
     fn tcp_verb(&mut self, view: &View<'_>, at: &SourceSpan) -> Option<RelayVerb> {
         let hello = BY_HELLO
             .into_iter()
@@ -63,15 +63,15 @@ impl Resolver<'_> {
             "move it to `default`",
         );
         let each = (
-            "each name says itself whether its TLS is taken off",
-            "write it in the entries whose TLS is taken off",
+            "each name has its own `tls`",
+            "write it in the entries with TLS that Lockgate terminates",
         );
         for (alone, (why, cure)) in [(tcp::PROXY.row(), alike), (tcp::TLS.row(), each)] {
             let (Some(own), Some((name, other))) = (view.place_of(alone), hello) else {
                 continue;
             };
             let message = format!("`{}` beside `{name}`", alone.name);
-            let label = "the names are here";
+            let label = "the entries are here";
             self.report
                 .push_pair(Code::Excluded, own, (&message, why, cure), (other, label));
             return None;
@@ -82,7 +82,7 @@ impl Resolver<'_> {
             // What is missing may have been meant by a key that is not known.
             None if view.has_unknown_keys() => None,
             None => {
-                let why = "this table says nowhere where the bytes go";
+                let why = "this table has no destination for its connections";
                 let cure = "add proxy = \"unix:/run/app.sock\", or sni.\"mail.example.com\" = \"10.0.0.5:443\"";
                 self.report
                     .push_at(Code::MissingKey, at, "`proxy` is missing", why, cure);
@@ -91,8 +91,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// What one `proxy` and the keys beside it mean, in a table of its own or in an entry of
-    /// `table`.
+    /// The relay of one `proxy` and the keys beside it, in `table` itself or in one of its entries.
     fn relay(
         &mut self,
         view: &View<'_>,
@@ -160,7 +159,7 @@ impl Resolver<'_> {
             Code::MissingKey,
             at,
             message,
-            "no header comes that could be passed on",
+            "the table accepts no PROXY header that could be passed on",
             cure,
         );
     }
@@ -176,7 +175,7 @@ impl Resolver<'_> {
             if let Some(first) = hosts.insert(host.clone(), &one.name_at) {
                 let texts = (
                     "this name has an entry already",
-                    "it would lead two ways",
+                    "a name has one destination",
                     "keep one of them",
                 );
                 self.report
@@ -290,7 +289,7 @@ impl Resolver<'_> {
         if self.root.is_invalid(&top::TRUSTED) {
             return;
         }
-        let message = "nobody is trusted to send a PROXY header";
+        let message = "no address is trusted to send a PROXY header";
         let why = "a header is believed only from addresses in `trusted`, which is empty";
         let cure = "write trusted = [\"10.0.0.0/8\"] at the top, with the addresses of the proxies in front";
         self.report
@@ -298,7 +297,7 @@ impl Resolver<'_> {
     }
 }
 
-/// What stands by names that the user has chosen.
+/// The entries of a map.
 fn entries<'a>(
     view: &View<'a>,
     key: &ConfigKey<MapOf<ShortOrLong<Destination>>>,

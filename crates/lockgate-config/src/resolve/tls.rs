@@ -46,7 +46,7 @@ impl Resolver<'_> {
         true
     }
 
-    /// The same, with `written` in the place of the key, and `own` of its table.
+    /// The same, with `written` in place of the key, and `own` of its table.
     pub(super) fn tls_as(
         &mut self,
         written: PlacedValue<'_, TlsForm>,
@@ -172,7 +172,7 @@ impl Resolver<'_> {
             .push_pair(Code::NoCertificate, tls, texts, (listener, "the listener"));
     }
 
-    /// One entry of `certs`; a pattern may stand for many.
+    /// The certificates of one entry of `certs`, which may be a pattern.
     fn expand(&mut self, one: &ShortOrLong<PathBuf>, at: &SourceSpan) -> Vec<CertPaths> {
         let ShortOrLong::Short(pattern) = one else {
             return cert_files(one, at).into_iter().collect();

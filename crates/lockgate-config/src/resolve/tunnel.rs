@@ -40,7 +40,7 @@ const NEIGHBOURS: [&str; 8] = [
 /// The clients of Unix sockets that no PROXY header names.
 const UNIX: &str = "0.0.0.0/32";
 
-/// Where machines in clouds ask for their metadata, credentials among them, over plain HTTP (AWS,
+/// The addresses of cloud metadata services, which give away credentials over plain HTTP (AWS,
 /// Azure, Google and others; AWS for containers; AWS over IPv6).
 const METADATA: [&str; 3] = ["169.254.169.254", "169.254.170.2", "fd00:ec2::254"];
 const METADATA_PORT: u16 = 80;
@@ -151,8 +151,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Warns where tunnels to private addresses are meant in general, and lead to the metadata of a
-    /// cloud as well.
+    /// Warns if a rule for many private addresses also allows the metadata service of a cloud.
     fn metadata(&mut self, at: &SourceSpan, allow: &[TargetRule], deny: &[TargetRule]) {
         let at_port = |rule: &&TargetRule| {
             rule.ports
@@ -186,7 +185,7 @@ impl Resolver<'_> {
         }
         let message = "tunnels may lead to the metadata service of a cloud";
         let why = format!(
-            "it gives credentials of this machine to whoever asks at {}",
+            "it gives this machine's credentials to every client that asks at {}",
             open.join(", ")
         );
         let listed: Vec<String> = open
@@ -202,8 +201,8 @@ impl Resolver<'_> {
     }
 
     fn open_proxy(&mut self, at: &SourceSpan) {
-        let message = "everybody may use this proxy";
-        let why = "without `auth`, whoever finds it acts in your name";
+        let message = "every client may use this proxy";
+        let why = "without `auth`, any client can use it in your name";
         let cure = "add auth = { basic = \"/etc/lockgate/htpasswd\" }, or name the networks of your clients";
         self.report.push_at(Code::OpenProxy, at, message, why, cure);
     }

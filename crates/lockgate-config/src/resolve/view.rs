@@ -1,5 +1,5 @@
-//! A table as resolving sees it: what was written, the tables beneath it, and the defaults of its
-//! keys.
+//! A view of a table for resolving: its values, those of the tables that it inherits from, and the
+//! defaults.
 
 use std::any::TypeId;
 use std::cell::RefCell;
@@ -21,9 +21,9 @@ pub(super) struct View<'a> {
     pub(super) layers: Vec<&'a CheckedTable>,
 }
 
-/// A key that a view is asked for.
+/// A key that a view can read.
 pub(super) trait Readable: Typed {
-    /// What is read: the value in any case, or perhaps nothing.
+    /// The type of the result: the value, or an `Option` of it.
     type Read;
 
     fn read(&self, written: Option<Self::Value>) -> Self::Read;
@@ -53,7 +53,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The same, merged over the tables of `farther`.
+    /// The same view with the tables of `farther` behind it.
     pub(super) fn over(mut self, farther: View<'a>) -> View<'a> {
         self.layers.extend(farther.layers);
         self
@@ -65,12 +65,12 @@ impl<'a> View<'a> {
         self
     }
 
-    /// What was written, in the first layer that has the key; nothing when it was a mistake.
+    /// The value with its place, from the first layer that has the key; `None` for a mistake.
     pub(super) fn written<K: Typed>(&self, key: &K) -> Option<PlacedValue<'a, K::Value>> {
         self.entry(key)?.written()
     }
 
-    /// What was written, or what holds without it.
+    /// The value, or the default.
     pub(super) fn get<K: Readable>(&self, key: &K) -> K::Read
     where
         K::Value: Clone,
@@ -98,7 +98,7 @@ impl<'a> View<'a> {
         items.unwrap_or_default()
     }
 
-    /// Those that are no mistakes.
+    /// The entries without mistakes.
     pub(super) fn list<T: Clone + 'static, U>(&self, key: &ConfigKey<Items<T>, U>) -> Vec<T>
     where
         ConfigKey<Items<T>, U>: Readable<Value = Items<T>, Read: Into<Option<Items<T>>>>,
@@ -116,12 +116,12 @@ impl<'a> View<'a> {
         maps.flat_map(|map| &map.entries)
     }
 
-    /// Where the key stands in the first layer that has it.
+    /// The place of the key in the first layer that has it.
     pub(super) fn key_at<K: Typed>(&self, key: &K) -> Option<&'a SourceSpan> {
         self.entry(key).map(|entry| &entry.key_at)
     }
 
-    /// The same for a key of which only the row is known.
+    /// The same for the row of a key.
     pub(super) fn place_of(&self, row: KeyRow) -> Option<&'a SourceSpan> {
         let entry = self
             .layers
@@ -130,7 +130,7 @@ impl<'a> View<'a> {
         entry.map(|entry| &entry.key_at)
     }
 
-    /// Where the value of a key stands that is no mistake.
+    /// The place of a key's value, if it is no mistake.
     pub(super) fn value_at(&self, row: KeyRow) -> Option<&'a SourceSpan> {
         let entry = self
             .layers
@@ -190,7 +190,7 @@ fn default<T: Clone + 'static>(key: &Defaulted<T>) -> T {
 /// Why a default is a value.
 const READ: &str = "a test reads every default";
 
-/// The same, with what is wrong with it: nothing, as a test makes sure.
+/// The default of a key. A mistake in it would be reported; a test ensures that there is none.
 pub(super) fn default_of(key: &KeyRow, report: &mut Report) -> Option<CheckedEntry> {
     let Unset::Is(toml) = key.default else {
         return None;

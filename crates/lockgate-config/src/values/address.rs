@@ -157,7 +157,7 @@ impl TextLanguage for PoolOrAddress {
     }
 }
 
-/// Where requests or bytes go.
+/// The destination of requests or bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PoolOrEndpoint {
     /// The pool of this name.
@@ -250,7 +250,7 @@ fn endpoint_with_more(value: &str) -> Option<(&'static str, String)> {
         ""
     };
     Some((
-        "behind the address stands something else",
+        "the address is followed by something else",
         format!("write {{ addr = {first:?}{weight}{backup} }}"),
     ))
 }
@@ -282,7 +282,7 @@ fn endpoint_cure(error: AddressError, value: &str) -> Option<String> {
     })
 }
 
-/// The table or address for what a URL leads to.
+/// The table or address for a URL.
 fn url_cure(url: &str) -> Option<String> {
     let (scheme, rest) = url.split_once("://").unwrap_or_default();
     let host = rest.split('/').next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Policies of caching, and what they are told apart by.
+//! Cache policies, and the keys that they are listed by.
 
 use lockgate_rules::{Pattern, PatternError};
 
@@ -10,7 +10,7 @@ use crate::units;
 use super::media::media_range;
 use super::{InvalidText, TextLanguage};
 
-/// How long to keep: `1h private`. The value is that of Cache-Control.
+/// A time to keep responses: `1h private`. The value is that of Cache-Control.
 pub(crate) struct CachePolicy;
 
 impl TextLanguage for CachePolicy {
@@ -24,7 +24,7 @@ impl TextLanguage for CachePolicy {
         cache_control::policy(&text.value).map_err(|why| {
             let meant = cache_meant(&text.value).map(|age| format!("write {age:?}"));
             let cure = "write \"no-cache\", \"no-store\", \"1h\", \"1y immutable\" or \"10m private stale-while-revalidate=1d\"";
-            text.invalid(Code::BadText, "does not say how long to keep", why, cure)
+            text.invalid(Code::BadText, "is not a time to keep responses", why, cure)
                 .or_meant(meant)
         })
     }
@@ -63,17 +63,15 @@ pub(super) fn cached_key(name: &TomlString) -> Result<(), InvalidText> {
         Err(error) => error.reason(),
     };
     let cure = match value.trim_start_matches(['*', '.']) {
-        "css" => "answers are told apart by their type: write \"text/css\"",
-        "js" | "mjs" => "answers are told apart by their type: write \"text/javascript\"",
-        "html" | "htm" => "answers are told apart by their type: write \"text/html\"",
+        "css" => "responses are matched by media type: write \"text/css\"",
+        "js" | "mjs" => "responses are matched by media type: write \"text/javascript\"",
+        "html" | "htm" => "responses are matched by media type: write \"text/html\"",
         "png" | "jpg" | "jpeg" | "gif" | "webp" | "svg" | "ico" | "avif" => {
-            "answers are told apart by their type: write \"image/*\""
+            "responses are matched by media type: write \"image/*\""
         }
-        "woff" | "woff2" | "ttf" | "otf" => {
-            "answers are told apart by their type: write \"font/*\""
-        }
+        "woff" | "woff2" | "ttf" | "otf" => "responses are matched by media type: write \"font/*\"",
         _ => "write \"*\", \"/assets/*\", \"text/css\" or \"image/*\"",
     };
-    let message = "says of no answer how long to keep it";
+    let message = "is not a key for a time to keep responses";
     Err(name.invalid(Code::BadPath, message, why, cure))
 }

@@ -1,18 +1,18 @@
-//! What to write instead of a host or a path that cannot be read.
+//! Cures for hosts and paths that cannot be read.
 
 use lockgate_rules::{HostPattern, PatternError};
 
-/// Why a host is none, where every one is meant.
+/// Why a host is invalid in a place for every host.
 pub(crate) fn means_every(host: &HostPattern) -> Option<&'static str> {
     let HostPattern::Exact(host) = host else {
         return None;
     };
     match &**host {
         "0.0.0.0" | "[::]" => {
-            Some("no client asks for this host: every one is meant by a port alone")
+            Some("no client asks for this host: a port alone stands for every host")
         }
         "_" | "_default_" | "default" | "default_server" => {
-            Some("every host is meant by a port alone")
+            Some("a port alone stands for every host")
         }
         _ => None,
     }

@@ -30,7 +30,7 @@ impl TextLanguage for RequestField {
     }
 }
 
-/// What the verbs and signs of other servers change in fields, as it is written here.
+/// The cure for verbs and signs of other servers in field names.
 pub(super) fn foreign_change(name: &str) -> Option<(&'static str, String)> {
     const VERBS: [&str; 7] = [
         "add", "set", "remove", "delete", "append", "replace", "hide",

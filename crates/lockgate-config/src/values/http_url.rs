@@ -18,7 +18,7 @@ impl TextLanguage for PlainUrl {
     fn parse(&self, text: &TomlString) -> Result<HttpUrl, InvalidText> {
         http_url(&text.value).map_err(|why| {
             let cure = "write \"http://127.0.0.1:9000/motd\"";
-            text.invalid(Code::BadAddress, "is not a URL to ask", why, cure)
+            text.invalid(Code::BadAddress, "is not a URL to fetch from", why, cure)
         })
     }
 }
@@ -26,7 +26,7 @@ impl TextLanguage for PlainUrl {
 fn http_url(text: &str) -> Result<HttpUrl, &'static str> {
     if text.starts_with("https://") {
         return Err(
-            "values are asked for in plain HTTP only: from this machine or a network that is trusted",
+            "values are fetched over plain HTTP only: from this machine or a trusted network",
         );
     }
     let rest = text

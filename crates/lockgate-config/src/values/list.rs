@@ -9,7 +9,7 @@ use crate::document::{TomlItem, TomlValue};
 use crate::language::{KeyRow, Language, Notation, TreeChecker};
 use crate::source::SourceSpan;
 
-/// A list with at least so many entries.
+/// A list with a minimum number of entries.
 pub(crate) struct List<L> {
     pub(crate) of: L,
     pub(crate) least: usize,
@@ -22,13 +22,13 @@ pub(crate) struct Items<T>(Vec<Listed<T>>);
 /// One entry of a list, with its place.
 #[derive(Debug, Clone)]
 pub(crate) struct Listed<T> {
-    /// Nothing where it was a mistake.
+    /// `None` if it was a mistake.
     pub(crate) value: Option<T>,
     pub(crate) at: SourceSpan,
 }
 
 impl<T> Items<T> {
-    /// A value that stands for a list of one.
+    /// A list of one value.
     pub(super) fn one(value: T, at: &SourceSpan) -> Self {
         Items(vec![Listed {
             value: Some(value),
@@ -48,12 +48,12 @@ impl<T> Items<T> {
         self.0.is_empty()
     }
 
-    /// The values of those entries that are no mistakes.
+    /// The values without mistakes.
     pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
         self.0.iter().filter_map(|item| item.value.as_ref())
     }
 
-    /// The same with their places.
+    /// The values without mistakes, with their places.
     pub(crate) fn placed(&self) -> impl Iterator<Item = (&T, &SourceSpan)> {
         self.0
             .iter()

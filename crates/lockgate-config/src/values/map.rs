@@ -1,4 +1,4 @@
-//! Values by names that the user chooses: fields, statuses, endings, servers.
+//! Maps: values by names that the user chooses (fields, statuses, extensions, servers).
 
 use std::fmt::Debug;
 use std::net::Ipv4Addr;
@@ -20,18 +20,18 @@ use super::cache_policy::cached_key;
 use super::field::{foreign_change, untouchable};
 use super::served_path::file_type_key;
 
-/// Values of one language by names, beside keys of a meaning of their own.
+/// A map with values of one language, and optionally keys of their own meaning.
 pub(crate) struct Map<L> {
     pub(crate) names: MapKeys,
     pub(crate) of: L,
     pub(crate) beside: &'static [KeyRow],
 }
 
-/// What stands in a map.
+/// The entries of a map.
 #[derive(Debug, Clone)]
 pub(crate) struct MapOf<T> {
     pub(crate) entries: Vec<MapEntry<T>>,
-    /// The keys of a meaning of their own.
+    /// The keys of their own meaning.
     pub(crate) beside: CheckedTable,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct MapOf<T> {
 pub(crate) struct MapEntry<T> {
     pub(crate) name: String,
     pub(crate) name_at: SourceSpan,
-    /// Nothing where it was a mistake.
+    /// `None` if it was a mistake.
     pub(crate) value: Option<T>,
     pub(crate) at: SourceSpan,
 }
@@ -153,7 +153,7 @@ impl<L: Language> Map<L> {
         !dotted.is_empty()
     }
 
-    /// Whether a name may stand here.
+    /// Whether a name is a valid key of the map.
     fn key(&self, name: &TomlString) -> Result<(), InvalidText> {
         match self.names {
             MapKeys::FileTypes => file_type_key(name),
@@ -167,7 +167,7 @@ impl<L: Language> Map<L> {
     }
 }
 
-/// What HTML takes for the name of an attribute, in ASCII.
+/// An attribute name of HTML, in ASCII.
 fn attribute(name: &TomlString) -> Result<(), InvalidText> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | ':' | '.' | '@');
     if !name.value.is_empty() && name.value.chars().all(plain) {
@@ -182,7 +182,7 @@ fn attribute(name: &TomlString) -> Result<(), InvalidText> {
     ))
 }
 
-/// A name that clients can ask for (RFC 6066 §3): no address.
+/// A name of SNI (RFC 6066 §3), which is never an IP address.
 fn server_name(name: &TomlString) -> Result<(), InvalidText> {
     let value = &*name.value;
     let (why, cure) = match parse_host(value) {
@@ -190,13 +190,13 @@ fn server_name(name: &TomlString) -> Result<(), InvalidText> {
             if host.starts_with('[') || host.parse::<Ipv4Addr>().is_ok() =>
         {
             (
-                "clients ask for no address in TLS",
+                "SNI never holds an IP address",
                 "write it as `default`".to_owned(),
             )
         }
         Ok(_) => return Ok(()),
         Err(HostError::Star) => (
-            "every other name is meant by `default`",
+            "`default` is for all other names",
             "write default = \"…\"".to_owned(),
         ),
         Err(HostError::Port) => {

@@ -1,4 +1,4 @@
-//! Networks, and what was meant by the words and masks of other servers.
+//! Networks, and cures for the words and masks of other servers.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -43,11 +43,11 @@ impl TextLanguage for CidrNetwork {
     }
 }
 
-/// What a network was meant to be that is written as other servers have it.
+/// The cure for a network in the notation of another server.
 fn network_cure(value: &str) -> Option<String> {
     let cure = match value.to_ascii_lowercase().as_str() {
         "all" | "any" | "*" | "everyone" | "everybody" => {
-            "leave it out: without allow everybody may come, and allow = [\"10.0.0.0/8\"] refuses all others; \
+            "leave it out: without allow every client may connect, and allow = [\"10.0.0.0/8\"] refuses all others; \
              every address is \"0.0.0.0/0\" and \"::/0\""
         }
         "private" | "private_ranges" | "rfc1918" | "lan" | "internal" => {

@@ -14,7 +14,7 @@ use super::{InvalidText, TextLanguage, Words};
 /// A file or folder; a relative one starts from the folder of the configuration file.
 pub(crate) struct FilePath;
 
-/// A path in which `*` and `?` may stand for more.
+/// A path in which `*` and `?` are wildcards.
 pub(crate) struct FilePattern;
 
 /// A path with at least one `/`, so that a mistyped `stdout` is not a file.

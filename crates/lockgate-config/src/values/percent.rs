@@ -7,7 +7,7 @@ use crate::units;
 use super::quantity::not_a_quantity;
 use super::{InvalidText, TextLanguage};
 
-/// Of a hundred, from 1 on.
+/// A percentage, at least 1.
 pub(crate) struct Percent;
 
 impl TextLanguage for Percent {

@@ -29,9 +29,7 @@ pub(super) fn not_a_quantity(
             let meant = meant.map(|meant| format!("write \"{digits}{meant}{every}\""));
             (Code::Unit, "this unit is not known", meant.or_else(whole))
         }
-        UnitError::NotWhole if value.starts_with('-') => {
-            (Code::OutOfRange, "it is less than nothing", None)
-        }
+        UnitError::NotWhole if value.starts_with('-') => (Code::OutOfRange, "it is negative", None),
         UnitError::NotWhole => (Code::Unit, "only whole numbers are read", whole()),
         UnitError::TooLarge => (Code::OutOfRange, "it is too large", None),
     };
@@ -42,11 +40,11 @@ pub(super) fn not_a_quantity(
 
 /// The mistake of a rate that lets nothing through.
 pub(super) fn zero(text: &TomlString) -> InvalidText {
-    let why = "it would let nothing through";
+    let why = "a rate of 0 allows nothing";
     text.invalid(Code::OutOfRange, "is too small", why, "")
 }
 
-/// What a number without its unit may mean, the likeliest first.
+/// The quantities that a number without its unit may mean, the likeliest first.
 fn readings(digits: &str, unit: &str) -> String {
     match (unit, digits.parse()) {
         ("s", Ok(number)) => units::duration_readings(number),
@@ -57,7 +55,7 @@ fn readings(digits: &str, unit: &str) -> String {
     }
 }
 
-/// The same of a number of requests.
+/// The frequencies that a number of requests may mean.
 pub(super) fn frequency_readings(number: impl std::fmt::Display) -> String {
     format!("write \"{number}/s\", \"{number}/m\" or \"{number}/h\"")
 }

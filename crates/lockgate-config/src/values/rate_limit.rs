@@ -1,4 +1,4 @@
-//! How often requests may come.
+//! Rate limits.
 
 use std::time::Duration;
 
@@ -15,13 +15,13 @@ use super::{InvalidText, TextLanguage};
 /// Requests in a time: `20/s`.
 pub(crate) struct Frequency;
 
-/// A frequency, and what may come at once: `20/s burst 200`.
+/// A frequency with a burst: `20/s burst 200`.
 pub(crate) struct Burst;
 
 /// A frequency and what belongs to it: `20/s per client burst 40`.
 pub(crate) struct LimitText;
 
-/// What is counted apart: `client`, `route`, `header:NAME`.
+/// The property that a limit counts by: `client`, `route`, `header:NAME`.
 pub(crate) struct LimitBy;
 
 impl TextLanguage for Frequency {
@@ -132,7 +132,7 @@ pub(crate) struct WrittenLimit {
 }
 
 impl WrittenLimit {
-    /// What it says, or why it says nothing.
+    /// Parses a limit.
     fn parse(text: &str) -> Result<Self, &'static str> {
         let mut words = text.split_ascii_whitespace();
         let frequency = units::frequency(words.next().unwrap_or_default());
@@ -146,14 +146,13 @@ impl WrittenLimit {
             let value = words.next().unwrap_or_default();
             match word {
                 "per" if limit.per.is_none() => {
-                    limit.per =
-                        Some(limit_key(value).ok_or("what stands after `per` is not known")?);
+                    limit.per = Some(limit_key(value).ok_or("the word after `per` is not known")?);
                 }
                 "burst" if limit.burst.is_none() => match value.parse() {
                     Ok(count @ 1..=1_000_000) => limit.burst = Some(count),
-                    _ => return Err("after `burst` stands a number from 1 to 1000000"),
+                    _ => return Err("the word after `burst` is not a number from 1 to 1000000"),
                 },
-                _ => return Err("after the rate stand `per WHO` and `burst N` at most"),
+                _ => return Err("after the rate only `per KEY` and `burst N` may follow"),
             }
         }
         Ok(limit)

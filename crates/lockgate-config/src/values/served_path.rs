@@ -13,7 +13,7 @@ pub(crate) struct FileName;
 /// The path of a file within the root of a site.
 pub(crate) struct InsidePath;
 
-/// The same with placeholders, or of a folder.
+/// A path to try in `root`: with placeholders, or a folder.
 pub(crate) struct TryPath;
 
 impl TextLanguage for FileName {
@@ -65,7 +65,9 @@ impl TextLanguage for TryPath {
     fn parse(&self, text: &TomlString) -> Result<String, InvalidText> {
         let value = &*text.value;
         let why = match inside(value) {
-            _ if value.starts_with('=') => "what is not there is answered with 404 or `not_found`",
+            _ if value.starts_with('=') => {
+                "a missing file is answered with 404 or `not_found` anyway"
+            }
             _ if value.starts_with('$') => "placeholders stand in braces",
             _ if !value.starts_with(['/', '{']) => {
                 "it begins neither with `/` nor with a placeholder"
@@ -92,7 +94,7 @@ fn inside(path: &str) -> Result<(), &'static str> {
     sound(path)
 }
 
-/// Names may hold all but what no file has, or what is surely a slip.
+/// Checks a name: it may have all characters except those that no file name has.
 pub(super) fn sound(name: &str) -> Result<(), &'static str> {
     match name {
         name if name.contains(char::is_control) => Err("it holds a control character"),
@@ -105,9 +107,9 @@ pub(super) fn sound(name: &str) -> Result<(), &'static str> {
 /// The key of a media type: `".ext"`, `"/x"` or `"/x/*"`.
 pub(super) fn file_type_key(name: &TomlString) -> Result<(), InvalidText> {
     let why = match name.value.strip_prefix('.') {
-        Some("") => "the ending is missing",
-        Some(ending) if ending.contains('.') => "an ending begins at the last dot of the name",
-        Some(ending) if ending.contains('/') => "an ending holds no `/`",
+        Some("") => "the extension is missing",
+        Some(ending) if ending.contains('.') => "an extension begins at the last dot of the name",
+        Some(ending) if ending.contains('/') => "an extension holds no `/`",
         Some(ending) => match sound(ending) {
             Ok(()) => return Ok(()),
             Err(why) => why,
@@ -115,10 +117,15 @@ pub(super) fn file_type_key(name: &TomlString) -> Result<(), InvalidText> {
         None => match Pattern::parse(&name.value) {
             Ok(pattern) if pattern.params().next().is_none() => return Ok(()),
             Ok(_) => "it has a parameter",
-            Err(PatternError::NoSlash) => "it is neither an ending nor a path",
+            Err(PatternError::NoSlash) => "it begins neither with `.` nor with `/`",
             Err(error) => error.reason(),
         },
     };
     let cure = "write \".wasm\", \"/feed\" or \"/feed/*\"";
-    Err(name.invalid(Code::BadPath, "says of no file what it is", why, cure))
+    Err(name.invalid(
+        Code::BadPath,
+        "is neither an extension nor a path",
+        why,
+        cure,
+    ))
 }

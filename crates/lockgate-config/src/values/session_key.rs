@@ -1,4 +1,4 @@
-//! What tells clients apart, and what ties them to an endpoint.
+//! Properties of clients, for hashes and sticky sessions.
 
 use lockgate_http::h1::parse::is_token;
 use lockgate_rules::HashKey;
@@ -8,10 +8,10 @@ use crate::document::TomlString;
 
 use super::{InvalidText, TextLanguage};
 
-/// By what clients are told apart: `client`, `sni`, `header:NAME`, `cookie:NAME`.
+/// The property to hash: `client`, `sni`, `header:NAME`, `cookie:NAME`.
 pub(crate) struct HashBy;
 
-/// What ties a client to its endpoint: `cookie:NAME`, `tls-session`.
+/// The kind of sticky session: `cookie:NAME`, `tls-session`.
 pub(crate) struct StickyBy;
 
 impl TextLanguage for HashBy {
@@ -22,7 +22,7 @@ impl TextLanguage for HashBy {
 
     fn parse(&self, text: &TomlString) -> Result<HashKey, InvalidText> {
         hash_key(&text.value).ok_or_else(|| {
-            let (message, why) = ("does not tell clients apart", "it is not known");
+            let (message, why) = ("is not a property to hash", "it is not known");
             let cure = "write \"client\", \"sni\", \"header:x-user\" or \"cookie:id\"";
             text.invalid(Code::UnknownWord, message, why, cure)
         })
@@ -44,8 +44,8 @@ impl TextLanguage for StickyBy {
                 other.map(|_| format!("write hash = {value:?}: it leads each to the same one"))
             }
         };
-        let message = "is not something that clients could be given";
-        let why = "a cookie is, or a TLS session";
+        let message = "is not a kind of sticky session";
+        let why = "the kinds are a cookie and the TLS session";
         let cure = format!("write \"cookie:lg\", or in a pool of [tcp] {TLS_SESSION:?}");
         Err(text
             .invalid(Code::UnknownWord, message, why, cure)
@@ -53,7 +53,7 @@ impl TextLanguage for StickyBy {
     }
 }
 
-/// What ties a client to its endpoint.
+/// The kind of sticky session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum StickyKey {
     /// A cookie of this name.

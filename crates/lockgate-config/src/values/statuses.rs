@@ -40,7 +40,7 @@ impl TextLanguage for StatusRanges {
     }
 }
 
-/// What may be written where they begin with `from`.
+/// An example for statuses that begin with `from`.
 fn such_as(from: u16) -> &'static str {
     if from < 500 {
         "\"200\" or \"200-399\""

@@ -254,7 +254,7 @@ impl TableKey for SiteKey {
     }
 }
 
-/// How every host is written, with the port that stands in `name`.
+/// The key for every host, with the port of `name`.
 fn every_host(name: &str) -> String {
     let port = name.rsplit_once(':').map(|(_, port)| port);
     match port.filter(|port| port.parse::<u16>().is_ok()) {

@@ -72,7 +72,7 @@ impl TextLanguage for UrlTemplate {
         };
         let cure = "for example \"/new/{*}\"";
         Err(text
-            .invalid(Code::BadPath, "is not a place to go", why, cure)
+            .invalid(Code::BadPath, "is not the target of a redirect", why, cure)
             .or_meant(meant))
     }
 }

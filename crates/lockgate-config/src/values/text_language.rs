@@ -1,4 +1,5 @@
-//! Languages of texts: functions from a text to a value, and one place that reports their mistakes.
+//! Languages of texts: each a function from a text to a value. Their mistakes are reported in one
+//! place.
 
 use std::fmt::Debug;
 
@@ -9,21 +10,22 @@ use crate::document::{TomlItem, TomlString, TomlValue};
 use crate::language::{Language, Notation, TreeChecker, pattern};
 use crate::source::SourceSpan;
 
-/// A language in which every value is a text.
+/// A language with texts as its values.
 pub(crate) trait TextLanguage {
-    /// The type of a value that has been read.
+    /// The type of a value.
     type Value: Clone + Debug + 'static;
 
-    /// What may be written, as one phrase for messages.
+    /// The allowed texts, as a phrase for messages.
     const EXPECTED: &str;
 
-    /// What every text matches, for the schema; empty where it is only not empty.
+    /// A pattern of all allowed texts, for the schema; empty if any text but the empty one may be
+    /// allowed.
     const PATTERN: &str = "";
 
     /// The units of a quantity, for the reference.
     const UNIT: Option<&'static str> = None;
 
-    /// Whether any text is a value, but perhaps for a few signs.
+    /// Whether nearly any text is a value.
     const FREE: bool = false;
 
     /// The value of a text.
@@ -58,7 +60,7 @@ pub(crate) trait TextLanguage {
         }
     }
 
-    /// What to write instead of a number without its unit; nothing where there is no unit.
+    /// The cure for a number without its unit; `None` if there is no unit.
     fn unit_cure(&self, _number: u64) -> Option<String> {
         None
     }
@@ -75,7 +77,7 @@ pub(crate) trait TextLanguage {
     }
 }
 
-/// A text that is no value: the mistake, and what to write instead.
+/// An invalid text: the mistake and its cure.
 #[derive(Debug)]
 pub(crate) struct InvalidText {
     code: Code,
@@ -86,8 +88,8 @@ pub(crate) struct InvalidText {
 }
 
 impl TomlString {
-    /// The mistake that this text is no value. `message` goes on after the text as it was written;
-    /// neither `why` nor `cure` holds any of the text.
+    /// An invalid text. `message` follows the quoted text; neither `why` nor `cure` holds any of
+    /// it.
     pub(crate) fn invalid(
         &self,
         code: Code,
@@ -119,8 +121,8 @@ impl InvalidText {
         }
     }
 
-    /// The same with a better cure, if there is one. It may be made of the text: where that came
-    /// from outside, it is not shown.
+    /// The same mistake with a better cure, if there is one. The cure may quote the text; it is not
+    /// shown if the text came from `${…}`.
     pub(crate) fn or_meant(mut self, cure: impl Into<Option<String>>) -> Self {
         if let (Some(cure), false) = (cure.into(), self.is_secret) {
             self.cure = cure;
@@ -128,7 +130,7 @@ impl InvalidText {
         self
     }
 
-    /// Reports the mistake: there is no value.
+    /// Reports the mistake and returns no value.
     pub(crate) fn report<T>(self, at: &SourceSpan, checker: &mut TreeChecker<'_>) -> Option<T> {
         checker.invalid(self.code, at, self.message, self.why, self.cure)
     }

@@ -8,7 +8,7 @@
 const URL: usize = 16 * 1024;
 const WORD: usize = 32;
 
-/// What a style sheet wants something for.
+/// The use of a URL in a style sheet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum UrlUse {
     Import,

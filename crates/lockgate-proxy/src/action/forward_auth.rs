@@ -35,8 +35,8 @@ pub struct ForwardAuth {
 impl ForwardAuth {
     /// The question about a request: a GET without a body, with those of the request's `fields`
     /// that go on. Claims of others about the origin of a request are left out, but for the fields
-    /// that [`ForwardedClient`](lockgate_http::forwarding::ForwardedClient) replaces or adds to. Conditions and
-    /// ranges are left out too: they are about the resource.
+    /// that [`ForwardedClient`](lockgate_http::forwarding::ForwardedClient) replaces or adds to.
+    /// Conditions and ranges are left out too: they are about the resource.
     pub fn question(
         &self,
         head: &RequestHead,

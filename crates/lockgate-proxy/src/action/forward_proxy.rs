@@ -247,7 +247,7 @@ impl Connect {
         let full = |whose| ExchangeFailure::because(HttpFault::TooManyRequests, whose);
         let mut shares = Shares::default();
         if let Some(table) = &self.per_client {
-            let share = table.take(&limits::client(client.key_or_nobody()));
+            let share = table.take(&limits::client(client.key_or_unspecified()));
             shares.client = Some(share.ok_or_else(|| full("too many tunnels of this client"))?);
         }
         if let Some((table, user)) = self.per_user.as_ref().zip(user) {
@@ -311,7 +311,7 @@ impl Connect {
                 };
                 let mut place = self
                     .look_ups
-                    .enter(exchange.request.values.client.key_or_nobody())
+                    .enter(exchange.request.values.client.key_or_unspecified())
                     .ok_or_else(busy)?;
                 let asked = async {
                     place.wait().await;

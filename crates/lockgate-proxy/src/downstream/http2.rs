@@ -282,8 +282,8 @@ impl ClientStreams {
             .max_header_list_size(u32::try_from(sites.limits.head + BEYOND).unwrap_or(u32::MAX))
             .max_send_buffer_size(HELD)
             .data_frame_budget(OVERHEAD)
-            // `AbuseLimits` counts them as they leave: this holds for those that do not, to a client
-            // that reads nothing.
+            // `AbuseLimits` counts them as they leave: this holds for those that do not, to a
+            // client that reads nothing.
             .max_local_error_reset_streams(Some(resets.saturating_add(RESETS)))
             .enable_connect_protocol()
             .handshake(Io(Rc::clone(&self.frame_io)));

@@ -34,7 +34,7 @@ This port speaks TLS, and you spoke plain HTTP to it. Try https://.\n";
 pub(super) enum OpeningError {
     #[error("{0}")]
     Io(#[from] io::Error),
-    #[error("closed before it was open")]
+    #[error("closed before the connection was set up")]
     Closed,
     #[error("PROXY header: {0}")]
     Proxy(#[from] ProxyError),

@@ -165,8 +165,8 @@ impl MessageWriter {
         Poll::Ready(Ok(taken))
     }
 
-    /// Sends data of the body from a file, up to `len` bytes from `offset` on, and returns how many;
-    /// 0 is the end of the file. Only without TLS, and for a body with Content-Length.
+    /// Sends data of the body from a file, up to `len` bytes from `offset` on, and returns how
+    /// many; 0 is the end of the file. Only without TLS, and for a body with Content-Length.
     ///
     /// # Errors
     /// When the connection has broken, or the file cannot be read.

@@ -20,8 +20,8 @@ use super::partial_message::PartialMessage;
 /// WINDOW_UPDATE frames that a connection may send before it has received data.
 const UPDATES: u64 = 256;
 /// Bytes that we send, without acknowledgements of PING and SETTINGS, for one more WINDOW_UPDATE or
-/// PING: clients update both windows, of stream and connection, and some (grpc-go) measure the round
-/// trip with every small response.
+/// PING: clients update both windows, of stream and connection, and some (grpc-go) measure the
+/// round trip with every small response.
 const BYTES_A_FRAME: u64 = 8;
 /// The most of these that are saved up.
 const SAVED: u64 = 65_536;

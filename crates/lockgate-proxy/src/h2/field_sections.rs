@@ -12,7 +12,8 @@ use lockgate_http::h2::SectionError;
 use lockgate_http::hpack::{BlockAccount, SectionSummary, TABLE_SIZE};
 
 /// The most bytes of heads of open streams together, for each stream that the connection may have:
-/// 8 KB, which other servers allow for one head. A stream beyond that is refused, and may be retried.
+/// 8 KB, which other servers allow for one head. A stream beyond that is refused, and may be
+/// retried.
 const HELD_EACH: usize = 8 * 1024;
 /// The least value of that sum, so that a few streams may have large heads.
 const HELD: usize = 1024 * 1024;

@@ -18,7 +18,8 @@ use crate::message::{FieldSink, OutgoingRequest};
 
 /// The longest path and query that the http crate takes.
 const LONGEST_PATH: usize = u16::MAX as usize - 1;
-/// The authority of a request without a host to an endpoint without a name, as behind a Unix socket.
+/// The authority of a request without a host to an endpoint without a name, as behind a Unix
+/// socket.
 const NO_HOST: &str = "localhost";
 
 /// Decodes a request to the head of HTTP/1.
@@ -129,8 +130,8 @@ fn endpoint_authority(endpoint: Option<(&str, u16)>) -> Authority {
     named.unwrap_or_else(|| Authority::from_static(NO_HOST))
 }
 
-/// Encodes the request as an endpoint gets it; `secure` over TLS, `websocket` as an extended CONNECT
-/// (RFC 8441 §5).
+/// Encodes the request as an endpoint gets it; `secure` over TLS, `websocket` as an extended
+/// CONNECT (RFC 8441 §5).
 pub(super) fn upstream_request(
     request: &OutgoingRequest<'_>,
     target: RequestPseudoFields,

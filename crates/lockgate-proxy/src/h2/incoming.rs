@@ -11,8 +11,8 @@ use lockgate_http::h1::HeadLimits;
 use super::heads;
 use crate::body::{ReadError, Reset};
 
-/// Unread data frames below this size are joined: the crate holds some 500 bytes for each frame, and
-/// ends the connection with all streams when it holds too many short ones.
+/// Unread data frames below this size are joined: the crate holds some 500 bytes for each frame,
+/// and ends the connection with all streams when it holds too many short ones.
 const SHORT: usize = 1024;
 
 /// The message from the peer on one stream, behind its head.

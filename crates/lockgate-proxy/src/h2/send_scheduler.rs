@@ -1,9 +1,9 @@
 //! The order of responses on one connection, by priority (RFC 9218).
 //!
 //! The h2 crate sends data in the order in which it gets it, so it gets it late: no more than fits
-//! into one write of the [`FrameIo`](super::FrameIo). When that has left, the streams of the highest
-//! urgency continue first. Of one urgency, streams that are not incremental go one after the other,
-//! the others share (RFC 9218 §10).
+//! into one write of the [`FrameIo`](super::FrameIo). When that has left, the streams of the
+//! highest urgency continue first. Of one urgency, streams that are not incremental go one after
+//! the other, the others share (RFC 9218 §10).
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

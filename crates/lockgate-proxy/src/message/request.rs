@@ -130,8 +130,8 @@ impl OutgoingRequest<'_> {
         }
     }
 
-    /// Writes the fields that the endpoint gets over either HTTP: forwarded fields, then ours. Host,
-    /// framing and fields of the connection are the encoder's.
+    /// Writes the fields that the endpoint gets over either HTTP: forwarded fields, then ours.
+    /// Host, framing and fields of the connection are the encoder's.
     pub fn write_fields(&self, sink: &mut impl FieldSink) {
         let fields = self.head.fields();
         let onward = EndToEndFields::of(fields);

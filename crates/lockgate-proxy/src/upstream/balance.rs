@@ -1,5 +1,5 @@
-//! Load balancing: the choice of a pool's next endpoint, for a request or a relay. Dials nothing and
-//! counts nothing: it reads the state of each endpoint.
+//! Load balancing: the choice of a pool's next endpoint, for a request or a relay. Dials nothing
+//! and counts nothing: it reads the state of each endpoint.
 //!
 //! An endpoint that is down is never chosen, one that has failed lately only without another, and a
 //! backup only while no other endpoint is up.
@@ -27,9 +27,10 @@ pub enum Balance {
     /// One endpoint after the other.
     RoundRobin,
     /// The endpoint of a hash: weighted rendezvous hashing. "Using name-based mappings to increase
-    /// hit rates" (Thaler, Ravishankar, 1998) with the weights of "Weighted distributed hash tables"
-    /// (Schindelhauer, Schomaker, 2005). An endpoint that goes down moves only its own clients, and
-    /// shares are as exact as weights are. Figures and rivals: `docs/notes/010-choosing.md`.
+    /// hit rates" (Thaler, Ravishankar, 1998) with the weights of "Weighted distributed hash
+    /// tables" (Schindelhauer, Schomaker, 2005). An endpoint that goes down moves only its own
+    /// clients, and shares are as exact as weights are. Figures and rivals:
+    /// `docs/notes/010-choosing.md`.
     Hash,
 }
 
@@ -414,7 +415,8 @@ fn least_in_flight(
         .iter()
         .enumerate()
         .filter(|found| busy(*found) == least);
-    // Counts change meanwhile: a member that another worker has just chosen is none of them any more.
+    // Counts change meanwhile: a member that another worker has just chosen is none of them any
+    // more.
     Some(
         equal
             .take(turn % equals.max(1) + 1)

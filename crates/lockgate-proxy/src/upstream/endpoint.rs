@@ -160,8 +160,8 @@ impl Endpoint {
     /// Notes a failed attempt; the module of [`Eject`] has the consequences. Returns whether the
     /// endpoint is ejected, which `may` can forbid.
     ///
-    /// The latency of an endpoint that could not be reached, or is ejected, is forgotten: afterwards
-    /// it gets a single request, as a new endpoint does, and the result decides.
+    /// The latency of an endpoint that could not be reached, or is ejected, is forgotten:
+    /// afterwards it gets a single request, as a new endpoint does, and the result decides.
     pub fn failed(
         &self,
         failure: EndpointFailure,

@@ -35,8 +35,8 @@ impl EndpointName {
         self.port == 0 && self.addresses.load().is_empty()
     }
 
-    /// A name without addresses so far. `wake` is called by [`EndpointName::failed`] in the caller's
-    /// thread, so it must neither wait nor panic.
+    /// A name without addresses so far. `wake` is called by [`EndpointName::failed`] in the
+    /// caller's thread, so it must neither wait nor panic.
     pub fn new(
         host: impl Into<Box<str>>,
         port: u16,

@@ -1,9 +1,9 @@
 //! The average latency of an endpoint, which rises at once and falls slowly.
 //!
-//! Peak EWMA as in Finagle's balancer (`PeakEwma.scala`) and Linkerd's proxy: a response slower than
-//! the average becomes the average, quicker ones pull it down, each for as much of [`DECAY`] as has
-//! passed. Without responses it decays to nothing, so that a slow endpoint is tried again. Shared by
-//! the workers; does not choose.
+//! Peak EWMA as in Finagle's balancer (`PeakEwma.scala`) and Linkerd's proxy: a response slower
+//! than the average becomes the average, quicker ones pull it down, each for as much of [`DECAY`]
+//! as has passed. Without responses it decays to nothing, so that a slow endpoint is tried again.
+//! Shared by the workers; does not choose.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

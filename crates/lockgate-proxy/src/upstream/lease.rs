@@ -107,8 +107,8 @@ impl Lease {
         }
     }
 
-    /// The connection for a next request, with its member and pool; none if it must be closed, or is
-    /// shared, and so kept by its pool.
+    /// The connection for a next request, with its member and pool; none if it must be closed, or
+    /// is shared, and so kept by its pool.
     pub(super) fn into_idle(self, now: u64) -> Option<(IdleConnection, usize, Rc<UpstreamPool>)> {
         let Self {
             link: UpstreamConnection::H1(link),
@@ -164,7 +164,8 @@ impl UpstreamPool {
             Err(account) => Some(boxed(|| self.wait_for_share(account, request)).await?),
         };
         let mut last = None;
-        // `tried` has no room for members behind the 64th: the number of attempts is that of members.
+        // `tried` has no room for members behind the 64th: the number of attempts is that of
+        // members.
         for _ in self.pool.members() {
             let (now, random) = (request.guard.clock().now(), self.random.next());
             let chosen = self.pool.choose(request.preference, *tried, random, now);

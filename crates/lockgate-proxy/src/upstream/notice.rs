@@ -1,5 +1,5 @@
-//! A condition that the operator log reports once when it begins and once when it ends, rarely if it
-//! keeps changing.
+//! A condition that the operator log reports once when it begins and once when it ends, rarely if
+//! it keeps changing.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

@@ -5,8 +5,8 @@
 //! response, or none in time: as nginx counts by default (`max_fails` with `proxy_next_upstream`:
 //! errors, timeouts, invalid heads). A response is no failure by its status, unless the pool lists
 //! the status ([`ServerErrors`](lockgate_rules::ServerErrors); like nginx's `http_503`, HAProxy's
-//! `observe layer7`, Envoy's `consecutive_5xx`): a client that knows a URL with such a status could take half of the pool
-//! away. Note 010 has the reasons for nothing cleverer.
+//! `observe layer7`, Envoy's `consecutive_5xx`): a client that knows a URL with such a status could
+//! take half of the pool away. Note 010 has the reasons for nothing cleverer.
 //!
 //! **Consequences.** An endpoint that could not be reached or has reset is avoided for a second,
 //! after further consecutive failures for two, four, eight, at last for ten. After the number of
@@ -26,7 +26,8 @@ pub enum EndpointFailure {
     Unreachable,
     /// The connection broke before a response.
     Reset,
-    /// No response in time, an unreadable one, or one with a listed status. One alone proves little.
+    /// No response in time, an unreadable one, or one with a listed status. One alone proves
+    /// little.
     Unserved,
 }
 

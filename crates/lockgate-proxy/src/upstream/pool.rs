@@ -262,9 +262,9 @@ impl Pool {
     }
 
     /// Connects a relay to the next endpoint, or to another one that can be reached and
-    /// authenticated, and returns its index among the members; each has `limit` to connect and again
-    /// for its TLS handshake, before which `header` goes in plain. Where the untried ones are at
-    /// their `max`, waits for a place as requests do.
+    /// authenticated, and returns its index among the members; each has `limit` to connect and
+    /// again for its TLS handshake, before which `header` goes in plain. Where the untried ones are
+    /// at their `max`, waits for a place as requests do.
     ///
     /// # Errors
     /// When none can be reached in time: the last one's error.
@@ -278,7 +278,8 @@ impl Pool {
     ) -> Result<(usize, Dialled), DialError> {
         let balance = self.balance.unwrap_or(Balance::Least);
         let (mut tried, mut last, wait_budget) = (MemberSet::default(), None, self.wait_budget());
-        // `tried` has no room for members behind the 64th: the number of attempts is that of members.
+        // `tried` has no room for members behind the 64th: the number of attempts is that of
+        // members.
         for _ in &self.members {
             let random = mix(self.relays.fetch_add(1, Ordering::Relaxed));
             let (member, permit) =

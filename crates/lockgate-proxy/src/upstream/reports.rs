@@ -10,9 +10,9 @@ use super::outlier_detection::{Condition, EndpointFailure};
 use super::pool::Pool;
 
 impl Pool {
-    /// Notes that an endpoint of the pool has failed, for the reason `why`. It is ejected only while
-    /// half of the pool is left, up and available: a failure of all is not the fault of one, and
-    /// the others must bear its load.
+    /// Notes that an endpoint of the pool has failed, for the reason `why`. It is ejected only
+    /// while half of the pool is left, up and available: a failure of all is not the fault of one,
+    /// and the others must bear its load.
     pub fn failed(
         &self,
         endpoint: &Endpoint,

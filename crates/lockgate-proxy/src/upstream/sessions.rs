@@ -1,6 +1,6 @@
-//! The member of each TLS session, by the session's identifier (RFC 5246 §7.4.1.2), as HAProxy keeps
-//! it by `stick store-response payload_lv(43,1)`. A table of fixed size, shared by the workers
-//! without a lock.
+//! The member of each TLS session, by the session's identifier (RFC 5246 §7.4.1.2), as HAProxy
+//! keeps it by `stick store-response payload_lv(43,1)`. A table of fixed size, shared by the
+//! workers without a lock.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -95,12 +95,12 @@ impl Sessions {
 pub struct SessionIdReader(Vec<u8>);
 
 impl SessionIdReader {
-    /// The session's identifier after further `bytes`, empty if the session cannot be resumed by it;
-    /// `None` while the ServerHello is incomplete.
+    /// The session's identifier after further `bytes`, empty if the session cannot be resumed by
+    /// it; `None` while the ServerHello is incomplete.
     ///
-    /// An identifier that the client has offered counts too: the endpoint confirms by it that it has
-    /// that session. That holds for tickets as well (RFC 5077 §3.4), for which many clients use the
-    /// same identifier each time.
+    /// An identifier that the client has offered counts too: the endpoint confirms by it that it
+    /// has that session. That holds for tickets as well (RFC 5077 §3.4), for which many clients use
+    /// the same identifier each time.
     pub fn session(&mut self, bytes: &[u8]) -> Option<Box<[u8]>> {
         let room = SERVER_HELLO_MAX.saturating_sub(self.0.len());
         self.0.extend_from_slice(bytes.get(..room).unwrap_or(bytes));

@@ -114,8 +114,8 @@ impl SocketSlots {
         closed
     }
 
-    /// Closes the longest idle sockets for waiting requests, and where this worker has too few, wakes
-    /// the others.
+    /// Closes the longest idle sockets for waiting requests, and where this worker has too few,
+    /// wakes the others.
     fn relieve(&self, clock: &Clock) {
         self.yield_sockets(clock);
         if self.process.asked() > 0 {

@@ -21,8 +21,8 @@ impl Sticky {
     /// A cookie of this name for a pool of this name and members with these labels.
     ///
     /// Its values are the same after every start and in every Lockgate with the same names of pool
-    /// and endpoints. A value does not tell the address; but a client that knows the pool's name can
-    /// test guesses.
+    /// and endpoints. A value does not tell the address; but a client that knows the pool's name
+    /// can test guesses.
     pub fn new<'a>(cookie: &str, pool: &str, labels: impl Iterator<Item = &'a str>) -> Self {
         let key = Box::new(hmac::Key::new(hmac::HMAC_SHA256, pool.as_bytes()));
         let values = labels
@@ -42,7 +42,8 @@ impl Sticky {
         }
     }
 
-    /// The member that a request with these fields prefers: the first that one of its cookies names.
+    /// The member that a request with these fields prefers: the first that one of its cookies
+    /// names.
     pub fn preference(&self, fields: &Fields) -> Preference {
         let member = |said: &[u8]| {
             let said = parse(said)?;

@@ -101,7 +101,8 @@ impl UpstreamConnection {
         matches!(self, Self::H2(call) if call.is_refused())
     }
 
-    /// Whether the endpoint supports such a request: over HTTP/2 not every one supports a WebSocket.
+    /// Whether the endpoint supports such a request: over HTTP/2 not every one supports a
+    /// WebSocket.
     pub fn supports(&self, request: &OutgoingRequest<'_>) -> bool {
         match self {
             Self::H1(_) => true,

@@ -102,8 +102,8 @@ impl UpstreamPool {
         })
     }
 
-    /// The pool of a single request: `link` leads to `endpoint`, and is not kept. Nothing is counted
-    /// by endpoint.
+    /// The pool of a single request: `link` leads to `endpoint`, and is not kept. Nothing is
+    /// counted by endpoint.
     pub fn single_use(
         (link, slot): (Box<H1Connection>, SocketSlot),
         endpoint: Arc<Endpoint>,

@@ -149,7 +149,7 @@ fn curves(runs: &[(&str, &RunResult)]) -> (Vec<Curve>, usize) {
     (curves, left_out)
 }
 
-/// So many of all, evenly from the first to the last.
+/// This many elements, evenly spaced from the first to the last.
 fn spaced<T>(all: &[T], most: usize) -> Vec<&T> {
     if all.len() <= most {
         return all.iter().collect();

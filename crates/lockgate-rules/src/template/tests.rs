@@ -112,7 +112,7 @@ fn a_redirect_template_keeps_query_and_host() {
     }
 }
 
-/// CWE-601: what a browser reads as "//host" or "/\host" leads away.
+/// CWE-601: a browser reads "//host" and "/\host" as another host.
 #[test]
 fn a_redirect_never_leads_to_a_host_chosen_by_request() {
     for (pattern, text, target, location) in [
@@ -192,7 +192,7 @@ fn a_redirect_never_leads_to_a_host_chosen_by_request() {
 
 #[test]
 fn random_paths_cause_no_open_redirect_or_crlf_injection() {
-    // Xorshift: the same paths on every run.
+    // Xorshift: the same paths in every run.
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let mut draw = |below: usize| {
         state ^= state << 13;
@@ -267,7 +267,7 @@ fn a_header_template_knows_the_request() {
         ("{} { } } {", "/", "{} { } } {"),
         ("p {color} {{client}}", "/", "p {color} {192.0.2.7}"),
         ("", "/", ""),
-        // Of a page made of it nothing becomes markup (CWE-79).
+        // No value becomes markup in a page (CWE-79).
         ("<p>{path}", "/<script>'\"`", "<p>/%3Cscript%3E%27%22%60"),
     ] {
         assert_eq!(

@@ -29,7 +29,7 @@ impl RouteValues<'_> {
         self.read(text, false)
     }
 
-    /// The same where `${name}` is a group's.
+    /// The same, in a text with groups (`${name}`).
     fn template_beside_groups(&mut self, text: &str) -> ChangeTemplate {
         self.read(text, true)
     }

@@ -1,4 +1,5 @@
-//! Pools as they run: endpoints that all tables share, members, TLS to endpoints, and health checks.
+//! Pools as they run: endpoints that all tables share, members, TLS to endpoints, and health
+//! checks.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -123,8 +124,8 @@ impl AssembledPools {
         Some(pool)
     }
 
-    /// Its own name, or that of the first table that uses it: no two pools have the same name, since
-    /// metrics tell pools apart by it.
+    /// Its own name, or that of the first table that uses it: no two pools have the same name,
+    /// since metrics tell pools apart by it.
     fn name(&self, written: &config::EndpointPool, user: &str) -> String {
         let taken = |name: &str| self.all.iter().any(|known| known.settings.name == name);
         let name = written.name.as_deref().unwrap_or(user);

@@ -187,8 +187,8 @@ impl SharedRules {
     }
 }
 
-/// Threads that verify password hashes, which takes long: two, where that leaves the workers half of
-/// the machine.
+/// Threads that verify password hashes, which takes long: two, where that leaves the workers half
+/// of the machine.
 fn verifying_threads() -> NonZeroUsize {
     match thread::available_parallelism().map_or(1, NonZeroUsize::get) {
         0..4 => NonZeroUsize::MIN,

@@ -51,8 +51,8 @@ struct FileThreads {
 /// The time limit of an authorization service where the site's responses have none.
 const AUTH_LIMIT: Duration = Duration::from_secs(60);
 
-/// Threads of each kind: enough for a disk to have a queue of its own, few enough to leave the workers
-/// their CPU.
+/// Threads of each kind: enough for a disk to have a queue of its own, few enough to leave the
+/// workers their CPU.
 const DISK_THREADS: NonZeroUsize = NonZeroUsize::new(4).unwrap();
 
 impl AssembledSites {

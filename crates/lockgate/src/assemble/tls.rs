@@ -1,5 +1,5 @@
-//! TLS as it runs: acceptors for clients, connectors to endpoints, and the keys of tickets; with a cure
-//! for each mistake in their files.
+//! TLS as it runs: acceptors for clients, connectors to endpoints, and the keys of tickets; with a
+//! cure for each mistake in their files.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -81,9 +81,9 @@ impl TicketRings {
         }
     }
 
-    /// The acceptors of the sites on one address, and the index of each site's acceptor. Sites with the
-    /// same settings share one, with the certificates of all of them: clients without SNI get that of
-    /// the site for every host.
+    /// The acceptors of the sites on one address, and the index of each site's acceptor. Sites with
+    /// the same settings share one, with the certificates of all of them: clients without SNI get
+    /// that of the site for every host.
     pub(super) fn acceptors(
         &mut self,
         mistakes: &mut MistakeLog<'_>,
@@ -108,8 +108,8 @@ impl TicketRings {
                 });
             let (_, group) = groups.get_mut(place)?;
             group.certs.extend(written.certs.iter().cloned());
-            // The only certificate of a table is for every name where the table has the address alone.
-            // A client that connects to an IP address sends no name (RFC 6066 §3).
+            // The only certificate of a table is for every name where the table has the address
+            // alone. A client that connects to an IP address sends no name (RFC 6066 §3).
             let own = neighbours == Neighbours::Sites && sites.len() == 1;
             let meant = own || !is_only(written) || site.hosts.iter().any(is_ip);
             group.default = group

@@ -1,5 +1,5 @@
-//! The host names of endpoints and values, looked up once. A name without an address is a warning, as
-//! it may have one later.
+//! The host names of endpoints and values, looked up once. A name without an address is a warning,
+//! as it may have one later.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -7,13 +7,14 @@ use serde_json::Value;
 use super::units;
 use crate::print::out;
 
-/// The versions, suites and groups that were printed, with their listener: they are long, and mostly
-/// the same everywhere.
+/// The versions, suites and groups that were printed, with their listener: they are long, and
+/// mostly the same everywhere.
 #[derive(Default)]
 struct ShownPolicies<'a>(Vec<([&'a Value; 3], &'a str)>);
 
 impl<'a> ShownPolicies<'a> {
-    /// The listener where the policy of `tls` was printed before; `None` where `listener` is the first.
+    /// The listener where the policy of `tls` was printed before; `None` where `listener` is the
+    /// first.
     fn shown(&mut self, tls: &'a Value, listener: &'a Value) -> Option<&'a str> {
         let policy = [&tls["versions"], &tls["suites"], &tls["groups"]];
         let known = self

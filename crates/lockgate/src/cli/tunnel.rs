@@ -20,8 +20,8 @@ pub(crate) struct TunnelOptions {
     /// A denied target, even if --allow matches it; repeat it for more
     #[arg(long, value_name = "TARGET", value_parser = not_empty)]
     pub(crate) deny: Vec<String>,
-    /// A network of clients that may open tunnels; repeat it for more [default: all with --auth, else
-    /// loopback and private networks]
+    /// A network of clients that may open tunnels; repeat it for more [default: all with --auth,
+    /// else loopback and private networks]
     #[arg(long, value_name = "NETWORK", value_parser = not_empty)]
     pub(crate) clients: Vec<String>,
     /// Allow targets with private, loopback or link-local addresses

@@ -9,7 +9,8 @@ use std::thread;
 use lockgate_load::Stop;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// The exit code of a program that a signal ended, less the number of the signal (shells' convention).
+/// The exit code of a program that a signal ended, less the number of the signal (shells'
+/// convention).
 const BY_SIGNAL: u8 = 128;
 
 /// The signals' handler, for as long as the program runs.

@@ -1,10 +1,11 @@
-//! The live view of a run on stderr: a block that is redrawn on a terminal, a line a second elsewhere.
+//! The live view of a run on stderr: a block that is redrawn on a terminal, a line a second
+//! elsewhere.
 //!
-//! A thread of its own writes. A terminal that was stopped (Ctrl-S) and a pipe that is not read hold up
-//! that thread and never the run: updates that they do not take are not shown.
+//! A thread of its own writes. A terminal that was stopped (Ctrl-S) and a pipe that is not read
+//! hold up that thread and never the run: updates that they do not take are not shown.
 //!
-//! The cursor stays visible, below the block, so that nothing has to be restored when a signal ends the
-//! program.
+//! The cursor stays visible, below the block, so that nothing has to be restored when a signal ends
+//! the program.
 
 use std::io::{self, IsTerminal as _, Write};
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
@@ -52,8 +53,8 @@ impl ProgressDisplay {
     }
 }
 
-/// The view of one run. Dropping it removes the block and waits until everything is written, but not for a
-/// pipe that is not read.
+/// The view of one run. Dropping it removes the block and waits until everything is written, but
+/// not for a pipe that is not read.
 #[derive(Debug)]
 pub(crate) struct LiveView {
     live: Live,

@@ -1,5 +1,5 @@
-//! The reports of a run and their files. Files are opened before the run, so that one that cannot be
-//! written costs no measurements.
+//! The reports of a run and their files. Files are opened before the run, so that one that cannot
+//! be written costs no measurements.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};

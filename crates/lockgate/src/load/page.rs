@@ -12,7 +12,8 @@ use super::interrupts::Interrupts;
 use super::outputs::{self, ReportFile};
 use crate::cli::load::LoadRun;
 
-/// Makes the loads, and prints a line about each to stderr. Signals end them as they end any other run.
+/// Makes the loads, and prints a line about each to stderr. Signals end them as they end any other
+/// run.
 ///
 /// # Errors
 /// When there is no page, or a report cannot be written.

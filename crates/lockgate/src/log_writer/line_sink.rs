@@ -73,8 +73,8 @@ fn count_lines(bytes: &[u8]) -> u64 {
     bytes.iter().map(|byte| u64::from(*byte == b'\n')).sum()
 }
 
-/// A file with writes that block although its descriptor is non-blocking: a FIFO that we opened, or a
-/// standard output that another process made non-blocking.
+/// A file with writes that block although its descriptor is non-blocking: a FIFO that we opened, or
+/// a standard output that another process made non-blocking.
 #[derive(Debug)]
 pub(crate) struct BlockingFile(pub(crate) File);
 

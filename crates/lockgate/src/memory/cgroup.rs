@@ -10,7 +10,7 @@ const MOUNTED: &str = "/sys/fs/cgroup";
 /// A cgroup, by its directory, in the version that has the memory controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Cgroup {
-    /// None, or none that this process can see.
+    /// No cgroup, or none that this process can see.
     None,
     V1 {
         /// The mount point of the controller.
@@ -62,8 +62,8 @@ impl Cgroup {
     }
 
     /// The least limit of the cgroup and its ancestors, and the file that sets it. Past memory.high
-    /// nothing is killed, but the kernel slows down allocations until next to nothing moves: that is a
-    /// limit too.
+    /// nothing is killed, but the kernel slows down allocations until next to nothing moves: that
+    /// is a limit too.
     pub(super) fn limit(&self) -> Option<(u64, PathBuf)> {
         let (mount, path, names): (_, _, &[&str]) = match self {
             Self::None => return None,
@@ -79,8 +79,8 @@ impl Cgroup {
             .min_by_key(|(limit, _)| *limit)
     }
 
-    /// The kernel's bytes that count against the limit and cannot be reclaimed: neither pages of files
-    /// nor cached names of files. Version 1 does not tell these apart.
+    /// The kernel's bytes that count against the limit and cannot be reclaimed: neither pages of
+    /// files nor cached names of files. Version 1 does not tell these apart.
     pub(super) fn kernel(&self) -> Option<u64> {
         match self {
             Self::None | Self::V1 { .. } => None,

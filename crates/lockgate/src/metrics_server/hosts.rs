@@ -1,6 +1,6 @@
-//! The host names that requests to the metrics address may have. The name of a web page could lead here,
-//! and the page could read the responses (DNS rebinding), so only names that such a page cannot have are
-//! allowed.
+//! The host names that requests to the metrics address may have. The name of a web page could lead
+//! here, and the page could read the responses (DNS rebinding), so only names that such a page
+//! cannot have are allowed.
 //!
 //! Makes no DNS look-up: the machine's names are in its files.
 
@@ -96,8 +96,8 @@ fn plain(host: &str) -> String {
     host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase()
 }
 
-/// The names of a machine by its files: its own name, the other names of its line in `/etc/hosts`, and its
-/// name in the domains of `/etc/resolv.conf`.
+/// The names of a machine by its files: its own name, the other names of its line in `/etc/hosts`,
+/// and its name in the domains of `/etc/resolv.conf`.
 fn names(machine: &str, hosts: &str, resolv: &str) -> Vec<String> {
     let is_named = !matches!(machine, "" | "localhost" | "(none)");
     let words = |line: &str| -> Vec<String> {

@@ -1,5 +1,5 @@
-//! The connections of the metrics address: a bounded number, where a silent connection gives way to a new
-//! one.
+//! The connections of the metrics address: a bounded number, where a silent connection gives way to
+//! a new one.
 //!
 //! Does not serve them.
 
@@ -51,8 +51,8 @@ impl ConnectionSlots {
         }
     }
 
-    /// A slot for a new connection. Where all are taken, the connection that has waited longest for its head
-    /// is closed; where all heads have arrived, the oldest.
+    /// A slot for a new connection. Where all are taken, the connection that has waited longest for
+    /// its head is closed; where all heads have arrived, the oldest.
     pub(super) async fn take(&mut self) -> OwnedSemaphorePermit {
         loop {
             self.taken.retain(|taken| !taken.task.is_finished());

@@ -1,5 +1,5 @@
-//! The output of the operator log: straight to standard error at first, and through a thread once other
-//! threads must not wait for it.
+//! The output of the operator log: straight to standard error at first, and through a thread once
+//! other threads must not wait for it.
 //!
 //! Does not format.
 
@@ -98,8 +98,8 @@ impl StderrOutput {
 pub(super) struct LogLineWriter(&'static StderrOutput);
 
 impl Write for LogLineWriter {
-    /// Takes the line whole. Never an error: the subscriber would print that to standard error itself,
-    /// and wait for it.
+    /// Takes the line whole. Never an error: the subscriber would print that to standard error
+    /// itself, and wait for it.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         match ASIDE.take() {
             Some(mut aside) => {
@@ -145,8 +145,8 @@ impl StderrThread {
         }
     }
 
-    /// Logs the number of lost lines, now that the waiting lines are written; on failure, again after the
-    /// next line.
+    /// Logs the number of lost lines, now that the waiting lines are written; on failure, again
+    /// after the next line.
     fn report_lost(&mut self) {
         let lost = self.output.lost();
         if lost == self.reported {

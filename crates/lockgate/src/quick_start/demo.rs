@@ -1,5 +1,5 @@
-//! `lockgate demo`: a site over HTTPS and HTTP/2 with a folder of files and an application of two endpoints,
-//! a relay, and metrics, with everything that they need built in.
+//! `lockgate demo`: a site over HTTPS and HTTP/2 with a folder of files and an application of two
+//! endpoints, a relay, and metrics, with everything that they need built in.
 
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! Queries to name servers for the SRV records of a service: by UDP, and by TCP where the answer does not
-//! fit (RFC 7766).
+//! Queries to name servers for the SRV records of a service: by UDP, and by TCP where the answer
+//! does not fit (RFC 7766).
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -21,8 +21,8 @@ const SERVERS: usize = 3;
 /// The file of the system's name servers.
 const SYSTEM: &str = "/etc/resolv.conf";
 
-/// The records of a service and their TTL in seconds. `servers` are asked one after the other until one of
-/// them answers; without any, those of the system.
+/// The records of a service and their TTL in seconds. `servers` are asked one after the other until
+/// one of them answers; without any, those of the system.
 ///
 /// # Errors
 /// The error of the last server, or that there is no record.
@@ -103,7 +103,8 @@ async fn by_tcp(server: SocketAddr, asked: &[u8]) -> io::Result<SrvResponse> {
     parse_response(&message, asked).map_err(io::Error::other)
 }
 
-/// The name servers in a file in the format of resolv.conf(5); without any, the one on this machine.
+/// The name servers in a file in the format of resolv.conf(5); without any, the one on this
+/// machine.
 fn system(file: &Path) -> Vec<SocketAddr> {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     let servers = text.lines().filter_map(|line| {

@@ -1,8 +1,8 @@
-//! Services with SRV records as endpoints (RFC 2782): each record has one of the slots that a pool keeps
-//! for them, as long as it exists.
+//! Services with SRV records as endpoints (RFC 2782): each record has one of the slots that a pool
+//! keeps for them, as long as it exists.
 //!
-//! A slot without its record stays empty for a while: connections to the old endpoint must not be taken
-//! for those to the next one.
+//! A slot without its record stays empty for a while: connections to the old endpoint must not be
+//! taken for those to the next one.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -15,7 +15,8 @@ use lockgate_proxy::upstream::endpoint_name::EndpointName;
 use lockgate_proxy::upstream::{Endpoint, Member, Pool};
 use tokio::sync::Notify;
 
-/// The number of slots of one service. Services with more endpoints balance by a registry of their own.
+/// The number of slots of one service. Services with more endpoints balance by a registry of their
+/// own.
 pub(crate) const SLOTS: usize = 32;
 /// Time beyond the lifetime of idle connections until a slot is free.
 const MARGIN: Duration = Duration::from_secs(2);
@@ -161,8 +162,8 @@ impl SrvService {
         }
     }
 
-    /// Updates a slot by its record. Returns false where the record is gone; its member is then chosen
-    /// last.
+    /// Updates a slot by its record. Returns false where the record is gone; its member is then
+    /// chosen last.
     fn refresh(
         &mut self,
         number: usize,
@@ -214,7 +215,8 @@ impl SrvService {
         })
     }
 
-    /// A slot for a new record: an unused one, else one without kept connections to its last endpoint.
+    /// A slot for a new record: an unused one, else one without kept connections to its last
+    /// endpoint.
     fn free_slot(&self, now: Instant) -> Option<usize> {
         let kept = self
             .pools

@@ -1,5 +1,5 @@
-//! The files that are read again while Lockgate runs: certificates, authorities, ticket keys, users.
-//! A file that cannot be read leaves the old content in use.
+//! The files that are read again while Lockgate runs: certificates, authorities, ticket keys,
+//! users. A file that cannot be read leaves the old content in use.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -25,8 +25,8 @@ impl RunningServer {
         }
     }
 
-    /// Reads certificates, authorities, ticket keys and users again; those that cannot be read stay as
-    /// they were.
+    /// Reads certificates, authorities, ticket keys and users again; those that cannot be read stay
+    /// as they were.
     pub(super) fn reload(&self, changed: &[PathBuf]) {
         if !changed.is_empty() {
             tracing::debug!(files = ?changed, "files have changed");

@@ -98,9 +98,9 @@ fn the_relay_log_line_in_the_readme_has_real_fields() {
     };
     let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
     let lines = blocks(&readme, "json").into_iter().flat_map(|(_, block)| {
-        block
-            .lines()
-            .map(|line| serde_json::from_str(line).unwrap())
+        serde_json::Deserializer::from_str(&block)
+            .into_iter()
+            .map(Result::unwrap)
             .collect::<Vec<Value>>()
     });
     let relays: Vec<Value> = lines.filter(|line| line.get("method").is_none()).collect();

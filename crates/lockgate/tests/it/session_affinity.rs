@@ -266,11 +266,11 @@ fn check_shows_session_affinity_and_refuses_it_with_tls_termination() {
     for (uses, why) in [
         (
             format!("[tcp.\":1\"]\nproxy = \"pool:app\"\n{tls}\n"),
-            "where `tls` is taken off",
+            "where Lockgate terminates TLS",
         ),
         (
             format!("[tcp.\":1\"]\nsni.\"a.b\" = {{ proxy = \"pool:app\", {tls} }}\n"),
-            "where `tls` is taken off",
+            "where Lockgate terminates TLS",
         ),
         (
             format!("[site.\"a.b\"]\n{tls}\nproxy = \"pool:app\"\n"),
@@ -285,7 +285,7 @@ fn check_shows_session_affinity_and_refuses_it_with_tls_termination() {
             ended.stderr
         );
         assert!(
-            ended.stderr.contains("the sessions are ours"),
+            ended.stderr.contains("the sessions are Lockgate's"),
             "{}",
             ended.stderr
         );

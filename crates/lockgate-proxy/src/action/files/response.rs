@@ -169,7 +169,7 @@ impl Files {
         if filled.length() > rewrite.max {
             return Err(ExchangeFailure::because(
                 HttpFault::FileUnreadable,
-                "the inserted values make the file too long",
+                "the file is too long after values were inserted",
             ));
         }
         let mut answer = ResponseHead::of(hit.status);

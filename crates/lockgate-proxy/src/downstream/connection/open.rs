@@ -263,7 +263,7 @@ impl ClientConnection {
                 (client.ip(), ClientClass::Ordinary)
             }
             client => (
-                ClientAddress::from(client.ip()).key_or_nobody(),
+                ClientAddress::from(client.ip()).key_or_unspecified(),
                 ClientClass::Exempt,
             ),
         };

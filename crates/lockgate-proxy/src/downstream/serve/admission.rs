@@ -26,12 +26,12 @@ impl<'s, D> Exchange<'_, 's, D> {
         let (rules, admission) = (&route.rules, &route.admission);
         let admitted = match self.record.client {
             ClientAddress::Unknown => admission.networks.admits_unknown(),
-            client => admission.networks.admits(client.key_or_nobody()),
+            client => admission.networks.admits(client.key_or_unspecified()),
         };
         if !admitted {
             return Err(Refusal::of(HttpFault::Forbidden));
         }
-        let client = self.record.client.key_or_nobody();
+        let client = self.record.client.key_or_unspecified();
         if let Some(limited) = &admission.limit {
             within(
                 limited,
