@@ -1,7 +1,7 @@
 //! Cookies of requests: ours is found and taken out, and the others stay as they are.
 
+use lockgate_upstream::{Affinity, AffinityInput, Preference, Sticky};
 use lockgate_http::fields::Fields;
-use lockgate_proxy::upstream::{Affinity, AffinityInput, Preference, Sticky};
 use lockgate_rules::HashKey;
 
 /// Any bytes as lines of Cookie.

@@ -7,6 +7,6 @@ use std::pin::Pin;
 /// In a function of its own: the state of an `async fn` that awaits `Box::pin(future)` holds room
 /// for the future as well as for the box, since the future is a local before it is moved. That was
 /// 3 KB a kept connection.
-pub(crate) fn boxed<F: Future>(make: impl FnOnce() -> F) -> Pin<Box<F>> {
+pub fn boxed<F: Future>(make: impl FnOnce() -> F) -> Pin<Box<F>> {
     Box::pin(make())
 }

@@ -10,7 +10,8 @@ use std::sync::{Arc, Weak};
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 
-use crate::limits::{CountGuard, ShardedTable, client};
+use crate::process_limit::{CountGuard, client};
+use crate::sharded_table::ShardedTable;
 
 /// The accounts of all clients that are connected. An IPv6 client is its /64.
 #[derive(Debug)]

@@ -669,7 +669,8 @@ pub fn now() -> u64 {
     millis(ORIGIN.elapsed())
 }
 
-pub(crate) fn millis(duration: Duration) -> u64 {
+/// A duration in the milliseconds of clocks.
+pub fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(NEVER)
 }
 

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use super::{CountGuard, Permit, ProcessLimit};
 use crate::clock::Ticker;
+use crate::process_limit::{CountGuard, Permit, ProcessLimit};
 
 /// The places for connections of clients, for the process.
 #[derive(Debug)]

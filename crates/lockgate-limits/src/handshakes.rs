@@ -3,8 +3,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{CountGuard, Permit, ProcessLimit};
 use crate::clients::ClientAccount;
+use crate::process_limit::{CountGuard, Permit, ProcessLimit};
 
 /// The places to compute handshakes in, for the process.
 #[derive(Debug)]

@@ -16,7 +16,6 @@ use std::task::{Context, Poll};
 use lockgate_net::memory::{self, MemoryLevel};
 
 use crate::clock::{Clock, Cut, Guard, WaitReason, Watch};
-use crate::limits;
 
 /// Milliseconds without a byte after which a connection may be cut that does not wait for its
 /// client.
@@ -115,11 +114,7 @@ struct Candidate {
 /// Cuts connections that together hold `excess` bytes, as far as there are some: those of clients
 /// that hold most, and of a client the largest. `spared` clients are never cut for this. Returns
 /// the number of cuts. The bytes of connections that are cut already are freed without it.
-pub(crate) fn relieve(
-    clock: &Clock,
-    excess: usize,
-    spared: impl Fn(Option<IpAddr>) -> bool,
-) -> usize {
+pub fn relieve(clock: &Clock, excess: usize, spared: impl Fn(Option<IpAddr>) -> bool) -> usize {
     let now = clock.now();
     let mut watches = Vec::new();
     // A stream's client is waited for: then its connection's is.
@@ -130,7 +125,7 @@ pub(crate) fn relieve(
     });
     let (mut candidates, mut leaving) = (Vec::new(), 0usize);
     clock.each_shared(|watch| {
-        let client = watch.client.get().map(limits::client);
+        let client = watch.client.get().map(crate::client);
         let held = watch.held.get().unsigned_abs();
         if watch.is_cut() {
             leaving = leaving.saturating_add(held);

@@ -15,14 +15,14 @@ use crate::clients::{ClientAccount, CountedConnection};
 use crate::clock::{Clock, Cut, WaitReason, Watch};
 
 /// Milliseconds without a byte after which an exchange stands still.
-pub(crate) const STILL: u64 = 2_000;
+pub const STILL: u64 = 2_000;
 /// Connections that are closed at once at the most where one place is wanted: an eighth of those
 /// that may go first. The search costs as much for one.
 const CLOSED_AT_ONCE: usize = 32;
 
 /// Which connections that wait for nothing are closed for others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum IdleAge {
+pub enum IdleAge {
     /// Connections that are idle for a while.
     Long,
     /// Connections that have just become idle, too.
@@ -74,7 +74,7 @@ impl PreemptionReason {
 /// Closes connections of one worker where `wanted` are, and tells how many. Of those with one
 /// reason it takes those of the clients that hold most, and of these the oldest. A client with more
 /// than `part` is greedy.
-pub(crate) fn close_connections(clock: &Clock, wanted: usize, part: usize, idle: IdleAge) -> usize {
+pub fn close_connections(clock: &Clock, wanted: usize, part: usize, idle: IdleAge) -> usize {
     let now = clock.now();
     let first = Cell::new(0);
     let order = |watch: &Watch| {
@@ -105,7 +105,7 @@ struct SocketUse {
 
 /// Ends exchanges of one worker as long as they are `wanted`, which is called once for each;
 /// returns their number.
-pub(crate) fn end_stalled_exchanges(clock: &Clock, wanted: impl FnMut() -> bool) -> usize {
+pub fn end_stalled_exchanges(clock: &Clock, wanted: impl FnMut() -> bool) -> usize {
     end_at(clock.now(), clock, wanted)
 }
 

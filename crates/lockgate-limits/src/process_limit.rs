@@ -4,51 +4,14 @@
 //! served; connections in the listener's backlog cost nothing. Does not know the purpose of a wait
 //! or its deadline.
 
-pub mod connections;
-pub mod handshakes;
-pub mod sockets;
-
-use std::collections::HashMap;
-use std::hash::{BuildHasher, Hash};
+use std::hash::Hash;
 use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use foldhash::fast::RandomState;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-const SHARDS: usize = 64;
-
-/// A table that all workers write, in shards with a lock each.
-#[derive(Debug)]
-pub(crate) struct ShardedTable<K, V> {
-    hasher: RandomState,
-    shards: Box<[Mutex<Shard<K, V>>]>,
-}
-
-type Shard<K, V> = HashMap<K, V, RandomState>;
-
-impl<K: Hash + Eq, V> ShardedTable<K, V> {
-    pub(crate) fn new() -> Self {
-        Self {
-            hasher: RandomState::default(),
-            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
-        }
-    }
-
-    /// The shard of `key`, for one look-up: never held over a wait.
-    pub(crate) fn lock(&self, key: &K) -> MutexGuard<'_, Shard<K, V>> {
-        lock(&self.shards[self.hasher.hash_one(key) as usize % SHARDS])
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.shards.iter().map(|shard| lock(shard).len()).sum()
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
+use crate::sharded_table::ShardedTable;
 
 /// The right to one of something limited; dropping it gives it back.
 pub type Permit = OwnedSemaphorePermit;
@@ -237,7 +200,7 @@ impl<K: Hash + Eq> Drop for KeyedPermit<K> {
 }
 
 /// The address that stands for a client in all tables: an IPv6 client is its /64.
-pub(crate) fn client(ip: IpAddr) -> IpAddr {
+pub fn client(ip: IpAddr) -> IpAddr {
     match ip.to_canonical() {
         IpAddr::V6(ip) => IpAddr::V6(Ipv6Addr::from_bits(ip.to_bits() & !u128::from(u64::MAX))),
         v4 => v4,

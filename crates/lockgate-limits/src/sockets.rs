@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::Poll;
 
-use super::{CountGuard, Permit, ProcessLimit};
 use crate::clients::ClientAccount;
 use crate::clock::{Clock, Ticker};
+use crate::process_limit::{CountGuard, Permit, ProcessLimit};
 
 /// Sockets that the streams of a client may use, or wait for, however many others have: so many
 /// connections a browser makes over HTTP/1.1.

@@ -9,24 +9,24 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockgate_http::head::{RequestHead, ResponseHead};
+use lockgate_http_io::body::ReadError;
+use lockgate_http_io::message::{ClientExchange, OutgoingRequest, Persistence};
+use lockgate_limits::KeyedPermit;
+use lockgate_limits::clients::ClientAccount;
+use lockgate_limits::clock::{Cut, Guard, WaitReason};
+use lockgate_limits::member_set::MemberSet;
 use lockgate_rules::{Pattern, ProxyVersion, RequestValues};
+use lockgate_upstream::{
+    ConnectionPermit, DialError, Endpoint, InFlight, Lease, Preference, PrivateConnections,
+    UpstreamConnection,
+};
 
 use crate::access_log::{Cause, CauseSide, TunnelRequest};
-use crate::body::ReadError;
-use crate::clients::ClientAccount;
-use crate::clock::{Cut, Guard, WaitReason};
 use crate::error_response::HttpFault;
-use crate::limits::KeyedPermit;
-use crate::member_set::MemberSet;
-use crate::message::{ClientExchange, OutgoingRequest, Persistence};
 use crate::metrics::http::SiteCells;
 use crate::request_id::RequestId;
 use crate::rules::RouteRules;
 use crate::shaping::Shapers;
-use crate::upstream::{
-    ConnectionPermit, DialError, Endpoint, InFlight, Lease, Preference, PrivateConnections,
-    UpstreamConnection,
-};
 use crate::worker::Worker;
 
 /// A request with its route.

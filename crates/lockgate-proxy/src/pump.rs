@@ -1,12 +1,12 @@
 //! The loop that moves a body from one connection to another.
 
+use lockgate_http_io::body::{BodyReader, BodyWriter, ReadError, WriteError};
 use lockgate_rules::HeaderRules;
 use std::task::{Context, Poll, ready};
 
 use lockgate_net::relay::Meter;
 use lockgate_net::traffic_shaping::Shaper;
 
-use crate::body::{BodyReader, BodyWriter, ReadError, WriteError};
 use crate::shaping::ShapedBody;
 
 /// Pieces of data that move in one poll; then the worker's other connections are served.

@@ -18,8 +18,6 @@ use lockgate_net::nanos::Nanos;
 use lockgate_net::traffic_shaping::{self, Shaper, ShapingQueue, SharedRate};
 use lockgate_rules::{Directions, ShapeRates};
 
-use crate::limits;
-
 pub use shaped_body::{ShapedBody, give_back};
 
 const SHARDS: usize = 64;
@@ -79,7 +77,8 @@ impl Shape {
     ) -> Shapers {
         let now = traffic_shaping::now();
         let client = self.clients.as_ref().zip(client);
-        let client = client.map(|(clients, client)| clients.of(limits::client(client), now));
+        let client =
+            client.map(|(clients, client)| clients.of(lockgate_limits::client(client), now));
         let user = self
             .users
             .as_ref()

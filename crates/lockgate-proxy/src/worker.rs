@@ -15,27 +15,27 @@ use arc_swap::ArcSwapOption;
 use lockgate_content::coding::Encoders;
 use lockgate_http::date;
 use lockgate_http::head::{RequestHead, ResponseHead};
+use lockgate_limits::clients::Clients;
+use lockgate_limits::clock::{Clock, Cut, PendingResponse, Ticker, WaitReason, Watch};
+use lockgate_limits::connections::ConnectionLimit;
+use lockgate_limits::handshakes::HandshakeLimit;
+use lockgate_limits::preemption::{IdleAge, close_connections};
+use lockgate_limits::sockets::SocketLimit;
+use lockgate_limits::{PerClient, Permit};
 use lockgate_metrics::{Shard, Top, TopSnapshot};
 use lockgate_net::memory::{self, MemoryLevel};
 use lockgate_net::relay::RelayBuffers;
 use lockgate_net::splice::Pipes;
 use lockgate_net::stream::BufferPool;
 use lockgate_net::traffic_shaping::ShapingQueue;
+use lockgate_upstream::{Pool, SocketSlots, UpstreamPool};
 use tokio::sync::Notify;
 
 use crate::access_log::{MaskIp, WorkerLog};
-use crate::clients::Clients;
-use crate::clock::{Clock, Cut, PendingResponse, Ticker, WaitReason, Watch};
 use crate::files;
-use crate::limits::connections::ConnectionLimit;
-use crate::limits::handshakes::HandshakeLimit;
-use crate::limits::sockets::SocketLimit;
-use crate::limits::{self, PerClient, Permit};
 use crate::metrics::WorkerCells;
-use crate::preemption::{IdleAge, close_connections};
 use crate::request_id::RequestIds;
 use crate::top_requests::{TopRequests, TopRequestsSnapshot};
-use crate::upstream::{Pool, SocketSlots, UpstreamPool};
 
 /// Clients for which one worker counts traffic: see `lockgate_metrics::Top`.
 const TOP_CLIENTS: usize = 1024;
@@ -304,7 +304,7 @@ impl Worker {
             let share = memory::process()
                 .excess()
                 .div_ceil(self.shared.workers.max(1));
-            let cut = crate::memory::relieve(&self.clock, share, |client| {
+            let cut = lockgate_limits::memory::relieve(&self.clock, share, |client| {
                 // A peer on a Unix socket forwards for many clients, as a trusted proxy does.
                 client.is_none_or(|ip| (self.shared.trusted)(ip))
             });
@@ -475,7 +475,7 @@ impl Worker {
             cells.sent.add(sent);
         }
         if let Some(client) = watch.client.get() {
-            let client = self.mask.shown(limits::client(client));
+            let client = self.mask.shown(lockgate_limits::client(client));
             self.top
                 .borrow_mut()
                 .add(&client, unix_millis(), received, sent);

@@ -9,7 +9,6 @@ use super::preference::Preference;
 use super::random::mix;
 use super::sessions::Sessions;
 use super::sticky::{Sticky, cookies};
-use crate::limits;
 
 /// The attributes of a client and its request or relay.
 #[derive(Debug, Clone, Copy)]
@@ -37,7 +36,7 @@ pub enum Affinity {
 }
 
 impl Affinity {
-    /// The endpoint that a client prefers. `now` is [`crate::clock::Clock::now`].
+    /// The endpoint that a client prefers. `now` is [`lockgate_limits::clock::Clock::now`].
     pub fn preference(&self, affinity_input: &AffinityInput<'_>, now: u64) -> Preference {
         match self {
             Self::Hash(key) => preference(key, affinity_input),
@@ -75,7 +74,7 @@ fn preference(key: &HashKey, affinity_input: &AffinityInput<'_>) -> Preference {
     };
     match (
         own.filter(|value| !value.is_empty()),
-        affinity_input.client.map(limits::client),
+        affinity_input.client.map(lockgate_limits::client),
     ) {
         (Some(value), _) => Preference::Hashed(hash(value)),
         (None, Some(IpAddr::V4(ip))) => Preference::Hashed(hash(&ip.octets())),

@@ -107,7 +107,7 @@ impl Member {
         self.down.store(true, Ordering::Release);
     }
 
-    /// Takes it back into the pool. `now` is [`crate::clock::Clock::now`].
+    /// Takes it back into the pool. `now` is [`lockgate_limits::clock::Clock::now`].
     pub fn mark_up(&self, now: u64) {
         self.risen.store(now.max(1), Ordering::Relaxed);
         self.down.store(false, Ordering::Release);
@@ -195,7 +195,7 @@ impl Balancer {
 
     /// The index of the next member, among those that were not `tried` and have room; `None` when
     /// there is none, or when healthy ones are only full: the caller waits for these. `random` is a
-    /// fresh number, or the hash of [`Balance::Hash`]; `now` is [`crate::clock::Clock::now`].
+    /// fresh number, or the hash of [`Balance::Hash`]; `now` is [`lockgate_limits::clock::Clock::now`].
     pub fn choose(
         &self,
         balance: Balance,

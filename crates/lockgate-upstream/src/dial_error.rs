@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use crate::clock::Cut;
+use lockgate_limits::clock::Cut;
 
 /// No endpoint could be reached.
 #[derive(Debug, Clone, thiserror::Error)]

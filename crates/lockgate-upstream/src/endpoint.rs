@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use lockgate_limits::sockets::SocketShare;
+use lockgate_limits::{Permit, ProcessLimit};
 use lockgate_net::acknowledge::EndpointStalls;
 use lockgate_net::dial::DialTarget;
 use lockgate_rules::Eject;
@@ -17,8 +19,6 @@ use super::latency::Latency;
 use super::notice::Notice;
 use super::outlier_detection::{Condition, EndpointFailure, OutlierDetection};
 use super::socket_slots::SocketSlot;
-use crate::limits::sockets::SocketShare;
-use crate::limits::{Permit, ProcessLimit};
 
 /// The address of an endpoint.
 #[derive(Debug)]
@@ -141,7 +141,7 @@ impl Endpoint {
     }
 
     /// Records the time from a request to the head of its response. `now` is
-    /// [`crate::clock::Clock::now`], here and below.
+    /// [`lockgate_limits::clock::Clock::now`], here and below.
     pub fn record_response(&self, took: Duration, now: u64) {
         self.load.latency.observe(took, now);
     }

@@ -7,13 +7,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use lockgate_http_io::h2::{MOST, SharedConnection, UpstreamStream};
+use lockgate_limits::clock::{Cut, Guard, millis};
 use lockgate_net::stream::{BufferPool, Stream};
 use lockgate_rules::IdleSettings;
 use tokio::sync::Notify;
 
 use super::{DialError, Endpoint, EndpointFailure, Pool, SocketSlots};
-use crate::clock::{Cut, Guard, millis};
-use crate::h2::{MOST, SharedConnection, UpstreamStream};
 
 /// Which connections a request may reuse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

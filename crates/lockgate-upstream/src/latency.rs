@@ -23,7 +23,7 @@ pub struct Latency(AtomicU64);
 
 impl Latency {
     /// The average now in microseconds; `None` before the first response. `now` is
-    /// [`crate::clock::Clock::now`], here and below.
+    /// [`lockgate_limits::clock::Clock::now`], here and below.
     pub fn now(&self, now: u64) -> Option<f32> {
         let (average, made) = self.load()?;
         Some(match elapsed(made, now) {

@@ -4,6 +4,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use lockgate_http_io::h1::H1Connection;
+use lockgate_limits::box_future::boxed;
+use lockgate_limits::clients::ClientAccount;
+use lockgate_limits::member_set::MemberSet;
+use lockgate_limits::sockets::SocketShare;
 use lockgate_net::stream::Stream;
 
 use super::h2_pool::LeasedStream;
@@ -13,11 +18,6 @@ use super::{
     ConnectionPermit, DialError, Endpoint, InFlight, Pool, ReusePolicy, Settings, SocketSlot,
     UpstreamConnection,
 };
-use crate::box_future::boxed;
-use crate::clients::ClientAccount;
-use crate::h1::H1Connection;
-use crate::limits::sockets::SocketShare;
-use crate::member_set::MemberSet;
 
 /// The right to send one request over a connection; dropping it closes the connection, or its
 /// stream where others share it.

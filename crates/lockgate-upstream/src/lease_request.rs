@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use lockgate_limits::clients::ClientAccount;
+use lockgate_limits::clock::Guard;
+
 use super::{DialError, Preference, ReusePolicy, WaitBudget};
-use crate::clients::ClientAccount;
-use crate::clock::Guard;
 
 /// A request for a lease.
 pub struct LeaseRequest<'a> {

@@ -1,4 +1,10 @@
-//! The origin's side: pools, their endpoints, load balancing, and connections to endpoints.
+//! Pools of endpoints, and connections to them: load balancing, affinity, health and outlier
+//! detection, idle connections and their reuse.
+//!
+//! Knows no route and sends no response: a failure is a value. What it counts goes to
+//! [`LeaseMetrics`].
+
+#![forbid(unsafe_code)]
 
 mod affinity;
 mod balance;

@@ -15,9 +15,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use lockgate_limits::clock::millis;
 use lockgate_rules::Eject;
-
-use crate::clock::millis;
 
 /// How an attempt at an endpoint failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

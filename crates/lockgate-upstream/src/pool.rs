@@ -12,6 +12,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
+use lockgate_limits::box_future::boxed;
+use lockgate_limits::clock::{Clock, Cut, Guard};
+use lockgate_limits::member_set::MemberSet;
 use lockgate_net::dial::{DialTarget, dial, is_exhaustion};
 use lockgate_net::socket::Socket;
 use lockgate_net::tls::Connector;
@@ -29,9 +32,6 @@ use super::random::mix;
 use super::settings::Settings;
 use super::socket_slots::SocketSlots;
 use super::wait_budget::WaitBudget;
-use crate::box_future::boxed;
-use crate::clock::{Clock, Cut, Guard};
-use crate::member_set::MemberSet;
 
 /// A pool of endpoints that serve alike.
 #[derive(Debug)]

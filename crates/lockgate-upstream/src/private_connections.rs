@@ -4,12 +4,13 @@
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
+use lockgate_limits::clock::millis;
+use lockgate_limits::member_set::MemberSet;
+use lockgate_limits::sockets::SocketShare;
+
 use super::socket_slots::IdleSockets;
 use super::upstream_pool::{IdleConnection, UpstreamPool, is_alive};
 use super::{Lease, Preference, UpstreamConnection};
-use crate::clock::millis;
-use crate::limits::sockets::SocketShare;
-use crate::member_set::MemberSet;
 
 /// The idle connections of one client's connection; the one used last is at the end.
 #[derive(Debug, Default)]

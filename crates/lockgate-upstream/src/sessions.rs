@@ -39,7 +39,7 @@ impl Default for Sessions {
 }
 
 impl Sessions {
-    /// The index of the member that has made a session. `now` is [`crate::clock::Clock::now`].
+    /// The index of the member that has made a session. `now` is [`lockgate_limits::clock::Clock::now`].
     pub fn find(&self, session: &[u8], now: u64) -> Option<usize> {
         if session.is_empty() {
             return None;

@@ -7,13 +7,14 @@ use std::io;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
+use lockgate_limits::Permit;
+use lockgate_limits::box_future::boxed;
+use lockgate_limits::clients::ClientAccount;
+use lockgate_limits::clock::{Clock, Cut, Guard};
+use lockgate_limits::preemption::end_stalled_exchanges;
+use lockgate_limits::sockets::{SocketLimit, SocketShare};
+
 use super::{DialError, WaitBudget};
-use crate::box_future::boxed;
-use crate::clients::ClientAccount;
-use crate::clock::{Clock, Cut, Guard};
-use crate::limits::Permit;
-use crate::limits::sockets::{SocketLimit, SocketShare};
-use crate::preemption::end_stalled_exchanges;
 
 /// The sockets of one worker towards endpoints.
 pub struct SocketSlots {
@@ -179,11 +180,7 @@ impl SocketSlots {
     }
 
     /// The same within a request's budget: returns whether time is left for another attempt.
-    pub(crate) async fn make_room(
-        &self,
-        guard: &Guard,
-        wait_budget: &WaitBudget,
-    ) -> Result<bool, Cut> {
+    pub async fn make_room(&self, guard: &Guard, wait_budget: &WaitBudget) -> Result<bool, Cut> {
         match wait_budget
             .within(guard, self.free_descriptor(guard.clock()))
             .await

@@ -6,11 +6,10 @@ use std::task::{Context, Poll};
 use lockgate_http::fields::{Field, Fields};
 use lockgate_http::h1::framing;
 use lockgate_http::head::{BodyLength, Method, ResponseHead};
-
-use crate::body::{BodyReader, BodyWriter, ReadError, Tunnel, WriteError};
-use crate::h1::H1Connection;
-use crate::h2::{RequestPseudoFields, UpstreamStream};
-use crate::message::OutgoingRequest;
+use lockgate_http_io::body::{BodyReader, BodyWriter, ReadError, Tunnel, WriteError};
+use lockgate_http_io::h1::H1Connection;
+use lockgate_http_io::h2::{RequestPseudoFields, UpstreamStream};
+use lockgate_http_io::message::OutgoingRequest;
 
 /// The connection of a request to its endpoint.
 #[derive(Debug)]

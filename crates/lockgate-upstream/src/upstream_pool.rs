@@ -6,15 +6,15 @@ use std::fmt;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
+use lockgate_http_io::h1::H1Connection;
+use lockgate_limits::clock::millis;
+use lockgate_limits::member_set::MemberSet;
 use lockgate_net::stream::BufferPool;
 use lockgate_rules::{IdleSettings, Retry};
 
 use super::h2_pool::H2Pool;
 use super::socket_slots::IdleSockets;
 use super::{Endpoint, Member, Pool, Random, ReusePolicy, Settings, SocketSlot, SocketSlots};
-use crate::clock::millis;
-use crate::h1::H1Connection;
-use crate::member_set::MemberSet;
 
 /// The most hundredths of a retry that are saved up, and the initial number: so that the first
 /// failures after a quiet time can be retried.

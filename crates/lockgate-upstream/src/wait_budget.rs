@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use crate::clock::{Cut, Guard, WaitReason, millis};
+use lockgate_limits::clock::{Cut, Guard, WaitReason, millis};
 
 /// The rest of `queue.wait`, in milliseconds. Only time spent waiting counts.
 #[derive(Debug)]

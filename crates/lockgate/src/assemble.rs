@@ -28,7 +28,7 @@ use lockgate_proxy::admit::basic_auth::PasswordFile;
 use lockgate_proxy::downstream::{ListenerService, ListenerSettings};
 use lockgate_proxy::metrics::relay::RelayName;
 use lockgate_proxy::site::{Action, Route};
-use lockgate_proxy::upstream::Pool;
+use lockgate_upstream::Pool;
 
 use crate::fetcher::Fetcher;
 use crate::prober::Prober;

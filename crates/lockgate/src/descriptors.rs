@@ -1,7 +1,7 @@
 //! File descriptors: the limit of the process, and its division among clients, endpoints, files and
 //! pipes.
 //!
-//! Does not count open descriptors: see `lockgate_proxy::limits`.
+//! Does not count open descriptors: see `lockgate_limits`.
 
 use std::io;
 

@@ -8,17 +8,17 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use lockgate_limits::clock;
 use lockgate_metrics::{
     ExpositionText, Shards, TopEntry, TopListing, TopOrder, TopSnapshot, Traffic,
 };
 use lockgate_net::tls::Acceptor;
-use lockgate_proxy::clock;
 use lockgate_proxy::metrics::http::{self, EndpointState};
 use lockgate_proxy::metrics::relay::{self, RelayName};
 use lockgate_proxy::metrics::{self, WorkerCells};
 use lockgate_proxy::top_requests::TopRequestsSnapshot;
-use lockgate_proxy::upstream::{Endpoint, Member, Pool};
 use lockgate_proxy::worker::{Accounts, ProcessState, Published};
+use lockgate_upstream::{Endpoint, Member, Pool};
 use serde_json::{Value, json};
 
 use crate::assemble::{Assembly, PlannedListener};

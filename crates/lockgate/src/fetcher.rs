@@ -16,7 +16,7 @@ use lockgate_http::h1::body::BodyDecoder;
 use lockgate_http::h1::framing;
 use lockgate_http::head::Method;
 use lockgate_proxy::transform::rewrite::FetchedValue;
-use lockgate_proxy::upstream::{EndpointAddress, Random};
+use lockgate_upstream::{EndpointAddress, Random};
 use rustix::fs::OFlags;
 use tokio::sync::Semaphore;
 use tokio::task::{LocalSet, spawn_blocking};

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use lockgate_proxy::clock;
-use lockgate_proxy::upstream::{Health, Member, Pool, Random, Transition};
+use lockgate_limits::clock;
+use lockgate_upstream::{Health, Member, Pool, Random, Transition};
 use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep_until};
 

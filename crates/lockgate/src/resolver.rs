@@ -21,8 +21,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockgate_net::dial::interleave;
-use lockgate_proxy::upstream::endpoint_name::EndpointName;
-use lockgate_proxy::upstream::{Endpoint, Pool, Random};
+use lockgate_upstream::endpoint_name::EndpointName;
+use lockgate_upstream::{Endpoint, Pool, Random};
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};

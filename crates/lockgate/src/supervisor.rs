@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use lockgate_config::{LoadedConfig, Report};
-use lockgate_proxy::clock::TICK;
+use lockgate_limits::clock::TICK;
 use lockgate_proxy::downstream::ListenerService;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep};

@@ -7,10 +7,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use lockgate_limits::clock::Ticker;
 use lockgate_net::listen::{self, SocketOwner};
 use lockgate_net::socket::SocketFamily;
 use lockgate_net::traffic_shaping::ShapingQueue;
-use lockgate_proxy::clock::Ticker;
 use lockgate_proxy::downstream::{ListenerSettings, accept};
 use lockgate_proxy::worker::{Setup, Worker};
 use tokio::sync::oneshot;
@@ -73,7 +73,7 @@ pub(crate) struct WorkerTask {
 /// When the thread's runtime cannot be made or a socket cannot be watched.
 pub(crate) fn run(task: WorkerTask) -> io::Result<usize> {
     // Without the time driver: deadlines are cells, swept by the tick (see
-    // `lockgate_proxy::clock`).
+    // `lockgate_limits::clock`).
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .build_local(Default::default())?;

@@ -15,6 +15,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use lockgate_http::target;
+use lockgate_http_io::message::ClientExchange;
 use lockgate_net::files::{DiskWait, Errno, would_wait};
 use lockgate_rules::TargetRewrite;
 
@@ -24,7 +25,6 @@ use crate::files::cache::CachedFile;
 use crate::files::file::ServedFile;
 use crate::files::resolve::{FileQuery, absolute};
 use crate::files::{CachedState, Files, LoadResult};
-use crate::message::ClientExchange;
 
 /// The result of looking a path up.
 enum FileLookup {

@@ -7,9 +7,9 @@ use lockgate_http::fields::{Field, Fields, Known, alike};
 use lockgate_http::forwarding::EndToEndFields;
 use lockgate_http::head::RequestHead;
 use lockgate_http::request_target::RequestTarget;
+use lockgate_http_io::message::OutgoingHead;
 
 use super::proxy::Proxy;
-use crate::message::OutgoingHead;
 use crate::rules::RouteRules;
 
 /// The beginnings of the names of fields in which other auth protocols describe the request:

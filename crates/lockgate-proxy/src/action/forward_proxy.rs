@@ -14,25 +14,25 @@ use std::time::{Duration, Instant};
 
 use lockgate_http::forwarding::ForwardedClient;
 use lockgate_http::head::{BodyLength, ResponseHead};
+use lockgate_http_io::h1::H1Connection;
+use lockgate_http_io::message::ClientExchange;
+use lockgate_limits::clock::Clock;
+use lockgate_limits::sockets::SocketShare;
+use lockgate_limits::{KeyedLimit, PerClient};
 use lockgate_net::dial::{self, interleave, is_exhaustion};
 use lockgate_net::name_cache::{Addresses, NameCache, NameError};
 use lockgate_net::socket::Socket;
 use lockgate_net::stream::Stream;
 use lockgate_rules::{ClientAddress, ProxyVersion, Queue};
+use lockgate_upstream::{
+    Endpoint, EndpointAddress, SocketSlot, UpstreamConnection, UpstreamPool, WaitBudget,
+};
 
 use super::proxy::Proxy;
 use crate::access_log::{Cause, CauseSide};
 use crate::admit::targets::{TargetRefusal, TunnelTargets};
-use crate::clock::Clock;
 use crate::error_response::HttpFault;
 use crate::exchange::{Dispatch, ExchangeFailure, Shares, SwitchedConnection, TunnelLimits, lap};
-use crate::h1::H1Connection;
-use crate::limits::sockets::SocketShare;
-use crate::limits::{self, KeyedLimit, PerClient};
-use crate::message::ClientExchange;
-use crate::upstream::{
-    Endpoint, EndpointAddress, SocketSlot, UpstreamConnection, UpstreamPool, WaitBudget,
-};
 
 /// Addresses of one name that are tried, at the most.
 const ATTEMPTS: usize = 8;
@@ -247,7 +247,7 @@ impl Connect {
         let full = |whose| ExchangeFailure::because(HttpFault::TooManyRequests, whose);
         let mut shares = Shares::default();
         if let Some(table) = &self.per_client {
-            let share = table.take(&limits::client(client.key_or_unspecified()));
+            let share = table.take(&lockgate_limits::client(client.key_or_unspecified()));
             shares.client = Some(share.ok_or_else(|| full("too many tunnels of this client"))?);
         }
         if let Some((table, user)) = self.per_user.as_ref().zip(user) {

@@ -14,10 +14,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::exchange::{Dispatch, ExchangeFailure};
-use crate::message::ClientExchange;
-use crate::upstream::UpstreamPool;
 
 use attempts::Attempts;
+use lockgate_http_io::message::ClientExchange;
+use lockgate_upstream::UpstreamPool;
 use request::PendingRequest;
 
 /// The deadlines of requests to a pool.

@@ -8,8 +8,7 @@ use lockgate_net::socket::Socket;
 use lockgate_net::tls::handshake::Negotiated;
 use lockgate_net::tls::session::{SessionError, TlsSession};
 use lockgate_rules::ProxyVersion;
-
-use crate::upstream::{ConnectionPermit, Dialled};
+use lockgate_upstream::{ConnectionPermit, Dialled};
 
 /// A client's connection, ready to be relayed.
 #[derive(Debug)]

@@ -19,7 +19,6 @@ use tokio::sync::oneshot;
 
 use super::credential_cache::{CredentialCache, Seal};
 use super::htpasswd::{PasswordEntry, UserName};
-use crate::limits;
 
 /// Requests on their way to the desk, which takes each in a moment.
 const QUEUE: usize = 1024;
@@ -201,7 +200,7 @@ impl CheckQueue {
             check.others.push(job.answer);
             return;
         }
-        let ip = limits::client(job.client);
+        let ip = lockgate_limits::client(job.client);
         let has = self
             .clients
             .iter()

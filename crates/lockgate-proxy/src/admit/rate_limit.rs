@@ -23,8 +23,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use lockgate_net::nanos::Nanos;
 use lockgate_net::token_bucket::{TokenBucket, TokenRate};
 
-use crate::limits;
-
 /// The default number of buckets of the process: some 7 MB when all are in use.
 pub const BUCKETS: usize = 131_072;
 const SHARDS: usize = 64;
@@ -153,7 +151,7 @@ impl RateLimiter {
         match key {
             LimitKey::Client(ip) => {
                 hasher.write_u8(0);
-                match limits::client(ip) {
+                match lockgate_limits::client(ip) {
                     IpAddr::V4(ip) => hasher.write_u32(ip.to_bits()),
                     IpAddr::V6(ip) => hasher.write_u128(ip.to_bits()),
                 }

@@ -13,13 +13,13 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use lockgate_limits::Permit;
 use lockgate_net::listen::{self, Peer, SocketOwner};
 use lockgate_net::memory::{self, MemoryLevel};
 use lockgate_net::socket::{PeerState, Socket};
 
 use super::ListenerSettings;
 use super::connection::ClientConnection;
-use crate::limits::Permit;
 use crate::worker::Worker;
 
 /// Milliseconds between two warnings that accepting fails.

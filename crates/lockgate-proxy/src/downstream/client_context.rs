@@ -11,11 +11,11 @@ use lockgate_http::forwarded_for;
 use lockgate_http::forwarding::ForwardedClient;
 use lockgate_net::listen::Peer;
 use lockgate_rules::ClientAddress;
+use lockgate_upstream::PrivateConnections;
 
 use super::connection::ClientConnection;
 use crate::shaping::{Shape, Shaped};
 use crate::site::ListenerSites;
-use crate::upstream::PrivateConnections;
 
 /// Milliseconds between two lines about clients that are not known.
 const TOLD_EVERY: u64 = 60_000;

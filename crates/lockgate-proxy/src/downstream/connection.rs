@@ -11,23 +11,23 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockgate_http::head::HttpVersion;
+use lockgate_limits::Permit;
+use lockgate_limits::clients::{ClientAccount, CountedConnection};
+use lockgate_limits::clock::Guard;
 use lockgate_net::listen::Peer;
 use lockgate_net::relay::{DirectionTimes, Meter};
 use lockgate_net::tls::handshake::Negotiated;
 use lockgate_rules::ProxyVersion;
+use lockgate_upstream::ConnectionPermit;
 
 use super::opening::ServerName;
 use super::termination::Termination;
 use super::{ListenerSettings, RelaySettings};
 use crate::access_log::{CauseSide, ConnectionEntry, DirectionSpan, LoggedAddress};
 use crate::action::relay::ClientIntroduction;
-use crate::clients::{ClientAccount, CountedConnection};
-use crate::clock::Guard;
 use crate::exchange::OpeningRequest;
-use crate::limits::Permit;
 use crate::metrics::ListenerCells;
 use crate::site::ListenerSites;
-use crate::upstream::ConnectionPermit;
 use crate::worker::{Worker, unix_millis};
 
 /// One client's connection, and all that its log entry tells.

@@ -9,8 +9,14 @@ use std::time::{Duration, Instant};
 use lockgate_http::forwarding;
 use lockgate_http::h1::{framing, parse};
 use lockgate_http::head::{BodyLength, Method, RequestHead};
+use lockgate_http_io::body::ReadError;
+use lockgate_http_io::h1::H1Connection;
+use lockgate_http_io::message::Persistence;
+use lockgate_limits::box_future::boxed;
+use lockgate_limits::clock::{Cut, WaitReason};
 use lockgate_net::relay::{Relay, RelayEnd as RelaySide, RelayPreface};
 use lockgate_net::stream::Stream;
+use lockgate_upstream::{InFlight, UpstreamConnection};
 
 use super::client_context::ClientContext;
 use super::connection::ClientConnection;
@@ -19,16 +25,10 @@ use super::termination::{Termination, termination_of_cut};
 use super::tunnel::{TunnelEnd, TunnelRun};
 use crate::access_log::{Cause, CauseSide};
 use crate::action::relay::ClientTransport;
-use crate::body::ReadError;
-use crate::box_future::boxed;
-use crate::clock::{Cut, WaitReason};
 use crate::error_response::{ErrorResponse, HttpFault};
 use crate::exchange::{ExchangeFailure, Shares, SwitchedConnection, TunnelLimits};
-use crate::h1::H1Connection;
-use crate::message::Persistence;
 use crate::shaping::Shapers;
 use crate::site::ListenerSites;
-use crate::upstream::{InFlight, UpstreamConnection};
 
 /// The time for which a client that still sends is read from after our last byte. Many read a
 /// response only when they have sent all of their body, however long it is.

@@ -15,10 +15,19 @@ use h2::Reason;
 use h2::server::{Builder, SendResponse};
 use lockgate_http::h2::SectionError;
 use lockgate_http::head::{Method, RequestHead};
+use lockgate_http_io::body::BodyReader;
+use lockgate_http_io::h2::{
+    AbuseLimits, DownstreamStream, FrameIo, HeadVerdict, Io, SendScheduler, Violation,
+};
+use lockgate_http_io::message::{ClientExchange, Persistence};
+use lockgate_limits::box_future::boxed;
+use lockgate_limits::clock::{Cut, Guard, WaitReason};
+use lockgate_limits::memory::charged;
 use lockgate_net::memory::{MemoryLevel, level};
 use lockgate_net::stream::Stream as Connected;
 use lockgate_net::token_bucket::TokenRate;
 use lockgate_rules::{Allowance, Http2};
+use lockgate_upstream::UpstreamConnection;
 
 use super::client_context::ClientContext;
 use super::connection::ClientConnection;
@@ -28,18 +37,9 @@ use super::termination::{Termination, termination_of_cut};
 use super::tunnel::{TunnelEnd, TunnelRun};
 use crate::access_log::{Cause, CauseSide};
 use crate::action::relay::ClientTransport;
-use crate::body::BodyReader;
-use crate::box_future::boxed;
-use crate::clock::{Cut, Guard, WaitReason};
 use crate::error_response::{ErrorResponse, HttpFault};
 use crate::exchange::{ExchangeFailure, SwitchedConnection};
-use crate::h2::{
-    AbuseLimits, DownstreamStream, FrameIo, HeadVerdict, Io, SendScheduler, Violation,
-};
-use crate::memory::charged;
-use crate::message::{ClientExchange, Persistence};
 use crate::site::ListenerSites;
-use crate::upstream::UpstreamConnection;
 
 /// Bytes of one response that may wait in the connection for others to leave.
 const HELD: usize = 64 * 1024;

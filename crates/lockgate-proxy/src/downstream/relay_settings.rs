@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockgate_rules::SentHeader;
+use lockgate_upstream::Pool;
 
 use crate::shaping::Shape;
-use crate::upstream::Pool;
 
 /// The settings of a relay.
 #[derive(Debug)]

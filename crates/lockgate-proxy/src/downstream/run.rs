@@ -3,6 +3,10 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use lockgate_limits::PerClientPermit;
+use lockgate_limits::box_future::boxed;
+use lockgate_limits::clock::{Cut, WaitReason};
+use lockgate_limits::memory::charged;
 use lockgate_net::socket::Socket;
 
 use super::connection::{ClientConnection, ConnectionPurpose};
@@ -11,10 +15,6 @@ use super::http2::ClientStreams;
 use super::opening::{FirstBytes, OpeningError};
 use super::termination::{Termination, termination_of_cut};
 use crate::action::relay::ClientTransport;
-use crate::box_future::boxed;
-use crate::clock::{Cut, WaitReason};
-use crate::limits;
-use crate::memory::charged;
 use crate::site::ListenerSites;
 
 /// The result of a connection's opening.
@@ -22,7 +22,7 @@ enum OpenedConnection {
     /// The connection is over.
     Over(Termination),
     /// The connection goes on as HTTP/2, with its slot among those of its client.
-    Http2(ClientTransport, Option<limits::PerClientPermit>),
+    Http2(ClientTransport, Option<PerClientPermit>),
 }
 
 impl ClientConnection {

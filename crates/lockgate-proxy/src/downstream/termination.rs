@@ -1,11 +1,11 @@
 //! How a client's connection ended, for its line in the log.
 
+use lockgate_limits::clock::Cut;
 use lockgate_net::relay::{RelayOutcome, RelaySide};
 use lockgate_net::stream::StreamError;
 use lockgate_net::tls::session::SessionError;
 
 use crate::access_log::{Cause, CauseSide};
-use crate::clock::Cut;
 use crate::exchange::ExchangeFailure;
 
 /// The end of a connection: its cause, the side, and the detail.

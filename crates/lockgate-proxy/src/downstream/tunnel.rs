@@ -6,12 +6,12 @@
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 
+use lockgate_http_io::body::Tunnel;
+use lockgate_limits::clock::{Cut, Guard, WaitReason};
 use lockgate_net::relay::Meter;
 use lockgate_net::traffic_shaping::Shaper;
 use lockgate_rules::HeaderRules;
 
-use crate::body::Tunnel;
-use crate::clock::{Cut, Guard, WaitReason};
 use crate::exchange::TunnelLimits;
 use crate::metrics::http::SiteCells;
 use crate::pump::{Pump, PumpError};

@@ -3,9 +3,9 @@
 use std::io;
 
 use lockgate_net::tls::handshake::HandshakeError;
+use lockgate_upstream::DialError;
 
 use super::HttpFault;
-use crate::upstream::DialError;
 
 impl From<&DialError> for HttpFault {
     fn from(error: &DialError) -> Self {

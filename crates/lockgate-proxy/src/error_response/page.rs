@@ -6,7 +6,7 @@ use lockgate_http::status::reason;
 use super::{BodyFormat, ErrorResponse};
 use crate::escape;
 
-pub use crate::upstream::ErrorPage;
+pub use lockgate_upstream::ErrorPage;
 
 /// Bodies by status, read when the program started.
 #[derive(Debug, Clone, Default)]

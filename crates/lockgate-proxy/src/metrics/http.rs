@@ -10,11 +10,11 @@ use lockgate_http::head::Method;
 use lockgate_metrics::{
     Bounds, Counter, ExpositionText, Gauge, Histogram, HistogramSnapshot, Shards,
 };
+use lockgate_upstream::{DialError, LeaseMetrics};
 
 use super::WorkerCells;
 use crate::access_log::Cause;
 use crate::error_response::{HttpFault, grpc};
-use crate::upstream::{DialError, LeaseMetrics};
 
 /// Classes of a status; what is none of the first five was made up by an origin.
 const CODES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "other"];

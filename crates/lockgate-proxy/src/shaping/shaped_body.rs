@@ -3,10 +3,9 @@
 use std::task::{Context, Poll, ready};
 
 use lockgate_http::fields::Fields;
+use lockgate_http_io::body::{BodyReader, ReadError};
 use lockgate_net::relay::Meter;
 use lockgate_net::traffic_shaping::Shaper;
-
-use crate::body::{BodyReader, ReadError};
 
 /// A body of which no more data is visible than its rate allows. Allowance that is left when this
 /// is dropped goes to others.

@@ -6,8 +6,7 @@ use lockgate_content::StepProgress;
 use lockgate_content::change::Changer;
 use lockgate_content::coding::{ContentDecoder, ContentEncoder};
 use lockgate_http::fields::Fields;
-
-use crate::body::{BodyReader, ReadError, TransformError};
+use lockgate_http_io::body::{BodyReader, ReadError, TransformError};
 
 /// Bytes that a stage takes, and about as many as it gives, before they go on: a few bytes can
 /// stand for gigabytes, and a body is never decoded as a whole.

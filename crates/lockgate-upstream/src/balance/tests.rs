@@ -5,10 +5,10 @@ use std::time::Duration;
 use lockgate_rules::Eject;
 
 use super::*;
-use crate::upstream::affinity::hash;
-use crate::upstream::endpoint::{EndpointAddress, InFlight};
-use crate::upstream::outlier_detection::EndpointFailure;
-use crate::upstream::random::Random;
+use crate::affinity::hash;
+use crate::endpoint::{EndpointAddress, InFlight};
+use crate::outlier_detection::EndpointFailure;
+use crate::random::Random;
 
 fn members(weights: &[u32]) -> Vec<Member> {
     let endpoint = |at: usize| {

@@ -10,9 +10,10 @@ use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
+use lockgate_limits::clients::{ClientClass, Clients, CountedConnection};
+use lockgate_limits::clock::Ticker;
+
 use super::*;
-use crate::clients::{ClientClass, Clients, CountedConnection};
-use crate::clock::Ticker;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 

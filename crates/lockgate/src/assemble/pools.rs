@@ -9,10 +9,10 @@ use lockgate_config::Config;
 use lockgate_net::proxy_protocol::{ProxiedAddresses, Tlvs, encode_v1, encode_v2};
 use lockgate_net::tls::Connector;
 use lockgate_proxy::error_response::ErrorPage;
-use lockgate_proxy::upstream::{
+use lockgate_rules::ProxyVersion;
+use lockgate_upstream::{
     Affinity, Balance, Endpoint, EndpointAddress, Member, Pool, Sessions, Settings, Sticky,
 };
-use lockgate_rules::ProxyVersion;
 
 use super::{MistakeLog, tls};
 use crate::prober::{Ask, Check, Prober, Request, Script};

@@ -17,8 +17,8 @@ use lockgate_proxy::error_response::ErrorPages;
 use lockgate_proxy::files::{Files, Symlinks};
 use lockgate_proxy::route::{Clash, RouteEntry, Router, SiteRoutes, Unreachable};
 use lockgate_proxy::site::{self, Action, Admission, Auth};
-use lockgate_proxy::upstream::Pool;
 use lockgate_rules::{HostPattern, Pattern};
+use lockgate_upstream::Pool;
 
 use super::rules::{self, SharedRules};
 use super::tls::Neighbours;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use lockgate_config as config;
 use lockgate_http::forwarding::ForwardedClient;
+use lockgate_limits::{KeyedLimit, PerClient};
 use lockgate_net::name_cache::NameCache;
 use lockgate_proxy::action::forward_proxy::{Connect, Forward};
 use lockgate_proxy::action::proxy::Proxy;
@@ -11,7 +12,6 @@ use lockgate_proxy::admit::networks::Networks;
 use lockgate_proxy::admit::targets::TunnelTargets;
 use lockgate_proxy::downstream::{ListenerService, ListenerSettings};
 use lockgate_proxy::exchange::TunnelLimits;
-use lockgate_proxy::limits::{KeyedLimit, PerClient};
 use lockgate_proxy::route::{self, Router, SiteRoutes};
 use lockgate_proxy::rules::RouteRules;
 use lockgate_proxy::shaping::Shape;

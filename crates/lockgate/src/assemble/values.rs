@@ -1,7 +1,7 @@
 //! The values that are fetched while Lockgate runs: their sources and intervals.
 
 use lockgate_config as config;
-use lockgate_proxy::upstream::EndpointAddress;
+use lockgate_upstream::EndpointAddress;
 
 use crate::fetcher::{Fetcher, Source, Url};
 use crate::resolver::EndpointResolver;

@@ -19,7 +19,7 @@ use lockgate_net::stream::Stream;
 use lockgate_net::tls::Connector;
 use lockgate_net::tls::handshake::{self, HandshakeError};
 use lockgate_net::tls::session::TlsSession;
-use lockgate_proxy::upstream::{Endpoint, EndpointAddress};
+use lockgate_upstream::{Endpoint, EndpointAddress};
 use rustix::io::Errno;
 use tokio::time::timeout;
 

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use lockgate_proxy::member_set::MemberSet;
-use lockgate_proxy::upstream::{Endpoint, EndpointAddress, EndpointFailure, Preference, Settings};
+use lockgate_limits::member_set::MemberSet;
 use lockgate_testkit::{DEADLINE, Origin, Wire};
+use lockgate_upstream::{Endpoint, EndpointAddress, EndpointFailure, Preference, Settings};
 
 use super::*;
 

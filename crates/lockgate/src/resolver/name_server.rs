@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use lockgate_net::dns::{DATAGRAM, DnsError, Srv, SrvResponse, encode_query, parse_response};
-use lockgate_proxy::upstream::Random;
+use lockgate_upstream::Random;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 use tokio::time::timeout;

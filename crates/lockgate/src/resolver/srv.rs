@@ -9,10 +9,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use lockgate_limits::clock;
 use lockgate_net::dns::Srv;
-use lockgate_proxy::clock;
-use lockgate_proxy::upstream::endpoint_name::EndpointName;
-use lockgate_proxy::upstream::{Endpoint, Member, Pool};
+use lockgate_upstream::endpoint_name::EndpointName;
+use lockgate_upstream::{Endpoint, Member, Pool};
 use tokio::sync::Notify;
 
 /// The number of slots of one service. Services with more endpoints balance by a registry of their
@@ -69,7 +69,7 @@ impl SrvService {
         let slot = |number: usize| {
             let wake = Arc::clone(&woken);
             let cell = Arc::new(EndpointName::of_record(name, move || wake.notify_one()));
-            let place = lockgate_proxy::upstream::EndpointAddress::Name(Arc::clone(&cell));
+            let place = lockgate_upstream::EndpointAddress::Name(Arc::clone(&cell));
             let label = format!("srv:{name}#{number}");
             let endpoint = Arc::new(Endpoint::new(label, String::new(), place, max));
             RecordSlot {

@@ -11,17 +11,17 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, Bytes};
 use lockgate_content::coding::ContentEncoder;
 use lockgate_http::coding::Coding;
+use lockgate_http_io::body::WriteError;
+use lockgate_http_io::message::ClientExchange;
 use lockgate_net::files::{self as disk, DiskWait, Errno};
 use lockgate_net::memory::{self, MemoryLevel};
 use lockgate_net::thread_pool::ThreadPool;
 use lockgate_net::traffic_shaping::Shaper;
 use tokio::sync::oneshot;
 
-use crate::body::WriteError;
 use crate::files::Files;
 use crate::files::file::ServedFile;
 use crate::files::representation::FileContent;
-use crate::message::ClientExchange;
 
 /// Bytes of a file that one sendfile call asks for: every call ends with a segment that may be
 /// short.

@@ -13,6 +13,8 @@ use lockgate_http::conditional::{self, ConditionOutcome, Validators};
 use lockgate_http::fields::Known;
 use lockgate_http::head::{BodyLength, HttpVersion, Method, ResponseHead};
 use lockgate_http::range::{self, Boundary, Multipart, Selection};
+use lockgate_http_io::message::ClientExchange;
+use lockgate_limits::clock::WaitReason;
 use lockgate_net::memory::{self, MemoryLevel};
 use lockgate_rules::compression;
 
@@ -21,7 +23,6 @@ use super::listing::ListingOrder;
 use super::listing_cache::{self, ListingRequest, ListingView};
 use super::{busy, unreadable};
 use crate::access_log::{Cause, CauseSide};
-use crate::clock::WaitReason;
 use crate::error_response::{BodyFormat, HttpFault};
 use crate::exchange::{Dispatch, ExchangeFailure, RoutedRequest};
 use crate::files::Files;
@@ -29,7 +30,6 @@ use crate::files::cache::CachedFile;
 use crate::files::file::{ServedFile, now};
 use crate::files::representation::{FileContent, encoded_tag};
 use crate::files::resolve::{absolute, escaped};
-use crate::message::ClientExchange;
 use crate::rules;
 use crate::shaping::give_back;
 

@@ -8,20 +8,21 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Instant;
 
+use lockgate_http_io::h2::RequestPseudoFields;
+use lockgate_http_io::message::{ClientExchange, OutgoingRequest};
+use lockgate_limits::clock::PendingResponse;
+use lockgate_limits::member_set::MemberSet;
+use lockgate_limits::sockets::SocketShare;
+use lockgate_upstream::EndpointFailure::Unserved;
+use lockgate_upstream::{DialError, Lease, LeaseRequest, ReusePolicy, UpstreamPool, WaitBudget};
+
 use super::Proxy;
 use super::replay::Replay;
 use super::request::AttemptFailure;
 use super::upload::RequestUpload;
-use crate::clock::PendingResponse;
 use crate::error_response::HttpFault;
 use crate::exchange::{Dispatch, ExchangeFailure, lap};
-use crate::h2::RequestPseudoFields;
-use crate::limits::sockets::SocketShare;
-use crate::member_set::MemberSet;
-use crate::message::{ClientExchange, OutgoingRequest};
 use crate::metrics::http::LeaseCells;
-use crate::upstream::EndpointFailure::Unserved;
-use crate::upstream::{DialError, Lease, LeaseRequest, ReusePolicy, UpstreamPool, WaitBudget};
 
 /// The attempts of one request, and the state that they share.
 pub(super) struct Attempts<'a> {

@@ -9,20 +9,20 @@ use std::time::{Duration, Instant};
 use lockgate_http::fields::Known;
 use lockgate_http::h1::HeadError;
 use lockgate_http::head::{BodyLength, ResponseHead};
+use lockgate_http_io::body::{BodyWriter, ReadError};
+use lockgate_http_io::h2::RequestPseudoFields;
+use lockgate_http_io::message::ClientExchange;
+use lockgate_limits::box_future::boxed;
+use lockgate_limits::clock::{Cut, PendingResponse, WaitReason};
 use lockgate_net::stream::StreamError;
 use lockgate_net::traffic_shaping::Shaper;
+use lockgate_upstream::EndpointFailure::{Reset, Unserved};
+use lockgate_upstream::{EndpointFailure, Lease, UpstreamConnection};
 
 use super::upload::{RequestUpload, UploadError};
 use crate::access_log::{Cause, CauseSide};
-use crate::body::{BodyWriter, ReadError};
-use crate::box_future::boxed;
-use crate::clock::{Cut, PendingResponse, WaitReason};
 use crate::error_response::HttpFault;
 use crate::exchange::{Dispatch, ExchangeFailure};
-use crate::h2::RequestPseudoFields;
-use crate::message::ClientExchange;
-use crate::upstream::EndpointFailure::{Reset, Unserved};
-use crate::upstream::{self, Lease, UpstreamConnection};
 
 /// Interim responses that one request may get at the most.
 const INTERIM: u32 = 32;
@@ -42,7 +42,7 @@ pub(super) struct AttemptFailure {
     /// client has sent.
     pub(super) reset: bool,
     /// The verdict on the endpoint, if that is to blame.
-    pub(super) blames: Option<upstream::EndpointFailure>,
+    pub(super) blames: Option<EndpointFailure>,
 }
 
 /// The way in which a connection or a stream ended before the response.

@@ -9,27 +9,27 @@ use lockgate_http::fields::{Fields, Known};
 use lockgate_http::forwarding;
 use lockgate_http::head::{BodyLength, HttpVersion, Method, ResponseHead};
 use lockgate_http::target::{self, Authority};
+use lockgate_http_io::body::{BodyReader, BodyWriter, ReadError};
+use lockgate_http_io::h1;
+use lockgate_http_io::message::{ClientExchange, Persistence};
+use lockgate_limits::box_future::boxed;
+use lockgate_limits::clock::WaitReason;
 use lockgate_net::memory::{self, Charge, MemoryKind, MemoryLevel};
 use lockgate_net::traffic_shaping::Shaper;
 use lockgate_rules::Cors;
+use lockgate_upstream::{Lease, Preference, UpstreamConnection};
 
 use super::Proxy;
 use super::request::is_end;
 use super::upload::{RequestUpload, UploadError};
 use crate::access_log::{Cause, CauseSide};
-use crate::body::{BodyReader, BodyWriter, ReadError};
-use crate::box_future::boxed;
-use crate::clock::WaitReason;
 use crate::error_response::{HttpFault, grpc};
 use crate::exchange::{Dispatch, ExchangeFailure, RoutedRequest, SwitchedConnection};
-use crate::h1;
-use crate::message::{ClientExchange, Persistence};
 use crate::pump::{Pump, PumpError};
 use crate::rules::{self, RouteRules};
 use crate::shaping::Shapers;
 use crate::transform::body::{BodyStage, Transformation};
 use crate::transform::{OriginAuthority, PublicUrl};
-use crate::upstream::{Lease, Preference, UpstreamConnection};
 
 /// The idle limit for the rest of a request's body, once its response has been delivered.
 const REST: Duration = Duration::from_secs(30);

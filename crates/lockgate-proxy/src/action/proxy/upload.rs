@@ -2,11 +2,11 @@
 
 use std::task::{Context, Poll, ready};
 
+use lockgate_http_io::body::{BodyReader, BodyWriter, WriteError};
+use lockgate_limits::clock::{Guard, WaitReason};
 use lockgate_net::traffic_shaping::Shaper;
 
 use super::replay::Replay;
-use crate::body::{BodyReader, BodyWriter, WriteError};
-use crate::clock::{Guard, WaitReason};
 use crate::exchange::ExchangeFailure;
 use crate::pump::{Pump, PumpError};
 use crate::rules::RouteRules;

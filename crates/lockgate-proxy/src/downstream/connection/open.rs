@@ -5,6 +5,10 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use lockgate_limits::PerClientPermit;
+use lockgate_limits::clients::{ClientClass, CountedConnection};
+use lockgate_limits::clock::{Cut, WaitReason};
+use lockgate_limits::memory;
 use lockgate_net::client_hello::ClientHello;
 use lockgate_net::listen::Peer;
 use lockgate_net::socket::Socket;
@@ -16,13 +20,10 @@ use lockgate_rules::{AcceptProxy, ClientAddress};
 use super::{ClientConnection, ConnectionPurpose};
 use crate::access_log::{Cause, CauseSide};
 use crate::action::relay::ClientTransport;
-use crate::clients::{ClientClass, CountedConnection};
-use crate::clock::{Cut, WaitReason};
 use crate::downstream::opening::{FirstBytes, OpeningError, ServerName};
 use crate::downstream::sni_router::{HelloRoute, SniRouter};
 use crate::downstream::termination::{Termination, termination_of_cut};
 use crate::downstream::{ListenerService, ListenerSettings, RelayRoute, RelaySettings};
-use crate::{limits, memory};
 
 /// The time for a client to read our last bytes before the close: a reset could overtake them.
 pub(super) const FAREWELL: Duration = Duration::from_secs(2);
@@ -46,7 +47,7 @@ impl ClientConnection {
     ) -> Result<
         (
             ClientTransport,
-            Option<limits::PerClientPermit>,
+            Option<PerClientPermit>,
             ConnectionPurpose<'l>,
         ),
         Termination,
@@ -273,7 +274,7 @@ impl ClientConnection {
     }
 
     /// Takes the client's place among its own connections, where these are limited.
-    async fn take_client_slot(&self) -> Result<Option<limits::PerClientPermit>, Termination> {
+    async fn take_client_slot(&self) -> Result<Option<PerClientPermit>, Termination> {
         self.open_account();
         let Peer::Ip(client) = self.client else {
             return Ok(None);

@@ -5,19 +5,19 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use lockgate_limits::box_future::boxed;
+use lockgate_limits::clock::{Cut, WaitReason};
 use lockgate_net::listen::{self, Peer};
 use lockgate_net::relay::{ByteObserver, Relay, RelayOutcome};
 use lockgate_rules::{ProxyVersion, SentHeader};
+use lockgate_upstream::{AffinityInput, DialError, Pool, SessionIdReader};
 
 use super::ClientConnection;
 use crate::access_log::{Cause, CauseSide};
 use crate::action::relay::{ClientIntroduction, ClientTransport, join};
-use crate::box_future::boxed;
-use crate::clock::{Cut, WaitReason};
 use crate::downstream::RelaySettings;
 use crate::downstream::termination::{Termination, termination_of_cut, termination_of_relay};
 use crate::shaping::Shape;
-use crate::upstream::{AffinityInput, DialError, Pool, SessionIdReader};
 
 /// The time that session tickets wait for a response to share a packet with.
 const MOMENT: Duration = Duration::from_millis(100);

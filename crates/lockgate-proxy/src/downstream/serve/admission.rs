@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use lockgate_http::head::{BodyLength, RequestHead};
+use lockgate_limits::box_future::boxed;
 use lockgate_net::nanos::Nanos;
 use lockgate_rules::{ClientAddress, LimitScope};
 
@@ -12,7 +13,6 @@ use super::Exchange;
 use super::refusal::Refusal;
 use crate::admit::password_pool::PasswordOutcome;
 use crate::admit::rate_limit::{Decision, LimitKey};
-use crate::box_future::boxed;
 use crate::error_response::{Advice, HttpFault};
 use crate::site::{Auth, BasicAuth, Gatekeeper, RequestLimit, Route};
 

@@ -6,9 +6,8 @@ use std::task::{Context, Poll};
 
 use lockgate_http::fields::{Field, Fields};
 use lockgate_http::head::{BodyLength, RequestHead, ResponseHead};
-
-use crate::body::{BodyReader, BodyWriter, ReadError, WriteError};
-use crate::message::{ClientExchange, Persistence};
+use lockgate_http_io::body::{BodyReader, BodyWriter, ReadError, WriteError};
+use lockgate_http_io::message::{ClientExchange, Persistence};
 
 /// Bytes of a body that are kept: services that send people elsewhere to log in need few.
 const LONGEST: usize = 64 * 1024;

@@ -5,15 +5,15 @@ use std::time::Instant;
 
 use lockgate_http::head::BodyLength;
 use lockgate_http::request_target::RequestTarget;
+use lockgate_http_io::message::{ClientExchange, OutgoingHead, OutgoingRequest, Persistence};
+use lockgate_limits::clock::WaitReason;
 use lockgate_rules::Pattern;
 
 use super::auth_response::{AuthDownstream, AuthResponse};
 use super::{Exchange, ServeContext};
 use crate::action::forward_auth::ForwardAuth;
-use crate::clock::WaitReason;
 use crate::error_response::HttpFault;
 use crate::exchange::{Dispatch, ExchangeFailure, ExchangeOutcome, RoutedRequest};
-use crate::message::{ClientExchange, OutgoingHead, OutgoingRequest, Persistence};
 
 /// Why a request was not authorized.
 pub(super) enum Denial {

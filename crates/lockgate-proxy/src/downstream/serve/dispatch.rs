@@ -5,22 +5,22 @@ use std::sync::Arc;
 use lockgate_http::forwarding::Recipient;
 use lockgate_http::head::{BodyLength, Method};
 use lockgate_http::request_target::RequestTarget;
+use lockgate_http_io::message::{ClientExchange, OutgoingHead, OutgoingRequest};
+use lockgate_limits::box_future::boxed;
+use lockgate_limits::clock::WaitReason;
 use lockgate_rules::{Pattern, RequestValues};
+use lockgate_upstream::Preference;
 
 use super::respond::ErrorOrigin;
 use super::{Exchange, NextStep, ServeContext, min_rate};
 use crate::access_log::{Cause, CauseSide};
 use crate::action::forward_proxy::{Connect, Forward};
 use crate::action::proxy::Proxy;
-use crate::box_future::boxed;
-use crate::clock::WaitReason;
 use crate::downstream::termination::Termination;
 use crate::exchange::{Dispatch, ExchangeFailure, OpeningRequest, RoutedRequest};
 use crate::files::Files;
-use crate::message::{ClientExchange, OutgoingHead, OutgoingRequest};
 use crate::shaping::{Shape, Shaped, Shapers};
 use crate::site::{Action, Route};
-use crate::upstream::Preference;
 
 /// The backend of a request: it responds where Lockgate itself does not.
 #[derive(Clone, Copy)]

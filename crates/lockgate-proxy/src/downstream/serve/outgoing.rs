@@ -3,14 +3,14 @@
 
 use lockgate_http::fields::Fields;
 use lockgate_http::trace::{Sampled, TraceId};
+use lockgate_http_io::message::OutgoingHead;
 use lockgate_rules::RequestValues;
+use lockgate_upstream::{AffinityInput, Preference};
 
 use super::Exchange;
 use super::refusal::Refusal;
-use crate::message::OutgoingHead;
 use crate::rules;
 use crate::site::{Action, Route};
-use crate::upstream::{AffinityInput, Preference};
 
 impl<'s, D> Exchange<'_, 's, D> {
     /// Has the request be a part of a trace, where the route traces: of the one that it came with,

@@ -7,6 +7,8 @@ use std::task::ready;
 use lockgate_http::fields::{Fields, Known};
 use lockgate_http::forwarding;
 use lockgate_http::head::{BodyLength, HttpVersion, Method, RequestHead, ResponseHead};
+use lockgate_http_io::message::{ClientExchange, Persistence};
+use lockgate_limits::clock::{Guard, MinRate, WaitReason, millis};
 use lockgate_rules::{Cors, MinRates, RequestValues, Template};
 
 use super::auth_response::AuthResponse;
@@ -14,14 +16,12 @@ use super::authorize::Denial;
 use super::refusal::Refusal;
 use super::{Exchange, NextStep};
 use crate::access_log::{Cause, CauseSide};
-use crate::clock::{Guard, MinRate, WaitReason, millis};
 use crate::downstream::connection::ClientConnection;
 use crate::downstream::termination::{Termination, termination_of_cut};
 use crate::error_response::{
     Advice, BodyFormat, ErrorPage, ErrorPages, ErrorResponse, HttpFault, grpc,
 };
 use crate::exchange::ExchangeFailure;
-use crate::message::{ClientExchange, Persistence};
 use crate::rules;
 use crate::site::{Action, Route};
 

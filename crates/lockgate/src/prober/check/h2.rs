@@ -10,8 +10,8 @@ use bytes::Bytes;
 use h2::RecvStream;
 use h2::client::{Builder, Connection, SendRequest};
 use http::{HeaderMap, Method, Uri, header};
+use lockgate_http_io::h2::{FrameIo, Io};
 use lockgate_net::stream::{BufferPool, Stream};
-use lockgate_proxy::h2::{FrameIo, Io};
 
 use super::{AGENT, BODY_MAX, Request, Wrong, contains};
 

@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 
 use lockgate_net::tls::{CaSource, ClientSettings};
-use lockgate_proxy::upstream::endpoint_name::EndpointName;
 use lockgate_testkit::{Authority, DEADLINE, Folder, Origin, Tls, Wire, server_config};
+use lockgate_upstream::endpoint_name::EndpointName;
 
 use super::*;
 

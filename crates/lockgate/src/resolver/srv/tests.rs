@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use lockgate_proxy::member_set::MemberSet;
-use lockgate_proxy::upstream::{Balance, Preference, Settings};
+use lockgate_limits::member_set::MemberSet;
+use lockgate_upstream::{Balance, Preference, Settings};
 
 use super::*;
 

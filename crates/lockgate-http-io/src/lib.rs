@@ -1,0 +1,12 @@
+//! HTTP/1 and HTTP/2 on connections, towards clients and endpoints alike: messages whose bodies are
+//! lent from the buffer that received them.
+//!
+//! `lockgate_http` parses and encodes. Chooses no endpoint and knows no deadline: a wait ends when
+//! its future is dropped.
+
+#![forbid(unsafe_code)]
+
+pub mod body;
+pub mod h1;
+pub mod h2;
+pub mod message;

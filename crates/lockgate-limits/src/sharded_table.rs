@@ -1,0 +1,40 @@
+//! A table that all workers write.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hash};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use foldhash::fast::RandomState;
+
+const SHARDS: usize = 64;
+
+/// A table in shards with a lock each.
+#[derive(Debug)]
+pub(crate) struct ShardedTable<K, V> {
+    hasher: RandomState,
+    shards: Box<[Mutex<Shard<K, V>>]>,
+}
+
+type Shard<K, V> = HashMap<K, V, RandomState>;
+
+impl<K: Hash + Eq, V> ShardedTable<K, V> {
+    pub(crate) fn new() -> Self {
+        Self {
+            hasher: RandomState::default(),
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+        }
+    }
+
+    /// The shard of `key`, for one look-up: never held over a wait.
+    pub(crate) fn lock(&self, key: &K) -> MutexGuard<'_, Shard<K, V>> {
+        lock(&self.shards[self.hasher.hash_one(key) as usize % SHARDS])
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.shards.iter().map(|shard| lock(shard).len()).sum()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
