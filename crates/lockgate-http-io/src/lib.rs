@@ -1,8 +1,8 @@
-//! HTTP/1 and HTTP/2 on connections, towards clients and endpoints alike: messages whose bodies are
-//! lent from the buffer that received them.
+//! HTTP/1 and HTTP/2 on connections, towards clients and endpoints alike. Data of bodies is lent from
+//! the buffer that received it.
 //!
-//! `lockgate_http` parses and encodes. Chooses no endpoint and knows no deadline: a wait ends when
-//! its future is dropped.
+//! Heads and framing are parsed in `lockgate_http`. Chooses no endpoint and knows no deadline: a
+//! wait ends when its future is dropped.
 
 #![forbid(unsafe_code)]
 

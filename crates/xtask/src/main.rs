@@ -9,7 +9,8 @@ use std::process::ExitCode;
 
 use measure::Workspace;
 
-const USAGE: &str = "usage: cargo run -p xtask -- measure [ROOT] [--cycles] [--names] [--words]";
+const USAGE: &str =
+    "usage: cargo run -p xtask -- measure [ROOT] [--cycles] [--floors] [--names] [--words]";
 
 fn main() -> ExitCode {
     let printed = run(std::env::args().skip(1))
@@ -33,6 +34,7 @@ fn run(mut args: impl Iterator<Item = String>) -> Result<String, Box<dyn Error>>
     for arg in args {
         match arg.as_str() {
             "--cycles" => lists.push(Workspace::list_cycles),
+            "--floors" => lists.push(Workspace::list_floors),
             "--names" => lists.push(Workspace::list_names),
             "--words" => lists.push(Workspace::list_words),
             path if !path.starts_with('-') => root = PathBuf::from(path),
@@ -58,6 +60,15 @@ mod tests {
         let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
         let cycles = Workspace::read(root.as_ref()).unwrap().list_cycles();
         assert_eq!(cycles, "import cycles\n");
+    }
+
+    /// A crate or module is understood with those of lower floors alone. `measure/floors.rs` has
+    /// the table.
+    #[test]
+    fn crates_and_modules_import_only_from_lower_floors() {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+        let floors = Workspace::read(root.as_ref()).unwrap().list_floors();
+        assert_eq!(floors.lines().count(), 1, "{floors}");
     }
 
     /// Two types of one name make a reader look for the difference in the imports. `State`, `Error`

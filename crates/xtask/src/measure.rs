@@ -1,10 +1,11 @@
-//! Figures about the sources of a checkout: sizes, comments, names, import cycles.
+//! Figures about the sources of a checkout: sizes, comments, names, import cycles, floors.
 //!
 //! Tests, benches, fixtures and `#[cfg(test)]` modules are left out. Nothing is compiled: macros
 //! are not expanded and names are resolved as far as syntax allows.
 
 mod comments;
 mod components;
+mod floors;
 mod imports;
 mod items;
 mod sources;
@@ -35,6 +36,8 @@ struct CrateFigures {
     name: String,
     files: Vec<FileFigures>,
     cycles: Vec<Component>,
+    /// What breaks its floors.
+    breaches: Vec<String>,
 }
 
 /// The figures of one file.
@@ -86,6 +89,15 @@ impl Workspace {
         text
     }
 
+    /// The imports and dependencies that break the floors of modules and crates.
+    pub(crate) fn list_floors(&self) -> String {
+        let mut text = String::from("imports from the same floor or a higher one\n");
+        for line in self.crates.iter().flat_map(|one| &one.breaches) {
+            let _ = writeln!(text, "{line}");
+        }
+        text
+    }
+
     /// The type names that more than one type has, with the files that define them.
     pub(crate) fn list_names(&self) -> String {
         let types = self.files().flat_map(|file| {
@@ -121,6 +133,7 @@ impl CrateFigures {
             name: source.name.clone(),
             files: source.files.iter().map(FileFigures::of).collect(),
             cycles: imports::cycles(&source.files),
+            breaches: floors::breaches(source),
         }
     }
 }

@@ -1,10 +1,11 @@
-//! Import cycles between the files of a crate.
+//! Imports between the files of a crate, and their cycles.
 //!
-//! An edge goes from a file to the file that defines a name that it uses, by `use` or by path.
-//! Re-exports are followed. Edges between a module and its direct parent are left out.
+//! An import goes from a file to the file that defines a name that it uses, by `use` or by path.
+//! Re-exports are followed. Imports between a module and its direct parent are left out.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
+use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::{Ident, Item, ItemMod, ItemUse, Macro, Path, UseTree, VisRestricted};
 
@@ -23,7 +24,10 @@ pub(super) struct Component {
 
 /// The components of more than one file, the largest first.
 pub(super) fn cycles(files: &[SourceFile]) -> Vec<Component> {
-    let edges = edges(files);
+    let edges = imports(files)
+        .iter()
+        .map(|import| (import.from, import.to))
+        .collect();
     let path = |file: &usize| files[*file].path.clone();
     let mut cycles: Vec<_> = components(files.len(), &edges)
         .into_iter()
@@ -41,8 +45,20 @@ pub(super) fn cycles(files: &[SourceFile]) -> Vec<Component> {
     cycles
 }
 
-/// The imports between files, by their indexes.
-fn edges(files: &[SourceFile]) -> BTreeSet<(usize, usize)> {
+/// An import of one file from another.
+pub(super) struct FileImport {
+    /// The index of the file that imports.
+    pub(super) from: usize,
+    /// The index of the file that defines the name.
+    pub(super) to: usize,
+    /// The line of the import, from 1.
+    pub(super) line: usize,
+    /// The path as it is written, with the groups of a `use` resolved.
+    pub(super) path: String,
+}
+
+/// The imports between files.
+pub(super) fn imports(files: &[SourceFile]) -> Vec<FileImport> {
     let mut modules = Modules::default();
     for (index, file) in files.iter().enumerate() {
         // A binary's root beside a library's: nothing imports from it.
@@ -50,23 +66,23 @@ fn edges(files: &[SourceFile]) -> BTreeSet<(usize, usize)> {
             modules.add(index, &file.module, &file.syntax.items);
         }
     }
-    let mut edges = BTreeSet::new();
+    let mut found = Vec::new();
     for (index, file) in files.iter().enumerate() {
         let mut imports = Imports {
             modules: &modules,
+            file: index,
             module: file.module.clone(),
-            files: BTreeSet::new(),
+            found: Vec::new(),
         };
         imports.visit_file(&file.syntax);
-        let others = imports.files.into_iter().filter(|&other| {
-            let other = &files[other].module;
+        found.extend(imports.found.into_iter().filter(|import| {
+            let other = &files[import.to].module;
             *other != file.module
                 && !is_parent(other, &file.module)
                 && !is_parent(&file.module, other)
-        });
-        edges.extend(others.map(|other| (index, other)));
+        }));
     }
-    edges
+    found
 }
 
 fn is_parent(parent: &[String], child: &[String]) -> bool {
@@ -190,6 +206,7 @@ struct Import {
     path: Vec<String>,
     /// The name that it gets; none for `*`.
     name: Option<String>,
+    line: usize,
 }
 
 fn flatten(tree: &UseTree) -> Vec<Import> {
@@ -210,9 +227,10 @@ fn flatten(tree: &UseTree) -> Vec<Import> {
         }
         UseTree::Name(tree) => vec![Import::of(&tree.ident, &tree.ident)],
         UseTree::Rename(tree) => vec![Import::of(&tree.ident, &tree.rename)],
-        UseTree::Glob(_) => vec![Import {
+        UseTree::Glob(tree) => vec![Import {
             path: Vec::new(),
             name: None,
+            line: line(tree),
         }],
         UseTree::Group(tree) => tree.items.iter().flat_map(flatten).collect(),
     }
@@ -223,8 +241,13 @@ impl Import {
         Import {
             path: vec![ident.to_string()],
             name: Some(name.to_string()),
+            line: line(ident),
         }
     }
+}
+
+fn line(code: &impl Spanned) -> usize {
+    code.span().start().line
 }
 
 fn defined_name(item: &Item) -> Option<String> {
@@ -243,18 +266,24 @@ fn defined_name(item: &Item) -> Option<String> {
     Some(name.to_string())
 }
 
-/// The files that one file imports from.
+/// The imports of one file.
 struct Imports<'a> {
     modules: &'a Modules,
+    file: usize,
     /// The module that is being visited.
     module: Vec<String>,
-    files: BTreeSet<usize>,
+    found: Vec<FileImport>,
 }
 
 impl Imports<'_> {
-    fn note(&mut self, path: &[String]) {
-        self.files
-            .extend(self.modules.resolve(&self.module, path, 0));
+    fn note(&mut self, path: &[String], line: usize) {
+        let file = self.modules.resolve(&self.module, path, 0);
+        self.found.extend(file.map(|to| FileImport {
+            from: self.file,
+            to,
+            line,
+            path: path.join("::"),
+        }));
     }
 }
 
@@ -267,7 +296,7 @@ impl<'ast> Visit<'ast> for Imports<'_> {
 
     fn visit_item_use(&mut self, item: &'ast ItemUse) {
         for import in flatten(&item.tree) {
-            self.note(&import.path);
+            self.note(&import.path, import.line);
         }
     }
 
@@ -278,14 +307,14 @@ impl<'ast> Visit<'ast> for Imports<'_> {
             .map(|segment| segment.ident.to_string())
             .collect();
         if names.len() > 1 {
-            self.note(&names);
+            self.note(&names, line(path));
         }
         visit::visit_path(self, path);
     }
 
     fn visit_macro(&mut self, call: &'ast Macro) {
         for path in Lexemes::of(&call.tokens).paths() {
-            self.note(&path);
+            self.note(&path, line(&call.path));
         }
         visit::visit_macro(self, call);
     }

@@ -30,7 +30,18 @@ const TEST_FILES: [&str; 3] = ["tests", "test", "fixtures"];
 /// A crate and the files below its `src`.
 pub(super) struct Crate {
     pub(super) name: String,
+    /// The path of its `Cargo.toml` from the root of the checkout.
+    pub(super) manifest: String,
+    /// Those that its tests do not have alone.
+    pub(super) dependencies: Vec<Dependency>,
     pub(super) files: Vec<SourceFile>,
+}
+
+/// A dependency in a manifest.
+pub(super) struct Dependency {
+    pub(super) name: String,
+    /// Its line, from 1.
+    pub(super) line: usize,
 }
 
 /// A file without its tests.
@@ -53,7 +64,8 @@ pub(super) fn crates(root: &Path) -> Result<Vec<Crate>, Box<dyn Error>> {
     paths.sort();
     let mut crates = Vec::new();
     for manifest in paths.iter().filter(|path| path.ends_with("Cargo.toml")) {
-        let Some(name) = package_name(&std::fs::read_to_string(manifest)?) else {
+        let text = std::fs::read_to_string(manifest)?;
+        let Some(name) = package_name(&text) else {
             continue;
         };
         let src = manifest.with_file_name("src");
@@ -63,7 +75,12 @@ pub(super) fn crates(root: &Path) -> Result<Vec<Crate>, Box<dyn Error>> {
             paths.iter().filter(|path| path.starts_with(&src)),
         )?;
         if !files.is_empty() {
-            crates.push(Crate { name, files });
+            crates.push(Crate {
+                name,
+                manifest: manifest.strip_prefix(root)?.display().to_string(),
+                dependencies: dependencies(&text),
+                files,
+            });
         }
     }
     Ok(crates)
@@ -90,6 +107,24 @@ fn package_name(manifest: &str) -> Option<String> {
     let package = manifest.split("[package]").nth(1)?;
     let line = package.lines().find(|line| line.starts_with("name"))?;
     line.split('"').nth(1).map(str::to_owned)
+}
+
+/// The lines of the section `[dependencies]`.
+pub(super) fn dependencies(manifest: &str) -> Vec<Dependency> {
+    let lines = (1..).zip(manifest.lines());
+    let section = lines
+        .skip_while(|(_, line)| *line != "[dependencies]")
+        .skip(1);
+    section
+        .take_while(|(_, line)| !line.starts_with('['))
+        .filter_map(|(number, line)| {
+            let end = line.find(['.', ' ', '='])?;
+            (!line.starts_with('#')).then(|| Dependency {
+                name: line[..end].to_owned(),
+                line: number,
+            })
+        })
+        .collect()
 }
 
 fn files<'a>(

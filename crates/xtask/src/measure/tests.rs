@@ -1,5 +1,6 @@
 //! Small sources in, figures out.
 
+use super::floors::Floors;
 use super::sources::SourceFile;
 use super::*;
 
@@ -12,6 +13,8 @@ fn source(path: &str, text: &str) -> SourceFile {
 fn workspace(files: &[(&str, &str)]) -> Workspace {
     let source = Crate {
         name: "sample".to_owned(),
+        manifest: "Cargo.toml".to_owned(),
+        dependencies: Vec::new(),
         files: files
             .iter()
             .map(|(path, text)| source(path, text))
@@ -199,6 +202,82 @@ fn import_cycles_see_groups_globs_and_renames() {
     assert_eq!(
         workspace.list_cycles(),
         "import cycles\nsample: 2 files\n  a.rs -> b.rs\n  b.rs -> a.rs\n"
+    );
+}
+
+/// What breaks these floors in a crate with one top-level module a file.
+fn breaches(floors: &Floors, files: &[(&str, &str)]) -> Vec<String> {
+    let files: Vec<_> = files
+        .iter()
+        .map(|(path, text)| source(path, text))
+        .collect();
+    floors::import_breaches(floors, &files)
+}
+
+#[test]
+fn modules_may_import_from_lower_floors_and_themselves() {
+    let files = [
+        ("lib.rs", "pub use top::Top;\nmod low;\nmod top;"),
+        ("low.rs", "mod inner;\npub struct Low;"),
+        ("low/inner.rs", "use crate::low::Low;"),
+        ("top.rs", "use super::low::Low;\npub struct Top;"),
+    ];
+    assert_eq!(breaches(&[&["low"], &["top"]], &files), [""; 0]);
+}
+
+#[test]
+fn imports_from_the_same_floor_or_higher_are_named() {
+    let files = [
+        (
+            "lib.rs",
+            "pub use top::Top;\nmod beside;\nmod low;\nmod top;",
+        ),
+        ("beside.rs", "pub struct Beside;"),
+        (
+            "low.rs",
+            "use std::fmt;\nuse crate::{\n    beside::Beside,\n    Top,\n};\nfn f() { crate::top::g() }",
+        ),
+        ("top.rs", "pub struct Top;\npub fn g() {}"),
+    ];
+    assert_eq!(
+        breaches(&[&["beside", "low"], &["top"]], &files),
+        [
+            "low.rs:3: crate::beside::Beside: beside is on floor 1, low on floor 1",
+            "low.rs:4: crate::Top: top is on floor 2, low on floor 1",
+            "low.rs:6: crate::top::g: top is on floor 2, low on floor 1",
+        ]
+    );
+}
+
+#[test]
+fn every_module_has_a_floor_and_every_floor_its_modules() {
+    let files = [("lib.rs", "mod a;\nmod b;"), ("a.rs", ""), ("b.rs", "")];
+    assert_eq!(
+        breaches(&[&["a"], &["c"]], &files),
+        [
+            "b.rs: the module b has no floor",
+            "there is a floor for c, and no such module",
+        ]
+    );
+}
+
+#[test]
+fn dependencies_from_the_same_floor_or_higher_are_named() {
+    let manifest = "[package]\nname = \"b\"\n\n[dependencies]\n# Why.\na.workspace = true # why\nc = { workspace = true }\nother = \"1\"\n\n[dev-dependencies]\nd.workspace = true\n";
+    let source = |name: &str| Crate {
+        name: name.to_owned(),
+        manifest: format!("{name}/Cargo.toml"),
+        dependencies: sources::dependencies(manifest),
+        files: Vec::new(),
+    };
+    let floors: &Floors = &[&["a"], &["b", "c"], &["d"]];
+    assert_eq!(
+        floors::dependency_breaches(floors, &source("b")),
+        ["b/Cargo.toml:7: c is on floor 2, b on floor 2"]
+    );
+    assert_eq!(
+        floors::dependency_breaches(floors, &source("e")),
+        ["e/Cargo.toml: the crate has no floor"]
     );
 }
 
