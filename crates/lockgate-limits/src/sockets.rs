@@ -1,7 +1,7 @@
 //! Sockets towards endpoints: how many the process may have, and how many of them a client may use
 //! while they are scarce.
 //!
-//! Idle ones count as well, and give way: which, a worker chooses (`upstream::socket_slots`).
+//! Idle ones count as well, and give way: which, a worker chooses (`lockgate_upstream::socket_slots`).
 
 use std::future::poll_fn;
 use std::pin::pin;

@@ -1,7 +1,7 @@
 //! A connection to an endpoint that many requests share: its streams, its liveness, and the task
 //! that drives it.
 //!
-//! Chooses nothing and dials nothing: see `upstream::h2_pool`.
+//! Chooses nothing and dials nothing: see `lockgate_upstream::h2_pool`.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;

@@ -2,8 +2,8 @@
 //!
 //! The tests assert a lower bound of time, from the rate alone: on a slow or busy machine bytes
 //! come later and never sooner. How close they come to the rate, and which connections are not idle
-//! meanwhile, is tested on time that stands still: `net::traffic_shaping::tests`,
-//! `net::relay::tests::shaped`, `proxy::clock::tests`.
+//! meanwhile, is tested on time that stands still: `lockgate_net::traffic_shaping::tests`,
+//! `lockgate_net::relay::tests::shaped`, `lockgate_limits::clock::tests`.
 
 mod sites;
 
