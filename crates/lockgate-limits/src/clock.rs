@@ -151,7 +151,7 @@ pub enum WaitReason {
 
 impl WaitReason {
     /// Whether the client is waited for.
-    pub fn is_for_client(self) -> bool {
+    pub(crate) fn is_for_client(self) -> bool {
         matches!(
             self,
             Self::ForRequest | Self::ForOpening | Self::ForBody | Self::ForRoom | Self::ForClose
@@ -304,7 +304,7 @@ impl Clock {
     }
 
     /// The same with shared ownership.
-    pub fn each_shared(&self, visit: impl FnMut(&Rc<Watch>)) {
+    pub(crate) fn each_shared(&self, visit: impl FnMut(&Rc<Watch>)) {
         self.watches.borrow().iter().for_each(visit);
     }
 
@@ -461,7 +461,7 @@ impl Watch {
 
     /// Charges it with memory that was taken, or given back where negative. Never below 0: memory
     /// that was charged elsewhere and is given back here does not hide later takes.
-    pub fn charge(&self, bytes: isize) {
+    pub(crate) fn charge(&self, bytes: isize) {
         let held = self.held.get().saturating_add(bytes).max(0);
         self.held.set(if self.resting.take() {
             *self.held_at_rest.get_or_init(|| held)
@@ -478,7 +478,7 @@ impl Watch {
     }
 
     /// For how many milliseconds nothing has moved.
-    pub fn still_for(&self, now: u64) -> u64 {
+    pub(crate) fn still_for(&self, now: u64) -> u64 {
         if self.moves() == self.moved.get() {
             now.saturating_sub(self.moved_at.get())
         } else {

@@ -15,7 +15,7 @@ use crate::clients::{ClientAccount, CountedConnection};
 use crate::clock::{Clock, Cut, WaitReason, Watch};
 
 /// Milliseconds without a byte after which an exchange stands still.
-pub const STILL: u64 = 2_000;
+const STILL: u64 = 2_000;
 /// Connections that are closed at once at the most where one place is wanted: an eighth of those
 /// that may go first. The search costs as much for one.
 const CLOSED_AT_ONCE: usize = 32;

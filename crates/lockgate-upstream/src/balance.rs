@@ -136,7 +136,7 @@ impl Member {
 /// Turns are counted for the process: if each worker counted its own, all would begin with the same
 /// member, and an endpoint would get its turns in bursts, as many as there are workers.
 #[derive(Debug)]
-pub struct Balancer {
+pub(crate) struct Balancer {
     /// Every member as often as its weight, well mixed: the order of round robin, and the urn of
     /// random draws. Without backups, unless all are.
     turns: Box<[u32]>,
@@ -169,7 +169,7 @@ const MARGIN: f32 = 1.25;
 impl Balancer {
     /// A balancer for `members`, always as many; the share of a returning one grows to the whole in
     /// `slow_start` milliseconds.
-    pub fn new(members: &[Member], slow_start: u64) -> Self {
+    pub(crate) fn new(members: &[Member], slow_start: u64) -> Self {
         let (reweighed, has_changed) = (ArcSwapOption::empty(), AtomicBool::new(false));
         Self {
             turns: turns_of(members),
@@ -181,7 +181,7 @@ impl Balancer {
     }
 
     /// Takes over the [weights](Member::set_weight) of the members.
-    pub fn reweigh(&self, members: &[Member]) {
+    pub(crate) fn reweigh(&self, members: &[Member]) {
         self.reweighed.store(Some(Arc::new(turns_of(members))));
         self.has_changed.store(true, Ordering::Release);
     }
@@ -196,7 +196,7 @@ impl Balancer {
     /// The index of the next member, among those that were not `tried` and have room; `None` when
     /// there is none, or when healthy ones are only full: the caller waits for these. `random` is a
     /// fresh number, or the hash of [`Balance::Hash`]; `now` is [`lockgate_limits::clock::Clock::now`].
-    pub fn choose(
+    pub(crate) fn choose(
         &self,
         balance: Balance,
         members: &[Member],

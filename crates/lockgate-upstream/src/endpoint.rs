@@ -347,13 +347,13 @@ impl ConnectionPermit {
     }
 
     /// Keeps only the place, for a request that shares a connection with others.
-    pub fn without_connection(mut self) -> Self {
+    pub(crate) fn without_connection(mut self) -> Self {
         self.uncount();
         self
     }
 
     /// Counts a request in flight too, for a relay, which is one as long as it is connected.
-    pub fn as_relay(mut self) -> Self {
+    pub(crate) fn as_relay(mut self) -> Self {
         self.work = Some(self.endpoint.begin_request());
         self
     }

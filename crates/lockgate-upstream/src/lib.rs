@@ -25,14 +25,14 @@ mod random;
 mod reports;
 mod sessions;
 mod settings;
-pub mod socket_slots;
+mod socket_slots;
 mod sticky;
 mod upstream_connection;
 mod upstream_pool;
 mod wait_budget;
 
 pub use affinity::{Affinity, AffinityInput};
-pub use balance::{Balance, Balancer, Member};
+pub use balance::{Balance, Member};
 pub use dial_error::DialError;
 pub use endpoint::{ConnectionPermit, Endpoint, EndpointAddress, InFlight};
 pub use h2_pool::ReusePolicy;

@@ -114,7 +114,7 @@ impl Pool {
         self.balancer.reweigh(&self.members);
     }
 
-    /// The index of a request's member, and a place at it: see [`Balancer::choose`]. None while the
+    /// The index of a request's member, and a place at it: see `Balancer::choose`. None while the
     /// member of a sticky cookie is full.
     pub fn choose(
         &self,
@@ -134,7 +134,7 @@ impl Pool {
 
     /// Whether a client may keep its connection to the member with this index: not if that is
     /// avoided or is not the preferred one, nor to a backup when another is healthy again.
-    pub fn is_still_preferred(&self, at: usize, preference: Preference, now: u64) -> bool {
+    pub(crate) fn is_still_preferred(&self, at: usize, preference: Preference, now: u64) -> bool {
         let Some(member) = self.members.get(at) else {
             return false;
         };

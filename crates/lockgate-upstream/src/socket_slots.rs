@@ -25,7 +25,7 @@ pub struct SocketSlots {
 }
 
 /// A holder of idle sockets.
-pub trait IdleSockets {
+pub(crate) trait IdleSockets {
     /// Since when the longest idle socket is idle, in milliseconds of the clock.
     fn oldest(&self) -> Option<u64>;
 
@@ -61,7 +61,7 @@ impl SocketSlots {
     }
 
     /// Registers another holder of idle sockets.
-    pub fn register(&self, keeper: Weak<dyn IdleSockets>) {
+    pub(crate) fn register(&self, keeper: Weak<dyn IdleSockets>) {
         let mut keepers = self.keepers.borrow_mut();
         // Holders of clients that have left are removed before the list grows.
         if keepers.len() == keepers.capacity() {
@@ -71,7 +71,7 @@ impl SocketSlots {
     }
 
     /// Whether a request or relay of any worker waits for a socket.
-    pub fn are_wanted(&self) -> bool {
+    pub(crate) fn are_wanted(&self) -> bool {
         self.process.wanted() > 0
     }
 

@@ -57,7 +57,7 @@ fn connection(request: &OutgoingRequest<'_>, out: &mut Vec<u8>) {
 
 /// The Sec-WebSocket-Accept for the client's key (RFC 6455 §4.2.2), where an endpoint has accepted
 /// over HTTP/2, which has none.
-pub fn websocket_accept(request: &OutgoingRequest<'_>) -> String {
+pub(crate) fn websocket_accept(request: &OutgoingRequest<'_>) -> String {
     if request.is_websocket_without_key() {
         return websocket::accept(websocket::key(request.id));
     }

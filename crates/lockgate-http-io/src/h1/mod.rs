@@ -7,6 +7,7 @@ mod websocket;
 mod writer;
 
 pub use connection::H1Connection;
-pub use heads::{confirms_upgrade, websocket_accept};
+pub use heads::confirms_upgrade;
+pub(crate) use heads::websocket_accept;
 pub use reader::MessageReader;
 pub use writer::MessageWriter;

@@ -81,7 +81,7 @@ impl FrameIo {
     }
 
     /// The bytes of a new connection to an endpoint that may send fields of up to `longest` bytes.
-    pub fn to_endpoint(stream: Stream, blocks: &Rc<BufferPool>, longest: usize) -> Self {
+    pub(crate) fn to_endpoint(stream: Stream, blocks: &Rc<BufferPool>, longest: usize) -> Self {
         Self {
             endpoint_frames: Some(EndpointFrames::new(longest)),
             ..Self::new(stream, blocks, &[], None)

@@ -65,7 +65,7 @@ impl Incoming {
     }
 
     /// Whether the stream has ended, as far as its frames were handled.
-    pub fn is_ended(&self) -> bool {
+    pub(crate) fn is_ended(&self) -> bool {
         self.ended
     }
 

@@ -83,7 +83,7 @@ impl OutgoingRequest<'_> {
     }
 
     /// Whether the client takes trailers, of which endpoints are told (RFC 9110 §10.1.4).
-    pub fn takes_trailers(&self) -> bool {
+    pub(crate) fn takes_trailers(&self) -> bool {
         let fields = self.head.fields();
         fields.first(Known::Te).is_some()
             && fields
@@ -115,7 +115,7 @@ impl OutgoingRequest<'_> {
     }
 
     /// Whether it is a WebSocket's handshake without a key, as those of HTTP/2 are (RFC 8441 §5).
-    pub fn is_websocket_without_key(&self) -> bool {
+    pub(crate) fn is_websocket_without_key(&self) -> bool {
         self.received.version == HttpVersion::Http2 && self.upgrade().is_some()
     }
 
