@@ -353,7 +353,7 @@ impl ConnectionPermit {
     }
 
     /// Counts a request in flight too, for a relay, which is one as long as it is connected.
-    pub(crate) fn as_relay(mut self) -> Self {
+    pub(crate) fn with_request(mut self) -> Self {
         self.work = Some(self.endpoint.begin_request());
         self
     }

@@ -293,7 +293,7 @@ impl Pool {
                 };
             tried.insert(member);
             let slot = slots.take(guard, &wait_budget).await?;
-            let permit = permit.as_relay().with_slot(slot);
+            let permit = permit.with_request().with_slot(slot);
             match self
                 .attempt(permit, slots, (guard, &wait_budget), limit, header)
                 .await
@@ -613,7 +613,7 @@ mod tests {
         let pool = pool(&[1, 2], Settings::default());
         let relay = || {
             pool.take(Balance::Least, Preference::Any, MemberSet::default(), 0, 0)
-                .map(|(at, permit)| (at, permit.as_relay()))
+                .map(|(at, permit)| (at, permit.with_request()))
                 .unwrap()
         };
         let relays: Vec<_> = (0..9).map(|_| relay()).collect();
