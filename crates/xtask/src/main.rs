@@ -52,13 +52,20 @@ fn run(mut args: impl Iterator<Item = String>) -> Result<String, Box<dyn Error>>
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use super::*;
+
+    /// This workspace, read once for all tests.
+    static WORKSPACE: LazyLock<Workspace> = LazyLock::new(|| {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+        Workspace::read(root.as_ref()).unwrap()
+    });
 
     /// A file that imports what imports it cannot be read, tested or moved without the other.
     #[test]
     fn no_crate_has_an_import_cycle() {
-        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-        let cycles = Workspace::read(root.as_ref()).unwrap().list_cycles();
+        let cycles = WORKSPACE.list_cycles();
         assert_eq!(cycles, "import cycles\n");
     }
 
@@ -66,8 +73,7 @@ mod tests {
     /// the table.
     #[test]
     fn crates_and_modules_import_only_from_lower_floors() {
-        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-        let floors = Workspace::read(root.as_ref()).unwrap().list_floors();
+        let floors = WORKSPACE.list_floors();
         assert_eq!(floors.lines().count(), 1, "{floors}");
     }
 
@@ -75,8 +81,7 @@ mod tests {
     /// and `Kind` may be local to a file.
     #[test]
     fn no_crate_has_a_type_name_twice() {
-        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-        let names = Workspace::read(root.as_ref()).unwrap().list_names();
+        let names = WORKSPACE.list_names();
         for line in names.lines().skip(1) {
             let (name, paths) = line.split_once(": ").unwrap();
             let mut crates: Vec<_> = paths
@@ -92,8 +97,7 @@ mod tests {
     /// A comment calls a thing by its noun.
     #[test]
     fn comments_have_no_word_that_names_no_thing() {
-        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-        let words = Workspace::read(root.as_ref()).unwrap().list_words();
+        let words = WORKSPACE.list_words();
         assert_eq!(words.lines().count(), 1, "{words}");
     }
 }
