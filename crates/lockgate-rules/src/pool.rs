@@ -101,6 +101,13 @@ pub struct IdleSettings {
     pub requests: u64,
 }
 
+impl IdleSettings {
+    /// Whether a connection that was used so may have a further request.
+    pub fn allow_request(&self, usage: ConnectionUsage, now: u64) -> bool {
+        usage.requests < self.requests && Duration::from_millis(usage.idle_for(now)) < self.age
+    }
+}
+
 impl Default for IdleSettings {
     fn default() -> Self {
         Self {
@@ -108,6 +115,44 @@ impl Default for IdleSettings {
             age: Duration::from_secs(60),
             requests: 10_000,
         }
+    }
+}
+
+/// The use of a connection to an endpoint so far. Times are milliseconds of one clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConnectionUsage {
+    /// When it was established.
+    pub made_at: u64,
+    /// Since when it is known to have no request; `u64::MAX` while it is not.
+    pub idle_since: u64,
+    /// The requests that it was given.
+    pub requests: u64,
+}
+
+impl ConnectionUsage {
+    /// That of a connection that is established now.
+    pub fn new(now: u64) -> Self {
+        Self {
+            made_at: now,
+            idle_since: u64::MAX,
+            requests: 0,
+        }
+    }
+
+    /// Counts one more request, which begins.
+    pub fn begin_request(&mut self) {
+        self.idle_since = u64::MAX;
+        self.requests += 1;
+    }
+
+    /// Notes that it has no request now.
+    pub fn note_idle(&mut self, now: u64) {
+        self.idle_since = self.idle_since.min(now);
+    }
+
+    /// The time that it has had no request.
+    pub fn idle_for(self, now: u64) -> u64 {
+        now.saturating_sub(self.idle_since)
     }
 }
 
@@ -177,5 +222,27 @@ mod tests {
             all().collect::<ServerErrors>(),
             (500..600).collect::<ServerErrors>()
         );
+    }
+
+    #[test]
+    fn idle_settings_bound_requests_and_idle_time() {
+        let settings = IdleSettings {
+            age: Duration::from_millis(100),
+            requests: 2,
+            ..IdleSettings::default()
+        };
+        let mut usage = ConnectionUsage::new(1_000);
+        assert!(settings.allow_request(usage, 1_000));
+        assert!(settings.allow_request(usage, 5_000), "not known to be idle");
+        usage.begin_request();
+        assert!(settings.allow_request(usage, 5_000), "busy");
+        usage.note_idle(5_000);
+        usage.note_idle(5_050);
+        assert_eq!(usage.idle_for(5_099), 99);
+        assert!(settings.allow_request(usage, 5_099));
+        assert!(!settings.allow_request(usage, 5_100));
+        usage.begin_request();
+        usage.note_idle(5_100);
+        assert!(!settings.allow_request(usage, 5_100), "two requests");
     }
 }

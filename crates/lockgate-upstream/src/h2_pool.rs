@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockgate_http_io::h2::{MOST, SharedConnection, UpstreamStream};
-use lockgate_limits::clock::{Cut, Guard, millis};
+use lockgate_limits::clock::{Cut, Guard};
 use lockgate_net::stream::{BufferPool, Stream};
-use lockgate_rules::IdleSettings;
+use lockgate_rules::{ConnectionUsage, IdleSettings};
 use tokio::sync::Notify;
 
 use super::{DialError, Endpoint, EndpointFailure, Pool, SocketSlots};
@@ -64,8 +64,8 @@ impl Drop for Waiter<'_> {
 #[derive(Debug)]
 pub(super) struct LeasedStream {
     pub(super) call: Box<UpstreamStream>,
-    /// Earlier requests on the connection; 0 where a new one was wanted.
-    pub(super) requests: u64,
+    /// The use of the connection before; that of a new one where a new one was wanted.
+    pub(super) usage: ConnectionUsage,
 }
 
 impl Default for H2Pool {
@@ -79,34 +79,42 @@ impl Default for H2Pool {
 }
 
 impl H2Pool {
-    /// Reserves a stream on a connection, if one has room.
+    /// Reserves a stream on a connection, if one has room and may have a further request. A new one
+    /// has its first request however strict the settings are: otherwise the waiting requests would
+    /// make connections without end.
     pub(super) fn reserve(
         &self,
         reuse: ReusePolicy,
         idle_settings: IdleSettings,
+        now: u64,
     ) -> Option<LeasedStream> {
         let mut connections = self.connections.borrow_mut();
         connections.retain(|one| !one.is_closed());
         connections.iter().find_map(|one| {
+            let usage = usage_of(one);
+            if usage.requests > 0 {
+                close_worn(one, idle_settings, now);
+            }
             let usable = match reuse {
                 ReusePolicy::Any => true,
                 ReusePolicy::Alive => one.is_quiet_now(),
                 ReusePolicy::New(since) => one.made_at() > since,
             };
-            let requests = one.requests_made();
             let call = if usable {
-                UpstreamStream::open(one, idle_settings.requests)?
+                UpstreamStream::open(one)?
             } else {
                 return None;
             };
-            let requests = if matches!(reuse, ReusePolicy::New(_)) {
-                0
+            // It may be the last.
+            close_worn(one, idle_settings, now);
+            let usage = if matches!(reuse, ReusePolicy::New(_)) {
+                ConnectionUsage::new(now)
             } else {
-                requests
+                usage
             };
             Some(LeasedStream {
                 call: Box::new(call),
-                requests,
+                usage,
             })
         })
     }
@@ -180,8 +188,9 @@ impl H2Pool {
                 .await?;
             let stream = Stream::new(dialled.socket, dialled.session, Vec::new());
             guard.phase(connect);
+            let now = guard.clock().now();
             let begun = guard
-                .within(SharedConnection::handshake(stream, &blocks))
+                .within(SharedConnection::handshake(stream, &blocks, now))
                 .await;
             let begun = match begun {
                 Ok(begun) => begun,
@@ -263,11 +272,27 @@ impl H2Pool {
         connections.retain(|one| !one.is_closed());
         let mut idle = 0;
         for one in &*connections {
-            one.check_liveness(now, millis(idle_settings.age));
+            one.check_liveness(now);
+            close_worn(one, idle_settings, now);
             idle += usize::from(one.is_idle());
             if one.is_idle() && idle > idle_settings.max {
                 one.close_when_idle();
             }
         }
+    }
+}
+
+/// Lets a connection that may have no further request close after the open ones.
+fn close_worn(one: &SharedConnection, idle_settings: IdleSettings, now: u64) {
+    if !idle_settings.allow_request(usage_of(one), now) {
+        one.close_when_idle();
+    }
+}
+
+fn usage_of(one: &SharedConnection) -> ConnectionUsage {
+    ConnectionUsage {
+        made_at: one.begun_at(),
+        idle_since: one.idle_since().unwrap_or(u64::MAX),
+        requests: one.requests_made(),
     }
 }

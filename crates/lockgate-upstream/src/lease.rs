@@ -10,6 +10,7 @@ use lockgate_limits::clients::ClientAccount;
 use lockgate_limits::member_set::MemberSet;
 use lockgate_limits::sockets::SocketShare;
 use lockgate_net::stream::Stream;
+use lockgate_rules::ConnectionUsage;
 
 use super::h2_pool::LeasedStream;
 use super::lease_request::{LeaseRequest, QueuedRequest};
@@ -25,8 +26,8 @@ use super::{
 pub struct Lease {
     /// The connection.
     pub link: UpstreamConnection,
-    /// Earlier requests on it.
-    pub requests: u64,
+    /// Its use before this request; that of a new one where the request waited for one.
+    usage: ConnectionUsage,
     /// The time to make it, if it is new.
     pub dialled: Option<Duration>,
     in_flight: InFlight,
@@ -40,16 +41,16 @@ pub struct Lease {
 impl Lease {
     /// A lease of an idle connection.
     pub(super) fn reuse(
-        link: UpstreamConnection,
+        idle: IdleConnection,
         permit: ConnectionPermit,
-        requests: u64,
         (member, upstream): (usize, Rc<UpstreamPool>),
         now: u64,
     ) -> Self {
+        let permit = permit.with_slot(idle.slot);
         let endpoint = permit.endpoint();
         Self {
-            link,
-            requests,
+            link: UpstreamConnection::H1(idle.link),
+            usage: idle.usage,
             dialled: None,
             avoided: endpoint.is_avoided(now),
             in_flight: endpoint.begin_request(),
@@ -57,6 +58,11 @@ impl Lease {
             member,
             upstream,
         }
+    }
+
+    /// Whether its connection has had earlier requests.
+    pub fn is_reused(&self) -> bool {
+        self.usage.requests > 0
     }
 
     /// The endpoint of the connection.
@@ -113,7 +119,7 @@ impl Lease {
         let Self {
             link: UpstreamConnection::H1(link),
             mut permit,
-            requests,
+            mut usage,
             member,
             upstream,
             ..
@@ -121,13 +127,16 @@ impl Lease {
         else {
             return None;
         };
-        let most = upstream.pool().settings.idle_settings.requests;
-        let may_stay = link.is_spent() && requests + 1 < most && !upstream.are_sockets_wanted();
+        usage.begin_request();
+        usage.note_idle(now);
+        let idle_settings = upstream.pool().settings.idle_settings;
+        let may_stay = link.is_spent()
+            && idle_settings.allow_request(usage, now)
+            && !upstream.are_sockets_wanted();
         let idle = IdleConnection {
             link,
             slot: permit.take_slot()?,
-            since: now,
-            requests: requests + 1,
+            usage,
         };
         may_stay.then_some((idle, member, upstream))
     }
@@ -179,15 +188,8 @@ impl UpstreamPool {
             };
             tried.insert(member);
             if let Some(idle) = self.take_idle(member, request.reuse, now) {
-                let permit = permit.with_slot(idle.slot).with_share(share);
-                let (link, upstream) = (UpstreamConnection::H1(idle.link), Rc::clone(self));
-                return Ok(Lease::reuse(
-                    link,
-                    permit,
-                    idle.requests,
-                    (member, upstream),
-                    now,
-                ));
+                let permit = permit.with_share(share);
+                return Ok(Lease::reuse(idle, permit, (member, Rc::clone(self)), now));
             }
             let chosen = ChosenMember {
                 in_flight: permit.endpoint().begin_request(),
@@ -278,7 +280,7 @@ impl UpstreamPool {
         }
         Ok(Lease {
             link: UpstreamConnection::H1(link),
-            requests: 0,
+            usage: ConnectionUsage::new(guard.clock().now()),
             dialled: Some(began.elapsed()),
             avoided,
             in_flight: chosen.in_flight,
@@ -308,10 +310,15 @@ impl UpstreamPool {
         );
         let (mut waited, mut dialled) = (false, None);
         loop {
-            if let Some(LeasedStream { call, requests }) = h2_pool.reserve(reuse, idle_settings) {
+            let now = guard.clock().now();
+            if let Some(LeasedStream { call, usage }) = h2_pool.reserve(reuse, idle_settings, now) {
                 return Ok(Lease {
                     link: UpstreamConnection::H2(call),
-                    requests: if waited { 0 } else { requests },
+                    usage: if waited {
+                        ConnectionUsage::new(now)
+                    } else {
+                        usage
+                    },
                     dialled,
                     avoided,
                     in_flight: chosen.in_flight,

@@ -4,13 +4,12 @@
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
-use lockgate_limits::clock::millis;
 use lockgate_limits::member_set::MemberSet;
 use lockgate_limits::sockets::SocketShare;
 
 use super::socket_slots::IdleSockets;
 use super::upstream_pool::{IdleConnection, UpstreamPool, is_alive};
-use super::{Lease, Preference, UpstreamConnection};
+use super::{Lease, Preference};
 
 /// The idle connections of one client's connection; the one used last is at the end.
 #[derive(Debug, Default)]
@@ -32,7 +31,7 @@ impl PrivateConnections {
 
     fn push(self: &Rc<Self>, private: PrivateConnection, most: usize, now: u64) {
         let mut kept = self.0.borrow_mut();
-        kept.retain(|private| !private.is_old(now));
+        kept.retain(|private| private.may_serve(now));
         if kept.len() >= most {
             return;
         }
@@ -48,7 +47,8 @@ impl PrivateConnections {
 
 impl IdleSockets for PrivateConnections {
     fn oldest(&self) -> Option<u64> {
-        self.0.borrow().first().map(|private| private.idle.since)
+        let kept = self.0.borrow();
+        kept.first().map(|private| private.idle.usage.idle_since)
     }
 
     fn close_oldest(&self) {
@@ -76,9 +76,9 @@ impl Lease {
 }
 
 impl PrivateConnection {
-    fn is_old(&self, now: u64) -> bool {
-        let age = self.upstream.pool().settings.idle_settings.age;
-        now.saturating_sub(self.idle.since) >= millis(age)
+    fn may_serve(&self, now: u64) -> bool {
+        let idle_settings = self.upstream.pool().settings.idle_settings;
+        idle_settings.allow_request(self.idle.usage, now)
     }
 
     /// The connection for another request, if it belongs to `upstream`, is alive, and its endpoint
@@ -93,7 +93,7 @@ impl PrivateConnection {
     ) -> Option<Lease> {
         let pool = self.upstream.pool();
         let member = pool.members().get(self.member)?;
-        if self.is_old(now)
+        if !self.may_serve(now)
             || !Rc::ptr_eq(&self.upstream, upstream)
             || !pool.is_still_preferred(self.member, preference, now)
             || !is_alive(&self.idle.link, true)
@@ -102,19 +102,8 @@ impl PrivateConnection {
         }
         let permit = member.endpoint().try_take()?;
         tried.insert(self.member);
-        let IdleConnection {
-            link,
-            slot,
-            requests,
-            ..
-        } = self.idle;
-        let permit = permit.with_slot(slot).with_share(share);
-        Some(Lease::reuse(
-            UpstreamConnection::H1(link),
-            permit,
-            requests,
-            (self.member, self.upstream),
-            now,
-        ))
+        let permit = permit.with_share(share);
+        let upstream = (self.member, self.upstream);
+        Some(Lease::reuse(self.idle, permit, upstream, now))
     }
 }

@@ -7,10 +7,9 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 use lockgate_http_io::h1::H1Connection;
-use lockgate_limits::clock::millis;
 use lockgate_limits::member_set::MemberSet;
 use lockgate_net::stream::BufferPool;
-use lockgate_rules::{IdleSettings, Retry};
+use lockgate_rules::{ConnectionUsage, IdleSettings, Retry};
 
 use super::h2_pool::H2Pool;
 use super::socket_slots::IdleSockets;
@@ -47,10 +46,8 @@ pub struct UpstreamPool {
 pub(super) struct IdleConnection {
     pub(super) link: Box<H1Connection>,
     pub(super) slot: SocketSlot,
-    /// Since when it is idle.
-    pub(super) since: u64,
-    /// Earlier requests on it.
-    pub(super) requests: u64,
+    /// Its use; it has no request.
+    pub(super) usage: ConnectionUsage,
 }
 
 impl fmt::Debug for UpstreamPool {
@@ -125,8 +122,7 @@ impl UpstreamPool {
         let idle = IdleConnection {
             link,
             slot,
-            since: now,
-            requests: 0,
+            usage: ConnectionUsage::new(now),
         };
         if let Some(first) = upstream.idle.first() {
             first.borrow_mut().push_back(idle);
@@ -151,11 +147,10 @@ impl UpstreamPool {
             ReusePolicy::Alive => true,
             ReusePolicy::New(_) => return None,
         };
+        let idle_settings = self.pool.settings.idle_settings;
         let mut idle = self.idle[member].borrow_mut();
         while let Some(last) = idle.pop_back() {
-            if is_alive(&last.link, certain)
-                && now.saturating_sub(last.since) < millis(self.pool.settings.idle_settings.age)
-            {
+            if is_alive(&last.link, certain) && idle_settings.allow_request(last.usage, now) {
                 return Some(last);
             }
         }
@@ -229,9 +224,8 @@ impl UpstreamPool {
             let mut place = 0;
             idle.retain(|one| {
                 place += 1;
-                let age = now.saturating_sub(one.since);
-                age < millis(idle_settings.age)
-                    && (place > spare || age < MOMENT)
+                idle_settings.allow_request(one.usage, now)
+                    && (place > spare || one.usage.idle_for(now) < MOMENT)
                     && one.link.stream.is_quiet()
             });
         }
@@ -243,7 +237,7 @@ impl IdleSockets for UpstreamPool {
         let own = self
             .idle
             .iter()
-            .filter_map(|idle| idle.borrow().front().map(|one| one.since));
+            .filter_map(|idle| idle.borrow().front().map(|one| one.usage.idle_since));
         own.chain(self.shared.iter().filter_map(|shared| shared.oldest()))
             .min()
     }
@@ -251,8 +245,8 @@ impl IdleSockets for UpstreamPool {
     fn close_oldest(&self) {
         let Some(oldest) = self.oldest() else { return };
         for idle in &self.idle {
-            let is_it = idle.borrow().front().is_some_and(|one| one.since == oldest);
-            if is_it {
+            let front = idle.borrow().front().map(|one| one.usage.idle_since);
+            if front == Some(oldest) {
                 idle.borrow_mut().pop_front();
                 return;
             }

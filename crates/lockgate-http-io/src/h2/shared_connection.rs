@@ -68,19 +68,22 @@ pub struct SharedConnection {
     order: Cell<Option<KeepaliveAction>>,
     driver: RefCell<Option<Waker>>,
     made_at: Instant,
-    /// When a check first found no open request; milliseconds of the clock, here and below.
+    /// When its handshake began; milliseconds of the clock, here and below.
+    begun_at: u64,
+    /// When a check first found no open request.
     idle_since: Cell<Option<u64>>,
     keepalive: RefCell<Keepalive>,
 }
 
 impl SharedConnection {
-    /// Begins HTTP/2 on a new connection, and waits for the endpoint's SETTINGS.
+    /// Begins HTTP/2 on a new connection at the time `now`, and waits for the endpoint's SETTINGS.
     ///
     /// # Errors
     /// When it does not speak HTTP/2, or has gone.
     pub async fn handshake(
         stream: Stream,
         blocks: &Rc<BufferPool>,
+        now: u64,
     ) -> io::Result<(Rc<Self>, Driver)> {
         let secure = stream.is_secure();
         let frame_io = Rc::new(RefCell::new(FrameIo::to_endpoint(
@@ -152,6 +155,7 @@ impl SharedConnection {
             order: Cell::default(),
             driver: RefCell::default(),
             made_at: Instant::now(),
+            begun_at: now,
             idle_since: Cell::default(),
             keepalive: RefCell::default(),
         });
@@ -163,9 +167,8 @@ impl SharedConnection {
         Ok((shared, driver))
     }
 
-    /// Reserves a place for one more request of at most `requests` in its lifetime; returns whether
-    /// there was one.
-    pub(super) fn reserve(&self, requests: u64) -> bool {
+    /// Reserves a place for one more request; returns whether there was one.
+    pub(super) fn reserve(&self) -> bool {
         let rests = self.cancelled_lately.get() >= TAKEN_BACK;
         if self.leaving.get() || rests || self.streams.get() >= self.max_streams.get() {
             return false;
@@ -173,9 +176,6 @@ impl SharedConnection {
         self.streams.set(self.streams.get() + 1);
         self.requests_made.set(self.requests_made.get() + 1);
         self.idle_since.set(None);
-        if self.requests_made.get() >= requests {
-            self.close_when_idle();
-        }
         true
     }
 
@@ -192,6 +192,11 @@ impl SharedConnection {
     /// The time of its handshake.
     pub fn made_at(&self) -> Instant {
         self.made_at
+    }
+
+    /// When its handshake began.
+    pub fn begun_at(&self) -> u64 {
+        self.begun_at
     }
 
     /// Whether no request is open.
@@ -224,18 +229,14 @@ impl SharedConnection {
         }
     }
 
-    /// Checks about once a second whether the endpoint answers, and whether the last request was
-    /// longer ago than `lifetime`.
-    pub fn check_liveness(&self, now: u64, lifetime: u64) {
+    /// Checks about once a second whether the endpoint answers, and whether a request is open.
+    pub fn check_liveness(&self, now: u64) {
         self.cancelled_lately.set(0);
         let seen = self.seen();
         let order = self.keepalive.borrow_mut().check(now, seen);
         if seen.idle {
             let since = self.idle_since.get().unwrap_or(now);
             self.idle_since.set(Some(since));
-            if now.saturating_sub(since) >= lifetime {
-                self.close_when_idle();
-            }
         }
         if let Some(order) = order {
             if order == KeepaliveAction::Drop {

@@ -50,9 +50,9 @@ enum State {
 }
 
 impl UpstreamStream {
-    /// A stream on `connection`, which takes at most `requests` in its lifetime, if it has a place.
-    pub fn open(connection: &Rc<SharedConnection>, requests: u64) -> Option<Self> {
-        if !connection.reserve(requests) {
+    /// A stream on `connection`, if it has a place.
+    pub fn open(connection: &Rc<SharedConnection>) -> Option<Self> {
+        if !connection.reserve() {
             return None;
         }
         let (outgoing, sent_before) = (Outgoing::default(), connection.sent());

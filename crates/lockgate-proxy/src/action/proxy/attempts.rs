@@ -124,7 +124,7 @@ impl<'a> Attempts<'a> {
         }
         outcome.tried = tried.without(lease.member());
         outcome.add_lease(lap(&mut self.clock), lease.dialled);
-        outcome.reused = lease.requests > 0;
+        outcome.reused = lease.is_reused();
         outcome.endpoint = Some(Arc::clone(lease.endpoint()));
         let uses_socket = &exchange.guard.watch().uses_socket;
         uses_socket.set(lease.has_own_socket());

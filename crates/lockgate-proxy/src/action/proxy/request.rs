@@ -121,7 +121,7 @@ impl AttemptFailure {
     /// Whether the failure tells nothing about the endpoint: a connection that was kept may be
     /// closed at any time, also when the request is on its way (RFC 9112 §9.5).
     pub(super) fn is_stale(&self, lease: &Lease) -> bool {
-        lease.requests > 0 && !self.late && !self.begun && lease.link.is_lost()
+        lease.is_reused() && !self.late && !self.begun && lease.link.is_lost()
     }
 }
 
