@@ -90,6 +90,14 @@ fn keys_of_other_servers_are_told_with_ours_and_nothing_else() {
             "E0010 5:1 verify: remove it: endpoints are always verified, and this cannot be turned off; write tls = { ca = \"/etc/tls/internal-ca.pem\" } for an authority of your own",
         ),
         (
+            pool("keepalive_time = \"30m\""),
+            "E0010 5:1 keepalive_time: write idle = { lifetime = \"1h\" } in [pool.NAME]",
+        ),
+        (
+            pool("idle = { for = \"30s\", max_lifetime = \"30m\" }"),
+            "E0010 5:23 max_lifetime: write lifetime = \"1h\"",
+        ),
+        (
             format!("timeout = 30\n{SITE}"),
             "E0010 1:1 timeout: write timeouts = { idle = \"75s\", response = \"60s\" }; there are handshake, head, connect and tunnel_idle too",
         ),

@@ -9,8 +9,8 @@ use lockgate_config::{
 };
 use lockgate_rules::{
     AcceptProxy, Allowance, Directions, Eject, FixedResponse, HashKey, HeaderOp, HeaderRule,
-    HostPattern, Http2, LimitScope, Pattern, ProxyVersion, Purpose, Retry, SentHeader,
-    ServerErrors, ShapeRates, SiteLog, TargetRewrite, Template,
+    HostPattern, Http2, IdleSettings, LimitScope, Pattern, ProxyVersion, Purpose, Retry,
+    SentHeader, ServerErrors, ShapeRates, SiteLog, TargetRewrite, Template,
 };
 
 fn config(text: &str) -> Config {
@@ -417,6 +417,8 @@ fn a_pool_without_a_word_is_that_of_an_inline_address() {
         (named.idle.max, named.idle.age, named.idle.requests),
         (256, Duration::from_secs(60), 10_000)
     );
+    assert_eq!(named.idle.lifetime, Some(Duration::from_secs(3_600)));
+    assert_eq!(named.idle, IdleSettings::default());
     assert_eq!(
         (named.retry, &named.balance),
         (

@@ -99,12 +99,19 @@ pub struct IdleSettings {
     pub age: Duration,
     /// The number of requests after which a connection is closed.
     pub requests: u64,
+    /// The time since it was established after which one is closed; none is never.
+    pub lifetime: Option<Duration>,
 }
 
 impl IdleSettings {
     /// Whether a connection that was used so may have a further request.
     pub fn allow_request(&self, usage: ConnectionUsage, now: u64) -> bool {
-        usage.requests < self.requests && Duration::from_millis(usage.idle_for(now)) < self.age
+        let is_within = |time, limit| Duration::from_millis(time) < limit;
+        usage.requests < self.requests
+            && is_within(usage.idle_for(now), self.age)
+            && self
+                .lifetime
+                .is_none_or(|lifetime| is_within(usage.age(now), lifetime))
     }
 }
 
@@ -114,6 +121,7 @@ impl Default for IdleSettings {
             max: 256,
             age: Duration::from_secs(60),
             requests: 10_000,
+            lifetime: Some(Duration::from_secs(3_600)),
         }
     }
 }
@@ -148,6 +156,11 @@ impl ConnectionUsage {
     /// Notes that it has no request now.
     pub fn note_idle(&mut self, now: u64) {
         self.idle_since = self.idle_since.min(now);
+    }
+
+    /// The time since it was established.
+    pub fn age(self, now: u64) -> u64 {
+        now.saturating_sub(self.made_at)
     }
 
     /// The time that it has had no request.
@@ -244,5 +257,30 @@ mod tests {
         usage.begin_request();
         usage.note_idle(5_100);
         assert!(!settings.allow_request(usage, 5_100), "two requests");
+    }
+
+    #[test]
+    fn idle_lifetime_counts_since_the_connection_was_established() {
+        let settings = IdleSettings {
+            lifetime: Some(Duration::from_millis(100)),
+            ..IdleSettings::default()
+        };
+        let mut usage = ConnectionUsage::new(1_000);
+        for now in [1_000, 1_040, 1_099] {
+            usage.begin_request();
+            assert!(settings.allow_request(usage, now), "busy at {now}");
+            usage.note_idle(now);
+            assert!(settings.allow_request(usage, now), "idle at {now}");
+        }
+        assert!(!settings.allow_request(usage, 1_100), "idle");
+        usage.begin_request();
+        assert!(!settings.allow_request(usage, 1_100), "busy");
+        let off = IdleSettings {
+            lifetime: None,
+            age: Duration::MAX,
+            ..settings
+        };
+        usage.note_idle(1_100);
+        assert!(off.allow_request(usage, u64::MAX - 1));
     }
 }

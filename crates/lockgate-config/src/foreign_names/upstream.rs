@@ -133,6 +133,13 @@ pub(super) const ROWS: &[ForeignName] = &[
         "write idle = { max = 256, for = \"60s\" }; connections are kept for the next request by default",
     ).beside(&["endpoints"]),
     write(
+        "keepalive_time max_connection_duration max_connection_age max_lifetime lifetime",
+        "write idle = { lifetime = \"1h\" } in [pool.NAME]",
+    ).beside(&["endpoints"]),
+    write(
+        "keepalive_time max_connection_duration max_connection_age max_lifetime",
+        "write lifetime = \"1h\"").beside(&["for", "requests"]),
+    write(
         "timeout ttl keepalive max_age",
         "write for = \"60s\"").beside(&["for", "requests"]),
     write(

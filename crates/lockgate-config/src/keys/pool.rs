@@ -10,7 +10,7 @@ use crate::table::CheckedTable;
 use crate::values::*;
 
 use super::Unset::{Absent, Required, Within};
-use super::{AT_LEAST_1MS, ConfigKey, Defaulted, KeyRow, PROXY_VERSIONS, tcp, tls};
+use super::{AT_LEAST_1MS, ConfigKey, Defaulted, KeyRow, OFF, PROXY_VERSIONS, tcp, tls};
 
 pub(super) const PROTOCOL_KEY: Defaulted<Protocol> = ConfigKey::defaulted(
     "protocol",
@@ -424,6 +424,16 @@ table! {
         "10000",
         "1000",
         "How many requests one connection may carry, over HTTP/2 too.",
+    );
+
+    const LIFETIME: Defaulted<Option<Duration>> = ConfigKey::defaulted(
+        "lifetime",
+        &Unless(OFF, AT_LEAST_1MS),
+        r#""1h""#,
+        r#""10m""#,
+        "The age at which a connection gets no further request, over HTTP/2 too. It is closed when \
+         it carries none: no request is cut short. With `proxy_protocol` the client stays connected, \
+         and its next request makes a new connection to the endpoint.",
     );
 }
 

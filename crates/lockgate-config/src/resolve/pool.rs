@@ -437,6 +437,7 @@ fn idle_of(idle: &View<'_>) -> IdleSettings {
         max: idle.get(&idle::MAX),
         age: idle.get(&idle::FOR),
         requests: idle.get(&idle::REQUESTS),
+        lifetime: idle.get(&idle::LIFETIME),
     }
 }
 

@@ -6,6 +6,7 @@ mod ejection;
 mod failures;
 mod health;
 mod hostile;
+mod idle_lifetime;
 mod messages;
 mod websockets;
 

@@ -9,6 +9,7 @@ mod exchanges;
 mod health_checks;
 mod hostile_clients;
 mod hostile_origins;
+mod idle_lifetime;
 mod limits;
 mod local_responses;
 mod pools;

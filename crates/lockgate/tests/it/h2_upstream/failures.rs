@@ -49,7 +49,7 @@ pub(super) fn request(peer: &mut Peer) -> u32 {
 }
 
 /// Answers 200 without a body.
-fn answer(peer: &mut Peer, stream: u32) {
+pub(super) fn answer(peer: &mut Peer, stream: u32) {
     peer.headers(stream, &[(":status", "200")], true);
 }
 
